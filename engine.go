@@ -1,0 +1,79 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// Now, as an instant, stands for the engine's own clock.
+const Now int64 = -1
+
+// Op says what an Ask wants done.
+type Op uint8
+
+const (
+	// OpAttempt asks for units and records what is granted (R6).
+	OpAttempt Op = iota
+	// OpPeek answers as an attempt would be answered, and changes nothing (R4).
+	OpPeek
+	// OpRecord adds units without asking (R10).
+	OpRecord
+)
+
+// Ask is one question to an engine. The front door has checked it: N is
+// 0 … MaxUnits, At is Now or 0 … MaxUnits, States is nil or as long as the
+// plan has limits.
+type Ask struct {
+	Op     Op
+	N      int64        // units; an attempt or a record of 0 is a peek (R4)
+	At     int64        // the instant in microseconds since 1970, or Now (R1)
+	States []LimitState // nil, or filled by the engine with the state of every limit after the decision
+}
+
+// Engine decides. It is safe for concurrent use, and keeps these promises, which
+// weirtest.Run checks by their rule numbers:
+//
+//   - Each method reads one instant, its own clock or the one passed, and acts
+//     on all limits of the plan in one atomic step (R1, R7).
+//   - A refusal, a peek and a count change nothing (R4).
+//   - Histories belong to (policy name, limit name, key values the limit counts
+//     by), so a plan with other numbers finds them (R12).
+//   - The key has as many values as the plan has dimensions; values are opaque
+//     bytes, and different tuples never share a history (R14).
+//   - An error means that no decision could be made and nothing changed; a
+//     denial is not an error (R15).
+//   - Plan and Key may not be kept beyond the call.
+type Engine interface {
+	// Decide answers an attempt, a peek or a record.
+	Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error)
+
+	// Refund takes back up to n units of the entry granted at instant at in
+	// every limit, never below zero (R10). It returns the most it took in one limit.
+	Refund(ctx context.Context, p *Plan, k Key, at, n, now int64) (int64, error)
+
+	// Count returns the units recorded in the last microseconds of limit i:
+	// in (now - last, now], 1 <= last <= Window (R11).
+	Count(ctx context.Context, p *Plan, k Key, i int, last, now int64) (int64, error)
+
+	// Reset forgets the histories of the key in every limit of the plan (R10).
+	Reset(ctx context.Context, p *Plan, k Key) error
+}
+
+// LimitNamed returns the index of the limit of that name, or -1.
+func (p *Plan) LimitNamed(name string) int {
+	for i := range p.limits {
+		if p.limits[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// instant converts an instant the caller passed to microseconds, or ErrInstant.
+func instant(t time.Time) (int64, error) {
+	at := t.UnixMicro()
+	if at < 0 || at > MaxUnits {
+		return 0, ErrInstant
+	}
+	return at, nil
+}

@@ -1,0 +1,72 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A denial is not an error (R15). An error means that no decision could be
+// made, and that nothing changed.
+var (
+	// Bad input (R14).
+
+	// ErrUnits: the number of units is below 0 or above MaxUnits.
+	ErrUnits = errors.New("weir: bad number of units")
+	// ErrKey: the key does not fit the policy's dimensions, or a value is too long.
+	ErrKey = errors.New("weir: bad key")
+	// ErrInstant: an instant passed by the caller is before 1970 or after the year 2255.
+	ErrInstant = errors.New("weir: bad instant")
+	// ErrUnknownLimit: the policy has no limit of that name.
+	ErrUnknownLimit = errors.New("weir: unknown limit")
+	// ErrSpan: the span asked of Count is not above 0 and within the limit's window.
+	ErrSpan = errors.New("weir: bad span")
+
+	// State that would break a promise.
+
+	// ErrOverflow: recording would take a history above MaxUnits.
+	ErrOverflow = errors.New("weir: too many units in one history")
+	// ErrFull: the engine holds as many keys or bytes as it may, all of them
+	// still count, and none is forgotten early (R13).
+	ErrFull = errors.New("weir: the engine is full")
+
+	// Waiting.
+
+	// ErrNever: the attempt can never be granted.
+	ErrNever = errors.New("weir: more units than the limit ever allows")
+	// ErrDeadline: the wait would outlast the context's deadline.
+	ErrDeadline = errors.New("weir: the wait would outlast the deadline")
+)
+
+// PolicyError says which field of which limit of a policy is wrong, and why.
+type PolicyError struct {
+	Policy  string // name of the policy as given
+	Limit   string // name of the limit, or #1, #2, … where it has none; "" when the policy itself is wrong
+	Field   string // field of Policy or Limit
+	Problem string // what is wrong and what would be right
+}
+
+// Error names policy, limit and field before the problem.
+func (e *PolicyError) Error() string {
+	if e.Limit == "" {
+		return fmt.Sprintf("weir: policy %q: %s: %s", e.Policy, e.Field, e.Problem)
+	}
+	return fmt.Sprintf("weir: policy %q, limit %q: %s: %s", e.Policy, e.Limit, e.Field, e.Problem)
+}
+
+// WaitError is returned by Wait and WaitN when waiting was given up. It carries
+// the last decision; its cause is ErrNever, ErrDeadline or the context's error.
+type WaitError struct {
+	Decision Decision
+	Cause    error
+}
+
+// Error says why waiting was given up.
+func (e *WaitError) Error() string {
+	if errors.Is(e.Cause, ErrNever) {
+		return fmt.Sprintf("%v (limit %q)", e.Cause, e.Decision.Limit)
+	}
+	return fmt.Sprintf("%v (needs %v more, limit %q)", e.Cause, e.Decision.RetryAfter, e.Decision.Limit)
+}
+
+// Unwrap returns the cause.
+func (e *WaitError) Unwrap() error { return e.Cause }

@@ -1,0 +1,43 @@
+package weir
+
+// Key is the caller's tuple of dimension values, such as (teacher="42"). Values
+// are opaque bytes: two different tuples never share a history, whatever they
+// hold (R14). A Key is small enough to be passed by value.
+type Key struct {
+	n     int
+	first [4]string
+	more  []string // values beyond the fourth
+}
+
+// K makes a Key of values in the order in which the policy's dimensions first
+// appear in Limits[].By. It allocates only for more than four values.
+func K(values ...string) Key {
+	var k Key
+	k.n = copy(k.first[:], values)
+	if len(values) > len(k.first) {
+		k.more = append([]string(nil), values[len(k.first):]...)
+		k.n = len(values)
+	}
+	return k
+}
+
+// Len is the number of values.
+func (k *Key) Len() int { return k.n }
+
+// Value returns the i-th value, 0 … Len()-1.
+func (k *Key) Value(i int) string {
+	if i < len(k.first) {
+		return k.first[i]
+	}
+	return k.more[i-len(k.first)]
+}
+
+// push appends a value.
+func (k *Key) push(v string) {
+	if k.n < len(k.first) {
+		k.first[k.n] = v
+	} else {
+		k.more = append(k.more, v)
+	}
+	k.n++
+}

@@ -1,0 +1,168 @@
+package weir
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+	"time"
+)
+
+// Plan is a policy that has been checked and compiled for engines: every number
+// is whole microseconds or units, every dimension an index into the key. A Plan
+// never changes.
+type Plan struct {
+	policy     Policy
+	dimensions []string
+	limits     []PlanLimit
+
+	memory atomic.Pointer[memoryBinding] // what the last memory engine knows this plan's limits by
+}
+
+// PlanLimit is one limit of a Plan. Times are microseconds.
+type PlanLimit struct {
+	Name   string
+	Max    int64 // units, 0 … MaxUnits
+	Window int64 // 1,000 … 400 days
+	Gap    int64 // 0 … Window
+	Cell   int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	By     []int // indices into the key's values, in the order of Limit.By; none = shared by all
+}
+
+// Plan checks every field of the policy and compiles it. The error is a
+// *PolicyError that names the limit and the field.
+func (p Policy) Plan() (*Plan, error) {
+	if err := p.check(); err != nil {
+		return nil, err
+	}
+	plan := &Plan{policy: p}
+	plan.policy.Limits = make([]Limit, len(p.Limits))
+	for i, l := range p.Limits {
+		l.By = slices.Clone(l.By)
+		plan.policy.Limits[i] = l
+		plan.limits = append(plan.limits, plan.compile(l))
+	}
+	if n := len(plan.dimensions); n > MaxDimensions {
+		return nil, &PolicyError{Policy: p.Name, Field: "Limits",
+			Problem: fmt.Sprintf("the limits count by %d dimensions; %d are allowed", n, MaxDimensions)}
+	}
+	return plan, nil
+}
+
+// compile turns one checked limit into numbers, adding dimensions the plan has
+// not seen to p.dimensions in order of first appearance.
+func (p *Plan) compile(l Limit) PlanLimit {
+	c := PlanLimit{
+		Name:   l.Name,
+		Max:    l.Max,
+		Window: l.Window.Microseconds(),
+		Gap:    l.Gap.Microseconds(),
+	}
+	if l.Cells > 0 {
+		b := int64(l.Cells)
+		c.Cell = (c.Window + b - 1) / b
+	}
+	for _, dim := range l.By {
+		i := slices.Index(p.dimensions, dim)
+		if i < 0 {
+			i = len(p.dimensions)
+			p.dimensions = append(p.dimensions, dim)
+		}
+		c.By = append(c.By, i)
+	}
+	return c
+}
+
+// Name is the policy's name.
+func (p *Plan) Name() string { return p.policy.Name }
+
+// Mode is the policy's mode.
+func (p *Plan) Mode() Mode { return p.policy.Mode }
+
+// Policy returns a copy of the policy the plan was made from.
+func (p *Plan) Policy() Policy {
+	c := p.policy
+	c.Limits = slices.Clone(c.Limits)
+	for i := range c.Limits {
+		c.Limits[i].By = slices.Clone(c.Limits[i].By)
+	}
+	return c
+}
+
+// Limits are the compiled limits in the order of the policy. They must not be
+// changed.
+func (p *Plan) Limits() []PlanLimit { return p.limits }
+
+// Dimensions are the names of the values a Key must hold, in order: the order
+// in which they first appear in Limits[].By. They must not be changed.
+func (p *Plan) Dimensions() []string { return p.dimensions }
+
+// Key builds the plan's key from named values. Every dimension must be given,
+// and nothing else; the error wraps ErrKey and names what is missing or unknown.
+func (p *Plan) Key(values map[string]string) (Key, error) {
+	for name := range values {
+		if !slices.Contains(p.dimensions, name) {
+			return Key{}, fmt.Errorf("%w: policy %q has no dimension %q; it counts by %s",
+				ErrKey, p.Name(), clip(name), p.describeDimensions())
+		}
+	}
+	var k Key
+	for _, name := range p.dimensions {
+		v, ok := values[name]
+		if !ok {
+			return Key{}, fmt.Errorf("%w: policy %q needs a value for %q; it counts by %s",
+				ErrKey, p.Name(), name, p.describeDimensions())
+		}
+		k.push(v)
+	}
+	return k, p.checkKey(k)
+}
+
+// checkKey reports whether k has the plan's dimensions, each within its size (R14).
+func (p *Plan) checkKey(k Key) error {
+	if k.Len() != len(p.dimensions) {
+		return fmt.Errorf("%w: policy %q counts by %s, so its keys have %d values; this one has %d",
+			ErrKey, p.Name(), p.describeDimensions(), len(p.dimensions), k.Len())
+	}
+	for i := range k.Len() {
+		if n := len(k.Value(i)); n > MaxValueBytes {
+			return fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed",
+				ErrKey, p.dimensions[i], n, MaxValueBytes)
+		}
+	}
+	return nil
+}
+
+func (p *Plan) describeDimensions() string {
+	if len(p.dimensions) == 0 {
+		return "nothing (one history for all callers)"
+	}
+	return fmt.Sprintf("%q", p.dimensions)
+}
+
+// whole returns the plan with the mode AllOrNothing, on the same histories.
+func (p *Plan) whole() *Plan {
+	if p.policy.Mode == AllOrNothing {
+		return p
+	}
+	c := &Plan{policy: p.policy, dimensions: p.dimensions, limits: p.limits}
+	c.policy.Mode = AllOrNothing
+	return c
+}
+
+// clip shortens a value that a caller chose, so that it can be shown in an error.
+func clip(s string) string {
+	const most = 64
+	if len(s) <= most {
+		return s
+	}
+	return s[:most] + "…"
+}
+
+// micros converts a duration to microseconds, rounded up: waits must not be short.
+func micros(d time.Duration) int64 {
+	us := d / time.Microsecond
+	if d%time.Microsecond > 0 {
+		us++
+	}
+	return int64(us)
+}

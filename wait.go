@@ -1,0 +1,62 @@
+package weir
+
+import (
+	"context"
+	"time"
+)
+
+// Wait is WaitN(ctx, key, 1).
+func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
+	return l.WaitN(ctx, key, 1)
+}
+
+// WaitN blocks until n units have been granted in full, in mode Partial too. It
+// gives up at once, with a *WaitError and nothing recorded, when the attempt can
+// never be granted or the announced wait outlasts ctx's deadline; it stops when
+// ctx is done. Callers are served in no promised order.
+func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
+	if err := l.check(&key, n); err != nil {
+		return Decision{}, err
+	}
+	for {
+		if err := ctx.Err(); err != nil {
+			return Decision{}, &WaitError{Cause: err}
+		}
+		d, err := l.tryWhole(ctx, key, n)
+		if err != nil || d.Allowed {
+			return d, err
+		}
+		if d.RetryAfter == Never {
+			return d, &WaitError{Decision: d, Cause: ErrNever}
+		}
+		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d.RetryAfter {
+			return d, &WaitError{Decision: d, Cause: ErrDeadline}
+		}
+		if err := sleep(ctx, d.RetryAfter); err != nil {
+			return d, &WaitError{Decision: d, Cause: err}
+		}
+	}
+}
+
+// tryWhole attempts n units, all or none. In CountDenied it peeks first, since
+// there a refused attempt would push the next one away.
+func (l *Limiter) tryWhole(ctx context.Context, key Key, n int64) (Decision, error) {
+	if l.plan.Mode() == CountDenied {
+		d, err := l.engine.Decide(ctx, l.waits, key, Ask{Op: OpPeek, N: n, At: Now})
+		if err != nil || !d.Allowed {
+			return d, err
+		}
+	}
+	return l.engine.Decide(ctx, l.waits, key, Ask{Op: OpAttempt, N: n, At: Now})
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
