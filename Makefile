@@ -1,0 +1,44 @@
+# Weir. `make` alone says what there is.
+
+GO        ?= go
+LISTEN    ?= 127.0.0.1:7070
+FUZZTIME  ?= 30s
+ATTEMPTS  ?= 10000000
+HISTORIES ?= 1000
+
+# The linter runs at exactly this version, from its own module: go.mod never
+# hears of it.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# bench is a module of its own, so that its peers never reach go.mod.
+MODULES := bench .
+
+.DEFAULT_GOAL := help
+.PHONY: help run build test lint fuzz conformance hammer mutants bench
+
+help: ## Say what there is.
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:port for elsewhere).
+	bin/weir serve --listen $(LISTEN)
+
+build: ## Build the weir binary into bin/.
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/weir ./cmd/weir
+
+test: lint ## Check everything that a change is checked for: lint, then all tests with the race detector.
+	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done
+
+lint: ## Check formatting, go vet and staticcheck.
+	@echo "== gofmt"; unformatted=$$(gofmt -l .); \
+	  if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
+	@set -e; for m in $(MODULES); do echo "== vet and staticcheck $$m"; \
+	  (cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+
+fuzz: ## Run every fuzz target for FUZZTIME (30s) each.
+	@set -e; listing=$$($(GO) test -list '^Fuzz' ./...); \
+	  echo "$$listing" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
+	  while read -r package target; do echo "== $$package $$target for $(FUZZTIME)"; \
+	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; done
+
+bench: ## Measure Weir and its peers in one run, and write bench/RESULTS.md.
+	cd bench && $(GO) run .
