@@ -1,0 +1,119 @@
+// Package answer puts a decision into words: the JSON object that every front
+// end of Weir gives, and one English sentence that a person can act on.
+//
+// It decides nothing and reads no clock. Whatever it rounds, it rounds so that
+// who obeys is never too early: waits go up, also when only shown.
+package answer
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Answer is a decision together with what was asked and what the limits hold.
+// Plan and Decision are required.
+type Answer struct {
+	Plan     *weir.Plan
+	Key      weir.Key
+	Op       weir.Op // what was asked: an attempt, a peek or a record
+	N        int64   // units asked for, 0 … weir.MaxUnits
+	Decision weir.Decision
+	States   []weir.LimitState // of Limiter.Inspect, in the plan's order; nil when nobody looked
+	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
+}
+
+// AppendJSON appends the answer as one JSON object, without a newline.
+// Milliseconds are rounded up, retry_after_us is exact, and -1 stands for
+// weir.Never. The member degraded is there only when it is true.
+func (a *Answer) AppendJSON(b []byte) []byte {
+	d := &a.Decision
+	b = append(b, `{"allowed":`...)
+	b = strconv.AppendBool(b, d.Allowed)
+	b = append(b, `,"policy":`...)
+	b = AppendString(b, a.Plan.Name())
+	b = appendInt(b, `,"granted":`, d.Granted)
+	b = appendInt(b, `,"remaining":`, d.Remaining)
+	b = appendInt(b, `,"retry_after_ms":`, Millis(d.RetryAfter))
+	b = appendInt(b, `,"retry_after_us":`, micros(d.RetryAfter))
+	b = appendInt(b, `,"reset_after_ms":`, Millis(d.ResetAfter))
+	b = append(b, `,"at":"`...)
+	b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = append(b, `","limit":`...)
+	b = AppendString(b, d.Limit)
+	if d.Degraded {
+		b = append(b, `,"degraded":true`...)
+	}
+	b = append(b, `,"why":`...)
+	b = AppendString(b, a.Why())
+	b = append(b, `,"limits":[`...)
+	b = a.appendLimits(b)
+	return append(b, "]}"...)
+}
+
+// appendLimits appends the states, separated by commas. A fallback that could
+// not look leaves them without a name: what nobody knows is not shown.
+func (a *Answer) appendLimits(b []byte) []byte {
+	first := true
+	for i := range a.States {
+		if a.States[i].Name == "" {
+			continue
+		}
+		if !first {
+			b = append(b, ',')
+		}
+		first = false
+		b = a.appendLimit(b, i)
+	}
+	return b
+}
+
+func (a *Answer) appendLimit(b []byte, i int) []byte {
+	s := &a.States[i]
+	b = append(b, `{"name":`...)
+	b = AppendString(b, s.Name)
+	b = append(b, `,"key":{`...)
+	for j, dim := range a.Plan.Limits()[i].By {
+		if j > 0 {
+			b = append(b, ',')
+		}
+		b = AppendString(b, a.Plan.Dimensions()[dim])
+		b = append(b, ':')
+		b = AppendString(b, a.Key.Value(dim))
+	}
+	b = appendInt(b, `},"max":`, s.Max)
+	b = appendInt(b, `,"used":`, s.Used)
+	b = appendInt(b, `,"remaining":`, s.Remaining)
+	b = appendInt(b, `,"window_ms":`, Millis(s.Window))
+	if s.Gap > 0 {
+		b = appendInt(b, `,"gap_ms":`, Millis(s.Gap))
+	}
+	b = appendInt(b, `,"retry_after_ms":`, Millis(s.RetryAfter))
+	b = appendInt(b, `,"next_ms":`, Millis(s.NextAfter))
+	b = appendInt(b, `,"reset_after_ms":`, Millis(s.ResetAfter))
+	return append(b, '}')
+}
+
+func appendInt(b []byte, member string, n int64) []byte {
+	return strconv.AppendInt(append(b, member...), n, 10)
+}
+
+// Millis converts a wait to whole milliseconds, rounded up; weir.Never is -1.
+func Millis(d time.Duration) int64 { return ceil(d, time.Millisecond) }
+
+// Seconds converts a wait to whole seconds, rounded up; weir.Never is -1.
+func Seconds(d time.Duration) int64 { return ceil(d, time.Second) }
+
+func micros(d time.Duration) int64 { return ceil(d, time.Microsecond) }
+
+func ceil(d, unit time.Duration) int64 {
+	if d == weir.Never {
+		return -1
+	}
+	n := d / unit
+	if d%unit > 0 {
+		n++
+	}
+	return int64(n)
+}

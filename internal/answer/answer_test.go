@@ -1,0 +1,135 @@
+package answer
+
+import (
+	"encoding/json"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+var instant = time.Date(2026, 11, 20, 14, 7, 31, 5_000, time.FixedZone("CET", 3600))
+
+// slack is an answer about two limits, one of them shared by all callers.
+func slack(t *testing.T, d weir.Decision) *Answer {
+	t.Helper()
+	plan := mustPlan(t, weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
+		{Name: "channel", Max: 100, Window: 30 * time.Minute},
+		{Name: "category", Max: 10, Window: 30 * time.Minute, Gap: 3 * time.Second, By: []string{"category"}},
+	}})
+	d.At = instant
+	return &Answer{Plan: plan, Key: weir.K("errors"), N: 1, Decision: d, States: []weir.LimitState{
+		{Name: "channel", Max: 100, Window: 30 * time.Minute, Used: 63, Remaining: 37,
+			NextAfter: 10 * time.Second, ResetAfter: 29 * time.Minute},
+		{Name: "category", Max: 10, Window: 30 * time.Minute, Gap: 3 * time.Second, Used: 10, Remaining: 0,
+			RetryAfter: 411_999_001 * time.Microsecond, NextAfter: 411_999_001 * time.Microsecond,
+			ResetAfter: 1702 * time.Second},
+	}}
+}
+
+func mustPlan(t *testing.T, p weir.Policy) *weir.Plan {
+	t.Helper()
+	plan, err := p.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+func TestAppendJSON(t *testing.T) {
+	a := slack(t, weir.Decision{Remaining: 0, RetryAfter: 411_999_001 * time.Microsecond,
+		ResetAfter: 1702 * time.Second, Limit: "category"})
+	want := `{"allowed":false,"policy":"slack-alerts","granted":0,"remaining":0,` +
+		`"retry_after_ms":412000,"retry_after_us":411999001,"reset_after_ms":1702000,` +
+		`"at":"2026-11-20T13:07:31.000005Z","limit":"category",` +
+		`"why":"10 of 10 used in the last 30m for category=errors; room again in 6m52s","limits":[` +
+		`{"name":"channel","key":{},"max":100,"used":63,"remaining":37,"window_ms":1800000,` +
+		`"retry_after_ms":0,"next_ms":10000,"reset_after_ms":1740000},` +
+		`{"name":"category","key":{"category":"errors"},"max":10,"used":10,"remaining":0,"window_ms":1800000,` +
+		`"gap_ms":3000,"retry_after_ms":412000,"next_ms":412000,"reset_after_ms":1702000}]}`
+	if got := string(a.AppendJSON(nil)); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+}
+
+func TestAppendJSONNever(t *testing.T) {
+	a := slack(t, weir.Decision{RetryAfter: weir.Never, Limit: "category"})
+	a.N, a.States[1].RetryAfter = 11, weir.Never
+	var got struct {
+		RetryMS int64 `json:"retry_after_ms"`
+		RetryUS int64 `json:"retry_after_us"`
+		Limits  []struct {
+			RetryMS int64 `json:"retry_after_ms"`
+		}
+	}
+	decode(t, a.AppendJSON(nil), &got)
+	if got.RetryMS != -1 || got.RetryUS != -1 || got.Limits[1].RetryMS != -1 {
+		t.Errorf("never: got %+v, want -1 in every place", got)
+	}
+}
+
+func TestAppendJSONDegraded(t *testing.T) {
+	a := slack(t, weir.Decision{Allowed: true, Granted: 1, Degraded: true})
+	a.States = make([]weir.LimitState, 2)
+	var got struct {
+		Allowed, Degraded bool
+		Why               string
+		Limits            []any
+	}
+	decode(t, a.AppendJSON(nil), &got)
+	if !got.Allowed || !got.Degraded || got.Limits == nil || len(got.Limits) != 0 {
+		t.Errorf("unknown states of a degraded decision: got %+v, want degraded and an empty list of limits", got)
+	}
+}
+
+func decode(t *testing.T, b []byte, v any) {
+	t.Helper()
+	if err := json.Unmarshal(b, v); err != nil {
+		t.Fatalf("%v in %s", err, b)
+	}
+}
+
+func TestRounding(t *testing.T) {
+	for _, c := range []struct {
+		d                 time.Duration
+		micros, ms, whole int64
+	}{
+		{0, 0, 0, 0},
+		{weir.Never, -1, -1, -1},
+		{time.Microsecond, 1, 1, 1},
+		{time.Millisecond, 1000, 1, 1},
+		{time.Second, 1_000_000, 1000, 1},
+		{time.Second + time.Microsecond, 1_000_001, 1001, 2},
+		{400 * 24 * time.Hour, 34_560_000_000_000, 34_560_000_000, 34_560_000},
+	} {
+		if us, ms, s := micros(c.d), Millis(c.d), Seconds(c.d); us != c.micros || ms != c.ms || s != c.whole {
+			t.Errorf("%v: got %d us, %d ms, %d s; want %d, %d, %d", c.d, us, ms, s, c.micros, c.ms, c.whole)
+		}
+	}
+}
+
+// AppendString must read back as encoding/json's own encoding does.
+func FuzzAppendString(f *testing.F) {
+	for _, s := range []string{"", "errors", "a\"b\\c", "\x00\x1f\x7f\u0080\u009f", "\xff\xed\xa0\x80", "<script>&", "\u2028\u2029", "né\U0001f600"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		b := AppendString(nil, s)
+		for _, r := range string(b) {
+			if r < 0x20 || 0x7f <= r && r < 0xa0 {
+				t.Errorf("%q: control character %U in %s", s, r, b)
+			}
+		}
+		ref, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, want any
+		decode(t, b, &got)
+		decode(t, ref, &want)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %q from %s, want %q", s, got, b, want)
+		}
+	})
+}
