@@ -1,0 +1,69 @@
+package spec
+
+import (
+	"github.com/weirlimit/weir"
+)
+
+// bound names the limit that kept an attempt of n from being granted in full: v
+// is what the attempt saw, after is what it left behind.
+func (v view) bound(after view, mode weir.Mode, n, granted int64) string {
+	if granted > 0 {
+		return v.tightest()
+	}
+	binding := -1
+	for i := range v.limits {
+		full := n > v.roomOf(i)
+		if mode == weir.Partial {
+			full = v.roomOf(i) <= 0 // any room would have been granted
+		}
+		if (full || !v.openOf(i)) && (binding < 0 || after.longer(i, binding, n)) {
+			binding = i
+		}
+	}
+	return v.limits[binding].Name
+}
+
+// tightest names the first limit with the least room: it cut a partial grant (R6).
+func (v view) tightest() string {
+	for i := range v.limits {
+		if v.roomOf(i) == v.room() {
+			return v.limits[i].Name
+		}
+	}
+	panic("spec: no limit has the least room")
+}
+
+// longer reports whether limit i would make an attempt of n wait longer than
+// limit j would. Never is the longest.
+func (v view) longer(i, j int, n int64) bool {
+	wi, wj := v.alone(i).wait(n), v.alone(j).wait(n)
+	if wi == weir.Never || wj == weir.Never {
+		return wi == weir.Never && wj != weir.Never
+	}
+	return wi > wj
+}
+
+// state describes limit i after a decision about n units.
+func (v view) state(i int, n int64) weir.LimitState {
+	limit := v.limits[i]
+	s := weir.LimitState{
+		Name:       limit.Name,
+		Max:        limit.Max,
+		Window:     micros(limit.Window),
+		Gap:        micros(limit.Gap),
+		Used:       v.used(i),
+		Remaining:  v.roomOf(i),
+		RetryAfter: v.alone(i).wait(n),
+		ResetAfter: v.alone(i).reset(),
+	}
+	if !v.openOf(i) {
+		s.GapAfter = micros(v.past[i].last + limit.Gap - v.now)
+	}
+	for _, e := range v.past[i].entries {
+		if e.units > 0 && e.u > v.now-limit.Window {
+			s.NextAfter = micros(e.u + limit.Window - v.now)
+			break
+		}
+	}
+	return s
+}

@@ -1,0 +1,88 @@
+package spec
+
+import (
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
+
+// entry is the units of one instant or, with Cells, of one cell (R7, R9).
+type entry struct {
+	u     int64 // the instant, or the end of the cell, in microseconds
+	units int64 // 0 = all refunded
+}
+
+// history is what is remembered for one limit and one value of its dimensions.
+// Its methods never change it; they return another one.
+type history struct {
+	entries []entry // u rises
+	tried   bool    // anything was ever recorded
+	last    int64   // the exact instant of the newest recorded attempt (R5)
+}
+
+// mark is what an entry of instant t is remembered by: t, or with Cells the end
+// of its cell. An entry then counts while mark > now - Window, which is the
+// floored time against a window one cell longer (R9).
+func mark(limit weir.PlanLimit, t int64) int64 {
+	if limit.Cell == 0 {
+		return t
+	}
+	return t/limit.Cell*limit.Cell + limit.Cell
+}
+
+// since is the sum of units of the entries after instant s.
+func (h history) since(s int64) int64 {
+	sum := int64(0)
+	for _, e := range h.entries {
+		if e.u > s {
+			sum += e.units
+		}
+	}
+	return sum
+}
+
+// corrected is h after the clock was found to be at now, behind last: what lies
+// in the future is taken as of now (R2).
+func (h history) corrected(limit weir.PlanLimit, now int64) history {
+	c := history{tried: true, last: now}
+	for _, e := range h.entries {
+		c = c.plus(min(e.u, mark(limit, now)), e.units)
+	}
+	return c
+}
+
+// pruned is h without the entries that no longer count at now (R3, R4).
+func (h history) pruned(limit weir.PlanLimit, now int64) history {
+	h.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e entry) bool {
+		return e.u <= now-limit.Window
+	})
+	return h
+}
+
+// plus is h with n more units at mark u. Entries of one mark merge (R7), and a
+// mark never runs back: where a changed grid would have it so, the newest entry
+// takes the units (R9, R12).
+func (h history) plus(u, n int64) history {
+	h.entries = slices.Clone(h.entries)
+	newest := len(h.entries) - 1
+	if newest >= 0 && h.entries[newest].u >= u {
+		h.entries[newest].units += n
+	} else {
+		h.entries = append(h.entries, entry{u, n})
+	}
+	return h
+}
+
+// trimmed is h with only the newest entries whose units, each capped at most,
+// reach most: in CountDenied no older one can change a decision or a wait (R6).
+func (h history) trimmed(most int64) history {
+	sum := int64(0)
+	for i := len(h.entries) - 1; i >= 0; i-- {
+		sum += min(h.entries[i].units, most)
+		if sum >= most {
+			h.entries = h.entries[i:]
+			break
+		}
+	}
+	return h
+}

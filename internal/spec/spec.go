@@ -1,0 +1,151 @@
+// Package spec is the executable specification of a weir engine: the rules R1
+// to R15 of docs/semantics.md as the slowest and plainest program that obeys
+// them. A history is a list; every answer is found by looking through all of it.
+//
+// The bargain: it is for comparing engines with, never for use. It remembers
+// every key for ever, copies the histories it looks at, and finds a wait by
+// trying every instant at which anything changes. It shares no code with the
+// engines it is held against, and in particular not internal/window.
+package spec
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Engine is a weir.Engine that does what the rules say, slowly.
+type Engine struct {
+	clock func() int64
+
+	mu        sync.Mutex // held for the whole of every decision (R7)
+	histories map[string]history
+}
+
+// Option adjusts an Engine.
+type Option func(*Engine)
+
+// WithClock makes the engine read its own clock from now, in microseconds since
+// 1970. Without it the clock is time.Now. Instants passed by callers win (R1).
+func WithClock(now func() int64) Option {
+	return func(e *Engine) { e.clock = now }
+}
+
+// New returns an engine that remembers nothing yet.
+func New(opts ...Option) *Engine {
+	e := &Engine{
+		clock:     func() int64 { return time.Now().UnixMicro() },
+		histories: map[string]history{},
+	}
+	for _, o := range opts {
+		o(e)
+	}
+	return e
+}
+
+// Decide answers an attempt, a peek or a record.
+func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := namesOf(p, k, p.Limits())
+	before := e.look(p.Limits(), names, a.At)
+	granted := before.grant(p.Mode(), a)
+	after := before
+	if a.Op != weir.OpPeek && a.N > 0 { // R4: a peek, and an attempt of 0, write nothing
+		var err error
+		if after, err = before.record(p.Mode(), a, granted); err != nil {
+			return weir.Decision{}, err
+		}
+		e.keep(names, after) // a refusal keeps no more than R2's correction
+	}
+	for i := range a.States {
+		a.States[i] = after.state(i, a.N)
+	}
+	full := a.Op == weir.OpRecord && a.N > 0 || before.fits(a.N)
+	d := weir.Decision{
+		Allowed:    full || granted > 0,
+		Granted:    granted,
+		Remaining:  after.room(),
+		RetryAfter: after.wait(a.N),
+		ResetAfter: after.reset(),
+		At:         time.UnixMicro(after.now),
+	}
+	if !full {
+		d.Limit = before.bound(after, p.Mode(), a.N, granted)
+	}
+	return d, nil
+}
+
+// Refund takes back up to n units of the entry granted at instant at (R10).
+func (e *Engine) Refund(_ context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	names := namesOf(p, k, p.Limits())
+	after, most := e.look(p.Limits(), names, now).refund(p.Mode(), at, n)
+	if most > 0 {
+		e.keep(names, after)
+	}
+	return most, nil
+}
+
+// Count returns the units that limit i recorded in (now - last, now] (R11). It
+// looks at the history of that limit alone.
+func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	limits := p.Limits()[i : i+1]
+	v := e.look(limits, namesOf(p, k, limits), now)
+	return v.past[0].since(v.now - last), nil
+}
+
+// Reset forgets the histories of the key in every limit of the plan (R10).
+func (e *Engine) Reset(_ context.Context, p *weir.Plan, k weir.Key) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, name := range namesOf(p, k, p.Limits()) {
+		delete(e.histories, name)
+	}
+	return nil
+}
+
+// look reads the clock once (R1) and returns what a decision at that instant sees.
+func (e *Engine) look(limits []weir.PlanLimit, names []string, at int64) view {
+	if at == weir.Now {
+		at = e.clock()
+	}
+	past := make([]history, len(names))
+	for i, name := range names {
+		past[i] = e.histories[name]
+	}
+	return see(limits, past, at)
+}
+
+// keep remembers the histories of v under names.
+func (e *Engine) keep(names []string, v view) {
+	for i, name := range names {
+		e.histories[name] = v.past[i]
+	}
+}
+
+// namesOf names the history of each limit: policy, limit, and the dimensions the
+// limit counts by with their values (R12). Every part is preceded by its length,
+// so that no two tuples share a name, whatever bytes they hold (R14).
+func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
+	names := make([]string, len(limits))
+	for i, limit := range limits {
+		parts := []string{p.Name(), limit.Name}
+		for _, dim := range limit.By {
+			parts = append(parts, p.Dimensions()[dim], k.Value(dim))
+		}
+		var b strings.Builder
+		for _, part := range parts {
+			fmt.Fprintf(&b, "%d:%s", len(part), part)
+		}
+		names[i] = b.String()
+	}
+	return names
+}

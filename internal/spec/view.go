@@ -1,0 +1,188 @@
+package spec
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// view is what one decision sees: an instant, and for each limit its history as
+// of that instant. Its methods never change it.
+type view struct {
+	now    int64
+	limits []weir.PlanLimit
+	past   []history // one for each limit
+}
+
+// second is how far a clock may be behind before R2 takes it as corrected.
+const second = 1_000_000
+
+// see obeys R2. Clocks that differ by less than a second only disagree: the
+// decision happens at the newest such entry. A history further ahead is from
+// before a correction of the clock: its future is taken as of now.
+func see(limits []weir.PlanLimit, past []history, clock int64) view {
+	v := view{now: clock, limits: limits, past: past}
+	for _, h := range past {
+		if h.tried && h.last > clock && h.last-clock < second {
+			v.now = max(v.now, h.last)
+		}
+	}
+	for i, h := range past {
+		if h.tried && h.last-clock >= second {
+			v.past[i] = h.corrected(limits[i], v.now)
+		}
+	}
+	return v
+}
+
+// used is the units of limit i that count now (R3).
+func (v view) used(i int) int64 { return v.past[i].since(v.now - v.limits[i].Window) }
+
+// roomOf is how many units limit i would still take; below 0 after a Record, in
+// CountDenied, or when Max was lowered (R5, R10, R12).
+func (v view) roomOf(i int) int64 { return v.limits[i].Max - v.used(i) }
+
+// room is the least room over all limits (R5).
+func (v view) room() int64 {
+	least := v.roomOf(0)
+	for i := range v.limits {
+		least = min(least, v.roomOf(i))
+	}
+	return least
+}
+
+// openOf reports whether the gap of limit i is open (R5).
+func (v view) openOf(i int) bool {
+	return !v.past[i].tried || v.now-v.past[i].last >= v.limits[i].Gap
+}
+
+// open reports whether every gap is open (R5).
+func (v view) open() bool {
+	for i := range v.limits {
+		if !v.openOf(i) {
+			return false
+		}
+	}
+	return true
+}
+
+// fits reports whether an attempt of n would be granted in full (R5, R6).
+func (v view) fits(n int64) bool { return v.open() && n <= v.room() }
+
+// grant is how many units the ask is granted (R6, R10).
+func (v view) grant(mode weir.Mode, a weir.Ask) int64 {
+	switch {
+	case a.Op == weir.OpRecord || v.fits(a.N):
+		return a.N
+	case mode == weir.Partial && v.open() && v.room() > 0:
+		return min(a.N, v.room())
+	}
+	return 0
+}
+
+// record is v after the ask was granted so many units: every limit has recorded
+// the same attempt, or none has (R7). It fails rather than let a history hold
+// more units than a float64 can count (R10).
+func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
+	n := granted
+	if mode == weir.CountDenied {
+		n = a.N // R6: allowed or not
+	}
+	if n == 0 {
+		return v, nil
+	}
+	after := view{now: v.now, limits: v.limits}
+	for i, limit := range v.limits {
+		h := v.past[i].pruned(limit, v.now)
+		units := n
+		if a.Op == weir.OpAttempt {
+			units = min(n, limit.Max) // only CountDenied attempts more (R6)
+		}
+		if h.since(-1) > weir.MaxUnits-units {
+			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
+				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
+		}
+		h = h.plus(mark(limit, v.now), units)
+		h.tried, h.last = true, v.now
+		if mode == weir.CountDenied {
+			h = h.trimmed(limit.Max)
+		}
+		after.past = append(after.past, h)
+	}
+	return after, nil
+}
+
+// refund is v after up to n units of the entry granted at instant at were taken
+// back in every limit, and the most that were taken in one (R10). last stays.
+func (v view) refund(mode weir.Mode, at, n int64) (view, int64) {
+	after := view{now: v.now, limits: v.limits}
+	most := int64(0)
+	for i, limit := range v.limits {
+		h := v.past[i].pruned(limit, v.now) // what no longer counts is not given back
+		for j, e := range h.entries {
+			if e.u == mark(limit, at) {
+				taken := min(n, e.units)
+				h.entries[j].units -= taken
+				most = max(most, taken)
+			}
+		}
+		if mode == weir.CountDenied {
+			h = h.trimmed(limit.Max)
+		}
+		after.past = append(after.past, h)
+	}
+	return after, most
+}
+
+// moments are the instants at which anything changes for the better: now, when
+// an entry stops to count (R3), and when a gap opens (R5).
+func (v view) moments() []int64 {
+	all := []int64{v.now}
+	for i, limit := range v.limits {
+		if v.past[i].tried {
+			all = append(all, v.past[i].last+limit.Gap)
+		}
+		for _, e := range v.past[i].entries {
+			all = append(all, e.u+limit.Window)
+		}
+	}
+	return all
+}
+
+// wait is the least time after which an attempt of n would be granted in full,
+// with nobody else acting, found by trying (R8).
+func (v view) wait(n int64) time.Duration {
+	least := int64(-1)
+	for _, s := range v.moments() {
+		later := view{now: s, limits: v.limits, past: v.past}
+		if s >= v.now && (least < 0 || s < least) && later.fits(n) {
+			least = s
+		}
+	}
+	if least < 0 {
+		return weir.Never // when everything has left and it does not fit, n > Max
+	}
+	return micros(least - v.now)
+}
+
+// alone is v as if limit i were the only one.
+func (v view) alone(i int) view {
+	return view{now: v.now, limits: v.limits[i : i+1], past: v.past[i : i+1]}
+}
+
+// reset is the time until no unit is counted any more (R8).
+func (v view) reset() time.Duration {
+	longest := int64(0)
+	for i, limit := range v.limits {
+		for _, e := range v.past[i].entries {
+			if e.units > 0 {
+				longest = max(longest, e.u+limit.Window-v.now)
+			}
+		}
+	}
+	return micros(longest)
+}
+
+// micros converts a number of microseconds to a duration.
+func micros(us int64) time.Duration { return time.Duration(us) * time.Microsecond }
