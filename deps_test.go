@@ -1,0 +1,236 @@
+package weir_test
+
+import (
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/weirlimit/weir"
+
+// A layer is one package of the module, by its directory, and what it may
+// import of the others outside its tests. Imports point one way: a row may only
+// name rows above it.
+type layer struct {
+	dir     string
+	imports []string
+	why     string
+}
+
+var layers = []layer{
+	{"internal/slab", nil, "blocks of memory the collector need not look into; knows nothing of limits"},
+	{"internal/window", []string{"internal/slab"}, "arithmetic on histories that any engine may read"},
+	{".", []string{"internal/window", "internal/slab"}, "everybody imports it, so it carries nobody along"},
+	{"internal/spec", []string{"."}, "the rules once more, naive: it shares the words and no arithmetic"},
+	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, one for every front end"},
+	{"weirtest", []string{".", "internal/spec"}, "holds any engine to the specification"},
+	{"policy", []string{"."}, "files to policies; it decides nothing"},
+	{"replay", []string{".", "policy", "internal/answer"}, "traces in virtual time; no server"},
+	{"weirhttp", []string{".", "internal/answer"}, "net/http around a Limiter; knows no files"},
+	{"internal/server", []string{".", "internal/answer", "policy", "weirhttp"}, "what weir serve serves"},
+	{"cmd/weir", []string{".", "internal/answer", "internal/server", "policy", "replay"}, "flags in, exit code out"},
+}
+
+// A barrier is an import that may never be there, not in a test either. Both
+// ends must exist: a barrier around something that is gone guards nothing.
+type barrier struct{ from, to, why string }
+
+var barriers = []barrier{
+	{"internal/spec", module + "/internal/window", "shared code would be a shared bug"},
+	{"internal/window", "time", "the core has no clock: an instant is an int64 of microseconds"},
+	{"internal/window", "sync", "the core has no lock: who calls it holds one"},
+	{"internal/window", "context", "the core never waits"},
+	{".", "net/http", "who limits a queue need not link a web server"},
+	{".", "log/slog", "a library returns what it has to say"},
+	{"policy", module + "/internal/server", "a policy file means the same with and without a service"},
+}
+
+// A dependency is somebody else's module: who may import it, tests included,
+// and the line that says what it saves us.
+type dependency struct {
+	module string
+	users  []string
+	why    string
+}
+
+var dependencies = []dependency{
+	{"github.com/goccy/go-yaml", []string{"policy"}, "YAML with the place of every word, for errors with line and caret"},
+	{"github.com/spf13/cobra", []string{"cmd/weir"}, "verbs, flags, help and shell completion"},
+}
+
+// TestWhoImportsWhom holds the table of layers against what is there.
+func TestWhoImportsWhom(t *testing.T) {
+	found := readImports(t)
+	above := map[string]bool{}
+	for _, row := range layers {
+		imports, ok := found[row.dir]
+		if !ok {
+			t.Errorf("layers: %s does not exist", row.dir)
+		}
+		for _, dir := range row.imports {
+			if !above[dir] {
+				t.Errorf("layers: %s may import %s, which is not above it", row.dir, dir)
+			}
+		}
+		for _, imported := range imports.program {
+			if to, ours := directory(imported); ours && !slices.Contains(row.imports, to) {
+				t.Errorf("%s imports %s; it may import %q: %s", row.dir, to, row.imports, row.why)
+			}
+		}
+		above[row.dir] = true
+	}
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		if !above[dir] && !isLeaf(dir) {
+			t.Errorf("%s has no row in layers; add one that says what it may import and why", dir)
+		}
+	}
+}
+
+// isLeaf reports whether the directory holds programs and tests for readers,
+// which may import anything and which nobody can import.
+func isLeaf(dir string) bool {
+	return dir == "docs" || strings.HasPrefix(dir, "examples/")
+}
+
+func TestBarriers(t *testing.T) {
+	found := readImports(t)
+	for _, b := range barriers {
+		from, ok := found[b.from]
+		if !ok {
+			t.Errorf("barriers: %s does not exist", b.from)
+		}
+		to, ours := directory(b.to)
+		if _, ok := found[to]; ours && !ok {
+			t.Errorf("barriers: %s does not exist", to)
+		}
+		if slices.Contains(from.program, b.to) || slices.Contains(from.tests, b.to) {
+			t.Errorf("%s imports %s: %s", b.from, b.to, b.why)
+		}
+	}
+}
+
+func TestDependencies(t *testing.T) {
+	found := readImports(t)
+	used := map[string]bool{}
+	for _, dir := range slices.Sorted(maps.Keys(found)) {
+		for _, imported := range append(found[dir].program, found[dir].tests...) {
+			if _, ours := directory(imported); ours || isStandard(imported) {
+				continue
+			}
+			i := slices.IndexFunc(dependencies, func(d dependency) bool {
+				return imported == d.module || strings.HasPrefix(imported, d.module+"/")
+			})
+			if i < 0 {
+				t.Errorf("%s imports %s, which has no row in dependencies; add one that says what it saves us", dir, imported)
+				continue
+			}
+			used[dependencies[i].module] = true
+			if !slices.Contains(dependencies[i].users, dir) {
+				t.Errorf("%s imports %s; only %q may", dir, imported, dependencies[i].users)
+			}
+		}
+	}
+	for _, d := range dependencies {
+		if !used[d.module] {
+			t.Errorf("dependencies: nobody imports %s any more; remove its row, and go mod tidy", d.module)
+		}
+	}
+}
+
+// TestRootNeedsOnlyTheStandardLibrary asks the go command, which follows every
+// import to its end.
+func TestRootNeedsOnlyTheStandardLibrary(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
+	if err != nil {
+		t.Fatalf("go list -deps .: %v", err)
+	}
+	packages := strings.Fields(string(out))
+	if !slices.Contains(packages, module) {
+		t.Fatalf("go list -deps . does not list %s itself: %q", module, packages)
+	}
+	for _, p := range packages {
+		if _, ours := directory(p); !ours {
+			t.Errorf("the root package needs %s; it needs the standard library only", p)
+		}
+	}
+}
+
+// imports are the import paths of one directory's files.
+type imports struct{ program, tests []string }
+
+// readImports reads every Go file of the module, by directory. Directories with
+// a go.mod of their own, such as bench, are other modules.
+func readImports(t *testing.T) map[string]imports {
+	t.Helper()
+	found := map[string]imports{}
+	walkGoFiles(t, func(file string) {
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ImportsOnly)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := path.Dir(filepath.ToSlash(file))
+		all := found[dir]
+		for _, spec := range parsed.Imports {
+			imported, err := strconv.Unquote(spec.Path.Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.HasSuffix(file, "_test.go") {
+				all.tests = append(all.tests, imported)
+			} else {
+				all.program = append(all.program, imported)
+			}
+		}
+		found[dir] = all
+	})
+	return found
+}
+
+// walkGoFiles calls visit with every Go file of the module, relative to its root.
+func walkGoFiles(t *testing.T, visit func(file string)) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(file string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if !entry.IsDir() {
+			if strings.HasSuffix(file, ".go") {
+				visit(file)
+			}
+			return nil
+		}
+		_, err = os.Stat(filepath.Join(file, "go.mod"))
+		hidden := strings.HasPrefix(entry.Name(), ".") && file != "."
+		if file != "." && err == nil || hidden || entry.Name() == "testdata" {
+			return filepath.SkipDir
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// directory returns where in the module an import path lies.
+func directory(importPath string) (dir string, ours bool) {
+	if importPath == module {
+		return ".", true
+	}
+	return strings.CutPrefix(importPath, module+"/")
+}
+
+// isStandard reports whether the import path is of the standard library, whose
+// first element has no dot.
+func isStandard(importPath string) bool {
+	first, _, _ := strings.Cut(importPath, "/")
+	return !strings.Contains(first, ".")
+}

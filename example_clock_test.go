@@ -1,0 +1,49 @@
+package weir_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R1: the engine's own, read once a decision, or the instant the caller passes.
+// Every decision says at which instant it was made.
+func Example_whichClockDecides() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 1, Window: time.Minute},
+	}}))
+
+	now := must(limiter.Allow(ctx, weir.K()))
+	fmt.Println("engine's clock, read once:", time.Since(now.At) < time.Hour)
+
+	passed := must(limiter.AllowAt(ctx, weir.K(), 1, nine.AddDate(1, 0, 0)))
+	fmt.Println("caller's instant:", passed.At.UTC().Format(time.DateTime))
+	// Output:
+	// engine's clock, read once: true
+	// caller's instant: 2027-01-05 09:00:00
+}
+
+// R2: a clock that is behind by less than a second is taken to stand still; one
+// that is further behind has been corrected, and entries of the future count
+// from now on.
+func Example_whatIfTheClockStepsBack() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 2, Window: time.Minute},
+	}}))
+	try := func(after time.Duration) {
+		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
+		fmt.Println("asked at", nine.Add(after).Format("04:05.0"), "decided at", d.At.UTC().Format("04:05.0"),
+			d.Allowed, "wait", d.RetryAfter)
+	}
+
+	try(10 * time.Second)
+	try(9600 * time.Millisecond) // 0.4 s behind: decided at the newest entry's instant
+	try(5 * time.Second)         // 5 s behind: corrected, both entries count from here
+	try(65 * time.Second)        // never refused wrongly for longer than one window
+	// Output:
+	// asked at 00:10.0 decided at 00:10.0 true wait 0s
+	// asked at 00:09.6 decided at 00:10.0 true wait 1m0s
+	// asked at 00:05.0 decided at 00:05.0 false wait 1m0s
+	// asked at 01:05.0 decided at 01:05.0 true wait 0s
+}

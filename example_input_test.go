@@ -1,0 +1,70 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R14: an error that says what, where and what would be right; never a
+// decision, and nothing changes.
+func Example_whatIsBadInput() {
+	_, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 5, Window: time.Minute, Gap: time.Hour},
+	}})
+	fmt.Println(err)
+
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"ip"}},
+	}}))
+	_, err = limiter.AllowN(ctx, weir.K("192.0.2.1"), -1)
+	fmt.Println(errors.Is(err, weir.ErrUnits), err)
+	_, err = limiter.Allow(ctx, weir.K("192.0.2.1", "mobile"))
+	fmt.Println(errors.Is(err, weir.ErrKey), err)
+	// Output:
+	// weir: policy "search", limit "minute": Gap: 1h0m0s is longer than the window of 1m0s (R5)
+	// true weir: bad number of units: -1; use 0 to 9007199254740991
+	// true weir: bad key: policy "search" counts by ["ip"], so its keys have 1 values; this one has 2
+}
+
+// R14: no. Keys are tuples of opaque bytes, not strings glued together.
+func Example_canTwoKeysCollide() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}},
+	}}))
+	for _, key := range []weir.Key{weir.K("a:b", "c"), weir.K("a", "b:c"), weir.K("", "a:b:c"), weir.K("a:b", "c")} {
+		fmt.Println(must(limiter.AllowAt(ctx, key, 1, nine)).Allowed)
+	}
+	// Output:
+	// true
+	// true
+	// true
+	// false
+}
+
+// unreachable is an engine whose store does not answer.
+type unreachable struct{ weir.Engine }
+
+var errStore = errors.New("store: connection refused")
+
+func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, errStore
+}
+
+// R15: no. A denial is an answer; an error means that there is none. Who looks
+// at Allowed alone fails closed.
+func Example_isADenialAnError() {
+	policy := weir.Policy{Name: "search", Limits: []weir.Limit{{Name: "minute", Max: 0, Window: time.Minute}}}
+
+	d, err := must(weir.New(policy)).Allow(ctx, weir.K())
+	fmt.Println("a limit of 0:", d.Allowed, err)
+
+	d, err = must(weir.New(policy, weir.WithEngine(unreachable{}))).Allow(ctx, weir.K())
+	fmt.Println("a store that is down:", d.Allowed, err)
+	// Output:
+	// a limit of 0: false <nil>
+	// a store that is down: false store: connection refused
+}

@@ -1,0 +1,70 @@
+package weir_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R5: give the limit a Gap. The grant that keeps exactly that distance passes.
+func Example_howDoIKeepGrantsApart() {
+	limiter := must(weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
+		{Name: "teacher", Max: 10, Window: time.Minute, Gap: 3 * time.Second, By: []string{"teacher"}},
+	}}))
+	for _, after := range []time.Duration{0, 3*time.Second - time.Microsecond, 3 * time.Second} {
+		d := must(limiter.AllowAt(ctx, weir.K("42"), 1, nine.Add(after)))
+		fmt.Println(after, d.Allowed, "next after", d.RetryAfter)
+	}
+	// Output:
+	// 0s true next after 3s
+	// 2.999999s false next after 1µs
+	// 3s true next after 3s
+}
+
+// R7: no. What one limit refuses is not charged to the other, and the decision
+// names the limit that stood in the way.
+func Example_canARefusalChargeTheOtherLimit() {
+	limiter := must(weir.New(weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
+		{Name: "channel", Max: 3, Window: 30 * time.Minute},
+		{Name: "category", Max: 2, Window: 30 * time.Minute, By: []string{"category"}},
+	}}))
+	for i, category := range []string{"disk", "disk", "disk", "login", "login"} {
+		at := nine.Add(time.Duration(i) * time.Minute)
+		d := must(limiter.AllowAt(ctx, weir.K(category), 1, at))
+		if d.Allowed {
+			fmt.Println(category, "sent")
+		} else {
+			fmt.Println(category, "held back by", d.Limit)
+		}
+	}
+	// Output:
+	// disk sent
+	// disk sent
+	// disk held back by category
+	// login sent
+	// login held back by channel
+}
+
+// R12: the history stays, and the new numbers hold from the next decision on.
+// Raising never refuses what the old limit would have granted; lowering grants
+// nothing until enough has left.
+func Example_whatHappensWhenALimitChanges() {
+	engine := weir.NewMemory()
+	withMax := func(most int64) *weir.Limiter {
+		return must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+			{Name: "minute", Max: most, Window: time.Minute},
+		}}, weir.WithEngine(engine)))
+	}
+	must(withMax(5).AllowAt(ctx, weir.K(), 5, nine))
+
+	at := nine.Add(10 * time.Second)
+	for _, most := range []int64{5, 6, 2} {
+		d := must(withMax(most).At(at).Peek(ctx, weir.K(), 1))
+		fmt.Println("max", most, d.Allowed, "remaining", d.Remaining, "retry after", d.RetryAfter)
+	}
+	// Output:
+	// max 5 false remaining 0 retry after 50s
+	// max 6 true remaining 1 retry after 0s
+	// max 2 false remaining -3 retry after 50s
+}

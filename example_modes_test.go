@@ -1,0 +1,44 @@
+package weir_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R4: nothing. A caller who hammers is let in at the same instant as one who
+// waits, and a peek leaves no trace either.
+func Example_doesARefusalCostAnything() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 1, Window: time.Minute},
+	}}))
+	must(limiter.AllowAt(ctx, weir.K(), 1, nine))
+	for s := range 59 {
+		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(time.Duration(1+s)*time.Second)))
+	}
+
+	after := limiter.At(nine.Add(time.Minute))
+	fmt.Println("peek:", must(after.Peek(ctx, weir.K(), 1)).Allowed)
+	fmt.Println("attempt:", must(after.Allow(ctx, weir.K(), 1)).Allowed)
+	// Output:
+	// peek: true
+	// attempt: true
+}
+
+// R6: it depends on the mode: all or nothing, as much as fits, or nothing with
+// the attempt held against the caller.
+func Example_whatHappensToABatchThatDoesNotFit() {
+	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
+		limiter := must(weir.New(weir.Policy{Name: "import", Mode: mode, Limits: []weir.Limit{
+			{Name: "rows", Max: 5, Window: time.Minute},
+		}}))
+		must(limiter.AllowAt(ctx, weir.K(), 3, nine))
+		d := must(limiter.AllowAt(ctx, weir.K(), 3, nine.Add(time.Second)))
+		fmt.Println(mode, "granted", d.Granted, "of 3, remaining", d.Remaining, "retry after", d.RetryAfter)
+	}
+	// Output:
+	// AllOrNothing granted 0 of 3, remaining 2 retry after 59s
+	// Partial granted 2 of 3, remaining 0 retry after 59s
+	// CountDenied granted 0 of 3, remaining -1 retry after 1m0s
+}

@@ -1,0 +1,49 @@
+package weir_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R10: Record adds units without asking; room may go below zero, and then
+// everybody waits until it is back.
+func Example_whatIfTheCostIsKnownOnlyAfterwards() {
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
+		{Name: "tokens", Max: 1000, Window: time.Minute, By: []string{"tenant"}},
+	}}))
+	tenant := weir.K("acme")
+
+	d := must(limiter.AllowAt(ctx, tenant, 600, nine)) // the estimate
+	fmt.Println("estimate granted:", d.Granted, "remaining", d.Remaining)
+
+	d = must(limiter.At(nine.Add(2*time.Second)).Record(ctx, tenant, 700)) // what it cost beyond that
+	fmt.Println("recorded:", d.Granted, "remaining", d.Remaining)
+
+	d = must(limiter.At(nine.Add(3*time.Second)).Peek(ctx, tenant, 600))
+	fmt.Println("the next 600:", d.Allowed, "retry after", d.RetryAfter)
+	// Output:
+	// estimate granted: 600 remaining 400
+	// recorded: 700 remaining -300
+	// the next 600: false retry after 59s
+}
+
+// R10: Refund takes units back from the entry granted at the decision's instant,
+// never more than it holds, and not after its window.
+func Example_howDoIGiveUnitsBack() {
+	limiter := must(weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{
+		{Name: "day", Max: 10, Window: 24 * time.Hour, By: []string{"phone"}},
+	}}))
+	phone := weir.K("+1 555 0100")
+	granted := must(limiter.AllowAt(ctx, phone, 4, nine))
+
+	later := limiter.At(nine.Add(time.Minute))
+	fmt.Println("took back", must(later.Refund(ctx, phone, granted.At, 3)))
+	fmt.Println("took back", must(later.Refund(ctx, phone, granted.At, 3)))
+	fmt.Println("remaining", must(later.Peek(ctx, phone, 1)).Remaining)
+	// Output:
+	// took back 3
+	// took back 1
+	// remaining 10
+}

@@ -1,0 +1,95 @@
+package weir_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R3: exactly one window after it was granted, not a microsecond sooner.
+func Example_whenDoesAUnitComeBack() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 1, Window: time.Minute},
+	}}))
+	for _, after := range []time.Duration{0, time.Minute - time.Microsecond, time.Minute} {
+		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
+		fmt.Println(after, d.Allowed)
+	}
+	// Output:
+	// 0s true
+	// 59.999999s false
+	// 1m0s true
+}
+
+// R8: exactly RetryAfter, if nobody else takes the units first.
+func Example_howLongMustIWait() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 3, Window: time.Minute},
+	}}))
+	for _, s := range []time.Duration{0, 10, 20} {
+		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(s*time.Second)))
+	}
+
+	// Two units need the first and the second grant to leave.
+	at := nine.Add(30 * time.Second)
+	d := must(limiter.AllowAt(ctx, weir.K(), 2, at))
+	fmt.Println("wait", d.RetryAfter, "empty in", d.ResetAfter)
+
+	sooner := must(limiter.AllowAt(ctx, weir.K(), 2, at.Add(d.RetryAfter-time.Microsecond)))
+	then := must(limiter.AllowAt(ctx, weir.K(), 2, at.Add(d.RetryAfter)))
+	fmt.Println("one microsecond sooner:", sooner.Allowed)
+	fmt.Println("then:", then.Allowed)
+	// Output:
+	// wait 40s empty in 50s
+	// one microsecond sooner: false
+	// then: true
+}
+
+// R8: more units than Max never fit. That is a value of its own, so that nobody
+// sleeps on it.
+func Example_canItEverFit() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 3, Window: time.Minute},
+	}}))
+	d := must(limiter.AllowAt(ctx, weir.K(), 4, nine))
+	fmt.Println(d.Allowed, d.RetryAfter == weir.Never, d.Limit)
+	// Output: false true minute
+}
+
+// R9: with six cells a minute, a unit is remembered until the end of its ten
+// seconds: it comes back up to one cell later, never sooner.
+func Example_whatDoCellsCost() {
+	for _, cells := range []int{0, 6, 60} {
+		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+			{Name: "minute", Max: 10, Window: time.Minute, Cells: cells},
+		}}))
+		d := must(limiter.AllowAt(ctx, weir.K(), 10, nine.Add(4500*time.Millisecond)))
+		fmt.Println("cells:", cells, "room again after", d.ResetAfter)
+	}
+	// Output:
+	// cells: 0 room again after 1m0s
+	// cells: 6 room again after 1m5.5s
+	// cells: 60 room again after 1m0.5s
+}
+
+// R11: Count looks back over any span within the window.
+func Example_howManyInTheLastSeconds() {
+	limiter := must(weir.New(weir.Policy{Name: "logins", Limits: []weir.Limit{
+		{Name: "hour", Max: 1000, Window: time.Hour, By: []string{"user"}},
+	}}))
+	user := weir.K("ann")
+	for _, s := range []time.Duration{0, 5, 30, 31, 49} {
+		must(limiter.At(nine.Add(s*time.Second)).Record(ctx, user, 1))
+	}
+
+	now := limiter.At(nine.Add(50 * time.Second))
+	for _, last := range []time.Duration{time.Second, 20 * time.Second, 45 * time.Second, time.Hour} {
+		fmt.Println("last", last, "saw", must(now.Count(ctx, user, "hour", last)))
+	}
+	// Output:
+	// last 1s saw 0
+	// last 20s saw 2
+	// last 45s saw 3
+	// last 1h0m0s saw 5
+}

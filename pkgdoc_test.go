@@ -1,0 +1,139 @@
+package weir_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestEveryPackageSaysWhatItIs: exactly one file of a package has the comment
+// that opens it, and the comment begins the way godoc expects.
+func TestEveryPackageSaysWhatItIs(t *testing.T) {
+	files := parseProgram(t)
+	for _, dir := range slices.Sorted(maps.Keys(files)) {
+		var comments []string
+		for _, f := range files[dir] {
+			if f.Doc != nil {
+				comments = append(comments, f.Doc.Text())
+			}
+		}
+		if len(comments) != 1 {
+			t.Errorf("%s: %d files have a package comment, want 1", dir, len(comments))
+			continue
+		}
+		name := files[dir][0].Name.Name
+		want := "Package " + name + " "
+		if name == "main" {
+			want = strings.ToUpper(path.Base(dir)[:1]) + path.Base(dir)[1:] + " "
+		}
+		if !strings.HasPrefix(comments[0], want) {
+			first, _, _ := strings.Cut(comments[0], "\n")
+			t.Errorf("%s: the package comment begins %q, want %q", dir, first, want)
+		}
+	}
+}
+
+// TestEveryExportedNameIsDocumented: a constant, variable or type of a group may
+// carry its comment on its line, or be named by a comment of the group.
+func TestEveryExportedNameIsDocumented(t *testing.T) {
+	files := parseProgram(t)
+	for _, dir := range slices.Sorted(maps.Keys(files)) {
+		for _, f := range files[dir] {
+			for _, decl := range f.Decls {
+				for _, name := range undocumented(decl) {
+					t.Errorf("%s: %s has no comment", dir, name)
+				}
+			}
+		}
+	}
+}
+
+// undocumented returns the exported names of decl that have no comment.
+func undocumented(decl ast.Decl) []string {
+	switch d := decl.(type) {
+	case *ast.FuncDecl:
+		if d.Doc == nil && d.Name.IsExported() && exportedReceiver(d) {
+			return []string{d.Name.Name}
+		}
+	case *ast.GenDecl:
+		var names []string
+		for _, spec := range d.Specs {
+			names = append(names, undocumentedSpec(d, spec)...)
+		}
+		return names
+	}
+	return nil
+}
+
+func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []string {
+	var names []string
+	switch s := spec.(type) {
+	case *ast.TypeSpec:
+		if s.Name.IsExported() && s.Doc == nil && s.Comment == nil && !mentions(d, s.Name) {
+			names = append(names, s.Name.Name)
+		}
+	case *ast.ValueSpec:
+		for _, name := range s.Names {
+			if name.IsExported() && s.Doc == nil && s.Comment == nil && !mentions(d, name) {
+				names = append(names, name.Name)
+			}
+		}
+	}
+	return names
+}
+
+// mentions reports whether the comment of the group, or of a member of it, names
+// the name, as in "MinWindow and MaxWindow bound Limit.Window".
+func mentions(d *ast.GenDecl, name *ast.Ident) bool {
+	text := d.Doc.Text()
+	for _, spec := range d.Specs {
+		if v, ok := spec.(*ast.ValueSpec); ok {
+			text += v.Doc.Text()
+		}
+	}
+	return d.Doc != nil && len(d.Specs) == 1 || slices.Contains(strings.FieldsFunc(text, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
+	}), name.Name)
+}
+
+// exportedReceiver reports whether d is a function, or a method of an exported
+// type: of the others nobody outside can read the documentation.
+func exportedReceiver(d *ast.FuncDecl) bool {
+	if d.Recv == nil {
+		return true
+	}
+	typ := d.Recv.List[0].Type
+	if star, ok := typ.(*ast.StarExpr); ok {
+		typ = star.X
+	}
+	if generic, ok := typ.(*ast.IndexExpr); ok {
+		typ = generic.X
+	}
+	name, ok := typ.(*ast.Ident)
+	return !ok || name.IsExported()
+}
+
+// parseProgram parses every file of the module that is not a test, by directory.
+func parseProgram(t *testing.T) map[string][]*ast.File {
+	t.Helper()
+	files := map[string][]*ast.File{}
+	walkGoFiles(t, func(file string) {
+		if strings.HasSuffix(file, "_test.go") {
+			return
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.ParseComments|parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		dir := path.Dir(filepath.ToSlash(file))
+		files[dir] = append(files[dir], parsed)
+	})
+	return files
+}
