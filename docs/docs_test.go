@@ -1,0 +1,154 @@
+// Package docs_test keeps what the documentation says true: rules name what runs,
+// links lead somewhere, snippets are parts of programs that compile.
+package docs_test
+
+import (
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// root is the module's directory, seen from here.
+const root = ".."
+
+// pages are all files written for readers, relative to root.
+func pages(t *testing.T) []string {
+	t.Helper()
+	return slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "examples/*.md"))
+}
+
+// glob returns the paths under root that match, relative to root.
+func glob(t *testing.T, pattern string) []string {
+	t.Helper()
+	matches, err := filepath.Glob(filepath.Join(root, filepath.FromSlash(pattern)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range matches {
+		if matches[i], err = filepath.Rel(root, matches[i]); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return matches
+}
+
+// read returns the file at a path relative to root.
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var (
+	ruleHeading = regexp.MustCompile(`(?m)^### (R\d+) .+$`)
+	exampleName = regexp.MustCompile("`(Example\\w*)`")
+	vectorPath  = regexp.MustCompile(`\]\(\.\./(weirtest/testdata/[^)]+)\)`)
+)
+
+// rules returns the text of each rule of semantics.md, in order of appearance.
+func rules(t *testing.T) (names []string, text map[string]string) {
+	t.Helper()
+	page := read(t, "docs/semantics.md")
+	text = map[string]string{}
+	headings := ruleHeading.FindAllStringSubmatchIndex(page, -1)
+	for i, h := range headings {
+		end := len(page)
+		if i+1 < len(headings) {
+			end = headings[i+1][0]
+		}
+		name := page[h[2]:h[3]]
+		names = append(names, name)
+		text[name] = page[h[1]:end]
+	}
+	return names, text
+}
+
+func TestEveryRuleRuns(t *testing.T) {
+	names, text := rules(t)
+	var want []string
+	for i := range 15 {
+		want = append(want, fmt.Sprintf("R%d", i+1))
+	}
+	if !slices.Equal(names, want) {
+		t.Fatalf("semantics.md has the rules %q, want %q", names, want)
+	}
+	examples := examplesOfRoot(t)
+	for _, name := range names {
+		if !strings.Contains(text[name], "\n*Why.* ") {
+			t.Errorf("%s gives no reason: no paragraph begins with *Why.*", name)
+		}
+		_, runs, _ := strings.Cut(text[name], "\n*Runs.* ")
+		found := exampleName.FindAllStringSubmatch(runs, -1)
+		for _, m := range found {
+			if !slices.Contains(examples, m[1]) {
+				t.Errorf("%s names %s, which is no example of the package", name, m[1])
+			}
+		}
+		vectors := vectorPath.FindAllStringSubmatch(runs, -1)
+		for _, m := range vectors {
+			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
+				t.Errorf("%s names a vector that is not there: %v", name, err)
+			}
+		}
+		if len(found)+len(vectors) == 0 {
+			t.Errorf("%s names nothing that runs: no example and no vector after *Runs.*", name)
+		}
+	}
+}
+
+// TestEveryExampleIsFound: an example nobody is sent to is not read.
+func TestEveryExampleIsFound(t *testing.T) {
+	page := read(t, "docs/semantics.md")
+	for _, name := range examplesOfRoot(t) {
+		if name != "Example" && !strings.Contains(page, "`"+name+"`") {
+			t.Errorf("%s is not named in semantics.md", name)
+		}
+	}
+}
+
+// examplesOfRoot returns the names of the example functions beside the root package.
+func examplesOfRoot(t *testing.T) []string {
+	t.Helper()
+	var names []string
+	for _, path := range glob(t, "example*_test.go") {
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, path), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, decl := range file.Decls {
+			if f, ok := decl.(*ast.FuncDecl); ok && strings.HasPrefix(f.Name.Name, "Example") {
+				names = append(names, f.Name.Name)
+			}
+		}
+	}
+	return names
+}
+
+var (
+	link   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)|<img[^>]* src="([^"]+)"`)
+	remote = regexp.MustCompile(`^[a-z]+:`)
+)
+
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
+			to := m[1] + m[3]
+			if remote.MatchString(to) {
+				continue
+			}
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), to)); err != nil {
+				t.Errorf("%s links to %s: %v", page, to, err)
+			}
+		}
+	}
+}
