@@ -1,0 +1,39 @@
+// Batches shows what becomes of a batch that does not fit, in the three modes:
+// all of it waits, as much as fits goes ahead, or the attempt itself counts.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+func main() {
+	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
+		fmt.Println(mode)
+		run(mode)
+	}
+}
+
+// run sends a batch of four rows every ten seconds at a limit of ten a minute.
+func run(mode weir.Mode) {
+	limiter, err := weir.New(weir.Policy{
+		Name:   "import",
+		Mode:   mode,
+		Limits: []weir.Limit{{Name: "rows", Max: 10, Window: time.Minute}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
+	for s := 0; s <= 70; s += 10 {
+		d, err := limiter.AllowAt(context.Background(), weir.K(), 4, start.Add(time.Duration(s)*time.Second))
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Printf("  %2ds  %d of 4 rows, remaining %2d, four more after %v\n", s, d.Granted, d.Remaining, d.RetryAfter)
+	}
+}

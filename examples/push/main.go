@@ -1,0 +1,43 @@
+// Push sends twelve notifications that are all ready at once to one teacher: at
+// most ten in any minute, and never two in the same breath.
+//
+// It passes its instants, so that it takes no time; a service would call
+// limiter.Wait, which sleeps for exactly these waits.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+func main() {
+	limiter, err := weir.New(weir.Policy{
+		Name: "push-notifications",
+		Limits: []weir.Limit{{
+			Name: "teacher", Max: 10, Window: time.Minute, Gap: 3 * time.Second,
+			By: []string{"teacher"},
+		}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	ctx, teacher := context.Background(), weir.K("42")
+	now := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
+	for push := 1; push <= 12; {
+		d, err := limiter.AllowAt(ctx, teacher, 1, now)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if d.Allowed {
+			fmt.Printf("%s  push %d sent, %d left in this minute\n", now.Format(time.TimeOnly), push, d.Remaining)
+			push++
+		} else {
+			now = now.Add(d.RetryAfter) // sleep
+		}
+	}
+}

@@ -1,0 +1,50 @@
+// Slack keeps an alert channel readable: at most 100 messages in any half hour,
+// and at most 10 of one category. Both limits are decided in one step: what a
+// category holds back is not charged to the channel.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+func main() {
+	limiter, err := weir.New(weir.Policy{
+		Name: "slack-alerts",
+		Limits: []weir.Limit{
+			{Name: "channel", Max: 100, Window: 30 * time.Minute},
+			{Name: "category", Max: 10, Window: 30 * time.Minute, By: []string{"category"}},
+		},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+
+	// A bad night: thirteen services send up to thirty alerts each within minutes.
+	ctx, now := context.Background(), time.Date(2026, time.January, 5, 3, 0, 0, 0, time.UTC)
+	total := 0
+	for service := 1; service <= 13; service++ {
+		category := fmt.Sprintf("service-%02d", service)
+		sent, held := 0, map[string]int{}
+		for range 4 + 2*service {
+			now = now.Add(time.Second)
+			d, err := limiter.AllowAt(ctx, weir.K(category), 1, now)
+			if err != nil {
+				log.Fatal(err)
+			}
+			if d.Allowed {
+				sent++
+			} else {
+				held[d.Limit]++
+			}
+		}
+		total += sent
+		fmt.Printf("%s  %2d sent, held back: %2d by category, %2d by channel\n",
+			category, sent, held["category"], held["channel"])
+	}
+	fmt.Println(total, "messages in the channel")
+}
