@@ -1,0 +1,58 @@
+package replay
+
+import (
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// result is what one line came to.
+type result struct {
+	op      Op
+	at      int64 // the instant of the line, where hasAt
+	hasAt   bool
+	d       weir.Decision
+	units   int64  // of Count: counted; of Refund: taken back
+	problem string // not "": the line was refused, and changed nothing
+}
+
+// append appends the answer to the line, a line of JSON. Fields stand in fixed
+// order and there is no white space: the same decisions are the same bytes.
+func (r *result) append(out []byte) []byte {
+	if r.problem != "" {
+		return r.appendProblem(out)
+	}
+	out = strconv.AppendInt(append(out, `{"at_us":`...), r.d.At.UnixMicro(), 10)
+	out = strconv.AppendBool(append(out, `,"allowed":`...), r.d.Allowed)
+	out = strconv.AppendInt(append(out, `,"granted":`...), r.d.Granted, 10)
+	out = strconv.AppendInt(append(out, `,"remaining":`...), r.d.Remaining, 10)
+	out = strconv.AppendInt(append(out, `,"retry_after_us":`...), waitMicros(r.d.RetryAfter), 10)
+	out = strconv.AppendInt(append(out, `,"reset_after_us":`...), r.d.ResetAfter.Microseconds(), 10)
+	out = answer.AppendString(append(out, `,"limit":`...), r.d.Limit)
+	switch r.op {
+	case Count:
+		out = strconv.AppendInt(append(out, `,"count":`...), r.units, 10)
+	case Refund:
+		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
+	}
+	return append(out, "}\n"...)
+}
+
+func (r *result) appendProblem(out []byte) []byte {
+	out = append(out, '{')
+	if r.hasAt {
+		out = strconv.AppendInt(append(out, `"at_us":`...), r.at, 10)
+		out = append(out, ',')
+	}
+	return append(answer.AppendString(append(out, `"error":`...), r.problem), "}\n"...)
+}
+
+// waitMicros is a wait in microseconds, -1 for never (R8).
+func waitMicros(d time.Duration) int64 {
+	if d == weir.Never {
+		return -1
+	}
+	return d.Microseconds()
+}

@@ -1,0 +1,176 @@
+package replay
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+)
+
+func TestParseLine(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		want Line
+	}{
+		{`{"at_us":1,"policy":"p"}`, Line{At: 1, Policy: "p", N: 1}},
+		{"\t{ \"at_us\" : 0 ,\r\n \"policy\":\"p\" , \"key\" : { } } ", Line{Policy: "p", N: 1}},
+		{`{"n":0,"at_us":9007199254740991,"policy":"p","op":"record"}`, Line{At: 1<<53 - 1, Policy: "p", Op: Record}},
+		{`{"at_us":-0,"policy":"p"}`, Line{Policy: "p", N: 1}},
+		{`{"at_us":1,"policy":"p","key":{"b":"2","a":"1"}}`,
+			Line{At: 1, Policy: "p", N: 1, Key: []Dimension{{"b", "2"}, {"a", "1"}}}},
+		{`{"at_us":1,"policy":"p","op":"count","limit":"l","last_us":7}`,
+			Line{At: 1, Policy: "p", N: 1, Op: Count, Limit: "l", Last: 7}},
+		{`{"at_us":1,"policy":"p","op":"refund","granted_at_us":9,"n":2}`,
+			Line{At: 1, Policy: "p", N: 2, Op: Refund, GrantedAt: 9}},
+		{`{"at_us":1,"policy":"p","op":"reset","last_us":5,"limit":"unused","granted_at_us":6}`,
+			Line{At: 1, Policy: "p", N: 1, Op: Reset, Last: 5, Limit: "unused", GrantedAt: 6}},
+		{`{"\u0061t_us":1,"\u0070olicy":"\u0070"}`, Line{At: 1, Policy: "p", N: 1}},
+		{`{"at_us":1,"policy":"p","key":{"k":""}}`, keyed("")},
+		{`{"at_us":1,"policy":"p","key":{"k":"\"\\\/\b\f\n\r\t"}}`, keyed("\"\\/\b\f\n\r\t")},
+		{`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`, keyed("a\x00b\u00e9\ufffd\u2028")},
+		{`{"at_us":1,"policy":"p","key":{"k":"\ud83d\uDE00!"}}`, keyed("\U0001f600!")},
+		{"{\"at_us\":1,\"policy\":\"p\",\"key\":{\"k\":\"\xff\xc3\x7f\"}}", keyed("\xff\xc3\x7f")},
+		{"{\"at_us\":1,\"policy\":\"p\",\"key\":{\"k\":\"\\n\xed\xa0\x80\"}}", keyed("\n\xed\xa0\x80")},
+	} {
+		got, err := ParseLine([]byte(c.line))
+		got.given = 0
+		if err != nil || !reflect.DeepEqual(got, c.want) {
+			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.line, got, err, c.want)
+		}
+	}
+}
+
+// keyed is a line whose key is (k=value).
+func keyed(value string) Line {
+	return Line{At: 1, Policy: "p", N: 1, Key: []Dimension{{"k", value}}}
+}
+
+func TestParseLineRefuses(t *testing.T) {
+	const head = `{"at_us":1,"policy":"p",`
+	for _, c := range []struct{ line, want string }{
+		// The shape of the line.
+		{``, "byte 1: an object should stand here, not the end of the line"},
+		{`[]`, "byte 1: an object should stand here, not an array"},
+		{`null`, "byte 1: an object should stand here, not null"},
+		{"\ufeff{}", `byte 1: an object should stand here, not '\ufeff'`},
+		{"\x00", `byte 1: an object should stand here, not '\x00'`},
+		{`{"at_us":1,"policy":"p"`, "byte 24: a comma or the end of the object should stand here, not the end of the line"},
+		{`{"at_us":1,"policy":"p"} {`, "byte 26: the end of the line should stand here, not an object"},
+		{head + `}`, "byte 25: the name of a field should stand here, not '}'"},
+		{`{"at_us" 1}`, "byte 10: a colon should stand here, not a number"},
+		{`{"at_us":1 "policy":"p"}`, "byte 12: a comma or the end of the object should stand here, not a string"},
+		{`{'at_us':1}`, `byte 2: the name of a field should stand here, not '\''`},
+		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us`},
+		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us`},
+		{head + `"\u0061t_us":1}`, "byte 25: at_us is given twice"},
+		{head + `"n":1,"n":1}`, "byte 31: n is given twice"},
+
+		// Fields that must be there.
+		{`{}`, "at_us is missing; every line names its instant, in microseconds since 1970"},
+		{`{"at_us":1}`, "policy is missing; every line names the policy that decides it"},
+		{head + `"op":"refund"}`, "granted_at_us is missing; a refund names the instant of the grant, the at_us of its answer"},
+		{head + `"op":"count","last_us":1}`, "limit is missing; a count names the limit to count in"},
+		{head + `"op":"count","limit":"l"}`, "last_us is missing; a count names its span in microseconds, 1 to the limit's window"},
+
+		// Numbers.
+		{`{"at_us":1e3}`, "byte 10: at_us is not written as a whole number; write 1000, not 1e3 or 1000.0"},
+		{`{"at_us":1.0}`, "byte 10: at_us is not written as a whole number; write 1000, not 1e3 or 1000.0"},
+		{`{"at_us":9223372036854775808}`, "byte 10: at_us is too large for a whole number of 64 bits"},
+		{`{"at_us":99999999999999999999}`, "byte 10: at_us is too large for a whole number of 64 bits"},
+		{`{"at_us":-9223372036854775809}`, "byte 10: at_us is too large for a whole number of 64 bits"},
+		{`{"at_us":01}`, "byte 10: at_us begins with 0; write it without"},
+		{`{"at_us":-}`, "byte 10: at_us is a minus sign without digits"},
+		{`{"at_us":+1}`, "byte 10: at_us, a whole number, should stand here, not '+'"},
+		{`{"at_us":"1"}`, "byte 10: at_us, a whole number, should stand here, not a string"},
+		{`{"at_us":null}`, "byte 10: at_us, a whole number, should stand here, not null"},
+		{`{"at_us":1x}`, "byte 11: a comma or the end of the object should stand here, not 'x'"},
+		{`{"policy":"p","at_us":-1}`, "at_us is -1; use 0 to 9007199254740991"},
+		{`{"policy":"p","at_us":-9223372036854775808}`, "at_us is -9223372036854775808; use 0 to 9007199254740991"},
+		{`{"policy":"p","at_us":9007199254740992}`, "at_us is 9007199254740992; use 0 to 9007199254740991"},
+		{head + `"n":-1}`, "n is -1; use 0 to 9007199254740991"},
+		{head + `"n":9223372036854775807}`, "n is 9223372036854775807; use 0 to 9007199254740991"},
+		{head + `"last_us":9007199254740992}`, "last_us is 9007199254740992; use 0 to 9007199254740991"},
+		{head + `"granted_at_us":-5}`, "granted_at_us is -5; use 0 to 9007199254740991"},
+
+		// Strings.
+		{head + `"op":"chek"}`, `byte 30: unknown op "chek"; use check, peek, record, refund, reset or count`},
+		{head + `"op":1}`, "byte 30: op, a string, should stand here, not a number"},
+		{`{"policy":true}`, "byte 11: policy, a string, should stand here, not true"},
+		{`{"policy":"p`, "byte 11: the string does not end"},
+		{`{"policy":"\n`, "byte 11: the string does not end"},
+		{`{"policy":"\`, "byte 12: the escape does not end"},
+		{`{"policy":"\x41"}`, `byte 12: \x is no escape of JSON; write \\ for a backslash`},
+		{`{"policy":"\u12g4"}`, `byte 12: \u needs four hexadecimal digits`},
+		{`{"policy":"\u123`, `byte 12: \u needs four hexadecimal digits`},
+		{`{"policy":"\ud83d"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
+		{`{"policy":"\ude00\ud83d"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
+		{`{"policy":"\ud83d\u0041"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
+		{`{"policy":"\ud83dA"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
+		{"{\"policy\":\"a\tb\"}", `byte 13: the control character 0x09 stands in a string; write it as \u0009`},
+
+		// Keys.
+		{head + `"key":[]}`, "byte 31: key, an object of dimensions and their values, should stand here, not an array"},
+		{head + `"key":{"a":1}}`, "byte 36: the value of a dimension, a string, should stand here, not a number"},
+		{head + `"key":{"a":{"b":"c"}}}`, "byte 36: the value of a dimension, a string, should stand here, not an object"},
+		{head + `"key":{"a":"1","a":"2"}}`, `byte 40: the key gives "a" twice`},
+		{head + `"key":{"a":"1",}}`, "byte 40: the name of a dimension should stand here, not '}'"},
+		{head + `"key":{"a":"1"`, "byte 39: a comma or the end of the object should stand here, not the end of the line"},
+	} {
+		line, err := ParseLine([]byte(c.line))
+		if err == nil {
+			t.Errorf("%s\ngot  %+v\nwant %s", c.line, line, c.want)
+		} else if err.Error() != c.want {
+			t.Errorf("%s\ngot  %v\nwant %s", c.line, err, c.want)
+		}
+	}
+}
+
+func TestParseLineSizes(t *testing.T) {
+	line := func(size int) []byte {
+		const head, tail = `{"at_us":1,"policy":"p","key":{"k":"`, `"}}`
+		return []byte(head + strings.Repeat("v", size-len(head)-len(tail)) + tail)
+	}
+	if _, err := ParseLine(line(MaxLineBytes)); err != nil {
+		t.Errorf("a line of %d bytes: got %v, want it read", MaxLineBytes, err)
+	}
+	if _, err := ParseLine(line(MaxLineBytes + 1)); err != tooLong {
+		t.Errorf("a line of %d bytes: got %v, want %v", MaxLineBytes+1, err, tooLong)
+	}
+	key := func(n int) []byte {
+		var pairs []string
+		for i := range n {
+			pairs = append(pairs, fmt.Sprintf(`"d%d":"v"`, i))
+		}
+		return fmt.Appendf(nil, `{"at_us":1,"policy":"p","key":{%s}}`, strings.Join(pairs, ","))
+	}
+	if got, err := ParseLine(key(weir.MaxDimensions)); err != nil || len(got.Key) != weir.MaxDimensions {
+		t.Errorf("a key of %d dimensions: got %v, %v", weir.MaxDimensions, got.Key, err)
+	}
+	if _, err := ParseLine(key(weir.MaxDimensions + 1)); err == nil || !strings.Contains(err.Error(), "at most 16 dimensions") {
+		t.Errorf("a key of %d dimensions: got %v, want at most 16", weir.MaxDimensions+1, err)
+	}
+}
+
+func TestReadableAt(t *testing.T) {
+	for _, c := range []struct {
+		line string
+		at   int64
+		ok   bool
+	}{
+		{`{"x":{"at_us":9},"at_us":5}`, 5, true},
+		{`{"x":1,"at_us":-5}`, -5, true},
+		{`{"x":1,"AT_US":5}`, 0, false},
+		{`{"x":1,"at_us":5.5}`, 0, false},
+		{`{"x":1,"at_us":"5"}`, 0, false},
+		{`{"x":1,"at_us":null}`, 0, false},
+		{`{"x":1}`, 0, false},
+		{`{"x":1,"at_us":5`, 0, false},
+		{`null`, 0, false},
+	} {
+		if at, ok := readableAt([]byte(c.line)); at != c.at || ok != c.ok {
+			t.Errorf("%s: got %d, %v; want %d, %v", c.line, at, ok, c.at, c.ok)
+		}
+	}
+}

@@ -1,0 +1,298 @@
+package replay
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// push is ten a minute for each teacher, three seconds apart; bulk takes what
+// fits of five a second.
+var policies = []weir.Policy{
+	{Name: "push", Limits: []weir.Limit{
+		{Name: "teacher", Max: 10, Window: time.Minute, Gap: 3 * time.Second, By: []string{"teacher"}}}},
+	{Name: "bulk", Mode: weir.Partial, Limits: []weir.Limit{
+		{Name: "all", Max: 5, Window: time.Second},
+		{Name: "each", Max: 3, Window: time.Second, By: []string{"host", "user"}}}},
+}
+
+func newRunner(t testing.TB, engine weir.Engine) *Runner {
+	t.Helper()
+	r, err := New(policies, engine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// run replays the trace on a fresh memory engine and returns the answers.
+func run(t *testing.T, trace string) (string, Summary) {
+	t.Helper()
+	var out strings.Builder
+	summary, err := newRunner(t, weir.NewMemory()).Run(t.Context(), strings.NewReader(trace), &out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out.String(), summary
+}
+
+func TestRun(t *testing.T) {
+	var trace, want []string
+	for _, c := range []struct{ line, want string }{
+		{`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,
+			`{"at_us":1000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}`},
+		{`{"at_us":3999999,"policy":"push","key":{"teacher":"42"}}`,
+			`{"at_us":3999999,"allowed":false,"granted":0,"remaining":9,"retry_after_us":1,"reset_after_us":57000001,"limit":"teacher"}`},
+		{`{"at_us":4000000,"policy":"push","key":{"teacher":"42"},"op":"peek"}`,
+			`{"at_us":4000000,"allowed":true,"granted":1,"remaining":9,"retry_after_us":0,"reset_after_us":57000000,"limit":""}`},
+		{`{"at_us":4000000,"policy":"push","key":{"teacher":"42"},"n":11}`,
+			`{"at_us":4000000,"allowed":false,"granted":0,"remaining":9,"retry_after_us":-1,"reset_after_us":57000000,"limit":"teacher"}`},
+		{`{"at_us":4000000,"policy":"push","key":{"teacher":"42"},"n":4,"op":"record"}`,
+			`{"at_us":4000000,"allowed":true,"granted":4,"remaining":5,"retry_after_us":3000000,"reset_after_us":60000000,"limit":""}`},
+		{`{"at_us":7000000,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":6000001}`,
+			`{"at_us":7000000,"allowed":true,"granted":0,"remaining":5,"retry_after_us":0,"reset_after_us":57000000,"limit":"","count":5}`},
+		{`{"at_us":7000000,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":6000000}`,
+			`{"at_us":7000000,"allowed":true,"granted":0,"remaining":5,"retry_after_us":0,"reset_after_us":57000000,"limit":"","count":4}`},
+		{`{"at_us":6999999,"policy":"push","key":{"teacher":"42"},"op":"refund","granted_at_us":4000000,"n":3}`,
+			`{"at_us":6999999,"allowed":false,"granted":0,"remaining":8,"retry_after_us":1,"reset_after_us":57000001,"limit":"teacher","refunded":3}`},
+		{`{"at_us":8000000,"policy":"push","key":{"teacher":"42"},"op":"reset"}`,
+			`{"at_us":8000000,"allowed":true,"granted":0,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}`},
+		{`{"at_us":9000000,"policy":"bulk","key":{"user":"u","host":"h"},"n":4}`,
+			`{"at_us":9000000,"allowed":true,"granted":3,"remaining":0,"retry_after_us":-1,"reset_after_us":1000000,"limit":"each"}`},
+		{`{"at_us":9000001,"policy":"bulk","key":{"user":"h","host":"u"},"n":3}`,
+			`{"at_us":9000001,"allowed":true,"granted":2,"remaining":0,"retry_after_us":1000000,"reset_after_us":1000000,"limit":"all"}`},
+	} {
+		trace = append(trace, c.line)
+		want = append(want, c.want)
+	}
+	got, _ := run(t, strings.Join(trace, "\n"))
+	compareLines(t, trace, got, want)
+}
+
+// compareLines holds answers to what is wanted, line by line.
+func compareLines(t *testing.T, trace []string, got string, want []string) {
+	t.Helper()
+	answers := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
+	if len(answers) != len(want) {
+		t.Fatalf("got %d answers, want %d:\n%s", len(answers), len(want), got)
+	}
+	for i := range want {
+		if answers[i] != want[i] {
+			t.Errorf("%s\ngot  %s\nwant %s", trace[i], answers[i], want[i])
+		}
+	}
+}
+
+func TestRunGoesOnBehindBadLines(t *testing.T) {
+	const good = `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek"}`
+	const untouched = `{"at_us":1,"allowed":true,"granted":1,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}`
+	for _, c := range []struct{ line, want string }{
+		{`garbage`, `{"error":"line 1: byte 1: an object should stand here, not 'g'"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"x":1}`,
+			`{"at_us":1,"error":"line 1: byte 51: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us"}`},
+		{`{"x":1,"policy":"push","key":{"teacher":"42"},"at_us":1}`,
+			`{"at_us":1,"error":"line 1: byte 2: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us"}`},
+		{`{"at_us":-1,"policy":"push","key":{"teacher":"42"}}`,
+			`{"at_us":-1,"error":"line 1: at_us is -1; use 0 to 9007199254740991"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"n":-1}`,
+			`{"at_us":1,"error":"line 1: n is -1; use 0 to 9007199254740991"}`},
+		{`{"at_us":1,"policy":"psuh","key":{"teacher":"42"}}`,
+			`{"at_us":1,"error":"line 1: unknown policy \"psuh\"; the policies are push, bulk"}`},
+		{`{"at_us":1,"policy":"push"}`,
+			`{"at_us":1,"error":"line 1: weir: bad key: policy \"push\" needs a value for \"teacher\"; it counts by [\"teacher\"]"}`},
+		{`{"at_us":1,"policy":"push","key":{"user":"42"}}`,
+			`{"at_us":1,"error":"line 1: weir: bad key: policy \"push\" has no dimension \"user\"; it counts by [\"teacher\"]"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42","user":"7"}}`,
+			`{"at_us":1,"error":"line 1: weir: bad key: policy \"push\" has no dimension \"user\"; it counts by [\"teacher\"]"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"` + strings.Repeat("v", 1025) + `"}}`,
+			`{"at_us":1,"error":"line 1: weir: bad key: the value of \"teacher\" is 1025 bytes long; at most 1024 are allowed"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"pupil","last_us":1}`,
+			`{"at_us":1,"error":"line 1: weir: unknown limit: policy \"push\" has no limit \"pupil\""}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":0}`,
+			`{"at_us":1,"error":"line 1: weir: bad span: 0s; limit \"teacher\" counts over more than 0 and at most 1m0s"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":60000001}`,
+			`{"at_us":1,"error":"line 1: weir: bad span: 1m0.000001s; limit \"teacher\" counts over more than 0 and at most 1m0s"}`},
+		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"count","limit":"teacher","last_us":9007199254740991}`,
+			`{"at_us":1,"error":"line 1: weir: bad span: 2501999h47m34.740991s; limit \"teacher\" counts over more than 0 and at most 1m0s"}`},
+		{"{\"at_us\":1,\"policy\":\"\xff\\u001b[2J\"}",
+			`{"at_us":1,"error":"line 1: unknown policy \"\\xff\\x1b[2J\"; the policies are push, bulk"}`},
+	} {
+		got, summary := run(t, c.line+"\n"+good+"\n")
+		compareLines(t, []string{c.line, good}, got, []string{c.want, untouched})
+		if summary.Lines != 2 || summary.Errors != 1 || summary.Other != 1 {
+			t.Errorf("%s: got the summary %+v, want 2 lines, 1 error, 1 other", c.line, summary)
+		}
+	}
+}
+
+// Recording past MaxUnits is refused for that line alone, and changes nothing.
+func TestRunOverflow(t *testing.T) {
+	line := `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"record","n":9007199254740991}`
+	got, _ := run(t, line+"\n"+line+"\n"+`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek","n":0}`)
+	answers := strings.Split(got, "\n")
+	if !strings.Contains(answers[1], `"error":"line 2: weir: too many units`) {
+		t.Errorf("the second record of 2^53-1: got %s, want an error", answers[1])
+	}
+	if !strings.Contains(answers[2], `"remaining":-9007199254740981,`) {
+		t.Errorf("after it: got %s, want 10 - (2^53-1) remaining", answers[2])
+	}
+}
+
+// The same bytes come out of the memory engine and of the specification, for a
+// trace of every op and mode whose instants jump about.
+func TestRunAgreesWithTheSpecification(t *testing.T) {
+	trace := randomTrace(rand.New(rand.NewPCG(1, 2)), 4000)
+	var memory, naive strings.Builder
+	all := append(policyOfEachMode(), policies...)
+	for _, c := range []struct {
+		engine weir.Engine
+		out    *strings.Builder
+	}{{weir.NewMemory(), &memory}, {spec.New(), &naive}} {
+		r, err := New(all, c.engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Run(t.Context(), strings.NewReader(trace), c.out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareLines(t, strings.Split(trace, "\n"), memory.String(), strings.Split(strings.TrimSuffix(naive.String(), "\n"), "\n"))
+}
+
+func policyOfEachMode() []weir.Policy {
+	limits := []weir.Limit{
+		{Name: "few", Max: 3, Window: 20 * time.Millisecond, Gap: 2 * time.Millisecond, By: []string{"k"}},
+		{Name: "cells", Max: 7, Window: 50 * time.Millisecond, Cells: 6, By: []string{"k"}},
+	}
+	return []weir.Policy{
+		{Name: "whole", Limits: limits},
+		{Name: "part", Mode: weir.Partial, Limits: limits},
+		{Name: "denied", Mode: weir.CountDenied, Limits: limits},
+	}
+}
+
+func randomTrace(r *rand.Rand, lines int) string {
+	var b strings.Builder
+	at := int64(1_000_000)
+	for range lines {
+		at += r.Int64N(5000) - 500
+		policy := []string{"whole", "part", "denied", "none"}[min(3, r.IntN(100)/33)]
+		op := Op(min(5, r.IntN(12)))
+		fmt.Fprintf(&b, `{"at_us":%d,"policy":%q,"key":{"k":"%d"},"n":%d,"op":%q`, at, policy, r.IntN(3), r.Int64N(5), op)
+		switch op {
+		case Count:
+			fmt.Fprintf(&b, `,"limit":%q,"last_us":%d`, []string{"few", "cells"}[r.IntN(2)], r.Int64N(50_000))
+		case Refund:
+			fmt.Fprintf(&b, `,"granted_at_us":%d`, at-r.Int64N(4)*1000)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+func TestSummary(t *testing.T) {
+	lines := []string{
+		`{"at_us":5000000,"policy":"push","key":{"teacher":"1"}}`,
+		`{"at_us":5000000,"policy":"push","key":{"teacher":"1"}}`,
+		`{"at_us":4000000,"policy":"push","key":{"teacher":"2"},"op":"peek"}`,
+		`{"at_us":9000000,"policy":"bulk","key":{"host":"h","user":"u"},"n":4}`,
+		`{"at_us":9000000,"policy":"bulk","key":{"host":"h","user":"u"},"n":1}`,
+		``,
+		`{"at_us":9900000,"policy":"bulk"}`,
+		`{"at_us":9900000,"policy":"none"}`,
+	}
+	want := Summary{Lines: 7, Allowed: 2, Denied: 2, Other: 1, Errors: 2, FirstAt: 4_000_000, LastAt: 9_000_000,
+		Policies: []PolicySummary{
+			{Policy: "push", Allowed: 1, Denied: 1, Other: 1, Limits: []LimitSummary{{Limit: "teacher", Denied: 1}}},
+			{Policy: "bulk", Allowed: 1, Denied: 1, Errors: 1, Limits: []LimitSummary{{Limit: "all"}, {Limit: "each", Denied: 1, Cut: 1}}},
+		}}
+	if _, got := run(t, strings.Join(lines, "\n")); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	if _, got := run(t, "\n\n"); got.Lines != 0 || got.Policies == nil || len(got.Policies) != 0 {
+		t.Errorf("an empty trace: got %+v, want an empty list of policies", got)
+	}
+}
+
+// A Runner keeps the histories and starts a new summary.
+func TestRunTwice(t *testing.T) {
+	r := newRunner(t, weir.NewMemory())
+	const line = `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`
+	for i, want := range []Summary{{Lines: 1, Allowed: 1}, {Lines: 1, Denied: 1}} {
+		got, err := r.Run(t.Context(), strings.NewReader(line), &strings.Builder{})
+		if err != nil || got.Lines != want.Lines || got.Allowed != want.Allowed || got.Denied != want.Denied {
+			t.Errorf("run %d: got %+v, %v; want %+v", i+1, got, err, want)
+		}
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	var bad *weir.PolicyError
+	if _, err := New([]weir.Policy{{Name: "p"}}, weir.NewMemory()); !errors.As(err, &bad) {
+		t.Errorf("a policy without limits: got %v, want a *weir.PolicyError", err)
+	}
+	if _, err := New(append(policies, policies[0]), weir.NewMemory()); err == nil || !strings.Contains(err.Error(), `two policies are named "push"`) {
+		t.Errorf("a name used twice: got %v", err)
+	}
+}
+
+// broken is an engine whose store is gone.
+type broken struct{ weir.Engine }
+
+var errGone = errors.New("the store is gone")
+
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, errGone
+}
+
+// An engine that cannot decide ends the replay: the rest would be noise.
+func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
+	r := newRunner(t, broken{})
+	var out strings.Builder
+	trace := "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\ngarbage\n"
+	summary, err := r.Run(t.Context(), strings.NewReader(trace), &out)
+	if !errors.Is(err, errGone) || !strings.HasPrefix(err.Error(), "line 2: ") {
+		t.Errorf("got the error %v, want line 2: %v", err, errGone)
+	}
+	if summary.Lines != 1 || strings.Count(out.String(), "\n") != 1 {
+		t.Errorf("got %+v and %q, want what came before line 2", summary, out.String())
+	}
+}
+
+// Whatever comes in, every line that is not blank gets one line of JSON.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte(strings.Join(wholeLines, "\n")))
+	f.Add([]byte(randomTrace(rand.New(rand.NewPCG(3, 4)), 20)))
+	f.Add([]byte("\n \r\n\t\n{}\n\xff\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`))
+	f.Fuzz(func(t *testing.T, trace []byte) {
+		var out strings.Builder
+		summary, err := newRunner(t, spec.New()).Run(t.Context(), strings.NewReader(string(trace)), &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for line := range strings.SplitSeq(string(trace), "\n") {
+			if strings.Trim(line, " \t\r") != "" {
+				want++
+			}
+		}
+		if got := strings.Count(out.String(), "\n"); got != want || summary.Lines != int64(want) ||
+			summary.Lines != summary.Allowed+summary.Denied+summary.Other+summary.Errors {
+			t.Errorf("got %d answers and %+v, want %d", got, summary, want)
+		}
+		for answer := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\n"), "\n") {
+			if answer != "" && !json.Valid([]byte(answer)) {
+				t.Errorf("not JSON: %q", answer)
+			}
+		}
+	})
+}

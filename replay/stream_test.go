@@ -1,0 +1,98 @@
+package replay
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/weirlimit/weir"
+)
+
+const (
+	peekLine   = `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek"}`
+	peekAnswer = `{"at_us":1,"allowed":true,"granted":1,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}` + "\n"
+)
+
+func TestLineEndings(t *testing.T) {
+	tooLongAt := func(line string) string {
+		return `{"error":"line ` + line + `: the line is longer than 65536 bytes; write one object per line"}` + "\n"
+	}
+	padded := func(size int) string { return peekLine + strings.Repeat(" ", size-len(peekLine)) }
+	for _, c := range []struct{ name, trace, want string }{
+		{"nothing", "", ""},
+		{"blank lines", "\n\r\n \t \n", ""},
+		{"LF", peekLine + "\n" + peekLine + "\n", peekAnswer + peekAnswer},
+		{"no LF at the end", peekLine + "\n" + peekLine, peekAnswer + peekAnswer},
+		{"CR LF", peekLine + "\r\n\r\n" + peekLine + "\r\n", peekAnswer + peekAnswer},
+		{"blank lines count", "\n\nx\n", `{"error":"line 3: byte 1: an object should stand here, not 'x'"}` + "\n"},
+		{"a line of 64 KiB", padded(MaxLineBytes) + "\r\n" + peekLine, peekAnswer + peekAnswer},
+		{"one byte more", padded(MaxLineBytes+1) + "\n" + peekLine, tooLongAt("1") + peekAnswer},
+		{"one byte more at the end", peekLine + "\n" + padded(MaxLineBytes+1), peekAnswer + tooLongAt("2")},
+		{"longer than the buffer", peekLine + "\n" + padded(3*readBytes) + "\n" + peekLine, peekAnswer + tooLongAt("2") + peekAnswer},
+		{"longer than the buffer, at the end", padded(3 * readBytes), tooLongAt("1")},
+		{"a long blank line", strings.Repeat(" ", MaxLineBytes+1) + "\n", tooLongAt("1")},
+	} {
+		for _, in := range []io.Reader{strings.NewReader(c.trace), iotest.HalfReader(strings.NewReader(c.trace))} {
+			var out strings.Builder
+			if _, err := newRunner(t, weir.NewMemory()).Run(t.Context(), in, &out); err != nil {
+				t.Fatal(err)
+			}
+			if out.String() != c.want {
+				t.Errorf("%s: got\n%swant\n%s", c.name, out.String(), c.want)
+			}
+		}
+	}
+}
+
+// Who feeds lines one by one gets his answer before he writes the next.
+func TestAnswersComeBeforeTheNextLine(t *testing.T) {
+	traceRead, trace := io.Pipe()
+	answersRead, answers := io.Pipe()
+	r := newRunner(t, weir.NewMemory())
+	done := make(chan error)
+	go func() {
+		_, err := r.Run(t.Context(), traceRead, answers)
+		done <- err
+	}()
+	lines := bufio.NewReader(answersRead)
+	for range 3 {
+		io.WriteString(trace, peekLine+"\n")
+		if got, err := lines.ReadString('\n'); err != nil || got != peekAnswer {
+			t.Fatalf("got %q, %v; want %q", got, err, peekAnswer)
+		}
+	}
+	trace.Close()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+type failing struct{ err error }
+
+func (f failing) Write([]byte) (int, error) { return 0, f.err }
+
+func TestRunReturnsErrorsOfItsStreams(t *testing.T) {
+	full, torn := errors.New("disk full"), errors.New("torn")
+	r := newRunner(t, weir.NewMemory())
+	if _, err := r.Run(t.Context(), strings.NewReader(peekLine), failing{full}); err != full {
+		t.Errorf("writing fails: got %v", err)
+	}
+	many := strings.Repeat(peekLine+"\n", writeBytes/len(peekLine)+1)
+	if summary, err := r.Run(t.Context(), strings.NewReader(many), failing{full}); err != full || summary.Lines > writeBytes/int64(len(peekLine)) {
+		t.Errorf("writing fails in the middle: got %v after %d lines", err, summary.Lines)
+	}
+	var out strings.Builder
+	in := io.MultiReader(strings.NewReader(peekLine+"\n"+peekLine), iotest.ErrReader(torn))
+	if summary, err := r.Run(t.Context(), in, &out); err != torn || out.String() != peekAnswer || summary.Lines != 1 {
+		t.Errorf("reading fails within line 2: got %v, %q and %+v; want the answer to line 1", err, out.String(), summary)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := r.Run(ctx, strings.NewReader(peekLine), &out); !errors.Is(err, context.Canceled) {
+		t.Errorf("a context that is done: got %v", err)
+	}
+}

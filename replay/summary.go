@@ -1,0 +1,113 @@
+package replay
+
+import "github.com/weirlimit/weir"
+
+// Summary says what a replay came to: Lines = Allowed + Denied + Other + Errors.
+type Summary struct {
+	Lines    int64           `json:"lines"`       // lines that are not blank
+	Allowed  int64           `json:"allowed"`     // checks allowed, in part included
+	Denied   int64           `json:"denied"`      // checks denied
+	Other    int64           `json:"other"`       // good lines of another op than check
+	Errors   int64           `json:"errors"`      // lines that were refused and changed nothing
+	FirstAt  int64           `json:"first_at_us"` // the least instant decided at, 0 when none was
+	LastAt   int64           `json:"last_at_us"`  // the greatest
+	Policies []PolicySummary `json:"policies"`    // those that lines named, in the order of the policies
+}
+
+// PolicySummary is the part of a Summary that named one policy.
+type PolicySummary struct {
+	Policy  string         `json:"policy"`
+	Allowed int64          `json:"allowed"`
+	Denied  int64          `json:"denied"`
+	Other   int64          `json:"other"`
+	Errors  int64          `json:"errors"`
+	Limits  []LimitSummary `json:"limits"` // in the order of the policy
+}
+
+// LimitSummary counts the checks that one limit bound. Of several limits that
+// stood in the way, the one with the longest wait did.
+type LimitSummary struct {
+	Limit  string `json:"limit"`
+	Denied int64  `json:"denied"` // checks denied
+	Cut    int64  `json:"cut"`    // checks allowed in part, which only batch: partial does
+}
+
+func newPolicySummary(p weir.Policy) PolicySummary {
+	s := PolicySummary{Policy: p.Name, Limits: make([]LimitSummary, len(p.Limits))}
+	for i, l := range p.Limits {
+		s.Limits[i].Limit = l.Name
+	}
+	return s
+}
+
+// begin forgets what an earlier Run counted.
+func (r *Runner) begin() {
+	r.lines, r.summary = 0, Summary{}
+	for _, t := range r.order {
+		t.summary = newPolicySummary(t.limiter.Plan().Policy())
+	}
+}
+
+// finish returns what Run counted.
+func (r *Runner) finish() Summary {
+	s := r.summary
+	s.Policies = []PolicySummary{}
+	for _, t := range r.order {
+		if p := &t.summary; p.Allowed+p.Denied+p.Other+p.Errors > 0 {
+			s.Policies = append(s.Policies, *p)
+		}
+	}
+	return s
+}
+
+// count adds one line; t is nil where the line named no policy that exists.
+func (r *Runner) count(res *result, t *target) {
+	s := &r.summary
+	s.Lines++
+	if res.problem != "" {
+		s.Errors++
+		if t != nil {
+			t.summary.Errors++
+		}
+		return
+	}
+	at := res.d.At.UnixMicro()
+	if s.Lines-s.Errors == 1 {
+		s.FirstAt, s.LastAt = at, at
+	}
+	s.FirstAt, s.LastAt = min(s.FirstAt, at), max(s.LastAt, at)
+	switch {
+	case res.op != Check:
+		s.Other++
+	case res.d.Allowed:
+		s.Allowed++
+	default:
+		s.Denied++
+	}
+	t.summary.count(res)
+}
+
+// count adds one good line.
+func (s *PolicySummary) count(res *result) {
+	if res.op != Check {
+		s.Other++
+		return
+	}
+	if res.d.Allowed {
+		s.Allowed++
+	} else {
+		s.Denied++
+	}
+	if res.d.Limit == "" {
+		return
+	}
+	for i := range s.Limits {
+		if l := &s.Limits[i]; l.Limit != res.d.Limit {
+			continue
+		} else if res.d.Allowed {
+			l.Cut++
+		} else {
+			l.Denied++
+		}
+	}
+}
