@@ -1,25 +1,116 @@
 package weir
 
-import "context"
+import (
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
 
-type memoryBinding struct{}
+// Memory is the embedded engine: exact histories in the memory of this process.
+//
+// It starts no goroutine. Its clock is monotonic: stepping the machine's wall
+// clock changes nothing. Keys are spread by a hash with a random seed over
+// shards with a lock each, so that callers with different keys seldom wait for
+// each other; a decision over several limits locks their shards in one order
+// and acts on all or none.
+//
+// A key with one entry takes about 64 bytes, a further entry 9. What no longer
+// counts is forgotten a few places further with every decision. A cap, by
+// MaxKeys or MaxBytes, never forgets a history that still counts: at the cap new
+// keys are refused with ErrFull (R13).
+//
+// Histories recorded at instants the caller passed (Limiter.At) live in their
+// own time: only decisions at such instants forget them, an hour of that time
+// after they stopped counting.
+type Memory struct {
+	start   time.Time // with a monotonic reading
+	base    int64     // start in microseconds since 1970
+	seed    maphash.Seed
+	budget  budget
+	maxKeys int64
+	keys    atomic.Int64 // keys held, counted only under MaxKeys
 
-// Memory is a placeholder while the engine is written.
-type Memory struct{}
+	// retain[id] is the longest window a limit ever had, in microseconds. The
+	// slice is replaced, never changed.
+	retain  atomic.Pointer[[]int64]
+	bindMu  sync.Mutex        // protects the following
+	idOf    map[string]uint32 // a limit's identity (R12) to its id
+	reclaim sync.Mutex        // held by the caller that looks for idle keys at the cap
+	hand    int               // next shard to reclaim from; protected by reclaim
 
-// MemoryOption adjusts a memory engine.
+	shards [shardCount]shard
+}
+
+// shardCount is 64, so that the shards of a decision are the bits of one word.
+const shardCount = 64
+
+// MemoryOption adjusts a Memory.
 type MemoryOption func(*Memory)
 
-// NewMemory returns an empty memory engine.
-func NewMemory(opts ...MemoryOption) *Memory { return &Memory{} }
+// MaxKeys caps the number of keys, counted once for each limit they have a
+// history in. 0, the default, is no cap.
+func MaxKeys(n int) MemoryOption {
+	return func(m *Memory) { m.maxKeys = int64(max(n, 0)) }
+}
 
-func (m *Memory) Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error) {
-	panic("under construction")
+// MaxBytes caps the bytes of all histories, keys and tables together. The Go
+// heap holds up to a fifth more for tables that were outgrown and not yet
+// collected. 0, the default, is no cap.
+func MaxBytes(n int64) MemoryOption {
+	return func(m *Memory) { m.budget.most = max(n, 0) }
 }
-func (m *Memory) Refund(ctx context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
-	panic("under construction")
+
+// NewMemory returns an empty memory engine.
+func NewMemory(opts ...MemoryOption) *Memory {
+	m := &Memory{start: time.Now(), seed: maphash.MakeSeed(), idOf: map[string]uint32{}}
+	m.base = m.start.UnixMicro()
+	m.retain.Store(&[]int64{})
+	for _, o := range opts {
+		o(m)
+	}
+	for i := range m.shards {
+		m.shards[i].init(m)
+	}
+	return m
 }
-func (m *Memory) Count(ctx context.Context, p *Plan, k Key, i int, last, now int64) (int64, error) {
-	panic("under construction")
+
+// now reads the engine's clock: microseconds since 1970 that never run back.
+// time.Since reads only the monotonic clock, at half the cost of time.Now.
+func (m *Memory) now() int64 {
+	return m.base + int64(time.Since(m.start)/time.Microsecond)
 }
-func (m *Memory) Reset(ctx context.Context, p *Plan, k Key) error { panic("under construction") }
+
+// Len is the number of keys held, counted once for each limit they have a
+// history in, idle ones included.
+func (m *Memory) Len() int {
+	n := 0
+	for i := range m.shards {
+		s := &m.shards[i]
+		s.mu.Lock()
+		n += s.records.Len()
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Bytes is the memory taken by histories, keys and tables.
+func (m *Memory) Bytes() int64 { return m.budget.taken.Load() }
+
+// budget counts bytes, up to most if that is not 0.
+type budget struct {
+	most  int64
+	taken atomic.Int64
+}
+
+// Take reports whether n more bytes fit, and if so counts them.
+func (b *budget) Take(n int) bool {
+	if after := b.taken.Add(int64(n)); b.most > 0 && after > b.most {
+		b.taken.Add(-int64(n))
+		return false
+	}
+	return true
+}
+
+// Give returns n bytes.
+func (b *budget) Give(n int) { b.taken.Add(-int64(n)) }

@@ -73,9 +73,14 @@ func (h history) plus(u, n int64) history {
 	return h
 }
 
-// trimmed is h with only the newest entries whose units, each capped at most,
-// reach most: in CountDenied no older one can change a decision or a wait (R6).
+// trimmed is h with the newest entry capped at most, and only the newest entries
+// whose units reach most: in CountDenied nothing else can change a decision or a
+// wait (R6).
 func (h history) trimmed(most int64) history {
+	h.entries = slices.Clone(h.entries)
+	if newest := len(h.entries) - 1; newest >= 0 {
+		h.entries[newest].units = min(h.entries[newest].units, most)
+	}
 	sum := int64(0)
 	for i := len(h.entries) - 1; i >= 0; i-- {
 		sum += min(h.entries[i].units, most)

@@ -99,7 +99,7 @@ func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 		if a.Op == weir.OpAttempt {
 			units = min(n, limit.Max) // only CountDenied attempts more (R6)
 		}
-		if h.since(-1) > weir.MaxUnits-units {
+		if a.Op == weir.OpRecord && h.since(-1) > weir.MaxUnits-units {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
 		}

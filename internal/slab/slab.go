@@ -1,0 +1,163 @@
+// Package slab keeps many small values of one type in a few large pages, so that
+// the garbage collector has a page to look at rather than a value, and a value
+// is named by four bytes rather than eight.
+//
+// The bargain: values must be freed by hand, a pointer obtained from At is good
+// only until the next Alloc, and a slab is not safe for concurrent use.
+package slab
+
+// Linked is a value that can hold a reference while it is free.
+type Linked[T any] interface {
+	*T
+	Link() *uint32
+}
+
+// Budget bounds the bytes that slabs and others take together.
+type Budget interface {
+	// Take reports whether n more bytes may be used, and if so counts them.
+	Take(n int) bool
+	// Give returns n bytes.
+	Give(n int)
+}
+
+const (
+	pageBits  = 8
+	perPage   = 1 << pageBits // values of a full page
+	firstPage = 4             // values the first page starts with; it doubles up to perPage
+)
+
+// Slab holds values of type T. References start at 1; 0 refers to nothing. The
+// zero Slab is empty and ready.
+type Slab[T any, P Linked[T]] struct {
+	pages []page[T]
+	open  []uint32 // pages with a free place, the next to be used last
+	gone  []uint32 // numbers of pages that were given back
+	live  int
+}
+
+// page is a run of values. Free places form a list through their links.
+type page[T any] struct {
+	values []T
+	free   uint32 // 1 + place of the first freed value; 0 = none
+	fresh  uint32 // places from here on were never used
+	used   uint32
+}
+
+// At returns the value of a reference that is allocated.
+func (s *Slab[T, P]) At(ref uint32) P {
+	ref--
+	return &s.pages[ref>>pageBits].values[ref&(perPage-1)]
+}
+
+// Len is the number of values allocated.
+func (s *Slab[T, P]) Len() int { return s.live }
+
+// Reserve reports whether n values can be allocated; it takes pages from b if
+// that is what it needs. size is the number of bytes of a T.
+func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
+	free := 0
+	for i := len(s.open) - 1; i >= 0 && free < n; i-- {
+		p := &s.pages[s.open[i]]
+		free += len(p.values) - int(p.used)
+	}
+	for free < n {
+		grown, ok := s.grow(size, b)
+		if !ok {
+			return false
+		}
+		free += grown
+	}
+	return true
+}
+
+// grow makes room for more values: it doubles the first page until it is full
+// sized, then adds pages. It returns how many places were added.
+func (s *Slab[T, P]) grow(size int, b Budget) (int, bool) {
+	if len(s.pages) == 1 && s.pages[0].values != nil && len(s.pages[0].values) < perPage {
+		p := &s.pages[0]
+		n := len(p.values)
+		if !b.Take(n * size) {
+			return 0, false
+		}
+		values := make([]T, 2*n)
+		copy(values, p.values)
+		if int(p.used) == n {
+			s.open = append(s.open, 0)
+		}
+		p.values = values
+		return n, true
+	}
+	n := perPage
+	if len(s.pages) == 0 {
+		n = firstPage
+	}
+	if !b.Take(n * size) {
+		return 0, false
+	}
+	i := uint32(len(s.pages))
+	if last := len(s.gone) - 1; last >= 0 {
+		i = s.gone[last]
+		s.gone = s.gone[:last]
+	} else {
+		s.pages = append(s.pages, page[T]{})
+	}
+	s.pages[i] = page[T]{values: make([]T, n)}
+	s.open = append(s.open, i)
+	return n, true
+}
+
+// Alloc returns a reference to a zero value. Reserve must have made room.
+func (s *Slab[T, P]) Alloc() uint32 {
+	last := len(s.open) - 1
+	i := s.open[last]
+	p := &s.pages[i]
+	place := p.fresh
+	if p.free != 0 {
+		place = p.free - 1
+		v := P(&p.values[place])
+		p.free = *v.Link()
+		var zero T
+		*v = zero
+	} else {
+		p.fresh++
+	}
+	p.used++
+	s.live++
+	if int(p.used) == len(p.values) {
+		s.open = s.open[:last]
+	}
+	return i<<pageBits + place + 1
+}
+
+// Free gives the value back. A page that becomes empty goes back to b when
+// another page has room.
+func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
+	ref--
+	i := ref >> pageBits
+	p := &s.pages[i]
+	if int(p.used) == len(p.values) {
+		s.open = append(s.open, i)
+	}
+	*P(&p.values[ref&(perPage-1)]).Link() = p.free
+	p.free = ref&(perPage-1) + 1
+	p.used--
+	s.live--
+	if p.used == 0 && len(s.open) > 1 {
+		s.drop(i, size, b)
+	}
+}
+
+// drop gives page i, which is empty, back.
+func (s *Slab[T, P]) drop(i uint32, size int, b Budget) {
+	b.Give(len(s.pages[i].values) * size)
+	s.pages[i] = page[T]{}
+	s.gone = append(s.gone, i)
+	for j, o := range s.open {
+		if o == i {
+			last := len(s.open) - 1
+			s.open[j] = s.open[last]
+			s.open = s.open[:last]
+			return
+		}
+	}
+}

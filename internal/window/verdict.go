@@ -1,0 +1,77 @@
+package window
+
+// Mode is how much of an attempt may be granted (R6).
+type Mode uint8
+
+// The modes, in the order of the public ones.
+const (
+	AllOrNothing Mode = iota
+	Partial
+	CountDenied
+)
+
+// State is what one limit says at the instant of a decision.
+type State struct {
+	Used int64 // units that count
+	Last int64 // instant of the newest recorded attempt
+}
+
+// Room is the units that still fit; it can be below 0 (R5).
+func (s *State) Room(r *Rule) int64 { return r.Max - s.Used }
+
+// GapWait is the time until the gap opens; 0 = open (R5).
+func (s *State) GapWait(r *Rule, now int64) int64 {
+	if r.Gap == 0 || now-s.Last >= r.Gap {
+		return 0
+	}
+	return s.Last + r.Gap - now
+}
+
+// Grant returns how many of n units may go ahead, given the least room and
+// whether every gap is open. full reports whether that is all of them (R6).
+func Grant(mode Mode, n, room int64, open bool) (granted int64, full bool) {
+	if open && n <= room {
+		return n, true
+	}
+	if mode == Partial && open && room > 0 {
+		return room, false
+	}
+	return 0, false
+}
+
+// Wait is the least time after now at which this limit alone would grant n
+// units in full if nobody else acts, or Never (R8). s is the history's state.
+func (h *History) Wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
+	if n > r.Max {
+		return Never
+	}
+	wait := s.GapWait(r, now)
+	if need := s.Used + n - r.Max; need > 0 {
+		wait = max(wait, h.Leave(a, now-r.Window, need)+r.Window-now)
+	}
+	return wait
+}
+
+// Reset is the time until no unit counts any more.
+func (h *History) Reset(a *Arena, r *Rule, s *State, now int64) int64 {
+	if s.Used == 0 {
+		return 0
+	}
+	return h.Newest(a) + r.Window - now
+}
+
+// Next is the time until the oldest unit that counts leaves, 0 if none counts.
+func (h *History) Next(a *Arena, r *Rule, s *State, now int64) int64 {
+	if s.Used == 0 {
+		return 0
+	}
+	return h.Leave(a, now-r.Window, 1) + r.Window - now
+}
+
+// Longer reports whether wait x is longer than wait y; Never is the longest.
+func Longer(x, y int64) bool {
+	if x == Never || y == Never {
+		return x == Never && y != Never
+	}
+	return x > y
+}

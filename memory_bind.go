@@ -1,0 +1,85 @@
+package weir
+
+import (
+	"hash/maphash"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+// memoryBinding is a plan as one memory engine knows it.
+type memoryBinding struct {
+	engine *Memory
+	mode   window.Mode
+	limits []memoryLimit
+}
+
+// memoryLimit is one limit of a plan: its numbers, and what its histories are
+// found by.
+type memoryLimit struct {
+	window.Rule
+	name string
+	id   uint32 // names (policy, limit, dimensions) in this engine (R12)
+	salt uint64 // sets the hashes of this limit's keys apart
+	by   []int  // indices into the key
+}
+
+// binding returns the plan's binding to m. A plan remembers the last engine it
+// was used with, so this is one load except for plans that move between engines.
+func (m *Memory) binding(p *Plan) *memoryBinding {
+	if b := p.memory.Load(); b != nil && b.engine == m {
+		return b
+	}
+	b := m.bind(p)
+	p.memory.Store(b)
+	return b
+}
+
+// bind names the plan's limits and makes sure that their histories are kept for
+// as long as their windows.
+func (m *Memory) bind(p *Plan) *memoryBinding {
+	m.bindMu.Lock()
+	defer m.bindMu.Unlock()
+	retain := slices.Clone(*m.retain.Load())
+	b := &memoryBinding{engine: m, mode: window.Mode(p.Mode())}
+	for _, l := range p.limits {
+		name := identity(p, &l)
+		id, known := m.idOf[name]
+		if !known {
+			id = uint32(len(retain))
+			m.idOf[name] = id
+			retain = append(retain, 0)
+		}
+		retain[id] = max(retain[id], l.Window)
+		b.limits = append(b.limits, memoryLimit{
+			Rule: window.Rule{Max: l.Max, Window: l.Window, Gap: l.Gap, Cell: l.Cell},
+			name: l.Name,
+			id:   id,
+			salt: maphash.String(m.seed, name),
+			by:   l.By,
+		})
+	}
+	m.retain.Store(&retain)
+	return b
+}
+
+// identity is what a limit's histories belong to besides the key's values:
+// names hold no NUL, so no two limits share one.
+func identity(p *Plan, l *PlanLimit) string {
+	parts := []string{p.Name(), l.Name}
+	for _, i := range l.By {
+		parts = append(parts, p.dimensions[i])
+	}
+	return strings.Join(parts, "\x00")
+}
+
+// hash returns the keyed hash of the values of k that the limit counts by.
+func (m *Memory) hash(l *memoryLimit, k *Key) uint64 {
+	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, for order to matter
+	h := l.salt
+	for _, i := range l.by {
+		h = h*odd ^ maphash.String(m.seed, k.Value(i))
+	}
+	return h
+}

@@ -1,0 +1,352 @@
+package weir
+
+import (
+	"context"
+	"fmt"
+	"math/bits"
+	"time"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+// site is one limit of a decision: where its history is, and what it says.
+type site struct {
+	limit *memoryLimit
+	shard *shard
+	tag   uint32
+	ref   uint32          // the record, 0 = none yet
+	h     *window.History // the history decided on
+	arena *window.Arena   // where its log stands
+	fresh window.History  // what h points at while there is no record
+	state window.State
+
+	// As the attempt found it:
+	dead   int   // older words that no longer count
+	room   int64 // units that fitted
+	closed bool  // the gap was closed
+
+	wait int64 // this limit's own wait after the decision
+}
+
+// Decide answers an attempt, a peek or a record.
+func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (Decision, error) {
+	b := m.binding(p)
+	// The sites stand on the stack, as many as the plan needs: clearing room for
+	// MaxLimits would cost as much as a decision.
+	switch n := len(b.limits); {
+	case n == 1:
+		var sites [1]site
+		return m.decide(b, p, &k, &a, sites[:])
+	case n == 2:
+		var sites [2]site
+		return m.decide(b, p, &k, &a, sites[:])
+	case n <= 4:
+		var sites [4]site
+		return m.decide(b, p, &k, &a, sites[:n])
+	default:
+		var sites [MaxLimits]site
+		return m.decide(b, p, &k, &a, sites[:n])
+	}
+}
+
+// decide is Decide with room for the sites. When the engine is full it makes
+// room once and tries again.
+func (m *Memory) decide(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site) (Decision, error) {
+	for again := false; ; again = true {
+		d, err := m.tryDecide(b, p, k, a, sites)
+		if err != errNoRoom {
+			return d, err
+		}
+		now := a.At
+		if now == Now {
+			now = m.now()
+		}
+		if again || !m.makeRoom(now, a.At != Now) {
+			return Decision{}, m.full()
+		}
+	}
+}
+
+// errNoRoom is decide's own: the cap was met.
+var errNoRoom = fmt.Errorf("%w", ErrFull)
+
+// tryDecide decides under the locks of all shards concerned: it reads
+// everything, then decides, then writes all or nothing (R7).
+func (m *Memory) tryDecide(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site) (Decision, error) {
+	raw := a.At
+	if raw == Now {
+		raw = m.now() // once, before the locks: whoever waits for one is ordered by R2
+	}
+	locks := m.locate(b.limits, k, sites)
+	m.lock(locks)
+	for i := range sites {
+		sites[i].load(k)
+	}
+	now := m.instant(sites, a, raw)
+	room, open := int64(window.Forever), true
+	for i := range sites {
+		s := &sites[i]
+		s.state.Used, s.dead = s.h.Used(s.arena, now-s.limit.Window)
+		s.state.Last = s.h.Last
+		s.room = s.state.Room(&s.limit.Rule)
+		s.closed = s.state.GapWait(&s.limit.Rule, now) > 0
+		room = min(room, s.room)
+		open = open && !s.closed
+	}
+	granted, full := window.Grant(b.mode, a.N, room, open)
+	units := granted
+	switch {
+	case a.Op == OpPeek || a.N == 0:
+		units = 0
+	case a.Op == OpRecord:
+		granted, full, units = a.N, true, a.N
+	case b.mode == window.CountDenied:
+		units = a.N
+	}
+	if units > 0 {
+		if err := m.record(b, k, a, sites, now, units); err != nil {
+			m.unlock(locks)
+			return Decision{}, err
+		}
+	}
+	d := m.answer(b, p, a, sites, now, granted, full)
+	for i := range sites {
+		sites[i].shard.tend(m, now, a.At != Now)
+	}
+	m.unlock(locks)
+	return d, nil
+}
+
+// locate finds the shard of every site and returns them as the bits of a word.
+func (m *Memory) locate(limits []memoryLimit, k *Key, sites []site) (locks uint64) {
+	for i := range sites {
+		s := &sites[i]
+		s.limit = &limits[i]
+		h := m.hash(s.limit, k)
+		shard := h >> (64 - 6)
+		s.shard, s.tag = &m.shards[shard], uint32(h)
+		locks |= 1 << shard
+	}
+	return locks
+}
+
+// lock locks shards in ascending order, each once, so that no two decisions wait
+// for each other.
+func (m *Memory) lock(locks uint64) {
+	for ; locks != 0; locks &= locks - 1 {
+		m.shards[bits.TrailingZeros64(locks)].mu.Lock()
+	}
+}
+
+func (m *Memory) unlock(locks uint64) {
+	for ; locks != 0; locks &= locks - 1 {
+		m.shards[bits.TrailingZeros64(locks)].mu.Unlock()
+	}
+}
+
+// load finds the site's history; the shard is locked.
+func (s *site) load(k *Key) {
+	s.arena = &s.shard.arena
+	s.ref = s.shard.find(s.tag, s.limit, k)
+	if s.ref == 0 {
+		s.fresh = window.Empty
+		s.h = &s.fresh
+		return
+	}
+	s.h = &s.shard.records.At(s.ref).History
+}
+
+// instant returns the instant of the decision: the clock, or the newest entry of
+// a history the clock is less than a second behind (R2). Behind a history by
+// more, the clock was corrected, and entries of the future become entries of
+// now; a peek sees that on a copy (R4).
+func (m *Memory) instant(sites []site, a *Ask, raw int64) int64 {
+	now, corrected := raw, false
+	for i := range sites {
+		if last := sites[i].h.Last; last > now {
+			if a.At == Now && sites[i].h.Behind(raw) {
+				// The clock is monotonic: it was read long ago, before a wait for the lock.
+				raw = m.now()
+				now = max(now, raw)
+			}
+			if sites[i].h.Behind(raw) {
+				corrected = true
+			} else {
+				now = max(now, last)
+			}
+		}
+	}
+	if corrected {
+		redate(sites, a.Op == OpPeek || a.N == 0, now)
+	}
+	return now
+}
+
+// redate takes the future of every history as now, on a copy if asked to.
+func redate(sites []site, onCopy bool, now int64) {
+	for i := range sites {
+		s := &sites[i]
+		if s.h.Last <= now {
+			continue
+		}
+		if onCopy {
+			s.h, s.arena = s.h.Clone(s.arena)
+		} else {
+			s.shard.wake(0)
+		}
+		s.h.Redate(s.arena, s.limit.End(now), now)
+	}
+}
+
+// record adds units to every history, or to none: whatever can fail is tried
+// before the first write.
+func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, units int64) error {
+	created := 0
+	for i := range sites {
+		s := &sites[i]
+		if a.Op == OpRecord && s.state.Used > MaxUnits-units {
+			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
+				ErrOverflow, s.limit.name, s.state.Used, units, MaxUnits)
+		}
+		if s.ref == 0 {
+			created++
+		}
+	}
+	if !m.makeReserve(sites, k, now, created) {
+		return errNoRoom
+	}
+	for i := range sites {
+		s := &sites[i]
+		isNew := s.ref == 0
+		if isNew {
+			s.ref = s.shard.insert(s.tag, s.limit, k)
+		}
+		r := s.shard.records.At(s.ref)
+		s.h = &r.History
+		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.dead)
+		s.h.Add(s.arena, s.limit.End(now), now, units)
+		if b.mode == window.CountDenied {
+			s.h.Cap(s.arena, s.limit.Max)
+		}
+		s.state = window.State{Used: s.h.Total, Last: now}
+		if isNew || r.virtual {
+			r.virtual = a.At != Now
+			s.shard.grown(r.expiry(*m.retain.Load()))
+		}
+		r.virtual = a.At != Now
+	}
+	return nil
+}
+
+// makeReserve makes sure that every history can grow by an entry and that
+// records can be created where there are none, within the caps.
+func (m *Memory) makeReserve(sites []site, k *Key, now int64, created int) bool {
+	if created > 0 && m.maxKeys > 0 && m.keys.Add(int64(created)) > m.maxKeys {
+		m.keys.Add(-int64(created))
+		return false
+	}
+	for i := range sites {
+		records, chunks := sites[i].needs(k, now)
+		if records+chunks == 0 {
+			continue
+		}
+		for j := range sites[:i] { // several limits of a decision may share a shard
+			if sites[j].shard == sites[i].shard {
+				r, c := sites[j].needs(k, now)
+				records, chunks = records+r, chunks+c
+			}
+		}
+		if !sites[i].shard.reserve(m, records, chunks) {
+			if m.maxKeys > 0 {
+				m.keys.Add(-int64(created))
+			}
+			return false
+		}
+	}
+	return true
+}
+
+// needs returns how many records and chunks recording at the site takes.
+func (s *site) needs(k *Key, now int64) (records, chunks int) {
+	if s.ref != 0 {
+		return 0, s.h.Chunks(s.limit.End(now))
+	}
+	return 1, keyChunks(keySize(s.limit.by, k))
+}
+
+// answer makes the decision from the histories as they are now (R8).
+func (m *Memory) answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now, granted int64, full bool) Decision {
+	d := Decision{
+		Allowed:   full || granted > 0,
+		Granted:   granted,
+		Remaining: window.Forever,
+		At:        time.UnixMicro(now),
+	}
+	var wait, reset int64
+	for i := range sites {
+		s := &sites[i]
+		r := &s.limit.Rule
+		s.wait = s.h.Wait(s.arena, r, &s.state, now, a.N)
+		if window.Longer(s.wait, wait) {
+			wait = s.wait
+		}
+		reset = max(reset, s.h.Reset(s.arena, r, &s.state, now))
+		d.Remaining = min(d.Remaining, s.state.Room(r))
+	}
+	d.RetryAfter, d.ResetAfter = span(wait), span(reset)
+	if !full {
+		d.Limit = bound(b.mode, sites, a.N, granted).limit.name
+	}
+	if a.States != nil {
+		describe(p, sites, a.States, now)
+	}
+	return d
+}
+
+// bound returns the limit that kept an attempt of n units from being granted in
+// full: of those that cut a partial grant the one with the least room, of those
+// that refused the one with the longest wait; the first of equals.
+func bound(mode window.Mode, sites []site, n, granted int64) *site {
+	var b *site
+	for i := range sites {
+		s := &sites[i]
+		switch {
+		case granted > 0:
+			if b == nil || s.room < b.room {
+				b = s
+			}
+		case s.closed || s.room < n && (mode != window.Partial || s.room <= 0):
+			if b == nil || window.Longer(s.wait, b.wait) {
+				b = s
+			}
+		}
+	}
+	return b
+}
+
+// describe fills in the state of every limit.
+func describe(p *Plan, sites []site, states []LimitState, now int64) {
+	for i := range sites {
+		s, l := &sites[i], &p.policy.Limits[i]
+		states[i] = LimitState{
+			Name:       l.Name,
+			Max:        l.Max,
+			Window:     l.Window,
+			Gap:        l.Gap,
+			Used:       s.state.Used,
+			Remaining:  s.state.Room(&s.limit.Rule),
+			RetryAfter: span(s.wait),
+			NextAfter:  span(s.h.Next(s.arena, &s.limit.Rule, &s.state, now)),
+			GapAfter:   span(s.state.GapWait(&s.limit.Rule, now)),
+			ResetAfter: span(s.h.Reset(s.arena, &s.limit.Rule, &s.state, now)),
+		}
+	}
+}
+
+// span converts microseconds, or window.Never, to a duration.
+func span(us int64) time.Duration {
+	if us == window.Never {
+		return Never
+	}
+	return time.Duration(us) * time.Microsecond
+}

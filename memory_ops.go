@@ -1,0 +1,87 @@
+package weir
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+// Refund takes back up to n units of the entry granted at instant at (R10).
+func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
+	b := m.binding(p)
+	sites := make([]site, len(b.limits))
+	now, locks := m.visit(b.limits, &k, sites, now)
+	defer m.unlock(locks)
+	var most int64
+	for i := range sites {
+		s := &sites[i]
+		most = max(most, s.h.Refund(s.arena, s.limit.End(at), now-s.limit.Window, n))
+	}
+	if most == 0 {
+		return 0, nil
+	}
+	for i := range sites {
+		sites[i].rewrite(b.mode, at, n, now)
+	}
+	return most, nil
+}
+
+// rewrite brings the record up to what a refund at instant now has found: where
+// that was on a copy, because the clock was corrected, it is done again (R2), and
+// as with every write, what no longer counts goes (R4).
+func (s *site) rewrite(mode window.Mode, at, n, now int64) {
+	if s.ref == 0 {
+		return
+	}
+	h, a, cutoff := &s.shard.records.At(s.ref).History, &s.shard.arena, now-s.limit.Window
+	if h != s.h {
+		h.Redate(a, s.limit.End(now), now)
+		h.Refund(a, s.limit.End(at), cutoff, n)
+		s.shard.wake(0)
+	}
+	used, dead := h.Used(a, cutoff)
+	h.Prune(a, cutoff, used, dead)
+	if mode == window.CountDenied {
+		h.Cap(a, s.limit.Max)
+	}
+}
+
+// Count returns the units recorded in the last microseconds of limit i (R11).
+func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64) (int64, error) {
+	var sites [1]site
+	now, locks := m.visit(m.binding(p).limits[i:i+1], &k, sites[:], now)
+	defer m.unlock(locks)
+	return sites[0].h.Since(sites[0].arena, now-last), nil
+}
+
+// Reset forgets the histories of the key in every limit of the plan (R10).
+func (m *Memory) Reset(_ context.Context, p *Plan, k Key) error {
+	sites := make([]site, len(p.limits))
+	locks := m.locate(m.binding(p).limits, &k, sites)
+	m.lock(locks)
+	defer m.unlock(locks)
+	for i := range sites {
+		s := &sites[i]
+		if s.load(&k); s.ref != 0 {
+			s.shard.wake(0) // slots move, so the present pass may miss one
+			s.shard.remove(m, s.shard.slotOf(s.tag, s.ref))
+		}
+	}
+	return nil
+}
+
+// visit locks and loads the sites of a call that looks without asking, and
+// returns the instant of the call. Where the clock was corrected the sites hold
+// copies (R2).
+func (m *Memory) visit(limits []memoryLimit, k *Key, sites []site, at int64) (now int64, locks uint64) {
+	raw := at
+	if raw == Now {
+		raw = m.now()
+	}
+	locks = m.locate(limits, k, sites)
+	m.lock(locks)
+	for i := range sites {
+		sites[i].load(k)
+	}
+	return m.instant(sites, &Ask{Op: OpPeek, At: at}, raw), locks
+}

@@ -1,0 +1,152 @@
+package weir
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+const (
+	// A sweep looks at sweepSlots slots every sweepEvery decisions of a shard and
+	// with every new key, so that what is held follows what counts (R13).
+	sweepEvery = 16
+	sweepSlots = 4
+
+	// virtualSlack is how long histories in the caller's own time outlive their
+	// window there, in microseconds: traces may run back (R13).
+	virtualSlack = 3600 * 1_000_000
+
+	// reclaimSlots is how many slots a caller who finds the engine full looks at.
+	reclaimSlots = 4096
+)
+
+// tend sweeps a little further now and then, and whenever a key was added. No
+// record may be in use.
+func (s *shard) tend(m *Memory, now int64, virtual bool) {
+	if s.tick++; s.tick%sweepEvery == 0 || s.added {
+		s.added = false
+		s.sweep(m, now, virtual, sweepSlots)
+	}
+}
+
+// sweep forgets the records that no longer count among the next n slots, and
+// returns how many those were. Histories in the caller's time are only measured
+// by such a time, those on the engine's clock only by that.
+func (s *shard) sweep(m *Memory, now int64, virtual bool, n int) (forgotten int) {
+	if !virtual && now < s.quiet {
+		return 0
+	}
+	retain := *m.retain.Load()
+	for ; n > 0 && len(s.index) > 0; n-- {
+		if s.hand >= len(s.index) {
+			s.endPass(m)
+			continue
+		}
+		slot := s.index[s.hand]
+		if slot == 0 {
+			s.hand++
+			continue
+		}
+		r := s.records.At(uint32(slot))
+		expiry := r.expiry(retain)
+		if r.virtual == virtual && expiry <= now {
+			s.remove(m, s.hand)
+			forgotten++
+			continue
+		}
+		if !r.virtual {
+			s.soonest = min(s.soonest, expiry)
+		}
+		s.hand++
+	}
+	return forgotten
+}
+
+// expiry is the instant from which the record may be forgotten.
+func (r *record) expiry(retain []int64) int64 {
+	e := r.End + retain[r.limit]
+	if r.virtual {
+		e += virtualSlack
+	}
+	return e
+}
+
+// endPass begins a new pass over the index, after giving back an index that has
+// become far too large. Until the soonest expiry it saw, looking is in vain.
+func (s *shard) endPass(m *Memory) {
+	s.hand = 0
+	s.quiet, s.soonest = s.soonest, window.Forever
+	if size := s.records.Len()*2 + 8; size*4 < len(s.index) {
+		s.resizeIndex(m, size)
+	}
+}
+
+// wake takes back what passes have concluded, for a record that may expire at
+// that instant already, or that the present pass may miss.
+func (s *shard) wake(expiry int64) {
+	s.quiet = min(s.quiet, expiry)
+	s.soonest = min(s.soonest, expiry)
+}
+
+// grown notes that a record was added that expires at that instant.
+func (s *shard) grown(expiry int64) {
+	s.wake(expiry)
+	s.added = true
+}
+
+// makeRoom looks for keys that no longer count, in shard after shard, and
+// reports whether it found any. No lock may be held.
+func (m *Memory) makeRoom(now int64, virtual bool) bool {
+	m.reclaim.Lock()
+	defer m.reclaim.Unlock()
+	forgotten := 0
+	left := reclaimSlots
+	for range shardCount {
+		s := &m.shards[m.hand]
+		s.mu.Lock()
+		n := min(left, len(s.index)+1)
+		rest := len(s.index) + 1 - n
+		if !virtual && now < s.quiet {
+			n, rest = 0, 0
+		}
+		forgotten += s.sweep(m, now, virtual, n)
+		s.mu.Unlock()
+		if left -= n; rest > 0 || left <= 0 {
+			break
+		}
+		m.hand = (m.hand + 1) % shardCount
+	}
+	return forgotten > 0
+}
+
+// Sweep forgets everything that no longer counts on the engine's clock, a slice
+// of a shard at a time, and returns how many histories that were. Nobody needs
+// to call it: decisions sweep a little each. It is for a program that wants its
+// memory back while no decisions are made.
+func (m *Memory) Sweep() (forgotten int) {
+	const slice = 1024
+	now := m.now()
+	for i := range m.shards {
+		s := &m.shards[i]
+		for left := 1; left > 0; left -= slice {
+			s.mu.Lock()
+			if left == 1 {
+				left = len(s.index) + slice
+				s.hand, s.soonest, s.quiet = 0, window.Forever, 0
+			}
+			forgotten += s.sweep(m, now, false, slice)
+			s.mu.Unlock()
+		}
+	}
+	return forgotten
+}
+
+// full is the error at the cap.
+func (m *Memory) full() error {
+	if m.maxKeys > 0 && m.keys.Load() >= m.maxKeys {
+		return fmt.Errorf("%w: it holds %d keys, its MaxKeys, and all of them still count; wait, or raise the cap",
+			ErrFull, m.maxKeys)
+	}
+	return fmt.Errorf("%w: it holds %d bytes of its MaxBytes %d, and all keys still count; wait, or raise the cap",
+		ErrFull, m.budget.taken.Load(), m.budget.most)
+}
