@@ -31,7 +31,7 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 		name := files[dir][0].Name.Name
 		want := "Package " + name + " "
 		if name == "main" {
-			want = strings.ToUpper(path.Base(dir)[:1]) + path.Base(dir)[1:] + " "
+			want = "Command " + path.Base(dir) + " "
 		}
 		if !strings.HasPrefix(comments[0], want) {
 			first, _, _ := strings.Cut(comments[0], "\n")
@@ -40,8 +40,8 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestEveryExportedNameIsDocumented: a constant, variable or type of a group may
-// carry its comment on its line, or be named by a comment of the group.
+// TestEveryExportedNameIsDocumented: a member of a group may carry its comment on
+// its line, share that of the group, or be named by that of another member.
 func TestEveryExportedNameIsDocumented(t *testing.T) {
 	files := parseProgram(t)
 	for _, dir := range slices.Sorted(maps.Keys(files)) {
@@ -76,12 +76,12 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []string {
 	var names []string
 	switch s := spec.(type) {
 	case *ast.TypeSpec:
-		if s.Name.IsExported() && s.Doc == nil && s.Comment == nil && !mentions(d, s.Name) {
+		if s.Name.IsExported() && s.Doc == nil && s.Comment == nil && !covers(d, s.Name) {
 			names = append(names, s.Name.Name)
 		}
 	case *ast.ValueSpec:
 		for _, name := range s.Names {
-			if name.IsExported() && s.Doc == nil && s.Comment == nil && !mentions(d, name) {
+			if name.IsExported() && s.Doc == nil && s.Comment == nil && !covers(d, name) {
 				names = append(names, name.Name)
 			}
 		}
@@ -89,19 +89,23 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []string {
 	return names
 }
 
-// mentions reports whether the comment of the group, or of a member of it, names
-// the name, as in "MinWindow and MaxWindow bound Limit.Window".
-func mentions(d *ast.GenDecl, name *ast.Ident) bool {
-	text := d.Doc.Text()
+// covers reports whether the group has a comment of its own, or one of its
+// members' names the name, as in "MinWindow and MaxWindow bound Limit.Window".
+func covers(d *ast.GenDecl, name *ast.Ident) bool {
+	if d.Doc != nil {
+		return true
+	}
 	for _, spec := range d.Specs {
-		if v, ok := spec.(*ast.ValueSpec); ok {
-			text += v.Doc.Text()
+		v, ok := spec.(*ast.ValueSpec)
+		if ok && slices.Contains(strings.FieldsFunc(v.Doc.Text(), notInNames), name.Name) {
+			return true
 		}
 	}
-	return d.Doc != nil && len(d.Specs) == 1 || slices.Contains(strings.FieldsFunc(text, func(r rune) bool {
-		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
-	}), name.Name)
+	return false
 }
+
+// notInNames reports whether r cannot be part of a name in Go.
+func notInNames(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
 // exportedReceiver reports whether d is a function, or a method of an exported
 // type: of the others nobody outside can read the documentation.

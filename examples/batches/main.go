@@ -1,5 +1,5 @@
-// Batches shows what becomes of a batch that does not fit, in the three modes:
-// all of it waits, as much as fits goes ahead, or the attempt itself counts.
+// Command batches shows what becomes of a batch that does not fit, in the three
+// modes: all of it waits, as much as fits goes ahead, or the attempt itself counts.
 package main
 
 import (

@@ -1,6 +1,6 @@
-// Lastseconds counts failed logins over the last twenty seconds without deciding
-// anything: the limit's history answers for any span within its window. Cells of
-// five seconds bound the memory, whatever a guesser does.
+// Command lastseconds counts failed logins over the last twenty seconds without
+// deciding anything: the limit's history answers for any span within its window.
+// Cells of five seconds bound the memory, whatever a guesser does.
 package main
 
 import (

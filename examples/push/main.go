@@ -1,5 +1,5 @@
-// Push sends twelve notifications that are all ready at once to one teacher: at
-// most ten in any minute, and never two in the same breath.
+// Command push sends twelve notifications that are all ready at once to one
+// teacher: at most ten in any minute, and never two in the same breath.
 //
 // It passes its instants, so that it takes no time; a service would call
 // limiter.Wait, which sleeps for exactly these waits.

@@ -1,10 +1,11 @@
-// Search is an HTTP handler that answers five requests a minute per client
-// address, and tells the sixth when to come back.
+// Command search answers five HTTP requests a minute per client address, and
+// tells the sixth when to come back.
 //
 // It calls its handler directly; a service would pass it to http.ListenAndServe.
 package main
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"log"
@@ -55,6 +56,6 @@ func get(w io.Writer, handler http.Handler, client string) {
 		}
 	}
 	if response.Code != http.StatusOK {
-		fmt.Fprintf(w, "  %s\n", response.Body)
+		fmt.Fprintf(w, "  %s\n", bytes.TrimSpace(response.Body.Bytes()))
 	}
 }

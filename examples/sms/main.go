@@ -1,5 +1,5 @@
-// Sms sends login codes: at most ten text messages a day to one phone. A day is
-// any twenty-four hours, so nobody gets twenty around midnight.
+// Command sms sends login codes: at most ten text messages a day to one phone. A
+// day is any twenty-four hours, so nobody gets twenty around midnight.
 package main
 
 import (

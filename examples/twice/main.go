@@ -1,5 +1,5 @@
-// Twice offers the same attempts to a fixed window, to a token bucket and to
-// Weir, all meant as "5 per minute", and prints the most that each lets through
+// Command twice offers the same attempts to a fixed window, to a token bucket and
+// to Weir, all meant as "5 per minute", and prints the most that each lets through
 // in any minute.
 package main
 

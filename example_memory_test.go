@@ -1,0 +1,31 @@
+package weir_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R13: cap the engine. At the cap, keys it has never seen get an error; those it
+// knows go on, and nobody's history is forgotten while it counts.
+func Example_whatIfSomebodyInventsKeys() {
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"ip"}},
+	}}, weir.WithEngine(weir.NewMemory(weir.MaxKeys(2)))))
+
+	for i, ip := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.1"} {
+		d, err := limiter.AllowAt(ctx, weir.K(ip), 1, nine.Add(time.Duration(i)*time.Second))
+		fmt.Println(ip, d.Allowed, "full:", errors.Is(err, weir.ErrFull))
+	}
+
+	d := must(limiter.AllowAt(ctx, weir.K("192.0.2.3"), 1, nine.Add(2*time.Hour)))
+	fmt.Println("later, 192.0.2.3", d.Allowed)
+	// Output:
+	// 192.0.2.1 true full: false
+	// 192.0.2.2 true full: false
+	// 192.0.2.3 false full: true
+	// 192.0.2.1 true full: false
+	// later, 192.0.2.3 true
+}
