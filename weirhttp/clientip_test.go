@@ -1,0 +1,246 @@
+package weirhttp
+
+import (
+	"bytes"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"strings"
+	"testing"
+)
+
+// The proxies trusted in these tests.
+var proxies = TrustedProxies(
+	netip.MustParsePrefix("10.0.0.0/8"),
+	netip.MustParsePrefix("::ffff:172.16.0.0/108"),
+	netip.MustParsePrefix("fd00:1::/32"),
+)
+
+// A header form: what arrives, and the address that is counted; "" where the
+// request must be refused.
+type form struct {
+	peer  string
+	lines []string
+	want  string
+}
+
+const proxy = "10.0.0.1:9999"
+
+var untrusting = []form{
+	{"192.0.2.1:1", nil, "192.0.2.1"},
+	{"192.0.2.1", nil, "192.0.2.1"},
+	{"[2001:db8:1:2:3:4:5:6]:1", nil, "2001:db8:1:2::/64"},
+	{"2001:db8:1:2:3:4:5:6", nil, "2001:db8:1:2::/64"},
+	{"[2001:DB8:1:2::FFFF]:1", nil, "2001:db8:1:2::/64"},
+	{"[::ffff:192.0.2.1]:1", nil, "192.0.2.1"},
+	{"[::ffff:c000:201]:1", nil, "192.0.2.1"},
+	{"[fe80::1%eth0]:1", nil, "fe80::/64"},
+	{"[::1]:1", nil, "::/64"},
+	{"192.0.2.1:1", []string{"203.0.113.9"}, "192.0.2.1"},
+	{proxy, []string{"203.0.113.9"}, "10.0.0.1"},
+	{"", nil, ""},
+	{"@", nil, ""},
+	{"localhost:80", nil, ""},
+	{"192.0.2.1:99999", nil, ""},
+	{"[192.0.2.1]:80", nil, ""},
+	{"[2001:db8::1", nil, ""},
+	{"2001:db8::1]:80", nil, ""},
+	{"[2001:db8::1]80", nil, ""},
+}
+
+var listed = []form{
+	{proxy, nil, "10.0.0.1"},
+	{proxy, []string{"203.0.113.9"}, "203.0.113.9"},
+	{"[::ffff:10.0.0.1]:9", []string{"203.0.113.9"}, "203.0.113.9"},
+	{"172.20.0.1:9", []string{"203.0.113.9"}, "203.0.113.9"},
+	{"[fd00:1::5]:9", []string{"203.0.113.9"}, "203.0.113.9"},
+	{"[fd00:1::5%eth0]:9", []string{"203.0.113.9"}, "203.0.113.9"},
+	{"[fd00:2::5]:9", []string{"203.0.113.9"}, "fd00:2::/64"},
+	{"11.0.0.1:9", []string{"203.0.113.9"}, "11.0.0.1"},
+	{proxy, []string{"198.51.100.1, 203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"198.51.100.1", "203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"203.0.113.9, 10.0.0.2"}, "203.0.113.9"},
+	{proxy, []string{"203.0.113.9", "10.0.0.2", "172.16.5.5"}, "203.0.113.9"},
+	{proxy, []string{"198.51.100.1,203.0.113.9,10.0.0.2"}, "203.0.113.9"},
+	{proxy, []string{"10.0.0.99, 203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+	{proxy, []string{"\t203.0.113.9 "}, "203.0.113.9"},
+	{proxy, []string{"203.0.113.9:443"}, "203.0.113.9"},
+	{proxy, []string{"203.0.113.9:"}, ""},
+	{proxy, []string{"203.0.113.9:x"}, ""},
+	{proxy, []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
+	{proxy, []string{"[2001:db8:1:2::3]"}, "2001:db8:1:2::/64"},
+	{proxy, []string{"[2001:db8:1:2::3]:443"}, "2001:db8:1:2::/64"},
+	{proxy, []string{"2001:db8:1:2::3%eth0"}, "2001:db8:1:2::/64"},
+	{proxy, []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"[::ffff:203.0.113.9]:443"}, "203.0.113.9"},
+	{proxy, []string{"203.0.113.9, ::ffff:10.0.0.2"}, "203.0.113.9"},
+	{proxy, []string{"garbage, 203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"\", 203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{",,,, 203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{""}, ""},
+	{proxy, []string{"203.0.113.9,"}, ""},
+	{proxy, []string{"203.0.113.9", ""}, ""},
+	{proxy, []string{"203.0.113.9, , 10.0.0.2"}, ""},
+	{proxy, []string{"unknown"}, ""},
+	{proxy, []string{"203.0.113.9, unknown, 10.0.0.2"}, ""},
+	{proxy, []string{"unix:"}, ""},
+	{proxy, []string{"203.0.113"}, ""},
+	{proxy, []string{"203.0.113.09"}, ""},
+	{proxy, []string{"0xcb.0.113.9"}, ""},
+	{proxy, []string{"3405803785"}, ""},
+	{proxy, []string{"203.0.113.9/32"}, ""},
+	{proxy, []string{"203.0.113.9 10.0.0.2"}, ""},
+	{proxy, []string{"203.0.113.9;10.0.0.2"}, ""},
+	{proxy, []string{"203.0.113.9\x00"}, ""},
+	{proxy, []string{"client.example.com"}, ""},
+	{proxy, []string{"::ffff:203.0.113.999"}, ""},
+	{proxy, []string{"\"203.0.113.9\""}, ""},
+}
+
+var forwardedForms = []form{
+	{proxy, nil, "10.0.0.1"},
+	{"192.0.2.1:1", []string{"for=203.0.113.9"}, "192.0.2.1"},
+	{proxy, []string{"for=203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"For=203.0.113.9;proto=https;by=10.0.0.1"}, "203.0.113.9"},
+	{proxy, []string{"proto=https;FOR=\"203.0.113.9:443\""}, "203.0.113.9"},
+	{proxy, []string{`for="[2001:db8:1:2::3]:443"`}, "2001:db8:1:2::/64"},
+	{proxy, []string{`for="[2001:db8:1:2::3]"`}, "2001:db8:1:2::/64"},
+	{proxy, []string{`for="\203.0.113.9"`}, "203.0.113.9"},
+	{proxy, []string{"for=198.51.100.1, for=203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"for=198.51.100.1", "for=203.0.113.9, for=10.0.0.2"}, "203.0.113.9"},
+	{proxy, []string{`for="198.51.100.1, for=203.0.113.9`}, "203.0.113.9"},
+	{proxy, []string{`garbage, for=203.0.113.9`}, "203.0.113.9"},
+	{proxy, []string{`for=203.0.113.9;host="x\",for=198.51.100.1"`}, "203.0.113.9"},
+	{proxy, []string{`for=203.0.113.9;host="a\",for=198.51.100.1;h=\"b"`}, "203.0.113.9"},
+	{proxy, []string{`for=203.0.113.9;host="a\\\",for=198.51.100.1,\"y"`}, "203.0.113.9"},
+	{proxy, []string{`for=203.0.113.9;host="ends in a backslash\\"`}, "203.0.113.9"},
+	{proxy, []string{`for=[2001:db8::1]`}, ""},
+	{proxy, []string{`for=203.0.113.9:443`}, ""},
+	{proxy, []string{"for=unknown"}, ""},
+	{proxy, []string{"for=_hidden"}, ""},
+	{proxy, []string{"proto=https"}, ""},
+	{proxy, []string{"for=203.0.113.9;for=198.51.100.1"}, ""},
+	{proxy, []string{"for=203.0.113.9;"}, ""},
+	{proxy, []string{"for"}, ""},
+	{proxy, []string{"for="}, ""},
+	{proxy, []string{""}, ""},
+	{proxy, []string{`for="203.0.113.9`}, ""},
+	{proxy, []string{`for="203.0.113.9"x`}, ""},
+	{proxy, []string{`for=203.0.113.9,`}, ""},
+	{proxy, []string{"203.0.113.9"}, ""},
+}
+
+func TestClientIP(t *testing.T) {
+	for _, table := range []struct {
+		name, header string
+		find         ValueFunc
+		forms        []form
+	}{
+		{"no proxies", "X-Forwarded-For", ClientIP(), untrusting},
+		{"X-Forwarded-For", "X-Forwarded-For", ClientIP(proxies), listed},
+		{"Forwarded", "Forwarded", ClientIP(proxies, UseForwarded()), forwardedForms},
+	} {
+		for _, f := range table.forms {
+			r := &http.Request{RemoteAddr: f.peer, Header: http.Header{}}
+			if f.lines != nil {
+				r.Header[table.header] = f.lines
+			}
+			got, err := table.find(r)
+			var k *KeyError
+			if got != f.want || (f.want == "") != errors.As(err, &k) {
+				t.Errorf("%s: peer %q, header %q: got %q, error %v; want %q", table.name, f.peer, f.lines, got, err, f.want)
+			}
+		}
+	}
+}
+
+// The other header is the client's own words.
+func TestClientIPReadsOneHeader(t *testing.T) {
+	r := &http.Request{RemoteAddr: proxy, Header: http.Header{"Forwarded": {"for=198.51.100.1"}, "X-Forwarded-For": {"203.0.113.9"}}}
+	if got, err := ClientIP(proxies)(r); got != "203.0.113.9" {
+		t.Errorf("X-Forwarded-For: got %q, %v", got, err)
+	}
+	if got, err := ClientIP(proxies, UseForwarded())(r); got != "198.51.100.1" {
+		t.Errorf("Forwarded: got %q, %v", got, err)
+	}
+}
+
+func TestIPv6Prefix(t *testing.T) {
+	for bits, want := range map[int]string{32: "2001:db8::/32", 48: "2001:db8:1::/48", 56: "2001:db8:1:200::/56", 128: "2001:db8:1:2ff::1"} {
+		r := &http.Request{RemoteAddr: "[2001:db8:1:2ff::1]:1"}
+		if got, err := ClientIP(IPv6Prefix(bits))(r); got != want {
+			t.Errorf("/%d: got %q, %v; want %q", bits, got, err, want)
+		}
+		r.RemoteAddr = "192.0.2.1:1"
+		if got, err := ClientIP(IPv6Prefix(bits))(r); got != "192.0.2.1" {
+			t.Errorf("/%d leaves IPv4 alone: got %q, %v", bits, got, err)
+		}
+	}
+}
+
+func TestWarnOnce(t *testing.T) {
+	var out bytes.Buffer
+	find := ClientIP(WarnTo(slog.New(slog.NewTextHandler(&out, nil))))
+	r := &http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{}}
+	find(r)
+	if out.Len() > 0 {
+		t.Errorf("no header, but a warning: %s", &out)
+	}
+	r.Header.Set("X-Forwarded-For", "203.0.113.9")
+	for range 3 {
+		find(r)
+	}
+	if n := strings.Count(out.String(), "no proxy is trusted"); n != 1 || strings.Contains(out.String(), "203.0.113.9") {
+		t.Errorf("3 forwarded requests: %d warnings, want 1 without the address: %s", n, &out)
+	}
+}
+
+// Whatever arrives, the counted form is stable: read again it is itself.
+func FuzzCanonical(f *testing.F) {
+	for _, forms := range [][]form{untrusting, listed} {
+		for _, c := range forms {
+			f.Add(c.peer)
+			f.Add(strings.Join(c.lines, ","))
+		}
+	}
+	c := &clientIP{bits: 64}
+	f.Fuzz(func(t *testing.T, s string) {
+		a, ok := parseNode(s)
+		if !ok {
+			return
+		}
+		once := c.canonical(a)
+		again, ok := parseNode(strings.TrimSuffix(once, "/64"))
+		if !ok || c.canonical(again) != once {
+			t.Errorf("%q: counted as %q, which reads back as %q", s, once, c.canonical(again))
+		}
+	})
+}
+
+// Whatever the client puts on the left, the address the trusted proxy wrote on
+// the right is the one that counts.
+func FuzzSpoof(f *testing.F) {
+	for _, forms := range [][]form{listed, forwardedForms} {
+		for _, c := range forms {
+			f.Add(strings.Join(c.lines, ","), "host")
+		}
+	}
+	f.Add(`for="`, `a\",for=198.51.100.1;h=\"b`)
+	list, elements := ClientIP(proxies), ClientIP(proxies, UseForwarded())
+	f.Fuzz(func(t *testing.T, left, host string) {
+		const client = "203.0.113.9"
+		quoted := strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(host)
+		r := &http.Request{RemoteAddr: proxy, Header: http.Header{
+			"X-Forwarded-For": {left, client},
+			"Forwarded":       {left, "for=" + client + `;host="` + quoted + `"`},
+		}}
+		if got, err := list(r); got != client {
+			t.Errorf("X-Forwarded-For %q: got %q, %v; want %s", r.Header["X-Forwarded-For"], got, err, client)
+		}
+		if got, err := elements(r); got != client {
+			t.Errorf("Forwarded %q: got %q, %v; want %s", r.Header["Forwarded"], got, err, client)
+		}
+	})
+}

@@ -1,0 +1,297 @@
+package weirhttp
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// clock is an engine's clock that a test moves by hand, in microseconds.
+type clock struct{ now int64 }
+
+func (c *clock) advance(d time.Duration) { c.now += d.Microseconds() }
+
+func newClock() *clock { return &clock{now: 1_000_000_000_000} }
+
+func newLimiter(t *testing.T, c *clock, p weir.Policy) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(p, weir.WithEngine(spec.New(spec.WithClock(func() int64 { return c.now }))))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// search allows 2 per minute per ip.
+var search = weir.Policy{Name: "search", Limits: []weir.Limit{
+	{Name: "limit", Max: 2, Window: time.Minute, By: []string{"ip"}}}}
+
+// get serves one request from 192.0.2.1 and returns what the client sees.
+func get(h http.Handler, change ...func(*http.Request)) *http.Response {
+	r := httptest.NewRequest("GET", "/", nil)
+	r.RemoteAddr = "192.0.2.1:1234"
+	for _, f := range change {
+		f(r)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+// served counts the requests that reached the handler behind a limit.
+type served int
+
+func (s *served) ServeHTTP(w http.ResponseWriter, r *http.Request) { *s++ }
+
+// problem is a problem document as a client reads it.
+type problem struct {
+	Type, Title, Detail string
+	Status              int
+	Violated            []string `json:"violated-policies"`
+	RetryAfterMS        int64    `json:"retry_after_ms"`
+}
+
+func readProblem(t *testing.T, r *http.Response) problem {
+	t.Helper()
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := r.Header.Get("Content-Type"); got != "application/problem+json" {
+		t.Errorf("Content-Type = %q, want application/problem+json", got)
+	}
+	if got := r.Header.Get("Cache-Control"); got != "no-store" {
+		t.Errorf("Cache-Control = %q, want no-store", got)
+	}
+	var p problem
+	if err := json.Unmarshal(body, &p); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	return p
+}
+
+func TestLimit(t *testing.T) {
+	c, n := newClock(), new(served)
+	h := Limit(newLimiter(t, c, search), ByClientIP())(n)
+
+	for i := range 2 {
+		if got := get(h); got.StatusCode != 200 {
+			t.Fatalf("request %d: status %d, want 200", i+1, got.StatusCode)
+		}
+	}
+	c.advance(8*time.Second + time.Microsecond)
+	r := get(h)
+	p := readProblem(t, r)
+	want := problem{Type: QuotaExceeded, Title: "Quota exceeded", Status: 429, Violated: []string{"search"},
+		Detail: "2 of 2 used in the last minute for ip=192.0.2.1; room again in 52s", RetryAfterMS: 52_000}
+	if r.StatusCode != 429 || r.Header.Get("Retry-After") != "52" || !reflect.DeepEqual(p, want) {
+		t.Errorf("request 3 after 8.000001s: status %d, Retry-After %s, %+v\nwant 429, 52, %+v",
+			r.StatusCode, r.Header.Get("Retry-After"), p, want)
+	}
+	if got := get(h, from("192.0.2.2:1")); got.StatusCode != 200 {
+		t.Errorf("another address: status %d, want 200", got.StatusCode)
+	}
+	c.advance(52*time.Second - 2*time.Microsecond)
+	if got := get(h); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" {
+		t.Errorf("one microsecond early: status %d, Retry-After %q; want 429, 1", got.StatusCode, got.Header.Get("Retry-After"))
+	}
+	c.advance(time.Microsecond)
+	if got := get(h); got.StatusCode != 200 {
+		t.Errorf("at the announced instant: status %d, want 200", got.StatusCode)
+	}
+	if *n != 4 {
+		t.Errorf("%d requests reached the handler, want 4", *n)
+	}
+}
+
+func from(addr string) func(*http.Request) {
+	return func(r *http.Request) { r.RemoteAddr = addr }
+}
+
+func TestNever(t *testing.T) {
+	cost := Cost(func(r *http.Request) int64 { return 3 })
+	r := get(Limit(newLimiter(t, newClock(), search), ByClientIP(), cost)(new(served)))
+	p := readProblem(t, r)
+	if _, there := r.Header["Retry-After"]; there || r.StatusCode != 429 {
+		t.Errorf("3 of at most 2: status %d, Retry-After %q; want 429 without Retry-After", r.StatusCode, r.Header["Retry-After"])
+	}
+	if p.RetryAfterMS != -1 || !strings.HasSuffix(p.Detail, "never allows more than 2 in 1m; ask for less") {
+		t.Errorf("3 of at most 2: %+v, want retry_after_ms -1 and a detail that says so", p)
+	}
+}
+
+func TestCost(t *testing.T) {
+	c, n := newClock(), new(served)
+	units := int64(2)
+	h := Limit(newLimiter(t, c, search), ByClientIP(), Cost(func(*http.Request) int64 { return units }))(n)
+	if r := get(h); r.StatusCode != 200 || r.Header.Get("RateLimit") != `"search";r=0;t=60` {
+		t.Errorf("2 units of 2: status %d, RateLimit %s", r.StatusCode, r.Header.Get("RateLimit"))
+	}
+	units = 0
+	if r := get(h); r.StatusCode != 200 {
+		t.Errorf("0 units are a peek and always fit: status %d, want 200", r.StatusCode)
+	}
+	units = -1
+	r := get(h)
+	if p := readProblem(t, r); r.StatusCode != 400 || !strings.Contains(p.Detail, "-1") {
+		t.Errorf("-1 units: status %d, %+v; want 400 that names -1", r.StatusCode, p)
+	}
+	if *n != 2 {
+		t.Errorf("%d requests reached the handler, want 2", *n)
+	}
+}
+
+func TestStatusAndOnDenied(t *testing.T) {
+	none := weir.Policy{Name: "none", Limits: []weir.Limit{{Name: "limit", Window: time.Minute}}}
+	l := newLimiter(t, newClock(), none)
+	r := get(Limit(l, KeyBy(), Status(403))(new(served)))
+	if p := readProblem(t, r); r.StatusCode != 403 || p.Status != 403 {
+		t.Errorf("Status(403): status %d, in the body %d", r.StatusCode, p.Status)
+	}
+	r = get(Limit(l, KeyBy(), OnDenied(func(w http.ResponseWriter, _ *http.Request, o *Outcome) {
+		http.Error(w, "slow down: "+o.Why(), 420)
+	}))(new(served)))
+	body, _ := io.ReadAll(r.Body)
+	if r.StatusCode != 420 || !strings.HasPrefix(string(body), `slow down: limit "limit" allows nothing`) {
+		t.Errorf("OnDenied: status %d, body %s", r.StatusCode, body)
+	}
+	if r.Header.Get("RateLimit-Policy") != `"none";q=0;w=60` {
+		t.Errorf("OnDenied comes after the header fields: got %q", r.Header)
+	}
+}
+
+// broken is an engine that cannot decide.
+type broken struct{ weir.Engine }
+
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, errors.New("dial 10.0.0.9:6379: secret trouble")
+}
+
+func TestStoreDown(t *testing.T) {
+	l, err := weir.New(search, weir.WithEngine(broken{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := new(served)
+	r := get(Limit(l, ByClientIP())(n))
+	if p := readProblem(t, r); r.StatusCode != 503 || strings.Contains(p.Detail, "secret") || *n != 0 {
+		t.Errorf("closed by default: status %d, %+v, %d served; want 503 that keeps the cause to itself", r.StatusCode, p, *n)
+	}
+	open := Limit(l, ByHeader("X-Api-Key"), FailOpen())(n)
+	if r := get(open, with("X-Api-Key", "k")); r.StatusCode != 200 || *n != 1 {
+		t.Errorf("FailOpen: status %d, %d served; want 200, 1", r.StatusCode, *n)
+	}
+	if r := get(open); r.StatusCode != 400 || *n != 1 {
+		t.Errorf("FailOpen without the header: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
+	}
+	var seen error
+	get(Limit(l, ByClientIP(), OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
+	if seen == nil || !strings.Contains(seen.Error(), "secret") {
+		t.Errorf("OnError got %v, want the engine's error", seen)
+	}
+}
+
+func with(name, value string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Add(name, value) }
+}
+
+func TestBadKeys(t *testing.T) {
+	n := new(served)
+	l := newLimiter(t, newClock(), search)
+	byHeader := Limit(l, ByHeader("x-api-key"))(n)
+	for _, c := range []struct {
+		name   string
+		change []func(*http.Request)
+		want   string
+	}{
+		{"missing", nil, "the header X-Api-Key is missing; send it with every request"},
+		{"empty", []func(*http.Request){with("X-Api-Key", "")}, "the header X-Api-Key is missing; send it with every request"},
+		{"twice", []func(*http.Request){with("X-Api-Key", "a"), with("X-Api-Key", "b")}, "the header X-Api-Key was sent more than once; send it once"},
+		{"long", []func(*http.Request){with("X-Api-Key", strings.Repeat("k", 1025))},
+			`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`},
+	} {
+		r := get(byHeader, c.change...)
+		if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != c.want {
+			t.Errorf("%s: status %d, detail %q; want 400, %q", c.name, r.StatusCode, p.Detail, c.want)
+		}
+	}
+	own := Limit(l, func(*http.Request) (weir.Key, error) { return weir.Key{}, errors.New("secret detail") })(n)
+	r := get(own)
+	if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != "the request does not say whom to count it for" {
+		t.Errorf("a foreign error: status %d, detail %q; want 400 that keeps it to itself", r.StatusCode, p.Detail)
+	}
+	if *n != 0 {
+		t.Errorf("%d requests without a key reached the handler", *n)
+	}
+}
+
+// A client that has gone still pays, or cancelling would be a way around a limit.
+func TestCancelledRequestIsCharged(t *testing.T) {
+	var seen error
+	l, err := weir.New(search, weir.WithEngine(watch{spec.New(), &seen}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := get(Limit(l, ByClientIP())(new(served)), func(r *http.Request) { *r = *r.WithContext(ctx) })
+	if r.StatusCode != 200 || seen != nil {
+		t.Errorf("status %d, the engine's context says %v; want 200 and a live context", r.StatusCode, seen)
+	}
+}
+
+// watch notes the state of the context that reaches the engine.
+type watch struct {
+	weir.Engine
+	seen *error
+}
+
+func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	*e.seen = ctx.Err()
+	return e.Engine.Decide(ctx, p, k, a)
+}
+
+func TestFromContext(t *testing.T) {
+	part := weir.Policy{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute}}}
+	var got *Outcome
+	h := Limit(newLimiter(t, newClock(), part), KeyBy(), Cost(func(*http.Request) int64 { return 5 }))(
+		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got, _ = FromContext(r.Context()) }))
+	r := get(h)
+	if r.StatusCode != 200 || got == nil || got.Decision.Granted != 2 || r.Header.Get("Retry-After") != "" {
+		t.Errorf("5 of 2 in mode Partial: status %d, outcome %+v; want 200 and 2 granted", r.StatusCode, got)
+	}
+	if o, ok := FromContext(t.Context()); ok {
+		t.Errorf("a context of no request holds %+v", o)
+	}
+}
+
+func TestLimitPanicsOnMissingParts(t *testing.T) {
+	l := newLimiter(t, newClock(), search)
+	for name, f := range map[string]func(){
+		"no limiter":      func() { Limit(nil, ByClientIP()) },
+		"zero limiter":    func() { Limit(new(weir.Limiter), ByClientIP()) },
+		"no key function": func() { Limit(l, nil) },
+		"status 200":      func() { Limit(l, ByClientIP(), Status(200)) },
+		"form 9":          func() { Limit(l, ByClientIP(), Headers(9)) },
+		"prefix of 16":    func() { ClientIP(IPv6Prefix(16)) },
+	} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%s: no panic", name)
+				}
+			}()
+			f()
+		}()
+	}
+}

@@ -1,0 +1,99 @@
+package weirhttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/weirlimit/weir"
+)
+
+// Option adjusts Limit.
+type Option func(*config)
+
+type config struct {
+	form     Form
+	cost     func(*http.Request) int64
+	failOpen bool
+	status   int
+	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
+	onError  func(http.ResponseWriter, *http.Request, error)
+}
+
+// settle applies the options and fills in the defaults.
+func settle(opts []Option) config {
+	c := config{status: http.StatusTooManyRequests, onError: writeDecisionError}
+	for _, o := range opts {
+		o(&c)
+	}
+	if c.onDenied == nil {
+		status := c.status
+		c.onDenied = func(w http.ResponseWriter, _ *http.Request, o *Outcome) { o.WriteProblem(w, status) }
+	}
+	return c
+}
+
+// Headers chooses the fields that tell of the limits. Default: Draft. It panics
+// on a form that does not exist.
+func Headers(form Form) Option {
+	if form > None {
+		panic(fmt.Sprintf("weirhttp: %d is not a form; use Draft, Legacy, Both or None", form))
+	}
+	return func(c *config) { c.form = form }
+}
+
+// Cost says how many units a request asks for, 0 … weir.MaxUnits; anything else
+// is refused with 400. Default, also for nil: 1.
+func Cost(units func(*http.Request) int64) Option {
+	return func(c *config) { c.cost = units }
+}
+
+// Status is the status of a refusal, 400 … 599. Default: 429. It has no effect
+// beside OnDenied, and panics out of range.
+func Status(code int) Option {
+	if code < 400 || code > 599 {
+		panic(fmt.Sprintf("weirhttp: %d is not the status of a refusal; use 400 to 599", code))
+	}
+	return func(c *config) { c.status = code }
+}
+
+// OnDenied answers refused requests in place of Outcome.WriteProblem. The header
+// fields are set already. nil is no option at all.
+func OnDenied(h func(http.ResponseWriter, *http.Request, *Outcome)) Option {
+	return func(c *config) {
+		if h != nil {
+			c.onDenied = h
+		}
+	}
+}
+
+// OnError answers requests for which no decision could be made. Default: 400 for
+// a request that names nobody (*KeyError, weir.ErrKey) or costs no valid number
+// of units (weir.ErrUnits), 503 for everything else. nil is no option at all.
+func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
+	return func(c *config) {
+		if h != nil {
+			c.onError = h
+		}
+	}
+}
+
+// FailOpen lets requests pass uncounted while the store cannot decide, instead
+// of OnError. Bad input stays refused: otherwise leaving out a header would be a
+// way around the limit.
+func FailOpen() Option {
+	return func(c *config) { c.failOpen = true }
+}
+
+func writeDecisionError(w http.ResponseWriter, _ *http.Request, err error) {
+	var k *KeyError
+	switch {
+	case errors.As(err, &k):
+		WriteError(w, http.StatusBadRequest, k.Problem)
+	case errors.Is(err, weir.ErrKey), errors.Is(err, weir.ErrUnits):
+		WriteError(w, http.StatusBadRequest, err.Error())
+	default:
+		WriteError(w, http.StatusServiceUnavailable,
+			"no decision could be made, so the request was refused and not counted; try again later")
+	}
+}

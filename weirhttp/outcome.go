@@ -1,0 +1,71 @@
+package weirhttp
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// Outcome is one decision together with what was asked and what the limits
+// hold: all that the header fields and the problem document tell. Plan and
+// Decision are required.
+type Outcome struct {
+	Plan     *weir.Plan
+	Key      weir.Key
+	Op       weir.Op
+	N        int64 // units asked for
+	Decision weir.Decision
+	States   []weir.LimitState // of Limiter.Inspect, in the plan's order; nil when nobody looked
+	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
+}
+
+// Why says in one English sentence what was decided and what to do about it.
+// Values of the key are shown escaped and shortened.
+func (o *Outcome) Why() string {
+	return (*answer.Answer)(o).Why()
+}
+
+// RetryAfter is the value of the Retry-After field: whole seconds, rounded up,
+// at least 1. It reports false where the field has no place: when the attempt
+// was allowed, and when no waiting helps (weir.Never).
+func (o *Outcome) RetryAfter() (seconds int64, ok bool) {
+	d := &o.Decision
+	if d.Allowed || d.RetryAfter == weir.Never {
+		return 0, false
+	}
+	return max(1, answer.Seconds(d.RetryAfter)), true
+}
+
+// Violated names the limits that stand in the way of the attempt, as the
+// RateLimit-Policy field names them. It is empty when the attempt was allowed.
+func (o *Outcome) Violated() []string {
+	names := []string{}
+	if o.Decision.Allowed {
+		return names
+	}
+	for i := range o.States {
+		s := &o.States[i]
+		if s.Name != "" && o.lacksRoom(s) {
+			names = append(names, fieldName(o.Plan, i))
+		}
+		if s.GapAfter > 0 {
+			names = append(names, fieldName(o.Plan, i)+spacing)
+		}
+	}
+	return names
+}
+
+// lacksRoom reports whether the limit's units, its gap apart, refuse the attempt.
+func (o *Outcome) lacksRoom(s *weir.LimitState) bool { return s.Remaining < o.N }
+
+type contextKey struct{}
+
+// FromContext returns the outcome of the request a handler behind Limit is
+// serving. A handler behind a policy of mode Partial needs it to learn
+// Decision.Granted, one that gives units back to learn Decision.At. Behind
+// several Limits it is the innermost one's.
+func FromContext(ctx context.Context) (*Outcome, bool) {
+	o, ok := ctx.Value(contextKey{}).(*Outcome)
+	return o, ok
+}
