@@ -40,12 +40,13 @@ func (i Instant) Record(ctx context.Context, key Key, n int64) (Decision, error)
 }
 
 // Decide answers a at the instant, whatever a.At says.
-func (i Instant) Decide(ctx context.Context, key Key, a Ask) (Decision, error) {
+func (i Instant) Decide(ctx context.Context, key Key, a Ask) (d Decision, err error) {
 	if i.err != nil {
-		return Decision{}, i.err
+		return d, i.err
 	}
 	a.At = i.at
-	return i.l.decide(ctx, &key, a)
+	err = i.l.decide(ctx, &key, &a, &d)
+	return d, err
 }
 
 // Refund is Limiter.Refund at the instant.

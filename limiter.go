@@ -13,6 +13,7 @@ type Limiter struct {
 	plan   *Plan
 	waits  *Plan // what Wait asks with: the same histories, all or nothing
 	engine Engine
+	memory *Memory // engine, when it is one of these
 }
 
 // Option adjusts a Limiter.
@@ -46,6 +47,7 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	if l.engine == nil {
 		l.engine = NewMemory()
 	}
+	l.memory, _ = l.engine.(*Memory)
 	return l, nil
 }
 
@@ -53,14 +55,16 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 func (l *Limiter) Plan() *Plan { return l.plan }
 
 // Allow is AllowN(ctx, key, 1).
-func (l *Limiter) Allow(ctx context.Context, key Key) (Decision, error) {
-	return l.decide(ctx, &key, Ask{Op: OpAttempt, N: 1, At: Now})
+func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
+	err = l.decide(ctx, &key, &Ask{Op: OpAttempt, N: 1, At: Now}, &d)
+	return d, err
 }
 
 // AllowN decides whether n units may go ahead now, and records what it grants
 // in every limit of the policy or in none (R7). An attempt of 0 units is a peek.
-func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (Decision, error) {
-	return l.decide(ctx, &key, Ask{Op: OpAttempt, N: n, At: Now})
+func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
+	err = l.decide(ctx, &key, &Ask{Op: OpAttempt, N: n, At: Now}, &d)
+	return d, err
 }
 
 // AllowAt is AllowN at an instant the caller passes, for replay and tests (R1).
@@ -70,14 +74,16 @@ func (l *Limiter) AllowAt(ctx context.Context, key Key, n int64, at time.Time) (
 
 // Peek answers as an attempt of n would be answered now, and changes nothing.
 // Remaining, RetryAfter and ResetAfter are those of the state as it is (R4).
-func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (Decision, error) {
-	return l.decide(ctx, &key, Ask{Op: OpPeek, N: n, At: Now})
+func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (d Decision, err error) {
+	err = l.decide(ctx, &key, &Ask{Op: OpPeek, N: n, At: Now}, &d)
+	return d, err
 }
 
 // Record adds n units without asking, for a cost known only afterwards; room
 // can then be below 0 (R10). Allowed is true and Granted is n.
-func (l *Limiter) Record(ctx context.Context, key Key, n int64) (Decision, error) {
-	return l.decide(ctx, &key, Ask{Op: OpRecord, N: n, At: Now})
+func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err error) {
+	err = l.decide(ctx, &key, &Ask{Op: OpRecord, N: n, At: Now}, &d)
+	return d, err
 }
 
 // Refund takes back up to n units of the entry granted at instant at (the At of
@@ -106,14 +112,13 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 // Inspect is AllowN or, with op OpPeek or OpRecord, Peek or Record, that also
 // returns the state of every limit right after the decision, in the same atomic
 // step. It allocates the states.
-func (l *Limiter) Inspect(ctx context.Context, key Key, op Op, n int64) (Decision, []LimitState, error) {
-	if l == nil || l.plan == nil {
-		return Decision{}, nil, errZeroLimiter
+func (l *Limiter) Inspect(ctx context.Context, key Key, op Op, n int64) (d Decision, states []LimitState, err error) {
+	if err := l.check(&key, n); err != nil {
+		return d, nil, err
 	}
-	states := make([]LimitState, len(l.plan.limits))
-	d, err := l.decide(ctx, &key, Ask{Op: op, N: n, At: Now, States: states})
-	if err != nil {
-		return Decision{}, nil, err
+	states = make([]LimitState, len(l.plan.limits))
+	if err = l.decide(ctx, &key, &Ask{Op: op, N: n, At: Now, States: states}, &d); err != nil {
+		return d, nil, err
 	}
 	return d, states, nil
 }
@@ -134,11 +139,18 @@ func (l *Limiter) check(key *Key, n int64) error {
 	return l.plan.checkKey(*key)
 }
 
-func (l *Limiter) decide(ctx context.Context, key *Key, a Ask) (Decision, error) {
+// decide puts the engine's answer into d, which is the zero Decision when it
+// fails. The memory engine is called directly, by reference: through the
+// interface the key and the answer are copied, a third of a decision on a hot key.
+func (l *Limiter) decide(ctx context.Context, key *Key, a *Ask, d *Decision) (err error) {
 	if err := l.check(key, a.N); err != nil {
-		return Decision{}, err
+		return err
 	}
-	return l.engine.Decide(ctx, l.plan, *key, a)
+	if l.memory != nil {
+		return l.memory.decide(l.plan, key, a, d)
+	}
+	*d, err = l.engine.Decide(ctx, l.plan, *key, *a)
+	return err
 }
 
 func (l *Limiter) refund(ctx context.Context, key *Key, at time.Time, n, now int64) (int64, error) {

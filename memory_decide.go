@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/bits"
 	"time"
@@ -17,7 +18,6 @@ type site struct {
 	ref   uint32          // the record, 0 = none yet
 	h     *window.History // the history decided on
 	arena *window.Arena   // where its log stands
-	fresh window.History  // what h points at while there is no record
 	state window.State
 
 	// As the attempt found it:
@@ -29,50 +29,59 @@ type site struct {
 }
 
 // Decide answers an attempt, a peek or a record.
-func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (Decision, error) {
+func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (d Decision, err error) {
+	err = m.decide(p, &k, &a, &d)
+	return d, err
+}
+
+// decide is Decide by reference: an answer of a hundred bytes that is copied
+// from function to function takes as long as deciding it.
+func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 	b := m.binding(p)
 	// The sites stand on the stack, as many as the plan needs: clearing room for
 	// MaxLimits would cost as much as a decision.
 	switch n := len(b.limits); {
 	case n == 1:
 		var sites [1]site
-		return m.decide(b, p, &k, &a, sites[:])
+		return m.persist(b, p, k, a, sites[:], d)
 	case n == 2:
 		var sites [2]site
-		return m.decide(b, p, &k, &a, sites[:])
+		return m.persist(b, p, k, a, sites[:], d)
 	case n <= 4:
 		var sites [4]site
-		return m.decide(b, p, &k, &a, sites[:n])
+		return m.persist(b, p, k, a, sites[:n], d)
 	default:
 		var sites [MaxLimits]site
-		return m.decide(b, p, &k, &a, sites[:n])
+		return m.persist(b, p, k, a, sites[:n], d)
 	}
 }
 
-// decide is Decide with room for the sites. When the engine is full it makes
+// persist decides with room for the sites given. When the engine is full it makes
 // room once and tries again.
-func (m *Memory) decide(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site) (Decision, error) {
-	for again := false; ; again = true {
-		d, err := m.tryDecide(b, p, k, a, sites)
-		if err != errNoRoom {
-			return d, err
-		}
-		now := a.At
-		if now == Now {
-			now = m.now()
-		}
-		if again || !m.makeRoom(now, a.At != Now) {
-			return Decision{}, m.full()
-		}
+func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d *Decision) error {
+	err := m.try(b, p, k, a, sites, d)
+	if err != errNoRoom {
+		return err
 	}
+	now := a.At
+	if now == Now {
+		now = m.now()
+	}
+	if m.makeRoom(now, a.At != Now) {
+		err = m.try(b, p, k, a, sites, d)
+	}
+	if err == errNoRoom {
+		err = m.full()
+	}
+	return err
 }
 
-// errNoRoom is decide's own: the cap was met.
-var errNoRoom = fmt.Errorf("%w", ErrFull)
+// errNoRoom says that a cap was met; it does not leave the engine.
+var errNoRoom = errors.New("no room")
 
-// tryDecide decides under the locks of all shards concerned: it reads
+// try decides under the locks of all shards concerned: it reads
 // everything, then decides, then writes all or nothing (R7).
-func (m *Memory) tryDecide(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site) (Decision, error) {
+func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d *Decision) error {
 	raw := a.At
 	if raw == Now {
 		raw = m.now() // once, before the locks: whoever waits for one is ordered by R2
@@ -106,15 +115,16 @@ func (m *Memory) tryDecide(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []si
 	if units > 0 {
 		if err := m.record(b, k, a, sites, now, units); err != nil {
 			m.unlock(locks)
-			return Decision{}, err
+			return err
 		}
 	}
-	d := m.answer(b, p, a, sites, now, granted, full)
+	d.Granted, d.Allowed = granted, full || granted > 0
+	answer(b, p, a, sites, now, full, d)
 	for i := range sites {
 		sites[i].shard.tend(m, now, a.At != Now)
 	}
 	m.unlock(locks)
-	return d, nil
+	return nil
 }
 
 // locate finds the shard of every site and returns them as the bits of a word.
@@ -144,13 +154,17 @@ func (m *Memory) unlock(locks uint64) {
 	}
 }
 
+// noHistory stands for the history of a key without a record. It is never
+// written: recording begins with a record. A copy in the site instead would make
+// every decision allocate its sites, since they would point into themselves.
+var noHistory = window.Empty
+
 // load finds the site's history; the shard is locked.
 func (s *site) load(k *Key) {
 	s.arena = &s.shard.arena
 	s.ref = s.shard.find(s.tag, s.limit, k)
 	if s.ref == 0 {
-		s.fresh = window.Empty
-		s.h = &s.fresh
+		s.h = &noHistory
 		return
 	}
 	s.h = &s.shard.records.At(s.ref).History
@@ -274,15 +288,10 @@ func (s *site) needs(k *Key, now int64) (records, chunks int) {
 	return 1, keyChunks(keySize(s.limit.by, k))
 }
 
-// answer makes the decision from the histories as they are now (R8).
-func (m *Memory) answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now, granted int64, full bool) Decision {
-	d := Decision{
-		Allowed:   full || granted > 0,
-		Granted:   granted,
-		Remaining: window.Forever,
-		At:        time.UnixMicro(now),
-	}
+// answer completes the decision from the histories as they are now (R8).
+func answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now int64, full bool, d *Decision) {
 	var wait, reset int64
+	remaining := int64(window.Forever)
 	for i := range sites {
 		s := &sites[i]
 		r := &s.limit.Rule
@@ -291,16 +300,16 @@ func (m *Memory) answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now, gr
 			wait = s.wait
 		}
 		reset = max(reset, s.h.Reset(s.arena, r, &s.state, now))
-		d.Remaining = min(d.Remaining, s.state.Room(r))
+		remaining = min(remaining, s.state.Room(r))
 	}
-	d.RetryAfter, d.ResetAfter = span(wait), span(reset)
+	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
+	d.At = time.UnixMicro(now)
 	if !full {
-		d.Limit = bound(b.mode, sites, a.N, granted).limit.name
+		d.Limit = bound(b.mode, sites, a.N, d.Granted).limit.name
 	}
 	if a.States != nil {
 		describe(p, sites, a.States, now)
 	}
-	return d
 }
 
 // bound returns the limit that kept an attempt of n units from being granted in

@@ -49,7 +49,7 @@ func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
 	if h.End <= cutoff {
 		return 0, 0
 	}
-	if h.older.tail == 0 {
+	if h.older.tail == 0 || h.abs(*h.older.first(a)) > cutoff {
 		return h.Total, 0
 	}
 	used = h.Total
@@ -186,6 +186,14 @@ func (h *History) Since(a *Arena, cutoff int64) int64 {
 // Leave returns the end of the entry with which at least need of the units that
 // count at cutoff have left, 0 < need <= used.
 func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
+	if h.older.tail == 0 {
+		return h.End
+	}
+	if w := *h.older.first(a); int64(w&wideUnits) >= need && w&wideUnits != wideUnits {
+		if end := h.abs(w); end > cutoff {
+			return end // the common case: one unit of many
+		}
+	}
 	for c := h.older.cursor(a); ; {
 		e, ok := c.next(h)
 		if !ok {

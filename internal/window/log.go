@@ -129,6 +129,11 @@ func (q *log) free(a *Arena) {
 	*q = log{}
 }
 
+// first is the first word of a log that is not empty.
+func (q *log) first(a *Arena) *uint64 {
+	return &a.At(a.At(q.tail).next).words[q.head]
+}
+
 // cursor walks the words of a log from the front.
 type cursor struct {
 	a     *Arena
