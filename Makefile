@@ -1,6 +1,7 @@
 # Weir. `make` alone says what there is.
 
 GO        ?= go
+BIN       ?= bin
 LISTEN    ?= 127.0.0.1:7070
 FUZZTIME  ?= 30s
 ATTEMPTS  ?= 10000000
@@ -20,10 +21,10 @@ help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:port for elsewhere).
-	bin/weir serve --listen $(LISTEN)
+	$(BIN)/weir serve --listen $(LISTEN)
 
-build: ## Build the weir binary into bin/.
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/weir ./cmd/weir
+build: ## Build the weir binary into bin/ (BIN=directory for elsewhere).
+	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/weir ./cmd/weir
 
 test: lint ## Check everything that a change is checked for: lint, then all tests with the race detector.
 	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done
@@ -39,6 +40,15 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s) each.
 	  echo "$$listing" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
 	  while read -r package target; do echo "== $$package $$target for $(FUZZTIME)"; \
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; done
+
+conformance: ## Compare the memory engine with the specification for ATTEMPTS (10,000,000) attempts.
+	$(GO) test -run '^TestConformance$$/^differential$$' -count 1 -timeout 0 -v . -args -weirtest.attempts $(ATTEMPTS)
+
+hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine from outside.
+	$(GO) test -race -run '^TestConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
+
+mutants: ## Break the memory engine in every known way and see that the tests notice.
+	$(GO) test -run '^TestMutants$$' -count 1 -timeout 0 -v ./weirtest
 
 bench: ## Measure Weir and its peers in one run, and write bench/RESULTS.md.
 	cd bench && $(GO) run .

@@ -1,0 +1,183 @@
+//go:build unix
+
+package docs_test
+
+import (
+	"encoding/json"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestReadmeQuickStart runs the README's commands as they stand, but for the
+// address: `make run` takes 7070, which may be in use here. It sleeps when the
+// README says so.
+func TestReadmeQuickStart(t *testing.T) {
+	commands := snippets(t, "README.md", "sh")
+	if len(commands) < 3 || commands[0] != "make run\n" {
+		t.Fatalf("the README's commands begin %q, want make run, eleven questions, one more", commands)
+	}
+	url := "http://" + makeRun(t)
+	ask := func(commands string) []answer {
+		script := strings.ReplaceAll(commands, "http://127.0.0.1:7070", url)
+		if script == commands {
+			t.Fatalf("no http://127.0.0.1:7070 in the README's %q", commands)
+		}
+		return answers(t, shell(t, ".", script))
+	}
+
+	eleven := ask(commands[1])
+	if len(eleven) != 11 {
+		t.Fatalf("the loop printed %d answers, want 11", len(eleven))
+	}
+	for i, a := range eleven {
+		if want := i < 10; a.Allowed != want {
+			t.Errorf("answer %d: allowed %t, want %t", i+1, a.Allowed, want)
+		}
+	}
+	if wait := eleven[10].RetryAfterMS; wait <= 0 || wait > 10_000 {
+		t.Errorf("the denial says retry_after_ms %d, want 1 … 10000", wait)
+	}
+	if then := ask(commands[2]); len(then) != 1 || !then[0].Allowed {
+		t.Errorf("after the wait the answer is %+v, want one that is allowed", then)
+	}
+}
+
+// TestReadmeCheckout uses the module from a program beside it, offline: the
+// README says that it needs nothing else.
+func TestReadmeCheckout(t *testing.T) {
+	var edit string
+	for _, command := range snippets(t, "README.md", "sh") {
+		if strings.HasPrefix(command, "go mod edit") {
+			edit = command
+		}
+	}
+	checkout, err := filepath.Abs(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.Replace(edit, "=../weir", "="+checkout, 1)
+	if script == edit {
+		t.Fatalf("no =../weir in the README's %q", edit)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "main.go"), []byte(read(t, "examples/push/main.go")), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, dir, "go mod init example.com/program")
+	shell(t, dir, script)
+	shell(t, dir, "go build -o program .")
+	if _, err := os.Stat(filepath.Join(dir, "go.sum")); err == nil {
+		t.Errorf("the program needs a go.sum:\n%s", shell(t, dir, "cat go.sum"))
+	}
+	if out := shell(t, dir, "./program"); !strings.Contains(out, "push 12 sent") {
+		t.Errorf("the program printed:\n%s", out)
+	}
+}
+
+// answer is what this test reads of an answer to /v1/check.
+type answer struct {
+	Allowed      bool  `json:"allowed"`
+	RetryAfterMS int64 `json:"retry_after_ms"`
+}
+
+func answers(t *testing.T, out string) []answer {
+	t.Helper()
+	var all []answer
+	for line := range strings.Lines(out) {
+		if strings.TrimSpace(line) == "" {
+			continue
+		}
+		var a answer
+		if err := json.Unmarshal([]byte(line), &a); err != nil {
+			t.Fatalf("not an answer: %q: %v", line, err)
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// shell runs a script in dir and returns its standard output.
+func shell(t *testing.T, dir, script string) string {
+	t.Helper()
+	cmd := exec.Command("bash", "-euo", "pipefail", "-c", script)
+	cmd.Dir = dir
+	cmd.Env = append(environment(), "GOPROXY=off", "GOFLAGS=-mod=mod")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("%s\n%v\n%s", script, err, stderr.String())
+	}
+	return string(out)
+}
+
+// makeRun runs `make run` on a free port until the test ends, and returns its
+// address once it is ready.
+func makeRun(t *testing.T) (address string) {
+	t.Helper()
+	address = freeAddress(t)
+	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
+	cmd.Dir = root
+	cmd.Env = environment()
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // make and what it runs
+	var output strings.Builder
+	cmd.Stdout, cmd.Stderr = &output, &output
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	t.Cleanup(func() {
+		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM)
+		<-ended
+	})
+	tooLong := time.After(3 * time.Minute)
+	for {
+		select {
+		case err := <-ended:
+			ended <- err
+			t.Fatalf("make run ended: %v\n%s", err, output.String())
+		case <-tooLong:
+			t.Fatalf("make run does not answer on http://%s/readyz", address)
+		case <-time.After(50 * time.Millisecond):
+			if isReady(address) {
+				return address
+			}
+		}
+	}
+}
+
+func isReady(address string) bool {
+	response, err := http.Get("http://" + address + "/readyz")
+	if err != nil {
+		return false
+	}
+	response.Body.Close()
+	return response.StatusCode == http.StatusOK
+}
+
+// freeAddress returns an address nobody listened on a moment ago.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// environment is ours without what an outer make says to an inner one.
+func environment() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool {
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	})
+}
