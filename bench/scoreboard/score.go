@@ -11,11 +11,11 @@ import (
 
 // score is what one contestant let through.
 type score struct {
-	peer      peers.Peer
-	byTiming  []int     // per timing: most grants in one window, over all repetitions
-	polled    []float64 // per repetition: grants of the first timing in its windows of polling
-	together  int       // the same by many goroutines
-	crowded   int       // the same by many goroutines, another limit
+	peer     peers.Peer
+	byTiming []int     // per timing: most grants in one window, over all repetitions
+	polled   []float64 // per repetition: grants of the first timing in its windows of polling
+	together int       // the same by many goroutines
+	crowded  int       // the same by many goroutines, another limit
 }
 
 // worst is the most grants in one window, whoever asked and whenever.

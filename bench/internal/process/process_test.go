@@ -1,0 +1,30 @@
+package process
+
+import (
+	"runtime"
+	"testing"
+	"time"
+)
+
+func TestCPUCountsWork(t *testing.T) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	all, thread := CPU(), ThreadCPU()
+	// Not timed: it works until both clocks have moved, or the test hangs.
+	for n := 0; CPU()-all < time.Millisecond || ThreadCPU()-thread < time.Millisecond; n++ {
+	}
+}
+
+func TestHeapSeesWhatIsKept(t *testing.T) {
+	const size = 8 << 20
+	before := Heap()
+	kept := make([]byte, size)
+	after := Heap()
+	runtime.KeepAlive(kept)
+	if grown := int64(after) - int64(before); grown < size || grown > size+size/4 {
+		t.Errorf("after keeping %d bytes the heap grew by %d", size, grown)
+	}
+	if peak := PeakResident(); peak < size/2 {
+		t.Errorf("PeakResident = %d, want at least half of the %d bytes kept", peak, size)
+	}
+}

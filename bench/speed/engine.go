@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/bench/internal/process"
+)
+
+var ctx = context.Background()
+
+// Names of the workloads that Weir runs against itself.
+const (
+	flatness    = "cost by Max, window full"
+	severalHot  = "limits of a policy, 1 hot key"
+	severalKeys = "limits of a policy, 10,000 keys"
+	cores       = "cores, 10,000 keys"
+)
+
+// alone are the workloads that compare Weir with itself.
+func alone() []contest.Workload {
+	return []contest.Workload{
+		{Name: flatness, About: "one key whose window is full: at every step one entry leaves, one ask is granted, one refused; instants are the caller's",
+			Contestants: []string{"Max 10", "Max 100", "Max 1,000", "Max 10,000"}, Run: fullWindow},
+		{Name: severalHot, About: "all limits count by the key, each with a history of its own", Contestants: []string{"1 limit", "2 limits", "4 limits"},
+			Run: func(c string) contest.Metrics {
+				return load{limit: 50_000, window: time.Millisecond, keys: 1, goroutines: 1}.severalLimits(c)
+			}},
+		{Name: severalKeys, About: "as before, over many keys", Contestants: []string{"1 limit", "2 limits", "4 limits"},
+			Run: func(c string) contest.Metrics {
+				return load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 1}.severalLimits(c)
+			}},
+		{Name: cores, About: "decisions a second by the clock; the empty loop shows what the machine had to give",
+			Contestants: []string{"weir, 1 core", "weir, 2 cores, 2 goroutines", "weir, 2 cores, 8 goroutines", "loop, 1 core", "loop, 2 cores, 2 goroutines"},
+			Run:         onCores},
+	}
+}
+
+// number reads the number in a contestant's name, such as 10000 in "Max 10,000".
+func number(contestant string) int {
+	n := 0
+	for _, c := range contestant {
+		if '0' <= c && c <= '9' {
+			n = n*10 + int(c-'0')
+		}
+	}
+	return n
+}
+
+// fullWindow keeps a window exactly full: instants step by Window / Max, so that
+// with each step one entry leaves.
+func fullWindow(contestant string) contest.Metrics {
+	most := number(contestant)
+	l, err := weir.New(peers.WeirPolicy(most, time.Second))
+	if err != nil {
+		panic(err)
+	}
+	key, step, at := weir.K("key"), time.Second/time.Duration(most), time.Now()
+	for range 2 * most {
+		mustAllow(l.AllowAt(ctx, key, 1, at))
+		at = at.Add(step)
+	}
+	n, yes := 0, 0
+	used, start := process.CPU(), time.Now()
+	for time.Since(start) < running {
+		for range batchSize {
+			yes += allowed(l.AllowAt(ctx, key, 1, at)) + allowed(l.AllowAt(ctx, key, 1, at))
+			at = at.Add(step)
+		}
+		n += 2 * batchSize
+	}
+	return contest.Metrics{
+		cpu:     float64(process.CPU()-used) / float64(n),
+		granted: float64(yes) / float64(n),
+	}
+}
+
+func (d load) severalLimits(contestant string) contest.Metrics {
+	p := peers.WeirPolicy(d.limit, d.window)
+	for i := 1; i < number(contestant); i++ {
+		more := p.Limits[0]
+		more.Name = fmt.Sprintf("limit-%d", i+1)
+		p.Limits = append(p.Limits, more)
+	}
+	l, err := weir.New(p)
+	if err != nil {
+		panic(err)
+	}
+	return d.measureLimiter(asLimiter{l})
+}
+
+// asLimiter lets a load ask a limiter of any one-dimensional policy.
+type asLimiter struct{ *weir.Limiter }
+
+func (a asLimiter) Allow(key string) bool { return allowed(a.Limiter.Allow(ctx, weir.K(key))) == 1 }
+
+func onCores(contestant string) contest.Metrics {
+	d := load{limit: 100, window: 10 * time.Millisecond, keys: 10_000}
+	var name string
+	var procs int
+	switch contestant {
+	case "weir, 1 core":
+		name, procs, d.goroutines = peers.Weir, 1, 1
+	case "weir, 2 cores, 2 goroutines":
+		name, procs, d.goroutines = peers.Weir, 2, 2
+	case "weir, 2 cores, 8 goroutines":
+		name, procs, d.goroutines = peers.Weir, 2, 8
+	case "loop, 1 core":
+		name, procs, d.goroutines = "loop", 1, 1
+	case "loop, 2 cores, 2 goroutines":
+		name, procs, d.goroutines = "loop", 2, 2
+	}
+	runtime.GOMAXPROCS(procs)
+	return d.measure(name)
+}
+
+func mustAllow(d weir.Decision, err error) {
+	if allowed(d, err) == 0 {
+		panic("a decision that was to be allowed was refused, limit " + d.Limit)
+	}
+}
+
+// allowed is 1 for a yes and 0 for a no.
+func allowed(d weir.Decision, err error) int {
+	if err != nil {
+		panic(err)
+	}
+	if d.Allowed {
+		return 1
+	}
+	return 0
+}

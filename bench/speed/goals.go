@@ -1,0 +1,157 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/bench/internal/report"
+)
+
+// goal is one number the memory engine is meant to reach.
+type goal struct {
+	text    string
+	bound   float64
+	atMost  bool // the measured number is to be at most bound; otherwise at least
+	measure func(r contest.Results) (v float64, where string)
+}
+
+// named are the limiters the goals name; the exact peers come on top.
+var named = []string{"x/time/rate", "sethvargo/go-limiter", "throttled", "ulule/limiter", "httprate", "httprate counter"}
+
+// everywhere are the workloads in which Weir is to be the fastest.
+var everywhere = []string{hotAllowed, hotLimited, tenAlone, tenEight, tenDenied, insert, million}
+
+// tenThousand are those of them with 10,000 keys.
+var tenThousand = []string{tenAlone, tenEight, tenDenied}
+
+func goals() []goal {
+	g := []goal{}
+	for _, w := range everywhere {
+		g = append(g, goal{
+			text:  "less processor time than the named limiters and every exact one: " + w,
+			bound: 1, measure: least([]string{w}, append(named[:len(named):len(named)], exact()...)),
+		})
+	}
+	return append(g,
+		goal{text: "times faster than x/time/rate in a sync.Map, 10,000 keys", bound: 1.3, measure: least(tenThousand, named[:1])},
+		goal{text: "times faster than the best exact peer, every workload", bound: 2, measure: least(everywhere, exact())},
+		goal{text: "allocations a decision, 1 to 4 limits", bound: 0.001, atMost: true, measure: mostAllocations},
+		goal{text: "two limits against one", bound: 2.2, atMost: true, measure: ofSeveral("2 limits")},
+		goal{text: "four limits against one", bound: 4.2, atMost: true, measure: ofSeveral("4 limits")},
+		goal{text: "heap bytes a key with one entry, key bytes apart", bound: 64, atMost: true, measure: keyHeap},
+		goal{text: "heap bytes a further entry, at 10, 100 and 1,000", bound: 9, atMost: true, measure: entryHeap},
+		goal{text: "heap bytes a key with 100 entries", bound: 1024, atMost: true, measure: median(eventsPerKey, weirEvents[3].name, bytesPerKey)},
+		goal{text: "ms for a forced collection with 1,000,000 keys", bound: 10, atMost: true, measure: median(collector, peers.Weir, gcWall)},
+		goal{text: "Max 10,000 against Max 10", bound: 1.2, atMost: true, measure: against(flatness, "Max 10,000", "Max 10", cpu)},
+		goal{text: "times the decisions of one core on two, 10,000 keys", bound: 1.6, measure: against(cores, "weir, 1 core", "weir, 2 cores, 2 goroutines", wall)},
+		goal{text: "µs of processor time inside one decision, sweeping", bound: 1000, atMost: true, measure: median(sweeping, with, longest)},
+		goal{text: "p99.9 sweeping against not", bound: 3, atMost: true, measure: against(sweeping, with, without, p999)},
+		goal{text: fmt.Sprintf("MiB resident in the attack, cap %d + 20 %%", capMiB), bound: capMiB * 1.2, atMost: true, measure: median(attack, peers.Weir, peakMiB)},
+		goal{text: "histories that still count forgotten in the attack", bound: 0, atMost: true, measure: median(attack, peers.Weir, forgotten)},
+	)
+}
+
+func printGoals(w io.Writer, r contest.Results) {
+	table := report.Table("goal", "bound", "measured", "met")
+	for _, g := range goals() {
+		v, where := g.measure(r)
+		table.Row(g.text, g.limit(), decimal(v, 2)+where, g.verdict(v))
+	}
+	table.Print(w)
+}
+
+func (g goal) limit() string {
+	if g.atMost {
+		return fmt.Sprintf("≤ %g", g.bound)
+	}
+	return fmt.Sprintf("≥ %g", g.bound)
+}
+
+// verdict says whether v is within the goal's bound.
+func (g goal) verdict(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "not measured"
+	case g.atMost && v <= g.bound, !g.atMost && v >= g.bound:
+		return "yes"
+	}
+	return "**no**"
+}
+
+// least is the smallest ratio to Weir that any of the contestants shows in any
+// of the workloads, and whose it is.
+func least(workloads, contestants []string) func(contest.Results) (float64, string) {
+	return func(r contest.Results) (float64, string) {
+		smallest, where := math.NaN(), ""
+		for _, w := range workloads {
+			for _, c := range contestants {
+				v := r.Ratio(w, c, peers.Weir, cpu)
+				if math.IsNaN(smallest) || v < smallest {
+					smallest, where = v, fmt.Sprintf(" (%s, %s)", c, w)
+				}
+			}
+		}
+		if math.IsNaN(smallest) {
+			return smallest, ""
+		}
+		return smallest, where
+	}
+}
+
+// exact are the names of the peers that do the same job as Weir.
+func exact() []string {
+	var n []string
+	for _, p := range peers.Timed() {
+		if p.Exact() {
+			n = append(n, p.Name)
+		}
+	}
+	return n
+}
+
+func mostAllocations(r contest.Results) (float64, string) {
+	most := math.Max(r.Median(hotAllowed, peers.Weir, allocs), r.Median(tenAlone, peers.Weir, allocs))
+	most = math.Max(most, r.Median(tenDenied, peers.Weir, allocs))
+	for _, w := range []string{severalHot, severalKeys} {
+		for _, c := range []string{"1 limit", "2 limits", "4 limits"} {
+			most = math.Max(most, r.Median(w, c, allocs))
+		}
+	}
+	return most, ""
+}
+
+// ofSeveral is the larger of the two ratios to one limit.
+func ofSeveral(contestant string) func(contest.Results) (float64, string) {
+	return func(r contest.Results) (float64, string) {
+		hot := r.Ratio(severalHot, contestant, "1 limit", cpu)
+		keys := r.Ratio(severalKeys, contestant, "1 limit", cpu)
+		return math.Max(hot, keys), fmt.Sprintf(" (hot key %s, 10,000 keys %s)", ratio(hot), ratio(keys))
+	}
+}
+
+func keyHeap(r contest.Results) (float64, string) {
+	return r.Median(collector, peers.Weir, bytesPerKey) - keySize, ""
+}
+
+func entryHeap(r contest.Results) (float64, string) {
+	most, where := math.NaN(), ""
+	for _, v := range weirEvents[2:] {
+		b := perEntry(r, v.name)
+		where += fmt.Sprintf(" %s: %s;", v.name, decimal(b, 2))
+		if math.IsNaN(most) || b > most {
+			most = b
+		}
+	}
+	return most, " (" + where[1:len(where)-1] + ")"
+}
+
+func median(workload, contestant, metric string) func(contest.Results) (float64, string) {
+	return func(r contest.Results) (float64, string) { return r.Median(workload, contestant, metric), "" }
+}
+
+func against(workload, contestant, base, metric string) func(contest.Results) (float64, string) {
+	return func(r contest.Results) (float64, string) { return r.Ratio(workload, contestant, base, metric), "" }
+}

@@ -1,0 +1,34 @@
+package main
+
+// keySize is the length of every key in bytes, about that of an IP address, a
+// user number or half a UUID.
+const keySize = 16
+
+// makeKeys returns n different keys, cut from one string: they cost the
+// collector nothing, whatever the limiter does with them.
+func makeKeys(n int) []string {
+	all := make([]byte, 0, n*keySize)
+	for i := range n {
+		all = appendKey(all, i)
+	}
+	text := string(all)
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = text[i*keySize : (i+1)*keySize]
+	}
+	return keys
+}
+
+// makeKey returns the i-th key as an allocation of its own, which a limiter that
+// keeps its keys keeps alive.
+func makeKey(i int) string { return string(appendKey(nil, i)) }
+
+// appendKey appends "key-" and i in twelve digits.
+func appendKey(b []byte, i int) []byte {
+	b = append(b, "key-000000000000"...)
+	for at := len(b) - 1; i > 0; at-- {
+		b[at] = byte('0' + i%10)
+		i /= 10
+	}
+	return b
+}

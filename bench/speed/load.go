@@ -1,0 +1,110 @@
+package main
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/bench/internal/process"
+)
+
+// load is a stream of decisions to measure: goroutines ask one limiter about
+// uniformly chosen keys for a while.
+type load struct {
+	limit      int
+	window     time.Duration
+	keys       int
+	goroutines int
+	prefill    int // asks of every key before the measurement
+}
+
+// usual lengths of a measurement. The quick ones are for working on this program.
+var warming, running = 50 * time.Millisecond, 300 * time.Millisecond
+
+// What a load measures, a decision.
+const (
+	cpu     = "cpu_ns"  // processor time of the process
+	wall    = "wall_ns" // by the clock, all goroutines together
+	allocs  = "allocs"  // heap allocations
+	granted = "granted" // share of decisions that were allowed, 0 … 1
+)
+
+// measure runs the load against a fresh limiter of the contestant.
+func (d load) measure(contestant string) contest.Metrics {
+	p, err := peers.Named(contestant)
+	if err != nil {
+		panic(err)
+	}
+	return d.measureLimiter(p.New(d.limit, d.window))
+}
+
+func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
+	keys := makeKeys(d.keys)
+	for range d.prefill {
+		for _, k := range keys {
+			l.Allow(k)
+		}
+	}
+	d.drive(l, keys, warming)
+	memory, used, start := process.Memory(), process.CPU(), time.Now()
+	n, yes := d.drive(l, keys, running)
+	took, after := time.Since(start), process.CPU()
+	mallocs := process.Memory().Mallocs - memory.Mallocs
+	return contest.Metrics{
+		cpu:     float64(after-used) / float64(n),
+		wall:    float64(took) / float64(n),
+		allocs:  float64(mallocs) / float64(n),
+		granted: float64(yes) / float64(n),
+	}
+}
+
+// drive asks for the given time and returns how many decisions were made and
+// how many of them were yes.
+func (d load) drive(l peers.Limiter, keys []string, length time.Duration) (n, yes int64) {
+	var asked, allowed atomic.Int64
+	var wg sync.WaitGroup
+	start := time.Now()
+	for g := range d.goroutines {
+		wg.Go(func() {
+			r := random(g + 1)
+			var n, yes int64
+			for time.Since(start) < length {
+				yes += batch(l, keys, &r)
+				n += batchSize
+			}
+			asked.Add(n)
+			allowed.Add(yes)
+		})
+	}
+	wg.Wait()
+	return asked.Load(), allowed.Load()
+}
+
+// batchSize is how many decisions are made between looks at the clock: enough
+// that the look costs nothing, few enough that a slow peer stops in time.
+const batchSize = 256
+
+// batch asks about batchSize random keys and returns how often the answer was yes.
+func batch(l peers.Limiter, keys []string, r *random) (yes int64) {
+	for range batchSize {
+		if l.Allow(keys[r.below(len(keys))]) {
+			yes++
+		}
+	}
+	return yes
+}
+
+// random is xorshift64*: a nanosecond a number, so that choosing a key is not
+// what is measured. Its seed is not 0.
+type random uint64
+
+func (r *random) below(n int) int {
+	x := uint64(*r)
+	x ^= x >> 12
+	x ^= x << 25
+	x ^= x >> 27
+	*r = random(x)
+	return int((x * 0x2545f4914f6cdd1d >> 32) * uint64(n) >> 32)
+}

@@ -1,0 +1,63 @@
+// Command speed shows what a decision costs in process: processor time, bytes a
+// key, work for the collector; Weir's public API doing its whole job beside the
+// limiters Go programs use today, and beside itself with more limits, larger
+// windows, more cores and an attacker.
+//
+// The bargain: times on a shared machine are noise. Every measurement runs in a
+// process of its own, rounds are interleaved, and what counts is the ratio of
+// two contestants in the same round, its median over the rounds.
+//
+// It prints Markdown on stdout, the goals of the project last.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+)
+
+// sizes are how much work the large workloads do.
+type sizes struct {
+	keys      int // of the workloads with 1,000,000 keys
+	attackers int
+	latencies int // decisions timed one by one
+}
+
+var (
+	scale = sizes{keys: 1_000_000, attackers: 10_000_000, latencies: 2_000_000}
+	small = sizes{keys: 100_000, attackers: 4_000_000, latencies: 200_000}
+)
+
+func main() {
+	quick := flag.Bool("quick", false, "one short round on smaller sizes: for working on this program; its numbers mean little")
+	rounds := flag.Int("rounds", 5, "how many interleaved `rounds`")
+	only := flag.String("only", "", "measure only the workloads whose name contains `text`")
+	child := flag.Bool("child", false, "run one contestant and print its metrics (used by the program itself)")
+	flag.Parse()
+
+	args := []string{"-child"}
+	if *quick {
+		scale, *rounds = small, 1
+		warming, running = 10*time.Millisecond, 50*time.Millisecond
+		args = append(args, "-quick")
+	}
+	all := slices.Concat(timed(), memory(), alone(), []contest.Workload{sweeps(), attacked()})
+	if *child {
+		if err := contest.Child(all, flag.Arg(0), flag.Arg(1), os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "speed:", err)
+			os.Exit(2)
+		}
+		return
+	}
+	all = slices.DeleteFunc(all, func(w contest.Workload) bool { return !strings.Contains(w.Name, *only) })
+	if len(all) == 0 {
+		fmt.Fprintf(os.Stderr, "speed: no workload contains %q\n", *only)
+		os.Exit(2)
+	}
+	page{os.Stdout, all, contest.Play(all, *rounds, args)}.print(*rounds)
+}

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/bench/internal/process"
+)
+
+// Names of the workloads in which everybody takes part.
+const (
+	hotAllowed = "1 hot key, all allowed"
+	hotLimited = "1 hot key at its limit"
+	tenAlone   = "10,000 keys, 1 goroutine"
+	tenEight   = "10,000 keys, 8 goroutines"
+	tenDenied  = "10,000 keys, all denied"
+	insert     = "insert 1,000,000 keys"
+	million    = "1,000,000 keys, uniform"
+	collector  = "heap and collector, 1,000,000 keys"
+)
+
+// timed are the workloads whose processor time a decision is compared.
+func timed() []contest.Workload {
+	return []contest.Workload{
+		loadWorkload(hotAllowed, "one goroutine; 50,000 per 1ms, more than anyone asks, and every entry leaves again after 1ms",
+			load{limit: 50_000, window: time.Millisecond, keys: 1, goroutines: 1}, "loop"),
+		loadWorkload(hotLimited, "one goroutine; 100 per 1s, so nearly every ask is refused",
+			load{limit: 100, window: time.Second, keys: 1, goroutines: 1}),
+		loadWorkload(tenAlone, "100 per 10ms, allowed",
+			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 1}, "loop"),
+		loadWorkload(tenEight, "100 per 10ms, allowed",
+			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 8}),
+		loadWorkload(tenDenied, "one goroutine; 10 per 1h, used up before",
+			load{limit: 10, window: time.Hour, keys: 10_000, goroutines: 1, prefill: 10}),
+		{Name: insert, About: "one goroutine asks once about each of many new keys, the collector's work included", MaxRounds: 5,
+			Contestants: names(), Run: insertKeys},
+		loadWorkload(million, "one goroutine; 100 per 1m, one entry a key before; mostly waiting for memory",
+			load{limit: 100, window: time.Minute, keys: scale.keys, goroutines: 1, prefill: 1}),
+	}
+}
+
+func loadWorkload(name, about string, d load, extra ...string) contest.Workload {
+	return contest.Workload{Name: name, About: about, Contestants: append(names(), extra...), Run: d.measure}
+}
+
+// names are those of the contestants that are timed, Weir first.
+func names() []string {
+	var n []string
+	for _, p := range peers.Timed() {
+		n = append(n, p.Name)
+	}
+	return n
+}
+
+// insertKeys asks once about each of many new keys.
+func insertKeys(contestant string) contest.Metrics {
+	p, err := peers.Named(contestant)
+	if err != nil {
+		panic(err)
+	}
+	keys := makeKeys(scale.keys)
+	l := p.New(100, time.Hour)
+	used, start := process.CPU(), time.Now()
+	yes := 0
+	for _, k := range keys {
+		if l.Allow(k) {
+			yes++
+		}
+	}
+	n := float64(len(keys))
+	return contest.Metrics{
+		wall:    float64(time.Since(start)) / n,
+		cpu:     float64(process.CPU()-used) / n,
+		granted: float64(yes) / n,
+	}
+}
