@@ -1,0 +1,131 @@
+package weirtest
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// answer is what an engine said to one step. The zero answer is that of a reset
+// that worked.
+type answer struct {
+	err      string            // one of errorWords or the text of an unknown error; "" = none
+	decision weir.Decision     // of take, peek and record
+	states   []weir.LimitState // of take, peek and record that asked for them
+	units    int64             // of refund and count
+}
+
+// errorWords are the errors a vector may expect, by the word it uses for them.
+var errorWords = []struct {
+	word string
+	err  error
+}{
+	{"units", weir.ErrUnits},
+	{"key", weir.ErrKey},
+	{"instant", weir.ErrInstant},
+	{"limit", weir.ErrUnknownLimit},
+	{"span", weir.ErrSpan},
+	{"overflow", weir.ErrOverflow},
+	{"full", weir.ErrFull},
+}
+
+// errorWord is the word for err, or its text when there is none.
+func errorWord(err error) string {
+	for _, e := range errorWords {
+		if errors.Is(err, e.err) {
+			return e.word
+		}
+	}
+	return fmt.Sprintf("%q", err.Error())
+}
+
+// equal reports whether two engines said the same, to the nanosecond.
+func (a answer) equal(b answer) bool { return a.difference(b) == "" }
+
+// difference names the first field in which got differs from a, or "". The order
+// is from what a caller feels first to what explains it.
+func (a answer) difference(got answer) string {
+	w, g := a.decision, got.decision
+	switch {
+	case a.err != got.err:
+		return "error"
+	case a.units != got.units:
+		return "units"
+	case w.Allowed != g.Allowed || w.Granted != g.Granted:
+		return "granted"
+	case !w.At.Equal(g.At):
+		return "at"
+	case w.Remaining != g.Remaining:
+		return "remaining"
+	case w.RetryAfter != g.RetryAfter:
+		return "wait"
+	case w.ResetAfter != g.ResetAfter:
+		return "reset"
+	case w.Limit != g.Limit:
+		return "limit"
+	case w.Degraded != g.Degraded:
+		return "degraded"
+	case !slices.Equal(a.states, got.states):
+		return "states"
+	}
+	return ""
+}
+
+// text writes the answer to s as a vector does, without states. Instants are
+// relative to epoch.
+func (a answer) text(s step, epoch int64) string {
+	switch {
+	case a.err != "":
+		return "error=" + a.err
+	case s.op == opReset:
+		return "done"
+	case s.op == opRefund:
+		return fmt.Sprintf("refunded=%d", a.units)
+	case s.op == opCount:
+		return fmt.Sprintf("count=%d", a.units)
+	}
+	d := a.decision
+	var b strings.Builder
+	b.WriteString(map[bool]string{true: "allowed", false: "denied"}[d.Allowed])
+	fmt.Fprintf(&b, " granted=%d remaining=%d wait=%s reset=%s",
+		d.Granted, d.Remaining, waitText(d.RetryAfter), spanText(d.ResetAfter))
+	if d.Limit != "" {
+		fmt.Fprintf(&b, " limit=%s", d.Limit)
+	}
+	if at := d.At.Sub(time.UnixMicro(epoch)); at != s.at {
+		fmt.Fprintf(&b, " at=%s", spanText(at))
+	}
+	if d.Degraded {
+		b.WriteString(" degraded")
+	}
+	return b.String()
+}
+
+// stateText writes the state of one limit as a vector does.
+func stateText(s weir.LimitState) string {
+	return fmt.Sprintf("%s: used=%d remaining=%d wait=%s next=%s gap=%s reset=%s", s.Name, s.Used, s.Remaining,
+		waitText(s.RetryAfter), spanText(s.NextAfter), spanText(s.GapAfter), spanText(s.ResetAfter))
+}
+
+func waitText(d time.Duration) string {
+	if d == weir.Never {
+		return "never"
+	}
+	return spanText(d)
+}
+
+// spanText writes d so that time.ParseDuration reads it: 10m, 59.999999s, 1us.
+func spanText(d time.Duration) string {
+	s := strings.Replace(d.String(), "µ", "u", 1)
+	if strings.HasSuffix(s, "m0s") {
+		s = strings.TrimSuffix(s, "0s")
+	}
+	if strings.HasSuffix(s, "h0m") {
+		s = strings.TrimSuffix(s, "0m")
+	}
+	return s
+}

@@ -1,0 +1,77 @@
+package weirtest
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// contract knows which steps an engine has to answer by the rules. Engines may
+// forget a history when its newest entry no longer counts (R13), and the
+// specification never does, so two things cannot be asked: an instant far behind
+// one that was asked already, and a history that had expired by the time its
+// window was made longer.
+type contract struct {
+	high  time.Duration // the furthest instant asked so far
+	lives map[string]life
+}
+
+// life is how long a history has to be remembered.
+type life struct {
+	until  time.Duration
+	window time.Duration // as it was when until was set
+}
+
+// maxBack is how far behind the furthest instant a step may be. R13 demands an
+// hour where the caller passes the instants.
+const maxBack = 30 * time.Minute
+
+func newContract() *contract { return &contract{lives: map[string]life{}} }
+
+// floor is the earliest instant that may still be asked.
+func (c *contract) floor() time.Duration { return c.high - maxBack }
+
+// stale reports whether the step would ask about a history that the engine may
+// have forgotten while a longer window still counts it.
+func (c *contract) stale(limits []weir.Limit, s step) bool {
+	for _, limit := range limits {
+		l, ok := c.lives[historyOf(limit, s.key)]
+		if ok && limit.Window > l.window && s.at >= l.until {
+			return true
+		}
+	}
+	return false
+}
+
+// note learns from a step that was done.
+func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
+	c.high = max(c.high, s.at)
+	wrote := s.op == opRecord || s.op == opTake && (a.decision.Granted > 0 || mode == weir.CountDenied)
+	for _, limit := range limits {
+		id := historyOf(limit, s.key)
+		l, ok := c.lives[id]
+		switch {
+		case s.op == opReset:
+			delete(c.lives, id)
+		case a.err != "" || s.n == 0 || !ok && !wrote:
+		case wrote:
+			c.lives[id] = life{s.at + limit.Window, limit.Window}
+		case s.op == opTake || s.op == opRefund: // it may have been re-dated (R2)
+			c.lives[id] = life{min(l.until, s.at+limit.Window), l.window}
+		}
+	}
+}
+
+// historyOf names the history of the limit that a key is counted in.
+func historyOf(limit weir.Limit, key []keyPart) string {
+	var b strings.Builder
+	b.WriteString(limit.Name)
+	for _, part := range key {
+		if slices.Contains(limit.By, part.dim) {
+			b.WriteString("\x00" + part.dim + "\x00" + part.value)
+		}
+	}
+	return b.String()
+}

@@ -1,0 +1,154 @@
+package weirtest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+const us = time.Microsecond
+
+// maxPlain keeps sums of many attempts below 2^53 in mode CountDenied, which
+// records more than Max.
+const maxPlain = 1 << 45
+
+// dims are the dimensions of random policies, and values what keys hold in them:
+// few, so that they meet, and hostile (R14).
+var (
+	dims   = []string{"user", "ip", "tenant"}
+	values = []string{"a", "b", "", "a\x00", "{a}", "a:b", "1:a", "a\nb", "\xff", "日"}
+)
+
+// scales are the lengths that windows of one random policy are about.
+var scales = []time.Duration{
+	time.Millisecond, 10 * time.Millisecond, time.Second, 5 * time.Second, time.Minute,
+	10 * time.Minute, 10 * time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour, 300 * 24 * time.Hour,
+}
+
+// randomBook makes a policy of one to four limits.
+func randomBook(r *rand.Rand, minWindow time.Duration) *book {
+	b := &book{name: "p", mode: weir.Mode(r.IntN(3))}
+	scale := scales[r.IntN(len(scales))]
+	huge := b.mode != weir.CountDenied && r.IntN(8) == 0
+	for i := range 1 + r.IntN(4) {
+		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
+		limit.Window = randomWindow(r, scale, minWindow)
+		if r.IntN(3) == 0 {
+			limit.Gap = randomGap(r, limit.Window)
+		}
+		if r.IntN(4) == 0 {
+			limit.Cells = randomCells(r)
+		}
+		b.limits = append(b.limits, limit)
+		b.order = append(b.order, limit.Name)
+	}
+	return b
+}
+
+// randomDims picks dimensions in a fixed order: whether By of (a, b) and of
+// (b, a) share histories is nobody's promise.
+func randomDims(r *rand.Rand) []string {
+	var by []string
+	for _, dim := range dims {
+		if r.IntN(3) == 0 {
+			by = append(by, dim)
+		}
+	}
+	return by
+}
+
+func randomMax(r *rand.Rand, huge bool) int64 {
+	switch {
+	case huge:
+		return weir.MaxUnits - r.Int64N(1<<uint(r.IntN(53)))
+	case r.IntN(20) == 0:
+		return r.Int64N(maxPlain)
+	case r.IntN(6) == 0:
+		return r.Int64N(40)
+	}
+	return r.Int64N(7)
+}
+
+func randomWindow(r *rand.Rand, scale, minWindow time.Duration) time.Duration {
+	w := scale
+	switch r.IntN(4) {
+	case 0:
+		w = scale/2 + time.Duration(r.Int64N(int64(scale)))
+	case 1:
+		w = scale + time.Duration(r.IntN(7)-3)*us
+	case 2:
+		w = scale / time.Duration(1+r.IntN(4))
+	}
+	return min(max(w.Truncate(us), minWindow, weir.MinWindow), weir.MaxWindow)
+}
+
+func randomGap(r *rand.Rand, window time.Duration) time.Duration {
+	if r.IntN(5) == 0 {
+		return window
+	}
+	return time.Duration(r.Int64N(int64(window) / int64(1+r.IntN(8)))).Truncate(us)
+}
+
+func randomCells(r *rand.Rand) int {
+	return []int{1, 2, 3, 5, 7, 10, 60, 1000, 1_000_000}[r.IntN(9)]
+}
+
+// randomKeys makes a few keys over all dimensions.
+func randomKeys(r *rand.Rand) [][]keyPart {
+	keys := make([][]keyPart, 1+r.IntN(4))
+	few := make([]string, 2)
+	for i := range few {
+		few[i] = values[r.IntN(len(values))]
+	}
+	for i := range keys {
+		for _, dim := range dims {
+			keys[i] = append(keys[i], keyPart{dim, few[r.IntN(len(few))]})
+		}
+	}
+	return keys
+}
+
+// randomChange makes the words of a change of b (R12).
+func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
+	limit := b.limits[r.IntN(len(b.limits))]
+	switch r.IntN(8) {
+	case 0:
+		if b.huge() {
+			return []string{"mode=" + modeWords[r.IntN(2)]} // not denied, see maxPlain
+		}
+		return []string{"mode=" + modeWords[r.IntN(3)]}
+	case 1:
+		names := slices.Clone(b.order)
+		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
+		if len(names) > 1 && r.IntN(3) == 0 {
+			names = names[1:]
+		} else if len(names) < len(b.limits) {
+			names = allNames(b)
+		}
+		return append([]string{"order"}, names...)
+	case 2:
+		return []string{limit.Name, fmt.Sprintf("cells=%d", r.IntN(2)*randomCells(r))}
+	case 3:
+		return []string{limit.Name, "gap=" + spanText(randomGap(r, limit.Window))}
+	case 4, 5:
+		w := randomWindow(r, limit.Window, minWindow)
+		return []string{limit.Name, "window=" + spanText(w), "gap=" + spanText(min(limit.Gap, w))}
+	}
+	return []string{limit.Name, fmt.Sprintf("max=%d", min(max(0, limit.Max+r.Int64N(9)-4), weir.MaxUnits))}
+}
+
+// huge reports whether sums of attempts may come near 2^53.
+func (b *book) huge() bool {
+	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Max > maxPlain })
+}
+
+func allNames(b *book) []string {
+	var names []string
+	for _, limit := range b.limits {
+		names = append(names, limit.Name)
+	}
+	return names
+}

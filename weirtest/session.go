@@ -1,0 +1,137 @@
+package weirtest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// session does the steps of one vector on one engine.
+type session struct {
+	engine  weir.Engine
+	prefix  string // in front of every policy's name
+	epoch   int64
+	books   []*book
+	current *book
+	limiter *weir.Limiter // of the current book
+}
+
+// freshPrefix begins a policy name that no other run has used, so that an engine
+// that outlives the test (a store) remembers nothing of it.
+func freshPrefix() string {
+	return fmt.Sprintf("w%s-%d.", processNonce, prefixes.Add(1))
+}
+
+var (
+	processNonce = strconv.FormatInt(time.Now().UnixNano(), 36)
+	prefixes     atomic.Int64
+)
+
+func newSession(e weir.Engine, v *vector) (*session, error) {
+	s := &session{engine: e, prefix: freshPrefix(), epoch: v.epoch}
+	for _, b := range v.books {
+		s.books = append(s.books, b.clone())
+	}
+	s.current = s.books[0]
+	return s, s.open()
+}
+
+// open makes the limiter of the current book as it stands.
+func (s *session) open() (err error) {
+	s.limiter, err = weir.New(s.current.policy(s.prefix), weir.WithEngine(s.engine))
+	return err
+}
+
+// turn obeys a change or use step.
+func (s *session) turn(st step) error {
+	if st.op == opChange {
+		if err := s.current.change(st.words); err != nil {
+			return err
+		}
+		return s.open()
+	}
+	for _, b := range s.books {
+		if len(st.words) == 1 && b.name == st.words[0] {
+			s.current = b
+			return s.open()
+		}
+	}
+	return fmt.Errorf("use %q: no policy has that name", st.words)
+}
+
+// do asks the engine what the step asks and returns its answer.
+func (s *session) do(st step) answer {
+	a, err := s.ask(st)
+	if err != nil {
+		return answer{err: errorWord(err)}
+	}
+	return a
+}
+
+func (s *session) ask(st step) (a answer, err error) {
+	ctx, key := context.Background(), keyOf(s.limiter, st.key)
+	at := s.limiter.At(s.instant(st.at))
+	switch st.op {
+	case opRefund:
+		a.units, err = at.Refund(ctx, key, s.instant(st.from), st.n)
+	case opCount:
+		a.units, err = at.Count(ctx, key, st.limit, st.last)
+	case opReset:
+		err = s.limiter.Reset(ctx, key)
+	default:
+		ask := weir.Ask{Op: askOps[st.op], N: st.n}
+		if st.states {
+			ask.States = make([]weir.LimitState, len(s.current.order))
+		}
+		a.decision, err = at.Decide(ctx, key, ask)
+		if err == nil && st.states {
+			a.states, err = s.plain(ask.States)
+		}
+	}
+	return a, err
+}
+
+var askOps = map[string]weir.Op{opTake: weir.OpAttempt, opPeek: weir.OpPeek, opRecord: weir.OpRecord}
+
+func (s *session) instant(at time.Duration) time.Time {
+	return time.UnixMicro(s.epoch).Add(at)
+}
+
+// keyOf puts the values in the order of the policy's dimensions. Values of other
+// dimensions come last: the front door must refuse them (R14).
+func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
+	var values []string
+	dims := limiter.Plan().Dimensions()
+	for _, dim := range dims {
+		for _, part := range parts {
+			if part.dim == dim {
+				values = append(values, part.value)
+			}
+		}
+	}
+	for _, part := range parts {
+		if !slices.Contains(dims, part.dim) {
+			values = append(values, part.value)
+		}
+	}
+	return weir.K(values...)
+}
+
+// plain checks what the states repeat of the policy and takes it out, which
+// leaves what vectors write down.
+func (s *session) plain(states []weir.LimitState) ([]weir.LimitState, error) {
+	for i, limit := range s.limiter.Plan().Policy().Limits {
+		got := &states[i]
+		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.Gap != limit.Gap {
+			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v gap=%v, want %s max=%d window=%v gap=%v", i,
+				got.Name, got.Max, got.Window, got.Gap, limit.Name, limit.Max, limit.Window, limit.Gap)
+		}
+		got.Max, got.Window, got.Gap = 0, 0, 0
+	}
+	return states, nil
+}

@@ -1,0 +1,84 @@
+package weirtest
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The operations of a vector's steps.
+const (
+	opTake   = "take"   // an attempt
+	opPeek   = "peek"   // an attempt that changes nothing
+	opRecord = "record" // units without asking
+	opRefund = "refund" // units given back
+	opCount  = "count"  // units of the last while
+	opReset  = "reset"  // forget the key
+	opChange = "change" // the policy has other numbers from here on
+	opUse    = "use"    // the steps from here on are about another policy
+)
+
+// step is one line of a vector: something to do, and what must be answered.
+// Instants are relative to the vector's epoch.
+type step struct {
+	op    string
+	at    time.Duration
+	n     int64         // units of take, peek, record and refund
+	from  time.Duration // of refund: the instant at which the units were granted
+	limit string        // of count
+	last  time.Duration // of count
+	key   []keyPart
+	words []string // of change and use: the words behind
+
+	states bool // the states of the limits are asked for too
+	want   answer
+}
+
+// keyPart is the value of one dimension.
+type keyPart struct{ dim, value string }
+
+// asks reports whether the step asks an engine anything.
+func (s step) asks() bool { return s.op != opChange && s.op != opUse }
+
+// decides reports whether the answer to the step is a weir.Decision.
+func (s step) decides() bool { return s.op == opTake || s.op == opPeek || s.op == opRecord }
+
+// text writes the step as a vector does, without its answer.
+func (s step) text() string {
+	if !s.asks() {
+		return strings.Join(append([]string{s.op}, s.words...), " ")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "@%-14s %s", spanText(s.at), s.op)
+	switch s.op {
+	case opRefund:
+		fmt.Fprintf(&b, " %d from=%s", s.n, spanText(s.from))
+	case opCount:
+		fmt.Fprintf(&b, " %s last=%s", s.limit, spanText(s.last))
+	case opTake, opPeek, opRecord:
+		fmt.Fprintf(&b, " %d", s.n)
+	}
+	for _, part := range s.key {
+		fmt.Fprintf(&b, " %s=%s", part.dim, valueText(part.value))
+	}
+	return b.String()
+}
+
+// valueText quotes v unless it is a plain word. A long run of one byte is
+// written as "x"*1025.
+func valueText(v string) string {
+	if len(v) > 64 && v == strings.Repeat(v[:1], len(v)) {
+		return fmt.Sprintf("%q*%d", v[:1], len(v))
+	}
+	for i := range len(v) {
+		c := v[i]
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_') {
+			return strconv.Quote(v)
+		}
+	}
+	if v == "" {
+		return `""`
+	}
+	return v
+}

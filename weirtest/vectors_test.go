@@ -1,0 +1,65 @@
+package weirtest
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the specification's answers into testdata/*.txt; read the difference before committing it")
+
+// TestVectorsAsWritten holds the specification to every vector. With -rewrite it
+// makes the files say what the specification says.
+func TestVectorsAsWritten(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txt")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no vectors: %v", err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		vectors, err := parseVectors(filepath.Base(file), string(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if *rewrite {
+			rewriteFile(t, file, vectors)
+			continue
+		}
+		if got := formatted(vectors); got != string(text) {
+			t.Errorf("%s is not written as -rewrite would write it", file)
+		}
+		for _, v := range vectors {
+			if m, err := v.run(spec.New()); err != nil || m != nil {
+				t.Errorf("%s:%d: %v %v", file, v.line, err, m)
+			}
+		}
+	}
+}
+
+func rewriteFile(t *testing.T, file string, vectors []*vector) {
+	t.Helper()
+	for _, v := range vectors {
+		if err := v.answers(spec.New()); err != nil {
+			t.Fatalf("%s:%d: %v", file, v.line, err)
+		}
+	}
+	if err := os.WriteFile(file, []byte(formatted(vectors)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// formatted is the text of a file of vectors.
+func formatted(vectors []*vector) string {
+	var texts []string
+	for _, v := range vectors {
+		texts = append(texts, v.text())
+	}
+	return strings.Join(texts, "\n")
+}
