@@ -1,0 +1,135 @@
+package strictyaml
+
+import (
+	"iter"
+	"regexp"
+	"strings"
+	"unicode/utf8"
+)
+
+// Kind is the shape of a Node.
+type Kind uint8
+
+const (
+	// Scalar is a piece of text, a number or a word, or nothing at all.
+	Scalar Kind = iota
+	// List is a sequence of nodes.
+	List
+	// Map is a sequence of pairs of nodes, the keys all different.
+	Map
+)
+
+// style is how a scalar was written.
+type style uint8
+
+const (
+	plain style = iota
+	single
+	double
+	block
+)
+
+// Node is one value of a document. The zero Node is nothing, as after "key:".
+type Node struct {
+	Kind     Kind
+	style    style
+	lines    bool   // the scalar spans several lines
+	Line     int    // 1 … lines of the document
+	Offset   int    // of the first byte in the document's text
+	Text     string // of a Scalar, without quotes, escapes and folds
+	children []Node // items of a List; keys and values, in turn, of a Map
+}
+
+// Pairs are the keys and values of a Map, in the order of the file.
+func (n *Node) Pairs() iter.Seq2[*Node, *Node] {
+	return func(yield func(key, value *Node) bool) {
+		for i := 0; n.Kind == Map && i < len(n.children); i += 2 {
+			if !yield(&n.children[i], &n.children[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Items are the nodes of a List, in the order of the file.
+func (n *Node) Items() iter.Seq[*Node] {
+	return func(yield func(item *Node) bool) {
+		for i := 0; n.Kind == List && i < len(n.children); i++ {
+			if !yield(&n.children[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Len is the number of items of a List or of pairs of a Map.
+func (n *Node) Len() int {
+	if n.Kind == Map {
+		return len(n.children) / 2
+	}
+	return len(n.children)
+}
+
+// What plain scalars mean in the core schema of YAML 1.2 (section 10.3.2).
+var (
+	nothing  = regexp.MustCompile(`^(null|Null|NULL|~|)$`)
+	boolean  = regexp.MustCompile(`^(true|True|TRUE|false|False|FALSE)$`)
+	integer  = regexp.MustCompile(`^([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$`)
+	floating = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+)
+
+// Type says what other readers of YAML take the node for: "map", "list", "text",
+// "integer", "number", "boolean" or "nothing".
+func (n *Node) Type() string {
+	switch {
+	case n.Kind == Map:
+		return "map"
+	case n.Kind == List:
+		return "list"
+	case n.style != plain || n.surelyText():
+		return "text"
+	case nothing.MatchString(n.Text):
+		return "nothing"
+	case boolean.MatchString(n.Text):
+		return "boolean"
+	case integer.MatchString(n.Text):
+		return "integer"
+	case floating.MatchString(n.Text):
+		return "number"
+	}
+	return "text"
+}
+
+// surelyText reports whether the text holds a space, which no word or number of
+// YAML does: so do most values, and it is cheaper to see than a regexp.
+func (n *Node) surelyText() bool { return strings.IndexByte(n.Text, ' ') >= 0 }
+
+// Quoted reports whether the scalar was written in quotes.
+func (n *Node) Quoted() bool { return n.style == single || n.style == double }
+
+// At is the offset in the document of byte i of the scalar's Text, 0 … len(Text).
+// For text that spans several lines it is the offset of its beginning.
+func (n *Node) At(d *Document, i int) int {
+	if n.lines || n.style == block {
+		return n.Offset
+	}
+	switch n.style {
+	case single:
+		return n.Offset + 1 + within(d.text[n.Offset+1:], i, unquoteSingle)
+	case double:
+		return n.Offset + 1 + within(d.text[n.Offset+1:], i, unquoteDouble)
+	}
+	return n.Offset + i
+}
+
+// within returns how far into raw the character begins that is byte i of the
+// text which unquote makes of raw, one character at a time.
+func within(raw string, i int, unquote func(string) (rune, int)) int {
+	offset := 0
+	for i > 0 {
+		r, size := unquote(raw[offset:])
+		i -= utf8.RuneLen(r)
+		offset += size
+	}
+	return offset
+}
