@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"time"
+	"unsafe"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/bench/internal/contest"
@@ -41,8 +42,12 @@ func attackKeys(string) contest.Metrics {
 		}
 	}
 	full, used := 0, process.CPU()
+	var key []byte
 	for i := range scale.attackers {
-		_, err := l.Allow(ctx, weir.K(makeKey(victims+i)))
+		// The engine may not keep the key beyond the call, so one buffer serves
+		// all: this program's own garbage is not to be taken for the engine's.
+		key = appendKey(key[:0], victims+i)
+		_, err := l.Allow(ctx, weir.K(unsafe.String(&key[0], len(key))))
 		switch {
 		case errors.Is(err, weir.ErrFull):
 			full++

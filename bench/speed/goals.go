@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir/bench/internal/contest"
 	"github.com/weirlimit/weir/bench/internal/peers"
@@ -28,11 +30,11 @@ var everywhere = []string{hotAllowed, hotLimited, tenAlone, tenEight, tenDenied,
 var tenThousand = []string{tenAlone, tenEight, tenDenied}
 
 func goals() []goal {
-	g := []goal{}
+	var g []goal
 	for _, w := range everywhere {
 		g = append(g, goal{
 			text:  "less processor time than the named limiters and every exact one: " + w,
-			bound: 1, measure: least([]string{w}, append(named[:len(named):len(named)], exact()...)),
+			bound: 1, measure: least([]string{w}, slices.Concat(named, exact())),
 		})
 	}
 	return append(g,
@@ -46,7 +48,7 @@ func goals() []goal {
 		goal{text: "heap bytes a key with 100 entries", bound: 1024, atMost: true, measure: median(eventsPerKey, weirEvents[3].name, bytesPerKey)},
 		goal{text: "ms for a forced collection with 1,000,000 keys", bound: 10, atMost: true, measure: median(collector, peers.Weir, gcWall)},
 		goal{text: "Max 10,000 against Max 10", bound: 1.2, atMost: true, measure: against(flatness, "Max 10,000", "Max 10", cpu)},
-		goal{text: "times the decisions of one core on two, 10,000 keys", bound: 1.6, measure: against(cores, "weir, 1 core", "weir, 2 cores, 2 goroutines", wall)},
+		goal{text: "times the decisions of one core on two, 10,000 keys", bound: 1.6, measure: onTwoCores},
 		goal{text: "µs of processor time inside one decision, sweeping", bound: 1000, atMost: true, measure: median(sweeping, with, longest)},
 		goal{text: "p99.9 sweeping against not", bound: 3, atMost: true, measure: against(sweeping, with, without, p999)},
 		goal{text: fmt.Sprintf("MiB resident in the attack, cap %d + 20 %%", capMiB), bound: capMiB * 1.2, atMost: true, measure: median(attack, peers.Weir, peakMiB)},
@@ -54,10 +56,15 @@ func goals() []goal {
 	)
 }
 
-func printGoals(w io.Writer, r contest.Results) {
+// printGoals prints a row a goal; those that nothing was measured for only if
+// everything was played, so that they are not mistaken for met.
+func printGoals(w io.Writer, r contest.Results, everything bool) {
 	table := report.Table("goal", "bound", "measured", "met")
 	for _, g := range goals() {
 		v, where := g.measure(r)
+		if math.IsNaN(v) && !everything {
+			continue
+		}
 		table.Row(g.text, g.limit(), decimal(v, 2)+where, g.verdict(v))
 	}
 	table.Print(w)
@@ -84,18 +91,15 @@ func (g goal) verdict(v float64) string {
 // least is the smallest ratio to Weir that any of the contestants shows in any
 // of the workloads, and whose it is.
 func least(workloads, contestants []string) func(contest.Results) (float64, string) {
-	return func(r contest.Results) (float64, string) {
-		smallest, where := math.NaN(), ""
+	return func(r contest.Results) (smallest float64, where string) {
+		smallest = math.NaN()
 		for _, w := range workloads {
 			for _, c := range contestants {
 				v := r.Ratio(w, c, peers.Weir, cpu)
-				if math.IsNaN(smallest) || v < smallest {
+				if !math.IsNaN(v) && !(v >= smallest) {
 					smallest, where = v, fmt.Sprintf(" (%s, %s)", c, w)
 				}
 			}
-		}
-		if math.IsNaN(smallest) {
-			return smallest, ""
 		}
 		return smallest, where
 	}
@@ -137,15 +141,22 @@ func keyHeap(r contest.Results) (float64, string) {
 }
 
 func entryHeap(r contest.Results) (float64, string) {
-	most, where := math.NaN(), ""
+	most := 0.0
+	var each []string
 	for _, v := range weirEvents[2:] {
 		b := perEntry(r, v.name)
-		where += fmt.Sprintf(" %s: %s;", v.name, decimal(b, 2))
-		if math.IsNaN(most) || b > most {
-			most = b
-		}
+		most = math.Max(most, b)
+		each = append(each, decimal(b, 2))
 	}
-	return most, " (" + where[1:len(where)-1] + ")"
+	return most, " (" + strings.Join(each, ", ") + ")"
+}
+
+// onTwoCores is by the clock, and needs a machine that has two cores to itself;
+// processor time shows what the callers cost each other apart from waiting.
+func onTwoCores(r contest.Results) (float64, string) {
+	const one, two = "weir, 1 core", "weir, 2 cores, 2 goroutines"
+	return r.Ratio(cores, one, two, wall), fmt.Sprintf(" (by processor time %s, the empty loop by the clock %s)",
+		ratio(2*r.Ratio(cores, one, two, cpu)), ratio(r.Ratio(cores, "loop, 1 core", "loop, 2 cores, 2 goroutines", wall)))
 }
 
 func median(workload, contestant, metric string) func(contest.Results) (float64, string) {

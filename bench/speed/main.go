@@ -43,10 +43,10 @@ func main() {
 	args := []string{"-child"}
 	if *quick {
 		scale, *rounds = small, 1
-		warming, running = 10*time.Millisecond, 50*time.Millisecond
+		warming, running = 30*time.Millisecond, 100*time.Millisecond
 		args = append(args, "-quick")
 	}
-	all := slices.Concat(timed(), memory(), alone(), []contest.Workload{sweeps(), attacked()})
+	all := workloads()
 	if *child {
 		if err := contest.Child(all, flag.Arg(0), flag.Arg(1), os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, "speed:", err)
@@ -60,4 +60,9 @@ func main() {
 		os.Exit(2)
 	}
 	page{os.Stdout, all, contest.Play(all, *rounds, args)}.print(*rounds)
+}
+
+// workloads are all there are, at the present scale.
+func workloads() []contest.Workload {
+	return slices.Concat(timed(), memory(), alone(), []contest.Workload{sweeps(), attacked()})
 }

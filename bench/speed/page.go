@@ -38,7 +38,7 @@ func (p page) print(rounds int) {
 	p.sweepTable()
 	p.attackTable()
 	p.heading("Goals")
-	printGoals(p.w, p.results)
+	printGoals(p.w, p.results, len(p.workloads) == len(workloads()))
 }
 
 func (p page) heading(text string) { fmt.Fprintf(p.w, "\n### %s\n\n", text) }
@@ -150,14 +150,13 @@ func (p page) selfTable(name string) {
 	}
 	p.heading("Weir: " + name)
 	fmt.Fprintf(p.w, "%s.\n\n", w.About)
-	metric, unit := cpu, "processor time, ns (noise)"
-	if name == cores {
-		metric, unit = wall, "by the clock, ns (noise)"
-	}
-	table := report.Table("variant", "ratio", unit, "allocations a decision")
+	table := report.Table("variant", "processor time, ratio", "ns (noise)", "by the clock, ratio", "ns (noise)", "allocations a decision")
 	for _, c := range w.Contestants {
-		table.Row(c, ratio(p.results.Ratio(name, c, w.Contestants[0], metric)),
-			decimal(p.results.Median(name, c, metric), 1), decimal(p.results.Median(name, c, allocs), 2))
+		row := []string{c}
+		for _, metric := range []string{cpu, wall} {
+			row = append(row, ratio(p.results.Ratio(name, c, w.Contestants[0], metric)), decimal(p.results.Median(name, c, metric), 1))
+		}
+		table.Row(append(row, decimal(p.results.Median(name, c, allocs), 2))...)
 	}
 	table.Print(p.w)
 }

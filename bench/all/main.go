@@ -1,0 +1,111 @@
+// Command all runs every comparison and writes what they print, with machine,
+// date, commit and commands, to RESULTS.md.
+//
+//	go run ./all          writes RESULTS.md and scoreboard.svg; about fifteen minutes
+//	go run ./all -quick   prints to stdout what a short run gives; about two minutes
+//
+// Run it in the directory of this module, on a machine with nothing else to do.
+package main
+
+import (
+	"bytes"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/machine"
+)
+
+// section is one program of this module and its place in RESULTS.md.
+type section struct {
+	title   string
+	program string   // its directory
+	args    []string // of a full run
+	intro   string   // Markdown between the heading and what the program prints
+}
+
+// What a full run writes, and all programs that run.
+const (
+	results = "RESULTS.md"
+	picture = "scoreboard.svg"
+)
+
+var sections = []section{
+	{
+		title: "What “20 per second” lets through", program: "scoreboard", args: []string{"-svg", picture},
+		intro: "![The most grants inside one second, limiter by limiter](" + picture + ")\n\n",
+	},
+	{title: "What a decision costs in process", program: "speed"},
+}
+
+func main() {
+	quick := flag.Bool("quick", false, "short runs, printed to stdout; no file is written")
+	flag.Parse()
+	text, failed, err := run(*quick)
+	if err == nil {
+		err = deliver(text, *quick)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "all:", err)
+		os.Exit(2)
+	}
+	if failed {
+		os.Exit(1)
+	}
+}
+
+// run runs every section. failed says that one of them found Weir at fault.
+func run(quick bool) (text []byte, failed bool, err error) {
+	bin, err := os.MkdirTemp("", "weir-bench-")
+	if err != nil {
+		return nil, false, err
+	}
+	defer os.RemoveAll(bin)
+	var page bytes.Buffer
+	writeHead(&page, machine.Here("bench/"+results, "bench/"+picture), time.Now(), quick)
+	for _, s := range sections {
+		bad, err := s.run(&page, bin, quick)
+		if err != nil {
+			return nil, false, err
+		}
+		failed = failed || bad
+	}
+	return page.Bytes(), failed, nil
+}
+
+// run builds the program, runs it and appends its section to page.
+func (s section) run(page *bytes.Buffer, bin string, quick bool) (failed bool, err error) {
+	program := filepath.Join(bin, s.program)
+	if out, err := exec.Command("go", "build", "-o", program, "./"+s.program).CombinedOutput(); err != nil {
+		return false, fmt.Errorf("building %s (run this in the directory bench): %w\n%s", s.program, err, out)
+	}
+	args := s.args
+	if quick {
+		args = []string{"-quick"}
+	}
+	var out bytes.Buffer
+	cmd := exec.Command(program, args...)
+	cmd.Stdout, cmd.Stderr = &out, os.Stderr
+	start := time.Now()
+	err = cmd.Run()
+	if code := cmd.ProcessState.ExitCode(); code == 1 {
+		failed, err = true, nil // it ran, and what it prints says what is wrong
+	}
+	if err != nil {
+		return false, fmt.Errorf("%s: %w", s.program, err)
+	}
+	s.write(page, args, time.Since(start), out.Bytes(), quick)
+	return failed, nil
+}
+
+// deliver writes the page to its file, or to stdout.
+func deliver(text []byte, quick bool) error {
+	if quick {
+		_, err := os.Stdout.Write(text)
+		return err
+	}
+	return os.WriteFile(results, text, 0o644)
+}
