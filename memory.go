@@ -43,7 +43,10 @@ type Memory struct {
 }
 
 // shardCount is 64, so that the shards of a decision are the bits of one word.
-const shardCount = 64
+const (
+	shardCount = 64
+	shardShift = 64 - 6 // what a hash is shifted by to name a shard
+)
 
 // MemoryOption adjusts a Memory.
 type MemoryOption func(*Memory)

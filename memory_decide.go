@@ -38,6 +38,10 @@ func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (d Decision, e
 // from function to function takes as long as deciding it.
 func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 	b := m.binding(p)
+	if len(b.limits) == 1 && b.mode != window.CountDenied && a.Op == OpAttempt && a.N > 0 && a.States == nil &&
+		m.one(b, k, a, d) {
+		return nil
+	}
 	// The sites stand on the stack, as many as the plan needs: clearing room for
 	// MaxLimits would cost as much as a decision.
 	switch n := len(b.limits); {
@@ -133,7 +137,7 @@ func (m *Memory) locate(limits []memoryLimit, k *Key, sites []site) (locks uint6
 		s := &sites[i]
 		s.limit = &limits[i]
 		h := m.hash(s.limit, k)
-		shard := h >> (64 - 6)
+		shard := h >> shardShift
 		s.shard, s.tag = &m.shards[shard], uint32(h)
 		locks |= 1 << shard
 	}

@@ -29,10 +29,10 @@ func (h *History) Chunks(end int64) int {
 	if h.Units >= wideUnits {
 		words = 2
 	}
-	if h.older.tail != 0 && words <= perChunk-int(h.older.fill) {
-		return 0
+	if h.older.full(words) {
+		return 1
 	}
-	return 1
+	return 0
 }
 
 // abs returns the whole end of an entry from its lowest 48 bits. Every entry is
@@ -49,7 +49,7 @@ func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
 	if h.End <= cutoff {
 		return 0, 0
 	}
-	if h.older.tail == 0 || h.abs(*h.older.first(a)) > cutoff {
+	if h.older.empty() || h.abs(h.older.first(a)) > cutoff {
 		return h.Total, 0
 	}
 	used = h.Total
@@ -131,7 +131,7 @@ func (h *History) Cap(a *Arena, most int64) {
 		h.Total -= h.Units - most
 		h.Units = most
 	}
-	for h.older.tail != 0 {
+	for !h.older.empty() {
 		c := h.older.cursor(a)
 		e, _ := c.next(h)
 		if h.Total-e.units < most {
@@ -186,10 +186,10 @@ func (h *History) Since(a *Arena, cutoff int64) int64 {
 // Leave returns the end of the entry with which at least need of the units that
 // count at cutoff have left, 0 < need <= used.
 func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
-	if h.older.tail == 0 {
+	if h.older.empty() {
 		return h.End
 	}
-	if w := *h.older.first(a); int64(w&wideUnits) >= need && w&wideUnits != wideUnits {
+	if w := h.older.first(a); int64(w&wideUnits) >= need && w&wideUnits != wideUnits {
 		if end := h.abs(w); end > cutoff {
 			return end // the common case: one unit of many
 		}

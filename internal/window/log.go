@@ -12,7 +12,7 @@ const perChunk = 9
 // the word behind.
 type Chunk struct {
 	words [perChunk]uint64
-	next  uint32
+	next  uint32 // the chunk behind
 }
 
 // ChunkSize is the size of a Chunk in bytes.
@@ -40,52 +40,76 @@ type Arena struct {
 }
 
 // Reserve reports whether n chunks can be had, taking them from the budget.
-func (a *Arena) Reserve(n int) bool { return a.Slab.Reserve(n, ChunkSize, a.Budget) }
+func (a *Arena) Reserve(n int) bool {
+	return a.Len()+n <= maxChunks && a.Slab.Reserve(n, ChunkSize, a.Budget)
+}
 
 // Free gives a chunk back.
 func (a *Arena) Free(ref uint32) { a.Slab.Free(ref, ChunkSize, a.Budget) }
 
-// log is a queue of words in chunks that form a ring: the last chunk links to
-// the first. It is made to be small: 6 bytes.
+// log is a queue of words in a list of chunks. It takes 8 bytes in its history,
+// and both of its ends are one step away: a decision on a full window looks at
+// the oldest entry and adds the newest.
 type log struct {
-	tail uint32 // the last chunk; 0 = the log is empty
-	head uint8  // words already dropped from the first chunk
-	fill uint8  // words used in the last chunk
+	head place // the oldest word; none = the log is empty
+	tail place // behind the newest word
+}
+
+// place is a position in a log: a chunk in the low 28 bits, 0 = none, and the
+// number of words before the position in the 4 bits above.
+type place uint32
+
+const (
+	placeBits = 28
+	placeMask = 1<<placeBits - 1
+
+	// maxChunks keeps references within placeMask, however thinly pages are filled.
+	maxChunks = placeMask / 2
+)
+
+func at(ref uint32, pos int) place { return place(ref) | place(pos)<<placeBits }
+func (p place) ref() uint32        { return uint32(p & placeMask) }
+func (p place) pos() int           { return int(p >> placeBits) }
+
+// empty reports whether the log holds no word.
+func (q *log) empty() bool { return q.head == 0 }
+
+// full reports whether n more words need another chunk.
+func (q *log) full(n int) bool { return q.head == 0 || q.tail.pos()+n > perChunk }
+
+// first is the first word of a log that is not empty.
+func (q *log) first(a *Arena) uint64 {
+	return a.At(q.head.ref()).words[q.head.pos()]
 }
 
 // append adds a word. The arena must have a chunk in reserve.
 func (q *log) append(a *Arena, word uint64) {
-	if q.tail == 0 {
-		ref := a.Alloc()
-		a.At(ref).next = ref
-		q.tail, q.head, q.fill = ref, 0, 0
-	} else if q.fill == perChunk {
-		ref := a.Alloc()
-		last := a.At(q.tail)
-		a.At(ref).next = last.next
-		last.next = ref
-		q.tail, q.fill = ref, 0
+	ref, pos := q.tail.ref(), q.tail.pos()
+	switch {
+	case q.head == 0:
+		ref, pos = a.Alloc(), 0
+		q.head = at(ref, 0)
+	case pos == perChunk:
+		ref, pos = a.Alloc(), 0
+		a.At(q.tail.ref()).next = ref
 	}
-	a.At(q.tail).words[q.fill] = word
-	q.fill++
+	a.At(ref).words[pos] = word
+	q.tail = at(ref, pos+1)
 }
 
 // drop removes n words from the front. There must be as many.
 func (q *log) drop(a *Arena, n int) {
-	last := a.At(q.tail)
 	for range n {
-		q.head++
-		if last.next == q.tail {
-			if q.head == q.fill {
-				a.Free(q.tail)
-				*q = log{}
-				return
-			}
-		} else if q.head == perChunk {
-			first := last.next
-			last.next = a.At(first).next
-			a.Free(first)
-			q.head = 0
+		q.head += at(0, 1)
+		if q.head == q.tail {
+			a.Free(q.head.ref())
+			*q = log{}
+			return
+		}
+		if q.head.pos() == perChunk {
+			ref := q.head.ref()
+			q.head = at(a.At(ref).next, 0)
+			a.Free(ref)
 		}
 	}
 }
@@ -96,78 +120,57 @@ func (q *log) keep(a *Arena, n int) {
 		q.free(a)
 		return
 	}
-	first := a.At(q.tail).next
-	ref, pos := first, int(q.head)
-	for ref != q.tail && n > perChunk-pos {
+	ref, pos := q.head.ref(), q.head.pos()
+	for n > perChunk-pos {
 		n -= perChunk - pos
 		ref, pos = a.At(ref).next, 0
 	}
-	for ref != q.tail {
-		extra := a.At(ref).next
-		if extra == q.tail {
-			q.tail = ref
-		}
-		a.At(ref).next = a.At(extra).next
-		a.Free(extra)
+	if last := q.tail.ref(); ref != last {
+		a.freeList(a.At(ref).next, last)
 	}
-	a.At(ref).next = first
-	q.fill = uint8(pos + n)
+	q.tail = at(ref, pos+n)
 }
 
 // free removes all words.
 func (q *log) free(a *Arena) {
-	for q.tail != 0 {
-		last := a.At(q.tail)
-		first := last.next
-		if first == q.tail {
-			q.tail = 0
-		} else {
-			last.next = a.At(first).next
-		}
-		a.Free(first)
+	if q.head != 0 {
+		a.freeList(q.head.ref(), q.tail.ref())
 	}
 	*q = log{}
 }
 
-// first is the first word of a log that is not empty.
-func (q *log) first(a *Arena) *uint64 {
-	return &a.At(a.At(q.tail).next).words[q.head]
+// freeList gives the chunks from ref to last back.
+func (a *Arena) freeList(ref, last uint32) {
+	for {
+		next := a.At(ref).next
+		a.Free(ref)
+		if ref == last {
+			return
+		}
+		ref = next
+	}
 }
 
 // cursor walks the words of a log from the front.
 type cursor struct {
-	a     *Arena
-	chunk *Chunk
-	tail  uint32
-	ref   uint32
-	pos   uint8
-	fill  uint8
+	a   *Arena
+	pos place
+	end place
 }
 
-func (q *log) cursor(a *Arena) cursor {
-	c := cursor{a: a, tail: q.tail, pos: q.head, fill: q.fill}
-	if q.tail != 0 {
-		c.ref = a.At(q.tail).next
-		c.chunk = a.At(c.ref)
-	}
-	return c
-}
+func (q *log) cursor(a *Arena) cursor { return cursor{a: a, pos: q.head, end: q.tail} }
 
 // word returns the next word and a way to overwrite it; nil at the end.
 func (c *cursor) word() *uint64 {
-	if c.chunk == nil {
+	if c.pos == c.end {
 		return nil
 	}
-	if c.ref == c.tail {
-		if c.pos == c.fill {
-			return nil
-		}
-	} else if c.pos == perChunk {
-		c.ref = c.chunk.next
-		c.chunk = c.a.At(c.ref)
-		c.pos = 0
+	chunk := c.a.At(c.pos.ref())
+	if c.pos.pos() == perChunk {
+		c.pos = at(chunk.next, 0)
+		chunk = c.a.At(chunk.next)
 	}
-	w := &c.chunk.words[c.pos]
-	c.pos++
+	w := &chunk.words[c.pos.pos()]
+	c.pos += at(0, 1)
 	return w
 }
