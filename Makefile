@@ -42,13 +42,14 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s) each.
 	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; done
 
 conformance: ## Compare the memory engine with the specification for ATTEMPTS (10,000,000) attempts.
-	$(GO) test -run '^TestConformance$$/^differential$$' -count 1 -timeout 0 -v . -args -weirtest.attempts $(ATTEMPTS)
+	$(GO) test -run '^TestMemoryConformance$$/^differential$$' -count 1 -timeout 0 -v . -args -weirtest.attempts $(ATTEMPTS)
 
 hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine from outside.
-	$(GO) test -race -run '^TestConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
+	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
 
-mutants: ## Break the memory engine in every known way and see that the tests notice.
-	$(GO) test -run '^TestMutants$$' -count 1 -timeout 0 -v ./weirtest
+mutants: ## Give the conformance kit engines with one fault each, and see it notice.
+	$(GO) test -run '^TestWrongEngines$$' -count 1 -v ./weirtest
 
-bench: ## Measure Weir and its peers in one run, and write bench/RESULTS.md.
-	cd bench && $(GO) run .
+bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (15 minutes).
+	cd bench && $(GO) run ./all
+	$(GO) test ./docs -count 1 -run Scoreboard -rewrite

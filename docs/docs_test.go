@@ -53,6 +53,8 @@ var (
 	ruleHeading = regexp.MustCompile(`(?m)^### (R\d+) .+$`)
 	exampleName = regexp.MustCompile("`(Example\\w*)`")
 	vectorPath  = regexp.MustCompile(`\]\(\.\./(weirtest/testdata/[^)]+)\)`)
+
+	vectorHeading = regexp.MustCompile(`(?m)^# (R\d+(?:, R\d+)*):`)
 )
 
 // rules returns the text of each rule of semantics.md, in order of appearance.
@@ -96,12 +98,32 @@ func TestEveryRuleRuns(t *testing.T) {
 		}
 		vectors := vectorPath.FindAllStringSubmatch(runs, -1)
 		for _, m := range vectors {
-			if _, err := os.Stat(filepath.Join(root, m[1])); err != nil {
-				t.Errorf("%s names a vector that is not there: %v", name, err)
+			if !slices.Contains(quoted(t, m[1]), name) {
+				t.Errorf("%s names %s, where no vector quotes it", name, m[1])
 			}
 		}
-		if len(found)+len(vectors) == 0 {
-			t.Errorf("%s names nothing that runs: no example and no vector after *Runs.*", name)
+		if len(found) == 0 || len(vectors) == 0 {
+			t.Errorf("%s names %d examples and %d files of vectors after *Runs.*, want at least one of each", name, len(found), len(vectors))
+		}
+	}
+}
+
+// quoted returns the rules that the headings of a file of vectors quote.
+func quoted(t *testing.T, path string) []string {
+	t.Helper()
+	var names []string
+	for _, m := range vectorHeading.FindAllStringSubmatch(read(t, path), -1) {
+		names = append(names, strings.Split(m[1], ", ")...)
+	}
+	return names
+}
+
+// TestEveryVectorIsFound: each file of vectors is named by a rule it quotes.
+func TestEveryVectorIsFound(t *testing.T) {
+	page := read(t, "docs/semantics.md")
+	for _, path := range glob(t, "weirtest/testdata/*.txt") {
+		if !strings.Contains(page, "](../"+filepath.ToSlash(path)+")") {
+			t.Errorf("%s is not named in semantics.md", path)
 		}
 	}
 }
