@@ -63,7 +63,7 @@ func (p page) peerTable(cell func(workload, contestant string) string) {
 		}
 	}
 	table := report.Table(head...)
-	for _, c := range append(names(), "loop") {
+	for _, c := range append(names(), yardsticks...) {
 		row := []string{c}
 		for _, w := range columns {
 			if slices.Contains(w.Contestants, c) {
@@ -84,7 +84,7 @@ func (p page) explainTimed() {
 			fmt.Fprintf(p.w, "- *%s*: %s.\n", w.Name, w.About)
 		}
 	}
-	fmt.Fprintln(p.w, "\n*loop* is the measuring loop around a limiter that does nothing. † answered the workload otherwise than meant, by more than one decision in a hundred.")
+	fmt.Fprintln(p.w, "\nTwo rows are no contestants. *floor*: an exact yes or no for one limit behind one lock, the least that can be done in Go, without remaining units, waits or forgetting. *loop*: a limiter that does nothing. † answered the workload otherwise than meant, by more than one decision in a hundred.")
 }
 
 // meant is the share of decisions that a workload means to be allowed.

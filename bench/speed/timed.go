@@ -24,25 +24,28 @@ const (
 func timed() []contest.Workload {
 	return []contest.Workload{
 		loadWorkload(hotAllowed, "one goroutine; 50,000 per 1ms, more than anyone asks, and every entry leaves again after 1ms",
-			load{limit: 50_000, window: time.Millisecond, keys: 1, goroutines: 1}, "loop"),
+			load{limit: 50_000, window: time.Millisecond, keys: 1, goroutines: 1}),
 		loadWorkload(hotLimited, "one goroutine; 100 per 1s, so nearly every ask is refused",
 			load{limit: 100, window: time.Second, keys: 1, goroutines: 1}),
 		loadWorkload(tenAlone, "100 per 10ms, allowed",
-			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 1}, "loop"),
+			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 1}),
 		loadWorkload(tenEight, "100 per 10ms, allowed",
 			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 8}),
 		loadWorkload(tenDenied, "one goroutine; 10 per 1h, used up before",
 			load{limit: 10, window: time.Hour, keys: 10_000, goroutines: 1, prefill: 10}),
 		{Name: insert, About: "one goroutine asks once about each of many new keys, the collector's work included", MaxRounds: 5,
-			Contestants: names(), Run: insertKeys},
+			Contestants: append(names(), "floor"), Run: insertKeys},
 		loadWorkload(million, "one goroutine; 100 per 1m, one entry a key before; mostly waiting for memory",
 			load{limit: 100, window: time.Minute, keys: scale.keys, goroutines: 1, prefill: 1}),
 	}
 }
 
-func loadWorkload(name, about string, d load, extra ...string) contest.Workload {
-	return contest.Workload{Name: name, About: about, Contestants: append(names(), extra...), Run: d.measure}
+func loadWorkload(name, about string, d load) contest.Workload {
+	return contest.Workload{Name: name, About: about, Contestants: append(names(), yardsticks...), Run: d.measure}
 }
+
+// yardsticks are no contestants; see the package peers.
+var yardsticks = []string{"floor", "loop"}
 
 // names are those of the contestants that are timed, Weir first.
 func names() []string {

@@ -96,10 +96,10 @@ func Timed() []Peer {
 	return slices.DeleteFunc(All(), func(p Peer) bool { return p.Blocking || p.ShowOnly })
 }
 
-// Named returns the contestant of that name, or an error that lists the names.
-// The name "loop" stands for a limiter that does nothing.
+// Named returns the contestant of that name, Loop and Floor among them, or an
+// error that lists the names.
 func Named(name string) (Peer, error) {
-	all := append(All(), Loop())
+	all := append(All(), Loop(), Floor())
 	var names []string
 	for _, p := range all {
 		if p.Name == name {
@@ -109,12 +109,3 @@ func Named(name string) (Peer, error) {
 	}
 	return Peer{}, fmt.Errorf("no contestant %q; there are %s", name, strings.Join(names, ", "))
 }
-
-// Loop is what the measuring loop costs by itself: a limiter that does nothing.
-func Loop() Peer {
-	return Peer{Name: "loop", Kind: NoLimit, New: func(int, time.Duration) Limiter { return nothing{} }}
-}
-
-type nothing struct{}
-
-func (nothing) Allow(key string) bool { return key != "" }

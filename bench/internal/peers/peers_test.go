@@ -9,7 +9,7 @@ import (
 // its limit and no more, and another key is not affected.
 func TestPeersLimit(t *testing.T) {
 	const limit = 3
-	for _, p := range Timed() {
+	for _, p := range append(Timed(), Floor()) {
 		t.Run(p.Name, func(t *testing.T) {
 			l := p.New(limit, time.Hour)
 			for _, key := range []string{"a", "b"} {
@@ -25,7 +25,7 @@ func TestPeersLimit(t *testing.T) {
 
 func TestPeersAreToldApart(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range append(All(), Loop()) {
+	for _, p := range append(All(), Loop(), Floor()) {
 		if seen[p.Name] {
 			t.Errorf("two contestants are called %q", p.Name)
 		}

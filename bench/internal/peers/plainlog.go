@@ -5,39 +5,37 @@ import (
 	"time"
 )
 
-// plainLog is the exact limiter a careful programmer writes in ten minutes: one
-// mutex, one map, one slice of instants a key.
+// plainLog is the exact limiter a careful programmer writes in ten minutes: a
+// map of keys, each with a lock and the instants of its grants.
 func plainLog() Peer {
 	return Peer{
 		Name: "plain exact log", Kind: RollingLog,
-		Note: "written here: a mutex, a map and a slice of instants a key",
+		Note: "written here: a map of keys, each with a mutex and a slice of time.Time; answers yes or no, forgets no key",
 		New: func(limit int, window time.Duration) Limiter {
-			return &plain{limit: limit, window: int64(window), base: time.Now(), keys: map[string]*plainKey{}}
+			return &plain{limit: limit, window: window, keys: map[string]*plainKey{}}
 		},
 	}
 }
 
 type plain struct {
 	limit  int
-	window int64     // nanoseconds
-	base   time.Time // instants are counted from here, on the monotonic clock
+	window time.Duration
 
 	mu   sync.Mutex // protects the following
 	keys map[string]*plainKey
 }
 
-type plainKey struct{ granted []int64 } // instants in order, nanoseconds since base
+type plainKey struct {
+	mu      sync.Mutex // protects the following
+	granted []time.Time
+}
 
 func (p *plain) Allow(key string) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	now := int64(time.Since(p.base))
-	k := p.keys[key]
-	if k == nil {
-		k = &plainKey{}
-		p.keys[key] = k
-	}
-	for len(k.granted) > 0 && k.granted[0] <= now-p.window {
+	k := p.key(key)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	now := time.Now()
+	for len(k.granted) > 0 && now.Sub(k.granted[0]) >= p.window {
 		k.granted = k.granted[1:]
 	}
 	if len(k.granted) >= p.limit {
@@ -45,4 +43,15 @@ func (p *plain) Allow(key string) bool {
 	}
 	k.granted = append(k.granted, now)
 	return true
+}
+
+func (p *plain) key(key string) *plainKey {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	k := p.keys[key]
+	if k == nil {
+		k = &plainKey{}
+		p.keys[key] = k
+	}
+	return k
 }
