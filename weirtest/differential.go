@@ -112,7 +112,7 @@ func (d *differential) step(g *game, s step, want, got *session) bool {
 	a := want.do(s)
 	g.learn(s, a)
 	d.count(s, a)
-	return a.equal(got.do(s)) && d.tryWait(g, s, a, want, got)
+	return a.equal(got.do(s)) && d.tryWait(g, s, a, got)
 }
 
 func (d *differential) count(s step, a answer) {
@@ -126,9 +126,9 @@ func (d *differential) count(s step, a answer) {
 	}
 }
 
-// tryWait tries the wait that s announced on the engine, on both sides. Where it
-// is not one, the probes become steps of the history.
-func (d *differential) tryWait(g *game, s step, a answer, want, got *session) bool {
+// tryWait tries the wait that s announced on the engine, on both sides. The two
+// peeks become steps of the history, though they must change nothing (R4).
+func (d *differential) tryWait(g *game, s step, a answer, got *session) bool {
 	if g.r.IntN(3) > 0 {
 		return true
 	}
@@ -138,13 +138,14 @@ func (d *differential) tryWait(g *game, s step, a answer, want, got *session) bo
 	}
 	d.waits++
 	g.rules.high = max(g.rules.high, after.at)
-	wait := a.decision.RetryAfter
-	if wait > 0 && full(before, got.do(before)) || !full(after, got.do(after)) {
-		g.learn(before, want.do(before))
-		g.learn(after, want.do(after))
-		return false
+	if a.decision.RetryAfter > 0 {
+		g.v.steps = append(g.v.steps, before)
+		if full(before, got.do(before)) {
+			return false
+		}
 	}
-	return true
+	g.v.steps = append(g.v.steps, after)
+	return full(after, got.do(after))
 }
 
 // full reports whether the answer grants the step all it asked for.

@@ -52,7 +52,7 @@ func parseVectors(file, text string) ([]*vector, error) {
 	return vectors, nil
 }
 
-var ruleComment = regexp.MustCompile(`^# (R\d+(?:, R\d+)*: .+)$`)
+var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-5])(?:, R(?:[1-9]|1[0-5]))*: .+)$`)
 
 func parseVector(file string, line int, block []string) (*vector, error) {
 	name := ruleComment.FindStringSubmatch(block[0])

@@ -48,7 +48,7 @@ func (v *vector) text() string {
 // width is that of the longest question, for the arrows to stand in one column.
 // Very long questions stick out.
 func (v *vector) width() int {
-	const most = 48
+	const most = 60
 	width := 0
 	for _, s := range v.steps {
 		if n := len(s.text()); s.asks() && n <= most {
