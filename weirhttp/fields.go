@@ -90,7 +90,7 @@ func appendPolicy(b []byte, name string, quota, window int64) []byte {
 // the time until there is more room, rounded up, and left out while nothing is
 // used. The value is "" when no state is known.
 func (o *Outcome) RateLimit() string {
-	var b []byte
+	b := make([]byte, 0, 64)
 	for i := range o.States {
 		s := &o.States[i]
 		if s.Name == "" {

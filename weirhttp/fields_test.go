@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strconv"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/dunglas/httpsfv"
@@ -84,20 +85,21 @@ func TestPolicyField(t *testing.T) {
 	}
 }
 
-func TestRateLimitField(t *testing.T) {
-	c := newClock()
-	h := Limit(newLimiter(t, c, slack), ByHeader("Category"))(new(served))
+func TestRateLimitField(t *testing.T) { synctest.Test(t, testRateLimitField) }
+
+func testRateLimitField(t *testing.T) {
+	h := Limit(newLimiter(t, slack), ByHeader("Category"))(new(served))
 	errs, info := with("Category", "errors"), with("Category", "info")
 
 	r := get(h, errs)
 	wantItems(t, "first grant: all limits, and the gap", r.Header["Ratelimit"],
 		item{"slack-alerts.channel", -1, -1, 99, 1800}, item{"slack-alerts.category", -1, -1, 1, 1800},
 		item{"slack-alerts.category.spacing", -1, -1, 0, 3})
-	c.advance(time.Second)
+	time.Sleep(time.Second)
 	r = get(h, errs)
 	wantItems(t, "too close: only the gap", r.Header["Ratelimit"], item{"slack-alerts.category.spacing", -1, -1, 0, 2})
 	wantRetryAfter(t, r, "2")
-	c.advance(2 * time.Second)
+	time.Sleep(2 * time.Second)
 	get(h, errs)
 	r = get(h, errs)
 	wantItems(t, "full and too close: units and gap", r.Header["Ratelimit"],
@@ -118,25 +120,27 @@ func wantRetryAfter(t *testing.T, r *http.Response, want string) {
 
 // Over its Max, as Record leaves it, a limit has room only when enough units
 // have left, so t may not name the first of them.
-func TestOverdrawn(t *testing.T) {
-	c := newClock()
-	l := newLimiter(t, c, search)
+func TestOverdrawn(t *testing.T) { synctest.Test(t, testOverdrawn) }
+
+func testOverdrawn(t *testing.T) {
+	l := newLimiter(t, search)
 	k := weir.K("192.0.2.1")
 	for range 2 {
 		if _, err := l.Record(t.Context(), k, 2); err != nil {
 			t.Fatal(err)
 		}
-		c.advance(10 * time.Second)
+		time.Sleep(10 * time.Second)
 	}
 	r := get(Limit(l, ByClientIP())(new(served)))
 	wantItems(t, "4 of 2 used, the first 2 leave in 40s", r.Header["Ratelimit"], item{"search", -1, -1, 0, 50})
 	wantRetryAfter(t, r, "50")
 }
 
-func TestStackedLimits(t *testing.T) {
-	c := newClock()
-	outer := newLimiter(t, c, search)
-	inner := newLimiter(t, c, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Second}}})
+func TestStackedLimits(t *testing.T) { synctest.Test(t, testStackedLimits) }
+
+func testStackedLimits(t *testing.T) {
+	outer := newLimiter(t, search)
+	inner := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Second}}})
 	h := Limit(outer, ByClientIP())(Limit(inner, KeyBy())(new(served)))
 
 	r := get(h)
@@ -147,16 +151,18 @@ func TestStackedLimits(t *testing.T) {
 	wantRetryAfter(t, r, "1")
 }
 
-func TestForms(t *testing.T) {
+func TestForms(t *testing.T) { synctest.Test(t, testForms) }
+
+func testForms(t *testing.T) {
 	for _, f := range []struct {
 		form          Form
 		draft, legacy bool
 	}{{Draft, true, false}, {Legacy, false, true}, {Both, true, true}, {None, false, false}} {
-		c := newClock()
-		h := Limit(newLimiter(t, c, search), ByClientIP(), Headers(f.form))(new(served))
+		began := time.Now()
+		h := Limit(newLimiter(t, search), ByClientIP(), Headers(f.form))(new(served))
 		ok := get(h)
 		get(h)
-		c.advance(time.Millisecond)
+		time.Sleep(time.Millisecond)
 		denied := get(h)
 		wantRetryAfter(t, denied, "60")
 		for what, r := range map[string]*http.Response{"granted": ok, "denied": denied} {
@@ -170,7 +176,8 @@ func TestForms(t *testing.T) {
 		if !f.legacy {
 			continue
 		}
-		reset := strconv.FormatInt(1_000_000+60, 10)
+		// Unix seconds, rounded up: began is 0, 1, 2 … ms past a whole second.
+		reset := strconv.FormatInt(began.Add(time.Minute+time.Second-1).Unix(), 10)
 		if h := denied.Header; h.Get("X-RateLimit-Limit") != "2" || h.Get("X-RateLimit-Remaining") != "0" || h.Get("X-RateLimit-Reset") != reset {
 			t.Errorf("form %d, denied: got %v, want limit 2, remaining 0, reset %s", f.form, h, reset)
 		}

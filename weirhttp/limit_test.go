@@ -3,29 +3,21 @@ package weirhttp
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/spec"
 )
 
-// clock is an engine's clock that a test moves by hand, in microseconds.
-type clock struct{ now int64 }
-
-func (c *clock) advance(d time.Duration) { c.now += d.Microseconds() }
-
-func newClock() *clock { return &clock{now: 1_000_000_000_000} }
-
-func newLimiter(t *testing.T, c *clock, p weir.Policy) *weir.Limiter {
+func newLimiter(t *testing.T, p weir.Policy) *weir.Limiter {
 	t.Helper()
-	l, err := weir.New(p, weir.WithEngine(spec.New(spec.WithClock(func() int64 { return c.now }))))
+	l, err := weir.New(p)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,16 +72,18 @@ func readProblem(t *testing.T, r *http.Response) problem {
 	return p
 }
 
-func TestLimit(t *testing.T) {
-	c, n := newClock(), new(served)
-	h := Limit(newLimiter(t, c, search), ByClientIP())(n)
+func TestLimit(t *testing.T) { synctest.Test(t, testLimit) }
+
+func testLimit(t *testing.T) {
+	n := new(served)
+	h := Limit(newLimiter(t, search), ByClientIP())(n)
 
 	for i := range 2 {
 		if got := get(h); got.StatusCode != 200 {
 			t.Fatalf("request %d: status %d, want 200", i+1, got.StatusCode)
 		}
 	}
-	c.advance(8*time.Second + time.Microsecond)
+	time.Sleep(8*time.Second + time.Microsecond)
 	r := get(h)
 	p := readProblem(t, r)
 	want := problem{Type: QuotaExceeded, Title: "Quota exceeded", Status: 429, Violated: []string{"search"},
@@ -101,11 +95,11 @@ func TestLimit(t *testing.T) {
 	if got := get(h, from("192.0.2.2:1")); got.StatusCode != 200 {
 		t.Errorf("another address: status %d, want 200", got.StatusCode)
 	}
-	c.advance(52*time.Second - 2*time.Microsecond)
+	time.Sleep(52*time.Second - 2*time.Microsecond)
 	if got := get(h); got.StatusCode != 429 || got.Header.Get("Retry-After") != "1" {
 		t.Errorf("one microsecond early: status %d, Retry-After %q; want 429, 1", got.StatusCode, got.Header.Get("Retry-After"))
 	}
-	c.advance(time.Microsecond)
+	time.Sleep(time.Microsecond)
 	if got := get(h); got.StatusCode != 200 {
 		t.Errorf("at the announced instant: status %d, want 200", got.StatusCode)
 	}
@@ -120,7 +114,7 @@ func from(addr string) func(*http.Request) {
 
 func TestNever(t *testing.T) {
 	cost := Cost(func(r *http.Request) int64 { return 3 })
-	r := get(Limit(newLimiter(t, newClock(), search), ByClientIP(), cost)(new(served)))
+	r := get(Limit(newLimiter(t, search), ByClientIP(), cost)(new(served)))
 	p := readProblem(t, r)
 	if _, there := r.Header["Retry-After"]; there || r.StatusCode != 429 {
 		t.Errorf("3 of at most 2: status %d, Retry-After %q; want 429 without Retry-After", r.StatusCode, r.Header["Retry-After"])
@@ -130,10 +124,12 @@ func TestNever(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) {
-	c, n := newClock(), new(served)
+func TestCost(t *testing.T) { synctest.Test(t, testCost) }
+
+func testCost(t *testing.T) {
+	n := new(served)
 	units := int64(2)
-	h := Limit(newLimiter(t, c, search), ByClientIP(), Cost(func(*http.Request) int64 { return units }))(n)
+	h := Limit(newLimiter(t, search), ByClientIP(), Cost(func(*http.Request) int64 { return units }))(n)
 	if r := get(h); r.StatusCode != 200 || r.Header.Get("RateLimit") != `"search";r=0;t=60` {
 		t.Errorf("2 units of 2: status %d, RateLimit %s", r.StatusCode, r.Header.Get("RateLimit"))
 	}
@@ -153,7 +149,7 @@ func TestCost(t *testing.T) {
 
 func TestStatusAndOnDenied(t *testing.T) {
 	none := weir.Policy{Name: "none", Limits: []weir.Limit{{Name: "limit", Window: time.Minute}}}
-	l := newLimiter(t, newClock(), none)
+	l := newLimiter(t, none)
 	r := get(Limit(l, KeyBy(), Status(403))(new(served)))
 	if p := readProblem(t, r); r.StatusCode != 403 || p.Status != 403 {
 		t.Errorf("Status(403): status %d, in the body %d", r.StatusCode, p.Status)
@@ -170,75 +166,10 @@ func TestStatusAndOnDenied(t *testing.T) {
 	}
 }
 
-// broken is an engine that cannot decide.
-type broken struct{ weir.Engine }
-
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
-	return weir.Decision{}, errors.New("dial 10.0.0.9:6379: secret trouble")
-}
-
-func TestStoreDown(t *testing.T) {
-	l, err := weir.New(search, weir.WithEngine(broken{}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n := new(served)
-	r := get(Limit(l, ByClientIP())(n))
-	if p := readProblem(t, r); r.StatusCode != 503 || strings.Contains(p.Detail, "secret") || *n != 0 {
-		t.Errorf("closed by default: status %d, %+v, %d served; want 503 that keeps the cause to itself", r.StatusCode, p, *n)
-	}
-	open := Limit(l, ByHeader("X-Api-Key"), FailOpen())(n)
-	if r := get(open, with("X-Api-Key", "k")); r.StatusCode != 200 || *n != 1 {
-		t.Errorf("FailOpen: status %d, %d served; want 200, 1", r.StatusCode, *n)
-	}
-	if r := get(open); r.StatusCode != 400 || *n != 1 {
-		t.Errorf("FailOpen without the header: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
-	}
-	var seen error
-	get(Limit(l, ByClientIP(), OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
-	if seen == nil || !strings.Contains(seen.Error(), "secret") {
-		t.Errorf("OnError got %v, want the engine's error", seen)
-	}
-}
-
-func with(name, value string) func(*http.Request) {
-	return func(r *http.Request) { r.Header.Add(name, value) }
-}
-
-func TestBadKeys(t *testing.T) {
-	n := new(served)
-	l := newLimiter(t, newClock(), search)
-	byHeader := Limit(l, ByHeader("x-api-key"))(n)
-	for _, c := range []struct {
-		name   string
-		change []func(*http.Request)
-		want   string
-	}{
-		{"missing", nil, "the header X-Api-Key is missing; send it with every request"},
-		{"empty", []func(*http.Request){with("X-Api-Key", "")}, "the header X-Api-Key is missing; send it with every request"},
-		{"twice", []func(*http.Request){with("X-Api-Key", "a"), with("X-Api-Key", "b")}, "the header X-Api-Key was sent more than once; send it once"},
-		{"long", []func(*http.Request){with("X-Api-Key", strings.Repeat("k", 1025))},
-			`weir: bad key: the value of "ip" is 1025 bytes long; at most 1024 are allowed`},
-	} {
-		r := get(byHeader, c.change...)
-		if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != c.want {
-			t.Errorf("%s: status %d, detail %q; want 400, %q", c.name, r.StatusCode, p.Detail, c.want)
-		}
-	}
-	own := Limit(l, func(*http.Request) (weir.Key, error) { return weir.Key{}, errors.New("secret detail") })(n)
-	r := get(own)
-	if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != "the request does not say whom to count it for" {
-		t.Errorf("a foreign error: status %d, detail %q; want 400 that keeps it to itself", r.StatusCode, p.Detail)
-	}
-	if *n != 0 {
-		t.Errorf("%d requests without a key reached the handler", *n)
-	}
-}
-
 // A client that has gone still pays, or cancelling would be a way around a limit.
 func TestCancelledRequestIsCharged(t *testing.T) {
 	var seen error
-	l, err := weir.New(search, weir.WithEngine(watch{spec.New(), &seen}))
+	l, err := weir.New(search, weir.WithEngine(watch{weir.NewMemory(), &seen}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +195,7 @@ func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask)
 func TestFromContext(t *testing.T) {
 	part := weir.Policy{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute}}}
 	var got *Outcome
-	h := Limit(newLimiter(t, newClock(), part), KeyBy(), Cost(func(*http.Request) int64 { return 5 }))(
+	h := Limit(newLimiter(t, part), KeyBy(), Cost(func(*http.Request) int64 { return 5 }))(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got, _ = FromContext(r.Context()) }))
 	r := get(h)
 	if r.StatusCode != 200 || got == nil || got.Decision.Granted != 2 || r.Header.Get("Retry-After") != "" {
@@ -276,7 +207,7 @@ func TestFromContext(t *testing.T) {
 }
 
 func TestLimitPanicsOnMissingParts(t *testing.T) {
-	l := newLimiter(t, newClock(), search)
+	l := newLimiter(t, search)
 	for name, f := range map[string]func(){
 		"no limiter":      func() { Limit(nil, ByClientIP()) },
 		"zero limiter":    func() { Limit(new(weir.Limiter), ByClientIP()) },

@@ -11,7 +11,7 @@ import (
 // such as "10 of 10 used in the last 30m for category=errors; room again in
 // 6m52s". Values that callers chose are shown by Shown.
 func (a *Answer) Why() string {
-	var b []byte
+	b := make([]byte, 0, 128)
 	i := a.told()
 	switch {
 	case i < 0:

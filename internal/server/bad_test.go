@@ -1,0 +1,287 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/weirlimit/weir"
+)
+
+var badBodies = []struct {
+	name, body string
+	words      []string // that the detail holds
+}{
+	{"empty", ``, []string{"the body is empty", `{"policy"`}},
+	{"blank", " \n", []string{"the body is empty"}},
+	{"no JSON", `policy=search`, []string{"byte 1", "object"}},
+	{"an array", `[]`, []string{"byte 1", "object"}},
+	{"null", `null`, []string{"byte 1", "object"}},
+	{"cut off", `{"policy":"search"`, []string{"byte 19", "comma or }"}},
+	{"cut in a string", `{"policy":"sea`, []string{"byte 11", "does not end"}},
+	{"cut in an escape", `{"policy":"sea\`, []string{"byte 15", "escape"}},
+	{"no colon", `{"policy" "search"}`, []string{"byte 11", "colon"}},
+	{"comma at the end", `{"policy":"search",}`, []string{"byte 20", "string"}},
+	{"two commas", `{"policy":"search",,"n":1}`, []string{"byte 20"}},
+	{"trailing object", `{"policy":"search","key":{"ip":"1"}}{}`, []string{"byte 37", "more text"}},
+	{"trailing NUL", "{\"policy\":\"search\",\"key\":{\"ip\":\"1\"}}\x00", []string{"byte 37", "more text"}},
+	{"unknown member", `{"policy":"search","key":{"ip":"1"},"cost":1}`, []string{"byte 37", "cost", "takes policy, key, n"}},
+	{"member in other case", `{"Policy":"search","key":{"ip":"1"}}`, []string{"Policy", "unknown"}},
+	{"hostile member", `{"\u001b[2J":1}`, []string{`"\x1b[2J"`}},
+	{"policy twice", `{"policy":"search","policy":"push"}`, []string{"byte 20", `"policy" is given twice`}},
+	{"n twice", `{"policy":"search","n":1,"n":1}`, []string{`"n" is given twice`}},
+	{"twice by an escape", `{"policy":"search","n":1,"\u006e":1}`, []string{`"n" is given twice`}},
+	{"dimension twice", `{"policy":"search","key":{"ip":"1","ip":"2"}}`, []string{"byte 36", "ip is given twice"}},
+	{"no policy", `{"key":{"ip":"1"}}`, []string{`"policy" is missing`, "GET /v1/policies"}},
+	{"unknown policy", `{"policy":"serch","key":{"ip":"1"}}`, []string{"no policy serch", "GET /v1/policies", "push"}},
+	{"empty policy", `{"policy":"","key":{"ip":"1"}}`, []string{`no policy ""`}},
+	{"policy of a wrong type", `{"policy":7}`, []string{"byte 11", `"policy" must be a string`}},
+	{"key missing", `{"policy":"search"}`, []string{`needs a value for "ip"`}},
+	{"key of a wrong type", `{"policy":"search","key":"ip"}`, []string{"byte 26", `"key" must be an object`}},
+	{"key null", `{"policy":"search","key":null}`, []string{`"key" must be an object`}},
+	{"value of a wrong type", `{"policy":"search","key":{"ip":42}}`, []string{"byte 32", "the value of ip must be a string"}},
+	{"value nested", `{"policy":"search","key":{"ip":{"a":{}}}}`, []string{"the value of ip must be a string"}},
+	{"dimension missing", `{"policy":"search","key":{}}`, []string{`needs a value for "ip"`}},
+	{"dimension unknown", `{"policy":"search","key":{"ip":"1","user":"2"}}`, []string{`no dimension "user"`, `"ip"`}},
+	{"dimension of nobody", `{"policy":"batch","key":{"ip":"1"}}`, []string{`no dimension "ip"`, "one history for all"}},
+	{"17 dimensions", `{"policy":"search","key":{` + dimensions(17) + `}}`, []string{"more than 16"}},
+	{"value of 1025 bytes", `{"policy":"search","key":{"ip":"` + strings.Repeat("x", 1025) + `"}}`, []string{"1025 bytes", "1024"}},
+	{"n negative", `{"policy":"search","key":{"ip":"1"},"n":-1}`, []string{"byte 41", "0 to 9007199254740991"}},
+	{"n 2^53", `{"policy":"search","key":{"ip":"1"},"n":9007199254740992}`, []string{"0 to 9007199254740991"}},
+	{"n 2^63", `{"policy":"search","key":{"ip":"1"},"n":9223372036854775808}`, []string{"0 to 9007199254740991"}},
+	{"n of 400 digits", `{"policy":"search","key":{"ip":"1"},"n":` + strings.Repeat("9", 400) + `}`, []string{"0 to 9007199254740991"}},
+	{"n a fraction", `{"policy":"search","key":{"ip":"1"},"n":1.5}`, []string{"whole number"}},
+	{"n whole with a fraction", `{"policy":"search","key":{"ip":"1"},"n":1.0}`, []string{"whole number"}},
+	{"n 1e308", `{"policy":"search","key":{"ip":"1"},"n":1e308}`, []string{"whole number"}},
+	{"n NaN", `{"policy":"search","key":{"ip":"1"},"n":NaN}`, []string{"whole number"}},
+	{"n a string", `{"policy":"search","key":{"ip":"1"},"n":"1"}`, []string{"no quotes"}},
+	{"n with _", `{"policy":"search","key":{"ip":"1"},"n":1_000}`, []string{"byte 42", "comma or }"}},
+	{"n with a zero before", `{"policy":"search","key":{"ip":"1"},"n":01}`, []string{"whole number"}},
+	{"n null", `{"policy":"search","key":{"ip":"1"},"n":null}`, []string{"whole number"}},
+	{"n true", `{"policy":"search","key":{"ip":"1"},"n":true}`, []string{"whole number"}},
+	{"half a surrogate pair", `{"policy":"search","key":{"ip":"\ud83d"}}`, []string{"byte 33", "surrogate"}},
+	{"the other half", `{"policy":"search","key":{"ip":"\ude00x"}}`, []string{"surrogate"}},
+	{"two first halves", `{"policy":"search","key":{"ip":"\ud83d\ud83d"}}`, []string{"surrogate"}},
+	{"unknown escape", `{"policy":"search","key":{"ip":"\x41"}}`, []string{"escape"}},
+	{"short escape", `{"policy":"search","key":{"ip":"\u00g0"}}`, []string{"escape"}},
+	{"raw control character", "{\"policy\":\"search\",\"key\":{\"ip\":\"a\nb\"}}", []string{"byte 34", "control character"}},
+	{"too long", `{"policy":"search","key":{"ip":"1"}}` + strings.Repeat(" ", maxBody), []string{"64 KiB"}},
+	{"deep", strings.Repeat(`{"key":`, 5000), []string{"must be a string"}},
+	{"refund's member", `{"policy":"search","key":{"ip":"1"},"granted_at_us":1}`, []string{"granted_at_us", "unknown"}},
+}
+
+func dimensions(n int) string {
+	var b []string
+	for i := range n {
+		b = append(b, `"d`+string(rune('a'+i))+`":"1"`)
+	}
+	return strings.Join(b, ",")
+}
+
+// counting counts the calls that reach an engine.
+type counting struct {
+	weir.Engine
+	calls int
+}
+
+func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	c.calls++
+	return c.Engine.Decide(ctx, p, k, a)
+}
+
+func (c *counting) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	c.calls++
+	return c.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+func (c *counting) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	c.calls++
+	return c.Engine.Reset(ctx, p, k)
+}
+
+// Bad input is answered with 400 that says what and where, and reaches no engine (R14).
+func TestBadBodies(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, logged := newServer(t, e)
+	for _, c := range badBodies {
+		for _, path := range []string{"/v1/check", "/v1/peek", "/v1/record"} {
+			r := ask(s, "POST", path, c.body)
+			if p := wantProblem(t, path+" "+c.name, r, 400, c.words...); len(p.Detail) > 400 {
+				t.Errorf("%s: a detail of %d bytes", c.name, len(p.Detail))
+			}
+		}
+	}
+	if e.calls != 0 || logged.Len() != 0 {
+		t.Errorf("bad input reached the engine %d times and the log: %s", e.calls, logged)
+	}
+}
+
+func TestBadRefunds(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	const key = `{"policy":"search","key":{"ip":"1"}`
+	for _, c := range []struct{ name, body, word string }{
+		{"no instant", key + `}`, `"granted_at_us" is missing`},
+		{"two instants", key + `,"granted_at_us":1,"at":"2026-11-20T13:07:31Z"}`, "give one of them"},
+		{"negative", key + `,"granted_at_us":-5}`, `"granted_at_us" must be a whole number`},
+		{"a string", key + `,"granted_at_us":"5"}`, `"granted_at_us" must be a whole number`},
+		{"no time", key + `,"at":"yesterday"}`, `"at" must be the instant`},
+		{"nanoseconds", key + `,"at":"2026-11-20T13:07:31.000000001Z"}`, `"at" must be the instant`},
+		{"before 1970", key + `,"at":"1969-12-31T23:59:59Z"}`, `"at" must be the instant`},
+		{"after 2255", key + `,"at":"2256-01-01T00:00:00Z"}`, `"at" must be the instant`},
+		{"a number", key + `,"at":5}`, `"at" must be a string`},
+		{"unknown member", key + `,"granted_at":5}`, "granted_at_us or at"},
+	} {
+		wantProblem(t, c.name, ask(s, "POST", "/v1/refund", c.body), 400, c.word)
+	}
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+}
+
+var badQueries = []struct {
+	name, query string
+	words       []string
+}{
+	{"nothing", "", []string{`needs a value for "ip"`}},
+	{"no =", "ip", []string{"ip has no ="}},
+	{"unknown dimension", "ip=1&user=2", []string{`no dimension "user"`}},
+	{"unknown alone", "user=2", []string{`no dimension "user"`}},
+	{"twice", "ip=1&ip=2", []string{"ip is given twice"}},
+	{"twice by a prefix", "ip=1&key.ip=2", []string{"ip is given twice"}},
+	{"twice by an escape", "ip=1&%69p=2", []string{"ip is given twice"}},
+	{"bad escape", "ip=%zz", []string{"%25"}},
+	{"escape cut off", "ip=1%4", []string{"%25"}},
+	{"bad escape in a name", "%=1", []string{"%25"}},
+	{"value of 1025 bytes", "ip=" + strings.Repeat("x", 1025), []string{"1025 bytes"}},
+}
+
+var badGates = []struct {
+	name, query string
+	words       []string
+}{
+	{"n 0", "ip=1&n=0", []string{"n must be a whole number, 1 to", "/v1/peek"}},
+	{"n negative", "ip=1&n=-1", []string{"n must be a whole number"}},
+	{"n empty", "ip=1&n=", []string{"n must be a whole number"}},
+	{"n 2^53", "ip=1&n=9007199254740992", []string{"9007199254740991"}},
+	{"n 2^63", "ip=1&n=9223372036854775808", []string{"9007199254740991"}},
+	{"n 1e3", "ip=1&n=1e3", []string{"1e3"}},
+	{"n 1_000", "ip=1&n=1_000", []string{"1_000"}},
+	{"n +1", "ip=1&n=%2B1", []string{"+1"}},
+	{"n 01", "ip=1&n=01", []string{"01"}},
+	{"n twice", "ip=1&n=1&n=2", []string{"n is given twice"}},
+	{"deny 500", "ip=1&deny=500", []string{"deny must be 403 or 429, not 500"}},
+	{"deny empty", "ip=1&deny=", []string{"deny must be"}},
+	{"deny twice", "ip=1&deny=403&deny=429", []string{"deny is given twice"}},
+}
+
+func TestBadQueries(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	for _, c := range badQueries {
+		wantProblem(t, "gate: "+c.name, ask(s, "GET", "/gate/search?"+c.query, ""), 400, c.words...)
+		wantProblem(t, "reset: "+c.name, ask(s, "DELETE", "/v1/keys/search?"+c.query, ""), 400, c.words...)
+	}
+	for _, c := range badGates {
+		wantProblem(t, "gate: "+c.name, ask(s, "GET", "/gate/search?"+c.query, ""), 400, c.words...)
+	}
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+}
+
+func TestUnknownPathsAndMethods(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, c := range []struct {
+		method, target string
+		status         int
+		allow, word    string
+	}{
+		{"GET", "/", 404, "", "POST /v1/check"},
+		{"POST", "/v1/check/", 404, "", "there is no /v1/check/"},
+		{"GET", "/gate", 404, "", "ANY /gate/{policy}"},
+		{"GET", "/%1b%5b2J", 404, "", `"/\x1b[2J"`},
+		{"GET", "/gate/serch?ip=1", 404, "", "no policy serch"},
+		{"GET", "/gate/", 404, "", `no policy ""`},
+		{"GET", "/gate/search/x?ip=1", 404, "", "no policy search/x"},
+		{"DELETE", "/v1/keys/serch?ip=1", 404, "", "no policy serch"},
+		{"GET", "/v1/check", 405, "POST", "takes POST, not GET"},
+		{"PUT", "/v1/refund", 405, "POST", "takes POST, not PUT"},
+		{"POST", "/v1/keys/search?ip=1", 405, "DELETE", "takes DELETE, not POST"},
+		{"POST", "/readyz", 405, "GET, HEAD", "takes GET, HEAD"},
+		{"DELETE", "/v1/policies", 405, "GET, HEAD", "takes GET, HEAD"},
+	} {
+		r := ask(s, c.method, c.target, "")
+		wantProblem(t, c.method+" "+c.target, r, c.status, c.word)
+		if got := r.header.Get("Allow"); got != c.allow {
+			t.Errorf("%s %s: Allow %q, want %q", c.method, c.target, got, c.allow)
+		}
+	}
+}
+
+// down is an engine whose store is gone.
+type down struct{}
+
+var errDown = errors.New("dial tcp 10.0.0.9:6379: connection refused")
+
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, errDown
+}
+func (down) Refund(context.Context, *weir.Plan, weir.Key, int64, int64, int64) (int64, error) {
+	return 0, errDown
+}
+func (down) Count(context.Context, *weir.Plan, weir.Key, int, int64, int64) (int64, error) {
+	return 0, errDown
+}
+func (down) Reset(context.Context, *weir.Plan, weir.Key) error { return errDown }
+
+func TestStoreDown(t *testing.T) {
+	s, logged := newServer(t, down{})
+	const key = `{"policy":"search","key":{"ip":"192.0.2.1"}`
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/v1/check", key + `}`},
+		{"POST", "/v1/peek", key + `}`},
+		{"POST", "/v1/record", key + `}`},
+		{"POST", "/v1/refund", key + `,"granted_at_us":5}`},
+		{"DELETE", "/v1/keys/search?ip=192.0.2.1", ""},
+		{"GET", "/gate/search?ip=192.0.2.1", ""},
+	} {
+		r := ask(s, c.method, c.target, c.body)
+		wantProblem(t, c.target, r, 503, "the store could not be asked", "try again later")
+		if strings.Contains(r.body, "10.0.0.9") {
+			t.Errorf("%s tells where the store is: %s", c.target, r.body)
+		}
+	}
+	if n := strings.Count(logged.String(), "\n"); n < 1 || n > 5 || strings.Contains(logged.String(), "192.0.2.1") {
+		t.Errorf("6 errors: %d lines of log, want few, and no key in them:\n%s", n, logged)
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/policies"} {
+		if r := ask(s, "GET", path, ""); r.status != 200 {
+			t.Errorf("%s with the store down: status %d, want 200", path, r.status)
+		}
+	}
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{policy="search",outcome="error"} 6`) {
+		t.Errorf("6 errors in the metrics: got\n%s", r.body)
+	}
+}
+
+// A body that breaks off, or comes byte by byte, is no reason for surprises.
+func TestBodiesInPieces(t *testing.T) {
+	s, _ := newServer(t, nil)
+	body := `{"policy":"search","key":{"ip":"1"}}`
+	slow := func(r *http.Request) { r.Body = io.NopCloser(iotest.OneByteReader(strings.NewReader(body))) }
+	if r := ask(s, "POST", "/v1/check", body, slow); r.status != 200 {
+		t.Errorf("byte by byte: status %d, %s", r.status, r.body)
+	}
+	cut := func(r *http.Request) {
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	}
+	wantProblem(t, "cut off", ask(s, "POST", "/v1/check", body, cut), 400, "could not be read to its end")
+	if got := decide(t, s, "/v1/peek", body); got.Remaining != 1 {
+		t.Errorf("after one whole and one broken call: %+v, want 1 left of 2", got)
+	}
+}

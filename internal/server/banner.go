@@ -1,0 +1,33 @@
+package server
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+)
+
+// Banner writes what a person wants to see when the server starts: where it
+// listens, what it enforces and where it counts. It is for after Listen.
+func (s *Server) Banner(w io.Writer) error {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(t, "weir listens on http://%s\n", s.Addr())
+	fmt.Fprintf(t, "  store\t%s\n", s.config.StoreName)
+	fmt.Fprintf(t, "  policies\t%s\n", s.config.Source)
+	for _, e := range s.entries {
+		for i, l := range e.plan.Limits() {
+			name := e.Name
+			if i > 0 {
+				name = ""
+			}
+			sentence := e.Sentence(i)
+			if len(e.plan.Limits()) > 1 {
+				sentence = l.Name + ": " + sentence
+			}
+			fmt.Fprintf(t, "    %s\t%s\n", name, sentence)
+		}
+	}
+	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/peek, /v1/record, /v1/refund; DELETE /v1/keys/{policy}\n")
+	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value\n")
+	fmt.Fprintf(t, "  look\tGET /v1/policies, /readyz, /livez, /metrics\n")
+	return t.Flush()
+}

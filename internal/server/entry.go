@@ -1,0 +1,83 @@
+package server
+
+import (
+	"fmt"
+	"slices"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// entry is one policy as it is served.
+type entry struct {
+	*policy.Policy
+	limiter *weir.Limiter
+	plan    *weir.Plan
+	field   []string // the RateLimit-Policy field, the same in every answer
+
+	// What became of requests, since the start.
+	allowed, denied, recorded, failed atomic.Int64
+}
+
+func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
+	l, err := weir.New(p.Policy, weir.WithEngine(e))
+	if err != nil {
+		return nil, err
+	}
+	return &entry{Policy: p, limiter: l, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}}, nil
+}
+
+// key builds the policy's key of named values.
+func (e *entry) key(values pairs) (weir.Key, error) {
+	dims := e.plan.Dimensions()
+	var few [4]string
+	ordered := few[:0]
+	for _, dim := range dims {
+		i := slices.IndexFunc(values, func(p pair) bool { return p.name == dim })
+		if i < 0 {
+			break
+		}
+		ordered = append(ordered, values[i].value)
+	}
+	if len(ordered) == len(dims) && len(values) == len(dims) {
+		return weir.K(ordered...), nil
+	}
+	named := map[string]string{}
+	for _, p := range values {
+		named[p.name] = p.value
+	}
+	return e.plan.Key(named) // names what is missing or unknown
+}
+
+// count notes what became of an attempt or a record that got a decision.
+func (e *entry) count(op weir.Op, n int64, d *weir.Decision) {
+	switch {
+	case n == 0 || op == weir.OpPeek:
+	case op == weir.OpRecord:
+		e.recorded.Add(1)
+	case d.Allowed:
+		e.allowed.Add(1)
+	default:
+		e.denied.Add(1)
+	}
+}
+
+// noted counts an error that is not the request's fault, and returns it.
+func (e *entry) noted(err error) error {
+	if err != nil && !isBadInput(err) {
+		e.failed.Add(1)
+	}
+	return err
+}
+
+// find returns the policy of that name.
+func (s *Server) find(name string, missing int) (*entry, error) {
+	if e := s.byName[name]; e != nil {
+		return e, nil
+	}
+	return nil, &fault{missing, fmt.Sprintf("there is no policy %s; GET /v1/policies lists them, such as %s",
+		answer.Shown(name), s.entries[0].Name)}
+}

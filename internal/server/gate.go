@@ -1,0 +1,64 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// serveGate answers a proxy that asks whether a request may pass: 204, or 429
+// (403 with deny=403) and a problem document. Both say with header fields what
+// is left. The query names the key, and with n how many units the request costs.
+func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) {
+	e, err := s.find(name, http.StatusNotFound)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	o, denial, err := e.gate(r)
+	if err != nil {
+		s.refuse(w, err)
+		return
+	}
+	h := w.Header()
+	// Spelled as the draft spells them: Go's form would be Ratelimit.
+	h["RateLimit-Policy"] = e.field
+	if v := o.RateLimit(); v != "" {
+		h["RateLimit"] = []string{v}
+	}
+	if o.Decision.Allowed {
+		h["Cache-Control"] = noStore
+		if o.Decision.Granted < o.N {
+			h["Weir-Granted"] = []string{strconv.FormatInt(o.Decision.Granted, 10)}
+		}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
+	if seconds, ok := o.RetryAfter(); ok {
+		h["Retry-After"] = []string{strconv.FormatInt(seconds, 10)}
+	}
+	o.WriteProblem(w, denial)
+}
+
+// gate decides and returns the status for a denial.
+func (e *entry) gate(r *http.Request) (*weirhttp.Outcome, int, error) {
+	q, err := parseQuery(r.URL.RawQuery, gateSettings)
+	if err != nil {
+		return nil, 0, err
+	}
+	n, err := q.units()
+	if err != nil {
+		return nil, 0, err
+	}
+	denial, err := q.deny()
+	if err != nil {
+		return nil, 0, err
+	}
+	a, err := e.decide(r, q.key, weir.OpAttempt, n)
+	if err != nil {
+		return nil, 0, err
+	}
+	return (*weirhttp.Outcome)(a), denial, nil
+}

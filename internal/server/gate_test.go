@@ -1,0 +1,103 @@
+package server
+
+import (
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestGate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		for i, method := range []string{"GET", "PROPFIND"} {
+			r := ask(s, method, "/gate/search?ip=192.0.2.1", "a body that is nobody's business")
+			want := []string{`"search";r=1;t=60`, `"search";r=0;t=60`}[i]
+			if r.status != 204 || r.body != "" || r.header["RateLimit"][0] != want ||
+				r.header["RateLimit-Policy"][0] != `"search";q=2;w=60` || r.header.Get("Retry-After") != "" || r.header.Get("Cache-Control") != "no-store" {
+				t.Errorf("%s: %+v\nwant 204, no-store, RateLimit %s", method, r, want)
+			}
+		}
+		time.Sleep(8*time.Second + time.Microsecond)
+		for query, status := range map[string]int{"": 429, "&deny=429": 429, "&deny=403": 403} {
+			r := ask(s, "GET", "/gate/search?ip=192.0.2.1"+query, "")
+			p := wantProblem(t, "third"+query, r, status, "2 of 2 used in the last minute for ip=192.0.2.1; room again in 52s")
+			if r.header.Get("Retry-After") != "52" || r.header["RateLimit"][0] != `"search";r=0;t=52` || p.RetryMS != 52_000 ||
+				len(p.Violated) != 1 || p.Violated[0] != "search" || p.Type == "about:blank" {
+				t.Errorf("third%s: %v, %+v", query, r.header, p)
+			}
+		}
+		if r := ask(s, "GET", "/gate/search?ip=192.0.2.2&", ""); r.status != 204 {
+			t.Errorf("another key: status %d, want 204", r.status)
+		}
+		time.Sleep(52*time.Second - 2*time.Microsecond)
+		if r := ask(s, "GET", "/gate/search?ip=192.0.2.1", ""); r.status != 429 || r.header.Get("Retry-After") != "1" {
+			t.Errorf("one microsecond early: status %d, Retry-After %q; want 429, 1", r.status, r.header.Get("Retry-After"))
+		}
+		time.Sleep(time.Microsecond)
+		if r := ask(s, "GET", "/gate/search?ip=192.0.2.1", ""); r.status != 204 {
+			t.Errorf("at the announced instant: status %d, want 204", r.status)
+		}
+	})
+}
+
+func TestGateOfSeveralLimits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		r := ask(s, "GET", "/gate/slack?category=errors&n=2", "")
+		if got, want := r.header["RateLimit"][0], `"slack.channel";r=98;t=1800, "slack.category";r=0;t=1800`; r.status != 204 || got != want {
+			t.Errorf("2 of 2: status %d, RateLimit %s; want 204, %s", r.status, got, want)
+		}
+		r = ask(s, "GET", "/gate/slack?category=errors", "")
+		if got, want := r.header["RateLimit"][0], `"slack.category";r=0;t=1800`; r.status != 429 || got != want {
+			t.Errorf("a third: status %d, RateLimit %s; want 429, only what stands in the way: %s", r.status, got, want)
+		}
+		r = ask(s, "GET", "/gate/slack?category=errors&n=3", "")
+		p := wantProblem(t, "never", r, 429, "ask for less")
+		if _, there := r.header["Retry-After"]; there || p.RetryMS != -1 {
+			t.Errorf("3 of at most 2: %v, %+v; want no Retry-After and -1", r.header, p)
+		}
+	})
+}
+
+func TestGateGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		ask(s, "GET", "/gate/push?teacher=42", "")
+		time.Sleep(500 * time.Millisecond)
+		r := ask(s, "GET", "/gate/push?teacher=42", "")
+		if got, want := r.header["RateLimit"][0], `"push.spacing";r=0;t=3`; got != want || r.header.Get("Retry-After") != "3" {
+			t.Errorf("too close: RateLimit %s, Retry-After %s; want %s, 3", got, r.header.Get("Retry-After"), want)
+		}
+		if got, want := r.header["RateLimit-Policy"][0], `"push";q=10;w=60, "push.spacing";q=1;w=3`; got != want {
+			t.Errorf("RateLimit-Policy %s, want %s", got, want)
+		}
+	})
+}
+
+func TestGateInPart(t *testing.T) {
+	s, _ := newServer(t, nil)
+	r := ask(s, "GET", "/gate/batch?n=6", "")
+	if r.status != 204 || r.header.Get("Weir-Granted") != "4" {
+		t.Errorf("6 of 4 in mode Partial: status %d, Weir-Granted %q; want 204, 4", r.status, r.header.Get("Weir-Granted"))
+	}
+	if r := ask(s, "GET", "/gate/batch?n=1", ""); r.status != 429 {
+		t.Errorf("one more: status %d, want 429", r.status)
+	}
+}
+
+// Dimensions called as a setting is, or as the prefix, can be named.
+func TestGateReservedNames(t *testing.T) {
+	s, _ := newServer(t, nil)
+	const target = "/gate/odd?key.n=5&key.deny=yes&key.key.x=1&n=2"
+	if r := ask(s, "GET", target, ""); r.status != 204 {
+		t.Fatalf("%s: status %d, %s; want 204", target, r.status, r.body)
+	}
+	got := decide(t, s, "/v1/peek", `{"policy":"odd","key":{"n":"5","deny":"yes","key.x":"1"}}`)
+	if got.Remaining != 0 {
+		t.Errorf("2 units charged by the gate: %+v, want none left", got)
+	}
+	// Where nothing is reserved, both ways name the dimension.
+	if r := ask(s, "DELETE", "/v1/keys/odd?n=5&deny=yes&key.key.x=1", ""); r.status != 204 {
+		t.Errorf("reset: status %d, %s; want 204", r.status, r.body)
+	}
+}

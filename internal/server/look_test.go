@@ -1,0 +1,135 @@
+package server
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+func TestNewRefuses(t *testing.T) {
+	bad := file()
+	bad.Policies[0].Limits[0].Max = -1
+	twice := file()
+	twice.Policies = append(twice.Policies, twice.Policies[0])
+	for name, c := range map[string]struct {
+		f    *policy.File
+		word string
+	}{
+		"no file":        {nil, "no policy to serve"},
+		"an empty file":  {&policy.File{}, "no policy to serve"},
+		"a bad policy":   {bad, `policy "push", limit "limit": Max`},
+		"a policy twice": {twice, `"push" is there twice`},
+	} {
+		if _, err := New(Config{Policies: c.f}); err == nil || !strings.Contains(err.Error(), c.word) {
+			t.Errorf("%s: %v, want an error that holds %q", name, err, c.word)
+		}
+	}
+	s, err := New(Config{Policies: file()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Addr() != "127.0.0.1:7070" || s.config.Limits.Conns != 10_000 {
+		t.Errorf("defaults: %s, %+v", s.Addr(), s.config.Limits)
+	}
+	if got := decide(t, s, "/v1/check", searchBody); !got.Allowed {
+		t.Errorf("a server of defaults: %+v", got)
+	}
+}
+
+func TestReadyAndLive(t *testing.T) {
+	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
+	want := `{"ready":true,"policies":6,"limits":7,"store":"redis://store","source":"weir.yaml"}` + "\n"
+	if r := ask(s, "GET", "/readyz", ""); r.status != 200 || r.body != want {
+		t.Errorf("/readyz: status %d, %swant 200, %s", r.status, r.body, want)
+	}
+	if r := ask(s, "GET", "/livez", ""); r.status != 200 || r.body != "{\"live\":true}\n" {
+		t.Errorf("/livez: status %d, %s", r.status, r.body)
+	}
+}
+
+func TestPolicies(t *testing.T) {
+	s, _ := newServer(t, nil)
+	var got struct {
+		Policies []policyShown `json:"policies"`
+	}
+	r := ask(s, "GET", "/v1/policies", "")
+	readStrictly(t, r.body, &got)
+	if len(got.Policies) != 6 {
+		t.Fatalf("%d policies, want 6: %s", len(got.Policies), r.body)
+	}
+	push, sms, batch := got.Policies[0], got.Policies[3], got.Policies[4]
+	if l := push.Limits[0]; push.Name != "push" || push.Mode != "AllOrNothing" || push.Dimensions[0] != "teacher" ||
+		l.Max != 10 || l.WindowMS != 60_000 || l.GapMS != 3000 || l.By[0] != "teacher" || l.Sentence == "" {
+		t.Errorf("push: %+v", push)
+	}
+	if sms.About == "" || sms.Limits[0].Units != "messages" {
+		t.Errorf("sms: %+v", sms)
+	}
+	if batch.Mode != "Partial" || batch.Dimensions == nil || batch.Limits[0].By == nil {
+		t.Errorf("batch: %+v, want empty lists, not null", batch)
+	}
+}
+
+func TestMetrics(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for range 3 {
+		ask(s, "POST", "/v1/check", searchBody)
+	}
+	ask(s, "GET", "/gate/search?ip=1", "")
+	ask(s, "POST", "/v1/peek", searchBody)
+	ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"1"},"n":0}`)
+	ask(s, "POST", "/v1/record", searchBody)
+	ask(s, "POST", "/v1/check", `{`)
+	r := ask(s, "GET", "/metrics", "")
+	for _, line := range []string{
+		`weir_decisions_total{policy="search",outcome="allowed"} 2`,
+		`weir_decisions_total{policy="search",outcome="denied"} 2`,
+		`weir_decisions_total{policy="search",outcome="recorded"} 1`,
+		`weir_decisions_total{policy="search",outcome="error"} 0`,
+		`weir_decisions_total{policy="push",outcome="allowed"} 0`,
+		`weir_bad_requests_total 1`,
+		`# TYPE weir_decisions_total counter`,
+	} {
+		if !strings.Contains(r.body, line+"\n") {
+			t.Errorf("no line %s in\n%s", line, r.body)
+		}
+	}
+	if !strings.Contains(r.body, `weir_build_info{version="1.2.3",goversion="go1.`) || !strings.HasPrefix(r.header.Get("Content-Type"), "text/plain; version=0.0.4") {
+		t.Errorf("build info or content type: %s\n%s", r.header.Get("Content-Type"), r.body)
+	}
+}
+
+// The number of series does not grow with the keys.
+func TestMetricsHoldNoKeys(t *testing.T) {
+	s, _ := newServer(t, nil)
+	before := strings.Count(ask(s, "GET", "/metrics", "").body, "\n")
+	for i := range 200 {
+		key, _ := json.Marshal(strings.Repeat("k", i))
+		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":`+string(key)+`}}`)
+	}
+	body := ask(s, "GET", "/metrics", "").body
+	if after := strings.Count(body, "\n"); after != before || strings.Contains(body, "kkk") {
+		t.Errorf("%d lines of metrics before 200 keys, %d after", before, after)
+	}
+}
+
+func TestBanner(t *testing.T) {
+	s, _ := newServer(t, weir.NewMemory())
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	defer s.listener.Close()
+	var b strings.Builder
+	if err := s.Banner(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"http://" + s.Addr(), "store", "memory", "weir.yaml", "push", "channel: ", "category: ", "/v1/check", "/gate/{policy}"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in\n%s", want, b.String())
+		}
+	}
+	t.Log("\n" + b.String())
+}

@@ -1,0 +1,83 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// route is what a path does and by which methods.
+type route struct {
+	methods []string
+	serve   http.HandlerFunc
+}
+
+var (
+	get  = []string{http.MethodGet, http.MethodHead}
+	post = []string{http.MethodPost}
+)
+
+// table lists the paths that hold no name. http.ServeMux would do, but it
+// answers what it does not know with plain text, and redirects.
+func (s *Server) table() map[string]route {
+	decide := func(op weir.Op) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) { s.serveDecision(w, r, op) }
+	}
+	return map[string]route{
+		"/v1/check":    {post, decide(weir.OpAttempt)},
+		"/v1/peek":     {post, decide(weir.OpPeek)},
+		"/v1/record":   {post, decide(weir.OpRecord)},
+		"/v1/refund":   {post, s.serveRefund},
+		"/v1/policies": {get, s.servePolicies},
+		"/livez":       {get, s.serveLive},
+		"/readyz":      {get, s.serveReady},
+		"/metrics":     {get, s.serveMetrics},
+	}
+}
+
+// Handler returns the whole API. It works without Listen.
+func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+
+func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+	if s.draining.Load() {
+		w.Header().Set("Connection", "close")
+	}
+	path := r.URL.Path
+	if name, ok := strings.CutPrefix(path, "/gate/"); ok {
+		s.serveGate(w, r, name) // any method: proxies repeat the client's
+		return
+	}
+	to, ok := s.routes[path]
+	if name, keys := strings.CutPrefix(path, "/v1/keys/"); keys {
+		ok = true
+		to = route{[]string{http.MethodDelete}, func(w http.ResponseWriter, r *http.Request) { s.serveReset(w, r, name) }}
+	}
+	if !ok {
+		weirhttp.WriteError(w, http.StatusNotFound, "there is no "+answer.Shown(path)+
+			"; there are POST /v1/check, /v1/peek, /v1/record, /v1/refund, DELETE /v1/keys/{policy}, ANY /gate/{policy}, GET /v1/policies, /livez, /readyz, /metrics")
+		return
+	}
+	s.dispatch(w, r, to)
+}
+
+// dispatch calls the route if the method is one of its own and no page of
+// another site made the browser send the request.
+func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, to route) {
+	for _, m := range to.methods {
+		if r.Method != m {
+			continue
+		}
+		if err := s.origins.Check(r); err != nil {
+			weirhttp.WriteError(w, http.StatusForbidden, "a page of another site may not call this; call it from your own server")
+			return
+		}
+		to.serve(w, r)
+		return
+	}
+	allow := strings.Join(to.methods, ", ")
+	w.Header().Set("Allow", allow)
+	weirhttp.WriteError(w, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allow+", not "+answer.Shown(r.Method))
+}

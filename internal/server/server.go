@@ -1,0 +1,141 @@
+// Package server is what `weir serve` serves: decisions over HTTP.
+//
+//	POST   /v1/check            one decision; 200 whether allowed or denied
+//	POST   /v1/peek             the same, changing nothing
+//	POST   /v1/record           adds units without asking
+//	POST   /v1/refund           takes back units of a grant
+//	DELETE /v1/keys/{policy}    forgets a key's histories, ?dimension=value…
+//	GET    /v1/policies         what is enforced
+//	ANY    /gate/{policy}       for proxies: 204, or 429 with header fields
+//	GET    /livez /readyz /metrics
+//
+// A denial is an answer, not an error (R15). Bad input is answered with 400 and a
+// problem document (RFC 9457) that says what is wrong, where, and what to do; then
+// nothing was charged (R14). No log line and no metric holds a key.
+//
+// The bargain: who can reach the listener can charge and reset every key. It is
+// meant for loopback or a private network; it has neither logins nor TLS.
+package server
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+// Config is what a Server serves, and how. Only Policies is required.
+type Config struct {
+	Policies  *policy.File
+	Source    string       // where the policies come from, for people: a file's name
+	Engine    weir.Engine  // decides; default: a memory engine of its own
+	StoreName string       // what the engine is, for people; without credentials. Default: memory
+	Listen    string       // TCP address; default 127.0.0.1:7070, port 0 chooses a free one
+	Log       *slog.Logger // default: no log
+	Version   string       // of the program, for /metrics; default: unknown
+	Limits    Limits
+}
+
+// Limits bound what clients may hold on to. Zero values stand for the defaults.
+type Limits struct {
+	ReadHeader time.Duration // to send a request's header; default 5s
+	Read       time.Duration // to send a whole request; default 10s
+	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
+	Idle       time.Duration // between two requests of a connection; default 2m
+	Conns      int           // connections at once, more wait to be accepted; default 10,000
+	Linger     time.Duration // from /readyz saying no until no more requests are taken; default 0
+	Drain      time.Duration // then, for requests under way to end; default 10s
+}
+
+// maxHeader is the largest request header, in bytes.
+const maxHeader = 16 << 10
+
+// withDefaults fills in what is zero.
+func (l Limits) withDefaults() Limits {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&l.ReadHeader, 5*time.Second)
+	set(&l.Read, 10*time.Second)
+	set(&l.Write, 20*time.Second)
+	set(&l.Idle, 2*time.Minute)
+	set(&l.Drain, 10*time.Second)
+	if l.Conns == 0 {
+		l.Conns = 10_000
+	}
+	return l
+}
+
+// Server serves the decisions of one policy file on one engine.
+type Server struct {
+	config   Config
+	log      *slog.Logger
+	entries  []*entry // in the order of the file
+	byName   map[string]*entry
+	routes   map[string]route
+	origins  *http.CrossOriginProtection
+	policies []byte // the answer to GET /v1/policies
+
+	http     *http.Server
+	listener net.Listener // nil until Listen
+	draining atomic.Bool
+
+	badInputs  atomic.Int64 // requests refused as bad input
+	unsaid     atomic.Int64 // errors of the engine since the last line of the log
+	complained atomic.Int64 // Unix second of that line
+}
+
+// New checks the policies and returns a server that does not listen yet.
+func New(c Config) (*Server, error) {
+	if c.Policies == nil || len(c.Policies.Policies) == 0 {
+		return nil, errors.New("weir: there is no policy to serve; name a file with at least one")
+	}
+	if c.Engine == nil {
+		c.Engine = weir.NewMemory()
+	}
+	if c.StoreName == "" {
+		c.StoreName = "memory"
+	}
+	if c.Listen == "" {
+		c.Listen = "127.0.0.1:7070"
+	}
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	c.Limits = c.Limits.withDefaults()
+	s := &Server{config: c, log: c.Log, byName: map[string]*entry{}, origins: http.NewCrossOriginProtection()}
+	if err := s.load(c.Policies); err != nil {
+		return nil, err
+	}
+	s.routes = s.table()
+	s.http = s.newHTTP()
+	return s, nil
+}
+
+// load makes an entry of every policy.
+func (s *Server) load(f *policy.File) error {
+	for _, p := range f.Policies {
+		e, err := newEntry(p, s.config.Engine)
+		if err != nil {
+			return err
+		}
+		if s.byName[p.Name] != nil {
+			return fmt.Errorf("weir: the policy %q is there twice", p.Name)
+		}
+		s.entries = append(s.entries, e)
+		s.byName[p.Name] = e
+	}
+	s.policies = describe(s.entries)
+	return nil
+}
