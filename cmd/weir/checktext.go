@@ -1,0 +1,48 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// printAnswer writes a decision for a person: the verdict, the reason, and a
+// row for each limit.
+func printAnswer(out io.Writer, a *answer.Answer) error {
+	fmt.Fprintf(out, "%s: %s\n\n", verdict(a), a.Why())
+	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
+	for _, s := range a.States {
+		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Used, 10), strconv.FormatInt(s.Max, 10),
+			answer.Exactly(s.Window), in(s.RetryAfter), in(s.ResetAfter)})
+	}
+	return writeTable(out, 1, rows)
+}
+
+func verdict(a *answer.Answer) string {
+	word := "denied"
+	switch {
+	case a.Decision.Allowed && a.Decision.Granted < a.N:
+		word = fmt.Sprintf("allowed in part, %d of %d", a.Decision.Granted, a.N)
+	case a.Decision.Allowed:
+		word = "allowed"
+	}
+	if a.Op == weir.OpPeek {
+		return "would be " + word
+	}
+	return word
+}
+
+// in shows a wait.
+func in(d time.Duration) string {
+	switch d {
+	case 0:
+		return "now"
+	case weir.Never:
+		return "never"
+	}
+	return "in " + answer.Wait(d)
+}

@@ -1,0 +1,32 @@
+package main
+
+import (
+	"flag"
+	"testing"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write what the scripts compare with anew")
+
+// TestMain makes the test binary be weir where a script runs weir.
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"weir": main})
+}
+
+// TestScripts runs testdata/script, where every verb is used as a person or a
+// script would.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/script",
+		UpdateScripts:       *rewrite,
+		RequireExplicitExec: true,
+		RequireUniqueNames:  true,
+		Cmds: map[string]func(*testscript.TestScript, bool, []string){
+			"exits":  exits,
+			"serve":  serveInBackground,
+			"post":   post,
+			"signal": signalServer,
+		},
+	})
+}

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/rogpeppe/go-internal/testscript"
+)
+
+// exits CODE program [args...] runs a program that must exit with that code.
+func exits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE program [args...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	got := 0
+	err = ts.Exec(args[1], args[2:]...)
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else if err != nil {
+		ts.Fatalf("%v", err)
+	}
+	if got != want {
+		ts.Fatalf("got exit code %d, want %d", got, want)
+	}
+}
+
+// A background is a weir serve that a script started.
+type background struct {
+	cmd  *exec.Cmd
+	talk chan string // the rest of its stderr, when it has ended
+}
+
+var backgrounds = map[*testscript.TestScript]*background{}
+
+// serve [args...] starts weir serve on a free port and waits until it listens.
+// It sets $URL.
+func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
+	if neg {
+		ts.Fatalf("usage: serve [args...]")
+	}
+	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd.Dir = ts.MkAbs(".")
+	stderr, err := cmd.StderrPipe()
+	ts.Check(err)
+	ts.Check(cmd.Start())
+	b := &background{cmd: cmd, talk: make(chan string, 1)}
+	backgrounds[ts] = b
+	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait(); delete(backgrounds, ts) })
+	lines := bufio.NewReader(stderr)
+	said := ""
+	for {
+		line, err := lines.ReadString('\n')
+		said += line
+		if _, url, ok := strings.Cut(line, "listens on "); ok {
+			ts.Setenv("URL", strings.TrimSpace(url))
+			break
+		}
+		if err != nil {
+			ts.Fatalf("weir serve ended before it listened: %s", said)
+		}
+	}
+	go func() {
+		rest, _ := io.ReadAll(lines)
+		b.talk <- said + string(rest)
+	}()
+}
+
+// post URL BODY FILE posts a body and writes the answer to a file.
+func post(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 3 {
+		ts.Fatalf("usage: post URL BODY FILE")
+	}
+	res, err := http.Post(args[0], "application/json", strings.NewReader(args[1]))
+	ts.Check(err)
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	ts.Check(err)
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), body, 0o666))
+}
+
+// signal NAME FILE sends TERM or INT to weir serve, which must exit with 0, and
+// writes what it said on stderr to a file.
+func signalServer(ts *testscript.TestScript, neg bool, args []string) {
+	b := backgrounds[ts]
+	if neg || len(args) != 2 || b == nil {
+		ts.Fatalf("usage, after serve: signal TERM|INT FILE")
+	}
+	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
+	ts.Check(b.cmd.Process.Signal(sig))
+	talk := <-b.talk
+	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(talk), 0o666))
+	if err := b.cmd.Wait(); err != nil {
+		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, talk)
+	}
+}

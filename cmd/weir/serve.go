@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/server"
+)
+
+// serveOptions are the flags of weir serve.
+type serveOptions struct{ policies, store, listen string }
+
+func serveCommand() *cobra.Command {
+	var o serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Serve decisions over HTTP",
+		Long: `Serve answers decisions over HTTP until SIGTERM or SIGINT; then it takes no more
+requests and answers those that are under way. Without --policies it serves
+built-in demonstration policies.`,
+		Example: `  weir serve
+  weir serve --policies weir.yaml --listen 127.0.0.1:7070
+  curl -d '{"policy":"demo","key":{"user":"ann"}}' http://127.0.0.1:7070/v1/check`,
+		Args: wantArgs(0, 0, ""),
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, o) },
+	}
+	policiesFlag(cmd, &o.policies)
+	storeFlag(cmd, &o.store)
+	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7070", "the `ADDRESS` to listen on; port 0 chooses a free one")
+	return cmd
+}
+
+func serve(cmd *cobra.Command, o serveOptions) error {
+	stderr := cmd.ErrOrStderr()
+	file, source, err := loadPolicies(o.policies, stderr)
+	if err != nil {
+		return err
+	}
+	engine, closeStore, err := openStore(o.store)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	s, err := server.New(server.Config{
+		Policies: file, Source: source,
+		Engine: engine, StoreName: o.store,
+		Listen:  o.listen,
+		Log:     slog.New(slog.NewTextHandler(stderr, nil)),
+		Version: version(),
+	})
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	if err := s.Listen(); err != nil {
+		return usage("choose another address with --listen, such as 127.0.0.1:0 for any free port", "%w", err)
+	}
+	s.Banner(stderr)
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	if err := s.Serve(ctx); err != nil {
+		return &failure{code: exitStore, err: err}
+	}
+	fmt.Fprintln(stderr, "weir: drained, bye")
+	return nil
+}
