@@ -20,6 +20,9 @@ type site struct {
 	arena *window.Arena   // where its log stands
 	state window.State
 
+	// corrected says that h is a copy on which the clock's correction was made (R2).
+	corrected bool
+
 	// As the attempt found it:
 	dead   int   // older words that no longer count
 	room   int64 // units that fitted
@@ -95,7 +98,7 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 	for i := range sites {
 		sites[i].load(k)
 	}
-	now := m.instant(sites, a, raw)
+	now := m.instant(sites, a.At, raw)
 	room, open := int64(window.Forever), true
 	for i := range sites {
 		s := &sites[i]
@@ -120,6 +123,10 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 		if err := m.record(b, k, a, sites, now, units); err != nil {
 			m.unlock(locks)
 			return err
+		}
+	} else if a.Op == OpAttempt && a.N > 0 {
+		for i := range sites {
+			sites[i].correct(now)
 		}
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0
@@ -175,14 +182,14 @@ func (s *site) load(k *Key) {
 }
 
 // instant returns the instant of the decision: the clock, or the newest entry of
-// a history the clock is less than a second behind (R2). Behind a history by
-// more, the clock was corrected, and entries of the future become entries of
-// now; a peek sees that on a copy (R4).
-func (m *Memory) instant(sites []site, a *Ask, raw int64) int64 {
+// a history the clock is less than a second behind. Behind a history by more, the
+// clock was corrected, and entries of the future are taken as entries of now: on a
+// copy, until it is certain that something may be written (R2, R4).
+func (m *Memory) instant(sites []site, at, raw int64) int64 {
 	now, corrected := raw, false
 	for i := range sites {
 		if last := sites[i].h.Last; last > now {
-			if a.At == Now && sites[i].h.Behind(raw) {
+			if at == Now && sites[i].h.Behind(raw) {
 				// The clock is monotonic: it was read long ago, before a wait for the lock.
 				raw = m.now()
 				now = max(now, raw)
@@ -195,25 +202,28 @@ func (m *Memory) instant(sites []site, a *Ask, raw int64) int64 {
 		}
 	}
 	if corrected {
-		redate(sites, a.Op == OpPeek || a.N == 0, now)
+		for i := range sites {
+			s := &sites[i]
+			if s.h.Last > now {
+				s.h, s.arena = s.h.Clone(s.arena)
+				s.h.Redate(s.arena, s.limit.End(now), now)
+				s.corrected = true
+			}
+		}
 	}
 	return now
 }
 
-// redate takes the future of every history as now, on a copy if asked to.
-func redate(sites []site, onCopy bool, now int64) {
-	for i := range sites {
-		s := &sites[i]
-		if s.h.Last <= now {
-			continue
-		}
-		if onCopy {
-			s.h, s.arena = s.h.Clone(s.arena)
-		} else {
-			s.shard.wake(0)
-		}
-		s.h.Redate(s.arena, s.limit.End(now), now)
+// correct writes the correction that the site has so far on a copy, if any.
+func (s *site) correct(now int64) {
+	if !s.corrected {
+		return
 	}
+	s.arena = &s.shard.arena
+	s.h = &s.shard.records.At(s.ref).History
+	s.h.Redate(s.arena, s.limit.End(now), now)
+	s.state.Used, s.dead = s.h.Used(s.arena, now-s.limit.Window)
+	s.shard.wake(0) // it expires sooner than it did
 }
 
 // record adds units to every history, or to none: whatever can fail is tried
@@ -241,6 +251,7 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 		}
 		r := s.shard.records.At(s.ref)
 		s.h = &r.History
+		s.correct(now)
 		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.dead)
 		s.h.Add(s.arena, s.limit.End(now), now, units)
 		if b.mode == window.CountDenied {
@@ -286,6 +297,9 @@ func (m *Memory) makeReserve(sites []site, k *Key, now int64, created int) bool 
 
 // needs returns how many records and chunks recording at the site takes.
 func (s *site) needs(k *Key, now int64) (records, chunks int) {
+	if s.corrected {
+		return 0, 1 // at most: a copy's log may be cut differently
+	}
 	if s.ref != 0 {
 		return 0, s.h.Chunks(s.limit.End(now))
 	}

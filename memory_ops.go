@@ -33,16 +33,15 @@ func (s *site) rewrite(mode window.Mode, at, n, now int64) {
 	if s.ref == 0 {
 		return
 	}
-	h, a, cutoff := &s.shard.records.At(s.ref).History, &s.shard.arena, now-s.limit.Window
-	if h != s.h {
-		h.Redate(a, s.limit.End(now), now)
-		h.Refund(a, s.limit.End(at), cutoff, n)
-		s.shard.wake(0)
+	cutoff := now - s.limit.Window
+	if s.corrected {
+		s.correct(now)
+		s.h.Refund(s.arena, s.limit.End(at), cutoff, n)
 	}
-	used, dead := h.Used(a, cutoff)
-	h.Prune(a, cutoff, used, dead)
+	used, dead := s.h.Used(s.arena, cutoff)
+	s.h.Prune(s.arena, cutoff, used, dead)
 	if mode == window.CountDenied {
-		h.Cap(a, s.limit.Max)
+		s.h.Cap(s.arena, s.limit.Max)
 	}
 }
 
@@ -83,5 +82,5 @@ func (m *Memory) visit(limits []memoryLimit, k *Key, sites []site, at int64) (no
 	for i := range sites {
 		sites[i].load(k)
 	}
-	return m.instant(sites, &Ask{Op: OpPeek, At: at}, raw), locks
+	return m.instant(sites, at, raw), locks
 }
