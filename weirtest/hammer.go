@@ -99,7 +99,7 @@ func hammerBook(r *rand.Rand) *book {
 	for i := range 1 + r.IntN(3) {
 		limit := weir.Limit{
 			Name:   fmt.Sprintf("l%d", i),
-			Max:    1 + r.Int64N(8),
+			Max:    1 + r.Int64N(8)*(1+r.Int64N(2)*r.Int64N(8)),
 			Window: 10*time.Millisecond + time.Duration(r.IntN(40_000))*us,
 			By:     [][]string{nil, {"user"}, {"user", "ip"}}[r.IntN(3)],
 		}

@@ -56,7 +56,7 @@ type config struct {
 }
 
 func newConfig(opts []Option) config {
-	c := config{attempts: 20_000, hammers: 12, goroutines: 8, seed: 1, minWindow: weir.MinWindow}
+	c := config{attempts: 20_000, hammers: 12, goroutines: 16, seed: 1, minWindow: weir.MinWindow}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -72,7 +72,7 @@ func Attempts(n int) Option { return func(c *config) { c.attempts = n } }
 // of a second each: 12 by default, 0 for none.
 func Hammers(n int) Option { return func(c *config) { c.hammers = n } }
 
-// Goroutines sets how many goroutines hammer at once: 8 by default.
+// Goroutines sets how many goroutines hammer at once: 16 by default.
 func Goroutines(n int) Option { return func(c *config) { c.goroutines = n } }
 
 // Seed sets where the random choices begin: 1 by default. Failures print it.
