@@ -55,17 +55,20 @@ var barriers = []barrier{
 	{"policy", module + "/internal/server", "a policy file means the same with and without a service"},
 }
 
-// A dependency is somebody else's module: who may import it, tests included,
-// and the line that says what it saves us.
+// A dependency is somebody else's module: which directories may import it, in
+// programs and in tests alone, and the line that says what it saves us.
 type dependency struct {
-	module string
-	users  []string
-	why    string
+	module          string
+	programs, tests []string
+	why             string
 }
 
 var dependencies = []dependency{
-	{"github.com/goccy/go-yaml", []string{"policy"}, "YAML with the place of every word, for errors with line and caret"},
-	{"github.com/spf13/cobra", []string{"cmd/weir"}, "verbs, flags, help and shell completion"},
+	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
+	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
+	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir"}, "tests of the program that read like a terminal"},
+	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},
+	{"github.com/goccy/go-yaml", nil, []string{"policy/internal/strictyaml"}, "another reader of YAML, to agree with"},
 }
 
 // TestWhoImportsWhom holds the table of layers against what is there.
@@ -123,20 +126,20 @@ func TestDependencies(t *testing.T) {
 	found := readImports(t)
 	used := map[string]bool{}
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
-		for _, imported := range append(found[dir].program, found[dir].tests...) {
-			if _, ours := directory(imported); ours || isStandard(imported) {
-				continue
+		for _, imported := range found[dir].program {
+			if d := dependencyOf(t, dir, imported); d != nil {
+				used[d.module] = true
+				if !slices.Contains(d.programs, dir) {
+					t.Errorf("%s imports %s; programs in %q may", dir, imported, d.programs)
+				}
 			}
-			i := slices.IndexFunc(dependencies, func(d dependency) bool {
-				return imported == d.module || strings.HasPrefix(imported, d.module+"/")
-			})
-			if i < 0 {
-				t.Errorf("%s imports %s, which has no row in dependencies; add one that says what it saves us", dir, imported)
-				continue
-			}
-			used[dependencies[i].module] = true
-			if !slices.Contains(dependencies[i].users, dir) {
-				t.Errorf("%s imports %s; only %q may", dir, imported, dependencies[i].users)
+		}
+		for _, imported := range found[dir].tests {
+			if d := dependencyOf(t, dir, imported); d != nil {
+				used[d.module] = true
+				if !slices.Contains(d.tests, dir) && !slices.Contains(d.programs, dir) {
+					t.Errorf("a test of %s imports %s; those of %q may", dir, imported, d.tests)
+				}
 			}
 		}
 	}
@@ -145,6 +148,22 @@ func TestDependencies(t *testing.T) {
 			t.Errorf("dependencies: nobody imports %s any more; remove its row, and go mod tidy", d.module)
 		}
 	}
+}
+
+// dependencyOf returns the row of an import that is neither ours nor of the
+// standard library, and nil for the others.
+func dependencyOf(t *testing.T, dir, imported string) *dependency {
+	t.Helper()
+	if _, ours := directory(imported); ours || isStandard(imported) {
+		return nil
+	}
+	for i, d := range dependencies {
+		if imported == d.module || strings.HasPrefix(imported, d.module+"/") {
+			return &dependencies[i]
+		}
+	}
+	t.Errorf("%s imports %s, which has no row in dependencies; add one that says what it saves us", dir, imported)
+	return nil
 }
 
 // TestRootNeedsOnlyTheStandardLibrary asks the go command, which follows every

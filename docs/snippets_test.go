@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/policy"
 )
 
 // fence matches a block of code: its language and its text.
@@ -111,4 +113,15 @@ func indented(comment *ast.CommentGroup) []string {
 		open = strings.HasPrefix(line, "\t")
 	}
 	return blocks
+}
+
+// TestPolicySnippetsAreRead: a policy file that a page shows is one.
+func TestPolicySnippetsAreRead(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, snippet := range snippets(t, page, "yaml") {
+			if _, err := policy.Parse(page, []byte(snippet)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
 }

@@ -1,0 +1,56 @@
+// Package policies_test keeps the policy files beside it readable.
+package policies_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+// TestEveryPolicyLimits reads each file and lets each policy decide once: the
+// first attempt of a caller passes, and more than Max never does.
+func TestEveryPolicyLimits(t *testing.T) {
+	files, err := filepath.Glob("*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("found the policy files %q, %v", files, err)
+	}
+	for _, name := range files {
+		file, err := policy.Load(name)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, p := range file.Policies {
+			t.Run(name+"/"+p.Name, func(t *testing.T) { decideOnce(t, p.Policy) })
+		}
+	}
+}
+
+func decideOnce(t *testing.T, p weir.Policy) {
+	limiter, err := weir.New(p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := map[string]string{}
+	for _, dimension := range limiter.Plan().Dimensions() {
+		values[dimension] = "some"
+	}
+	key, err := limiter.Plan().Key(values)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := limiter.Allow(t.Context(), key)
+	if err != nil || !d.Allowed {
+		t.Errorf("the first attempt: allowed %t, error %v, want true", d.Allowed, err)
+	}
+	most := p.Limits[0].Max
+	for _, limit := range p.Limits {
+		most = min(most, limit.Max)
+	}
+	d, err = limiter.Peek(t.Context(), key, most+1)
+	if err != nil || d.RetryAfter != weir.Never {
+		t.Errorf("an attempt of %d units: retry after %v, error %v, want never", most+1, d.RetryAfter, err)
+	}
+}
