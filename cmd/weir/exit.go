@@ -15,7 +15,7 @@ import (
 const (
 	exitOK     = 0 // allowed, or done
 	exitDenied = 1 // the decision was no
-	exitUsage  = 2 // the command line, a policy or an input is wrong
+	exitUsage  = 2 // the command line, a policy, an input or a file is wrong
 	exitStore  = 3 // the store could not be asked
 )
 

@@ -22,6 +22,10 @@ func TestScripts(t *testing.T) {
 		UpdateScripts:       *rewrite,
 		RequireExplicitExec: true,
 		RequireUniqueNames:  true,
+		Setup: func(env *testscript.Env) error {
+			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each weir of a -race test ends with a second of sleep
+			return nil
+		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"exits":  exits,
 			"serve":  serveInBackground,

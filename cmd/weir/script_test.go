@@ -50,6 +50,7 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
+	cmd.Env = append(os.Environ(), "GORACE="+ts.Getenv("GORACE"))
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())

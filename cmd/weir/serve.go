@@ -63,7 +63,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	if err := s.Serve(ctx); err != nil {
-		return &failure{code: exitStore, err: err}
+		return err
 	}
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil

@@ -1,0 +1,48 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/policy"
+)
+
+func TestReport(t *testing.T) {
+	_, badPolicy := policy.Parse("weir.yaml", []byte("version: 2\n"))
+	if badPolicy == nil {
+		t.Fatal("version 2 was read")
+	}
+	for _, c := range []struct {
+		err  error
+		code int
+		talk string
+	}{
+		{nil, 0, ""},
+		{errDenied, 1, ""},
+		{errors.New("disk full"), 2, "weir: disk full\n"},
+		{usage("", "no such thing"), 2, "weir: no such thing\n"},
+		{usage("try another", "no such thing"), 2, "weir: no such thing\n  try another\n"},
+		{&failure{code: exitUsage, err: badPolicy}, 2, badPolicy.Error() + "\n"},
+		{fmt.Errorf("line 7: %w", unreachable("redis://h", errors.New("connection refused"))), 3,
+			"weir: line 7: store redis://h: connection refused\n  is the store up, and is --store right?\n"},
+	} {
+		var talk strings.Builder
+		if code := report(&talk, rootCommand(), c.err); code != c.code || talk.String() != c.talk {
+			t.Errorf("%v: got %d and %q, want %d and %q", c.err, code, talk.String(), c.code, c.talk)
+		}
+	}
+}
+
+func TestOpenStore(t *testing.T) {
+	engine, closeStore, err := openStore("memory")
+	if err != nil || engine == nil || closeStore() != nil {
+		t.Errorf("memory: got %v, %v", engine, err)
+	}
+	for _, store := range []string{"", "Memory", "memory://", "sql://host", "memory,memory"} {
+		if _, _, err := openStore(store); err == nil {
+			t.Errorf("%q: opened, want a refusal", store)
+		}
+	}
+}
