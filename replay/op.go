@@ -15,7 +15,12 @@ const (
 var opNames = [...]string{"check", "peek", "record", "refund", "reset", "count"}
 
 // String returns the op as traces write it.
-func (o Op) String() string { return opNames[o] }
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return "unknown"
+}
 
 // parseOp returns the op that a trace writes as name.
 func parseOp(name []byte) (Op, bool) {

@@ -24,6 +24,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each weir of a -race test ends with a second of sleep
+			env.Values[background{}] = &background{}
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){

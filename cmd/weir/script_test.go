@@ -34,13 +34,12 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// A background is a weir serve that a script started.
+// A background is the weir serve that a script started; TestScripts gives every
+// script its own.
 type background struct {
 	cmd  *exec.Cmd
-	talk chan string // the rest of its stderr, when it has ended
+	talk chan string // all of its stderr, when it has ended
 }
-
-var backgrounds = map[*testscript.TestScript]*background{}
 
 // serve [args...] starts weir serve on a free port and waits until it listens.
 // It sets $URL.
@@ -54,9 +53,9 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	stderr, err := cmd.StderrPipe()
 	ts.Check(err)
 	ts.Check(cmd.Start())
-	b := &background{cmd: cmd, talk: make(chan string, 1)}
-	backgrounds[ts] = b
-	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait(); delete(backgrounds, ts) })
+	b := ts.Value(background{}).(*background)
+	b.cmd, b.talk = cmd, make(chan string, 1)
+	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait() })
 	lines := bufio.NewReader(stderr)
 	said := ""
 	for {
@@ -92,8 +91,8 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 // signal NAME FILE sends TERM or INT to weir serve, which must exit with 0, and
 // writes what it said on stderr to a file.
 func signalServer(ts *testscript.TestScript, neg bool, args []string) {
-	b := backgrounds[ts]
-	if neg || len(args) != 2 || b == nil {
+	b := ts.Value(background{}).(*background)
+	if neg || len(args) != 2 || b.cmd == nil {
 		ts.Fatalf("usage, after serve: signal TERM|INT FILE")
 	}
 	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
