@@ -78,13 +78,19 @@ func (r *reader) quotedRune(quote byte) rune {
 	}
 	c, size := unquote(r.text[r.pos:])
 	if size == 0 {
-		r.fail(r.pos, `use \" \\ \/ \t \n \xXX \uXXXX or \UXXXXXXXX`, "%s is not an escape", clip(r.text[r.pos:min(len(r.text), r.pos+2)]))
+		r.fail(r.pos, `use \" \\ \/ \t \n \xXX \uXXXX or \UXXXXXXXX`, "%s is not an escape", r.escape())
 	}
 	if invisible(c) {
-		r.fail(r.pos, "remove it", "%s is a control character", clip(r.text[r.pos:r.pos+size]))
+		r.fail(r.pos, "remove it", "%s stands for a control character", r.text[r.pos:r.pos+size])
 	}
 	r.pos += size
 	return c
+}
+
+// escape returns the backslash the reader is at and the character behind it.
+func (r *reader) escape() string {
+	_, size := utf8.DecodeRuneInString(r.text[r.pos+1:])
+	return r.text[r.pos : r.pos+1+size]
 }
 
 // unquoteSingle returns the character that text within single quotes begins
@@ -118,7 +124,10 @@ func unquoteDouble(raw string) (c rune, size int) {
 	c, size = unquoteHex(raw)
 	if utf16.IsSurrogate(c) && size > 0 { // as JSON writes what is above U+FFFF
 		low, more := unquoteHex(raw[size:])
-		return utf16.DecodeRune(c, low), size + more
+		if c = utf16.DecodeRune(c, low); c == utf8.RuneError {
+			return 0, 0
+		}
+		size += more
 	}
 	return c, size
 }

@@ -1,0 +1,62 @@
+package policy
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// tenThousand is a file of 10,000 policies, a little below MaxBytes.
+func tenThousand(tb testing.TB) []byte {
+	tb.Helper()
+	var b strings.Builder
+	b.WriteString("version: 1\npolicies:\n")
+	for i := range 10_000 {
+		fmt.Fprintf(&b, "  policy-%d:\n    about: Policy %d of many.\n    limit: %d per minute per user, 3s apart\n", i, i, i+1)
+	}
+	if b.Len() > MaxBytes {
+		tb.Fatalf("%d bytes", b.Len())
+	}
+	return []byte(b.String())
+}
+
+// BenchmarkLoad10000 loads 10,000 policies: the promise is less than a second.
+func BenchmarkLoad10000(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "weir.yaml")
+	src := tenThousand(b)
+	if err := os.WriteFile(path, src, 0o600); err != nil {
+		b.Fatal(err)
+	}
+	b.SetBytes(int64(len(src)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if f, err := Load(path); err != nil || len(f.Policies) != 10_000 {
+			b.Fatal(err)
+		}
+	}
+}
+
+// BenchmarkLastLine finds the fault of such a file on its last line.
+func BenchmarkLastLine(b *testing.B) {
+	src := append(tenThousand(b), "  last: {limit: 1 per minit}\n"...)
+	for b.Loop() {
+		if _, err := Parse("weir.yaml", src); err == nil {
+			b.Fatal("no error")
+		}
+	}
+}
+
+// TestTenThousand: so many policies are all there, in order and by name.
+func TestTenThousand(t *testing.T) {
+	f, err := Parse("weir.yaml", tenThousand(t))
+	if err != nil || len(f.Policies) != 10_000 {
+		t.Fatalf("%v", err)
+	}
+	for i, p := range f.Policies {
+		if want := int64(i + 1); p.Limits[0].Max != want || f.Policy(fmt.Sprintf("policy-%d", i)) != p || p.Line != 3+3*i {
+			t.Fatalf("policy %d: %+v", i, p)
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy/internal/strictyaml"
+)
+
+// checker turns the tree of a file into policies. It stops at the first fault.
+type checker struct {
+	file string
+	doc  *strictyaml.Document
+}
+
+// fail returns the error at an offset of the document.
+func (c *checker) fail(offset int, next, problem string, args ...any) error {
+	line, column, source := c.doc.Position(offset)
+	return &Error{File: c.file, Line: line, Column: column, Problem: fmt.Sprintf(problem, args...), Next: next, Source: showable(source)}
+}
+
+func (c *checker) fault(f *fault) error {
+	if f == nil {
+		return nil
+	}
+	return c.fail(f.at, f.next, "%s", f.problem)
+}
+
+// unknown refuses a word that no table has.
+func (c *checker) unknown(key, value *strictyaml.Node, of string, words []string) error {
+	next := "use " + strings.Join(words, ", ")
+	if meant := suggest(key.Text, words); meant != "" {
+		next = fmt.Sprintf("did you mean %q? Here one may %s", meant, next)
+	} else if of == aFile && value.Kind == strictyaml.Map {
+		next = "indent policies below policies:"
+	}
+	return c.fail(key.Offset, next, "%s is not a word of %s", clip(key.Text), of)
+}
+
+// What a map of words is, in messages.
+const (
+	aFile   = "a policy file"
+	aPolicy = "a policy"
+	aLimit  = "a limit"
+)
+
+// kind says what a node is, as in "is a list".
+func kind(n *strictyaml.Node) string {
+	switch t := n.Type(); t {
+	case "map", "list", "number", "boolean":
+		return "a " + t
+	case "integer":
+		return "a number"
+	default:
+		return t
+	}
+}
+
+// policyFile reads the whole file.
+func (c *checker) policyFile(root *strictyaml.Node) (*File, error) {
+	const write = "write version: 1, and policies: with the policies below it"
+	if root.Type() == "nothing" {
+		return nil, c.fail(root.Offset, write, "the file is empty")
+	}
+	if root.Kind != strictyaml.Map {
+		return nil, c.fail(root.Offset, write, "the file is %s, not a map", kind(root))
+	}
+	f := &File{Name: c.file, byName: map[string]*Policy{}}
+	if err := apply(c, fileWords, aFile, root, f); err != nil {
+		return nil, err
+	}
+	for _, w := range fileWords {
+		if !has(root, w.name) {
+			return nil, c.fail(root.Offset, write, "%s: is missing", w.name)
+		}
+	}
+	return f, nil
+}
+
+func has(m *strictyaml.Node, word string) bool {
+	for key := range m.Pairs() {
+		if key.Text == word {
+			return true
+		}
+	}
+	return false
+}
+
+func (c *checker) setVersion(_ *File, _, value *strictyaml.Node) error {
+	if value.Type() != "integer" || value.Text != "1" {
+		return c.fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
+	}
+	return nil
+}
+
+func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) error {
+	if value.Kind != strictyaml.Map || value.Len() == 0 {
+		at := value.Offset
+		if value.Type() == "nothing" {
+			at = key.Offset
+		}
+		return c.fail(at, "write the name of a policy and, indented below it, limit: 10 per minute", "there are no policies")
+	}
+	f.Policies = make([]*Policy, 0, value.Len())
+	for name, words := range value.Pairs() {
+		p, err := c.policy(name, words)
+		if err != nil {
+			return err
+		}
+		f.Policies = append(f.Policies, p)
+		f.byName[p.Name] = p
+	}
+	return nil
+}
+
+// policyDraft is a policy as it is being read.
+type policyDraft struct {
+	policy        *Policy
+	limits        []*draft
+	limitWord     *strictyaml.Node // limit or limits, whichever came first
+	denied, batch *strictyaml.Node // their values, where they are given
+	cells         int
+}
+
+func (c *checker) policy(name, words *strictyaml.Node) (*Policy, error) {
+	if !weir.ValidName(name.Text) {
+		return nil, c.fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
+	}
+	if words.Kind != strictyaml.Map {
+		next := "write limit: 10 per minute on the line below, indented"
+		if strings.Contains(words.Text, ":") {
+			next = "put a space behind the colon"
+		}
+		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", kind(words), clip(name.Text))
+	}
+	d := policyDraft{policy: &Policy{Line: name.Line}}
+	d.policy.Name = name.Text
+	if err := apply(c, policyWords, aPolicy, words, &d); err != nil {
+		return nil, err
+	}
+	if d.limitWord == nil {
+		return nil, c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
+	}
+	return d.policy, c.complete(&d, name)
+}
+
+// complete puts together what the words of a policy said. The last word has
+// weir's own check.
+func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
+	if err := c.setMode(d); err != nil {
+		return err
+	}
+	p := d.policy
+	p.Limits = make([]weir.Limit, len(d.limits))
+	p.Units = make([]string, len(d.limits))
+	for i, l := range d.limits {
+		l.limit.Cells = d.cells
+		p.Limits[i], p.Units[i] = l.limit, l.unit
+	}
+	if _, err := p.Plan(); err != nil {
+		return c.fault(d.verdict(err, name.Offset))
+	}
+	return nil
+}
+
+// setMode makes one of the two words that a weir.Mode is in the file.
+func (c *checker) setMode(d *policyDraft) error {
+	count := d.denied != nil && d.denied.Text == counted
+	part := d.batch != nil && d.batch.Text == partial
+	switch {
+	case count && part:
+		at := max(d.denied.Offset, d.batch.Offset)
+		return c.fail(at, "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")
+	case count:
+		d.policy.Mode = weir.CountDenied
+	case part:
+		d.policy.Mode = weir.Partial
+	}
+	return nil
+}
+
+// choice returns the index of the value among those that the word may have.
+func (c *checker) choice(key, value *strictyaml.Node, values []string) (int, error) {
+	i := slices.Index(values, value.Text)
+	if i < 0 || value.Type() != "text" {
+		return 0, c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.show(value))
+	}
+	return i, nil
+}
+
+// show quotes a scalar, or says what a node is.
+func (c *checker) show(n *strictyaml.Node) string {
+	if n.Kind != strictyaml.Scalar || n.Text == "" {
+		return kind(n)
+	}
+	return clip(n.Text)
+}

@@ -1,0 +1,33 @@
+// Package policy reads policy files, in which a limit is one line in the words a
+// person would say:
+//
+//	version: 1
+//	policies:
+//	  push-notifications:
+//	    about: Teachers get at most ten pushes a minute, never two in the same breath.
+//	    limit: 10 per minute per teacher, 3s apart
+//	  slack-alerts:
+//	    limits:
+//	      channel:  100 per 30m
+//	      category: 10 per 30m per category
+//
+// Parse and Load turn a file into weir.Policies, Sentence turns a limit back into
+// its line, Schema is for editors that check while one types.
+//
+// # The bargain
+//
+// A file is taken whole or not at all, and read strictly: an unknown word, a
+// duplicate, an anchor, a second document or a limit that contradicts itself is
+// an *Error with file, line and column, the line, a caret and the next step. A
+// typing mistake never becomes a limit that nobody meant. In return some YAML
+// that other programs read is refused here; internal/strictyaml says which.
+//
+// There are no expressions, variables or includes: a policy file is read by the
+// people on call. Who needs them generates the long form of a limit,
+//
+//	limit: {max: 10, window: 1m, per: [teacher], apart: 3s}
+//
+// which says the same. Any file of up to MaxBytes is read or refused in a
+// fraction of a second and less than 100 times its size in memory, whoever wrote
+// it.
+package policy

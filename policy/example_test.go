@@ -1,0 +1,58 @@
+package policy_test
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+// How do I limit by a policy file?
+func Example() {
+	file, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+policies:
+  sms:
+    about: Nobody gets more than three messages a day.
+    limit: 3 messages per day per phone
+`))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	sms := file.Policy("sms")
+	limiter, err := weir.New(sms.Policy)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(sms.Sentence(0))
+	fmt.Println(limiter.Plan().Dimensions())
+	// Output:
+	// 3 messages per day per phone
+	// [phone]
+}
+
+// What does a mistake look like?
+func ExampleError() {
+	_, err := policy.Parse("limits.yaml", []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minit per ip\n"))
+	fmt.Println(err)
+	// Output:
+	// limits.yaml:4:18: "minit" is not a window; use second, minute, hour, day, week, or a length such as 90s, 30m, 24h
+	// > 4 |     limit: 5 per minit per ip
+	//                        ^
+}
+
+// How do I take a limit from a flag or a form?
+func ExampleParseLimit() {
+	limit, unit, err := policy.ParseLimit("200_000 cents per day per account")
+	fmt.Println(limit.Max, unit, limit.Window, limit.By, err)
+	// Output: 200000 cents 24h0m0s [account] <nil>
+}
+
+// How do I write a length as the file does?
+func ExampleDuration() {
+	fmt.Println(policy.Duration(7*24*time.Hour), policy.Duration(90*time.Second), policy.Duration(24*time.Hour))
+	// Output: 7d 90s 24h
+}

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestLoad: the name in messages is the path, and the cause of an error is kept.
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name string, src []byte) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, src, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+
+	good := write("good.yaml", demoSource)
+	f, err := Load(good)
+	if err != nil || f.Name != good || len(f.Policies) != len(Demo().Policies) {
+		t.Errorf("Load of the demonstration: %+v, %v", f, err)
+	}
+
+	bad := write("bad.yaml", []byte("version: 1\n"))
+	if _, err = Load(bad); err == nil || !strings.HasPrefix(err.Error(), bad+":1:1: policies: is missing; ") {
+		t.Errorf("Load of a file without policies: %v", err)
+	}
+
+	missing := filepath.Join(dir, "missing.yaml")
+	_, err = Load(missing)
+	if want := missing + ": the file cannot be read: no such file or directory; check the path and the rights"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
+		t.Errorf("Load of no file:\ngot  %v\nwant %v", err, want)
+	}
+	if _, err = Load(dir); err == nil || !strings.Contains(err.Error(), "is a directory") {
+		t.Errorf("Load of a directory: %v", err)
+	}
+}
+
+// TestSize: a file of MaxBytes is read, one byte more is not, and an endless one
+// is not read to its end.
+func TestSize(t *testing.T) {
+	largest := append(bytes.Clone(demoSource), bytes.Repeat([]byte("#"), MaxBytes-len(demoSource))...)
+	if _, err := Parse("f", largest); err != nil {
+		t.Errorf("a file of %d bytes: %v", len(largest), err)
+	}
+	want := "f: the file is larger than 1 MiB; split it, or run one weir for each part"
+	if _, err := Parse("f", append(largest, '\n')); err == nil || err.Error() != want {
+		t.Errorf("a file of a byte more: got %v, want %s", err, want)
+	}
+	if _, err := os.Stat("/dev/zero"); err != nil {
+		t.Log("no /dev/zero here")
+	} else if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+		t.Errorf("/dev/zero: %v", err)
+	}
+}
+
+// TestFilePolicy finds policies by name, in files that were parsed and in files
+// that were put together by hand.
+func TestFilePolicy(t *testing.T) {
+	parsed := Demo()
+	byHand := &File{Policies: parsed.Policies}
+	for _, f := range []*File{parsed, byHand} {
+		for i, p := range f.Policies {
+			if got := f.Policy(p.Name); got != f.Policies[i] {
+				t.Errorf("Policy(%q): got %p, want %p", p.Name, got, p)
+			}
+		}
+		if got := f.Policy("nobody"); got != nil {
+			t.Errorf("Policy of no name: got %+v, want nil", got)
+		}
+	}
+}
+
+// TestDemo: the demonstration is that of the design, and each caller's own.
+func TestDemo(t *testing.T) {
+	var names []string
+	for _, p := range Demo().Policies {
+		names = append(names, p.Name)
+	}
+	if got, want := fmt.Sprint(names), "[demo push-notifications slack-alerts search sms transfers]"; got != want {
+		t.Errorf("policies: got %s, want %s", got, want)
+	}
+	if got, want := Demo().Policy("demo").Sentence(0), "10 per 10s per user"; got != want {
+		t.Errorf("demo: got %q, want %q", got, want)
+	}
+	before := describe(Demo())
+	spoilt := Demo()
+	spoilt.Policies[0].Limits[0].By[0] = "spoilt"
+	spoilt.Policies[0].Units[0] = "spoilt"
+	spoilt.Policies[0].Limits[0].Max = 0
+	spoilt.Policy("sms").About = "spoilt"
+	spoilt.Policies[1] = nil
+	DemoSource()[0] = 'x'
+	Schema()[0] = 'x'
+	if after := describe(Demo()); after != before {
+		t.Errorf("a caller changed the demonstration of another:\n%s", after)
+	}
+	if DemoSource()[0] == 'x' || Schema()[0] == 'x' {
+		t.Error("a caller changed the source of another")
+	}
+}
+
+// TestOrder: policies and limits keep the order of the file.
+func TestOrder(t *testing.T) {
+	f, err := Parse("f", []byte("policies:\n  z: {limits: {y: 1 per day, b: 2 per day, a: 3 per day}}\n  a: {limit: 1 per day}\n  m: {limit: 1 per day}\nversion: 1\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, p := range f.Policies {
+		for _, l := range p.Limits {
+			got = append(got, p.Name+"/"+l.Name)
+		}
+	}
+	if want := "[z/y z/b z/a a/limit m/limit]"; fmt.Sprint(got) != want {
+		t.Errorf("got %v, want %s", got, want)
+	}
+}

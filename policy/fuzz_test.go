@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+)
+
+// FuzzParse: a file is refused with an error that is whole, or every policy of it
+// passes weir's own check, every limit survives its sentence, and the schema
+// takes it too.
+func FuzzParse(f *testing.F) {
+	for _, dir := range []string{"testdata/good", "testdata/bad"} {
+		for _, file := range inputs(f, dir) {
+			f.Add(readFile(f, file))
+		}
+	}
+	schema := compiledSchema(f)
+	f.Fuzz(func(t *testing.T, src []byte) {
+		file, err := Parse("fuzz.yaml", src)
+		if err != nil {
+			checkError(t, string(src), err)
+			return
+		}
+		checkSentences(t, file)
+		for _, p := range file.Policies {
+			if _, err := p.Plan(); err != nil {
+				t.Errorf("%q: %v", src, err)
+			}
+			if p.Line < 1 || len(p.Units) != len(p.Limits) || file.Policy(p.Name) != p {
+				t.Errorf("%q: half a policy: %+v", src, p)
+			}
+		}
+		value, err := readYAML(src)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := schema.Validate(value); err != nil {
+			t.Errorf("%q: Parse takes it, the schema does not: %v", src, err)
+		}
+	})
+}
+
+// FuzzLimit: a limit line is refused with an error that is whole, or says the same
+// in its own sentence, and in a file.
+func FuzzLimit(f *testing.F) {
+	for line := range strings.Lines(string(readFile(f, "testdata/lines.txt"))) {
+		f.Add(strings.TrimSuffix(line, "\n"))
+	}
+	f.Fuzz(func(t *testing.T, line string) {
+		l, unit, err := ParseLimit(line)
+		if err != nil {
+			checkError(t, line, err)
+			return
+		}
+		again, sameUnit, err := ParseLimit(sentence(l, unit))
+		if err != nil || !reflect.DeepEqual(again, l) || sameUnit != unit {
+			t.Errorf("%q: read as %+v %q; its sentence %q as %+v %q, %v", line, l, unit, sentence(l, unit), again, sameUnit, err)
+		}
+		file, err := Parse("fuzz.yaml", []byte("version: 1\npolicies:\n  p:\n    limit: \""+strings.NewReplacer("\t", `\t`, "\n", `\n`).Replace(line)+"\"\n"))
+		if err != nil {
+			t.Fatalf("%q: a limit on its own, but not in a file: %v", line, err)
+		}
+		again, l.Name = file.Policies[0].Limits[0], "limit"
+		if !reflect.DeepEqual(again, l) {
+			t.Errorf("%q: %+v on its own, %+v in a file", line, l, again)
+		}
+	})
+}
+
+// TestCorpora: the committed corpora are there, and small.
+func TestCorpora(t *testing.T) {
+	for _, target := range []string{"FuzzParse", "FuzzLimit"} {
+		files, err := filepath.Glob(filepath.Join("testdata/fuzz", target, "*"))
+		if err != nil || len(files) < 12 {
+			t.Errorf("%s: %d seeds, %v; want a dozen", target, len(files), err)
+		}
+		for _, file := range files {
+			if info, err := os.Stat(file); err != nil || info.Size() > 2048 {
+				t.Errorf("%s: %v, %v; want at most 2 KiB", file, info, err)
+			}
+		}
+	}
+}
+
+// TestReservedKeys: no key that a line takes could be a window, so that unlimited
+// per day and unlimited per user are told apart.
+func TestReservedKeys(t *testing.T) {
+	for _, w := range windows {
+		for _, key := range []string{w.name, w.name + "s", "1s", "30m", "5ms", wordPer, wordApart} {
+			if l, _, err := ParseLimit("1 per day per " + key); err == nil {
+				t.Errorf("a key named %q: read as %+v", key, l)
+			}
+		}
+	}
+	for _, key := range []string{"days-off", "per-user", "m", "10", "1st", "30min", "unlimited"} {
+		l, _, err := ParseLimit("unlimited per " + key)
+		want := weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow, By: []string{key}}
+		if err != nil || !reflect.DeepEqual(l, want) {
+			t.Errorf("a key named %q: got %+v, %v", key, l, err)
+		}
+	}
+}

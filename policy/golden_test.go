@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
+
+// TestBadFiles: each file of testdata/bad is refused with the error beside it.
+func TestBadFiles(t *testing.T) {
+	files := inputs(t, "testdata/bad")
+	if len(files) < 60 {
+		t.Fatalf("%d bad files, want at least 60", len(files))
+	}
+	for _, file := range files {
+		f, err := Parse(filepath.Base(file), readFile(t, file))
+		if f != nil || err == nil {
+			t.Errorf("%s: read as %+v, want an error and nothing else", file, f)
+			continue
+		}
+		checkError(t, file, err)
+		golden(t, strings.TrimSuffix(file, ".yaml")+".golden", []byte(err.Error()+"\n"))
+	}
+}
+
+// checkError: an error of Parse has every part, and its caret is at its column.
+func checkError(t *testing.T, input string, err error) {
+	t.Helper()
+	var e *Error
+	if !errors.As(err, &e) {
+		t.Fatalf("%q: %T, want an *Error", input, err)
+	}
+	if e.Line < 1 || e.Column < 1 || e.Problem == "" || e.Next == "" {
+		t.Errorf("%q: incomplete: %+v", input, e)
+	}
+	if n := len(e.Error()); n > 1500 {
+		t.Errorf("%q: an error of %d bytes", input, n)
+	}
+	lines := strings.Split(e.Error(), "\n")
+	if len(lines) != 3 || !strings.HasSuffix(lines[2], "^") {
+		t.Fatalf("%q: want three lines, the last with a caret:\n%s", input, e)
+	}
+	source, caret := []rune(e.Source), len([]rune(lines[2]))-1
+	if at := []rune(lines[1]); e.Column <= len(source) && (caret >= len(at) || at[caret] != source[e.Column-1]) {
+		t.Errorf("%q: the caret is not below column %d:\n%s", input, e.Column, e)
+	}
+}
+
+// TestGoodFiles: each file of testdata/good says what is beside it, and its limits
+// survive being written out as sentences.
+func TestGoodFiles(t *testing.T) {
+	for _, file := range inputs(t, "testdata/good") {
+		f, err := Parse(filepath.Base(file), readFile(t, file))
+		if err != nil {
+			t.Errorf("%s: %v", file, err)
+			continue
+		}
+		checkSentences(t, f)
+		golden(t, strings.TrimSuffix(file, ".yaml")+".golden", []byte(describe(f)))
+	}
+}
+
+// describe writes all there is to a file.
+func describe(f *File) string {
+	var b strings.Builder
+	for _, p := range f.Policies {
+		fmt.Fprintf(&b, "%d %s mode=%v when-store-is-down=%v about=%q\n", p.Line, p.Name, p.Mode, p.WhenStoreIsDown, p.About)
+		for i, l := range p.Limits {
+			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q window=%v gap=%v by=%q cells=%d\n",
+				l.Name, p.Sentence(i), l.Max, p.Units[i], l.Window, l.Gap, l.By, l.Cells)
+		}
+	}
+	return b.String()
+}
+
+// TestLines: what becomes of each limit line is in the golden file, and so is why
+// nothing became of the others.
+func TestLines(t *testing.T) {
+	var b strings.Builder
+	for line := range strings.Lines(string(readFile(t, "testdata/lines.txt"))) {
+		line = strings.TrimSuffix(line, "\n")
+		if line == "" || line[0] == '#' {
+			fmt.Fprintln(&b, line)
+			continue
+		}
+		l, unit, err := ParseLimit(line)
+		if err != nil {
+			checkError(t, line, err)
+			fmt.Fprintf(&b, "%s\n\n", err)
+			continue
+		}
+		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q\n\n", line, sentence(l, unit), l.Max, unit, l.Window, l.Gap, l.By)
+	}
+	golden(t, "testdata/lines.golden", []byte(b.String()))
+}
+
+func inputs(t testing.TB, dir string) []string {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%s: %d files, %v", dir, len(files), err)
+	}
+	return files
+}
+
+func readFile(t testing.TB, file string) []byte {
+	t.Helper()
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return src
+}
+
+// golden compares got with the file, or writes it.
+func golden(t *testing.T, file string, got []byte) {
+	t.Helper()
+	if *rewrite {
+		if err := os.WriteFile(file, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if want := readFile(t, file); !bytes.Equal(got, want) {
+		t.Errorf("%s: after reading the difference, run with -rewrite\ngot:\n%s\nwant:\n%s", file, got, want)
+	}
+}

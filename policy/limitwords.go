@@ -1,0 +1,134 @@
+package policy
+
+import (
+	"errors"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy/internal/strictyaml"
+)
+
+// addLimit reads a limit, as a line or in its long form.
+func (c *checker) addLimit(d *policyDraft, name string, at int, value *strictyaml.Node) error {
+	read := c.lineLimit
+	if value.Kind == strictyaml.Map {
+		read = c.longLimit
+	}
+	l, err := read(value)
+	if err != nil {
+		return err
+	}
+	l.limit.Name, l.at.name = name, at
+	d.limits = append(d.limits, l)
+	return nil
+}
+
+func (c *checker) lineLimit(value *strictyaml.Node) (*draft, error) {
+	if value.Kind != strictyaml.Scalar {
+		return nil, c.fail(value.Offset, "write one such as 10 per minute per user", "a list in place of a limit")
+	}
+	inDocument := func(i int) int { return value.At(c.doc, i) }
+	l, f := parseLine(value.Text)
+	if f != nil {
+		f.at = inDocument(f.at)
+		return nil, c.fault(f)
+	}
+	l.at.move(inDocument)
+	return l, nil
+}
+
+// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, unit: messages}.
+func (c *checker) longLimit(value *strictyaml.Node) (*draft, error) {
+	l := &draft{at: places{max: value.Offset, window: value.Offset, apart: value.Offset}}
+	if err := apply(c, limitWords, aLimit, value, l); err != nil {
+		return nil, err
+	}
+	if !has(value, "max") {
+		return nil, c.fail(value.Offset, "add max: 10, or max: unlimited", "the limit has no max")
+	}
+	if !l.hasWindow && !l.unlimited {
+		return nil, c.fail(value.Offset, "add window: minute, or a length such as window: 30m", "the limit has no window")
+	}
+	l.settle()
+	return l, nil
+}
+
+// scalar passes the text of a value, and its place, to a setter of the draft.
+func (c *checker) scalar(key, value *strictyaml.Node, set func(at int, word string) *fault) error {
+	if value.Kind != strictyaml.Scalar || value.Type() == "nothing" {
+		return c.fail(value.Offset, "write a single word", "%s: is %s", key.Text, kind(value))
+	}
+	return c.fault(set(value.At(c.doc, 0), value.Text))
+}
+
+func (c *checker) setMax(l *draft, key, value *strictyaml.Node) error {
+	return c.scalar(key, value, l.setMax)
+}
+
+func (c *checker) setWindow(l *draft, key, value *strictyaml.Node) error {
+	return c.scalar(key, value, l.setWindow)
+}
+
+func (c *checker) setApart(l *draft, key, value *strictyaml.Node) error {
+	return c.scalar(key, value, l.setApart)
+}
+
+func (c *checker) setUnit(l *draft, key, value *strictyaml.Node) error {
+	return c.text(key, value, l.setUnit)
+}
+
+func (c *checker) setKeys(l *draft, key, value *strictyaml.Node) error {
+	if value.Kind != strictyaml.List {
+		return c.text(key, value, l.addKey)
+	}
+	for item := range value.Items() {
+		if err := c.text(key, item, l.addKey); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// text is scalar for words that must not look like a number or a boolean, which
+// other readers of the file would take them for.
+func (c *checker) text(key, value *strictyaml.Node, set func(at int, word string) *fault) error {
+	if t := value.Type(); value.Kind == strictyaml.Scalar && t != "text" && t != "nothing" {
+		return c.fail(value.Offset, "put it in quotes if it is meant", "%s: %s is %s, not text", key.Text, clip(value.Text), kind(value))
+	}
+	return c.scalar(key, value, set)
+}
+
+// verdict is weir's own check of the limit, for one that is not in a policy.
+func (d *draft) verdict() *fault {
+	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{d.limit}}.Plan()
+	if err == nil {
+		return nil
+	}
+	return d.fault(asPolicyError(err))
+}
+
+// asPolicyError returns the only kind of error that Plan has.
+func asPolicyError(err error) *weir.PolicyError {
+	var e *weir.PolicyError
+	if !errors.As(err, &e) {
+		return &weir.PolicyError{Problem: err.Error()}
+	}
+	return e
+}
+
+// fault says in the words of the file what weir finds wrong with the limit.
+func (d *draft) fault(e *weir.PolicyError) *fault {
+	switch e.Field {
+	case "Max":
+		return faultf(d.at.max, "use 0 to "+formatNumber(weir.MaxUnits)+", or unlimited", "the count is above the largest")
+	case "Window":
+		if d.limit.Window < weir.MinWindow {
+			return faultf(d.at.window, "use 1ms to 400d", "the window is shorter than 1ms")
+		}
+		return faultf(d.at.window, "use 1ms to 400d", "the window is longer than 400 days")
+	case "Gap":
+		return faultf(d.at.apart, "use at most "+Duration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
+	}
+	problem, next, _ := strings.Cut(e.Problem, "; ")
+	return faultf(d.at.name, next, "%s", problem)
+}

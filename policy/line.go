@@ -1,0 +1,182 @@
+package policy
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir"
+)
+
+// The words of the grammar
+//
+//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart]
+//	unlimited [unit] [per WINDOW] {per KEY} [, DURATION apart]
+const (
+	wordPer       = "per"
+	wordApart     = "apart"
+	wordUnlimited = "unlimited"
+)
+
+// ParseLimit reads one limit line, such as "10 messages per day per phone". The
+// limit has no name and no cells; unit is the word behind the count, or "". The
+// error is an *Error whose line is 1.
+func ParseLimit(line string) (l weir.Limit, unit string, err error) {
+	d, f := parseLine(line)
+	if f == nil {
+		d.limit.Name = "limit"
+		f = d.verdict()
+		d.limit.Name = ""
+	}
+	if f != nil {
+		source := showable(strings.ToValidUTF8(line, string(utf8.RuneError)))
+		return weir.Limit{}, "", &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
+	}
+	return d.limit, d.unit, nil
+}
+
+// token is a word of a limit line, or a comma.
+type token struct {
+	text string // "" at the end of the line
+	at   int
+}
+
+// lineParser reads a limit line word by word.
+type lineParser struct {
+	text  string
+	token token // the next one
+	d     draft
+}
+
+// parseLine reads a limit line; the places of the draft are offsets in it.
+func parseLine(text string) (*draft, *fault) {
+	p := lineParser{text: text}
+	p.next()
+	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.apart, p.end} {
+		if f := part(); f != nil {
+			return nil, f
+		}
+	}
+	p.d.settle()
+	return &p.d, nil
+}
+
+// next moves to the next token and returns the one before.
+func (p *lineParser) next() (before token) {
+	before = p.token
+	i := before.at + len(before.text)
+	for i < len(p.text) && isSpace(p.text[i]) {
+		i++
+	}
+	end := i
+	for end < len(p.text) && !isSpace(p.text[end]) && p.text[end] != ',' {
+		end++
+	}
+	if end == i && i < len(p.text) {
+		end++ // a comma
+	}
+	p.token = token{p.text[i:end], i}
+	return before
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
+
+func (p *lineParser) count() *fault {
+	t := p.next()
+	if t.text == "" {
+		return faultf(t.at, "write one such as 10 per minute per user", "a limit is missing")
+	}
+	if p.token.text == "," && p.token.at == t.at+len(t.text) && strings.Trim(t.text, "0123456789") == "" {
+		return faultf(p.token.at, "group digits with _, as in 1_000", "a comma within a number")
+	}
+	return p.d.setMax(t.at, t.text)
+}
+
+func (p *lineParser) unit() *fault {
+	switch p.token.text {
+	case "", ",", wordPer:
+		return nil
+	}
+	if t := p.token; likeWindow(t.text) {
+		return faultf(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "%s without per before it", clip(t.text))
+	} else if strings.EqualFold(t.text, wordPer) {
+		return faultf(t.at, "write per", "%s is not in small letters", clip(t.text))
+	}
+	t := p.next()
+	return p.d.setUnit(t.at, t.text)
+}
+
+func (p *lineParser) window() *fault {
+	p.d.at.window = p.d.at.max
+	if p.d.unlimited && p.token.text != wordPer {
+		return nil
+	}
+	if p.token.text != wordPer {
+		return faultf(p.token.at, "write per and a window, such as per minute, per day or per 30m", "the window is missing%s", p.before())
+	}
+	per := *p
+	p.next()
+	t := p.next()
+	switch {
+	case p.d.unlimited && !likeWindow(t.text):
+		*p = per // the first of the keys
+		return nil
+	case t.text == "" || t.text == ",":
+		return faultf(t.at, useWindow, "the window is missing%s", p.before())
+	}
+	return p.d.setWindow(t.at, t.text)
+}
+
+// before says which word something is missing before, for the end of a sentence.
+func (p *lineParser) before() string {
+	if t := p.token.text; t != "" && t != "," {
+		return " before " + clip(t)
+	}
+	return ""
+}
+
+func (p *lineParser) keys() *fault {
+	for p.token.text == wordPer {
+		p.next()
+		t := p.next()
+		if t.text == "" || t.text == "," {
+			return faultf(t.at, "name what to count by, such as user or ip", "the key is missing")
+		}
+		if f := p.d.addKey(t.at, t.text); f != nil {
+			return f
+		}
+	}
+	return nil
+}
+
+func (p *lineParser) apart() *fault {
+	p.d.at.apart = p.d.at.max
+	if p.token.text != "," {
+		return nil
+	}
+	p.next()
+	t := p.next()
+	if t.text == "" {
+		return faultf(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
+	}
+	if f := p.d.setApart(t.at, t.text); f != nil {
+		return f
+	}
+	if t := p.next(); t.text != wordApart {
+		return faultf(t.at, "write "+Duration(p.d.limit.Gap)+" apart", "apart is missing")
+	}
+	return nil
+}
+
+func (p *lineParser) end() *fault {
+	t := p.token
+	if t.text == "" {
+		return nil
+	}
+	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart]"
+	if _, ok := parseLength(t.text); ok && p.d.limit.Gap == 0 {
+		next = "write a comma before " + t.text + " apart"
+	} else if t.text == "and" {
+		next = "write per before each key"
+	}
+	return faultf(t.at, next, "%s is not expected here", clip(t.text))
+}

@@ -1,0 +1,52 @@
+package policy
+
+import (
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
+
+// Policy is one policy of a file: what weir decides by, and what the file says
+// besides.
+type Policy struct {
+	weir.Policy               // name, mode and limits, in the order of the file
+	About           string    // a sentence for people, "" if there is none
+	Units           []string  // of each limit, the file's word for a unit ("messages"); "" where it has none
+	WhenStoreIsDown StoreDown // what becomes of attempts that cannot be decided
+	Line            int       // of the policy's name in the file
+}
+
+// clone returns a copy that shares nothing with p.
+func (p *Policy) clone() *Policy {
+	c := *p
+	c.Units = slices.Clone(p.Units)
+	c.Limits = slices.Clone(p.Limits)
+	for i := range c.Limits {
+		c.Limits[i].By = slices.Clone(c.Limits[i].By)
+	}
+	return &c
+}
+
+// StoreDown says what becomes of attempts while the store cannot be asked (R15).
+type StoreDown uint8
+
+const (
+	// Deny refuses them: the limit holds, the work waits.
+	Deny StoreDown = iota
+	// Allow lets them pass: the work goes on, the limit does not hold.
+	Allow
+	// Local decides them in the memory of each process: the limit holds for each
+	// process on its own.
+	Local
+)
+
+// storeDowns are the words of the file, by value.
+var storeDowns = []string{Deny: "deny", Allow: "allow", Local: "local"}
+
+// String returns the word of the file: deny, allow or local.
+func (s StoreDown) String() string {
+	if int(s) < len(storeDowns) {
+		return storeDowns[s]
+	}
+	return "unknown"
+}

@@ -1,0 +1,40 @@
+package policy
+
+import (
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+// Sentence is limit i of the policy in the words of the file: "10 messages per
+// day per phone, 3s apart". ParseLimit makes the same limit of it, but for its
+// name and cells. It panics unless 0 <= i < len(p.Limits).
+func (p *Policy) Sentence(i int) string {
+	unit := ""
+	if i < len(p.Units) {
+		unit = p.Units[i]
+	}
+	return sentence(p.Limits[i], unit)
+}
+
+func sentence(l weir.Limit, unit string) string {
+	count, window := formatNumber(l.Max), " per "+formatWindow(l.Window)
+	if l.Max == weir.MaxUnits {
+		count = wordUnlimited
+		if l.Window == shortestWindow(l) {
+			window = ""
+		}
+	}
+	if unit != "" {
+		unit = " " + unit
+	}
+	var keys strings.Builder
+	for _, key := range l.By {
+		keys.WriteString(" per " + key)
+	}
+	apart := ""
+	if l.Gap > 0 {
+		apart = ", " + Duration(l.Gap) + " apart"
+	}
+	return count + unit + window + keys.String() + apart
+}

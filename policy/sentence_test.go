@@ -1,0 +1,107 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// checkSentences: every limit of the file is what Parse makes of its sentence.
+func checkSentences(t *testing.T, f *File) {
+	t.Helper()
+	for _, p := range f.Policies {
+		for i, want := range p.Limits {
+			line := p.Sentence(i)
+			got, unit, err := ParseLimit(line)
+			got.Name, got.Cells = want.Name, want.Cells
+			if err != nil || !reflect.DeepEqual(got, want) || unit != p.Units[i] {
+				t.Errorf("policy %s: limit %+v unit %q: its sentence %q is read as %+v unit %q, %v", p.Name, want, p.Units[i], line, got, unit, err)
+			}
+		}
+	}
+}
+
+// TestSentence: limits that no file wrote, sentence by sentence.
+func TestSentence(t *testing.T) {
+	cases := []struct {
+		limit weir.Limit
+		unit  string
+		want  string
+	}{
+		{weir.Limit{Max: 10, Window: time.Minute}, "", "10 per minute"},
+		{weir.Limit{Max: 10, Window: day, Gap: 3 * time.Second, By: []string{"phone"}}, "messages", "10 messages per day per phone, 3s apart"},
+		{weir.Limit{Max: 9999, Window: time.Second}, "", "9999 per second"},
+		{weir.Limit{Max: 10000, Window: time.Second}, "", "10_000 per second"},
+		{weir.Limit{Max: 1234567, Window: 7 * day}, "cents", "1_234_567 cents per week"},
+		{weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow}, "", "unlimited"},
+		{weir.Limit{Max: weir.MaxUnits, Window: 2 * weir.MinWindow}, "", "unlimited per 2ms"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, Gap: time.Hour, By: []string{"a"}}, "", "unlimited per a, 1h apart"},
+		{weir.Limit{Max: weir.MaxUnits - 1, Window: weir.MinWindow}, "", "9_007_199_254_740_990 per 1ms"},
+	}
+	for _, c := range cases {
+		c.limit.Name = "limit"
+		p := Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}, Units: []string{c.unit}}
+		if got := p.Sentence(0); got != c.want {
+			t.Errorf("%+v: got %q, want %q", c.limit, got, c.want)
+		}
+		checkSentences(t, &File{Policies: []*Policy{&p}})
+	}
+	bare := Policy{Policy: weir.Policy{Limits: []weir.Limit{{Max: 1, Window: time.Second}}}}
+	if got, want := bare.Sentence(0), "1 per second"; got != want {
+		t.Errorf("without Units: got %q, want %q", got, want)
+	}
+}
+
+// TestDuration: the words of lengths, both ways.
+func TestDuration(t *testing.T) {
+	cases := []struct {
+		d    time.Duration
+		want string
+	}{
+		{0, "0s"},
+		{time.Microsecond, "1us"},
+		{1500 * time.Microsecond, "1500us"},
+		{250 * time.Millisecond, "250ms"},
+		{1500 * time.Millisecond, "1500ms"},
+		{time.Second, "1s"},
+		{60 * time.Second, "1m"},
+		{90 * time.Second, "90s"},
+		{30 * time.Minute, "30m"},
+		{90 * time.Minute, "90m"},
+		{day, "24h"},
+		{36 * time.Hour, "36h"},
+		{2 * day, "2d"},
+		{7 * day, "7d"},
+		{400 * day, "400d"},
+	}
+	for _, c := range cases {
+		if got := Duration(c.d); got != c.want {
+			t.Errorf("Duration(%v): got %q, want %q", c.d, got, c.want)
+		}
+		if got, err := ParseDuration(c.want); err != nil || got != c.d {
+			t.Errorf("ParseDuration(%q): got %v, %v; want %v", c.want, got, err, c.d)
+		}
+	}
+	for _, bad := range []string{"", "s", "1", "1 s", "-1s", "1.5s", "1S", "1w", "1h30m", "1_s", "01s", "minute", "1µs", "1ss"} {
+		if got, err := ParseDuration(bad); err == nil || !strings.Contains(err.Error(), useLength) {
+			t.Errorf("ParseDuration(%q): got %v, %v; want an error with examples", bad, got, err)
+		}
+	}
+	if got, err := ParseDuration("9999999999999d"); err != nil || got <= weir.MaxWindow {
+		t.Errorf("ParseDuration of more than a time.Duration: got %v, %v; want the longest", got, err)
+	}
+}
+
+func TestStoreDown(t *testing.T) {
+	got := fmt.Sprint(Deny, Allow, Local, StoreDown(9))
+	if want := "deny allow local unknown"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if (Policy{}).WhenStoreIsDown != Deny {
+		t.Error("a policy that says nothing does not deny while its store is down")
+	}
+}
