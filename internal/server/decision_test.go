@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -169,5 +170,28 @@ func TestBrowsersOfOtherSites(t *testing.T) {
 	}
 	if r := ask(s, "GET", "/gate/search?ip=1", "", foreign); r.status != 204 {
 		t.Errorf("a proxy passes the client's header on: status %d, want 204", r.status)
+	}
+}
+
+// alive notes whether the context that reaches the engine was still alive.
+type alive struct {
+	weir.Engine
+	err error
+}
+
+func (e *alive) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	e.err = ctx.Err()
+	return e.Engine.Decide(ctx, p, k, a)
+}
+
+// A client that hangs up at once pays like any other.
+func TestCancelledRequestIsCharged(t *testing.T) {
+	e := &alive{Engine: weir.NewMemory()}
+	s, _ := newServer(t, e)
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := ask(s, "GET", "/gate/search?ip=1", "", func(r *http.Request) { *r = *r.WithContext(gone) })
+	if r.status != 204 || e.err != nil {
+		t.Errorf("status %d, the engine's context says %v; want 204 and a live context", r.status, e.err)
 	}
 }

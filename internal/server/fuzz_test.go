@@ -19,9 +19,10 @@ func FuzzCheckBody(f *testing.F) {
 	f.Add([]byte(searchBody))
 	f.Add([]byte(" {\t\"key\" : { \"ip\" : \"\\u00e9\\n\" } ,\r\n\"n\":2,\"policy\":\"search\"} "))
 	f.Add([]byte(`{"policy":"slack","key":{"category":"\ud83d\ude00"},"n":9007199254740991}`))
+	e := &counting{}
+	s, _ := newServer(f, e)
 	f.Fuzz(func(t *testing.T, body []byte) {
-		e := &counting{Engine: weir.NewMemory()}
-		s, _ := newServer(t, e)
+		*e = counting{Engine: weir.NewMemory()}
 		r := ask(s, "POST", "/v1/check", string(body))
 		if !json.Valid([]byte(r.body)) || !utf8.ValidString(r.body) {
 			t.Errorf("%q: the answer is no JSON: %q", body, r.body)
@@ -75,9 +76,10 @@ func FuzzGateQuery(f *testing.F) {
 	f.Add("ip=192.0.2.1&n=2&deny=403")
 	f.Add("&&key.ip=%00%ff+x&")
 	f.Add("ip=a;b=c")
+	e := &counting{}
+	s, _ := newServer(f, e)
 	f.Fuzz(func(t *testing.T, query string) {
-		e := &counting{Engine: weir.NewMemory()}
-		s, _ := newServer(t, e)
+		*e = counting{Engine: weir.NewMemory()}
 		r := ask(s, "GET", "/gate/search", "", withQuery(query))
 		switch {
 		case r.status == 400 && e.calls == 0 && json.Valid([]byte(r.body)):

@@ -9,30 +9,32 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/policy"
 )
 
-// file is the policies of most tests.
-func file() *policy.File {
-	limit := func(name string, max int64, window, gap time.Duration, by ...string) weir.Limit {
-		return weir.Limit{Name: name, Max: max, Window: window, Gap: gap, By: by}
+// source is the policy file of most tests.
+const source = `
+version: 1
+policies:
+  push:   {limit: "10 per minute per teacher, 3s apart"}
+  slack:  {limits: {channel: 100 per 30m, category: 2 per 30m per category}}
+  search: {limit: 2 per minute per ip}
+  sms:
+    about: Ten messages a day to one phone.
+    limit: 10 messages per day per phone
+  batch:  {limit: 4 per minute, batch: partial}
+  odd:    {limit: 2 per minute per n per deny per key.x}
+`
+
+func file(t testing.TB) *policy.File {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
 	}
-	one := func(name string, mode weir.Mode, limits ...weir.Limit) *policy.Policy {
-		return &policy.Policy{Policy: weir.Policy{Name: name, Mode: mode, Limits: limits}}
-	}
-	sms := one("sms", weir.AllOrNothing, limit("limit", 10, 24*time.Hour, 0, "phone"))
-	sms.Units, sms.About = []string{"messages"}, "Ten messages a day to one phone."
-	return &policy.File{Name: "weir.yaml", Policies: []*policy.Policy{
-		one("push", weir.AllOrNothing, limit("limit", 10, time.Minute, 3*time.Second, "teacher")),
-		one("slack", weir.AllOrNothing, limit("channel", 100, 30*time.Minute, 0), limit("category", 2, 30*time.Minute, 0, "category")),
-		one("search", weir.AllOrNothing, limit("limit", 2, time.Minute, 0, "ip")),
-		sms,
-		one("batch", weir.Partial, limit("limit", 4, time.Minute, 0)),
-		one("odd", weir.AllOrNothing, limit("limit", 2, time.Minute, 0, "n", "deny", "key.x")),
-	}}
+	return f
 }
 
 // newServer returns a server on the engine, or on a memory engine for nil, and
@@ -40,8 +42,9 @@ func file() *policy.File {
 func newServer(t testing.TB, e weir.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
 	t.Helper()
 	var logged bytes.Buffer
-	c := Config{Policies: file(), Source: "weir.yaml", Engine: e, Listen: "127.0.0.1:0",
-		Log: slog.New(slog.NewTextHandler(&logged, nil)), Version: "1.2.3"}
+	c := Config{Policies: file(t), Source: "weir.yaml", Engine: e, Listen: "127.0.0.1:0",
+		Log: slog.New(slog.NewTextHandler(&logged, nil)), Version: "1.2.3",
+		Limits: Limits{Linger: -1}}
 	for _, f := range change {
 		f(&c)
 	}

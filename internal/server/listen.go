@@ -65,7 +65,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.drain()
 }
 
-// linger gives load balancers time to see that the server is not ready.
+// linger gives load balancers time to see that the server is not ready, and
+// clients time to let go of their connections: every answer now asks them to.
+// Closing at once would lose what they are just sending on one.
 func (s *Server) linger(broken <-chan error) {
 	if s.config.Limits.Linger <= 0 {
 		return

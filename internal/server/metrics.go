@@ -6,6 +6,12 @@ import (
 	"strconv"
 )
 
+// sized is an engine that knows how much it holds, as weir.Memory does.
+type sized interface {
+	Len() int
+	Bytes() int64
+}
+
 // serveMetrics writes the counters in the text format of Prometheus. The labels
 // are names of policies and fixed words, never a key: their number is bounded by
 // the policy file.
@@ -26,9 +32,14 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	}
 
 	b = appendHelp(b, "weir_bad_requests_total", "counter", "Requests for decisions that were refused as bad input.")
-	b = append(b, "weir_bad_requests_total "...)
-	b = strconv.AppendInt(b, s.badInputs.Load(), 10)
-	b = append(b, '\n')
+	b = appendNumber(b, "weir_bad_requests_total", s.badInputs.Load())
+
+	if e, ok := s.config.Engine.(sized); ok {
+		b = appendHelp(b, "weir_store_keys", "gauge", "Histories held: keys, counted once for each limit.")
+		b = appendNumber(b, "weir_store_keys", int64(e.Len()))
+		b = appendHelp(b, "weir_store_bytes", "gauge", "Bytes that the histories take.")
+		b = appendNumber(b, "weir_store_bytes", e.Bytes())
+	}
 
 	h := w.Header()
 	h.Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
@@ -44,11 +55,10 @@ func appendHelp(b []byte, name, kind, help string) []byte {
 
 // appendOutcome appends one counter. Names of policies need no escaping.
 func appendOutcome(b []byte, policy, outcome string, n int64) []byte {
-	b = append(b, `weir_decisions_total{policy="`...)
-	b = append(b, policy...)
-	b = append(b, `",outcome="`...)
-	b = append(b, outcome...)
-	b = append(b, `"} `...)
-	b = strconv.AppendInt(b, n, 10)
+	return appendNumber(b, `weir_decisions_total{policy="`+policy+`",outcome="`+outcome+`"}`, n)
+}
+
+func appendNumber(b []byte, series string, n int64) []byte {
+	b = strconv.AppendInt(append(append(b, series...), ' '), n, 10)
 	return append(b, '\n')
 }

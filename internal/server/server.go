@@ -49,7 +49,7 @@ type Limits struct {
 	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
 	Idle       time.Duration // between two requests of a connection; default 2m
 	Conns      int           // connections at once, more wait to be accepted; default 10,000
-	Linger     time.Duration // from /readyz saying no until no more requests are taken; default 0
+	Linger     time.Duration // from /readyz saying no until no more requests are taken; default 250ms, below 0 none
 	Drain      time.Duration // then, for requests under way to end; default 10s
 }
 
@@ -67,6 +67,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Read, 10*time.Second)
 	set(&l.Write, 20*time.Second)
 	set(&l.Idle, 2*time.Minute)
+	set(&l.Linger, 250*time.Millisecond)
 	set(&l.Drain, 10*time.Second)
 	if l.Conns == 0 {
 		l.Conns = 10_000

@@ -1,0 +1,112 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Clients that never finish their requests lose their connections, and the
+// others are served meanwhile.
+func TestSlowLoris(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) {
+		c.Limits.ReadHeader, c.Limits.Read = 200*time.Millisecond, 400*time.Millisecond
+	})
+	start(t, s)
+	var slow []net.Conn
+	for i := range 40 {
+		c := dial(t, s)
+		half := "POST /v1/check HTTP/1.1\r\nHost: x\r\n"
+		if i%2 == 0 {
+			half += "Content-Length: 40\r\n\r\n{"
+		}
+		fmt.Fprint(c, half)
+		slow = append(slow, c)
+	}
+	if r, body, err := checkOver(s, searchBody); err != nil || r.StatusCode != 200 {
+		t.Errorf("a good client among slow ones: %v, %s", err, body)
+	}
+	for i, c := range slow {
+		b, err := io.ReadAll(c)
+		if err != nil {
+			t.Fatalf("slow client %d was not cut off within %v: %v", i+1, patience, err)
+		}
+		if i%2 == 0 && !strings.Contains(string(b), "400 Bad Request") {
+			t.Errorf("half a body: got %q, want 400", b)
+		}
+	}
+}
+
+func TestHugeHeader(t *testing.T) {
+	s, _ := newServer(t, nil)
+	start(t, s)
+	c := dial(t, s)
+	go fmt.Fprintf(c, "GET /livez HTTP/1.1\r\nHost: x\r\nX: %s\r\n\r\n", strings.Repeat("x", 64<<10))
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || r.StatusCode != 431 {
+		t.Errorf("a header of 64 KiB: %v, %v; want 431", r, err)
+	}
+}
+
+// Above the cap connections wait, and are served when others leave.
+func TestConnectionCap(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Conns = 2 })
+	start(t, s)
+	request := "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n"
+	var conns []net.Conn
+	for range 3 {
+		conns = append(conns, dial(t, s))
+	}
+	for i, c := range conns[:2] {
+		fmt.Fprint(c, request)
+		if r, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil || r.StatusCode != 200 {
+			t.Fatalf("connection %d of at most 2: %v, %v", i+1, r, err)
+		}
+	}
+	fmt.Fprint(conns[2], request)
+	conns[2].SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+	if n, err := conns[2].Read(make([]byte, 1)); err == nil {
+		t.Errorf("the third of at most 2 connections was answered with %d bytes", n)
+	}
+	conns[0].Close()
+	conns[2].SetReadDeadline(time.Now().Add(patience))
+	if r, err := http.ReadResponse(bufio.NewReader(conns[2]), nil); err != nil || r.StatusCode != 200 {
+		t.Errorf("the third once the first has left: %v, %v", r, err)
+	}
+}
+
+// A listener at its cap can be closed: Accept does not wait for ever.
+func TestCappedListenerCloses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := capped(nowhere{}, 1)
+		c, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		failed := make(chan error, 1)
+		go func() {
+			_, err := l.Accept()
+			failed <- err
+		}()
+		synctest.Wait()
+		l.Close()
+		if err := <-failed; err == nil {
+			t.Error("Accept at the cap returned no error after Close")
+		}
+		c.Close()
+		c.Close() // gives its slot back once
+	})
+}
+
+// nowhere is a listener whose connections lead nowhere.
+type nowhere struct{}
+
+func (nowhere) Accept() (net.Conn, error) { c, _ := net.Pipe(); return c, nil }
+func (nowhere) Close() error              { return nil }
+func (nowhere) Addr() net.Addr            { return nil }

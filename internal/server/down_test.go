@@ -1,0 +1,76 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/weirlimit/weir"
+)
+
+// down is an engine whose store is gone.
+type down struct{}
+
+var errDown = errors.New("dial tcp 10.0.0.9:6379: connection refused")
+
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, errDown
+}
+func (down) Refund(context.Context, *weir.Plan, weir.Key, int64, int64, int64) (int64, error) {
+	return 0, errDown
+}
+func (down) Count(context.Context, *weir.Plan, weir.Key, int, int64, int64) (int64, error) {
+	return 0, errDown
+}
+func (down) Reset(context.Context, *weir.Plan, weir.Key) error { return errDown }
+
+func TestStoreDown(t *testing.T) {
+	s, logged := newServer(t, down{})
+	const key = `{"policy":"search","key":{"ip":"192.0.2.1"}`
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/v1/check", key + `}`},
+		{"POST", "/v1/peek", key + `}`},
+		{"POST", "/v1/record", key + `}`},
+		{"POST", "/v1/refund", key + `,"granted_at_us":5}`},
+		{"DELETE", "/v1/keys/search?ip=192.0.2.1", ""},
+		{"GET", "/gate/search?ip=192.0.2.1", ""},
+	} {
+		r := ask(s, c.method, c.target, c.body)
+		wantProblem(t, c.target, r, 503, "the store could not be asked", "try again later")
+		if strings.Contains(r.body, "10.0.0.9") {
+			t.Errorf("%s tells where the store is: %s", c.target, r.body)
+		}
+	}
+	if n := strings.Count(logged.String(), "\n"); n < 1 || n > 5 || strings.Contains(logged.String(), "192.0.2.1") {
+		t.Errorf("6 errors: %d lines of log, want few, and no key in them:\n%s", n, logged)
+	}
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/v1/policies"} {
+		if r := ask(s, "GET", path, ""); r.status != 200 {
+			t.Errorf("%s with the store down: status %d, want 200", path, r.status)
+		}
+	}
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{policy="search",outcome="error"} 6`) {
+		t.Errorf("6 errors in the metrics: got\n%s", r.body)
+	}
+}
+
+// A body that breaks off, or comes byte by byte, is no reason for surprises.
+func TestBodiesInPieces(t *testing.T) {
+	s, _ := newServer(t, nil)
+	body := `{"policy":"search","key":{"ip":"1"}}`
+	slow := func(r *http.Request) { r.Body = io.NopCloser(iotest.OneByteReader(strings.NewReader(body))) }
+	if r := ask(s, "POST", "/v1/check", body, slow); r.status != 200 {
+		t.Errorf("byte by byte: status %d, %s", r.status, r.body)
+	}
+	cut := func(r *http.Request) {
+		r.Body = io.NopCloser(io.MultiReader(strings.NewReader(body), iotest.ErrReader(io.ErrUnexpectedEOF)))
+	}
+	wantProblem(t, "cut off", ask(s, "POST", "/v1/check", body, cut), 400, "could not be read to its end")
+	if got := decide(t, s, "/v1/peek", body); got.Remaining != 1 {
+		t.Errorf("after one whole and one broken call: %+v, want 1 left of 2", got)
+	}
+}
