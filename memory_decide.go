@@ -74,7 +74,7 @@ func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site
 	if now == Now {
 		now = m.now()
 	}
-	if m.makeRoom(now, a.At != Now) {
+	if m.makeRoom(sites, now, a.At != Now) {
 		err = m.try(b, p, k, a, sites, d)
 	}
 	if err == errNoRoom {

@@ -59,7 +59,19 @@ func (s *shard) sweep(m *Memory, now int64, virtual bool, n int) (forgotten int)
 		}
 		s.hand++
 	}
+	if forgotten > 0 && s.records.Len() == 0 {
+		s.release(m)
+	}
 	return forgotten
+}
+
+// release gives back what an empty shard holds.
+func (s *shard) release(m *Memory) {
+	m.budget.Give(len(s.index) * slotSize)
+	s.index, s.scratch = nil, nil
+	s.records.Release(recordSize, &m.budget)
+	s.arena.Release()
+	s.hand, s.soonest = 0, window.Forever
 }
 
 // expiry is the instant from which the record may be forgotten.
@@ -94,29 +106,39 @@ func (s *shard) grown(expiry int64) {
 	s.added = true
 }
 
-// makeRoom looks for keys that no longer count, in shard after shard, and
-// reports whether it found any. No lock may be held.
-func (m *Memory) makeRoom(now int64, virtual bool) bool {
+// sweepSome forgets what no longer counts among at most n slots of the shard,
+// which is not locked. It returns how many slots it looked at; with fewer than n
+// it has been round the whole shard.
+func (s *shard) sweepSome(m *Memory, now int64, virtual bool, n int) (forgotten, looked int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !virtual && now < s.quiet {
+		return 0, 0
+	}
+	looked = min(n, len(s.index)+1) // one step ends the pass
+	return s.sweep(m, now, virtual, looked), looked
+}
+
+// makeRoom looks for keys that no longer count: in the shards where room is
+// needed, whose places can be used again at once, and then in the others by
+// turns, for the bytes they give back. It reports whether it found any. No lock
+// may be held.
+func (m *Memory) makeRoom(sites []site, now int64, virtual bool) bool {
 	m.reclaim.Lock()
 	defer m.reclaim.Unlock()
-	forgotten := 0
-	left := reclaimSlots
-	for range shardCount {
-		s := &m.shards[m.hand]
-		s.mu.Lock()
-		n := min(left, len(s.index)+1)
-		rest := len(s.index) + 1 - n
-		if !virtual && now < s.quiet {
-			n, rest = 0, 0
-		}
-		forgotten += s.sweep(m, now, virtual, n)
-		s.mu.Unlock()
-		if left -= n; rest > 0 || left <= 0 {
-			break
-		}
-		m.hand = (m.hand + 1) % shardCount
+	found := 0
+	for i := range sites {
+		n, _ := sites[i].shard.sweepSome(m, now, virtual, reclaimSlots)
+		found += n
 	}
-	return forgotten > 0
+	for turn, left := 0, reclaimSlots; turn < shardCount && left > 0; turn++ {
+		n, looked := m.shards[m.hand].sweepSome(m, now, virtual, left)
+		found += n
+		if left -= looked; left > 0 {
+			m.hand = (m.hand + 1) % shardCount
+		}
+	}
+	return found > 0
 }
 
 // Sweep forgets everything that no longer counts on the engine's clock, a slice

@@ -21,7 +21,7 @@ type Budget interface {
 }
 
 const (
-	pageBits  = 8
+	pageBits  = 7
 	perPage   = 1 << pageBits // values of a full page
 	firstPage = 4             // values the first page starts with; it doubles up to perPage
 )
@@ -145,6 +145,14 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	if p.used == 0 && len(s.open) > 1 {
 		s.drop(i, size, b)
 	}
+}
+
+// Release gives all pages back; no value may be allocated.
+func (s *Slab[T, P]) Release(size int, b Budget) {
+	for i := range s.pages {
+		b.Give(len(s.pages[i].values) * size)
+	}
+	*s = Slab[T, P]{}
 }
 
 // drop gives page i, which is empty, back.

@@ -44,6 +44,9 @@ func (a *Arena) Reserve(n int) bool {
 	return a.Len()+n <= maxChunks && a.Slab.Reserve(n, ChunkSize, a.Budget)
 }
 
+// Release gives all memory back; no chunk may be in use.
+func (a *Arena) Release() { a.Slab.Release(ChunkSize, a.Budget) }
+
 // Free gives a chunk back.
 func (a *Arena) Free(ref uint32) { a.Slab.Free(ref, ChunkSize, a.Budget) }
 

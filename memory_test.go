@@ -1,0 +1,319 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+var ctx = context.Background()
+
+// mustNew returns a limiter or fails the test.
+func mustNew(t testing.TB, p Policy, opts ...Option) *Limiter {
+	t.Helper()
+	l, err := New(p, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// perUser is a policy of n units a window for each user.
+func perUser(n int64, window time.Duration) Policy {
+	return Policy{Name: "p", Limits: []Limit{{Name: "user", Max: n, Window: window, By: []string{"user"}}}}
+}
+
+// limits is a policy of n limits that all count by user.
+func limits(n int) Policy {
+	p := Policy{Name: "p"}
+	for i := range n {
+		p.Limits = append(p.Limits, Limit{Name: fmt.Sprint("l", i), Max: 100, Window: time.Second, By: []string{"user"}})
+	}
+	return p
+}
+
+// TestNoAllocation: a decision on a key that is known allocates nothing, however
+// many limits it has.
+func TestNoAllocation(t *testing.T) {
+	long := strings.Repeat("a long key ", 20)
+	for _, n := range []int{1, 2, 4, MaxLimits} {
+		l := mustNew(t, limits(n))
+		for _, user := range []string{"42", long} {
+			key := K(user)
+			ask := map[string]func(){
+				"Allow": func() { l.Allow(ctx, K(user)) },
+				"Peek":  func() { l.Peek(ctx, key, 1) },
+				"At":    func() { l.AllowAt(ctx, key, 1, time.UnixMicro(1_700_000_000_000_000)) },
+			}
+			for name, f := range ask {
+				for range 200 {
+					f() // grow the history to its full size
+				}
+				if got := testing.AllocsPerRun(500, f); got != 0 {
+					t.Errorf("%d limits, %s, key of %d bytes: %v allocations, want 0", n, name, len(user), got)
+				}
+			}
+		}
+	}
+	two := mustNew(t, Policy{Name: "p", Limits: []Limit{
+		{Name: "a", Max: 9, Window: time.Second, By: []string{"a", "b", "c", "d"}}, {Name: "all", Max: 99, Window: time.Second}}})
+	two.Allow(ctx, K("1", "2", "3", "4"))
+	if got := testing.AllocsPerRun(500, func() { two.Allow(ctx, K("1", "2", "3", "4")) }); got != 0 {
+		t.Errorf("four dimensions: %v allocations, want 0", got)
+	}
+}
+
+// TestRecordFillsACacheLine holds the record to the size its comment claims.
+func TestRecordFillsACacheLine(t *testing.T) {
+	if got := sizeOf[record](); got != recordSize {
+		t.Errorf("a record has %d bytes, want %d", got, recordSize)
+	}
+}
+
+// TestBytesAKey: what a key and an entry take at most, measured on the heap.
+func TestBytesAKey(t *testing.T) {
+	const keys = 40_000
+	users := make([]string, keys)
+	for i := range users {
+		users[i] = fmt.Sprintf("user:%011d", i) // 16 bytes
+	}
+	for _, c := range []struct {
+		events int
+		most   float64 // bytes a key beyond its 16 own ones
+	}{{1, 64 + 6}, {10, 64 + 9*9 + 15}, {100, 1024}} {
+		l := mustNew(t, perUser(1000, time.Hour))
+		before := heap()
+		for i := range c.events {
+			at := time.UnixMicro(1_700_000_000_000_000 + int64(i))
+			for _, u := range users {
+				if d, err := l.AllowAt(ctx, K(u), 1, at); err != nil || !d.Allowed {
+					t.Fatal(d, err)
+				}
+			}
+		}
+		got := float64(heap()-before)/keys - 16
+		t.Logf("%d events a key: %.1f bytes", c.events, got)
+		if got > c.most {
+			t.Errorf("%d events a key: %.1f bytes, want at most %.0f", c.events, got, c.most)
+		}
+		if own := float64(l.memory.Bytes()) / keys; own < got {
+			t.Errorf("%d events a key: Bytes() says %.1f a key, the heap %.1f", c.events, own, got)
+		}
+		runtime.KeepAlive(l)
+	}
+}
+
+func heap() int64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// TestR13AtTheCap: at the cap a new key is refused, a key that counts is never
+// forgotten, and an idle one makes room.
+func TestR13AtTheCap(t *testing.T) {
+	for name, opt := range map[string]MemoryOption{"MaxKeys": MaxKeys(1000), "MaxBytes": MaxBytes(1 << 20)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				l := mustNew(t, perUser(1, time.Minute), WithEngine(NewMemory(opt)))
+				held := 0
+				for ; ; held++ {
+					_, err := l.Allow(ctx, K(fmt.Sprint(held)))
+					if errors.Is(err, ErrFull) {
+						if !strings.Contains(err.Error(), name) {
+							t.Errorf("the error does not name the cap: %v", err)
+						}
+						break
+					}
+					if err != nil || held > 100_000 {
+						t.Fatal(held, err)
+					}
+				}
+				if name == "MaxKeys" && held != 1000 || held < 500 {
+					t.Errorf("the cap was met with %d keys", held)
+				}
+				for i := range held {
+					if d, err := l.Allow(ctx, K(fmt.Sprint(i))); err != nil || d.Allowed {
+						t.Fatalf("key %d at the cap: %v %v, want a refusal: its history still counts", i, d, err)
+					}
+				}
+				if _, err := l.Peek(ctx, K("new"), 1); err != nil {
+					t.Errorf("a peek at the cap: %v", err)
+				}
+				time.Sleep(time.Minute)
+				for i := range held * 9 / 10 { // bytes are taken in pages, which these keys may fill less well
+					if d, err := l.Allow(ctx, K(fmt.Sprint("later", i))); err != nil || !d.Allowed {
+						t.Fatalf("key %d a window later: %v %v, want it allowed: all others are idle", i, d, err)
+					}
+				}
+			})
+		})
+	}
+}
+
+// TestR13MemoryFollowsTheLiveSet: keys that no longer count are forgotten as
+// decisions go on, without a goroutine, and their memory comes back.
+func TestR13MemoryFollowsTheLiveSet(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		l := mustNew(t, perUser(3, time.Second), WithEngine(m))
+		peak := int64(0)
+		for i := range 200_000 {
+			if d, err := l.Allow(ctx, K(fmt.Sprint(i))); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			time.Sleep(time.Millisecond) // 1,000 keys count at any time
+			peak = max(peak, m.Bytes())
+		}
+		if m.Len() > 4000 || peak > 1<<20 {
+			t.Errorf("1,000 live keys: %d held, %d bytes at the peak", m.Len(), peak)
+		}
+		time.Sleep(time.Second)
+		m.Sweep()
+		if m.Len() != 0 || m.Bytes() > 64<<10 {
+			t.Errorf("after a sweep of idle keys: %d held, %d bytes", m.Len(), m.Bytes())
+		}
+	})
+}
+
+// TestSweepForgetsNothingThatCounts mixes windows, so that short ones expire
+// among long ones.
+func TestSweepForgetsNothingThatCounts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		short := mustNew(t, Policy{Name: "short", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"k"}}}}, WithEngine(m))
+		long := mustNew(t, Policy{Name: "long", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}}}, WithEngine(m))
+		for i := range 5000 {
+			k := K(strings.Repeat("x", i%40) + fmt.Sprint(i))
+			for _, l := range []*Limiter{short, long} {
+				if d, err := l.Allow(ctx, k); err != nil || !d.Allowed {
+					t.Fatal(i, d, err)
+				}
+			}
+			if i%100 == 0 {
+				time.Sleep(300 * time.Millisecond)
+			}
+		}
+		time.Sleep(time.Minute)
+		if got := m.Sweep() + m.Len(); got < 5000 || m.Len() != 5000 {
+			t.Errorf("%d histories held, want the 5,000 of the long window", m.Len())
+		}
+		for i := range 5000 {
+			if d, _ := long.Allow(ctx, K(strings.Repeat("x", i%40)+fmt.Sprint(i))); d.Allowed {
+				t.Fatalf("key %d was forgotten", i)
+			}
+		}
+	})
+}
+
+// TestVirtualTimeIsItsOwn: the engine's clock does not forget what was recorded
+// at instants long past.
+func TestVirtualTimeIsItsOwn(t *testing.T) {
+	m := NewMemory()
+	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
+	past := time.UnixMicro(1_000_000_000_000_000)
+	for i := range 1000 {
+		l.AllowAt(ctx, K(fmt.Sprint("v", i)), 1, past)
+		l.Allow(ctx, K(fmt.Sprint("r", i)))
+	}
+	m.Sweep()
+	for i := range 1000 {
+		if d, _ := l.AllowAt(ctx, K(fmt.Sprint("v", i)), 1, past.Add(time.Second-time.Microsecond)); d.Allowed {
+			t.Fatalf("key v%d was forgotten", i)
+		}
+	}
+}
+
+// TestNoDeadlock has decisions over two limits meet with their keys crossed.
+func TestNoDeadlock(t *testing.T) {
+	l := mustNew(t, Policy{Name: "p", Limits: []Limit{
+		{Name: "from", Max: 1 << 40, Window: time.Millisecond, By: []string{"from"}},
+		{Name: "to", Max: 1 << 40, Window: time.Millisecond, By: []string{"to"}},
+		{Name: "all", Max: 1 << 40, Window: time.Millisecond},
+	}})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for i := range 2000 {
+				a, b := fmt.Sprint((i+g)%7), fmt.Sprint((i*3+g)%7)
+				if d, err := l.Allow(ctx, K(a, b)); err != nil || !d.Allowed {
+					t.Error(d, err)
+					return
+				}
+				if i%50 == 0 {
+					l.Reset(ctx, K(b, a))
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// TestNoGoroutine: an engine needs none, and leaves none behind.
+func TestNoGoroutine(t *testing.T) {
+	before := runtime.NumGoroutine()
+	l := mustNew(t, perUser(1, time.Minute))
+	for i := range 1000 {
+		l.Allow(ctx, K(fmt.Sprint(i)))
+	}
+	if got := runtime.NumGoroutine(); got > before {
+		t.Errorf("%d goroutines, %d before", got, before)
+	}
+}
+
+// TestHotKeyDoesNotStopOthers: goroutines on other keys go on while one key is
+// hammered, and nobody is let through beyond the limit.
+func TestHotKeyDoesNotStopOthers(t *testing.T) {
+	l := mustNew(t, perUser(10, time.Hour))
+	var wg sync.WaitGroup
+	granted := make([]int64, 8)
+	for g := range granted {
+		wg.Go(func() {
+			for i := range 5000 {
+				if d, _ := l.Allow(ctx, K("hot")); d.Allowed {
+					granted[g]++
+				}
+				if d, err := l.Allow(ctx, K(fmt.Sprintf("%d/%d", g, i))); err != nil || !d.Allowed {
+					t.Error(g, i, d, err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	sum := int64(0)
+	for _, n := range granted {
+		sum += n
+	}
+	if sum != 10 {
+		t.Errorf("the hot key was granted %d, want 10", sum)
+	}
+}
+
+// TestPlanMovesBetweenEngines: a plan used with several engines finds the right
+// histories in each.
+func TestPlanMovesBetweenEngines(t *testing.T) {
+	plan, err := perUser(1, time.Hour).Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, _ := Policy{Name: "q", Limits: plan.Policy().Limits}.Plan()
+	a, b := NewMemory(), NewMemory()
+	b.Decide(ctx, other, K("42"), Ask{N: 1, At: Now}) // ids differ between the engines
+	for i := range 6 {
+		for j, m := range []*Memory{a, b} {
+			d, err := m.Decide(ctx, plan, K("42"), Ask{N: 1, At: Now})
+			if err != nil || d.Allowed != (i == 0) {
+				t.Errorf("round %d, engine %d: %v %v", i, j, d.Allowed, err)
+			}
+		}
+	}
+}

@@ -1,0 +1,5 @@
+package weir
+
+import "reflect"
+
+func sizeOf[T any]() uintptr { return reflect.TypeFor[T]().Size() }
