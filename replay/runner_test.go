@@ -223,14 +223,18 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A Runner keeps the histories and starts a new summary.
+// A Runner keeps the histories, and counts lines and answers anew.
 func TestRunTwice(t *testing.T) {
 	r := newRunner(t, weir.NewMemory())
-	const line = `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`
-	for i, want := range []Summary{{Lines: 1, Allowed: 1}, {Lines: 1, Denied: 1}} {
-		got, err := r.Run(t.Context(), strings.NewReader(line), &strings.Builder{})
+	const trace = `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\nx"
+	for i, want := range []Summary{{Lines: 2, Allowed: 1}, {Lines: 2, Denied: 1}} {
+		var out strings.Builder
+		got, err := r.Run(t.Context(), strings.NewReader(trace), &out)
 		if err != nil || got.Lines != want.Lines || got.Allowed != want.Allowed || got.Denied != want.Denied {
 			t.Errorf("run %d: got %+v, %v; want %+v", i+1, got, err, want)
+		}
+		if !strings.Contains(out.String(), `{"error":"line 2: `) {
+			t.Errorf("run %d: got %s, want an error in line 2", i+1, out.String())
 		}
 	}
 }
@@ -245,26 +249,40 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// broken is an engine whose store is gone.
-type broken struct{ weir.Engine }
-
-var errGone = errors.New("the store is gone")
-
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
-	return weir.Decision{}, errGone
+// broken is an engine that answers every question with an error.
+type broken struct {
+	weir.Engine
+	err error
 }
+
+func (b broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, b.err
+}
+
+const threeLines = "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\ngarbage\n"
 
 // An engine that cannot decide ends the replay: the rest would be noise.
 func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
-	r := newRunner(t, broken{})
+	gone := errors.New("the store is gone")
 	var out strings.Builder
-	trace := "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\ngarbage\n"
-	summary, err := r.Run(t.Context(), strings.NewReader(trace), &out)
-	if !errors.Is(err, errGone) || !strings.HasPrefix(err.Error(), "line 2: ") {
-		t.Errorf("got the error %v, want line 2: %v", err, errGone)
+	summary, err := newRunner(t, broken{err: gone}).Run(t.Context(), strings.NewReader(threeLines), &out)
+	if !errors.Is(err, gone) || !strings.HasPrefix(err.Error(), "line 2: ") {
+		t.Errorf("got the error %v, want line 2: %v", err, gone)
 	}
 	if summary.Lines != 1 || strings.Count(out.String(), "\n") != 1 {
 		t.Errorf("got %+v and %q, want what came before line 2", summary, out.String())
+	}
+}
+
+// An engine that is full refuses this key; it may know the next (R13).
+func TestRunGoesOnWhenTheEngineIsFull(t *testing.T) {
+	var out strings.Builder
+	summary, err := newRunner(t, broken{err: weir.ErrFull}).Run(t.Context(), strings.NewReader(threeLines), &out)
+	if err != nil || summary.Lines != 3 || summary.Errors != 3 {
+		t.Errorf("got %+v, %v; want 3 lines with an error each", summary, err)
+	}
+	if want := `{"at_us":1,"error":"line 2: ` + weir.ErrFull.Error() + `"}`; !strings.Contains(out.String(), want) {
+		t.Errorf("got %s, want %s", out.String(), want)
 	}
 }
 
