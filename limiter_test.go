@@ -1,0 +1,170 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"math"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestR14BadInput: bad input is an error that says what is wrong, and changes nothing.
+func TestR14BadInput(t *testing.T) {
+	m := NewMemory()
+	l := mustNew(t, perUser(5, time.Minute), WithEngine(m))
+	at := time.UnixMicro(1_700_000_000_000_000)
+	n := func(n int64) func() error {
+		return func() error { _, err := l.AllowN(ctx, K("42"), n); return err }
+	}
+	key := func(k Key) func() error {
+		return func() error { _, err := l.Allow(ctx, k); return err }
+	}
+	count := func(limit string, last time.Duration) func() error {
+		return func() error { _, err := l.Count(ctx, K("42"), limit, last); return err }
+	}
+	for name, c := range map[string]struct {
+		do   func() error
+		want error
+		says string
+	}{
+		"n < 0":            {n(-1), ErrUnits, "-1"},
+		"n lowest":         {n(math.MinInt64), ErrUnits, "use 0 to 9007199254740991"},
+		"n > 2^53-1":       {n(MaxUnits + 1), ErrUnits, "9007199254740992"},
+		"no value":         {key(K()), ErrKey, `["user"]`},
+		"two values":       {key(K("a", "b")), ErrKey, "this one has 2"},
+		"five values":      {key(K("a", "b", "c", "d", "e")), ErrKey, "this one has 5"},
+		"long value":       {key(K(strings.Repeat("x", MaxValueBytes+1))), ErrKey, `"user" is 1025 bytes`},
+		"peek n < 0":       {func() error { _, err := l.Peek(ctx, K("42"), -1); return err }, ErrUnits, ""},
+		"record n < 0":     {func() error { _, err := l.Record(ctx, K("42"), -1); return err }, ErrUnits, ""},
+		"record too much":  {func() error { l.Record(ctx, K("o"), MaxUnits); _, err := l.Record(ctx, K("o"), 1); return err }, ErrOverflow, `"user"`},
+		"refund n < 0":     {func() error { _, err := l.Refund(ctx, K("42"), at, -1); return err }, ErrUnits, ""},
+		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, ErrInstant, ""},
+		"reset key":        {func() error { return l.Reset(ctx, K()) }, ErrKey, ""},
+		"inspect key":      {func() error { _, _, err := l.Inspect(ctx, K(), OpPeek, 1); return err }, ErrKey, ""},
+		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
+		"at before 1970":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(-1)); return err }, ErrInstant, "1970"},
+		"at after 2255":    {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(MaxUnits+1)); return err }, ErrInstant, "2255"},
+		"count at":         {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
+		"refund at":        {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
+		"unknown limit":    {count("users", time.Second), ErrUnknownLimit, `"users"`},
+		"span 0":           {count("user", 0), ErrSpan, "1m0s"},
+		"span < 0":         {count("user", -1), ErrSpan, ""},
+		"span > window":    {count("user", time.Minute+1), ErrSpan, ""},
+		"zero limiter":     {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
+		"nil limiter":      {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
+	} {
+		err := c.do()
+		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: got %v, want %v …%s…", name, err, c.want, c.says)
+		}
+	}
+	if d, err := l.Peek(ctx, K("42"), 5); err != nil || !d.Allowed || d.ResetAfter != 0 {
+		t.Errorf("after all that: %+v %v, want untouched", d, err)
+	}
+	if m.Len() != 1 {
+		t.Errorf("%d keys are held, want the one that was recorded", m.Len())
+	}
+}
+
+// TestBoundsAreInside: the largest values that are allowed work.
+func TestBoundsAreInside(t *testing.T) {
+	l := mustNew(t, perUser(MaxUnits, time.Minute))
+	long := K(strings.Repeat("\x00", MaxValueBytes))
+	if d, err := l.AllowN(ctx, long, MaxUnits); err != nil || !d.Allowed || d.Remaining != 0 {
+		t.Errorf("all units at once: %+v %v", d, err)
+	}
+	if d, err := l.Allow(ctx, long); err != nil || d.Allowed || d.RetryAfter <= 0 {
+		t.Errorf("one more: %+v %v, want a denial with a wait", d, err)
+	}
+	for _, at := range []int64{0, MaxUnits} {
+		if d, err := l.AllowAt(ctx, K("t"), 1, time.UnixMicro(at)); err != nil || d.At.UnixMicro() != at {
+			t.Errorf("instant %d: %+v %v", at, d, err)
+		}
+	}
+}
+
+// TestKeysAreOpaque: no two tuples share a history, whatever they hold (R14).
+func TestKeysAreOpaque(t *testing.T) {
+	parts := []string{"", "a", "b", "ab", "a\x00", "\x00a", "\x00", "{a}", "a:b", "\n", "\xff\xfe", "1:a",
+		"\x01\x00a", strings.Repeat("a", 15), strings.Repeat("a", 16), strings.Repeat("a", 17), strings.Repeat("a", 18),
+		strings.Repeat("a", 72), strings.Repeat("a", 73), strings.Repeat("a", 144), strings.Repeat("a", 1024)}
+	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"x", "y"}}}})
+	for round, want := range []bool{true, false} {
+		for _, x := range parts {
+			for _, y := range parts {
+				d, err := l.Allow(ctx, K(x, y))
+				if err != nil || d.Allowed != want {
+					t.Fatalf("round %d (%.20q, %.20q): %v %v, want %v", round, x, y, d.Allowed, err, want)
+				}
+			}
+		}
+	}
+}
+
+// FuzzKeys: two tuples share a history exactly when they are equal (R14).
+func FuzzKeys(f *testing.F) {
+	f.Add("a", "bc", "ab", "c")
+	f.Add("", "\x00", "\x00", "")
+	f.Add("{x}", ":", "{x}", ":")
+	f.Add("\x01\x00a", "", "a", "")
+	f.Add(strings.Repeat("k", 71), "z", strings.Repeat("k", 71)+"z", "")
+	f.Fuzz(func(t *testing.T, a, b, c, d string) {
+		if max(len(a), len(b), len(c), len(d)) > MaxValueBytes {
+			return
+		}
+		l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"x", "y"}}}})
+		l.Allow(ctx, K(a, b))
+		got, err := l.Peek(ctx, K(c, d), 1)
+		if same := a == c && b == d; err != nil || got.Allowed == same {
+			t.Errorf("(%q, %q) and (%q, %q): shared %v, want %v; %v", a, b, c, d, !got.Allowed, same, err)
+		}
+	})
+}
+
+// TestK: values come back as given, however many.
+func TestK(t *testing.T) {
+	values := []string{"a", "", "c", "d", "e", "f"}
+	for n := range len(values) + 1 {
+		k := K(values[:n]...)
+		if k.Len() != n {
+			t.Errorf("K of %d values has %d", n, k.Len())
+		}
+		for i := range n {
+			if k.Value(i) != values[i] {
+				t.Errorf("K of %d values: value %d is %q, want %q", n, i, k.Value(i), values[i])
+			}
+		}
+	}
+	if got := testing.AllocsPerRun(100, func() { K("a", "b", "c", "d") }); got != 0 {
+		t.Errorf("K of four values allocates %v times", got)
+	}
+}
+
+// otherEngine hides the type of an engine, so that the front door takes the way
+// through the interface.
+type otherEngine struct{ Engine }
+
+// TestThroughTheInterface: the direct way to the memory engine and the way
+// through the interface answer alike.
+func TestThroughTheInterface(t *testing.T) {
+	p := limits(2)
+	direct, through := mustNew(t, p), mustNew(t, p, WithEngine(otherEngine{NewMemory()}))
+	for i := range 300 {
+		at, n := time.UnixMicro(1_700_000_000_000_000+int64(i)*7919), int64(i%5)
+		a, err1 := direct.AllowAt(ctx, K("42"), n, at)
+		b, err2 := through.AllowAt(ctx, K("42"), n, at)
+		if a != b || err1 != nil || err2 != nil {
+			t.Fatalf("attempt %d: %+v %v and %+v %v", i, a, err1, b, err2)
+		}
+	}
+}
+
+// TestCancelledContext: the memory engine never waits, so it answers all the same.
+func TestCancelledContext(t *testing.T) {
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	if d, err := mustNew(t, perUser(1, time.Minute)).Allow(gone, K("42")); err != nil || !d.Allowed {
+		t.Errorf("got %v %v", d, err)
+	}
+}

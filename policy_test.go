@@ -1,0 +1,135 @@
+package weir
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestNewChecksEveryField: what is out of range is refused with the names of the
+// limit and the field, and a sentence that says what would be right.
+func TestNewChecksEveryField(t *testing.T) {
+	good := Limit{Name: "l", Max: 1, Window: time.Second}
+	with := func(change func(*Limit)) Policy {
+		l := good
+		change(&l)
+		return Policy{Name: "p", Limits: []Limit{l}}
+	}
+	many := func(n int, by ...string) (p Policy) {
+		p.Name = "p"
+		for i := range n {
+			l := good
+			l.Name = string(rune('a'+i%26)) + strings.Repeat("x", i/26)
+			p.Limits = append(p.Limits, l)
+		}
+		p.Limits[0].By = by
+		return p
+	}
+	var dims []string
+	for i := range MaxDimensions + 1 {
+		dims = append(dims, string(rune('a'+i)))
+	}
+	for _, c := range []struct {
+		policy       Policy
+		limit, field string
+		says         string
+	}{
+		{Policy{}, "", "Name", "empty"},
+		{Policy{Name: "p"}, "", "Limits", "at least one"},
+		{Policy{Name: "Push", Limits: []Limit{good}}, "", "Name", "a-z 0-9"},
+		{Policy{Name: "-p", Limits: []Limit{good}}, "", "Name", "byte 1"},
+		{Policy{Name: "a b", Limits: []Limit{good}}, "", "Name", "byte 2"},
+		{Policy{Name: strings.Repeat("p", 65), Limits: []Limit{good}}, "", "Name", "65 bytes"},
+		{Policy{Name: "p", Mode: 3, Limits: []Limit{good}}, "", "Mode", "AllOrNothing, Partial or CountDenied"},
+		{many(MaxLimits + 1), "", "Limits", "at most 16"},
+		{many(1, dims...), "", "Limits", "17 dimensions"},
+		{Policy{Name: "p", Limits: []Limit{good, good}}, "l", "Name", "twice"},
+		{with(func(l *Limit) { l.Name = "" }), "#1", "Name", "empty"},
+		{with(func(l *Limit) { l.Name = "é" }), "é", "Name", "byte 1"},
+		{with(func(l *Limit) { l.Max = -1 }), "l", "Max", "below 0"},
+		{with(func(l *Limit) { l.Max = MaxUnits + 1 }), "l", "Max", "above the largest"},
+		{with(func(l *Limit) { l.Window = 0 }), "l", "Window", "1ms to 400 days"},
+		{with(func(l *Limit) { l.Window = time.Millisecond - time.Microsecond }), "l", "Window", "1ms"},
+		{with(func(l *Limit) { l.Window = MaxWindow + time.Microsecond }), "l", "Window", "400 days"},
+		{with(func(l *Limit) { l.Window = time.Second + 1 }), "l", "Window", "whole microseconds"},
+		{with(func(l *Limit) { l.Gap = -time.Second }), "l", "Gap", "below 0"},
+		{with(func(l *Limit) { l.Gap = time.Second + time.Microsecond }), "l", "Gap", "longer than the window"},
+		{with(func(l *Limit) { l.Gap = 1 }), "l", "Gap", "whole microseconds"},
+		{with(func(l *Limit) { l.Cells = -1 }), "l", "Cells", "0 is exact"},
+		{with(func(l *Limit) { l.By = []string{"user", "User"} }), "l", "By", "dimension 2"},
+		{with(func(l *Limit) { l.By = []string{"user", "user"} }), "l", "By", "twice"},
+	} {
+		_, err := New(c.policy)
+		var pe *PolicyError
+		if !errors.As(err, &pe) {
+			t.Errorf("%+v: got %v, want a *PolicyError", c.policy, err)
+			continue
+		}
+		if pe.Limit != c.limit || pe.Field != c.field || !strings.Contains(pe.Problem, c.says) {
+			t.Errorf("got limit %q field %q problem %q, want %q %q …%s…", pe.Limit, pe.Field, pe.Problem, c.limit, c.field, c.says)
+		}
+		if msg := err.Error(); !strings.HasPrefix(msg, "weir: policy ") || !strings.Contains(msg, c.field) {
+			t.Errorf("the text %q does not name policy and field", msg)
+		}
+	}
+}
+
+// TestNewTakesTheBounds: the ends of every range are inside it.
+func TestNewTakesTheBounds(t *testing.T) {
+	for _, l := range []Limit{
+		{Name: "0", Max: 0, Window: MinWindow},
+		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, Gap: MaxWindow, Cells: 1 << 30},
+		{Name: "a.b_c-d", Max: 1, Window: MinWindow, Gap: MinWindow, Cells: 1},
+	} {
+		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
+		for range 3 {
+			if _, err := l.Allow(ctx, K()); err != nil {
+				t.Errorf("%+v: %v", l.Plan().Policy(), err)
+			}
+		}
+	}
+}
+
+// TestDimensions: values stand in the order in which dimensions first appear.
+func TestDimensions(t *testing.T) {
+	p := Policy{Name: "p", Limits: []Limit{
+		{Name: "a", Max: 1, Window: time.Second},
+		{Name: "b", Max: 1, Window: time.Second, By: []string{"y", "x"}},
+		{Name: "c", Max: 1, Window: time.Second, By: []string{"x", "z", "y"}},
+	}}
+	plan, err := p.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := plan.Dimensions(), []string{"y", "x", "z"}; !slices.Equal(got, want) {
+		t.Errorf("dimensions %q, want %q", got, want)
+	}
+	if got, want := plan.Limits()[2].By, []int{1, 2, 0}; !slices.Equal(got, want) {
+		t.Errorf("limit c counts by values %v, want %v", got, want)
+	}
+	k, err := plan.Key(map[string]string{"x": "1", "y": "2", "z": "3"})
+	if err != nil || k.Value(0) != "2" || k.Value(1) != "1" || k.Value(2) != "3" {
+		t.Errorf("got %v %v, want (2, 1, 3)", k, err)
+	}
+}
+
+// TestPlanIsACopy: changing the policy afterwards changes nothing.
+func TestPlanIsACopy(t *testing.T) {
+	p := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"user"}}}}
+	l := mustNew(t, p)
+	p.Limits[0].Max, p.Limits[0].By[0] = 100, "other"
+	l.Plan().Policy().Limits[0].By[0] = "third"
+	if got := l.Plan().Policy().Limits[0]; got.Max != 1 || got.By[0] != "user" {
+		t.Errorf("the plan became %+v", got)
+	}
+}
+
+func TestModeString(t *testing.T) {
+	for m, want := range map[Mode]string{AllOrNothing: "AllOrNothing", Partial: "Partial", CountDenied: "CountDenied", 9: "Mode(9)"} {
+		if got := m.String(); got != want {
+			t.Errorf("mode %d is %q, want %q", uint8(m), got, want)
+		}
+	}
+}

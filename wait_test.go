@@ -1,0 +1,108 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestWaitPassesAtTheAnnouncedInstant: Wait returns when the wait is over, not later.
+func TestWaitPassesAtTheAnnouncedInstant(t *testing.T) {
+	for _, mode := range []Mode{AllOrNothing, Partial, CountDenied} {
+		synctest.Test(t, func(t *testing.T) {
+			p := perUser(2, time.Minute)
+			p.Mode, p.Limits[0].Gap = mode, time.Second
+			l := mustNew(t, p)
+			start := time.Now()
+			for i, want := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second, 2 * time.Minute} {
+				d, err := l.Wait(ctx, K("42"))
+				if err != nil || !d.Allowed || time.Since(start) != want {
+					t.Errorf("%v, wait %d: %v %v after %v, want it allowed after %v", mode, i, d, err, time.Since(start), want)
+				}
+			}
+		})
+	}
+}
+
+// TestWaitNTakesAllOrNothing in mode Partial too.
+func TestWaitNTakesAllOrNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := perUser(3, time.Minute)
+		p.Mode = Partial
+		l := mustNew(t, p)
+		l.AllowN(ctx, K("42"), 2)
+		start := time.Now()
+		d, err := l.WaitN(ctx, K("42"), 2)
+		if err != nil || d.Granted != 2 || time.Since(start) != time.Minute {
+			t.Errorf("got %+v %v after %v, want 2 after 1m", d, err, time.Since(start))
+		}
+	})
+}
+
+// TestWaitGivesUpAtOnce when waiting is in vain, and records nothing.
+func TestWaitGivesUpAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustNew(t, perUser(1, time.Minute))
+		l.Allow(ctx, K("42"))
+		start := time.Now()
+
+		short, cancel := context.WithTimeout(ctx, time.Minute-time.Millisecond)
+		defer cancel()
+		_, err := l.Wait(short, K("42"))
+		var we *WaitError
+		if !errors.Is(err, ErrDeadline) || !errors.As(err, &we) || we.Decision.RetryAfter != time.Minute || we.Decision.Limit != "user" {
+			t.Errorf("deadline too soon: %v", err)
+		}
+		if _, err := l.WaitN(ctx, K("42"), 2); !errors.Is(err, ErrNever) {
+			t.Errorf("more than the limit: %v, want ErrNever", err)
+		}
+		gone, cancel := context.WithCancel(ctx)
+		cancel()
+		if _, err := l.Wait(gone, K("7")); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled before: %v", err)
+		}
+		if time.Since(start) != 0 {
+			t.Errorf("giving up took %v", time.Since(start))
+		}
+		if d, _ := l.Peek(ctx, K("7"), 1); !d.Allowed {
+			t.Error("who was cancelled was charged")
+		}
+	})
+}
+
+// TestWaitStopsWhenCancelled in the middle of a wait.
+func TestWaitStopsWhenCancelled(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustNew(t, perUser(1, time.Minute))
+		l.Allow(ctx, K("42"))
+		c, cancel := context.WithCancel(ctx)
+		time.AfterFunc(10*time.Second, cancel)
+		start := time.Now()
+		if _, err := l.Wait(c, K("42")); !errors.Is(err, context.Canceled) || time.Since(start) != 10*time.Second {
+			t.Errorf("got %v after %v, want a cancellation after 10s", err, time.Since(start))
+		}
+	})
+}
+
+// TestWaitersShareTheWindow: however many wait, no window holds more than Max.
+func TestWaitersShareTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := mustNew(t, perUser(5, time.Second))
+		start := time.Now()
+		var wg sync.WaitGroup
+		for range 50 {
+			wg.Go(func() {
+				if _, err := l.Wait(ctx, K("42")); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		if got := time.Since(start); got < 9*time.Second || got > 9*time.Second+time.Millisecond {
+			t.Errorf("50 at 5 a second took %v, want 9s", got)
+		}
+	})
+}
