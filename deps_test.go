@@ -68,6 +68,8 @@ var dependencies = []dependency{
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
 	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir"}, "tests of the program that read like a terminal"},
 	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},
+	{"github.com/google/jsonschema-go", nil, []string{"policy"}, "the words of JSON Schema as Go types, to write weir.schema.json with"},
+	{"github.com/santhosh-tekuri/jsonschema", nil, []string{"policy"}, "a strict validator, to try weir.schema.json on files"},
 	{"github.com/goccy/go-yaml", nil, []string{"policy/internal/strictyaml"}, "another reader of YAML, to agree with"},
 }
 
