@@ -18,9 +18,9 @@ type result struct {
 	problem string // not "": the line was refused, and changed nothing
 }
 
-// append appends the answer to the line, a line of JSON. Fields stand in fixed
+// appendTo appends the answer to the line, a line of JSON. Fields stand in fixed
 // order and there is no white space: the same decisions are the same bytes.
-func (r *result) append(out []byte) []byte {
+func (r *result) appendTo(out []byte) []byte {
 	if r.problem != "" {
 		return r.appendProblem(out)
 	}

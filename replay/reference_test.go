@@ -4,12 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
-	"reflect"
 	"regexp"
 	"strconv"
-	"strings"
-	"testing"
 	"unicode/utf8"
 )
 
@@ -144,111 +140,4 @@ func withBadBytes(s string) string {
 		}
 	}
 	return string(out)
-}
-
-// usesBadBytes reports whether the line itself uses those characters, so that
-// the reference cannot read it.
-func usesBadBytes(b []byte) bool {
-	return bytes.ContainsFunc(b, func(r rune) bool { return badBytes <= r && r <= badBytes+0xff }) ||
-		bytes.Contains(bytes.ToLower(b), []byte(`\udbff`))
-}
-
-// compareParsers holds a line read by p, and by a fresh parser, to the reference.
-func compareParsers(t *testing.T, p *parser, b []byte) {
-	t.Helper()
-	if usesBadBytes(b) {
-		return
-	}
-	want, wantErr := reference(b)
-	got, err := ParseLine(b)
-	if (err == nil) != (wantErr == nil) {
-		t.Fatalf("%q\ngot  %+v, %v\nwant %+v, %v", b, got, err, want, wantErr)
-	}
-	var again Line
-	if p.parse(b, &again); !sameLine(again, got) {
-		t.Fatalf("%q\nthe parser that has read lines before: %+v\na fresh one: %+v", b, again, got)
-	}
-	if err == nil && !sameLine(got, want) {
-		t.Fatalf("%q\ngot  %+v\nwant %+v", b, got, want)
-	}
-	if _, isLineError := err.(*LineError); err != nil && !isLineError {
-		t.Fatalf("%q: got the error %v of type %T, want a *LineError", b, err, err)
-	}
-}
-
-func sameLine(a, b Line) bool {
-	a.given, b.given = 0, 0
-	if len(a.Key) == 0 && len(b.Key) == 0 {
-		a.Key, b.Key = nil, nil
-	}
-	return reflect.DeepEqual(a, b)
-}
-
-// wholeLines are lines of every op, and words is what mutations write into them.
-var wholeLines = []string{
-	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"},"n":1,"op":"check"}`,
-	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,
-	`{"policy":"slack","at_us":0}`,
-	`{"at_us":9007199254740991,"policy":"p","key":{},"n":9007199254740991,"op":"record"}`,
-	`{"at_us":5,"policy":"p","key":{"a":"","b":"\u0000\ud83d\ude00\\\"/"},"op":"peek","n":0}`,
-	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"refund","granted_at_us":4,"n":2}`,
-	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
-	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
-	" {\t\"at_us\" : 5 ,\r\n\"policy\" : \"p\" } ",
-	"{\"at_us\":5,\"policy\":\"p\",\"key\":{\"a\":\"\xff\xfe\"}}",
-}
-
-var words = strings.Fields(`{ } [ ] : , " \ \" \\ \/ \b \f \n \r \t \u \u0041 \ud83d \ude00 \uDBFF \uD800 - -0 0 00 1 -1 1. 1.5
-	1e3 1E+3 0.0 9007199254740991 9007199254740992 9223372036854775807 9223372036854775808 -9223372036854775808
-	-9223372036854775809 18446744073709551616 null true false nul {} [] "" "x" "a":"x" "at_us":1 "n":1 "op":"check"
-	"op":"count" "x":1 at_us policy key n op limit last_us granted_at_us check refund é 😀`)
-
-// mutate makes a line that is nearly good of one that is.
-func mutate(r *rand.Rand) []byte {
-	b := []byte(wholeLines[r.IntN(len(wholeLines))])
-	for range 1 + r.IntN(3) {
-		word := []byte(words[r.IntN(len(words))])
-		if r.IntN(4) == 0 {
-			word = []byte{byte(r.IntN(256))}
-		}
-		i := r.IntN(len(b) + 1)
-		j := i
-		if r.IntN(2) == 0 {
-			j = min(len(b), i+r.IntN(12))
-		}
-		b = append(b[:i:i], append(word, b[j:]...)...)
-	}
-	return b
-}
-
-func TestParserAgreesWithEncodingJSON(t *testing.T) {
-	p := &parser{strings: newInterner()}
-	for _, line := range wholeLines {
-		compareParsers(t, p, []byte(line))
-		if _, err := ParseLine([]byte(line)); err != nil {
-			t.Errorf("%s: %v", line, err)
-		}
-	}
-	good := 0
-	for seed := range uint64(30_000) {
-		b := mutate(rand.New(rand.NewPCG(seed, 0)))
-		compareParsers(t, p, b)
-		if _, err := ParseLine(b); err == nil {
-			good++
-		}
-	}
-	if good < 500 || good > 15_000 {
-		t.Errorf("%d of 30000 mutated lines are good; the mutations no longer lie about the border", good)
-	}
-}
-
-// FuzzLine looks for a line that the parser and encoding/json read differently.
-func FuzzLine(f *testing.F) {
-	for _, line := range wholeLines {
-		f.Add([]byte(line))
-	}
-	p := &parser{strings: newInterner()}
-	f.Fuzz(func(t *testing.T, b []byte) {
-		compareParsers(t, p, b)
-	})
 }

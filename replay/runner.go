@@ -91,7 +91,7 @@ func (r *Runner) answer(ctx context.Context, b []byte, cut bool, out []byte) ([]
 		res.problem = fmt.Sprintf("line %d: %v", r.lines, err)
 	}
 	r.count(&res, t)
-	return res.append(out), nil
+	return res.appendTo(out), nil
 }
 
 // decide reads a line and asks the engine; t is nil where no policy was found.

@@ -1,0 +1,94 @@
+package replay
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// The same bytes come out of the memory engine and of the specification, for a
+// trace of every op and mode whose instants jump about.
+func TestRunAgreesWithTheSpecification(t *testing.T) {
+	trace := randomTrace(rand.New(rand.NewPCG(1, 2)), 4000)
+	var memory, naive strings.Builder
+	all := append(policyOfEachMode(), policies...)
+	for _, c := range []struct {
+		engine weir.Engine
+		out    *strings.Builder
+	}{{weir.NewMemory(), &memory}, {spec.New(), &naive}} {
+		r, err := New(all, c.engine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := r.Run(t.Context(), strings.NewReader(trace), c.out); err != nil {
+			t.Fatal(err)
+		}
+	}
+	compareLines(t, strings.Split(trace, "\n"), memory.String(), strings.Split(strings.TrimSuffix(naive.String(), "\n"), "\n"))
+}
+
+func policyOfEachMode() []weir.Policy {
+	limits := []weir.Limit{
+		{Name: "few", Max: 3, Window: 20 * time.Millisecond, Gap: 2 * time.Millisecond, By: []string{"k"}},
+		{Name: "cells", Max: 7, Window: 50 * time.Millisecond, Cells: 6, By: []string{"k"}},
+	}
+	return []weir.Policy{
+		{Name: "whole", Limits: limits},
+		{Name: "part", Mode: weir.Partial, Limits: limits},
+		{Name: "denied", Mode: weir.CountDenied, Limits: limits},
+	}
+}
+
+func randomTrace(r *rand.Rand, lines int) string {
+	var b strings.Builder
+	at := int64(1_000_000)
+	for range lines {
+		at += r.Int64N(5000) - 500
+		policy := []string{"whole", "part", "denied", "none"}[min(3, r.IntN(100)/33)]
+		op := Op(min(5, r.IntN(12)))
+		fmt.Fprintf(&b, `{"at_us":%d,"policy":%q,"key":{"k":"%d"},"n":%d,"op":%q`, at, policy, r.IntN(3), r.Int64N(5), op)
+		switch op {
+		case Count:
+			fmt.Fprintf(&b, `,"limit":%q,"last_us":%d`, []string{"few", "cells"}[r.IntN(2)], r.Int64N(50_000))
+		case Refund:
+			fmt.Fprintf(&b, `,"granted_at_us":%d`, at-r.Int64N(4)*1000)
+		}
+		b.WriteString("}\n")
+	}
+	return b.String()
+}
+
+// Whatever comes in, every line that is not blank gets one line of JSON.
+func FuzzRun(f *testing.F) {
+	f.Add([]byte(strings.Join(wholeLines, "\n")))
+	f.Add([]byte(randomTrace(rand.New(rand.NewPCG(3, 4)), 20)))
+	f.Add([]byte("\n \r\n\t\n{}\n\xff\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}`))
+	f.Fuzz(func(t *testing.T, trace []byte) {
+		var out strings.Builder
+		summary, err := newRunner(t, spec.New()).Run(t.Context(), strings.NewReader(string(trace)), &out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := 0
+		for line := range strings.SplitSeq(string(trace), "\n") {
+			if strings.Trim(line, " \t\r") != "" {
+				want++
+			}
+		}
+		if got := strings.Count(out.String(), "\n"); got != want || summary.Lines != int64(want) ||
+			summary.Lines != summary.Allowed+summary.Denied+summary.Other+summary.Errors {
+			t.Errorf("got %d answers and %+v, want %d", got, summary, want)
+		}
+		for answer := range strings.SplitSeq(strings.TrimSuffix(out.String(), "\n"), "\n") {
+			if answer != "" && !json.Valid([]byte(answer)) {
+				t.Errorf("not JSON: %q", answer)
+			}
+		}
+	})
+}
