@@ -24,6 +24,8 @@ import (
 // own time: only decisions at such instants forget them, an hour of that time
 // after they stopped counting.
 type Memory struct {
+	shards [shardCount]shard // first, so that each begins on a cache line
+
 	start   time.Time // with a monotonic reading
 	base    int64     // start in microseconds since 1970
 	seed    maphash.Seed
@@ -38,8 +40,6 @@ type Memory struct {
 	idOf    map[string]uint32 // a limit's identity (R12) to its id
 	reclaim sync.Mutex        // held by the caller that looks for idle keys at the cap
 	hand    int               // next shard to reclaim from; protected by reclaim
-
-	shards [shardCount]shard
 }
 
 // shardCount is 64, so that the shards of a decision are the bits of one word.

@@ -23,6 +23,7 @@ type memoryLimit struct {
 	id   uint32 // names (policy, limit, dimensions) in this engine (R12)
 	salt uint64 // sets the hashes of this limit's keys apart
 	by   []int  // indices into the key
+	sole int    // by[0] of a limit with one dimension, otherwise -1
 }
 
 // binding returns the plan's binding to m. A plan remembers the last engine it
@@ -52,12 +53,17 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 			retain = append(retain, 0)
 		}
 		retain[id] = max(retain[id], l.Window)
+		sole := -1
+		if len(l.By) == 1 {
+			sole = l.By[0]
+		}
 		b.limits = append(b.limits, memoryLimit{
 			Rule: window.Rule{Max: l.Max, Window: l.Window, Gap: l.Gap, Cell: l.Cell},
 			name: l.Name,
 			id:   id,
 			salt: maphash.String(m.seed, name),
 			by:   l.By,
+			sole: sole,
 		})
 	}
 	m.retain.Store(&retain)
@@ -78,6 +84,9 @@ func identity(p *Plan, l *PlanLimit) string {
 func (m *Memory) hash(l *memoryLimit, k *Key) uint64 {
 	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, for order to matter
 	h := l.salt
+	if l.sole >= 0 {
+		return h*odd ^ maphash.String(m.seed, k.Value(l.sole))
+	}
 	for _, i := range l.by {
 		h = h*odd ^ maphash.String(m.seed, k.Value(i))
 	}

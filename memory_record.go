@@ -56,9 +56,9 @@ func encodeKey(b []byte, by []int, k *Key) []byte {
 }
 
 // holds reports whether the record belongs to the key. scratch is overwritten.
-func (r *record) holds(a *window.Arena, by []int, k *Key, scratch *[]byte) bool {
-	if len(by) == 1 {
-		v := k.Value(by[0])
+func (r *record) holds(a *window.Arena, l *memoryLimit, k *Key, scratch *[]byte) bool {
+	if l.sole >= 0 {
+		v := k.Value(l.sole)
 		if len(v) != int(r.size) {
 			return false
 		}
@@ -67,13 +67,13 @@ func (r *record) holds(a *window.Arena, by []int, k *Key, scratch *[]byte) bool 
 		}
 		return longKeyIs(a, r.longKey(), v)
 	}
-	if len(by) == 0 {
+	if len(l.by) == 0 {
 		return true
 	}
-	if keySize(by, k) != int(r.size) {
+	if keySize(l.by, k) != int(r.size) {
 		return false
 	}
-	*scratch = encodeKey((*scratch)[:0], by, k)
+	*scratch = encodeKey((*scratch)[:0], l.by, k)
 	if len(*scratch) <= inlineKey {
 		return string(r.key[:len(*scratch)]) == string(*scratch)
 	}

@@ -8,9 +8,12 @@ import (
 )
 
 // shard is a part of the keys under one lock: records in a slab, found through
-// an open-addressing table of 8-byte slots.
+// an open-addressing table of 8-byte slots. What every decision reads stands
+// first, within a cache line or two.
 type shard struct {
-	mu sync.Mutex // protects the following
+	mu    sync.Mutex // protects the following
+	tick  uint32     // decisions, for the sweep
+	added bool       // a record was added since the last sweep
 
 	// index holds hash tag << 32 | record, 0 = free, in probe order: a slot stands
 	// at home(tag) or behind it with no free slot between. Its size is no power of
@@ -20,13 +23,11 @@ type shard struct {
 	arena   window.Arena
 	scratch []byte // for keys of several values
 
-	tick    uint32 // decisions, for the sweep
-	added   bool   // a record was added since the last sweep
-	hand    int    // next slot to sweep
-	soonest int64  // earliest expiry the present pass has seen
-	quiet   int64  // nothing on the engine's clock expires before this instant
+	hand    int   // next slot to sweep
+	soonest int64 // earliest expiry the present pass has seen
+	quiet   int64 // nothing on the engine's clock expires before this instant
 
-	_ [64]byte // keeps neighbours off this cache line
+	_ [8]byte // fills the last cache line
 }
 
 func (s *shard) init(m *Memory) {
@@ -55,7 +56,7 @@ func (s *shard) find(tag uint32, l *memoryLimit, k *Key) uint32 {
 		}
 		if uint32(slot>>32) == tag {
 			r := s.records.At(uint32(slot))
-			if r.limit == l.id && r.holds(&s.arena, l.by, k, &s.scratch) {
+			if r.limit == l.id && r.holds(&s.arena, l, k, &s.scratch) {
 				return uint32(slot)
 			}
 		}

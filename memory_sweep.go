@@ -76,7 +76,7 @@ func (s *shard) release(m *Memory) {
 
 // expiry is the instant from which the record may be forgotten.
 func (r *record) expiry(retain []int64) int64 {
-	e := r.End + retain[r.limit]
+	e := max(r.End, r.Last) + retain[r.limit] // Last too: the gap counts from it
 	if r.virtual {
 		e += virtualSlack
 	}

@@ -69,10 +69,13 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestRecordFillsACacheLine holds the record to the size its comment claims.
-func TestRecordFillsACacheLine(t *testing.T) {
+// TestSizes holds records and shards to the sizes their comments claim.
+func TestSizes(t *testing.T) {
 	if got := sizeOf[record](); got != recordSize {
 		t.Errorf("a record has %d bytes, want %d", got, recordSize)
+	}
+	if got := sizeOf[shard](); got%64 != 0 {
+		t.Errorf("a shard has %d bytes, want whole cache lines", got)
 	}
 }
 

@@ -29,24 +29,24 @@ const (
 // Slab holds values of type T. References start at 1; 0 refers to nothing. The
 // zero Slab is empty and ready.
 type Slab[T any, P Linked[T]] struct {
-	pages []page[T]
-	open  []uint32 // pages with a free place, the next to be used last
-	gone  []uint32 // numbers of pages that were given back
-	live  int
+	values [][]T    // the pages; first, so that At touches one place of the slab
+	pages  []page   // what is known of each
+	open   []uint32 // pages with a free place, the next to be used last
+	gone   []uint32 // numbers of pages that were given back
+	live   int
 }
 
-// page is a run of values. Free places form a list through their links.
-type page[T any] struct {
-	values []T
-	free   uint32 // 1 + place of the first freed value; 0 = none
-	fresh  uint32 // places from here on were never used
-	used   uint32
+// page is what is known of a page. Free places form a list through their links.
+type page struct {
+	free  uint32 // 1 + place of the first freed value; 0 = none
+	fresh uint32 // places from here on were never used
+	used  uint32
 }
 
 // At returns the value of a reference that is allocated.
 func (s *Slab[T, P]) At(ref uint32) P {
 	ref--
-	return &s.pages[ref>>pageBits].values[ref&(perPage-1)]
+	return &s.values[ref>>pageBits][ref&(perPage-1)]
 }
 
 // Len is the number of values allocated.
@@ -57,8 +57,8 @@ func (s *Slab[T, P]) Len() int { return s.live }
 func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 	free := 0
 	for i := len(s.open) - 1; i >= 0 && free < n; i-- {
-		p := &s.pages[s.open[i]]
-		free += len(p.values) - int(p.used)
+		p := s.open[i]
+		free += len(s.values[p]) - int(s.pages[p].used)
 	}
 	for free < n {
 		grown, ok := s.grow(size, b)
@@ -73,35 +73,35 @@ func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 // grow makes room for more values: it doubles the first page until it is full
 // sized, then adds pages. It returns how many places were added.
 func (s *Slab[T, P]) grow(size int, b Budget) (int, bool) {
-	if len(s.pages) == 1 && s.pages[0].values != nil && len(s.pages[0].values) < perPage {
-		p := &s.pages[0]
-		n := len(p.values)
+	if len(s.values) == 1 && s.values[0] != nil && len(s.values[0]) < perPage {
+		n := len(s.values[0])
 		if !b.Take(n * size) {
 			return 0, false
 		}
 		values := make([]T, 2*n)
-		copy(values, p.values)
-		if int(p.used) == n {
+		copy(values, s.values[0])
+		if int(s.pages[0].used) == n {
 			s.open = append(s.open, 0)
 		}
-		p.values = values
+		s.values[0] = values
 		return n, true
 	}
 	n := perPage
-	if len(s.pages) == 0 {
+	if len(s.values) == 0 {
 		n = firstPage
 	}
 	if !b.Take(n * size) {
 		return 0, false
 	}
-	i := uint32(len(s.pages))
+	i := uint32(len(s.values))
 	if last := len(s.gone) - 1; last >= 0 {
 		i = s.gone[last]
 		s.gone = s.gone[:last]
 	} else {
-		s.pages = append(s.pages, page[T]{})
+		s.values = append(s.values, nil)
+		s.pages = append(s.pages, page{})
 	}
-	s.pages[i] = page[T]{values: make([]T, n)}
+	s.values[i] = make([]T, n)
 	s.open = append(s.open, i)
 	return n, true
 }
@@ -114,7 +114,7 @@ func (s *Slab[T, P]) Alloc() uint32 {
 	place := p.fresh
 	if p.free != 0 {
 		place = p.free - 1
-		v := P(&p.values[place])
+		v := P(&s.values[i][place])
 		p.free = *v.Link()
 		var zero T
 		*v = zero
@@ -123,7 +123,7 @@ func (s *Slab[T, P]) Alloc() uint32 {
 	}
 	p.used++
 	s.live++
-	if int(p.used) == len(p.values) {
+	if int(p.used) == len(s.values[i]) {
 		s.open = s.open[:last]
 	}
 	return i<<pageBits + place + 1
@@ -135,10 +135,10 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	ref--
 	i := ref >> pageBits
 	p := &s.pages[i]
-	if int(p.used) == len(p.values) {
+	if int(p.used) == len(s.values[i]) {
 		s.open = append(s.open, i)
 	}
-	*P(&p.values[ref&(perPage-1)]).Link() = p.free
+	*P(&s.values[i][ref&(perPage-1)]).Link() = p.free
 	p.free = ref&(perPage-1) + 1
 	p.used--
 	s.live--
@@ -149,16 +149,16 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 
 // Release gives all pages back; no value may be allocated.
 func (s *Slab[T, P]) Release(size int, b Budget) {
-	for i := range s.pages {
-		b.Give(len(s.pages[i].values) * size)
+	for _, values := range s.values {
+		b.Give(len(values) * size)
 	}
 	*s = Slab[T, P]{}
 }
 
 // drop gives page i, which is empty, back.
 func (s *Slab[T, P]) drop(i uint32, size int, b Budget) {
-	b.Give(len(s.pages[i].values) * size)
-	s.pages[i] = page[T]{}
+	b.Give(len(s.values[i]) * size)
+	s.values[i], s.pages[i] = nil, page{}
 	s.gone = append(s.gone, i)
 	for j, o := range s.open {
 		if o == i {

@@ -85,11 +85,11 @@ func (c *cursor) next(h *History) (entry, bool) {
 }
 
 // Prune forgets the entries that do not count: used and dead are what Used
-// returned for the same cutoff. Last and End stay.
+// returned for the same cutoff. Last stays.
 func (h *History) Prune(a *Arena, cutoff, used int64, dead int) {
 	if h.End <= cutoff {
 		h.older.free(a)
-		h.Units, h.Total = 0, 0
+		h.End, h.Units, h.Total = long, 0, 0
 		return
 	}
 	if dead > 0 {
