@@ -88,8 +88,8 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), body, 0o666))
 }
 
-// signal NAME FILE sends TERM or INT to weir serve, which must exit with 0, and
-// writes what it said on stderr to a file.
+// signal NAME FILE sends TERM or INT to weir serve, twice as timeout(1) does. It
+// must exit with 0; what it said on stderr is written to a file.
 func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value(background{}).(*background)
 	if neg || len(args) != 2 || b.cmd == nil {
@@ -97,6 +97,7 @@ func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
 	ts.Check(b.cmd.Process.Signal(sig))
+	b.cmd.Process.Signal(sig) // it may be gone by now
 	talk := <-b.talk
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(talk), 0o666))
 	if err := b.cmd.Wait(); err != nil {

@@ -60,8 +60,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	}
 	s.Banner(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once
+	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
 	if err := s.Serve(ctx); err != nil {
 		return err
 	}
