@@ -69,5 +69,5 @@ func summary(rows []*score) string {
 	for _, s := range rows {
 		parts = append(parts, fmt.Sprintf("%s %d", s.peer.Name, s.worst()))
 	}
-	return fmt.Sprintf("Most grants inside one second for a limit of %d per second: %s", limit, strings.Join(parts, ", "))
+	return fmt.Sprintf("Most grants inside one second for a limit of %d per second: %s", limit, strings.Join(parts, "; "))
 }

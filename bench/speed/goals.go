@@ -67,7 +67,7 @@ func printGoals(w io.Writer, r contest.Results, everything bool) {
 		if math.IsNaN(v) && !everything {
 			continue
 		}
-		table.Row(g.text, g.limit(), decimal(v, 2)+where, g.verdict(v))
+		table.Row(g.text, g.limit(), decimal(v, g.places())+where, g.verdict(v))
 	}
 	table.Print(w)
 }
@@ -77,6 +77,14 @@ func (g goal) limit() string {
 		return fmt.Sprintf("≤ %g", g.bound)
 	}
 	return fmt.Sprintf("≥ %g", g.bound)
+}
+
+// places is how many digits behind the point the measured number needs.
+func (g goal) places() int {
+	if g.bound > 0 && g.bound < 0.1 {
+		return 4
+	}
+	return 2
 }
 
 // verdict says whether v is within the goal's bound.

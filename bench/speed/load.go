@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,7 +21,8 @@ type load struct {
 	prefill    int // asks of every key before the measurement
 }
 
-// usual lengths of a measurement. The quick ones are for working on this program.
+// Lengths of a measurement, in processor time for each goroutine that can run: on
+// a busy machine it takes longer, and does as much.
 var warming, running = 50 * time.Millisecond, 300 * time.Millisecond
 
 // What a load measures, a decision.
@@ -60,17 +62,17 @@ func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
 	}
 }
 
-// drive asks for the given time and returns how many decisions were made and
-// how many of them were yes.
+// drive asks until the process has used the given processor time on each core it
+// can use, and returns how many decisions were made and how many were yes.
 func (d load) drive(l peers.Limiter, keys []string, length time.Duration) (n, yes int64) {
 	var asked, allowed atomic.Int64
 	var wg sync.WaitGroup
-	start := time.Now()
+	end := process.CPU() + length*time.Duration(min(d.goroutines, runtime.GOMAXPROCS(0)))
 	for g := range d.goroutines {
 		wg.Go(func() {
 			r := random(g + 1)
 			var n, yes int64
-			for time.Since(start) < length {
+			for process.CPU() < end {
 				yes += batch(l, keys, &r)
 				n += batchSize
 			}
@@ -82,9 +84,9 @@ func (d load) drive(l peers.Limiter, keys []string, length time.Duration) (n, ye
 	return asked.Load(), allowed.Load()
 }
 
-// batchSize is how many decisions are made between looks at the clock: enough
-// that the look costs nothing, few enough that a slow peer stops in time.
-const batchSize = 256
+// batchSize is how many decisions are made between looks at the processor time:
+// enough that the look, a system call, adds less than a nanosecond to each.
+const batchSize = 1024
 
 // batch asks about batchSize random keys and returns how often the answer was yes.
 func batch(l peers.Limiter, keys []string, r *random) (yes int64) {
