@@ -11,6 +11,20 @@
 //	      channel:  100 per 30m
 //	      category: 10 per 30m per category
 //
+// A limit is
+//
+//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart]
+//
+// where a window is second, minute, hour, day, week or a length such as 250ms,
+// 90s, 30m, 24h, 7d, and digits may be grouped as in 200_000. All windows roll.
+// The unit is for people; the keys are what the limit counts by, and none means
+// that all callers share it.
+//
+// In place of a count, unlimited allows weir.MaxUnits, so that it never refuses.
+// A window is then optional: unlimited per user keeps the key in its place and
+// remembers nothing to speak of; unlimited per day per user goes on counting, for
+// dashboards and for the day a number comes back.
+//
 // Parse and Load turn a file into weir.Policies, Sentence turns a limit back into
 // its line, Schema is for editors that check while one types.
 //

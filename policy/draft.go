@@ -113,6 +113,8 @@ func (d *draft) setApart(at int, word string) *fault {
 
 func (d *draft) addKey(at int, word string) *fault {
 	switch {
+	case len(d.limit.By) == weir.MaxDimensions:
+		return faultf(at, "count by fewer", "more than %d keys", weir.MaxDimensions)
 	case likeWindow(word):
 		return faultf(at, "use one window to a limit, and a policy with several limits for several", "%s is a window, not a key to count by", clip(word))
 	case !weir.ValidName(word):

@@ -27,7 +27,7 @@ func TestSoup(t *testing.T) {
 		"x y|\r\n|&|*|!|%|@|1_0|=|'x'|\"y\"|- - |k: |\n  k: |\n  - |{k: |[\n  |\ta|>|k: >\n  |...|---", "|")
 	words = append(words, "|", "a: |\n  ")
 	random := rand.New(rand.NewPCG(1, 2))
-	for range 50_000 {
+	for range 20_000 {
 		var text strings.Builder
 		for range 1 + random.IntN(12) {
 			text.WriteString(words[random.IntN(len(words))])
@@ -147,6 +147,7 @@ var goccyFaults = regexp.MustCompile(strings.Join([]string{
 	`- *(#[^\n]*)?\n *[^-]`,  // an empty item before a key: swallows the key
 	`[{,](.|\n)*[^"]:[^ \n]`, // a colon within a key in flow: cuts the key
 	`\n\s*''`,                // doubled quotes that begin a line of quoted text: the fold behind is lost
+	`\\ +\n`,                 // an escaped blank at the end of a line: trimmed
 	`:/`,                     // a value in flow that begins with /: refused
 	`[{,]\s*:`,               // a key in flow that begins with a colon: refused
 }, "|"))

@@ -78,7 +78,7 @@ func (r *reader) quotedRune(quote byte) rune {
 	}
 	c, size := unquote(r.text[r.pos:])
 	if size == 0 {
-		r.fail(r.pos, `use \" \\ \/ \t \n \xXX \uXXXX or \UXXXXXXXX`, "%s is not an escape", r.escape())
+		r.fail(r.pos, `write \\ for a backslash; escapes are \" \/ \t \n \xXX \uXXXX \UXXXXXXXX`, "%s is not an escape", r.escape())
 	}
 	if invisible(c) {
 		r.fail(r.pos, "remove it", "%s stands for a control character", r.text[r.pos:r.pos+size])

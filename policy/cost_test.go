@@ -1,4 +1,4 @@
-package strictyaml
+package policy
 
 import (
 	"fmt"
@@ -7,24 +7,23 @@ import (
 	"testing"
 )
 
-const mebibyte = 1 << 20
-
-// bombs are texts of 1 MiB that cost a careless reader minutes or gigabytes.
-func bombs() map[string]string {
+// bombs are files of size bytes that cost a careless reader minutes or gigabytes.
+func bombs(size int) map[string]string {
+	const head = "version: 1\npolicies:\n"
 	fill := func(head, unit string) string {
-		return head + strings.Repeat(unit, (mebibyte-len(head))/len(unit))
+		return head + strings.Repeat(unit, (size-len(head))/len(unit))
 	}
 	count := func(head, format string) string {
 		var b strings.Builder
 		b.WriteString(head)
-		for i := 0; b.Len() < mebibyte-len(head)-20; i++ {
+		for i := 0; b.Len() < size-len(head)-20; i++ {
 			fmt.Fprintf(&b, format, i)
 		}
 		return b.String()
 	}
 	nest := func(unit string) string {
 		var b strings.Builder
-		for i := 0; b.Len() < mebibyte-2000; i++ {
+		for i := 0; b.Len() < size-2000; i++ {
 			b.WriteString(strings.Repeat(" ", i) + unit)
 		}
 		return b.String()
@@ -41,8 +40,8 @@ func bombs() map[string]string {
 		"null keys":           count("", "a%d:\n"),
 		"many keys":           count("", "a%d: b\n"),
 		"keys of one bucket":  count("", "a%07d: b\n"),
-		"long key":            strings.Repeat("k", mebibyte/2) + ":\n" + count("", " a%d: 1\n")[:mebibyte/2],
-		"long quoted key":     `"` + strings.Repeat("k", mebibyte/2) + "\":\n" + count("", " a%d: 1\n")[:mebibyte/2],
+		"long key":            strings.Repeat("k", size/2) + ":\n" + count("", " a%d: 1\n")[:size/2],
+		"long quoted key":     `"` + strings.Repeat("k", size/2) + "\":\n" + count("", " a%d: 1\n")[:size/2],
 		"empty lines":         fill("a: b\n", "\n"),
 		"empty lines in text": fill("a: |\n x\n", "\n"),
 		"blank lines in text": fill("a: >\n x\n", "  \n"),
@@ -66,59 +65,48 @@ func bombs() map[string]string {
 		"explicit keys":       fill("", "? a\n"),
 		"aliases":             count("a: [", "*a%d,"),
 		"wide characters":     fill("a: ", "é😀"),
+
+		"many policies":        count(head, "  a%d: {limit: 1 per 1s}\n"),
+		"many limits":          count(head+"  a:\n    limits:\n", "      a%d: 1 per 1s\n"),
+		"many keys of a limit": count(head+"  a:\n    limit: 1 per 1s", " per a%d"),
+		"many keys in a list":  count(head+"  a:\n    limit: {max: 1, window: 1s, per: [", "a%d,") + "]}",
+		"a long count":         fill(head+"  a:\n    limit: ", "9"),
+		"a long window":        fill(head+"  a:\n    limit: 1 per ", "w"),
+		"a long unit":          fill(head+"  a:\n    limit: 1 ", "u"),
+		"a long name":          fill(head+"  ", "n") + ": {limit: 1 per 1s}",
+		"a long about":         fill(head+"  a: {limit: 1 per 1s, about: \"", "long ") + "\"}",
+		"a long word":          fill(head+"  a:\n    ", "word"),
+		"a late mistake":       count(head, "  a%d: {limit: 1 per 1s}\n") + "  a: {limit: 1 per 1w}\n",
+		"empty limits":         fill(head+"  a:\n    limit: \"", " ,"),
 	}
 }
 
-// TestCost: a text of 1 MiB allocates less than 96 times its size, whatever is in
-// it. What would cost more time than that does not come back before go test gives up.
+// TestCost: a file of the largest size allocates less than 100 times its size,
+// whatever is in it, and the error is short. What would cost more time than that
+// does not come back before go test gives up.
 func TestCost(t *testing.T) {
-	for name, text := range bombs() {
+	for name, text := range bombs(bombSize) {
+		text = text[:min(len(text), MaxBytes)]
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
-		d, err := Read([]byte(text))
+		_, err := Parse("bomb.yaml", []byte(text))
 		runtime.ReadMemStats(&after)
-		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 96*mebibyte {
+		if allocated := after.TotalAlloc - before.TotalAlloc; allocated > 100*uint64(len(text)) {
 			t.Errorf("%s: %d bytes allocated for %d of text", name, allocated, len(text))
 		}
 		if err != nil {
-			checkError(t, d, err.(*Error))
+			checkError(t, name, err)
 		}
 	}
-}
-
-// TestDepth: 32 levels are read, 33 are not, in every form.
-func TestDepth(t *testing.T) {
-	forms := map[string]func(n int) string{
-		"lists":     func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
-		"maps":      func(n int) string { return strings.Repeat("{a: ", n) + "b" + strings.Repeat("}", n) },
-		"dashes":    func(n int) string { return strings.Repeat("- ", n) + "a" },
-		"block map": func(n int) string { return blockMaps(n) },
-	}
-	for name, form := range forms {
-		if _, err := Read([]byte(form(MaxDepth))); err != nil {
-			t.Errorf("%s: %d levels: %v", name, MaxDepth, err)
-		}
-		if _, err := Read([]byte(form(MaxDepth + 1))); err == nil || !strings.Contains(err.Error(), "32 levels") {
-			t.Errorf("%s: %d levels: got %v, want an error that says so", name, MaxDepth+1, err)
-		}
-	}
-}
-
-func blockMaps(n int) string {
-	var b strings.Builder
-	for i := range n {
-		b.WriteString(strings.Repeat(" ", i) + "a:\n")
-	}
-	return b.String()
 }
 
 func BenchmarkCost(b *testing.B) {
-	for name, text := range bombs() {
+	for name, text := range bombs(MaxBytes) {
 		b.Run(strings.ReplaceAll(name, " ", "-"), func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
 			b.ReportAllocs()
 			for b.Loop() {
-				Read([]byte(text))
+				Parse("bomb.yaml", []byte(text[:min(len(text), MaxBytes)]))
 			}
 		})
 	}

@@ -1,0 +1,6 @@
+//go:build !race
+
+package policy
+
+// bombSize is the size of the files of TestCost.
+const bombSize = MaxBytes
