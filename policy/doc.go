@@ -42,6 +42,5 @@
 //	limit: {max: 10, window: 1m, per: [teacher], apart: 3s}
 //
 // which says the same. Any file of up to MaxBytes is read or refused in a
-// fraction of a second and less than 100 times its size in memory, whoever wrote
-// it.
+// fraction of a second and less than 100 MiB, whoever wrote it.
 package policy
