@@ -30,8 +30,8 @@ const (
 	takesLength                // a length of time
 )
 
-// maxCells is the largest number of cells: beyond, a cell of the longest window
-// is as narrow as that of a window of an hour with a cell for every microsecond.
+// maxCells is the largest number of cells: an int everywhere, and with it a cell of
+// the longest window is 17 ms wide.
 const maxCells = 1<<31 - 1
 
 var fileWords = []word[*File]{
@@ -41,7 +41,7 @@ var fileWords = []word[*File]{
 		means: "The policies by name. Names are [a-z0-9][a-z0-9._-]{0,63}; they tell histories apart, so a renamed policy starts afresh."},
 }
 
-// The values of the words that make a weir.Mode.
+// The values of denied and batch, which together make a weir.Mode.
 var (
 	deniedValues = []string{free, counted}
 	batchValues  = []string{whole, partial}
