@@ -64,24 +64,25 @@ func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 }
 
 // persist decides with room for the sites given. When the engine is full it makes
-// room once and tries again.
+// room and tries again, for as long as it finds keys to forget: bytes come back
+// by whole pages, so the first ones found may not be enough.
 func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d *Decision) error {
 	err := m.try(b, p, k, a, sites, d)
-	if err != errNoRoom {
-		return err
-	}
-	now := a.At
-	if now == Now {
-		now = m.now()
-	}
-	if m.makeRoom(sites, now, a.At != Now) {
+	for tries := 0; err == errNoRoom; tries++ {
+		now := a.At
+		if now == Now {
+			now = m.now()
+		}
+		if tries == mostTries || !m.makeRoom(sites, now, a.At != Now) {
+			return m.full()
+		}
 		err = m.try(b, p, k, a, sites, d)
-	}
-	if err == errNoRoom {
-		err = m.full()
 	}
 	return err
 }
+
+// mostTries bounds what one caller does for room.
+const mostTries = 16
 
 // errNoRoom says that a cap was met; it does not leave the engine.
 var errNoRoom = errors.New("no room")

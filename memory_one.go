@@ -30,9 +30,14 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 		s.mu.Unlock()
 		return false
 	}
-	now := max(raw, r.Last) // R2
-	h, arena, cutoff := &r.History, &s.arena, now-l.Window
-	used, dead := h.Used(arena, cutoff)
+	h, arena := &r.History, &s.arena
+	now := max(raw, h.Last) // R2
+	cutoff := now - l.Window
+	used, dead := h.Total, 0
+	front, units := h.Front(arena)
+	if front <= cutoff {
+		used, dead = h.Used(arena, cutoff)
+	}
 	open := l.Gap == 0 || now-h.Last >= l.Gap
 	granted, full := window.Grant(b.mode, a.N, l.Max-used, open)
 	if granted > 0 {
@@ -41,15 +46,37 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 			s.mu.Unlock()
 			return false
 		}
-		h.Prune(arena, cutoff, used, dead)
+		if front <= cutoff {
+			h.Prune(arena, cutoff, used, dead)
+		}
 		h.Add(arena, end, now, granted)
 		used = h.Total
+		front, units = h.Front(arena)
 	}
-	state := window.State{Used: used, Last: h.Last}
-	d.RetryAfter = span(h.Wait(arena, &l.Rule, &state, now, a.N))
-	d.ResetAfter = span(h.Reset(arena, &l.Rule, &state, now))
+	wait := int64(0)
+	if l.Gap > 0 {
+		wait = max(0, h.Last+l.Gap-now)
+	}
+	if need := used + a.N - l.Max; need > 0 && a.N <= l.Max {
+		if front <= cutoff || units < need {
+			front = h.Leave(arena, cutoff, need)
+		}
+		wait = max(wait, front+l.Window-now)
+	}
+	reset := h.End + l.Window - now
+	if used == 0 {
+		reset = 0
+	} else if h.Units == 0 {
+		reset = h.Newest(arena) + l.Window - now
+	}
 	s.tend(m, now, r.virtual)
 	s.mu.Unlock()
+	if a.N > l.Max {
+		d.RetryAfter = Never
+	} else {
+		d.RetryAfter = time.Duration(wait) * time.Microsecond
+	}
+	d.ResetAfter = time.Duration(reset) * time.Microsecond
 	d.Allowed, d.Granted, d.Remaining = full || granted > 0, granted, l.Max-used
 	d.At = time.UnixMicro(now)
 	if !full {

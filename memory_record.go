@@ -55,23 +55,17 @@ func encodeKey(b []byte, by []int, k *Key) []byte {
 	return b
 }
 
-// holds reports whether the record belongs to the key. scratch is overwritten.
+// holds reports whether the record belongs to the key, other than the short ones
+// that find compares itself. scratch is overwritten.
 func (r *record) holds(a *window.Arena, l *memoryLimit, k *Key, scratch *[]byte) bool {
-	if l.sole >= 0 {
-		v := k.Value(l.sole)
-		if len(v) != int(r.size) {
-			return false
-		}
-		if len(v) <= inlineKey {
-			return string(r.key[:len(v)]) == v
-		}
-		return longKeyIs(a, r.longKey(), v)
-	}
 	if len(l.by) == 0 {
 		return true
 	}
 	if keySize(l.by, k) != int(r.size) {
 		return false
+	}
+	if l.sole >= 0 {
+		return longKeyIs(a, r.longKey(), k.Value(l.sole))
 	}
 	*scratch = encodeKey((*scratch)[:0], l.by, k)
 	if len(*scratch) <= inlineKey {

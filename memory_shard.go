@@ -49,6 +49,11 @@ func (s *shard) find(tag uint32, l *memoryLimit, k *Key) uint32 {
 	if size == 0 {
 		return 0
 	}
+	short, v := false, "" // a key of one value that fits its record is compared here
+	if l.sole >= 0 {
+		v = k.Value(l.sole)
+		short = len(v) <= inlineKey
+	}
 	for i := home(tag, size); ; {
 		slot := s.index[i]
 		if slot == 0 {
@@ -56,7 +61,11 @@ func (s *shard) find(tag uint32, l *memoryLimit, k *Key) uint32 {
 		}
 		if uint32(slot>>32) == tag {
 			r := s.records.At(uint32(slot))
-			if r.limit == l.id && r.holds(&s.arena, l, k, &s.scratch) {
+			switch {
+			case r.limit != l.id:
+			case short && int(r.size) == len(v) && string(r.key[:len(v)]) == v:
+				return uint32(slot)
+			case !short && r.holds(&s.arena, l, k, &s.scratch):
 				return uint32(slot)
 			}
 		}

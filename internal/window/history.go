@@ -63,6 +63,16 @@ func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
 	}
 }
 
+// Front is the end of the oldest entry, and its units or, of a wide one, fewer.
+// Of an empty history it is long ago.
+func (h *History) Front(a *Arena) (end, units int64) {
+	if h.older.empty() {
+		return h.End, h.Units
+	}
+	w := h.older.first(a)
+	return h.abs(w), int64(w & wideUnits)
+}
+
 // entry is one older entry as read from the log.
 type entry struct {
 	end   int64
@@ -186,13 +196,8 @@ func (h *History) Since(a *Arena, cutoff int64) int64 {
 // Leave returns the end of the entry with which at least need of the units that
 // count at cutoff have left, 0 < need <= used.
 func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
-	if h.older.empty() {
-		return h.End
-	}
-	if w := h.older.first(a); int64(w&wideUnits) >= need && w&wideUnits != wideUnits {
-		if end := h.abs(w); end > cutoff {
-			return end // the common case: one unit of many
-		}
+	if end, units := h.Front(a); end > cutoff && units >= need {
+		return end // the common case: one unit of many
 	}
 	for c := h.older.cursor(a); ; {
 		e, ok := c.next(h)

@@ -2,10 +2,10 @@ package window
 
 import "github.com/weirlimit/weir/internal/slab"
 
-// perChunk is the number of words a chunk holds. Nine make an entry cost 80/9 =
-// 8.9 bytes, and a history with ten entries fit one chunk; larger chunks waste
-// more at their ends than they save on links.
-const perChunk = 9
+// perChunk is the number of words a chunk holds. Ten make an entry cost 88/10 =
+// 8.8 bytes, and a history of ten entries fit one chunk; larger chunks waste more
+// at their ends than they save on links.
+const perChunk = 10
 
 // Chunk is a run of a log. Its words are entries: the low 48 bits of the
 // entry's end above 16 bits of units. Units of 65,535 and more stand whole in
@@ -64,7 +64,7 @@ type place uint32
 
 const (
 	placeBits = 28
-	placeMask = 1<<placeBits - 1
+	placeMask = 1<<placeBits - 1 // a chunk's reference
 
 	// maxChunks keeps references within placeMask, however thinly pages are filled.
 	maxChunks = placeMask / 2
