@@ -47,8 +47,8 @@ conformance: ## Compare the memory engine with the specification for ATTEMPTS (1
 hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine from outside.
 	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
 
-mutants: ## Give the conformance kit engines with one fault each, and see it notice.
-	$(GO) test -run '^TestWrongEngines$$' -count 1 -v ./weirtest
+mutants: ## Put one fault at a time into the memory engine and demand that a test notices.
+	$(GO) run ./internal/mutants
 
 bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (15 minutes).
 	cd bench && $(GO) run ./all
