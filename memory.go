@@ -33,6 +33,8 @@ type Memory struct {
 	maxKeys int64
 	keys    atomic.Int64 // keys held, counted only under MaxKeys
 
+	fullOfKeys, fullOfBytes error
+
 	// retain[id] is the longest window a limit ever had, in microseconds. The
 	// slice is replaced, never changed.
 	retain  atomic.Pointer[[]int64]
@@ -72,6 +74,7 @@ func NewMemory(opts ...MemoryOption) *Memory {
 	for _, o := range opts {
 		o(m)
 	}
+	m.makeErrors()
 	for i := range m.shards {
 		m.shards[i].init(m)
 	}

@@ -318,7 +318,7 @@ func answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now int64, full boo
 		if window.Longer(s.wait, wait) {
 			wait = s.wait
 		}
-		reset = max(reset, s.h.Reset(s.arena, r, &s.state, now))
+		reset = max(reset, s.h.Reset(r, &s.state, now))
 		remaining = min(remaining, s.state.Room(r))
 	}
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
@@ -366,7 +366,7 @@ func describe(p *Plan, sites []site, states []LimitState, now int64) {
 			RetryAfter: span(s.wait),
 			NextAfter:  span(s.h.Next(s.arena, &s.limit.Rule, &s.state, now)),
 			GapAfter:   span(s.state.GapWait(&s.limit.Rule, now)),
-			ResetAfter: span(s.h.Reset(s.arena, &s.limit.Rule, &s.state, now)),
+			ResetAfter: span(s.h.Reset(&s.limit.Rule, &s.state, now)),
 		}
 	}
 }

@@ -34,8 +34,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 	now := max(raw, h.Last) // R2
 	cutoff := now - l.Window
 	used, dead := h.Total, 0
-	front, units := h.Front(arena)
-	if front <= cutoff {
+	if h.Front <= cutoff {
 		used, dead = h.Used(arena, cutoff)
 	}
 	open := l.Gap == 0 || now-h.Last >= l.Gap
@@ -46,28 +45,26 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 			s.mu.Unlock()
 			return false
 		}
-		if front <= cutoff {
+		if h.Front <= cutoff {
 			h.Prune(arena, cutoff, used, dead)
 		}
 		h.Add(arena, end, now, granted)
 		used = h.Total
-		front, units = h.Front(arena)
 	}
 	wait := int64(0)
 	if l.Gap > 0 {
 		wait = max(0, h.Last+l.Gap-now)
 	}
 	if need := used + a.N - l.Max; need > 0 && a.N <= l.Max {
-		if front <= cutoff || units < need {
-			front = h.Leave(arena, cutoff, need)
+		leaves := h.Front
+		if need > 1 || leaves <= cutoff {
+			leaves = h.Leave(arena, cutoff, need)
 		}
-		wait = max(wait, front+l.Window-now)
+		wait = max(wait, leaves+l.Window-now)
 	}
-	reset := h.End + l.Window - now
-	if used == 0 {
-		reset = 0
-	} else if h.Units == 0 {
-		reset = h.Newest(arena) + l.Window - now
+	reset := int64(0)
+	if used > 0 {
+		reset = h.End + l.Window - now
 	}
 	s.tend(m, now, r.virtual)
 	s.mu.Unlock()

@@ -50,7 +50,8 @@ func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64
 	var sites [1]site
 	now, locks := m.visit(m.binding(p).limits[i:i+1], &k, sites[:], now)
 	defer m.unlock(locks)
-	return sites[0].h.Since(sites[0].arena, now-last), nil
+	recorded, _ := sites[0].h.Used(sites[0].arena, now-last)
+	return recorded, nil
 }
 
 // Reset forgets the histories of the key in every limit of the plan (R10).

@@ -163,12 +163,18 @@ func (m *Memory) Sweep() (forgotten int) {
 	return forgotten
 }
 
-// full is the error at the cap.
+// full is the error at the cap. It is made in advance: a flood of new keys at the
+// cap must not fill the heap with errors.
 func (m *Memory) full() error {
 	if m.maxKeys > 0 && m.keys.Load() >= m.maxKeys {
-		return fmt.Errorf("%w: it holds %d keys, its MaxKeys, and all of them still count; wait, or raise the cap",
-			ErrFull, m.maxKeys)
+		return m.fullOfKeys
 	}
-	return fmt.Errorf("%w: it holds %d bytes of its MaxBytes %d, and all keys still count; wait, or raise the cap",
-		ErrFull, m.budget.taken.Load(), m.budget.most)
+	return m.fullOfBytes
+}
+
+func (m *Memory) makeErrors() {
+	m.fullOfKeys = fmt.Errorf("%w: it holds as many keys as its MaxKeys, %d, and all of them still count; wait, or raise the cap",
+		ErrFull, m.maxKeys)
+	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, and all keys still count; wait, or raise the cap",
+		ErrFull, m.budget.most)
 }

@@ -88,8 +88,8 @@ func TestBytesAKey(t *testing.T) {
 	}
 	for _, c := range []struct {
 		events int
-		most   float64 // bytes a key beyond its 16 own ones
-	}{{1, 64 + 6}, {10, 64 + 9*9 + 15}, {100, 1024}} {
+		most   float64 // bytes a key beyond its 16 own ones; half-filled pages and chunks count
+	}{{1, 64 + 6}, {10, 64 + 9*9 + 27}, {100, 1024}} {
 		l := mustNew(t, perUser(1000, time.Hour))
 		before := heap()
 		for i := range c.events {
@@ -150,6 +150,9 @@ func TestR13AtTheCap(t *testing.T) {
 				}
 				if _, err := l.Peek(ctx, K("new"), 1); err != nil {
 					t.Errorf("a peek at the cap: %v", err)
+				}
+				if got := testing.AllocsPerRun(100, func() { l.Allow(ctx, K("new")) }); got != 0 {
+					t.Errorf("a refusal at the cap allocates %v times", got)
 				}
 				time.Sleep(time.Minute)
 				for i := range held / 2 { // bytes are taken in pages, which these keys may fill less well

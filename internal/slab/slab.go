@@ -22,9 +22,13 @@ type Budget interface {
 
 const (
 	pageBits  = 7
-	perPage   = 1 << pageBits // values of a full page
-	firstPage = 4             // values the first page starts with; it doubles up to perPage
+	placeMask = 1<<pageBits - 1 // a value's place in its page
+	firstPage = 4               // values the first page starts with; it doubles up to perPage
+	pageBytes = 10880           // a size class of Go's allocator, so that little is lost behind a page
 )
+
+// perPage is the number of values of that size in a full page.
+func perPage(size int) int { return min(1<<pageBits, pageBytes/size) }
 
 // Slab holds values of type T. References start at 1; 0 refers to nothing. The
 // zero Slab is empty and ready.
@@ -46,7 +50,7 @@ type page struct {
 // At returns the value of a reference that is allocated.
 func (s *Slab[T, P]) At(ref uint32) P {
 	ref--
-	return &s.values[ref>>pageBits][ref&(perPage-1)]
+	return &s.values[ref>>pageBits][ref&placeMask]
 }
 
 // Len is the number of values allocated.
@@ -73,20 +77,21 @@ func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 // grow makes room for more values: it doubles the first page until it is full
 // sized, then adds pages. It returns how many places were added.
 func (s *Slab[T, P]) grow(size int, b Budget) (int, bool) {
-	if len(s.values) == 1 && s.values[0] != nil && len(s.values[0]) < perPage {
+	if len(s.values) == 1 && s.values[0] != nil && len(s.values[0]) < perPage(size) {
 		n := len(s.values[0])
-		if !b.Take(n * size) {
+		more := min(n, perPage(size)-n)
+		if !b.Take(more * size) {
 			return 0, false
 		}
-		values := make([]T, 2*n)
+		values := make([]T, n+more)
 		copy(values, s.values[0])
 		if int(s.pages[0].used) == n {
 			s.open = append(s.open, 0)
 		}
 		s.values[0] = values
-		return n, true
+		return more, true
 	}
-	n := perPage
+	n := perPage(size)
 	if len(s.values) == 0 {
 		n = firstPage
 	}
@@ -138,8 +143,8 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	if int(p.used) == len(s.values[i]) {
 		s.open = append(s.open, i)
 	}
-	*P(&s.values[i][ref&(perPage-1)]).Link() = p.free
-	p.free = ref&(perPage-1) + 1
+	*P(&s.values[i][ref&placeMask]).Link() = p.free
+	p.free = ref&placeMask + 1
 	p.used--
 	s.live--
 	if p.used == 0 && len(s.open) > 1 {

@@ -9,7 +9,7 @@ import (
 // entry is the units of one instant or, with Cells, of one cell (R7, R9).
 type entry struct {
 	u     int64 // the instant, or the end of the cell, in microseconds
-	units int64 // 0 = all refunded
+	units int64 // above 0
 }
 
 // history is what is remembered for one limit and one value of its dimensions.
@@ -70,6 +70,13 @@ func (h history) plus(u, n int64) history {
 	} else {
 		h.entries = append(h.entries, entry{u, n})
 	}
+	return h
+}
+
+// filled is h without the entries that hold no units: what was refunded whole, or
+// capped to nothing, is gone.
+func (h history) filled() history {
+	h.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e entry) bool { return e.units == 0 })
 	return h
 }
 

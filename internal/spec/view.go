@@ -106,9 +106,9 @@ func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 		h = h.plus(mark(limit, v.now), units)
 		h.tried, h.last = true, v.now
 		if mode == weir.CountDenied {
-			h = h.trimmed(limit.Max)
+			h = h.filled().trimmed(limit.Max)
 		}
-		after.past = append(after.past, h)
+		after.past = append(after.past, h.filled())
 	}
 	return after, nil
 }
@@ -128,9 +128,9 @@ func (v view) refund(mode weir.Mode, at, n int64) (view, int64) {
 			}
 		}
 		if mode == weir.CountDenied {
-			h = h.trimmed(limit.Max)
+			h = h.filled().trimmed(limit.Max)
 		}
-		after.past = append(after.past, h)
+		after.past = append(after.past, h.filled())
 	}
 	return after, most
 }

@@ -1,35 +1,38 @@
 package window
 
 // History is what is remembered for one limit and one key: the instant of the
-// newest recorded attempt, and entries of (end, units) in order of their ends.
-// The newest entry stands in the History itself, so that a key with one entry
-// needs nothing else; the older ones stand in a log. Ends never run back.
+// newest recorded attempt, and entries of (end, units) in order of their ends,
+// which never run back. No entry is without units.
+//
+// A single entry is (End, Total) and needs nothing else. Several stand in a log,
+// the newest included; Front and End spare most decisions a look at it.
 //
 // Start from Empty, not from the zero History.
 type History struct {
 	Last  int64 // exact instant of the newest recorded attempt; the gap counts from it (R5)
-	End   int64 // end of the newest entry
-	Units int64 // units of the newest entry
+	End   int64 // end of the newest entry, long ago without one
+	Front int64 // end of the oldest entry, long ago without one
 	Total int64 // units of all entries
-	older log
+	log   log   // empty, or all entries
 }
 
 const long = -1 << 60 // before every instant
 
 // Empty is a history that remembers nothing.
-var Empty = History{Last: long, End: long}
+var Empty = History{Last: long, End: long, Front: long}
 
-// Chunks is the number of chunks that adding an entry with that end takes from
-// the arena: 0 or 1.
+// Chunks is the number of chunks that Add may take from the arena for an entry
+// with that end: 0 or 1.
 func (h *History) Chunks(end int64) int {
-	if end <= h.End || h.Units == 0 {
+	switch {
+	case h.Total == 0:
 		return 0
-	}
-	words := 1
-	if h.Units >= wideUnits {
-		words = 2
-	}
-	if h.older.full(words) {
+	case h.log.empty():
+		if end <= h.End {
+			return 0
+		}
+		return 1
+	case h.log.full(2):
 		return 1
 	}
 	return 0
@@ -42,38 +45,7 @@ func (h *History) abs(word uint64) int64 {
 	return h.End - int64((uint64(h.End)-word>>unitBits)&endMask)
 }
 
-// Used returns the units that count, which are those of entries with
-// end > cutoff = now - Window (R3). dead is the number of older words that no
-// longer do.
-func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
-	if h.End <= cutoff {
-		return 0, 0
-	}
-	if h.older.empty() || h.abs(h.older.first(a)) > cutoff {
-		return h.Total, 0
-	}
-	used = h.Total
-	for c := h.older.cursor(a); ; {
-		e, ok := c.next(h)
-		if !ok || e.end > cutoff {
-			return used, dead
-		}
-		used -= e.units
-		dead += e.words
-	}
-}
-
-// Front is the end of the oldest entry, and its units or, of a wide one, fewer.
-// Of an empty history it is long ago.
-func (h *History) Front(a *Arena) (end, units int64) {
-	if h.older.empty() {
-		return h.End, h.Units
-	}
-	w := h.older.first(a)
-	return h.abs(w), int64(w & wideUnits)
-}
-
-// entry is one older entry as read from the log.
+// entry is one entry as read from the log.
 type entry struct {
 	end   int64
 	units int64
@@ -94,40 +66,62 @@ func (c *cursor) next(h *History) (entry, bool) {
 	return e, true
 }
 
-// Prune forgets the entries that do not count: used and dead are what Used
-// returned for the same cutoff. Last stays.
-func (h *History) Prune(a *Arena, cutoff, used int64, dead int) {
-	if h.End <= cutoff {
-		h.older.free(a)
-		h.End, h.Units, h.Total = long, 0, 0
-		return
+// Used returns the units that count, which are those of entries with
+// end > cutoff = now - Window (R3). dead is the number of words of the log that
+// no longer do.
+func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
+	if h.Front > cutoff {
+		return h.Total, 0
 	}
-	if dead > 0 {
-		h.older.drop(a, dead)
-		h.Total = used
+	if h.End <= cutoff {
+		return 0, 0
+	}
+	used = h.Total
+	for c := h.log.cursor(a); ; {
+		e, ok := c.next(h)
+		if !ok || e.end > cutoff {
+			return used, dead
+		}
+		used -= e.units
+		dead += e.words
 	}
 }
 
-// Add records n units that end at end, and an attempt at instant now. An end
-// before that of the newest entry, which only a changed Cells or Window brings
-// about, becomes that one's: ends never run back (R9). The arena must have the
-// Chunks it takes in reserve.
+// Prune forgets the entries that do not count: used and dead are what Used
+// returned for the same cutoff. Last stays.
+func (h *History) Prune(a *Arena, cutoff, used int64, dead int) {
+	switch {
+	case h.End <= cutoff:
+		h.clear(a)
+	case dead > 0:
+		h.log.drop(a, dead)
+		h.Total = used
+		h.Front = h.abs(h.log.first(a))
+	}
+}
+
+// clear forgets all entries.
+func (h *History) clear(a *Arena) {
+	h.log.free(a)
+	h.End, h.Front, h.Total = long, long, 0
+}
+
+// Add records n units, n > 0, that end at end, and an attempt at instant now. An
+// end before that of the newest entry, which only a changed Cells or Window
+// brings about, becomes that one's: ends never run back (R9). The arena must have
+// the Chunks it takes in reserve.
 func (h *History) Add(a *Arena, end, now, n int64) {
 	switch {
-	case end <= h.End:
-		h.Units += n
-	case h.Units == 0:
-		h.End, h.Units = end, n
-	default:
-		older := h.Units
-		word := uint64(h.End) << unitBits
-		if older < wideUnits {
-			h.older.append(a, word|uint64(older))
-		} else {
-			h.older.append(a, word|wideUnits)
-			h.older.append(a, uint64(older))
+	case h.Total == 0:
+		h.End, h.Front = end, end
+	case end > h.End:
+		if h.log.empty() {
+			h.log.add(a, h.End, h.Total)
 		}
-		h.End, h.Units = end, n
+		h.log.add(a, end, n)
+		h.End = end
+	case !h.log.empty():
+		h.log.setNewest(a, h.log.newest(a)+n)
 	}
 	h.Total += n
 	h.Last = now
@@ -137,69 +131,115 @@ func (h *History) Add(a *Arena, end, now, n int64) {
 // the newest entries whose units reach most. Whatever is older cannot change a
 // decision or a wait.
 func (h *History) Cap(a *Arena, most int64) {
-	if h.Units > most {
-		h.Total -= h.Units - most
-		h.Units = most
+	if most == 0 {
+		h.clear(a)
+		return
 	}
-	for !h.older.empty() {
-		c := h.older.cursor(a)
+	if h.log.empty() {
+		h.Total = min(h.Total, most)
+		return
+	}
+	if n := h.log.newest(a); n > most {
+		h.log.setNewest(a, most)
+		h.Total -= n - most
+	}
+	for h.Front < h.End {
+		c := h.log.cursor(a)
 		e, _ := c.next(h)
 		if h.Total-e.units < most {
 			return
 		}
 		h.Total -= e.units
-		h.older.drop(a, e.words)
+		h.log.drop(a, e.words)
+		h.Front = h.abs(h.log.first(a))
 	}
 }
 
 // Refund takes up to n units back from the entry that ends at end, if it counts
 // at cutoff, and returns how many. Last does not move (R10).
-func (h *History) Refund(a *Arena, end, cutoff, n int64) int64 {
-	if end <= cutoff || end > h.End {
+func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
+	if end <= cutoff || end > h.End || h.Total == 0 {
 		return 0
 	}
-	if end == h.End {
-		took := min(n, h.Units)
-		h.Units -= took
+	if h.log.empty() {
+		if end == h.End {
+			took = min(n, h.Total)
+			h.Total -= took
+		}
+	} else {
+		took = h.refundIn(a, end, n)
 		h.Total -= took
-		return took
 	}
-	for c := h.older.cursor(a); ; {
-		w := c.word()
-		if w == nil {
+	if h.Total == 0 {
+		h.clear(a)
+	}
+	return took
+}
+
+// refundIn is Refund from an entry of the log, which goes when it is left
+// without units.
+func (h *History) refundIn(a *Arena, end, n int64) int64 {
+	for c, words := h.log.cursor(a), 0; ; {
+		from := c
+		e, ok := c.next(h)
+		if !ok || e.end > end {
 			return 0
 		}
-		units := int64(*w & wideUnits)
-		wide := units == wideUnits
-		at := w
-		if wide {
-			at = c.word()
-			units = int64(*at)
-		}
-		if h.abs(*w) != end {
+		if e.end < end {
+			words += e.words
 			continue
 		}
-		took := min(n, units)
-		*at -= uint64(took)
-		h.Total -= took
-		return took
+		if n >= e.units {
+			h.cut(a, from, c, words)
+			return e.units
+		}
+		w := from.word()
+		if e.words == 2 {
+			*from.word() = uint64(e.units - n)
+		} else {
+			*w -= uint64(n)
+		}
+		return n
 	}
 }
 
-// Since returns the units of entries with end > cutoff, where cutoff is now
-// less the span asked for (R11).
-func (h *History) Since(a *Arena, cutoff int64) int64 {
-	used, _ := h.Used(a, cutoff)
-	return used
+// cut removes the words from one cursor to another; before is the number of
+// words in front of them. The last words move up.
+func (h *History) cut(a *Arena, from, to cursor, before int) {
+	end, wide := int64(long), false
+	for rest := h.log.cursor(a); rest.pos != from.pos; {
+		e, _ := rest.next(h)
+		end, wide = e.end, e.words == 2
+	}
+	words := before
+	for {
+		start := to
+		e, ok := to.next(h)
+		if !ok {
+			break
+		}
+		for range e.words {
+			*from.word() = *start.word()
+		}
+		words += e.words
+		end, wide = e.end, e.words == 2
+	}
+	h.log.keep(a, words, wide)
+	if words > 0 {
+		h.Front, h.End = h.abs(h.log.first(a)), end
+	}
 }
 
 // Leave returns the end of the entry with which at least need of the units that
 // count at cutoff have left, 0 < need <= used.
 func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
-	if end, units := h.Front(a); end > cutoff && units >= need {
-		return end // the common case: one unit of many
+	if need == 1 && h.Front > cutoff {
+		return h.Front // no entry is without units
 	}
-	for c := h.older.cursor(a); ; {
+	if h.log.empty() {
+		return h.End
+	}
+	for c := h.log.cursor(a); ; {
 		e, ok := c.next(h)
 		if !ok {
 			return h.End
@@ -213,26 +253,8 @@ func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
 	}
 }
 
-// Newest returns the end of the newest entry that has units; there must be one
-// that counts. A refund may have emptied the newer ones.
-func (h *History) Newest(a *Arena) int64 {
-	if h.Units > 0 {
-		return h.End
-	}
-	newest := int64(long)
-	for c := h.older.cursor(a); ; {
-		e, ok := c.next(h)
-		if !ok {
-			return newest
-		}
-		if e.units > 0 {
-			newest = e.end
-		}
-	}
-}
-
 // Free gives the history's memory back and leaves it Empty.
 func (h *History) Free(a *Arena) {
-	h.older.free(a)
+	h.log.free(a)
 	*h = Empty
 }

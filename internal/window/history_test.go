@@ -39,7 +39,7 @@ func (p *plain) cap(most int64) {
 	if newest < 0 {
 		return
 	}
-	p.entries[newest].units = min(p.entries[newest].units, most)
+	p.entries[newest].units = min(p.entries[newest].units, most) // most > 0 here
 	for sum, i := int64(0), newest; i >= 0; i-- {
 		if sum += p.entries[i].units; sum >= most {
 			p.entries = p.entries[i:]
@@ -52,7 +52,9 @@ func (p *plain) refund(end, cutoff, n int64) int64 {
 	for i := range p.entries {
 		if e := &p.entries[i]; e.end == end && end > cutoff {
 			took := min(n, e.units)
-			e.units -= took
+			if e.units -= took; e.units == 0 {
+				p.entries = slices.Delete(p.entries, i, i+1)
+			}
 			return took
 		}
 	}
@@ -79,15 +81,6 @@ func (p *plain) leave(cutoff, need int64) int64 {
 	return -1
 }
 
-func (p *plain) newest() int64 {
-	for _, e := range slices.Backward(p.entries) {
-		if e.units > 0 {
-			return e.end
-		}
-	}
-	return -1
-}
-
 // play drives a History and a plain one with the same random operations and
 // compares all that can be asked of them after each.
 func play(t *testing.T, r *rand.Rand, steps int) {
@@ -103,7 +96,7 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 		case op < 8:
 			n := 1 + r.Int64N(3)
 			if op == 0 {
-				n = r.Int64N(1 << (1 + r.IntN(50)))
+				n = 1 + r.Int64N(1<<(1+r.IntN(50)))
 			}
 			used, dead := h.Used(a, cutoff)
 			h.Prune(a, cutoff, used, dead)
@@ -151,8 +144,11 @@ func compare(t *testing.T, step int, h *History, a *Arena, p *plain, cutoff int6
 	if used == 0 {
 		return
 	}
-	if got, want := h.Newest(a), p.newest(); got != want {
+	if got, want := h.End, p.entries[len(p.entries)-1].end; got != want {
 		t.Fatalf("step %d: newest: got %d, want %d", step, got, want)
+	}
+	if got, want := h.Front, p.entries[0].end; got != want {
+		t.Fatalf("step %d: oldest: got %d, want %d", step, got, want)
 	}
 	for _, need := range []int64{1, used/2 + 1, used} {
 		if got, want := h.Leave(a, cutoff, need), p.leave(cutoff, need); got != want {

@@ -27,7 +27,7 @@ const (
 // Link returns the reference a free chunk keeps.
 func (c *Chunk) Link() *uint32 { return &c.next }
 
-// Words gives n words of the chunk to another use, such as a long key.
+// Words gives the words of the chunk to another use, such as a long key.
 func (c *Chunk) Words() *[perChunk]uint64 { return &c.words }
 
 // WordsPerChunk is the number of Words.
@@ -47,31 +47,32 @@ func (a *Arena) Reserve(n int) bool {
 // Release gives all memory back; no chunk may be in use.
 func (a *Arena) Release() { a.Slab.Release(ChunkSize, a.Budget) }
 
-// Free gives a chunk back.
+// Free gives a chunk back. The next Alloc finds room without Reserve.
 func (a *Arena) Free(ref uint32) { a.Slab.Free(ref, ChunkSize, a.Budget) }
 
 // log is a queue of words in a list of chunks. It takes 8 bytes in its history,
-// and both of its ends are one step away: a decision on a full window looks at
-// the oldest entry and adds the newest.
+// and both of its ends are one step away.
 type log struct {
-	head place // the oldest word; none = the log is empty
+	head place // the oldest word; 0 = the log is empty
 	tail place // behind the newest word
 }
 
-// place is a position in a log: a chunk in the low 28 bits, 0 = none, and the
-// number of words before the position in the 4 bits above.
+// place is a position in a log: a chunk in the low 27 bits, 0 = none, and the
+// number of words before the position in the 4 bits on top. Of a tail, the bit
+// between says that the newest entry is wide.
 type place uint32
 
 const (
 	placeBits = 28
-	placeMask = 1<<placeBits - 1 // a chunk's reference
+	wideEntry = place(1) << 27
+	chunkMask = wideEntry - 1
 
-	// maxChunks keeps references within placeMask, however thinly pages are filled.
-	maxChunks = placeMask / 2
+	// maxChunks keeps references within chunkMask, however thinly pages are filled.
+	maxChunks = int(chunkMask / 2)
 )
 
 func at(ref uint32, pos int) place { return place(ref) | place(pos)<<placeBits }
-func (p place) ref() uint32        { return uint32(p & placeMask) }
+func (p place) ref() uint32        { return uint32(p & chunkMask) }
 func (p place) pos() int           { return int(p >> placeBits) }
 
 // empty reports whether the log holds no word.
@@ -85,7 +86,20 @@ func (q *log) first(a *Arena) uint64 {
 	return a.At(q.head.ref()).words[q.head.pos()]
 }
 
-// append adds a word. The arena must have a chunk in reserve.
+// add appends an entry. The arena must have a chunk in reserve if the log is full
+// for its words.
+func (q *log) add(a *Arena, end, units int64) {
+	word := uint64(end) << unitBits
+	if units < wideUnits {
+		q.append(a, word|uint64(units))
+		return
+	}
+	q.append(a, word|wideUnits)
+	q.append(a, uint64(units))
+	q.tail |= wideEntry
+}
+
+// append adds a word, of a narrow entry unless the caller says otherwise.
 func (q *log) append(a *Arena, word uint64) {
 	ref, pos := q.tail.ref(), q.tail.pos()
 	switch {
@@ -93,22 +107,48 @@ func (q *log) append(a *Arena, word uint64) {
 		ref, pos = a.Alloc(), 0
 		q.head = at(ref, 0)
 	case pos == perChunk:
-		ref, pos = a.Alloc(), 0
-		a.At(q.tail.ref()).next = ref
+		next := a.Alloc()
+		a.At(ref).next = next
+		ref, pos = next, 0
 	}
 	a.At(ref).words[pos] = word
 	q.tail = at(ref, pos+1)
 }
 
-// drop removes n words from the front. There must be as many.
+// last is the last word of a log that is not empty: the newest entry, or of a
+// wide one its units.
+func (q *log) last(a *Arena) *uint64 {
+	return &a.At(q.tail.ref()).words[q.tail.pos()-1]
+}
+
+// newest is the units of the newest entry.
+func (q *log) newest(a *Arena) int64 {
+	if q.tail&wideEntry != 0 {
+		return int64(*q.last(a))
+	}
+	return int64(*q.last(a) & wideUnits)
+}
+
+// setNewest changes the units of the newest entry. To widen it, the arena must
+// have a chunk in reserve if the log is full for a word.
+func (q *log) setNewest(a *Arena, units int64) {
+	w := q.last(a)
+	switch {
+	case q.tail&wideEntry != 0:
+		*w = uint64(units)
+	case units < wideUnits:
+		*w = *w&^wideUnits | uint64(units)
+	default:
+		*w |= wideUnits
+		q.append(a, uint64(units))
+		q.tail |= wideEntry
+	}
+}
+
+// drop removes n words from the front. There must be more of them.
 func (q *log) drop(a *Arena, n int) {
 	for range n {
 		q.head += at(0, 1)
-		if q.head == q.tail {
-			a.Free(q.head.ref())
-			*q = log{}
-			return
-		}
 		if q.head.pos() == perChunk {
 			ref := q.head.ref()
 			q.head = at(a.At(ref).next, 0)
@@ -117,8 +157,8 @@ func (q *log) drop(a *Arena, n int) {
 	}
 }
 
-// keep removes all words but the first n.
-func (q *log) keep(a *Arena, n int) {
+// keep removes all words but the first n, of which the last entry is wide or not.
+func (q *log) keep(a *Arena, n int, wide bool) {
 	if n == 0 {
 		q.free(a)
 		return
@@ -132,6 +172,9 @@ func (q *log) keep(a *Arena, n int) {
 		a.freeList(a.At(ref).next, last)
 	}
 	q.tail = at(ref, pos+n)
+	if wide {
+		q.tail |= wideEntry
+	}
 }
 
 // free removes all words.
@@ -161,9 +204,9 @@ type cursor struct {
 	end place
 }
 
-func (q *log) cursor(a *Arena) cursor { return cursor{a: a, pos: q.head, end: q.tail} }
+func (q *log) cursor(a *Arena) cursor { return cursor{a: a, pos: q.head, end: q.tail &^ wideEntry} }
 
-// word returns the next word and a way to overwrite it; nil at the end.
+// word returns the next word, to be read or overwritten; nil at the end.
 func (c *cursor) word() *uint64 {
 	if c.pos == c.end {
 		return nil

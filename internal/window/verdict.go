@@ -53,11 +53,11 @@ func (h *History) Wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 }
 
 // Reset is the time until no unit counts any more.
-func (h *History) Reset(a *Arena, r *Rule, s *State, now int64) int64 {
+func (h *History) Reset(r *Rule, s *State, now int64) int64 {
 	if s.Used == 0 {
 		return 0
 	}
-	return h.Newest(a) + r.Window - now
+	return h.End + r.Window - now
 }
 
 // Next is the time until the oldest unit that counts leaves, 0 if none counts.
