@@ -2,109 +2,120 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"slices"
 	"time"
 )
 
-// bench runs the layers of tests on the module at root, with one file replaced.
+// bench is a copy of the module in which tests run while one file is wrong.
 type bench struct {
-	root string
-	dir  string // for what is built
+	module string // the copy
+	bin    string // where test binaries are built
 }
 
-// limit is how long one layer may take; a mutant that hangs is caught, too.
-const limit = 2 * time.Minute
-
-// layers are the tests of the memory engine: a test binary, and its arguments.
-var layers = []struct {
-	name, binary string
-	args         []string
-}{
-	{"vectors", "weir", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
-	{"differential", "weir", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
-	{"hammer", "weir", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=20"}},
-	{"unit", "weir", []string{"-test.run=^Test", "-test.skip=^Test(MemoryConformance|WhoImportsWhom|Barriers|Dependencies|RootNeeds.*|Every.*)$"}},
-	{"unit", "window", nil},
-	{"unit", "slab", nil},
-}
-
-// binaries are the packages that hold the layers.
-var binaries = []struct{ name, pkg string }{
-	{"weir", "."}, {"window", "./internal/window"}, {"slab", "./internal/slab"},
-}
-
-// try builds the tests with the mutant in place, or without one for nil, and
-// returns the layers that fail.
-func (b *bench) try(m *mutant) (caught []string, err error) {
-	overlay, err := b.overlay(m)
-	if err != nil {
-		return nil, err
-	}
-	for _, bin := range binaries {
-		out, err := b.command("go", "test", "-c", "-overlay", overlay, "-o", filepath.Join(b.dir, bin.name), bin.pkg)
+// newBench copies the module at root below dir.
+func newBench(root, dir string) (*bench, error) {
+	b := &bench{module: filepath.Join(dir, "module"), bin: filepath.Join(dir, "bin")}
+	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
-			return nil, fmt.Errorf("it does not compile: %s", out)
+			return err
+		}
+		if d.IsDir() && d.Name() == ".git" {
+			return filepath.SkipDir
+		}
+		if !d.Type().IsRegular() {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		rel, err := filepath.Rel(root, path)
+		if err != nil {
+			return err
+		}
+		to := filepath.Join(b.module, rel)
+		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(to, text, 0o644)
+	})
+	return b, err
+}
+
+// layers are the tests of the memory engine: the package they are in, and the
+// arguments of its test binary.
+var layers = []struct {
+	name, pkg string
+	args      []string
+}{
+	{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
+	{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
+	{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=20"}},
+	{"unit", ".", []string{"-test.run=^Test", "-test.skip=^Test(MemoryConformance|WhoImportsWhom|Barriers|Dependencies|RootNeeds.*|Every.*)$"}},
+	{"unit", "internal/window", nil},
+	{"unit", "internal/slab", nil},
+}
+
+// try runs every layer with the mutant in place, or without one for nil. It
+// returns the layers that failed and what the first of them said.
+func (b *bench) try(m *mutant) (caught []string, said string, err error) {
+	if m != nil {
+		undo, err := b.spoil(m)
+		if err != nil {
+			return nil, "", err
+		}
+		defer undo()
+	}
+	for _, pkg := range []string{".", "internal/window", "internal/slab"} {
+		build := exec.Command("go", "test", "-c", "-o", b.binary(pkg), "./"+pkg)
+		build.Dir = b.module
+		if out, err := build.CombinedOutput(); err != nil {
+			return nil, "", fmt.Errorf("it does not compile: %s", out)
 		}
 	}
 	for _, layer := range layers {
-		pkg, _ := filepath.Abs(b.root)
-		for _, bin := range binaries {
-			if bin.name == layer.binary {
-				pkg = filepath.Join(pkg, bin.pkg)
-			}
-		}
-		if !b.passes(pkg, filepath.Join(b.dir, layer.binary), layer.args) && !strings.Contains(strings.Join(caught, " "), layer.name) {
+		out, ok := b.passes(layer.pkg, layer.args)
+		if !ok && !slices.Contains(caught, layer.name) {
 			caught = append(caught, layer.name)
+			said += out
 		}
 	}
-	return caught, nil
+	return caught, said, nil
 }
 
-// overlay writes the mutant's file and the table that tells the compiler to read
-// it in place of the real one.
-func (b *bench) overlay(m *mutant) (string, error) {
-	replace := map[string]string{}
-	if m != nil {
-		text, err := m.apply(b.root)
-		if err != nil {
-			return "", err
-		}
-		file, err := filepath.Abs(filepath.Join(b.root, m.file))
-		if err != nil {
-			return "", err
-		}
-		replace[file] = filepath.Join(b.dir, "mutant.go")
-		if err := os.WriteFile(replace[file], []byte(text), 0o644); err != nil {
-			return "", err
-		}
-	}
-	table, err := json.Marshal(map[string]any{"Replace": replace})
+// spoil puts the mutant into the copy, and returns what takes it out again.
+func (b *bench) spoil(m *mutant) (undo func(), err error) {
+	file := filepath.Join(b.module, m.file)
+	right, err := os.ReadFile(file)
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	name := filepath.Join(b.dir, "overlay.json")
-	return name, os.WriteFile(name, table, 0o644)
+	wrong, err := m.apply(b.module)
+	if err != nil {
+		return nil, err
+	}
+	undo = func() { _ = os.WriteFile(file, right, 0o644) } // a failure shows with the next mutant
+	return undo, os.WriteFile(file, []byte(wrong), 0o644)
 }
 
-// command runs a tool at the top of the module and returns what it said.
-func (b *bench) command(name string, args ...string) (string, error) {
-	c := exec.Command(name, args...)
-	c.Dir = b.root
-	out, err := c.CombinedOutput()
-	return string(out), err
+func (b *bench) binary(pkg string) string {
+	return filepath.Join(b.bin, filepath.Base(filepath.Join("root", pkg))+".test")
 }
 
-// passes runs a test binary in the directory of its package and reports whether
-// it succeeded in time.
-func (b *bench) passes(dir, binary string, args []string) bool {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
+// patience is how long one layer may take; a mutant that hangs is caught, too.
+const patience = 2 * time.Minute
+
+// passes runs the tests of a package and reports whether they succeeded in time.
+func (b *bench) passes(pkg string, args []string) (said string, ok bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, binary, append(args, "-test.failfast")...)
-	c.Dir = dir
-	return c.Run() == nil
+	c := exec.CommandContext(ctx, b.binary(pkg), append(slices.Clone(args), "-test.failfast")...)
+	c.Dir = filepath.Join(b.module, pkg)
+	out, err := c.CombinedOutput()
+	return string(out), err == nil
 }

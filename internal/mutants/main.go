@@ -5,8 +5,8 @@
 //	go run ./internal/mutants
 //
 // The faults stand in mutants.txt. A fault that fits no longer, that does not
-// compile or that nobody notices makes the command fail. The sources stay as they
-// are: the compiler is given the changed file in place of the real one.
+// compile or that nobody notices makes the command fail. All this happens in a copy
+// of the module.
 package main
 
 import (
@@ -41,9 +41,14 @@ func run(only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := bench{root: ".", dir: dir}
-	if caught, err := b.try(nil); err != nil || len(caught) > 0 {
-		return fmt.Errorf("the layers must pass without a mutant first: %v %v", caught, err)
+	b, err := newBench(".", dir)
+	if err != nil {
+		return err
+	}
+	if caught, said, err := b.try(nil); err != nil {
+		return err
+	} else if len(caught) > 0 {
+		return fmt.Errorf("the layers must pass without a mutant first, but %v failed:\n%s", caught, said)
 	}
 	tried, survivors := 0, 0
 	for i := range mutants {
@@ -53,7 +58,7 @@ func run(only string) error {
 		}
 		tried++
 		start := time.Now()
-		caught, err := b.try(m)
+		caught, _, err := b.try(m)
 		if err != nil {
 			return fmt.Errorf("mutants.txt:%d: %s: %w", m.line, m.about, err)
 		}

@@ -1,0 +1,199 @@
+package weirtest
+
+import (
+	"context"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// wrongEngine is the specification with one fault.
+type wrongEngine struct {
+	*spec.Engine
+	plan   func(weir.Policy) weir.Policy // what the limits are taken for
+	key    func(string) string           // what a value is taken for
+	ask    func(weir.Ask) weir.Ask
+	answer func(weir.Ask, *weir.Decision)
+	decide func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error)
+	last   func(int64) int64 // what a span of Count is taken for
+}
+
+func (w *wrongEngine) taken(p *weir.Plan, k weir.Key) (*weir.Plan, weir.Key) {
+	if w.plan != nil {
+		q, err := w.plan(p.Policy()).Plan()
+		if err != nil {
+			panic(err)
+		}
+		p = q
+	}
+	if w.key != nil {
+		var values []string
+		for i := range k.Len() {
+			values = append(values, w.key(k.Value(i)))
+		}
+		k = weir.K(values...)
+	}
+	return p, k
+}
+
+func (w *wrongEngine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	limits := p.Policy().Limits
+	p, k = w.taken(p, k)
+	asked := a
+	if w.ask != nil {
+		a = w.ask(a)
+	}
+	if w.decide != nil {
+		return w.decide(w.Engine, p, k, a)
+	}
+	d, err := w.Engine.Decide(ctx, p, k, a)
+	if w.answer != nil && err == nil {
+		w.answer(asked, &d)
+	}
+	for i := range a.States { // the fault is not that the numbers are told wrong
+		s := &a.States[i]
+		s.Name, s.Max, s.Window, s.Gap = limits[i].Name, limits[i].Max, limits[i].Window, limits[i].Gap
+	}
+	return d, err
+}
+
+func (w *wrongEngine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	p, k = w.taken(p, k)
+	return w.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+func (w *wrongEngine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	p, k = w.taken(p, k)
+	if w.last != nil {
+		last = w.last(last)
+	}
+	return w.Engine.Count(ctx, p, k, i, last, now)
+}
+
+// limitsWith returns a plan fault that changes every limit.
+func limitsWith(change func(*weir.Limit)) func(weir.Policy) weir.Policy {
+	return func(p weir.Policy) weir.Policy {
+		for i := range p.Limits {
+			change(&p.Limits[i])
+		}
+		return p
+	}
+}
+
+// checkThenAct looks, and then records what it saw fit, with a step in between:
+// right for one caller, wrong for many.
+func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	ctx := context.Background()
+	if a.Op != weir.OpAttempt || a.N == 0 || p.Mode() != weir.AllOrNothing {
+		return e.Decide(ctx, p, k, a)
+	}
+	if a.At == weir.Now {
+		look := a
+		look.Op = weir.OpPeek
+		d, err := e.Decide(ctx, p, k, look)
+		if err != nil || !d.Allowed {
+			return d, err
+		}
+		runtime.Gosched()
+		a.Op = weir.OpRecord
+	}
+	return e.Decide(ctx, p, k, a)
+}
+
+// limitByLimit decides the limits one after the other: what a later one refuses
+// stays recorded in the earlier ones.
+func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.Decision, err error) {
+	ctx := context.Background()
+	if a.Op != weir.OpAttempt || len(p.Limits()) == 1 {
+		return e.Decide(ctx, p, k, a)
+	}
+	for i, limit := range p.Policy().Limits {
+		q := p.Policy()
+		q.Limits = []weir.Limit{limit}
+		one, err := q.Plan()
+		if err != nil {
+			return d, err
+		}
+		var values []string
+		for _, dim := range p.Limits()[i].By {
+			values = append(values, k.Value(dim))
+		}
+		if d, err = e.Decide(ctx, one, weir.K(values...), weir.Ask{N: a.N, At: a.At}); err != nil || !d.Allowed {
+			break
+		}
+	}
+	a.Op = weir.OpPeek
+	look, err := e.Decide(ctx, p, k, a)
+	look.Allowed, look.Granted, look.Limit = d.Allowed, d.Granted, d.Limit
+	return look, err
+}
+
+// recordsRefusals counts what it refuses, in every mode.
+func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	d, err := e.Decide(context.Background(), p, k, a)
+	if err == nil && !d.Allowed && a.Op == weir.OpAttempt {
+		a.Op, a.States = weir.OpRecord, nil
+		if _, err := e.Decide(context.Background(), p, k, a); err != nil {
+			return d, nil
+		}
+	}
+	return d, err
+}
+
+// wrongEngines are faults that limiters have had, and the layers that must see them.
+var wrongEngines = []struct {
+	name   string
+	fault  wrongEngine
+	layers string // v, d and h for vectors, differential and hammer
+}{
+	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = max(l.Window-us, weir.MinWindow); l.Gap = min(l.Gap, l.Window) })}, "vd"},
+	{"window a microsecond long", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = min(l.Window+us, weir.MaxWindow) })}, "vd"},
+	{"window a fifth short", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
+		l.Window = max(l.Window*4/5, weir.MinWindow).Truncate(us)
+		l.Gap = min(l.Gap, l.Window)
+	})}, "vdh"},
+	{"one unit too many", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = min(l.Max+1, weir.MaxUnits) })}, "vdh"},
+	{"one unit too few", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
+	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Gap = 0 })}, "vdh"},
+	{"cells ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cells = 0 })}, "vd"},
+	{"mode ignored", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Mode = weir.AllOrNothing; return p }}, "vd"},
+	{"histories by place in the policy", wrongEngine{plan: func(p weir.Policy) weir.Policy {
+		for i := range p.Limits {
+			p.Limits[i].Name = string(rune('a' + i))
+		}
+		return p
+	}}, "vd"},
+	{"policies share histories", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Name = "all"; return p }}, "v"},
+	{"keys end at NUL", wrongEngine{key: func(v string) string { v, _, _ = strings.Cut(v, "\x00"); return v }}, "vd"},
+	{"keys cut to 512 bytes", wrongEngine{key: func(v string) string { return v[:min(len(v), 512)] }}, "v"},
+	{"instants in milliseconds", wrongEngine{ask: func(a weir.Ask) weir.Ask {
+		if a.At != weir.Now {
+			a.At -= a.At % 1000
+		}
+		return a
+	}}, "vd"},
+	{"a peek is an attempt", wrongEngine{ask: func(a weir.Ask) weir.Ask {
+		if a.Op == weir.OpPeek {
+			a.Op = weir.OpAttempt
+		}
+		return a
+	}}, "vdh"},
+	{"wait a microsecond short", wrongEngine{answer: func(_ weir.Ask, d *weir.Decision) {
+		if d.RetryAfter > 0 {
+			d.RetryAfter -= us
+		}
+	}}, "vd"},
+	{"wait in milliseconds", wrongEngine{answer: func(_ weir.Ask, d *weir.Decision) { d.RetryAfter = d.RetryAfter.Round(time.Millisecond) }}, "vd"},
+	{"never is a long wait", wrongEngine{answer: func(_ weir.Ask, d *weir.Decision) {
+		if d.RetryAfter == weir.Never {
+			d.RetryAfter = time.Hour
+		}
+	}}, "vd"},
+	{"count a microsecond long", wrongEngine{last: func(last int64) int64 { return last + 1 }}, "vd"},
+	{"refusals are recorded", wrongEngine{decide: recordsRefusals}, "vdh"},
+	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
+	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
+}
