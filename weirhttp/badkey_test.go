@@ -34,6 +34,9 @@ func TestStoreDown(t *testing.T) {
 	if r := get(open); r.StatusCode != 400 || *n != 1 {
 		t.Errorf("FailOpen without the header: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
 	}
+	if r := get(open, with("X-Api-Key", strings.Repeat("k", 1025))); r.StatusCode != 400 || *n != 1 {
+		t.Errorf("FailOpen with a key that is too long: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
+	}
 	var seen error
 	get(Limit(l, ByClientIP(), OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
 	if seen == nil || !strings.Contains(seen.Error(), "secret") {

@@ -81,9 +81,9 @@ func IPv6Prefix(bits int) IPOption {
 // and all clients behind the proxy share one history. Default: no warning.
 func WarnTo(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
 
-// canonical is the form under which an address is counted.
+// canonical is the form under which an address is counted. a is as parseNode
+// returns it.
 func (c *clientIP) canonical(a netip.Addr) string {
-	a = a.Unmap().WithZone("")
 	if a.Is4() || c.bits == 128 {
 		return a.String()
 	}
@@ -98,9 +98,6 @@ func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	if len(c.trusted) == 0 {
 		c.warnOnce(r)
 	}
-	if !c.trusts(peer) {
-		return peer, nil
-	}
 	if c.forwarded {
 		return c.walk(peer, r.Header["Forwarded"], "Forwarded", lastForwarded)
 	}
@@ -111,7 +108,8 @@ func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 // not an address.
 type lastNode func(text string) (a netip.Addr, rest string, more, ok bool)
 
-// walk goes from the peer towards the client as long as it meets trusted proxies.
+// walk goes from the peer towards the client as long as it meets trusted
+// proxies, the peer itself to begin with.
 func (c *clientIP) walk(at netip.Addr, lines []string, name string, last lastNode) (netip.Addr, error) {
 	text, more := strings.Join(lines, ","), len(lines) > 0
 	for more && c.trusts(at) {

@@ -105,9 +105,12 @@ func testRateLimitField(t *testing.T) {
 	wantItems(t, "full and too close: units and gap", r.Header["Ratelimit"],
 		item{"slack-alerts.category", -1, -1, 0, 1797}, item{"slack-alerts.category.spacing", -1, -1, 0, 3})
 	wantRetryAfter(t, r, "1797")
+	time.Sleep(3 * time.Second)
+	r = get(h, errs)
+	wantItems(t, "full, the gap open: only units", r.Header["Ratelimit"], item{"slack-alerts.category", -1, -1, 0, 1794})
 	r = get(h, info)
 	wantItems(t, "another category", r.Header["Ratelimit"],
-		item{"slack-alerts.channel", -1, -1, 97, 1797}, item{"slack-alerts.category", -1, -1, 1, 1800},
+		item{"slack-alerts.channel", -1, -1, 97, 1794}, item{"slack-alerts.category", -1, -1, 1, 1800},
 		item{"slack-alerts.category.spacing", -1, -1, 0, 3})
 }
 

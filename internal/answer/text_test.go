@@ -26,6 +26,7 @@ func TestWaitRoundsUp(t *testing.T) {
 		{59*time.Minute + 59*time.Second + time.Microsecond, "1h"},
 		{5*time.Hour + 11*time.Minute + time.Second, "5h12m"},
 		{24 * time.Hour, "24h"},
+		{30*time.Hour + time.Second, "30h1m"},
 		{47*time.Hour + 59*time.Minute + time.Second, "2d"},
 		{3*day + 3*time.Hour + time.Second, "3d4h"},
 		{400 * day, "400d"},

@@ -15,31 +15,40 @@ import (
 // Clients that never finish their requests lose their connections, and the
 // others are served meanwhile.
 func TestSlowLoris(t *testing.T) {
-	s, _ := newServer(t, nil, func(c *Config) {
-		c.Limits.ReadHeader, c.Limits.Read = 200*time.Millisecond, 400*time.Millisecond
-	})
-	start(t, s)
-	var slow []net.Conn
-	for i := range 40 {
-		c := dial(t, s)
-		half := "POST /v1/check HTTP/1.1\r\nHost: x\r\n"
-		if i%2 == 0 {
-			half += "Content-Length: 40\r\n\r\n{"
-		}
-		fmt.Fprint(c, half)
-		slow = append(slow, c)
-	}
-	if r, body, err := checkOver(s, searchBody); err != nil || r.StatusCode != 200 {
-		t.Errorf("a good client among slow ones: %v, %s", err, body)
-	}
-	for i, c := range slow {
-		b, err := io.ReadAll(c)
-		if err != nil {
-			t.Fatalf("slow client %d was not cut off within %v: %v", i+1, patience, err)
-		}
-		if i%2 == 0 && !strings.Contains(string(b), "400 Bad Request") {
-			t.Errorf("half a body: got %q, want 400", b)
-		}
+	const short, long = time.Second, 2 * patience
+	for _, c := range []struct {
+		name   string
+		limits Limits
+		half   string
+		answer string
+	}{
+		{"half a header", Limits{ReadHeader: short, Read: long, Idle: long}, "POST /v1/check HTTP/1.1\r\nHost: x\r\n", ""},
+		{"half a body", Limits{ReadHeader: long, Read: short, Idle: long}, "POST /v1/check HTTP/1.1\r\nHost: x\r\nContent-Length: 40\r\n\r\n{", "HTTP/1.1 400 "},
+		{"nothing more", Limits{ReadHeader: long, Read: long, Idle: short}, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s, _ := newServer(t, nil, func(config *Config) {
+				config.Limits = c.limits
+				config.Limits.Linger = -1
+			})
+			start(t, s)
+			var slow []net.Conn
+			for range 20 {
+				conn := dial(t, s)
+				fmt.Fprint(conn, c.half)
+				slow = append(slow, conn)
+			}
+			if r, body, err := checkOver(s, searchBody); err != nil || r.StatusCode != 200 {
+				t.Errorf("a good client among slow ones: %v, %s", err, body)
+			}
+			for i, conn := range slow {
+				b, err := io.ReadAll(conn)
+				if err != nil || !strings.HasPrefix(string(b), c.answer) {
+					t.Fatalf("slow client %d: got %q, %v; want %q and the end of the connection within %v", i+1, b, err, c.answer, patience)
+				}
+			}
+		})
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -141,10 +142,17 @@ func TestDrainIsBounded(t *testing.T) {
 	e := newHeld()
 	s, _ := newServer(t, e, func(c *Config) { c.Limits.Drain = 20 * time.Millisecond })
 	stop := start(t, s)
-	go checkOver(s, searchBody)
+	lost := make(chan error, 1)
+	go func() {
+		_, _, err := checkOver(s, searchBody)
+		lost <- err
+	}()
 	<-e.arrived
 	if err := stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
 		t.Errorf("Serve with a request that hangs: %v, want an error that says it was cut off", err)
+	}
+	if err := <-lost; err == nil || os.IsTimeout(err) {
+		t.Errorf("a request that was cut off: %v, want the end of its connection", err)
 	}
 	close(e.release)
 }
