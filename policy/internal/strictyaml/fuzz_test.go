@@ -147,7 +147,7 @@ var goccyFaults = regexp.MustCompile(strings.Join([]string{
 	`- *(#[^\n]*)?\n *[^-]`,  // an empty item before a key: swallows the key
 	`[{,](.|\n)*[^"]:[^ \n]`, // a colon within a key in flow: cuts the key
 	`\n\s*''`,                // doubled quotes that begin a line of quoted text: the fold behind is lost
-	`\\ +\n`,                 // an escaped blank at the end of a line: trimmed
+	`\\ *\n`,                 // an escaped blank or break at the end of a line: blanks are trimmed
 	`:/`,                     // a value in flow that begins with /: refused
 	`[{,]\s*:`,               // a key in flow that begins with a colon: refused
 }, "|"))
