@@ -13,7 +13,8 @@ type Limiter struct {
 	plan   *Plan
 	waits  *Plan // what Wait asks with: the same histories, all or nothing
 	engine Engine
-	memory *Memory // engine, when it is one of these
+	memory *Memory        // engine, when it is one of these
+	simple *memoryBinding // the plan in memory, when Memory.one may decide attempts
 }
 
 // Option adjusts a Limiter.
@@ -47,7 +48,11 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	if l.engine == nil {
 		l.engine = NewMemory()
 	}
-	l.memory, _ = l.engine.(*Memory)
+	if l.memory, _ = l.engine.(*Memory); l.memory != nil {
+		if b := l.memory.binding(plan); b.simple {
+			l.simple = b
+		}
+	}
 	return l, nil
 }
 
@@ -56,6 +61,9 @@ func (l *Limiter) Plan() *Plan { return l.plan }
 
 // Allow is AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
+	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, 1, Now, &d) {
+		return d, nil
+	}
 	err = l.decide(ctx, &key, &Ask{Op: OpAttempt, N: 1, At: Now}, &d)
 	return d, err
 }
@@ -63,6 +71,9 @@ func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 // AllowN decides whether n units may go ahead now, and records what it grants
 // in every limit of the policy or in none (R7). An attempt of 0 units is a peek.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
+	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, n, Now, &d) {
+		return d, nil
+	}
 	err = l.decide(ctx, &key, &Ask{Op: OpAttempt, N: n, At: Now}, &d)
 	return d, err
 }

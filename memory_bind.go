@@ -13,6 +13,7 @@ type memoryBinding struct {
 	engine *Memory
 	mode   window.Mode
 	limits []memoryLimit
+	simple bool // one limit by one dimension, and a refusal costs nothing: Memory.one may decide
 }
 
 // memoryLimit is one limit of a plan: its numbers, and what its histories are
@@ -66,6 +67,7 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 			sole: sole,
 		})
 	}
+	b.simple = len(b.limits) == 1 && b.limits[0].sole >= 0 && p.Mode() != CountDenied
 	m.retain.Store(&retain)
 	return b
 }

@@ -41,8 +41,7 @@ func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (d Decision, e
 // from function to function takes as long as deciding it.
 func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 	b := m.binding(p)
-	if len(b.limits) == 1 && b.mode != window.CountDenied && a.Op == OpAttempt && a.N > 0 && a.States == nil &&
-		m.one(b, k, a, d) {
+	if b.simple && a.Op == OpAttempt && a.States == nil && m.one(b, k, a.N, a.At, d) {
 		return nil
 	}
 	// The sites stand on the stack, as many as the plan needs: clearing room for

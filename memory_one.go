@@ -6,14 +6,18 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// one decides an attempt under a single limit on a key that has a record, the
-// commonest decision. It is the general path of memory_decide.go without its
-// loops and sites, for half the time (BenchmarkAllow against BenchmarkInspect).
-// Where anything rarer is the case it reports false, with nothing done, and the
-// general path decides.
-func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
+// one decides an attempt of n units at an instant, under a single limit that
+// counts by one value, on a key that has a record: the commonest decision. It is
+// the general path of memory_decide.go without its loops and sites, for half the
+// time (BenchmarkAllow, general and not). Where anything rarer is the
+// case, bad input included, it reports false, with nothing done, and the general
+// path decides.
+func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	l := &b.limits[0]
-	raw := a.At
+	if k.n != 1 || len(k.first[0]) > MaxValueBytes || n <= 0 || n > MaxUnits {
+		return false
+	}
+	raw := at
 	if raw == Now {
 		raw = m.now()
 	}
@@ -26,7 +30,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 		return false
 	}
 	r := s.records.At(ref)
-	if r.virtual != (a.At != Now) || r.Behind(raw) {
+	if r.virtual != (at != Now) || r.Behind(raw) {
 		s.mu.Unlock()
 		return false
 	}
@@ -38,7 +42,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 		used, dead = h.Used(arena, cutoff)
 	}
 	open := l.Gap == 0 || now-h.Last >= l.Gap
-	granted, full := window.Grant(b.mode, a.N, l.Max-used, open)
+	granted, full := window.Grant(b.mode, n, l.Max-used, open)
 	if granted > 0 {
 		end := l.End(now)
 		if h.Chunks(end) > 0 && !arena.Reserve(1) {
@@ -55,7 +59,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 	if l.Gap > 0 {
 		wait = max(0, h.Last+l.Gap-now)
 	}
-	if need := used + a.N - l.Max; need > 0 && a.N <= l.Max {
+	if need := used + n - l.Max; need > 0 && n <= l.Max {
 		leaves := h.Front
 		if need > 1 || leaves <= cutoff {
 			leaves = h.Leave(arena, cutoff, need)
@@ -68,7 +72,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, a *Ask, d *Decision) bool {
 	}
 	s.tend(m, now, r.virtual)
 	s.mu.Unlock()
-	if a.N > l.Max {
+	if n > l.Max {
 		d.RetryAfter = Never
 	} else {
 		d.RetryAfter = time.Duration(wait) * time.Microsecond

@@ -77,7 +77,23 @@ func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
 		return 0, 0
 	}
 	used = h.Total
-	for c := h.log.cursor(a); ; {
+	c := h.log.cursor(a)
+	// Mostly a narrow entry or two of the first chunk: the newest entry counts, so
+	// this ends before the log does.
+	chunk := a.At(c.pos.ref())
+	for pos := c.pos.pos(); pos < perChunk; pos++ {
+		w := chunk.words[pos]
+		if h.abs(w) > cutoff {
+			return used, dead
+		}
+		if w&wideUnits == wideUnits {
+			break
+		}
+		used -= int64(w & wideUnits)
+		dead++
+		c.pos += at(0, 1)
+	}
+	for {
 		e, ok := c.next(h)
 		if !ok || e.end > cutoff {
 			return used, dead

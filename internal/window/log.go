@@ -78,8 +78,17 @@ func (p place) pos() int           { return int(p >> placeBits) }
 // empty reports whether the log holds no word.
 func (q *log) empty() bool { return q.head == 0 }
 
-// full reports whether n more words need another chunk.
-func (q *log) full(n int) bool { return q.head == 0 || q.tail.pos()+n > perChunk }
+// full reports whether n more words, 1 or 2, need another chunk.
+func (q *log) full(n int) bool {
+	return q.head == 0 || q.tail.pos()+n > perChunk && !q.slides()
+}
+
+// slides reports whether the log stands in the second half of one chunk: then it
+// moves to the front of it rather than into another, so that a history of a few
+// entries keeps to one.
+func (q *log) slides() bool {
+	return q.head.pos() >= perChunk/2 && q.head.ref() == q.tail.ref()
+}
 
 // first is the first word of a log that is not empty.
 func (q *log) first(a *Arena) uint64 {
@@ -105,6 +114,10 @@ func (q *log) append(a *Arena, word uint64) {
 	switch {
 	case q.head == 0:
 		ref, pos = a.Alloc(), 0
+		q.head = at(ref, 0)
+	case pos == perChunk && q.slides():
+		words := &a.At(ref).words
+		pos = copy(words[:], words[q.head.pos():])
 		q.head = at(ref, 0)
 	case pos == perChunk:
 		next := a.Alloc()
@@ -147,14 +160,13 @@ func (q *log) setNewest(a *Arena, units int64) {
 
 // drop removes n words from the front. There must be more of them.
 func (q *log) drop(a *Arena, n int) {
-	for range n {
-		q.head += at(0, 1)
-		if q.head.pos() == perChunk {
-			ref := q.head.ref()
-			q.head = at(a.At(ref).next, 0)
-			a.Free(ref)
-		}
+	for n >= perChunk-q.head.pos() {
+		ref := q.head.ref()
+		n -= perChunk - q.head.pos()
+		q.head = at(a.At(ref).next, 0)
+		a.Free(ref)
 	}
+	q.head += at(0, n)
 }
 
 // keep removes all words but the first n, of which the last entry is wide or not.
