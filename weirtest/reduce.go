@@ -3,36 +3,47 @@ package weirtest
 import (
 	"fmt"
 	"slices"
+
+	"github.com/weirlimit/weir"
 )
 
-// reduce cuts a history down while fails still finds a mismatch in it: steps
-// behind the mismatch, then runs of steps, longest first, then limits. It returns
-// the shortest it found and its mismatch, or v and nil when v itself does not fail.
+// reduce cuts a history down while fails still finds a mismatch in it: what is
+// behind the mismatch, then runs of steps, longest first, then limits and big
+// numbers. It returns the shortest it found and its mismatch, or v and nil when v
+// itself does not fail.
 func reduce(v *vector, fails func(*vector) *mismatch) (*vector, *mismatch) {
-	short, m := v, fails(v)
-	if m == nil {
+	r := reducer{fails: fails, best: v}
+	if !r.try(v.with(v.steps)) {
 		return v, nil
 	}
-	try := func(c *vector) bool {
-		found := fails(c)
-		if found != nil {
-			c.steps = c.steps[:found.step+1]
-			short, m = c, found
-		}
-		return found != nil
+	for r.dropSteps() || r.dropLimits() {
 	}
-	try(short.with(short.steps[:m.step+1]))
-	for again := true; again; {
-		again = dropSteps(&short, try)
-		again = dropLimits(&short, try) || again
-	}
-	simplify(&short, try)
-	short.name = fmt.Sprintf("R%d: Found by the differential; say what it is about.", suspects[m.want.difference(m.got)][0])
-	short.write()
-	return short, m
+	r.simplify()
+	rule := suspects[r.found.want.difference(r.found.got)][0]
+	r.best.name = fmt.Sprintf("R%d: Found by the differential; say what it is about.", rule)
+	r.best.write()
+	return r.best, r.found
 }
 
-// with returns v with other steps.
+// reducer is the shortest history so far, and where it fails.
+type reducer struct {
+	fails func(*vector) *mismatch
+	best  *vector
+	found *mismatch
+}
+
+// try takes c in place of the best if it fails, too. c is r's from now on.
+func (r *reducer) try(c *vector) bool {
+	found := r.fails(c)
+	if found == nil {
+		return false
+	}
+	c.steps = c.steps[:found.step+1]
+	r.best, r.found = c, found
+	return true
+}
+
+// with returns v with a copy of the steps in place of its own.
 func (v *vector) with(steps []step) *vector {
 	c := *v
 	c.steps = slices.Clone(steps)
@@ -40,31 +51,26 @@ func (v *vector) with(steps []step) *vector {
 	return &c
 }
 
-// dropSteps tries to do without runs of steps, and reports whether any went.
-func dropSteps(short **vector, try func(*vector) bool) bool {
-	any := false
-	for size := len((*short).steps) / 2; size > 0; size /= 2 {
-		for from := len((*short).steps) - 1 - size; from >= 0; from -= size {
-			steps := (*short).steps
-			if from+size > len(steps)-1 {
+// dropSteps tries to do without runs of steps, and reports whether any went. The
+// last step, at which the history fails, stays.
+func (r *reducer) dropSteps() (dropped bool) {
+	for size := len(r.best.steps) / 2; size > 0; size /= 2 {
+		for from := len(r.best.steps) - 1 - size; from >= 0; from -= size {
+			if from+size >= len(r.best.steps) {
 				continue
 			}
-			if try((*short).with(slices.Delete(slices.Clone(steps), from, from+size))) {
-				any = true
-			}
+			c := r.best.with(r.best.steps)
+			c.steps = slices.Delete(c.steps, from, from+size)
+			dropped = r.try(c) || dropped
 		}
 	}
-	return any
+	return dropped
 }
 
-// dropLimits tries to do without whole limits.
-func dropLimits(short **vector, try func(*vector) bool) bool {
-	any := false
-	for i := len((*short).books[0].limits) - 1; i >= 0; i-- {
-		if len((*short).books[0].limits) == 1 {
-			break
-		}
-		c := (*short).with((*short).steps)
+// dropLimits tries to do without whole limits, and reports whether any went.
+func (r *reducer) dropLimits() (dropped bool) {
+	for i := len(r.best.books[0].limits) - 1; i >= 0 && len(r.best.books[0].limits) > 1; i-- {
+		c := r.best.with(r.best.steps)
 		b := c.books[0].clone()
 		name := b.limits[i].Name
 		b.limits = slices.Delete(b.limits, i, i+1)
@@ -73,43 +79,31 @@ func dropLimits(short **vector, try func(*vector) bool) bool {
 		for j := range c.steps {
 			c.steps[j].key = keyFor(b, c.steps[j].key)
 		}
-		if try(c) {
-			any = true
-		}
+		dropped = r.try(c) || dropped
 	}
-	return any
+	return dropped
 }
 
 // keyFor is the part of a key that some limit of b counts by.
 func keyFor(b *book, key []keyPart) []keyPart {
-	var kept []keyPart
-	for _, part := range key {
-		for _, limit := range b.limits {
-			if slices.Contains(limit.By, part.dim) && !slices.Contains(kept, part) {
-				kept = append(kept, part)
-			}
-		}
-	}
-	return kept
+	return slices.DeleteFunc(slices.Clone(key), func(part keyPart) bool {
+		return !slices.ContainsFunc(b.limits, func(limit weir.Limit) bool { return slices.Contains(limit.By, part.dim) })
+	})
 }
 
-// simplify tries smaller units and answers without states.
-func simplify(short **vector, try func(*vector) bool) {
-	for i := range (*short).steps {
-		if i >= len((*short).steps) {
-			break
-		}
-		c := (*short).with((*short).steps)
-		if c.steps[i].states = false; (*short).steps[i].states {
-			try(c)
+// simplify tries answers without states, and smaller units.
+func (r *reducer) simplify() {
+	for i := 0; i < len(r.best.steps); i++ {
+		if r.best.steps[i].states {
+			c := r.best.with(r.best.steps)
+			c.steps[i].states = false
+			r.try(c)
 		}
 		for _, n := range []int64{1, 2} {
-			if i < len((*short).steps) && (*short).steps[i].n > n {
-				c := (*short).with((*short).steps)
+			if i < len(r.best.steps) && r.best.steps[i].n > n {
+				c := r.best.with(r.best.steps)
 				c.steps[i].n = n
-				if try(c) {
-					break
-				}
+				r.try(c)
 			}
 		}
 	}
