@@ -53,7 +53,7 @@ func (g *game) next() step {
 		return step{op: opChange, words: randomChange(g.r, g.book, g.minWindow)}
 	}
 	who := g.r.IntN(len(g.keys))
-	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(2) == 0}
+	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(3) == 0}
 	switch s.op {
 	case opTake, opPeek:
 		s.n = g.units(who)
