@@ -24,27 +24,6 @@ type call struct {
 	granted int64 // the instant a refund is for, microseconds since 1970; -1 = not said
 }
 
-// pair is one dimension of a key and its value.
-type pair struct{ name, value string }
-
-// pairs is a key by names, each once.
-type pairs []pair
-
-// add appends a pair; it reports what keeps it from being one.
-func (p *pairs) add(name, value string) (problem string) {
-	if slices.ContainsFunc(*p, func(o pair) bool { return o.name == name }) {
-		return "the dimension " + answer.Shown(name) + " is given twice; give it once"
-	}
-	if len(*p) == weir.MaxDimensions {
-		return "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
-	}
-	if *p == nil {
-		*p = make(pairs, 0, 4)
-	}
-	*p = append(*p, pair{name, value})
-	return ""
-}
-
 // readBody reads the body of r into buf, at most maxBody bytes.
 func readBody(r *http.Request, buf []byte) ([]byte, error) {
 	buf = buf[:0]

@@ -44,7 +44,7 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 		if err != nil {
 			return nil, err
 		}
-		a, err := e.decide(r, c.key, op, c.n)
+		a, err := e.decide(r, &c.key, op, c.n)
 		if err != nil {
 			return nil, err
 		}
@@ -54,17 +54,17 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 
 // decide asks the limiter. A client that has gone is charged all the same, or
 // hanging up would be a way around a limit.
-func (e *entry) decide(r *http.Request, values pairs, op weir.Op, n int64) (*answer.Answer, error) {
+func (e *entry) decide(r *http.Request, values *pairs, op weir.Op, n int64) (a answer.Answer, err error) {
 	key, err := e.key(values)
 	if err != nil {
-		return nil, err
+		return a, err
 	}
 	d, states, err := e.limiter.Inspect(context.WithoutCancel(r.Context()), key, op, n)
 	if err != nil {
-		return nil, e.noted(err)
+		return a, e.noted(err)
 	}
 	e.count(op, n, &d)
-	return &answer.Answer{Plan: e.plan, Key: key, Op: op, N: n, Decision: d, States: states, Units: e.Units}, nil
+	return answer.Answer{Plan: e.plan, Key: key, Op: op, N: n, Decision: d, States: states, Units: e.Units}, nil
 }
 
 // serveRefund answers with {"policy":"…","refunded":n}.
@@ -78,7 +78,7 @@ func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		key, err := e.key(c.key)
+		key, err := e.key(&c.key)
 		if err != nil {
 			return nil, err
 		}
@@ -99,11 +99,11 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 		if err != nil {
 			return err
 		}
-		q, err := parseQuery(r.URL.RawQuery, nil)
-		if err != nil {
+		var q query
+		if err := q.parse(r.URL.RawQuery, nil); err != nil {
 			return err
 		}
-		key, err := e.key(q.key)
+		key, err := e.key(&q.key)
 		if err != nil {
 			return err
 		}

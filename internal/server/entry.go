@@ -2,7 +2,6 @@ package server
 
 import (
 	"fmt"
-	"slices"
 	"sync/atomic"
 
 	"github.com/weirlimit/weir"
@@ -31,25 +30,21 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 }
 
 // key builds the policy's key of named values.
-func (e *entry) key(values pairs) (weir.Key, error) {
+func (e *entry) key(values *pairs) (weir.Key, error) {
 	dims := e.plan.Dimensions()
 	var few [4]string
 	ordered := few[:0]
 	for _, dim := range dims {
-		i := slices.IndexFunc(values, func(p pair) bool { return p.name == dim })
-		if i < 0 {
+		v, ok := values.value(dim)
+		if !ok {
 			break
 		}
-		ordered = append(ordered, values[i].value)
+		ordered = append(ordered, v)
 	}
-	if len(ordered) == len(dims) && len(values) == len(dims) {
+	if len(ordered) == len(dims) && values.n == len(dims) {
 		return weir.K(ordered...), nil
 	}
-	named := map[string]string{}
-	for _, p := range values {
-		named[p.name] = p.value
-	}
-	return e.plan.Key(named) // names what is missing or unknown
+	return e.plan.Key(values.named()) // says what is missing or unknown
 }
 
 // count notes what became of an attempt or a record that got a decision.

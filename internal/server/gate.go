@@ -43,22 +43,18 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 }
 
 // gate decides and returns the status for a denial.
-func (e *entry) gate(r *http.Request) (*weirhttp.Outcome, int, error) {
-	q, err := parseQuery(r.URL.RawQuery, gateSettings)
-	if err != nil {
-		return nil, 0, err
+func (e *entry) gate(r *http.Request) (o weirhttp.Outcome, denial int, err error) {
+	var q query
+	if err = q.parse(r.URL.RawQuery, gateSettings); err != nil {
+		return o, 0, err
 	}
 	n, err := q.units()
 	if err != nil {
-		return nil, 0, err
+		return o, 0, err
 	}
-	denial, err := q.deny()
-	if err != nil {
-		return nil, 0, err
+	if denial, err = q.deny(); err != nil {
+		return o, 0, err
 	}
-	a, err := e.decide(r, q.key, weir.OpAttempt, n)
-	if err != nil {
-		return nil, 0, err
-	}
-	return (*weirhttp.Outcome)(a), denial, nil
+	a, err := e.decide(r, &q.key, weir.OpAttempt, n)
+	return weirhttp.Outcome(a), denial, err
 }

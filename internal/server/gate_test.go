@@ -85,6 +85,25 @@ func TestGateInPart(t *testing.T) {
 	}
 }
 
+// A key of many dimensions, in any order, is one key; values do not change places.
+func TestGateOfManyDimensions(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, query := range []string{"a=1&b=2&c=3&d=4&e=5&f=6", "f=6&e=5&d=4&c=3&b=2&a=1"} {
+		if r := ask(s, "GET", "/gate/wide?"+query, ""); r.status != 204 {
+			t.Fatalf("%s: status %d, %s; want 204", query, r.status, r.body)
+		}
+	}
+	got := decide(t, s, "/v1/check", `{"policy":"wide","key":{"e":"5","a":"1","f":"6","b":"2","c":"3","d":"4"}}`)
+	if got.Allowed || got.Limits[0].Used != 2 || got.Limits[0].Key["e"] != "5" {
+		t.Errorf("the third of 2: %+v, want a denial of the same key", got)
+	}
+	if r := ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&e=6&f=5", ""); r.status != 204 {
+		t.Errorf("two values changed places: status %d, want 204 for another key", r.status)
+	}
+	wantProblem(t, "the fifth twice", ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&e=5&e=5&f=6", ""), 400, "e is given twice")
+	wantProblem(t, "the fifth missing", ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&f=6", ""), 400, `"e"`)
+}
+
 // Dimensions called as a setting is, or as the prefix, can be named.
 func TestGateReservedNames(t *testing.T) {
 	s, _ := newServer(t, nil)

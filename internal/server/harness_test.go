@@ -26,6 +26,7 @@ policies:
     limit: 10 messages per day per phone
   batch:  {limit: 4 per minute, batch: partial}
   odd:    {limit: 2 per minute per n per deny per key.x}
+  wide:   {limit: 2 per minute per a per b per c per d per e per f}
 `
 
 func file(t testing.TB) *policy.File {

@@ -41,7 +41,7 @@ func TestNewRefuses(t *testing.T) {
 
 func TestReadyAndLive(t *testing.T) {
 	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
-	want := `{"ready":true,"policies":6,"limits":7,"store":"redis://store","source":"weir.yaml"}` + "\n"
+	want := `{"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml"}` + "\n"
 	if r := ask(s, "GET", "/readyz", ""); r.status != 200 || r.body != want {
 		t.Errorf("/readyz: status %d, %swant 200, %s", r.status, r.body, want)
 	}
@@ -57,8 +57,8 @@ func TestPolicies(t *testing.T) {
 	}
 	r := ask(s, "GET", "/v1/policies", "")
 	readStrictly(t, r.body, &got)
-	if len(got.Policies) != 6 {
-		t.Fatalf("%d policies, want 6: %s", len(got.Policies), r.body)
+	if len(got.Policies) != 7 {
+		t.Fatalf("%d policies, want 7: %s", len(got.Policies), r.body)
 	}
 	push, sms, batch := got.Policies[0], got.Policies[3], got.Policies[4]
 	if l := push.Limits[0]; push.Name != "push" || push.Mode != "AllOrNothing" || push.Dimensions[0] != "teacher" ||
@@ -137,6 +137,7 @@ func TestBanner(t *testing.T) {
     sms     10 messages per day per phone
     batch   4 per minute
     odd     2 per minute per n per deny per key.x
+    wide    2 per minute per a per b per c per d per e per f
   decide    POST /v1/check, /v1/peek, /v1/record, /v1/refund; DELETE /v1/keys/{policy}
   proxies   ANY /gate/{policy}?dimension=value
   look      GET /v1/policies, /readyz, /livez, /metrics

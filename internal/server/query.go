@@ -20,12 +20,11 @@ type query struct {
 	settings map[string]string // the reserved names that were given
 }
 
-// parseQuery reads name=value&…, every name a dimension but those reserved.
+// parse reads name=value&…, every name a dimension but those reserved.
 // Names and values are decoded as forms encode them: %XX, and + for a space. A
 // part without =, a bad escape and a name given twice are errors; so whoever can
 // append to a proxy's query can make a call fail, but not choose another key.
-func parseQuery(raw string, reserved []string) (query, error) {
-	q := query{}
+func (q *query) parse(raw string, reserved []string) error {
 	for raw != "" {
 		var part string
 		part, raw, _ = strings.Cut(raw, "&")
@@ -33,10 +32,10 @@ func parseQuery(raw string, reserved []string) (query, error) {
 			continue
 		}
 		if err := q.part(part, reserved); err != nil {
-			return q, err
+			return err
 		}
 	}
-	return q, nil
+	return nil
 }
 
 func (q *query) part(part string, reserved []string) error {
