@@ -146,6 +146,7 @@ var goccyFaults = regexp.MustCompile(strings.Join([]string{
 	`[|>][^\n]*\n\n`,         // with no text below: an error
 	`- *(#[^\n]*)?\n *[^-]`,  // an empty item before a key: swallows the key
 	`[{,](.|\n)*[^"]:[^ \n]`, // a colon within a key in flow: cuts the key
+	`::`,                     // in flow, the same
 	`\n\s*''`,                // doubled quotes that begin a line of quoted text: the fold behind is lost
 	`\\ *\n`,                 // an escaped blank or break at the end of a line: blanks are trimmed
 	`:/`,                     // a value in flow that begins with /: refused
