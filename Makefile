@@ -15,7 +15,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES := bench .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test lint fuzz conformance hammer mutants bench
+.PHONY: help run build test tools lint fuzz conformance hammer mutants bench
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,8 +26,11 @@ run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:po
 build: ## Build the weir binary into bin/ (BIN=directory for elsewhere).
 	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/weir ./cmd/weir
 
-test: lint ## Check everything that a change is checked for: lint, then all tests with the race detector.
+test: tools lint ## Check everything that a change is checked for: lint, then all tests with the race detector.
 	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done
+
+tools: ## Install what the tests need and this machine lacks.
+	@scripts/tools
 
 lint: ## Check formatting, go vet and staticcheck.
 	@echo "== gofmt"; unformatted=$$(gofmt -l .); \
