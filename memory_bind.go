@@ -84,13 +84,16 @@ func identity(p *Plan, l *PlanLimit) string {
 
 // hash returns the keyed hash of the values of k that the limit counts by.
 func (m *Memory) hash(l *memoryLimit, k *Key) uint64 {
+	if l.sole >= 0 {
+		return l.mix(maphash.String(m.seed, k.Value(l.sole)))
+	}
 	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, for order to matter
 	h := l.salt
-	if l.sole >= 0 {
-		return h*odd ^ maphash.String(m.seed, k.Value(l.sole))
-	}
 	for _, i := range l.by {
 		h = h*odd ^ maphash.String(m.seed, k.Value(i))
 	}
 	return h
 }
+
+// mix is the hash of a key of one value, made of that value's hash.
+func (l *memoryLimit) mix(value uint64) uint64 { return l.salt ^ value }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"math/bits"
 	"time"
 
@@ -140,10 +141,20 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 
 // locate finds the shard of every site and returns them as the bits of a word.
 func (m *Memory) locate(limits []memoryLimit, k *Key, sites []site) (locks uint64) {
+	hashed, value := -1, uint64(0) // limits of a policy often count by the same value
 	for i := range sites {
 		s := &sites[i]
 		s.limit = &limits[i]
-		h := m.hash(s.limit, k)
+		var h uint64
+		switch sole := s.limit.sole; {
+		case sole < 0:
+			h = m.hash(s.limit, k)
+		case sole != hashed:
+			hashed, value = sole, maphash.String(m.seed, k.Value(sole))
+			fallthrough
+		default:
+			h = s.limit.mix(value)
+		}
 		shard := h >> shardShift
 		s.shard, s.tag = &m.shards[shard], uint32(h)
 		locks |= 1 << shard
