@@ -1,0 +1,88 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// What engines say when the store did not decide. They tell apart what matters to
+// whoever would try again: only after ErrUnavailable may the same call be made a
+// second time without the risk of being counted twice.
+var (
+	// ErrUnavailable: the store could not be asked, and nothing was recorded.
+	ErrUnavailable = errors.New("weir: the store is unavailable")
+	// ErrUnknownFate: the call was sent and its answer did not come. What it asked
+	// for may or may not have been recorded.
+	ErrUnknownFate = errors.New("weir: the fate of the call is unknown")
+)
+
+// verdict is what an error of an engine says about its store.
+type verdict uint8
+
+const (
+	answered verdict = iota // the store decided, be it that it could not take more
+	silent                  // nothing: the input was bad, or the caller left
+	failed                  // it could not decide
+)
+
+// judge tells an outage from an answer. The error it returns is what the caller
+// gets if the outage is not hidden from him: of a failure it wraps ErrUnavailable
+// or ErrUnknownFate. ctx is the caller's own.
+func (g *guard) judge(ctx context.Context, q *question, err error) (verdict, error) {
+	switch {
+	case errors.Is(err, ErrFull), errors.Is(err, ErrOverflow):
+		return answered, err // about what the store holds: no other engine knows better
+	case isAboutInput(err):
+		return silent, err
+	case hasLeft(ctx):
+		return silent, leaving(ctx)
+	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrUnknownFate):
+		return failed, err
+	case !isTimeout(err):
+		return failed, fmt.Errorf("%w: %w", ErrUnavailable, err) // by contract nothing changed
+	}
+	fate := ErrUnknownFate
+	if !q.writes() {
+		fate = ErrUnavailable
+	}
+	// Not wrapped: a context's error in the chain would look like the caller's own.
+	return failed, fmt.Errorf("%w: no answer in time (the budget is %v): %v", fate, g.budget, err)
+}
+
+// isAboutInput reports whether another engine would refuse the same call (R14).
+func isAboutInput(err error) bool {
+	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan} {
+		if errors.Is(err, input) {
+			return true
+		}
+	}
+	var policy *PolicyError
+	return errors.As(err, &policy)
+}
+
+// isTimeout reports whether err says that time was up, which leaves open what
+// became of the call.
+func isTimeout(err error) bool {
+	var t interface{ Timeout() bool }
+	return errors.Is(err, context.Canceled) || errors.As(err, &t) && t.Timeout()
+}
+
+// hasLeft reports whether the caller no longer waits. The clock is asked too: an
+// engine that reads the deadline itself may return before the context's timer.
+func hasLeft(ctx context.Context) bool {
+	if ctx.Err() != nil {
+		return true
+	}
+	deadline, ok := ctx.Deadline()
+	return ok && time.Until(deadline) <= 0
+}
+
+// leaving is the error of a caller that no longer waits.
+func leaving(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return context.DeadlineExceeded
+}

@@ -1,0 +1,108 @@
+package weir
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// share is what one process may grant of every limit while the store is out. Its
+// memory is never emptied between outages, so that a store which comes and goes
+// does not renew it: in no window does this process grant more than the share.
+type share struct {
+	memory    *Memory
+	instances int64
+	least     int64
+	of        func(policy string, l Limit) int64
+
+	mu    sync.RWMutex    // protects the following
+	plans map[*Plan]*Plan // what a plan's limits are scaled to
+}
+
+// mostPlans bounds the plans remembered, since policies may be reloaded for ever.
+// One that was dropped is scaled again when it is next used; its histories belong
+// to its names and are not dropped with it.
+const mostPlans = 1024
+
+func newShare(s *settings) *share {
+	h := &share{memory: s.memory, instances: s.instances, least: s.least, of: s.shareOf, plans: map[*Plan]*Plan{}}
+	if h.memory == nil {
+		h.memory = NewMemory()
+	}
+	return h
+}
+
+// plan returns p with the shares in place of its limits.
+func (h *share) plan(p *Plan) *Plan {
+	h.mu.RLock()
+	scaled := h.plans[p]
+	h.mu.RUnlock()
+	if scaled != nil {
+		return scaled
+	}
+	scaled = h.scale(p)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if len(h.plans) >= mostPlans {
+		clear(h.plans)
+	}
+	h.plans[p] = scaled
+	return scaled
+}
+
+func (h *share) scale(p *Plan) *Plan {
+	policy := p.Policy()
+	for i := range policy.Limits {
+		policy.Limits[i].Max = h.max(policy.Name, policy.Limits[i])
+	}
+	scaled, err := policy.Plan()
+	if err != nil {
+		panic(err) // p was checked, and a lower Max is as right
+	}
+	return scaled
+}
+
+// max is the share of one limit, 0 … l.Max.
+func (h *share) max(policy string, l Limit) int64 {
+	most := max(l.Max/h.instances, min(h.least, l.Max))
+	if h.of != nil {
+		whole := l.Max
+		most = min(max(h.of(policy, l), 0), whole)
+	}
+	return most
+}
+
+// decide answers by the share.
+func (h *share) decide(q *question, d *Decision) error {
+	scaled := h.plan(q.plan)
+	if err := h.memory.decide(scaled, &q.key, &q.ask, d); err != nil {
+		return err
+	}
+	d.Degraded = true
+	if d.RetryAfter == Never && firstBelow(q.plan, q.ask.N) < 0 {
+		d.RetryAfter = untilBack
+	}
+	for i := range q.ask.States {
+		unscale(&q.ask.States[i], q.plan.limits[i].Max, q.ask.N)
+	}
+	return nil
+}
+
+// untilBack is the wait for what only the store can grant. When it will be back
+// nobody knows; that it is back is found out within a second.
+const untilBack = time.Second
+
+// unscale tells the state of a share as that of its limit, of which the shares of
+// the other processes are used.
+func unscale(s *LimitState, most, n int64) {
+	s.Used += most - s.Max
+	s.Max = most
+	if s.RetryAfter == Never && n <= most {
+		s.RetryAfter = untilBack
+	}
+}
+
+// reset forgets the histories of the key.
+func (h *share) reset(p *Plan, k Key) {
+	_ = h.memory.Reset(context.Background(), h.plan(p), k) // it never fails, and waits for nothing
+}
