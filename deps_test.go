@@ -33,6 +33,7 @@ var layers = []layer{
 	{"internal/spec", []string{"."}, "the rules once more, naive: it shares the words and no arithmetic"},
 	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, one for every front end"},
 	{"weirtest", []string{".", "internal/spec"}, "holds any engine to the specification"},
+	{"internal/redistest", nil, "Redis servers for tests, seen with no client in between"},
 	{"internal/mutants", nil, "changes sources and runs the go command; reads nobody's types"},
 	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; knows no policy"},
 	{"policy", []string{".", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},

@@ -1,0 +1,214 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"testing"
+)
+
+// Cluster is a Redis Cluster of three primaries, which share the slots evenly,
+// and a replica for each.
+type Cluster struct {
+	Nodes []*Server // the primaries, then their replicas in the same order, as it began
+}
+
+const (
+	primaries = 3
+	slots     = 16384
+
+	// nodeTimeout is after how many milliseconds without an answer nodes take
+	// another for dead.
+	nodeTimeout = "1500"
+)
+
+// StartCluster returns a Cluster that serves all slots and whose replicas are in
+// sync. It takes about three seconds: nodes refuse calls for two after they start.
+func StartCluster(t testing.TB) *Cluster {
+	t.Helper()
+	c := &Cluster{Nodes: make([]*Server, 2*primaries)}
+	var all sync.WaitGroup
+	errs := make([]error, len(c.Nodes))
+	for i := range c.Nodes {
+		dir := t.TempDir()
+		all.Go(func() {
+			c.Nodes[i], errs[i] = launch(dir, []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
+				"--cluster-node-timeout", nodeTimeout})
+		})
+	}
+	all.Wait()
+	for _, s := range c.Nodes {
+		if s != nil {
+			t.Cleanup(s.Stop)
+		}
+	}
+	err := errors.Join(errs...)
+	if err == nil {
+		err = c.form()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// form makes the nodes one Cluster.
+func (c *Cluster) form() error {
+	for i, s := range c.Nodes {
+		// Epochs of their own, or two nodes might claim the same.
+		if _, err := s.Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
+			return err
+		}
+		if i < primaries {
+			if err := s.addSlots(i*slots/primaries, (i+1)*slots/primaries); err != nil {
+				return err
+			}
+		}
+		host, port := s.hostPort()
+		if _, err := c.Nodes[0].Do("CLUSTER", "MEET", host, port); err != nil {
+			return err
+		}
+	}
+	for i, replica := range c.Nodes[primaries:] {
+		if err := replica.replicate(c.Nodes[i]); err != nil {
+			return err
+		}
+	}
+	return c.settle()
+}
+
+// addSlots assigns the slots from … to-1 to the node.
+func (s *Server) addSlots(from, to int) error {
+	args := []string{"CLUSTER", "ADDSLOTS"}
+	for slot := from; slot < to; slot++ {
+		args = append(args, strconv.Itoa(slot))
+	}
+	_, err := s.Do(args...)
+	return err
+}
+
+// replicate makes the node a replica of the primary, once it has heard of it.
+func (s *Server) replicate(primary *Server) error {
+	id, err := primary.Do("CLUSTER", "MYID")
+	if err != nil {
+		return err
+	}
+	return poll(func() error {
+		_, err := s.Do("CLUSTER", "REPLICATE", id)
+		return err
+	})
+}
+
+// settle returns when every node that runs serves all slots and knows all others,
+// and every slot has one primary whose replica is in sync.
+func (c *Cluster) settle() error {
+	return poll(func() error {
+		leading := 0
+		for _, s := range c.Nodes {
+			if s.ended() {
+				continue
+			}
+			leads, err := c.settled(s)
+			if err != nil {
+				return fmt.Errorf("redistest: cluster node %s: %w", s.Addr, err)
+			}
+			if leads {
+				leading++
+			}
+		}
+		// A primary that was replaced may not have noticed yet.
+		if leading != primaries {
+			return fmt.Errorf("redistest: %d cluster nodes take themselves for primaries, should be %d", leading, primaries)
+		}
+		return nil
+	})
+}
+
+// settled reports whether a node that is ready takes itself for a primary.
+func (c *Cluster) settled(s *Server) (leads bool, err error) {
+	text, err := s.Do("CLUSTER", "INFO")
+	if err != nil {
+		return false, err
+	}
+	err = errors.Join(
+		want(text, "cluster_state", "ok"),
+		want(text, "cluster_slots_ok", strconv.Itoa(slots)),
+		want(text, "cluster_known_nodes", strconv.Itoa(len(c.Nodes))))
+	if err != nil {
+		return false, err
+	}
+	if err := c.mourned(s); err != nil {
+		return false, err
+	}
+	info, err := s.Do("INFO", "replication")
+	if err != nil || fieldOf(info, "role") == "master" {
+		return true, err
+	}
+	return false, want(info, "master_link_status", "up")
+}
+
+// mourned returns an error if the node takes a running node for dead.
+func (c *Cluster) mourned(s *Server) error {
+	nodes, err := s.Do("CLUSTER", "NODES")
+	if err != nil {
+		return err
+	}
+	for _, n := range readNodes(nodes) {
+		if other := c.at(n.addr); n.failed && other != nil && !other.ended() {
+			return fmt.Errorf("it takes %s for dead", n.addr)
+		}
+	}
+	return nil
+}
+
+// ended reports whether the server's process is gone.
+func (s *Server) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}
+
+// Settle returns when every node that runs serves all slots and replicas are in
+// sync, as after StartCluster. Slots of a dead primary without a successor never
+// settle.
+func (c *Cluster) Settle(t testing.TB) {
+	t.Helper()
+	if err := c.settle(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Addrs are the addresses of all nodes.
+func (c *Cluster) Addrs() []string {
+	var addrs []string
+	for _, s := range c.Nodes {
+		addrs = append(addrs, s.Addr)
+	}
+	return addrs
+}
+
+// Slot returns the slot of a key.
+func (c *Cluster) Slot(t testing.TB, key string) int {
+	t.Helper()
+	slot, err := strconv.Atoi(c.running(t).Must(t, "CLUSTER", "KEYSLOT", key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slot
+}
+
+// running returns a node that runs.
+func (c *Cluster) running(t testing.TB) *Server {
+	t.Helper()
+	for _, s := range c.Nodes {
+		if !s.ended() {
+			return s
+		}
+	}
+	t.Fatal("no node of the Cluster runs")
+	return nil
+}

@@ -1,0 +1,142 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// nodeLine is what CLUSTER NODES tells of one node.
+type nodeLine struct {
+	id, addr string
+	primary  bool
+	failed   bool
+	follows  string      // id of the primary, "-" for none
+	slots    [][2]string // first and last
+}
+
+// view returns the nodes as the first running one sees them.
+func (c *Cluster) view(t testing.TB) []nodeLine {
+	t.Helper()
+	return readNodes(c.running(t).Must(t, "CLUSTER", "NODES"))
+}
+
+// readNodes reads the reply to CLUSTER NODES.
+func readNodes(text string) []nodeLine {
+	var lines []nodeLine
+	for line := range strings.Lines(text) {
+		f := strings.Fields(line)
+		if len(f) < 8 {
+			continue
+		}
+		addr, _, _ := strings.Cut(f[1], "@")
+		n := nodeLine{id: f[0], addr: addr, follows: f[3],
+			primary: strings.Contains(f[2], "master"), failed: strings.Contains(f[2], "fail")}
+		for _, span := range f[8:] {
+			if span[0] == '[' {
+				continue // a slot on its way
+			}
+			first, last, found := strings.Cut(span, "-")
+			if !found {
+				last = first
+			}
+			n.slots = append(n.slots, [2]string{first, last})
+		}
+		lines = append(lines, n)
+	}
+	return lines
+}
+
+// holds reports whether the node serves the slot.
+func (n *nodeLine) holds(slot int) bool {
+	for _, span := range n.slots {
+		first, _ := strconv.Atoi(span[0])
+		last, _ := strconv.Atoi(span[1])
+		if first <= slot && slot <= last {
+			return true
+		}
+	}
+	return false
+}
+
+// at returns the node with the address.
+func (c *Cluster) at(addr string) *Server {
+	for _, s := range c.Nodes {
+		if s.Addr == addr {
+			return s
+		}
+	}
+	return nil
+}
+
+// Primary returns the node that serves the slot.
+func (c *Cluster) Primary(t testing.TB, slot int) *Server {
+	t.Helper()
+	for _, n := range c.view(t) {
+		if n.primary && !n.failed && n.holds(slot) {
+			return c.at(n.addr)
+		}
+	}
+	t.Fatalf("nobody serves slot %d", slot)
+	return nil
+}
+
+// Primaries returns the nodes that serve slots.
+func (c *Cluster) Primaries(t testing.TB) []*Server {
+	t.Helper()
+	var found []*Server
+	for _, n := range c.view(t) {
+		if n.primary && !n.failed && len(n.slots) > 0 {
+			found = append(found, c.at(n.addr))
+		}
+	}
+	return found
+}
+
+// Replica returns a node that runs and follows the primary.
+func (c *Cluster) Replica(t testing.TB, primary *Server) *Server {
+	t.Helper()
+	nodes := c.view(t)
+	id := ""
+	for _, n := range nodes {
+		if n.addr == primary.Addr {
+			id = n.id
+		}
+	}
+	for _, n := range nodes {
+		if n.follows == id && !n.failed && !c.at(n.addr).ended() {
+			return c.at(n.addr)
+		}
+	}
+	t.Fatalf("nobody follows %s", primary.Addr)
+	return nil
+}
+
+// Failover hands the primary's slots to the replica as planned: the old primary
+// holds its clients until the replica has everything. It returns when the replica
+// serves.
+func (c *Cluster) Failover(t testing.TB, replica *Server) {
+	t.Helper()
+	replica.Must(t, "CLUSTER", "FAILOVER")
+	c.AwaitPromoted(t, replica)
+}
+
+// AwaitPromoted returns when the node has become a primary.
+func (c *Cluster) AwaitPromoted(t testing.TB, replica *Server) {
+	t.Helper()
+	err := poll(func() error {
+		text, err := replica.Do("CLUSTER", "NODES")
+		if err != nil {
+			return err
+		}
+		if !strings.Contains(text, "myself,master") {
+			return errors.New("it is still a replica")
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(fmt.Errorf("failover to %s: %w", replica.Addr, err))
+	}
+}

@@ -1,0 +1,26 @@
+//go:build unix
+
+package redistest
+
+import (
+	"syscall"
+	"testing"
+)
+
+// Freeze stops the process where it stands (SIGSTOP): connections stay open and
+// are accepted, and nothing is answered. Thaw or Kill ends it.
+func (s *Server) Freeze(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatalf("freeze %s: %v", s.Addr, err)
+	}
+}
+
+// Thaw lets a frozen process go on (SIGCONT), with everything that was sent to it
+// meanwhile.
+func (s *Server) Thaw(t testing.TB) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatalf("thaw %s: %v", s.Addr, err)
+	}
+}

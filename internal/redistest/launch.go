@@ -1,0 +1,138 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+)
+
+// busOffset is the distance from a node's port to the port of the Cluster's bus,
+// as Redis has it unless told otherwise.
+const busOffset = 10_000
+
+// launch starts a server that keeps its files in dir. Between finding a free port
+// and taking it somebody else may take it, so it tries a few.
+func launch(dir string, args []string) (*Server, error) {
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		return nil, errors.New(Install)
+	}
+	var last error
+	for range 5 {
+		port, err := freePort()
+		if err != nil {
+			return nil, err
+		}
+		s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), args: args, dir: dir}
+		if i := slices.Index(args, "--requirepass"); i >= 0 {
+			s.Password = args[i+1]
+		}
+		if last = s.run(); last == nil {
+			return s, nil
+		}
+	}
+	return nil, last
+}
+
+// freePort returns a port that is free, and whose bus port is. It stays below the
+// ports that the system hands out to clients: a client that keeps dialling a dead
+// server's port among those may be given that very port, and so reach itself.
+func freePort() (string, error) {
+	var last error
+	for range 100 {
+		port := 12_000 + rand.IntN(10_000)
+		if last = listens(port, port+busOffset); last == nil {
+			return strconv.Itoa(port), nil
+		}
+	}
+	return "", fmt.Errorf("redistest: no free port found: %w", last)
+}
+
+func listens(ports ...int) error {
+	for _, port := range ports {
+		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+		if err != nil {
+			return err
+		}
+		l.Close()
+	}
+	return nil
+}
+
+// run starts a process for the server and waits until it answers.
+func (s *Server) run() error {
+	_, port := s.hostPort()
+	s.cmd = exec.Command("redis-server", append([]string{
+		"--bind", "127.0.0.1", "--port", port, "--dir", s.dir,
+		"--save", "", "--appendonly", "no", "--daemonize", "no", "--loglevel", "notice",
+		"--repl-diskless-sync-delay", "0", "--enable-debug-command", "local"}, s.args...)...)
+	return s.start()
+}
+
+// start starts s.cmd and waits until the server answers. What it says goes to its
+// log file.
+func (s *Server) start() error {
+	log, err := os.Create(s.logFile())
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	s.cmd.Stdout, s.cmd.Stderr = log, log
+	s.cmd.SysProcAttr = dieWithTests()
+	if err := s.cmd.Start(); err != nil {
+		return err
+	}
+	cmd, done := s.cmd, make(chan struct{})
+	s.done = done
+	go func() {
+		cmd.Wait()
+		close(done)
+	}()
+	if err := s.await(); err != nil {
+		s.Kill()
+		return err
+	}
+	return nil
+}
+
+// await returns when the server answers, and has loaded what it kept on disk.
+func (s *Server) await() error {
+	err := poll(func() error {
+		select {
+		case <-s.done:
+			return errEnded
+		default:
+			_, err := s.Do("PING")
+			return err
+		}
+	})
+	if err != nil {
+		log, _ := os.ReadFile(s.logFile())
+		return fmt.Errorf("redistest: redis-server on %s does not answer: %w; it says:\n%s", s.Addr, err, log)
+	}
+	return nil
+}
+
+func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
+
+// errEnded ends a poll early.
+var errEnded = errors.New("the process has ended")
+
+// poll calls try until it succeeds, and returns its last error when that takes
+// too long.
+func poll(try func() error) error {
+	deadline := time.Now().Add(patience)
+	for {
+		err := try()
+		if err == nil || errors.Is(err, errEnded) || time.Now().After(deadline) {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}

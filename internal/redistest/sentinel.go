@@ -1,0 +1,100 @@
+package redistest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// SentinelName is what a Sentinel calls the primary it watches.
+const SentinelName = "weir"
+
+// StartSentinel returns a Sentinel that watches the primary under SentinelName.
+// It takes the primary for dead after a second and then promotes a replica by
+// itself. It returns when the Sentinel knows so many replicas.
+func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		t.Fatal(Install)
+	}
+	port, err := freePort()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Server{Addr: net.JoinHostPort("127.0.0.1", port), dir: t.TempDir()}
+	file, err := s.writeSentinelConfig(primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.cmd = exec.Command("redis-server", file, "--sentinel")
+	if err := s.start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(s.Stop)
+	if err := s.awaitReplicas(replicas); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// writeSentinelConfig writes the file that a Sentinel keeps its state in.
+func (s *Server) writeSentinelConfig(primary *Server) (file string, err error) {
+	_, port := s.hostPort()
+	primaryHost, primaryPort := primary.hostPort()
+	text := fmt.Sprintf(`port %s
+bind 127.0.0.1
+dir %q
+sentinel monitor %[3]s %[4]s %[5]s 1
+sentinel down-after-milliseconds %[3]s 1000
+sentinel failover-timeout %[3]s 5000
+`, port, s.dir, SentinelName, primaryHost, primaryPort)
+	if primary.Password != "" {
+		text += fmt.Sprintf("sentinel auth-pass %s %s\n", SentinelName, primary.Password)
+	}
+	file = filepath.Join(s.dir, "sentinel.conf")
+	return file, os.WriteFile(file, []byte(text), 0o600)
+}
+
+func (s *Server) awaitReplicas(n int) error {
+	return poll(func() error {
+		text, err := s.Do("SENTINEL", "MASTER", SentinelName)
+		if err != nil {
+			return err
+		}
+		if got := pairs(text)["num-slaves"]; got != fmt.Sprint(n) {
+			return fmt.Errorf("redistest: the Sentinel knows %s replicas, should know %d", got, n)
+		}
+		return nil
+	})
+}
+
+// AwaitPrimary returns when the Sentinel names the server as the primary.
+func (s *Server) AwaitPrimary(t testing.TB, primary *Server) {
+	t.Helper()
+	host, port := primary.hostPort()
+	err := poll(func() error {
+		text, err := s.Do("SENTINEL", "GET-MASTER-ADDR-BY-NAME", SentinelName)
+		if err == nil && text != host+"\n"+port {
+			err = errors.New("the primary is " + text)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatalf("Sentinel %s should name %s: %v", s.Addr, primary.Addr, err)
+	}
+}
+
+// pairs reads lines that are names and values by turns.
+func pairs(text string) map[string]string {
+	m := map[string]string{}
+	lines := strings.Split(text, "\n")
+	for i := 0; i+1 < len(lines); i += 2 {
+		m[lines[i]] = lines[i+1]
+	}
+	return m
+}
