@@ -34,12 +34,14 @@ var layers = []layer{
 	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, one for every front end"},
 	{"weirtest", []string{".", "internal/spec"}, "holds any engine to the specification"},
 	{"internal/redistest", nil, "Redis servers for tests, seen with no client in between"},
+	{"internal/strictjson", nil, "words of JSON with their places; which members there are is its callers' to know"},
+	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; it must not read by what it is there to check"},
 	{"internal/mutants", nil, "changes sources and runs the go command; reads nobody's types"},
 	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; knows no policy"},
 	{"policy", []string{".", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},
-	{"replay", []string{".", "internal/answer"}, "traces in virtual time; it reads no policy files and serves nothing"},
+	{"replay", []string{".", "internal/answer", "internal/strictjson"}, "traces in virtual time; it reads no policy files and serves nothing"},
 	{"weirhttp", []string{".", "internal/answer"}, "net/http around a Limiter; knows no files"},
-	{"internal/server", []string{".", "internal/answer", "policy", "weirhttp"}, "what weir serve serves"},
+	{"internal/server", []string{".", "internal/answer", "internal/strictjson", "policy", "weirhttp"}, "what weir serve serves"},
 	{"cmd/weir", []string{".", "internal/answer", "internal/server", "policy", "replay"}, "flags in, exit code out"},
 }
 
@@ -49,6 +51,7 @@ type barrier struct{ from, to, why string }
 
 var barriers = []barrier{
 	{"internal/spec", module + "/internal/window", "shared code would be a shared bug"},
+	{"internal/strictjson/jsontest", module + "/internal/strictjson", "a reference that shares code shares its faults"},
 	{"internal/window", "time", "the core has no clock: an instant is an int64 of microseconds"},
 	{"internal/window", "sync", "the core has no lock: who calls it holds one"},
 	{"internal/window", "context", "the core never waits"},

@@ -50,7 +50,7 @@ func BenchmarkParse(b *testing.B) {
 		parse func(*Line) error
 	}{
 		{"by=hand", func() func(*Line) error {
-			p := &parser{strings: newInterner()}
+			p := newParser(newInterner())
 			return func(l *Line) error { return p.parse(line, l) }
 		}()},
 		{"by=encoding-json", func(l *Line) (err error) { *l, err = reference(line); return err }},

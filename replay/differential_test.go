@@ -1,24 +1,18 @@
 package replay
 
 import (
-	"bytes"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
-)
 
-// usesBadBytes reports whether the line itself uses those characters, so that
-// the reference cannot read it.
-func usesBadBytes(b []byte) bool {
-	return bytes.ContainsFunc(b, func(r rune) bool { return badBytes <= r && r <= badBytes+0xff }) ||
-		bytes.Contains(bytes.ToLower(b), []byte(`\udbff`))
-}
+	"github.com/weirlimit/weir/internal/strictjson/jsontest"
+)
 
 // compareParsers holds a line read by p, and by a fresh parser, to the reference.
 func compareParsers(t *testing.T, p *parser, b []byte) {
 	t.Helper()
-	if usesBadBytes(b) {
+	if !jsontest.CanRead(b) {
 		return
 	}
 	want, wantErr := reference(b)
@@ -46,7 +40,7 @@ func sameLine(a, b Line) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// wholeLines are lines of every op, and words is what mutations write into them.
+// wholeLines are good lines of every op, and words is what mutations write into them.
 var wholeLines = []string{
 	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"},"n":1,"op":"check"}`,
 	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,
@@ -60,31 +54,10 @@ var wholeLines = []string{
 	"{\"at_us\":5,\"policy\":\"p\",\"key\":{\"a\":\"\xff\xfe\"}}",
 }
 
-var words = strings.Fields(`{ } [ ] : , " \ \" \\ \/ \b \f \n \r \t \u \u0041 \ud83d \ude00 \uDBFF \uD800 - -0 0 00 1 -1 1. 1.5
-	1e3 1E+3 0.0 9007199254740991 9007199254740992 9223372036854775807 9223372036854775808 -9223372036854775808
-	-9223372036854775809 18446744073709551616 null true false nul {} [] "" "x" "a":"x" "at_us":1 "n":1 "op":"check"
-	"op":"count" "x":1 at_us policy key n op limit last_us granted_at_us check refund é 😀`)
-
-// mutate makes a line that is nearly good of one that is.
-func mutate(r *rand.Rand) []byte {
-	b := []byte(wholeLines[r.IntN(len(wholeLines))])
-	for range 1 + r.IntN(3) {
-		word := []byte(words[r.IntN(len(words))])
-		if r.IntN(4) == 0 {
-			word = []byte{byte(r.IntN(256))}
-		}
-		i := r.IntN(len(b) + 1)
-		j := i
-		if r.IntN(2) == 0 {
-			j = min(len(b), i+r.IntN(12))
-		}
-		b = append(b[:i:i], append(word, b[j:]...)...)
-	}
-	return b
-}
+var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us check refund`)
 
 func TestParserAgreesWithEncodingJSON(t *testing.T) {
-	p := &parser{strings: newInterner()}
+	p := newParser(newInterner())
 	for _, line := range wholeLines {
 		compareParsers(t, p, []byte(line))
 		if _, err := ParseLine([]byte(line)); err != nil {
@@ -93,7 +66,8 @@ func TestParserAgreesWithEncodingJSON(t *testing.T) {
 	}
 	good := 0
 	for seed := range uint64(30_000) {
-		b := mutate(rand.New(rand.NewPCG(seed, 0)))
+		r := rand.New(rand.NewPCG(seed, 0))
+		b := jsontest.Mutate(r, wholeLines[r.IntN(len(wholeLines))], words...)
 		compareParsers(t, p, b)
 		if _, err := ParseLine(b); err == nil {
 			good++
@@ -109,7 +83,7 @@ func FuzzLine(f *testing.F) {
 	for _, line := range wholeLines {
 		f.Add([]byte(line))
 	}
-	p := &parser{strings: newInterner()}
+	p := newParser(newInterner())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		compareParsers(t, p, b)
 	})

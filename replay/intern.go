@@ -28,3 +28,12 @@ func (t *interner) string(b []byte) string {
 	}
 	return *slot
 }
+
+// again returns b as a string, last when that is what it was: lines that follow
+// each other mostly name the same policy and dimensions.
+func (t *interner) again(b []byte, last *string) string {
+	if *last != string(b) {
+		*last = t.string(b)
+	}
+	return *last
+}

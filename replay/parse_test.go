@@ -28,11 +28,7 @@ func TestParseLine(t *testing.T) {
 			Line{At: 1, Policy: "p", N: 1, Op: Reset, Last: 5, Limit: "unused", GrantedAt: 6}},
 		{`{"\u0061t_us":1,"\u0070olicy":"\u0070"}`, Line{At: 1, Policy: "p", N: 1}},
 		{`{"at_us":1,"policy":"p","key":{"k":""}}`, keyed("")},
-		{`{"at_us":1,"policy":"p","key":{"k":"\"\\\/\b\f\n\r\t"}}`, keyed("\"\\/\b\f\n\r\t")},
 		{`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`, keyed("a\x00b\u00e9\ufffd\u2028")},
-		{`{"at_us":1,"policy":"p","key":{"k":"\ud83d\uDE00!"}}`, keyed("\U0001f600!")},
-		{"{\"at_us\":1,\"policy\":\"p\",\"key\":{\"k\":\"\xff\xc3\x7f\"}}", keyed("\xff\xc3\x7f")},
-		{"{\"at_us\":1,\"policy\":\"p\",\"key\":{\"k\":\"\\n\xed\xa0\x80\"}}", keyed("\n\xed\xa0\x80")},
 	} {
 		got, err := ParseLine([]byte(c.line))
 		got.given = 0
@@ -53,9 +49,6 @@ func TestParseLineRefuses(t *testing.T) {
 		// The shape of the line.
 		{``, "byte 1: an object should stand here, not the end of the line"},
 		{`[]`, "byte 1: an object should stand here, not an array"},
-		{`null`, "byte 1: an object should stand here, not null"},
-		{"\ufeff{}", `byte 1: an object should stand here, not '\ufeff'`},
-		{"\x00", `byte 1: an object should stand here, not '\x00'`},
 		{`{"at_us":1,"policy":"p"`, "byte 24: a comma or the end of the object should stand here, not the end of the line"},
 		{`{"at_us":1,"policy":"p"} {`, "byte 26: the end of the line should stand here, not an object"},
 		{head + `}`, "byte 25: the name of a field should stand here, not '}'"},
@@ -76,13 +69,7 @@ func TestParseLineRefuses(t *testing.T) {
 
 		// Numbers.
 		{`{"at_us":1e3}`, "byte 10: at_us is not written as a whole number; write 1000, not 1e3 or 1000.0"},
-		{`{"at_us":1.0}`, "byte 10: at_us is not written as a whole number; write 1000, not 1e3 or 1000.0"},
 		{`{"at_us":9223372036854775808}`, "byte 10: at_us is too large for a whole number of 64 bits"},
-		{`{"at_us":99999999999999999999}`, "byte 10: at_us is too large for a whole number of 64 bits"},
-		{`{"at_us":-9223372036854775809}`, "byte 10: at_us is too large for a whole number of 64 bits"},
-		{`{"at_us":01}`, "byte 10: at_us begins with 0; write it without"},
-		{`{"at_us":-}`, "byte 10: at_us is a minus sign without digits"},
-		{`{"at_us":+1}`, "byte 10: at_us, a whole number, should stand here, not '+'"},
 		{`{"at_us":"1"}`, "byte 10: at_us, a whole number, should stand here, not a string"},
 		{`{"at_us":null}`, "byte 10: at_us, a whole number, should stand here, not null"},
 		{`{"at_us":1x}`, "byte 11: a comma or the end of the object should stand here, not 'x'"},
@@ -99,16 +86,8 @@ func TestParseLineRefuses(t *testing.T) {
 		{head + `"op":1}`, "byte 30: op, a string, should stand here, not a number"},
 		{`{"policy":true}`, "byte 11: policy, a string, should stand here, not true"},
 		{`{"policy":"p`, "byte 11: the string does not end"},
-		{`{"policy":"\n`, "byte 11: the string does not end"},
-		{`{"policy":"\`, "byte 12: the escape does not end"},
 		{`{"policy":"\x41"}`, `byte 12: \x is no escape of JSON; write \\ for a backslash`},
-		{`{"policy":"\u12g4"}`, `byte 12: \u needs four hexadecimal digits`},
-		{`{"policy":"\u123`, `byte 12: \u needs four hexadecimal digits`},
 		{`{"policy":"\ud83d"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
-		{`{"policy":"\ude00\ud83d"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
-		{`{"policy":"\ud83d\u0041"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
-		{`{"policy":"\ud83dA"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
-		{"{\"policy\":\"a\tb\"}", `byte 13: the control character 0x09 stands in a string; write it as \u0009`},
 
 		// Keys.
 		{head + `"key":[]}`, "byte 31: key, an object of dimensions and their values, should stand here, not an array"},

@@ -15,7 +15,7 @@ import (
 type Runner struct {
 	targets map[string]*target
 	order   []*target
-	parser  parser
+	parser  *parser
 	line    Line
 	lines   int64 // lines met, blank ones included
 	summary Summary
@@ -27,7 +27,7 @@ type Runner struct {
 func New(policies []weir.Policy, engine weir.Engine) (*Runner, error) {
 	r := &Runner{
 		targets: make(map[string]*target, len(policies)),
-		parser:  parser{strings: newInterner()},
+		parser:  newParser(newInterner()),
 	}
 	for _, p := range policies {
 		limiter, err := weir.New(p, weir.WithEngine(engine))
