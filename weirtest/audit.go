@@ -40,9 +40,9 @@ func (h *hammering) audit() string {
 // stalled reports whether a call took so long that the engine may have found its
 // clock behind by a second and re-dated entries (R2). The instants it told before
 // are then void; what callers saw from outside still holds.
-func (h *hammering) stalled() bool {
-	return slices.ContainsFunc(h.calls, func(c call) bool { return c.to-c.from > 500*time.Millisecond })
-}
+func (h *hammering) stalled() bool { return slices.ContainsFunc(h.calls, call.stalled) }
+
+func (c call) stalled() bool { return c.to-c.from > 500*time.Millisecond }
 
 // histories are the grants of limit i, by the history that counts them.
 func (h *hammering) histories(i int) map[string][]grantSpan {

@@ -33,9 +33,12 @@ func newContract() *contract { return &contract{lives: map[string]life{}} }
 // floor is the earliest instant that may still be asked.
 func (c *contract) floor() time.Duration { return c.high - maxBack }
 
-// stale reports whether the step would ask about a history that the engine may
-// have forgotten while a longer window still counts it.
+// stale reports whether the step asks about a history that the engine may have
+// forgotten while a longer window still counts it. A reset asks nothing.
 func (c *contract) stale(limits []weir.Limit, s step) bool {
+	if s.op == opReset {
+		return false
+	}
 	for _, limit := range limits {
 		l, ok := c.lives[historyOf(limit, s.key)]
 		if ok && limit.Window > l.window && s.at >= l.until {

@@ -155,6 +155,8 @@ func (g *game) units(who int) int64 {
 	max0 := g.book.limits[g.r.IntN(len(g.book.limits))].Max
 	n := int64(1)
 	switch x := g.r.IntN(100); {
+	case max0 > 100 && x < 25:
+		n = nearPower(g.r)
 	case x < 40:
 	case x < 44:
 		n = 0
@@ -183,6 +185,8 @@ func (g *game) weight() int64 {
 		return weir.MaxUnits - g.r.Int64N(1<<uint(g.r.IntN(53)))
 	case g.r.IntN(10) == 0:
 		return g.r.Int64N(maxPlain)
+	case g.r.IntN(10) == 0:
+		return nearPower(g.r)
 	}
 	return g.r.Int64N(5)
 }

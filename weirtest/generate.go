@@ -69,10 +69,17 @@ func randomMax(r *rand.Rand, huge bool) int64 {
 		return weir.MaxUnits - r.Int64N(1<<uint(r.IntN(53)))
 	case r.IntN(20) == 0:
 		return r.Int64N(maxPlain)
+	case r.IntN(12) == 0:
+		return nearPower(r) * (1 + r.Int64N(2))
 	case r.IntN(6) == 0:
 		return r.Int64N(40)
 	}
 	return r.Int64N(7)
+}
+
+// nearPower is just about where engines that pack units into fewer bits go wrong.
+func nearPower(r *rand.Rand) int64 {
+	return 1<<[]int{7, 8, 15, 16, 24, 31, 32}[r.IntN(7)] + r.Int64N(5) - 2
 }
 
 func randomWindow(r *rand.Rand, scale, minWindow time.Duration) time.Duration {

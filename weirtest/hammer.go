@@ -36,7 +36,7 @@ func hammer(e weir.Engine, c config) (done tally, report string) {
 		if breach != "" {
 			return done, fmt.Sprintf("seed %d, hammering %d: %s\n%s", c.seed, i, breach, h.describe())
 		}
-		done.add(tally{histories: 1, attempts: len(h.calls), granted: h.granted()})
+		done.add(tally{histories: 1, attempts: h.made, granted: h.granted()})
 	}
 	if c.hammers > 0 && done.granted == 0 {
 		return done, fmt.Sprintf("seed %d: %d calls and not one was granted", c.seed, done.attempts)
@@ -51,11 +51,13 @@ type hammering struct {
 	keys       [][]keyPart
 	ids        [][]string // of a limit and a key: which history counts it
 	goroutines int
+	hot        bool // callers never rest
 	seed       uint64
 	start      time.Time
 
 	mu    sync.Mutex
-	calls []call
+	made  int        // attempts
+	calls []call     // all that were granted, and others
 	last  []snapshot // what each key held when all was over
 }
 
@@ -74,7 +76,8 @@ type snapshot struct {
 }
 
 func newHammering(r *rand.Rand, e weir.Engine, goroutines int) *hammering {
-	h := &hammering{book: hammerBook(r), goroutines: goroutines, seed: r.Uint64()}
+	hot := r.IntN(2) == 0
+	h := &hammering{book: hammerBook(r, hot), goroutines: goroutines, hot: hot, seed: r.Uint64()}
 	for i := range 1 + r.IntN(3) {
 		key := []keyPart{{"user", string(rune('a' + i%2))}, {"ip", string(rune('x' + i/2))}}
 		h.keys = append(h.keys, keyFor(h.book, key))
@@ -92,19 +95,25 @@ func newHammering(r *rand.Rand, e weir.Engine, goroutines int) *hammering {
 	return h
 }
 
-// hammerBook makes a policy whose windows roll several times while it is
-// hammered: 10 to 50 ms, few units.
-func hammerBook(r *rand.Rand) *book {
+// hammerBook makes a policy of few units whose windows roll while it is hammered:
+// several times, with windows of 10 to 50 ms, or if it is hot dozens of times,
+// with windows of 1 to 3 ms.
+func hammerBook(r *rand.Rand, hot bool) *book {
 	b := &book{name: "h", mode: weir.Mode(r.IntN(3))}
+	shorter := time.Duration(1)
+	if hot {
+		shorter = 16
+		b.mode = weir.Mode(r.IntN(2)) // CountDenied would grant next to nothing
+	}
 	for i := range 1 + r.IntN(3) {
 		limit := weir.Limit{
 			Name:   fmt.Sprintf("l%d", i),
 			Max:    1 + r.Int64N(8)*(1+r.Int64N(2)*r.Int64N(8)),
-			Window: 10*time.Millisecond + time.Duration(r.IntN(40_000))*us,
+			Window: max(weir.MinWindow, (10*time.Millisecond+time.Duration(r.IntN(40_000))*us)/shorter).Truncate(us),
 			By:     [][]string{nil, {"user"}, {"user", "ip"}}[r.IntN(3)],
 		}
 		if r.IntN(3) == 0 {
-			limit.Gap = time.Duration(r.IntN(8_000)) * us
+			limit.Gap = (time.Duration(r.IntN(8_000)) * us / shorter).Truncate(us)
 		}
 		if r.IntN(4) == 0 {
 			limit.Cells = 1 + r.IntN(20)
@@ -138,16 +147,31 @@ func (h *hammering) run() error {
 	return h.look()
 }
 
-// call makes attempts in bursts, between which it waits for announced instants,
-// where every caller that was refused comes back at once.
-func (h *hammering) call(r *rand.Rand) error {
+// call makes attempts, and keeps those that the audit looks at.
+func (h *hammering) call(r *rand.Rand) (err error) {
 	var mine []call
+	made := 0
+	if h.hot {
+		mine, made, err = h.restless(r)
+	} else {
+		mine, made, err = h.bursts(r)
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.calls = append(h.calls, mine...)
+	h.made += made
+	return err
+}
+
+// bursts makes attempts in bursts, between which it waits for announced instants,
+// where every caller that was refused comes back at once.
+func (h *hammering) bursts(r *rand.Rand) (mine []call, made int, err error) {
 	for len(mine) < 40 {
 		wait := time.Duration(0)
 		for range 1 + r.IntN(8) {
 			c, err := h.attempt(r)
 			if err != nil {
-				return err
+				return nil, 0, err
 			}
 			mine = append(mine, c)
 			wait = c.decision.RetryAfter
@@ -157,10 +181,26 @@ func (h *hammering) call(r *rand.Rand) error {
 		}
 		time.Sleep(min(max(wait, 0), 20*time.Millisecond))
 	}
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.calls = append(h.calls, mine...)
-	return nil
+	return mine, len(mine), nil
+}
+
+// restless makes attempts without a pause, so that several callers are at the
+// engine when a window opens. It keeps what was granted, and of the many refusals
+// a few.
+func (h *hammering) restless(r *rand.Rand) (mine []call, made int, err error) {
+	for time.Since(h.start) < 40*time.Millisecond {
+		c, err := h.attempt(r)
+		if err != nil {
+			return nil, 0, err
+		}
+		if c.decision.Granted > 0 || made%256 == 0 || c.stalled() {
+			mine = append(mine, c)
+		}
+		if made++; r.IntN(64) == 0 {
+			runtime.Gosched()
+		}
+	}
+	return mine, made, nil
 }
 
 func (h *hammering) attempt(r *rand.Rand) (c call, err error) {

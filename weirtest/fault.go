@@ -1,0 +1,127 @@
+package weirtest
+
+import (
+	"context"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Faulty is an engine around an engine that can be broken and mended, to test what
+// becomes of a program when its store is slow or gone:
+//
+//	store := weirtest.NewFaulty(weir.NewMemory())
+//	engine := weir.Fallback(store, weir.FailOpen)
+//	store.Break(weirtest.Down())
+//
+// It is safe for concurrent use, and works in virtual time (testing/synctest).
+type Faulty struct {
+	engine weir.Engine
+	fault  atomic.Pointer[Fault]
+	asked  atomic.Int64
+}
+
+// Fault is what a broken engine does in place of a call. call makes the call on
+// the engine below; a fault that returns nil must have called it, exactly once.
+// Whatever the fault, the call was counted by Asked before it began.
+type Fault func(ctx context.Context, call func()) error
+
+// NewFaulty returns an engine that does as e does until it is broken.
+func NewFaulty(e weir.Engine) *Faulty { return &Faulty{engine: e} }
+
+// Break makes every call from now on suffer the fault.
+func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
+
+// Mend ends the fault for calls from now on. Those under way keep theirs.
+func (f *Faulty) Mend() { f.fault.Store(nil) }
+
+// Asked is the number of calls begun, of all methods together.
+func (f *Faulty) Asked() int64 { return f.asked.Load() }
+
+// Down is a store that refuses connections: nothing is recorded, and it says so.
+func Down() Fault {
+	return func(context.Context, func()) error {
+		return fmt.Errorf("%w: weirtest: down", weir.ErrUnavailable)
+	}
+}
+
+// Silent is a store that takes calls and never answers: nothing is recorded, and
+// callers wait for their contexts.
+func Silent() Fault {
+	return func(ctx context.Context, _ func()) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+}
+
+// Lost is a store whose answers are lost on the way: it records, and callers
+// cannot know.
+func Lost() Fault {
+	return func(_ context.Context, call func()) error {
+		call()
+		return fmt.Errorf("%w: weirtest: the answer was lost", weir.ErrUnknownFate)
+	}
+}
+
+// Slow is a store that takes d for every call. One that is given up meanwhile is
+// not made.
+func Slow(d time.Duration) Fault {
+	return func(ctx context.Context, call func()) error {
+		t := time.NewTimer(d)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			call()
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// do makes the call, or has the fault make it.
+func (f *Faulty) do(ctx context.Context, call func() error) (err error) {
+	f.asked.Add(1)
+	fault := f.fault.Load()
+	if fault == nil {
+		return call()
+	}
+	if err := (*fault)(ctx, func() { err = call() }); err != nil {
+		return err
+	}
+	return err
+}
+
+// Decide is that of the engine below, or fails.
+func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.Decision, err error) {
+	err = f.do(ctx, func() (err error) { d, err = f.engine.Decide(ctx, p, k, a); return err })
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return d, nil
+}
+
+// Refund is that of the engine below, or fails.
+func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (refunded int64, err error) {
+	err = f.do(ctx, func() (err error) { refunded, err = f.engine.Refund(ctx, p, k, at, n, now); return err })
+	if err != nil {
+		return 0, err
+	}
+	return refunded, nil
+}
+
+// Count is that of the engine below, or fails.
+func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (counted int64, err error) {
+	err = f.do(ctx, func() (err error) { counted, err = f.engine.Count(ctx, p, k, i, last, now); return err })
+	if err != nil {
+		return 0, err
+	}
+	return counted, nil
+}
+
+// Reset is that of the engine below, or fails.
+func (f *Faulty) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	return f.do(ctx, func() error { return f.engine.Reset(ctx, p, k) })
+}

@@ -1,0 +1,90 @@
+package weirtest
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestFaults: what each fault answers, how long it takes, and what it records.
+func TestFaults(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault    Fault
+		err      error
+		takes    time.Duration
+		recorded int64
+	}{
+		"none":   {nil, nil, 0, 1},
+		"down":   {Down(), weir.ErrUnavailable, 0, 0},
+		"silent": {Silent(), context.DeadlineExceeded, time.Second, 0},
+		"lost":   {Lost(), weir.ErrUnknownFate, 0, 1},
+		"slow":   {Slow(time.Millisecond), nil, time.Millisecond, 1},
+		"slower": {Slow(time.Minute), context.DeadlineExceeded, time.Second, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				f := NewFaulty(weir.NewMemory())
+				limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.fault != nil {
+					f.Break(c.fault)
+				}
+				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+				defer cancel()
+				began := time.Now()
+				d, err := limiter.Allow(ctx, weir.K())
+				if took := time.Since(began); took != c.takes || !errors.Is(err, c.err) || d.Allowed != (c.err == nil) {
+					t.Errorf("allow: got %+v, %v after %v; want error %v after %v", d, err, took, c.err, c.takes)
+				}
+				f.Mend()
+				n, err := limiter.Count(t.Context(), weir.K(), "l", time.Hour)
+				if n != c.recorded || err != nil {
+					t.Errorf("count, mended: got %d, %v; want %d", n, err, c.recorded)
+				}
+				if f.Asked() != 2 {
+					t.Errorf("asked %d times, want 2", f.Asked())
+				}
+			})
+		})
+	}
+}
+
+// TestFaultsOfEveryMethod: a broken engine fails whatever it is asked, and mended
+// it passes on what the engine below says.
+func TestFaultsOfEveryMethod(t *testing.T) {
+	f := NewFaulty(weir.NewMemory())
+	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Unix(1_700_000_000, 0)
+	now := limiter.At(at)
+	ctx := context.Background()
+	steps := []struct {
+		name string
+		do   func() (int64, error)
+		want int64
+	}{
+		{"allow 5", func() (int64, error) { d, err := now.Allow(ctx, weir.K(), 5); return d.Granted, err }, 5},
+		{"refund 2", func() (int64, error) { return now.Refund(ctx, weir.K(), at, 2) }, 2},
+		{"count", func() (int64, error) { return now.Count(ctx, weir.K(), "l", time.Hour) }, 3},
+		{"reset", func() (int64, error) { return 0, limiter.Reset(ctx, weir.K()) }, 0},
+		{"peek 9", func() (int64, error) { d, err := now.Peek(ctx, weir.K(), 9); return d.Granted, err }, 9},
+	}
+	for _, s := range steps {
+		f.Break(Down())
+		if got, err := s.do(); got != 0 || !errors.Is(err, weir.ErrUnavailable) {
+			t.Errorf("%s, down: got %d, %v; want 0, ErrUnavailable", s.name, got, err)
+		}
+		f.Mend()
+		if got, err := s.do(); got != s.want || err != nil {
+			t.Errorf("%s, mended: got %d, %v; want %d", s.name, got, err, s.want)
+		}
+	}
+}
