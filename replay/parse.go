@@ -2,7 +2,6 @@ package replay
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strconv"
 
@@ -38,9 +37,7 @@ func (p *parser) parse(b []byte, line *Line) error {
 	}
 	p.Reset(b)
 	if err := p.object(line); err != nil {
-		var bad *strictjson.Error // an error of a scanner is nothing else
-		errors.As(err, &bad)
-		return (*LineError)(bad)
+		return (*LineError)(err.(*strictjson.Error)) // a scanner has no other errors
 	}
 	return line.check()
 }

@@ -1,0 +1,147 @@
+package server
+
+import (
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/strictjson/jsontest"
+)
+
+// referenceCall reads a body by encoding/json, at leisure. It is what parseCall
+// is held against.
+func referenceCall(b []byte, takes member) (c call, err error) {
+	defer func() {
+		if refused := recover(); refused != nil {
+			c, err = call{}, refused.(error)
+		}
+	}()
+	read, err := jsontest.Read(b)
+	require(err == nil, "not strict JSON")
+	c = call{n: 1, granted: -1}
+	seen := map[string]bool{}
+	for _, m := range referenceObject(read) {
+		seen[m.Name] = true
+		switch {
+		case m.Name == "policy":
+			c.policy = referenceText(m.Value)
+		case m.Name == "key":
+			for _, d := range referenceObject(m.Value) {
+				require(c.key.add(d.Name, referenceText(d.Value)) == "", "dimensions")
+			}
+		case m.Name == "n":
+			c.n = referenceUnits(m.Value)
+		case m.Name == "granted_at_us" && takes == refundMembers:
+			c.granted = referenceUnits(m.Value)
+		case m.Name == "at" && takes == refundMembers:
+			at, err := time.Parse(time.RFC3339Nano, referenceText(m.Value))
+			c.granted = at.UnixMicro()
+			require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted < 1<<53, "at")
+		default:
+			require(false, "unknown member")
+		}
+	}
+	require(seen["policy"], "no policy")
+	require(takes == decisionMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
+	return c, nil
+}
+
+func require(ok bool, why string) {
+	if !ok {
+		panic(errors.New(why))
+	}
+}
+
+func referenceObject(v any) jsontest.Object {
+	o, ok := v.(jsontest.Object)
+	require(ok, "not an object")
+	return o
+}
+
+func referenceText(v any) string {
+	s, ok := v.(string)
+	require(ok, "not a string")
+	return s
+}
+
+func referenceUnits(v any) int64 {
+	number, _ := v.(json.Number)
+	n, err := number.Int64()
+	require(err == nil && number[0] != '-' && n <= weir.MaxUnits, "units")
+	return n
+}
+
+// compareCalls holds a body to the reference and reports whether it is good.
+func compareCalls(t *testing.T, b []byte, takes member) bool {
+	t.Helper()
+	if !jsontest.CanRead(b) {
+		return false
+	}
+	got, err := parseCall(b, takes)
+	want, wantErr := referenceCall(b, takes)
+	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("a body of %v: %q\ngot  %+v, %v\nwant %+v, %v", takes, b, got, err, want, wantErr)
+	}
+	return err == nil
+}
+
+// wholeBodies are good bodies of either kind of call, and words what mutations
+// write into them.
+var wholeBodies = []struct {
+	takes  member
+	bodies []string
+}{
+	{decisionMembers, []string{
+		searchBody,
+		`{"policy":"slack","key":{"category":"error"},"n":9007199254740991}`,
+		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\xff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
+		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
+	}},
+	{refundMembers, []string{
+		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
+		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
+		`{"at":"2026-11-20T14:07:31+01:00","policy":"batch"}`,
+	}},
+}
+
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+
+func TestCallsAgreeWithEncodingJSON(t *testing.T) {
+	for _, c := range wholeBodies {
+		for _, body := range c.bodies {
+			if !compareCalls(t, []byte(body), c.takes) {
+				t.Errorf("%s: refused, want it read", body)
+			}
+		}
+		const tries = 10_000
+		good := 0
+		for seed := range uint64(tries) {
+			r := rand.New(rand.NewPCG(seed, uint64(c.takes)))
+			if compareCalls(t, jsontest.Mutate(r, c.bodies[r.IntN(len(c.bodies))], words...), c.takes) {
+				good++
+			}
+		}
+		if good < tries/50 || good > tries/2 {
+			t.Errorf("%d of %d mutated bodies of %v are good; the mutations no longer lie about the border", good, tries, c.takes)
+		}
+	}
+}
+
+// FuzzCall looks for a body that parseCall and encoding/json read differently.
+func FuzzCall(f *testing.F) {
+	for _, c := range wholeBodies {
+		for _, body := range c.bodies {
+			f.Add([]byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, c := range wholeBodies {
+			compareCalls(t, b, c.takes)
+		}
+	})
+}
