@@ -122,16 +122,35 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 
 // Inspect is AllowN or, with op OpPeek or OpRecord, Peek or Record, that also
 // returns the state of every limit right after the decision, in the same atomic
-// step. It allocates the states.
+// step. It allocates the states; InspectInto takes a slice of the caller's.
 func (l *Limiter) Inspect(ctx context.Context, key Key, op Op, n int64) (d Decision, states []LimitState, err error) {
-	if err := l.check(&key, n); err != nil {
-		return d, nil, err
+	if l == nil || l.plan == nil {
+		return d, nil, errZeroLimiter
 	}
 	states = make([]LimitState, len(l.plan.limits))
-	if err = l.decide(ctx, &key, &Ask{Op: op, N: n, At: Now, States: states}, &d); err != nil {
+	if d, err = l.InspectInto(ctx, key, op, n, states); err != nil {
 		return d, nil, err
 	}
 	return d, states, nil
+}
+
+// InspectInto is Inspect that fills states, for callers that use one slice again
+// and again. It is as long as Plan().Limits(), and in their order; any other
+// length is an error, and nothing is decided. Whatever states held is gone,
+// after an error too.
+func (l *Limiter) InspectInto(ctx context.Context, key Key, op Op, n int64, states []LimitState) (d Decision, err error) {
+	if l == nil || l.plan == nil {
+		return d, errZeroLimiter
+	}
+	if len(states) != len(l.plan.limits) {
+		return d, fmt.Errorf("weir: room for %d states, and policy %q has %d limits; make it as long as Plan().Limits()",
+			len(states), l.plan.Name(), len(l.plan.limits))
+	}
+	clear(states) // an engine that could not look leaves them as they are
+	if err = l.decide(ctx, &key, &Ask{Op: op, N: n, At: Now, States: states}, &d); err != nil {
+		clear(states)
+	}
+	return d, err
 }
 
 var errZeroLimiter = errors.New("weir: the zero Limiter decides nothing; make one with weir.New")

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"math"
+	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -42,6 +44,11 @@ func TestR14BadInput(t *testing.T) {
 		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, ErrInstant, ""},
 		"reset key":        {func() error { return l.Reset(ctx, K()) }, ErrKey, ""},
 		"inspect key":      {func() error { _, _, err := l.Inspect(ctx, K(), OpPeek, 1); return err }, ErrKey, ""},
+		"inspect zero":     {func() error { _, _, err := new(Limiter).Inspect(ctx, K(), OpPeek, 1); return err }, nil, "weir.New"},
+		"inspect into key": {func() error { _, err := l.InspectInto(ctx, K(), OpPeek, 1, make([]LimitState, 1)); return err }, ErrKey, ""},
+		"inspect into nil": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, nil); return err }, nil, "room for 0 states"},
+		"inspect into two": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, make([]LimitState, 2)); return err }, nil, "1 limits"},
+		"inspect into 0":   {func() error { _, err := new(Limiter).InspectInto(ctx, K(), OpPeek, 1, nil); return err }, nil, "weir.New"},
 		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
 		"at before 1970":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(-1)); return err }, ErrInstant, "1970"},
 		"at after 2255":    {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(MaxUnits+1)); return err }, ErrInstant, "2255"},
@@ -138,6 +145,55 @@ func TestK(t *testing.T) {
 	}
 	if got := testing.AllocsPerRun(100, func() { K("a", "b", "c", "d") }); got != 0 {
 		t.Errorf("K of four values allocates %v times", got)
+	}
+}
+
+// TestInspectInto: the states of Inspect, in the caller's slice, with nothing
+// left of what stood there.
+func TestInspectInto(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) { // the clock stands still
+		a, b := mustNew(t, limits(2)), mustNew(t, limits(2))
+		states := make([]LimitState, 2)
+		for i, op := range []Op{OpAttempt, OpRecord, OpPeek, OpAttempt} {
+			states[0].GapAfter, states[1].Name = time.Hour, "stale"
+			want, wantStates, err1 := a.Inspect(ctx, K("42"), op, int64(i+1))
+			got, err2 := b.InspectInto(ctx, K("42"), op, int64(i+1), states)
+			if got != want || !slices.Equal(states, wantStates) || err1 != nil || err2 != nil {
+				t.Errorf("step %d, op %d:\ngot  %+v %+v %v\nwant %+v %+v %v", i, op, got, states, err2, want, wantStates, err1)
+			}
+		}
+	})
+}
+
+// blindEngine decides and shows no states; with err it fails having shown some.
+type blindEngine struct {
+	Engine
+	err error
+}
+
+func (e blindEngine) Decide(_ context.Context, _ *Plan, _ Key, a Ask) (Decision, error) {
+	if e.err != nil {
+		a.States[0].Name = "half done"
+	}
+	return Decision{}, e.err
+}
+
+// TestInspectIntoClears: no state of an earlier decision passes for one of this.
+func TestInspectIntoClears(t *testing.T) {
+	for _, cause := range []error{nil, ErrFull} {
+		l := mustNew(t, limits(2), WithEngine(blindEngine{err: cause}))
+		states := []LimitState{{Name: "stale", Used: 7}, {Name: "stale"}}
+		if _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, states); err != cause || states[0] != (LimitState{}) || states[1] != (LimitState{}) {
+			t.Errorf("an engine that shows nothing, error %v: got %v, %+v; want no state", cause, err, states)
+		}
+	}
+}
+
+// TestInspectIntoAllocatesNothing where the slice is used again.
+func TestInspectIntoAllocatesNothing(t *testing.T) {
+	l, states := mustNew(t, limits(2)), make([]LimitState, 2)
+	if got := testing.AllocsPerRun(200, func() { l.InspectInto(ctx, K("42"), OpAttempt, 1, states) }); got != 0 {
+		t.Errorf("a decision allocates %v times, want 0", got)
 	}
 }
 
