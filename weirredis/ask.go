@@ -1,0 +1,115 @@
+package weirredis
+
+import (
+	"encoding/binary"
+
+	"github.com/weirlimit/weir"
+)
+
+// What scripts are asked is one packed string, since each further argument costs
+// as much as unpacking it. lua/one.lua and lua/many.lua say what is in it.
+
+// serverClock, in place of an instant, asks for the server's clock. It is above
+// every instant.
+const serverClock = 1<<56 - 1
+
+// kinds of a decision, to which the mode is added.
+const (
+	kindAttempt = 0
+	kindPeek    = 3
+	kindRecord  = 6
+)
+
+// kindOf is the kind of the ask under the plan's mode. What asks for nothing is a
+// peek (R4).
+func kindOf(p *weir.Plan, a *weir.Ask) byte {
+	kind := byte(kindPeek)
+	if a.N > 0 {
+		switch a.Op {
+		case weir.OpAttempt:
+			kind = kindAttempt
+		case weir.OpRecord:
+			kind = kindRecord
+		}
+	}
+	return kind + byte(p.Mode())
+}
+
+// isPlain reports whether the limit needs none of what plain scripts leave out.
+func isPlain(p *weir.Plan, l *weir.PlanLimit) bool {
+	return l.Gap == 0 && l.Cell == 0 && p.Mode() != weir.CountDenied
+}
+
+func instant(at int64) int64 {
+	if at == weir.Now {
+		return serverClock
+	}
+	return at
+}
+
+// appendLimit appends the numbers of a limit.
+func appendLimit(b []byte, l *weir.PlanLimit) []byte {
+	b = append7(b, l.Max)
+	b = append6(b, l.Window)
+	b = append6(b, l.Gap)
+	return append6(b, l.Cell)
+}
+
+// packOne is the argument of one.lua and batch.lua, for as many callers as times.
+func packOne(p *weir.Plan, a *weir.Ask, plain bool, times int) string {
+	var room [48]byte
+	l := &p.Limits()[0]
+	b := append(room[:0], kindOf(p, a))
+	b = append7(b, a.N)
+	b = append7(b, instant(a.At))
+	if plain {
+		return string(append6(append7(b, l.Max), l.Window))
+	}
+	return string(append(appendLimit(b, l), byte(times)))
+}
+
+// packMany is an argument of many.lua.
+func packMany(p *weir.Plan, a *weir.Ask, times int) string {
+	limits := p.Limits()
+	var room [256]byte
+	b := append(room[:0], kindOf(p, a), byte(times))
+	b = append7(b, a.N)
+	b = append7(b, instant(a.At))
+	b = append(b, byte(len(limits)), 0)
+	if a.States != nil {
+		b[len(b)-1] = 1
+	}
+	for i := range limits {
+		b = appendLimit(b, &limits[i])
+	}
+	return string(b)
+}
+
+// packRefund is the argument of refund.lua.
+func packRefund(p *weir.Plan, at, n, now int64) string {
+	limits := p.Limits()
+	var room [256]byte
+	b := append(room[:0], byte(p.Mode()), byte(len(limits)))
+	b = append7(b, instant(now))
+	b = append7(b, at)
+	b = append7(b, n)
+	for i := range limits {
+		b = appendLimit(b, &limits[i])
+	}
+	return string(b)
+}
+
+// packCount is the argument of count.lua.
+func packCount(last, now int64) string {
+	var room [13]byte
+	return string(append6(append7(room[:0], instant(now)), last))
+}
+
+func append7(b []byte, v int64) []byte {
+	return append6(append(b, byte(v>>48)), v)
+}
+
+func append6(b []byte, v int64) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(v>>32))
+	return binary.BigEndian.AppendUint32(b, uint32(v))
+}

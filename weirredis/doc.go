@@ -1,0 +1,2 @@
+// Package weirredis decides on Redis, for limits that several processes share.
+package weirredis

@@ -1,0 +1,103 @@
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// replyMost is more than any reply of these tests has bytes.
+const replyMost = 160
+
+// TestCutReplies resets the connection at each byte of a reply. The server has
+// decided, so whoever was granted counts once; who lost the answer is told that he
+// may have been counted, and nobody asks a second time for him.
+func TestCutReplies(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		p := redistest.NewProxy(t, server.Addr)
+		conn := c.open(t, at(p.Addr))
+		for _, g := range []*rig{newSingle(t, conn), newRig(t, conn, weir.MaxUnits, time.Hour)} {
+			lost := 0
+			for n := 0; n < replyMost; n += step(r) {
+				if cutOnce(t, g, p, redistest.Replies, n).err != nil {
+					lost++
+				}
+			}
+			if lost == 0 {
+				t.Error("no reply was lost")
+			}
+		}
+	})
+}
+
+// TestCutFirstReplies does the same where the script is not yet known: the reply
+// that is cut says NOSCRIPT, and the call behind it is repeated with the text.
+func TestCutFirstReplies(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		p := redistest.NewProxy(t, server.Addr)
+		g := newSingle(t, c.open(t, at(p.Addr)))
+		for n := 0; n < replyMost; n += step(r) {
+			server.Must(t, "SCRIPT", "FLUSH")
+			cutOnce(t, g, p, redistest.Replies, n)
+		}
+	})
+}
+
+// TestCutRequests resets the connection at each byte of a call on its way to the
+// server.
+func TestCutRequests(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		p := redistest.NewProxy(t, redistest.Start(t).Addr)
+		g := newSingle(t, c.open(t, at(p.Addr)))
+		for n := 0; n < 2*replyMost; n += step(r) {
+			cutOnce(t, g, p, redistest.Requests, n)
+		}
+	})
+}
+
+// step is to the next byte that is tried: all of them by and by.
+func step(r *rand.Rand) int {
+	if *seeds > 0 {
+		return 1
+	}
+	return 1 + r.IntN(7)
+}
+
+// cutOnce makes one call, for a user of its own, whose connection is reset after n
+// bytes in one direction, and compares what the caller was told with what the
+// store holds.
+func cutOnce(t *testing.T, g *rig, p *redistest.Proxy, d redistest.Direction, n int) call {
+	t.Helper()
+	awaitAnswer(t, g) // on a connection that has been greeted
+	user := fmt.Sprintf("user-%d-%d", d, n)
+	p.CutAfter(d, n)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c := g.attempt(ctx, user, 1)
+	p.Heal()
+	for _, s := range g.states(t, user) {
+		if s.Name != "user" {
+			continue
+		}
+		if c.err == nil && (c.granted != 1 || s.Used != 1) {
+			t.Errorf("cut after %d bytes: granted %d, want 1; the store holds %d, want 1", n, c.granted, s.Used)
+		}
+		if c.err != nil && (s.Used > 1 || s.Used == 1 && !mayHaveCounted(c.err)) {
+			t.Errorf("cut after %d bytes: the store holds %d units of a call that was told: %v", n, s.Used, c.err)
+		}
+	}
+	return c
+}
+
+// awaitAnswer returns when the client has an open connection.
+func awaitAnswer(t *testing.T, g *rig) {
+	t.Helper()
+	g.states(t, "somebody else")
+}

@@ -1,0 +1,48 @@
+package faulttest
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// Scripts that the server forgets are sent again, and no caller notices.
+func TestScriptFlush(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), 20, 50*time.Millisecond)
+		f := g.traffic(8, patience, r)
+		f.flows(t)
+		for range 50 * max(1, *seeds/5) {
+			server.Must(t, "SCRIPT", "FLUSH")
+			time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
+		}
+		f.flows(t)
+		calls := f.end(t)
+		noErrors(t, calls)
+		g.settle(t, calls, nothingLost)
+		g.audit(t, calls, 0)
+	})
+}
+
+// Data that the server forgets are forgotten grants: a window may hold twice its
+// limit. No caller sees an error.
+func TestFlushAll(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), 50, 2*time.Second)
+		f := g.traffic(8, patience, r)
+		f.flows(t)
+		server.Must(t, "FLUSHALL")
+		flushed := time.Since(g.start)
+		f.flows(t)
+		calls := f.end(t)
+		noErrors(t, calls)
+		_, after := split(calls, flushed)
+		g.settle(t, calls, someLost)
+		g.audit(t, after, 0)
+		g.audit(t, calls, g.limits[limitTight].Max)
+	})
+}

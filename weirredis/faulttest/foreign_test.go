@@ -1,0 +1,165 @@
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// snapshot is everything the server holds, by key, in its own words.
+func snapshot(t testing.TB, s *redistest.Server) map[string]string {
+	t.Helper()
+	m := map[string]string{}
+	for _, key := range keysOf(t, s) {
+		m[key] = s.Must(t, "DUMP", key)
+	}
+	return m
+}
+
+func keysOf(t testing.TB, s *redistest.Server) []string {
+	t.Helper()
+	keys := s.List(t, "KEYS", "*")
+	slices.Sort(keys)
+	return keys
+}
+
+// sameSnapshot fails the test if the server holds anything else than before.
+func sameSnapshot(t testing.TB, s *redistest.Server, before map[string]string) {
+	t.Helper()
+	if after := snapshot(t, s); !maps.Equal(after, before) {
+		t.Errorf("the server holds\n  %q\nbefore it was\n  %q", after, before)
+	}
+}
+
+// foreign are things that are not ours, put under one of our keys.
+var foreign = map[string]func(t testing.TB, s *redistest.Server, key string){
+	"string": func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "SET", key, "theirs") },
+	"list":   func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "RPUSH", key, "theirs") },
+	"zset":   func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "ZADD", key, "1", "theirs") },
+	"hash":   func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "HSET", key, "h", "theirs") },
+	"empty":  func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "HSET", key, "h", "") },
+	"newer": func(t testing.TB, s *redistest.Server, key string) {
+		s.Must(t, "HSET", key, "h", "\x09"+strings.Repeat("x", 99))
+	},
+}
+
+// Foreign data under the key of any limit make the decision fail before anything
+// is written, and the error names the key.
+func TestForeignData(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), 100, time.Hour)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if c := g.attempt(ctx, "a", 1); c.granted != 1 {
+			t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
+		}
+		for _, key := range keysOf(t, server) {
+			ours := server.Must(t, "DUMP", key)
+			for _, kind := range slices.Sorted(maps.Keys(foreign)) {
+				server.Must(t, "DEL", key)
+				foreign[kind](t, server, key)
+				before := snapshot(t, server)
+				for op, ask := range asks(g) {
+					err := ask(ctx)
+					if !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), strconv.QuoteToASCII(key)) || mayHaveCounted(err) {
+						t.Errorf("a %s under %s: %s: got %v, want ErrState that names the key", kind, key, op, err)
+					}
+				}
+				sameSnapshot(t, server, before)
+			}
+			server.Must(t, "DEL", key)
+			server.Must(t, "RESTORE", key, "0", ours)
+		}
+		if c := g.attempt(ctx, "a", 1); c.granted != 1 {
+			t.Errorf("with our own data again: got %d granted and %v, want 1", c.granted, c.err)
+		}
+	})
+}
+
+// asks are the operations that look at all limits.
+func asks(g *rig) map[string]func(ctx context.Context) error {
+	return map[string]func(ctx context.Context) error{
+		"attempt": func(ctx context.Context) error { _, err := g.limiter.Allow(ctx, weir.K("a")); return err },
+		"peek":    func(ctx context.Context) error { _, err := g.limiter.Peek(ctx, weir.K("a"), 1); return err },
+		"record":  func(ctx context.Context) error { _, err := g.limiter.Record(ctx, weir.K("a"), 1); return err },
+		"refund": func(ctx context.Context) error {
+			_, err := g.limiter.Refund(ctx, weir.K("a"), time.Now(), 1)
+			return err
+		},
+	}
+}
+
+// TestDamagedData damages a long history byte by byte. The engine may still make
+// sense of it, or refuse; a refusal writes nothing, in no limit, and nothing hangs.
+func TestDamagedData(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), weir.MaxUnits, time.Hour)
+		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
+		defer cancel()
+		for i := range 400 { // enough for chunks, and for a tail
+			if c := g.attempt(ctx, "a", 1+int64(i%3)); c.err != nil {
+				t.Fatal(c.err)
+			}
+		}
+		keys := keysOf(t, server)
+		refused := 0
+		for range 200 * max(1, *seeds/4) {
+			key := keys[r.IntN(len(keys))]
+			ours := server.Must(t, "DUMP", key)
+			what := damage(t, server, key, r)
+			before := snapshot(t, server)
+			for op, ask := range asks(g) {
+				if err := ask(ctx); err != nil {
+					refused++
+					if errors.Is(err, context.DeadlineExceeded) || mayHaveCounted(err) {
+						t.Fatalf("%s: %s: got %v, want an answer or a refusal", what, op, err)
+					}
+					sameSnapshot(t, server, before)
+				}
+				before = snapshot(t, server)
+			}
+			server.Must(t, "RESTORE", key, "0", ours, "REPLACE")
+		}
+		if refused == 0 {
+			t.Error("no damage was noticed")
+		}
+	})
+}
+
+// damage changes one field of a history and says how.
+func damage(t testing.TB, s *redistest.Server, key string, r *rand.Rand) string {
+	t.Helper()
+	fields := s.List(t, "HKEYS", key)
+	field := fields[r.IntN(len(fields))]
+	b := []byte(s.Must(t, "HGET", key, field))
+	at := r.IntN(len(b))
+	what := fmt.Sprintf("field %q of %s, %d bytes: ", field, key, len(b))
+	switch r.IntN(4) {
+	case 0:
+		s.Must(t, "HDEL", key, field)
+		return what + "gone"
+	case 1:
+		s.Must(t, "HSET", key, field, string(b[:at]))
+		return what + fmt.Sprintf("cut off at %d", at)
+	case 2:
+		s.Must(t, "HSET", key, field, string(b)+"\xff")
+		return what + "a byte more"
+	default:
+		b[at] ^= byte(1 + r.IntN(255))
+		s.Must(t, "HSET", key, field, string(b))
+		return what + fmt.Sprintf("byte %d is %#x", at, b[at])
+	}
+}

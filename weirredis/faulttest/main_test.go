@@ -1,0 +1,62 @@
+// Package faulttest breaks what the Redis engine stands on, while callers use it:
+// the network, the server, the data, the Cluster. Whatever happens, four things
+// have to hold.
+//
+//   - Every call returns by its deadline, or soon after.
+//   - Callers are told the truth. Units of a granted call are recorded once; those
+//     of a refused or failed call are not recorded; only where an error says that
+//     the call may have been counted, it may.
+//   - All limits of a policy hold the same grants: there are no partial writes.
+//   - No window holds more than its limit, seen from outside, except by what the
+//     store itself has lost.
+//
+// And when the fault is over the same client goes on without help.
+//
+// go test runs each fault once, in a few seconds. make test-faults runs them with
+// many seeds, and those that take long.
+package faulttest
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"testing"
+)
+
+// seeds is how often each fault is tried with other random choices. 0 stands for
+// the few seconds of go test: once, without what takes long.
+var seeds = flag.Int("faulttest.seeds", 0, "try each fault with so many seeds, and also those that take long")
+
+// firstSeed repeats a failure: the seed it printed, with -faulttest.seeds=1.
+var firstSeed = flag.Int("faulttest.first", 1, "the first seed")
+
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(workerEnv); addr != "" {
+		os.Exit(work(addr))
+	}
+	os.Exit(m.Run())
+}
+
+// takesLong skips a test unless make test-faults runs.
+func takesLong(t *testing.T) {
+	t.Helper()
+	if *seeds == 0 {
+		t.Skip("takes long: run make test-faults")
+	}
+}
+
+// eachClient runs a test with every client, and as many seeds as wanted.
+func eachClient(t *testing.T, test func(t *testing.T, c client, r *rand.Rand)) {
+	t.Parallel()
+	for _, c := range clients {
+		t.Run(c.name, func(t *testing.T) {
+			for i := range max(1, *seeds) {
+				seed := *firstSeed + i
+				t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+					test(t, c, rand.New(rand.NewPCG(uint64(seed), 0)))
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,80 @@
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// fill takes all memory that the server may use, and empty gives it back.
+func fill(t testing.TB, s *redistest.Server)  { s.Must(t, "CONFIG", "SET", "maxmemory", "1") }
+func empty(t testing.TB, s *redistest.Server) { s.Must(t, "CONFIG", "SET", "maxmemory", "0") }
+
+// A server without memory refuses to write. Denials, which write nothing, are
+// answered all the same; what it refuses is not recorded in any limit.
+func TestOutOfMemory(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+		g := newRig(t, c.open(t, at(server.Addr)), 2, time.Hour)
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if c := g.attempt(ctx, "a", 1); c.granted != 1 {
+			t.Fatalf("1 of 2: got %d granted and %v", c.granted, c.err)
+		}
+
+		fill(t, server)
+		before := snapshot(t, server)
+		for _, user := range []string{"a", "b"} {
+			err := g.attempt(ctx, user, 1).err
+			var s *weirredis.StoreError
+			if !errors.As(err, &s) || s.MayHaveCounted || !strings.Contains(err.Error(), "maxmemory") {
+				t.Errorf("user %s without memory: got %v, want a StoreError about maxmemory that was surely not counted", user, err)
+			}
+		}
+		if c := g.attempt(ctx, "b", 2); c.granted != 0 || c.err != nil {
+			t.Errorf("a denial without memory: got %d granted and %v, want 0 and no error", c.granted, c.err)
+		}
+		sameSnapshot(t, server, before)
+
+		empty(t, server)
+		if c := g.attempt(ctx, "b", 1); c.granted != 1 {
+			t.Errorf("with memory again: got %d granted and %v, want 1", c.granted, c.err)
+		}
+		for _, s := range g.states(t, "b") {
+			if want := map[string]int64{"tight": 2, "user": 1, "all": 2}[s.Name]; s.Used != want {
+				t.Errorf("limit %s holds %d units, want %d", s.Name, s.Used, want)
+			}
+		}
+	})
+}
+
+// Memory that comes and goes under traffic: every grant is in every limit or in
+// none, and no refusal leaves anything open.
+func TestMemoryComesAndGoes(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
+		g := newRig(t, c.open(t, at(server.Addr)), weir.MaxUnits, time.Hour)
+		f := g.traffic(8, patience, r)
+		f.flows(t)
+		for range 20 {
+			fill(t, server)
+			time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
+			empty(t, server)
+			time.Sleep(time.Duration(r.IntN(10)) * time.Millisecond)
+		}
+		f.flows(t)
+		calls := f.end(t)
+		someFailed(t, calls)
+		if told := ledgers(calls)[""]; told.unknown > 0 {
+			t.Errorf("%d units may have been counted; the server said that it did not", told.unknown)
+		}
+		g.settle(t, calls, nothingLost)
+	})
+}

@@ -1,0 +1,120 @@
+package faulttest
+
+import (
+	"errors"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// A frozen server keeps connections open and answers nothing. What was sent to it
+// is decided when it wakes, long after the callers left.
+func TestFrozenServer(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), 20, 50*time.Millisecond)
+		f := g.traffic(8, callTime, r)
+		f.flows(t)
+		server.Freeze(t)
+		time.Sleep(2*callTime + time.Duration(r.IntN(1+*seeds*50))*time.Millisecond)
+		server.Thaw(t)
+		f.flows(t)
+		calls := f.end(t)
+		someFailed(t, calls)
+		g.settle(t, calls, nothingLost)
+		g.audit(t, calls, 0)
+	})
+}
+
+// A killed server comes back without its data: who was granted before is
+// forgotten, so a window may hold twice its limit, and never more.
+func TestKilledServerComesBackEmpty(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), 50, 2*time.Second)
+		f := g.traffic(8, callTime, r)
+		f.flows(t)
+		server.Kill()
+		time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
+		restarted := time.Since(g.start)
+		server.Restart(t)
+		f.flows(t)
+		calls := f.end(t)
+		someFailed(t, calls)
+		before, after := split(calls, restarted)
+		g.settle(t, after, nothingLost)
+		g.audit(t, before, 0)
+		g.audit(t, after, 0)
+		g.audit(t, calls, g.limits[limitTight].Max)
+	})
+}
+
+// split parts the calls into those made before t and those made after.
+func split(calls []call, at time.Duration) (before, after []call) {
+	for _, c := range calls {
+		if c.from < at {
+			before = append(before, c)
+		} else {
+			after = append(after, c)
+		}
+	}
+	return before, after
+}
+
+// A server that writes everything down forgets nothing, and no window notices.
+func TestKilledServerWithAOF(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t, redistest.AOF...)
+		g := newRig(t, c.open(t, at(server.Addr)), 50, 2*time.Second)
+		f := g.traffic(8, callTime, r)
+		f.flows(t)
+		server.Kill()
+		server.Restart(t)
+		f.flows(t)
+		calls := f.end(t)
+		someFailed(t, calls)
+		g.settle(t, calls, nothingLost)
+		g.audit(t, calls, 0)
+	})
+}
+
+// A primary that becomes a replica, as planned, refuses to write, and says so.
+// Then somebody moves its address to the new primary.
+func TestReadOnlyAfterRoleChange(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		one, two := redistest.Start(t), redistest.Start(t)
+		two.Follow(t, one)
+		p := redistest.NewProxy(t, one.Addr)
+		g := newRig(t, c.open(t, at(p.Addr)), 20, 50*time.Millisecond)
+		f := g.traffic(8, callTime, r)
+		f.flows(t)
+		one.Must(t, "FAILOVER")
+		eventually(t, "failover", func() error {
+			if one.Info(t, "role") != "slave" || two.Info(t, "role") != "master" {
+				return errors.New("the roles are as before")
+			}
+			return nil
+		})
+		time.Sleep(callTime)
+		p.Target(two.Addr)
+		p.CutAll()
+		f.flows(t)
+		calls := f.end(t)
+		refusals := 0
+		for _, c := range calls {
+			var s *weirredis.StoreError
+			if errors.As(c.err, &s) && !s.MayHaveCounted && strings.Contains(c.err.Error(), "READONLY") {
+				refusals++
+			}
+		}
+		if refusals == 0 {
+			t.Error("no call was refused with READONLY")
+		}
+		g.settle(t, calls, nothingLost)
+		g.audit(t, calls, 0)
+	})
+}

@@ -1,0 +1,161 @@
+package faulttest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// call is one attempt, as its caller saw it.
+type call struct {
+	user     string
+	n        int64
+	granted  int64
+	err      error
+	from, to time.Duration // when it was made and when it returned, since the rig's start
+}
+
+// mayHaveCounted reports whether the error leaves open what became of the call.
+func mayHaveCounted(err error) bool {
+	var s *weirredis.StoreError
+	return errors.As(err, &s) && s.MayHaveCounted || errors.Is(err, weir.ErrUnknownFate)
+}
+
+// attempt makes one call.
+func (r *rig) attempt(ctx context.Context, user string, n int64) call {
+	c := call{user: user, n: n, from: time.Since(r.start)}
+	d, err := r.limiter.AllowN(ctx, weir.K(user), n)
+	c.granted, c.err, c.to = d.Granted, err, time.Since(r.start)
+	return c
+}
+
+// traffic is many callers who use the rig until they are told to end.
+type traffic struct {
+	rig      *rig
+	deadline time.Duration // of each call
+	stop     chan struct{}
+	callers  sync.WaitGroup
+
+	mu    sync.Mutex
+	calls []call
+}
+
+// grace is what a call may take beyond its deadline on a crowded machine. What
+// ignores deadlines takes an aeon.
+const grace = 15 * time.Second
+
+// traffic lets callers loose, each of whose calls has a deadline.
+func (r *rig) traffic(callers int, deadline time.Duration, random *rand.Rand) *traffic {
+	f := &traffic{rig: r, deadline: deadline, stop: make(chan struct{})}
+	for range callers {
+		mine := rand.New(rand.NewPCG(random.Uint64(), 0))
+		f.callers.Go(func() { f.keepCalling(mine) })
+	}
+	return f
+}
+
+func (f *traffic) keepCalling(random *rand.Rand) {
+	for {
+		ctx, cancel := context.WithTimeout(context.Background(), f.deadline)
+		c := f.rig.attempt(ctx, f.rig.users[random.IntN(len(f.rig.users))], 1+random.Int64N(3))
+		cancel()
+		f.note(c)
+		pause := time.Duration(random.IntN(1000)) * time.Microsecond
+		if c.granted == 0 {
+			pause *= 5
+		}
+		select {
+		case <-f.stop:
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+func (f *traffic) note(c call) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.calls = append(f.calls, c)
+}
+
+// flows returns when a few hundred calls that were made after now have been
+// answered: before a fault, so that there is something to break; after it, since
+// the client has to recover.
+func (f *traffic) flows(t testing.TB) {
+	t.Helper()
+	const enough = 200
+	now, seen, answered := time.Since(f.rig.start), 0, 0
+	eventually(t, "waiting for answers", func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for ; seen < len(f.calls); seen++ {
+			if c := f.calls[seen]; c.err == nil && c.from > now {
+				answered++
+			}
+		}
+		if answered >= enough {
+			return nil
+		}
+		err := errors.New("no call has returned")
+		if seen > 0 {
+			err = f.calls[seen-1].err
+		}
+		return fmt.Errorf("%d calls were answered; the last error is: %v", answered, err)
+	})
+}
+
+// end ends the traffic and returns its calls, all of which returned in time.
+func (f *traffic) end(t testing.TB) []call {
+	t.Helper()
+	close(f.stop)
+	f.callers.Wait()
+	inTime(t, f.calls, f.deadline)
+	return f.calls
+}
+
+// inTime fails the test if a call outlasted its deadline.
+func inTime(t testing.TB, calls []call, deadline time.Duration) {
+	t.Helper()
+	for _, c := range calls {
+		if took := c.to - c.from; took > deadline+grace {
+			t.Errorf("call at %v: got %v after %v, want an answer or an error after %v", c.from, c.err, took, deadline)
+		}
+	}
+}
+
+// failures is how many of the calls failed.
+func failures(calls []call) int {
+	n := 0
+	for _, c := range calls {
+		if c.err != nil {
+			n++
+		}
+	}
+	return n
+}
+
+// noErrors fails the test if a call failed.
+func noErrors(t testing.TB, calls []call) {
+	t.Helper()
+	for _, c := range calls {
+		if c.err != nil {
+			t.Errorf("%d of %d calls failed, want none; the first at %v: %v", failures(calls), len(calls), c.from, c.err)
+			return
+		}
+	}
+}
+
+// someFailed fails the test if no call failed: then the fault was none.
+func someFailed(t testing.TB, calls []call) {
+	t.Helper()
+	if failures(calls) == 0 {
+		t.Errorf("none of %d calls noticed the fault", len(calls))
+	}
+}

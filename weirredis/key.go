@@ -1,0 +1,112 @@
+package weirredis
+
+import (
+	"slices"
+	"strconv"
+
+	"github.com/weirlimit/weir"
+)
+
+// A history's key is
+//
+//	weir1:{push}teacher:teacher=2:42
+//
+// the layout's version, a hash tag, the limit's name, then for each dimension of
+// the limit its name, the length of the value in bytes, and the value. Names hold
+// neither of "}:=", and the length says where a value ends, so no two histories
+// share a key whatever bytes the values hold (R14).
+//
+// The tag is the policy's name. In a Cluster it is followed by six characters
+// made from the dimensions that all limits of the policy count by:
+//
+//	weir1:{push:Yp3xQa}teacher:teacher=2:42
+//
+// Limits of one decision so share a slot, and decisions spread over the slots. A
+// limit that counts all callers together shares no dimension: it pins its policy
+// to one slot. Adding a limit to a policy, or taking one away, can change what the
+// limits share; the histories in a Cluster then begin anew.
+const keyPrefix = "weir1:{"
+
+// keysOf returns the keys of the plan's histories for k, in the order of its limits.
+func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) []string {
+	limits := p.Limits()
+	keys := make([]string, len(limits))
+	var room [128]byte
+	b := e.appendTag(room[:0], p, k)
+	head := len(b)
+	for i := range limits {
+		b = appendHistory(b[:head], p, &limits[i], k)
+		keys[i] = string(b)
+	}
+	return keys
+}
+
+// appendTag appends the prefix and the hash tag.
+func (e *Engine) appendTag(b []byte, p *weir.Plan, k *weir.Key) []byte {
+	b = append(b, keyPrefix...)
+	b = append(b, p.Name()...)
+	if e.spread {
+		if shared := sharedDimensions(p); len(shared) > 0 {
+			b = append(b, ':')
+			b = appendSpread(b, p, k, shared)
+		}
+	}
+	return append(b, '}')
+}
+
+// appendHistory appends what names the history within its policy.
+func appendHistory(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
+	b = append(b, l.Name...)
+	for _, dim := range l.By {
+		b = append(b, ':')
+		b = appendValue(b, p, k, dim)
+	}
+	return b
+}
+
+// appendValue appends name=length:value of one dimension.
+func appendValue(b []byte, p *weir.Plan, k *weir.Key, dim int) []byte {
+	value := k.Value(dim)
+	b = append(b, p.Dimensions()[dim]...)
+	b = append(b, '=')
+	b = strconv.AppendInt(b, int64(len(value)), 10)
+	b = append(b, ':')
+	return append(b, value...)
+}
+
+// sharedDimensions are the dimensions that every limit counts by, in the order of
+// their names: the order of limits must not matter.
+func sharedDimensions(p *weir.Plan) []int {
+	limits := p.Limits()
+	shared := slices.Clone(limits[0].By)
+	for _, l := range limits[1:] {
+		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(l.By, dim) })
+	}
+	slices.SortFunc(shared, func(a, b int) int {
+		if p.Dimensions()[a] < p.Dimensions()[b] {
+			return -1
+		}
+		return 1
+	})
+	return shared
+}
+
+// appendSpread appends 36 bits of an FNV-1a hash of the values, as six
+// characters: enough for 16,384 slots. Equal tags of different values do no harm,
+// since the values themselves follow.
+func appendSpread(b []byte, p *weir.Plan, k *weir.Key, dims []int) []byte {
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	var room [64]byte
+	hash := uint64(14695981039346656037)
+	for _, dim := range dims {
+		for _, c := range appendValue(room[:0], p, k, dim) {
+			hash = (hash ^ uint64(c)) * 1099511628211
+		}
+	}
+	hash ^= hash >> 32
+	for range 6 {
+		b = append(b, alphabet[hash&63])
+		hash >>= 6
+	}
+	return b
+}

@@ -1,0 +1,40 @@
+{{define "ask"}} {{- /* what is asked of one limit */}}
+{{if plain}}
+local kind, n, raw, $max, $window = decode('>BI7I7I7I6', {{.}})
+{{else}}
+local kind, n, raw, $max, $window, $gap, $cell, times = decode('>BI7I7I7I6I6I6B', {{.}})
+{{end}}
+{{end}}
+
+{{define "asked"}}
+{{if plain}}
+kind, n, raw, $max, $window = decode('>BI7I7I7I6', {{.}})
+{{else}}
+kind, n, raw, $max, $window, $gap, $cell, times = decode('>BI7I7I7I6I6I6B', {{.}})
+{{end}}
+{{end}}
+
+{{define "clock"}} {{- /* one reading of the clock: the caller's, or the server's (R1) */}}
+  if raw > 9007199254740991 then
+    virtual = false
+    {{if .Loop}}
+    if not clock then
+      local time = call('TIME')
+      clock = time[1] * 1000000 + time[2]
+    end
+    raw = clock
+    {{else}}
+    local time = call('TIME')
+    raw = time[1] * 1000000 + time[2]
+    {{end}}
+  end
+{{end}}
+
+{{define "failed"}}
+  -- failed is the reply to a decision that could not be made. Nothing was written for it.
+  local failed = function(problem)
+    if type(problem) == 'table' then problem = problem.err end
+    problem = string.sub(tostring(problem), 1, 1000)
+    return encode('>BI2', 1, #problem) .. problem
+  end
+{{end}}

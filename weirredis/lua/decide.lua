@@ -1,0 +1,161 @@
+{{- /*
+One decision: the rules R1 to R12 in the order of internal/spec, over one or
+several histories. Plain scripts leave out what most limits do not have: gaps,
+cells, the mode CountDenied, and callers merged into one.
+*/ -}}
+
+{{define "decide"}}
+  local now, corrected = raw, false
+  {{each}}
+    {{template "load" .}}
+    {{template "ahead" .}}
+  {{done}}
+  {{each}}
+    {{template "view" .}}
+    $room = $max - $used -- R5
+    {{if not .Plain}}$closed = now - $last < $gap{{end}}
+  {{done}}
+  {{if .Single}}
+  local room, open = $room, {{if .Plain}}true{{else}}not $closed{{end}}
+  {{else}}
+  local room, open = 9007199254740991, true
+  {{each}}
+    if $room < room then room = $room end
+    if $closed then open = false end
+  {{done}}
+  {{end}}
+
+  -- What is granted, and what is recorded in every limit or in none (R6, R7, R10).
+  local mode, granted, add, full = kind % 3, 0, 0, open and n <= room
+  if kind >= 6 then
+    {{each}}
+      if $used > 9007199254740991 - n then
+        error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
+      end
+    {{done}}
+    granted, add, full = n, n, true
+  else
+    if full then
+      granted = n
+      {{if not .Plain}}{{template "times" .}}{{end}}
+    elseif mode == 1 and open and room > 0 then
+      granted = room
+    end
+    if kind < 3 then add = granted end
+    {{if not .Plain}}if kind == 2 then add = n end{{end}}
+  end
+
+  -- The state afterwards and the waits (R8). Whatever can fail is done before the first write.
+  {{if .Single}}
+  local stays = 0
+  {{else}}
+  local wait, reset, remaining, bound, longest, stays = 0, 0, 9007199254740991, 0, 0, 9007199254740991
+  {{end}}
+  {{each}}
+    if add > 0 then
+      {{template "record" .}}
+    end
+    {{template "waits" .}}
+    {{if .Single}}
+    if not full then
+      stays = $next > 0 and $next or 9007199254740991
+      {{if not .Plain}}if $gapwait > 0 and $gapwait < stays then stays = $gapwait end{{end}}
+    end
+    {{else}}
+    if wait >= 0 and $wait > wait or $wait < 0 then wait = $wait end
+    if $reset > reset then reset = $reset end
+    if $max - $used < remaining then remaining = $max - $used end
+    if not full then
+      if $next > 0 and $next < stays then stays = $next end
+      if $gapwait > 0 and $gapwait < stays then stays = $gapwait end
+      {{template "bound" .}}
+    end
+    {{end}}
+  {{done}}
+  {{if .Single}}
+  local wait, reset, remaining, bound = $wait, $reset, $max - $used, full and 0 or 1
+  {{end}}
+
+  {{each}}
+    {{template "keep" .}}
+  {{done}}
+
+  local reply
+  if full and granted == n and add == n and reset == {{if .Single}}$window{{else}}widest{{end}} then
+    reply = encode('>BI7i8i8', 2, now, remaining, wait)
+  else
+    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, full and 0 or stays)
+  end
+{{end}}
+
+{{define "times"}} {{- /* so many callers at one instant, one after the other, until one is refused */}}
+      if times > 1 then
+        local fit = math.min(times, math.floor(room / n))
+        {{each}} if $gap > 0 then fit = 1 end {{done}}
+        granted, full = fit * n, fit == times
+      end
+{{end}}
+
+{{define "record"}} {{- /* in memory: what is recorded takes the place of what no longer counts (R4) */}}
+      {{if .Plain}}
+      {{template "add" "add"}}
+      {{else}}
+      local units = add
+      if kind == 2 and add > $max then units = $max end
+      {{template "add" "units"}}
+      if mode == 2 then
+        {{template "cap" .}}
+      end
+      {{end}}
+{{end}}
+
+{{define "waits"}} {{- /* $wait for n more units, $reset until none counts, $next until the oldest leaves (R8) */}}
+    {{if .Plain}}
+    $wait = 0
+    {{else}}
+    $gapwait = $gap > 0 and $last + $gap > now and $last + $gap - now or 0
+    $wait = $gapwait
+    {{end}}
+    local need, at = $used - $max + n, nil
+    if n > $max then
+      $wait = -1
+    elseif need > 0 then
+      {{leave "at" "need"}}
+      {{if .Plain}}$wait = at - now + $window
+      {{else}}if at - now + $window > $wait then $wait = at - now + $window end{{end}}
+    end
+    $reset, $next = 0, 0
+    if $used > 0 then
+      if $own == 0 then
+        local last
+        {{leave "last" "$used"}}
+        $reset = last - now + $window
+      else
+        $reset = $newest - now + $window
+      end
+      if {{if .Single}}not full{{else}}states or not full{{end}} then
+        if need ~= 1 or n > $max then
+          {{leave "at" "1"}}
+        end
+        $next = at - now + $window
+      end
+    end
+{{end}}
+
+{{define "bound"}} {{- /* which limit kept the attempt from being granted in full (R8) */}}
+      if times > 1 then $room, $closed = $max - $used, $gapwait > 0 end -- as the first that was refused saw it
+      if granted > 0 and times == 1 then
+        if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
+      elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < n) then
+        if bound == 0 or longest >= 0 and ($wait > longest or $wait < 0) then bound, longest = {{index}}, $wait end
+      end
+{{end}}
+
+{{define "keep"}}
+    if add > 0 then
+      {{template "write" .}}
+    elseif $redated and kind < 3 then -- a refused attempt keeps the correction, and drops nothing (R2, R4)
+      $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total
+      {{template "write" .}}
+    end
+{{end}}

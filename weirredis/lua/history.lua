@@ -1,0 +1,199 @@
+{{- /*
+One history, from its key and back. What $names stand for is kept for each limit
+of the decision: as locals where there is one limit, in a table where there are
+several.
+
+	$key, $max, $window, $gap, $cell   the limit: as in weir.PlanLimit
+
+	as stored
+	$last      exact instant of the newest recorded attempt
+	$newest    mark of the newest entry: what it is remembered by (R9)
+	$units     units of the newest entry
+	$first     mark of the oldest entry, which is the newest where there is but one
+	$total     units of all entries
+	$lives     second until which the key has been promised to live (R13); 2^39 more on a caller's clock
+	$s,$p,$q   the front: entries from $s[$p] to before $s[$q]
+	$z,$o      the tail: entries from $z[$o] on;  $late: their units
+	$from,$to  the chunks between them, numbered $from … $to - 1
+	$low,$top  fields of dead chunks may still stand from $low to before $from, and from $to to before $top
+
+	as the decision finds it
+	$cut       entries count that are remembered by more: now - window (R3)
+	$used      units that count
+	$ls,$lp,$lq,$lc,$lu   the place of the oldest older entry that counts
+	$own       units of the newest entry that count
+	$edge      mark of the entry behind the older ones
+
+The header, field h of the hash, begins with the version of its layout, which says
+what stands in it, and how wide:
+
+	1  a short run of entries, the newest recorded at $last, few units
+	2  a short run of entries
+	3  front, chunks and tail, the newest recorded at $last, few units, no dead chunks
+	4  front, chunks and tail
+*/ -}}
+
+{{define "load"}}
+  $s = call('HGET', $key, 'h')
+  $low, $top, $from, $to, $late = 0, 0, 0, 0, 0
+  if not $s then
+    $s, $p, $q, $o = '', 1, 1, 1
+    $last, $newest, $first, $units, $total, $lives = -9007199254740992, 0, 0, 0, 0, 0
+  else
+    local form, size, behind, _ = byte($s), #$s, 0
+    if form == 1 and size >= 24 then
+      _, $last, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I5BI2B', $s)
+      $newest = $last
+    elseif form == 2 and size >= 42 then
+      _, $last, $newest, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I7I5I7I7B', $s)
+    elseif form == 3 and size >= 36 then
+      _, $last, $first, $lives, $units, $total, $from, $to, $late, $q, behind, $p = decode('>BI7I7I5BI3I6I2I2BB', $s)
+      $newest, $to, $low = $last, $from + $to, $from
+      $top = $to
+    elseif form == 4 and size >= 68 then
+      _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $p =
+        decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', $s)
+      $from, $to, $top = $low + $from, $low + $to, $low + $top
+    elseif form and (form < 1 or form > 4) then
+      error('weir:state version ' .. string.format('%.0f', form), 0)
+    else
+      error('weir:state the header is cut off', 0)
+    end
+    $q = $p + $q
+    $o = $q
+    if size ~= $o + behind - 1 then error('weir:state the header is cut off', 0) end
+  end
+  $z = $s
+{{end}}
+
+{{define "ahead"}} {{- /* a clock less than a second behind a history is taken forward to it (R2) */}}
+  if $last > raw then
+    if $last - raw >= 1000000 then corrected = true
+    elseif $last > now then now = $last end
+  end
+{{end}}
+
+{{define "view"}} {{- /* the history as a decision at now finds it */}}
+  $cut, $push, $redated = now - $window, false, false
+  if corrected and $last - raw >= 1000000 then
+    {{template "redate" .}}
+  end
+  {{template "live" .}}
+{{end}}
+
+{{define "mark"}} {{- /* what an entry of now is remembered by (R9) */}}
+  {{.}} = now
+  {{if not plain}}if $cell > 0 then {{.}} = now - now % $cell + $cell end{{end}}
+{{end}}
+
+{{define "redate"}} {{- /* the clock was corrected: what lies in the future is taken as of now (R2) */}}
+  $last, $redated = now, true
+  local mark
+  {{template "mark" "mark"}}
+  if $newest > mark then
+    {{need}}
+    local all, kept = $total
+    $s, $p, $q, $first, $to, $z, $o, $late, $newest, $units, kept =
+      retreat($key, $s, $p, $q, $from, $first, $to, $z, $o, mark - 1)
+    if $newest < 0 then
+      $first = mark
+    else
+      local e
+      {{coded "e" "mark - $newest" "$units"}}
+      $z, $o, $late = string.sub($z, $o) .. e, 1, $late + $units
+    end
+    $newest, $units = mark, all - kept
+  end
+{{end}}
+
+{{define "live"}} {{- /* what counts at now (R3) */}}
+  $edge, $own = $newest, $units
+  $ls, $lp, $lq, $lc, $lu = $s, $p, $q, $from, $first
+  if $newest <= $cut then
+    $used, $own = 0, 0
+    {{template "none" .}}
+  elseif $lu > $cut then
+    $used = $total
+  else
+    local gone = 0
+    repeat
+      if $lp < $lq then
+        {{entry "$ls" "$lp"}}
+        gone, $lu = gone + n, $lu + delta
+      elseif $lc < $to then
+        {{template "next" .}}
+      elseif $lc == $to then
+        $ls, $lp, $lq, $lc = $z, $o, #$z + 1, $to + 1
+      else
+        error('weir:state an entry is missing', 0)
+      end
+    until $lu > $cut and ($lp < $lq or $lu == $edge)
+    $used = $total - gone
+  end
+{{end}}
+
+{{define "next"}} {{- /* on to the next chunk; where no entry of it counts, on with all the force of seek */}}
+        local text = call('HGET', $key, encode('>I6', $lc))
+        if not text or #text < 10 then error('weir:state a chunk is missing or cut off', 0) end
+        local behind, size = decode('>I7B', text)
+        if behind > $cut then
+          local units
+          $ls, $lp, $lq, $lc = text, 9, #text + 1, $lc + 1
+          {{get "units" "$ls" "$lp"}}
+          if $lp + size ~= $lq then error('weir:state a chunk is cut off', 0) end
+        else
+          {{need}}
+          $ls, $lp, $lq, $lc, $lu, gone = seek($key, $ls, $lp, $lq, $lc, $lu, gone, $to, $z, $o, $cut, 0)
+        end
+{{end}}
+
+{{define "none"}} {{- /* no older entry counts */}}
+    $ls, $lp, $lq, $lc, $lu = '', 1, 1, $to + 1, $edge
+{{end}}
+
+{{define "add"}} {{- /* N more units at now, in place of what no longer counts (R4, R7) */}}
+  local mark
+  {{template "mark" "mark"}}
+  if mark <= $newest then -- a mark never runs back (R9)
+    $own = $own + ({{.}})
+  else
+    if $own > 0 or $lu < $edge then $push = $own else $lu, $edge = mark, mark end
+    $newest, $own = mark, {{.}}
+  end
+  $used = $used + ({{.}})
+  $last = now
+{{end}}
+
+{{define "cap"}} {{- /* in CountDenied only the newest units that reach Max matter (R6) */}}
+  if $own > $max then $used, $own = $used - $own + $max, $max end
+  local spare, gone = $used - $max, 0
+  if spare >= 0 and $lu < $edge then
+    {{need}}
+    $ls, $lp, $lq, $lc, $lu, gone = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, -1, spare + 1)
+    $used = $used - gone
+  end
+  if $push and $lu == $edge and gone + $push <= spare then
+    $used, $push, $lu, $edge = $used - $push, false, $newest, $newest
+  end
+{{end}}
+
+{{define "leave"}} {{- /* AT = mark of the entry with which NEED units have left, 0 < NEED <= $used (R8) */}}
+  {{.At}} = nil
+  local gone = 0
+  if $lu < $edge then
+    if $lp < $lq then -- the oldest entry mostly decides
+      local behind = $lp
+      {{entry "$ls" "behind"}}
+      if n >= {{.Need}} then {{.At}} = $lu end
+    end
+    if not {{.At}} then
+      {{need}}
+      local _, u
+      _, _, _, _, u, gone = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, -1, {{.Need}})
+      if u < $edge then {{.At}} = u end
+    end
+  end
+  if not {{.At}} then
+    if $push and gone + $push >= {{.Need}} then {{.At}} = $edge else {{.At}} = $newest end
+  end
+{{end}}

@@ -1,0 +1,36 @@
+-- Weir: decides attempts, peeks and records under several limits each, one after the other, at one reading of the clock.
+--
+-- KEYS     the histories, in the order of the decisions and their limits
+-- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, limits B (how many), states B (1 = wanted),
+--          then for each limit max I7, window I6, gap I6, cell I6
+-- reply    for each: as in batch.lua; where states are wanted, followed for each limit by used i8, wait i8,
+--          next i8 (until the oldest unit leaves), gap i8 (until it opens), reset i8
+{{hoist}}
+local clock
+{{template "failed" .}}
+local decision = function(arg, keys)
+  local virtual, limits, widest = true, {}, 0
+  local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
+  states = states == 1
+  for i = 1, count do
+    local H = { key = KEYS[keys + i], max = 0, window = 0, gap = 0, cell = 0, {{fields}} }
+    H.max, H.window, H.gap, H.cell, at = decode('>I7I6I6I6', arg, at)
+    if H.window > widest then widest = H.window end
+    limits[i] = H
+  end
+  {{template "clock" .}}
+  {{template "decide" .}}
+  if states then
+    {{each}}
+      reply = reply .. encode('>i8i8i8i8i8', $used, $wait, $next, $gapwait, $reset)
+    {{done}}
+  end
+  return reply
+end
+local replies, keys = {}, 0
+for i = 1, #ARGV do
+  local done, reply = pcall(decision, ARGV[i], keys)
+  replies[i] = done and reply or failed(reply)
+  keys = keys + byte(ARGV[i], 17)
+end
+return table.concat(replies)

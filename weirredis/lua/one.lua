@@ -1,0 +1,18 @@
+-- Weir: decides one attempt, peek or record under one limit. Rules: docs/semantics.md.
+--
+-- KEYS[1]  the history
+-- ARGV[1]  packed: kind B (0 attempt, 3 peek, 6 record; plus 0 all or nothing, 1 partial, 2 count denied),
+--          n I7 units, instant I7 (above 2^53: the server's clock), max I7 units, window I6, then unless the
+--          script is plain gap I6, cell I6, times B (callers who ask the same at one instant)
+-- reply    packed, either 2 B, instant I7, remaining i8 units, wait i8 (-1 = never): granted in full, and
+--          all is reset a window later; or 0 B, bound B (0 = granted in full; else the limit that bound,
+--          from 1), granted I7 units, remaining i8, instant I7, wait i8, reset I7, stays I7 (how long the
+--          denial stays the same)
+-- All times are whole microseconds.
+{{hoist}}
+{{locals}}
+local $key, virtual = KEYS[1], true
+{{template "ask" "ARGV[1]"}}
+{{template "clock" .}}
+{{template "decide" .}}
+return reply

@@ -1,0 +1,116 @@
+-- Weir: takes back units of the entry of one instant, in every limit (R10).
+--
+-- KEYS     the history of each limit
+-- ARGV[1]  packed: mode B, limits B (how many), instant I7 as in one.lua, granted I7 (the instant of the entry),
+--          n I7 units, then for each limit max I7, window I6, gap I6, cell I6
+-- reply    packed: the most units that were taken back in one limit i8
+{{hoist}}
+
+-- strike takes units off the entry at s[p], of a run that begins at s[b]. An entry of no units goes, if there
+-- is one before it in the run to take over its time.
+local strike = function(s, b, p, units)
+  local from, after, e = p, p, nil
+  {{entry "s" "after"}}
+  local gap, left = delta, n - units
+  if left == 0 and p > b then
+    local at = b
+    while at < p do
+      from = at
+      {{entry "s" "at"}}
+      left, gap = n, gap + (at == p and delta or 0)
+    end
+  end
+  {{coded "e" "gap" "left"}}
+  return string.sub(s, 1, from - 1) .. e .. string.sub(s, after)
+end
+
+local virtual, limits = true, {}
+local mode, count, raw, granted, n, pos = decode('>BBI7I7I7', ARGV[1])
+for i = 1, count do
+  local H = { key = KEYS[i], {{fields}} }
+  H.max, H.window, H.gap, H.cell, pos = decode('>I7I6I6I6', ARGV[1], pos)
+  limits[i] = H
+end
+{{template "clock" .}}
+local now, corrected = raw, false
+{{each}}
+  {{template "load" .}}
+  {{template "ahead" .}}
+{{done}}
+
+local most = 0
+{{each}}
+  {{template "view" .}}
+  if $lc > $to then -- what is left of the tail becomes the front
+    $lc, $z, $o, $late = $to, '', 1, 0
+  end
+  local mark = granted
+  if $cell > 0 then mark = granted - granted % $cell + $cell end
+  $took = 0
+  if mark == $edge then
+    $took = math.min(n, $own)
+  elseif mark > $cut and mark < $edge and $lu < $edge then
+    {{need}}
+    local u, held, _
+    $es, $ep, _, $ec, u, _, held = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, mark - 1, 0)
+    if u == mark then $took = math.min(n, held) end
+  end
+  if $took > most then most = $took end
+{{done}}
+if most == 0 then return encode('>i8', 0) end
+
+{{each}}
+  if $last >= 0 then
+    $used = $used - $took
+    if $newest <= $cut then -- what is dropped holds no mark
+      $newest, $edge = 0, 0
+      {{template "none" .}}
+    elseif $took == 0 then
+      -- only what no longer counts goes (R4)
+    elseif not $ep then
+      $own = $own - $took
+      if $own == 0 and $newest <= $last then {{template "drop" .}} end
+    elseif $ec == $lc then
+      local rest = #$ls
+      $ls = strike($ls, $lp, $ep, $took)
+      $lq = $lq + #$ls - rest
+    elseif $ec == $to + 1 then
+      $z, $late = strike($z, $o, $ep, $took), $late - $took
+    else
+      {{template "chunk" .}}
+    end
+    if mode == 2 then
+      {{template "cap" .}}
+    end
+    {{template "write" .}}
+  end
+{{done}}
+return encode('>i8', most)
+
+{{define "drop"}} {{- /* the newest entry is empty, and no grid can want its mark: the one before becomes the newest */}}
+        if $lu == $edge then
+          $newest, $edge = 0, 0
+          {{template "none" .}}
+        else
+          {{need}}
+          local late
+          $ls, $lp, $lq, $lu, $to, $z, $o, late, $newest, $own =
+            retreat($key, $ls, $lp, $lq, $lc, $lu, $to, $z, $o, $newest - 1)
+          $late, $edge = late, $newest
+        end
+{{end}}
+
+{{define "chunk"}} {{- /* the entry is in a chunk, whose head and whose block tell its units too */}}
+      local behind, units, start = parse($es)
+      local text, size = strike($es, start, $ep, $took), ''
+      units = units - $took
+      {{put "units" "size"}}
+      text = string.sub(text, start)
+      local name = 'b' .. encode('>I6', math.floor(($ec - 1) / {{.Block}}))
+      local block = call('HGET', $key, name)
+      call('HSET', $key, encode('>I6', $ec - 1), encode('>I7B', behind, #text) .. size .. text)
+      if block then
+        local after, all = decode('>I7I7', block)
+        call('HSET', $key, name, encode('>I7I7', after, all - $took))
+      end
+{{end}}

@@ -1,0 +1,109 @@
+{{define "write"}} {{- /* the history from its place on, with $push units of the entry at $edge behind it, in one HSET */}}
+do
+  local e = ''
+  if $push then {{coded "e" "$newest - $edge" "$push"}} end
+  local from, front, tail, body = $lc, $lq - $lp, #e, nil
+  if from > $to then -- the place is in the tail, or there is nothing older
+    from, $late, body = $to, 0, string.sub($ls, $lp, $lq - 1)
+  elseif $ls == $z and $lq == $o then
+    tail, body = tail + #$z - $o + 1, string.sub($ls, $lp)
+  else
+    tail, body = tail + #$z - $o + 1, string.sub($ls, $lp, $lq - 1) .. string.sub($z, $o)
+  end
+  if $push then $late = $late + $push end
+  if from == $to and front + tail <= {{.Run}} then front, tail, $late = front + tail, 0, 0 end
+
+  if from == $to and front + tail == 0 and $low < $top then -- only the newest entry is left of many
+    call('UNLINK', $key)
+    $low, $top, $to, $lives, from = 0, 0, 0, 0, 0
+  end
+
+  local name, chunk, block
+  if tail >= {{.Chunk}} then
+    body = body .. e
+    local units
+    {{put "$late" "units"}}
+    name, chunk = encode('>I6', $to), encode('>I7B', $newest, tail) .. units .. string.sub(body, front + 1)
+    {{template "block" .}}
+    body, e, tail, $late, $to = string.sub(body, 1, front), '', 0, 0, $to + 1
+    if $top < $to then $top = $to end
+  end
+
+  local dead
+  if $low + 1 == from and $top == $to and from % {{.Block}} ~= 0 then -- as nearly always when there are any
+    dead, $low = encode('>I6', $low), from
+  elseif $low < from or $top > $to then
+    {{template "dead" .}}
+  end
+
+  {{template "lives" .}}
+  local head
+  local exact = $newest == $last and $own < 256
+  if $low == $top and tail == 0 then
+    if exact and $used < 65536 then
+      head = encode('>BI7I7I5BI2B', 1, $last, $lu, $lives, $own, $used, front)
+    else
+      head = encode('>BI7I7I7I5I7I7B', 2, $last, $newest, $lu, $lives, $own, $used, front)
+    end
+  elseif exact and $used < 16777216 and $late < 65536 and $low == from and $top == $to and $to - from < 65536 then
+    head = encode('>BI7I7I5BI3I6I2I2BB', 3, $last, $lu, $lives, $own, $used, from, $to - from, $late, front, tail)
+  else
+    head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BB', 4, $last, $newest, $lu, $lives, $own, $used,
+      $low, from - $low, $to - $low, $top - $low, $late, front, tail)
+  end
+  if not name then
+    call('HSET', $key, 'h', head .. body .. e)
+  elseif not block then
+    call('HSET', $key, 'h', head .. body, name, chunk)
+  else
+    call('HSET', $key, 'h', head .. body, name, chunk, 'b' .. encode('>I6', $to / {{.Block}} - 1), block)
+  end
+  if dead then
+    if type(dead) == 'table' then call('HDEL', $key, unpack(dead)) else call('HDEL', $key, dead) end
+  end
+  if renew then call('PEXPIRE', $key, string.format('%.0f', renew)) end
+end
+{{end}}
+
+{{define "block"}} {{- /* the chunk completes a block: what skip needs to know of them all */}}
+    if ($to + 1) % {{.Block}} == 0 and $to + 1 - {{.Block}} >= from then
+      local names, sum = {}, $late
+      for i = 1, {{.Block}} - 1 do names[i] = encode('>I6', $to - {{.Block}} + i) end
+      {{need}}
+      for _, text in ipairs(call('HMGET', $key, unpack(names))) do
+        local fine, _, n = pcall(parse, text) -- skip does without the block where a chunk is broken
+        sum = fine and sum and sum + n
+      end
+      if sum then block = encode('>I7I7', $newest, sum) end
+    end
+{{end}}
+
+{{define "dead"}} {{- /* names up to 16 chunks that no longer count, so that no script runs long (R13) */}}
+    dead = {}
+    local forget = function(c)
+      dead[#dead + 1] = encode('>I6', c)
+      if (c + 1) % {{.Block}} == 0 then dead[#dead + 1] = 'b' .. encode('>I6', (c + 1) / {{.Block}} - 1) end
+    end
+    while $low < from and #dead < 16 do
+      forget($low)
+      $low = $low + 1
+    end
+    while $top > $to and #dead < 16 do
+      $top = $top - 1
+      forget($top)
+    end
+{{end}}
+
+{{define "lives"}} {{- /* a key lives until its newest entry no longer counts; that is renewed once a quarter of a window (R13) */}}
+  local renew
+  local ends = $window + ($newest > $last and $newest or $last)
+  -- Where instants are the caller's, real time may run slower: hours longer, and renewed once a window.
+  local spare, virtually = $window / 4, 0
+  if virtual then spare, virtually = $window, 549755813888 end
+  local promised = ($lives - virtually) * 1000000 -- out of all bounds where the other clock promised it
+  if promised < ends or promised > ends + spare + 1000000 then
+    ends = ends + spare
+    $lives = math.ceil(ends / 1000000) + virtually
+    renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
+  end
+{{end}}

@@ -1,0 +1,4 @@
+package weirredis
+
+// Option adjusts an Engine.
+type Option func(*Engine)

@@ -1,0 +1,60 @@
+// Package rueidisconn lets weirredis run on github.com/redis/rueidis, which
+// pipelines concurrent calls by itself.
+package rueidisconn
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// Conn is a weirredis.Conn on a rueidis client of its own.
+type Conn struct {
+	client  rueidis.Client
+	address string
+	scripts sync.Map // *weirredis.Script to *rueidis.Lua
+}
+
+// New connects. Of the options it changes three: one connection for each server,
+// since more only split pipelines; no client-side cache; and no retries, since a
+// decision whose answer was lost may have been counted. What the options say of
+// Sentinel and Cluster, TLS, user and password is obeyed.
+func New(o rueidis.ClientOption) (*Conn, error) {
+	o.PipelineMultiplex = -1
+	o.DisableCache = true
+	o.DisableRetry = true
+	c := &Conn{address: strings.Join(o.InitAddress, ", ")}
+	client, err := rueidis.NewClient(o)
+	if err != nil {
+		return nil, fmt.Errorf("rueidisconn: cannot reach Redis at %s: %w; does it run, and does it listen there?", c.address, err)
+	}
+	c.client = client
+	return c, nil
+}
+
+// Eval runs the script once at most.
+func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	lua, ok := c.scripts.Load(s)
+	if !ok {
+		lua, _ = c.scripts.LoadOrStore(s, rueidis.NewLuaScript(s.Text))
+	}
+	text, err := lua.(*rueidis.Lua).Exec(ctx, c.client, keys, args).ToString()
+	if refused, ok := rueidis.IsRedisErr(err); ok {
+		return "", weirredis.ReplyError(refused.Error())
+	}
+	return text, err
+}
+
+// Clustered reports whether the client speaks to a Redis Cluster.
+func (c *Conn) Clustered() bool { return c.client.Mode() == rueidis.ClientModeCluster }
+
+// String returns the addresses the client was given.
+func (c *Conn) String() string { return c.address }
+
+// Close closes the client.
+func (c *Conn) Close() { c.client.Close() }
