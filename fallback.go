@@ -115,12 +115,10 @@ func (f *FallbackEngine) WithMode(mode OutageMode) *FallbackEngine {
 // Decide answers by the store or, while it is out, by the mode.
 func (f *FallbackEngine) Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error) {
 	q := question{method: decides, plan: p, key: k, ask: a}
-	var r reply
 	if f.mode == Local && f.store.hold != nil && a.Op != OpRecord {
-		if wait := f.store.hold.beforeStore(p, f.store.now()); wait > 0 {
-			return f.holdBack(ctx, &q, wait)
-		}
+		return f.decideHeld(ctx, &q)
 	}
+	var r reply
 	if f.store.ask(ctx, &q, &r) {
 		if r.err != nil {
 			return Decision{}, r.err

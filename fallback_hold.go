@@ -13,8 +13,8 @@ import (
 //
 //   - A share grants nothing before w + skew after the first failure. The store
 //     granted nothing after T0, so no window holds grants of both.
-//   - After T1 this process asks the store for nothing before w + skew, unless its
-//     outage was shorter than w - skew: then no process had begun to grant.
+//   - After T1 this process has the store grant nothing before w + skew, unless its
+//     outage was shorter than w - skew: then no share had begun to grant.
 //   - A share grants only while the store was found failing a moment ago, so that
 //     a process which slept through T1 does not grant on old news.
 //
@@ -108,9 +108,13 @@ func (h *hold) beforeShare(p *Plan, now int64) time.Duration {
 	return 0
 }
 
-// beforeStore is how long the store must not be asked by p yet; 0 = it may.
+// beforeStore is how long the store must grant nothing by p yet; 0 = it may. While
+// calls fail, the one that finds the store again must not be granted either.
 func (h *hold) beforeStore(p *Plan, now int64) time.Duration {
 	_, w := longest(p)
+	if h.failing.Load() && now-h.lastGood.Load() > w-h.skew {
+		return time.Duration(w + h.skew)
+	}
 	if now >= h.lastBack.Load()+w+h.skew {
 		return 0
 	}
@@ -135,33 +139,37 @@ func longest(p *Plan) (limit int, w int64) {
 	return limit, w * int64(time.Microsecond)
 }
 
-// holdBack refuses an attempt that the store could decide, so soon after it was
-// out.
-func (f *FallbackEngine) holdBack(ctx context.Context, q *question, wait time.Duration) (Decision, error) {
+// decideHeld is Decide with a hold. An attempt that the store must not grant yet is
+// put to it as a peek, and then refused.
+func (f *FallbackEngine) decideHeld(ctx context.Context, q *question) (Decision, error) {
+	put := *q
+	wait := f.store.hold.beforeStore(q.plan, f.store.now())
+	if wait > 0 {
+		asPeek(&put)
+	}
 	var r reply
-	asPeek(q)
-	done := f.store.ask(ctx, q, &r)
-	if !done {
-		r.decision, r.err = f.fall(q, r.err)
-	} else if r.err == nil {
-		f.store.degraded.Add(1)
+	if !f.store.ask(ctx, &put, &r) {
+		return f.fall(q, r.err)
 	}
 	if r.err != nil {
 		return Decision{}, r.err
 	}
-	refuse(q.plan, &r.decision, wait)
+	if wait > 0 {
+		f.store.degraded.Add(1)
+		refuse(q.plan, &r.decision, wait)
+	}
 	return r.decision, nil
 }
 
 // decideLocally answers by the share, or refuses while it is held.
 func (f *FallbackEngine) decideLocally(q *question, d *Decision) error {
-	wait := time.Duration(0)
+	put, wait := *q, time.Duration(0)
 	if h := f.store.hold; h != nil && q.ask.Op != OpRecord {
 		if wait = h.beforeShare(q.plan, f.store.now()); wait > 0 {
-			asPeek(q)
+			asPeek(&put)
 		}
 	}
-	if err := f.store.share().decide(q, d); err != nil {
+	if err := f.store.share().decide(&put, d); err != nil {
 		return err
 	}
 	if wait > 0 {

@@ -1,0 +1,302 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// TestBreakerOpens: after five failures in a row the store is not asked, and after
+// four and a success it is.
+func TestBreakerOpens(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, weir.FailClosed)
+		for range 3 {
+			s.Break(weirtest.Down())
+			s.fail(4)
+			s.Mend()
+			if _, err := s.Peek(ctx, weir.K("42"), 1); err != nil {
+				t.Fatal(err)
+			}
+			s.want(weir.StoreUp)
+		}
+		s.Break(weirtest.Down())
+		s.fail(4)
+		s.want(weir.StoreUp)
+		s.fail(1)
+		s.want(weir.StoreDown)
+
+		asked := s.Asked()
+		_, err := s.Allow(ctx, weir.K("42"))
+		if !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "5 calls in a row failed") || !strings.Contains(err.Error(), "weirtest: down") {
+			t.Errorf("the error of a call that is not made: %v; want it to say why", err)
+		}
+		s.fail(100)
+		if s.Asked() != asked {
+			t.Errorf("the store was asked %d times while the breaker was open", s.Asked()-asked)
+		}
+		if got := s.fallback.Status(); got.Failures != 17 || got.Degraded != 0 || got.Cause == nil {
+			t.Errorf("status: %+v; want 17 failures and their cause", got)
+		}
+	})
+}
+
+// TestBreakerOpenAfter: the number is the caller's choice, 0 is never.
+func TestBreakerOpenAfter(t *testing.T) {
+	for _, after := range []int{1, 2, 20} {
+		s := newStore(t, ten, weir.FailOpen, weir.OpenAfter(after))
+		s.Break(weirtest.Down())
+		s.fail(after - 1)
+		s.want(weir.StoreUp)
+		s.fail(1)
+		s.want(weir.StoreDown)
+	}
+	for _, after := range []int{0, -1} {
+		s := newStore(t, ten, weir.FailOpen, weir.OpenAfter(after))
+		s.Break(weirtest.Down())
+		s.fail(100)
+		s.want(weir.StoreUp)
+		if s.Asked() != 100 {
+			t.Errorf("OpenAfter(%d): asked %d times in 100 calls", after, s.Asked())
+		}
+	}
+}
+
+// TestBreakerProbes: while the store is down it is asked every 100 to 500 ms, and
+// when it is back that is found within a second.
+func TestBreakerProbes(t *testing.T) {
+	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Silent()} {
+		synctest.Test(t, func(t *testing.T) {
+			for range 10 {
+				s := newStore(t, ten, weir.FailOpen)
+				s.Break(fault)
+				s.fail(5)
+				s.want(weir.StoreDown)
+				last, asked := time.Now(), s.Asked()
+				for outage := time.Now(); time.Since(outage) < 10*time.Second; {
+					now := time.Now()
+					if s.fail(1); s.Asked() == asked {
+						time.Sleep(time.Millisecond)
+						continue
+					}
+					if gap := now.Sub(last); gap < 100*time.Millisecond || gap > 501*time.Millisecond || s.Asked() != asked+1 {
+						t.Fatalf("%d probes %v after the last, want one after 100 to 500 ms", s.Asked()-asked, gap)
+					}
+					last, asked = now, s.Asked()
+				}
+				s.Mend()
+				back := time.Now()
+				for s.fallback.Status().State == weir.StoreDown {
+					s.Allow(ctx, weir.K("42"))
+					time.Sleep(time.Millisecond)
+				}
+				if took := time.Since(back); took > time.Second {
+					t.Errorf("the store's return was found after %v", took)
+				}
+				if d, err := s.Peek(ctx, weir.K("42"), 1); err != nil || d.Degraded {
+					t.Errorf("after the store's return: %+v, %v", d, err)
+				}
+			}
+		})
+	}
+}
+
+// TestBreakerProbesOneAtATime: however slow a probe is, there is no second beside
+// it, and all others are answered at once.
+func TestBreakerProbesOneAtATime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, weir.FailOpen, weir.Budget(3*time.Second))
+		s.Break(weirtest.Down())
+		s.fail(5)
+		asked := s.Asked()
+		s.Break(weirtest.Silent())
+		time.Sleep(time.Second)
+		var all sync.WaitGroup
+		slow := make(chan time.Duration, 50)
+		for range cap(slow) {
+			all.Go(func() {
+				began := time.Now()
+				s.fail(1)
+				slow <- time.Since(began)
+			})
+		}
+		synctest.Wait()
+		for range 20 { // the probe hangs for 3 s
+			time.Sleep(100 * time.Millisecond)
+			s.fail(10)
+		}
+		if s.Asked() != asked+1 {
+			t.Errorf("%d probes at once, want 1", s.Asked()-asked)
+		}
+		all.Wait()
+		close(slow)
+		took := slices.Sorted(func(yield func(time.Duration) bool) {
+			for d := range slow {
+				yield(d)
+			}
+		})
+		if took[0] != 0 || took[48] != 0 || took[49] != 3*time.Second {
+			t.Errorf("callers waited %v … %v, %v; want none but the probe's, for the budget", took[0], took[48], took[49])
+		}
+		s.fail(1)
+		if s.Asked() != asked+2 {
+			t.Errorf("the call after a slow probe did not probe")
+		}
+	})
+}
+
+// TestBreakerIgnoresStragglers: a success that was asked for before the breaker
+// opened does not close it.
+func TestBreakerIgnoresStragglers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, weir.FailClosed)
+		s.Break(weirtest.Slow(40 * time.Millisecond))
+		var all sync.WaitGroup
+		all.Go(func() {
+			if _, err := s.Allow(ctx, weir.K("42")); err != nil {
+				t.Errorf("a slow call: %v", err)
+			}
+		})
+		synctest.Wait()
+		s.Break(weirtest.Down())
+		s.fail(5)
+		all.Wait()
+		s.want(weir.StoreDown)
+	})
+}
+
+// TestBreakerLearnsNothing: calls that say nothing about the store neither open
+// the breaker nor close it, and a probe among them makes room for the next.
+func TestBreakerLearnsNothing(t *testing.T) {
+	left, leave := context.WithCancel(context.Background())
+	leave()
+	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrKey) }
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, weir.FailClosed)
+		for range 20 {
+			s.Break(badInput)
+			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
+				t.Fatal(err)
+			}
+			s.Break(weirtest.Silent())
+			if _, err := s.Allow(left, weir.K("42")); err != context.Canceled {
+				t.Fatal(err)
+			}
+		}
+		s.want(weir.StoreUp)
+
+		s.Break(weirtest.Down())
+		s.fail(5)
+		time.Sleep(time.Second)
+		s.Break(badInput)
+		asked := s.Asked()
+		for range 3 {
+			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
+				t.Fatal(err)
+			}
+		}
+		s.want(weir.StoreDown)
+		s.Mend()
+		if _, err := s.Allow(ctx, weir.K("42")); err != nil || s.Asked() != asked+4 {
+			t.Errorf("the next call: %v, asked %d times; want it to probe at once", err, s.Asked()-asked)
+		}
+		s.want(weir.StoreUp)
+	})
+}
+
+// TestBreakerFullIsUp: a store that is full has answered.
+func TestBreakerFullIsUp(t *testing.T) {
+	full := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrFull) }
+	for _, mode := range outageModes {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, ten, mode)
+			s.Break(full)
+			for range 20 {
+				if d, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrFull) || d.Allowed {
+					t.Fatalf("%v: got %+v, %v; want ErrFull", mode, d, err)
+				}
+			}
+			s.want(weir.StoreUp)
+			s.Break(weirtest.Down())
+			s.fail(5)
+			s.want(weir.StoreDown)
+			s.Break(full)
+			time.Sleep(time.Second)
+			s.Allow(ctx, weir.K("42"))
+			s.want(weir.StoreUp)
+		})
+	}
+}
+
+// TestOnStoreState: changes are told in order, one at a time, with their cause,
+// and the listener may use the engine.
+func TestOnStoreState(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var heard []string
+		var s *store
+		busy := false
+		s = newStore(t, ten, weir.FailOpen, weir.OpenAfter(1), weir.OnStoreState(nil), weir.OnStoreState(func(state weir.StoreState, cause error) {
+			if busy {
+				t.Error("told of a change while being told of another")
+			}
+			busy = true
+			heard = append(heard, fmt.Sprintf("%v %v %v", state, cause != nil, s.fallback.Status().State))
+			if state == weir.StoreUp { // breaks it again while it is told
+				s.Break(weirtest.Down())
+				s.fail(1)
+			}
+			busy = false
+		}))
+		s.Break(weirtest.Down())
+		s.fail(10)
+		time.Sleep(time.Second)
+		s.fail(10)
+		s.Mend()
+		time.Sleep(time.Second)
+		s.Allow(ctx, weir.K("42"))
+		want := []string{"down true down", "up false up", "down true down"}
+		if !slices.Equal(heard, want) {
+			t.Errorf("heard %q, want %q", heard, want)
+		}
+	})
+}
+
+// TestOnStoreStatePanics: a listener that panics leaves the breaker in order.
+func TestOnStoreStatePanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		told := 0
+		s := newStore(t, ten, weir.FailOpen, weir.OpenAfter(1), weir.OnStoreState(func(weir.StoreState, error) {
+			if told++; told == 1 {
+				panic("listener")
+			}
+		}))
+		s.Break(weirtest.Down())
+		if got := caught(func() { s.fail(1) }); got != "listener" {
+			t.Errorf("the caller caught %v, want the listener's panic", got)
+		}
+		s.want(weir.StoreDown)
+		s.Mend()
+		time.Sleep(time.Second)
+		s.Allow(ctx, weir.K("42"))
+		s.want(weir.StoreUp)
+		if told != 2 {
+			t.Errorf("told %d times, want 2", told)
+		}
+	})
+}
+
+// caught returns what f panics with.
+func caught(f func()) (value any) {
+	defer func() { value = recover() }()
+	f()
+	return nil
+}

@@ -1,0 +1,124 @@
+package weir_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// fleet is several processes with a fallback each, on one store.
+type fleet struct {
+	store    *weirtest.Faulty
+	limiters []*weir.Limiter
+	grants   []grant
+}
+
+type grant struct {
+	at       time.Duration // since the fleet began
+	limiter  int
+	degraded bool
+}
+
+func newFleet(n int, p weir.Policy, opts ...weir.FallbackOption) *fleet {
+	f := &fleet{store: weirtest.NewFaulty(weir.NewMemory())}
+	opts = append([]weir.FallbackOption{weir.Instances(n)}, opts...)
+	for range n {
+		engine := weir.Fallback(prompt{f.store}, weir.Local, opts...)
+		f.limiters = append(f.limiters, must(weir.New(p, weir.WithEngine(engine))))
+	}
+	return f
+}
+
+// run makes calls of random processes for a while, in which the store is out at
+// random times and for random lengths, and up for some time in between. Every
+// process calls several times a second.
+func (f *fleet) run(t *testing.T, r *rand.Rand, window, up time.Duration) {
+	began := time.Now()
+	change, out := began, true
+	for time.Since(began) < 30*window {
+		if now := time.Now(); !now.Before(change) {
+			out = !out
+			f.store.Mend()
+			if out {
+				f.store.Break([]weirtest.Fault{weirtest.Down(), weirtest.Silent(), weirtest.Lost()}[r.IntN(3)])
+			}
+			change = now.Add(time.Duration(r.Int64N(int64(3*window)) >> r.IntN(6)))
+			if !out {
+				change = change.Add(up)
+			}
+		}
+		time.Sleep(time.Duration(r.IntN(40)) * time.Millisecond)
+		i := r.IntN(len(f.limiters))
+		d, err := f.limiters[i].Allow(ctx, weir.K())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if d.Allowed {
+			f.grants = append(f.grants, grant{time.Since(began), i, d.Degraded})
+		}
+	}
+}
+
+// worst returns the most grants in any window, and shows them.
+func (f *fleet) worst(window time.Duration) (most int, which string) {
+	var worst []grant
+	for i := range f.grants {
+		j, _ := slices.BinarySearchFunc(f.grants, f.grants[i].at+window, func(g grant, at time.Duration) int { return int(g.at - at) })
+		if j-i > len(worst) {
+			worst = f.grants[i:j]
+		}
+	}
+	var b strings.Builder
+	for _, g := range worst {
+		fmt.Fprintf(&b, "\n  %v by process %d, degraded %t", g.at, g.limiter, g.degraded)
+	}
+	return len(worst), b.String()
+}
+
+// TestLocalBounds: across outages a window holds at most twice Max, and with Hold
+// at most Max. Without any of it the bound of two is met, so this looks where it
+// hurts.
+func TestLocalBounds(t *testing.T) {
+	const most = 12
+	worst := map[string]int{}
+	local := map[string]int{}
+	for seed := range uint64(6) {
+		for _, window := range []time.Duration{time.Second, 5 * time.Second} {
+			p := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: most, Window: window}, {Name: "short", Max: most, Window: window / 2}}}
+			for name, c := range map[string]struct {
+				opts  []weir.FallbackOption
+				up    time.Duration // so that every process notices
+				bound int
+			}{
+				"shares": {nil, 0, 2 * most},
+				"hold":   {[]weir.FallbackOption{weir.Hold()}, 1200 * time.Millisecond, most},
+			} {
+				synctest.Test(t, func(t *testing.T) {
+					f := newFleet(3, p, c.opts...)
+					f.run(t, rand.New(rand.NewPCG(seed, 0)), window, c.up)
+					got, which := f.worst(window)
+					if got > c.bound {
+						t.Errorf("seed %d, window %v, %s: %d in a window, at most %d are promised:%s", seed, window, name, got, c.bound, which)
+					}
+					worst[name] = max(worst[name], got)
+					for _, g := range f.grants {
+						if g.degraded {
+							local[name]++
+						}
+					}
+				})
+			}
+		}
+	}
+	t.Logf("worst window: %v of %d; granted by shares: %v", worst, most, local)
+	if worst["shares"] < most*3/2 || worst["hold"] < most || local["hold"] == 0 {
+		t.Errorf("worst %v, by shares %v: the outages of this test hurt nobody", worst, local)
+	}
+}

@@ -1,0 +1,164 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// TestFallbackCallerLeaves: the caller's own context ends the call with its own
+// error. That is no outage, and in no mode a grant.
+func TestFallbackCallerLeaves(t *testing.T) {
+	leave := map[string]struct {
+		ctx  func() (context.Context, context.CancelFunc)
+		want error
+	}{
+		"canceled before": {func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			return ctx, cancel
+		}, context.Canceled},
+		"canceled within": {func() (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancel(context.Background())
+			time.AfterFunc(20*time.Millisecond, cancel)
+			return ctx, cancel
+		}, context.Canceled},
+		"deadline within": {func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), 20*time.Millisecond)
+		}, context.DeadlineExceeded},
+		"deadline before": {func() (context.Context, context.CancelFunc) {
+			return context.WithTimeout(context.Background(), -1)
+		}, context.DeadlineExceeded},
+	}
+	for name, c := range leave {
+		for _, mode := range outageModes {
+			for _, isPrompt := range []bool{true, false} {
+				t.Run(name+" "+mode.String(), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) {
+						faulty := weirtest.NewFaulty(weir.NewMemory())
+						var e weir.Engine = faulty
+						if isPrompt {
+							e = prompt{faulty}
+						}
+						f := weir.Fallback(e, mode)
+						limiter := must(weir.New(ten, weir.WithEngine(f)))
+						faulty.Break(weirtest.Silent())
+						for range 20 {
+							ctx, cancel := c.ctx()
+							began := time.Now()
+							d, err := limiter.Allow(ctx, weir.K("42"))
+							if err != c.want || d != (weir.Decision{}) || time.Since(began) > 20*time.Millisecond {
+								t.Fatalf("got %+v, %v after %v; want %v", d, err, time.Since(began), c.want)
+							}
+							cancel()
+						}
+						if got := f.Status(); got.State != weir.StoreUp || got.Failures != 0 || got.Degraded != 0 {
+							t.Errorf("status: %+v; want no failure", got)
+						}
+					})
+				})
+			}
+		}
+	}
+}
+
+// TestFallbackCallerHasLeft: nothing is granted to a caller that has left, not
+// even at once by a breaker that is open.
+func TestFallbackCallerHasLeft(t *testing.T) {
+	for _, mode := range outageModes {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, ten, mode)
+			s.Break(weirtest.Down())
+			s.fail(5)
+			degraded := s.fallback.Status().Degraded
+			left, leave := context.WithCancel(context.Background())
+			leave()
+			if d, err := s.Allow(left, weir.K("42")); err != context.Canceled || d.Allowed {
+				t.Errorf("%v: got %+v, %v; want Canceled", mode, d, err)
+			}
+			if got := s.fallback.Status().Degraded; got != degraded {
+				t.Errorf("%v: counted as a decision", mode)
+			}
+		})
+	}
+}
+
+// TestFallbackCallersDeadlineByTheClock: an engine that reads the deadline itself
+// may return before the context has noticed. It is still the caller's deadline.
+func TestFallbackCallersDeadlineByTheClock(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, weir.FailOpen)
+		s.Break(func(context.Context, func()) error { return context.DeadlineExceeded })
+		late := lateContext{context.Background(), time.Now()}
+		if d, err := s.Allow(late, weir.K("42")); err != context.DeadlineExceeded || d.Allowed {
+			t.Errorf("got %+v, %v; want DeadlineExceeded", d, err)
+		}
+		s.want(weir.StoreUp)
+	})
+}
+
+// lateContext has passed its deadline without saying so.
+type lateContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
+
+// TestFallbackBadInput: what is wrong with a call is wrong in every mode, and says
+// nothing of the store (R14).
+func TestFallbackBadInput(t *testing.T) {
+	policy := &weir.PolicyError{Policy: "ten", Field: "Limits", Problem: "of two slots"}
+	for _, mode := range outageModes {
+		for _, input := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrSpan, weir.ErrOverflow, weir.ErrFull, policy} {
+			s := newStore(t, ten, mode)
+			s.Break(func(context.Context, func()) error { return input })
+			for range 10 {
+				if d, err := s.Allow(ctx, weir.K("42")); err != input || d.Allowed {
+					t.Fatalf("%v: got %+v, %v; want %v", mode, d, err, input)
+				}
+			}
+			s.want(weir.StoreUp)
+			if got := s.fallback.Status(); got.Failures != 0 || got.Degraded != 0 {
+				t.Errorf("%v, %v: status %+v", mode, input, got)
+			}
+		}
+		s := newStore(t, ten, mode)
+		s.Record(ctx, weir.K("42"), weir.MaxUnits)
+		if _, err := s.Record(ctx, weir.K("42"), 1); !errors.Is(err, weir.ErrOverflow) {
+			t.Errorf("%v, a real overflow: %v", mode, err)
+		}
+	}
+}
+
+// TestFallbackUnknownFate: a call whose answer was lost is not put again. Whoever
+// asked to hear of it does; else it may count in both, and the answer says Degraded.
+func TestFallbackUnknownFate(t *testing.T) {
+	for _, mode := range outageModes {
+		s := newStore(t, ten, mode)
+		s.Break(weirtest.Lost())
+		d, err := s.AllowN(ctx, weir.K("42"), 3)
+		if s.Asked() != 1 {
+			t.Errorf("%v: the call was put %d times", mode, s.Asked())
+		}
+		switch {
+		case mode == weir.FailClosed && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable)):
+			t.Errorf("%v: got %+v, %v; want ErrUnknownFate alone", mode, d, err)
+		case mode != weir.FailClosed && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
+			t.Errorf("%v: got %+v, %v; want it allowed, degraded", mode, d, err)
+		}
+		s.Mend()
+		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 3 || err != nil {
+			t.Errorf("%v: the store counted %d, %v; want 3", mode, n, err)
+		}
+		s.Break(weirtest.Down())
+		if d, err := s.AllowN(ctx, weir.K("42"), 8); mode == weir.Local && (err != nil || d.Allowed || d.Remaining != 7) {
+			t.Errorf("the share: %+v, %v; want 3 of 10 counted there too", d, err)
+		}
+	}
+}

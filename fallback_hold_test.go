@@ -1,0 +1,225 @@
+package weir_test
+
+import (
+	"errors"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// heldBeyond is how much longer than its longest window a policy is held: a second
+// by which processes may differ, and the default budget.
+const heldBeyond = time.Second + 50*time.Millisecond
+
+// rolling is a policy of ten in a window.
+func rolling(name string, window time.Duration) weir.Policy {
+	return weir.Policy{Name: name, Limits: []weir.Limit{{Name: "l", Max: 10, Window: window}}}
+}
+
+// allow makes one attempt and checks who answers, and with what wait.
+func allow(t *testing.T, l *weir.Limiter, name string, wait time.Duration, degraded bool) {
+	t.Helper()
+	d, err := l.Allow(ctx, weir.K())
+	if err != nil || d.Allowed != (wait == 0) || d.Granted != 0 != (wait == 0) || d.RetryAfter != wait || d.Degraded != degraded || (d.Limit == "") != (wait == 0) {
+		t.Errorf("%s: got %+v, %v; want a wait of %v, degraded %t", name, d, err, wait, degraded)
+	}
+}
+
+// TestHoldRefuses: for how long shares are held when an outage begins, and the
+// store when it has ended, to the microsecond.
+func TestHoldRefuses(t *testing.T) {
+	const window = 10 * time.Second
+	const held = window + heldBeyond
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("p", window), weir.Local, weir.Hold())
+		allow(t, s.Limiter, "up", 0, false)
+		s.Break(weirtest.Down())
+		allow(t, s.Limiter, "the first failure", held, true)
+		if d, err := s.Record(ctx, weir.K(), 1); err != nil || !d.Allowed || !d.Degraded {
+			t.Errorf("a record: %+v, %v; want the share to take it", d, err)
+		}
+		time.Sleep(held - time.Second)
+		allow(t, s.Limiter, "a second before", time.Second, true)
+		time.Sleep(time.Second - time.Microsecond)
+		allow(t, s.Limiter, "a microsecond before", time.Microsecond, true)
+		time.Sleep(time.Microsecond)
+		allow(t, s.Limiter, "held for long enough", 0, true)
+
+		s.Mend()
+		time.Sleep(time.Second)
+		asked, degraded := s.Asked(), s.fallback.Status().Degraded
+		allow(t, s.Limiter, "up again, found out", held, true)
+		s.want(weir.StoreUp)
+		allow(t, s.Limiter, "held before the store", held, true)
+		if s.Asked() != asked+2 || s.fallback.Status().Degraded != degraded+2 {
+			t.Errorf("asked %d times, %d degraded; want both to be of both", s.Asked()-asked, s.fallback.Status().Degraded-degraded)
+		}
+		if d, err := s.Record(ctx, weir.K(), 1); err != nil || !d.Allowed || d.Degraded || d.Remaining != 9 {
+			t.Errorf("a record: %+v, %v; want the store to take it, and nothing before it", d, err)
+		}
+		if d, err := s.AllowN(ctx, weir.K(), 11); err != nil || d.Allowed || d.RetryAfter != weir.Never {
+			t.Errorf("11 of 10: %+v, %v; want never", d, err)
+		}
+		time.Sleep(held - time.Microsecond)
+		allow(t, s.Limiter, "a microsecond before", time.Microsecond, true)
+		time.Sleep(time.Microsecond)
+		allow(t, s.Limiter, "held for long enough", 0, false)
+	})
+}
+
+// TestHoldHiccup: a store that was away for less than a window was away for too
+// short a time for anybody's share: nothing is held when it is back.
+func TestHoldHiccup(t *testing.T) {
+	const window = 10 * time.Second
+	for _, c := range []struct {
+		away time.Duration
+		held bool
+	}{{0, false}, {window - heldBeyond, false}, {window - heldBeyond + time.Microsecond, true}} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, rolling("p", window), weir.Local, weir.Hold(), weir.OpenAfter(0))
+			allow(t, s.Limiter, "up", 0, false)
+			s.Break(weirtest.Down())
+			allow(t, s.Limiter, "a failure", window+heldBeyond, true)
+			time.Sleep(c.away)
+			s.Mend()
+			if c.held {
+				allow(t, s.Limiter, "back", window+heldBeyond, true)
+			} else {
+				allow(t, s.Limiter, "back", 0, false)
+			}
+		})
+	}
+}
+
+// TestHoldOlderOutage: a short outage does not end the hold after a long one, and
+// policies with short windows do not wait for long ones.
+func TestHoldOlderOutage(t *testing.T) {
+	const long, short = 100 * time.Second, 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("long", long), weir.Local, weir.Hold(), weir.OpenAfter(0))
+		quick := must(weir.New(rolling("short", short), weir.WithEngine(s.fallback)))
+		outage := func(d time.Duration) {
+			s.Break(weirtest.Down())
+			s.fail(1)
+			time.Sleep(d)
+			s.Mend()
+		}
+		allow(t, s.Limiter, "long, up", 0, false)
+		outage(150 * time.Second)
+		allow(t, s.Limiter, "long, back", long+heldBeyond, true)
+		allow(t, quick, "short, back", short+heldBeyond, true)
+		time.Sleep(20 * time.Second)
+		allow(t, quick, "short, 20 s later", 0, false)
+		outage(0)
+		allow(t, quick, "short, after a hiccup", 0, false)
+		outage(20 * time.Second)
+		allow(t, quick, "short, after 20 s more", short+heldBeyond, true)
+		allow(t, s.Limiter, "long, 40 s later", long+heldBeyond-40*time.Second, true)
+		time.Sleep(long + heldBeyond - 40*time.Second)
+		allow(t, s.Limiter, "long, in the end", 0, false)
+	})
+}
+
+// TestHoldManyOutages: what is remembered of outages is bounded, and errs on the
+// side of refusing.
+func TestHoldManyOutages(t *testing.T) {
+	const long = time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("long", long), weir.Local, weir.Hold(), weir.OpenAfter(0))
+		s.Break(weirtest.Down())
+		s.fail(1)
+		time.Sleep(2 * long)
+		s.Mend()
+		allow(t, s.Limiter, "back", long+heldBeyond, true)
+		for i := range 50 { // ever shorter ones, so that each is remembered
+			s.Break(weirtest.Down())
+			s.fail(1)
+			time.Sleep(50*time.Second - time.Duration(i)*time.Second)
+			s.Mend()
+			s.Peek(ctx, weir.K(), 1)
+		}
+		d, err := s.Allow(ctx, weir.K())
+		if err != nil || d.Allowed || d.RetryAfter < long/2 || d.RetryAfter > long+heldBeyond {
+			t.Errorf("after many: %+v, %v; want it held for the first of them", d, err)
+		}
+		time.Sleep(d.RetryAfter)
+		allow(t, s.Limiter, "in the end", 0, false)
+	})
+}
+
+// TestHoldOldNews: a share grants only while the store was found failing a moment
+// ago. A process that slept asks first.
+func TestHoldOldNews(t *testing.T) {
+	const window = 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("p", window), weir.Local, weir.Hold())
+		s.Break(weirtest.Silent())
+		s.fail(5)
+		time.Sleep(window + heldBeyond)
+		allow(t, s.Limiter, "the share grants", 0, true)
+		time.Sleep(time.Minute)
+		var probe sync.WaitGroup
+		probe.Go(func() { allow(t, s.Limiter, "the probe, after its budget", 0, true) })
+		synctest.Wait()
+		allow(t, s.Limiter, "beside the probe", time.Second, true)
+		probe.Wait()
+		allow(t, s.Limiter, "after the probe", 0, true)
+		time.Sleep(90 * time.Millisecond) // before the next probe
+		allow(t, s.Limiter, "soon after", 0, true)
+	})
+}
+
+// TestHoldCountDenied: where refused attempts count, held ones do too (R6).
+func TestHoldCountDenied(t *testing.T) {
+	const window = 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		p := rolling("p", window)
+		p.Mode = weir.CountDenied
+		s := newStore(t, p, weir.Local, weir.Hold())
+		s.Break(weirtest.Down())
+		for i := range int64(5) {
+			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed || d.Remaining != 9-i {
+				t.Errorf("held, share: %+v, %v; want it refused and counted, %d left", d, err, 9-i)
+			}
+		}
+		time.Sleep(window + heldBeyond)
+		s.Mend()
+		for i := range int64(5) {
+			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed || d.Limit != "l" || d.Remaining != 9-i {
+				t.Errorf("held, store: %+v, %v; want it refused and counted, %d left", d, err, 9-i)
+			}
+		}
+	})
+}
+
+// TestHoldCells: on a grid a unit counts one cell longer (R9), and is held for.
+func TestHoldCells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := rolling("p", 10*time.Second)
+		p.Limits[0].Cells = 5
+		s := newStore(t, p, weir.Local, weir.Hold())
+		s.Break(weirtest.Down())
+		allow(t, s.Limiter, "held", 12*time.Second+heldBeyond, true)
+	})
+}
+
+// TestHoldOfOthers: modes without shares hold nothing, and errors stay errors.
+func TestHoldOfOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("p", time.Hour), weir.FailOpen, weir.Hold())
+		s.Break(weirtest.Down())
+		allow(t, s.Limiter, "open", 0, true)
+		time.Sleep(2 * time.Hour)
+		s.Mend()
+		allow(t, s.Limiter, "back", 0, false)
+
+		local := must(weir.New(rolling("p", time.Hour), weir.WithEngine(s.fallback.WithMode(weir.Local))))
+		if d, err := local.AllowN(ctx, weir.K(), -1); !errors.Is(err, weir.ErrUnits) || d.Allowed {
+			t.Errorf("-1: %+v, %v; want ErrUnits", d, err)
+		}
+	})
+}

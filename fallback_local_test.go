@@ -1,0 +1,256 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// of is a policy of one limit of n an hour for everybody.
+func of(n int64) weir.Policy {
+	return weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: n, Window: time.Hour}}}
+}
+
+// granted makes attempts of one unit until one is refused, and returns how many
+// were granted.
+func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
+	t.Helper()
+	for ; n <= most; n++ {
+		d, err := l.Allow(ctx, weir.K())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !d.Allowed {
+			if d.RetryAfter == 0 {
+				t.Errorf("refused with no wait: %+v", d)
+			}
+			break
+		}
+	}
+	return n
+}
+
+// TestLocalShares: what one process grants of a limit while the store is down.
+func TestLocalShares(t *testing.T) {
+	third := weir.Instances(3)
+	shareOf := func(f func(l weir.Limit) int64) weir.FallbackOption {
+		return weir.ShareOf(func(policy string, l weir.Limit) int64 {
+			if policy != "p" || l.Name != "l" {
+				t.Errorf("asked for the share of %q, %q", policy, l.Name)
+			}
+			return f(l)
+		})
+	}
+	for _, c := range []struct {
+		name string
+		max  int64
+		opts []weir.FallbackOption
+		want int
+	}{
+		{"one process by default", 10, nil, 10},
+		{"no fewer than one process", 10, []weir.FallbackOption{weir.Instances(-1)}, 10},
+		{"rounded down", 11, []weir.FallbackOption{third}, 3},
+		{"even", 12, []weir.FallbackOption{third}, 4},
+		{"less than one each", 2, []weir.FallbackOption{third}, 0},
+		{"at least one", 2, []weir.FallbackOption{third, weir.AtLeastOne()}, 1},
+		{"at least one of more", 12, []weir.FallbackOption{third, weir.AtLeastOne()}, 4},
+		{"at least one of nothing", 0, []weir.FallbackOption{third, weir.AtLeastOne()}, 0},
+		{"as told", 10, []weir.FallbackOption{third, weir.AtLeastOne(), shareOf(func(l weir.Limit) int64 { return l.Max - 1 })}, 9},
+		{"as told, nothing", 10, []weir.FallbackOption{weir.AtLeastOne(), shareOf(func(weir.Limit) int64 { return 0 })}, 0},
+		{"not below nothing", 10, []weir.FallbackOption{shareOf(func(weir.Limit) int64 { return -1 })}, 0},
+		{"not above the limit", 10, []weir.FallbackOption{shareOf(func(l weir.Limit) int64 { l.Max = 99; return 99 })}, 10},
+		{"not told", 9, []weir.FallbackOption{third, weir.ShareOf(nil)}, 3},
+	} {
+		s := newStore(t, of(c.max), weir.Local, c.opts...)
+		s.Break(weirtest.Down())
+		if got := granted(t, s.Limiter, 20); got != c.want {
+			t.Errorf("%s: %d of %d granted, want %d", c.name, got, c.max, c.want)
+		}
+	}
+}
+
+// TestLocalStates: a share is told as the limit it is of, of which the others have
+// used their part.
+func TestLocalStates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := of(10)
+		p.Limits[0].Gap = time.Minute
+		s := newStore(t, p, weir.Local, weir.Instances(3))
+		s.Break(weirtest.Down())
+		d, states, err := s.Inspect(ctx, weir.K(), weir.OpAttempt, 2)
+		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, Gap: time.Minute,
+			Used: 9, Remaining: 1, RetryAfter: time.Hour, NextAfter: time.Hour, GapAfter: time.Minute, ResetAfter: time.Hour}
+		if err != nil || states[0] != want || d.Remaining != 1 {
+			t.Errorf("after 2 of a share of 3 of 10:\ngot  %+v, %v\nwant %+v", states[0], err, want)
+		}
+		_, states, _ = s.Inspect(ctx, weir.K(), weir.OpPeek, 4)
+		if states[0].RetryAfter != time.Second {
+			t.Errorf("4 of a share of 3: retry after %v, want a second: the store may be back", states[0].RetryAfter)
+		}
+		_, states, _ = s.Inspect(ctx, weir.K(), weir.OpPeek, 11)
+		if states[0].RetryAfter != weir.Never {
+			t.Errorf("11 of a limit of 10: retry after %v, want never", states[0].RetryAfter)
+		}
+	})
+}
+
+// TestLocalKeepsGap: within one process the gap is that of the policy.
+func TestLocalKeepsGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := of(30)
+		p.Limits[0].Gap = time.Minute
+		s := newStore(t, p, weir.Local, weir.Instances(3))
+		s.Break(weirtest.Down())
+		for i, c := range []struct {
+			sleep   time.Duration
+			allowed bool
+		}{{0, true}, {time.Minute - time.Microsecond, false}, {time.Microsecond, true}} {
+			time.Sleep(c.sleep)
+			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed != c.allowed {
+				t.Errorf("call %d: %+v, %v; want allowed %t", i, d, err, c.allowed)
+			}
+		}
+	})
+}
+
+// TestLocalFlapping: a store that comes and goes does not renew the share.
+func TestLocalFlapping(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, of(12), weir.Local, weir.Instances(3))
+		local, shared := 0, 0
+		for range 50 {
+			for _, fault := range []weirtest.Fault{weirtest.Down(), healthy} {
+				s.Break(fault)
+				d, err := s.Allow(ctx, weir.K())
+				switch {
+				case err != nil:
+					t.Fatal(err)
+				case d.Allowed && d.Degraded:
+					local++
+				case d.Allowed:
+					shared++
+				}
+			}
+		}
+		if local != 4 || shared != 12 {
+			t.Errorf("granted %d by the share and %d by the store, want 4 and 12", local, shared)
+		}
+	})
+}
+
+// TestLocalReset forgets what the share has recorded: while the store is down,
+// which is an error, and while it is up.
+func TestLocalReset(t *testing.T) {
+	for _, down := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, of(9), weir.Local, weir.Instances(3))
+			s.Break(weirtest.Down())
+			if got := granted(t, s.Limiter, 20); got != 3 {
+				t.Fatalf("granted %d, want 3", got)
+			}
+			if !down {
+				s.Mend()
+				time.Sleep(time.Second)
+			}
+			if err := s.Reset(ctx, weir.K()); (err != nil) != down {
+				t.Errorf("reset, store down %t: %v", down, err)
+			}
+			s.Break(weirtest.Down())
+			if got := granted(t, s.Limiter, 20); got != 3 {
+				t.Errorf("granted %d after a reset, want the share of 3 again", got)
+			}
+		})
+	}
+}
+
+// TestLocalRecord: what was used goes to the share and counts there.
+func TestLocalRecord(t *testing.T) {
+	s := newStore(t, of(9), weir.Local, weir.Instances(3))
+	s.Break(weirtest.Down())
+	if d, err := s.Record(ctx, weir.K(), 2); err != nil || !d.Allowed || !d.Degraded || d.Remaining != 1 {
+		t.Errorf("record: %+v, %v; want it taken, 1 remaining", d, err)
+	}
+	if got := granted(t, s.Limiter, 20); got != 1 {
+		t.Errorf("granted %d beside 2 recorded of a share of 3, want 1", got)
+	}
+}
+
+// TestLocalMemory: shares stand where the caller says, within its cap (R13).
+func TestLocalMemory(t *testing.T) {
+	m := weir.NewMemory(weir.MaxKeys(1))
+	p := of(9)
+	p.Limits[0].By = []string{"user"}
+	s := newStore(t, p, weir.Local, weir.LocalMemory(nil), weir.LocalMemory(m))
+	s.Break(weirtest.Down())
+	if d, err := s.Allow(ctx, weir.K("1")); err != nil || !d.Allowed || m.Len() != 1 {
+		t.Errorf("first key: %+v, %v, %d held", d, err, m.Len())
+	}
+	if d, err := s.Allow(ctx, weir.K("2")); !errors.Is(err, weir.ErrFull) || d.Allowed {
+		t.Errorf("second key: %+v, %v; want ErrFull", d, err)
+	}
+}
+
+// TestLocalReload: however often policies are compiled anew, the share remembers.
+func TestLocalReload(t *testing.T) {
+	s := newStore(t, of(9), weir.Local, weir.Instances(3))
+	s.Break(weirtest.Down())
+	for i := range 3000 {
+		limiter := must(weir.New(of(9), weir.WithEngine(s.fallback)))
+		if d, err := limiter.Allow(ctx, weir.K()); err != nil || d.Allowed != (i < 3) {
+			t.Fatalf("policy %d: %+v, %v; want allowed %t", i, d, err, i < 3)
+		}
+	}
+	// A raised limit has a larger share of the same history (R12).
+	if got := granted(t, must(weir.New(of(15), weir.WithEngine(s.fallback))), 20); got != 2 {
+		t.Errorf("granted %d after the share was raised from 3 to 5, want 2", got)
+	}
+}
+
+// TestLocalWait: who waits for more than the share is served when the store is
+// back, and is not told that it can never be.
+func TestLocalWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, of(9), weir.Local, weir.Instances(3))
+		s.Break(weirtest.Down())
+		s.fail(0)
+		began := time.Now()
+		time.AfterFunc(10*time.Second, s.Mend)
+		if d, err := s.WaitN(ctx, weir.K(), 4); err != nil || !d.Allowed || d.Degraded {
+			t.Errorf("4 of 9, a share of 3: %+v, %v", d, err)
+		}
+		if took := time.Since(began); took < 10*time.Second || took > 11*time.Second {
+			t.Errorf("served after %v, want within a second of the store's return after 10s", took)
+		}
+		if _, err := s.WaitN(ctx, weir.K(), 10); !errors.Is(err, weir.ErrNever) {
+			t.Errorf("10 of 9: %v, want ErrNever", err)
+		}
+		short, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		if _, err := s.WaitN(short, weir.K(), 9); !errors.Is(err, weir.ErrDeadline) {
+			t.Errorf("9 of 9, 4 of them used: %v, want ErrDeadline", err)
+		}
+	})
+}
+
+// TestLocalConcurrent: shares are shares among goroutines too.
+func TestLocalConcurrent(t *testing.T) {
+	s := newStore(t, of(300), weir.Local, weir.Instances(3))
+	s.Break(weirtest.Down())
+	sum := make(chan int)
+	for range 16 {
+		go func() { sum <- granted(t, s.Limiter, 300) }()
+	}
+	total := 0
+	for range 16 {
+		total += <-sum
+	}
+	if total != 100 {
+		t.Error(fmt.Sprint("granted ", total, " in all, want the share of 100"))
+	}
+}

@@ -1,0 +1,306 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+var outageModes = []weir.OutageMode{weir.FailClosed, weir.FailOpen, weir.Local}
+
+// prompt makes an engine promise what it keeps: to return when its context ends.
+type prompt struct{ weir.Engine }
+
+func (prompt) EndsWithContext() bool { return true }
+
+// ten is ten an hour for each user, and twenty for all of them.
+var ten = weir.Policy{Name: "ten", Limits: []weir.Limit{
+	{Name: "user", Max: 10, Window: time.Hour, By: []string{"user"}},
+	{Name: "all", Max: 20, Window: time.Hour},
+}}
+
+// store is a limiter whose engine can be broken.
+type store struct {
+	*weir.Limiter
+	faulty   *weirtest.Faulty
+	fallback *weir.FallbackEngine
+	t        *testing.T
+}
+
+func (s *store) Break(f weirtest.Fault) { s.faulty.Break(f) }
+func (s *store) Mend()                  { s.faulty.Mend() }
+func (s *store) Asked() int64           { return s.faulty.Asked() }
+
+// newStore makes a limiter of p on a memory engine that stands for a store.
+func newStore(t *testing.T, p weir.Policy, mode weir.OutageMode, opts ...weir.FallbackOption) *store {
+	t.Helper()
+	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
+	s.fallback = weir.Fallback(prompt{s.faulty}, mode, opts...)
+	var err error
+	if s.Limiter, err = weir.New(p, weir.WithEngine(s.fallback)); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fail makes n calls that the store cannot decide.
+func (s *store) fail(n int) {
+	s.t.Helper()
+	key := weir.K("failing")
+	if len(s.Plan().Dimensions()) == 0 {
+		key = weir.K()
+	}
+	for i := range n {
+		d, err := s.Allow(context.Background(), key)
+		if !d.Degraded && !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+			s.t.Fatalf("call %d of %d to a broken store: %+v, %v", i+1, n, d, err)
+		}
+	}
+}
+
+// want checks the state of the breaker.
+func (s *store) want(state weir.StoreState) {
+	s.t.Helper()
+	if got := s.fallback.Status(); got.State != state {
+		s.t.Fatalf("the store is taken to be %v, want %v; status %+v", got.State, state, got)
+	}
+}
+
+// TestFallbackConformance: while the store answers, nothing of a fallback changes
+// an answer, whichever way it calls the store.
+func TestFallbackConformance(t *testing.T) {
+	engines := map[string]func() weir.Engine{
+		"goroutines": func() weir.Engine {
+			return weir.Fallback(weirtest.NewFaulty(weir.NewMemory()), weir.FailClosed, weir.Budget(time.Hour))
+		},
+		"contexts": func() weir.Engine {
+			return weir.Fallback(prompt{weirtest.NewFaulty(weir.NewMemory())}, weir.Local, weir.Instances(3), weir.Hold(), weir.Budget(time.Hour))
+		},
+	}
+	for _, mode := range outageModes {
+		engines[mode.String()] = func() weir.Engine { return weir.Fallback(weir.NewMemory(), mode) }
+	}
+	for name, engine := range engines {
+		t.Run(name, func(t *testing.T) {
+			weirtest.Run(t, func(*testing.T) weir.Engine { return engine() },
+				weirtest.Attempts(2_000), weirtest.Hammers(2))
+		})
+	}
+}
+
+// TestFallbackAnswers: what each mode answers to each question while the store is
+// down, from the first failure on.
+func TestFallbackAnswers(t *testing.T) {
+	yes := func(n int64) answer { return answer{granted: n, allowed: true} }
+	full := func(n int64) answer { return answer{granted: n, allowed: true, retry: time.Hour} } // the same once more
+	never := answer{retry: weir.Never, limit: "user"}
+	for _, c := range []struct {
+		name                string
+		op                  weir.Op
+		n                   int64
+		open, local         answer
+		openMode, localMode weir.Mode
+	}{
+		{name: "allow 1", n: 1, open: yes(1), local: yes(1)},
+		{name: "allow 5, the share", n: 5, open: yes(5), local: full(5)},
+		{name: "allow 6, above the share", n: 6, open: yes(6), local: answer{retry: time.Second, limit: "user"}},
+		{name: "allow 11, above the limit", n: 11, open: never, local: never},
+		{name: "allow 21, above both", n: 21, open: never, local: never},
+		{name: "allow 0", n: 0, open: yes(0), local: yes(0)},
+		{name: "peek 5", op: weir.OpPeek, n: 5, open: yes(5), local: yes(5)},
+		{name: "peek 11", op: weir.OpPeek, n: 11, open: never, local: never},
+		{name: "record 30", op: weir.OpRecord, n: 30, open: yes(30), local: answer{granted: 30, allowed: true, retry: weir.Never}},
+		{name: "partial 4", n: 4, openMode: weir.Partial, open: yes(4), localMode: weir.Partial, local: full(4)},
+		{name: "partial 11", n: 11,
+			openMode: weir.Partial, open: answer{granted: 10, allowed: true, retry: weir.Never, limit: "user"},
+			localMode: weir.Partial, local: answer{granted: 5, allowed: true, retry: weir.Never, limit: "user"}},
+		{name: "partial 7", n: 7,
+			openMode: weir.Partial, open: yes(7),
+			localMode: weir.Partial, local: answer{granted: 5, allowed: true, retry: time.Second, limit: "user"}},
+		{name: "counted 6", n: 6,
+			openMode: weir.CountDenied, open: yes(6),
+			localMode: weir.CountDenied, local: answer{retry: time.Second, limit: "user"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.open.check(t, weir.FailOpen, c.openMode, c.op, c.n)
+			c.local.check(t, weir.Local, c.localMode, c.op, c.n)
+			answer{}.check(t, weir.FailClosed, c.localMode, c.op, c.n)
+		})
+	}
+}
+
+// answer is what a mode must say; of FailClosed the zero answer and an error.
+type answer struct {
+	allowed bool
+	granted int64
+	retry   time.Duration
+	limit   string
+}
+
+func (a answer) check(t *testing.T, outage weir.OutageMode, mode weir.Mode, op weir.Op, n int64) {
+	t.Helper()
+	p := ten
+	p.Mode = mode
+	s := newStore(t, p, outage, weir.Instances(2))
+	s.Break(weirtest.Down())
+	d, states, err := s.Inspect(context.Background(), weir.K("42"), op, n)
+	if outage == weir.FailClosed {
+		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
+			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)
+		}
+		return
+	}
+	got := answer{d.Allowed, d.Granted, d.RetryAfter, d.Limit}
+	if got != a || err != nil || !d.Degraded || time.Since(d.At).Abs() > time.Minute {
+		t.Errorf("%v, %v: got %+v, %v; want %+v, degraded", outage, mode, d, err, a)
+	}
+	if outage == weir.FailOpen && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
+		t.Errorf("%v knows %+v and %+v; nobody does", outage, d, states)
+	}
+}
+
+// TestFallbackOpenClearsStates: what an earlier decision left there is not known.
+func TestFallbackOpenClearsStates(t *testing.T) {
+	s := newStore(t, ten, weir.FailOpen)
+	states := make([]weir.LimitState, 2)
+	ask := weir.Ask{N: 1, At: weir.Now, States: states}
+	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0].Used != 1 {
+		t.Fatalf("the store's states: %+v, %v", states, err)
+	}
+	s.Break(weirtest.Down())
+	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0] != (weir.LimitState{}) {
+		t.Errorf("states without the store: %+v, %v; want zero", states, err)
+	}
+}
+
+// TestFallbackAtInstants: a fallback, too, decides at the instant it is given.
+func TestFallbackAtInstants(t *testing.T) {
+	for _, mode := range []weir.OutageMode{weir.FailOpen, weir.Local} {
+		s := newStore(t, ten, mode)
+		s.Break(weirtest.Down())
+		if d, err := s.AllowAt(ctx, weir.K("42"), 1, nine); err != nil || !d.At.Equal(nine) || !d.Allowed {
+			t.Errorf("%v: got %+v, %v; want it allowed at %v", mode, d, err, nine)
+		}
+	}
+}
+
+// TestFallbackOfOthers: only the store can count and refund, and a reset that did
+// not reach it is an error in every mode.
+func TestFallbackOfOthers(t *testing.T) {
+	for _, mode := range outageModes {
+		s := newStore(t, ten, mode)
+		d, err := s.AllowN(ctx, weir.K("42"), 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Break(weirtest.Down())
+		if n, err := s.Refund(ctx, weir.K("42"), d.At, 1); n != 0 || !errors.Is(err, weir.ErrUnavailable) {
+			t.Errorf("%v, refund: got %d, %v; want ErrUnavailable", mode, n, err)
+		}
+		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 0 || !errors.Is(err, weir.ErrUnavailable) {
+			t.Errorf("%v, count: got %d, %v; want ErrUnavailable", mode, n, err)
+		}
+		if err := s.Reset(ctx, weir.K("42")); !errors.Is(err, weir.ErrUnavailable) {
+			t.Errorf("%v, reset: got %v; want ErrUnavailable", mode, err)
+		}
+		s.Mend()
+		if n, err := s.Refund(ctx, weir.K("42"), d.At, 1); n != 1 || err != nil {
+			t.Errorf("%v, refund, mended: got %d, %v; want 1", mode, n, err)
+		}
+		if n, err := s.Count(ctx, weir.K("42"), "user", time.Hour); n != 4 || err != nil {
+			t.Errorf("%v, count, mended: got %d, %v; want 4", mode, n, err)
+		}
+		if err := s.Reset(ctx, weir.K("42")); err != nil {
+			t.Errorf("%v, reset, mended: %v", mode, err)
+		}
+	}
+}
+
+// TestFallbackWithMode: engines of several modes on one store share its breaker.
+func TestFallbackWithMode(t *testing.T) {
+	s := newStore(t, ten, weir.FailClosed)
+	limiter := must(weir.New(ten, weir.WithEngine(s.fallback.WithMode(weir.FailOpen))))
+	s.Break(weirtest.Down())
+	s.fail(5)
+	s.want(weir.StoreDown)
+	asked := s.Asked()
+	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Asked() != asked {
+		t.Errorf("the other mode: got %+v, %v, asked %d times more; want it allowed without asking", d, err, s.Asked()-asked)
+	}
+	if s.fallback.Mode() != weir.FailClosed || s.fallback.WithMode(weir.Local).Mode() != weir.Local {
+		t.Error("Mode says another mode")
+	}
+}
+
+// TestFallbackUnknownMode: what is no mode fails closed.
+func TestFallbackUnknownMode(t *testing.T) {
+	s := newStore(t, ten, weir.OutageMode(7))
+	s.Break(weirtest.Down())
+	if d, err := s.Allow(ctx, weir.K("42")); d.Allowed || !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("got %+v, %v; want ErrUnavailable", d, err)
+	}
+	if got := fmt.Sprint(weir.OutageMode(7), weir.FailOpen, weir.StoreUp, weir.StoreDown); got != "OutageMode(7) FailOpen up down" {
+		t.Errorf("names: %s", got)
+	}
+}
+
+// TestFallbackOfNothing: there must be an engine.
+func TestFallbackOfNothing(t *testing.T) {
+	defer func() {
+		if recover() == nil {
+			t.Error("Fallback(nil) made an engine")
+		}
+	}()
+	weir.Fallback(nil, weir.FailOpen)
+}
+
+// TestFallbackNoAllocation: the healthy path costs no memory, and neither does the
+// path around a store that is down.
+func TestFallbackNoAllocation(t *testing.T) {
+	for _, mode := range outageModes {
+		limiter := must(weir.New(ten, weir.WithEngine(weir.Fallback(weir.NewMemory(), mode))))
+		if got := testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }); got != 0 {
+			t.Errorf("%v, up: %v allocations", mode, got)
+		}
+		synctest.Test(t, func(t *testing.T) { // here no time passes, and so no probe comes
+			s := newStore(t, ten, mode)
+			s.Break(weirtest.Down())
+			s.fail(5)
+			s.want(weir.StoreDown)
+			if got := testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }); got != 0 {
+				t.Errorf("%v, down: %v allocations", mode, got)
+			}
+		})
+	}
+}
+
+// BenchmarkFallback is what a fallback adds to a decision, and what it costs when
+// the store is down. "up" is to be compared with "none".
+func BenchmarkFallback(b *testing.B) {
+	run := func(name string, e weir.Engine) {
+		b.Run(name, func(b *testing.B) {
+			limiter := must(weir.New(ten, weir.WithEngine(e)))
+			b.ReportAllocs()
+			for b.Loop() {
+				limiter.Allow(ctx, weir.K("42"))
+			}
+		})
+	}
+	memory := struct{ weir.Engine }{weir.NewMemory()} // so that New does not see what it is
+	run("none", memory)
+	run("up", weir.Fallback(weir.NewMemory(), weir.FailOpen))
+	run("up/contexts", weir.Fallback(prompt{memory}, weir.FailOpen))
+	run("up/goroutines", weir.Fallback(memory, weir.FailOpen))
+	for _, mode := range outageModes {
+		down := weirtest.NewFaulty(memory)
+		down.Break(weirtest.Down())
+		run("down/"+mode.String(), weir.Fallback(down, mode))
+	}
+}
