@@ -1,0 +1,93 @@
+package weir_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// R15: what you chose happens, and the answer says Degraded. Here four processes
+// share 10 an hour: while the store is down, each may grant 2 on its own.
+func Example_whatIfTheStoreIsDown() {
+	for _, mode := range []weir.OutageMode{weir.FailClosed, weir.FailOpen, weir.Local} {
+		store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
+
+		engine := weir.Fallback(store, mode, weir.Instances(4))
+		limiter, err := weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{
+			{Name: "hour", Max: 10, Window: time.Hour, By: []string{"phone"}},
+		}}, weir.WithEngine(engine))
+		if err != nil {
+			panic(err)
+		}
+
+		store.Break(weirtest.Down())
+		d, err := limiter.AllowAt(ctx, weir.K("555-0100"), 2, nine)
+		fmt.Println(mode, "2:", d.Allowed, "degraded:", d.Degraded, "error:", err != nil)
+		d, err = limiter.AllowAt(ctx, weir.K("555-0100"), 2, nine)
+		fmt.Println(mode, "2 more:", d.Allowed, "degraded:", d.Degraded, "error:", err != nil)
+	}
+	// Output:
+	// FailClosed 2: false degraded: false error: true
+	// FailClosed 2 more: false degraded: false error: true
+	// FailOpen 2: true degraded: true error: false
+	// FailOpen 2 more: true degraded: true error: false
+	// Local 2: true degraded: true error: false
+	// Local 2 more: false degraded: true error: false
+}
+
+// R15: after ErrUnavailable, yes: nothing was recorded. After ErrUnknownFate only
+// if it does no harm to be counted twice.
+func Example_mayAFailedCallBeMadeAgain() {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
+		{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
+	}}, weir.WithEngine(weir.Fallback(store, weir.FailClosed, weir.Budget(time.Second)))))
+
+	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Lost()} {
+		store.Break(fault)
+		_, err := limiter.AllowAt(ctx, weir.K("7"), 50_000, nine)
+		switch {
+		case errors.Is(err, weir.ErrUnavailable):
+			fmt.Println("not recorded; try again later")
+		case errors.Is(err, weir.ErrUnknownFate):
+			fmt.Println("perhaps recorded; ask somebody")
+		}
+	}
+
+	store.Mend()
+	d := must(limiter.At(nine).Peek(ctx, weir.K("7"), 0))
+	fmt.Println("left of 200000:", d.Remaining)
+	// Output:
+	// not recorded; try again later
+	// perhaps recorded; ask somebody
+	// left of 200000: 150000
+}
+
+// What goes where it is seen: the store's comings and goings to a log, the rest to
+// metrics.
+func ExampleOnStoreState() {
+	store := weirtest.NewFaulty(weir.NewMemory())
+
+	engine := weir.Fallback(store, weir.FailOpen,
+		weir.Budget(time.Second),
+		weir.OpenAfter(3),
+		weir.OnStoreState(func(state weir.StoreState, cause error) {
+			fmt.Println("the store is", state, "because of:", cause)
+		}),
+	)
+
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "minute", Max: 5, Window: time.Minute},
+	}}, weir.WithEngine(engine)))
+	store.Break(weirtest.Down())
+	for range 10 {
+		must(limiter.Allow(ctx, weir.K()))
+	}
+	fmt.Println("decided without it:", engine.Status().Degraded)
+	// Output:
+	// the store is down because of: weir: the store is unavailable: weirtest: down
+	// decided without it: 10
+}
