@@ -63,11 +63,13 @@ func (m *middleware) decide(r *http.Request, key weir.Key) (*Outcome, error) {
 	if m.cost != nil {
 		n = m.cost(r)
 	}
-	d, states, err := m.limiter.Inspect(context.WithoutCancel(r.Context()), key, weir.OpAttempt, n)
+	o := newOutcome(m.limiter.Plan(), key, n)
+	var err error
+	o.Decision, err = m.limiter.InspectInto(context.WithoutCancel(r.Context()), key, weir.OpAttempt, n, o.States)
 	if err != nil {
 		return nil, err
 	}
-	return &Outcome{Plan: m.limiter.Plan(), Key: key, N: n, Decision: d, States: states}, nil
+	return o, nil
 }
 
 // KeyError reports that a request does not say whom to count it for. Its text is

@@ -20,6 +20,23 @@ type Outcome struct {
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
 }
 
+// newOutcome returns the outcome of an attempt that is still to be decided, with
+// room for its states. Handlers may keep it, so it is no one's to use again; but
+// with the states of up to two limits it is one allocation.
+func newOutcome(p *weir.Plan, key weir.Key, n int64) *Outcome {
+	limits := len(p.Limits())
+	both := new(struct {
+		Outcome
+		few [2]weir.LimitState
+	})
+	states := both.few[:]
+	if limits > len(states) {
+		states = make([]weir.LimitState, limits)
+	}
+	both.Outcome = Outcome{Plan: p, Key: key, N: n, States: states[:limits:limits]}
+	return &both.Outcome
+}
+
 // Why says in one English sentence what was decided and what to do about it.
 // Values of the key are shown escaped and shortened.
 func (o *Outcome) Why() string {

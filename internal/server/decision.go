@@ -11,82 +11,94 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// buffers holds the bytes of requests and answers between uses.
-var buffers = sync.Pool{New: func() any { return new([]byte) }}
+// desk is what an answer is made on. States of decisions point into it, so
+// nothing of them may be kept.
+type desk struct {
+	body   []byte // of the request; the answer goes behind it
+	states [weir.MaxLimits]weir.LimitState
+}
 
-// withBody calls use with the request's body and room for an answer, and writes
-// the answer that use returns or the error.
-func (s *Server) withBody(w http.ResponseWriter, r *http.Request, use func(body []byte) ([]byte, error)) {
-	buf := buffers.Get().(*[]byte)
-	defer buffers.Put(buf)
-	body, err := readBody(r, *buf)
-	*buf = body
-	if err == nil {
-		// The answer goes behind the body, in the same buffer.
+// desks holds the desks that nobody uses.
+var desks = sync.Pool{New: func() any { return new(desk) }}
+
+// withBody calls use with the request's body on a desk, and writes the answer
+// that use appends to it, or the error.
+func (s *Server) withBody(w http.ResponseWriter, r *http.Request, use func(*desk) ([]byte, error)) {
+	d := desks.Get().(*desk)
+	defer desks.Put(d)
+	var err error
+	if d.body, err = readBody(r, d.body); err == nil {
 		var all []byte
-		if all, err = use(body); err == nil {
-			*buf = all
-			writeJSON(w, http.StatusOK, all[len(body):])
+		if all, err = use(d); err == nil {
+			writeJSON(w, http.StatusOK, all[len(d.body):])
+			d.body = all
 			return
 		}
 	}
 	s.refuse(w, err)
 }
 
+// question is a call whose policy was found.
+type question struct {
+	*entry
+	key     weir.Key
+	n       int64 // units
+	granted int64 // of a refund: the instant of the grant, microseconds since 1970
+}
+
+// ask reads what a body asks, and of whom.
+func (s *Server) ask(body []byte, takes member) (q question, err error) {
+	c, err := parseCall(body, takes)
+	if err != nil {
+		return q, err
+	}
+	if q.entry, err = s.find(c.policy, http.StatusBadRequest); err != nil {
+		return q, err
+	}
+	q.n, q.granted = c.n, c.granted
+	q.key, err = q.keyOf(&c.key)
+	return q, err
+}
+
 // serveDecision answers check, peek and record.
 func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.Op) {
-	s.withBody(w, r, func(body []byte) ([]byte, error) {
-		c, err := parseCall(body, decisionMembers)
+	s.withBody(w, r, func(d *desk) ([]byte, error) {
+		q, err := s.ask(d.body, decisionMembers)
 		if err != nil {
 			return nil, err
 		}
-		e, err := s.find(c.policy, http.StatusBadRequest)
+		a, err := q.decide(r, op, d)
 		if err != nil {
 			return nil, err
 		}
-		a, err := e.decide(r, &c.key, op, c.n)
-		if err != nil {
-			return nil, err
-		}
-		return append(a.AppendJSON(body), '\n'), nil
+		return append(a.AppendJSON(d.body), '\n'), nil
 	})
 }
 
 // decide asks the limiter. A client that has gone is charged all the same, or
 // hanging up would be a way around a limit.
-func (e *entry) decide(r *http.Request, values *pairs, op weir.Op, n int64) (a answer.Answer, err error) {
-	key, err := e.key(values)
+func (q *question) decide(r *http.Request, op weir.Op, on *desk) (a answer.Answer, err error) {
+	states := on.states[:len(q.plan.Limits())]
+	d, err := q.limiter.InspectInto(context.WithoutCancel(r.Context()), q.key, op, q.n, states)
 	if err != nil {
-		return a, err
+		return a, q.noted(err)
 	}
-	d, states, err := e.limiter.Inspect(context.WithoutCancel(r.Context()), key, op, n)
-	if err != nil {
-		return a, e.noted(err)
-	}
-	e.count(op, n, &d)
-	return answer.Answer{Plan: e.plan, Key: key, Op: op, N: n, Decision: d, States: states, Units: e.Units}, nil
+	q.count(op, q.n, &d)
+	return answer.Answer{Plan: q.plan, Key: q.key, Op: op, N: q.n, Decision: d, States: states, Units: q.Units}, nil
 }
 
 // serveRefund answers with {"policy":"…","refunded":n}.
 func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
-	s.withBody(w, r, func(body []byte) ([]byte, error) {
-		c, err := parseCall(body, refundMembers)
+	s.withBody(w, r, func(d *desk) ([]byte, error) {
+		q, err := s.ask(d.body, refundMembers)
 		if err != nil {
 			return nil, err
 		}
-		e, err := s.find(c.policy, http.StatusBadRequest)
+		n, err := q.limiter.Refund(context.WithoutCancel(r.Context()), q.key, time.UnixMicro(q.granted), q.n)
 		if err != nil {
-			return nil, err
+			return nil, q.noted(err)
 		}
-		key, err := e.key(&c.key)
-		if err != nil {
-			return nil, err
-		}
-		n, err := e.limiter.Refund(context.WithoutCancel(r.Context()), key, time.UnixMicro(c.granted), c.n)
-		if err != nil {
-			return nil, e.noted(err)
-		}
-		b := answer.AppendString(append(body, `{"policy":`...), e.Name)
+		b := answer.AppendString(append(d.body, `{"policy":`...), q.Name)
 		b = strconv.AppendInt(append(b, `,"refunded":`...), n, 10)
 		return append(b, "}\n"...), nil
 	})
@@ -103,7 +115,7 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 		if err := q.parse(r.URL.RawQuery, nil); err != nil {
 			return err
 		}
-		key, err := e.key(&q.key)
+		key, err := e.keyOf(&q.key)
 		if err != nil {
 			return err
 		}

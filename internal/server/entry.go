@@ -29,8 +29,8 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 	return &entry{Policy: p, limiter: l, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}}, nil
 }
 
-// key builds the policy's key of named values.
-func (e *entry) key(values *pairs) (weir.Key, error) {
+// keyOf builds the policy's key of named values.
+func (e *entry) keyOf(values *pairs) (weir.Key, error) {
 	dims := e.plan.Dimensions()
 	var few [4]string
 	ordered := few[:0]

@@ -17,7 +17,9 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 		s.refuse(w, err)
 		return
 	}
-	o, denial, err := e.gate(r)
+	d := desks.Get().(*desk)
+	defer desks.Put(d)
+	o, denial, err := e.gate(r, d)
 	if err != nil {
 		s.refuse(w, err)
 		return
@@ -43,18 +45,21 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 }
 
 // gate decides and returns the status for a denial.
-func (e *entry) gate(r *http.Request) (o weirhttp.Outcome, denial int, err error) {
+func (e *entry) gate(r *http.Request, on *desk) (o weirhttp.Outcome, denial int, err error) {
 	var q query
 	if err = q.parse(r.URL.RawQuery, gateSettings); err != nil {
 		return o, 0, err
 	}
-	n, err := q.units()
-	if err != nil {
+	asked := question{entry: e}
+	if asked.n, err = q.units(); err != nil {
 		return o, 0, err
 	}
 	if denial, err = q.deny(); err != nil {
 		return o, 0, err
 	}
-	a, err := e.decide(r, &q.key, weir.OpAttempt, n)
+	if asked.key, err = e.keyOf(&q.key); err != nil {
+		return o, 0, err
+	}
+	a, err := asked.decide(r, weir.OpAttempt, on)
 	return weirhttp.Outcome(a), denial, err
 }

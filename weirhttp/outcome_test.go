@@ -1,0 +1,54 @@
+package weirhttp
+
+import (
+	"fmt"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// limits is a policy of n limits, the first of Max 10, the second of Max 11, …
+func limits(n int) weir.Policy {
+	p := weir.Policy{Name: "p"}
+	for i := range n {
+		p.Limits = append(p.Limits, weir.Limit{Name: fmt.Sprint("limit", i), Max: int64(10 + i), Window: time.Minute})
+	}
+	return p
+}
+
+// TestOutcomesAreKept: what a handler keeps of one request, later ones leave
+// alone, whatever the number of limits.
+func TestOutcomesAreKept(t *testing.T) {
+	for n := 1; n <= 5; n++ {
+		var kept []*Outcome
+		h := Limit(newLimiter(t, limits(n)), KeyBy())(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			o, _ := FromContext(r.Context())
+			kept = append(kept, o)
+		}))
+		for range 3 {
+			get(h)
+		}
+		for i, o := range kept {
+			if len(o.States) != n {
+				t.Fatalf("%d limits: %d states", n, len(o.States))
+			}
+			for j, s := range o.States {
+				if want := int64(10+j-i) - 1; s.Name != fmt.Sprint("limit", j) || s.Remaining != want {
+					t.Errorf("%d limits, request %d: state %d is %+v, want %d remaining", n, i+1, j, s, want)
+				}
+			}
+		}
+	}
+}
+
+func TestOutcomeIsOneAllocation(t *testing.T) {
+	var o *Outcome
+	for n, want := range map[int]float64{1: 1, 2: 1, 3: 2} {
+		plan := newLimiter(t, limits(n)).Plan()
+		if got := testing.AllocsPerRun(100, func() { o = newOutcome(plan, weir.K("k"), 1) }); got != want || len(o.States) != n {
+			t.Errorf("%d limits: %v allocations and room for %d states, want %v", n, got, len(o.States), want)
+		}
+	}
+}
