@@ -255,24 +255,33 @@ func TestBudgetGoexit(t *testing.T) {
 	}
 }
 
-// TestForeignErrors: errors of engines that know nothing of fallbacks are taken at
-// the word of Engine: nothing changed, unless time was up.
+// TestForeignErrors: an error that does not say what became of the call is taken
+// for the worse, unless the call would have changed nothing.
 func TestForeignErrors(t *testing.T) {
-	for _, c := range []struct{ err, want error }{
-		{net.ErrClosed, weir.ErrUnavailable},
-		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, weir.ErrUnavailable},
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, weir.ErrUnknownFate},
-		{context.DeadlineExceeded, weir.ErrUnknownFate},
-		{context.Canceled, weir.ErrUnknownFate},
+	for _, c := range []struct {
+		err     error
+		timeout bool
+	}{
+		{net.ErrClosed, false},
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		{context.DeadlineExceeded, true},
+		{context.Canceled, true},
 	} {
 		s := newStore(t, ten, weir.FailClosed)
 		s.Break(func(context.Context, func()) error { return c.err })
-		_, err := s.Allow(ctx, weir.K("42"))
-		if !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.err.Error()) {
-			t.Errorf("%v: got %v; want %v", c.err, err, c.want)
+		_, wrote := s.Allow(ctx, weir.K("42"))
+		_, read := s.Peek(ctx, weir.K("42"), 1)
+		if !errors.Is(wrote, weir.ErrUnknownFate) || errors.Is(wrote, weir.ErrUnavailable) {
+			t.Errorf("%v: allow got %v; want ErrUnknownFate", c.err, wrote)
 		}
-		if c.want == weir.ErrUnavailable && !errors.Is(err, c.err) {
-			t.Errorf("%v: the cause is not in %v", c.err, err)
+		if !errors.Is(read, weir.ErrUnavailable) || errors.Is(read, weir.ErrUnknownFate) {
+			t.Errorf("%v: peek got %v; want ErrUnavailable", c.err, read)
+		}
+		for _, err := range []error{wrote, read} {
+			if !strings.Contains(err.Error(), c.err.Error()) || errors.Is(err, c.err) == c.timeout {
+				t.Errorf("%v: the cause in %v; want it wrapped unless it looks like the caller's own", c.err, err)
+			}
 		}
 		s.fail(4)
 		s.want(weir.StoreDown)

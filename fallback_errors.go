@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// What engines say when the store did not decide. They tell apart what matters to
-// whoever would try again: only after ErrUnavailable may the same call be made a
-// second time without the risk of being counted twice.
+// What engines wrap in their errors when the store did not decide. They tell apart
+// what matters to whoever would try again: only after ErrUnavailable may the same
+// call be made a second time without the risk of being counted twice.
 var (
 	// ErrUnavailable: the store could not be asked, and nothing was recorded.
 	ErrUnavailable = errors.New("weir: the store is unavailable")
@@ -40,15 +40,24 @@ func (g *guard) judge(ctx context.Context, q *question, err error) (verdict, err
 		return silent, leaving(ctx)
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrUnknownFate):
 		return failed, err
-	case !isTimeout(err):
-		return failed, fmt.Errorf("%w: %w", ErrUnavailable, err) // by contract nothing changed
 	}
-	fate := ErrUnknownFate
+	fate := ErrUnknownFate // an error that does not say is taken for the worse
 	if !q.writes() {
 		fate = ErrUnavailable
 	}
-	// Not wrapped: a context's error in the chain would look like the caller's own.
-	return failed, fmt.Errorf("%w: no answer in time (the budget is %v): %v", fate, g.budget, err)
+	if isTimeout(err) {
+		// Not wrapped: a context's error in the chain would look like the caller's own.
+		return failed, fmt.Errorf("%w: no answer within %v: %v", fate, g.patience(), err)
+	}
+	return failed, fmt.Errorf("%w: %w", fate, err)
+}
+
+// patience describes how long the store was waited for.
+func (g *guard) patience() string {
+	if g.budget == 0 {
+		return "the time that the engine gave it"
+	}
+	return "the budget of " + g.budget.String()
 }
 
 // isAboutInput reports whether another engine would refuse the same call (R14).
@@ -62,8 +71,8 @@ func isAboutInput(err error) bool {
 	return errors.As(err, &policy)
 }
 
-// isTimeout reports whether err says that time was up, which leaves open what
-// became of the call.
+// isTimeout reports whether err says that time was up, or that the call was given
+// up for some such reason.
 func isTimeout(err error) bool {
 	var t interface{ Timeout() bool }
 	return errors.Is(err, context.Canceled) || errors.As(err, &t) && t.Timeout()
