@@ -31,6 +31,7 @@ func TestScripts(t *testing.T) {
 			"exits":  exits,
 			"serve":  serveInBackground,
 			"post":   post,
+			"get":    get,
 			"signal": signalServer,
 		},
 	})

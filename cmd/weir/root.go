@@ -29,7 +29,7 @@ than 10 in any minute, wherever the minute begins.`,
   weir validate weir.yaml                             # is the policy file right?
   weir check --policies weir.yaml search ip=192.0.2.7 # one decision, exit code 0 or 1
   weir replay --policies weir.yaml trace.jsonl        # what would have happened?`,
-		Version:                    version(),
+		Version:                    versionLine(),
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       helpOrUnknownVerb,
 		DisableFlagsInUseLine:      true,

@@ -82,10 +82,24 @@ func post(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	res, err := http.Post(args[0], "application/json", strings.NewReader(args[1]))
 	ts.Check(err)
+	save(ts, res, args[2])
+}
+
+// get URL FILE gets a page and writes it to a file.
+func get(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: get URL FILE")
+	}
+	res, err := http.Get(args[0])
+	ts.Check(err)
+	save(ts, res, args[1])
+}
+
+func save(ts *testscript.TestScript, res *http.Response, file string) {
 	defer res.Body.Close()
 	body, err := io.ReadAll(res.Body)
 	ts.Check(err)
-	ts.Check(os.WriteFile(ts.MkAbs(args[2]), body, 0o666))
+	ts.Check(os.WriteFile(ts.MkAbs(file), body, 0o666))
 }
 
 // signal NAME FILE sends TERM or INT to weir serve, twice as timeout(1) does. It
