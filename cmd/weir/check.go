@@ -72,12 +72,12 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 	if err != nil {
 		return nil, err
 	}
-	engine, closeStore, err := openStore(o.store)
+	store, err := openStore(o.store)
 	if err != nil {
 		return nil, err
 	}
-	defer closeStore()
-	limiter, err := weir.New(p.Policy, weir.WithEngine(engine))
+	defer store.Close()
+	limiter, err := weir.New(p.Policy, weir.WithEngine(store.Engine))
 	if err != nil {
 		return nil, usage("", "%s: %w", source, err)
 	}
@@ -94,7 +94,7 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 		return nil, usage("", "-n: %w", err)
 	}
 	if err != nil {
-		return nil, unreachable(o.store, err)
+		return nil, unreachable(store.Name, err)
 	}
 	return a, nil
 }

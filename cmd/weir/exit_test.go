@@ -36,12 +36,12 @@ func TestReport(t *testing.T) {
 }
 
 func TestOpenStore(t *testing.T) {
-	engine, closeStore, err := openStore("memory")
-	if err != nil || engine == nil || closeStore() != nil {
-		t.Errorf("memory: got %v, %v", engine, err)
+	s, err := openStore("memory")
+	if err != nil || s.Engine == nil || s.Close() != nil {
+		t.Errorf("memory: got %v, %v", s, err)
 	}
 	for _, store := range []string{"", "Memory", "memory://", "sql://host", "memory,memory"} {
-		if _, _, err := openStore(store); err == nil {
+		if _, err := openStore(store); err == nil {
 			t.Errorf("%q: opened, want a refusal", store)
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/weirlimit/weir/internal/redistest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the scripts compare with anew")
@@ -17,6 +19,7 @@ func TestMain(m *testing.M) {
 // TestScripts runs testdata/script, where every verb is used as a person or a
 // script would.
 func TestScripts(t *testing.T) {
+	redis := redistest.Start(t)
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
 		UpdateScripts:       *rewrite,
@@ -24,6 +27,7 @@ func TestScripts(t *testing.T) {
 		RequireUniqueNames:  true,
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each weir of a -race test ends with a second of sleep
+			env.Setenv("REDIS", "redis://"+redis.Addr)
 			env.Values[background{}] = &background{}
 			return nil
 		},

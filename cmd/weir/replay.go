@@ -53,12 +53,12 @@ func replayTrace(cmd *cobra.Command, o replayOptions, trace string) (err error) 
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
-	engine, closeStore, err := openStore(o.store)
+	store, err := openStore(o.store)
 	if err != nil {
 		return err
 	}
-	defer closeStore()
-	runner, err := newRunner(cmd, o.policies, engine)
+	defer store.Close()
+	runner, err := newRunner(cmd, o.policies, store.Engine)
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func replayTrace(cmd *cobra.Command, o replayOptions, trace string) (err error) 
 	}
 	defer in.Close()
 	if o.decisions == "" {
-		return replayTo(cmd.OutOrStdout(), cmd.ErrOrStderr(), o, runner, in)
+		return replayTo(cmd.OutOrStdout(), cmd.ErrOrStderr(), o, runner, in, store.Name)
 	}
 	out, err := createDecisions(o.decisions, in)
 	if err != nil {
@@ -79,18 +79,18 @@ func replayTrace(cmd *cobra.Command, o replayOptions, trace string) (err error) 
 			err = usage("", "%w", closeErr)
 		}
 	}()
-	return replayTo(out, cmd.OutOrStdout(), o, runner, in)
+	return replayTo(out, cmd.OutOrStdout(), o, runner, in, store.Name)
 }
 
 // replayTo writes the answers to out and the summary to sum.
-func replayTo(out, sum io.Writer, o replayOptions, runner *replay.Runner, in io.Reader) error {
+func replayTo(out, sum io.Writer, o replayOptions, runner *replay.Runner, in io.Reader, store string) error {
 	summary, err := runner.Run(context.Background(), in, out)
 	if err != nil {
 		var file *os.PathError
 		if errors.As(err, &file) {
 			return usage("the answers end where it happened", "%w", err)
 		}
-		return unreachable(o.store, err)
+		return unreachable(store, err)
 	}
 	if o.json {
 		return printSummaryJSON(sum, &summary)

@@ -40,14 +40,14 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	engine, closeStore, err := openStore(o.store)
+	store, err := openStore(o.store)
 	if err != nil {
 		return err
 	}
-	defer closeStore()
+	defer store.Close()
 	s, err := server.New(server.Config{
 		Policies: file, Source: source,
-		Engine: engine, StoreName: o.store,
+		Engine: guarded(store), StoreName: store.Name,
 		Listen:  o.listen,
 		Log:     slog.New(slog.NewTextHandler(stderr, nil)),
 		Version: version(),

@@ -21,7 +21,19 @@ type entry struct {
 	allowed, denied, recorded, failed atomic.Int64
 }
 
+// outageModes are the modes of a policy's words.
+var outageModes = map[policy.StoreDown]weir.OutageMode{
+	policy.Deny:  weir.FailClosed,
+	policy.Allow: weir.FailOpen,
+	policy.Local: weir.Local,
+}
+
+// newEntry makes a policy ready to decide on e; with a fallback, by the mode that
+// the policy names.
 func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
+	if f, ok := e.(*weir.FallbackEngine); ok {
+		e = f.WithMode(outageModes[p.WhenStoreIsDown])
+	}
 	l, err := weir.New(p.Policy, weir.WithEngine(e))
 	if err != nil {
 		return nil, err

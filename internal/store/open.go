@@ -1,0 +1,141 @@
+package store
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/rueidisconn"
+)
+
+// ErrUnreachable: the store could not be asked.
+var ErrUnreachable = errors.New("store: unreachable")
+
+// Store is an engine and what it stands on.
+type Store struct {
+	Engine weir.Engine
+	Name   string // fit to be shown: without a password
+	Shared bool   // whether other processes see the same histories
+	close  func()
+}
+
+// Close gives connections back.
+func (s *Store) Close() error {
+	if s.close != nil {
+		s.close()
+	}
+	return nil
+}
+
+// Names of the environment variables that hold what a URL does not.
+const (
+	usernameVariable = "WEIR_REDIS_USERNAME"
+	passwordVariable = "WEIR_REDIS_PASSWORD"
+)
+
+// dialTimeout bounds how long Open waits for a server that does not answer.
+const dialTimeout = 3 * time.Second
+
+// Open opens the store of that name: memory, or a URL. The error wraps ErrURL if
+// the name is wrong, and ErrUnreachable if the server could not be asked.
+func Open(name string) (*Store, error) {
+	if name == "memory" {
+		return &Store{Engine: weir.NewMemory(), Name: name}, nil
+	}
+	t, err := parse(name)
+	if err != nil {
+		return nil, err
+	}
+	o, err := t.options(os.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := rueidisconn.New(o)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %s: %w%s", ErrUnreachable, t, err, advice(err))
+	}
+	if t.kind == cluster && !conn.Clustered() {
+		conn.Close()
+		return nil, fmt.Errorf("%w: %s is no Cluster; write redis:// for a single server", ErrURL, t)
+	}
+	engine, err := weirredis.New(conn)
+	if err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("%s: %w", t, err)
+	}
+	return &Store{Engine: engine, Name: t.String(), Shared: true, close: conn.Close}, nil
+}
+
+// options are the client's options for the target.
+func (t *target) options(env func(string) string) (rueidis.ClientOption, error) {
+	o := rueidis.ClientOption{
+		InitAddress: t.addresses,
+		Username:    t.username,
+		Password:    t.password,
+		SelectDB:    t.db,
+		Dialer:      net.Dialer{Timeout: dialTimeout, KeepAlive: time.Second},
+	}
+	if o.Password == "" {
+		o.Password = env(passwordVariable)
+		if o.Username == "" {
+			o.Username = env(usernameVariable)
+		}
+	}
+	if t.tls {
+		pool, err := t.authorities()
+		if err != nil {
+			return o, err
+		}
+		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}
+	}
+	switch t.kind {
+	case single:
+		o.ForceSingleClient = t.db != 0 // otherwise a node of a Cluster says so itself
+	case sentinel:
+		o.Sentinel = rueidis.SentinelOption{
+			MasterSet: t.master,
+			TLSConfig: o.TLSConfig,
+			Dialer:    o.Dialer,
+		}
+	}
+	return o, nil
+}
+
+// authorities are those of the file ca= names; nil stands for the system's.
+func (t *target) authorities() (*x509.CertPool, error) {
+	if t.ca == "" {
+		return nil, nil
+	}
+	text, err := os.ReadFile(t.ca)
+	if err != nil {
+		return nil, fmt.Errorf("%w: ca=: %w", ErrURL, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%w: ca=%s holds no certificate in PEM form", ErrURL, t.ca)
+	}
+	return pool, nil
+}
+
+// advice is the next step for what keeps people from being let in.
+func advice(err error) string {
+	var unknown x509.UnknownAuthorityError
+	switch text := err.Error(); {
+	case strings.Contains(text, "NOAUTH"):
+		return "; set " + passwordVariable + ", or write redis://:PASSWORD@host"
+	case strings.Contains(text, "WRONGPASS"):
+		return "; check user and password, in the URL or in " + usernameVariable + " and " + passwordVariable
+	case errors.As(err, &unknown):
+		return "; name the file of the authority that signed it with ?ca=FILE"
+	}
+	return ""
+}

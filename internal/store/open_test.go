@@ -1,0 +1,143 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+const secret = "s3cret-pass"
+
+// decide makes the one grant of a limit of one, and says whether it was granted.
+func decide(t *testing.T, s *Store) bool {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 1, Window: time.Minute, By: []string{"k"}}}},
+		weir.WithEngine(s.Engine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, err := l.Allow(context.Background(), weir.K("42"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d.Allowed
+}
+
+// mustOpen opens a store for the length of the test.
+func mustOpen(t *testing.T, name string) *Store {
+	t.Helper()
+	s, err := Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func TestOpenMemory(t *testing.T) {
+	s := mustOpen(t, "memory")
+	if s.Shared || !decide(t, s) || decide(t, s) {
+		t.Error("memory: want one grant, shared with nobody")
+	}
+}
+
+// TestOpenShares opens one server twice, in every way a password can be given.
+func TestOpenShares(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", secret)
+	t.Setenv(passwordVariable, secret)
+	a := mustOpen(t, "redis://"+server.Addr)
+	t.Setenv(passwordVariable, "")
+	b := mustOpen(t, "redis://default:"+secret+"@"+server.Addr+"/0")
+	if !decide(t, a) || decide(t, b) || !a.Shared {
+		t.Error("two stores on one server: want one grant between them")
+	}
+	if other := mustOpen(t, "redis://:"+secret+"@"+server.Addr+"/1"); !decide(t, other) {
+		t.Error("another database shares the histories")
+	}
+	if strings.Contains(a.Name+b.Name, secret) {
+		t.Errorf("the names hold the password: %s %s", a.Name, b.Name)
+	}
+}
+
+// TestOpenRefuses: every error names the address and the next step, never the
+// password.
+func TestOpenRefuses(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", secret)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	nobody := closed.Addr().String()
+	for name, want := range map[string]struct {
+		err  error
+		says []string
+	}{
+		"redis://u:" + secret + "@" + nobody:                {ErrUnreachable, []string{nobody, "does it run"}},
+		"redis+sentinel://:" + secret + "@" + nobody + "/m": {ErrUnreachable, []string{nobody, "does it run"}},
+		"redis://" + server.Addr:                            {ErrUnreachable, []string{server.Addr, "NOAUTH", passwordVariable}},
+		"redis://:wrong-pass@" + server.Addr:                {ErrUnreachable, []string{server.Addr, "WRONGPASS", "password"}},
+		"redis+cluster://:" + secret + "@" + server.Addr:    {ErrURL, []string{server.Addr, "no Cluster", "redis://"}},
+		"rediss://h?ca=" + filepath.Join(t.TempDir(), "x"):  {ErrURL, []string{"ca=", "no such file"}},
+		"rediss://h?ca=open_test.go":                        {ErrURL, []string{"PEM"}},
+	} {
+		s, err := Open(name)
+		if err == nil {
+			s.Close()
+		}
+		if !errors.Is(err, want.err) {
+			t.Errorf("%s: got %v, want %v", name, err, want.err)
+			continue
+		}
+		for _, word := range want.says {
+			if !strings.Contains(err.Error(), word) {
+				t.Errorf("%s: %q does not say %q", name, err, word)
+			}
+		}
+		if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "wrong-pass") {
+			t.Errorf("the error holds the password: %s", text)
+		}
+	}
+}
+
+// TestOpenTLS speaks TLS with a server whose authority is given by ca=.
+func TestOpenTLS(t *testing.T) {
+	dir := t.TempDir()
+	key, cert := filepath.Join(dir, "key.pem"), filepath.Join(dir, "cert.pem")
+	writeCertificate(t, key, cert)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := listener.Addr().(*net.TCPAddr).Port
+	listener.Close()
+	redistest.Start(t, "--tls-port", itoa(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
+	if s := mustOpen(t, "rediss://127.0.0.1:"+itoa(port)+"?ca="+cert); !decide(t, s) || decide(t, s) {
+		t.Error("over TLS: want one grant")
+	}
+	if _, err := Open("rediss://127.0.0.1:" + itoa(port)); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "ca=") {
+		t.Errorf("an unknown authority: got %v, want ErrUnreachable and the way to trust it", err)
+	}
+}
+
+func TestOpenSentinel(t *testing.T) {
+	server := redistest.Start(t)
+	sentinel := redistest.StartSentinel(t, server, 0)
+	if s := mustOpen(t, "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName); !decide(t, s) || decide(t, s) {
+		t.Error("behind a Sentinel: want one grant")
+	}
+}
+
+func TestOpenCluster(t *testing.T) {
+	c := redistest.StartCluster(t)
+	if s := mustOpen(t, "redis+cluster://"+strings.Join(c.Addrs(), ",")); !decide(t, s) || decide(t, s) {
+		t.Error("a Cluster: want one grant")
+	}
+}

@@ -1,0 +1,216 @@
+package store
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ErrURL: the store's name or URL is not one that Open understands.
+var ErrURL = errors.New("store: bad name")
+
+// kind is how Redis is reached.
+type kind uint8
+
+const (
+	single kind = iota
+	sentinel
+	cluster
+)
+
+// schemes are the kinds of store besides memory.
+var schemes = map[string]struct {
+	kind kind
+	tls  bool
+}{
+	"redis":           {single, false},
+	"rediss":          {single, true},
+	"redis+sentinel":  {sentinel, false},
+	"rediss+sentinel": {sentinel, true},
+	"redis+cluster":   {cluster, false},
+	"rediss+cluster":  {cluster, true},
+}
+
+// Schemes are the schemes of the URLs that Open understands, sorted.
+func Schemes() []string {
+	var names []string
+	for name := range schemes {
+		names = append(names, name+"://")
+	}
+	slices.Sort(names)
+	return names
+}
+
+// target is a URL taken apart.
+type target struct {
+	scheme             string
+	kind               kind
+	tls                bool
+	addresses          []string // host:port
+	username, password string
+	db                 int
+	master             string // of Sentinels
+	ca                 string // file
+}
+
+// parse takes a URL apart. Errors never repeat the part that may hold a password.
+func parse(text string) (*target, error) {
+	scheme, rest, isURL := strings.Cut(text, "://")
+	s, known := schemes[scheme]
+	switch {
+	case !isURL:
+		return nil, fmt.Errorf("%w: %q is neither memory nor a URL; write memory, or one of %s…",
+			ErrURL, shown(text), strings.Join(Schemes(), "…, "))
+	case !known:
+		return nil, fmt.Errorf("%w: there is no store of the kind %q; write memory, or one of %s…",
+			ErrURL, shown(scheme)+"://", strings.Join(Schemes(), "…, "))
+	}
+	t := &target{scheme: scheme, kind: s.kind, tls: s.tls}
+	rest, query, _ := strings.Cut(rest, "?")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		if err := t.credentials(rest[:i]); err != nil {
+			return nil, err
+		}
+		rest = rest[i+1:]
+	}
+	hosts, path, _ := strings.Cut(rest, "/")
+	if err := t.hosts(hosts); err != nil {
+		return nil, err
+	}
+	if err := t.path(path); err != nil {
+		return nil, err
+	}
+	return t, t.query(query)
+}
+
+// credentials reads user[:password], both percent-encoded.
+func (t *target) credentials(text string) error {
+	user, password, _ := strings.Cut(text, ":")
+	var err1, err2 error
+	t.username, err1 = url.PathUnescape(user)
+	t.password, err2 = url.PathUnescape(password)
+	if err1 != nil || err2 != nil {
+		return fmt.Errorf("%w: user or password of %s:// holds a %% that is not followed by two hex digits; write %%25 for a %%",
+			ErrURL, t.scheme)
+	}
+	return nil
+}
+
+// hosts reads host[:port], several of them where there are Sentinels or a Cluster.
+func (t *target) hosts(text string) error {
+	port := "6379"
+	if t.kind == sentinel {
+		port = "26379"
+	}
+	for host := range strings.SplitSeq(text, ",") {
+		address, err := withPort(host, port)
+		if err != nil {
+			return fmt.Errorf("%w: %s://: %w; write host or host:port", ErrURL, t.scheme, err)
+		}
+		t.addresses = append(t.addresses, address)
+	}
+	if t.kind == single && len(t.addresses) > 1 {
+		return fmt.Errorf("%w: %s:// is one server, not %d; write redis+sentinel:// or redis+cluster://",
+			ErrURL, t.scheme, len(t.addresses))
+	}
+	return nil
+}
+
+// withPort returns host:port, with the usual port where none is written.
+func withPort(text, port string) (string, error) {
+	host, given, err := net.SplitHostPort(text)
+	if err != nil { // no port, or nonsense
+		host, given = strings.Trim(text, "[]"), port
+		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
+			return "", fmt.Errorf("%q is no host:port", shown(text))
+		}
+	}
+	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
+		return "", fmt.Errorf("%q is no port; use 1 to 65535", shown(given))
+	}
+	if host == "" {
+		return "", errors.New("the host is missing")
+	}
+	return net.JoinHostPort(host, given), nil
+}
+
+// path reads what stands behind the hosts: a database, or the master's name.
+func (t *target) path(text string) error {
+	switch {
+	case t.kind == sentinel && text == "":
+		return fmt.Errorf("%w: %s:// needs the master's name: %s://host/mymaster", ErrURL, t.scheme, t.scheme)
+	case t.kind == sentinel:
+		t.master = text
+	case text != "" && t.kind == cluster:
+		return fmt.Errorf("%w: a Cluster has no database but 0; leave %q away", ErrURL, "/"+shown(text))
+	case text != "":
+		return t.database(text)
+	}
+	return nil
+}
+
+func (t *target) database(text string) error {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil {
+		return fmt.Errorf("%w: %q is no database; use a number, mostly 0", ErrURL, shown(text))
+	}
+	t.db = int(n)
+	return nil
+}
+
+// query reads the parameters behind a question mark.
+func (t *target) query(text string) error {
+	values, err := url.ParseQuery(text)
+	if err != nil {
+		return fmt.Errorf("%w: what stands behind the ? is not name=value&…", ErrURL)
+	}
+	for name, all := range values {
+		switch {
+		case len(all) > 1:
+			return fmt.Errorf("%w: %q is given twice", ErrURL, shown(name))
+		case name == "ca" && t.tls:
+			t.ca = all[0]
+		case name == "ca":
+			return fmt.Errorf("%w: ca= is for TLS; write %s", ErrURL, strings.Replace(t.scheme, "redis", "rediss", 1))
+		case name == "db" && t.kind == sentinel:
+			if err := t.database(all[0]); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("%w: %s:// knows no parameter %q; there are ca= (with TLS) and db= (with Sentinels)",
+				ErrURL, t.scheme, shown(name))
+		}
+	}
+	return nil
+}
+
+// String is the URL without the password.
+func (t *target) String() string {
+	var b strings.Builder
+	b.WriteString(t.scheme + "://")
+	if t.username != "" {
+		b.WriteString(url.PathEscape(t.username) + "@")
+	}
+	b.WriteString(strings.Join(t.addresses, ","))
+	if t.master != "" {
+		b.WriteString("/" + t.master)
+	}
+	if t.db != 0 {
+		fmt.Fprintf(&b, "/%d", t.db)
+	}
+	return b.String()
+}
+
+// shown makes a part of a URL fit to be printed: short, and up to where a
+// password could begin.
+func shown(s string) string {
+	s, _, _ = strings.Cut(s, "@")
+	if len(s) > 64 {
+		s = s[:64] + "…"
+	}
+	return s
+}

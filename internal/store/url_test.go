@@ -1,0 +1,94 @@
+package store
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParse(t *testing.T) {
+	for text, want := range map[string]target{
+		"redis://localhost":                   {kind: single, addresses: []string{"localhost:6379"}},
+		"redis://127.0.0.1:6380/2":            {kind: single, addresses: []string{"127.0.0.1:6380"}, db: 2},
+		"redis://[::1]:6380":                  {kind: single, addresses: []string{"[::1]:6380"}},
+		"redis://[::1]":                       {kind: single, addresses: []string{"[::1]:6379"}},
+		"redis://ann:s3cret@h":                {kind: single, addresses: []string{"h:6379"}, username: "ann", password: "s3cret"},
+		"redis://:s3cret@h":                   {kind: single, addresses: []string{"h:6379"}, password: "s3cret"},
+		"redis://a%40b:p%3A%2F%40x@h":         {kind: single, addresses: []string{"h:6379"}, username: "a@b", password: "p:/@x"},
+		"redis://:p@ss@h":                     {kind: single, addresses: []string{"h:6379"}, password: "p@ss"},
+		"rediss://h?ca=/etc/ca.pem":           {kind: single, tls: true, addresses: []string{"h:6379"}, ca: "/etc/ca.pem"},
+		"redis+sentinel://a,b:1/mymaster":     {kind: sentinel, addresses: []string{"a:26379", "b:1"}, master: "mymaster"},
+		"rediss+sentinel://a/m?db=3":          {kind: sentinel, tls: true, addresses: []string{"a:26379"}, master: "m", db: 3},
+		"redis+cluster://a:7000,b:7001,c":     {kind: cluster, addresses: []string{"a:7000", "b:7001", "c:6379"}},
+		"rediss+cluster://u:p@a?ca=ca%20.pem": {kind: cluster, tls: true, addresses: []string{"a:6379"}, username: "u", password: "p", ca: "ca .pem"},
+	} {
+		got, err := parse(text)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		want.scheme, _, _ = strings.Cut(text, "://")
+		same := got.kind == want.kind && got.tls == want.tls && slices.Equal(got.addresses, want.addresses) &&
+			got.username == want.username && got.password == want.password && got.db == want.db &&
+			got.master == want.master && got.ca == want.ca && got.scheme == want.scheme
+		if !same {
+			t.Errorf("%s: got %+v, want %+v", text, *got, want)
+		}
+		if want.password != "" && strings.Contains(got.String(), want.password) {
+			t.Errorf("%s: the name %s holds the password", text, got)
+		}
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	const secret = "s3cret"
+	for text, says := range map[string]string{
+		"":                              "neither memory nor a URL",
+		"Memory":                        "redis://",
+		"redis":                         "neither",
+		"memcached://h":                 `no store of the kind "memcached://"`,
+		"redis://":                      "host is missing",
+		"redis://:6379":                 "host is missing",
+		"redis://h:0":                   "1 to 65535",
+		"redis://h:65536":               "1 to 65535",
+		"redis://h:x":                   "1 to 65535",
+		"redis://a:b:c":                 "no host:port",
+		"redis://a,b":                   "one server, not 2",
+		"redis://h/x":                   "no database",
+		"redis://h/-1":                  "no database",
+		"redis://u:" + secret + "%@h":   "%25",
+		"redis+sentinel://h":            "master's name",
+		"redis+cluster://h/1":           "no database but 0",
+		"redis://h?ca=x":                "rediss",
+		"redis://h?db=1":                "no parameter",
+		"redis://h?x=1":                 "no parameter",
+		"rediss://h?ca=a&ca=b":          "twice",
+		"redis://h?%zz":                 "name=value",
+		"redis+sentinel://h/m?db=x":     "no database",
+		"redis+cluster://a,,b":          "host is missing",
+		"redis://u:" + secret + "@h:zz": "no port",
+		"mysql://u:" + secret + "@h":    "mysql",
+	} {
+		_, err := parse(text)
+		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%s: got %v, want ErrURL …%s…", text, err, says)
+		}
+		if err != nil && strings.Contains(err.Error(), secret) {
+			t.Errorf("%s: the error holds the password: %v", text, err)
+		}
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add("redis://ann:topsecret@localhost:6379/0")
+	f.Add("rediss+sentinel://:topsecret@a,b/m?db=1&ca=x")
+	f.Add("redis+cluster://topsecret@[::1]:1,b")
+	f.Fuzz(func(t *testing.T, text string) {
+		parsed, err := parse(text)
+		if err == nil && parsed.password != "" && len(parsed.password) > 8 && strings.Contains(parsed.String(), parsed.password) &&
+			!strings.Contains(strings.Join(parsed.addresses, ",")+parsed.username+parsed.master, parsed.password) {
+			t.Errorf("%q: the name %q holds the password", text, parsed)
+		}
+	})
+}
