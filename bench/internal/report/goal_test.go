@@ -1,0 +1,45 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+)
+
+func TestVerdict(t *testing.T) {
+	for _, tc := range []struct {
+		goal Goal
+		want string
+	}{
+		{Goal{Bound: 2, AtMost: true, Measured: 2}, "yes"},
+		{Goal{Bound: 2, AtMost: true, Measured: 2.01}, "**no**"},
+		{Goal{Bound: 1.3, Measured: 1.3}, "yes"},
+		{Goal{Bound: 1.3, Measured: 1.29}, "**no**"},
+		{Goal{Bound: 1.3, Measured: math.NaN()}, "not measured"},
+		{Goal{Bound: 1.3, AtMost: true, Measured: math.NaN()}, "not measured"},
+	} {
+		if got := tc.goal.Verdict(); got != tc.want {
+			t.Errorf("%v against %s: %s, want %s", tc.goal.Measured, tc.goal.limit(), got, tc.want)
+		}
+	}
+}
+
+func TestGoals(t *testing.T) {
+	var got strings.Builder
+	Goals(&got, []Goal{{Text: "cost", Bound: 0.7, AtMost: true, Measured: 0.614, Where: " (N = 10)"}})
+	want := "| goal | bound | measured | met |\n| --- | --- | --- | --- |\n| cost | ≤ 0.7 | 0.61 (N = 10) | yes |\n"
+	if got.String() != want {
+		t.Errorf("got\n%swant\n%s", got.String(), want)
+	}
+}
+
+func TestCount(t *testing.T) {
+	for v, want := range map[float64]string{0: "0", 999: "999", 1000: "1,000", 1234567.4: "1,234,567", -100: "-100", -1000: "-1,000"} {
+		if got := Count(v); got != want {
+			t.Errorf("Count(%v) = %s, want %s", v, got, want)
+		}
+	}
+	if got := Count(math.NaN()); got != "–" {
+		t.Errorf("Count(NaN) = %s, want a dash", got)
+	}
+}
