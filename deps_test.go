@@ -42,7 +42,12 @@ var layers = []layer{
 	{"replay", []string{".", "internal/answer", "internal/strictjson"}, "traces in virtual time; it reads no policy files and serves nothing"},
 	{"weirhttp", []string{".", "internal/answer"}, "net/http around a Limiter; knows no files"},
 	{"internal/server", []string{".", "internal/answer", "internal/strictjson", "policy", "weirhttp"}, "what weir serve serves"},
-	{"cmd/weir", []string{".", "internal/answer", "internal/server", "policy", "replay"}, "flags in, exit code out"},
+	{"weirredis/internal/redistest", nil, "a Redis server for the engine's own tests"},
+	{"weirredis", []string{"."}, "decisions on Redis over one method, so that it knows no client"},
+	{"weirredis/rueidisconn", []string{"weirredis"}, "the client of our own program; only who wants it links it"},
+	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
+	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
+	{"cmd/weir", []string{".", "internal/answer", "internal/server", "internal/store", "policy", "replay"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both
@@ -71,6 +76,8 @@ type dependency struct {
 var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
+	{"github.com/redis/rueidis", []string{"internal/store", "weirredis/rueidisconn"}, []string{"weirredis", "weirredis/faulttest"},
+		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir"}, "tests of the program that read like a terminal"},
 	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},
 	{"github.com/google/jsonschema-go", nil, []string{"policy"}, "the words of JSON Schema as Go types, to write weir.schema.json with"},
