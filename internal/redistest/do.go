@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -21,81 +22,118 @@ func (e ReplyError) Error() string { return string(e) }
 // nil is "", the parts of an array stand on a line each. Tests use it to look at a
 // server with none of the clients under test in between.
 func (s *Server) Do(args ...string) (string, error) {
-	c, err := net.DialTimeout("tcp", s.Addr, patience)
-	if err != nil {
-		return "", err
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
-	r := bufio.NewReader(c)
-	if s.Password != "" {
-		if _, err := exchange(c, r, "AUTH", s.Password); err != nil {
-			return "", err
-		}
-	}
-	return exchange(c, r, args...)
+	r, err := s.do(args)
+	return r.String(), err
 }
 
 // Must is Do for commands that have to succeed.
 func (s *Server) Must(t testing.TB, args ...string) string {
 	t.Helper()
-	reply, err := s.Do(args...)
-	if err != nil {
-		t.Fatalf("%s at %s: %v", strings.Join(args, " "), s.Addr, err)
-	}
-	return reply
+	return s.must(t, args).String()
 }
 
-func exchange(w io.Writer, r *bufio.Reader, args ...string) (string, error) {
+// List is Must for commands whose reply is an array: of names that may hold any
+// bytes.
+func (s *Server) List(t testing.TB, args ...string) []string {
+	t.Helper()
+	var parts []string
+	for _, part := range s.must(t, args).list {
+		parts = append(parts, part.String())
+	}
+	return parts
+}
+
+func (s *Server) must(t testing.TB, args []string) reply {
+	t.Helper()
+	r, err := s.do(args)
+	if err != nil {
+		t.Fatalf("%q at %s: %v", args, s.Addr, err)
+	}
+	return r
+}
+
+func (s *Server) do(args []string) (r reply, err error) {
+	c, err := net.DialTimeout("tcp", s.Addr, patience)
+	if err != nil {
+		return r, err
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	b := bufio.NewReader(c)
+	if s.Password != "" {
+		if _, err := exchange(c, b, []string{"AUTH", s.Password}); err != nil {
+			return r, err
+		}
+	}
+	return exchange(c, b, args)
+}
+
+// reply is a text or a list.
+type reply struct {
+	text string
+	list []reply
+}
+
+// String is the text, or the parts of the list on a line each.
+func (r reply) String() string {
+	if r.list == nil {
+		return r.text
+	}
+	var parts []string
+	for _, part := range r.list {
+		parts = append(parts, part.String())
+	}
+	return strings.Join(parts, "\n")
+}
+
+func exchange(w io.Writer, r *bufio.Reader, args []string) (reply, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "*%d\r\n", len(args))
 	for _, a := range args {
 		fmt.Fprintf(&b, "$%d\r\n%s\r\n", len(a), a)
 	}
 	if _, err := io.WriteString(w, b.String()); err != nil {
-		return "", err
+		return reply{}, err
 	}
 	return readReply(r)
 }
 
 // readReply reads one reply of the protocol's second version (RESP2).
-func readReply(r *bufio.Reader) (string, error) {
+func readReply(r *bufio.Reader) (reply, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {
-		return "", err
+		return reply{}, err
 	}
 	line = strings.TrimSuffix(line, "\r\n")
 	if line == "" {
-		return "", fmt.Errorf("redistest: an empty line where a reply should begin")
+		return reply{}, errors.New("redistest: an empty line where a reply should begin")
 	}
 	switch kind, rest := line[0], line[1:]; kind {
 	case '+', ':':
-		return rest, nil
+		return reply{text: rest}, nil
 	case '-':
-		return "", ReplyError(rest)
+		return reply{}, ReplyError(rest)
 	case '$', '*':
 		n, err := strconv.Atoi(rest)
-		if err != nil || n < 0 {
-			return "", err
+		if err != nil || n < 0 { // below 0: nil
+			return reply{}, err
 		}
-		if kind == '$' {
-			b := make([]byte, n+2)
-			_, err := io.ReadFull(r, b)
-			return string(b[:n]), err
+		if kind == '*' {
+			return readList(r, n)
 		}
-		return readArray(r, n)
+		b := make([]byte, n+2)
+		_, err = io.ReadFull(r, b)
+		return reply{text: string(b[:n])}, err
 	}
-	return "", fmt.Errorf("redistest: %q is not a reply", line)
+	return reply{}, fmt.Errorf("redistest: %q is not a reply", line)
 }
 
-func readArray(r *bufio.Reader, n int) (string, error) {
-	parts := make([]string, n)
-	for i := range parts {
-		part, err := readReply(r)
-		if err != nil {
-			return "", err
+func readList(r *bufio.Reader, n int) (all reply, err error) {
+	all.list = make([]reply, n)
+	for i := range all.list {
+		if all.list[i], err = readReply(r); err != nil {
+			return reply{}, err
 		}
-		parts[i] = part
 	}
-	return strings.Join(parts, "\n"), nil
+	return all, nil
 }

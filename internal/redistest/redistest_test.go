@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -113,6 +114,9 @@ func TestReplies(t *testing.T) {
 	}
 	if _, err := s.Do("NONSENSE"); err == nil || !strings.HasPrefix(err.Error(), "ERR unknown command") {
 		t.Errorf("NONSENSE: got %v", err)
+	}
+	if got := s.List(t, "LRANGE", "l", "0", "-1"); !slices.Equal(got, []string{"a", "b"}) {
+		t.Errorf("the list l: got %q, want a and b", got)
 	}
 	if got := s.Info(t, "role"); got != "master" {
 		t.Errorf("INFO role: got %q", got)

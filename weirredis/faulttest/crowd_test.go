@@ -19,7 +19,7 @@ func TestExhaustedPool(t *testing.T) {
 		server := redistest.Start(t)
 		to := at(server.Addr)
 		to.pool = 4
-		g := newRig(t, c.open(t, to), weir.MaxUnits, time.Hour)
+		g := newRig(t, c.open(t, to), tightAndAll(weir.MaxUnits, time.Hour))
 		f := g.traffic(64, callTime, r)
 		f.flows(t)
 		server.Freeze(t)
@@ -37,7 +37,7 @@ func TestExhaustedPool(t *testing.T) {
 func TestCancelledInBatch(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), weir.MaxUnits, time.Hour)
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
 		awaitAnswer(t, g)
 		server.Freeze(t)
 		leave, cancel := context.WithCancel(context.Background())

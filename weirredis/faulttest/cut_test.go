@@ -22,7 +22,7 @@ func TestCutReplies(t *testing.T) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
 		conn := c.open(t, at(p.Addr))
-		for _, g := range []*rig{newSingle(t, conn), newRig(t, conn, weir.MaxUnits, time.Hour)} {
+		for _, g := range []*rig{newRig(t, conn, perUser), newRig(t, conn, tightAndAll(weir.MaxUnits, time.Hour))} {
 			lost := 0
 			for n := 0; n < replyMost; n += step(r) {
 				if cutOnce(t, g, p, redistest.Replies, n).err != nil {
@@ -42,7 +42,7 @@ func TestCutFirstReplies(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
-		g := newSingle(t, c.open(t, at(p.Addr)))
+		g := newRig(t, c.open(t, at(p.Addr)), perUser)
 		for n := 0; n < replyMost; n += step(r) {
 			server.Must(t, "SCRIPT", "FLUSH")
 			cutOnce(t, g, p, redistest.Replies, n)
@@ -55,7 +55,7 @@ func TestCutFirstReplies(t *testing.T) {
 func TestCutRequests(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		p := redistest.NewProxy(t, redistest.Start(t).Addr)
-		g := newSingle(t, c.open(t, at(p.Addr)))
+		g := newRig(t, c.open(t, at(p.Addr)), perUser)
 		for n := 0; n < 2*replyMost; n += step(r) {
 			cutOnce(t, g, p, redistest.Requests, n)
 		}

@@ -59,7 +59,7 @@ var foreign = map[string]func(t testing.TB, s *redistest.Server, key string){
 func TestForeignData(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), 100, time.Hour)
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(100, time.Hour))
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if c := g.attempt(ctx, "a", 1); c.granted != 1 {
@@ -106,7 +106,7 @@ func asks(g *rig) map[string]func(ctx context.Context) error {
 func TestDamagedData(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), weir.MaxUnits, time.Hour)
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
 		ctx, cancel := context.WithTimeout(context.Background(), 2*patience)
 		defer cancel()
 		for i := range 400 { // enough for chunks, and for a tail

@@ -41,7 +41,7 @@ func TestNetworkFaults(t *testing.T) {
 		t.Run(fault.name, func(t *testing.T) {
 			eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 				p := redistest.NewProxy(t, redistest.Start(t).Addr)
-				g := newRig(t, c.open(t, at(p.Addr)), 20, 50*time.Millisecond)
+				g := newRig(t, c.open(t, at(p.Addr)), tightAndAll(20, 50*time.Millisecond))
 				f := g.traffic(8, callTime, r)
 				f.flows(t)
 				fault.begin(p, r)

@@ -20,61 +20,70 @@ const patience = 30 * time.Second
 // count everything that was granted, once for all callers and once for each.
 type rig struct {
 	limiter *weir.Limiter
+	name    string // of the policy
 	limits  []weir.Limit
 	users   []string
-	start   time.Time
+	clock   func() time.Duration
 }
 
-const (
-	limitTight = iota // the limit under test
-	limitUser         // all units of a user
-	limitAll          // all units; where the policy has it
-)
+// tightAndAll are the limits of a rig whose limit under test allows max units in a
+// window, for all callers together.
+func tightAndAll(max int64, window time.Duration) []weir.Limit {
+	return []weir.Limit{
+		{Name: "tight", Max: max, Window: window},
+		{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}},
+		{Name: "all", Max: weir.MaxUnits, Window: time.Hour},
+	}
+}
+
+// perUser is one limit, which is the commonest decision: the units of each user in
+// an hour, without bound.
+var perUser = []weir.Limit{{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}}}
 
 var policies atomic.Int64
 
-// newRig returns a rig with three users, of a policy that was never used: at most
-// max units in a window, for all callers together.
-func newRig(t testing.TB, conn weirredis.Conn, max int64, window time.Duration) *rig {
-	return newRigOf(t, conn, []weir.Limit{
-		limitTight: {Name: "tight", Max: max, Window: window},
-		limitUser:  {Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}},
-		limitAll:   {Name: "all", Max: weir.MaxUnits, Window: time.Hour},
-	}, "a", "b", "c")
-}
-
-// newSingle returns a rig whose policy has one limit, the commonest decision:
-// units of each user in an hour, without bound.
-func newSingle(t testing.TB, conn weirredis.Conn, users ...string) *rig {
-	return newRigOf(t, conn, []weir.Limit{
-		{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}},
-	}, users...)
-}
-
-func newRigOf(t testing.TB, conn weirredis.Conn, limits []weir.Limit, users ...string) *rig {
+// newRig returns a rig with users a, b and c, of a policy that was never used.
+func newRig(t testing.TB, conn weirredis.Conn, limits []weir.Limit) *rig {
 	t.Helper()
-	name := fmt.Sprintf("faults-%d", policies.Add(1))
+	start := time.Now()
+	g := &rig{
+		name:   fmt.Sprintf("faults-%d", policies.Add(1)),
+		limits: limits,
+		users:  []string{"a", "b", "c"},
+		clock:  func() time.Duration { return time.Since(start) },
+	}
+	return g.on(t, conn)
+}
+
+// on returns the rig with another engine on the same store.
+func (g *rig) on(t testing.TB, conn weirredis.Conn) *rig {
+	t.Helper()
+	c := *g
+	if err := c.connect(conn); err != nil {
+		t.Fatal(err)
+	}
+	return &c
+}
+
+// connect gives the rig an engine.
+func (g *rig) connect(conn weirredis.Conn) error {
 	engine, err := weirredis.New(conn)
 	if err != nil {
-		t.Fatal(err)
+		return err
 	}
-	r := &rig{limits: limits, users: users, start: time.Now()}
-	r.limiter, err = weir.New(weir.Policy{Name: name, Limits: limits}, weir.WithEngine(engine))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return r
+	g.limiter, err = weir.New(weir.Policy{Name: g.name, Limits: g.limits}, weir.WithEngine(engine))
+	return err
 }
 
 // states returns what a user's limits hold, asking again while the store fails.
-func (r *rig) states(t testing.TB, user string) []weir.LimitState {
+func (g *rig) states(t testing.TB, user string) []weir.LimitState {
 	t.Helper()
 	var states []weir.LimitState
 	eventually(t, "looking at user "+user, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		var err error
-		_, states, err = r.limiter.Inspect(ctx, weir.K(user), weir.OpPeek, 0)
+		_, states, err = g.limiter.Inspect(ctx, weir.K(user), weir.OpPeek, 0)
 		return err
 	})
 	return states

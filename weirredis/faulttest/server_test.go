@@ -16,7 +16,7 @@ import (
 func TestFrozenServer(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), 20, 50*time.Millisecond)
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(20, 50*time.Millisecond))
 		f := g.traffic(8, callTime, r)
 		f.flows(t)
 		server.Freeze(t)
@@ -35,21 +35,21 @@ func TestFrozenServer(t *testing.T) {
 func TestKilledServerComesBackEmpty(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
-		g := newRig(t, c.open(t, at(server.Addr)), 50, 2*time.Second)
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
 		f := g.traffic(8, callTime, r)
 		f.flows(t)
 		server.Kill()
 		time.Sleep(time.Duration(r.IntN(200)) * time.Millisecond)
-		restarted := time.Since(g.start)
+		restarted := g.clock()
 		server.Restart(t)
 		f.flows(t)
 		calls := f.end(t)
 		someFailed(t, calls)
 		before, after := split(calls, restarted)
-		g.settle(t, after, nothingLost)
+		g.settle(t, calls, restarted)
 		g.audit(t, before, 0)
 		g.audit(t, after, 0)
-		g.audit(t, calls, g.limits[limitTight].Max)
+		g.audit(t, calls, g.limits[0].Max)
 	})
 }
 
@@ -69,7 +69,7 @@ func split(calls []call, at time.Duration) (before, after []call) {
 func TestKilledServerWithAOF(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t, redistest.AOF...)
-		g := newRig(t, c.open(t, at(server.Addr)), 50, 2*time.Second)
+		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
 		f := g.traffic(8, callTime, r)
 		f.flows(t)
 		server.Kill()
@@ -89,7 +89,7 @@ func TestReadOnlyAfterRoleChange(t *testing.T) {
 		one, two := redistest.Start(t), redistest.Start(t)
 		two.Follow(t, one)
 		p := redistest.NewProxy(t, one.Addr)
-		g := newRig(t, c.open(t, at(p.Addr)), 20, 50*time.Millisecond)
+		g := newRig(t, c.open(t, at(p.Addr)), tightAndAll(20, 50*time.Millisecond))
 		f := g.traffic(8, callTime, r)
 		f.flows(t)
 		one.Must(t, "FAILOVER")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -29,10 +30,10 @@ func mayHaveCounted(err error) bool {
 }
 
 // attempt makes one call.
-func (r *rig) attempt(ctx context.Context, user string, n int64) call {
-	c := call{user: user, n: n, from: time.Since(r.start)}
-	d, err := r.limiter.AllowN(ctx, weir.K(user), n)
-	c.granted, c.err, c.to = d.Granted, err, time.Since(r.start)
+func (g *rig) attempt(ctx context.Context, user string, n int64) call {
+	c := call{user: user, n: n, from: g.clock()}
+	d, err := g.limiter.AllowN(ctx, weir.K(user), n)
+	c.granted, c.err, c.to = d.Granted, err, g.clock()
 	return c
 }
 
@@ -52,8 +53,8 @@ type traffic struct {
 const grace = 15 * time.Second
 
 // traffic lets callers loose, each of whose calls has a deadline.
-func (r *rig) traffic(callers int, deadline time.Duration, random *rand.Rand) *traffic {
-	f := &traffic{rig: r, deadline: deadline, stop: make(chan struct{})}
+func (g *rig) traffic(callers int, deadline time.Duration, random *rand.Rand) *traffic {
+	f := &traffic{rig: g, deadline: deadline, stop: make(chan struct{})}
 	for range callers {
 		mine := rand.New(rand.NewPCG(random.Uint64(), 0))
 		f.callers.Go(func() { f.keepCalling(mine) })
@@ -91,7 +92,7 @@ func (f *traffic) note(c call) {
 func (f *traffic) flows(t testing.TB) {
 	t.Helper()
 	const enough = 200
-	now, seen, answered := time.Since(f.rig.start), 0, 0
+	now, seen, answered := f.rig.clock(), 0, 0
 	eventually(t, "waiting for answers", func() error {
 		f.mu.Lock()
 		defer f.mu.Unlock()
@@ -141,6 +142,22 @@ func failures(calls []call) int {
 	return n
 }
 
+// outage is the longest time in which no call was answered.
+func outage(calls []call) time.Duration {
+	var answers []time.Duration
+	for _, c := range calls {
+		if c.err == nil {
+			answers = append(answers, c.to)
+		}
+	}
+	slices.Sort(answers)
+	longest := time.Duration(0)
+	for i := 1; i < len(answers); i++ {
+		longest = max(longest, answers[i]-answers[i-1])
+	}
+	return longest
+}
+
 // noErrors fails the test if a call failed.
 func noErrors(t testing.TB, calls []call) {
 	t.Helper()
@@ -158,4 +175,16 @@ func someFailed(t testing.TB, calls []call) {
 	if failures(calls) == 0 {
 		t.Errorf("none of %d calls noticed the fault", len(calls))
 	}
+}
+
+// grantedSince returns an error while nothing has been granted since an instant.
+func (f *traffic) grantedSince(at time.Duration) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for i := len(f.calls) - 1; i >= 0; i-- {
+		if c := f.calls[i]; c.from >= at && c.granted > 0 {
+			return nil
+		}
+	}
+	return errors.New("every call was refused or failed")
 }

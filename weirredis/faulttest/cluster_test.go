@@ -1,0 +1,204 @@
+package faulttest
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// TestCluster takes one Cluster of six nodes through everything, since forming one
+// takes seconds. Each part leaves it whole.
+func TestCluster(t *testing.T) {
+	takesLong(t)
+	t.Parallel()
+	cluster := redistest.StartCluster(t)
+	for _, part := range []struct {
+		name string
+		test func(t *testing.T, s stage)
+	}{
+		{"conformance", conformanceInCluster},
+		{"several engines", severalEngines},
+		{"slots move", slotsMove},
+		{"planned failover", plannedFailover},
+		{"frozen primary", frozenPrimary},
+		{"killed primary", killedPrimary},
+	} {
+		t.Run(part.name, func(t *testing.T) {
+			for _, c := range clients {
+				t.Run(c.name, func(t *testing.T) { part.test(t, stage{cluster, c, rand.New(rand.NewPCG(uint64(*firstSeed), 0))}) })
+			}
+		})
+	}
+}
+
+// stage is a Cluster and a client to try on it.
+type stage struct {
+	*redistest.Cluster
+	client client
+	random *rand.Rand
+}
+
+// open connects to the Cluster.
+func (s stage) open(t *testing.T) weirredis.Conn {
+	t.Helper()
+	return s.client.open(t, target{addrs: s.Addrs(), cluster: true, impatient: true})
+}
+
+// holder returns the slot of a key that the rig has written, and who serves it.
+func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *redistest.Server) {
+	t.Helper()
+	for _, primary := range s.Primaries(t) {
+		for _, key := range primary.List(t, "KEYS", "*") {
+			if strings.Contains(key, g.name) && strings.Contains(key, part) {
+				return s.Slot(t, key), primary
+			}
+		}
+	}
+	t.Fatalf("nobody holds a key with %s and %q", g.name, part)
+	return 0, nil
+}
+
+// Which limits a policy has may not change here: it decides over how many slots
+// the keys are spread.
+func conformanceInCluster(t *testing.T, s stage) {
+	conn := s.open(t)
+	weirtest.Run(t, func(t *testing.T) weir.Engine {
+		engine, err := weirredis.New(conn)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return engine
+	}, weirtest.FixedLimits())
+}
+
+// Engines on connections of their own, as in several processes, share one policy.
+func severalEngines(t *testing.T, s stage) {
+	g := newRig(t, s.open(t), tightAndAll(30, 50*time.Millisecond))
+	flows := []*traffic{g.traffic(4, patience, s.random)}
+	for range 3 {
+		flows = append(flows, g.on(t, s.open(t)).traffic(4, patience, s.random))
+	}
+	var calls []call
+	for _, f := range flows {
+		f.flows(t)
+	}
+	for _, f := range flows {
+		calls = append(calls, f.end(t)...)
+	}
+	noErrors(t, calls)
+	g.settle(t, calls, nothingLost)
+	g.audit(t, calls, 0)
+}
+
+// Slots move to other primaries under traffic. A decision on one key passes as
+// ever. One on several keys may find some here and some there, and is then
+// refused before it wrote anything.
+func slotsMove(t *testing.T, s stage) {
+	conn := s.open(t)
+	one, several := newRig(t, conn, perUser), newRig(t, conn, tightAndAll(20, 50*time.Millisecond))
+	for i := range 20 {
+		one.users = append(one.users, fmt.Sprintf("user-%d", i))
+	}
+	easy, hard := one.traffic(4, patience, s.random), several.traffic(4, patience, s.random)
+	easy.flows(t)
+	hard.flows(t)
+	for i := range 3 * max(1, *seeds) {
+		g, part := one, fmt.Sprint("user-", i%20)
+		if i%2 == 0 {
+			g, part = several, ""
+		}
+		slot, from := s.holder(t, g, part)
+		s.MoveSlot(t, slot, s.another(t, from), func() { time.Sleep(time.Duration(s.random.IntN(20)) * time.Millisecond) })
+	}
+	easy.flows(t)
+	hard.flows(t)
+	calls := easy.end(t)
+	noErrors(t, calls)
+	one.settle(t, calls, nothingLost)
+	calls = hard.end(t)
+	if unknown := ledgers(calls, nothingLost)[""].unknown; unknown > 0 {
+		t.Errorf("the fate of %d units is unknown; a Cluster refuses before it runs anything", unknown)
+	}
+	several.settle(t, calls, nothingLost)
+	several.audit(t, calls, 0)
+	s.Settle(t)
+}
+
+// another returns another primary.
+func (s stage) another(t *testing.T, than *redistest.Server) *redistest.Server {
+	t.Helper()
+	for _, primary := range s.Primaries(t) {
+		if primary != than && s.random.IntN(2) == 0 {
+			return primary
+		}
+	}
+	return s.another(t, than)
+}
+
+// A planned failover loses nothing, and nobody notices.
+func plannedFailover(t *testing.T, s stage) {
+	for range max(1, *seeds/5) {
+		g := newRig(t, s.open(t), tightAndAll(20, 50*time.Millisecond))
+		f := g.traffic(8, patience, s.random)
+		f.flows(t)
+		_, primary := s.holder(t, g, "")
+		s.Failover(t, s.Replica(t, primary))
+		f.flows(t)
+		calls := f.end(t)
+		noErrors(t, calls)
+		g.settle(t, calls, nothingLost)
+		g.audit(t, calls, 0)
+		s.Settle(t)
+	}
+}
+
+// outageWindow is longer than the Cluster needs to replace a primary, so that what
+// was granted before still counts after.
+const outageWindow = 15 * time.Second
+
+// A killed primary is replaced by its replica, which may lack the last grants: a
+// window holds at most as much more as was lost.
+func killedPrimary(t *testing.T, s stage) {
+	for range max(1, *seeds/10) {
+		s.replaced(t, func(primary *redistest.Server) { primary.Kill() },
+			func(primary *redistest.Server) { primary.Restart(t) })
+	}
+}
+
+// A primary that freezes is replaced too. When it wakes it may answer a few calls
+// before it hears that it no longer counts: those grants are lost.
+func frozenPrimary(t *testing.T, s stage) {
+	for range max(1, *seeds/10) {
+		s.replaced(t, func(primary *redistest.Server) { primary.Freeze(t) },
+			func(primary *redistest.Server) { primary.Thaw(t) })
+	}
+}
+
+// replaced ends the primary under traffic, waits for its replica to take over and
+// brings it back.
+func (s stage) replaced(t *testing.T, end, back func(primary *redistest.Server)) {
+	g := newRig(t, s.open(t), tightAndAll(300, outageWindow))
+	f := g.traffic(8, time.Second, s.random)
+	f.flows(t)
+	_, primary := s.holder(t, g, "")
+	replica := s.Replica(t, primary)
+	end(primary)
+	s.AwaitPromoted(t, replica)
+	f.flows(t)
+	back(primary)
+	s.Settle(t)
+	recovered := g.clock()
+	eventually(t, "waiting for a grant", func() error { return f.grantedSince(recovered) })
+	calls := f.end(t)
+	someFailed(t, calls)
+	lost := g.settle(t, calls, recovered)
+	g.audit(t, calls, lost)
+	t.Logf("the store lost %d units", lost)
+}

@@ -1,0 +1,31 @@
+package faulttest
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// A Sentinel replaces a primary that was killed, and clients find the new one by
+// themselves. What the replica lacks is lost.
+func TestSentinelFailover(t *testing.T) {
+	takesLong(t)
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		primary, replica := redistest.Start(t), redistest.Start(t)
+		replica.Follow(t, primary)
+		sentinel := redistest.StartSentinel(t, primary, 1)
+		g := newRig(t, c.open(t, target{addrs: []string{sentinel.Addr}, sentinel: true, impatient: true}), tightAndAll(300, outageWindow))
+		f := g.traffic(8, callTime, r)
+		f.flows(t)
+		primary.Kill()
+		sentinel.AwaitPrimary(t, replica)
+		f.flows(t)
+		recovered := g.clock()
+		eventually(t, "waiting for a grant", func() error { return f.grantedSince(recovered) })
+		calls := f.end(t)
+		someFailed(t, calls)
+		lost := g.settle(t, calls, recovered)
+		g.audit(t, calls, lost)
+	})
+}
