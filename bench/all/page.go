@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir/bench/internal/machine"
 	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/bench/internal/redispeers"
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
@@ -33,15 +34,25 @@ func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
 // writePeers names the contestants with the versions this module is built with.
 func writePeers(w io.Writer) {
 	fmt.Fprint(w, "\n## Contestants\n\n")
-	table := report.Table("name", "module", "version", "decides by", "set up as")
-	for _, p := range peers.All() {
-		table.Row(p.Name, p.Module, p.Version(), string(p.Kind), p.Note)
+	writeTable(w, peers.All())
+	fmt.Fprint(w, "\nOn Redis:\n\n")
+	var onRedis []peers.Peer
+	for _, p := range redispeers.All() {
+		onRedis = append(onRedis, p.Peer)
 	}
-	table.Print(w)
+	writeTable(w, onRedis)
 	fmt.Fprint(w, "\nLooked for and left out:\n\n")
 	for _, a := range peers.Absent() {
 		fmt.Fprintf(w, "- %s: %s.\n", a.Module, a.Why)
 	}
+}
+
+func writeTable(w io.Writer, contestants []peers.Peer) {
+	table := report.Table("name", "module", "version", "decides by", "set up as")
+	for _, p := range contestants {
+		table.Row(p.Name, p.Module, p.Version(), string(p.Kind), p.Note)
+	}
+	table.Print(w)
 }
 
 func (s section) write(w io.Writer, args []string, took time.Duration, printed []byte, quick bool) {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir/bench/internal/machine"
 	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/bench/internal/redispeers"
 )
 
 func TestHeadNamesMachineAndContestants(t *testing.T) {
@@ -15,6 +16,9 @@ func TestHeadNamesMachineAndContestants(t *testing.T) {
 	writeHead(&out, m, time.Date(2026, 11, 20, 12, 30, 0, 0, time.FixedZone("", 3600)), false)
 	want := []string{"Quick 9000, 2 cores", "go1.26", "abc123", "2026-11-20 11:30 UTC"}
 	for _, p := range peers.All() {
+		want = append(want, "| "+p.Name+" | "+p.Module+" |")
+	}
+	for _, p := range redispeers.All() {
 		want = append(want, "| "+p.Name+" | "+p.Module+" |")
 	}
 	for _, a := range peers.Absent() {

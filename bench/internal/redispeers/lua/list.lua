@@ -1,0 +1,16 @@
+-- A log in a list, as tutorials write it: as long as the limit, oldest last. It
+-- trusts the callers' clocks to agree, a lowered limit has no effect on a list that
+-- is already longer, and nothing ever expires the key.
+--
+-- KEYS[1]  the list
+-- ARGV     instant us, window us, limit
+-- reply    1 granted, 0 refused
+local key, now = KEYS[1], ARGV[1]
+if redis.call('LLEN', key) < tonumber(ARGV[3]) then
+  redis.call('LPUSH', key, now)
+  return 1
+end
+if now - redis.call('LINDEX', key, -1) <= tonumber(ARGV[2]) then return 0 end
+redis.call('LPUSH', key, now)
+redis.call('RPOP', key)
+return 1

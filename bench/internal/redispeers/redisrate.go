@@ -1,0 +1,87 @@
+package redispeers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/go-redis/redis_rate/v10"
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/bench/internal/peers"
+)
+
+// RedisRate is the name of the yardstick: ratios refer to it.
+const RedisRate = "redis_rate"
+
+const redisRateModule = "github.com/go-redis/redis_rate/v10"
+
+func redisRate() Peer {
+	return Peer{
+		Peer: peers.Peer{Name: RedisRate, Module: redisRateModule, Kind: peers.GCRA, Note: "burst = limit, through go-redis; the yardstick, = 1.00"},
+		Open: func(addr string, limit int, window time.Duration) (Limiter, error) {
+			c := client(addr)
+			l, rate := redis_rate.NewLimiter(c), redis_rate.Limit{Rate: limit, Burst: limit, Period: window}
+			return &limiter{close: c.Close, allow: func(ctx context.Context, key string) (bool, error) {
+				answer, err := l.Allow(ctx, key, rate)
+				return err == nil && answer.Allowed > 0, err
+			}}, nil
+		},
+	}
+}
+
+// redisRateForm takes redis_rate's script and arguments from what the library
+// itself would send.
+func redisRateForm() Form {
+	return Form{Name: RedisRate, ServerClock: true, Note: "the library's own script and arguments",
+		New: func(limit int64, window time.Duration) Decider {
+			d := &overheard{rate: redis_rate.Limit{Rate: int(limit), Burst: int(limit), Period: window}}
+			d.l = redis_rate.NewLimiter(d)
+			d.Commands(Ask{Key: "key", N: 1})
+			return d
+		}}
+}
+
+// overheard is the connection that the library is given: it notes what is asked
+// and answers nothing.
+type overheard struct {
+	redis.UniversalClient // nil: nothing else is called
+	l                     *redis_rate.Limiter
+	rate                  redis_rate.Limit
+	text                  string
+	command               []any
+}
+
+var errOverheard = errors.New("noted")
+
+// EvalSha answers as a server that does not know the script, so that its text follows.
+func (o *overheard) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+	o.command = evalsha(sha, keys, args)
+	reply := redis.NewCmd(ctx)
+	reply.SetErr(errNoScript)
+	return reply
+}
+
+var errNoScript = noScript{}
+
+// noScript is how go-redis hands on what the server says.
+type noScript struct{}
+
+func (noScript) Error() string { return "NOSCRIPT No matching script." }
+func (noScript) RedisError()   {}
+
+func (o *overheard) Eval(ctx context.Context, text string, _ []string, _ ...any) *redis.Cmd {
+	o.text = text
+	reply := redis.NewCmd(ctx)
+	reply.SetErr(errOverheard)
+	return reply
+}
+
+func (o *overheard) Commands(a Ask) [][]any {
+	if _, err := o.l.AllowN(context.Background(), a.Key, o.rate, int(a.N)); !errors.Is(err, errOverheard) {
+		panic(err) // redis_rate has found another way to ask
+	}
+	return [][]any{o.command}
+}
+
+func (o *overheard) Scripts() []string { return []string{o.text} }

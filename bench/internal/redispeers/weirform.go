@@ -1,0 +1,105 @@
+package redispeers
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/bench/internal/peers"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// Weir's decisions as commands.
+const (
+	WeirCaller   = "weir, caller's clock"
+	WeirServer   = "weir, server's clock"
+	WeirWeighted = "weir, caller's clock, 100 to 199 units each"
+)
+
+// HeaviestUnits is more than any attempt of WeirWeighted asks for: its limit is
+// so many times that of the others.
+const HeaviestUnits = 200
+
+func weirForms() []Form {
+	return []Form{
+		weirForm(WeirCaller, false, 1),
+		weirForm(WeirServer, true, 1),
+		weirForm(WeirWeighted, false, HeaviestUnits),
+	}
+}
+
+func weirForm(name string, serverClock bool, units int64) Form {
+	return Form{Name: name, ServerClock: serverClock, Note: "exact: decision, remaining, waits, binding limit",
+		New: func(limit int64, window time.Duration) Decider {
+			d := &eavesdropped{serverClock: serverClock}
+			engine := must(weirredis.New(d))
+			d.l = must(weir.New(peers.WeirPolicy(int(limit*units), window), weir.WithEngine(engine)))
+			d.Commands(Ask{Key: "key", N: 1})
+			return d
+		}}
+}
+
+// eavesdropped is the connection that the engine is given: it notes what is asked
+// and answers nothing.
+type eavesdropped struct {
+	l           *weir.Limiter
+	serverClock bool
+	script      *weirredis.Script
+	command     []any
+}
+
+const errNoted = weirredis.ReplyError("noted")
+
+// Eval notes the call.
+func (e *eavesdropped) Eval(_ context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	more := make([]any, len(args))
+	for i, a := range args {
+		more[i] = a
+	}
+	e.script, e.command = s, evalsha(s.SHA1, keys, more)
+	return "", errNoted
+}
+
+func (e *eavesdropped) Commands(a Ask) [][]any {
+	e.command = nil
+	if e.serverClock {
+		e.l.AllowN(context.Background(), weir.K(a.Key), a.N)
+	} else {
+		e.l.AllowAt(context.Background(), weir.K(a.Key), a.N, time.UnixMicro(a.At))
+	}
+	if e.command == nil {
+		panic("weir asked its connection nothing")
+	}
+	return [][]any{e.command}
+}
+
+func (e *eavesdropped) Scripts() []string { return []string{e.script.Text} }
+
+// Held asks a real server for the units that count at the instant of the ask.
+func (e *eavesdropped) Held(ctx context.Context, c *redis.Client, a Ask) (int64, error) {
+	p := e.l.Plan().Policy()
+	real := must(weir.New(p, weir.WithEngine(must(weirredis.New(goRedis{c})))))
+	k := weir.K(a.Key)
+	if e.serverClock {
+		return real.Count(ctx, k, p.Limits[0].Name, p.Limits[0].Window)
+	}
+	return real.At(time.UnixMicro(a.At)).Count(ctx, k, p.Limits[0].Name, p.Limits[0].Window)
+}
+
+// goRedis is the least connection that a client can be.
+type goRedis struct{ c *redis.Client }
+
+func (g goRedis) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	more := make([]any, len(args))
+	for i, a := range args {
+		more[i] = a
+	}
+	text, err := g.c.Eval(ctx, s.Text, keys, more...).Text()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w", s.Name, err)
+	}
+	return text, nil
+}

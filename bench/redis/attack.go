@@ -1,0 +1,73 @@
+package main
+
+import (
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/audit"
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/redispeers"
+)
+
+const (
+	attacked = "most grants in one window"
+
+	most = "most" // grants inside one span shorter than the window
+
+	attackLimit   = 100
+	attackWindow  = 200 * time.Millisecond
+	attackCallers = 16
+	edge          = 0.94 // where in the window of the first request everybody begins
+)
+
+// attack is the workload that counts what is let through.
+func attack() contest.Workload {
+	return contest.Workload{Name: attacked, Contestants: names(), Run: runAttack,
+		About: "one request, then 16 callers ask without a pause from 0.94 of its window on; limit 100 per 200ms"}
+}
+
+// runAttack counts grants from outside, by when a call was made and when it
+// returned: noise can only hide grants, never invent them.
+func runAttack(contestant string) contest.Metrics {
+	c := emptyServer()
+	defer c.Close()
+	l := must(must(redispeers.Named(contestant)).Open(address, attackLimit, attackWindow))
+	defer l.Close()
+	base := time.Now()
+	first := attacker{l: l, base: base}
+	first.ask()
+	from := time.Duration(edge * float64(attackWindow))
+	until := from + time.Duration(scale.windows)*attackWindow
+	attackers := make([]attacker, attackCallers)
+	var wg sync.WaitGroup
+	for i := range attackers {
+		attackers[i] = attacker{l: l, base: base}
+		wg.Go(func() {
+			time.Sleep(from - time.Since(base))
+			for time.Since(base) < until {
+				attackers[i].ask()
+			}
+		})
+	}
+	wg.Wait()
+	grants := first.grants
+	for _, a := range attackers {
+		grants = append(grants, a.grants...)
+	}
+	return contest.Metrics{most: float64(audit.Most(grants, attackWindow))}
+}
+
+// attacker is one caller, who notes what was granted.
+type attacker struct {
+	l      redispeers.Limiter
+	base   time.Time // instants are nanoseconds since base, on the monotonic clock
+	grants []audit.Grant
+}
+
+// ask asks once. An error grants nothing.
+func (a *attacker) ask() {
+	call := time.Since(a.base)
+	if yes, err := a.l.Allow(ctx, "key"); yes && err == nil {
+		a.grants = append(a.grants, audit.Grant{Call: int64(call), Return: int64(time.Since(a.base))})
+	}
+}

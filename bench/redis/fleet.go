@@ -1,0 +1,84 @@
+package main
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/redispeers"
+)
+
+// fleet are keys whose logs are full and stay full: so many entries a window, and
+// whenever one enters, one has just left. The instants are the callers'.
+//
+// No two keys are asked at alike instants. If they were, their logs would be equal
+// texts, which Lua makes only once, and long texts would look cheaper than they are.
+type fleet struct {
+	keys    []string
+	entries int           // that count at any instant
+	window  time.Duration // at least entries microseconds
+	base    int64         // instants begin here, in microseconds
+	heavy   bool          // attempts of many units
+
+	asked []int // how often each key was asked for
+	next  int   // whose turn it is
+}
+
+func newFleet(keys, entries int, window time.Duration, base time.Time) *fleet {
+	return &fleet{keys: makeKeys(keys), entries: entries, window: window, base: base.UnixMicro(), asked: make([]int, keys)}
+}
+
+// ask is the next ask of the key whose turn it is.
+func (f *fleet) ask() redispeers.Ask {
+	k := f.next
+	f.next = (k + 1) % len(f.keys)
+	return f.askOf(k)
+}
+
+// askOf is the next ask of key k.
+func (f *fleet) askOf(k int) redispeers.Ask {
+	a := redispeers.Ask{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k])}
+	f.asked[k]++
+	return a
+}
+
+// again is the key's last ask once more.
+func (f *fleet) again(k int) redispeers.Ask {
+	return redispeers.Ask{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k]-1)}
+}
+
+// units are 1, or 100 to 199: the latter's limit must allow for HeaviestUnits.
+func (f *fleet) units(k int) int64 {
+	if f.heavy {
+		return int64(100 + k%100)
+	}
+	return 1
+}
+
+// instant is when key k is asked for the i-th time. The pattern of a window
+// repeats a microsecond after its end: by then its first entry has left, in
+// whatever way the edge is drawn.
+func (f *fleet) instant(k, i int) int64 {
+	window := f.window.Microseconds()
+	step := window / int64(f.entries)
+	lap, place := int64(i/f.entries), int64(i%f.entries)
+	return f.base + lap*(window+1) + place*step + int64(mix(uint64(k)<<32|uint64(place))%uint64(step))
+}
+
+// mix scatters the bits of v (splitmix64).
+func mix(v uint64) uint64 {
+	v += 0x9e3779b97f4a7c15
+	v = (v ^ v>>30) * 0xbf58476d1ce4e5b9
+	v = (v ^ v>>27) * 0x94d049bb133111eb
+	return v ^ v>>31
+}
+
+// fill gives every key so many entries: by deciding, or directly where that would
+// take too long.
+func (f *fleet) fill(l line, entries int) {
+	commands := func() [][]any { return l.d.Commands(f.ask()) }
+	if d, ok := l.d.(redispeers.Filler); ok {
+		commands = func() [][]any { return [][]any{d.Entry(f.ask())} }
+	}
+	for n := entries * len(f.keys); n > 0; n -= inFilling {
+		l.sendAll(min(n, inFilling), commands)
+	}
+}

@@ -1,0 +1,81 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/redispeers"
+	"github.com/weirlimit/weir/bench/internal/redisserver"
+)
+
+// line is one connection over which decisions are sent many at a time, so that
+// what the server does for each is all there is to measure.
+type line struct {
+	c *redis.Client
+	d redispeers.Decider
+}
+
+const (
+	inPipeline = 64  // decisions sent at once where they are measured
+	inFilling  = 256 // where they are not
+)
+
+func newLine(c *redis.Client, d redispeers.Decider) line {
+	for _, text := range d.Scripts() {
+		must(c.ScriptLoad(ctx, text).Result())
+	}
+	return line{c, d}
+}
+
+// send sends n decisions at once and awaits their answers.
+func (l line) send(n int, next func() redispeers.Ask) {
+	l.sendAll(n, func() [][]any { return l.d.Commands(next()) })
+}
+
+// sendAll sends n times what commands returns, at once, and awaits the answers.
+func (l line) sendAll(n int, commands func() [][]any) {
+	p := l.c.Pipeline()
+	for range n {
+		for _, command := range commands() {
+			p.Do(ctx, command...)
+		}
+	}
+	if _, err := p.Exec(ctx); err != nil {
+		panic(fmt.Sprintf("the server refused: %v", err))
+	}
+}
+
+// until sends decisions for a while and returns how many.
+func (l line) until(length time.Duration, next func() redispeers.Ask) int {
+	n := 0
+	for start := time.Now(); time.Since(start) < length; n += inPipeline {
+		l.send(inPipeline, next)
+	}
+	return n
+}
+
+// measure sends decisions for a while, at least one batch, and tells what each
+// cost the server.
+func (l line) measure(length time.Duration, next func() redispeers.Ask) contest.Metrics {
+	before, start := must(redisserver.CPU(ctx, l.c)), time.Now()
+	n := float64(l.until(length, next))
+	took, used := time.Since(start), must(redisserver.CPU(ctx, l.c))-before
+	return contest.Metrics{serverCPU: float64(used) / n, perSecond: n / took.Seconds()}
+}
+
+// held is how many units the key's log holds, -1 where there is none to count.
+func (l line) held(a redispeers.Ask) int64 {
+	h, ok := l.d.(redispeers.Holder)
+	if !ok {
+		return -1
+	}
+	n, err := h.Held(ctx, l.c, a)
+	if errors.Is(err, redispeers.ErrNoLog) {
+		return -1
+	}
+	return must(n, err)
+}

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/redispeers"
+	"github.com/weirlimit/weir/bench/internal/report"
+	"github.com/weirlimit/weir/bench/internal/stat"
+)
+
+// What the longest script took, in microseconds by the server's slow log.
+const (
+	longestHalf = "longest_half_us" // half of the entries leave at once
+	longestMost = "longest_most_us" // all but the newest
+)
+
+// longest are the workloads in which many entries leave at once.
+func longest() []contest.Workload {
+	var all []contest.Workload
+	for _, n := range scale.expiring {
+		all = append(all, contest.Workload{
+			Name: longestName(n), MaxRounds: 3,
+			Contestants: []string{redispeers.WeirCaller, redispeers.WeirWeighted, redispeers.SortedSet},
+			About:       "full logs whose entries came within a second; the longest of the decision that finds them gone and 63 after it, median over several keys",
+			Run: func(form string) contest.Metrics {
+				return contest.Metrics{longestHalf: runLongest(form, n, n/2), longestMost: runLongest(form, n, n-1)}
+			},
+		})
+	}
+	return all
+}
+
+func longestName(entries int) string {
+	return report.Count(float64(entries)) + " entries expire at once"
+}
+
+// runLongest fills logs, lets so many entries leave each, and looks at what the
+// decisions after that took.
+func runLongest(name string, entries, leaving int) float64 {
+	const window = time.Hour
+	c := emptyServer()
+	defer c.Close()
+	form := must(redispeers.FormNamed(name))
+	l := newLine(c, form.New(int64(entries), window))
+	var took []float64
+	for k := range scale.expiries {
+		f := newFleet(k+1, entries, time.Second, time.Now())
+		f.heavy = form.Name == redispeers.WeirWeighted
+		only := f.keys[k]
+		for n := entries; n > 0; n -= inFilling {
+			l.send(min(n, inFilling), func() redispeers.Ask { return f.askOf(k) })
+		}
+		at := f.instant(k, leaving-1) + window.Microseconds()
+		took = append(took, slowest(c, func() {
+			for range 64 {
+				at++
+				l.send(1, func() redispeers.Ask { return redispeers.Ask{Key: only, N: f.units(k), At: at} })
+			}
+		}))
+	}
+	return stat.Median(took)
+}
+
+// slowest is what the longest script took while ask ran, in microseconds.
+func slowest(c *redis.Client, ask func()) float64 {
+	must(c.ConfigSet(ctx, "slowlog-log-slower-than", "0").Result())
+	must(c.ConfigSet(ctx, "slowlog-max-len", "1000").Result())
+	must(c.SlowLogReset(ctx).Result())
+	ask()
+	must(c.ConfigSet(ctx, "slowlog-log-slower-than", "-1").Result())
+	var most time.Duration
+	for _, entry := range must(c.SlowLogGet(ctx, 1000).Result()) {
+		if slices.ContainsFunc(entry.Args[:1], func(command string) bool { return strings.EqualFold(command, "EVALSHA") }) {
+			most = max(most, entry.Duration)
+		}
+	}
+	return float64(most.Microseconds())
+}

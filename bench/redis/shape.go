@@ -1,0 +1,86 @@
+package main
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/bench/internal/redispeers"
+)
+
+// shape is what callers ask for: how many keys, and how much of it is granted.
+type shape struct {
+	name    string
+	about   string
+	limit   int
+	window  time.Duration
+	hot     bool    // everybody asks for one key
+	prefill int     // asks of every key before the measurement
+	meant   float64 // the share that is to be granted
+}
+
+// Names of the shapes.
+const (
+	manyKeys   = "10,000 keys"
+	allDenied  = "10,000 keys, all denied"
+	hotAllowed = "1 hot key, all allowed"
+	hotDenied  = "1 hot key at its limit"
+)
+
+func shapes() []shape {
+	return []shape{
+		{name: manyKeys, about: "100 per 1m, keys chosen at random", limit: 100, window: time.Minute, meant: 1},
+		{name: allDenied, about: "1 per 1h, used up before, keys chosen at random", limit: 1, window: time.Hour, prefill: 1},
+		{name: hotAllowed, about: "5,000,000 per 1s, more than anyone asks", limit: 5_000_000, window: time.Second, hot: true, meant: 1},
+		{name: hotDenied, about: "100 per 1s, used up before, so nearly every ask is refused", limit: 100, window: time.Second, hot: true, prefill: 100},
+	}
+}
+
+// load is a shape with so many callers.
+type load struct {
+	shape
+	callers int
+}
+
+// pipelined is no contestant: the yardstick's script without any client's part.
+const pipelined = redispeers.RedisRate + "'s script, 64 in a pipeline"
+
+// loads are the workloads in which every contestant takes part.
+func loads() []contest.Workload {
+	var all []contest.Workload
+	for _, s := range shapes() {
+		for _, n := range scale.callers {
+			d := load{s, n}
+			all = append(all, contest.Workload{Name: d.name(), About: s.about, Contestants: d.contestants(), Run: d.run})
+		}
+	}
+	return all
+}
+
+func (d load) name() string { return loadName(d.shape.name, d.callers) }
+
+func loadName(shape string, callers int) string {
+	if callers == 1 {
+		return shape + ", 1 caller"
+	}
+	return fmt.Sprintf("%s, %d callers", shape, callers)
+}
+
+// contestants are all peers; what is coalesced is also held against the yardstick
+// in a pipeline.
+func (d load) contestants() []string {
+	n := names()
+	if d.shape.name == manyKeys && d.callers == 64 {
+		n = append(n, pipelined)
+	}
+	return n
+}
+
+// names are those of the peers, the yardstick first.
+func names() []string {
+	var n []string
+	for _, p := range redispeers.All() {
+		n = append(n, p.Name)
+	}
+	return n
+}

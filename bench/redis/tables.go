@@ -1,0 +1,139 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/weirlimit/weir/bench/internal/redispeers"
+	"github.com/weirlimit/weir/bench/internal/report"
+)
+
+// aloneTable prints what the server's part costs by itself.
+func (p page) aloneTable(w io.Writer) {
+	sizes := p.sizes(scale.entries, aloneName)
+	if len(sizes) == 0 {
+		return
+	}
+	heading(w, "The server's part by itself: processor time of its main thread")
+	fmt.Fprintf(w, "One decision a call, 64 calls in a pipeline, %d keys. N entries fill the window, and at every decision one leaves and one enters. ", scale.logs)
+	fmt.Fprintf(w, "A ratio to %s's script, then µs (noise), then the entries a log held at the end.\n\n", redispeers.RedisRate)
+	table := report.Table(bySize("form", sizes)...)
+	for _, f := range redispeers.Forms() {
+		row := []string{f.Name}
+		for _, n := range sizes {
+			name := aloneName(n)
+			row = append(row, fmt.Sprintf("%s; %s; %s",
+				report.Decimal(p.results.Ratio(name, f.Name, redispeers.RedisRate, serverCPU), 2),
+				report.Decimal(p.results.Median(name, f.Name, serverCPU)/1000, 1),
+				report.Count(p.results.Median(name, f.Name, entriesHeld))))
+		}
+		table.Row(row...)
+	}
+	table.Print(w)
+	fmt.Fprintf(w, "\nWhat reads the whole log at every decision was not asked beyond %s entries. Forms:\n", report.Count(readable))
+	for _, f := range redispeers.Forms() {
+		clock := "the callers' clocks"
+		if f.ServerClock {
+			clock = "the server's clock, so that N is about so many"
+		}
+		fmt.Fprintf(w, "- *%s*: %s; %s.\n", f.Name, f.Note, clock)
+	}
+}
+
+// sizes are those of the numbers whose workload was played.
+func (p page) sizes(all []int, name func(int) string) []int {
+	var played []int
+	for _, n := range all {
+		if p.played(name(n)) {
+			played = append(played, n)
+		}
+	}
+	return played
+}
+
+// bySize is a table's head: a word, then a column a size.
+func bySize(word string, sizes []int) []string {
+	head := []string{word}
+	for _, n := range sizes {
+		head = append(head, "N = "+report.Count(float64(n)))
+	}
+	return head
+}
+
+// memoryTable prints what logs take in the server's memory.
+func (p page) memoryTable(w io.Writer) {
+	sizes := p.sizes(scale.entries, memoryName)
+	if len(sizes) == 0 {
+		return
+	}
+	heading(w, "Bytes stored")
+	fmt.Fprint(w, "The server's used_memory by full logs of N entries a minute, key of 16 bytes and TTL included: bytes an entry, then bytes a key.\n\n")
+	table := report.Table(bySize("form", sizes)...)
+	for _, form := range memory()[0].Contestants {
+		row := []string{form}
+		for _, n := range sizes {
+			row = append(row, report.Decimal(p.results.Median(memoryName(n), form, bytesPerEntry), 1)+"; "+
+				report.Count(p.results.Median(memoryName(n), form, bytesPerKey)))
+		}
+		table.Row(row...)
+	}
+	table.Print(w)
+}
+
+// replicationTable prints what decisions send to a replica.
+func (p page) replicationTable(w io.Writer) {
+	if !p.played(replication) {
+		return
+	}
+	heading(w, "Bytes to a replica, a decision")
+	fmt.Fprintf(w, "%s.\n\n", replicas().About)
+	head := []string{"form"}
+	for _, n := range replicated {
+		head = append(head, bytesGranted(n))
+	}
+	table := report.Table(append(head, bytesRefused)...)
+	for _, form := range formNames() {
+		row := []string{form}
+		for _, metric := range append(head[1:], bytesRefused) {
+			row = append(row, report.Decimal(p.results.Median(replication, form, metric), 0))
+		}
+		table.Row(row...)
+	}
+	table.Print(w)
+}
+
+// longestTable prints the longest scripts.
+func (p page) longestTable(w io.Writer) {
+	sizes := p.sizes(scale.expiring, longestName)
+	if len(sizes) == 0 {
+		return
+	}
+	heading(w, "The longest script, many entries expiring at once")
+	fmt.Fprintf(w, "µs by the server's slow log: %s. Half of the entries leave; behind the semicolon, all but the newest.\n\n", longest()[0].About)
+	table := report.Table(bySize("form", sizes)...)
+	for _, form := range longest()[0].Contestants {
+		row := []string{form}
+		for _, n := range sizes {
+			row = append(row, report.Count(p.results.Median(longestName(n), form, longestHalf))+"; "+
+				report.Count(p.results.Median(longestName(n), form, longestMost)))
+		}
+		table.Row(row...)
+	}
+	table.Print(w)
+}
+
+// attackTable prints the most that each contestant let through.
+func (p page) attackTable(w io.Writer) {
+	if !p.played(attacked) {
+		return
+	}
+	a := attack()
+	heading(w, "What is let through")
+	fmt.Fprintf(w, "%s. The most grants of all rounds inside one span shorter than the window, counted from outside: lower bounds.\n\n", a.About)
+	table := report.Table("contestant", "decides by", "grants", "× limit")
+	for _, c := range redispeers.All() {
+		n := mostGrants(p.results, c.Name)
+		table.Row(c.Name, string(c.Kind), report.Count(n), report.Decimal(n/attackLimit, 2))
+	}
+	table.Print(w)
+}
