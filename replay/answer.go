@@ -2,7 +2,6 @@ package replay
 
 import (
 	"strconv"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
@@ -28,8 +27,8 @@ func (r *result) appendTo(out []byte) []byte {
 	out = strconv.AppendBool(append(out, `,"allowed":`...), r.d.Allowed)
 	out = strconv.AppendInt(append(out, `,"granted":`...), r.d.Granted, 10)
 	out = strconv.AppendInt(append(out, `,"remaining":`...), r.d.Remaining, 10)
-	out = strconv.AppendInt(append(out, `,"retry_after_us":`...), waitMicros(r.d.RetryAfter), 10)
-	out = strconv.AppendInt(append(out, `,"reset_after_us":`...), r.d.ResetAfter.Microseconds(), 10)
+	out = strconv.AppendInt(append(out, `,"retry_after_us":`...), answer.Micros(r.d.RetryAfter), 10)
+	out = strconv.AppendInt(append(out, `,"reset_after_us":`...), answer.Micros(r.d.ResetAfter), 10)
 	out = answer.AppendString(append(out, `,"limit":`...), r.d.Limit)
 	switch r.op {
 	case Count:
@@ -47,12 +46,4 @@ func (r *result) appendProblem(out []byte) []byte {
 		out = append(out, ',')
 	}
 	return append(answer.AppendString(append(out, `"error":`...), r.problem), "}\n"...)
-}
-
-// waitMicros is a wait in microseconds, -1 for never (R8).
-func waitMicros(d time.Duration) int64 {
-	if d == weir.Never {
-		return -1
-	}
-	return d.Microseconds()
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // Runner replays traces against policies on one engine. Histories stay in the
@@ -123,16 +124,7 @@ func (r *Runner) decide(ctx context.Context, b []byte, cut bool) (res result, t 
 // goes on; anything else means that the engine cannot decide at all.
 func refusal(err error) bool {
 	var bad *LineError
-	if errors.As(err, &bad) {
-		return true
-	}
-	for _, target := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant,
-		weir.ErrUnknownLimit, weir.ErrSpan, weir.ErrOverflow, weir.ErrFull} {
-		if errors.Is(err, target) {
-			return true
-		}
-	}
-	return false
+	return errors.As(err, &bad) || answer.IsBadInput(err) || errors.Is(err, weir.ErrFull)
 }
 
 func (r *Runner) unknownPolicy(name string) error {

@@ -91,11 +91,7 @@ func appendPolicy(b []byte, name string, quota, window int64) []byte {
 // used. The value is "" when no state is known.
 func (o *Outcome) RateLimit() string {
 	b := make([]byte, 0, 64)
-	for i := range o.States {
-		s := &o.States[i]
-		if s.Name == "" {
-			continue
-		}
+	for i, s := range o.known() {
 		if o.Decision.Allowed || o.lacksRoom(s) {
 			b = appendState(b, fieldName(o.Plan, i), s.Remaining, more(s))
 		}
@@ -173,11 +169,7 @@ func (o *Outcome) writeLegacy(h http.Header) {
 // tightest is the limit that bound, else the one with the least room, or nil.
 func (o *Outcome) tightest() *weir.LimitState {
 	var t *weir.LimitState
-	for i := range o.States {
-		s := &o.States[i]
-		if s.Name == "" {
-			continue
-		}
+	for _, s := range o.known() {
 		if s.Name == o.Decision.Limit {
 			return s
 		}

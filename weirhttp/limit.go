@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // KeyFunc says whom a request is counted for. An error means that the request
@@ -92,5 +93,5 @@ func asKeyError(err error) error {
 // badInput reports errors that come from the request (R14), not from the store.
 func badInput(err error) bool {
 	var k *KeyError
-	return errors.As(err, &k) || errors.Is(err, weir.ErrKey) || errors.Is(err, weir.ErrUnits)
+	return errors.As(err, &k) || answer.IsBadInput(err)
 }

@@ -4,8 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-
-	"github.com/weirlimit/weir"
 )
 
 // Option adjusts Limit.
@@ -90,7 +88,7 @@ func writeDecisionError(w http.ResponseWriter, _ *http.Request, err error) {
 	switch {
 	case errors.As(err, &k):
 		WriteError(w, http.StatusBadRequest, k.Problem)
-	case errors.Is(err, weir.ErrKey), errors.Is(err, weir.ErrUnits):
+	case badInput(err):
 		WriteError(w, http.StatusBadRequest, err.Error())
 	default:
 		WriteError(w, http.StatusServiceUnavailable,

@@ -2,6 +2,7 @@ package weirhttp
 
 import (
 	"context"
+	"iter"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
@@ -61,9 +62,8 @@ func (o *Outcome) Violated() []string {
 	if o.Decision.Allowed {
 		return names
 	}
-	for i := range o.States {
-		s := &o.States[i]
-		if s.Name != "" && o.lacksRoom(s) {
+	for i, s := range o.known() {
+		if o.lacksRoom(s) {
 			names = append(names, fieldName(o.Plan, i))
 		}
 		if s.GapAfter > 0 {
@@ -72,6 +72,9 @@ func (o *Outcome) Violated() []string {
 	}
 	return names
 }
+
+// known yields the states somebody looked at, with their places in the plan.
+func (o *Outcome) known() iter.Seq2[int, *weir.LimitState] { return (*answer.Answer)(o).Known() }
 
 // lacksRoom reports whether the limit's units, its gap apart, refuse the attempt.
 func (o *Outcome) lacksRoom(s *weir.LimitState) bool { return s.Remaining < o.N }

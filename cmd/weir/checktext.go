@@ -15,7 +15,7 @@ import (
 func printAnswer(out io.Writer, a *answer.Answer) error {
 	fmt.Fprintf(out, "%s: %s\n\n", verdict(a), a.Why())
 	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
-	for _, s := range a.States {
+	for _, s := range a.Known() {
 		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Used, 10), strconv.FormatInt(s.Max, 10),
 			answer.Exactly(s.Window), in(s.RetryAfter), in(s.ResetAfter)})
 	}

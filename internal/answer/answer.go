@@ -6,6 +6,7 @@
 package answer
 
 import (
+	"iter"
 	"strconv"
 	"time"
 
@@ -36,7 +37,7 @@ func (a *Answer) AppendJSON(b []byte) []byte {
 	b = appendInt(b, `,"granted":`, d.Granted)
 	b = appendInt(b, `,"remaining":`, d.Remaining)
 	b = appendInt(b, `,"retry_after_ms":`, Millis(d.RetryAfter))
-	b = appendInt(b, `,"retry_after_us":`, micros(d.RetryAfter))
+	b = appendInt(b, `,"retry_after_us":`, Micros(d.RetryAfter))
 	b = appendInt(b, `,"reset_after_ms":`, Millis(d.ResetAfter))
 	b = append(b, `,"at":"`...)
 	b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
@@ -52,25 +53,33 @@ func (a *Answer) AppendJSON(b []byte) []byte {
 	return append(b, "]}"...)
 }
 
-// appendLimits appends the states, separated by commas. A fallback that could
-// not look leaves them without a name: what nobody knows is not shown.
+// Known yields the states somebody looked at, with their places in the plan. A
+// fallback that could not look leaves a state without a name: what nobody knows
+// is not shown.
+func (a *Answer) Known() iter.Seq2[int, *weir.LimitState] {
+	return func(yield func(int, *weir.LimitState) bool) {
+		for i := range a.States {
+			if s := &a.States[i]; s.Name != "" && !yield(i, s) {
+				return
+			}
+		}
+	}
+}
+
+// appendLimits appends the states, separated by commas.
 func (a *Answer) appendLimits(b []byte) []byte {
 	first := true
-	for i := range a.States {
-		if a.States[i].Name == "" {
-			continue
-		}
+	for i, s := range a.Known() {
 		if !first {
 			b = append(b, ',')
 		}
 		first = false
-		b = a.appendLimit(b, i)
+		b = a.appendLimit(b, i, s)
 	}
 	return b
 }
 
-func (a *Answer) appendLimit(b []byte, i int) []byte {
-	s := &a.States[i]
+func (a *Answer) appendLimit(b []byte, i int, s *weir.LimitState) []byte {
 	b = append(b, `{"name":`...)
 	b = AppendString(b, s.Name)
 	b = append(b, `,"key":{`...)
@@ -105,7 +114,8 @@ func Millis(d time.Duration) int64 { return ceil(d, time.Millisecond) }
 // Seconds converts a wait to whole seconds, rounded up; weir.Never is -1.
 func Seconds(d time.Duration) int64 { return ceil(d, time.Second) }
 
-func micros(d time.Duration) int64 { return ceil(d, time.Microsecond) }
+// Micros converts a wait to whole microseconds, rounded up; weir.Never is -1.
+func Micros(d time.Duration) int64 { return ceil(d, time.Microsecond) }
 
 func ceil(d, unit time.Duration) int64 {
 	if d == weir.Never {

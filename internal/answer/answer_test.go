@@ -3,6 +3,7 @@ package answer
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"testing"
 	"time"
 
@@ -83,6 +84,24 @@ func TestAppendJSONDegraded(t *testing.T) {
 	}
 }
 
+// TestKnown: states without a name are passed over, and places are the plan's.
+func TestKnown(t *testing.T) {
+	a := Answer{States: []weir.LimitState{{Name: "a"}, {}, {Name: "c"}, {Name: "d"}}}
+	var places []int
+	for i, s := range a.Known() {
+		if s != &a.States[i] {
+			t.Errorf("place %d: got another state, %+v", i, s)
+		}
+		places = append(places, i)
+		if s.Name == "c" {
+			break
+		}
+	}
+	if !slices.Equal(places, []int{0, 2}) {
+		t.Errorf("got places %v until c, want 0 and 2", places)
+	}
+}
+
 func decode(t *testing.T, b []byte, v any) {
 	t.Helper()
 	if err := json.Unmarshal(b, v); err != nil {
@@ -103,7 +122,7 @@ func TestRounding(t *testing.T) {
 		{time.Second + time.Microsecond, 1_000_001, 1001, 2},
 		{400 * 24 * time.Hour, 34_560_000_000_000, 34_560_000_000, 34_560_000},
 	} {
-		if us, ms, s := micros(c.d), Millis(c.d), Seconds(c.d); us != c.micros || ms != c.ms || s != c.whole {
+		if us, ms, s := Micros(c.d), Millis(c.d), Seconds(c.d); us != c.micros || ms != c.ms || s != c.whole {
 			t.Errorf("%v: got %d us, %d ms, %d s; want %d, %d, %d", c.d, us, ms, s, c.micros, c.ms, c.whole)
 		}
 	}

@@ -39,11 +39,7 @@ func (a *Answer) Why() string {
 // state is known.
 func (a *Answer) told() int {
 	best := -1
-	for i := range a.States {
-		s := &a.States[i]
-		if s.Name == "" {
-			continue
-		}
+	for i, s := range a.Known() {
 		if a.Decision.Limit != "" && s.Name == a.Decision.Limit {
 			return i
 		}

@@ -1,8 +1,6 @@
 package server
 
 import (
-	"encoding/json"
-	"errors"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -16,63 +14,38 @@ import (
 // referenceCall reads a body by encoding/json, at leisure. It is what parseCall
 // is held against.
 func referenceCall(b []byte, takes member) (c call, err error) {
-	defer func() {
-		if refused := recover(); refused != nil {
-			c, err = call{}, refused.(error)
-		}
-	}()
-	read, err := jsontest.Read(b)
-	require(err == nil, "not strict JSON")
+	defer jsontest.Refused(&err)
 	c = call{n: 1, granted: -1}
 	seen := map[string]bool{}
-	for _, m := range referenceObject(read) {
+	for _, m := range jsontest.Members(jsontest.Must(b)) {
 		seen[m.Name] = true
 		switch {
 		case m.Name == "policy":
-			c.policy = referenceText(m.Value)
+			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
-			for _, d := range referenceObject(m.Value) {
-				require(c.key.add(d.Name, referenceText(d.Value)) == "", "dimensions")
+			for _, d := range jsontest.Members(m.Value) {
+				jsontest.Need(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
 			}
 		case m.Name == "n":
 			c.n = referenceUnits(m.Value)
 		case m.Name == "granted_at_us" && takes == refundMembers:
 			c.granted = referenceUnits(m.Value)
 		case m.Name == "at" && takes == refundMembers:
-			at, err := time.Parse(time.RFC3339Nano, referenceText(m.Value))
+			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
 			c.granted = at.UnixMicro()
-			require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted < 1<<53, "at")
+			jsontest.Need(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
 		default:
-			require(false, "unknown member")
+			jsontest.Need(false, "unknown member")
 		}
 	}
-	require(seen["policy"], "no policy")
-	require(takes == decisionMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
+	jsontest.Need(seen["policy"], "no policy")
+	jsontest.Need(takes == decisionMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
 }
 
-func require(ok bool, why string) {
-	if !ok {
-		panic(errors.New(why))
-	}
-}
-
-func referenceObject(v any) jsontest.Object {
-	o, ok := v.(jsontest.Object)
-	require(ok, "not an object")
-	return o
-}
-
-func referenceText(v any) string {
-	s, ok := v.(string)
-	require(ok, "not a string")
-	return s
-}
-
 func referenceUnits(v any) int64 {
-	number, _ := v.(json.Number)
-	n, err := number.Int64()
-	require(err == nil && number[0] != '-' && n <= weir.MaxUnits, "units")
+	n, signed := jsontest.Number(v, weir.MaxUnits)
+	jsontest.Need(!signed, "a sign")
 	return n
 }
 

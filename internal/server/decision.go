@@ -130,13 +130,16 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 
 var (
 	jsonType = []string{"application/json"}
+	textType = []string{"text/plain; version=0.0.4; charset=utf-8"} // as Prometheus reads it
 	noStore  = []string{"no-store"}
 	noSniff  = []string{"nosniff"}
 )
 
-func writeJSON(w http.ResponseWriter, status int, body []byte) {
+func writeJSON(w http.ResponseWriter, status int, body []byte) { write(w, status, jsonType, body) }
+
+func write(w http.ResponseWriter, status int, kind []string, body []byte) {
 	h := w.Header()
-	h["Content-Type"] = jsonType
+	h["Content-Type"] = kind
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
 	h["Cache-Control"] = noStore
 	h["X-Content-Type-Options"] = noSniff

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -23,8 +24,7 @@ func badInput(detail string) error { return &fault{http.StatusBadRequest, detail
 // isBadInput reports whether the request is to blame for err, not the store.
 func isBadInput(err error) bool {
 	var f *fault
-	return errors.As(err, &f) || errors.Is(err, weir.ErrKey) || errors.Is(err, weir.ErrUnits) ||
-		errors.Is(err, weir.ErrInstant) || errors.Is(err, weir.ErrOverflow)
+	return errors.As(err, &f) || answer.IsBadInput(err)
 }
 
 // refuse answers a request that got no decision with a problem document.

@@ -1,9 +1,6 @@
 package server
 
-import (
-	"encoding/json"
-	"net/http"
-)
+import "net/http"
 
 // serveLive says that the process answers. It never touches the store: a store
 // that is down must not make anybody restart every weir.
@@ -29,11 +26,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	if s.draining.Load() {
 		a.Ready, a.Why, status = false, "draining: the server is about to stop", http.StatusServiceUnavailable
 	}
-	b, err := json.Marshal(a)
-	if err != nil {
-		panic(err) // strings and numbers cannot fail
-	}
-	writeJSON(w, status, append(b, '\n'))
+	writeJSON(w, status, marshal(a))
 }
 
 func (s *Server) countLimits() int {

@@ -41,11 +41,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		b = appendNumber(b, "weir_store_bytes", e.Bytes())
 	}
 
-	h := w.Header()
-	h.Set("Content-Type", "text/plain; version=0.0.4; charset=utf-8")
-	h.Set("Content-Length", strconv.Itoa(len(b)))
-	h["Cache-Control"] = noStore
-	w.Write(b)
+	write(w, http.StatusOK, textType, b)
 }
 
 func appendHelp(b []byte, name, kind, help string) []byte {

@@ -44,7 +44,12 @@ func describe(entries []*entry) []byte {
 		}
 		all = append(all, p)
 	}
-	b, err := json.Marshal(map[string]any{"policies": all})
+	return marshal(map[string]any{"policies": all})
+}
+
+// marshal is v as a line of JSON.
+func marshal(v any) []byte {
+	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err) // strings and numbers cannot fail
 	}

@@ -22,10 +22,10 @@ type Member struct {
 
 // What Read refuses although it is JSON.
 var (
-	ErrTwice     = errors.New("a member is given twice")
-	ErrKind      = errors.New("neither an object nor a string nor a number")
-	ErrNumber    = errors.New("no whole number of 64 bits")
-	ErrSurrogate = errors.New("half of a surrogate pair")
+	errTwice     = errors.New("a member is given twice")
+	errKind      = errors.New("neither an object nor a string nor a number")
+	errNumber    = errors.New("no whole number of 64 bits")
+	errSurrogate = errors.New("half of a surrogate pair")
 )
 
 // Read returns the value of a text: an Object, a string or a json.Number that is
@@ -36,7 +36,7 @@ func Read(b []byte) (any, error) {
 		return nil, errors.New("not JSON")
 	}
 	if halfSurrogate(b) {
-		return nil, ErrSurrogate
+		return nil, errSurrogate
 	}
 	return value(b)
 }
@@ -58,11 +58,11 @@ func value(b []byte) (any, error) {
 	case c == '-' || '0' <= c && c <= '9':
 		n := json.Number(bytes.TrimRight(b, " \t\r\n"))
 		if _, err := strconv.ParseInt(n.String(), 10, 64); err != nil {
-			return nil, ErrNumber
+			return nil, errNumber
 		}
 		return n, nil
 	}
-	return nil, ErrKind
+	return nil, errKind
 }
 
 func object(b []byte) (any, error) {
@@ -76,7 +76,7 @@ func object(b []byte) (any, error) {
 		}
 		name := withBadBytes(token.(string))
 		if seen[name] {
-			return nil, ErrTwice
+			return nil, errTwice
 		}
 		seen[name] = true
 		var raw json.RawMessage

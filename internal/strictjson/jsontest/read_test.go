@@ -16,15 +16,15 @@ func TestRead(t *testing.T) {
 		{` {"b":"x" , "a":{"n":-0}} `, Object{{"b", "x"}, {"a", Object{{"n", json.Number("-0")}}}}, nil},
 		{"\"\\u00e9\\ud83d\\ude00\xff\xfe\xed\xa0\x80\U0010fe41\"", "é😀\xff\xfe\xed\xa0\x80\U0010fe41", nil},
 		{"-9223372036854775808\n", json.Number("-9223372036854775808"), nil},
-		{`{"a":1,"\u0061":2}`, nil, ErrTwice},
-		{`{"a":{"b":1,"b":1}}`, nil, ErrTwice},
-		{`{"a":[]}`, nil, ErrKind},
-		{`null`, nil, ErrKind},
-		{`{"a":true}`, nil, ErrKind},
-		{`1.0`, nil, ErrNumber},
-		{`9223372036854775808`, nil, ErrNumber},
-		{`"\ud83d"`, nil, ErrSurrogate},
-		{`"\\\ude00\ud83d"`, nil, ErrSurrogate},
+		{`{"a":1,"\u0061":2}`, nil, errTwice},
+		{`{"a":{"b":1,"b":1}}`, nil, errTwice},
+		{`{"a":[]}`, nil, errKind},
+		{`null`, nil, errKind},
+		{`{"a":true}`, nil, errKind},
+		{`1.0`, nil, errNumber},
+		{`9223372036854775808`, nil, errNumber},
+		{`"\ud83d"`, nil, errSurrogate},
+		{`"\\\ude00\ud83d"`, nil, errSurrogate},
 		{`"\\ud83d"`, `\ud83d`, nil},
 	} {
 		got, err := Read([]byte(c.text))
@@ -40,4 +40,32 @@ func TestRead(t *testing.T) {
 	if CanRead([]byte(`"\uDbFF\udE41"`)) || !CanRead([]byte("\"\U0010fe41\"")) {
 		t.Error("CanRead refuses what takes the characters by an escape, and nothing else")
 	}
+}
+
+func TestRefused(t *testing.T) {
+	try := func(f func()) (err error) {
+		defer Refused(&err)
+		f()
+		return nil
+	}
+	for want, f := range map[string]func(){
+		"not strict JSON": func() { Must([]byte(`{"a":1,"a":1}`)) },
+		"not an object":   func() { Members(Must([]byte(`"x"`))) },
+		"not a string":    func() { Text(Must([]byte(`1`))) },
+		"not a number":    func() { Number(Must([]byte(`"1"`)), 1) },
+		"out of range":    func() { Number(Must([]byte(`2`)), 1) },
+	} {
+		if err := try(f); err == nil || err.Error() != want {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	if n, signed := Number(Must([]byte(`-0`)), 1); n != 0 || !signed {
+		t.Errorf("-0: got %d, signed %v", n, signed)
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("a panic that refuses nothing was kept")
+		}
+	}()
+	try(func() { panic("a fault of the test") })
 }
