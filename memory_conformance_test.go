@@ -1,7 +1,10 @@
 package weir_test
 
 import (
+	"context"
+	"fmt"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/weirtest"
@@ -10,4 +13,32 @@ import (
 // TestMemoryConformance holds the memory engine to every rule.
 func TestMemoryConformance(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) weir.Engine { return weir.NewMemory() })
+}
+
+// TestPlanGoesFromABusyEngineToAFreshOne: what a plan remembers of the engine it
+// was used with must not be taken for knowledge of another.
+func TestPlanGoesFromABusyEngineToAFreshOne(t *testing.T) {
+	planNamed := func(name string) *weir.Plan {
+		plan, err := weir.Policy{Name: name, Limits: []weir.Limit{{Name: "a", Max: 1, Window: time.Hour}}}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return plan
+	}
+	take := func(e weir.Engine, plan *weir.Plan, want bool) {
+		t.Helper()
+		d, err := e.Decide(context.Background(), plan, weir.K(), weir.Ask{N: 1, At: weir.Now})
+		if err != nil || d.Allowed != want {
+			t.Errorf("take 1 of policy %s: got allowed=%v, %v, want allowed=%v", plan.Name(), d.Allowed, err, want)
+		}
+	}
+	busy, fresh := weir.NewMemory(), weir.NewMemory()
+	for i := range 5 {
+		take(busy, planNamed(fmt.Sprintf("p%d", i)), true)
+	}
+	plan := planNamed("p")
+	take(busy, plan, true)
+	take(fresh, plan, true)
+	take(fresh, plan, false)
+	take(busy, plan, false)
 }
