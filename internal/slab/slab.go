@@ -38,6 +38,8 @@ type Slab[T any, P Linked[T]] struct {
 	open   []uint32 // pages with a free place, the next to be used last
 	gone   []uint32 // numbers of pages that were given back
 	live   int
+
+	promised int // places that the last Reserve promised and Alloc has not taken
 }
 
 // page is what is known of a page. Free places form a list through their links.
@@ -56,9 +58,11 @@ func (s *Slab[T, P]) At(ref uint32) P {
 // Len is the number of values allocated.
 func (s *Slab[T, P]) Len() int { return s.live }
 
-// Reserve reports whether n values can be allocated; it takes pages from b if
-// that is what it needs. size is the number of bytes of a T.
+// Reserve reports whether n values can be allocated, whatever is freed in between;
+// it takes pages from b if that is what it needs. size is the number of bytes of
+// a T. The next Reserve takes the place of this one.
 func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
+	s.promised = n
 	free := 0
 	for i := len(s.open) - 1; i >= 0 && free < n; i-- {
 		p := s.open[i]
@@ -128,14 +132,15 @@ func (s *Slab[T, P]) Alloc() uint32 {
 	}
 	p.used++
 	s.live++
+	s.promised = max(s.promised-1, 0)
 	if int(p.used) == len(s.values[i]) {
 		s.open = s.open[:last]
 	}
 	return i<<pageBits + place + 1
 }
 
-// Free gives the value back. A page that becomes empty goes back to b when
-// another page has room.
+// Free gives the value back. A page that becomes empty goes back to b when the
+// other pages have room for one value, and for what Reserve has promised.
 func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	ref--
 	i := ref >> pageBits
@@ -147,9 +152,22 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	p.free = ref&placeMask + 1
 	p.used--
 	s.live--
-	if p.used == 0 && len(s.open) > 1 {
+	if p.used == 0 && s.roomBeside(i, max(s.promised, 1)) {
 		s.drop(i, size, b)
 	}
+}
+
+// roomBeside reports whether the pages other than i have n free places.
+func (s *Slab[T, P]) roomBeside(i uint32, n int) bool {
+	for _, o := range s.open {
+		if o != i {
+			n -= len(s.values[o]) - int(s.pages[o].used)
+		}
+		if n <= 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // Release gives all pages back; no value may be allocated.

@@ -96,3 +96,27 @@ func TestReserveMany(t *testing.T) {
 		t.Errorf("%d live, want 1304", s.Len())
 	}
 }
+
+// TestReserveOutlivesFree frees the last value of a page between Reserve and
+// Alloc: what was promised must be there.
+func TestReserveOutlivesFree(t *testing.T) {
+	b := &purse{left: 1 << 20}
+	var s Slab[value, *value]
+	full := perPage(valueSize)
+	var refs []uint32
+	for range full + 1 { // one page full, one value in a second
+		s.Reserve(1, valueSize, b)
+		refs = append(refs, s.Alloc())
+	}
+	s.Free(refs[0], valueSize, b) // one place in the first page
+	if !s.Reserve(2, valueSize, b) {
+		t.Fatal("no room for 2")
+	}
+	s.Free(refs[full], valueSize, b) // the second page is empty
+	for range 2 {
+		s.Alloc()
+	}
+	if s.Len() != full+1 {
+		t.Errorf("%d live, want %d", s.Len(), full+1)
+	}
+}
