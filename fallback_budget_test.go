@@ -122,8 +122,20 @@ func TestBudgetGoroutines(t *testing.T) {
 			t.Errorf("%s: called on the caller's goroutine: %t, want %t", name, own, c.own)
 		}
 	}
-	if !weir.Fallback(weir.NewMemory(), weir.FailClosed, weir.Budget(0)).EndsWithContext() {
-		t.Error("a memory engine waits for nothing")
+	deaf := weirtest.NewFaulty(weir.NewMemory())
+	for _, c := range []struct {
+		engine weir.Engine
+		budget time.Duration
+		ends   bool
+	}{
+		{deaf, time.Second, true},
+		{deaf, 0, false},
+		{prompt{deaf}, 0, true},
+		{weir.NewMemory(), 0, true},
+	} {
+		if got := weir.Fallback(c.engine, weir.FailClosed, weir.Budget(c.budget)).EndsWithContext(); got != c.ends {
+			t.Errorf("a fallback around %T within %v ends with its context: %t, want %t", c.engine, c.budget, got, c.ends)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package weir_test
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -56,6 +57,9 @@ func TestFallbackCallerLeaves(t *testing.T) {
 								t.Fatalf("got %+v, %v after %v; want %v", d, err, time.Since(began), c.want)
 							}
 							cancel()
+						}
+						if before := strings.HasSuffix(name, "before"); before && !isPrompt && faulty.Asked() != 0 {
+							t.Errorf("asked %d times for nobody", faulty.Asked())
 						}
 						if got := f.Status(); got.State != weir.StoreUp || got.Failures != 0 || got.Degraded != 0 {
 							t.Errorf("status: %+v; want no failure", got)

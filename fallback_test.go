@@ -166,6 +166,31 @@ func (a answer) check(t *testing.T, outage weir.OutageMode, mode weir.Mode, op w
 	}
 }
 
+// TestFallbackOpenNamesTheLimit: of several limits, the one named is the one that a
+// store in which nothing counts would name.
+func TestFallbackOpenNamesTheLimit(t *testing.T) {
+	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
+		for _, maxes := range [][]int64{{5, 3, 9, 3}, {0, 3}, {3, 0, 0}, {9, 4}} {
+			p := weir.Policy{Name: "p", Mode: mode}
+			for i, most := range maxes {
+				p.Limits = append(p.Limits, weir.Limit{Name: fmt.Sprint("l", i), Max: most, Window: time.Hour})
+			}
+			for n := range int64(11) {
+				s := newStore(t, p, weir.FailOpen)
+				want, err := s.AllowN(ctx, weir.K(), n)
+				s.Break(weirtest.Down())
+				got, err2 := s.AllowN(ctx, weir.K(), n)
+				if want.RetryAfter != weir.Never {
+					want.RetryAfter = 0
+				}
+				if err != nil || err2 != nil || got.Allowed != want.Allowed || got.Granted != want.Granted || got.Limit != want.Limit || got.RetryAfter != want.RetryAfter {
+					t.Errorf("%v, %d of %v: got %+v, %v; want as of the empty store %+v, %v", mode, n, maxes, got, err2, want, err)
+				}
+			}
+		}
+	}
+}
+
 // TestFallbackOpenClearsStates: what an earlier decision left there is not known.
 func TestFallbackOpenClearsStates(t *testing.T) {
 	s := newStore(t, ten, weir.FailOpen)
