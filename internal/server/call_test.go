@@ -86,6 +86,9 @@ var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_u
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {
+		for _, bad := range badBodies {
+			compareCalls(t, []byte(bad.body), c.takes)
+		}
 		for _, body := range c.bodies {
 			if !compareCalls(t, []byte(body), c.takes) {
 				t.Errorf("%s: refused, want it read", body)

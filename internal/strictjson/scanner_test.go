@@ -123,6 +123,7 @@ func TestErrors(t *testing.T) {
 
 		// Numbers.
 		{`1e3`, number, "byte 1: n is not written as a whole number; write 1000, not 1e3 or 1000.0"},
+		{`1E3`, number, "byte 1: n is not written as a whole number; write 1000, not 1e3 or 1000.0"},
 		{` 1.0`, number, "byte 2: n is not written as a whole number; write 1000, not 1e3 or 1000.0"},
 		{`9223372036854775808`, number, "byte 1: n is too large for a whole number of 64 bits"},
 		{`99999999999999999999`, number, "byte 1: n is too large for a whole number of 64 bits"},
@@ -145,7 +146,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: but for the first text with long escaped strings.
+// TestNoAllocations: but for the first text with long escaped strings. What it
+// took serves those that follow.
 func TestNoAllocations(t *testing.T) {
 	b := []byte(`{"a":"` + strings.Repeat(`\u00e9`, 100) + `","\n":-12}`)
 	s := new(Scanner)
@@ -172,5 +174,8 @@ func TestNoAllocations(t *testing.T) {
 	read()
 	if got := testing.AllocsPerRun(100, read); got != 0 {
 		t.Errorf("a text allocates %v times, want 0", got)
+	}
+	if got := cap(s.scratch); got > 1024 {
+		t.Errorf("after 100 texts with 200 escaped bytes each the scanner holds %d", got)
 	}
 }

@@ -17,7 +17,7 @@ var plain = func() (t [256]bool) {
 
 // Text reads a string. Escapes become the UTF-8 of their character, a pair of
 // surrogates being one; other bytes stay as they are. The result is not to be
-// changed and lives until the next Reset.
+// changed or appended to, and lives until the next Reset.
 func (s *Scanner) Text(want string) ([]byte, error) {
 	if !s.Take('"') {
 		return nil, s.Unexpected(want)
@@ -45,7 +45,7 @@ func (s *Scanner) escaped(first, i int) ([]byte, error) {
 		switch {
 		case c == '"':
 			s.i++
-			return s.scratch[mark:len(s.scratch):len(s.scratch)], nil
+			return s.scratch[mark:], nil
 		case c == '\\':
 			if err := s.escape(); err != nil {
 				return nil, err
