@@ -35,11 +35,6 @@ func kindOf(p *weir.Plan, a *weir.Ask) byte {
 	return kind + byte(p.Mode())
 }
 
-// isPlain reports whether the limit needs none of what plain scripts leave out.
-func isPlain(p *weir.Plan, l *weir.PlanLimit) bool {
-	return l.Gap == 0 && l.Cell == 0 && p.Mode() != weir.CountDenied
-}
-
 func instant(at int64) int64 {
 	if at == weir.Now {
 		return serverClock
@@ -47,32 +42,32 @@ func instant(at int64) int64 {
 	return at
 }
 
-// appendLimit appends the numbers of a limit.
-func appendLimit(b []byte, l *weir.PlanLimit) []byte {
-	b = append7(b, l.Max)
-	b = append6(b, l.Window)
-	b = append6(b, l.Gap)
-	return append6(b, l.Cell)
-}
-
-// packOne is the argument of one.lua and batch.lua, for as many callers as times.
-func packOne(p *weir.Plan, a *weir.Ask, plain bool, times int) string {
+// packOne is the argument of one.lua for one caller.
+func packOne(kind byte, a *weir.Ask, l *weir.PlanLimit, plain bool) string {
 	var room [48]byte
-	l := &p.Limits()[0]
-	b := append(room[:0], kindOf(p, a))
+	b := append(room[:0], kind)
 	b = append7(b, a.N)
 	b = append7(b, instant(a.At))
 	if plain {
 		return string(append6(append7(b, l.Max), l.Window))
 	}
-	return string(append(appendLimit(b, l), byte(times)))
+	return string(append(appendLimit(b, l), 1))
 }
 
-// packMany is an argument of many.lua.
-func packMany(p *weir.Plan, a *weir.Ask, times int) string {
+// oneTimes is an argument of one.lua for several callers: that of a plain script
+// becomes one of a script that is not.
+func oneTimes(arg string, plain bool, times int) string {
+	if plain {
+		arg += "\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00" + "\x00" // gap, cell, times
+	}
+	return arg[:len(arg)-1] + string([]byte{byte(times)})
+}
+
+// packMany is the argument of many.lua for one caller.
+func packMany(kind byte, p *weir.Plan, a *weir.Ask) string {
 	limits := p.Limits()
 	var room [256]byte
-	b := append(room[:0], kindOf(p, a), byte(times))
+	b := append(room[:0], kind, 1)
 	b = append7(b, a.N)
 	b = append7(b, instant(a.At))
 	b = append(b, byte(len(limits)), 0)
@@ -83,6 +78,11 @@ func packMany(p *weir.Plan, a *weir.Ask, times int) string {
 		b = appendLimit(b, &limits[i])
 	}
 	return string(b)
+}
+
+// manyTimes is an argument of many.lua for several callers.
+func manyTimes(arg string, times int) string {
+	return arg[:1] + string([]byte{byte(times)}) + arg[2:]
 }
 
 // packRefund is the argument of refund.lua.
@@ -103,6 +103,14 @@ func packRefund(p *weir.Plan, at, n, now int64) string {
 func packCount(last, now int64) string {
 	var room [13]byte
 	return string(append6(append7(room[:0], instant(now)), last))
+}
+
+// appendLimit appends the numbers of a limit.
+func appendLimit(b []byte, l *weir.PlanLimit) []byte {
+	b = append7(b, l.Max)
+	b = append6(b, l.Window)
+	b = append6(b, l.Gap)
+	return append6(b, l.Cell)
 }
 
 func append7(b []byte, v int64) []byte {

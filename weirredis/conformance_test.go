@@ -1,20 +1,106 @@
 package weirredis_test
 
 import (
+	"context"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"testing"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/internal/redistest"
+	"github.com/weirlimit/weir/weirredis/goredisconn"
+	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+
+// TestConformance holds the engine to the rules through both clients, as it comes
+// and with everything turned off that can be.
+func TestConformance(t *testing.T) {
+	plain := []weirredis.Option{weirredis.NoCoalescing(), weirredis.DenialsFor(0)}
+	for _, c := range []struct {
+		name string
+		conn weirredis.Conn
+		opts []weirredis.Option
+	}{
+		{"rueidis", rueidisConn(t), nil},
+		{"rueidis, plain", rueidisConn(t), plain},
+		{"rueidis, not merged", rueidisConn(t), []weirredis.Option{weirredis.NoMerging()}},
+		{"go-redis", goredisConn(t), nil},
+		{"go-redis, plain", goredisConn(t), plain},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, c.conn, c.opts...) },
+				weirtest.Attempts(4_000), weirtest.Hammers(5))
+		})
+	}
+}
+
+// TestLongHistories cuts histories into pieces of a few bytes, so that they have
+// fronts, chunks, blocks and tails after a few entries.
+func TestLongHistories(t *testing.T) {
+	conn := rueidisConn(t)
+	for _, z := range []weirredis.Sizes{{Run: 0, Chunk: 1, Block: 2}, {Run: 9, Chunk: 8, Block: 3}, {Run: 20, Chunk: 5, Block: 4}} {
+		t.Run(fmt.Sprint(z), func(t *testing.T) {
+			sized := weirredis.WithSizes(z)
+			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn, sized) },
+				weirtest.Attempts(5_000), weirtest.Hammers(1))
+		})
+	}
+}
+
+// TestSeveralProcesses hammers one server through engines that know nothing of
+// each other, as processes would.
+func TestSeveralProcesses(t *testing.T) {
+	weirtest.Run(t, func(t *testing.T) weir.Engine {
+		return &processes{engines: []weir.Engine{
+			newEngine(t, rueidisConn(t)),
+			newEngine(t, rueidisConn(t), weirredis.NoCoalescing()),
+			newEngine(t, goredisConn(t)),
+		}}
+	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24))
+}
+
+// processes sends every call to another engine.
+type processes struct {
+	engines []weir.Engine
+	next    atomic.Int64
+}
+
+func (p *processes) engine() weir.Engine {
+	return p.engines[int(p.next.Add(1))%len(p.engines)]
+}
+
+func (p *processes) Decide(ctx context.Context, plan *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	return p.engine().Decide(ctx, plan, k, a)
+}
+
+func (p *processes) Refund(ctx context.Context, plan *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return p.engine().Refund(ctx, plan, k, at, n, now)
+}
+
+func (p *processes) Count(ctx context.Context, plan *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	return p.engine().Count(ctx, plan, k, i, last, now)
+}
+
+func (p *processes) Reset(ctx context.Context, plan *weir.Plan, k weir.Key) error {
+	return p.engine().Reset(ctx, plan, k)
+}
+
+func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
+	t.Helper()
+	e, err := weirredis.New(conn, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
 
 func rueidisConn(t testing.TB) *rueidisconn.Conn {
 	t.Helper()
@@ -26,29 +112,13 @@ func rueidisConn(t testing.TB) *rueidisconn.Conn {
 	return c
 }
 
-func TestRueidisConformance(t *testing.T) {
-	conn := rueidisConn(t)
-	weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn) })
-}
-
-// TestLongHistories cuts histories into pieces of a few bytes, so that they have
-// fronts, chunks, blocks and tails after a few entries.
-func TestLongHistories(t *testing.T) {
-	conn := rueidisConn(t)
-	for _, z := range []weirredis.Sizes{{Run: 0, Chunk: 1, Block: 2}, {Run: 9, Chunk: 8, Block: 3}, {Run: 20, Chunk: 5, Block: 4}} {
-		t.Run(fmt.Sprint(z), func(t *testing.T) {
-			sized := weirredis.WithSizes(z)
-			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn, sized) },
-				weirtest.Attempts(5_000), weirtest.Hammers(2))
-		})
-	}
-}
-
-func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
+func goredisConn(t testing.TB) *goredisconn.Conn {
 	t.Helper()
-	e, err := weirredis.New(conn, opts...)
+	client := redis.NewClient(&redis.Options{Addr: redistest.Shared(t).Addr})
+	t.Cleanup(func() { client.Close() })
+	c, err := goredisconn.New(client)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return e
+	return c
 }

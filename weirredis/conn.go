@@ -10,8 +10,9 @@ import "context"
 //   - A server that does not know the script (NOSCRIPT) has not run it; Eval then
 //     sends the text.
 //   - The reply is one binary string.
-//   - What the server answers in place of a reply is a ReplyError. Any other error
-//     leaves open whether the script ran.
+//   - What the server answers in place of a reply is a ReplyError. A call that did
+//     not reach it is an UnsentError. Any other error leaves open whether the
+//     script ran.
 //   - In a Cluster the keys of one call hash to one slot; the Engine sees to it.
 //   - Eval is safe for concurrent use and returns when ctx is done.
 //
@@ -33,3 +34,12 @@ type ReplyError string
 
 // Error returns the server's words.
 func (e ReplyError) Error() string { return string(e) }
+
+// UnsentError is the error of a call that surely did not reach the server.
+type UnsentError struct{ Err error }
+
+// Error returns the words of the cause.
+func (e UnsentError) Error() string { return e.Err.Error() }
+
+// Unwrap returns the cause.
+func (e UnsentError) Unwrap() error { return e.Err }

@@ -3,6 +3,7 @@ package weirredis
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -12,19 +13,37 @@ import (
 type Engine struct {
 	conn    Conn
 	scripts *scripts
-	spread  bool // keys are spread over the slots of a Cluster
+	spread  bool     // keys are spread over the slots of a Cluster
+	merging bool     // callers who ask the same are merged
+	lanes   *[5]lane // nil = every question goes in a call of its own
+	denials *denials
+	now     func() time.Time
 }
 
 var _ weir.Engine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
-	e := &Engine{conn: conn, scripts: standard}
-	if t, ok := conn.(Topology); ok {
-		e.spread = t.Clustered()
+	o := options{denials: time.Second, coalescing: true, merging: true, scripts: standard}
+	if t, ok := conn.(Topology); ok && t.Clustered() {
+		o.spread, o.coalescing = true, false
 	}
-	for _, o := range opts {
-		o(e)
+	for _, set := range opts {
+		set(&o)
+	}
+	e := &Engine{
+		conn:    conn,
+		scripts: o.scripts,
+		spread:  o.spread,
+		merging: o.merging,
+		denials: newDenials(o.denials),
+		now:     time.Now,
+	}
+	if o.coalescing {
+		e.lanes = new([5]lane)
+		for i := range e.lanes {
+			e.lanes[i].e = e
+		}
 	}
 	return e, nil
 }
@@ -39,43 +58,53 @@ func (e *Engine) address() string {
 
 // Decide answers an attempt, a peek or a record.
 func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
-	keys := e.keysOf(p, &k)
-	if len(keys) == 1 && a.States == nil {
-		return e.one(ctx, p, keys, &a)
+	if err := ctx.Err(); err != nil {
+		return weir.Decision{}, err
 	}
-	return e.many(ctx, p, keys, &a)
-}
-
-// one decides under one limit.
-func (e *Engine) one(ctx context.Context, p *weir.Plan, keys []string, a *weir.Ask) (weir.Decision, error) {
-	script, plain := e.scripts.one, isPlain(p, &p.Limits()[0])
-	if plain {
-		script = e.scripts.plain
+	q := e.ask(p, &k, &a)
+	if a.States != nil {
+		return e.inspect(ctx, p, &q, &a)
 	}
-	text, err := e.conn.Eval(ctx, script, keys, []string{packOne(p, a, plain, 1)})
-	var r reply
-	if err == nil {
-		r, _, err = cutReply(text, p, a.N)
+	epoch := e.denials.epoch(p.Name()).Load()
+	if a.At == weir.Now && q.canRecall() {
+		if r, ok := e.denials.recall(&q, epoch, e.now); ok {
+			return r.decision(p), nil
+		}
 	}
+	r, sent, err := e.submit(ctx, &q)
 	if err != nil {
-		return weir.Decision{}, e.problem(err, p, keys)
+		return weir.Decision{}, e.problem(err, p, q.keys, q.writes())
+	}
+	if a.At == weir.Now {
+		e.denials.note(&q, &r, epoch, sent)
 	}
 	return r.decision(p), nil
 }
 
-// many decides under any number of limits.
-func (e *Engine) many(ctx context.Context, p *weir.Plan, keys []string, a *weir.Ask) (weir.Decision, error) {
-	text, err := e.conn.Eval(ctx, e.scripts.many, keys, []string{packMany(p, a, 1)})
+// submit asks q, together with others where that is allowed.
+func (e *Engine) submit(ctx context.Context, q *question) (reply, time.Time, error) {
+	if e.lanes == nil {
+		return e.alone(ctx, q)
+	}
+	return e.lanes[q.lane()].ask(ctx, q)
+}
+
+// inspect decides in a call of its own, with the states of all limits.
+func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Ask) (weir.Decision, error) {
+	text, err := e.conn.Eval(ctx, e.scripts.forLimits(len(q.keys)), q.keys, []string{packMany(q.kind, p, a)})
 	var r reply
 	if err == nil {
-		r, text, err = cutReply(text, p, a.N)
+		r, text, err = cutReply(text, q)
 	}
 	if err == nil && len(text) != len(a.States)*stateBytes {
-		err = errReply(text)
+		err = badReply{len(text)}
 	}
 	if err != nil {
-		return weir.Decision{}, e.problem(err, p, keys)
+		return weir.Decision{}, e.problem(err, p, q.keys, q.writes())
 	}
 	readStates(text, p, a.States)
+	if q.writes() {
+		e.denials.forget(q.all)
+	}
 	return r.decision(p), nil
 }

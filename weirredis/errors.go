@@ -1,7 +1,6 @@
 package weirredis
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -12,16 +11,18 @@ import (
 
 var (
 	// ErrState: what is stored under a key is not what this version of Weir
-	// stores. Nothing was written.
+	// stores. Nothing was written. Errors that wrap it also wrap
+	// weir.ErrUnavailable.
 	ErrState = errors.New("weirredis: unreadable history")
 
 	// ErrServer: the server is unfit for limits; the error says why and what to do.
 	ErrServer = errors.New("weirredis: unfit server")
 )
 
-// StoreError means that Redis could not be asked, or did not answer.
+// StoreError means that Redis could not be asked, refused, or did not answer. It
+// wraps weir.ErrUnknownFate or weir.ErrUnavailable, and the cause.
 type StoreError struct {
-	Address string // where the server was looked for; never with a password
+	Address string // where the server was looked for, never with a password; "" where the Conn does not say
 	Err     error
 	// MayHaveCounted reports whether the call may have run all the same: it was
 	// sent, and its answer was lost. Asking again could count it twice.
@@ -34,83 +35,101 @@ func (e *StoreError) Error() string {
 	if e.Address != "" {
 		where = " at " + e.Address
 	}
-	if e.MayHaveCounted {
+	var refused ReplyError
+	switch {
+	case e.MayHaveCounted:
 		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the call may have been counted, so it is not repeated", where, e.Err)
+	case errors.As(e.Err, &refused):
+		return fmt.Sprintf("weirredis: Redis%s refused: %v%s", where, e.Err, advice(refused))
 	}
-	return fmt.Sprintf("weirredis: Redis%s refused: %v%s", where, e.Err, advice(e.Err))
+	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; nothing was counted; does it run, and does it listen there?", where, e.Err)
 }
 
-// Unwrap returns the cause.
-func (e *StoreError) Unwrap() error { return e.Err }
+// Unwrap returns what the error says of the call's fate, and the cause.
+func (e *StoreError) Unwrap() []error {
+	if e.MayHaveCounted {
+		return []error{weir.ErrUnknownFate, e.Err}
+	}
+	return []error{weir.ErrUnavailable, e.Err}
+}
 
 // advice is the next step for the refusals that people meet.
-func advice(err error) string {
-	for word, step := range map[string]string{
-		"OOM ":       "; it is at its maxmemory: raise it, or wait until histories expire",
-		"READONLY ":  "; it is a replica: connect to the primary",
-		"LOADING ":   "; it is still loading its data: wait",
-		"NOAUTH ":    "; give the client a password",
-		"WRONGPASS ": "; check user and password",
-		"NOPERM ":    "; the user needs +@scripting +@hash +@keyspace +time +info on keys weir1*",
-		"CROSSSLOT ": "; it is a Cluster: make the Conn say so (Topology)",
-		"MISCONF ":   "; it cannot save its data: look at its log",
-		"NOREPLICAS": "; too few replicas follow it: see min-replicas-to-write",
-	} {
-		if strings.HasPrefix(err.Error(), word) {
-			return step
-		}
+func advice(err ReplyError) string {
+	word, _, _ := strings.Cut(string(err), " ")
+	switch word {
+	case "OOM":
+		return "; it is at its maxmemory: raise it, or wait until histories expire"
+	case "READONLY":
+		return "; it is a replica: connect to the primary"
+	case "LOADING":
+		return "; it is still loading its data: wait"
+	case "NOAUTH":
+		return "; give the client a password"
+	case "WRONGPASS":
+		return "; check user and password"
+	case "NOPERM":
+		return "; its user needs +@scripting +@hash +@keyspace +time +info on keys weir1*"
+	case "CROSSSLOT":
+		return "; it is a Cluster, which its Conn has to say (Topology)"
+	case "MISCONF":
+		return "; it cannot save its data: look at its log"
+	case "NOREPLICAS":
+		return "; too few replicas follow it: see its min-replicas-to-write"
 	}
 	return ""
 }
 
+// stateError is ErrState with what was found where.
+type stateError struct{ text string }
+
+func (e *stateError) Error() string { return ErrState.Error() + e.text }
+
+func (e *stateError) Unwrap() []error { return []error{ErrState, weir.ErrUnavailable} }
+
 // problem turns what went wrong with a call into an error of this package. The
-// keys are those of the decision; p is its policy.
-func (e *Engine) problem(err error, p *weir.Plan, keys []string) error {
+// keys are those of the decision, p is its policy; writes says whether the call
+// would have recorded anything.
+func (e *Engine) problem(err error, p *weir.Plan, keys []string, writes bool) error {
 	var refused ReplyError
 	if !errors.As(err, &refused) {
-		if ctxErr := context.Cause(context.Background()); ctxErr != nil {
-			return ctxErr
-		}
-		return &StoreError{Address: e.address(), Err: err, MayHaveCounted: true}
+		var unsent UnsentError
+		return &StoreError{Address: e.address(), Err: err, MayHaveCounted: writes && !errors.As(err, &unsent)}
 	}
-	text := string(refused)
-	switch _, word, found := strings.Cut(text, "weir:"); {
-	case found && strings.HasPrefix(word, "overflow "):
+	text, _, _ := strings.Cut(string(refused), " script: ") // what the server adds to the words of a script
+	_, word, ours := strings.Cut(text, "weir:")
+	switch {
+	case ours && strings.HasPrefix(word, "overflow "):
 		return overflow(word, p)
-	case found:
-		return fmt.Errorf("%w under %s: %s; it was left as it is: delete the key to begin anew, or use the version of Weir that wrote it",
-			ErrState, quoteKeys(keys), describeState(word))
+	case ours:
+		return &stateError{fmt.Sprintf(" under %s: %s; it was left as it is: delete the key to begin anew, or use the version of Weir that wrote it",
+			quoteKeys(keys), describeState(word))}
 	case strings.Contains(text, "WRONGTYPE "):
-		return fmt.Errorf("%w under %s: it is not a hash, so something else uses the key; it was left as it is",
-			ErrState, quoteKeys(keys))
+		return &stateError{fmt.Sprintf(" under %s: what is there is not a hash, so something else uses the key; it was left as it is",
+			quoteKeys(keys))}
 	case strings.Contains(text, "user_script:"):
-		return fmt.Errorf("%w under %s: %s; it was left as it is", ErrState, quoteKeys(keys), text)
+		return &stateError{fmt.Sprintf(" under %s: it is damaged (%s); it was left as it is: delete the key to begin anew",
+			quoteKeys(keys), text)}
 	}
 	return &StoreError{Address: e.address(), Err: err}
 }
 
-// overflow reads "overflow LIMIT UNITS …".
+// overflow reads "overflow LIMIT UNITS".
 func overflow(word string, p *weir.Plan) error {
-	fields := strings.Fields(word)
-	limit, used := "?", "?"
-	if len(fields) >= 3 {
-		if i, err := strconv.Atoi(fields[1]); err == nil && i >= 1 && i <= len(p.Limits()) {
-			limit = p.Limits()[i-1].Name
-		}
-		used = fields[2]
+	limit, used := 0, ""
+	if _, err := fmt.Sscanf(word, "overflow %d %s", &limit, &used); err != nil || limit < 1 || limit > len(p.Limits()) {
+		return fmt.Errorf("%w: %s", weir.ErrOverflow, word)
 	}
-	return fmt.Errorf("%w: limit %q holds %s units that count; with more it would pass %d",
-		weir.ErrOverflow, limit, used, weir.MaxUnits)
+	return fmt.Errorf("%w: limit %q holds %s units that count; with more it would pass %d; record less, or reset the key",
+		weir.ErrOverflow, p.Limits()[limit-1].Name, used, weir.MaxUnits)
 }
 
-// describeState reads "state …", without what the server puts behind.
+// describeState reads "state …".
 func describeState(word string) string {
-	word = strings.TrimPrefix(word, "state ")
-	word, _, _ = strings.Cut(word, " script: ")
+	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("it has layout version %s, this Weir knows 1 to 3", strings.TrimSpace(n))
+		return fmt.Sprintf("its layout is version %s, this Weir knows 1 to 4", n)
 	}
-	return strings.TrimSpace(word)
+	return word
 }
 
 // quoteKeys shows keys, whose bytes callers chose, so that they are safe to print.

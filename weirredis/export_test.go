@@ -7,5 +7,5 @@ type Sizes = sizes
 // test meets long histories after a few entries.
 func WithSizes(z Sizes) Option {
 	s := must(makeScripts(source, z))
-	return func(e *Engine) { e.scripts = s }
+	return func(o *options) { o.scripts = s }
 }

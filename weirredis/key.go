@@ -27,18 +27,28 @@ import (
 // limits share; the histories in a Cluster then begin anew.
 const keyPrefix = "weir1:{"
 
-// keysOf returns the keys of the plan's histories for k, in the order of its limits.
-func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) []string {
+// keysOf returns the keys of the plan's histories for k, in the order of its
+// limits, and all of them in one string.
+func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (keys []string, all string) {
 	limits := p.Limits()
-	keys := make([]string, len(limits))
-	var room [128]byte
+	keys = make([]string, len(limits))
+	var room [256]byte
+	var ends [weir.MaxLimits]int
 	b := e.appendTag(room[:0], p, k)
-	head := len(b)
-	for i := range limits {
-		b = appendHistory(b[:head], p, &limits[i], k)
-		keys[i] = string(b)
+	tag := len(b)
+	b = appendHistory(b, p, &limits[0], k)
+	ends[0] = len(b)
+	for i := 1; i < len(limits); i++ {
+		b = append(b, b[:tag]...)
+		b = appendHistory(b, p, &limits[i], k)
+		ends[i] = len(b)
 	}
-	return keys
+	all, start := string(b), 0
+	for i := range keys {
+		keys[i] = all[start:ends[i]]
+		start = ends[i]
+	}
+	return keys, all
 }
 
 // appendTag appends the prefix and the hash tag.

@@ -8,32 +8,43 @@ import (
 
 // Refund takes back up to n units of the entry granted at instant at (R10).
 func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	return e.units(ctx, e.scripts.refund, p, e.keysOf(p, &k), packRefund(p, at, n, now))
+	keys, _ := e.keysOf(p, &k)
+	most, err := e.units(ctx, e.scripts.refund, p, keys, packRefund(p, at, n, now), true)
+	e.denials.stale(p.Name())
+	return most, err
 }
 
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	return e.units(ctx, e.scripts.count, p, e.keysOf(p, &k)[i:i+1], packCount(last, now))
+	keys, _ := e.keysOf(p, &k)
+	return e.units(ctx, e.scripts.count, p, keys[i:i+1], packCount(last, now), false)
 }
 
 // Reset forgets the histories of the key in every limit of the plan (R10).
 func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	keys := e.keysOf(p, &k)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	keys, _ := e.keysOf(p, &k)
 	_, err := e.conn.Eval(ctx, e.scripts.reset, keys, nil)
+	e.denials.stale(p.Name())
 	if err != nil {
-		return e.problem(err, p, keys)
+		return e.problem(err, p, keys, true)
 	}
 	return nil
 }
 
 // units runs a script whose reply is a number of units.
-func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys []string, arg string) (int64, error) {
+func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys []string, arg string, writes bool) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
 	text, err := e.conn.Eval(ctx, s, keys, []string{arg})
 	if err == nil && len(text) != 8 {
-		err = errReply(text)
+		err = badReply{len(text)}
 	}
 	if err != nil {
-		return 0, e.problem(err, p, keys)
+		return 0, e.problem(err, p, keys, writes)
 	}
 	return int64At(text, 0), nil
 }

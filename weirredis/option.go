@@ -1,4 +1,35 @@
 package weirredis
 
+import "time"
+
 // Option adjusts an Engine.
-type Option func(*Engine)
+type Option func(*options)
+
+type options struct {
+	spread     bool
+	coalescing bool
+	merging    bool
+	denials    time.Duration
+	scripts    *scripts
+}
+
+// NoCoalescing sends every question in a call of its own. Otherwise callers who
+// come while calls are under way are asked for together, which halves what a
+// decision costs the server and serves several times as many callers. In a
+// Cluster, whose keys may not meet in one call, there is no coalescing anyway.
+func NoCoalescing() Option { return func(o *options) { o.coalescing = false } }
+
+// NoMerging asks for every caller by itself, also where several wait who ask the
+// same of the same key. Otherwise they are asked for in one go, and answered as if
+// they had been served one after the other. Without coalescing there is nothing to
+// merge.
+func NoMerging() Option { return func(o *options) { o.merging = false } }
+
+// DenialsFor sets how long a denial may be answered from memory: a second unless
+// said otherwise, 0 for not at all. A denial is remembered only for as long as it
+// must last unless somebody takes units back, so this bounds how late the engine
+// learns of a refund, a reset or a raised limit in another process. In mode
+// CountDenied nothing is remembered, since there a denial has to be recorded.
+func DenialsFor(d time.Duration) Option {
+	return func(o *options) { o.denials = max(d, 0) }
+}

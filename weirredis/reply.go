@@ -34,17 +34,17 @@ type reply struct {
 	stays     int64 // how long the denial stays the same, with nobody else acting
 }
 
-// cutReply reads the reply at the beginning of text, which answers an ask of n
-// units under p, and returns what stands behind it.
-func cutReply(text string, p *weir.Plan, n int64) (r reply, rest string, err error) {
+// cutReply reads the reply at the beginning of text, which answers q, and returns
+// what stands behind it.
+func cutReply(text string, q *question) (r reply, rest string, err error) {
 	switch {
 	case len(text) >= shortBytes && text[0] == isShort:
 		return reply{
-			granted:   n,
+			granted:   q.n,
 			at:        int56At(text, 1),
 			remaining: int64At(text, 8),
 			wait:      int64At(text, 16),
-			reset:     widest(p),
+			reset:     q.widest,
 		}, text[shortBytes:], nil
 	case len(text) >= longBytes && text[0] == isLong:
 		return reply{
@@ -62,21 +62,32 @@ func cutReply(text string, p *weir.Plan, n int64) (r reply, rest string, err err
 			return r, text[size:], ReplyError(text[3:size])
 		}
 	}
-	return r, "", errReply(text)
+	return r, "", badReply{len(text)}
 }
 
-// widest is the longest window of the plan.
-func widest(p *weir.Plan) int64 {
-	w := int64(0)
-	for i := range p.Limits() {
-		w = max(w, p.Limits()[i].Window)
+// badReply is the error of a reply that no script of ours gives.
+type badReply struct{ size int }
+
+// Error says what may be the matter.
+func (e badReply) Error() string {
+	return fmt.Sprintf("%d bytes that are not a reply of this version; is there a proxy that changes replies?", e.size)
+}
+
+// share is the reply to caller i, from 0, of so many who asked q together: the
+// first got their units, one after the other, the others none.
+func (r *reply) share(q *question, i int64) reply {
+	fit := r.granted / q.n
+	c := *r
+	switch {
+	case i >= fit:
+		c.granted = 0
+	case i == fit-1:
+		c.granted, c.bound, c.stays = q.n, 0, 0
+	default: // the next one still fitted, so there was nothing to wait for
+		c.granted, c.bound, c.stays, c.wait = q.n, 0, 0, 0
+		c.remaining += (fit - 1 - i) * q.n
 	}
-	return w
-}
-
-// errReply is the error of a reply that no script of ours gives.
-func errReply(text string) error {
-	return fmt.Errorf("weirredis: %d bytes that are not a reply of this version; is there a proxy that changes replies?", len(text))
+	return c
 }
 
 // decision is what the reply means under the plan.

@@ -4,8 +4,10 @@ import (
 	"crypto/sha1"
 	"embed"
 	"encoding/hex"
+	"fmt"
 	"io/fs"
 	"regexp"
+	"strconv"
 	"strings"
 	"text/template"
 )
@@ -24,17 +26,19 @@ type Script struct {
 var source embed.FS
 
 // scripts are generated from one source and share every line that decides. Where
-// one history is decided on, its state stands in locals, which is fastest; where
-// several are, in a table each.
+// up to three histories are decided on, their state stands in locals, which is
+// fastest; where there are more, in a table each.
 type scripts struct {
 	plain      *Script // one decision under one limit without gap and cells, refusals not counted
 	plainBatch *Script // several of them
 	one        *Script // one decision under one limit
 	batch      *Script // several of them
-	many       *Script // decisions under several limits
-	refund *Script
-	count  *Script
-	reset  *Script
+	two        *Script // decisions under two limits
+	three      *Script // decisions under three limits
+	many       *Script // decisions under any number of limits
+	refund     *Script
+	count      *Script
+	reset      *Script
 }
 
 // sizes are where a history begins another string, in bytes but for block.
@@ -65,16 +69,18 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		name   string
 		shape
 	}{
-		{&s.plain, "one", shape{Single: true, Plain: true}},
-		{&s.plainBatch, "batch", shape{Single: true, Plain: true, Loop: true}},
-		{&s.one, "one", shape{Single: true}},
-		{&s.batch, "batch", shape{Single: true, Loop: true}},
+		{&s.plain, "one", shape{Limits: 1, Plain: true}},
+		{&s.plainBatch, "batch", shape{Limits: 1, Plain: true, Loop: true}},
+		{&s.one, "one", shape{Limits: 1}},
+		{&s.batch, "batch", shape{Limits: 1, Loop: true}},
+		{&s.two, "many", shape{Limits: 2, Loop: true}},
+		{&s.three, "many", shape{Limits: 3, Loop: true}},
 		{&s.many, "many", shape{Loop: true}},
 		{&s.refund, "refund", shape{}},
-		{&s.count, "count", shape{Single: true, Plain: true}},
+		{&s.count, "count", shape{Limits: 1, Plain: true}},
 		{&s.reset, "reset", shape{}},
 	} {
-		g := &generator{shape: each.shape, sizes: z}
+		g := &generator{shape: each.shape, sizes: z, Single: each.Limits == 1, Tables: each.Limits == 0}
 		text, err := g.generate(files, each.name)
 		if err != nil {
 			return nil, err
@@ -83,6 +89,17 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		*each.script = &Script{Name: each.name, Text: text, SHA1: hex.EncodeToString(sum[:])}
 	}
 	return &s, nil
+}
+
+// forLimits is the script for decisions under so many limits.
+func (s *scripts) forLimits(n int) *Script {
+	switch n {
+	case 2:
+		return s.two
+	case 3:
+		return s.three
+	}
+	return s.many
 }
 
 // sources are the files of the source, lua/….lua.
@@ -99,7 +116,7 @@ var stateName = regexp.MustCompile(`\$([a-z]+)`)
 
 // shape is how a script differs from the others of one source.
 type shape struct {
-	Single bool // one limit: its state stands in locals; else in a table for each
+	Limits int  // the state of so many stands in locals; 0 = of any number in tables
 	Plain  bool // no gap, no cells, not CountDenied, no callers merged into one
 	Loop   bool // several decisions: functions are made once, in front
 }
@@ -110,6 +127,8 @@ type generator struct {
 	shape
 	sizes
 
+	Single, Tables bool // Limits is 1, is 0
+
 	V, S, P, E, D, N, At, Need string // the arguments of a template that is used like a function
 
 	templates *template.Template
@@ -119,7 +138,7 @@ func (g *generator) generate(files fs.ReadFileFS, name string) (string, error) {
 	g.templates = template.New("")
 	g.templates.Funcs(template.FuncMap{
 		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave,
-		"each": g.each, "done": func() string { return "end" }, "index": g.index, "plain": func() bool { return g.Plain },
+		"each": g.each, "done": g.done, "index": g.index, "plain": func() bool { return g.Plain },
 		"hoist": g.hoist, "locals": g.locals, "fields": g.fields, "need": g.need,
 	})
 	for _, file := range sources {
@@ -132,11 +151,7 @@ func (g *generator) generate(files fs.ReadFileFS, name string) (string, error) {
 		}
 	}
 	text, err := g.expand(name)
-	prefix := "h_"
-	if !g.Single {
-		prefix = "H."
-	}
-	return stateName.ReplaceAllString(text, prefix+"$1"), err
+	return compact(g.unroll(text)), err
 }
 
 // expand executes a template on g.
@@ -171,45 +186,83 @@ func (g generator) leave(at, need string) (string, error) {
 	return g.expand("leave")
 }
 
-// each begins a block that runs for every limit; end ends it.
-func (g generator) each() string {
-	if !g.Single {
-		return "for i = 1, count do local H = limits[i]"
+// each begins a block that runs for every limit; done ends it. In between, index
+// is the number of the limit, from 1. unroll replaces all three.
+func (g generator) each() string  { return "\x01" }
+func (g generator) done() string  { return "\x02" }
+func (g generator) index() string { return "$index" }
+
+// unroll repeats the blocks for every limit, or makes loops of them, and gives
+// every $name its place.
+func (g generator) unroll(text string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, g.each())
+		b.WriteString(g.place(before, 1))
+		if !found {
+			return b.String()
+		}
+		block, after, _ := strings.Cut(rest, g.done())
+		if g.Tables {
+			b.WriteString("for index = 1, count do local H = limits[index]" + g.place(block, 0) + "end")
+		}
+		for i := 1; i <= g.Limits; i++ {
+			b.WriteString("do" + g.place(block, i) + "end ")
+		}
+		text = after
 	}
-	return "do"
 }
 
-// index is the number of the limit in such a block, from 1.
-func (g generator) index() string {
-	if !g.Single {
-		return "i"
+// place gives the names of limit i their place.
+func (g generator) place(text string, i int) string {
+	if g.Tables {
+		text = strings.ReplaceAll(text, "$index", "index")
+		return stateName.ReplaceAllString(text, "H.$1")
 	}
-	return "1"
+	text = strings.ReplaceAll(text, "$index", strconv.Itoa(i))
+	return stateName.ReplaceAllString(text, fmt.Sprintf("h%d_$1", i))
 }
 
-// locals declares the state of the one history.
-func (g generator) locals() string { return "local $" + strings.Join(state, ", $") }
+// compact leaves out empty lines, indentation and comments.
+func compact(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "--") {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// locals declares the state of the history of limit i.
+func (g generator) locals(i int) string {
+	return g.place("local $"+strings.Join(state, ", $"), i)
+}
+
+// Range are the numbers of the limits whose state stands in locals.
+func (g generator) Range() []int {
+	var numbers []int
+	for i := range g.Limits {
+		numbers = append(numbers, i+1)
+	}
+	return numbers
+}
 
 // fields makes room in a table for the state of a history: filled one by one it
 // would grow six times.
 func (g generator) fields() string { return strings.Join(state, " = false, ") + " = false" }
 
-// hoist makes locals of what is used more than once. Without a loop the functions
-// for long histories are made only when they are needed, which is seldom: making
-// them costs a tenth of a decision.
+// hoist makes locals of what is used more than once. The functions for long
+// histories are made only when they are needed, which is seldom: making them
+// costs a tenth of a decision.
 func (g generator) hoist() (string, error) {
 	functions, err := g.expand("lengthy")
-	made := "\nlocal parse, seek, retreat"
-	if g.Loop {
-		made += " = lengthy()"
-	}
-	return "local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack\n" + functions + made, err
+	return "local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack\n" +
+		functions + "\nlocal parse, seek, retreat", err
 }
 
 // need makes sure that the functions for long histories are there.
 func (g generator) need() string {
-	if g.Loop {
-		return ""
-	}
 	return "if not seek then parse, seek, retreat = lengthy() end"
 }

@@ -15,7 +15,7 @@ local decision = function($key, a)
     {{template "asked" "ARGV[a]"}}
     asked, virtual = a, true
   end
-  {{locals}}
+  {{locals 1}}
   {{template "clock" .}}
   {{template "decide" .}}
   return reply

@@ -4,7 +4,7 @@
 -- ARGV[1]  packed: instant I7 as in one.lua, last I6 (how long a while)
 -- reply    packed: units i8
 {{hoist}}
-{{locals}}
+{{locals 1}}
 local $key, virtual = KEYS[1], true
 local raw, span = decode('>I7I6', ARGV[1])
 {{template "clock" .}}

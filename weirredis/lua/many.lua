@@ -9,15 +9,10 @@
 local clock
 {{template "failed" .}}
 local decision = function(arg, keys)
-  local virtual, limits, widest = true, {}, 0
+  local virtual, widest = true, 0
   local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
   states = states == 1
-  for i = 1, count do
-    local H = { key = KEYS[keys + i], max = 0, window = 0, gap = 0, cell = 0, {{fields}} }
-    H.max, H.window, H.gap, H.cell, at = decode('>I7I6I6I6', arg, at)
-    if H.window > widest then widest = H.window end
-    limits[i] = H
-  end
+  {{template "limits" .}}
   {{template "clock" .}}
   {{template "decide" .}}
   if states then
@@ -34,3 +29,22 @@ for i = 1, #ARGV do
   keys = keys + byte(ARGV[i], 17)
 end
 return table.concat(replies)
+
+{{define "limits"}} {{- /* the limits of the ask, and room for the state of their histories */}}
+  {{if .Tables}}
+  local limits = {}
+  for i = 1, count do
+    limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, {{fields}} }
+  end
+  {{else}}
+  {{range .Range}}
+  local h{{.}}_key, h{{.}}_max, h{{.}}_window, h{{.}}_gap, h{{.}}_cell
+  {{locals .}}
+  {{end}}
+  {{end}}
+  {{each}}
+    $key = KEYS[keys + {{index}}]
+    $max, $window, $gap, $cell, at = decode('>I7I6I6I6', arg, at)
+    if $window > widest then widest = $window end
+  {{done}}
+{{end}}

@@ -10,7 +10,7 @@
 --          denial stays the same)
 -- All times are whole microseconds.
 {{hoist}}
-{{locals}}
+{{locals 1}}
 local $key, virtual = KEYS[1], true
 {{template "ask" "ARGV[1]"}}
 {{template "clock" .}}

@@ -59,6 +59,7 @@ local most = 0
 {{done}}
 if most == 0 then return encode('>i8', 0) end
 
+-- Whatever can fail is done before the first write.
 {{each}}
   if $last >= 0 then
     $used = $used - $took
@@ -82,6 +83,12 @@ if most == 0 then return encode('>i8', 0) end
     if mode == 2 then
       {{template "cap" .}}
     end
+  end
+{{done}}
+{{each}}
+  if $last >= 0 then
+    if $chunk then call('HSET', $key, $name, $chunk) end
+    if $block then call('HSET', $key, $bname, $block) end
     {{template "write" .}}
   end
 {{done}}
@@ -106,11 +113,11 @@ return encode('>i8', most)
       units = units - $took
       {{put "units" "size"}}
       text = string.sub(text, start)
-      local name = 'b' .. encode('>I6', math.floor(($ec - 1) / {{.Block}}))
-      local block = call('HGET', $key, name)
-      call('HSET', $key, encode('>I6', $ec - 1), encode('>I7B', behind, #text) .. size .. text)
-      if block then
-        local after, all = decode('>I7I7', block)
-        call('HSET', $key, name, encode('>I7I7', after, all - $took))
+      $name, $chunk = encode('>I6', $ec - 1), encode('>I7B', behind, #text) .. size .. text
+      $bname = 'b' .. encode('>I6', math.floor(($ec - 1) / {{.Block}}))
+      $block = call('HGET', $key, $bname)
+      if $block then
+        local after, all = decode('>I7I7', $block)
+        $block = encode('>I7I7', after, all - $took)
       end
 {{end}}

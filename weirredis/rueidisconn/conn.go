@@ -4,9 +4,12 @@ package rueidisconn
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/redis/rueidis"
 
@@ -37,17 +40,39 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 	return c, nil
 }
 
-// Eval runs the script once at most.
+// Eval runs the script once at most. It returns when ctx is done.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	lua, ok := c.scripts.Load(s)
 	if !ok {
 		lua, _ = c.scripts.LoadOrStore(s, rueidis.NewLuaScript(s.Text))
 	}
-	text, err := lua.(*rueidis.Lua).Exec(ctx, c.client, keys, args).ToString()
-	if refused, ok := rueidis.IsRedisErr(err); ok {
-		return "", weirredis.ReplyError(refused.Error())
+	if ctx.Done() != nil {
+		ctx = undated{ctx}
 	}
-	return text, err
+	text, err := lua.(*rueidis.Lua).Exec(ctx, c.client, keys, args).ToString()
+	return text, explain(err)
+}
+
+// undated is a context that keeps its deadline for itself. Where rueidis knows one
+// it waits for the connection until then, and looks at Done no more.
+type undated struct{ context.Context }
+
+// Deadline returns none.
+func (undated) Deadline() (deadline time.Time, ok bool) { return deadline, false }
+
+// explain tells the errors apart that a Conn must tell apart.
+func explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if refused, ok := rueidis.IsRedisErr(err); ok {
+		return weirredis.ReplyError(refused.Error())
+	}
+	var op *net.OpError
+	if errors.As(err, &op) && op.Op == "dial" || errors.Is(err, rueidis.ErrClosing) {
+		return weirredis.UnsentError{Err: err}
+	}
+	return err
 }
 
 // Clustered reports whether the client speaks to a Redis Cluster.

@@ -1,0 +1,126 @@
+package weirredis
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+)
+
+// batch is what several callers ask in one call.
+type batch struct {
+	turn chan struct{} // whoever receives from it sends
+	done chan struct{} // closed when all have been answered
+	sent time.Time     // when; set before done is closed
+
+	// The lane's mutex protects the following until started is set.
+	taken   bool // somebody is about to send
+	started bool // somebody does
+	asks    []asked
+	latest  map[string]int     // nil = callers are not merged; else the last of asks about the same keys
+	waiting int                // callers that have not given up; protected to the end
+	until   time.Time          // the last deadline
+	endless bool               // somebody has no deadline
+	cancel  context.CancelFunc // ends the call when nobody waits for it any more
+}
+
+// asked is one question and those who asked it.
+type asked struct {
+	question
+	callers []*caller
+}
+
+// caller waits for a reply.
+type caller struct {
+	gone  bool // it has given up; protected by the lane's mutex
+	reply reply
+	err   error
+}
+
+// errUnanswered is the error of a caller whose sender never came back.
+var errUnanswered = errors.New("the call that asked for several callers was broken off")
+
+// mostMerged is how many callers one question can stand for.
+const mostMerged = 255
+
+func newBatch(merging bool) *batch {
+	b := &batch{turn: make(chan struct{}, 1), done: make(chan struct{})}
+	if merging {
+		b.latest = map[string]int{}
+	}
+	return b
+}
+
+// takes reports whether there is room for q.
+func (b *batch) takes(q *question) bool {
+	return len(b.asks) < mostAsked || b.like(q) >= 0
+}
+
+// like returns the question that a caller who asks q may join, or -1. It is the
+// last one about those keys, so that callers are served in the order in which they
+// came.
+func (b *batch) like(q *question) int {
+	if b.latest == nil || !q.canMerge() {
+		return -1
+	}
+	i, ok := b.latest[q.all]
+	if ok && b.asks[i].same(q) && len(b.asks[i].callers) < mostMerged {
+		return i
+	}
+	return -1
+}
+
+// add puts a caller into the batch.
+func (b *batch) add(ctx context.Context, q *question) *caller {
+	me := &caller{err: errUnanswered}
+	b.waiting++
+	if deadline, ok := ctx.Deadline(); !ok {
+		b.endless = true
+	} else if deadline.After(b.until) {
+		b.until = deadline
+	}
+	if i := b.like(q); i >= 0 {
+		b.asks[i].callers = append(b.asks[i].callers, me)
+		return me
+	}
+	if b.latest != nil {
+		b.latest[q.all] = len(b.asks)
+	}
+	b.asks = append(b.asks, asked{*q, []*caller{me}})
+	return me
+}
+
+// send asks for all who still wait, and answers them. The call ends with the last
+// of their deadlines, or when none of them waits any more.
+func (b *batch) send(ctx context.Context, l *lane) {
+	defer close(b.done)
+	call, cancel := b.start(ctx, l)
+	defer cancel()
+	b.sent = l.e.now()
+	if len(b.asks) > 0 {
+		l.e.together(call, b.asks)
+	}
+}
+
+// start closes the batch: who has given up is left out, and who gives up from now
+// on changes nothing. The context is that of the call; ctx is the sender's.
+func (b *batch) start(ctx context.Context, l *lane) (context.Context, context.CancelFunc) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.started = true
+	kept := b.asks[:0]
+	for _, a := range b.asks {
+		a.callers = slices.DeleteFunc(a.callers, func(c *caller) bool { return c.gone })
+		if len(a.callers) > 0 {
+			kept = append(kept, a)
+		}
+	}
+	b.asks = kept
+	var call context.Context
+	if b.endless {
+		call, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	} else {
+		call, b.cancel = context.WithDeadline(context.WithoutCancel(ctx), b.until)
+	}
+	return call, b.cancel
+}

@@ -1,0 +1,62 @@
+package weirredis
+
+import "github.com/weirlimit/weir"
+
+// question is what one caller asks: an attempt, a peek or a record, in the words
+// of the scripts.
+type question struct {
+	keys   []string
+	all    string // the keys in one string
+	arg    string // packed; plain questions leave out what plain scripts do
+	n      int64  // units
+	kind   byte
+	plain  bool
+	widest int64 // longest window, in microseconds
+}
+
+// ask puts a question into the words of the scripts.
+func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) question {
+	q := question{n: a.N, kind: kindOf(p, a), widest: widest(p)}
+	q.keys, q.all = e.keysOf(p, k)
+	if len(q.keys) == 1 {
+		l := &p.Limits()[0]
+		q.plain = l.Gap == 0 && l.Cell == 0 && p.Mode() != weir.CountDenied
+		q.arg = packOne(q.kind, a, l, q.plain)
+	} else {
+		q.arg = packMany(q.kind, p, a)
+	}
+	return q
+}
+
+// writes reports whether the question can leave anything behind.
+func (q *question) writes() bool { return q.kind < kindPeek || q.kind >= kindRecord }
+
+// canMerge reports whether callers who ask this at one instant may be asked for in
+// one go: whole attempts are granted one after the other until one does not fit.
+func (q *question) canMerge() bool { return q.kind == kindAttempt+byte(weir.AllOrNothing) }
+
+// canRecall reports whether a denial may be answered from memory: it holds as long
+// as the denied attempts themselves leave no trace.
+func (q *question) canRecall() bool {
+	return q.kind < kindPeek && q.kind != kindAttempt+byte(weir.CountDenied)
+}
+
+// lane is the index of the lane: questions of one lane can go in one call.
+func (q *question) lane() int {
+	if q.plain {
+		return 0
+	}
+	return min(len(q.keys), 4)
+}
+
+// same reports whether both ask the same of the same histories.
+func (q *question) same(o *question) bool { return q.all == o.all && q.arg == o.arg }
+
+// widest is the longest window of the plan.
+func widest(p *weir.Plan) int64 {
+	w := int64(0)
+	for i := range p.Limits() {
+		w = max(w, p.Limits()[i].Window)
+	}
+	return w
+}

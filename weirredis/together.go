@@ -1,0 +1,108 @@
+package weirredis
+
+import (
+	"context"
+	"time"
+)
+
+// alone asks one question in a call of its own.
+func (e *Engine) alone(ctx context.Context, q *question) (r reply, sent time.Time, err error) {
+	sent = e.now()
+	text, err := e.conn.Eval(ctx, e.scripts.forOne(q), q.keys, []string{q.arg})
+	if err == nil {
+		r, _, err = cutReply(text, q)
+	}
+	return r, sent, err
+}
+
+// together asks several questions of one lane in one call, and answers their
+// callers.
+func (e *Engine) together(ctx context.Context, asks []asked) {
+	script, keys, args := e.scripts.compose(asks)
+	text, err := e.conn.Eval(ctx, script, keys, args)
+	for i := range asks {
+		a := &asks[i]
+		var r reply
+		oneErr := err
+		if err == nil {
+			r, text, oneErr = cutReply(text, &a.question)
+			if _, bad := oneErr.(badReply); bad {
+				err = oneErr // what stands behind cannot be read either
+			}
+		}
+		a.answer(&r, oneErr)
+	}
+}
+
+// answer tells every caller its share.
+func (a *asked) answer(r *reply, err error) {
+	for i, c := range a.callers {
+		if c.err = err; err != nil {
+			continue
+		}
+		c.reply = *r
+		if len(a.callers) > 1 {
+			c.reply = r.share(&a.question, int64(i))
+		}
+	}
+}
+
+// forOne is the script for one question.
+func (s *scripts) forOne(q *question) *Script {
+	switch {
+	case q.plain:
+		return s.plain
+	case len(q.keys) == 1:
+		return s.one
+	}
+	return s.forLimits(len(q.keys))
+}
+
+// compose puts questions of one lane into the words of one call.
+func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
+	first := &asks[0]
+	if len(first.keys) > 1 {
+		for i := range asks {
+			a := &asks[i]
+			keys = append(keys, a.keys...)
+			args = append(args, manyTimes(a.arg, len(a.callers)))
+		}
+		return s.forLimits(len(first.keys)), keys, args
+	}
+	plain := first.plain && !merged(asks)
+	script = s.batch
+	if plain {
+		script = s.plainBatch
+	}
+	// Most questions of a batch are alike but for their keys: each argument is sent
+	// once, and one string of numbers says whose it is.
+	numbers := make([]byte, len(asks))
+	args = append(args, "")
+	known := map[string]byte{}
+	for i := range asks {
+		a := &asks[i]
+		arg := a.arg
+		if !plain {
+			arg = oneTimes(a.arg, a.plain, len(a.callers))
+		}
+		keys = append(keys, a.all)
+		number, ok := known[arg]
+		if !ok {
+			args = append(args, arg)
+			number = byte(len(args)) // Lua counts from 1
+			known[arg] = number
+		}
+		numbers[i] = number
+	}
+	args[0] = string(numbers)
+	return script, keys, args
+}
+
+func merged(asks []asked) bool {
+	for i := range asks {
+		if len(asks[i].callers) > 1 {
+			return true
+		}
+	}
+	return false
+}
