@@ -2,6 +2,7 @@
 // date, commit and commands, to RESULTS.md.
 //
 //	go run ./all          writes RESULTS.md and scoreboard.svg; about half an hour
+//	go run ./all -sections scoreboard,speed -rounds 3
 //	go run ./all -quick   prints to stdout what a short run gives; about four minutes
 //
 // Run it in the directory of this module, on a machine with nothing else to do.
@@ -14,6 +15,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/bench/internal/machine"
@@ -24,6 +28,7 @@ type section struct {
 	title   string
 	program string   // its directory
 	args    []string // of a full run
+	rounds  bool     // it takes -rounds
 	intro   string   // Markdown between the heading and what the program prints
 }
 
@@ -38,14 +43,16 @@ var sections = []section{
 		title: "What “20 per second” lets through", program: "scoreboard", args: []string{"-svg", picture},
 		intro: "![The most grants inside one second, limiter by limiter](" + picture + ")\n\n",
 	},
-	{title: "What a decision costs in process", program: "speed"},
-	{title: "What a decision costs on Redis", program: "redis"},
+	{title: "What a decision costs in process", program: "speed", rounds: true},
+	{title: "What a decision costs on Redis", program: "redis", rounds: true},
 }
 
 func main() {
 	quick := flag.Bool("quick", false, "short runs, printed to stdout; no file is written")
+	only := flag.String("sections", "", "comma-separated `programs` to run, such as scoreboard,speed; default: all of them")
+	rounds := flag.Int("rounds", 0, "how many interleaved `rounds`; default: what each program thinks right")
 	flag.Parse()
-	text, failed, err := run(*quick)
+	text, failed, err := run(*quick, chosen(*only, *rounds))
 	if err == nil {
 		err = deliver(text, *quick)
 	}
@@ -58,8 +65,24 @@ func main() {
 	}
 }
 
-// run runs every section. failed says that one of them found Weir at fault.
-func run(quick bool) (text []byte, failed bool, err error) {
+// chosen are the sections of the programs named, with that many rounds where the
+// program takes rounds.
+func chosen(only string, rounds int) []section {
+	var some []section
+	for _, s := range sections {
+		if only != "" && !slices.Contains(strings.Split(only, ","), s.program) {
+			continue
+		}
+		if rounds > 0 && s.rounds {
+			s.args = append(slices.Clone(s.args), "-rounds", strconv.Itoa(rounds))
+		}
+		some = append(some, s)
+	}
+	return some
+}
+
+// run runs the sections. failed says that one of them found Weir at fault.
+func run(quick bool, sections []section) (text []byte, failed bool, err error) {
 	bin, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
 		return nil, false, err
