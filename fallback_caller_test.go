@@ -58,6 +58,7 @@ func TestFallbackCallerLeaves(t *testing.T) {
 							}
 							cancel()
 						}
+						synctest.Wait()
 						if before := strings.HasSuffix(name, "before"); before && !isPrompt && faulty.Asked() != 0 {
 							t.Errorf("asked %d times for nobody", faulty.Asked())
 						}

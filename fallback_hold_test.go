@@ -88,6 +88,7 @@ func TestHoldHiccup(t *testing.T) {
 			s.Mend()
 			if c.held {
 				allow(t, s.Limiter, "back", window+heldBeyond, true)
+				allow(t, s.Limiter, "and once more", window+heldBeyond, true)
 			} else {
 				allow(t, s.Limiter, "back", 0, false)
 			}
@@ -112,7 +113,11 @@ func TestHoldOlderOutage(t *testing.T) {
 		outage(150 * time.Second)
 		allow(t, s.Limiter, "long, back", long+heldBeyond, true)
 		allow(t, quick, "short, back", short+heldBeyond, true)
-		time.Sleep(20 * time.Second)
+		for range 40 { // as long as each other
+			time.Sleep(500 * time.Millisecond)
+			outage(0)
+			s.Peek(ctx, weir.K(), 1)
+		}
 		allow(t, quick, "short, 20 s later", 0, false)
 		outage(0)
 		allow(t, quick, "short, after a hiccup", 0, false)
@@ -148,6 +153,24 @@ func TestHoldManyOutages(t *testing.T) {
 		}
 		time.Sleep(d.RetryAfter)
 		allow(t, s.Limiter, "in the end", 0, false)
+	})
+}
+
+// TestHoldStraggler: a success that was asked for before the breaker opened leaves
+// nobody knowing since when the store is out: the hold begins anew.
+func TestHoldStraggler(t *testing.T) {
+	const window = 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("p", window), weir.Local, weir.Hold())
+		s.Break(weirtest.Slow(40 * time.Millisecond))
+		var all sync.WaitGroup
+		all.Go(func() { s.Allow(ctx, weir.K()) })
+		synctest.Wait()
+		s.Break(weirtest.Down())
+		s.fail(5)
+		all.Wait()
+		s.want(weir.StoreDown)
+		allow(t, s.Limiter, "after the straggler", window+heldBeyond, true)
 	})
 }
 
@@ -193,14 +216,18 @@ func TestHoldCountDenied(t *testing.T) {
 				t.Errorf("held, store: %+v, %v; want it refused and counted, %d left", d, err, 9-i)
 			}
 		}
+		time.Sleep(window) // within the hold, but none of those counts any more
+		if d, err := s.AllowN(ctx, weir.K(), 10); err != nil || d.Allowed || d.Limit != "l" || d.RetryAfter != window {
+			t.Errorf("held, store: %+v, %v; want all ten refused and counted", d, err)
+		}
 	})
 }
 
 // TestHoldCells: on a grid a unit counts one cell longer (R9), and is held for.
 func TestHoldCells(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := rolling("p", 10*time.Second)
-		p.Limits[0].Cells = 5
+		p := rolling("p", 11*time.Second)
+		p.Limits = append(p.Limits, weir.Limit{Name: "grid", Max: 10, Window: 10 * time.Second, Cells: 5})
 		s := newStore(t, p, weir.Local, weir.Hold())
 		s.Break(weirtest.Down())
 		allow(t, s.Limiter, "held", 12*time.Second+heldBeyond, true)
