@@ -4,15 +4,16 @@ import (
 	"slices"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
 	"github.com/weirlimit/weir/bench/internal/contest"
 	"github.com/weirlimit/weir/bench/internal/redispeers"
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
 // What is measured of a script besides serverCPU.
-const entriesHeld = "entries" // in a key's log at the end
+const (
+	ofYardstick = "of_yardstick" // serverCPU, divided by that of the yardstick's script
+	entriesHeld = "entries"      // in a key's log at the end
+)
 
 // alone are the workloads that measure the server's part by itself, one for each
 // size of the logs.
@@ -40,6 +41,20 @@ func aloneForms(entries int) []string {
 	})
 }
 
+// slack is longer than it takes to look at a log: by then, one of a shorter window
+// has emptied.
+const slack = 50 * time.Millisecond
+
+// logs is how many keys take their turns: fewer where their logs are long, since
+// filling them takes long.
+func logs(entries int) int {
+	return max(min(scale.logs, 20*scale.logs*scale.logs/entries), scale.logs/5)
+}
+
+// plenty is a limit that no log here reaches. Much larger ones lie beyond what
+// the yardstick's floating-point instants can tell apart.
+const plenty = 1_000_000
+
 func formNames() []string {
 	var n []string
 	for _, f := range redispeers.Forms() {
@@ -52,47 +67,33 @@ func runAlone(name string, entries int) contest.Metrics {
 	c := emptyServer()
 	defer c.Close()
 	form := must(redispeers.FormNamed(name))
-	f := newFleet(scale.logs, entries, time.Minute, time.Now())
+	f := newFleet(logs(entries), entries, time.Minute, time.Now())
 	f.heavy = form.Name == redispeers.WeirWeighted
+	d := newDuel(c)
 	if form.ServerClock {
-		return f.aloneAtServerClock(c, form)
+		// By the server's clock a log can only be filled as time goes by: the window is
+		// so many times as long as a round of all keys takes.
+		d.challenge(form.New(plenty, time.Minute), f)
+		window := time.Duration(f.entries*len(f.keys)) * d.pace()
+		window = max(window.Round(time.Microsecond), time.Millisecond)
+		must(c.FlushAll(ctx).Result())
+		d.challenge(form.New(int64(4*entries), window), f)
+		if d.held() >= 0 {
+			d.fight(window)
+		}
+		d.fight(scale.warming)
+		m := d.fight(scale.running)
+		if held := d.held(); held >= 0 && window > slack {
+			m[entriesHeld] = held
+		}
+		return m
 	}
-	l := newLine(c, form.New(int64(entries), f.window))
-	f.fill(l, entries)
-	l.until(scale.warming, f.ask)
-	m := l.measure(scale.running, f.ask)
-	last := f.again((f.next + len(f.keys) - 1) % len(f.keys))
-	if held := l.held(last); held >= 0 {
-		m[entriesHeld] = float64(held) / float64(last.N)
+	d.challenge(form.New(int64(entries), f.window), f)
+	f.fill(d.form, entries)
+	d.fight(scale.warming)
+	m := d.fight(scale.running)
+	if held := d.held(); held >= 0 {
+		m[entriesHeld] = held
 	}
 	return m
-}
-
-// aloneAtServerClock fills logs as time goes by: the window is so many times as
-// long as a round of all keys takes.
-func (f *fleet) aloneAtServerClock(c *redis.Client, form redispeers.Form) contest.Metrics {
-	window := time.Duration(f.entries*len(f.keys)) * pace(form, f)
-	window = max(window.Round(time.Microsecond), time.Millisecond)
-	must(c.FlushAll(ctx).Result())
-	l := newLine(c, form.New(int64(4*f.entries), window))
-	l.until(window+scale.warming, f.ask)
-	m := l.measure(scale.running, f.ask)
-	if l.held(f.again(0)) >= 0 {
-		m[entriesHeld] = m[perSecond] * window.Seconds() / float64(len(f.keys))
-	}
-	return m
-}
-
-// plenty is a limit that no log here reaches. Much larger ones lie beyond what
-// the yardstick's floating-point instants can tell apart.
-const plenty = 1_000_000
-
-// pace is how long a decision takes by the clock, with nearly empty logs.
-func pace(form redispeers.Form, f *fleet) time.Duration {
-	c := emptyServer()
-	defer c.Close()
-	l := newLine(c, form.New(plenty, time.Minute))
-	start := time.Now()
-	n := l.until(scale.warming, f.ask)
-	return time.Since(start) / time.Duration(n)
 }

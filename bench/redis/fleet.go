@@ -20,6 +20,7 @@ type fleet struct {
 
 	asked []int // how often each key was asked for
 	next  int   // whose turn it is
+	total int   // asks of all keys
 }
 
 func newFleet(keys, entries int, window time.Duration, base time.Time) *fleet {
@@ -37,6 +38,7 @@ func (f *fleet) ask() redispeers.Ask {
 func (f *fleet) askOf(k int) redispeers.Ask {
 	a := redispeers.Ask{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k])}
 	f.asked[k]++
+	f.total++
 	return a
 }
 

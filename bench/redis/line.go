@@ -7,7 +7,6 @@ import (
 
 	"github.com/redis/go-redis/v9"
 
-	"github.com/weirlimit/weir/bench/internal/contest"
 	"github.com/weirlimit/weir/bench/internal/redispeers"
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 )
@@ -58,13 +57,12 @@ func (l line) until(length time.Duration, next func() redispeers.Ask) int {
 	return n
 }
 
-// measure sends decisions for a while, at least one batch, and tells what each
-// cost the server.
-func (l line) measure(length time.Duration, next func() redispeers.Ask) contest.Metrics {
-	before, start := must(redisserver.CPU(ctx, l.c)), time.Now()
-	n := float64(l.until(length, next))
-	took, used := time.Since(start), must(redisserver.CPU(ctx, l.c))-before
-	return contest.Metrics{serverCPU: float64(used) / n, perSecond: n / took.Seconds()}
+// cost sends decisions for a while, at least one batch, and returns what each cost
+// the server, in nanoseconds.
+func (l line) cost(length time.Duration, next func() redispeers.Ask) float64 {
+	before := must(redisserver.CPU(ctx, l.c))
+	n := l.until(length, next)
+	return float64(must(redisserver.CPU(ctx, l.c))-before) / float64(n)
 }
 
 // held is how many units the key's log holds, -1 where there is none to count.

@@ -157,7 +157,7 @@ func (d load) pipelined(c *redis.Client) contest.Metrics {
 	keys, r := makeKeys(d.keys()), rand.New(rand.NewPCG(1, 7))
 	next := func() redispeers.Ask { return redispeers.Ask{Key: keys[r.IntN(len(keys))], N: 1} }
 	l.until(scale.warming, next)
-	return l.measure(scale.running, next)
+	return contest.Metrics{serverCPU: l.cost(scale.running, next)}
 }
 
 // emptyServer is a client of the server, which holds no keys.

@@ -24,7 +24,7 @@ func longest() []contest.Workload {
 	var all []contest.Workload
 	for _, n := range scale.expiring {
 		all = append(all, contest.Workload{
-			Name: longestName(n), MaxRounds: 3,
+			Name: longestName(n), MaxRounds: 2,
 			Contestants: []string{redispeers.WeirCaller, redispeers.WeirWeighted, redispeers.SortedSet},
 			About:       "full logs whose entries came within a second; the longest of the decision that finds them gone and 63 after it, median over several keys",
 			Run: func(form string) contest.Metrics {

@@ -98,11 +98,19 @@ func (p page) loadTable(w io.Writer, d load) {
 		table.Row(c+p.marks(name, c, d.meant),
 			report.Decimal(p.results.Ratio(name, c, redispeers.RedisRate, perSecond), 2),
 			report.Count(p.results.Median(name, c, perSecond)),
-			get(p50, 0), get(p99, 0), get(clientCPU, 0), get(serverCPU, 0),
+			micros(p.results.Median(name, c, p50)), micros(p.results.Median(name, c, p99)), get(clientCPU, 0), get(serverCPU, 0),
 			report.Decimal(p.results.Ratio(name, c, redispeers.RedisRate, serverCPU), 2),
 			report.Decimal(p.results.Ratio(name, c, redispeers.RedisRate, bothCPU), 2), get(allocs, 1))
 	}
 	table.Print(w)
+}
+
+// micros formats microseconds: whole ones, but for a few.
+func micros(v float64) string {
+	if v < 10 {
+		return report.Decimal(v, 1)
+	}
+	return report.Decimal(v, 0)
 }
 
 // marks tell who answered otherwise than the load means, and who failed.

@@ -9,19 +9,32 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/bench/internal/peers"
 	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/goredisconn"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
 const weirModule = "github.com/weirlimit/weir"
 
-// Weir's configurations, by name.
+// Weir's configurations.
 const (
-	WeirRueidis = "weir, rueidis"
+	WeirRueidis      = "weir, rueidis"
+	WeirGoRedis      = "weir, go-redis"
+	WeirForgetful    = "weir, rueidis, no denials remembered"
+	WeirUnmerged     = "weir, rueidis, nor merged"
+	WeirPlain        = "weir, rueidis, each in its own call"
+	WeirPlainGoRedis = "weir, go-redis, each in its own call"
 )
 
 func weirPeers() []Peer {
+	const whole = "Limiter.Allow: decision, remaining, waits, binding limit; the server's clock"
+	forgetful, unmerged, plain := weirredis.DenialsFor(0), weirredis.NoMerging(), weirredis.NoCoalescing()
 	return []Peer{
-		weirPeer(WeirRueidis, "Limiter.Allow: decision, remaining, waits, binding limit; the server's clock", rueidisConn),
+		weirPeer(WeirRueidis, whole+"; as it comes: waiting callers are asked for together, equal asks are merged, denials are remembered for up to a second", rueidisConn),
+		weirPeer(WeirGoRedis, "the same on a go-redis client as it comes", goRedisConn),
+		weirPeer(WeirForgetful, whole+"; DenialsFor(0)", rueidisConn, forgetful),
+		weirPeer(WeirUnmerged, whole+"; DenialsFor(0), NoMerging", rueidisConn, forgetful, unmerged),
+		weirPeer(WeirPlain, whole+"; DenialsFor(0), NoCoalescing", rueidisConn, forgetful, plain),
+		weirPeer(WeirPlainGoRedis, "the same on a go-redis client as it comes", goRedisConn, forgetful, plain),
 	}
 }
 
@@ -34,6 +47,15 @@ func rueidisConn(addr string) (weirredis.Conn, func(), error) {
 		return nil, nil, err
 	}
 	return c, c.Close, nil
+}
+
+func goRedisConn(addr string) (weirredis.Conn, func(), error) {
+	c := client(addr)
+	conn, err := goredisconn.New(c)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func() { c.Close() }, nil
 }
 
 func weirPeer(name, note string, connect opener, opts ...weirredis.Option) Peer {

@@ -2,7 +2,6 @@ package redispeers
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/redis/go-redis/v9"
@@ -10,6 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/bench/internal/peers"
 	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/goredisconn"
 )
 
 // Weir's decisions as commands.
@@ -35,7 +35,7 @@ func weirForm(name string, serverClock bool, units int64) Form {
 	return Form{Name: name, ServerClock: serverClock, Note: "exact: decision, remaining, waits, binding limit",
 		New: func(limit int64, window time.Duration) Decider {
 			d := &eavesdropped{serverClock: serverClock}
-			engine := must(weirredis.New(d))
+			engine := must(weirredis.New(d, weirredis.NoCoalescing(), weirredis.DenialsFor(0)))
 			d.l = must(weir.New(peers.WeirPolicy(int(limit*units), window), weir.WithEngine(engine)))
 			d.Commands(Ask{Key: "key", N: 1})
 			return d
@@ -81,25 +81,14 @@ func (e *eavesdropped) Scripts() []string { return []string{e.script.Text} }
 // Held asks a real server for the units that count at the instant of the ask.
 func (e *eavesdropped) Held(ctx context.Context, c *redis.Client, a Ask) (int64, error) {
 	p := e.l.Plan().Policy()
-	real := must(weir.New(p, weir.WithEngine(must(weirredis.New(goRedis{c})))))
+	conn, err := goredisconn.New(c)
+	if err != nil {
+		return 0, err
+	}
+	real := must(weir.New(p, weir.WithEngine(must(weirredis.New(conn)))))
 	k := weir.K(a.Key)
 	if e.serverClock {
 		return real.Count(ctx, k, p.Limits[0].Name, p.Limits[0].Window)
 	}
 	return real.At(time.UnixMicro(a.At)).Count(ctx, k, p.Limits[0].Name, p.Limits[0].Window)
-}
-
-// goRedis is the least connection that a client can be.
-type goRedis struct{ c *redis.Client }
-
-func (g goRedis) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
-	more := make([]any, len(args))
-	for i, a := range args {
-		more[i] = a
-	}
-	text, err := g.c.Eval(ctx, s.Text, keys, more...).Text()
-	if err != nil {
-		return "", fmt.Errorf("%s: %w", s.Name, err)
-	}
-	return text, nil
 }
