@@ -90,7 +90,7 @@ func TestFallbackConformance(t *testing.T) {
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
 			weirtest.Run(t, func(*testing.T) weir.Engine { return engine() },
-				weirtest.Attempts(2_000), weirtest.Hammers(2))
+				weirtest.Attempts(500), weirtest.Hammers(1))
 		})
 	}
 }
