@@ -2,10 +2,10 @@ package redistest
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 )
 
 // nodeLine is what CLUSTER NODES tells of one node.
@@ -119,24 +119,39 @@ func (c *Cluster) Replica(t testing.TB, primary *Server) *Server {
 // serves.
 func (c *Cluster) Failover(t testing.TB, replica *Server) {
 	t.Helper()
-	replica.Must(t, "CLUSTER", "FAILOVER")
-	c.AwaitPromoted(t, replica)
-}
-
-// AwaitPromoted returns when the node has become a primary.
-func (c *Cluster) AwaitPromoted(t testing.TB, replica *Server) {
-	t.Helper()
+	var asked time.Time
 	err := poll(func() error {
-		text, err := replica.Do("CLUSTER", "NODES")
-		if err != nil {
-			return err
+		// Redis gives up after five seconds, and other primaries refuse their votes
+		// for a while.
+		if time.Since(asked) > 6*time.Second {
+			asked = time.Now()
+			if _, err := replica.Do("CLUSTER", "FAILOVER"); err != nil {
+				return err
+			}
 		}
-		if !strings.Contains(text, "myself,master") {
-			return errors.New("it is still a replica")
-		}
-		return nil
+		return replica.promoted()
 	})
 	if err != nil {
-		t.Fatal(fmt.Errorf("failover to %s: %w", replica.Addr, err))
+		t.Fatalf("failover to %s: %v", replica.Addr, err)
 	}
+}
+
+// AwaitPromoted returns when the node has become a primary by itself.
+func (c *Cluster) AwaitPromoted(t testing.TB, replica *Server) {
+	t.Helper()
+	if err := poll(replica.promoted); err != nil {
+		t.Fatalf("failover to %s: %v", replica.Addr, err)
+	}
+}
+
+// promoted returns an error while the node is a replica.
+func (s *Server) promoted() error {
+	text, err := s.Do("CLUSTER", "NODES")
+	if err != nil {
+		return err
+	}
+	if !strings.Contains(text, "myself,master") {
+		return errors.New("it is still a replica")
+	}
+	return nil
 }

@@ -1,13 +1,18 @@
 package faulttest
 
 import (
+	"context"
+	"crypto/tls"
+	"net"
 	"testing"
 	"time"
 
+	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/goredisconn"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
@@ -22,11 +27,12 @@ type target struct {
 	addrs     []string // of a server, the nodes of a Cluster, or Sentinels
 	cluster   bool
 	sentinel  bool
-	impatient bool // the client has the timeouts it has by default; else only contexts end a call in time
-	pool      int  // connections at most, where the client has a pool; 0 = its default
+	impatient bool                        // the client has the timeouts it has by default; else only contexts end a call in time
+	through   map[string]*redistest.Proxy // the proxy in front of an address, where there is one
+	pool      int                         // connections at most, where the client has a pool; 0 = its default
 }
 
-var clients = []client{{"rueidis", dialRueidis}}
+var clients = []client{{"rueidis", dialRueidis}, {"goredis", dialGoredis}}
 
 // aeon outlasts every test.
 const aeon = 10 * time.Minute
@@ -50,6 +56,9 @@ func dialRueidis(to target) (weirredis.Conn, func(), error) {
 	if !to.impatient {
 		o.ConnWriteTimeout = aeon
 	}
+	o.DialCtxFn = func(ctx context.Context, addr string, d *net.Dialer, _ *tls.Config) (net.Conn, error) {
+		return d.DialContext(ctx, "tcp", to.route(addr))
+	}
 	if to.sentinel {
 		o.Sentinel.MasterSet = redistest.SentinelName
 	}
@@ -58,4 +67,32 @@ func dialRueidis(to target) (weirredis.Conn, func(), error) {
 		return nil, nil, err
 	}
 	return c, c.Close, nil
+}
+
+func dialGoredis(to target) (weirredis.Conn, func(), error) {
+	o := &redis.UniversalOptions{Addrs: to.addrs, PoolSize: to.pool, IsClusterMode: to.cluster}
+	if !to.impatient {
+		o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = aeon, aeon, aeon
+	}
+	o.Dialer = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, network, to.route(addr))
+	}
+	if to.sentinel {
+		o.MasterName = redistest.SentinelName
+	}
+	client := redis.NewUniversalClient(o)
+	conn, err := goredisconn.New(client)
+	if err != nil {
+		return nil, nil, err
+	}
+	return conn, func() { client.Close() }, nil
+}
+
+// route is where a connection to the address goes.
+func (to target) route(addr string) string {
+	if p := to.through[addr]; p != nil {
+		return p.Addr
+	}
+	return addr
 }

@@ -53,12 +53,13 @@ func TestKilledServerComesBackEmpty(t *testing.T) {
 	})
 }
 
-// split parts the calls into those made before t and those made after.
+// split returns the calls that had returned by an instant, and those made after it.
 func split(calls []call, at time.Duration) (before, after []call) {
 	for _, c := range calls {
-		if c.from < at {
+		switch {
+		case c.to < at:
 			before = append(before, c)
-		} else {
+		case c.from >= at:
 			after = append(after, c)
 		}
 	}

@@ -176,15 +176,3 @@ func someFailed(t testing.TB, calls []call) {
 		t.Errorf("none of %d calls noticed the fault", len(calls))
 	}
 }
-
-// grantedSince returns an error while nothing has been granted since an instant.
-func (f *traffic) grantedSince(at time.Duration) error {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	for i := len(f.calls) - 1; i >= 0; i-- {
-		if c := f.calls[i]; c.from >= at && c.granted > 0 {
-			return nil
-		}
-	}
-	return errors.New("every call was refused or failed")
-}
