@@ -29,9 +29,7 @@ type Memory struct {
 	start   time.Time // with a monotonic reading
 	base    int64     // start in microseconds since 1970
 	seed    maphash.Seed
-	budget  budget
 	maxKeys int64
-	keys    atomic.Int64 // keys held, counted only under MaxKeys
 
 	fullOfKeys, fullOfBytes error
 
@@ -42,6 +40,10 @@ type Memory struct {
 	idOf    map[string]uint32 // a limit's identity (R12) to its id
 	reclaim sync.Mutex        // held by the caller that looks for idle keys at the cap
 	hand    int               // next shard to reclaim from; protected by reclaim
+
+	_      [64]byte // what every decision reads stands on other cache lines than what some write
+	budget budget
+	keys   atomic.Int64 // keys held, counted only under MaxKeys
 }
 
 // shardCount is 64, so that the shards of a decision are the bits of one word.

@@ -9,7 +9,7 @@ import (
 const (
 	// A sweep looks at sweepSlots slots every sweepEvery decisions of a shard and
 	// with every new key, so that what is held follows what counts (R13).
-	sweepEvery = 16
+	sweepEvery = 32
 	sweepSlots = 4
 
 	// virtualSlack is how long histories in the caller's own time outlive their

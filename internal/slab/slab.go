@@ -140,7 +140,9 @@ func (s *Slab[T, P]) Alloc() uint32 {
 }
 
 // Free gives the value back. A page that becomes empty goes back to b when the
-// other pages have room for one value, and for what Reserve has promised.
+// other pages have room for half a page more, so that a number of values that goes
+// up and down does not take and give pages all the time, and for what Reserve has
+// promised.
 func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	ref--
 	i := ref >> pageBits
@@ -152,7 +154,7 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	p.free = ref&placeMask + 1
 	p.used--
 	s.live--
-	if p.used == 0 && s.roomBeside(i, max(s.promised, 1)) {
+	if p.used == 0 && s.roomBeside(i, max(s.promised, perPage(size)/2)) {
 		s.drop(i, size, b)
 	}
 }
