@@ -40,8 +40,8 @@ type Ask struct {
 //     by), so a plan with other numbers finds them (R12).
 //   - The key has as many values as the plan has dimensions; values are opaque
 //     bytes, and different tuples never share a history (R14).
-//   - An error means that no decision could be made and nothing changed; a
-//     denial is not an error (R15).
+//   - An error means that no decision could be made and nothing changed, unless it
+//     wraps ErrUnknownFate; a denial is not an error (R15).
 //   - Plan and Key may not be kept beyond the call.
 type Engine interface {
 	// Decide answers an attempt, a peek or a record.
