@@ -81,10 +81,15 @@ func (s *Scanner) Object(want string) (member bool, err error) {
 // the name. The name lives until the next Reset.
 func (s *Scanner) Name(want string) (name []byte, at int, err error) {
 	at = s.At()
-	if name, err = s.Text(want); err == nil && !s.Take(':') {
-		err = s.Unexpected("a colon should stand here")
+	if name, err = s.Text(want); err != nil {
+		return nil, at, err
 	}
-	return name, at, err
+	if s.i < len(s.b) && s.b[s.i] == ':' { // there is seldom white space before it
+		s.i++
+	} else if !s.Take(':') {
+		return nil, at, s.Unexpected("a colon should stand here")
+	}
+	return name, at, nil
 }
 
 // More reads what follows a member and reports whether another does: a comma,
