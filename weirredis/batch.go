@@ -57,14 +57,14 @@ func (b *batch) takes(q *question) bool {
 }
 
 // like returns the question that a caller who asks q may join, or -1. It is the
-// last one about those keys, so that callers are served in the order in which they
-// came.
+// last one about any of those histories, so that callers are served in the order in
+// which they came.
 func (b *batch) like(q *question) int {
 	if b.latest == nil || !q.canMerge() {
 		return -1
 	}
 	i, ok := b.latest[q.all]
-	if ok && b.asks[i].same(q) && len(b.asks[i].callers) < mostMerged {
+	if ok && (q.apart || i == len(b.asks)-1) && b.asks[i].same(q) && len(b.asks[i].callers) < mostMerged {
 		return i
 	}
 	return -1

@@ -11,9 +11,9 @@ import (
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/goredisconn"
-	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -102,9 +102,11 @@ func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *wei
 	return e
 }
 
-func rueidisConn(t testing.TB) *rueidisconn.Conn {
+func rueidisConn(t testing.TB) *rueidisconn.Conn { return connTo(t, redistest.Shared(t)) }
+
+func connTo(t testing.TB, s *redistest.Server) *rueidisconn.Conn {
 	t.Helper()
-	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
+	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,16 +20,19 @@ type Engine struct {
 	now     func() time.Time
 }
 
-var _ weir.Engine = (*Engine)(nil)
+var _ weir.PromptEngine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
-	o := options{denials: time.Second, coalescing: true, merging: true, scripts: standard}
+	o := options{denials: time.Second, coalescing: true, merging: true}
 	if t, ok := conn.(Topology); ok && t.Clustered() {
 		o.spread, o.coalescing = true, false
 	}
 	for _, set := range opts {
 		set(&o)
+	}
+	if o.scripts == nil {
+		o.scripts = standard()
 	}
 	e := &Engine{
 		conn:    conn,
@@ -47,6 +50,10 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	}
 	return e, nil
 }
+
+// EndsWithContext reports that every method returns when its context ends, as a
+// Conn promises (weir.PromptEngine).
+func (e *Engine) EndsWithContext() bool { return true }
 
 // address is where conn says that the server is.
 func (e *Engine) address() string {

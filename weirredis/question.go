@@ -1,6 +1,10 @@
 package weirredis
 
-import "github.com/weirlimit/weir"
+import (
+	"slices"
+
+	"github.com/weirlimit/weir"
+)
 
 // question is what one caller asks: an attempt, a peek or a record, in the words
 // of the scripts.
@@ -11,12 +15,13 @@ type question struct {
 	n      int64  // units
 	kind   byte
 	plain  bool
+	apart  bool  // no other tuple of keys shares one of the histories
 	widest int64 // longest window, in microseconds
 }
 
 // ask puts a question into the words of the scripts.
 func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) question {
-	q := question{n: a.N, kind: kindOf(p, a), widest: widest(p)}
+	q := question{n: a.N, kind: kindOf(p, a), apart: apart(p), widest: widest(p)}
 	q.keys, q.all = e.keysOf(p, k)
 	if len(q.keys) == 1 {
 		l := &p.Limits()[0]
@@ -59,4 +64,21 @@ func widest(p *weir.Plan) int64 {
 		w = max(w, p.Limits()[i].Window)
 	}
 	return w
+}
+
+// apart reports whether all limits of the plan count by the same dimensions: two
+// keys then have all histories in common or none.
+func apart(p *weir.Plan) bool {
+	limits := p.Limits()
+	for i := 1; i < len(limits); i++ {
+		if len(limits[i].By) != len(limits[0].By) {
+			return false
+		}
+		for _, dim := range limits[i].By {
+			if !slices.Contains(limits[0].By, dim) {
+				return false
+			}
+		}
+	}
+	return true
 }

@@ -1,0 +1,127 @@
+package weirredis
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Report is what Check found out about the server.
+type Report struct {
+	Address   string        // where it is, "" where the Conn does not say
+	Server    string        // such as "Redis 7.0.15" or "Valkey 8.0.1"
+	Mode      string        // standalone, sentinel or cluster, in the server's words
+	Eviction  string        // its maxmemory-policy; "" where it does not tell
+	MaxMemory int64         // bytes, 0 = no bound
+	Offset    time.Duration // its clock less this machine's, give or take half of RoundTrip
+	RoundTrip time.Duration // how long the call took
+	Warnings  []string      // what should be looked at
+}
+
+// CheckOption adjusts a Check.
+type CheckOption func(*check)
+
+type check struct{ evictionAllowed bool }
+
+// AllowEviction makes Check warn of a server that evicts keys, instead of refusing
+// it. Where it evicts a history that still counts, a window may hold twice its
+// limit.
+func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = true } }
+
+// bigOffset is a difference between clocks that is worth a warning. Decisions use
+// the server's clock alone, but people compare logs.
+const bigOffset = time.Second
+
+// Check asks the server whether it is fit for limits. The error wraps ErrServer if
+// it is too old or evicts keys, and is a StoreError if it could not be asked; it
+// says what to do. In a Cluster one server is asked.
+//
+// New does not check, so that a program can start while the server is away.
+func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
+	var c check
+	for _, set := range opts {
+		set(&c)
+	}
+	r := Report{Address: e.address()}
+	sent := e.now()
+	text, err := e.conn.Eval(ctx, e.scripts.check, nil, nil)
+	r.RoundTrip = e.now().Sub(sent)
+	if err != nil {
+		return r, &StoreError{Address: r.Address, Err: err}
+	}
+	clock, info, _ := strings.Cut(text, "\n")
+	us, err := strconv.ParseInt(clock, 10, 64)
+	if err != nil {
+		return r, fmt.Errorf("%w: %s answers %.40q in place of its clock; is there a proxy that changes replies?", ErrServer, r.where(), text)
+	}
+	r.Offset = time.UnixMicro(us).Sub(sent.Add(r.RoundTrip / 2))
+	r.read(fieldsOf(info))
+	return r, r.judge(c, fieldsOf(info))
+}
+
+// read fills in what the server says of itself.
+func (r *Report) read(info map[string]string) {
+	r.Mode, r.Eviction = info["redis_mode"], info["maxmemory_policy"]
+	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
+	switch {
+	case info["valkey_version"] != "":
+		r.Server = "Valkey " + info["valkey_version"]
+	case info["redis_version"] != "":
+		r.Server = "Redis " + info["redis_version"]
+	}
+}
+
+// judge finds what is wrong.
+func (r *Report) judge(c check, info map[string]string) error {
+	if info["redis_version"] == "" {
+		r.warn("%s does not tell its version; Redis 6.2 and Valkey 7.2 or later are known to be fit", r.where())
+	} else if !atLeast(info["redis_version"], 6, 2) {
+		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
+	}
+	if strings.HasPrefix(r.Eviction, "allkeys-") || strings.HasPrefix(r.Eviction, "volatile-") {
+		evicts := fmt.Sprintf("%s forgets keys to make room (maxmemory-policy %s), and with them what was granted: "+
+			"set maxmemory-policy noeviction, or use a server of its own for limits", r.where(), r.Eviction)
+		if !c.evictionAllowed {
+			return fmt.Errorf("%w: %s", ErrServer, evicts)
+		}
+		r.warn("%s", evicts)
+	}
+	if r.Offset.Abs() > bigOffset+r.RoundTrip {
+		r.warn("the clock of %s is %v away from this machine's; decisions use the server's alone", r.where(), r.Offset.Round(time.Millisecond))
+	}
+	return nil
+}
+
+func (r *Report) warn(format string, args ...any) {
+	r.Warnings = append(r.Warnings, fmt.Sprintf(format, args...))
+}
+
+// where names the server in a sentence.
+func (r *Report) where() string {
+	if r.Address == "" {
+		return "the server"
+	}
+	return "Redis at " + r.Address
+}
+
+// fieldsOf reads the reply of INFO, lines of field:value.
+func fieldsOf(info string) map[string]string {
+	fields := map[string]string{}
+	for line := range strings.Lines(info) {
+		if field, value, ok := strings.Cut(strings.TrimSpace(line), ":"); ok {
+			fields[field] = value
+		}
+	}
+	return fields
+}
+
+// atLeast reports whether a version such as 7.0.15 is major.minor or later.
+func atLeast(version string, major, minor int) bool {
+	a, rest, _ := strings.Cut(version, ".")
+	b, _, _ := strings.Cut(rest, ".")
+	x, err1 := strconv.Atoi(a)
+	y, err2 := strconv.Atoi(b)
+	return err1 == nil && err2 == nil && (x > major || x == major && y >= minor)
+}

@@ -1,0 +1,145 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/rueidisconn"
+)
+
+func TestCheck(t *testing.T) {
+	s := redistest.Shared(t)
+	r, err := newEngine(t, rueidisConn(t)).Check(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(r.Server, "Redis ") || r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
+		t.Errorf("got %+v, want a standalone Redis at %s that never evicts", r, s.Addr)
+	}
+	if r.RoundTrip <= 0 || r.Offset.Abs() > r.RoundTrip || len(r.Warnings) > 0 {
+		t.Errorf("got %+v, want the clock of this machine and no warning", r)
+	}
+}
+
+// TestCheckEviction: a server that may forget grants is refused, with the place and
+// the next step, or with a warning where that was asked for.
+func TestCheckEviction(t *testing.T) {
+	const password = "s3cret"
+	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
+		s := redistest.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
+		conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, Password: password})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(conn.Close)
+		e := newEngine(t, conn)
+		_, err = e.Check(ctx)
+		if !errors.Is(err, weirredis.ErrServer) {
+			t.Fatalf("%s: got %v, want ErrServer", policy, err)
+		}
+		for _, part := range []string{s.Addr, policy, "set maxmemory-policy noeviction"} {
+			if !strings.Contains(err.Error(), part) {
+				t.Errorf("%s: got %q, which does not say %q", policy, err, part)
+			}
+		}
+		if strings.Contains(err.Error(), password) {
+			t.Errorf("%s: the error tells the password: %v", policy, err)
+		}
+		r, err := e.Check(ctx, weirredis.AllowEviction())
+		if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], policy) || r.MaxMemory != 20<<20 {
+			t.Errorf("%s, allowed: got %+v, %v, want a warning that names it", policy, r, err)
+		}
+	}
+}
+
+func TestCheckUnreachable(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s))
+	s.Stop()
+	within, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	_, err := e.Check(within)
+	var store *weirredis.StoreError
+	if !errors.As(err, &store) || store.MayHaveCounted || store.Address != s.Addr || !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("got %v, want a StoreError of %s", err, s.Addr)
+	}
+}
+
+// TestJudge holds servers of other versions against what they say of themselves.
+func TestJudge(t *testing.T) {
+	for _, c := range []struct {
+		info    string
+		server  string
+		problem string // of the error, or of the warning behind a "?"
+	}{
+		{"redis_version:6.2.0\r\n", "Redis 6.2.0", ""},
+		{"redis_version:7.4.1\r\nmaxmemory_policy:noeviction\r\n", "Redis 7.4.1", ""},
+		{"redis_version:10.0.0\r\n", "Redis 10.0.0", ""},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", "Valkey 8.0.1", ""},
+		{"redis_version:6.0.16\r\n", "Redis 6.0.16", "use Redis 6.2 or later"},
+		{"redis_version:5.0.7\r\n", "Redis 5.0.7", "use Redis 6.2 or later"},
+		{"redis_version:255.255.255\r\nmaxmemory_policy:volatile-lfu\r\n", "Redis 255.255.255", "volatile-lfu"},
+		{"", "", "?does not tell its version"},
+	} {
+		r := weirredis.Report{Address: "10.0.0.7:6379"}
+		err := r.Judge(c.info)
+		problem, warned := strings.CutPrefix(c.problem, "?")
+		switch {
+		case r.Server != c.server:
+			t.Errorf("%q: got %q, want %q", c.info, r.Server, c.server)
+		case warned:
+			if err != nil || !slices.ContainsFunc(r.Warnings, func(w string) bool { return strings.Contains(w, problem) }) {
+				t.Errorf("%q: got %v and %q, want the warning %q", c.info, err, r.Warnings, problem)
+			}
+		case problem == "":
+			if err != nil || len(r.Warnings) > 0 {
+				t.Errorf("%q: got %v and %q, want a fit server", c.info, err, r.Warnings)
+			}
+		case !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), r.Address):
+			t.Errorf("%q: got %v, want ErrServer that names %s and says %q", c.info, err, r.Address, problem)
+		}
+	}
+}
+
+// TestClockOffset: a server whose clock is hours away is reported, not refused,
+// since its clock is the only one that decides.
+func TestClockOffset(t *testing.T) {
+	c := &cannedConn{reply: "1767312000000000\nredis_version:7.0.15\r\n"}
+	e := newEngine(t, c)
+	e.WithClock(func() time.Time { return time.UnixMicro(1767312000000000).Add(-3 * time.Hour) })
+	r, err := e.Check(ctx)
+	if err != nil || r.Offset != 3*time.Hour || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "3h0m0s") {
+		t.Errorf("got %+v, %v, want an offset of 3h and a warning that says so", r, err)
+	}
+}
+
+// TestStoreErrors shows what errors of the store say: where, why, and what next.
+func TestStoreErrors(t *testing.T) {
+	s := redistest.Start(t, "--maxmemory", "1mb")
+	e := newEngine(t, connTo(t, s))
+	l := limiter(t, e, "full", weir.AllOrNothing, perUser(5, time.Hour))
+	_, err := l.Allow(ctx, weir.K("u"))
+	for _, part := range []string{s.Addr, "OOM", "raise it, or wait"} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("at maxmemory: got %v, which does not say %q", err, part)
+		}
+	}
+	if !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("at maxmemory: got %v, want ErrUnavailable: nothing was counted", err)
+	}
+	if _, err := l.Peek(ctx, weir.K("u"), 1); err != nil {
+		t.Errorf("a peek at maxmemory: got %v, want an answer: it writes nothing", err)
+	}
+	if n := s.Must(t, "DBSIZE"); n != "0" {
+		t.Errorf("%s keys were written", n)
+	}
+}

@@ -1,0 +1,240 @@
+package weirredis_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// cannedConn answers every call with the same reply, and counts them.
+type cannedConn struct {
+	reply string
+	calls int
+	took  time.Duration
+}
+
+func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string) (string, error) {
+	c.calls++
+	time.Sleep(c.took)
+	switch s.Name {
+	case "refund", "count":
+		return "\x00\x00\x00\x00\x00\x00\x00\x01", nil
+	case "reset":
+		return "", nil
+	}
+	return c.reply, nil
+}
+
+// refused is a caller who asks again and again after a denial: its wait is
+// 300 ms, and it stays as it is for 200 ms.
+func refused(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedConn, *weir.Limiter) {
+	t.Helper()
+	c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000), took: 10 * time.Millisecond}
+	return c, limiter(t, newEngine(t, c, opts...), "refused", mode, perUser(5, time.Second))
+}
+
+// TestDenialsAreRemembered follows a denial through time: it is answered from
+// memory, aged, until it could have changed, counted from when it was asked for.
+func TestDenialsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := refused(t, weir.AllOrNothing)
+		start := time.Now()
+		for _, step := range []struct {
+			at    time.Duration // since the first question
+			calls int
+			age   time.Duration // of the answer
+		}{
+			{0, 1, 0},
+			{10 * time.Millisecond, 1, 10 * time.Millisecond},
+			{50 * time.Millisecond, 1, 50 * time.Millisecond},
+			{200*time.Millisecond - time.Microsecond, 1, 200*time.Millisecond - time.Microsecond},
+			{200 * time.Millisecond, 2, 0},
+		} {
+			time.Sleep(time.Until(start.Add(step.at)))
+			d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
+			want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.Add(step.age).UnixMicro()),
+				RetryAfter: 300*time.Millisecond - step.age, ResetAfter: 900*time.Millisecond - step.age}
+			if c.calls != step.calls || d != want {
+				t.Errorf("after %v: got %+v after %d calls, want %+v after %d", step.at, d, c.calls, want, step.calls)
+			}
+		}
+	})
+}
+
+// TestDenialsEnd lists what ends or does not share a remembered denial.
+func TestDenialsEnd(t *testing.T) {
+	again := func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err }
+	for _, c := range []struct {
+		about  string
+		opts   []weirredis.Option
+		mode   weir.Mode
+		do     func(c *cannedConn, l *weir.Limiter) error
+		asked  int // calls of do
+		recall bool
+	}{
+		{about: "nothing", do: func(*cannedConn, *weir.Limiter) error { return nil }, recall: true},
+		{about: "a peek", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Peek(ctx, weir.K("u"), 1); return err }, asked: 1, recall: true},
+		{about: "a count", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.Count(ctx, weir.K("u"), "user", time.Second)
+			return err
+		}, asked: 1, recall: true},
+		{about: "another user's denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("v")); return err }, asked: 1, recall: true},
+		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.Refund(ctx, weir.K("u"), nine, 1)
+			return err
+		}, asked: 1},
+		{about: "a refund to another user, who may share a history", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.Refund(ctx, weir.K("v"), nine, 1)
+			return err
+		}, asked: 1},
+		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, weir.K("u")) }, asked: 1},
+		{about: "a grant of fewer units", do: func(c *cannedConn, l *weir.Limiter) error {
+			denial := c.reply
+			c.reply = weirredis.Grant(nine, 1)
+			_, err := l.AllowN(ctx, weir.K("u"), 2)
+			c.reply = denial
+			return err
+		}, asked: 1},
+		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
+			denial := c.reply
+			c.reply = weirredis.Grant(nine, 1)
+			_, err := l.Record(ctx, weir.K("u"), 1)
+			c.reply = denial
+			return err
+		}, asked: 1},
+		{about: "its option", opts: []weirredis.Option{weirredis.DenialsFor(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
+		{about: "CountDenied", mode: weir.CountDenied, do: func(*cannedConn, *weir.Limiter) error { return nil }},
+		{about: "its age", opts: []weirredis.Option{weirredis.DenialsFor(50 * time.Millisecond)},
+			do: func(*cannedConn, *weir.Limiter) error { time.Sleep(50 * time.Millisecond); return nil }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn, l := refused(t, c.mode, c.opts...)
+			conn.took = 0
+			if err := again(l); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.do(conn, l); err != nil {
+				t.Fatal(err)
+			}
+			if err := again(l); err != nil {
+				t.Fatal(err)
+			}
+			want := 1 + c.asked
+			if !c.recall {
+				want++
+			}
+			if conn.calls != want {
+				t.Errorf("%s: %d calls, want %d", c.about, conn.calls, want)
+			}
+		})
+	}
+}
+
+// TestDenialsOfOtherNumbers: another limit, or another number of units, is another
+// question.
+func TestDenialsOfOtherNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+		e := newEngine(t, c)
+		l := limiter(t, e, "numbers", weir.AllOrNothing, perUser(5, time.Second))
+		raised := limiter(t, e, "numbers", weir.AllOrNothing, perUser(6, time.Second))
+		must(t)(l.Allow(ctx, weir.K("u")))
+		must(t)(l.AllowN(ctx, weir.K("u"), 2))
+		must(t)(raised.Allow(ctx, weir.K("u")))
+		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine)) // somebody else's clock
+		if c.calls != 4 {
+			t.Errorf("%d calls, want 4", c.calls)
+		}
+	})
+}
+
+// TestDenialDuringRefund: a denial that was asked for before a refund, and answered
+// after it, is not remembered.
+func TestDenialDuringRefund(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := refused(t, weir.AllOrNothing, weirredis.NoCoalescing())
+		done := make(chan error)
+		go func() { _, err := l.Allow(ctx, weir.K("u")); done <- err }()
+		synctest.Wait()
+		c.took = 0
+		if _, err := l.Refund(ctx, weir.K("u"), nine, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		must(t)(l.Allow(ctx, weir.K("u")))
+		if c.calls != 3 {
+			t.Errorf("%d calls, want 3: the denial was older than the refund", c.calls)
+		}
+	})
+}
+
+// TestDenialsAreBounded denies more users than are remembered.
+func TestDenialsAreBounded(t *testing.T) {
+	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
+	e := newEngine(t, c, weirredis.DenialsFor(time.Hour))
+	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(5, time.Second))
+	for i := range 70_000 {
+		must(t)(l.Allow(ctx, weir.K(fmt.Sprint(i))))
+	}
+	if n := e.Remembered(); n > 1<<16 || n < 1<<15 {
+		t.Errorf("%d denials are remembered, want at most %d", n, 1<<16)
+	}
+}
+
+// TestRememberedDenialsAreTrue compares each denial from memory with what Redis
+// says of that very instant: all of it is the same (R8).
+func TestRememberedDenialsAreTrue(t *testing.T) {
+	conn := &countingConn{Conn: rueidisConn(t)}
+	e := newEngine(t, conn)
+	remembered := 0
+	for seed := range uint64(12) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		p := weir.Policy{Name: fmt.Sprint("true-", time.Now().UnixNano()), Mode: weir.Mode(r.IntN(2))}
+		for i := range 1 + r.IntN(3) {
+			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond}
+			if r.IntN(2) == 0 {
+				limit.Gap = time.Duration(r.IntN(4000)) * time.Microsecond
+			}
+			p.Limits = append(p.Limits, limit)
+		}
+		l, err := weir.New(p, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 300 {
+			n := 1 + r.Int64N(4)
+			before := conn.calls
+			d := must(t)(l.AllowN(ctx, weir.K(), n))
+			if conn.calls != before {
+				continue
+			}
+			remembered++
+			want := must(t)(l.At(d.At).Peek(ctx, weir.K(), n))
+			if d.Allowed || d != want {
+				t.Fatalf("seed %d: from memory %+v, Redis says %+v\n%+v", seed, d, want, p)
+			}
+		}
+	}
+	if remembered < 200 {
+		t.Errorf("only %d denials came from memory", remembered)
+	}
+}
+
+// countingConn counts the calls of one goroutine.
+type countingConn struct {
+	weirredis.Conn
+	calls int
+}
+
+func (c *countingConn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	c.calls++
+	return c.Conn.Eval(ctx, s, keys, args)
+}

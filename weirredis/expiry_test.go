@@ -1,0 +1,133 @@
+package weirredis_test
+
+import (
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// ttl is how long a key still lives.
+func ttl(t testing.TB, s *redistest.Server, key string) time.Duration {
+	t.Helper()
+	ms, err := strconv.ParseInt(regexp.MustCompile(`-?\d+`).FindString(s.Must(t, "PTTL", key)), 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(ms) * time.Millisecond
+}
+
+// commands is how often the server has run a command so far.
+func commands(t testing.TB, s *redistest.Server, name string) int {
+	t.Helper()
+	m := regexp.MustCompile(`cmdstat_` + name + `:calls=(\d+)`).FindStringSubmatch(s.Must(t, "INFO", "commandstats"))
+	if m == nil {
+		return 0
+	}
+	n, err := strconv.Atoi(m[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestExpiry: a key lives at least until its newest entry no longer counts, and
+// not half as long again; what records nothing leaves its life as it is (R4, R13).
+func TestExpiry(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s), weirredis.DenialsFor(0))
+	for _, window := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
+		for _, cells := range []int{0, 1, 10} {
+			limit := perUser(2, window)
+			limit.Cells = cells
+			l := limiter(t, e, "expiry"+strconv.Itoa(int(window.Seconds())), weir.AllOrNothing, limit)
+			if err := l.Reset(ctx, weir.K("u")); err != nil {
+				t.Fatal(err)
+			}
+			key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+			d := must(t)(l.Allow(ctx, weir.K("u")))
+			if got := ttl(t, s, key); got < d.ResetAfter-time.Second || got > d.ResetAfter+window/4+5*time.Second {
+				t.Errorf("window %v, %d cells: the key lives %v; its entry counts for %v", window, cells, got, d.ResetAfter)
+			}
+			must(t)(l.Allow(ctx, weir.K("u")))
+			renewed, written := commands(t, s, "pexpire"), commands(t, s, "hset")
+			for range 3 {
+				must(t)(l.Peek(ctx, weir.K("u"), 1))
+				if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed {
+					t.Fatalf("window %v: a third unit was granted", window)
+				}
+			}
+			if n, m := commands(t, s, "pexpire"), commands(t, s, "hset"); n != renewed || m != written {
+				t.Errorf("window %v: denials and peeks renewed %d expiries and wrote %d times, want 0", window, n-renewed, m-written)
+			}
+		}
+	}
+}
+
+// TestExpiryIsRenewedByRecording walks through ten windows in steps of a tenth: the
+// expiry is renewed about once a window where instants are the caller's.
+func TestExpiryIsRenewedByRecording(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s))
+	for i, limits := range [][]weir.Limit{{perUser(1000, 24*time.Hour)}, {perUser(1000, 24*time.Hour), {Name: "all", Max: 1000, Window: time.Hour}}} {
+		l := limiter(t, e, "renewed"+strconv.Itoa(i), weir.AllOrNothing, limits...)
+		before := commands(t, s, "pexpire")
+		for i := range 100 {
+			must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(time.Duration(i)*24*time.Hour/10)))
+		}
+		// The limit of an hour has ended at every step.
+		if n := commands(t, s, "pexpire") - before - 100*i; n < 9 || n > 12 {
+			t.Errorf("ten windows of 24h: %d renewals, want about ten", n)
+		}
+	}
+}
+
+// TestExpiryOfCallersTime: where the caller passes the instants the key lives an
+// hour at least, however short its window (R13).
+func TestExpiryOfCallersTime(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, rueidisConn(t))
+	l := limiter(t, e, "virtual", weir.AllOrNothing, perUser(5, time.Second))
+	key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+	for i, at := range []time.Duration{0, time.Millisecond, time.Second, 5 * time.Minute, 4 * time.Minute} {
+		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(at)))
+		if got := ttl(t, s, key); got < time.Hour || got > 3*time.Hour {
+			t.Errorf("recording %d at %v: the key lives %v, want one to three hours", i, at, got)
+		}
+	}
+	// The server's clock, years after: what was is gone, and so is the long life.
+	must(t)(l.Allow(ctx, weir.K("u")))
+	if got := ttl(t, s, key); got > 10*time.Second {
+		t.Errorf("on the server's clock again: the key lives %v, its window is a second", got)
+	}
+}
+
+// TestExpiryFollowsTheWindow: a longer window takes effect with the next
+// recording, and so does a shorter one (R12, R13).
+func TestExpiryFollowsTheWindow(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, rueidisConn(t))
+	for _, window := range []time.Duration{time.Minute, time.Hour, time.Minute, 24 * time.Hour} {
+		l := limiter(t, e, "follows", weir.AllOrNothing, perUser(1000, window))
+		must(t)(l.Allow(ctx, weir.K("u")))
+		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+		if got := ttl(t, s, key); got < window || got > window+window/2+5*time.Second {
+			t.Errorf("window %v: the key lives %v", window, got)
+		}
+	}
+}
+
+// must returns what is asked for, or fails the test.
+func must(t testing.TB) func(weir.Decision, error) weir.Decision {
+	return func(d weir.Decision, err error) weir.Decision {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+}

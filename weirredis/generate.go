@@ -1,0 +1,178 @@
+package weirredis
+
+import (
+	"io/fs"
+	"strconv"
+	"strings"
+	"text/template"
+)
+
+// sources are the files of the source, lua/….lua.
+var sources = []string{"number", "seek", "history", "write", "clock", "decide",
+	"one", "batch", "many", "refund", "count", "reset", "check"}
+
+// state are the names of a history's state that its script may keep in locals,
+// but for those it declares itself. lua/history.lua says what they are.
+var state = strings.Fields(`s p q z o late from to low top last newest first units total lives
+	cut used ls lp lq lc lu own edge push redated room closed wait reset next gapwait`)
+
+// shape is how a script differs from the others of one source.
+type shape struct {
+	Limits int  // the state of so many stands in locals; 0 = of any number in tables
+	Plain  bool // no gap, no cells, not CountDenied, no callers merged into one
+	Loop   bool // several decisions: functions are made once, in front
+}
+
+// generator expands the source into scripts, one after the other. Its exported
+// fields are what templates refer to.
+type generator struct {
+	shape
+	sizes
+
+	Single, Tables bool // Limits is 1, is 0
+
+	V, S, P, E, D, N, At, Need string // the arguments of a template that is used like a function
+
+	templates *template.Template
+}
+
+// newGenerator reads the source.
+func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
+	g := &generator{sizes: z, templates: template.New("")}
+	g.templates.Funcs(template.FuncMap{
+		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave,
+		"each": g.each, "done": g.done, "index": g.index, "plain": func() bool { return g.Plain },
+		"hoist": g.hoist, "locals": g.locals, "fields": g.fields, "need": g.need,
+	})
+	for _, file := range sources {
+		text, err := files.ReadFile("lua/" + file + ".lua")
+		if err != nil {
+			return nil, err
+		}
+		if _, err := g.templates.New(file).Parse(string(text)); err != nil {
+			return nil, err
+		}
+	}
+	return g, nil
+}
+
+// generate makes one script.
+func (g *generator) generate(file string, s shape) (string, error) {
+	g.shape, g.Single, g.Tables = s, s.Limits == 1, s.Limits == 0
+	text, err := g.expand(file)
+	return compact(g.unroll(text)), err
+}
+
+// expand executes a template on g.
+func (g *generator) expand(name string) (string, error) {
+	var b strings.Builder
+	err := g.templates.ExecuteTemplate(&b, name, g)
+	return b.String(), err
+}
+
+// with expands a template that is used like a function, with its own arguments.
+func (g *generator) with(name string, set func(g *generator)) (string, error) {
+	c := *g
+	set(&c)
+	return c.expand(name)
+}
+
+func (g *generator) get(v, s, p string) (string, error) {
+	return g.with("get", func(g *generator) { g.V, g.S, g.P = v, s, p })
+}
+
+func (g *generator) put(v, e string) (string, error) {
+	return g.with("put", func(g *generator) { g.V, g.E = v, e })
+}
+
+func (g *generator) entry(s, p string) (string, error) {
+	return g.with("entry", func(g *generator) { g.S, g.P = s, p })
+}
+
+func (g *generator) coded(e, delta, n string) (string, error) {
+	return g.with("coded", func(g *generator) { g.E, g.D, g.N = e, delta, n })
+}
+
+func (g *generator) leave(at, need string) (string, error) {
+	return g.with("leave", func(g *generator) { g.At, g.Need = at, need })
+}
+
+// each begins a block that runs for every limit; done ends it. In between, index
+// is the number of the limit, from 1. unroll replaces all three.
+func (g *generator) each() string  { return "\x01" }
+func (g *generator) done() string  { return "\x02" }
+func (g *generator) index() string { return "$index" }
+
+// unroll repeats the blocks for every limit, or makes loops of them, and gives
+// every $name its place.
+func (g *generator) unroll(text string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, g.each())
+		b.WriteString(g.place(before, 1))
+		if !found {
+			return b.String()
+		}
+		block, after, _ := strings.Cut(rest, g.done())
+		if g.Tables {
+			b.WriteString("for index = 1, count do local H = limits[index]" + g.place(block, 0) + "end")
+		}
+		for i := 1; i <= g.Limits; i++ {
+			b.WriteString("do" + g.place(block, i) + "end ")
+		}
+		text = after
+	}
+}
+
+// place gives the names of limit i their place.
+func (g *generator) place(text string, i int) string {
+	index, prefix := strconv.Itoa(i), "h"+strconv.Itoa(i)+"_"
+	if g.Tables {
+		index, prefix = "index", "H."
+	}
+	return strings.NewReplacer("$index", index, "$", prefix).Replace(text)
+}
+
+// compact leaves out empty lines, indentation and comments.
+func compact(text string) string {
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(line)
+		if line != "" && !strings.HasPrefix(line, "--") {
+			b.WriteString(line + "\n")
+		}
+	}
+	return b.String()
+}
+
+// locals declares the state of the history of limit i.
+func (g *generator) locals(i int) string {
+	return g.place("local $"+strings.Join(state, ", $"), i)
+}
+
+// Range are the numbers of the limits whose state stands in locals.
+func (g *generator) Range() []int {
+	var numbers []int
+	for i := range g.Limits {
+		numbers = append(numbers, i+1)
+	}
+	return numbers
+}
+
+// fields makes room in a table for the state of a history: filled one by one it
+// would grow six times.
+func (g *generator) fields() string { return strings.Join(state, " = false, ") + " = false" }
+
+// hoist makes locals of what is used more than once. The functions for long
+// histories are made only when they are needed, which is seldom: making them
+// costs a tenth of a decision.
+func (g *generator) hoist() (string, error) {
+	functions, err := g.expand("lengthy")
+	return "local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack\n" +
+		functions + "\nlocal parse, seek, retreat", err
+}
+
+// need makes sure that the functions for long histories are there.
+func (g *generator) need() string {
+	return "if not seek then parse, seek, retreat = lengthy() end"
+}

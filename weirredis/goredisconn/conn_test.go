@@ -1,0 +1,140 @@
+package goredisconn_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/goredisconn"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+
+func TestNewRefusesClientsThatMoveKeys(t *testing.T) {
+	ring := redis.NewRing(&redis.RingOptions{Addrs: map[string]string{"a": "127.0.0.1:1"}})
+	defer ring.Close()
+	_, err := goredisconn.New(ring)
+	if err == nil || !strings.Contains(err.Error(), "NewFailoverClient") {
+		t.Errorf("a Ring: got %v, want a refusal that says what to use", err)
+	}
+}
+
+func TestClusterIsOne(t *testing.T) {
+	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
+	defer cluster.Close()
+	c, err := goredisconn.New(cluster)
+	if err != nil || !c.Clustered() || c.String() != "127.0.0.1:1, 127.0.0.1:2" {
+		t.Errorf("got %v, clustered=%v, %v", c, c.Clustered(), err)
+	}
+}
+
+// deafServer accepts connections, reads a command that runs a script, and hangs up
+// without an answer, as a server does that dies after it has decided.
+func deafServer(t *testing.T) (addr string, scripts *atomic.Int64) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	scripts = new(atomic.Int64)
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				b := make([]byte, 64<<10)
+				for {
+					n, err := c.Read(b)
+					if err != nil {
+						return
+					}
+					if strings.Contains(strings.ToLower(string(b[:n])), "evalsha") {
+						scripts.Add(1)
+						return
+					}
+					for range strings.Count(string(b[:n]), "*") { // what clients send to begin with
+						io.WriteString(c, "-ERR unknown command\r\n")
+					}
+				}
+			}()
+		}
+	}()
+	return l.Addr().String(), scripts
+}
+
+// TestNoRetries: whatever the client's MaxRetries say, a decision whose answer was
+// lost is not sent again.
+func TestNoRetries(t *testing.T) {
+	addr, scripts := deafServer(t)
+	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: 5, Protocol: 2, DisableIdentity: true})
+	defer client.Close()
+	conn, err := goredisconn.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	engine, err := weirredis.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 5, Window: time.Minute}}}, weir.WithEngine(engine))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = l.Allow(context.Background(), weir.K())
+	if !errors.Is(err, weir.ErrUnknownFate) || !strings.Contains(err.Error(), addr) {
+		t.Errorf("got %v, want ErrUnknownFate that names %s", err, addr)
+	}
+	if n := scripts.Load(); n != 1 {
+		t.Errorf("the script was sent %d times, want once", n)
+	}
+}
+
+// TestReturnsWithItsContext: go-redis waits until its ReadTimeout, callers do not.
+func TestReturnsWithItsContext(t *testing.T) {
+	server := redistest.Start(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Hour})
+	defer client.Close()
+	conn, err := goredisconn.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	server.Freeze(t)
+	defer server.Thaw(t)
+	_, err = conn.Eval(ctx, &weirredis.Script{Text: "return ''", SHA1: "e0e1f9fabfc9d4800c877a703b823ac0578ff8db"}, nil, nil)
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+}
+
+// TestForgottenScript: a server that does not know the script is sent its text.
+func TestForgottenScript(t *testing.T) {
+	server := redistest.Shared(t)
+	client := redis.NewClient(&redis.Options{Addr: server.Addr})
+	defer client.Close()
+	conn, err := goredisconn.New(client)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // of nothing the server knows
+	text, err := conn.Eval(context.Background(), &weirredis.Script{Text: "return 'x' .. ARGV[1]", SHA1: sum}, []string{"k"}, []string{"\x00"})
+	if text != "x\x00" || err != nil {
+		t.Errorf("got %q, %v, want the script's reply", text, err)
+	}
+}

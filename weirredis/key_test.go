@@ -1,0 +1,145 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+func plan(t testing.TB, p weir.Policy) *weir.Plan {
+	t.Helper()
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		if l.Window == 0 {
+			l.Window = time.Minute
+		}
+	}
+	compiled, err := p.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func TestKeys(t *testing.T) {
+	push := plan(t, weir.Policy{Name: "push", Limits: []weir.Limit{{Name: "teacher", By: []string{"teacher"}}}})
+	both := plan(t, weir.Policy{Name: "api", Limits: []weir.Limit{
+		{Name: "user", By: []string{"tenant", "user"}}, {Name: "tenant", By: []string{"tenant"}}}})
+	all := plan(t, weir.Policy{Name: "alerts", Limits: []weir.Limit{{Name: "channel"}, {Name: "category", By: []string{"category"}}}})
+	for _, c := range []struct {
+		plan    *weir.Plan
+		key     weir.Key
+		cluster bool
+		want    string
+	}{
+		{push, weir.K("42"), false, "weir1:{push}teacher:teacher=2:42"},
+		{push, weir.K("42"), true, "weir1:{push:GF9c0j}teacher:teacher=2:42"},
+		{push, weir.K(""), false, "weir1:{push}teacher:teacher=0:"},
+		{push, weir.K("a}b{\x00:=\n"), false, "weir1:{push}teacher:teacher=8:a}b{\x00:=\n"},
+		{both, weir.K("acme", "ann"), false, "weir1:{api}user:tenant=4:acme:user=3:ann weir1:{api}tenant:tenant=4:acme"},
+		{both, weir.K("acme", "ann"), true, "weir1:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir1:{api:Sf-vI6}tenant:tenant=4:acme"},
+		{all, weir.K("disk"), true, "weir1:{alerts}channel weir1:{alerts}category:category=4:disk"},
+	} {
+		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {
+			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name(), c.cluster, got, c.want)
+		}
+	}
+}
+
+func TestSlot(t *testing.T) {
+	// Slots as CLUSTER KEYSLOT of Redis 7.0.15 tells them.
+	for key, want := range map[string]int{
+		"123456789": 12739, "foo": 12182, "": 0, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": 9500, "foo{": 7673, "{foo": 13308,
+	} {
+		if got := weirredis.Slot(key); got != want {
+			t.Errorf("slot of %q: got %d, want %d", key, got, want)
+		}
+	}
+}
+
+func TestSlotting(t *testing.T) {
+	user := weir.Limit{Name: "user", By: []string{"tenant", "user"}}
+	for _, c := range []struct {
+		limits []weir.Limit
+		pinned bool
+		want   string
+	}{
+		{[]weir.Limit{user}, false, "policy p is spread over the slots of a Cluster by tenant and user"},
+		{[]weir.Limit{user, {Name: "tenant", By: []string{"tenant"}}}, false, "policy p is spread over the slots of a Cluster by tenant"},
+		{[]weir.Limit{user, {Name: "all"}}, true, "policy p is pinned to slot 16023 of a Cluster, and so to one server: limit all counts all callers together"},
+		{[]weir.Limit{user, {Name: "ip", By: []string{"ip"}}}, true,
+			"policy p is pinned to slot 16023 of a Cluster, and so to one server: its limits have no dimension in common"},
+	} {
+		p := plan(t, weir.Policy{Name: "p", Limits: c.limits})
+		if got := weirredis.Slotting(p); got != c.want || weirredis.Pinned(p) != c.pinned {
+			t.Errorf("got pinned=%v, %q, want pinned=%v, %q", weirredis.Pinned(p), got, c.pinned, c.want)
+		}
+	}
+}
+
+// FuzzKey looks for two histories that share a key, and for a decision whose keys
+// do not share a slot (R14).
+func FuzzKey(f *testing.F) {
+	f.Add("a", "b", "a", "b", uint8(0), uint8(1))
+	f.Add("1:a", "", "1", ":a", uint8(2), uint8(3))
+	f.Add("}x{", "\x00", "}x", "{\x00", uint8(4), uint8(4))
+	f.Add("x:user=1:y", "z", "x", "user=1:y:z", uint8(3), uint8(3))
+	f.Fuzz(func(t *testing.T, a1, b1, a2, b2 string, shape1, shape2 uint8) {
+		one, two := fuzzPlan(t, shape1), fuzzPlan(t, shape2)
+		k1, k2 := fuzzKey(one, a1, b1), fuzzKey(two, a2, b2)
+		for _, cluster := range []bool{false, true} {
+			keys1, keys2 := weirredis.Keys(one, k1, cluster), weirredis.Keys(two, k2, cluster)
+			for _, keys := range [][]string{keys1, keys2} {
+				for _, key := range keys {
+					if weirredis.Slot(key) != weirredis.Slot(keys[0]) {
+						t.Errorf("%q is in slot %d and %q in slot %d", key, weirredis.Slot(key), keys[0], weirredis.Slot(keys[0]))
+					}
+				}
+			}
+			for i, x := range keys1 {
+				for j, y := range keys2 {
+					same := identity(one, i, k1) == identity(two, j, k2)
+					// In a Cluster the limits beside it choose the tag.
+					if x == y && !same || x != y && same && !cluster {
+						t.Errorf("cluster=%v: keys %q of %q and %q of %q", cluster, x, identity(one, i, k1), y, identity(two, j, k2))
+					}
+				}
+			}
+		}
+	})
+}
+
+// fuzzPlan makes one of a few policies whose names and dimensions are easily mixed up.
+func fuzzPlan(t *testing.T, shape uint8) *weir.Plan {
+	t.Helper()
+	by := [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"ab"}}
+	limits := []weir.Limit{{Name: []string{"a", "ab"}[shape%2], By: by[shape/2%5]}}
+	if shape/10%3 > 0 {
+		limits = append(limits, weir.Limit{Name: "b", By: by[shape/30%5]})
+	}
+	return plan(t, weir.Policy{Name: []string{"p", "p.a"}[shape/128], Limits: limits})
+}
+
+// fuzzKey fills the dimensions of a plan with two values.
+func fuzzKey(p *weir.Plan, a, b string) weir.Key {
+	values := map[string]string{"a": a, "b": b, "ab": a + b}
+	var ordered []string
+	for _, dim := range p.Dimensions() {
+		ordered = append(ordered, values[dim])
+	}
+	return weir.K(ordered...)
+}
+
+// identity is what a history belongs to (R12), unmistakably.
+func identity(p *weir.Plan, i int, k weir.Key) string {
+	l := p.Limits()[i]
+	parts := []string{p.Name(), l.Name}
+	for _, dim := range l.By {
+		parts = append(parts, p.Dimensions()[dim], k.Value(dim))
+	}
+	return fmt.Sprintf("%q", parts)
+}

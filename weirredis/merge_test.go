@@ -1,0 +1,94 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestTogether asks many callers' questions in one call, merged and not, and
+// compares every answer with the specification, which is asked one after the
+// other at the same instant.
+func TestTogether(t *testing.T) {
+	for _, merging := range []bool{true, false} {
+		t.Run(fmt.Sprintf("merging=%v", merging), func(t *testing.T) {
+			opts := []weirredis.Option{weirredis.DenialsFor(0)}
+			if !merging {
+				opts = append(opts, weirredis.NoMerging())
+			}
+			engine, want := newEngine(t, rueidisConn(t), opts...), spec.New()
+			granted, merged := 0, 0
+			for seed := range uint64(60) {
+				r := rand.New(rand.NewPCG(seed, 3))
+				p := crowdPlan(t, r, fmt.Sprintf("crowd-%v-%d", merging, seed))
+				at := nine
+				for range 12 {
+					at = at.Add(time.Duration(r.IntN(400)) * time.Millisecond)
+					all := crowd(r, p, at)
+					got, errs := engine.Together(ctx, all)
+					for i, a := range all {
+						d, err := want.Decide(ctx, a.Plan, a.Key, a.Ask)
+						if err != nil || errs[i] != nil || got[i] != d {
+							t.Fatalf("seed %d: caller %d of %d asks %d at %v under %+v:\n got  %+v, %v\n want %+v, %v",
+								seed, i, len(all), a.Ask.N, at.Sub(nine), p.Limits(), got[i], errs[i], d, err)
+						}
+						if d.Granted > 0 {
+							granted++
+						}
+						if i > 0 && a.Key.Value(0) == all[i-1].Key.Value(0) && a.Ask.N == all[i-1].Ask.N {
+							merged++
+						}
+					}
+				}
+			}
+			if granted < 500 || merged < 500 {
+				t.Errorf("%d grants and %d callers like the one before: the crowds are too tame", granted, merged)
+			}
+		})
+	}
+}
+
+// crowdPlan makes a policy of one to four limits, tight and loose, with gaps and cells.
+func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
+	t.Helper()
+	p := weir.Policy{Name: name, Mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
+	for i := range 1 + r.IntN(4) {
+		l := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(30), Window: time.Duration(1+r.IntN(3)) * time.Second}
+		if i == 0 || r.IntN(2) == 0 {
+			l.By = []string{"user"}
+		}
+		if r.IntN(4) == 0 {
+			l.Gap = time.Duration(r.IntN(500)) * time.Millisecond
+		}
+		if r.IntN(4) == 0 {
+			l.Cells = 1 + r.IntN(10)
+		}
+		p.Limits = append(p.Limits, l)
+	}
+	return plan(t, p)
+}
+
+// crowd makes callers at one instant, many of whom ask the same of few keys.
+func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Asking {
+	var all []weirredis.Asking
+	n := 1 + r.Int64N(3)
+	for range 1 + r.IntN(40) {
+		a := weirredis.Asking{Plan: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7])}
+		a.Ask = weir.Ask{N: n, At: at.UnixMicro()}
+		switch r.IntN(12) {
+		case 0:
+			a.Ask.N = r.Int64N(40)
+		case 1:
+			a.Ask.Op = weir.OpPeek
+		case 2:
+			a.Ask.Op = weir.OpRecord
+		}
+		all = append(all, a)
+	}
+	return all
+}

@@ -1,0 +1,90 @@
+package rueidisconn_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+	"github.com/weirlimit/weir/weirredis/rueidisconn"
+)
+
+func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+
+func TestNewSaysWhereAndWhatNext(t *testing.T) {
+	s := redistest.Start(t)
+	s.Stop()
+	_, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: "ann", Password: "s3cret"})
+	if err == nil || !strings.Contains(err.Error(), s.Addr) || !strings.Contains(err.Error(), "does it run") || strings.Contains(err.Error(), "s3cret") {
+		t.Errorf("got %v, want an error that names %s and the next step, and no password", err, s.Addr)
+	}
+}
+
+// TestForgottenScript: a server that does not know the script is sent its text.
+func TestForgottenScript(t *testing.T) {
+	s := redistest.Start(t)
+	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	script := &weirredis.Script{Text: "return 'x' .. ARGV[1]"}
+	for range 3 {
+		text, err := c.Eval(context.Background(), script, []string{"k"}, []string{"\x00"})
+		if text != "x\x00" || err != nil {
+			t.Errorf("got %q, %v, want the script's reply", text, err)
+		}
+		s.Must(t, "SCRIPT", "FLUSH")
+	}
+	if c.Clustered() || c.String() != s.Addr {
+		t.Errorf("got clustered=%v at %s, want a single server at %s", c.Clustered(), c, s.Addr)
+	}
+}
+
+// TestReturnsWithItsContext freezes the server: a caller returns when he has to,
+// with a deadline and when he is called off before it.
+func TestReturnsWithItsContext(t *testing.T) {
+	s := redistest.Start(t)
+	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	s.Freeze(t)
+	defer s.Thaw(t)
+	deadline, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
+	defer cancel()
+	if _, err := c.Eval(deadline, &weirredis.Script{Text: "return ''"}, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("got %v, want DeadlineExceeded", err)
+	}
+	hour, cancel := context.WithTimeout(context.Background(), time.Hour)
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, err := c.Eval(hour, &weirredis.Script{Text: "return ''"}, nil, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want Canceled", err)
+	}
+}
+
+// TestRefusals are told apart from lost answers.
+func TestRefusals(t *testing.T) {
+	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = c.Eval(context.Background(), &weirredis.Script{Text: "return redis.error_reply('ERR no')"}, nil, nil)
+	var refused weirredis.ReplyError
+	if !errors.As(err, &refused) || !strings.Contains(string(refused), "no") {
+		t.Errorf("a script that fails: got %v, want a ReplyError", err)
+	}
+	c.Close()
+	_, err = c.Eval(context.Background(), &weirredis.Script{Text: "return ''"}, nil, nil)
+	var unsent weirredis.UnsentError
+	if !errors.As(err, &unsent) {
+		t.Errorf("on a closed client: got %v, want an UnsentError", err)
+	}
+}

@@ -1,0 +1,71 @@
+package weirredis_test
+
+import (
+	"bytes"
+	"io/fs"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// altered is the source with one text in place of another.
+type altered struct{ old, new string }
+
+func (a altered) Open(name string) (fs.File, error) { return weirredis.Source.Open(name) }
+
+func (a altered) ReadFile(name string) ([]byte, error) {
+	text, err := weirredis.Source.ReadFile(name)
+	return bytes.ReplaceAll(text, []byte(a.old), []byte(a.new)), err
+}
+
+// TestOneSource changes what decides in one place of the source and finds it in
+// every script: none has a copy of its own.
+func TestOneSource(t *testing.T) {
+	before, err := weirredis.ScriptTexts(weirredis.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	deciding := []string{"plain", "plainBatch", "one", "batch", "two", "three", "many"}
+	for _, c := range []struct {
+		about    string
+		old, new string
+		scripts  []string
+	}{
+		{"what counts (R3)", "$newest <= $cut", "$newest < $cut", append(deciding, "refund")},
+		{"clocks (R2)", "$last - raw >= 1000000", "$last - raw >= 1000001", append(deciding, "refund", "count")},
+		{"room (R5)", "n <= room", "n < room", deciding},
+		{"waits (R8)", "at - now + $window", "at - now", deciding},
+		{"expiry (R13)", "local ends = $window", "local ends = $gap", append(deciding, "refund")},
+		{"what is written", "call('HSET', $key, 'h'", "call('HSET', $key, 'g'", append(deciding, "refund")},
+	} {
+		after, err := weirredis.ScriptTexts(altered{c.old, c.new})
+		if err != nil {
+			t.Fatalf("%s: %v", c.about, err)
+		}
+		for _, name := range c.scripts {
+			if before[name] == after[name] {
+				t.Errorf("%s: %q in place of %q changes nothing in script %s", c.about, c.new, c.old, name)
+			}
+		}
+	}
+}
+
+// TestScriptsAreWholeNumbers looks for the ways in which Lua turns numbers into
+// text that loses digits, or that some server would refuse.
+func TestScriptsAreWholeNumbers(t *testing.T) {
+	texts, err := weirredis.ScriptTexts(weirredis.Source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range texts {
+		for _, bad := range []string{"tostring($", "%d", "%s", "%g", "tonumber"} {
+			if strings.Contains(text, bad) {
+				t.Errorf("script %s has %q", name, bad)
+			}
+		}
+		if !strings.Contains(text, "'%.0f'") && name != "count" {
+			t.Errorf("script %s has no '%%.0f'", name)
+		}
+	}
+}

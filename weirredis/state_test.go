@@ -1,0 +1,147 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+var ctx = context.Background()
+
+// nine is an instant of the caller's.
+var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
+
+// limiter is a policy of one limit on an engine of its own.
+func limiter(t testing.TB, e weir.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: name, Mode: mode, Limits: limits}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func perUser(max int64, window time.Duration) weir.Limit {
+	return weir.Limit{Name: "user", Max: max, Window: window, By: []string{"user"}}
+}
+
+// TestUnreadableState puts something else where a history should be: every
+// operation says so, names the key such that it can be printed, and writes nothing.
+func TestUnreadableState(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, rueidisConn(t), weirredis.NoCoalescing())
+	l := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
+	const user = "eve\n\x1b[31m"
+	key := weirredis.Keys(l.Plan(), weir.K(user), false)[0]
+	quoted := strconv.QuoteToASCII(key)
+
+	fill := func(n int) string { // a history of n entries
+		s.Must(t, "DEL", key)
+		for i := range n {
+			if _, err := l.AllowAt(ctx, weir.K(user), 1, nine.Add(time.Duration(i)*time.Second)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return s.Must(t, "HGET", key, "h")
+	}
+	short, long := fill(3), fill(200)
+	for _, c := range []struct {
+		about string
+		put   []string
+		want  string
+	}{
+		{"a string", []string{"SET", key, "x"}, "not a hash"},
+		{"a list", []string{"RPUSH", key, "x"}, "not a hash"},
+		{"nothing in the header", []string{"HSET", key, "h", ""}, "cut off"},
+		{"a newer layout", []string{"HSET", key, "h", "\x05" + short[1:]}, "layout is version 5"},
+		{"an older layout", []string{"HSET", key, "h", "\x00" + short[1:]}, "layout is version 0"},
+		{"a short header cut off", []string{"HSET", key, "h", short[:len(short)-1]}, "cut off"},
+		{"a short header cut off early", []string{"HSET", key, "h", short[:9]}, "cut off"},
+		{"a short header that is too long", []string{"HSET", key, "h", short + "x"}, "cut off"},
+		{"a long header cut off", []string{"HSET", key, "h", long[:len(long)-1]}, "cut off"},
+		{"a long header cut off early", []string{"HSET", key, "h", long[:30]}, "cut off"},
+	} {
+		s.Must(t, "DEL", key)
+		s.Must(t, c.put...)
+		before := s.Must(t, "DUMP", key)
+		now := l.At(nine.Add(10 * time.Minute))
+		for op, ask := range map[string]func() error{
+			"attempt": func() error { _, err := now.Allow(ctx, weir.K(user), 1); return err },
+			"record":  func() error { _, err := now.Record(ctx, weir.K(user), 1); return err },
+			"peek":    func() error { _, err := now.Peek(ctx, weir.K(user), 1); return err },
+			"refund":  func() error { _, err := now.Refund(ctx, weir.K(user), nine, 1); return err },
+			"count":   func() error { _, err := now.Count(ctx, weir.K(user), "user", time.Hour); return err },
+		} {
+			err := ask()
+			if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnavailable) ||
+				!strings.Contains(err.Error(), quoted) || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s, %s: got %v, want ErrState that names %s and says %q", c.about, op, err, quoted, c.want)
+			}
+			if after := s.Must(t, "DUMP", key); after != before {
+				t.Errorf("%s, %s: it was changed", c.about, op)
+			}
+		}
+	}
+}
+
+// TestMissingChunk takes a piece of a long history away. What needs it is refused.
+func TestMissingChunk(t *testing.T) {
+	s := redistest.Shared(t)
+	l := limiter(t, newEngine(t, rueidisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
+	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
+	for i := range 300 {
+		if _, err := l.AllowAt(ctx, weir.K("a"), 1, nine.Add(time.Duration(i)*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	removed := 0
+	for _, field := range s.List(t, "HKEYS", key) {
+		if field != "h" {
+			s.Must(t, "HDEL", key, field)
+			removed++
+		}
+	}
+	if removed < 3 {
+		t.Fatalf("the history stood in %d chunks; the test needs a longer one", removed)
+	}
+	before := s.Must(t, "DUMP", key)
+	// 200 of the 300 no longer count, so the chunks have to be looked at.
+	if _, err := l.AllowAt(ctx, weir.K("a"), 1, nine.Add(time.Hour+200*time.Second)); !errors.Is(err, weirredis.ErrState) {
+		t.Errorf("got %v, want ErrState", err)
+	}
+	if after := s.Must(t, "DUMP", key); after != before {
+		t.Error("a refused decision changed the history")
+	}
+}
+
+// TestOneBadHistoryOfMany has one limit's history damaged: no other limit of the
+// decision records anything (R7).
+func TestOneBadHistoryOfMany(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, rueidisConn(t))
+	for n := 2; n <= 5; n++ {
+		var limits []weir.Limit
+		for i := range n {
+			limits = append(limits, weir.Limit{Name: "l" + strconv.Itoa(i), Max: 9, Window: time.Hour})
+		}
+		l := limiter(t, e, "bad"+strconv.Itoa(n), weir.AllOrNothing, limits...)
+		keys := weirredis.Keys(l.Plan(), weir.K(), false)
+		for _, bad := range keys {
+			s.Must(t, append([]string{"DEL"}, keys...)...)
+			s.Must(t, "SET", bad, "x")
+			if _, err := l.Allow(ctx, weir.K()); !errors.Is(err, weirredis.ErrState) {
+				t.Errorf("%d limits, %s is a string: got %v, want ErrState", n, bad, err)
+			}
+			if got := s.Must(t, append([]string{"EXISTS"}, keys...)...); got != "1" {
+				t.Errorf("%d limits, %s is a string: %s keys exist, want only that one", n, bad, got)
+			}
+		}
+	}
+}

@@ -1,0 +1,148 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestWork counts the commands that decisions run on a full window: one read and
+// one write each, and a chunk moved now and then, whatever the limit.
+func TestWork(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s), weirredis.NoCoalescing())
+	for _, max := range []int64{10, 100, 1000} {
+		l := limiter(t, e, fmt.Sprint("work", max), weir.AllOrNothing, perUser(max, time.Hour))
+		fill(t, e, l, max, time.Hour)
+		const steps = 300
+		before := counts(t, s)
+		for i := range steps {
+			at := nine.Add(time.Hour + time.Duration(i)*time.Hour/time.Duration(max))
+			if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, at)); !d.Allowed || d.Remaining != 0 {
+				t.Fatalf("max %d, step %d: got %+v, want the last unit", max, i, d)
+			}
+			if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, at)); d.Allowed {
+				t.Fatalf("max %d, step %d: got %+v, want a denial", max, i, d)
+			}
+		}
+		after := counts(t, s)
+		for name, most := range map[string]int{
+			"hset":    steps,
+			"hget":    2*steps + steps/20,
+			"hmget":   steps / 20,
+			"hdel":    steps / 20,
+			"pexpire": steps/int(max) + 2,
+			"unlink":  0,
+		} {
+			if n := after[name] - before[name]; n > most {
+				t.Errorf("max %d: %d decisions, half of them granted: %d %s, want at most %d", max, 2*steps, n, name, most)
+			}
+		}
+	}
+}
+
+// TestLongHistoriesAreBounded lets most of 18,000 units leave at once: no decision
+// does more than a few commands, also if it is asked for a wait through all of them
+// (R8), and what is dead goes a few pieces at a time.
+func TestLongHistoriesAreBounded(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s))
+	const max = 18_000
+	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(max, time.Hour))
+	fill(t, e, l, max, time.Hour)
+	key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+	full, _ := strconv.Atoi(s.Must(t, "HLEN", key))
+
+	few := func(about string, do func()) {
+		t.Helper()
+		before := counts(t, s)
+		do()
+		sum := 0
+		for name, n := range counts(t, s) {
+			sum += n - before[name]
+		}
+		if sum > 12 {
+			t.Errorf("%s: %d commands, want a few", about, sum)
+		}
+	}
+	step := time.Hour / max
+	at := nine.Add(time.Hour - step) // of the newest
+	few("a wait through most of it", func() {
+		d := must(t)(l.At(at).Peek(ctx, weir.K("u"), max-7))
+		if want := time.Hour - 7*step; d.RetryAfter != want {
+			t.Errorf("a wait for %d units: got %v, want %v", max-7, d.RetryAfter, want)
+		}
+	})
+	few("a count of a third", func() {
+		n, err := l.At(at).Count(ctx, weir.K("u"), "user", 20*time.Minute)
+		if err != nil || n != max/3 {
+			t.Errorf("a count of 20m: got %d, %v, want %d", n, err, max/3)
+		}
+	})
+	few("a refund in the middle", func() {
+		n, err := l.At(at).Refund(ctx, weir.K("u"), nine.Add(max/2*step), 5)
+		if err != nil || n != 1 {
+			t.Errorf("a refund: got %d, %v, want 1", n, err)
+		}
+	})
+	for i := range 3 {
+		few("recording after three quarters have left", func() {
+			now := at.Add(45*time.Minute + time.Duration(i)*time.Second)
+			d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, now))
+			if gone := int64(45*time.Minute/step) + int64(i)*int64(time.Second/step); d.Remaining != gone-int64(i)-1 {
+				t.Errorf("after %v: got remaining %d, want %d", now.Sub(at), d.Remaining, gone-int64(i)-1)
+			}
+		})
+	}
+	left, _ := strconv.Atoi(s.Must(t, "HLEN", key))
+	if left >= full || left < full-3*18 {
+		t.Errorf("%d pieces were %d before three recordings, want a few less", left, full)
+	}
+	few("a clock that steps back", func() {
+		if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(40*time.Minute))); d.ResetAfter != time.Hour {
+			t.Errorf("after a correction: got %+v, want all to be over in an hour", d)
+		}
+	})
+	few("recording when everything has left", func() {
+		if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(5*time.Hour))); d.Remaining != max-1 {
+			t.Errorf("on an empty history: got remaining %d, want %d", d.Remaining, max-1)
+		}
+	})
+	if n := s.Must(t, "HLEN", key); n != "1" {
+		t.Errorf("a history of one entry stands in %s fields", n)
+	}
+}
+
+// fill records max units for user u, evenly over a window from nine on, in few calls.
+func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window time.Duration) {
+	t.Helper()
+	var all []weirredis.Asking
+	for i := range max {
+		at := nine.Add(time.Duration(i) * (window / time.Duration(max)))
+		all = append(all, weirredis.Asking{Plan: l.Plan(), Key: weir.K("u"), Ask: weir.Ask{N: 1, At: at.UnixMicro()}})
+		if len(all) == 128 || i == max-1 {
+			decisions, errs := e.Together(ctx, all)
+			for i, d := range decisions {
+				if errs[i] != nil || !d.Allowed {
+					t.Fatalf("filling: %+v, %v", d, errs[i])
+				}
+			}
+			all = all[:0]
+		}
+	}
+}
+
+// counts is how often the server has run the commands that scripts use.
+func counts(t testing.TB, s *redistest.Server) map[string]int {
+	t.Helper()
+	m := map[string]int{}
+	for _, name := range []string{"hget", "hmget", "hset", "hdel", "unlink", "pexpire", "evalsha", "eval"} {
+		m[name] = commands(t, s, name)
+	}
+	return m
+}
