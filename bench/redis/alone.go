@@ -21,7 +21,7 @@ func alone() []contest.Workload {
 	var all []contest.Workload
 	for _, n := range scale.entries {
 		all = append(all, contest.Workload{
-			Name: aloneName(n), Contestants: aloneForms(n),
+			Name: aloneName(n), MaxRounds: 2, Contestants: aloneForms(n),
 			About: "one decision a call, 64 calls in a pipeline, logs that stay full: one entry leaves, one enters",
 			Run:   func(form string) contest.Metrics { return runAlone(form, n) },
 		})

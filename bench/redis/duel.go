@@ -36,8 +36,10 @@ func (d *duel) fight(length time.Duration) contest.Metrics {
 	var form, yardstick []float64
 	asked := d.asks.total
 	start := time.Now()
-	for t := time.Duration(0); t < length; t += scale.turn {
+	for spent := time.Duration(0); spent < length; {
+		begun := time.Now()
 		form = append(form, d.form.cost(scale.turn, d.asks.ask))
+		spent += time.Since(begun)
 		yardstick = append(yardstick, d.yardstick.cost(scale.turn, d.others.ask))
 	}
 	d.perSecond = float64(d.asks.total-asked) / time.Since(start).Seconds()

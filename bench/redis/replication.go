@@ -27,7 +27,7 @@ const bytesRefused = "refused"
 // others are measured without one.
 func replicas() contest.Workload {
 	return contest.Workload{Name: replication, MaxRounds: 1, Contestants: formNames(), Run: runReplication,
-		About: "10 keys whose logs are full, N a minute, or by the server's clock N and more"}
+		About: "10 keys; by the callers' clocks logs stay full, N a minute; by the server's they hold N before, and nothing leaves meanwhile"}
 }
 
 func runReplication(name string) contest.Metrics {
@@ -63,7 +63,7 @@ func awaitReplica(c *redis.Client) {
 }
 
 // grantedBytes lets full logs change, over several of their windows where they
-// are small.
+// are small, or, by the server's clock, grow.
 func grantedBytes(c *redis.Client, form redispeers.Form, entries int) float64 {
 	f := newFleet(10, entries, time.Minute, time.Now())
 	f.heavy = form.Name == redispeers.WeirWeighted

@@ -20,7 +20,7 @@ const (
 	WeirRueidis      = "weir, rueidis"
 	WeirGoRedis      = "weir, go-redis"
 	WeirForgetful    = "weir, rueidis, no denials remembered"
-	WeirUnmerged     = "weir, rueidis, nor merged"
+	WeirUnmerged     = "weir, rueidis, no denials remembered, no merging"
 	WeirPlain        = "weir, rueidis, each in its own call"
 	WeirPlainGoRedis = "weir, go-redis, each in its own call"
 )
