@@ -26,9 +26,9 @@ func Goals(w io.Writer, goals []Goal) {
 
 func (g Goal) limit() string {
 	if g.AtMost {
-		return fmt.Sprintf("≤ %g", g.Bound)
+		return fmt.Sprintf("≤ %.4g", g.Bound)
 	}
-	return fmt.Sprintf("≥ %g", g.Bound)
+	return fmt.Sprintf("≥ %.4g", g.Bound)
 }
 
 // Verdict says whether the measured number is within the bound.
