@@ -6,6 +6,7 @@ LISTEN    ?= 127.0.0.1:7070
 FUZZTIME  ?= 30s
 ATTEMPTS  ?= 10000000
 HISTORIES ?= 1000
+SEEDS     ?= 10
 
 # The linter runs at exactly this version, from its own module: go.mod never
 # hears of it.
@@ -15,10 +16,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES := bench .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz conformance hammer mutants bench
+.PHONY: help run build test tools lint fuzz conformance hammer test-faults mutants bench
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:port for elsewhere).
 	$(BIN)/weir serve --listen $(LISTEN)
@@ -49,6 +50,9 @@ conformance: ## Compare the memory engine with the specification for ATTEMPTS (1
 
 hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine from outside.
 	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
+
+test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
+	$(GO) test -race -count 1 -timeout 30m ./weirredis/faulttest -args -faulttest.seeds $(SEEDS)
 
 mutants: ## Put one fault at a time into the memory engine and demand that a test notices.
 	$(GO) run ./internal/mutants

@@ -11,16 +11,30 @@ import (
 // nodeLine is what CLUSTER NODES tells of one node.
 type nodeLine struct {
 	id, addr string
+	self     bool // it is the one that tells
 	primary  bool
 	failed   bool
 	follows  string      // id of the primary, "-" for none
 	slots    [][2]string // first and last
 }
 
-// view returns the nodes as the first running one sees them.
+// view returns the nodes that run, each as it sees itself: what it says of others
+// may be out of date.
 func (c *Cluster) view(t testing.TB) []nodeLine {
 	t.Helper()
-	return readNodes(c.running(t).Must(t, "CLUSTER", "NODES"))
+	var lines []nodeLine
+	for _, s := range c.Nodes {
+		if s.ended() {
+			continue
+		}
+		for _, n := range readNodes(s.Must(t, "CLUSTER", "NODES")) {
+			if n.self {
+				n.addr = s.Addr
+				lines = append(lines, n)
+			}
+		}
+	}
+	return lines
 }
 
 // readNodes reads the reply to CLUSTER NODES.
@@ -32,7 +46,7 @@ func readNodes(text string) []nodeLine {
 			continue
 		}
 		addr, _, _ := strings.Cut(f[1], "@")
-		n := nodeLine{id: f[0], addr: addr, follows: f[3],
+		n := nodeLine{id: f[0], addr: addr, follows: f[3], self: strings.Contains(f[2], "myself"),
 			primary: strings.Contains(f[2], "master"), failed: strings.Contains(f[2], "fail")}
 		for _, span := range f[8:] {
 			if span[0] == '[' {
@@ -75,7 +89,7 @@ func (c *Cluster) at(addr string) *Server {
 func (c *Cluster) Primary(t testing.TB, slot int) *Server {
 	t.Helper()
 	for _, n := range c.view(t) {
-		if n.primary && !n.failed && n.holds(slot) {
+		if n.primary && n.holds(slot) {
 			return c.at(n.addr)
 		}
 	}
@@ -88,7 +102,7 @@ func (c *Cluster) Primaries(t testing.TB) []*Server {
 	t.Helper()
 	var found []*Server
 	for _, n := range c.view(t) {
-		if n.primary && !n.failed && len(n.slots) > 0 {
+		if n.primary && len(n.slots) > 0 {
 			found = append(found, c.at(n.addr))
 		}
 	}
@@ -98,15 +112,9 @@ func (c *Cluster) Primaries(t testing.TB) []*Server {
 // Replica returns a node that runs and follows the primary.
 func (c *Cluster) Replica(t testing.TB, primary *Server) *Server {
 	t.Helper()
-	nodes := c.view(t)
-	id := ""
-	for _, n := range nodes {
-		if n.addr == primary.Addr {
-			id = n.id
-		}
-	}
-	for _, n := range nodes {
-		if n.follows == id && !n.failed && !c.at(n.addr).ended() {
+	id := primary.Must(t, "CLUSTER", "MYID")
+	for _, n := range c.view(t) {
+		if n.follows == id {
 			return c.at(n.addr)
 		}
 	}

@@ -95,7 +95,7 @@ func TestFrozenServerAnswersWhenThawed(t *testing.T) {
 }
 
 func TestReplies(t *testing.T) {
-	s := Shared(t)
+	s := Start(t)
 	for _, c := range []struct {
 		command string
 		want    string

@@ -35,6 +35,8 @@ func TestMain(m *testing.M) {
 	if addr := os.Getenv(workerEnv); addr != "" {
 		os.Exit(work(addr))
 	}
+	flag.Parse()
+	flag.Set("test.parallel", "8") // they mostly wait
 	os.Exit(m.Run())
 }
 
@@ -51,9 +53,11 @@ func eachClient(t *testing.T, test func(t *testing.T, c client, r *rand.Rand)) {
 	t.Parallel()
 	for _, c := range clients {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			for i := range max(1, *seeds) {
 				seed := *firstSeed + i
 				t.Run(fmt.Sprint("seed", seed), func(t *testing.T) {
+					t.Parallel()
 					test(t, c, rand.New(rand.NewPCG(uint64(seed), 0)))
 				})
 			}

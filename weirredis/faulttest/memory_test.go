@@ -41,7 +41,7 @@ func TestOutOfMemory(t *testing.T) {
 		if c := g.attempt(ctx, "b", 2); c.granted != 0 || c.err != nil {
 			t.Errorf("a denial without memory: got %d granted and %v, want 0 and no error", c.granted, c.err)
 		}
-		sameSnapshot(t, server, before)
+		sameSnapshot(t, server, before, "without memory")
 
 		empty(t, server)
 		if c := g.attempt(ctx, "b", 1); c.granted != 1 {
