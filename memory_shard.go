@@ -27,7 +27,7 @@ type shard struct {
 	soonest int64 // earliest expiry the present pass has seen
 	quiet   int64 // nothing on the engine's clock expires before this instant
 
-	_ [8]byte // fills the last cache line
+	_ [56]byte // fills the last cache line
 }
 
 func (s *shard) init(m *Memory) {
