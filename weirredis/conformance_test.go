@@ -25,19 +25,21 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 func TestConformance(t *testing.T) {
 	plain := []weirredis.Option{weirredis.NoCoalescing(), weirredis.DenialsFor(0)}
 	for _, c := range []struct {
-		name string
-		conn weirredis.Conn
-		opts []weirredis.Option
+		name     string
+		conn     weirredis.Conn
+		opts     []weirredis.Option
+		attempts int
+		hammers  int
 	}{
-		{"rueidis", rueidisConn(t), nil},
-		{"rueidis, plain", rueidisConn(t), plain},
-		{"rueidis, not merged", rueidisConn(t), []weirredis.Option{weirredis.NoMerging()}},
-		{"go-redis", goredisConn(t), nil},
-		{"go-redis, plain", goredisConn(t), plain},
+		{"rueidis", rueidisConn(t), nil, 5_000, 5},
+		{"rueidis, plain", rueidisConn(t), plain, 1_000, 3},
+		{"rueidis, not merged", rueidisConn(t), []weirredis.Option{weirredis.NoMerging()}, 1_000, 2},
+		{"go-redis", goredisConn(t), nil, 1_000, 2},
+		{"go-redis, plain", goredisConn(t), plain, 1_000, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, c.conn, c.opts...) },
-				weirtest.Attempts(4_000), weirtest.Hammers(5))
+				weirtest.Attempts(c.attempts), weirtest.Hammers(c.hammers))
 		})
 	}
 }

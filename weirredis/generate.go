@@ -169,10 +169,10 @@ func (g *generator) fields() string { return strings.Join(state, " = false, ") +
 func (g *generator) hoist() (string, error) {
 	functions, err := g.expand("lengthy")
 	return "local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack\n" +
-		functions + "\nlocal parse, seek, retreat", err
+		functions + "\nlocal patched, parse, seek, retreat", err
 }
 
 // need makes sure that the functions for long histories are there.
 func (g *generator) need() string {
-	return "if not seek then parse, seek, retreat = lengthy() end"
+	return "if not seek then parse, seek, retreat = lengthy(patched) end"
 }

@@ -126,13 +126,7 @@ cells, the mode CountDenied, and callers merged into one.
     end
     $reset, $next = 0, 0
     if $used > 0 then
-      if $own == 0 then
-        local last
-        {{leave "last" "$used"}}
-        $reset = last - now + $window
-      else
-        $reset = $newest - now + $window
-      end
+      $reset = $newest - now + $window
       if {{if .Single}}not full{{else}}states or not full{{end}} then
         if need ~= 1 or n > $max then
           {{leave "at" "1"}}
@@ -155,7 +149,9 @@ cells, the mode CountDenied, and callers merged into one.
     if add > 0 then
       {{template "write" .}}
     elseif $redated and kind < 3 then -- a refused attempt keeps the correction, and drops nothing (R2, R4)
+      local used = $used
       $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total
       {{template "write" .}}
+      $used = used
     end
 {{end}}

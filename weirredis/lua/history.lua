@@ -7,8 +7,8 @@ several.
 
 	as stored
 	$last      exact instant of the newest recorded attempt
-	$newest    mark of the newest entry: what it is remembered by (R9)
-	$units     units of the newest entry
+	$newest    mark of the newest entry: what it is remembered by (R9); 0 where there is none
+	$units     units of the newest entry, above 0; an older entry of which all was refunded may still stand
 	$first     mark of the oldest entry, which is the newest where there is but one
 	$total     units of all entries
 	$lives     second until which the key has been promised to live (R13); 2^39 more on a caller's clock
@@ -166,6 +166,10 @@ what stands in it, and how wide:
 
 {{define "cap"}} {{- /* in CountDenied only the newest units that reach Max matter (R6) */}}
   if $own > $max then $used, $own = $used - $own + $max, $max end
+  if $max == 0 then -- and a limit of 0 keeps none
+    $newest, $edge, $used, $push = 0, 0, 0, false
+    {{template "none" .}}
+  end
   local spare, gone = $used - $max, 0
   if spare >= 0 and $lu < $edge then
     {{need}}

@@ -5,6 +5,7 @@
 --          n I7 units, then for each limit max I7, window I6, gap I6, cell I6
 -- reply    packed: the most units that were taken back in one limit i8
 {{hoist}}
+patched = {}
 
 -- strike takes units off the entry at s[p], of a run that begins at s[b]. An entry of no units goes, if there
 -- is one before it in the run to take over its time.
@@ -70,7 +71,7 @@ if most == 0 then return encode('>i8', 0) end
       -- only what no longer counts goes (R4)
     elseif not $ep then
       $own = $own - $took
-      if $own == 0 and $newest <= $last then {{template "drop" .}} end
+      if $own == 0 then {{template "drop" .}} end
     elseif $ec == $lc then
       local rest = #$ls
       $ls = strike($ls, $lp, $ep, $took)
@@ -94,15 +95,16 @@ if most == 0 then return encode('>i8', 0) end
 {{done}}
 return encode('>i8', most)
 
-{{define "drop"}} {{- /* the newest entry is empty, and no grid can want its mark: the one before becomes the newest */}}
-        if $lu == $edge then
+{{define "drop"}} {{- /* the newest entry is gone: the last one that still has units becomes the newest */}}
+        if $used == 0 then
           $newest, $edge = 0, 0
           {{template "none" .}}
         else
           {{need}}
-          local late
+          local last, late
+          {{leave "last" "$used"}}
           $ls, $lp, $lq, $lu, $to, $z, $o, late, $newest, $own =
-            retreat($key, $ls, $lp, $lq, $lc, $lu, $to, $z, $o, $newest - 1)
+            retreat($key, $ls, $lp, $lq, $lc, $lu, $to, $z, $o, last)
           $late, $edge = late, $newest
         end
 {{end}}
@@ -113,11 +115,14 @@ return encode('>i8', most)
       units = units - $took
       {{put "units" "size"}}
       text = string.sub(text, start)
+      -- What follows may walk through the chunk before it is written.
       $name, $chunk = encode('>I6', $ec - 1), encode('>I7B', behind, #text) .. size .. text
       $bname = 'b' .. encode('>I6', math.floor(($ec - 1) / {{.Block}}))
       $block = call('HGET', $key, $bname)
       if $block then
         local after, all = decode('>I7I7', $block)
         $block = encode('>I7I7', after, all - $took)
+        patched[$key .. $bname] = $block
       end
+      patched[$key .. $name] = $chunk
 {{end}}

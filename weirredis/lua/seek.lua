@@ -16,7 +16,7 @@ entries so looks at less than a thousand short strings.
 {{define "lengthy"}}
 -- lengthy makes the functions for long histories. It is made with every run of the script, so it refers to no
 -- local from outside: each would cost as much as the function itself.
-local lengthy = function()
+local lengthy = function(patched) -- texts of fields, by key and name, in place of those on the server
   local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack
   local parse, skip, seek, retreat
 
@@ -44,8 +44,9 @@ local lengthy = function()
           names[i] = encode('>I6', c + i - 1)
         end
       end
-      for _, text in ipairs(call('HMGET', key, unpack(names))) do
+      for i, text in ipairs(call('HMGET', key, unpack(names))) do
         local behind, units, p
+        text = patched and patched[key .. names[i]] or text
         if blocks then
           if not text then within = c break end
           behind, units = decode('>I7I7', text)
