@@ -110,6 +110,38 @@ func TestForeignData(t *testing.T) {
 	})
 }
 
+// Callers whose calls travel together do not share a misfortune: foreign data
+// under the key of one user are nobody else's business.
+func TestForeignDataAmongOthers(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, c.open(t, at(server.Addr)), perUser)
+		if c := g.attempt(t.Context(), "b", 1); c.granted != 1 {
+			t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
+		}
+		key := keysOf(t, server)[0]
+		server.Must(t, "DEL", key)
+		foreign["list"](t, server, key)
+		before := contents(t, server, key)
+		f := g.traffic(16, patience, r)
+		f.flows(t)
+		var others []call
+		for _, c := range f.end(t) {
+			if c.user != "b" {
+				others = append(others, c)
+			} else if !errors.Is(c.err, weirredis.ErrState) {
+				t.Errorf("call of user b: got %d granted and %v, want ErrState", c.granted, c.err)
+			}
+		}
+		noErrors(t, others)
+		g.users = []string{"a", "c"}
+		g.settle(t, others, nothingLost)
+		if got := contents(t, server, key); got != before {
+			t.Errorf("%q holds %q, before it was %q", key, got, before)
+		}
+	})
+}
+
 // asks are the operations that look at all limits.
 func asks(g *rig) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
@@ -138,7 +170,7 @@ func TestDamagedData(t *testing.T) {
 		}
 		keys := keysOf(t, server)
 		refused := 0
-		for range 50 {
+		for range 25 {
 			key := keys[r.IntN(len(keys))]
 			ours := server.Must(t, "DUMP", key)
 			what := damage(t, server, key, r)

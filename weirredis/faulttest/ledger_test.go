@@ -43,6 +43,9 @@ const nothingLost time.Duration = 0
 // units the store has lost at least.
 func (g *rig) settle(t testing.TB, calls []call, since time.Duration) (lost int64) {
 	t.Helper()
+	if g.beside != nil && len(g.beside.said) > 0 {
+		g.beside.settle(t, g.beside.said, since)
+	}
 	all := ledgers(calls, since)
 	t.Logf("%d calls, %d failed; %d units granted, %d unknown; at most %v without an answer",
 		len(calls), failures(calls), all[""].granted, all[""].unknown, outage(calls).Round(time.Millisecond))

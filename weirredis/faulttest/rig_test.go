@@ -24,6 +24,8 @@ type rig struct {
 	limits  []weir.Limit
 	users   []string
 	clock   func() time.Duration
+	beside  *rig   // a rig of the commonest kind that has traffic at the same time; or nil
+	said    []call // of a rig beside another: the calls that have ended
 }
 
 // tightAndAll are the limits of a rig whose limit under test allows max units in a
@@ -51,6 +53,10 @@ func newRig(t testing.TB, conn weirredis.Conn, limits []weir.Limit) *rig {
 		limits: limits,
 		users:  []string{"a", "b", "c"},
 		clock:  func() time.Duration { return time.Since(start) },
+	}
+	if len(limits) > 1 {
+		g.beside = newRig(t, conn, perUser)
+		g.beside.clock = g.clock
 	}
 	return g.on(t, conn)
 }

@@ -43,6 +43,7 @@ type traffic struct {
 	deadline time.Duration // of each call
 	stop     chan struct{}
 	callers  sync.WaitGroup
+	beside   *traffic
 
 	mu    sync.Mutex
 	calls []call
@@ -52,12 +53,16 @@ type traffic struct {
 // ignores deadlines takes an aeon.
 const grace = 15 * time.Second
 
-// traffic lets callers loose, each of whose calls has a deadline.
+// traffic lets callers loose, each of whose calls has a deadline; and half as many
+// on the rig beside.
 func (g *rig) traffic(callers int, deadline time.Duration, random *rand.Rand) *traffic {
 	f := &traffic{rig: g, deadline: deadline, stop: make(chan struct{})}
 	for range callers {
 		mine := rand.New(rand.NewPCG(random.Uint64(), 0))
 		f.callers.Go(func() { f.keepCalling(mine) })
+	}
+	if g.beside != nil {
+		f.beside = g.beside.traffic((callers+1)/2, deadline, random)
 	}
 	return f
 }
@@ -112,9 +117,13 @@ func (f *traffic) flows(t testing.TB) {
 	})
 }
 
-// end ends the traffic and returns its calls, all of which returned in time.
+// end ends the traffic and returns its calls, all of which returned in time. Those
+// on the rig beside are settled with the rig.
 func (f *traffic) end(t testing.TB) []call {
 	t.Helper()
+	if f.beside != nil {
+		f.rig.beside.said = append(f.rig.beside.said, f.beside.end(t)...)
+	}
 	close(f.stop)
 	f.callers.Wait()
 	inTime(t, f.calls, f.deadline)
