@@ -45,6 +45,9 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		return err
 	}
 	defer store.Close()
+	for _, warning := range store.Warnings {
+		fmt.Fprintln(stderr, "weir: warning:", warning)
+	}
 	s, err := server.New(server.Config{
 		Policies: file, Source: source,
 		Engine: guarded(store), StoreName: store.Name,

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -25,7 +26,10 @@ type Store struct {
 	Engine weir.Engine
 	Name   string // fit to be shown: without a password
 	Shared bool   // whether other processes see the same histories
-	close  func()
+
+	Warnings []string // what an operator should know of the server
+
+	close func()
 }
 
 // Close gives connections back.
@@ -46,7 +50,8 @@ const (
 const dialTimeout = 3 * time.Second
 
 // Open opens the store of that name: memory, or a URL. The error wraps ErrURL if
-// the name is wrong, and ErrUnreachable if the server could not be asked.
+// the name is wrong, ErrUnreachable if the server could not be asked, and
+// weirredis.ErrServer if it is not fit for limits.
 func Open(name string) (*Store, error) {
 	if name == "memory" {
 		return &Store{Engine: weir.NewMemory(), Name: name}, nil
@@ -67,12 +72,24 @@ func Open(name string) (*Store, error) {
 		conn.Close()
 		return nil, fmt.Errorf("%w: %s is no Cluster; write redis:// for a single server", ErrURL, t)
 	}
-	engine, err := weirredis.New(conn)
+	engine, report, err := fitEngine(conn)
 	if err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("%s: %w", t, err)
+		return nil, fmt.Errorf("store: %s: %w", t, err)
 	}
-	return &Store{Engine: engine, Name: t.String(), Shared: true, close: conn.Close}, nil
+	return &Store{Engine: engine, Name: t.String(), Shared: true, Warnings: report.Warnings, close: conn.Close}, nil
+}
+
+// fitEngine is the engine on a server that is fit for limits.
+func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error) {
+	engine, err := weirredis.New(conn)
+	if err != nil {
+		return nil, weirredis.Report{}, err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), dialTimeout)
+	defer cancel()
+	report, err := engine.Check(ctx)
+	return engine, report, err
 }
 
 // options are the client's options for the target.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 const secret = "s3cret-pass"
@@ -104,6 +105,15 @@ func TestOpenRefuses(t *testing.T) {
 		if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "wrong-pass") {
 			t.Errorf("the error holds the password: %s", text)
 		}
+	}
+}
+
+// TestOpenUnfit: a server that throws histories away is refused.
+func TestOpenUnfit(t *testing.T) {
+	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
+	_, err := Open("redis://" + server.Addr)
+	if !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), server.Addr) || !strings.Contains(err.Error(), "noeviction") {
+		t.Errorf("got %v, want ErrServer with the address and the way out", err)
 	}
 }
 
