@@ -47,7 +47,7 @@ var layers = []layer{
 	{"weirredis/goredisconn", []string{"weirredis"}, "the client most programs hold already; only who has it links it"},
 	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
-	{"cmd/weir", []string{".", "internal/answer", "internal/server", "internal/store", "policy", "replay"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "internal/answer", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both

@@ -12,7 +12,10 @@ import (
 )
 
 // serveOptions are the flags of weir serve.
-type serveOptions struct{ policies, store, listen string }
+type serveOptions struct {
+	policies, store, listen string
+	instances               int
+}
 
 func serveCommand() *cobra.Command {
 	var o serveOptions
@@ -21,9 +24,14 @@ func serveCommand() *cobra.Command {
 		Short: "Serve decisions over HTTP",
 		Long: `Serve answers decisions over HTTP until SIGTERM or SIGINT; then it takes no more
 requests and answers those that are under way. Without --policies it serves
-built-in demonstration policies.`,
+built-in demonstration policies.
+
+Several weir serve with one --store share every limit. While it cannot be asked,
+each answers by what a policy says of when-store-is-down; with local it grants
+its share of every limit, Max / --instances.`,
 		Example: `  weir serve
   weir serve --policies weir.yaml --listen 127.0.0.1:7070
+  weir serve --policies weir.yaml --store redis://127.0.0.1:6379 --instances 4
   curl -d '{"policy":"demo","key":{"user":"ann"}}' http://127.0.0.1:7070/v1/check`,
 		Args: wantArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, o) },
@@ -31,10 +39,15 @@ built-in demonstration policies.`,
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7070", "the `ADDRESS` to listen on; port 0 chooses a free one")
+	cmd.Flags().IntVar(&o.instances, "instances", 1,
+		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
 	return cmd
 }
 
 func serve(cmd *cobra.Command, o serveOptions) error {
+	if o.instances < 1 {
+		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
+	}
 	stderr := cmd.ErrOrStderr()
 	file, source, err := loadPolicies(o.policies, stderr)
 	if err != nil {
@@ -50,7 +63,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	}
 	s, err := server.New(server.Config{
 		Policies: file, Source: source,
-		Engine: guarded(store), StoreName: store.Name,
+		Engine: guarded(store, o.instances), StoreName: store.Name,
 		Listen:  o.listen,
 		Log:     slog.New(slog.NewTextHandler(stderr, nil)),
 		Version: version(),

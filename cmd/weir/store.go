@@ -28,9 +28,10 @@ func openStore(name string) (*store.Store, error) {
 
 // guarded is the store's engine as serve uses it: with a store that can be out, the
 // server answers within a budget, by what each policy says of when-store-is-down.
-func guarded(s *store.Store) weir.Engine {
+// instances is how many servers share it.
+func guarded(s *store.Store, instances int) weir.Engine {
 	if !s.Shared {
 		return s.Engine
 	}
-	return weir.Fallback(s.Engine, weir.FailClosed)
+	return weir.Fallback(s.Engine, weir.FailClosed, weir.Instances(instances))
 }

@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 func validateCommand() *cobra.Command {
@@ -16,7 +19,11 @@ func validateCommand() *cobra.Command {
 		Short: "Check a policy file",
 		Long: `Validate reads a policy file as weir serve would and reports the first thing wrong
 with it: file, line, column, the line itself, and what would be right. The exit
-code is 0 for a good file and 2 for any other.`,
+code is 0 for a good file and 2 for any other.
+
+Of a good file it says how a Redis Cluster would keep each policy: spread over its
+slots by the dimensions that all limits of the policy count by, or, where there are
+none, pinned to one slot and so to one server.`,
 		Example: `  weir validate weir.yaml
   weir validate --json weir.yaml`,
 		Args: wantArgs(1, 1, "FILE"),
@@ -36,9 +43,11 @@ type validated struct {
 }
 
 type validatedPolicy struct {
-	Policy string   `json:"policy"`
-	Line   int      `json:"line"`
-	Limits []string `json:"limits"`
+	Policy  string   `json:"policy"`
+	Line    int      `json:"line"`
+	Limits  []string `json:"limits"`
+	Pinned  bool     `json:"pinned"`  // a Redis Cluster keeps all of it in one slot
+	Cluster string   `json:"cluster"` // where it keeps it, in a sentence
 }
 
 // invalid is what it prints of a bad one.
@@ -61,24 +70,44 @@ func validate(cmd *cobra.Command, path string, asJSON bool) error {
 		}
 		return &failure{code: exitUsage, err: err}
 	}
-	v := describe(path, file)
+	v, err := describe(path, file)
+	if err != nil {
+		return usage("", "%s: %w", path, err)
+	}
 	if asJSON {
 		return json.NewEncoder(out).Encode(v)
 	}
-	_, err = fmt.Fprintf(out, "%s: %s, %s\n", path,
-		counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
+	return v.print(out)
+}
+
+// print writes the result for a person.
+func (v *validated) print(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
+	for _, p := range v.Names {
+		note := ""
+		if p.Pinned {
+			note = "note: "
+		}
+		b.WriteString("  " + note + p.Cluster + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-func describe(path string, file *policy.File) validated {
-	v := validated{File: path, OK: true, Policies: len(file.Policies), Names: []validatedPolicy{}}
+func describe(path string, file *policy.File) (*validated, error) {
+	v := &validated{File: path, OK: true, Policies: len(file.Policies), Names: []validatedPolicy{}}
 	for _, p := range file.Policies {
-		row := validatedPolicy{Policy: p.Name, Line: p.Line}
+		plan, err := p.Policy.Plan()
+		if err != nil {
+			return nil, err
+		}
+		row := validatedPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.Slotting(plan)}
 		for _, l := range p.Limits {
 			row.Limits = append(row.Limits, l.Name)
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
 	}
-	return v
+	return v, nil
 }
