@@ -16,9 +16,9 @@ import (
 
 // Conn is a weirredis.Conn on somebody's go-redis client, which it never closes.
 type Conn struct {
-	client    redis.UniversalClient
-	clustered bool
-	address   string
+	client  redis.UniversalClient
+	cluster *redis.ClusterClient // the client, if it is one for a Cluster; else nil
+	address string
 }
 
 // New returns a Conn on the client: one for a server, for a Sentinel group
@@ -27,13 +27,15 @@ type Conn struct {
 //
 // Whatever MaxRetries and MaxRedirects of the client say, a decision is never sent
 // twice: its commands are marked as not to be retried. A Cluster's redirections
-// are followed.
+// are followed. Since a client that retries nothing does not notice either that a
+// node is gone, it is told to look for the slots anew when a node does not answer;
+// ClusterStateReloadInterval need not be short.
 func New(client redis.UniversalClient) (*Conn, error) {
 	switch c := client.(type) {
 	case *redis.Client:
 		return &Conn{client: c, address: c.Options().Addr}, nil
 	case *redis.ClusterClient:
-		return &Conn{client: c, clustered: true, address: strings.Join(c.Options().Addrs, ", ")}, nil
+		return &Conn{client: c, cluster: c, address: strings.Join(c.Options().Addrs, ", ")}, nil
 	case *redis.Ring:
 		return nil, errors.New("goredisconn: a Ring moves keys between servers when one is away, and their histories would " +
 			"begin anew; use a Cluster, or a Sentinel group with redis.NewFailoverClient")
@@ -51,7 +53,8 @@ func (once) NoRetry() bool { return true }
 //
 // go-redis itself waits for an answer until its ReadTimeout, whatever happens to
 // the context. A call whose context can end is therefore left behind when it does;
-// its connection is busy until the timeout.
+// its connection is busy until the timeout, or with the client's
+// ContextTimeoutEnabled until the context's deadline.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	if ctx.Done() == nil {
 		return c.eval(ctx, s, keys, args)
@@ -69,6 +72,7 @@ func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []strin
 	case a := <-done:
 		return a.text, a.err
 	case <-ctx.Done():
+		c.lookAnew(ctx)
 		return "", ctx.Err()
 	}
 }
@@ -78,7 +82,25 @@ func (c *Conn) eval(ctx context.Context, s *weirredis.Script, keys, args []strin
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		text, err = c.run(ctx, "eval", s.Text, keys, args)
 	}
+	if err != nil && unanswered(err) {
+		c.lookAnew(ctx)
+	}
 	return text, explain(err)
+}
+
+// lookAnew makes the client of a Cluster ask which node has which slots: in the
+// background, and at most five times a second.
+func (c *Conn) lookAnew(ctx context.Context) {
+	if c.cluster != nil {
+		c.cluster.ReloadState(ctx)
+	}
+}
+
+// unanswered reports whether the slots may have moved: the node gave no answer, or
+// says that the Cluster, as it sees it, cannot serve.
+func unanswered(err error) bool {
+	var refused redis.Error
+	return !errors.As(err, &refused) || redis.IsClusterDownError(err) || redis.IsLoadingError(err)
 }
 
 func (c *Conn) run(ctx context.Context, command, script string, keys, args []string) (string, error) {
@@ -114,7 +136,7 @@ func explain(err error) error {
 }
 
 // Clustered reports whether the client speaks to a Redis Cluster.
-func (c *Conn) Clustered() bool { return c.clustered }
+func (c *Conn) Clustered() bool { return c.cluster != nil }
 
 // String returns the addresses the client was given.
 func (c *Conn) String() string { return c.address }

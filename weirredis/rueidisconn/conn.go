@@ -23,14 +23,34 @@ type Conn struct {
 	scripts sync.Map // *weirredis.Script to *rueidis.Lua
 }
 
+const (
+	// clusterRefresh is how often a Cluster is asked who has which slots. A client
+	// notices a connection that ends, but not a primary that is silent and was
+	// replaced.
+	clusterRefresh = time.Second
+
+	// sentinelRefresh is how often Sentinels are asked who the primary is. A
+	// message that says so is sent once, and may be missed.
+	sentinelRefresh = 5 * time.Second
+)
+
 // New connects. Of the options it changes three: one connection for each server,
 // since more only split pipelines; no client-side cache; and no retries, since a
-// decision whose answer was lost may have been counted. What the options say of
-// Sentinel and Cluster, TLS, user and password is obeyed.
+// decision whose answer was lost may have been counted. Where they do not say how
+// often to look for a new primary (ClusterOption.ShardsRefreshInterval and
+// Sentinel.TopologyRefreshInterval are 0), that is every second in a Cluster and
+// every five seconds with Sentinels. What the options say of Sentinel and Cluster,
+// TLS, user and password is obeyed.
 func New(o rueidis.ClientOption) (*Conn, error) {
 	o.PipelineMultiplex = -1
 	o.DisableCache = true
 	o.DisableRetry = true
+	if o.ClusterOption.ShardsRefreshInterval == 0 {
+		o.ClusterOption.ShardsRefreshInterval = clusterRefresh
+	}
+	if o.Sentinel.TopologyRefreshInterval == 0 {
+		o.Sentinel.TopologyRefreshInterval = sentinelRefresh
+	}
 	c := &Conn{address: strings.Join(o.InitAddress, ", ")}
 	client, err := rueidis.NewClient(o)
 	if err != nil {
