@@ -9,11 +9,12 @@ import (
 // Banner writes what a person wants to see when the server starts: where it
 // listens, what it enforces and where it counts. It is for after Listen.
 func (s *Server) Banner(w io.Writer) error {
+	set := s.serving.Load()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "weir listens on http://%s\n", s.Addr())
 	fmt.Fprintf(t, "  store\t%s\n", s.config.StoreName)
-	fmt.Fprintf(t, "  policies\t%s\n", s.config.Source)
-	for _, e := range s.entries {
+	fmt.Fprintf(t, "  policies\t%s\n", set.source)
+	for _, e := range set.entries {
 		for i, l := range e.plan.Limits() {
 			name := e.Name
 			if i > 0 {

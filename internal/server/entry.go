@@ -16,8 +16,12 @@ type entry struct {
 	limiter *weir.Limiter
 	plan    *weir.Plan
 	field   []string // the RateLimit-Policy field, the same in every answer
+	*tally
+}
 
-	// What became of requests, since the start.
+// tally is what became of the requests for a policy, since the first set of
+// policies that it was in without a break.
+type tally struct {
 	allowed, denied, recorded, failed atomic.Int64
 }
 
@@ -38,7 +42,7 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{Policy: p, limiter: l, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}}, nil
+	return &entry{Policy: p, limiter: l, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}, tally: new(tally)}, nil
 }
 
 // keyOf builds the policy's key of named values.
@@ -82,9 +86,10 @@ func (e *entry) noted(err error) error {
 
 // find returns the policy of that name.
 func (s *Server) find(name string, missing int) (*entry, error) {
-	if e := s.byName[name]; e != nil {
+	set := s.serving.Load()
+	if e := set.byName[name]; e != nil {
 		return e, nil
 	}
 	return nil, &fault{missing, fmt.Sprintf("there is no policy %s; GET /v1/policies lists them, such as %s",
-		answer.Shown(name), s.entries[0].Name)}
+		answer.Shown(name), set.entries[0].Name)}
 }

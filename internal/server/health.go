@@ -1,6 +1,9 @@
 package server
 
-import "net/http"
+import (
+	"net/http"
+	"time"
+)
 
 // serveLive says that the process answers. It never touches the store: a store
 // that is down must not make anybody restart every weir.
@@ -10,18 +13,32 @@ func (s *Server) serveLive(w http.ResponseWriter, _ *http.Request) {
 
 // readiness is the answer to GET /readyz.
 type readiness struct {
-	Ready    bool   `json:"ready"`
-	Why      string `json:"why,omitempty"` // why not
-	Policies int    `json:"policies"`
-	Limits   int    `json:"limits"`
-	Store    string `json:"store"`
-	Source   string `json:"source"`
+	Ready      bool        `json:"ready"`
+	Why        string      `json:"why,omitempty"` // why not
+	Policies   int         `json:"policies"`
+	Limits     int         `json:"limits"`
+	Store      string      `json:"store"`
+	Source     string      `json:"source"`
+	Generation int64       `json:"generation"` // of the policies; one more with every reload
+	Since      string      `json:"since"`      // in force
+	Reload     *lastReload `json:"last_reload,omitempty"`
 }
 
-// serveReady says what is loaded: 200, or 503 once the server is draining.
+// lastReload is the last attempt to put other policies in force.
+type lastReload struct {
+	OK    bool   `json:"ok"`
+	At    string `json:"at"`
+	Error string `json:"error,omitempty"`
+}
+
+// serveReady says what is loaded: 200, or 503 once the server is draining. A
+// reload that failed does not make it 503: the policies before it are in force,
+// and taking every server away would be worse.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
-	a := readiness{Ready: true, Policies: len(s.entries), Limits: s.countLimits(),
-		Store: s.config.StoreName, Source: s.config.Source}
+	set := s.serving.Load()
+	a := readiness{Ready: true, Policies: len(set.entries), Limits: set.limits,
+		Store: s.config.StoreName, Source: set.source,
+		Generation: set.generation, Since: stamp(set.since), Reload: s.lastReload()}
 	status := http.StatusOK
 	if s.draining.Load() {
 		a.Ready, a.Why, status = false, "draining: the server is about to stop", http.StatusServiceUnavailable
@@ -29,10 +46,18 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, status, marshal(a))
 }
 
-func (s *Server) countLimits() int {
-	n := 0
-	for _, e := range s.entries {
-		n += len(e.plan.Limits())
+// lastReload returns nil before the first.
+func (s *Server) lastReload() *lastReload {
+	r := s.reloads.Load()
+	if r.last.IsZero() {
+		return nil
 	}
-	return n
+	l := &lastReload{OK: r.err == nil, At: stamp(r.last)}
+	if r.err != nil {
+		l.Error = r.err.Error()
+	}
+	return l
 }
+
+// stamp writes an instant for people and machines.
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

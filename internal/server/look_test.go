@@ -41,7 +41,8 @@ func TestNewRefuses(t *testing.T) {
 
 func TestReadyAndLive(t *testing.T) {
 	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
-	want := `{"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml"}` + "\n"
+	want := `{"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml","generation":1,"since":"` +
+		stamp(s.serving.Load().since) + "\"}\n"
 	if r := ask(s, "GET", "/readyz", ""); r.status != 200 || r.body != want {
 		t.Errorf("/readyz: status %d, %swant 200, %s", r.status, r.body, want)
 	}

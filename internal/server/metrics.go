@@ -24,7 +24,7 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	b = append(b, "} 1\n"...)
 
 	b = appendHelp(b, "weir_decisions_total", "counter", "Attempts and records by what became of them; error means that no decision could be made.")
-	for _, e := range s.entries {
+	for _, e := range s.serving.Load().entries {
 		b = appendOutcome(b, e.Name, "allowed", e.allowed.Load())
 		b = appendOutcome(b, e.Name, "denied", e.denied.Load())
 		b = appendOutcome(b, e.Name, "recorded", e.recorded.Load())
@@ -34,6 +34,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	b = appendHelp(b, "weir_bad_requests_total", "counter", "Requests for decisions that were refused as bad input.")
 	b = appendNumber(b, "weir_bad_requests_total", s.badInputs.Load())
 
+	b = s.appendReloads(b)
+
 	if e, ok := s.config.Engine.(sized); ok {
 		b = appendHelp(b, "weir_store_keys", "gauge", "Histories held: keys, counted once for each limit.")
 		b = appendNumber(b, "weir_store_keys", int64(e.Len()))
@@ -42,6 +44,23 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	}
 
 	write(w, http.StatusOK, textType, b)
+}
+
+// appendReloads appends which policies are in force, and whether the last attempt
+// to put others in force failed: what to alert on.
+func (s *Server) appendReloads(b []byte) []byte {
+	r := s.reloads.Load()
+	b = appendHelp(b, "weir_policies_generation", "gauge", "Sets of policies that were in force, the present one included.")
+	b = appendNumber(b, "weir_policies_generation", s.Generation())
+	b = appendHelp(b, "weir_reloads_total", "counter", "Attempts to put other policies in force; after an error those before stay.")
+	b = appendNumber(b, `weir_reloads_total{outcome="ok"}`, r.done)
+	b = appendNumber(b, `weir_reloads_total{outcome="error"}`, r.failed)
+	b = appendHelp(b, "weir_last_reload_failed", "gauge", "1 if the last attempt failed, so that older policies than wanted are in force.")
+	failed := int64(0)
+	if r.err != nil {
+		failed = 1
+	}
+	return appendNumber(b, "weir_last_reload_failed", failed)
 }
 
 func appendHelp(b []byte, name, kind, help string) []byte {

@@ -57,5 +57,5 @@ func marshal(v any) []byte {
 }
 
 func (s *Server) servePolicies(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.policies)
+	writeJSON(w, http.StatusOK, s.serving.Load().list)
 }

@@ -18,11 +18,10 @@
 package server
 
 import (
-	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -75,15 +74,17 @@ func (l Limits) withDefaults() Limits {
 	return l
 }
 
-// Server serves the decisions of one policy file on one engine.
+// Server serves the decisions of one policy file on one engine. Reload replaces
+// the file.
 type Server struct {
-	config   Config
-	log      *slog.Logger
-	entries  []*entry // in the order of the file
-	byName   map[string]*entry
-	routes   map[string]route
-	origins  *http.CrossOriginProtection
-	policies []byte // the answer to GET /v1/policies
+	config  Config
+	log     *slog.Logger
+	serving atomic.Pointer[served] // the policies in force
+	routes  map[string]route
+	origins *http.CrossOriginProtection
+
+	reloading sync.Mutex              // held while serving and reloads are replaced
+	reloads   atomic.Pointer[reloads] // what became of reloads; never nil
 
 	http     *http.Server
 	listener net.Listener // nil until Listen
@@ -96,9 +97,6 @@ type Server struct {
 
 // New checks the policies and returns a server that does not listen yet.
 func New(c Config) (*Server, error) {
-	if c.Policies == nil || len(c.Policies.Policies) == 0 {
-		return nil, errors.New("weir: there is no policy to serve; name a file with at least one")
-	}
 	if c.Engine == nil {
 		c.Engine = weir.NewMemory()
 	}
@@ -115,28 +113,14 @@ func New(c Config) (*Server, error) {
 		c.Version = "unknown"
 	}
 	c.Limits = c.Limits.withDefaults()
-	s := &Server{config: c, log: c.Log, byName: map[string]*entry{}, origins: http.NewCrossOriginProtection()}
-	if err := s.load(c.Policies); err != nil {
+	s := &Server{config: c, log: c.Log, origins: http.NewCrossOriginProtection()}
+	first, err := s.compile(c.Policies, c.Source, nil)
+	if err != nil {
 		return nil, err
 	}
+	s.serving.Store(first)
+	s.reloads.Store(&reloads{})
 	s.routes = s.table()
 	s.http = s.newHTTP()
 	return s, nil
-}
-
-// load makes an entry of every policy.
-func (s *Server) load(f *policy.File) error {
-	for _, p := range f.Policies {
-		e, err := newEntry(p, s.config.Engine)
-		if err != nil {
-			return err
-		}
-		if s.byName[p.Name] != nil {
-			return fmt.Errorf("weir: the policy %q is there twice", p.Name)
-		}
-		s.entries = append(s.entries, e)
-		s.byName[p.Name] = e
-	}
-	s.policies = describe(s.entries)
-	return nil
 }

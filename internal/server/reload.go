@@ -1,0 +1,57 @@
+package server
+
+import (
+	"errors"
+	"time"
+
+	"github.com/weirlimit/weir/policy"
+)
+
+var errNoPolicy = errors.New("weir: there is no policy to serve; name a file with at least one")
+
+// reloads is what became of attempts to put other policies in force.
+type reloads struct {
+	done, failed int64
+	last         time.Time // of the last attempt; zero before the first
+	err          error     // why it failed, nil when it did not
+}
+
+// Reload puts the policies of f in force, all of them or, when the error is not
+// nil, none: then those before stay, and /readyz and /metrics say why. Requests
+// under way end by the policies they began with. Histories belong to the names of
+// policy, limit and key, so they stay (R12), and so do the counts of what became
+// of requests. Reload is safe for concurrent use.
+func (s *Server) Reload(f *policy.File, source string) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	next, err := s.compile(f, source, s.serving.Load())
+	if err == nil {
+		s.serving.Store(next)
+	}
+	s.noteReload(err)
+	return err
+}
+
+// ReloadFailed notes that other policies were wanted and could not be read. Those
+// in force stay.
+func (s *Server) ReloadFailed(err error) {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	s.noteReload(err)
+}
+
+// noteReload replaces what is known of reloads; s.reloading is held.
+func (s *Server) noteReload(err error) {
+	r := *s.reloads.Load()
+	r.last, r.err = time.Now(), err
+	if err == nil {
+		r.done++
+	} else {
+		r.failed++
+	}
+	s.reloads.Store(&r)
+}
+
+// Generation counts the sets of policies that were in force: 1 until the first
+// Reload that succeeds.
+func (s *Server) Generation() int64 { return s.serving.Load().generation }

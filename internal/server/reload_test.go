@@ -1,0 +1,176 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+// parsed reads policies that must be good.
+func parsed(t testing.TB, lines string) *policy.File {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func reload(t testing.TB, s *Server, lines string) {
+	t.Helper()
+	if err := s.Reload(parsed(t, lines), "weir.yaml"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestReloadKeepsHistories: another number is in force at the next decision, on
+// what was granted before (R12).
+func TestReloadKeepsHistories(t *testing.T) {
+	s, _ := newServer(t, nil) // search: 2 per minute per ip
+	for range 2 {
+		decide(t, s, "/v1/check", searchBody)
+	}
+	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
+	if d := decide(t, s, "/v1/check", searchBody); !d.Allowed || d.Remaining != 0 {
+		t.Errorf("raised from 2 to 3 with 2 used: %+v, want the last one granted", d)
+	}
+	reload(t, s, "  search: {limit: 1 per hour per ip}\n")
+	if d := decide(t, s, "/v1/check", searchBody); d.Allowed || d.Remaining != -2 {
+		t.Errorf("lowered to 1 with 3 used: %+v, want a denial and 2 too many", d)
+	}
+}
+
+// TestReloadChangesWhatIsServed: names that left are unknown, new ones decide,
+// and the list of policies says so.
+func TestReloadChangesWhatIsServed(t *testing.T) {
+	s, _ := newServer(t, nil)
+	reload(t, s, "  fresh: {limit: 1 per minute}\n")
+	wantProblem(t, "a policy that left", ask(s, "POST", "/v1/check", searchBody), 400, "no policy search", "such as fresh")
+	if d := decide(t, s, "/v1/check", `{"policy":"fresh","key":{}}`); !d.Allowed {
+		t.Errorf("a new policy: %+v", d)
+	}
+	if r := ask(s, "GET", "/v1/policies", ""); !strings.Contains(r.body, `"fresh"`) || strings.Contains(r.body, `"search"`) {
+		t.Errorf("/v1/policies: %s", r.body)
+	}
+}
+
+// TestBadReloadChangesNothing: all or nothing, and visible where operators look.
+func TestBadReloadChangesNothing(t *testing.T) {
+	s, _ := newServer(t, nil)
+	bad := parsed(t, "  search: {limit: 9 per minute per ip}\n  late: {limit: 1 per minute}\n")
+	bad.Policies[1].Limits[0].Max = -1
+	if err := s.Reload(bad, "other.yaml"); err == nil || !strings.Contains(err.Error(), `"late"`) {
+		t.Errorf("Reload of a bad policy: %v", err)
+	}
+	s.ReloadFailed(errors.New("weir.yaml:3:1: cells is not a word"))
+	if d := decide(t, s, "/v1/check", searchBody); d.Limits[0].Max != 2 {
+		t.Errorf("after a bad reload: %+v, want the limit of before, 2", d)
+	}
+	var a readiness
+	readStrictly(t, ask(s, "GET", "/readyz", "").body, &a)
+	if !a.Ready || a.Generation != 1 || a.Source != "weir.yaml" || a.Reload == nil || a.Reload.OK || !strings.Contains(a.Reload.Error, "weir.yaml:3:1") {
+		t.Errorf("/readyz: %+v %+v", a, a.Reload)
+	}
+	wantMetrics(t, s, "weir_policies_generation 1", `weir_reloads_total{outcome="error"} 2`,
+		`weir_reloads_total{outcome="ok"} 0`, "weir_last_reload_failed 1")
+
+	reload(t, s, "  search: {limit: 9 per minute per ip}\n")
+	a = readiness{}
+	readStrictly(t, ask(s, "GET", "/readyz", "").body, &a)
+	if a.Generation != 2 || a.Reload == nil || !a.Reload.OK || a.Reload.Error != "" {
+		t.Errorf("/readyz after a good reload: %+v %+v", a, a.Reload)
+	}
+	wantMetrics(t, s, "weir_policies_generation 2", `weir_reloads_total{outcome="ok"} 1`, "weir_last_reload_failed 0")
+}
+
+func wantMetrics(t *testing.T, s *Server, lines ...string) {
+	t.Helper()
+	body := ask(s, "GET", "/metrics", "").body
+	for _, line := range lines {
+		if !strings.Contains(body, line+"\n") {
+			t.Errorf("no line %s in\n%s", line, body)
+		}
+	}
+}
+
+// TestReloadKeepsCounts: a counter of Prometheus must not fall.
+func TestReloadKeepsCounts(t *testing.T) {
+	s, _ := newServer(t, nil)
+	decide(t, s, "/v1/check", searchBody)
+	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
+	decide(t, s, "/v1/check", searchBody)
+	wantMetrics(t, s, `weir_decisions_total{policy="search",outcome="allowed"} 2`)
+}
+
+// TestReloadUnderLoad: every request is answered by one set or the other, and no
+// window ever holds more than the larger of the two limits.
+func TestReloadUnderLoad(t *testing.T) {
+	s, _ := newServer(t, nil)
+	sets := []string{"  search: {limit: 50 per hour per ip}\n", "  search: {limit: 40 per hour per ip}\n"}
+	reload(t, s, sets[0])
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	granted := 0
+	for range 4 {
+		wg.Go(func() {
+			for range 200 {
+				r := ask(s, "POST", "/v1/check", searchBody)
+				if r.status != 200 {
+					t.Errorf("status %d: %s", r.status, r.body)
+				}
+				if strings.HasPrefix(r.body, `{"allowed":true`) {
+					mu.Lock()
+					granted++
+					mu.Unlock()
+				}
+			}
+		})
+	}
+	wg.Go(func() {
+		for i := range 300 {
+			if err := s.Reload(parsed(t, sets[i%2]), "weir.yaml"); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	wg.Wait()
+	if granted < 40 || granted > 50 {
+		t.Errorf("%d granted by limits of 40 and 50", granted)
+	}
+	if g := s.Generation(); g != 302 {
+		t.Errorf("generation %d after 301 reloads", g)
+	}
+}
+
+// TestReloadsTakeNoMemory: what a set of policies took is given back when another
+// is in force, whatever its numbers are.
+func TestReloadsTakeNoMemory(t *testing.T) {
+	s, _ := newServer(t, weir.NewMemory())
+	round := func(from, n int) {
+		for i := range n {
+			reload(t, s, fmt.Sprintf("  search: {limit: %d per %dms per ip}\n  sms: {limit: 10 per day per phone}\n", from+i+1, 1000+i))
+			decide(t, s, "/v1/check", searchBody)
+		}
+	}
+	round(0, 200)
+	before := heap()
+	round(200, 3000)
+	if grown := heap() - before; grown > 1<<20 {
+		t.Errorf("3,000 reloads took %d bytes", grown)
+	}
+}
+
+// heap is the bytes that are in use after a collection.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}

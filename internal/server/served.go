@@ -1,0 +1,50 @@
+package server
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir/policy"
+)
+
+// served is a set of policies in force. It never changes: a reload makes another
+// one. A request takes it once, so that it never sees half of two.
+type served struct {
+	generation int64     // 1 for the set the server began with, one more for each reload
+	since      time.Time // in force
+	source     string    // where the policies come from, for people
+	entries    []*entry  // in the order of the file, at least one
+	byName     map[string]*entry
+	list       []byte // the answer to GET /v1/policies
+	limits     int    // of all policies together
+}
+
+// compile makes every policy of the file ready to decide, or none. What became of
+// requests so far is still counted for a policy whose name was there before.
+func (s *Server) compile(f *policy.File, source string, before *served) (*served, error) {
+	if f == nil || len(f.Policies) == 0 {
+		return nil, errNoPolicy
+	}
+	set := &served{generation: 1, since: time.Now(), source: source, byName: make(map[string]*entry, len(f.Policies))}
+	var known map[string]*entry
+	if before != nil {
+		set.generation, known = before.generation+1, before.byName
+	}
+	for _, p := range f.Policies {
+		if set.byName[p.Name] != nil {
+			return nil, fmt.Errorf("weir: the policy %q is there twice", p.Name)
+		}
+		e, err := newEntry(p, s.config.Engine)
+		if err != nil {
+			return nil, err
+		}
+		if old := known[p.Name]; old != nil {
+			e.tally = old.tally
+		}
+		set.entries = append(set.entries, e)
+		set.byName[p.Name] = e
+		set.limits += len(e.plan.Limits())
+	}
+	set.list = describe(set.entries)
+	return set, nil
+}
