@@ -41,6 +41,8 @@ var layers = []layer{
 	{"policy", []string{".", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},
 	{"replay", []string{".", "internal/answer", "internal/strictjson"}, "traces in virtual time; it reads no policy files and serves nothing"},
 	{"weirhttp", []string{".", "internal/answer"}, "net/http around a Limiter; knows no files"},
+	{"internal/listen/listentest", nil, "certificates for tests, made of the standard library"},
+	{"internal/listen", nil, "addresses, TLS and secrets, the same for every protocol; it knows none of them"},
 	{"internal/server", []string{".", "internal/answer", "internal/strictjson", "policy", "weirhttp"}, "what weir serve serves"},
 	{"weirredis", []string{"."}, "decisions on Redis over one method, so that it knows no client"},
 	{"weirredis/rueidisconn", []string{"weirredis"}, "the client of our own program; only who wants it links it"},

@@ -1,0 +1,122 @@
+package listen
+
+import (
+	"io/fs"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// lookEvery is the least time between two looks at files.
+const lookEvery = time.Second
+
+// filed is a value that files hold. It is read again when they have changed, by
+// whoever asks for it and at most once in lookEvery, so it needs no goroutine. A
+// change that cannot be read leaves the value as it is, and is tried again.
+type filed[T any] struct {
+	paths []string
+	read  func() (*T, error)
+	told  func(error) // hears of a change that cannot be read, once for each; may be nil
+
+	value atomic.Pointer[T]
+	next  atomic.Int64 // Unix nanoseconds of the next look
+
+	mu     sync.Mutex // guards what follows
+	seen   []fs.FileInfo
+	failed []fs.FileInfo // of the last change that could not be read
+}
+
+// newFiled reads the files for the first time.
+func newFiled[T any](read func() (*T, error), paths ...string) (*filed[T], error) {
+	f := &filed[T]{paths: paths, read: read}
+	if err := f.reload(); err != nil {
+		return nil, err
+	}
+	f.next.Store(time.Now().Add(lookEvery).UnixNano())
+	return f, nil
+}
+
+// get returns the value.
+func (f *filed[T]) get() *T {
+	now, next := time.Now(), f.next.Load()
+	if now.UnixNano() >= next && f.next.CompareAndSwap(next, now.Add(lookEvery).UnixNano()) {
+		f.look()
+	}
+	return f.value.Load()
+}
+
+// look reads the files again if they have changed.
+func (f *filed[T]) look() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	infos, err := f.stat()
+	if err == nil && same(infos, f.seen) {
+		return
+	}
+	if err == nil {
+		err = f.readLocked(infos)
+	}
+	if err != nil && !same(infos, f.failed) {
+		f.failed = infos
+		if f.told != nil {
+			f.told(err)
+		}
+	}
+}
+
+// reload reads the files whether they have changed or not.
+func (f *filed[T]) reload() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	infos, err := f.stat()
+	if err != nil {
+		return err
+	}
+	return f.readLocked(infos)
+}
+
+func (f *filed[T]) readLocked(infos []fs.FileInfo) error {
+	v, err := f.read()
+	if err != nil {
+		return err
+	}
+	f.value.Store(v)
+	f.seen, f.failed = infos, nil
+	return nil
+}
+
+// stat describes the files, nil where one is missing; the error is the first.
+func (f *filed[T]) stat() (infos []fs.FileInfo, first error) {
+	for _, path := range f.paths {
+		info, err := os.Stat(path) // of what links point to: Kubernetes swaps a link
+		if err != nil {
+			info = nil
+			if first == nil {
+				first = err
+			}
+		}
+		infos = append(infos, info)
+	}
+	return infos, first
+}
+
+// same reports whether files are as they were, by identity, size and time.
+func same(a, b []fs.FileInfo) bool {
+	if len(a) != len(b) {
+		return false
+	}
+	for i := range a {
+		x, y := a[i], b[i]
+		if x == nil || y == nil {
+			if x != y {
+				return false
+			}
+			continue
+		}
+		if !os.SameFile(x, y) || x.Size() != y.Size() || !x.ModTime().Equal(y.ModTime()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,83 @@
+package listen
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"syscall"
+)
+
+// Config says how to listen. Address alone is required.
+type Config struct {
+	Address Address
+	Mode    fs.FileMode // of a unix socket: who may connect; default 0660
+	Conns   int         // connections at once, further ones wait to be accepted; default 10,000
+	TLS     *tls.Config // default: no TLS
+}
+
+// Open listens.
+func Open(c Config) (*Listener, error) {
+	if c.Conns == 0 {
+		c.Conns = 10_000
+	}
+	plain, err := open(c)
+	if err != nil {
+		return nil, err
+	}
+	capped := newCapped(plain, c.Conns)
+	if c.TLS == nil {
+		return &Listener{capped, capped}, nil
+	}
+	return &Listener{tls.NewListener(capped, c.TLS), capped}, nil
+}
+
+// Listener accepts connections up to a bound, and can be ended without a loss.
+type Listener struct {
+	net.Listener
+	capped *capped
+}
+
+// End closes the listener when every connection that the system has already
+// taken is accepted: closing at once would reset those whose client has sent a
+// request. The listener's Accept must be running; it then returns net.ErrClosed.
+func (l *Listener) End() { l.capped.end() }
+
+func open(c Config) (net.Listener, error) {
+	if !c.Address.IsUnix() {
+		return net.ListenTCP("tcp", c.Address.tcp)
+	}
+	if c.Mode == 0 {
+		c.Mode = 0o660
+	}
+	if err := removeStale(c.Address.path); err != nil {
+		return nil, err
+	}
+	return listenUnix(c.Address.path, c.Mode)
+}
+
+// removeStale removes a socket that nobody listens on any more, as a process that
+// was killed leaves behind. It touches nothing else.
+func removeStale(path string) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return fmt.Errorf("%s is there and is no socket; choose another path", path)
+	}
+	c, err := net.Dial("unix", path)
+	if err == nil {
+		c.Close()
+		return fmt.Errorf("on %s another process listens; stop it, or choose another path", path)
+	}
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%s is there, and whether anybody listens cannot be told: %w", path, err)
+	}
+	return os.Remove(path)
+}

@@ -1,0 +1,137 @@
+package listen
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	oldWord = "the-old-secret-0123456789"
+	newWord = "the-new-secret-9876543210"
+)
+
+// write replaces a file as a careful program does: at once.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSecretRotates(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "secret")
+		write(t, path, oldWord+"\n")
+		var told []error
+		s, err := SecretFile(path, func(err error) { told = append(told, err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(when string, old, new bool) {
+			t.Helper()
+			if s.Matches(oldWord) != old || s.Matches(newWord) != new {
+				t.Errorf("%s: old %t, new %t; want %t, %t", when, s.Matches(oldWord), s.Matches(newWord), old, new)
+			}
+		}
+		expect("at first", true, false)
+		write(t, path, "# the old one, and the one to come\n"+oldWord+"\r\n\n"+newWord+"\n")
+		expect("within the second", true, false)
+		time.Sleep(lookEvery)
+		expect("a second later", true, true)
+		write(t, path, newWord)
+		if err := s.Reload(); err != nil {
+			t.Error(err)
+		}
+		expect("after Reload", false, true)
+
+		write(t, path, "short")
+		for range 3 {
+			time.Sleep(lookEvery)
+			expect("with a bad file", false, true)
+		}
+		if len(told) != 1 || !strings.Contains(told[0].Error(), "has 5 characters") || strings.Contains(told[0].Error(), "short") {
+			t.Errorf("told %q, want once that it has 5 characters, and not which", told)
+		}
+		os.Remove(path)
+		time.Sleep(lookEvery)
+		expect("without a file", false, true)
+		if len(told) != 2 {
+			t.Errorf("told %q, want that the file is gone", told)
+		}
+		write(t, path, oldWord)
+		time.Sleep(lookEvery)
+		expect("with a good file", true, false)
+	})
+}
+
+func TestSecretMatches(t *testing.T) {
+	s, err := SecretText(oldWord + "  " + newWord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.Matches(oldWord) || !s.Matches(newWord) {
+		t.Error("its own words do not match")
+	}
+	for _, shown := range []string{"", oldWord + "x", oldWord[1:], oldWord + " " + newWord, strings.Repeat("x", 1<<20)} {
+		if s.Matches(shown) {
+			t.Errorf("%.40q matches", shown)
+		}
+	}
+	if (*Secret)(nil).Matches("") {
+		t.Error("no secret matches nothing")
+	}
+}
+
+func TestBadSecrets(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                                      "there is no secret",
+		" \n\t":                                 "there is no secret",
+		"fifteen-letters":                       "has 15 characters",
+		strings.Repeat("x", maxSecret+1):        "has 513 characters",
+		"sixteen-letters-\x7f":                  "beyond ASCII",
+		oldWord + " " + newWord + " " + oldWord: "more than two",
+	} {
+		_, err := SecretText(text)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40q: %v, want an error that says %s", text, err, want)
+		}
+		for _, word := range strings.Fields(text) {
+			if err != nil && strings.Contains(err.Error(), word) {
+				t.Errorf("the error %q holds a secret", err)
+			}
+		}
+	}
+	if _, err := SecretFile(t.TempDir(), nil); err == nil {
+		t.Error("a directory as a secret: no error")
+	}
+}
+
+// Whoever prints a secret prints nothing of it.
+func TestSecretIsNotPrinted(t *testing.T) {
+	s, err := SecretText(oldWord)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprintf("%v %+v %#v", s, s, s); strings.Contains(got, oldWord) {
+		t.Errorf("printed as %s", got)
+	}
+}
+
+func TestBearer(t *testing.T) {
+	for field, want := range map[string]string{
+		"Bearer abc": "abc", "bearer  abc ": "abc", "BEARER abc": "abc",
+		"Basic abc": "", "Bearer": "", "": "", "abc": "",
+	} {
+		if got := Bearer(field); got != want {
+			t.Errorf("%q: %q, want %q", field, got, want)
+		}
+	}
+}

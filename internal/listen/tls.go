@@ -1,0 +1,93 @@
+package listen
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+)
+
+// TLSFiles names the files of a server's TLS, all PEM.
+type TLSFiles struct {
+	Cert     string // the certificate, and those that lead to its root
+	Key      string // its private key
+	ClientCA string // the authorities of clients' certificates; "" = none are looked at
+}
+
+// TLS is a server's certificate and the authorities it believes about clients. It
+// reads its files again within a second of the first connection after a change:
+// a certificate that is renewed needs no restart.
+type TLS struct {
+	files TLSFiles
+	filed *filed[tls.Config]
+}
+
+// LoadTLS reads the files. told hears of a later change that cannot be read, while
+// what was read before stays; it may be nil.
+func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
+	if files.Cert == "" || files.Key == "" {
+		return nil, errors.New("TLS needs a certificate and its key; set both")
+	}
+	paths := []string{files.Cert, files.Key}
+	if files.ClientCA != "" {
+		paths = append(paths, files.ClientCA)
+	}
+	f, err := newFiled(files.read, paths...)
+	if err != nil {
+		return nil, err
+	}
+	f.told = told
+	return &TLS{files: files, filed: f}, nil
+}
+
+// Reload reads the files now.
+func (t *TLS) Reload() error { return t.filed.reload() }
+
+// AsksClients reports whether clients may show certificates.
+func (t *TLS) AsksClients() bool { return t.files.ClientCA != "" }
+
+// Config returns what a listener needs, for the protocols in order of preference,
+// such as "h2" and "http/1.1"; none for a protocol of no name.
+//
+// A client's certificate is verified if the client shows one; whether it had to
+// is for the caller to decide by Verified: probes of a platform have none.
+func (t *TLS) Config(protocols ...string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		NextProtos: protocols,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			c := t.filed.get().Clone()
+			c.NextProtos = protocols
+			return c, nil
+		},
+	}
+}
+
+// Verified reports whether the client of a connection has shown a certificate that
+// one of the authorities signed. state is nil without TLS.
+func Verified(state *tls.ConnectionState) bool {
+	return state != nil && len(state.VerifiedChains) > 0
+}
+
+func (f TLSFiles) read() (*tls.Config, error) {
+	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("certificate %s with key %s: %w", f.Cert, f.Key, err)
+	}
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair}}
+	if f.ClientCA == "" {
+		return c, nil
+	}
+	text, err := os.ReadFile(f.ClientCA)
+	if err != nil {
+		return nil, err
+	}
+	c.ClientCAs = x509.NewCertPool()
+	if !c.ClientCAs.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM", f.ClientCA)
+	}
+	c.ClientAuth = tls.VerifyClientCertIfGiven
+	c.SessionTicketsDisabled = true // a resumed session would outlive an authority that was taken out
+	return c, nil
+}

@@ -1,0 +1,137 @@
+package listen
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir/internal/listen/listentest"
+)
+
+// shake has a client of config connect to a server of s, and returns what the
+// server knows of the client and the client of the server.
+func shake(s *tls.Config, client *tls.Config) (server, there tls.ConnectionState, err error) {
+	a, b := net.Pipe()
+	c, d := tls.Server(a, s), tls.Client(b, client)
+	failed := make(chan error, 1)
+	go func() {
+		err := d.Handshake()
+		if err == nil {
+			_, err = d.Read(make([]byte, 1)) // TLS 1.3 tells only here that a certificate was refused
+		}
+		b.Close()
+		failed <- err
+	}()
+	err = c.Handshake()
+	if err == nil {
+		c.Write([]byte("x"))
+	}
+	a.Close()
+	if other := <-failed; err == nil && other != io.EOF {
+		err = other
+	}
+	return c.ConnectionState(), d.ConnectionState(), err
+}
+
+func TestTLSReloads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		first, second := listentest.NewAuthority(t), listentest.NewAuthority(t)
+		files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+		pair := first.Issue(t, "weir.test")
+		write(t, files.Cert, pair.Cert)
+		write(t, files.Key, pair.Key)
+		var told []error
+		s, err := LoadTLS(files, func(err error) { told = append(told, err) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		config := s.Config("h2", "http/1.1")
+		client := func(a *listentest.Authority) *tls.Config {
+			return &tls.Config{ServerName: "weir.test", RootCAs: a.Pool(), NextProtos: []string{"http/1.1"}}
+		}
+		_, there, err := shake(config, client(first))
+		if err != nil || there.NegotiatedProtocol != "http/1.1" || there.Version != tls.VersionTLS13 {
+			t.Fatalf("the first certificate: %v, protocol %q", err, there.NegotiatedProtocol)
+		}
+		pair = second.Issue(t, "weir.test")
+		write(t, files.Cert, pair.Cert)
+		time.Sleep(lookEvery)
+		if _, _, err := shake(config, client(first)); err != nil || len(told) != 1 {
+			t.Errorf("a certificate without its key: %v, told %v; want the old one, and word of it", err, told)
+		}
+		write(t, files.Key, pair.Key)
+		time.Sleep(lookEvery)
+		if _, _, err := shake(config, client(second)); err != nil || len(told) != 1 {
+			t.Errorf("the second certificate: %v, told %v", err, told)
+		}
+		if _, _, err := shake(config, client(first)); err == nil {
+			t.Error("the first certificate is still shown")
+		}
+		if _, _, err := shake(config, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
+			t.Error("TLS 1.1 is spoken")
+		}
+	})
+}
+
+func TestClientCertificates(t *testing.T) {
+	dir := t.TempDir()
+	ours, theirs := listentest.NewAuthority(t), listentest.NewAuthority(t)
+	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key"), ClientCA: filepath.Join(dir, "ca")}
+	pair := ours.Issue(t, "weir.test")
+	write(t, files.Cert, pair.Cert)
+	write(t, files.Key, pair.Key)
+	write(t, files.ClientCA, ours.PEM)
+	s, err := LoadTLS(files, nil)
+	if err != nil || !s.AsksClients() {
+		t.Fatal(err, s.AsksClients())
+	}
+	for _, c := range []struct {
+		name     string
+		by       *listentest.Authority
+		verified bool
+		fails    bool
+	}{{"none", nil, false, false}, {"ours", ours, true, false}, {"another's", theirs, false, true}} {
+		config := &tls.Config{ServerName: "weir.test", RootCAs: ours.Pool()}
+		if c.by != nil {
+			pair := c.by.Issue(t, "client").TLS(t)
+			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+				return &pair, nil // whatever the server said it would take
+			}
+		}
+		state, _, err := shake(s.Config(), config)
+		if (err != nil) != c.fails || Verified(&state) != c.verified {
+			t.Errorf("certificate %s: %v, verified %t; want failure %t, verified %t", c.name, err, Verified(&state), c.fails, c.verified)
+		}
+	}
+	if Verified(nil) {
+		t.Error("without TLS a client is verified")
+	}
+}
+
+func TestBadTLSFiles(t *testing.T) {
+	dir := t.TempDir()
+	pair := listentest.NewAuthority(t).Issue(t, "weir.test")
+	cert, key, empty := filepath.Join(dir, "cert"), filepath.Join(dir, "key"), filepath.Join(dir, "empty")
+	write(t, cert, pair.Cert)
+	write(t, key, pair.Key)
+	write(t, empty, "")
+	for _, c := range []struct {
+		files TLSFiles
+		want  string
+	}{
+		{TLSFiles{Cert: cert}, "set both"},
+		{TLSFiles{Cert: cert, Key: cert}, "certificate " + cert},
+		{TLSFiles{Cert: cert, Key: filepath.Join(dir, "none")}, "no such file"},
+		{TLSFiles{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
+	} {
+		if _, err := LoadTLS(c.files, nil); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%+v: %v, want an error that says %s", c.files, err, c.want)
+		}
+	}
+}
