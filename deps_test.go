@@ -49,7 +49,8 @@ var layers = []layer{
 	{"weirredis/goredisconn", []string{"weirredis"}, "the client most programs hold already; only who has it links it"},
 	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
-	{"cmd/weir", []string{".", "internal/answer", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
+	{"cmd/weir", []string{".", "internal/answer", "internal/filewatch", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both
@@ -78,6 +79,7 @@ type dependency struct {
 var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
+	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notes of the operating system about files that change"},
 	{"github.com/redis/rueidis", []string{"internal/store", "weirredis/rueidisconn"}, []string{"weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"weirredis", "weirredis/faulttest"},

@@ -53,11 +53,21 @@ func Parse(filename string, src []byte) (*File, error) {
 // Load reads the policy file at path, of at most MaxBytes. The error is an *Error;
 // if the file could not be read it wraps the cause, such as fs.ErrNotExist.
 func Load(path string) (*File, error) {
+	src, err := ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	return Parse(path, src)
+}
+
+// ReadFile returns what Load would parse: the file at path or, of a longer one, its
+// first MaxBytes + 1 bytes, which Parse refuses. The error is an *Error as Load's.
+func ReadFile(path string) ([]byte, error) {
 	src, err := read(path)
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
-	return Parse(path, src)
+	return src, nil
 }
 
 // read returns the beginning of the file, enough to see that it is too long.

@@ -32,11 +32,13 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"exits":  exits,
-			"serve":  serveInBackground,
-			"post":   post,
-			"get":    get,
-			"signal": signalServer,
+			"exits":      exits,
+			"serve":      serveInBackground,
+			"post":       post,
+			"get":        get,
+			"eventually": eventually,
+			"hangup":     hangup,
+			"signal":     signalServer,
 		},
 	})
 }

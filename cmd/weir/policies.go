@@ -20,16 +20,24 @@ func policiesFlag(cmd *cobra.Command, path *string) {
 // loadPolicies reads the policy file, or takes the built-in policies and says so
 // when path is "". source names where they are from.
 func loadPolicies(path string, stderr io.Writer) (file *policy.File, source string, err error) {
+	file, source, _, err = readPolicies(path, stderr)
+	return file, source, err
+}
+
+// readPolicies is loadPolicies that also returns what the file holds.
+func readPolicies(path string, stderr io.Writer) (file *policy.File, source string, src []byte, err error) {
 	if path == "" {
 		file := policy.Demo()
 		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
-		return file, builtIn, nil
+		return file, builtIn, nil, nil
 	}
-	file, err = policy.Load(path)
+	if src, err = policy.ReadFile(path); err == nil {
+		file, err = policy.Parse(path, src)
+	}
 	if err != nil {
-		return nil, "", &failure{code: exitUsage, err: err}
+		return nil, "", nil, &failure{code: exitUsage, err: err}
 	}
-	return file, path, nil
+	return file, path, src, nil
 }
 
 // findPolicy returns the policy of that name.

@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 )
@@ -117,4 +119,33 @@ func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	if err := b.cmd.Wait(); err != nil {
 		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, talk)
 	}
+}
+
+// hangup sends HUP to weir serve.
+func hangup(ts *testscript.TestScript, neg bool, args []string) {
+	b := ts.Value(background{}).(*background)
+	if neg || len(args) != 0 || b.cmd == nil {
+		ts.Fatalf("usage, after serve: hangup")
+	}
+	ts.Check(b.cmd.Process.Signal(syscall.SIGHUP))
+}
+
+// eventually URL REGEXP gets a page until it matches.
+func eventually(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 2 {
+		ts.Fatalf("usage: eventually URL REGEXP")
+	}
+	want := regexp.MustCompile(args[1])
+	body := []byte{}
+	for began := time.Now(); time.Since(began) < 30*time.Second; time.Sleep(10 * time.Millisecond) {
+		res, err := http.Get(args[0])
+		ts.Check(err)
+		body, err = io.ReadAll(res.Body)
+		res.Body.Close()
+		ts.Check(err)
+		if want.Match(body) {
+			return
+		}
+	}
+	ts.Fatalf("%s never matched %s; the last was\n%s", args[0], args[1], body)
 }

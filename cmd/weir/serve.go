@@ -26,6 +26,10 @@ func serveCommand() *cobra.Command {
 requests and answers those that are under way. Without --policies it serves
 built-in demonstration policies.
 
+The policy file is read again when its content changes and at SIGHUP. A file with
+a fault changes nothing: the log, /readyz and /metrics say what is wrong, and the
+policies in force stay. What was granted before counts on.
+
 Several weir serve with one --store share every limit. While it cannot be asked,
 each answers by what a policy says of when-store-is-down; with local it grants
 its share of every limit, Max / --instances.`,
@@ -49,7 +53,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
 	}
 	stderr := cmd.ErrOrStderr()
-	file, source, err := loadPolicies(o.policies, stderr)
+	file, source, src, err := readPolicies(o.policies, stderr)
 	if err != nil {
 		return err
 	}
@@ -61,11 +65,12 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	for _, warning := range store.Warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
+	log := slog.New(slog.NewTextHandler(stderr, nil))
 	s, err := server.New(server.Config{
 		Policies: file, Source: source,
 		Engine: guarded(store, o.instances), StoreName: store.Name,
 		Listen:  o.listen,
-		Log:     slog.New(slog.NewTextHandler(stderr, nil)),
+		Log:     log,
 		Version: version(),
 	})
 	if err != nil {
@@ -74,12 +79,34 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err := s.Listen(); err != nil {
 		return usage("choose another address with --listen, such as 127.0.0.1:0 for any free port", "%w", err)
 	}
+	var reload *reloader
+	if o.policies != "" {
+		reload = newReloader(o.policies, src, s, log)
+	}
 	s.Banner(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
-	if err := s.Serve(ctx); err != nil {
+	ended := func() {}
+	if reload != nil {
+		ended = begin(ctx, reload.run)
+	}
+	err = s.Serve(ctx)
+	stop()
+	ended()
+	if err != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil
+}
+
+// begin calls run in a goroutine of its own. The function it returns waits until
+// run has returned.
+func begin(ctx context.Context, run func(context.Context)) (ended func()) {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		run(ctx)
+	}()
+	return func() { <-done }
 }

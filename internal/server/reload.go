@@ -2,6 +2,8 @@ package server
 
 import (
 	"errors"
+	"fmt"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir/policy"
@@ -24,9 +26,11 @@ type reloads struct {
 func (s *Server) Reload(f *policy.File, source string) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	next, err := s.compile(f, source, s.serving.Load())
+	before := s.serving.Load()
+	next, err := s.compile(f, source, before)
 	if err == nil {
 		s.serving.Store(next)
+		s.log.Info("policies reloaded", "source", source, "generation", next.generation, "changes", shown(policy.Changes(before.file, f)))
 	}
 	s.noteReload(err)
 	return err
@@ -48,8 +52,22 @@ func (s *Server) noteReload(err error) {
 		r.done++
 	} else {
 		r.failed++
+		line, _, _ := strings.Cut(err.Error(), "\n") // what follows is for a terminal
+		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", line)
 	}
 	s.reloads.Store(&r)
+}
+
+// shown is the first few changes in one line.
+func shown(changes []string) string {
+	const most = 10
+	if n := len(changes) - most; n > 0 {
+		changes = append(changes[:most:most], fmt.Sprintf("and %d more", n))
+	}
+	if len(changes) == 0 {
+		return "none"
+	}
+	return strings.Join(changes, "; ")
 }
 
 // Generation counts the sets of policies that were in force: 1 until the first

@@ -13,7 +13,8 @@ type served struct {
 	generation int64     // 1 for the set the server began with, one more for each reload
 	since      time.Time // in force
 	source     string    // where the policies come from, for people
-	entries    []*entry  // in the order of the file, at least one
+	file       *policy.File
+	entries    []*entry // in the order of the file, at least one
 	byName     map[string]*entry
 	list       []byte // the answer to GET /v1/policies
 	limits     int    // of all policies together
@@ -25,7 +26,7 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 	if f == nil || len(f.Policies) == 0 {
 		return nil, errNoPolicy
 	}
-	set := &served{generation: 1, since: time.Now(), source: source, byName: make(map[string]*entry, len(f.Policies))}
+	set := &served{generation: 1, since: time.Now(), source: source, file: f, byName: make(map[string]*entry, len(f.Policies))}
 	var known map[string]*entry
 	if before != nil {
 		set.generation, known = before.generation+1, before.byName

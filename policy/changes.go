@@ -1,0 +1,66 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+)
+
+// Changes says in words what is other in the file after than in the one before, a
+// sentence for each policy or limit, in the order of the files. None means that
+// both decide alike.
+func Changes(before, after *File) []string {
+	var all []string
+	for _, p := range after.Policies {
+		if old := before.Policy(p.Name); old == nil {
+			all = append(all, "added "+p.Name)
+		} else {
+			all = append(all, old.changes(p)...)
+		}
+	}
+	for _, p := range before.Policies {
+		if after.Policy(p.Name) == nil {
+			all = append(all, "removed "+p.Name)
+		}
+	}
+	return all
+}
+
+// changes says what is other in the policy to.
+func (p *Policy) changes(to *Policy) []string {
+	var all []string
+	for i, l := range to.Limits {
+		name := p.Name + "." + l.Name
+		switch j := p.limitNamed(l.Name); {
+		case j < 0:
+			all = append(all, fmt.Sprintf("added %s: %s", name, to.Sentence(i)))
+		case p.Sentence(j) != to.Sentence(i):
+			all = append(all, fmt.Sprintf("changed %s: %s, was %s", name, to.Sentence(i), p.Sentence(j)))
+		}
+	}
+	for _, l := range p.Limits {
+		if to.limitNamed(l.Name) < 0 {
+			all = append(all, "removed "+p.Name+"."+l.Name)
+		}
+	}
+	if len(all) == 0 && !p.same(to) {
+		all = append(all, "changed "+p.Name)
+	}
+	return all
+}
+
+// limitNamed returns the index of the limit of that name, or -1.
+func (p *Policy) limitNamed(name string) int {
+	for i := range p.Limits {
+		if p.Limits[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// same reports whether two policies are alike but for where they stand.
+func (p *Policy) same(o *Policy) bool {
+	a, b := *p, *o
+	a.Line, b.Line = 0, 0
+	return reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,43 @@
+package policy
+
+import (
+	"slices"
+	"testing"
+)
+
+func TestChanges(t *testing.T) {
+	parse := func(lines string) *File {
+		t.Helper()
+		f, err := Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	before := parse(`  push:  {limit: "10 per minute per teacher, 3s apart"}
+  slack: {limits: {channel: 100 per 30m, category: 2 per 30m per category}}
+  gone:  {limit: 1 per minute}
+  word:  {limit: 1 per minute, about: Old words.}
+  same:  {limit: 1 per minute}
+`)
+	after := parse(`  same:  {limit: 1 per 60s}
+  fresh: {limit: 1 per minute}
+  push:  {limit: "5 per minute per teacher, 3s apart"}
+  slack: {limits: {channel: 100 per 30m, sender: 3 per 30m per sender}}
+  word:  {limit: 1 per minute, about: New words.}
+`)
+	want := []string{
+		"added fresh",
+		"changed push.limit: 5 per minute per teacher, 3s apart, was 10 per minute per teacher, 3s apart",
+		"added slack.sender: 3 per 30m per sender",
+		"removed slack.category",
+		"changed word",
+		"removed gone",
+	}
+	if got := Changes(before, after); !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
+	}
+	if got := Changes(before, before); len(got) != 0 {
+		t.Errorf("from a file to itself: %q", got)
+	}
+}
