@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -30,6 +31,18 @@ type Ask struct {
 	States []LimitState // nil, or filled by the engine with the state of every limit after the decision
 }
 
+// check refuses what no engine could answer (R14).
+func (a *Ask) check(p *Plan) error {
+	if a.Op > OpRecord {
+		return fmt.Errorf("%w: %d is no Op; use OpAttempt, OpPeek or OpRecord", ErrAsk, a.Op)
+	}
+	if a.States != nil && len(a.States) != len(p.limits) {
+		return fmt.Errorf("%w: room for %d states, and policy %q has %d limits; make it as long as Plan().Limits()",
+			ErrAsk, len(a.States), p.Name(), len(p.limits))
+	}
+	return nil
+}
+
 // Engine decides. It is safe for concurrent use, and keeps these promises, which
 // weirtest.Run checks by their rule numbers:
 //
@@ -42,7 +55,7 @@ type Ask struct {
 //     bytes, and different tuples never share a history (R14).
 //   - An error means that no decision could be made and nothing changed, unless it
 //     wraps ErrUnknownFate; a denial is not an error (R15).
-//   - Plan and Key may not be kept beyond the call.
+//   - Plan, Key and Ask.States may not be kept beyond the call.
 type Engine interface {
 	// Decide answers an attempt, a peek or a record.
 	Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error)
@@ -71,8 +84,11 @@ func (p *Plan) LimitNamed(name string) int {
 
 // instant converts an instant the caller passed to microseconds, or ErrInstant.
 func instant(t time.Time) (int64, error) {
+	if s := t.Unix(); s < 0 || s > MaxUnits/1_000_000 { // far away, microseconds overflow
+		return 0, ErrInstant
+	}
 	at := t.UnixMicro()
-	if at < 0 || at > MaxUnits {
+	if at > MaxUnits {
 		return 0, ErrInstant
 	}
 	return at, nil

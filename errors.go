@@ -20,6 +20,8 @@ var (
 	ErrUnknownLimit = errors.New("weir: unknown limit")
 	// ErrSpan: the span asked of Count is not above 0 and within the limit's window.
 	ErrSpan = errors.New("weir: bad span")
+	// ErrAsk: an Ask has an unknown Op, or States of another length than the plan has limits.
+	ErrAsk = errors.New("weir: bad ask")
 
 	// State that would break a promise.
 
@@ -54,7 +56,7 @@ func (e *PolicyError) Error() string {
 }
 
 // WaitError is returned by Wait and WaitN when waiting was given up. It carries
-// the last decision; its cause is ErrNever, ErrDeadline or the context's error.
+// the last decision, the zero Decision if there was none yet; its cause is ErrNever, ErrDeadline or the context's error.
 type WaitError struct {
 	Decision Decision
 	Cause    error
@@ -62,7 +64,10 @@ type WaitError struct {
 
 // Error says why waiting was given up.
 func (e *WaitError) Error() string {
-	if errors.Is(e.Cause, ErrNever) {
+	switch {
+	case e.Decision.At.IsZero(): // nobody was asked yet
+		return fmt.Sprintf("weir: gave up waiting: %v", e.Cause)
+	case errors.Is(e.Cause, ErrNever):
 		return fmt.Sprintf("%v (limit %q)", e.Cause, e.Decision.Limit)
 	}
 	return fmt.Sprintf("%v (needs %v more, limit %q)", e.Cause, e.Decision.RetryAfter, e.Decision.Limit)

@@ -62,7 +62,7 @@ func (g *guard) patience() string {
 
 // isAboutInput reports whether another engine would refuse the same call (R14).
 func isAboutInput(err error) bool {
-	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan} {
+	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan, ErrAsk} {
 		if errors.Is(err, input) {
 			return true
 		}

@@ -142,9 +142,11 @@ func (l *Limiter) InspectInto(ctx context.Context, key Key, op Op, n int64, stat
 	if l == nil || l.plan == nil {
 		return d, errZeroLimiter
 	}
-	if len(states) != len(l.plan.limits) {
-		return d, fmt.Errorf("weir: room for %d states, and policy %q has %d limits; make it as long as Plan().Limits()",
-			len(states), l.plan.Name(), len(l.plan.limits))
+	if states == nil {
+		states = []LimitState{} // of no length, rather than not wanted
+	}
+	if err := (&Ask{Op: op, States: states}).check(l.plan); err != nil {
+		return d, err
 	}
 	clear(states) // an engine that could not look leaves them as they are
 	if err = l.decide(ctx, &key, &Ask{Op: op, N: n, At: Now, States: states}, &d); err != nil {
@@ -175,6 +177,11 @@ func (l *Limiter) check(key *Key, n int64) error {
 func (l *Limiter) decide(ctx context.Context, key *Key, a *Ask, d *Decision) (err error) {
 	if err := l.check(key, a.N); err != nil {
 		return err
+	}
+	if a.Op > OpRecord || a.States != nil {
+		if err := a.check(l.plan); err != nil {
+			return err
+		}
 	}
 	if l.memory != nil {
 		return l.memory.decide(l.plan, key, a, d)

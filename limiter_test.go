@@ -48,6 +48,18 @@ func TestR14BadInput(t *testing.T) {
 		"inspect into key": {func() error { _, err := l.InspectInto(ctx, K(), OpPeek, 1, make([]LimitState, 1)); return err }, ErrKey, ""},
 		"inspect into nil": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, nil); return err }, nil, "room for 0 states"},
 		"inspect into two": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, make([]LimitState, 2)); return err }, nil, "1 limits"},
+		"states of two": {func() error {
+			_, err := l.At(at).Decide(ctx, K("42"), Ask{N: 1, States: make([]LimitState, 2)})
+			return err
+		}, ErrAsk, "room for 2 states"},
+		"states of none": {func() error {
+			_, err := m.Decide(ctx, l.Plan(), K("42"), Ask{N: 1, At: Now, States: []LimitState{}})
+			return err
+		}, ErrAsk, "room for 0 states"},
+		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Ask{N: 1, Op: 77}); return err }, ErrAsk, "77"},
+		"inspect op":       {func() error { _, _, err := l.Inspect(ctx, K("42"), 3, 1); return err }, ErrAsk, "OpAttempt"},
+		"at the far end":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(1<<58, 0)); return err }, ErrInstant, "2255"},
+		"at the far start": {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(-1<<58, 0)); return err }, ErrInstant, ""},
 		"inspect into 0":   {func() error { _, err := new(Limiter).InspectInto(ctx, K(), OpPeek, 1, nil); return err }, nil, "weir.New"},
 		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
 		"at before 1970":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(-1)); return err }, ErrInstant, "1970"},

@@ -16,13 +16,16 @@ import (
 // and acts on all or none.
 //
 // A key with one entry takes about 64 bytes, a further entry 9. What no longer
-// counts is forgotten a few places further with every decision. A cap, by
-// MaxKeys or MaxBytes, never forgets a history that still counts: at the cap new
-// keys are refused with ErrFull (R13).
+// counts is forgotten a few places further with every new key and every few dozen
+// decisions. A cap, by MaxKeys or MaxBytes, never forgets a history that still
+// counts: at the cap, what needs more room is refused with ErrFull (R13).
 //
 // Histories recorded at instants the caller passed (Limiter.At) live in their
 // own time: only decisions at such instants forget them, an hour of that time
 // after they stopped counting.
+//
+// A limit's histories are kept for the longest window it ever had on this engine: a
+// window that was shortened gives memory back as slowly as before (R12).
 type Memory struct {
 	shards [shardCount]shard // first, so that each begins on a cache line
 
@@ -41,9 +44,10 @@ type Memory struct {
 	reclaim sync.Mutex        // held by the caller that looks for idle keys at the cap
 	hand    int               // next shard to reclaim from; protected by reclaim
 
-	_      [64]byte // what every decision reads stands on other cache lines than what some write
-	budget budget
-	keys   atomic.Int64 // keys held, counted only under MaxKeys
+	_         [64]byte // what every decision reads stands on other cache lines than what some write
+	budget    budget
+	keys      atomic.Int64 // keys held, counted only under MaxKeys
+	reclaimed atomic.Int64 // keys forgotten at a cap so far
 }
 
 // shardCount is 64, so that the shards of a decision are the bits of one word.
@@ -56,12 +60,13 @@ const (
 type MemoryOption func(*Memory)
 
 // MaxKeys caps the number of keys, counted once for each limit they have a
-// history in. 0, the default, is no cap.
+// history in: at the cap new ones are refused. 0, the default, is no cap.
 func MaxKeys(n int) MemoryOption {
 	return func(m *Memory) { m.maxKeys = int64(max(n, 0)) }
 }
 
-// MaxBytes caps the bytes of all histories, keys and tables together. The Go
+// MaxBytes caps the bytes of all histories, keys and tables together: at the cap
+// new keys are refused, and further entries of known ones that need more. The Go
 // heap holds up to a fifth more for tables that were outgrown and not yet
 // collected. 0, the default, is no cap.
 func MaxBytes(n int64) MemoryOption {
@@ -113,12 +118,26 @@ type budget struct {
 
 // Take reports whether n more bytes fit, and if so counts them.
 func (b *budget) Take(n int) bool {
-	if after := b.taken.Add(int64(n)); b.most > 0 && after > b.most {
-		b.taken.Add(-int64(n))
-		return false
+	if b.most > 0 {
+		return within(&b.taken, int64(n), b.most)
 	}
+	b.taken.Add(int64(n))
 	return true
 }
 
 // Give returns n bytes.
 func (b *budget) Give(n int) { b.taken.Add(-int64(n)) }
+
+// within adds n to v if that leaves it at most at most. It never shows more in
+// between, which would refuse others.
+func within(v *atomic.Int64, n, most int64) bool {
+	for {
+		before := v.Load()
+		if before+n > most {
+			return false
+		}
+		if v.CompareAndSwap(before, before+n) {
+			return true
+		}
+	}
+}

@@ -39,11 +39,12 @@ func (m *Memory) binding(p *Plan) *memoryBinding {
 }
 
 // bind names the plan's limits and makes sure that their histories are kept for
-// as long as their windows.
+// as long as their windows. The list of windows is read without a lock, so what is
+// in it is never changed: it grows behind its end, or is replaced.
 func (m *Memory) bind(p *Plan) *memoryBinding {
 	m.bindMu.Lock()
 	defer m.bindMu.Unlock()
-	retain := slices.Clone(*m.retain.Load())
+	retain := *m.retain.Load()
 	b := &memoryBinding{engine: m, mode: window.Mode(p.Mode())}
 	for _, l := range p.limits {
 		name := identity(p, &l)
@@ -51,9 +52,12 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 		if !known {
 			id = uint32(len(retain))
 			m.idOf[name] = id
-			retain = append(retain, 0)
+			retain = append(retain, l.Window) // behind what anybody reads so far
 		}
-		retain[id] = max(retain[id], l.Window)
+		if retain[id] < l.Window {
+			retain = slices.Clone(retain)
+			retain[id] = l.Window
+		}
 		sole := -1
 		if len(l.By) == 1 {
 			sole = l.By[0]

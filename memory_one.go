@@ -17,13 +17,10 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	if k.n != 1 || len(k.first[0]) > MaxValueBytes || n <= 0 || n > MaxUnits {
 		return false
 	}
-	raw := at
-	if raw == Now {
-		raw = m.now()
-	}
 	hash := m.hash(l, k)
 	s := &m.shards[hash>>shardShift]
 	s.mu.Lock()
+	raw := m.read(at)
 	ref := s.find(uint32(hash), l, k)
 	if ref == 0 {
 		s.mu.Unlock()
@@ -70,7 +67,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	if used > 0 {
 		reset = h.End + l.Window - now
 	}
-	s.tend(m, now, r.virtual)
+	s.tend(m, raw, r.virtual)
 	s.mu.Unlock()
 	if n > l.Max {
 		d.RetryAfter = Never

@@ -10,6 +10,7 @@ import (
 func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
 	b := m.binding(p)
 	sites := make([]site, len(b.limits))
+	virtual := now != Now
 	now, locks := m.visit(b.limits, &k, sites, now)
 	defer m.unlock(locks)
 	var most int64
@@ -21,7 +22,7 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 		return 0, nil
 	}
 	for i := range sites {
-		sites[i].rewrite(b.mode, at, n, now)
+		sites[i].rewrite(b.mode, at, n, now, virtual)
 	}
 	return most, nil
 }
@@ -29,13 +30,13 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 // rewrite brings the record up to what a refund at instant now has found: where
 // that was on a copy, because the clock was corrected, it is done again (R2), and
 // as with every write, what no longer counts goes (R4).
-func (s *site) rewrite(mode window.Mode, at, n, now int64) {
+func (s *site) rewrite(mode window.Mode, at, n, now int64, virtual bool) {
 	if s.ref == 0 {
 		return
 	}
 	cutoff := now - s.limit.Window
 	if s.corrected {
-		s.correct(now)
+		s.correct(now, virtual)
 		s.h.Refund(s.arena, s.limit.End(at), cutoff, n)
 	}
 	used, dead := s.h.Used(s.arena, cutoff)
@@ -74,14 +75,10 @@ func (m *Memory) Reset(_ context.Context, p *Plan, k Key) error {
 // returns the instant of the call. Where the clock was corrected the sites hold
 // copies (R2).
 func (m *Memory) visit(limits []memoryLimit, k *Key, sites []site, at int64) (now int64, locks uint64) {
-	raw := at
-	if raw == Now {
-		raw = m.now()
-	}
 	locks = m.locate(limits, k, sites)
 	m.lock(locks)
 	for i := range sites {
 		sites[i].load(k)
 	}
-	return m.instant(sites, at, raw), locks
+	return clamp(sites, m.read(at)), locks
 }

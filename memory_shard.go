@@ -75,8 +75,8 @@ func (s *shard) find(tag uint32, l *memoryLimit, k *Key) uint32 {
 	}
 }
 
-// reserve reports whether a record with a key of that size and n more chunks can
-// be added; nothing is added yet.
+// reserve reports whether that many records and chunks can be added; nothing is
+// added yet.
 func (s *shard) reserve(m *Memory, records, chunks int) bool {
 	if chunks > 0 && !s.arena.Reserve(chunks) {
 		return false

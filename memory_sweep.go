@@ -121,11 +121,15 @@ func (s *shard) sweepSome(m *Memory, now int64, virtual bool, n int) (forgotten,
 
 // makeRoom looks for keys that no longer count: in the shards where room is
 // needed, whose places can be used again at once, and then in the others by
-// turns, for the bytes they give back. It reports whether it found any. No lock
-// may be held.
+// turns, for the bytes they give back. It reports whether it found any, or whoever
+// it waited for. No lock may be held.
 func (m *Memory) makeRoom(sites []site, now int64, virtual bool) bool {
+	before := m.reclaimed.Load()
 	m.reclaim.Lock()
 	defer m.reclaim.Unlock()
+	if m.reclaimed.Load() != before {
+		return true
+	}
 	found := 0
 	for i := range sites {
 		n, _ := sites[i].shard.sweepSome(m, now, virtual, reclaimSlots)
@@ -138,6 +142,7 @@ func (m *Memory) makeRoom(sites []site, now int64, virtual bool) bool {
 			m.hand = (m.hand + 1) % shardCount
 		}
 	}
+	m.reclaimed.Add(int64(found))
 	return found > 0
 }
 
@@ -150,31 +155,25 @@ func (m *Memory) Sweep() (forgotten int) {
 	now := m.now()
 	for i := range m.shards {
 		s := &m.shards[i]
-		for left := 1; left > 0; left -= slice {
-			s.mu.Lock()
-			if left == 1 {
-				left = len(s.index) + slice
-				s.hand, s.soonest, s.quiet = 0, window.Forever, 0
-			}
+		s.mu.Lock()
+		left := 2*len(s.index) + 1 // a step for each slot, for each record that goes, and for the end of the pass
+		s.hand, s.soonest, s.quiet = 0, window.Forever, 0
+		for ; left > slice; left -= slice {
 			forgotten += s.sweep(m, now, false, slice)
-			s.mu.Unlock()
+			s.mu.Unlock() // let others in
+			s.mu.Lock()
 		}
+		forgotten += s.sweep(m, now, false, left)
+		s.mu.Unlock()
 	}
 	return forgotten
 }
 
-// full is the error at the cap. It is made in advance: a flood of new keys at the
-// cap must not fill the heap with errors.
-func (m *Memory) full() error {
-	if m.maxKeys > 0 && m.keys.Load() >= m.maxKeys {
-		return m.fullOfKeys
-	}
-	return m.fullOfBytes
-}
-
+// makeErrors makes the errors at the caps in advance: a flood of new keys at a cap
+// must not fill the heap with errors.
 func (m *Memory) makeErrors() {
-	m.fullOfKeys = fmt.Errorf("%w: it holds as many keys as its MaxKeys, %d, and all of them still count; wait, or raise the cap",
+	m.fullOfKeys = fmt.Errorf("%w: it holds as many keys as its MaxKeys, %d, allow, and all of them still count; wait, or raise the cap",
 		ErrFull, m.maxKeys)
-	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, and all keys still count; wait, or raise the cap",
+	m.fullOfBytes = fmt.Errorf("%w: it holds as many bytes as its MaxBytes, %d, allow, and all keys still count; wait, or raise the cap",
 		ErrFull, m.budget.most)
 }

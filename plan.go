@@ -58,8 +58,7 @@ func (p *Plan) compile(l Limit) PlanLimit {
 		Gap:    l.Gap.Microseconds(),
 	}
 	if l.Cells > 0 {
-		b := int64(l.Cells)
-		c.Cell = (c.Window + b - 1) / b
+		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up
 	}
 	for _, dim := range l.By {
 		i := slices.Index(p.dimensions, dim)

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,20 @@ func TestDimensions(t *testing.T) {
 	k, err := plan.Key(map[string]string{"x": "1", "y": "2", "z": "3"})
 	if err != nil || k.Value(0) != "2" || k.Value(1) != "1" || k.Value(2) != "3" {
 		t.Errorf("got %v %v, want (2, 1, 3)", k, err)
+	}
+}
+
+// TestCellIsRoundedUp: the width of a cell is ceil(Window / Cells), for any number
+// of cells (R9).
+func TestCellIsRoundedUp(t *testing.T) {
+	for cells, want := range map[int]int64{1: 1000, 3: 334, 999: 2, 1000: 1, 1001: 1, math.MaxInt: 1} {
+		plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Millisecond, Cells: cells}}}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := plan.Limits()[0].Cell; got != want {
+			t.Errorf("%d cells of 1ms: %d µs wide, want %d", cells, got, want)
+		}
 	}
 }
 

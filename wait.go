@@ -32,7 +32,11 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 		if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) < d.RetryAfter {
 			return d, &WaitError{Decision: d, Cause: ErrDeadline}
 		}
-		if err := sleep(ctx, d.RetryAfter); err != nil {
+		wait := d.RetryAfter
+		if wait == 0 {
+			wait = time.Millisecond // a fallback refuses and knows no wait: do not ask it all the time
+		}
+		if err := sleep(ctx, wait); err != nil {
 			return d, &WaitError{Decision: d, Cause: err}
 		}
 	}

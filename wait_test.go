@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -105,4 +106,38 @@ func TestWaitersShareTheWindow(t *testing.T) {
 			t.Errorf("50 at 5 a second took %v, want 9s", got)
 		}
 	})
+}
+
+// denier refuses and knows no wait, as a fallback that fails closed does.
+type denier struct {
+	Engine
+	asked int
+}
+
+func (e *denier) Decide(context.Context, *Plan, Key, Ask) (Decision, error) {
+	e.asked++
+	return Decision{Degraded: true, At: time.Now()}, nil
+}
+
+// TestWaitDoesNotSpin: a refusal without a wait is not asked for all the time.
+func TestWaitDoesNotSpin(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e := &denier{}
+		c, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		_, err := mustNew(t, perUser(1, time.Minute), WithEngine(e)).Wait(c, K("42"))
+		if !errors.Is(err, context.DeadlineExceeded) || e.asked < 2 || e.asked > 101 {
+			t.Errorf("asked %d times in 100ms (%v), want once a millisecond at most", e.asked, err)
+		}
+	})
+}
+
+// TestWaitOfTheCancelled: who is gone before the first decision is told so, and no wait.
+func TestWaitOfTheCancelled(t *testing.T) {
+	gone, cancel := context.WithCancel(ctx)
+	cancel()
+	_, err := mustNew(t, perUser(1, time.Minute)).Wait(gone, K("42"))
+	if !errors.Is(err, context.Canceled) || strings.Contains(err.Error(), "needs") {
+		t.Errorf("got %v, want a cancellation that tells no wait", err)
+	}
 }

@@ -51,7 +51,7 @@ type hammering struct {
 	keys       [][]keyPart
 	ids        [][]string // of a limit and a key: which history counts it
 	goroutines int
-	hot        bool // callers never rest
+	pace       pace
 	seed       uint64
 	start      time.Time
 
@@ -75,10 +75,27 @@ type snapshot struct {
 	states []weir.LimitState
 }
 
+// pace is how callers come.
+type pace uint8
+
+const (
+	calm pace = iota // in bursts, with waits between them
+	hot              // without a rest, to few keys
+	cold             // without a rest, to so many keys that what a key held is forgotten when it is asked for again (R13)
+)
+
 func newHammering(r *rand.Rand, e weir.Engine, goroutines int) *hammering {
-	hot := r.IntN(2) == 0
-	h := &hammering{book: hammerBook(r, hot), goroutines: goroutines, hot: hot, seed: r.Uint64()}
-	for i := range 1 + r.IntN(3) {
+	h := &hammering{pace: pace(r.IntN(3)), goroutines: goroutines, seed: r.Uint64()}
+	h.book = hammerBook(r, h.pace)
+	few := 1 + r.IntN(3)
+	if h.pace == cold {
+		few = 0
+		h.goroutines *= 4
+		for i := range 400 {
+			h.keys = append(h.keys, keyFor(h.book, []keyPart{{"user", fmt.Sprint(i)}, {"ip", "x"}}))
+		}
+	}
+	for i := range few {
 		key := []keyPart{{"user", string(rune('a' + i%2))}, {"ip", string(rune('x' + i/2))}}
 		h.keys = append(h.keys, keyFor(h.book, key))
 	}
@@ -96,12 +113,12 @@ func newHammering(r *rand.Rand, e weir.Engine, goroutines int) *hammering {
 }
 
 // hammerBook makes a policy of few units whose windows roll while it is hammered:
-// several times, with windows of 10 to 50 ms, or if it is hot dozens of times,
+// several times, with windows of 10 to 50 ms, or without a rest dozens of times,
 // with windows of 1 to 3 ms.
-func hammerBook(r *rand.Rand, hot bool) *book {
+func hammerBook(r *rand.Rand, p pace) *book {
 	b := &book{name: "h", mode: weir.Mode(r.IntN(3))}
 	shorter := time.Duration(1)
-	if hot {
+	if p != calm {
 		shorter = 16
 		b.mode = weir.Mode(r.IntN(2)) // CountDenied would grant next to nothing
 	}
@@ -111,6 +128,9 @@ func hammerBook(r *rand.Rand, hot bool) *book {
 			Max:    1 + r.Int64N(8)*(1+r.Int64N(2)*r.Int64N(8)),
 			Window: max(weir.MinWindow, (10*time.Millisecond+time.Duration(r.IntN(40_000))*us)/shorter).Truncate(us),
 			By:     [][]string{nil, {"user"}, {"user", "ip"}}[r.IntN(3)],
+		}
+		if p == cold { // every key has its own histories, with room for an attempt or two
+			limit.Max, limit.By = 1+r.Int64N(2), [][]string{{"user"}, {"user", "ip"}}[r.IntN(2)]
 		}
 		if r.IntN(3) == 0 {
 			limit.Gap = (time.Duration(r.IntN(8_000)) * us / shorter).Truncate(us)
@@ -151,7 +171,7 @@ func (h *hammering) run() error {
 func (h *hammering) call(r *rand.Rand) (err error) {
 	var mine []call
 	made := 0
-	if h.hot {
+	if h.pace != calm {
 		mine, made, err = h.restless(r)
 	} else {
 		mine, made, err = h.bursts(r)
@@ -185,7 +205,7 @@ func (h *hammering) bursts(r *rand.Rand) (mine []call, made int, err error) {
 }
 
 // restless makes attempts without a pause, so that several callers are at the
-// engine when a window opens. It keeps what was granted, and of the many refusals
+// engine when a window opens, or when it forgets. It keeps what was granted, and of the many refusals
 // a few.
 func (h *hammering) restless(r *rand.Rand) (mine []call, made int, err error) {
 	for time.Since(h.start) < 40*time.Millisecond {

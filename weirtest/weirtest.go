@@ -13,9 +13,10 @@
 //     instants at which something changes, and compared answer by answer with
 //     the executable specification. Announced waits are tried on both sides. A
 //     difference is cut down to a short vector, ready to paste.
-//   - hammer: many goroutines on few keys and short windows by the engine's own
-//     clock, audited from outside by nothing but the times of call and return,
-//     and again by the instants the engine claims.
+//   - hammer: many goroutines on short windows by the engine's own clock, on few
+//     keys or on so many that they are forgotten and made anew, audited from outside
+//     by nothing but the times of call and return, and again by the instants the
+//     engine claims.
 //
 // What it cannot see: restarts, lost connections and failovers of a store, and
 // anything that takes longer than the test.

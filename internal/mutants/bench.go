@@ -59,7 +59,7 @@ var layers = []layer{
 	{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
 	{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
 	{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
-	{"unit", ".", []string{"-test.run=^Test(R1[0-9]|NoA|NoD|Sweep|Virtual|Plan|Keys|Wait|Through)"}},
+	{"unit", ".", []string{"-test.run=^Test(R1|NoA|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who)"}},
 	{"unit", "internal/window", nil},
 	{"unit", "internal/slab", nil},
 }

@@ -3,8 +3,8 @@
 // to wait. It knows no clock, lock, map or context; the instant is always an
 // argument. Comments quote the rules of docs/semantics.md.
 //
-// Start at History, the record of one limit and one key, then Verdict, which
-// turns the state of several histories into one answer.
+// Start at History, the record of one limit and one key, then State, from which
+// room, gap and wait follow, and Grant, which is the mode's answer.
 package window
 
 // Never is a wait that does not end (R8).

@@ -1,0 +1,100 @@
+package weir
+
+import (
+	"fmt"
+
+	"github.com/weirlimit/weir/internal/window"
+)
+
+// correct writes the correction that the site has so far on a copy, if any. What it
+// writes are instants of now, so they are virtual if now is.
+func (s *site) correct(now int64, virtual bool) {
+	if !s.corrected {
+		return
+	}
+	r := s.shard.records.At(s.ref)
+	r.virtual = virtual
+	s.arena, s.h = &s.shard.arena, &r.History
+	s.h.Redate(s.arena, s.limit.End(now), now)
+	s.state.Used, s.dead = s.h.Used(s.arena, now-s.limit.Window)
+	s.shard.wake(0) // it expires sooner than it did
+}
+
+// record adds units to every history, or to none: whatever can fail is tried
+// before the first write.
+func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, units int64) error {
+	created := 0
+	for i := range sites {
+		s := &sites[i]
+		if a.Op == OpRecord && s.state.Used > MaxUnits-units {
+			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
+				ErrOverflow, s.limit.name, s.state.Used, units, MaxUnits)
+		}
+		if s.ref == 0 {
+			created++
+		}
+	}
+	if err := m.makeReserve(sites, k, now, created); err != nil {
+		return err
+	}
+	virtual := a.At != Now
+	for i := range sites {
+		s := &sites[i]
+		isNew := s.ref == 0
+		if isNew {
+			s.ref = s.shard.insert(s.tag, s.limit, k)
+		}
+		r := s.shard.records.At(s.ref)
+		s.h = &r.History
+		s.correct(now, virtual)
+		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.dead)
+		s.h.Add(s.arena, s.limit.End(now), now, units)
+		if b.mode == window.CountDenied {
+			s.h.Cap(s.arena, s.limit.Max)
+		}
+		s.state = window.State{Used: s.h.Total, Last: now}
+		if isNew || r.virtual && !virtual {
+			r.virtual = virtual
+			s.shard.grown(r.expiry(*m.retain.Load()))
+		}
+		r.virtual = virtual
+	}
+	return nil
+}
+
+// makeReserve makes sure that every history can grow by an entry and that
+// records can be created where there are none, within the caps. The error names
+// the cap that was met. The keys come last: what is counted and given back would
+// for a moment refuse others.
+func (m *Memory) makeReserve(sites []site, k *Key, now int64, created int) error {
+	for i := range sites {
+		records, chunks := sites[i].needs(k, now)
+		if records+chunks == 0 {
+			continue
+		}
+		for j := range sites[:i] { // several limits of a decision may share a shard
+			if sites[j].shard == sites[i].shard {
+				r, c := sites[j].needs(k, now)
+				records, chunks = records+r, chunks+c
+			}
+		}
+		if !sites[i].shard.reserve(m, records, chunks) {
+			return m.fullOfBytes
+		}
+	}
+	if created > 0 && m.maxKeys > 0 && !within(&m.keys, int64(created), m.maxKeys) {
+		return m.fullOfKeys
+	}
+	return nil
+}
+
+// needs returns how many records and chunks recording at the site takes.
+func (s *site) needs(k *Key, now int64) (records, chunks int) {
+	if s.corrected {
+		return 0, 1 // at most: a copy's log may be cut differently
+	}
+	if s.ref != 0 {
+		return 0, s.h.Chunks(s.limit.End(now))
+	}
+	return 1, keyChunks(keySize(s.limit.by, k))
+}
