@@ -104,7 +104,7 @@ func (e *Engine) problem(err error, p *weir.Plan, keys []string, writes bool) er
 		return &stateError{fmt.Sprintf(" under %s: %s; it was left as it is: delete the key to begin anew, or use the version of Weir that wrote it",
 			quoteKeys(keys), describeState(word))}
 	case strings.Contains(text, "WRONGTYPE "):
-		return &stateError{fmt.Sprintf(" under %s: what is there is not a hash, so something else uses the key; it was left as it is",
+		return &stateError{fmt.Sprintf(" under %s: what is there is not a hash, so something else uses the key; it was left as it is: give limits a database of their own, or delete the key",
 			quoteKeys(keys))}
 	case strings.Contains(text, "user_script:"):
 		return &stateError{fmt.Sprintf(" under %s: it is damaged (%s); it was left as it is: delete the key to begin anew",

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 // Exit codes are part of the contract with scripts.
@@ -40,10 +41,15 @@ func usage(next, format string, args ...any) error {
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), next: next}
 }
 
-// unreachable is a failure of the store.
+// unreachable is a failure of the store. Errors of Redis say the next step
+// themselves.
 func unreachable(store string, err error) error {
-	return &failure{code: exitStore, err: fmt.Errorf("store %s: %w", store, err),
-		next: "is the store up, and is --store right?"}
+	f := &failure{code: exitStore, err: fmt.Errorf("store %s: %w", store, err)}
+	var redis *weirredis.StoreError
+	if !errors.As(err, &redis) && !errors.Is(err, weirredis.ErrState) {
+		f.next = "is the store up, and is --store right?"
+	}
+	return f
 }
 
 // report writes what went wrong, where there is something to say, and returns

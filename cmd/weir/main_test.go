@@ -28,6 +28,7 @@ func TestScripts(t *testing.T) {
 		Setup: func(env *testscript.Env) error {
 			env.Setenv("GORACE", "atexit_sleep_ms=0") // or each weir of a -race test ends with a second of sleep
 			env.Setenv("REDIS", "redis://"+redis.Addr)
+			env.Setenv("REDISADDR", redis.Addr)
 			env.Values[background{}] = &background{}
 			return nil
 		},

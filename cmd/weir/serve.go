@@ -31,8 +31,8 @@ a fault changes nothing: the log, /readyz and /metrics say what is wrong, and th
 policies in force stay. What was granted before counts on.
 
 Several weir serve with one --store share every limit. While it cannot be asked,
-each answers by what a policy says of when-store-is-down; with local it grants
-its share of every limit, Max / --instances.`,
+from the start or later, each answers by what a policy says of when-store-is-down;
+with local it grants its share of every limit, Max / --instances.`,
 		Example: `  weir serve
   weir serve --policies weir.yaml --listen 127.0.0.1:7070
   weir serve --policies weir.yaml --store redis://127.0.0.1:6379 --instances 4
@@ -57,18 +57,18 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err != nil {
 		return err
 	}
-	store, err := openStore(o.store)
+	log := slog.New(slog.NewTextHandler(stderr, nil))
+	store, err := awaitStore(o.store, o.instances, log)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
-	for _, warning := range store.Warnings {
-		fmt.Fprintln(stderr, "weir: warning:", warning)
+	if store.Shared && !cmd.Flags().Changed("instances") {
+		noteShares(stderr, file)
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
 	s, err := server.New(server.Config{
 		Policies: file, Source: source,
-		Engine: guarded(store, o.instances), StoreName: store.Name,
+		Engine: store.engine, StoreName: store.Name, StoreDown: store.Down,
 		Listen:  o.listen,
 		Log:     log,
 		Version: version(),
@@ -79,13 +79,17 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err := s.Listen(); err != nil {
 		return usage("choose another address with --listen, such as 127.0.0.1:0 for any free port", "%w", err)
 	}
+	if err := store.look(); err != nil {
+		return err
+	}
 	var reload *reloader
 	if o.policies != "" {
 		reload = newReloader(o.policies, src, s, log)
 	}
-	s.Banner(stderr)
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
+	s.Banner(stderr)
+	close(store.serving)
 	ended := func() {}
 	if reload != nil {
 		ended = begin(ctx, reload.run)

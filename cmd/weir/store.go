@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
 	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/store"
+	"github.com/weirlimit/weir/policy"
 )
 
 // storeFlag adds --store.
@@ -14,24 +20,105 @@ func storeFlag(cmd *cobra.Command, name *string) {
 		"where histories live: memory (of this process, gone when it ends) or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS")
 }
 
-// openStore opens the store a user named.
+// openStore opens the store a user named; it must be there.
 func openStore(name string) (*store.Store, error) {
 	s, err := store.Open(name)
-	switch {
-	case err == nil:
-		return s, nil
-	case errors.Is(err, store.ErrURL):
-		return nil, usage("weir serve -h shows what --store takes", "%w", err)
-	}
-	return nil, &failure{code: exitStore, err: err}
+	return s, storeFailure(err)
 }
 
-// guarded is the store's engine as serve uses it: with a store that can be out, the
-// server answers within a budget, by what each policy says of when-store-is-down.
-// instances is how many servers share it.
-func guarded(s *store.Store, instances int) weir.Engine {
-	if !s.Shared {
-		return s.Engine
+// firstLook is how long serve waits to see whether the store is there. Its address
+// is open meanwhile, so nobody is turned away.
+const firstLook = 500 * time.Millisecond
+
+// A laterStore is the store of serve, which starts whether it is there or not.
+type laterStore struct {
+	*store.Store
+	engine  weir.Engine
+	log     *slog.Logger
+	serving chan struct{} // closed when serve has begun; nothing is logged before
+	over    chan struct{} // closed when it has ended
+}
+
+// awaitStore begins to look for the store. instances is how many servers share it.
+func awaitStore(name string, instances int, log *slog.Logger) (*laterStore, error) {
+	l := &laterStore{log: log, serving: make(chan struct{}), over: make(chan struct{})}
+	var err error
+	if l.Store, err = store.Later(name, l.hear); err != nil {
+		return nil, storeFailure(err)
 	}
-	return weir.Fallback(s.Engine, weir.FailClosed, weir.Instances(instances))
+	if l.engine = l.Engine; l.Shared {
+		// Within a budget, by what each policy says of when-store-is-down.
+		l.engine = weir.Fallback(l.Engine, weir.FailClosed, weir.Instances(instances), weir.OnStoreState(l.turned))
+	}
+	return l, nil
+}
+
+// look refuses a store that is there and is the wrong one, as far as that shows at
+// first sight. One that is not there is waited for while serving.
+func (l *laterStore) look() error {
+	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+	defer cancel()
+	if err := l.Ready(ctx); !errors.Is(err, store.ErrUnreachable) {
+		return storeFailure(err)
+	}
+	return nil
+}
+
+// hear logs what becomes of the search.
+func (l *laterStore) hear(err error, warnings []string) {
+	select {
+	case <-l.serving:
+	case <-l.over:
+		return
+	}
+	if err != nil {
+		l.log.Error("the store cannot be used; decisions follow when-store-is-down, and it is tried again", "why", err)
+		return
+	}
+	l.log.Info("the store is there")
+	for _, warning := range warnings {
+		l.log.Warn(warning)
+	}
+}
+
+// turned logs that a store which was found is down, or up again.
+func (l *laterStore) turned(to weir.StoreState, cause error) {
+	switch {
+	case l.Down() != nil: // hear says why
+	case to == weir.StoreDown:
+		l.log.Error("the store is down; decisions follow when-store-is-down", "why", cause)
+	default:
+		l.log.Info("the store is up")
+	}
+}
+
+// Close ends the search and gives connections back.
+func (l *laterStore) Close() error {
+	close(l.over)
+	return l.Store.Close()
+}
+
+// storeFailure gives what is wrong with a store its exit code.
+func storeFailure(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, store.ErrURL):
+		return usage("weir serve -h shows what --store takes", "%w", err)
+	}
+	return &failure{code: exitStore, err: err}
+}
+
+// noteShares tells who did not say how many servers there are what follows.
+func noteShares(stderr io.Writer, file *policy.File) {
+	var local []string
+	for _, p := range file.Policies {
+		if p.WhenStoreIsDown == policy.Local {
+			local = append(local, p.Name)
+		}
+	}
+	if len(local) > 0 {
+		fmt.Fprintf(stderr, "weir: note: while the store is out, this server grants the whole limit of %s (when-store-is-down: local);"+
+			" with --instances N it grants Max/N\n", listed(local))
+	}
 }

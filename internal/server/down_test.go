@@ -58,6 +58,35 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
+// TestStoreDownIsTold: the server stays ready, and tells what is wrong and since
+// when it answers without the store.
+func TestStoreDownIsTold(t *testing.T) {
+	var missing error
+	s, _ := newServer(t, weir.Fallback(down{}, weir.FailClosed, weir.OpenAfter(2)),
+		func(c *Config) { c.StoreDown = func() error { return missing } })
+	check := func(when, why, up string) {
+		t.Helper()
+		r := ask(s, "GET", "/readyz", "")
+		if told := strings.Contains(r.body, "store_down"); r.status != 200 || told != (why != "") || !strings.Contains(r.body, why) {
+			t.Errorf("%s: /readyz: status %d, %s want 200 and store_down %q", when, r.status, r.body, why)
+		}
+		if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, "\nweir_store_up "+up+"\n") {
+			t.Errorf("%s: want weir_store_up %s in\n%s", when, up, r.body)
+		}
+	}
+	check("before any call", "", "1")
+	missing = errors.New("it has not answered yet")
+	check("not found yet", "it has not answered yet", "0")
+	missing = nil
+	for range 2 {
+		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"192.0.2.1"}}`)
+	}
+	check("after two failures", "connection refused", "0")
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, "\nweir_store_failures_total 2\n") {
+		t.Errorf("want two failures in\n%s", r.body)
+	}
+}
+
 // A body that breaks off, or comes byte by byte, is no reason for surprises.
 func TestBodiesInPieces(t *testing.T) {
 	s, _ := newServer(t, nil)

@@ -18,6 +18,7 @@ type readiness struct {
 	Policies   int         `json:"policies"`
 	Limits     int         `json:"limits"`
 	Store      string      `json:"store"`
+	StoreDown  string      `json:"store_down,omitempty"` // why it cannot be asked
 	Source     string      `json:"source"`
 	Generation int64       `json:"generation"` // of the policies; one more with every reload
 	Since      string      `json:"since"`      // in force
@@ -33,12 +34,16 @@ type lastReload struct {
 
 // serveReady says what is loaded: 200, or 503 once the server is draining. A
 // reload that failed does not make it 503: the policies before it are in force,
-// and taking every server away would be worse.
+// and taking every server away would be worse. Nor does a store that is down: the
+// server answers by when-store-is-down.
 func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	set := s.serving.Load()
 	a := readiness{Ready: true, Policies: len(set.entries), Limits: set.limits,
 		Store: s.config.StoreName, Source: set.source,
 		Generation: set.generation, Since: stamp(set.since), Reload: s.lastReload()}
+	if err := s.storeDown(); err != nil {
+		a.StoreDown = err.Error()
+	}
 	status := http.StatusOK
 	if s.draining.Load() {
 		a.Ready, a.Why, status = false, "draining: the server is about to stop", http.StatusServiceUnavailable

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"runtime"
 	"strconv"
+
+	"github.com/weirlimit/weir"
 )
 
 // sized is an engine that knows how much it holds, as weir.Memory does.
@@ -35,6 +37,9 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	b = appendNumber(b, "weir_bad_requests_total", s.badInputs.Load())
 
 	b = s.appendReloads(b)
+	if e, ok := s.config.Engine.(*weir.FallbackEngine); ok {
+		b = s.appendOutages(b, e.Status())
+	}
 
 	if e, ok := s.config.Engine.(sized); ok {
 		b = appendHelp(b, "weir_store_keys", "gauge", "Histories held: keys, counted once for each limit.")

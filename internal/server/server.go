@@ -35,6 +35,7 @@ type Config struct {
 	Source    string       // where the policies come from, for people: a file's name
 	Engine    weir.Engine  // decides; default: a memory engine of its own
 	StoreName string       // what the engine is, for people; without credentials. Default: memory
+	StoreDown func() error // why the store cannot be asked, as far as is known without asking; nil = nothing is known
 	Listen    string       // TCP address; default 127.0.0.1:7070, port 0 chooses a free one
 	Log       *slog.Logger // default: no log
 	Version   string       // of the program, for /metrics; default: unknown

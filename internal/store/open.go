@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -18,8 +17,14 @@ import (
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
-// ErrUnreachable: the store could not be asked.
-var ErrUnreachable = errors.New("store: unreachable")
+var (
+	// ErrUnreachable: the store could not be asked; it may be there later.
+	ErrUnreachable = errors.New("store: unreachable")
+
+	// ErrRefused: the server is there, and lets nobody in or is not what the URL
+	// says. Waiting is of no use.
+	ErrRefused = errors.New("store: refused")
+)
 
 // Store is an engine and what it stands on.
 type Store struct {
@@ -27,9 +32,10 @@ type Store struct {
 	Name   string // fit to be shown: without a password
 	Shared bool   // whether other processes see the same histories
 
-	Warnings []string // what an operator should know of the server
+	Warnings []string // what an operator should know of the server; Later tells them otherwise
 
 	close func()
+	later *later // nil unless opened by Later
 }
 
 // Close gives connections back.
@@ -50,23 +56,46 @@ const (
 const dialTimeout = 3 * time.Second
 
 // Open opens the store of that name: memory, or a URL. The error wraps ErrURL if
-// the name is wrong, ErrUnreachable if the server could not be asked, and
-// weirredis.ErrServer if it is not fit for limits.
+// the name is wrong, ErrUnreachable if the server could not be asked, ErrRefused if
+// it is the wrong one or the password is, and weirredis.ErrServer if it is not fit
+// for limits. Nothing is written.
 func Open(name string) (*Store, error) {
 	if name == "memory" {
 		return &Store{Engine: weir.NewMemory(), Name: name}, nil
 	}
+	t, o, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	found, err := t.open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Store{Engine: found.engine, Name: t.String(), Shared: true, Warnings: found.warnings, close: found.close}, nil
+}
+
+// prepare reads a URL and what it refers to.
+func prepare(name string) (*target, rueidis.ClientOption, error) {
 	t, err := parse(name)
 	if err != nil {
-		return nil, err
+		return nil, rueidis.ClientOption{}, err
 	}
 	o, err := t.options(os.Getenv)
-	if err != nil {
-		return nil, err
-	}
+	return t, o, err
+}
+
+// found is a server that is fit for limits.
+type found struct {
+	engine   *weirredis.Engine
+	warnings []string
+	close    func()
+}
+
+// open connects, and looks at what is there.
+func (t *target) open(o rueidis.ClientOption) (*found, error) {
 	conn, err := rueidisconn.New(o)
 	if err != nil {
-		return nil, fmt.Errorf("%w: %s: %w%s", ErrUnreachable, t, err, advice(err))
+		return nil, t.trouble(err)
 	}
 	if t.kind == cluster && !conn.Clustered() {
 		conn.Close()
@@ -75,9 +104,9 @@ func Open(name string) (*Store, error) {
 	engine, report, err := fitEngine(conn)
 	if err != nil {
 		conn.Close()
-		return nil, fmt.Errorf("store: %s: %w", t, err)
+		return nil, t.trouble(err)
 	}
-	return &Store{Engine: engine, Name: t.String(), Shared: true, Warnings: report.Warnings, close: conn.Close}, nil
+	return &found{engine, report.Warnings, conn.Close}, nil
 }
 
 // fitEngine is the engine on a server that is fit for limits.
@@ -141,18 +170,4 @@ func (t *target) authorities() (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%w: ca=%s holds no certificate in PEM form", ErrURL, t.ca)
 	}
 	return pool, nil
-}
-
-// advice is the next step for what keeps people from being let in.
-func advice(err error) string {
-	var unknown x509.UnknownAuthorityError
-	switch text := err.Error(); {
-	case strings.Contains(text, "NOAUTH"):
-		return "; set " + passwordVariable + ", or write redis://:PASSWORD@host"
-	case strings.Contains(text, "WRONGPASS"):
-		return "; check user and password, in the URL or in " + usernameVariable + " and " + passwordVariable
-	case errors.As(err, &unknown):
-		return "; name the file of the authority that signed it with ?ca=FILE"
-	}
-	return ""
 }

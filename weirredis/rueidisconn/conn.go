@@ -5,7 +5,6 @@ package rueidisconn
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -40,7 +39,7 @@ const (
 // often to look for a new primary (ClusterOption.ShardsRefreshInterval and
 // Sentinel.TopologyRefreshInterval are 0), that is every second in a Cluster and
 // every five seconds with Sentinels. What the options say of Sentinel and Cluster,
-// TLS, user and password is obeyed.
+// TLS, user and password is obeyed. The error is a *weirredis.StoreError.
 func New(o rueidis.ClientOption) (*Conn, error) {
 	o.PipelineMultiplex = -1
 	o.DisableCache = true
@@ -54,7 +53,7 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 	c := &Conn{address: strings.Join(o.InitAddress, ", ")}
 	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, fmt.Errorf("rueidisconn: cannot reach Redis at %s: %w; does it run, and does it listen there?", c.address, err)
+		return nil, &weirredis.StoreError{Address: c.address, Err: explain(err)}
 	}
 	c.client = client
 	return c, nil
