@@ -237,6 +237,37 @@ func TestBreakerFullIsUp(t *testing.T) {
 	}
 }
 
+// TestBreakerUnreadableIsUp: what one key holds is that key's trouble. Its calls are
+// answered by the mode, each after asking the store, and say nothing bad of it.
+func TestBreakerUnreadableIsUp(t *testing.T) {
+	unreadable := func(context.Context, func()) error {
+		return fmt.Errorf("%w, %w: says the store", weir.ErrUnreadable, weir.ErrUnavailable)
+	}
+	for _, mode := range outageModes {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, ten, mode)
+			s.Break(unreadable)
+			for range 8 {
+				d, err := s.Allow(ctx, weir.K("42"))
+				if closed := mode == weir.FailClosed; errors.Is(err, weir.ErrUnreadable) != closed || d.Allowed == closed || d.Degraded == closed {
+					t.Fatalf("%v: got %+v, %v; want the mode's answer", mode, d, err)
+				}
+			}
+			s.want(weir.StoreUp)
+			if got := s.fallback.Status().Failures; s.Asked() != 8 || got != 8 {
+				t.Errorf("%v: asked %d times, %d failures; want 8 of both", mode, s.Asked(), got)
+			}
+			s.Break(weirtest.Down())
+			s.fail(5)
+			s.want(weir.StoreDown)
+			s.Break(unreadable)
+			time.Sleep(time.Second)
+			s.Allow(ctx, weir.K("42"))
+			s.want(weir.StoreUp)
+		})
+	}
+}
+
 // TestOnStoreState: changes are told in order, one at a time, with their cause,
 // and the listener may use the engine.
 func TestOnStoreState(t *testing.T) {

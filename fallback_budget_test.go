@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"os"
 	"runtime"
@@ -81,6 +82,34 @@ func TestBudgetHolds(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestBudgetIsNotTheCallers: an engine that tells what became of the call, and why,
+// is believed, but for the end of a context that is not the caller's.
+func TestBudgetIsNotTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, weir.FailClosed)
+		for _, fate := range []error{weir.ErrUnknownFate, weir.ErrUnavailable} {
+			cause := &net.AddrError{Err: "says the store", Addr: "somewhere"}
+			s.Break(func(ctx context.Context, _ func()) error {
+				<-ctx.Done()
+				return fmt.Errorf("%w: %w: %w", fate, cause, ctx.Err())
+			})
+			_, err := s.Allow(ctx, weir.K("42"))
+			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+				t.Errorf("%v: looks like the end of the caller's own context", err)
+			}
+			var found *net.AddrError
+			if !errors.Is(err, fate) || !errors.Is(err, cause) || !errors.As(err, &found) || !strings.Contains(err.Error(), "budget of 50ms") {
+				t.Errorf("got %v; want all the engine said, and the budget", err)
+			}
+			own, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			if _, err := s.Allow(own, weir.K("42")); err != context.DeadlineExceeded {
+				t.Errorf("got %v, want the error of the caller's own context", err)
+			}
+			cancel()
+		}
+	})
 }
 
 // TestBudgetNone: without a budget the caller waits for the engine.
@@ -271,12 +300,12 @@ func TestBudgetGoexit(t *testing.T) {
 // for the worse, unless the call would have changed nothing.
 func TestForeignErrors(t *testing.T) {
 	for _, c := range []struct {
-		err     error
-		timeout bool
+		err    error
+		theirs bool // it looks like the end of the caller's own context
 	}{
 		{net.ErrClosed, false},
 		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
-		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, true},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false},
 		{context.DeadlineExceeded, true},
 		{context.Canceled, true},
 	} {
@@ -291,7 +320,7 @@ func TestForeignErrors(t *testing.T) {
 			t.Errorf("%v: peek got %v; want ErrUnavailable", c.err, read)
 		}
 		for _, err := range []error{wrote, read} {
-			if !strings.Contains(err.Error(), c.err.Error()) || errors.Is(err, c.err) == c.timeout {
+			if !strings.Contains(err.Error(), c.err.Error()) || errors.Is(err, c.err) == c.theirs {
 				t.Errorf("%v: the cause in %v; want it wrapped unless it looks like the caller's own", c.err, err)
 			}
 		}

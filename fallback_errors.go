@@ -16,15 +16,20 @@ var (
 	// ErrUnknownFate: the call was sent and its answer did not come. What it asked
 	// for may or may not have been recorded.
 	ErrUnknownFate = errors.New("weir: the fate of the call is unknown")
+	// ErrUnreadable: the store answered, but what it holds for this key cannot be
+	// read, and nothing was recorded. Other keys are as well as ever, so it does not
+	// count towards the store being down. Errors that wrap it wrap ErrUnavailable.
+	ErrUnreadable = errors.New("weir: the store holds something unreadable for the key")
 )
 
 // verdict is what an error of an engine says about its store.
 type verdict uint8
 
 const (
-	answered verdict = iota // the store decided, be it that it could not take more
-	silent                  // nothing: the input was bad, or the caller left
-	failed                  // it could not decide
+	answered   verdict = iota // the store decided, be it that it could not take more
+	silent                    // nothing: the input was bad, or the caller left
+	unreadable                // it is up, and could not decide this key
+	failed                    // it could not decide
 )
 
 // judge tells an outage from an answer. The error it returns is what the caller
@@ -38,7 +43,12 @@ func (g *guard) judge(ctx context.Context, q *question, err error) (verdict, err
 		return silent, err
 	case hasLeft(ctx):
 		return silent, leaving(ctx)
+	case errors.Is(err, ErrUnreadable):
+		return unreadable, err
 	case errors.Is(err, ErrUnavailable), errors.Is(err, ErrUnknownFate):
+		if isContexts(err) {
+			err = outOfTime{g.patience(), err}
+		}
 		return failed, err
 	}
 	fate := ErrUnknownFate // an error that does not say is taken for the worse
@@ -46,10 +56,32 @@ func (g *guard) judge(ctx context.Context, q *question, err error) (verdict, err
 		fate = ErrUnavailable
 	}
 	if isTimeout(err) {
-		// Not wrapped: a context's error in the chain would look like the caller's own.
-		return failed, fmt.Errorf("%w: no answer within %v: %v", fate, g.patience(), err)
+		return failed, fmt.Errorf("%w: %w", fate, outOfTime{g.patience(), err})
 	}
 	return failed, fmt.Errorf("%w: %w", fate, err)
+}
+
+// outOfTime is the error of a call whose time was up, or that was given up, while
+// its caller still waits. It is all that err is but for the context's error, which
+// callers would take for that of their own context.
+type outOfTime struct {
+	patience string
+	err      error
+}
+
+func (e outOfTime) Error() string { return fmt.Sprintf("no answer within %s: %v", e.patience, e.err) }
+
+// Is reports whether err is the target, unless that is a context's error.
+func (e outOfTime) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.err, target)
+}
+
+// As finds the target in err.
+func (e outOfTime) As(target any) bool { return errors.As(e.err, target) }
+
+// isContexts reports whether err would look like the error of a context.
+func isContexts(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)
 }
 
 // patience describes how long the store was waited for.

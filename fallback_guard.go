@@ -72,6 +72,10 @@ func (g *guard) ask(ctx context.Context, q *question, r *reply) (done bool) {
 		if p == trying {
 			g.breaker.again()
 		}
+	case unreadable:
+		g.failures.Add(1)
+		g.breaker.succeeded(p)
+		return false
 	case failed:
 		g.failures.Add(1)
 		g.breaker.failed(r.err)

@@ -80,7 +80,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 	}
 	r, sent, err := e.submit(ctx, &q)
 	if err != nil {
-		return weir.Decision{}, e.problem(err, p, q.keys, q.writes())
+		return weir.Decision{}, e.problem(ctx, err, p, q.keys, q.writes())
 	}
 	if a.At == weir.Now {
 		e.denials.note(&q, &r, epoch, sent)
@@ -98,7 +98,7 @@ func (e *Engine) submit(ctx context.Context, q *question) (reply, time.Time, err
 
 // inspect decides in a call of its own, with the states of all limits.
 func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Ask) (weir.Decision, error) {
-	text, err := e.conn.Eval(ctx, e.scripts.forLimits(len(q.keys)), q.keys, []string{packMany(q.kind, p, a)})
+	text, err := e.eval(ctx, e.scripts.forLimits(len(q.keys)), q.keys, []string{packMany(q.kind, p, a)})
 	var r reply
 	if err == nil {
 		r, text, err = cutReply(text, q)
@@ -107,7 +107,7 @@ func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir
 		err = badReply{len(text)}
 	}
 	if err != nil {
-		return weir.Decision{}, e.problem(err, p, q.keys, q.writes())
+		return weir.Decision{}, e.problem(ctx, err, p, q.keys, q.writes())
 	}
 	readStates(text, p, a.States)
 	if q.writes() {

@@ -1,10 +1,12 @@
 package weirredis
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -12,7 +14,7 @@ import (
 var (
 	// ErrState: what is stored under a key is not what this version of Weir
 	// stores. Nothing was written. Errors that wrap it also wrap
-	// weir.ErrUnavailable.
+	// weir.ErrUnreadable and weir.ErrUnavailable.
 	ErrState = errors.New("weirredis: unreadable history")
 
 	// ErrServer: the server is unfit for limits; the error says why and what to do.
@@ -20,7 +22,9 @@ var (
 )
 
 // StoreError means that Redis could not be asked, refused, or did not answer. It
-// wraps weir.ErrUnknownFate or weir.ErrUnavailable, and the cause.
+// wraps weir.ErrUnknownFate or weir.ErrUnavailable, and the cause. It wraps a
+// context's error only if the context of the call is over: a timeout of the client's
+// own is not the caller's.
 type StoreError struct {
 	Address string // where the server was looked for, never with a password; "" where the Conn does not say
 	Err     error
@@ -73,6 +77,12 @@ func advice(err ReplyError) string {
 		return "; it is a Cluster, which its Conn has to say (Topology)"
 	case "MISCONF":
 		return "; it cannot save its data: look at its log"
+	case "TRYAGAIN":
+		return "; a slot of the Cluster is on its way to another node: wait, or finish what moves it"
+	case "CLUSTERDOWN":
+		return "; the Cluster does not serve the slot: see its CLUSTER INFO"
+	case "MOVED", "ASK":
+		return "; it is a node of a Cluster: use a client that follows it"
 	case "NOREPLICAS":
 		return "; too few replicas follow it: see its min-replicas-to-write"
 	}
@@ -84,16 +94,41 @@ type stateError struct{ text string }
 
 func (e *stateError) Error() string { return ErrState.Error() + e.text }
 
-func (e *stateError) Unwrap() []error { return []error{ErrState, weir.ErrUnavailable} }
+func (e *stateError) Unwrap() []error {
+	return []error{ErrState, weir.ErrUnreadable, weir.ErrUnavailable}
+}
 
-// problem turns what went wrong with a call into an error of this package. The
-// keys are those of the decision, p is its policy; writes says whether the call
-// would have recorded anything.
-func (e *Engine) problem(err error, p *weir.Plan, keys []string, writes bool) error {
+// clientTimeout is a timeout of the client's own: all that the error is, but for a
+// context's error, which callers would take for that of their context.
+type clientTimeout struct{ error }
+
+// Is reports whether the error is the target, unless that is a context's error.
+func (e clientTimeout) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
+}
+
+// As finds the target in the error.
+func (e clientTimeout) As(target any) bool { return errors.As(e.error, target) }
+
+// isOver reports whether the time of the context's owner is up. The clock is asked
+// too: several contexts of one deadline do not end at one instant.
+func isOver(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
+}
+
+// problem turns what went wrong with a call into an error of this package. ctx is
+// that of the call, the keys are those of the decision, p is its policy; writes says
+// whether the call would have recorded anything.
+func (e *Engine) problem(ctx context.Context, err error, p *weir.Plan, keys []string, writes bool) error {
 	var refused ReplyError
 	if !errors.As(err, &refused) {
 		var unsent UnsentError
-		return &StoreError{Address: e.address(), Err: err, MayHaveCounted: writes && !errors.As(err, &unsent)}
+		s := &StoreError{Address: e.address(), Err: err, MayHaveCounted: writes && !errors.As(err, &unsent)}
+		if !isOver(ctx) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+			s.Err = clientTimeout{err}
+		}
+		return s
 	}
 	text, _, _ := strings.Cut(string(refused), " script: ") // what the server adds to the words of a script
 	_, word, ours := strings.Cut(text, "weir:")

@@ -26,10 +26,10 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 		return err
 	}
 	keys, _ := e.keysOf(p, &k)
-	_, err := e.conn.Eval(ctx, e.scripts.reset, keys, nil)
+	_, err := e.eval(ctx, e.scripts.reset, keys, nil)
 	e.denials.stale(p.Name())
 	if err != nil {
-		return e.problem(err, p, keys, true)
+		return e.problem(ctx, err, p, keys, true)
 	}
 	return nil
 }
@@ -39,12 +39,12 @@ func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys []stri
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	text, err := e.conn.Eval(ctx, s, keys, []string{arg})
+	text, err := e.eval(ctx, s, keys, []string{arg})
 	if err == nil && len(text) != 8 {
 		err = badReply{len(text)}
 	}
 	if err != nil {
-		return 0, e.problem(err, p, keys, writes)
+		return 0, e.problem(ctx, err, p, keys, writes)
 	}
 	return int64At(text, 0), nil
 }

@@ -80,7 +80,7 @@ func TestUnreadableState(t *testing.T) {
 			"count":   func() error { _, err := now.Count(ctx, weir.K(user), "user", time.Hour); return err },
 		} {
 			err := ask()
-			if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnavailable) ||
+			if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnreadable) || !errors.Is(err, weir.ErrUnavailable) ||
 				!strings.Contains(err.Error(), quoted) || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("%s, %s: got %v, want ErrState that names %s and says %q", c.about, op, err, quoted, c.want)
 			}

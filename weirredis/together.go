@@ -8,7 +8,7 @@ import (
 // alone asks one question in a call of its own.
 func (e *Engine) alone(ctx context.Context, q *question) (r reply, sent time.Time, err error) {
 	sent = e.now()
-	text, err := e.conn.Eval(ctx, e.scripts.forOne(q), q.keys, []string{q.arg})
+	text, err := e.eval(ctx, e.scripts.forOne(q), q.keys, []string{q.arg})
 	if err == nil {
 		r, _, err = cutReply(text, q)
 	}
@@ -19,7 +19,7 @@ func (e *Engine) alone(ctx context.Context, q *question) (r reply, sent time.Tim
 // callers.
 func (e *Engine) together(ctx context.Context, asks []asked) {
 	script, keys, args := e.scripts.compose(asks)
-	text, err := e.conn.Eval(ctx, script, keys, args)
+	text, err := e.eval(ctx, script, keys, args)
 	for i := range asks {
 		a := &asks[i]
 		var r reply

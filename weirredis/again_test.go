@@ -1,0 +1,116 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// movingConn answers from a list, one for each call, the last for ever: "" is a
+// grant.
+type movingConn struct {
+	answers []string
+	calls   int
+}
+
+func (c *movingConn) Eval(_ context.Context, _ *weirredis.Script, keys, _ []string) (string, error) {
+	text := c.answers[min(c.calls, len(c.answers)-1)]
+	if c.calls++; text == "lost" {
+		return "", errors.New("lost")
+	}
+	if text != "" {
+		return "", weirredis.ReplyError(text)
+	}
+	return weirredis.Grant(nine, 1), nil
+}
+
+const (
+	tryAgain    = "TRYAGAIN Multiple keys request during rehashing of slot"
+	clusterDown = "CLUSTERDOWN The cluster is down"
+)
+
+// TestTriesAgain: what is refused while a slot moves is asked again until it has
+// moved, and nothing else is ever asked again.
+func TestTriesAgain(t *testing.T) {
+	for _, c := range []struct {
+		answers []string
+		calls   int
+		says    string // of the error; "" = granted
+		unknown bool
+	}{
+		{[]string{""}, 1, "", false},
+		{[]string{tryAgain, ""}, 2, "", false},
+		{[]string{tryAgain, tryAgain, tryAgain, tryAgain, ""}, 5, "", false},
+		{[]string{tryAgain, "lost", ""}, 2, "lost", true},
+		{[]string{tryAgain, clusterDown, ""}, 2, clusterDown, false},
+		{[]string{clusterDown, ""}, 1, "CLUSTER INFO", false},
+		{[]string{"LOADING Redis is loading the dataset in memory", ""}, 1, "LOADING", false},
+		{[]string{"READONLY You can't write against a read only replica.", ""}, 1, "READONLY", false},
+		{[]string{"MOVED 1 127.0.0.1:1", ""}, 1, "client that follows", false},
+		{[]string{"lost", ""}, 1, "lost", true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := &movingConn{answers: c.answers}
+			l := limiter(t, newEngine(t, conn), "moving", weir.AllOrNothing, perUser(5, time.Minute))
+			d, err := l.Allow(ctx, weir.K("a"))
+			if conn.calls != c.calls {
+				t.Errorf("%q: asked %d times, want %d", c.answers, conn.calls, c.calls)
+			}
+			if c.says == "" && (err != nil || !d.Allowed) {
+				t.Errorf("%q: got %+v, %v, want a grant", c.answers, d, err)
+			}
+			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, weir.ErrUnknownFate) != c.unknown) {
+				t.Errorf("%q: got %v, want an error that says %q, of unknown fate %t", c.answers, err, c.says, c.unknown)
+			}
+		})
+	}
+}
+
+// TestTriesAgainForAWhile: a slot that does not arrive holds nobody for longer than
+// a second, nor beyond the end of his context.
+func TestTriesAgainForAWhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		conn := &movingConn{answers: []string{tryAgain}}
+		l := limiter(t, newEngine(t, conn), "stuck", weir.AllOrNothing, perUser(5, time.Minute))
+		began := time.Now()
+		_, err := l.Allow(ctx, weir.K("a"))
+		if took := time.Since(began); took < time.Second || took > 1100*time.Millisecond || conn.calls > 60 {
+			t.Errorf("asked %d times in %v, want about 35 times in a second", conn.calls, took)
+		}
+		if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) || !strings.Contains(err.Error(), "to another node") {
+			t.Errorf("got %v, want ErrUnavailable and the reason", err)
+		}
+
+		own, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+		defer cancel()
+		began = time.Now()
+		_, err = l.Allow(own, weir.K("a"))
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Errorf("got %v after %v, want it when the context ends", err, took)
+		}
+		if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "TRYAGAIN") {
+			t.Errorf("got %v, want DeadlineExceeded, ErrUnavailable and the reason", err)
+		}
+	})
+}
+
+// TestClientsOwnTimeout: a timeout of the client's is not the end of the caller's
+// context, and does not look like it.
+func TestClientsOwnTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		first := o.ask(ctx, "a")
+		o.conn.call(t, 1).answer <- context.DeadlineExceeded
+		err := o.outcome(first)
+		var s *weirredis.StoreError
+		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrUnknownFate) || !errors.As(err, &s) || !strings.Contains(err.Error(), "deadline") {
+			t.Errorf("got %v, want a StoreError of unknown fate that is no DeadlineExceeded", err)
+		}
+	})
+}
