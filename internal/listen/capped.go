@@ -9,9 +9,12 @@ import (
 	"time"
 )
 
-// lastAccept is how long a listener that ends waits for a connection the system
-// has already taken. Those are handed over at once.
-const lastAccept = 2 * time.Millisecond
+// A listener that ends accepts until for quiet no connection has come, at most for
+// lastAccepts: those that the system has already taken come at once.
+const (
+	quiet       = 200 * time.Microsecond
+	lastAccepts = 100 * time.Millisecond
+)
 
 // capped bounds the connections of a listener that are open at once; further ones
 // wait in the queue of the operating system.
@@ -20,7 +23,7 @@ type capped struct {
 	slots  chan struct{} // one element for each connection
 	closed chan struct{}
 	once   sync.Once
-	ending atomic.Bool
+	until  atomic.Int64 // Unix nanoseconds when a listener that ends is closed at the latest; 0 = it does not end
 }
 
 func newCapped(l net.Listener, n int) *capped {
@@ -45,15 +48,15 @@ func (l *capped) Accept() (net.Conn, error) {
 // accept waits for a connection; once the listener is ending, only a moment.
 func (l *capped) accept() (net.Conn, error) {
 	for {
-		ending := l.ending.Load()
-		if ending {
-			l.setDeadline(time.Now().Add(lastAccept))
+		until := l.until.Load()
+		if until != 0 {
+			l.setDeadline(time.Unix(0, min(time.Now().Add(quiet).UnixNano(), until)))
 		}
 		c, err := l.Listener.Accept()
 		switch {
 		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
 			return c, err
-		case ending:
+		case until != 0:
 			l.Close()
 			return nil, net.ErrClosed
 		}
@@ -62,10 +65,10 @@ func (l *capped) accept() (net.Conn, error) {
 
 // end makes Accept take what waits, and then close.
 func (l *capped) end() {
-	l.ending.Store(true)
-	if !l.setDeadline(time.Now()) {
+	if !l.setDeadline(time.Now()) { // wakes accept; before until is set, or it would take this for a quiet moment
 		l.Close()
 	}
+	l.until.Store(time.Now().Add(lastAccepts).UnixNano())
 }
 
 func (l *capped) setDeadline(t time.Time) bool {

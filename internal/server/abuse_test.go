@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -89,33 +88,3 @@ func TestConnectionCap(t *testing.T) {
 		t.Errorf("the third once the first has left: %v, %v", r, err)
 	}
 }
-
-// A listener at its cap can be closed: Accept does not wait for ever.
-func TestCappedListenerCloses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		l := capped(nowhere{}, 1)
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
-		failed := make(chan error, 1)
-		go func() {
-			_, err := l.Accept()
-			failed <- err
-		}()
-		synctest.Wait()
-		l.Close()
-		if err := <-failed; err == nil {
-			t.Error("Accept at the cap returned no error after Close")
-		}
-		c.Close()
-		c.Close() // gives its slot back once
-	})
-}
-
-// nowhere is a listener whose connections lead nowhere.
-type nowhere struct{}
-
-func (nowhere) Accept() (net.Conn, error) { c, _ := net.Pipe(); return c, nil }
-func (nowhere) Close() error              { return nil }
-func (nowhere) Addr() net.Addr            { return nil }

@@ -29,13 +29,22 @@ func (s *Server) withBody(w http.ResponseWriter, r *http.Request, use func(*desk
 	var err error
 	if d.body, err = readBody(r, d.body); err == nil {
 		var all []byte
-		if all, err = use(d); err == nil {
+		if all, err = s.inRoom(d, use); err == nil {
 			writeJSON(w, http.StatusOK, all[len(d.body):])
 			d.body = all
 			return
 		}
 	}
 	s.refuse(w, err)
+}
+
+// inRoom calls use if there is room for another request.
+func (s *Server) inRoom(d *desk, use func(*desk) ([]byte, error)) ([]byte, error) {
+	if !s.room.enter() {
+		return nil, errBusy
+	}
+	defer s.room.leave()
+	return use(d)
 }
 
 // question is a call whose policy was found.
@@ -119,6 +128,10 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 		if err != nil {
 			return err
 		}
+		if !s.room.enter() {
+			return errBusy
+		}
+		defer s.room.leave()
 		return e.noted(e.limiter.Reset(context.WithoutCancel(r.Context()), key))
 	}()
 	if err != nil {
@@ -133,6 +146,9 @@ var (
 	textType = []string{"text/plain; version=0.0.4; charset=utf-8"} // as Prometheus reads it
 	noStore  = []string{"no-store"}
 	noSniff  = []string{"nosniff"}
+
+	// noContent keeps a browser from running or framing an answer, whatever it is.
+	noContent = []string{"default-src 'none'; frame-ancestors 'none'"}
 )
 
 func writeJSON(w http.ResponseWriter, status int, body []byte) { write(w, status, jsonType, body) }
@@ -141,8 +157,6 @@ func write(w http.ResponseWriter, status int, kind []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"] = kind
 	h["Content-Length"] = []string{strconv.Itoa(len(body))}
-	h["Cache-Control"] = noStore
-	h["X-Content-Type-Options"] = noSniff
 	w.WriteHeader(status)
 	w.Write(body)
 }

@@ -84,7 +84,7 @@ func TestLinger(t *testing.T) {
 	if err != nil || r.StatusCode != 200 || !r.Close {
 		t.Errorf("a request while lingering: %v, %v, %s; want an answer that closes the connection", err, r, body)
 	}
-	s.listener.Close() // nothing to linger for any more
+	s.main.listener.Close() // nothing to linger for any more
 }
 
 // Clients that keep their connections busy learn from an answer that they must
@@ -111,7 +111,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 			t.Errorf("client %d lost a request: %v", i+1, err)
 		}
 	}
-	s.listener.Close() // nothing to linger for any more
+	s.main.listener.Close() // nothing to linger for any more
 }
 
 // hammer sends requests on c, one after the other, until an answer says that the

@@ -37,6 +37,10 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 	case isBadInput(err):
 		s.badInputs.Add(1)
 		weirhttp.WriteError(w, http.StatusBadRequest, err.Error())
+	case errors.Is(err, errBusy):
+		w.Header()["Retry-After"] = aSecond
+		weirhttp.WriteError(w, http.StatusServiceUnavailable,
+			"no decision: as many requests are under way as may be; nothing was charged, try again in a second, or start more of weir")
 	case errors.Is(err, weir.ErrFull):
 		s.complain(err)
 		weirhttp.WriteError(w, http.StatusServiceUnavailable,
@@ -47,6 +51,8 @@ func (s *Server) refuse(w http.ResponseWriter, err error) {
 			"no decision: the store could not be asked; try again later, or look into the log of weir")
 	}
 }
+
+var aSecond = []string{"1"}
 
 // complain logs that no decision could be made, at most once a second: a store
 // that is down must not fill the disk as well.

@@ -19,7 +19,12 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 	}
 	d := desks.Get().(*desk)
 	defer desks.Put(d)
+	if !s.room.enter() {
+		s.refuse(w, errBusy)
+		return
+	}
 	o, denial, err := e.gate(r, d)
+	s.room.leave()
 	if err != nil {
 		s.refuse(w, err)
 		return
@@ -31,7 +36,6 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 		h["RateLimit"] = []string{v}
 	}
 	if o.Decision.Allowed {
-		h["Cache-Control"] = noStore
 		if o.Decision.Granted < o.N {
 			h["Weir-Granted"] = []string{strconv.FormatInt(o.Decision.Granted, 10)}
 		}

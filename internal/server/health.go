@@ -51,6 +51,16 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, status, marshal(a))
 }
 
+// serveReadyToStrangers says whether the server is ready and no more: probes of a
+// platform show no token.
+func (s *Server) serveReadyToStrangers(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		writeJSON(w, http.StatusServiceUnavailable, []byte("{\"ready\":false}\n"))
+		return
+	}
+	writeJSON(w, http.StatusOK, []byte("{\"ready\":true}\n"))
+}
+
 // lastReload returns nil before the first.
 func (s *Server) lastReload() *lastReload {
 	r := s.reloads.Load()

@@ -4,59 +4,63 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
-	"net"
-	"net/http"
-	"sync"
 	"time"
 )
 
-func (s *Server) newHTTP() *http.Server {
-	c := s.config.Limits
-	return &http.Server{
-		Handler:           s.Handler(),
-		ReadHeaderTimeout: c.ReadHeader,
-		ReadTimeout:       c.Read,
-		WriteTimeout:      c.Write,
-		IdleTimeout:       c.Idle,
-		MaxHeaderBytes:    maxHeader,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
-	}
-}
-
-// Listen opens the address. From then on connections wait for Serve.
+// Listen opens the addresses. From then on connections wait for Serve.
 func (s *Server) Listen() error {
-	l, err := net.Listen("tcp", s.config.Listen)
-	if err != nil {
-		return fmt.Errorf("weir: cannot listen: %w", err)
+	for _, f := range s.faces() {
+		if err := f.open(s); err != nil {
+			s.close()
+			return err
+		}
 	}
-	s.listener = capped(l, s.config.Limits.Conns)
 	return nil
 }
 
-// Addr is the address listened on, such as 127.0.0.1:7070; before Listen it is
-// the one that was asked for.
-func (s *Server) Addr() string {
-	if s.listener == nil {
-		return s.config.Listen
+// close closes what Listen has opened.
+func (s *Server) close() {
+	for _, f := range s.faces() {
+		if f.listener != nil {
+			f.listener.Close()
+		}
 	}
-	return s.listener.Addr().String()
+}
+
+// Addr is the main address listened on, such as 127.0.0.1:7070; before Listen it
+// is the one that was asked for.
+func (s *Server) Addr() string { return s.main.addr() }
+
+// AdminAddr is the address where operators are answered; Addr if that is one.
+func (s *Server) AdminAddr() string {
+	if s.admin == nil {
+		return s.main.addr()
+	}
+	return s.admin.addr()
 }
 
 // Serve answers requests until ctx is done, calling Listen first if nobody has.
 // Then /readyz says no, for Limits.Linger requests are still taken, and those
-// under way are answered. An error says that the listener broke, or that some
-// were not through within Limits.Drain and were cut off. A Server serves once.
+// under way are answered; operators and probes are answered until the last. An
+// error says that a listener broke, or that some requests were not through within
+// Limits.Drain and were cut off. A Server serves once.
 func (s *Server) Serve(ctx context.Context) error {
-	if s.listener == nil {
+	if s.main.listener == nil {
 		if err := s.Listen(); err != nil {
 			return err
 		}
 	}
-	broken := make(chan error, 1)
-	go func() { broken <- s.http.Serve(s.listener) }()
+	broken := make(chan error, len(s.faces()))
+	for _, f := range s.faces() {
+		go func() {
+			err := f.http.Serve(f.listener)
+			close(f.done)
+			broken <- err
+		}()
+	}
 	select {
 	case err := <-broken:
+		s.close()
 		return fmt.Errorf("weir: cannot accept connections: %w", err)
 	case <-ctx.Done():
 	}
@@ -80,70 +84,34 @@ func (s *Server) linger(broken <-chan error) {
 	}
 }
 
-// drain waits for the requests under way, within bounds.
+// drain waits for the requests under way, within bounds; operators' last.
 func (s *Server) drain() error {
 	bound := s.config.Limits.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	err := s.http.Shutdown(ctx)
-	if errors.Is(err, context.DeadlineExceeded) {
-		s.http.Close()
+	var first error
+	for _, f := range s.faces() {
+		if err := f.drain(ctx); first == nil {
+			first = err
+		}
+	}
+	if errors.Is(first, context.DeadlineExceeded) {
 		return fmt.Errorf("weir: some requests were not answered within %v and were cut off", bound)
 	}
-	return err
+	return first
 }
 
-// capped bounds the connections of l that are open at once to n; further ones
-// wait in the queue of the operating system.
-func capped(l net.Listener, n int) net.Listener {
-	return &cappedListener{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{})}
-}
-
-type cappedListener struct {
-	net.Listener
-	slots  chan struct{} // one element for each connection
-	closed chan struct{}
-	once   sync.Once
-}
-
-// Accept waits for a slot, then for a connection.
-func (l *cappedListener) Accept() (net.Conn, error) {
+// drain accepts the connections that wait, then no more, and waits for the
+// requests on them until ctx is done.
+func (f *face) drain(ctx context.Context) error {
+	f.listener.End()
 	select {
-	case l.slots <- struct{}{}:
-	case <-l.closed:
-		return nil, net.ErrClosed
+	case <-f.done:
+	case <-ctx.Done():
 	}
-	c, err := l.Listener.Accept()
-	if err != nil {
-		<-l.slots
-		return nil, err
+	err := f.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		f.http.Close()
 	}
-	return &cappedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
-}
-
-// Close also ends an Accept that waits for a slot.
-func (l *cappedListener) Close() error {
-	l.once.Do(func() { close(l.closed) })
-	return l.Listener.Close()
-}
-
-// cappedConn gives its slot back when it is closed.
-type cappedConn struct {
-	net.Conn
-	release func()
-}
-
-func (c *cappedConn) Close() error {
-	err := c.Conn.Close()
-	c.release()
 	return err
-}
-
-// CloseWrite lets net/http say goodbye properly where it answers before it has
-// read the whole request: without it the client may never see the answer.
-func (c *cappedConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		return half.CloseWrite()
-	}
-	return nil
 }

@@ -123,7 +123,7 @@ func TestBanner(t *testing.T) {
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	defer s.listener.Close()
+	defer s.main.listener.Close()
 	var b strings.Builder
 	if err := s.Banner(&b); err != nil {
 		t.Fatal(err)

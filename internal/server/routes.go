@@ -38,19 +38,37 @@ func (s *Server) table() map[string]route {
 	}
 }
 
-// Handler returns the whole API. It works without Listen.
-func (s *Server) Handler() http.Handler { return http.HandlerFunc(s.serve) }
+// gatePath begins the paths of gates; the name of a policy follows.
+const gatePath = "/gate/"
 
-func (s *Server) serve(w http.ResponseWriter, r *http.Request) {
+// Handler returns what the main listener answers. It works without Listen.
+func (s *Server) Handler() http.Handler { return s.main.http.Handler }
+
+// serve answers a request to a listener.
+func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
+	h := w.Header()
+	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
 	if s.draining.Load() {
-		w.Header().Set("Connection", "close")
+		h.Set("Connection", "close")
 	}
 	path := r.URL.Path
-	if name, ok := strings.CutPrefix(path, "/gate/"); ok {
+	as := roleOf(path)
+	if !s.mayCall(r, as, on) {
+		s.unauthorized(w, as)
+		return
+	}
+	if !on.answers(as) {
+		weirhttp.WriteError(w, http.StatusNotFound, answer.Shown(path)+" is not answered here; "+on.elsewhere())
+		return
+	}
+	if name, ok := strings.CutPrefix(path, gatePath); ok {
 		s.serveGate(w, r, name) // any method: proxies repeat the client's
 		return
 	}
 	to, ok := s.routes[path]
+	if path == "/readyz" && !s.knows(r, on) {
+		to.serve = s.serveReadyToStrangers
+	}
 	if name, keys := strings.CutPrefix(path, "/v1/keys/"); keys {
 		ok = true
 		to = route{[]string{http.MethodDelete}, func(w http.ResponseWriter, r *http.Request) { s.serveReset(w, r, name) }}

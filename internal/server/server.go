@@ -13,19 +13,25 @@
 // problem document (RFC 9457) that says what is wrong, where, and what to do; then
 // nothing was charged (R14). No log line and no metric holds a key.
 //
-// The bargain: who can reach the listener can charge and reset every key. It is
-// meant for loopback or a private network; it has neither logins nor TLS.
+// Callers from other machines must show a token or a certificate (Guards, TLS),
+// or New refuses to listen there; proxies may show a secret that opens gates
+// alone. What is for operators has a listener of its own as soon as the main one
+// leaves loopback.
+//
+// The bargain: whoever shows the token can charge every key. There are no users
+// and no rights by policy; a process per trust domain takes their place.
 package server
 
 import (
+	"io/fs"
 	"log/slog"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -36,10 +42,16 @@ type Config struct {
 	Engine    weir.Engine  // decides; default: a memory engine of its own
 	StoreName string       // what the engine is, for people; without credentials. Default: memory
 	StoreDown func() error // why the store cannot be asked, as far as is known without asking; nil = nothing is known
-	Listen    string       // TCP address; default 127.0.0.1:7070, port 0 chooses a free one
+	Listen    string       // host:port or unix:/path; default 127.0.0.1:7070, port 0 chooses a free one
 	Log       *slog.Logger // default: no log
 	Version   string       // of the program, for /metrics; default: unknown
 	Limits    Limits
+
+	AdminListen string      // for operators; default: Listen if that is local, else 127.0.0.1:7072
+	SocketMode  fs.FileMode // of unix sockets; default 0660
+	TLS         *listen.TLS // default: none
+	Guards      Guards
+	Insecure    bool // listen where other machines can reach it though Guards and TLS ask nothing of them
 }
 
 // Limits bound what clients may hold on to. Zero values stand for the defaults.
@@ -49,6 +61,7 @@ type Limits struct {
 	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
 	Idle       time.Duration // between two requests of a connection; default 2m
 	Conns      int           // connections at once, more wait to be accepted; default 10,000
+	InFlight   int           // requests that wait for the store at once, more are answered with 503; default 1,000
 	Linger     time.Duration // from /readyz saying no until no more requests are taken; default 250ms, below 0 none
 	Drain      time.Duration // then, for requests under way to end; default 10s
 }
@@ -72,6 +85,9 @@ func (l Limits) withDefaults() Limits {
 	if l.Conns == 0 {
 		l.Conns = 10_000
 	}
+	if l.InFlight == 0 {
+		l.InFlight = 1000
+	}
 	return l
 }
 
@@ -87,11 +103,12 @@ type Server struct {
 	reloading sync.Mutex              // held while serving and reloads are replaced
 	reloads   atomic.Pointer[reloads] // what became of reloads; never nil
 
-	http     *http.Server
-	listener net.Listener // nil until Listen
-	draining atomic.Bool
+	main, admin *face // admin is nil when main answers operators too
+	draining    atomic.Bool
+	room        room
 
 	badInputs  atomic.Int64 // requests refused as bad input
+	strangers  atomic.Int64 // requests that did not show what they must
 	unsaid     atomic.Int64 // errors of the engine since the last line of the log
 	complained atomic.Int64 // Unix second of that line
 }
@@ -122,6 +139,9 @@ func New(c Config) (*Server, error) {
 	s.serving.Store(first)
 	s.reloads.Store(&reloads{})
 	s.routes = s.table()
-	s.http = s.newHTTP()
-	return s, nil
+	s.room.most = int64(c.Limits.InFlight)
+	if err := s.newFaces(); err != nil {
+		return nil, err
+	}
+	return s, s.exposed()
 }

@@ -1,0 +1,144 @@
+package server
+
+import (
+	"crypto/tls"
+	"net/http"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// Guards are what callers must show. Without one, a caller need show nothing, and
+// then New refuses to listen where other machines can reach it.
+type Guards struct {
+	Token *listen.Secret // opens decisions and gates, as Authorization: Bearer
+	Gate  *listen.Secret // opens gates alone, as GateHeader
+	Admin *listen.Secret // opens what operators do, as Authorization: Bearer; default: what Token opens, where they share a listener
+}
+
+// GateHeader is the header field in which a proxy shows the secret of gates. It is
+// no Authorization field since proxies forward that of their own clients.
+const GateHeader = "Weir-Gate-Secret"
+
+// role is what a path is for, and so who may call it.
+type role uint8
+
+const (
+	operates role = iota // changes or shows what concerns all callers: metrics, forgetting keys, whatever is not listed below
+	decides              // decisions
+	gates                // decisions for proxies
+	probes               // whether the process is well; shown to everybody
+)
+
+// roles lists the paths that are not for operators alone.
+var roles = map[string]role{
+	"/livez": probes, "/readyz": probes,
+	"/v1/check": decides, "/v1/peek": decides, "/v1/record": decides, "/v1/refund": decides, "/v1/policies": decides,
+}
+
+func roleOf(path string) role {
+	if strings.HasPrefix(path, gatePath) {
+		return gates
+	}
+	return roles[path]
+}
+
+// mayCall reports whether the caller has shown what a role asks for on a listener.
+func (s *Server) mayCall(r *http.Request, as role, on *face) bool {
+	g := &s.config.Guards
+	bearer := func(secret *listen.Secret) bool {
+		return secret.Matches(listen.Bearer(r.Header.Get("Authorization")))
+	}
+	switch as {
+	case probes:
+		return true
+	case operates:
+		if g.Admin != nil {
+			return bearer(g.Admin)
+		}
+		if on.admin && on.local {
+			return true
+		}
+	case gates:
+		if g.Gate.Matches(r.Header.Get(GateHeader)) {
+			return true
+		}
+		if g.Gate != nil && g.Token == nil && !on.asksClients() {
+			return false
+		}
+	}
+	switch {
+	case on.asksClients() && listen.Verified(r.TLS):
+		return true
+	case g.Token != nil:
+		return bearer(g.Token)
+	}
+	return !on.asksClients()
+}
+
+// knows reports whether the caller has shown what the listener asks for, for what
+// it answers beyond probes.
+func (s *Server) knows(r *http.Request, on *face) bool {
+	if on.admin {
+		return s.mayCall(r, operates, on)
+	}
+	return s.mayCall(r, decides, on)
+}
+
+// unauthorized answers a caller that has not shown what it must. The status is
+// 401, which proxies take for a failure of ours or pass on, never for a denial.
+func (s *Server) unauthorized(w http.ResponseWriter, as role) {
+	s.strangers.Add(1)
+	w.Header()["Www-Authenticate"] = challenge
+	what := "Authorization: Bearer TOKEN, with the token of this listener"
+	if as == gates {
+		what = GateHeader + ", with the secret that weir was given by --gate-secret-file"
+	}
+	weirhttp.WriteError(w, http.StatusUnauthorized, "who asks could not be told; send "+what)
+}
+
+var challenge = []string{`Bearer realm="weir"`}
+
+// exposed returns why the server may not listen where its configuration says, nil
+// if it may.
+func (s *Server) exposed() error {
+	c := &s.config
+	clients := c.TLS != nil && c.TLS.AsksClients()
+	if !s.main.local && c.Guards.Token == nil && !clients && !c.Insecure {
+		return &listen.Exposed{Flag: "--listen", Address: s.main.address,
+			Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
+	}
+	if s.admin != nil && !s.admin.local && c.Guards.Admin == nil && !clients && !c.Insecure {
+		return &listen.Exposed{Flag: "--admin-listen", Address: s.admin.address,
+			Next: "--admin-token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
+	}
+	return nil
+}
+
+// Warnings are what an operator should know about who can reach the server. They
+// are for after New.
+func (s *Server) Warnings() (all []string) {
+	for _, f := range s.faces() {
+		switch {
+		case f.local:
+		case s.config.Insecure:
+			all = append(all, f.flag+" "+f.address.String()+" can be reached from other machines; --insecure lets anybody there charge and reset every key")
+		case f.tls == nil:
+			all = append(all, f.flag+" "+f.address.String()+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
+		}
+	}
+	return all
+}
+
+// asksClients reports whether clients may show certificates in place of a token.
+func (f *face) asksClients() bool { return f.tls != nil && f.verifies }
+
+// tlsOf returns what a listener speaks: TLS wherever it is configured, except on
+// unix sockets and on an admin listener that only this machine reaches.
+func (s *Server) tlsOf(f *face) *tls.Config {
+	if s.config.TLS == nil || f.address.IsUnix() || f.admin && f.local {
+		return nil
+	}
+	return s.config.TLS.Config("h2", "http/1.1")
+}
