@@ -13,8 +13,9 @@ import (
 
 // serveOptions are the flags of weir serve.
 type serveOptions struct {
-	policies, store, listen string
-	instances               int
+	policies, store string
+	instances       int
+	listeners       listeners
 }
 
 func serveCommand() *cobra.Command {
@@ -42,7 +43,7 @@ with local it grants its share of every limit, Max / --instances.`,
 	}
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
-	cmd.Flags().StringVar(&o.listen, "listen", "127.0.0.1:7070", "the `ADDRESS` to listen on; port 0 chooses a free one")
+	o.listeners.addFlags(cmd)
 	cmd.Flags().IntVar(&o.instances, "instances", 1,
 		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
 	return cmd
@@ -58,6 +59,11 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		return err
 	}
 	log := slog.New(slog.NewTextHandler(stderr, nil))
+	config := server.Config{Policies: file, Source: source, Log: log, Version: version()}
+	reloadGuards, err := o.listeners.configure(&config, log)
+	if err != nil {
+		return err
+	}
 	store, err := awaitStore(o.store, o.instances, log)
 	if err != nil {
 		return err
@@ -66,16 +72,15 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if store.Shared && !cmd.Flags().Changed("instances") {
 		noteShares(stderr, file)
 	}
-	s, err := server.New(server.Config{
-		Policies: file, Source: source,
-		Engine: store.engine, StoreName: store.Name, StoreDown: store.Down,
-		Listen:  o.listen,
-		Log:     log,
-		Version: version(),
-	})
+	config.Engine, config.StoreName, config.StoreDown = store.engine, store.Name, store.Down
+	s, err := server.New(config)
 	if err != nil {
 		return usage("", "%w", err)
 	}
+	for _, warning := range s.Warnings() {
+		fmt.Fprintln(stderr, "weir: warning:", warning)
+	}
+	defer atHangup(reloadGuards)()
 	if err := s.Listen(); err != nil {
 		return usage("choose another address with --listen, such as 127.0.0.1:0 for any free port", "%w", err)
 	}

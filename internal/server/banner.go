@@ -11,7 +11,10 @@ import (
 func (s *Server) Banner(w io.Writer) error {
 	set := s.serving.Load()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(t, "weir listens on http://%s\n", s.Addr())
+	fmt.Fprintf(t, "weir listens on %s\n", s.main.url())
+	if s.admin != nil {
+		fmt.Fprintf(t, "  operators\t%s\n", s.admin.url())
+	}
 	fmt.Fprintf(t, "  store\t%s\n", s.config.StoreName)
 	fmt.Fprintf(t, "  policies\t%s\n", set.source)
 	for _, e := range set.entries {

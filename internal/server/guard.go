@@ -123,7 +123,7 @@ func (s *Server) Warnings() (all []string) {
 		switch {
 		case f.local:
 		case s.config.Insecure:
-			all = append(all, f.flag+" "+f.address.String()+" can be reached from other machines; --insecure lets anybody there charge and reset every key")
+			all = append(all, f.flag+" "+f.address.String()+" can be reached from other machines; --insecure-listen lets anybody there charge and reset every key")
 		case f.tls == nil:
 			all = append(all, f.flag+" "+f.address.String()+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
 		}
