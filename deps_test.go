@@ -80,7 +80,7 @@ var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
 	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notes of the operating system about files that change"},
-	{"github.com/redis/rueidis", []string{"internal/store", "weirredis/rueidisconn"}, []string{"weirredis", "weirredis/faulttest"},
+	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"weirredis", "weirredis/faulttest"},
 		"the Redis client that most Go programs hold already"},

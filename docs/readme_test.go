@@ -14,6 +14,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/redistest"
 )
 
 // TestReadmeQuickStart runs the README's commands as they stand, but for the
@@ -47,6 +49,27 @@ func TestReadmeQuickStart(t *testing.T) {
 	}
 	if then := ask(commands[2]); len(then) != 1 || !then[0].Allowed {
 		t.Errorf("after the wait the answer is %+v, want one that is allowed", then)
+	}
+}
+
+// TestReadmeSeveralProcesses runs two servers on one Redis by the README's commands
+// as they stand, but for the three addresses: those ports may be in use here.
+func TestReadmeSeveralProcesses(t *testing.T) {
+	commands := snippets(t, "README.md", "sh")
+	first := slices.IndexFunc(commands, func(c string) bool { return strings.HasPrefix(c, "make build\n") })
+	if first < 0 || first+1 >= len(commands) {
+		t.Fatalf("the README's commands %q lack make build and two servers, then two questions", commands)
+	}
+	one, two, bin := freeAddress(t), freeAddress(t), t.TempDir()
+	ours := strings.NewReplacer("127.0.0.1:6379", redistest.Start(t).Addr, "127.0.0.1:7070", one, "127.0.0.1:7071", two,
+		"bin/weir", filepath.Join(bin, "weir"))
+	servers := exec.Command("bash", "-euo", "pipefail", "-c", ours.Replace(commands[first])+"wait")
+	servers.Env = append(environment(), "BIN="+bin)
+	runUntilReady(t, servers, one, two)
+
+	got := answers(t, shell(t, ".", strings.ReplaceAll(ours.Replace(commands[first+1]), "curl ", "curl -s ")))
+	if len(got) != 2 || !got[0].Allowed || got[1].Allowed || got[1].Remaining != 4 {
+		t.Errorf("got %+v, want the first allowed, the second denied, and 4 left", got)
 	}
 }
 
@@ -86,6 +109,7 @@ func TestReadmeCheckout(t *testing.T) {
 type answer struct {
 	Allowed      bool  `json:"allowed"`
 	RetryAfterMS int64 `json:"retry_after_ms"`
+	Remaining    int64 `json:"remaining"`
 }
 
 func answers(t *testing.T, out string) []answer {
@@ -125,9 +149,17 @@ func makeRun(t *testing.T) (address string) {
 	t.Helper()
 	address = freeAddress(t)
 	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
-	cmd.Dir = root
 	cmd.Env = environment()
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // make and what it runs
+	runUntilReady(t, cmd, address)
+	return address
+}
+
+// runUntilReady runs a command until the test ends, and returns once it serves on
+// all the addresses.
+func runUntilReady(t *testing.T, cmd *exec.Cmd, addresses ...string) {
+	t.Helper()
+	cmd.Dir = root
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the command and what it runs
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -144,12 +176,15 @@ func makeRun(t *testing.T) (address string) {
 		select {
 		case err := <-ended:
 			ended <- err
-			t.Fatalf("make run ended: %v\n%s", err, output.String())
+			t.Fatalf("%s ended: %v\n%s", cmd, err, output.String())
 		case <-tooLong:
-			t.Fatalf("make run does not answer on http://%s/readyz", address)
+			t.Fatalf("%s does not answer on http://%s/readyz", cmd, addresses[0])
 		case <-time.After(50 * time.Millisecond):
-			if isReady(address) {
-				return address
+			for len(addresses) > 0 && isReady(addresses[0]) {
+				addresses = addresses[1:]
+			}
+			if len(addresses) == 0 {
+				return
 			}
 		}
 	}
