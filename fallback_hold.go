@@ -13,8 +13,10 @@ import (
 //
 //   - A share grants nothing before w + skew after the first failure. The store
 //     granted nothing after T0, so no window holds grants of both.
-//   - After T1 this process has the store grant nothing before w + skew, unless its
-//     outage was shorter than w - skew: then no share had begun to grant.
+//   - After T1, until w + skew, this process has the store grant only what its share
+//     grants too, unless its outage was shorter than w - skew: then no share had
+//     begun to grant. A window thus holds what shares granted, or what the store
+//     did, and never both.
 //   - A share grants only while the store was found failing a moment ago, so that
 //     a process which slept through T1 does not grant on old news.
 //
@@ -108,8 +110,11 @@ func (h *hold) beforeShare(p *Plan, now int64) time.Duration {
 	return 0
 }
 
-// beforeStore is how long the store must grant nothing by p yet; 0 = it may. While
-// calls fail, the one that finds the store again must not be granted either.
+// beforeStore is how long the store must not grant more by p than the share yet; 0 =
+// it may. While calls fail, that holds for the one that finds the store again.
+//
+// Who was never answered by the store does not know for how long it had been out
+// for others, and takes it for longer than any window.
 func (h *hold) beforeStore(p *Plan, now int64) time.Duration {
 	_, w := longest(p)
 	if h.failing.Load() && now-h.lastGood.Load() > w-h.skew {
@@ -139,26 +144,16 @@ func longest(p *Plan) (limit int, w int64) {
 	return limit, w * int64(time.Microsecond)
 }
 
-// decideHeld is Decide with a hold. An attempt that the store must not grant yet is
-// put to it as a peek, and then refused.
+// decideHeld is Decide with a hold.
 func (f *FallbackEngine) decideHeld(ctx context.Context, q *question) (Decision, error) {
-	put := *q
-	wait := f.store.hold.beforeStore(q.plan, f.store.now())
-	if wait > 0 {
-		asPeek(&put)
+	if wait := f.store.hold.beforeStore(q.plan, f.store.now()); wait > 0 {
+		return f.decideBoth(ctx, q, wait)
 	}
 	var r reply
-	if !f.store.ask(ctx, &put, &r) {
+	if !f.store.ask(ctx, q, &r) {
 		return f.fall(q, r.err)
 	}
-	if r.err != nil {
-		return Decision{}, r.err
-	}
-	if wait > 0 {
-		f.store.degraded.Add(1)
-		refuse(q.plan, &r.decision, wait)
-	}
-	return r.decision, nil
+	return r.decision, r.err
 }
 
 // decideLocally answers by the share, or refuses while it is held.

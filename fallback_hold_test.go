@@ -3,6 +3,7 @@ package weir_test
 import (
 	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -29,13 +30,19 @@ func allow(t *testing.T, l *weir.Limiter, name string, wait time.Duration, degra
 	}
 }
 
+// noShare is a share of nothing, so that what is held is refused.
+func noShare() weir.FallbackOption {
+	return weir.ShareOf(func(string, weir.Limit) int64 { return 0 })
+}
+
 // TestHoldRefuses: for how long shares are held when an outage begins, and the
-// store when it has ended, to the microsecond.
+// store when it has ended, to the microsecond. What the share grants in between
+// counts when it has ended.
 func TestHoldRefuses(t *testing.T) {
 	const window = 10 * time.Second
 	const held = window + heldBeyond
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, rolling("p", window), weir.Local, weir.Hold())
+		s := newStore(t, rolling("p", window), weir.Local, weir.Hold(), weir.Instances(10))
 		allow(t, s.Limiter, "up", 0, false)
 		s.Break(weirtest.Down())
 		allow(t, s.Limiter, "the first failure", held, true)
@@ -47,14 +54,16 @@ func TestHoldRefuses(t *testing.T) {
 		time.Sleep(time.Second - time.Microsecond)
 		allow(t, s.Limiter, "a microsecond before", time.Microsecond, true)
 		time.Sleep(time.Microsecond)
-		allow(t, s.Limiter, "held for long enough", 0, true)
+		if d, err := s.Allow(ctx, weir.K()); err != nil || !d.Allowed || !d.Degraded || d.RetryAfter != window {
+			t.Errorf("held for long enough: %+v, %v; want the share of one granted", d, err)
+		}
 
 		s.Mend()
 		time.Sleep(time.Second)
 		asked, degraded := s.Asked(), s.fallback.Status().Degraded
-		allow(t, s.Limiter, "up again, found out", held, true)
+		allow(t, s.Limiter, "up again, found out", window-time.Second, true)
 		s.want(weir.StoreUp)
-		allow(t, s.Limiter, "held before the store", held, true)
+		allow(t, s.Limiter, "beyond the share", window-time.Second, true)
 		if s.Asked() != asked+2 || s.fallback.Status().Degraded != degraded+2 {
 			t.Errorf("asked %d times, %d degraded; want both to be of both", s.Asked()-asked, s.fallback.Status().Degraded-degraded)
 		}
@@ -64,7 +73,13 @@ func TestHoldRefuses(t *testing.T) {
 		if d, err := s.AllowN(ctx, weir.K(), 11); err != nil || d.Allowed || d.RetryAfter != weir.Never {
 			t.Errorf("11 of 10: %+v, %v; want never", d, err)
 		}
-		time.Sleep(held - time.Microsecond)
+		time.Sleep(window - time.Second - time.Microsecond)
+		allow(t, s.Limiter, "a microsecond before", time.Microsecond, true)
+		time.Sleep(time.Microsecond)
+		if d, err := s.Allow(ctx, weir.K()); err != nil || !d.Allowed || d.Degraded || d.Remaining != 0 || d.RetryAfter != held-window+time.Second {
+			t.Errorf("as much as the share: %+v, %v; want it granted, and no more before the hold ends", d, err)
+		}
+		time.Sleep(held - window + time.Second - time.Microsecond)
 		allow(t, s.Limiter, "a microsecond before", time.Microsecond, true)
 		time.Sleep(time.Microsecond)
 		allow(t, s.Limiter, "held for long enough", 0, false)
@@ -80,7 +95,7 @@ func TestHoldHiccup(t *testing.T) {
 		held bool
 	}{{0, false}, {window - heldBeyond, false}, {window - heldBeyond + time.Microsecond, true}} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, rolling("p", window), weir.Local, weir.Hold(), weir.OpenAfter(0))
+			s := newStore(t, rolling("p", window), weir.Local, weir.Hold(), weir.OpenAfter(0), noShare())
 			allow(t, s.Limiter, "up", 0, false)
 			s.Break(weirtest.Down())
 			allow(t, s.Limiter, "a failure", window+heldBeyond, true)
@@ -101,7 +116,7 @@ func TestHoldHiccup(t *testing.T) {
 func TestHoldOlderOutage(t *testing.T) {
 	const long, short = 100 * time.Second, 10 * time.Second
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, rolling("long", long), weir.Local, weir.Hold(), weir.OpenAfter(0))
+		s := newStore(t, rolling("long", long), weir.Local, weir.Hold(), weir.OpenAfter(0), noShare())
 		quick := must(weir.New(rolling("short", short), weir.WithEngine(s.fallback)))
 		outage := func(d time.Duration) {
 			s.Break(weirtest.Down())
@@ -134,7 +149,7 @@ func TestHoldOlderOutage(t *testing.T) {
 func TestHoldManyOutages(t *testing.T) {
 	const long = time.Hour
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, rolling("long", long), weir.Local, weir.Hold(), weir.OpenAfter(0))
+		s := newStore(t, rolling("long", long), weir.Local, weir.Hold(), weir.OpenAfter(0), noShare())
 		s.Break(weirtest.Down())
 		s.fail(1)
 		time.Sleep(2 * long)
@@ -202,25 +217,114 @@ func TestHoldCountDenied(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := rolling("p", window)
 		p.Mode = weir.CountDenied
-		s := newStore(t, p, weir.Local, weir.Hold())
+		s := newStore(t, p, weir.Local, weir.Hold(), weir.Instances(2))
 		s.Break(weirtest.Down())
 		for i := range int64(5) {
-			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed || d.Remaining != 9-i {
-				t.Errorf("held, share: %+v, %v; want it refused and counted, %d left", d, err, 9-i)
+			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed || d.Remaining != 9-i-5 {
+				t.Errorf("held, share: %+v, %v; want it refused and counted, %d left", d, err, 9-i-5)
 			}
 		}
 		time.Sleep(window + heldBeyond)
 		s.Mend()
-		for i := range int64(5) {
-			if d, err := s.Allow(ctx, weir.K()); err != nil || d.Allowed || d.Limit != "l" || d.Remaining != 9-i {
-				t.Errorf("held, store: %+v, %v; want it refused and counted, %d left", d, err, 9-i)
+		for i := range int64(7) {
+			d, err := s.Allow(ctx, weir.K())
+			if fits := i < 5; err != nil || d.Allowed != fits || d.Degraded == fits || (d.Limit == "") != fits || d.Remaining != max(0, 4-i) {
+				t.Errorf("attempt %d of a share of 5: %+v, %v; want what fits it granted", i+1, d, err)
 			}
 		}
-		time.Sleep(window) // within the hold, but none of those counts any more
-		if d, err := s.AllowN(ctx, weir.K(), 10); err != nil || d.Allowed || d.Limit != "l" || d.RetryAfter != window {
-			t.Errorf("held, store: %+v, %v; want all ten refused and counted", d, err)
+		if n, err := s.Count(ctx, weir.K(), "l", window); n != 7 || err != nil {
+			t.Errorf("the store counts %d, %v; want all 7 attempts", n, err)
 		}
 	})
+}
+
+// TestHoldFirstCall: who was never answered does not know since when the store is
+// out. His share is what he may grant when it is back. Who was answered once knows.
+func TestHoldFirstCall(t *testing.T) {
+	for _, known := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore(t, rolling("p", time.Hour), weir.Local, weir.Hold(), weir.Instances(4))
+			if known {
+				if _, err := s.Peek(ctx, weir.K(), 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s.Break(weirtest.Silent())
+			allow(t, s.Limiter, "the first call", time.Hour+heldBeyond, true)
+			s.Mend()
+			granted := int64(0)
+			for range 10 {
+				d, err := s.Allow(ctx, weir.K())
+				if err != nil || d.Degraded == d.Allowed {
+					t.Errorf("the store is back: %+v, %v; want refusals degraded, and them alone", d, err)
+				}
+				granted += d.Granted
+			}
+			if want := map[bool]int64{false: 10 / 4, true: 10}[known]; granted != want {
+				t.Errorf("answered before %t: %d granted, want %d", known, granted, want)
+			}
+		})
+	}
+}
+
+// TestHoldShares: what is granted while both are asked, in every mode, fits both,
+// also when everybody comes at once.
+func TestHoldShares(t *testing.T) {
+	held := func(t *testing.T, mode weir.Mode) *store {
+		p := weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{{Name: "l", Max: 10, Window: time.Minute, Gap: time.Second}}}
+		if mode != weir.Partial {
+			p.Limits[0].Gap = 0
+		}
+		s := newStore(t, p, weir.Local, weir.Hold(), weir.Instances(2))
+		s.Break(weirtest.Down())
+		s.fail(1)
+		s.Mend()
+		return s
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := held(t, weir.Partial)
+		if d, err := s.Peek(ctx, weir.K(), 7); err != nil || d.Granted != 5 || d.Limit != "l" || !d.Degraded {
+			t.Errorf("a peek of 7: %+v, %v; want the share of 5", d, err)
+		}
+		if d, err := s.AllowN(ctx, weir.K(), 3); err != nil || d.Granted != 3 || d.Remaining != 2 || d.Degraded {
+			t.Errorf("3: %+v, %v; want them granted, 2 left of the share", d, err)
+		}
+		if d, err := s.AllowN(ctx, weir.K(), 1); err != nil || d.Allowed || d.RetryAfter != time.Second {
+			t.Errorf("within the gap: %+v, %v; want a wait of a second", d, err)
+		}
+		time.Sleep(time.Second)
+		if d, err := s.AllowN(ctx, weir.K(), 7); err != nil || d.Granted != 2 || d.Remaining != 0 || d.Limit != "l" || !d.Degraded || d.RetryAfter <= time.Minute-time.Second {
+			t.Errorf("7: %+v, %v; want the 2 that are left, and none before the hold ends", d, err)
+		}
+		time.Sleep(time.Second)
+		if d, err := s.AllowN(ctx, weir.K(), 1); err != nil || d.Allowed || d.Limit != "l" || !d.Degraded {
+			t.Errorf("1 more: %+v, %v; want it refused", d, err)
+		}
+		if n, err := s.Count(ctx, weir.K(), "l", time.Minute); n != 5 || err != nil {
+			t.Errorf("the store counts %d, %v; want the 5 that were granted", n, err)
+		}
+	})
+	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.CountDenied} {
+		synctest.Test(t, func(t *testing.T) {
+			s := held(t, mode)
+			s.Break(weirtest.Slow(10 * time.Millisecond))
+			var granted atomic.Int64
+			var all sync.WaitGroup
+			for range 9 {
+				all.Go(func() {
+					d, err := s.Allow(ctx, weir.K())
+					if err != nil || d.Allowed != (d.Granted == 1) || d.Allowed == d.Degraded || (d.Limit == "") != d.Allowed {
+						t.Errorf("mode %v: %+v, %v", mode, d, err)
+					}
+					granted.Add(d.Granted)
+				})
+			}
+			all.Wait()
+			if want := map[weir.Mode]int64{weir.AllOrNothing: 5, weir.CountDenied: 4}[mode]; granted.Load() != want {
+				t.Errorf("mode %v: %d granted at once, want %d", mode, granted.Load(), want)
+			}
+		})
+	}
 }
 
 // TestHoldCells: on a grid a unit counts one cell longer (R9), and is held for.

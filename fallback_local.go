@@ -88,6 +88,19 @@ func (h *share) decide(q *question, d *Decision) error {
 	return nil
 }
 
+// peek is what the share says to an attempt of as much, or a peek, as the memory of
+// its own tells it. It leaves the states of q alone.
+func (h *share) peek(q *question) (d Decision, err error) {
+	err = h.memory.decide(h.plan(q.plan), &q.key, &Ask{Op: OpPeek, N: q.ask.N, At: q.ask.At}, &d)
+	return d, err
+}
+
+// take is an attempt of n units.
+func (h *share) take(q *question, n int64) (d Decision, err error) {
+	err = h.memory.decide(h.plan(q.plan), &q.key, &Ask{N: n, At: q.ask.At}, &d)
+	return d, err
+}
+
 // untilBack is the wait for what only the store can grant. When it will be back
 // nobody knows; that it is back is found out within a second.
 const untilBack = time.Second

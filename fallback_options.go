@@ -87,15 +87,18 @@ func LocalMemory(m *Memory) FallbackOption {
 
 // Hold keeps what mode Local grants a window away from what the store grants, so
 // that never more than Max are granted in a window, not even across the ends of
-// an outage. It refuses attempts, with Degraded, for the longest window of the
-// policy and a second more, counted from the first call that failed; and when the
-// outage lasted about that long, once more when the store is back. RetryAfter
-// says how long.
+// an outage. Counted from the first call that failed, it refuses attempts, with
+// Degraded, for the longest window of the policy and a second more. And when the
+// store is back after an outage of about that length, it grants for as long once
+// more only what both the store and the share grant. RetryAfter says how long.
+//
+// A process that the store never answered does not know how long it had been out
+// for others, and takes it for long: make one call, such as a Peek, when it starts.
 //
 // It holds for processes that all lose the store within a second and find it again
 // within a second: one that is cut off alone grants its share beside the store.
-// One that asks nothing during an outage does not know of it, and does not wait at
-// its end. Calls at instants that the caller passes are held in real time.
+// One that asks nothing during an outage does not know of it, and does not heed its
+// share at its end. Calls at instants that the caller passes are held in real time.
 //
 // Other modes do not use it.
 func Hold() FallbackOption {
