@@ -21,12 +21,14 @@ func ledgers(calls []call, since time.Duration) map[string]ledger {
 	for _, c := range calls {
 		for _, user := range []string{"", c.user} {
 			sum := m[user]
-			sum.granted += c.granted
-			if c.from >= since {
-				sum.kept += c.granted
-			}
-			if c.err != nil && mayHaveCounted(c.err) {
+			switch {
+			case c.degraded || c.err != nil && mayHaveCounted(c.err):
 				sum.unknown += c.n
+			case c.from >= since:
+				sum.kept += c.granted
+				fallthrough
+			default:
+				sum.granted += c.granted
 			}
 			m[user] = sum
 		}

@@ -24,8 +24,9 @@ type rig struct {
 	limits  []weir.Limit
 	users   []string
 	clock   func() time.Duration
-	beside  *rig   // a rig of the commonest kind that has traffic at the same time; or nil
-	said    []call // of a rig beside another: the calls that have ended
+	around  func(weir.Engine) weir.Engine // puts an engine around the one under test; or nil
+	beside  *rig                          // a rig of the commonest kind that has traffic at the same time; or nil
+	said    []call                        // of a rig beside another: the calls that have ended
 }
 
 // tightAndAll are the limits of a rig whose limit under test allows max units in a
@@ -73,9 +74,13 @@ func (g *rig) on(t testing.TB, conn weirredis.Conn) *rig {
 
 // connect gives the rig an engine.
 func (g *rig) connect(conn weirredis.Conn) error {
-	engine, err := weirredis.New(conn)
+	redis, err := weirredis.New(conn)
 	if err != nil {
 		return err
+	}
+	var engine weir.Engine = redis
+	if g.around != nil {
+		engine = g.around(engine)
 	}
 	g.limiter, err = weir.New(weir.Policy{Name: g.name, Limits: g.limits}, weir.WithEngine(engine))
 	return err

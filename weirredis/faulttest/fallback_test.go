@@ -1,0 +1,191 @@
+package faulttest
+
+import (
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// fleet is how many engines of their own share the store, as in so many processes.
+const fleet = 4
+
+// mostInWindow is the limit under test behind a fallback, and fallbackWindow its
+// window.
+const (
+	mostInWindow   = 40
+	fallbackWindow = 200 * time.Millisecond
+)
+
+// fallbacks are what becomes of decisions while the store is out, and what that
+// promises.
+var fallbacks = []struct {
+	name     string
+	mode     weir.OutageMode
+	opts     []weir.FallbackOption
+	held     bool  // needs the store to be up for a second at a time
+	inWindow int64 // units that a window may hold, -1 = any number
+}{
+	{"closed", weir.FailClosed, nil, false, mostInWindow},
+	{"open", weir.FailOpen, nil, false, -1},
+	{"local", weir.Local, []weir.FallbackOption{weir.Instances(fleet)}, false, 2 * mostInWindow},
+	{"held", weir.Local, []weir.FallbackOption{weir.Instances(fleet), weir.Hold()}, true, mostInWindow},
+}
+
+// outages are what befalls the store. It comes back with everything it had, so that
+// what is seen is the fallback's doing.
+var outages = map[string]func(t testing.TB, s *redistest.Server, r *rand.Rand){
+	"frozen": func(t testing.TB, s *redistest.Server, r *rand.Rand) {
+		s.Freeze(t)
+		longer(r)
+		s.Thaw(t)
+	},
+	"killed": func(t testing.TB, s *redistest.Server, r *rand.Rand) {
+		s.Kill()
+		longer(r)
+		s.Restart(t)
+	},
+	flapping: func(t testing.TB, s *redistest.Server, r *rand.Rand) {
+		for range 5 {
+			s.Freeze(t)
+			time.Sleep(time.Duration(r.IntN(700)) * time.Millisecond)
+			s.Thaw(t)
+			time.Sleep(time.Duration(r.IntN(400)) * time.Millisecond)
+		}
+	},
+}
+
+// flapping is the outage that a hold does not promise anything for.
+const flapping = "comes and goes"
+
+// longer outlasts a hold: the window, a second and the budget.
+func longer(r *rand.Rand) {
+	time.Sleep(fallbackWindow + time.Second + callTime + time.Duration(500+r.IntN(500))*time.Millisecond)
+}
+
+// TestFallbacks lets several processes lose the store together, under each fallback,
+// and audits what they grant in all.
+func TestFallbacks(t *testing.T) {
+	kinds := slices.Sorted(maps.Keys(outages))
+	if *seeds == 0 {
+		kinds = []string{"frozen"}
+	}
+	for i, c := range fallbacks {
+		for _, kind := range kinds {
+			if c.held && kind == flapping {
+				continue
+			}
+			t.Run(c.name+"/"+kind, func(t *testing.T) {
+				eachClient(t, func(t *testing.T, cl client, r *rand.Rand) { fallsBack(t, cl, r, i, outages[kind]) })
+			})
+		}
+	}
+}
+
+// fallsBack takes a fleet with fallbacks[i] through an outage and back.
+func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing.TB, *redistest.Server, *rand.Rand)) {
+	c := fallbacks[i]
+	server := redistest.Start(t, redistest.AOF...)
+	limits := tightAndAll(mostInWindow, fallbackWindow)
+	if c.held { // for the longest window of the policy, which else were an hour
+		limits[1].Window = fallbackWindow
+		limits = limits[:2]
+	}
+	g := newRig(t, cl.open(t, at(server.Addr)), limits)
+	g.beside = nil
+	g.around = func(e weir.Engine) weir.Engine {
+		return weir.Fallback(e, c.mode, slices.Concat(c.opts, []weir.FallbackOption{weir.Budget(callTime)})...)
+	}
+	var flows []*traffic
+	for range fleet {
+		flows = append(flows, g.on(t, cl.open(t, at(server.Addr))).traffic(2, patience, r))
+	}
+	for _, f := range flows {
+		f.flows(t)
+	}
+	outage(t, server, r)
+	back := g.clock()
+	for _, f := range flows {
+		f.recovers(t, back)
+	}
+	longer(r) // also beyond what is held when the store is back
+	var calls []call
+	for _, f := range flows {
+		calls = append(calls, f.end(t)...)
+	}
+	inTime(t, calls, callTime)
+	if c.mode == weir.FailClosed {
+		someFailed(t, calls)
+	} else {
+		noErrors(t, calls)
+		someDegraded(t, calls)
+	}
+	if !c.held {
+		g.settle(t, calls, nothingLost)
+	}
+	if c.inWindow >= 0 {
+		g.audit(t, calls, c.inWindow-mostInWindow)
+	}
+}
+
+// Foreign data under the key of one user are answered by the fallback, and say
+// nothing of the store: all others are decided by it.
+func TestForeignDataBehindFallback(t *testing.T) {
+	eachClient(t, func(t *testing.T, cl client, r *rand.Rand) {
+		server := redistest.Start(t)
+		g := newRig(t, cl.open(t, at(server.Addr)), perUser)
+		if c := g.attempt(t.Context(), "b", 1); c.granted != 1 {
+			t.Fatalf("got %d granted and %v, want 1", c.granted, c.err)
+		}
+		key := keysOf(t, server)[0]
+		server.Must(t, "DEL", key)
+		foreign["string"](t, server, key)
+		g.around = func(e weir.Engine) weir.Engine { return weir.Fallback(e, weir.FailOpen, weir.Budget(patience)) }
+		g = g.on(t, cl.open(t, at(server.Addr)))
+		g.users = []string{"a", "b", "b", "b", "b", "c"} // often more than five in a row
+		f := g.traffic(4, 2*patience, r)
+		f.flows(t)
+		calls := f.end(t)
+		noErrors(t, calls)
+		for _, c := range calls {
+			if c.degraded != (c.user == "b") || c.granted != c.n {
+				t.Fatalf("user %s: granted %d of %d, degraded %t; want b to be answered by the fallback, and b alone", c.user, c.granted, c.n, c.degraded)
+			}
+		}
+	})
+}
+
+// someDegraded fails the test if no fallback granted anything: then there was no
+// outage.
+func someDegraded(t testing.TB, calls []call) {
+	t.Helper()
+	granted := int64(0)
+	for _, c := range calls {
+		if c.degraded {
+			granted += c.granted
+		}
+	}
+	if granted == 0 {
+		t.Errorf("no fallback granted anything in %d calls", len(calls))
+	}
+}
+
+// recovers returns when the store has granted something that was asked after since.
+func (f *traffic) recovers(t testing.TB, since time.Duration) {
+	t.Helper()
+	eventually(t, "waiting for a grant of the store", func() error {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for i := len(f.calls) - 1; i >= 0; i-- {
+			if c := f.calls[i]; c.from >= since && c.granted > 0 && !c.degraded {
+				return nil
+			}
+		}
+		return errors.New("every call was refused, failed or was answered by the fallback")
+	})
+}
