@@ -1,0 +1,139 @@
+package envoy
+
+import (
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// place is where in the tree a descriptor stands: what the levels above it say.
+type place struct {
+	path   string   // as metrics name it
+	keys   []string // of each level
+	shared []string // the pattern of each level whose values share histories, "" for the others
+}
+
+// below is the place of a descriptor under p.
+func (p *place) below(key, value string, shared bool) *place {
+	c := &place{path: p.path + "." + key,
+		keys:   append(p.keys[:len(p.keys):len(p.keys)], key),
+		shared: append(p.shared[:len(p.shared):len(p.shared)], "")}
+	if value != "" {
+		c.path += "_" + value
+	}
+	if shared {
+		c.shared[len(c.shared)-1] = key + "_" + value // never empty, so never taken for a level that is not shared
+	}
+	return c
+}
+
+// varying are the indices of the levels whose values tell histories apart.
+func (p *place) varying() (v []int) {
+	for i, pattern := range p.shared {
+		if pattern == "" {
+			v = append(v, i)
+		}
+	}
+	return v
+}
+
+// descriptors reads a list of descriptors into the node above it.
+func (f *file) descriptors(above *node, n *yaml.Node, p *place, depth int) error {
+	if n == nil {
+		return nil
+	}
+	list, err := f.sequence(n, "descriptors")
+	if err != nil {
+		return err
+	}
+	for _, each := range list {
+		if err := f.descriptor(above, each, p, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// descriptor reads one descriptor and what is below it.
+func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error {
+	members, err := f.words(n, "a descriptor", descriptorWords, depth)
+	if err != nil {
+		return err
+	}
+	d := descriptor{file: f, node: n}
+	if err := d.read(members); err != nil {
+		return err
+	}
+	here := p.below(d.key, d.value, d.shared)
+	to := &node{shared: d.shared}
+	if to.rule, err = d.limit(members, here); err != nil {
+		return err
+	}
+	name := Entry{d.key, d.value}
+	if above.exact[name] != nil {
+		return f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.path)
+	}
+	if above.exact == nil {
+		above.exact = map[Entry]*node{}
+	}
+	above.exact[name] = to
+	if strings.Contains(d.key+d.value, "*") {
+		w := wildcard{key: newPattern(d.key), to: to}
+		if d.value != "" {
+			w.value = newPattern(d.value)
+		}
+		above.wild = append(above.wild, w)
+	}
+	if to.rule != nil {
+		to.rule.Index = len(f.domain.Rules)
+		f.domain.Rules = append(f.domain.Rules, to.rule)
+	}
+	return f.descriptors(to, members.at("descriptors"), here, depth)
+}
+
+// descriptor is what one of them says besides its limit.
+type descriptor struct {
+	*file
+	node *yaml.Node
+
+	key, value                      string
+	shadow, quota, detailed, shared bool
+	metadata                        map[string]any
+}
+
+// read fills in all but the limit.
+func (d *descriptor) read(m members) (err error) {
+	for _, text := range []struct {
+		word string
+		to   *string
+	}{{"key", &d.key}, {"value", &d.value}} {
+		if n := m.at(text.word); n != nil {
+			if *text.to, err = d.text(n, text.word); err != nil {
+				return err
+			}
+		}
+	}
+	if d.key == "" {
+		return d.fail(d.node, "write key: NAME", "descriptor has empty key")
+	}
+	var toMetric bool // metrics name rules, and values only where detailed_metric asks for it
+	for _, flag := range []struct {
+		word string
+		to   *bool
+	}{{"shadow_mode", &d.shadow}, {"quota_mode", &d.quota}, {"detailed_metric", &d.detailed},
+		{"value_to_metric", &toMetric}, {"share_threshold", &d.shared}} {
+		if n := m.at(flag.word); n != nil {
+			if *flag.to, err = d.flag(n, flag.word); err != nil {
+				return err
+			}
+		}
+	}
+	if d.shared && !strings.Contains(d.value, "*") {
+		return d.fail(m.at("share_threshold"), "give it a value such as files/*, or leave share_threshold out",
+			"share_threshold can only be used with wildcard values (containing '*'), and the value of %s is %q", d.key, d.value)
+	}
+	if n := m.at("metadata"); n != nil {
+		d.metadata, err = d.freeMap(n)
+	}
+	return err
+}

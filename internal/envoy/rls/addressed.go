@@ -1,0 +1,92 @@
+package rls
+
+import (
+	"fmt"
+	"math"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/envoy"
+)
+
+// addressed is a policy that requests address as a domain.
+type addressed struct {
+	plan   *weir.Plan
+	engine weir.Engine
+	shown  []*pb.RateLimitResponse_RateLimit // of each limit
+	narrow int                               // the limit that counts by the most dimensions
+	tally  *tally
+}
+
+// newAddressed makes a policy ready. A policy that grants in part is asked for all
+// or nothing: the protocol has no word for a part.
+func newAddressed(p Policy) (*addressed, error) {
+	a := &addressed{plan: p.Plan, engine: p.Engine, tally: new(tally)}
+	policy := p.Plan.Policy()
+	if policy.Mode == weir.Partial {
+		policy.Mode = weir.AllOrNothing
+		var err error
+		if a.plan, err = policy.Plan(); err != nil {
+			return nil, err
+		}
+	}
+	for i, l := range policy.Limits {
+		a.shown = append(a.shown, express(&l))
+		if len(l.By) > len(policy.Limits[a.narrow].By) {
+			a.narrow = i
+		}
+	}
+	return a, nil
+}
+
+// express says a limit in the words of the protocol, as well as they can.
+func express(l *weir.Limit) *pb.RateLimitResponse_RateLimit {
+	unit, n := envoy.Express(l.Window)
+	shown := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(min(l.Max, math.MaxUint32)),
+		Unit: pb.RateLimitResponse_RateLimit_Unit(unit), Name: l.Name}
+	if n > 1 {
+		shown.UnitMultiplier = wrapperspb.UInt32(n)
+	}
+	return shown
+}
+
+// key builds the policy's key of a descriptor's entries, whose keys are its
+// dimensions. A policy that counts all callers together has none; since a descriptor
+// must have an entry, any will do.
+func (a *addressed) key(entries []envoy.Entry) (weir.Key, error) {
+	dims := a.plan.Dimensions()
+	if len(dims) == 0 {
+		return weir.K(), nil
+	}
+	var few [4]string
+	values := few[:0]
+	for _, dim := range dims {
+		for i := range entries {
+			if entries[i].Key == dim && len(entries[i].Value) <= weir.MaxValueBytes {
+				values = append(values, entries[i].Value)
+				break
+			}
+		}
+	}
+	if len(values) == len(dims) && len(entries) == len(dims) {
+		return weir.K(values...), nil
+	}
+	return a.explain(entries)
+}
+
+// explain says what keeps entries from being a key.
+func (a *addressed) explain(entries []envoy.Entry) (k weir.Key, err error) {
+	named := make(map[string]string, len(entries))
+	for _, e := range entries {
+		if _, twice := named[e.Key]; twice {
+			return k, badInput("entries: the key %q is given twice; give it once", e.Key)
+		}
+		named[e.Key] = e.Value
+	}
+	if k, err = a.plan.Key(named); err != nil {
+		err = fmt.Errorf("entries: %w", err)
+	}
+	return k, err
+}

@@ -1,0 +1,127 @@
+package rls
+
+import (
+	"math"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/protobuf/types/known/durationpb"
+
+	"github.com/weirlimit/weir"
+)
+
+// answer is the response to a request that was decided.
+func (s *Service) answer(w *work, r *pb.RateLimitRequest) *pb.RateLimitResponse {
+	a := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(w.items))}
+	for i := range w.items {
+		a.Statuses[i] = w.items[i].status(w)
+	}
+	over := w.over(s.options.Quota)
+	if over {
+		s.counts.over.Add(1)
+	} else {
+		s.counts.ok.Add(1)
+	}
+	s.tally(w, over)
+	if s.options.Response != nil || s.options.Request != nil {
+		s.addHeaders(a, w)
+	}
+	if s.options.Metadata || w.degraded {
+		a.DynamicMetadata = s.metadata(w, r)
+	}
+	if over && !s.options.Shadow {
+		a.OverallCode = pb.RateLimitResponse_OVER_LIMIT
+	}
+	return a
+}
+
+// over reports whether the request as a whole is over: one enforced item is, or all
+// of those with quota are and there is one.
+func (w *work) over(allQuota bool) bool {
+	soft, softOver := 0, 0
+	for i := range w.items {
+		it := &w.items[i]
+		switch {
+		case it.quota || allQuota && it.kind == free:
+			soft++
+			if it.kind == quota && it.over {
+				softOver++
+			}
+		case it.kind == enforced && it.over:
+			return true
+		}
+	}
+	return soft > 0 && soft == softOver
+}
+
+// status is what the answer says of one descriptor.
+func (it *item) status(w *work) *pb.RateLimitResponse_DescriptorStatus {
+	st := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
+	switch it.kind {
+	case free:
+		return st
+	case unlimited:
+		st.LimitRemaining = math.MaxUint32
+		return st
+	}
+	if it.over && it.kind != shadowed {
+		st.Code = pb.RateLimitResponse_OVER_LIMIT
+	}
+	st.CurrentLimit = it.shown
+	st.LimitRemaining = uint32(min(max(it.remaining, 0), math.MaxUint32))
+	st.DurationUntilReset = durationpb.New(it.untilReset(w))
+	return st
+}
+
+// untilReset is, of an item that is over, the exact wait until the same would be
+// granted; of any other, the time until nothing of it is counted any more. What can
+// never be granted is told to wait for a period: the limit may be another one then.
+func (it *item) untilReset(w *work) time.Duration {
+	switch {
+	case !it.ends.IsZero():
+		return max(it.ends.Sub(w.now), 0)
+	case !it.over:
+		return it.reset
+	case it.wait != weir.Never:
+		return it.wait
+	case it.limit != nil:
+		return it.limit.weir.Window
+	}
+	return it.period()
+}
+
+// period is that of the limit shown, for a policy.
+func (it *item) period() time.Duration {
+	unit := unitOf(it.shown)
+	return unit.Length() * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
+}
+
+// tally counts what became of the hits of every rule.
+func (s *Service) tally(w *work, over bool) {
+	for i := range w.items {
+		it := &w.items[i]
+		t := w.tallyOf(it)
+		switch {
+		case t == nil || it.kind == free:
+		case it.kind == refunded:
+			t.refunded.Add(it.n)
+		case it.kind == shadowed && it.over:
+			t.shadowed.Add(it.n)
+		case it.over:
+			t.denied.Add(it.n)
+		case !over:
+			t.granted.Add(it.n)
+		}
+	}
+}
+
+// tallyOf is nil for an item that no rule and no policy decides.
+func (w *work) tallyOf(it *item) *tally {
+	switch {
+	case it.limit != nil:
+		return it.limit.tally
+	case it.kind != free:
+		return w.domain.addressed.tally
+	}
+	return nil
+}

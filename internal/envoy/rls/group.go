@@ -1,0 +1,201 @@
+package rls
+
+import (
+	"context"
+	"encoding/binary"
+
+	"github.com/weirlimit/weir"
+)
+
+// group is what is decided in one step: items that ask for equally many hits, each
+// by a limit of its own, or one item by a policy.
+type group struct {
+	engine weir.Engine
+	plan   *weir.Plan
+	key    weir.Key
+	n      int64 // hits of each
+	items  []*item
+
+	d       weir.Decision
+	states  []weir.LimitState // of each limit, where there are several; otherwise d says it all
+	granted bool              // n was charged
+}
+
+// gather puts the items of a kind into as few groups as may be.
+func (s *Service) gather(w *work, k kind) []group {
+	from := len(w.groups)
+	for i := range w.items {
+		if it := &w.items[i]; it.kind == k {
+			if g := s.room(w.groups[from:], it, k); g != nil {
+				g.items = append(g.items, it)
+				continue
+			}
+			w.groups = append(w.groups, group{engine: s.engine, n: it.n, items: []*item{it}})
+		}
+	}
+	return w.groups[from:]
+}
+
+// room returns the group that can take the item, or nil. Items whose decisions do
+// not depend on each other have groups of their own.
+func (s *Service) room(groups []group, it *item, k kind) *group {
+	if s.options.Apart || k != enforced || it.limit == nil {
+		return nil
+	}
+	for i := range groups {
+		if g := &groups[i]; g.takes(it) {
+			return g
+		}
+	}
+	return nil
+}
+
+func (g *group) takes(it *item) bool {
+	if g.n != it.n || len(g.items) == weir.MaxLimits {
+		return false
+	}
+	for _, other := range g.items {
+		if other.limit == nil || other.limit.weir.Name == it.limit.weir.Name {
+			return false
+		}
+	}
+	return true
+}
+
+// prepare finds the group's plan and key, and room for states.
+func (s *Service) prepare(w *work, g *group) error {
+	first := g.items[0]
+	switch {
+	case first.limit == nil:
+		a := w.domain.addressed
+		g.engine, g.plan, g.key = a.engine, a.plan, first.key
+	case len(g.items) == 1:
+		g.plan = first.limit.plan
+		if first.limit.weir.By != nil {
+			g.key = weir.K(first.value)
+		}
+	default:
+		var err error
+		if g.plan, err = w.domain.together(w, g.items); err != nil {
+			return err
+		}
+		g.key = keyOf(g.items)
+	}
+	if n := len(g.plan.Limits()); n > 1 {
+		g.states = w.borrow(n)
+	}
+	return nil
+}
+
+// together returns the plan of limits that are decided in one step.
+func (d *domain) together(w *work, items []*item) (*weir.Plan, error) {
+	key := w.text[:0]
+	for _, it := range items {
+		key = binary.AppendUvarint(key, it.limit.id)
+	}
+	w.text = key
+	if p := d.plans.get(key); p != nil {
+		return p, nil
+	}
+	limits := make([]*limit, len(items))
+	for i, it := range items {
+		limits[i] = it.limit
+	}
+	p, err := compose(d.policy, limits)
+	if err == nil {
+		d.plans.put(key, p)
+	}
+	return p, err
+}
+
+// keyOf is the key of a plan of several limits: a value for each that counts by one.
+func keyOf(items []*item) weir.Key {
+	var room [weir.MaxLimits]string
+	values := room[:0]
+	for _, it := range items {
+		if it.limit.weir.By != nil {
+			values = append(values, it.value)
+		}
+	}
+	return weir.K(values...)
+}
+
+// borrow returns room for n states. It is the request's until the work is reset.
+func (w *work) borrow(n int) []weir.LimitState {
+	if len(w.states)+n > cap(w.states) {
+		w.states = make([]weir.LimitState, 0, max(2*cap(w.states), 2*weir.MaxLimits, n))
+	}
+	from := len(w.states)
+	w.states = w.states[:from+n]
+	return w.states[from : from+n : from+n]
+}
+
+// ask puts the group's question. An attempt of no hits is a peek.
+func (g *group) ask(ctx context.Context, w *work, op weir.Op) (err error) {
+	clear(g.states)
+	g.d, err = g.engine.Decide(ctx, g.plan, g.key, weir.Ask{Op: op, N: g.n, At: weir.Now, States: g.states})
+	if err != nil {
+		return err
+	}
+	w.degraded = w.degraded || g.d.Degraded
+	g.granted = op == weir.OpAttempt && g.n > 0 && g.d.Allowed
+	g.tell(w)
+	return nil
+}
+
+// tell puts the answer into the items.
+func (g *group) tell(w *work) {
+	if g.items[0].limit == nil {
+		g.tellPolicy(w, g.items[0])
+		return
+	}
+	for i, it := range g.items {
+		it.shown = it.limit.shown
+		if g.states == nil {
+			it.over, it.remaining, it.wait, it.reset = !g.d.Allowed, g.d.Remaining, g.d.RetryAfter, g.d.ResetAfter
+			continue
+		}
+		st := &g.states[i]
+		it.over, it.remaining, it.wait, it.reset = false, st.Remaining, st.RetryAfter, st.ResetAfter
+		if !g.d.Allowed { // then nothing was charged, and the room is the one that was asked for
+			it.over = it.n > it.room(st)
+		}
+	}
+}
+
+// room is what there was for the item in a state. Where a fallback allows without
+// one (FailOpen), it is the whole limit.
+func (it *item) room(st *weir.LimitState) int64 {
+	if st.Name == "" {
+		return it.limit.weir.Max
+	}
+	return st.Remaining
+}
+
+// tellPolicy puts the answer of a policy into its item. Of several limits it shows
+// the one that bound, otherwise the one with the least left.
+func (g *group) tellPolicy(w *work, it *item) {
+	a := &g.d
+	it.over, it.remaining, it.wait, it.reset = !a.Allowed, a.Remaining, a.RetryAfter, a.ResetAfter
+	show := 0
+	for i := range g.states {
+		st := &g.states[i]
+		if st.Name == a.Limit || a.Limit == "" && st.Remaining < g.states[show].Remaining {
+			show = i
+		}
+	}
+	it.shown = w.domain.addressed.shown[show]
+	if g.states != nil && g.states[show].Name != "" {
+		it.remaining, it.reset = g.states[show].Remaining, g.states[show].ResetAfter
+	}
+}
+
+// giveBack takes back what the group was granted.
+func (g *group) giveBack(ctx context.Context) error {
+	if !g.granted {
+		return nil
+	}
+	g.granted = false
+	_, err := g.engine.Refund(ctx, g.plan, g.key, g.d.At.UnixMicro(), g.n, weir.Now)
+	return err
+}

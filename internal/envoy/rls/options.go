@@ -1,0 +1,46 @@
+package rls
+
+import (
+	"log/slog"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Options say how a Service answers. The zero value is right for most: rolling
+// windows, no header fields, no metadata.
+type Options struct {
+	Engine weir.Engine     // decides; default: a memory engine of its own
+	Outage weir.OutageMode // what becomes of rules while the store is out, where Engine is a Fallback
+	Apart  bool            // histories of different keys cannot be decided in one step: a Redis Cluster
+
+	Windows  Windows
+	Response *Headers // fields that the proxy adds to the client's answer; nil = none
+	Request  *Headers // fields that it adds to the request on its way; nil = none
+	Metadata bool     // say in dynamic_metadata what was asked, and what rules with metadata have to say
+	Shadow   bool     // answer OK whatever was decided; statuses tell the truth
+	Quota    bool     // take every rule as one with quota_mode
+
+	Now func() time.Time // for windows that do not roll; default: time.Now
+	Log *slog.Logger     // default: no log
+}
+
+// Headers are the names of header fields.
+type Headers struct{ Limit, Remaining, Reset string }
+
+// DefaultHeaders are the names that the reference gives.
+var DefaultHeaders = Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+
+// withDefaults fills in what is zero.
+func (o Options) withDefaults() Options {
+	if o.Engine == nil {
+		o.Engine = weir.NewMemory()
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	return o
+}

@@ -1,0 +1,172 @@
+package rls
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/envoy"
+)
+
+// Service answers requests by the configuration and the policies of the last Load.
+// It is safe for concurrent use.
+type Service struct {
+	pb.UnimplementedRateLimitServiceServer
+
+	options Options
+	engine  weir.Engine // for rules
+	state   atomic.Pointer[state]
+	limits  atomic.Uint64 // made so far
+	pool    sync.Pool     // of *work
+
+	loading sync.Mutex // held while state is replaced
+	counts  counts
+}
+
+// New returns a service that knows no domain yet.
+func New(o Options) *Service {
+	s := &Service{options: o.withDefaults()}
+	s.engine = s.options.Engine
+	if f, ok := s.engine.(*weir.FallbackEngine); ok {
+		s.engine = f.WithMode(s.options.Outage)
+	}
+	s.pool.New = func() any { return new(work) }
+	s.state.Store(&state{})
+	return s
+}
+
+// Policy is a policy that can be addressed as a domain: the entries of a descriptor
+// name its dimensions.
+type Policy struct {
+	Plan   *weir.Plan
+	Engine weir.Engine // that decides it, in its outage mode
+}
+
+// Load puts a configuration, which may be nil, and policies in force: all of it, or
+// nothing when the error is not nil. Requests under way end by what they began
+// with. Histories belong to domains, keys and values, so they stay.
+func (s *Service) Load(config *envoy.Config, policies []Policy) error {
+	s.loading.Lock()
+	defer s.loading.Unlock()
+	next, err := s.compile(config, policies, s.state.Load())
+	if err == nil {
+		s.state.Store(next)
+	}
+	return err
+}
+
+// ShouldRateLimit answers one request. The error is a gRPC status: InvalidArgument
+// for bad input, of which nothing was charged, Unavailable when the store could not
+// be asked.
+func (s *Service) ShouldRateLimit(_ context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+	// The caller's context stays outside. A caller that has gone is charged all the
+	// same, or hanging up would be a way around a limit; and how long a store may take
+	// is the Fallback's to say, which learns nothing from proxies that leave first.
+	ctx := context.Background()
+	w := s.pool.Get().(*work)
+	defer func() {
+		w.reset()
+		s.pool.Put(w)
+	}()
+	err := s.resolve(w, r)
+	if err == nil {
+		err = s.decide(ctx, w)
+	}
+	if err != nil {
+		return nil, s.refuse(err)
+	}
+	return s.answer(w, r), nil
+}
+
+// state is what is in force. It never changes, but for what it remembers.
+type state struct {
+	config  *envoy.Config
+	domains map[string]*domain
+}
+
+// domain is what a request names. Either rules or policy is nil.
+type domain struct {
+	name      string
+	policy    string        // names the histories of its rules and overrides
+	rules     *envoy.Domain // nil where the domain is a policy
+	limits    []*limit      // of rules, by their index
+	addressed *addressed    // the policy
+
+	overrides cache[limit]
+	plans     cache[weir.Plan] // of limits that were decided together
+}
+
+// compile makes everything ready to decide.
+func (s *Service) compile(config *envoy.Config, policies []Policy, before *state) (*state, error) {
+	next := &state{config: config, domains: map[string]*domain{}}
+	if config != nil {
+		for _, rules := range config.Domains {
+			d, err := s.compileDomain(rules, before.domains[rules.Name])
+			if err != nil {
+				return nil, fmt.Errorf("envoy: domain %q: %w", rules.Name, err)
+			}
+			next.domains[d.name] = d
+		}
+	}
+	for _, p := range policies {
+		if err := next.address(p); err != nil {
+			return nil, err
+		}
+	}
+	return next, nil
+}
+
+// compileDomain makes the rules of a domain ready. A rule that was there before, by
+// its path, goes on with its counts.
+func (s *Service) compileDomain(rules *envoy.Domain, before *domain) (*domain, error) {
+	d := &domain{name: rules.Name, policy: rules.Policy, rules: rules}
+	tallies := map[string]*tally{}
+	if before != nil {
+		for _, l := range before.limits {
+			tallies[l.rule.Path] = l.tally
+		}
+	}
+	for _, r := range rules.Rules {
+		l, err := s.newLimit(d, r, "")
+		if err != nil {
+			return nil, err
+		}
+		if t := tallies[r.Path]; t != nil {
+			l.tally = t
+		}
+		d.limits = append(d.limits, l)
+	}
+	return d, nil
+}
+
+var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
+
+// address makes a policy addressable.
+func (st *state) address(p Policy) error {
+	name := p.Plan.Name()
+	for _, d := range st.domains {
+		if d.rules != nil && (d.name == name || d.policy == name) {
+			return fmt.Errorf("envoy: policy %q: %w", name, errTaken)
+		}
+	}
+	a, err := newAddressed(p)
+	if err != nil {
+		return err
+	}
+	st.domains[name] = &domain{name: name, policy: envoy.PolicyName(name), addressed: a}
+	return nil
+}
+
+// now reads the clock that fixed windows go by, once for a request.
+func (s *Service) now() time.Time {
+	if s.options.Windows == Rolling {
+		return time.Time{}
+	}
+	return s.options.Now()
+}
