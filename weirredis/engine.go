@@ -55,6 +55,10 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 // Conn promises (weir.PromptEngine).
 func (e *Engine) EndsWithContext() bool { return true }
 
+// Spread reports whether keys are spread over the slots of a Cluster. Where a history
+// lies then also depends on the other limits of its plan, by what they count by.
+func (e *Engine) Spread() bool { return e.spread }
+
 // address is where conn says that the server is.
 func (e *Engine) address() string {
 	if s, ok := e.conn.(fmt.Stringer); ok {

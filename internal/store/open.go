@@ -38,6 +38,21 @@ type Store struct {
 	later *later // nil unless opened by Later
 }
 
+// Spread reports whether the store spreads keys over the slots of a Cluster. It does
+// not ask it; before the store is found it is taken to.
+func (s *Store) Spread() bool {
+	engine := s.Engine
+	if s.later != nil {
+		found := s.later.found.Load()
+		if found == nil {
+			return true
+		}
+		engine = found
+	}
+	e, ok := engine.(interface{ Spread() bool })
+	return ok && e.Spread()
+}
+
 // Close gives connections back.
 func (s *Store) Close() error {
 	if s.close != nil {

@@ -2,6 +2,7 @@ package rls
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -18,6 +19,7 @@ func (s *Service) decide(ctx context.Context, w *work) error {
 			}
 		}
 	}
+	w.groups = slices.Grow(w.groups, len(w.items)) // or a slice of them would be left behind
 	hard := s.gather(w, enforced)
 	soft := s.gather(w, quota)
 	watched := s.gather(w, shadowed)

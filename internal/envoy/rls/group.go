@@ -39,7 +39,7 @@ func (s *Service) gather(w *work, k kind) []group {
 // room returns the group that can take the item, or nil. Items whose decisions do
 // not depend on each other have groups of their own.
 func (s *Service) room(groups []group, it *item, k kind) *group {
-	if s.options.Apart || k != enforced || it.limit == nil {
+	if k != enforced || it.limit == nil || s.options.Apart != nil && s.options.Apart() {
 		return nil
 	}
 	for i := range groups {

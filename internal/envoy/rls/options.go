@@ -12,7 +12,7 @@ import (
 type Options struct {
 	Engine weir.Engine     // decides; default: a memory engine of its own
 	Outage weir.OutageMode // what becomes of rules while the store is out, where Engine is a Fallback
-	Apart  bool            // histories of different keys cannot be decided in one step: a Redis Cluster
+	Apart  func() bool     // reports whether histories of different keys cannot be decided in one step, as in a Redis Cluster; nil = they can
 
 	Windows  Windows
 	Response *Headers // fields that the proxy adds to the client's answer; nil = none

@@ -1,0 +1,101 @@
+package rls
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"runtime"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/health"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+)
+
+// maxRequest is the largest request, in bytes: thousands of descriptors.
+const maxRequest = 1 << 20
+
+// Services whose health is told: the server, the protocol's name, the reference's.
+var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
+
+// Listener serves a Service over gRPC, with the gRPC health service beside it.
+type Listener struct {
+	server *grpc.Server
+	health *health.Server
+}
+
+// NewListener returns a listener that serves nothing yet. With config it speaks TLS.
+// check, if not nil, is called before every request and may refuse it with a gRPC
+// status.
+func NewListener(s *Service, config *tls.Config, check func(context.Context) error) *Listener {
+	options := []grpc.ServerOption{
+		grpc.MaxRecvMsgSize(maxRequest),
+		grpc.MaxConcurrentStreams(10_000),
+		grpc.ConnectionTimeout(10 * time.Second),
+		// Goroutines that stay spare each request the growth of a new stack.
+		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))),
+		grpc.SharedWriteBuffer(true),
+		// Proxies that ping idle connections are told to go away by default.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
+	if config != nil {
+		options = append(options, grpc.Creds(credentials.NewTLS(config)))
+	}
+	if check != nil {
+		options = append(options, grpc.ChainUnaryInterceptor(guard(check)))
+	}
+	l := &Listener{server: grpc.NewServer(options...), health: health.NewServer()}
+	pb.RegisterRateLimitServiceServer(l.server, s)
+	grpc_health_v1.RegisterHealthServer(l.server, l.health)
+	for _, name := range healthNames {
+		l.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
+	}
+	return l
+}
+
+// guard refuses what check refuses, but for questions about health.
+func guard(check func(context.Context) error) grpc.UnaryServerInterceptor {
+	return func(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
+		if info.FullMethod == pb.RateLimitService_ShouldRateLimit_FullMethodName {
+			if err := check(ctx); err != nil {
+				return nil, err
+			}
+		}
+		return next(ctx, r)
+	}
+}
+
+// Serve answers requests until Drain; then it returns nil.
+func (l *Listener) Serve(on net.Listener) error {
+	if err := l.server.Serve(on); err != nil {
+		return fmt.Errorf("rls: cannot accept connections: %w", err)
+	}
+	return nil
+}
+
+// NotServing tells who asks for health that the server is about to stop. Requests
+// are still answered: proxies need a moment to go elsewhere.
+func (l *Listener) NotServing() { l.health.Shutdown() }
+
+// Drain takes no more connections, asks clients to open no more streams on theirs,
+// and waits until those that are open have been answered, or ctx is done; the rest
+// is cut off, of which the error tells.
+func (l *Listener) Drain(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.server.GracefulStop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		l.server.Stop()
+		<-done
+		return ctx.Err()
+	}
+}
