@@ -1,0 +1,50 @@
+package server
+
+import (
+	"strings"
+	"testing"
+)
+
+// As many requests as there is room for wait for the store; the next is told so
+// at once, whatever it asks, and once there is room again all is well.
+func TestBusy(t *testing.T) {
+	const n = 3
+	e := newHeld()
+	s, _ := newServer(t, e, func(c *Config) { c.Limits.InFlight = n })
+	done := make(chan reply, n)
+	for range n {
+		go func() { done <- ask(s, "POST", "/v1/check", searchBody) }()
+	}
+	for range n {
+		<-e.arrived
+	}
+	for what, r := range map[string]reply{
+		"check":  ask(s, "POST", "/v1/check", searchBody),
+		"refund": ask(s, "POST", "/v1/refund", `{"policy":"search","key":{"ip":"1"},"granted_at_us":1}`),
+		"gate":   ask(s, "GET", "/gate/search?ip=1", ""),
+		"forget": ask(s, "DELETE", "/v1/keys/search?ip=1", ""),
+	} {
+		wantProblem(t, what, r, 503, "nothing was charged, try again in a second")
+		if got := r.header.Get("Retry-After"); got != "1" {
+			t.Errorf("%s: Retry-After %q, want 1", what, got)
+		}
+	}
+	if r := ask(s, "GET", "/livez", ""); r.status != 200 {
+		t.Errorf("/livez: status %d", r.status)
+	}
+	if body := ask(s, "GET", "/metrics", "").body; !strings.Contains(body, "weir_shed_requests_total 4\n") {
+		t.Errorf("no weir_shed_requests_total 4 in\n%s", body)
+	}
+	close(e.release)
+	for range n {
+		if r := <-done; r.status != 200 {
+			t.Errorf("a request that had room: status %d, %s", r.status, r.body)
+		}
+	}
+	if r := ask(s, "GET", "/gate/search?ip=2", ""); r.status != 204 {
+		t.Errorf("with room again: status %d, %s", r.status, r.body)
+	}
+	if got := s.room.taken.Load(); got != 0 {
+		t.Errorf("%d places are taken by nobody", got)
+	}
+}
