@@ -1,19 +1,10 @@
 package listen
 
 import (
-	"errors"
+	"crypto/tls"
 	"net"
-	"os"
 	"sync"
 	"sync/atomic"
-	"time"
-)
-
-// A listener that ends accepts until for quiet no connection has come, at most for
-// lastAccepts: those that the system has already taken come at once.
-const (
-	quiet       = 200 * time.Microsecond
-	lastAccepts = 100 * time.Millisecond
 )
 
 // capped bounds the connections of a listener that are open at once; further ones
@@ -23,11 +14,16 @@ type capped struct {
 	slots  chan struct{} // one element for each connection
 	closed chan struct{}
 	once   sync.Once
-	until  atomic.Int64 // Unix nanoseconds when a listener that ends is closed at the latest; 0 = it does not end
+	busy   atomic.Int64 // connections marked busy
+
+	ending atomic.Bool
+	ended  chan struct{} // closed when rest is known
+	mu     sync.Mutex
+	rest   []net.Conn // taken by the system before the end, and not accepted yet
 }
 
 func newCapped(l net.Listener, n int) *capped {
-	return &capped{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{})}
+	return &capped{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{}), ended: make(chan struct{})}
 }
 
 // Accept waits for a slot, then for a connection.
@@ -37,60 +33,72 @@ func (l *capped) Accept() (net.Conn, error) {
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
-	c, err := l.accept()
+	c, err := l.Listener.Accept()
+	if l.ending.Load() {
+		if err == nil {
+			admit(c)
+		} else {
+			c, err = l.acceptRest()
+		}
+	}
 	if err != nil {
 		<-l.slots
 		return nil, err
 	}
-	return &cappedConn{Conn: c, release: sync.OnceFunc(func() { <-l.slots })}, nil
+	return &cappedConn{Conn: c, of: l}, nil
 }
 
-// accept waits for a connection; once the listener is ending, only a moment.
-func (l *capped) accept() (net.Conn, error) {
-	for {
-		until := l.until.Load()
-		if until != 0 {
-			l.setDeadline(time.Unix(0, min(time.Now().Add(quiet).UnixNano(), until)))
-		}
-		c, err := l.Listener.Accept()
-		switch {
-		case err == nil || !errors.Is(err, os.ErrDeadlineExceeded):
-			return c, err
-		case until != 0:
-			l.Close()
-			return nil, net.ErrClosed
-		}
-	}
-}
-
-// end makes Accept take what waits, and then close.
+// end makes Accept return what the system has taken, and then net.ErrClosed.
 func (l *capped) end() {
-	if !l.setDeadline(time.Now()) { // wakes accept; before until is set, or it would take this for a quiet moment
-		l.Close()
+	if l.ending.Swap(true) {
+		return
 	}
-	l.until.Store(time.Now().Add(lastAccepts).UnixNano())
+	if u, ok := l.Listener.(*net.UnixListener); ok {
+		removeSocket(u)
+	}
+	rest := takeRest(l.Listener)
+	l.mu.Lock()
+	l.rest = rest
+	l.mu.Unlock()
+	close(l.ended)
+	l.Listener.Close()
 }
 
-func (l *capped) setDeadline(t time.Time) bool {
-	d, ok := l.Listener.(interface{ SetDeadline(time.Time) error })
-	return ok && d.SetDeadline(t) == nil
+func (l *capped) acceptRest() (net.Conn, error) {
+	<-l.ended
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.rest) == 0 {
+		return nil, net.ErrClosed
+	}
+	c := l.rest[0]
+	l.rest = l.rest[1:]
+	return c, nil
 }
 
 // Close also ends an Accept that waits for a slot.
 func (l *capped) Close() error {
 	l.once.Do(func() { close(l.closed) })
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.rest {
+		c.Close()
+	}
+	l.rest = nil
 	return l.Listener.Close()
 }
 
 // cappedConn gives its slot back when it is closed.
 type cappedConn struct {
 	net.Conn
-	release func()
+	of   *capped
+	once sync.Once
+	busy atomic.Bool
 }
 
 func (c *cappedConn) Close() error {
 	err := c.Conn.Close()
-	c.release()
+	c.once.Do(func() { <-c.of.slots })
 	return err
 }
 
@@ -101,4 +109,25 @@ func (c *cappedConn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
+}
+
+// mark notes whether somebody waits for an answer on the connection.
+func (c *cappedConn) mark(busy bool) {
+	if c.busy.Swap(busy) == busy {
+		return
+	}
+	if busy {
+		c.of.busy.Add(1)
+	} else {
+		c.of.busy.Add(-1)
+	}
+}
+
+// underneath returns the connection of a Listener that c is, or is TLS over.
+func underneath(c net.Conn) *cappedConn {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	own, _ := c.(*cappedConn)
+	return own
 }

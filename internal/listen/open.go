@@ -40,10 +40,24 @@ type Listener struct {
 	capped *capped
 }
 
-// End closes the listener when every connection that the system has already
-// taken is accepted: closing at once would reset those whose client has sent a
-// request. The listener's Accept must be running; it then returns net.ErrClosed.
+// End takes no more connections, but hands every one that the system has already
+// taken to Accept, which then returns net.ErrClosed: closing at once would reset
+// those whose client may have sent a request. On systems other than Linux it does.
 func (l *Listener) End() { l.capped.end() }
+
+// Mark notes whether somebody waits for an answer on a connection of the
+// listener, or is about to; what it never heard of does not count.
+func (l *Listener) Mark(c net.Conn, busy bool) {
+	if own := underneath(c); own != nil {
+		own.mark(busy)
+	}
+}
+
+// Open is the number of connections that are open.
+func (l *Listener) Open() int { return len(l.capped.slots) }
+
+// Busy is the number of connections that are marked busy.
+func (l *Listener) Busy() int64 { return l.capped.busy.Load() }
 
 func open(c Config) (net.Listener, error) {
 	if !c.Address.IsUnix() {
@@ -56,6 +70,13 @@ func open(c Config) (net.Listener, error) {
 		return nil, err
 	}
 	return listenUnix(c.Address.path, c.Mode)
+}
+
+// removeSocket removes the file of a listener's socket, so that nobody finds it
+// any more.
+func removeSocket(l *net.UnixListener) {
+	l.SetUnlinkOnClose(false) // by then the path may be another's
+	os.Remove(l.Addr().String())
 }
 
 // removeStale removes a socket that nobody listens on any more, as a process that

@@ -166,9 +166,9 @@ func TestCappedListenerCloses(t *testing.T) {
 			failed <- err
 		}()
 		synctest.Wait()
-		l.end()
+		l.Close()
 		if err := <-failed; err == nil {
-			t.Error("Accept at the cap returned no error after the end")
+			t.Error("Accept at the cap returned no error after Close")
 		}
 		c.Close()
 		c.Close() // gives its slot back once

@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/listen"
 )
@@ -25,6 +27,7 @@ type face struct {
 	http     *http.Server
 	listener *listen.Listener // nil until open
 	done     chan struct{}    // closed when http has left the listener
+	leaving  atomic.Bool      // every answer tells its client to leave
 }
 
 // adminConns bounds the connections to the admin listener.
@@ -67,9 +70,16 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 		IdleTimeout:       c.Idle,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100},
+		ConnState:         f.mark,
 		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
 	}
 	return f, nil
+}
+
+// mark notes which connections wait for an answer, or have just been made and are
+// about to ask.
+func (f *face) mark(c net.Conn, state http.ConnState) {
+	f.listener.Mark(c, state == http.StateNew || state == http.StateActive)
 }
 
 // faces are the listeners, the main one first.

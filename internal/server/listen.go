@@ -69,9 +69,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	return s.drain()
 }
 
-// linger gives load balancers time to see that the server is not ready, and
-// clients time to let go of their connections: every answer now asks them to.
-// Closing at once would lose what they are just sending on one.
+// linger gives load balancers time to see that the server is not ready. Clients
+// keep their connections meanwhile: asked to leave, they would come back at once
+// while the address still takes them.
 func (s *Server) linger(broken <-chan error) {
 	if s.config.Limits.Linger <= 0 {
 		return
@@ -101,17 +101,48 @@ func (s *Server) drain() error {
 	return first
 }
 
+// settle is how long clients may take to put the next request on a connection that
+// is open, and to learn from its answer that they must leave.
+const settle = 500 * time.Millisecond
+
 // drain accepts the connections that wait, then no more, and waits for the
 // requests on them until ctx is done.
 func (f *face) drain(ctx context.Context) error {
+	f.leaving.Store(true)
 	f.listener.End()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-	}
+	f.settle(ctx)
 	err := f.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		f.http.Close()
 	}
 	return err
+}
+
+// settle waits until every client has left, and until nobody waits for an answer
+// if some stay: from Shutdown on net/http answers what it is working on, but drops
+// requests that it has not read yet, and closes what is idle.
+func (f *face) settle(ctx context.Context) {
+	patience, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	select {
+	case <-f.done: // all that the system had taken is accepted
+	case <-patience.Done():
+	}
+	until(patience, func() bool { return f.listener.Open() == 0 })
+	patience, cancel = context.WithTimeout(ctx, settle)
+	defer cancel()
+	until(patience, func() bool { return f.listener.Busy() == 0 })
+}
+
+// until looks every millisecond whether done, or ctx is.
+func until(ctx context.Context, done func() bool) {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+	}
 }

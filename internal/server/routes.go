@@ -48,7 +48,7 @@ func (s *Server) Handler() http.Handler { return s.main.http.Handler }
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 	h := w.Header()
 	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
-	if s.draining.Load() {
+	if on.leaving.Load() {
 		h.Set("Connection", "close")
 	}
 	path := r.URL.Path

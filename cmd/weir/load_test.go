@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// client asks a gate, each request for a key of its own, and counts the answers.
+type client struct {
+	addr     string
+	id       int
+	statuses map[int]int
+	conn     net.Conn
+	in       *bufio.Reader
+}
+
+func newClient(addr string, id int) *client {
+	return &client{addr: addr, id: id, statuses: map[int]int{}}
+}
+
+// errRefused is the end of a client whose connection was refused: nothing it sent
+// is lost.
+var errRefused = errors.New("connection refused")
+
+// connect opens a connection unless one is open.
+func (c *client) connect() error {
+	if c.conn != nil {
+		return nil
+	}
+	conn, err := net.Dial("tcp", c.addr)
+	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
+		return errRefused // reset while it was being made comes to the same
+	}
+	if err != nil {
+		return err
+	}
+	conn.SetDeadline(time.Now().Add(patience))
+	c.conn, c.in = conn, bufio.NewReader(conn)
+	return nil
+}
+
+func (c *client) close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
+}
+
+// ask sends one request and reads its answer. keep is whether the connection is to
+// be used again.
+func (c *client) ask(keep bool) error {
+	if err := c.connect(); err != nil {
+		return err
+	}
+	end := "\r\n"
+	if !keep {
+		end = "Connection: close\r\n\r\n"
+	}
+	if _, err := fmt.Fprintf(c.conn, "GET /gate/search?ip=%d HTTP/1.1\r\nHost: x\r\n%s", c.id, end); err != nil {
+		return fmt.Errorf("a request was not taken: %w", err)
+	}
+	r, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return fmt.Errorf("a request was not answered: %w", err)
+	}
+	if _, err := io.Copy(io.Discard, r.Body); err != nil {
+		return fmt.Errorf("an answer was cut off: %w", err)
+	}
+	c.statuses[r.StatusCode]++
+	if r.Close {
+		c.close()
+	}
+	return nil
+}
+
+// crowd runs n clients until each of them returns from run. It fails the test for
+// every error but errRefused, and returns the answers by status.
+func crowd(t *testing.T, addr string, n int, run func(c *client) error) map[int]int {
+	t.Helper()
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	statuses := map[int]int{}
+	for id := range n {
+		all.Go(func() {
+			c := newClient(addr, id)
+			defer c.close()
+			if err := run(c); err != nil && err != errRefused {
+				t.Errorf("client %d, after the answers %v: %v", id, c.statuses, err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for status, n := range c.statuses {
+				statuses[status] += n
+			}
+		})
+	}
+	all.Wait()
+	return statuses
+}
+
+// SIGTERM under load loses no request: whoever was connected is answered, on
+// connections that are kept and on new ones, and who comes later is refused.
+func TestTerminateUnderLoad(t *testing.T) {
+	const clients = 16
+	p := startServe(t, "--linger", "100ms")
+	var answered atomic.Int64
+	done := make(chan map[int]int)
+	go func() {
+		done <- crowd(t, p.addr, clients, func(c *client) error {
+			for {
+				if err := c.ask(c.id%2 == 0); err != nil {
+					return err
+				}
+				answered.Add(1)
+			}
+		})
+	}()
+	for end := time.Now().Add(patience); answered.Load() < 100*clients && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	p.terminate(t)
+	statuses := <-done
+	p.ended(t)
+	if statuses[204] == 0 || statuses[204]+statuses[429] < 100*clients {
+		t.Errorf("answers by status: %v, want at least %d, some of them 204", statuses, 100*clients)
+	}
+	t.Logf("answers by status: %v", statuses)
+}
+
+// Under twice as many requests as it can answer, the server answers: every
+// request that it takes, all the time, and as before when the crowd has left.
+func TestTwiceItsCapacity(t *testing.T) {
+	p := startServe(t)
+	measure := func(clients int, gap time.Duration) (rate float64, statuses map[int]int) {
+		begun := time.Now()
+		end := begun.Add(time.Second)
+		statuses = crowd(t, p.addr, clients, func(c *client) error {
+			next := begun
+			for time.Now().Before(end) {
+				if err := c.ask(true); err != nil {
+					return err
+				}
+				next = next.Add(gap) // whoever is late asks at once
+				time.Sleep(time.Until(next))
+			}
+			return nil
+		})
+		total := 0
+		for _, n := range statuses {
+			total += n
+		}
+		return float64(total) / time.Since(begun).Seconds(), statuses
+	}
+	capacity, _ := measure(16, 0)
+	const many = 400
+	gap := time.Duration(many / (2 * capacity) * float64(time.Second))
+	rate, statuses := measure(many, gap)
+	for status := range statuses {
+		if status != 204 && status != 429 && status != 503 {
+			t.Errorf("answers by status: %v", statuses)
+		}
+	}
+	if rate < capacity/4 {
+		t.Errorf("%.0f answers a second under twice the load, %.0f before: it collapses", rate, capacity)
+	}
+	t.Logf("%.0f answers a second with 16 clients; %.0f with %d clients that ask for twice that", capacity, rate, many)
+	after := newClient(p.addr, many)
+	defer after.close()
+	if err := after.ask(false); err != nil || after.statuses[204] != 1 {
+		t.Errorf("after the crowd: %v, %v", err, after.statuses)
+	}
+	p.terminate(t)
+	p.ended(t)
+}
+
+// With a store that takes its time, twice as many callers as may wait for it are
+// all answered: those for whom there is no room at once, with 503.
+func TestTwiceTheRoom(t *testing.T) {
+	const room = 8
+	store := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p := startServe(t, "--store", "redis://"+store.Addr, "--max-in-flight", fmt.Sprint(room))
+	store.Latency(5*time.Millisecond, 5*time.Millisecond)
+	statuses := crowd(t, p.addr, 2*room, func(c *client) error {
+		for c.statuses[204]+c.statuses[429] < 5 {
+			if err := c.ask(true); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if statuses[503] == 0 || statuses[204] == 0 {
+		t.Errorf("answers by status: %v, want 204 and, for want of room, 503", statuses)
+	}
+	p.terminate(t)
+	p.ended(t)
+}

@@ -1,0 +1,89 @@
+package listen
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// Whoever has connected when a listener ends is answered, though clients connect
+// all the time; who comes later cannot connect.
+func TestEndLosesNobody(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0", "unix:" + filepath.Join(t.TempDir(), "weir.sock")} {
+		t.Run(address, func(t *testing.T) {
+			t.Parallel()
+			a, err := Parse(address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			l, err := Open(Config{Address: a})
+			if err != nil {
+				t.Skipf("this machine has no such address: %v", err)
+			}
+			var answered atomic.Int64
+			var clients sync.WaitGroup
+			for range 8 {
+				clients.Go(func() { askUntilRefused(t, l.Addr(), &answered) })
+			}
+			served := make(chan struct{})
+			go func() {
+				defer close(served)
+				answerAll(l)
+			}()
+			for end := time.Now().Add(patience); answered.Load() < 200 && time.Now().Before(end); {
+				time.Sleep(time.Millisecond)
+			}
+			l.End()
+			clients.Wait()
+			<-served
+			if answered.Load() < 200 {
+				t.Errorf("%d answers, want 200 and more", answered.Load())
+			}
+		})
+	}
+}
+
+// answerAll answers a byte with a byte, on every connection.
+func answerAll(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			io.CopyN(c, c, 1)
+		}()
+	}
+}
+
+func askUntilRefused(t *testing.T, to net.Addr, answered *atomic.Int64) {
+	for {
+		c, err := net.Dial(to.Network(), to.String())
+		switch {
+		case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.ECONNRESET), errors.Is(err, os.ErrNotExist):
+			return
+		case err != nil:
+			t.Error(err)
+			return
+		}
+		c.SetDeadline(time.Now().Add(patience))
+		_, err = c.Write([]byte("x"))
+		if err == nil {
+			_, err = io.ReadFull(c, make([]byte, 1))
+		}
+		c.Close()
+		if err != nil {
+			t.Errorf("connected, and not answered: %v", err)
+			return
+		}
+		answered.Add(1)
+	}
+}
