@@ -1,0 +1,163 @@
+package gcra
+
+import (
+	"context"
+	"fmt"
+	"hash/maphash"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Table decides in the memory of this process. It is safe for concurrent use, has
+// no goroutine, and forgets a key only when nothing is owed for it any more: at
+// its cap new keys get weir.ErrFull, and those that are known go on (R13).
+type Table struct {
+	start  time.Time // instants are nanoseconds since then, so setting the clock does nothing
+	seed   maphash.Seed
+	shards [shards]shard
+}
+
+const (
+	shards = 64
+
+	// slotBytes is what a key costs besides its own bytes: its slot, its place in
+	// the map, and what both leave empty.
+	slotBytes = 96
+
+	// mostBytes is the cap of a table.
+	mostBytes = 256 << 20
+
+	// swept is how many slots each attempt that writes looks at, to forget those
+	// for which nothing is owed; fullSwept how many when there is no room.
+	swept, fullSwept = 4, 64
+)
+
+// shard holds a part of the keys.
+type shard struct {
+	mu    sync.Mutex // protects the following
+	index map[string]int
+	slots []slot
+	hand  int // where the next sweep begins
+	bytes int
+	most  int // of bytes
+}
+
+// slot is what is remembered of a key.
+type slot struct {
+	key     string
+	arrival int64
+}
+
+// NewTable returns an empty table.
+func NewTable() *Table { return newTable(mostBytes) }
+
+func newTable(most int) *Table {
+	t := &Table{start: time.Now(), seed: maphash.MakeSeed()}
+	for i := range t.shards {
+		t.shards[i].index = map[string]int{}
+		t.shards[i].most = most / shards
+	}
+	return t
+}
+
+// Throttle decides n units for the key, 0 … weir.MaxUnits; 0 is a look that changes
+// nothing. The key may be up to weir.MaxValueBytes long and is not kept. Errors are
+// a *LimitError, weir.ErrUnits, weir.ErrKey and weir.ErrFull.
+func (t *Table) Throttle(_ context.Context, key string, l Limit, n int64) (Answer, error) {
+	return t.throttleAt(key, l, n, int64(time.Since(t.start)))
+}
+
+func (t *Table) throttleAt(key string, l Limit, n, now int64) (Answer, error) {
+	r, err := l.rate()
+	if err == nil {
+		err = checkUnits(n)
+	}
+	if err == nil {
+		err = checkKey(key)
+	}
+	if err != nil {
+		return Answer{}, err
+	}
+	s := &t.shards[maphash.String(t.seed, key)%shards]
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.attempt(key, &r, n, now)
+}
+
+// attempt decides; mu is held.
+func (s *shard) attempt(key string, r *rate, n, now int64) (Answer, error) {
+	i, known := s.index[key]
+	arrival := now
+	if known {
+		arrival = s.slots[i].arrival
+	}
+	a, next := r.attempt(arrival, now, n)
+	switch {
+	case a.Limited || n == 0:
+		return a, nil
+	case known:
+		s.slots[i].arrival = next
+		s.sweep(swept, now)
+		return a, nil
+	}
+	return a, s.add(key, next, now)
+}
+
+// add makes a slot for a key that is not known.
+func (s *shard) add(key string, arrival, now int64) error {
+	cost := len(key) + slotBytes
+	s.sweep(swept, now)
+	if s.bytes+cost > s.most {
+		s.sweep(fullSwept, now)
+	}
+	if s.bytes+cost > s.most {
+		return fmt.Errorf("%w: keys of CL.THROTTLE take %d MiB, and units are owed for all of them", weir.ErrFull, shards*s.most>>20)
+	}
+	key = strings.Clone(key)
+	s.index[key] = len(s.slots)
+	s.slots = append(s.slots, slot{key, arrival})
+	s.bytes += cost
+	return nil
+}
+
+// sweep looks at n slots and forgets those for which nothing is owed.
+func (s *shard) sweep(n int, now int64) {
+	for range min(n, len(s.slots)) {
+		if s.hand >= len(s.slots) {
+			s.hand = 0
+		}
+		if s.slots[s.hand].arrival > now {
+			s.hand++
+			continue
+		}
+		s.remove(s.hand)
+	}
+}
+
+// remove forgets slot i; the last one takes its place.
+func (s *shard) remove(i int) {
+	gone, last := s.slots[i].key, len(s.slots)-1
+	delete(s.index, gone)
+	s.bytes -= len(gone) + slotBytes
+	if i < last {
+		s.slots[i] = s.slots[last]
+		s.index[s.slots[i].key] = i
+	}
+	s.slots[last] = slot{}
+	s.slots = s.slots[:last]
+}
+
+// Len is the number of keys held.
+func (t *Table) Len() int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.mu.Lock()
+		n += len(s.slots)
+		s.mu.Unlock()
+	}
+	return n
+}
