@@ -28,6 +28,7 @@ func newTestStore(t *testing.T, s *redistest.Server) *Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(conn.Close)
+	s.Must(t, "FLUSHALL")
 	store := NewStore(conn)
 	store.budget = 30 * time.Second // on a crowded machine; what tests of outages need they set
 	return store

@@ -1,0 +1,132 @@
+package resp
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// command is what a first argument asks for.
+type command struct {
+	name        string
+	usage       string
+	least, most int  // arguments behind the name
+	open        bool // answered before the password was said
+
+	// One of these. A decision reads nothing of the session, so that several can be
+	// made at the same time.
+	decide func(s *Server, out []byte, args []string) []byte
+	say    func(c *session, args []string)
+	keyed  bool // a decision whose arguments are a policy, its dimensions and numbers
+}
+
+var (
+	commands []command           // all of them
+	byName   map[string]*command // by their names in capitals
+)
+
+// init makes the table: some commands read it, so it cannot be made where it is
+// declared.
+func init() {
+	commands = []command{
+		{name: "CL.THROTTLE", usage: "CL.THROTTLE key max_burst count period [quantity]", least: 4, most: 5, decide: throttle},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n]", least: 1, most: maxArgs, decide: check, keyed: true},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, decide: peek, keyed: true},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n]", least: 1, most: maxArgs, decide: record, keyed: true},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n]", least: 2, most: maxArgs, decide: refund, keyed: true},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, keyed: true},
+
+		{name: "PING", usage: "PING [message]", most: 1, say: ping},
+		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, say: ping},
+		{name: "HELLO", usage: "HELLO [2|3 [AUTH default PASSWORD] [SETNAME name]]", most: 6, open: true, say: hello},
+		{name: "AUTH", usage: "AUTH [default] PASSWORD", least: 1, most: 2, open: true, say: auth},
+		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, say: client},
+		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, say: selectDatabase},
+		{name: "INFO", usage: "INFO [section …]", most: maxArgs, say: info},
+		{name: "COMMAND", usage: "COMMAND [COUNT|LIST|DOCS]", most: maxArgs, say: commandCommand},
+		{name: "CONFIG", usage: "CONFIG GET name", least: 1, most: maxArgs, say: configCommand},
+		{name: "RESET", usage: "RESET", open: true, say: resetSession},
+		{name: "QUIT", usage: "QUIT", most: maxArgs, open: true, say: quit},
+	}
+	byName = make(map[string]*command, len(commands))
+	for i := range commands {
+		byName[commands[i].name] = &commands[i]
+	}
+}
+
+// longestName is the length of the longest name.
+const longestName = len("WEIR.RECORD")
+
+// commandNamed returns the command of that name in whatever case, or nil.
+func commandNamed(name string) *command {
+	if len(name) > longestName {
+		return nil
+	}
+	var upper [longestName]byte
+	for i := range len(name) {
+		upper[i] = capital(name[i])
+	}
+	return byName[string(upper[:len(name)])]
+}
+
+func capital(c byte) byte {
+	if 'a' <= c && c <= 'z' {
+		c -= 'a' - 'A'
+	}
+	return c
+}
+
+// unknownCommand says what there is. Clients look for its first two words.
+func unknownCommand(name string) string {
+	var ours []string
+	for _, c := range commands {
+		if c.decide != nil {
+			ours = append(ours, c.name)
+		}
+	}
+	return "unknown command " + answer.Shown(name) + "; Weir decides, it stores nothing: there are " + strings.Join(ours, ", ")
+}
+
+// commandCommand tells of the commands, no more than interactive clients need.
+func commandCommand(c *session, args []string) {
+	if len(args) == 0 {
+		c.out = appendArray(c.out, 0)
+		return
+	}
+	switch strings.ToUpper(args[0]) {
+	case "COUNT":
+		c.out = appendInt(c.out, int64(len(commands)))
+	case "LIST":
+		c.out = appendArray(c.out, len(commands))
+		for _, cmd := range commands {
+			c.out = appendBulk(c.out, cmd.name)
+		}
+	case "DOCS":
+		c.docs(args[1:])
+	case "INFO":
+		c.out = appendArray(c.out, len(args)-1)
+		for range args[1:] {
+			c.out = appendNull(c.out, c.protocol)
+		}
+	default:
+		c.refuse("COMMAND knows COUNT, LIST, DOCS and INFO, not " + answer.Shown(args[0]))
+	}
+}
+
+// docs is COMMAND DOCS: how to write the commands named, or all.
+func (c *session) docs(names []string) {
+	var shown []*command
+	for i := range commands {
+		named := slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, commands[i].name) })
+		if len(names) == 0 || named {
+			shown = append(shown, &commands[i])
+		}
+	}
+	c.out = appendMap(c.out, c.protocol, len(shown))
+	for _, cmd := range shown {
+		c.out = appendBulk(c.out, strings.ToLower(cmd.name))
+		c.out = appendMap(c.out, c.protocol, 1)
+		c.out = appendBulk(appendBulk(c.out, "summary"), cmd.usage)
+	}
+}

@@ -1,0 +1,126 @@
+package resp
+
+import (
+	"net"
+	"slices"
+	"time"
+	"unsafe"
+)
+
+// usual is the size of a buffer, in bytes, that a connection keeps while it waits.
+const usual = 8 << 10
+
+// conn carries the bytes of one client.
+type conn struct {
+	server  *Server
+	nc      net.Conn
+	in      []byte    // what was read and not answered
+	begun   time.Time // when the command at the beginning of in had to be waited for; zero when none has
+	session session
+}
+
+func newConn(s *Server, nc net.Conn) *conn {
+	return &conn{server: s, nc: nc, in: make([]byte, 0, usual), session: session{server: s, id: s.lastID.Add(1), protocol: 2}}
+}
+
+// serve answers until the client goes, breaks the protocol or keeps still for too
+// long, or the server drains.
+func (c *conn) serve() {
+	defer c.nc.Close()
+	for c.read() {
+		used, err := c.session.answer(c.text())
+		if err != nil {
+			c.session.out = appendError(c.session.out, codeInput, err.Error())
+		}
+		if !c.write() {
+			return
+		}
+		if err != nil || c.session.ended {
+			c.goodbye()
+			return
+		}
+		c.drop(used)
+	}
+	if c.server.isDraining() {
+		c.goodbye()
+	}
+}
+
+// text is what was read and not answered. Where decisions do not wait, nobody keeps
+// a part of it: then it is the buffer itself, and a command costs no allocation.
+func (c *conn) text() string {
+	if c.server.config.Waits {
+		return string(c.in)
+	}
+	return unsafe.String(unsafe.SliceData(c.in), len(c.in))
+}
+
+// read waits for bytes behind those in the buffer, and reports whether some came.
+func (c *conn) read() bool {
+	if len(c.in) == cap(c.in) {
+		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse refuses what is longer
+	}
+	c.nc.SetReadDeadline(c.deadline(time.Now()))
+	if c.server.isDraining() { // not sooner: interrupt may have come before the deadline
+		return false
+	}
+	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
+	c.in = c.in[:len(c.in)+n]
+	return n > 0 && err == nil
+}
+
+// deadline is how long the client has for the next bytes. One that sends a command
+// byte by byte has no longer for it than one that sends it in two pieces.
+func (c *conn) deadline(now time.Time) time.Time {
+	if len(c.in) == 0 {
+		return now.Add(c.server.config.Limits.Idle)
+	}
+	if c.begun.IsZero() {
+		c.begun = now
+	}
+	return c.begun.Add(c.server.config.Limits.Read)
+}
+
+// interrupt ends a read that waits.
+func (c *conn) interrupt() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
+
+// write sends the answers, and reports whether they were taken.
+func (c *conn) write() bool {
+	if len(c.session.out) == 0 {
+		return true
+	}
+	c.nc.SetWriteDeadline(time.Now().Add(c.server.config.Limits.Write))
+	_, err := c.nc.Write(c.session.out)
+	if c.session.out = c.session.out[:0]; cap(c.session.out) > usual {
+		c.session.out = nil
+	}
+	return err == nil
+}
+
+// drop forgets what was answered. A buffer that had to grow goes when it is empty.
+func (c *conn) drop(used int) {
+	if used > 0 {
+		c.begun = time.Time{}
+	}
+	rest := copy(c.in, c.in[used:])
+	c.in = c.in[:rest]
+	if rest == 0 && cap(c.in) > usual {
+		c.in = make([]byte, 0, usual)
+	}
+}
+
+// goodbye closes so that the last answers arrive: bytes that come in and are never
+// read would make the system throw away what is still on its way out.
+func (c *conn) goodbye() {
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || half.CloseWrite() != nil {
+		return
+	}
+	c.nc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
+	var unread [512]byte
+	for range 256 {
+		if _, err := c.nc.Read(unread[:]); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,194 @@
+package resp
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// spoken is the version of Redis whose protocol this is, for clients that choose
+// what to send by it.
+const spoken = "7.4.0"
+
+// ping answers PONG, or what it was sent.
+func ping(c *session, args []string) {
+	if len(args) == 0 {
+		c.out = append(c.out, "+PONG\r\n"...)
+		return
+	}
+	c.out = appendBulk(c.out, args[0])
+}
+
+// auth takes the password.
+func auth(c *session, args []string) {
+	if c.server.config.Password == "" {
+		c.refuse("AUTH: no password is configured; leave it out, or start weir with one in WEIR_RESP_PASSWORD")
+		return
+	}
+	user := "default"
+	if len(args) == 2 {
+		user = args[0]
+	}
+	if c.logIn(user, args[len(args)-1]) {
+		c.out = appendOK(c.out)
+	}
+}
+
+// logIn reports whether the password is right; if not, it answers so.
+func (c *session) logIn(user, password string) bool {
+	sum := sha256.Sum256([]byte(password)) // of one length, so that comparing tells nothing
+	if subtle.ConstantTimeCompare(sum[:], c.server.password[:]) != 1 || user != "default" {
+		c.out = appendError(c.out, "WRONGPASS", "invalid username-password pair; the user is default, or left out")
+		return false
+	}
+	c.known = true
+	return true
+}
+
+// hello chooses the protocol, takes the password and tells of the server.
+func hello(c *session, args []string) {
+	protocol := c.protocol
+	if len(args) > 0 {
+		switch args[0] {
+		case "2", "3":
+			protocol = int(args[0][0] - '0')
+		default:
+			c.out = appendError(c.out, "NOPROTO", "unsupported protocol version; use 2 or 3")
+			return
+		}
+		if !c.helloOptions(args[1:]) {
+			return
+		}
+	}
+	if c.locked() {
+		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default PASSWORD")
+		return
+	}
+	c.protocol = protocol
+	c.out = appendMap(c.out, protocol, 7)
+	c.out = appendBulk(appendBulk(c.out, "server"), "weir")
+	c.out = appendBulk(appendBulk(c.out, "version"), spoken)
+	c.out = appendInt(appendBulk(c.out, "proto"), int64(protocol))
+	c.out = appendInt(appendBulk(c.out, "id"), c.id)
+	c.out = appendBulk(appendBulk(c.out, "mode"), "standalone")
+	c.out = appendBulk(appendBulk(c.out, "role"), "master")
+	c.out = appendArray(appendBulk(c.out, "modules"), 0)
+}
+
+// helloOptions obeys AUTH and SETNAME, and reports whether HELLO may go on.
+func (c *session) helloOptions(args []string) bool {
+	for len(args) > 0 {
+		switch option := strings.ToUpper(args[0]); {
+		case option == "AUTH" && len(args) >= 3:
+			if c.server.config.Password != "" && !c.logIn(args[1], args[2]) {
+				return false
+			}
+			args = args[3:]
+		case option == "SETNAME" && len(args) >= 2:
+			if !c.rename(args[1]) {
+				return false
+			}
+			args = args[2:]
+		default:
+			c.refuse("Syntax error in HELLO option " + answer.Shown(args[0]) + "; write " + byName["HELLO"].usage)
+			return false
+		}
+	}
+	return true
+}
+
+// client answers what clients say of themselves.
+func client(c *session, args []string) {
+	sub := strings.ToUpper(args[0])
+	switch {
+	case sub == "SETNAME" && len(args) == 2:
+		if c.rename(args[1]) {
+			c.out = appendOK(c.out)
+		}
+	case sub == "GETNAME" && len(args) == 1:
+		c.out = appendBulk(c.out, c.name)
+	case sub == "ID" && len(args) == 1:
+		c.out = appendInt(c.out, c.id)
+	case sub == "SETINFO" && len(args) == 3, sub == "NO-EVICT" && len(args) == 2, sub == "NO-TOUCH" && len(args) == 2:
+		c.out = appendOK(c.out) // nothing is to be done
+	case sub == "INFO" && len(args) == 1:
+		c.out = appendBulk(c.out, fmt.Sprintf("id=%d name=%s resp=%d\n", c.id, c.name, c.protocol))
+	default:
+		c.refuse("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
+			"; there are SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT and NO-TOUCH")
+	}
+}
+
+// rename keeps a name that can be shown in a list, as Redis demands it.
+func (c *session) rename(name string) bool {
+	const longest = 256
+	for i := range len(name) {
+		if name[i] < '!' || name[i] > '~' {
+			c.refuse("Client names cannot contain spaces, newlines or special characters.")
+			return false
+		}
+	}
+	if len(name) > longest {
+		c.refuse(fmt.Sprintf("the name is %d bytes long; at most %d are allowed", len(name), longest))
+		return false
+	}
+	c.name = strings.Clone(name)
+	return true
+}
+
+// selectDatabase knows the database that every client begins with.
+func selectDatabase(c *session, args []string) {
+	if args[0] != "0" {
+		c.refuse("DB index is out of range; Weir has no databases, only 0")
+		return
+	}
+	c.out = appendOK(c.out)
+}
+
+// info tells clients that the server is ready.
+func info(c *session, _ []string) {
+	s := c.server
+	b := fmt.Appendf(nil, "# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
+		s.config.Version, spoken, int64(time.Since(s.started)/time.Second))
+	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", s.Stats().Conns)
+	b = append(b, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"...)
+	c.out = appendBulk(c.out, string(b))
+}
+
+// configCommand answers what redis-benchmark asks.
+func configCommand(c *session, args []string) {
+	if !strings.EqualFold(args[0], "GET") || len(args) < 2 {
+		c.refuse("CONFIG knows GET name; weir serve -h shows what can be set, and where")
+		return
+	}
+	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(c.server.config.Limits.Idle / time.Second))}
+	var pairs []string
+	for _, name := range args[1:] {
+		name = strings.ToLower(name)
+		if value, ok := known[name]; ok {
+			pairs = append(pairs, name, value)
+			delete(known, name)
+		}
+	}
+	c.out = appendMap(c.out, c.protocol, len(pairs)/2)
+	for _, each := range pairs {
+		c.out = appendBulk(c.out, each)
+	}
+}
+
+// resetSession makes the session as it was at the beginning.
+func resetSession(c *session, _ []string) {
+	c.name, c.protocol, c.known = "", 2, false
+	c.out = append(c.out, "+RESET\r\n"...)
+}
+
+// quit ends the connection once the answers are out.
+func quit(c *session, _ []string) {
+	c.ended = true
+	c.out = appendOK(c.out)
+}

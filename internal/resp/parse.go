@@ -1,0 +1,128 @@
+package resp
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Bounds of one command. The longest that means anything names sixteen dimensions
+// of 1 KiB each.
+const (
+	maxCommand = 64 << 10 // bytes, the headers included
+	maxArgs    = 64
+	maxInline  = 4 << 10 // bytes of a command that is sent as a line of words
+)
+
+// protocolError is a fault after which nobody knows where the next command begins:
+// the connection ends.
+type protocolError string
+
+// Error is the text that the client is told.
+func (e protocolError) Error() string { return "Protocol error: " + string(e) }
+
+// parse reads the command at the beginning of text: an array of bulk strings, as
+// clients send it, or a line of words, as people type it. It appends the arguments,
+// which are parts of text, to args, and returns how long the command is; 0 says that
+// its end has not come yet. An empty command has no arguments.
+func parse(text string, args []string) (all []string, size int, err error) {
+	if text == "" {
+		return args, 0, nil
+	}
+	if text[0] != '*' {
+		return parseLine(text, args)
+	}
+	count, at, err := parseHeader(text, 0, "array", maxArgs)
+	if at == 0 || err != nil {
+		return args, 0, err
+	}
+	for range count {
+		if at == len(text) {
+			return args, 0, nil
+		}
+		if text[at] != '$' {
+			return args, 0, protocolError(fmt.Sprintf("expected '$', got %q; send commands as arrays of bulk strings", text[at:at+1]))
+		}
+		n, start, err := parseHeader(text, at, "bulk string", maxCommand)
+		if start == 0 || err != nil {
+			return args, 0, err
+		}
+		end := start + n + len("\r\n")
+		switch {
+		case n < 0:
+			return args, 0, protocolError("an argument is null; send a bulk string")
+		case end > maxCommand:
+			return args, 0, errTooLong
+		case len(text) < end:
+			return args, 0, nil
+		case text[end-2:end] != "\r\n":
+			return args, 0, protocolError("a bulk string is not followed by CR LF; does its length count bytes?")
+		}
+		args = append(args, text[start:start+n])
+		at = end
+	}
+	return args, at, nil
+}
+
+var errTooLong = protocolError(fmt.Sprintf("a command is longer than %d KiB; no command of Weir is", maxCommand>>10))
+
+// parseHeader reads the number behind the type at text[at], and returns where the
+// line behind it begins; 0 says that it has not come yet. -1 stands for null.
+func parseHeader(text string, at int, what string, most int) (n, next int, err error) {
+	const longest = len("$-12345678\r\n")
+	line := text[at+1 : min(len(text), at+longest)]
+	end := strings.IndexByte(line, '\n')
+	if end < 0 && len(line) < longest-1 {
+		return 0, 0, nil
+	}
+	if end < 1 || line[end-1] != '\r' {
+		return 0, 0, protocolError("the length of a " + what + " is not a short number that ends with CR LF")
+	}
+	if line[:end-1] == "-1" {
+		return -1, at + 1 + end + 1, nil
+	}
+	for i := range end - 1 {
+		if line[i] < '0' || line[i] > '9' {
+			return 0, 0, protocolError("the length of a " + what + " is not a number")
+		}
+		n = 10*n + int(line[i]-'0')
+	}
+	if end == 1 || n > most {
+		return 0, 0, protocolError(fmt.Sprintf("the length of a %s is not 0 to %d", what, most))
+	}
+	return n, at + 1 + end + 1, nil
+}
+
+// parseLine reads a command that is a line of words.
+func parseLine(text string, args []string) ([]string, int, error) {
+	end := strings.IndexByte(text[:min(len(text), maxInline)], '\n')
+	if end < 0 {
+		if len(text) >= maxInline {
+			return args, 0, protocolError("too long a line; send commands as arrays of bulk strings")
+		}
+		return args, 0, nil
+	}
+	line := strings.TrimSuffix(text[:end], "\r")
+	if strings.ContainsAny(line, `"'`) {
+		return args, 0, protocolError("quotes mean nothing in a line; send an array of bulk strings")
+	}
+	for i := 0; i < len(line); {
+		if line[i] == ' ' || line[i] == '\t' {
+			i++
+			continue
+		}
+		word := line[i:]
+		if n := strings.IndexAny(word, " \t"); n >= 0 {
+			word = word[:n]
+		}
+		if len(args) == maxArgs {
+			return args, 0, protocolError(fmt.Sprintf("more than %d words in a line", maxArgs))
+		}
+		args = append(args, word)
+		i += len(word)
+	}
+	// A page in a browser can send a form to any port. What it asks for must not run.
+	if n := len(args); n > 0 && (strings.HasPrefix(args[n-1], "HTTP/") || strings.HasSuffix(args[0], ":")) {
+		return args, 0, protocolError("this is HTTP; Weir speaks it at another address (--listen)")
+	}
+	return args, end + 1, nil
+}

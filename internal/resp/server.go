@@ -1,0 +1,127 @@
+package resp
+
+import (
+	"context"
+	"crypto/sha256"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/gcra"
+)
+
+// Policies finds what WEIR.CHECK and its like name. It is safe for concurrent use;
+// names may not be kept.
+type Policies interface {
+	// Policy returns the policy of that name, or an error that says what there is.
+	Policy(name string) (Policy, error)
+}
+
+// Policy is one policy as the listener asks it. A Server that does not wait passes
+// keys that may not be kept beyond the call.
+type Policy interface {
+	// Plan is the compiled policy.
+	Plan() *weir.Plan
+	// Decide answers an attempt, a peek or a record.
+	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64) (weir.Decision, error)
+	// Refund takes back up to n units of the grant of that instant.
+	Refund(ctx context.Context, key weir.Key, at time.Time, n int64) (int64, error)
+	// Reset forgets the key's histories.
+	Reset(ctx context.Context, key weir.Key) error
+}
+
+// Throttler decides for CL.THROTTLE. The key may not be kept beyond the call.
+type Throttler interface {
+	// Throttle decides n units for the key; 0 is a look that changes nothing.
+	Throttle(ctx context.Context, key string, l gcra.Limit, n int64) (gcra.Answer, error)
+}
+
+// Config is what a Server serves, and how. Policies and Throttler are required.
+type Config struct {
+	Policies  Policies
+	Throttler Throttler
+	Waits     bool         // decisions wait for a store, so those of a pipeline are asked for at the same time
+	Password  string       // clients say it with AUTH or HELLO; "" = none is needed
+	Version   string       // of the program
+	Log       *slog.Logger // default: no log
+	Limits    Limits
+}
+
+// Limits bound what clients may hold on to. Zero values stand for the defaults.
+type Limits struct {
+	Conns int           // connections at once; more are told so and closed; default 10,000
+	Read  time.Duration // for the rest of a command that has begun; default 10s
+	Write time.Duration // for a client to take its answers; default 10s
+	Idle  time.Duration // between two commands; default 10m
+}
+
+func (l Limits) withDefaults() Limits {
+	set := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	set(&l.Read, 10*time.Second)
+	set(&l.Write, 10*time.Second)
+	set(&l.Idle, 10*time.Minute)
+	if l.Conns == 0 {
+		l.Conns = 10_000
+	}
+	return l
+}
+
+// Server answers Redis clients.
+type Server struct {
+	config   Config
+	password [sha256.Size]byte
+	started  time.Time
+	lastID   atomic.Int64
+
+	draining context.Context // ends with Shutdown
+	drain    context.CancelFunc
+
+	mu    sync.Mutex // protects the following
+	conns map[*conn]struct{}
+	open  sync.WaitGroup // one for each of conns
+
+	counts     counts
+	complained atomic.Int64 // Unix second of the last line of the log about CL.THROTTLE
+}
+
+// counts is what became of commands since the start.
+type counts struct {
+	allowed, limited, failed atomic.Int64 // of CL.THROTTLE
+	refused                  atomic.Int64 // commands that were bad input
+}
+
+// Stats is what became of commands since the start, and how many clients there are.
+type Stats struct {
+	Conns                                        int   // connections now
+	ThrottleAllowed, ThrottleLimited, NoThrottle int64 // answers to CL.THROTTLE; the last are errors
+	Refused                                      int64 // commands that were bad input
+}
+
+// New returns a server that does not serve yet.
+func New(c Config) *Server {
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = "unknown"
+	}
+	c.Limits = c.Limits.withDefaults()
+	s := &Server{config: c, password: sha256.Sum256([]byte(c.Password)), started: time.Now(), conns: map[*conn]struct{}{}}
+	s.draining, s.drain = context.WithCancel(context.Background())
+	return s
+}
+
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	s.mu.Lock()
+	n := len(s.conns)
+	s.mu.Unlock()
+	c := &s.counts
+	return Stats{n, c.allowed.Load(), c.limited.Load(), c.failed.Load(), c.refused.Load()}
+}

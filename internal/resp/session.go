@@ -1,0 +1,69 @@
+package resp
+
+import "strings"
+
+// session is what a client has said of itself, and the answers that it waits for.
+type session struct {
+	server   *Server
+	id       int64
+	name     string // of CLIENT SETNAME
+	protocol int    // 2 or 3
+	known    bool   // it has said the password
+	ended    bool   // nothing is answered any more
+	args     []string
+	batch    batch
+	out      []byte // answers
+}
+
+// answer answers the commands at the beginning of text, in their order, and returns
+// how much of it they are. An error means that nobody knows where the next one
+// begins; what came before it is answered.
+func (c *session) answer(text string) (used int, err error) {
+	for !c.ended {
+		args, size, bad := parse(text[used:], c.args[:0])
+		c.args = args[:0]
+		if size == 0 || bad != nil {
+			err = bad
+			break
+		}
+		used += size
+		if len(args) > 0 {
+			c.command(args)
+		}
+	}
+	c.settle()
+	clear(c.args[:cap(c.args)]) // they point into text
+	return used, err
+}
+
+// command answers one command, or puts it off until settle.
+func (c *session) command(args []string) {
+	cmd := commandNamed(args[0])
+	switch {
+	case c.locked() && (cmd == nil || !cmd.open):
+		c.settle()
+		c.out = appendError(c.out, "NOAUTH", "Authentication required. Say AUTH PASSWORD first")
+	case cmd == nil:
+		c.settle()
+		c.refuse(unknownCommand(args[0]))
+	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
+		c.settle()
+		c.refuse("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
+	case cmd.decide == nil:
+		c.settle()
+		cmd.say(c, args[1:])
+	case c.server.config.Waits:
+		c.putOff(cmd, args[1:])
+	default:
+		c.out = cmd.decide(c.server, c.out, args[1:])
+	}
+}
+
+// locked reports whether the password is still to be said.
+func (c *session) locked() bool { return c.server.config.Password != "" && !c.known }
+
+// refuse answers with an error of the input.
+func (c *session) refuse(problem string) {
+	c.server.counts.refused.Add(1)
+	c.out = appendError(c.out, codeInput, problem)
+}
