@@ -1,0 +1,238 @@
+package resp
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestPipelineIsAnsweredInOrder, however the bytes are cut into packets.
+func TestPipelineIsAnsweredInOrder(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	var ask, want strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&ask, "%s", array("CL.THROTTLE", "pipeline", "1000", "1", "100000"))
+		fmt.Fprintf(&ask, "ECHO %d\r\n", i)
+		fmt.Fprintf(&want, "*5\r\n:0\r\n:1001\r\n:%d\r\n:-1\r\n:%d\r\n$%d\r\n%d\r\n", 1000-i, (i+1)*100000, len(fmt.Sprint(i)), i)
+	}
+	for _, piece := range []int{ask.Len(), 7, 1000} {
+		c := dial(t, address)
+		text := strings.ReplaceAll(ask.String(), "pipeline", fmt.Sprintf("piece%03d", piece%1000))
+		go func() {
+			for len(text) > 0 {
+				n := min(piece, len(text))
+				if _, err := c.Write([]byte(text[:n])); err != nil {
+					return
+				}
+				text = text[n:]
+			}
+		}()
+		got := make([]byte, want.Len())
+		if _, err := io.ReadFull(c, got); err != nil {
+			t.Fatal(err)
+		}
+		// Time passes, so what is owed at the end may be a second less than at a stroke.
+		if !sameButSeconds(string(got), want.String()) {
+			t.Errorf("in pieces of %d: answers %.300q, want %.300q", piece, got, want.String())
+		}
+	}
+}
+
+// sameButSeconds compares answers line by line; large numbers may differ a little.
+func sameButSeconds(a, b string) bool {
+	x, y := strings.Split(a, "\r\n"), strings.Split(b, "\r\n")
+	for i := range min(len(x), len(y)) {
+		var m, n int
+		if x[i] == y[i] {
+			continue
+		}
+		fmt.Sscanf(x[i], ":%d", &m)
+		fmt.Sscanf(y[i], ":%d", &n)
+		if n < 100_000 || n-m > 60 || m > n {
+			return false
+		}
+	}
+	return len(x) == len(y)
+}
+
+// TestProtocolErrorsEndTheConnection, after what came before was answered.
+func TestProtocolErrorsEndTheConnection(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	for _, bad := range []string{"*1\r\n:1\r\n", "*99\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\nWEIR.CHECK one\r\n", strings.Repeat("x", maxInline), "*1\r\n$70000\r\n" + strings.Repeat("x", 70000)} {
+		c := dial(t, address)
+		send(t, c, "PING\r\n"+bad)
+		got, err := io.ReadAll(c)
+		if err != nil || !strings.HasPrefix(string(got), "+PONG\r\n-ERR Protocol error: ") || strings.Count(string(got), "\n") != 2 {
+			t.Errorf("%.40q: %q, %v; want PONG, an error and the end", bad, got, err)
+		}
+	}
+	c := dial(t, address)
+	send(t, c, array("WEIR.PEEK", "one"))
+	wantAnswer(t, c, "*8\r\n:1\r\n:1\r\n:1\r\n")
+}
+
+// TestLongestCommand: the longest that may be is answered, in a buffer that grows
+// and goes again.
+func TestLongestCommand(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	c := dial(t, address)
+	text := strings.Repeat("y", maxCommand-len("*2\r\n$4\r\nECHO\r\n$65512\r\n\r\n")-0)
+	ask := array("ECHO", text)
+	if len(ask) != maxCommand {
+		t.Fatalf("the command is %d bytes long, want %d", len(ask), maxCommand)
+	}
+	for range 3 {
+		send(t, c, ask+"PING\r\n")
+		wantAnswer(t, c, fmt.Sprintf("$%d\r\n%s\r\n+PONG\r\n", len(text), text))
+	}
+}
+
+// TestTooManyConnections: who comes too late is told so; there is room again when
+// somebody goes.
+func TestTooManyConnections(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Limits.Conns = 2 })
+	address := listening(t, s)
+	first, second := dial(t, address), dial(t, address)
+	for _, c := range []net.Conn{first, second} {
+		send(t, c, "PING\r\n")
+		wantAnswer(t, c, "+PONG\r\n")
+	}
+	if got, _ := io.ReadAll(dial(t, address)); !strings.HasPrefix(string(got), "-ERR max number of clients reached") {
+		t.Errorf("the third hears %q", got)
+	}
+	first.Close()
+	for deadline := time.Now().Add(patience); ; {
+		c := dial(t, address)
+		send(t, c, "PING\r\n")
+		if line, _ := bufio.NewReader(c).ReadString('\n'); line == "+PONG\r\n" {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("no room after one has gone")
+		}
+	}
+}
+
+// TestClientsThatKeepStill are let go, and when: one that says nothing, one that
+// says a command byte by byte, and one that takes no answers.
+func TestClientsThatKeepStill(t *testing.T) {
+	for name, c := range map[string]struct {
+		do   func(net.Conn)
+		want time.Duration
+	}{
+		"silent": {func(c net.Conn) { c.Read(make([]byte, 1)) }, 10 * time.Minute},
+		"silent after a command": {func(c net.Conn) {
+			time.Sleep(5 * time.Minute)
+			c.Write([]byte("PING\r\n"))
+			io.ReadAll(c)
+		}, 15 * time.Minute},
+		"slow": {func(c net.Conn) {
+			for range 1000 {
+				c.Write([]byte("x"))
+				time.Sleep(time.Second)
+			}
+		}, 10 * time.Second},
+		"deaf": {func(c net.Conn) {
+			c.Write([]byte("PING\r\n"))
+			time.Sleep(time.Hour)
+		}, 10 * time.Second},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newTestServer(t)
+			ours, theirs := net.Pipe()
+			var client sync.WaitGroup
+			client.Go(func() { c.do(theirs) })
+			begun := time.Now()
+			newConn(s, ours).serve()
+			if took := time.Since(begun); took != c.want {
+				t.Errorf("the %s one is let go after %v, want %v", name, took, c.want)
+			}
+			theirs.Close()
+			client.Wait()
+		})
+	}
+}
+
+// TestDrain: what was read is answered, then the connection ends; nobody waits for
+// those who only keep it open.
+func TestDrain(t *testing.T) {
+	hold := make(chan struct{})
+	reached := make(chan struct{})
+	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold} })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := s.Serve(l); err != nil {
+			t.Error(err)
+		}
+	})
+	idle, busy := dial(t, l.Addr().String()), dial(t, l.Addr().String())
+	send(t, idle, "PING\r\n")
+	wantAnswer(t, idle, "+PONG\r\n")
+	send(t, busy, array("WEIR.CHECK", "one")+array("ECHO", "second")+"*1\r\n$4\r\nPI")
+	<-reached
+	ended.Go(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
+		defer cancel()
+		if err := s.Shutdown(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	if got, err := io.ReadAll(idle); len(got) > 0 || err != nil {
+		t.Errorf("the idle one hears %q, %v; want the end", got, err)
+	}
+	close(hold)
+	if got, err := io.ReadAll(busy); err != nil || !strings.HasPrefix(string(got), "*8\r\n:1\r\n") || !strings.HasSuffix(string(got), "$6\r\nsecond\r\n") {
+		t.Errorf("the busy one hears %q, %v; want both answers and the end", got, err)
+	}
+	ended.Wait()
+	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
+		t.Error("the address still takes connections")
+	}
+}
+
+// TestDrainCutsOff: who is not through in time is cut off, and that is an error.
+func TestDrainCutsOff(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() { s.Serve(l) })
+	deaf := dial(t, l.Addr().String())
+	deaf.SetDeadline(time.Now().Add(time.Second))
+	for { // until neither side takes any more
+		if _, err := deaf.Write([]byte(strings.Repeat("INFO\r\n", 1000))); err != nil {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cut off") {
+		t.Errorf("%v, want an error that says who was cut off", err)
+	}
+	ended.Wait()
+}
+
+// held is Policies that wait.
+type held struct {
+	Policies
+	reached, hold chan struct{}
+}
+
+func (h held) Policy(name string) (Policy, error) {
+	close(h.reached)
+	<-h.hold
+	return h.Policies.Policy(name)
+}

@@ -1,0 +1,280 @@
+package resp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/gcra"
+)
+
+// TestDecisions asks and reads the answers as they lie on the wire. Instants are
+// those of a clock that stands still.
+func TestDecisions(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t)
+		at := time.Now().UnixMicro()
+		for i, c := range []struct{ ask, want string }{
+			{"WEIR.PEEK push teacher=42", "*8 :1 :1 :10 :0 :0 $0  :AT :0"},
+			{"WEIR.CHECK push teacher=42", "*8 :1 :1 :9 :0 :60000 $0  :AT :0"},
+			{"weir.check push teacher=42 9", "*8 :1 :9 :0 :60000 :60000 $0  :AT :0"},
+			{"WEIR.CHECK push teacher=42", "*8 :0 :0 :0 :60000 :60000 $5 limit :AT :0"},
+			{"WEIR.CHECK push teacher=43 11", "*8 :0 :0 :10 :-1 :0 $5 limit :AT :0"},
+			{"WEIR.RECORD push teacher=42 3", "*8 :1 :3 :-3 :60000 :60000 $0  :AT :0"},
+			{"WEIR.REFUND push teacher=42 AT 5", ":5"},
+			{"WEIR.REFUND push teacher=42 AT", ":1"},
+			{"WEIR.REFUND push teacher=42 1000000", ":0"},
+			{"WEIR.PEEK push teacher=42 0", "*8 :1 :0 :3 :0 :60000 $0  :AT :0"},
+			{"WEIR.RESET push teacher=42", "+OK"},
+			{"WEIR.CHECK push teacher=42 0", "*8 :1 :0 :10 :0 :0 $0  :AT :0"},
+			{"WEIR.CHECK wide user=a tenant=x 2", "*8 :1 :2 :0 :3600000 :3600000 $0  :AT :0"},
+			{"WEIR.CHECK wide tenant=x user=a", "*8 :0 :0 :0 :3600000 :3600000 $4 user :AT :0"},
+			{"WEIR.CHECK wide tenant=x user=b=c", "*8 :1 :1 :1 :0 :3600000 $0  :AT :0"},
+			{"WEIR.CHECK one", "*8 :1 :1 :0 :86400000 :86400000 $0  :AT :0"},
+			{"WEIR.CHECK one 1", "*8 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0"},
+			{"CL.THROTTLE user123 15 30 60", "*5 :0 :16 :15 :-1 :2"},
+			{"CL.THROTTLE user123 15 30 60 16", "*5 :1 :16 :15 :2 :2"},
+			{"CL.THROTTLE user123 15 30 60 17", "*5 :1 :16 :15 :-1 :2"},
+			{"cl.throttle user123 15 30 60 0", "*5 :0 :16 :15 :-1 :2"},
+			{"CL.THROTTLE user123 15 30 60 15", "*5 :0 :16 :0 :-1 :32"},
+		} {
+			ask := strings.ReplaceAll(c.ask, "AT", fmt.Sprint(at))
+			want := strings.ReplaceAll(strings.ReplaceAll(c.want, "AT", fmt.Sprint(at)), " ", "\r\n") + "\r\n"
+			if got := say(t, s, array(strings.Fields(ask)...)); got != want {
+				t.Errorf("step %d, %s:\n%q, want\n%q", i, ask, got, want)
+			}
+		}
+	})
+}
+
+// TestBadInput: an error says what is wrong and charges nothing (R14).
+func TestBadInput(t *testing.T) {
+	s := newTestServer(t)
+	long := strings.Repeat("x", weir.MaxValueBytes+1)
+	cases := []struct{ ask, want string }{
+		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n]"},
+		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"`},
+		{"WEIR.CHECK push", `needs a value for "teacher"`},
+		{"WEIR.CHECK push 3", `needs a value for "teacher"`},
+		{"WEIR.CHECK push user=1", `no dimension "user"`},
+		{"WEIR.CHECK push teacher=1 user=1", `no dimension "user"`},
+		{"WEIR.CHECK push teacher=1 teacher=2", "given twice"},
+		{"WEIR.CHECK wide tenant=1 tenant=2", "given twice"},
+		{"WEIR.CHECK push 42 teacher=1", "42 has no ="},
+		{"WEIR.CHECK push teacher=1 2 3", "2 has no ="},
+		{"WEIR.CHECK push teacher=1 -1", "n must be a whole number, 0 to 9007199254740991"},
+		{"WEIR.CHECK push teacher=1 1.5", "n must be"},
+		{"WEIR.CHECK push teacher=1 9007199254740992", "n must be"},
+		{"WEIR.CHECK push teacher=1 99999999999999999999", "n must be"},
+		{"WEIR.CHECK push teacher=" + long, "1025 bytes long"},
+		{"WEIR.REFUND push teacher=1", "instant of the grant is missing"},
+		{"WEIR.REFUND push teacher=1 yesterday", "instant of the grant must be"},
+		{"WEIR.REFUND push teacher=1 1 2 3", "1 has no ="},
+		{"WEIR.RESET push teacher=1 7", "7 has no ="},
+		{"WEIR.RESET one 7", "no dimension: the policy counts all callers together"},
+		{"CL.THROTTLE k 1 1", "wrong number of arguments for 'cl.throttle' command; write CL.THROTTLE key max_burst count period [quantity]"},
+		{"CL.THROTTLE k 1 1 1 1 1", "wrong number of arguments"},
+		{"CL.THROTTLE k x 1 1", "max_burst must be"},
+		{"CL.THROTTLE k -1 1 1", "max_burst must be"},
+		{"CL.THROTTLE k 1 0 1", "a count of 0 per period"},
+		{"CL.THROTTLE k 1 1 0", "a period of 0s"},
+		{"CL.THROTTLE k 1 1 99999999999", "period must be"},
+		{"CL.THROTTLE k 1 1 1 -1", "quantity must be"},
+		{"CL.THROTTLE k 1000000000 1 3600", "more than 100 years"},
+		{"CL.THROTTLE " + long + " 1 1 1", "1025 bytes long"},
+		{"GET k", "unknown command GET; Weir decides"},
+		{"EVAL.something.longer.than.all 1", "unknown command"},
+		{"SELECT 1", "out of range"},
+		{"CLIENT KILL 1", "unknown subcommand"},
+		{"CLIENT SETNAME a\x00", "cannot contain"},
+		{"CLIENT SETNAME " + strings.Repeat("n", 257), "at most 256"},
+		{"CONFIG SET save 1", "CONFIG knows GET"},
+		{"COMMAND HELP", "COMMAND knows"},
+		{"HELLO 3 WHAT", "Syntax error in HELLO"},
+		{"AUTH secret", "no password is configured"},
+	}
+	for i, c := range cases {
+		got := say(t, s, array(strings.Split(c.ask, " ")...))
+		if !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, c.want) || strings.Count(got, "\r\n") != 1 {
+			t.Errorf("%.60s: %q, want an error that says %q", c.ask, got, c.want)
+		}
+		if n := s.Stats().Refused; n != int64(i+1) {
+			t.Fatalf("%.60s: %d commands are counted as refused, want %d", c.ask, n, i+1)
+		}
+	}
+	if got := say(t, s, array("WEIR.PEEK", "push", "teacher=1")); !strings.Contains(got, ":10\r\n") {
+		t.Errorf("after bad input: %q, want all of 10 left", got)
+	}
+	if got := say(t, s, array("HELLO", "4")); !strings.HasPrefix(got, "-NOPROTO ") {
+		t.Errorf("HELLO 4: %q", got)
+	}
+	if got := say(t, s, array("EVIL\r\n+OK")); strings.Count(got, "\n") != 1 {
+		t.Errorf("an answer of several lines: %q", got)
+	}
+}
+
+// TestGreetings is what clients say when they have connected.
+func TestGreetings(t *testing.T) {
+	s := newTestServer(t)
+	for _, c := range []struct{ ask, want string }{
+		{"PING", "+PONG\r\n"},
+		{"ping hello", "$5\r\nhello\r\n"},
+		{"ECHO hello", "$5\r\nhello\r\n"},
+		{"SELECT 0", "+OK\r\n"},
+		{"CLIENT ID", ":1\r\n"},
+		{"CLIENT SETNAME app", "+OK\r\n"},
+		{"CLIENT GETNAME", "$0\r\n\r\n"}, // of another session
+		{"CLIENT SETINFO LIB-NAME x", "+OK\r\n"},
+		{"CLIENT INFO", "$18\r\nid=1 name= resp=2\n\r\n"},
+		{"CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"},
+		{"CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"},
+		{"CONFIG GET maxmemory", "*0\r\n"},
+		{"COMMAND", "*0\r\n"},
+		{"COMMAND COUNT", ":17\r\n"},
+		{"COMMAND INFO get set", "*2\r\n$-1\r\n$-1\r\n"},
+		{"COMMAND DOCS ping", "*2\r\n$4\r\nping\r\n*2\r\n$7\r\nsummary\r\n$14\r\nPING [message]\r\n"},
+		{"RESET", "+RESET\r\n"},
+		{"QUIT", "+OK\r\n"},
+		{"HELLO", "*14\r\n$6\r\nserver\r\n$4\r\nweir\r\n$7\r\nversion\r\n$5\r\n7.4.0\r\n$5\r\nproto\r\n:2\r\n$2\r\nid\r\n:1\r\n" +
+			"$4\r\nmode\r\n$10\r\nstandalone\r\n$4\r\nrole\r\n$6\r\nmaster\r\n$7\r\nmodules\r\n*0\r\n"},
+	} {
+		if got := say(t, s, array(strings.Split(c.ask, " ")...)); got != c.want {
+			t.Errorf("%s: %q, want %q", c.ask, got, c.want)
+		}
+	}
+	got := say(t, s, array("INFO"))
+	for _, want := range []string{"\nloading:0\r", "\nredis_version:7.4.0\r", "\nweir_version:1.2.3\r", "\nrole:master\r"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("INFO: %q says nothing of %q", got, want)
+		}
+	}
+	if got := say(t, s, array("COMMAND", "DOCS")); strings.Count(got, "summary") != len(commands) {
+		t.Errorf("COMMAND DOCS: %q, want all %d", got, len(commands))
+	}
+	if got := say(t, s, array("CLIENT", "SETNAME", "app")+array("CLIENT", "GETNAME")); got != "+OK\r\n$3\r\napp\r\n" {
+		t.Errorf("a name: %q", got)
+	}
+}
+
+func TestRESP3(t *testing.T) {
+	s := newTestServer(t)
+	got := say(t, s, array("HELLO", "3", "SETNAME", "app")+array("CONFIG", "GET", "save")+array("COMMAND", "INFO", "x")+array("CLIENT", "GETNAME"))
+	want := `^%7\r\n\$6\r\nserver\r\n(?s:.*)proto\r\n:3\r\n(?s:.*)modules\r\n\*0\r\n%1\r\n\$4\r\nsave\r\n\$0\r\n\r\n\*1\r\n_\r\n\$3\r\napp\r\n$`
+	if !regexp.MustCompile(want).MatchString(got) {
+		t.Errorf("%q, want %s", got, want)
+	}
+	if got := say(t, s, array("HELLO", "3")+array("HELLO", "2")+array("COMMAND", "INFO", "x")); !strings.HasSuffix(got, "*1\r\n$-1\r\n") {
+		t.Errorf("back to RESP2: %q", got)
+	}
+}
+
+func TestPassword(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Password = "secret" })
+	c := session{server: s, id: 1, protocol: 2}
+	hello := `%7`
+	for i, step := range []struct{ ask, want string }{
+		{"PING", "-NOAUTH "},
+		{"WEIR.CHECK push teacher=1", "-NOAUTH "},
+		{"NOSUCH", "-NOAUTH "},
+		{"HELLO 3", "-NOAUTH "},
+		{"AUTH wrong", "-WRONGPASS "},
+		{"AUTH admin secret", "-WRONGPASS "},
+		{"HELLO 3 AUTH default wrong", "-WRONGPASS "},
+		{"PING", "-NOAUTH "},
+		{"AUTH secret", "+OK"},
+		{"PING", "+PONG"},
+		{"AUTH wrong", "-WRONGPASS "},
+		{"PING", "+PONG"}, // as with Redis, who was let in stays in
+		{"RESET", "+RESET"},
+		{"PING", "-NOAUTH "},
+		{"HELLO 3 AUTH default secret SETNAME app", hello},
+		{"WEIR.CHECK push teacher=1", "*8"},
+		{"RESET", "+RESET"},
+		{"AUTH default secret", "+OK"},
+		{"HELLO 2", "*14"},
+		{"QUIT", "+OK"},
+	} {
+		c.out = c.out[:0]
+		if _, err := c.answer(array(strings.Fields(step.ask)...)); err != nil || !strings.HasPrefix(string(c.out), step.want) {
+			t.Errorf("step %d, %s: %q, %v; want %q", i, step.ask, c.out, err, step.want)
+		}
+	}
+	if !c.ended {
+		t.Error("QUIT did not end the session")
+	}
+}
+
+// TestQuitIsTheLast: what comes behind it is neither answered nor charged.
+func TestQuitIsTheLast(t *testing.T) {
+	s := newTestServer(t)
+	c := session{server: s, protocol: 2}
+	c.answer(array("WEIR.CHECK", "one") + array("QUIT") + array("WEIR.CHECK", "big", "k=1"))
+	if got := string(c.out); !strings.HasSuffix(got, "+OK\r\n") || strings.Count(got, "*8") != 1 {
+		t.Errorf("%q, want one decision and OK", got)
+	}
+}
+
+// broken is a store that is out.
+type broken struct{ weir.Engine }
+
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable)
+}
+
+type brokenThrottler struct{ err error }
+
+func (b brokenThrottler) Throttle(context.Context, string, gcra.Limit, int64) (gcra.Answer, error) {
+	return gcra.Answer{}, b.err
+}
+
+// TestOutage: no decision is an error of its own, and says nothing of the inside.
+func TestOutage(t *testing.T) {
+	var log logged
+	s := newTestServer(t, func(c *Config) {
+		c.Policies = policies(t, broken{})
+		c.Throttler = brokenThrottler{errors.New("dial tcp 10.0.0.7:6379: no route")}
+		c.Log = log.log()
+	})
+	for _, ask := range []string{"WEIR.CHECK push teacher=1", "CL.THROTTLE k 1 1 1"} {
+		got := say(t, s, array(strings.Fields(ask)...))
+		if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store could not be asked") || strings.Contains(got, "10.0.0.7") {
+			t.Errorf("%s: %q", ask, got)
+		}
+	}
+	if n := s.Stats().NoThrottle; n != 1 {
+		t.Errorf("%d answers of CL.THROTTLE are counted as errors, want 1", n)
+	}
+	if !strings.Contains(log.String(), "no route") {
+		t.Errorf("the log says nothing of the cause: %q", log.String())
+	}
+	s.config.Throttler = brokenThrottler{fmt.Errorf("%w: no room", weir.ErrFull)}
+	if got := say(t, s, array("CL.THROTTLE", "k", "1", "1", "1")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store holds as many keys") {
+		t.Errorf("full: %q", got)
+	}
+}
+
+// TestDecisionsAllocateNothing: on the memory engine, for known keys.
+func TestDecisionsAllocateNothing(t *testing.T) {
+	s := newTestServer(t)
+	c := session{server: s, protocol: 2}
+	pipeline := strings.Repeat(array("WEIR.CHECK", "big", "k=some.key")+array("CL.THROTTLE", "k", "1000000", "1000000", "60"), 8)
+	run := func() {
+		c.out = c.out[:0]
+		if used, err := c.answer(pipeline); used != len(pipeline) || err != nil {
+			t.Fatal(used, err)
+		}
+	}
+	run()
+	if n := testing.AllocsPerRun(200, run); n != 0 {
+		t.Errorf("%v allocations for a pipeline of 16 decisions", n)
+	}
+	if strings.Contains(string(c.out), "-ERR") {
+		t.Errorf("answers: %q", c.out)
+	}
+}
