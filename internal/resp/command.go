@@ -12,7 +12,8 @@ type command struct {
 	name        string
 	usage       string
 	least, most int  // arguments behind the name
-	open        bool // answered before the password was said
+	open        bool // answered before a password was said
+	needs       Rights
 
 	// One of these. A decision reads nothing of the session, so that several can be
 	// made at the same time.
@@ -35,12 +36,12 @@ func init() {
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, decide: peek, keyed: true},
 		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n]", least: 1, most: maxArgs, decide: record, keyed: true},
 		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n]", least: 2, most: maxArgs, decide: refund, keyed: true},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, keyed: true},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, keyed: true, needs: MayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, say: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, say: ping},
-		{name: "HELLO", usage: "HELLO [2|3 [AUTH default PASSWORD] [SETNAME name]]", most: 6, open: true, say: hello},
-		{name: "AUTH", usage: "AUTH [default] PASSWORD", least: 1, most: 2, open: true, say: auth},
+		{name: "HELLO", usage: "HELLO [2|3 [AUTH default TOKEN] [SETNAME name]]", most: 6, open: true, say: hello},
+		{name: "AUTH", usage: "AUTH [default] TOKEN", least: 1, most: 2, open: true, say: auth},
 		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, say: client},
 		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, say: selectDatabase},
 		{name: "INFO", usage: "INFO [section …]", most: maxArgs, say: info},

@@ -1,10 +1,14 @@
 package resp
 
 import (
+	"context"
+	"crypto/tls"
 	"net"
 	"slices"
 	"time"
 	"unsafe"
+
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // usual is the size of a buffer, in bytes, that a connection keeps while it waits.
@@ -27,6 +31,9 @@ func newConn(s *Server, nc net.Conn) *conn {
 // long, or the server drains.
 func (c *conn) serve() {
 	defer c.nc.Close()
+	if !c.shake() {
+		return
+	}
 	for c.read() {
 		used, err := c.session.answer(c.text())
 		if err != nil {
@@ -44,6 +51,25 @@ func (c *conn) serve() {
 	if c.server.isDraining() {
 		c.goodbye()
 	}
+}
+
+// shake ends the handshake of TLS, where there is one, and reports whether it did
+// in time.
+func (c *conn) shake() bool {
+	t, ok := c.nc.(*tls.Conn)
+	if !ok {
+		return true
+	}
+	ctx, cancel := context.WithTimeout(c.server.draining, c.server.config.Limits.Read)
+	defer cancel()
+	if t.HandshakeContext(ctx) != nil {
+		return false
+	}
+	if state := t.ConnectionState(); listen.Verified(&state) {
+		c.session.certified = c.server.config.Guard.Certified
+		c.session.rights = c.session.certified
+	}
+	return true
 }
 
 // text is what was read and not answered. Where decisions do not wait, nobody keeps

@@ -194,10 +194,20 @@ func dimensions(p *weir.Plan) string {
 	return strings.Join(p.Dimensions(), ", ")
 }
 
+// Unavailable is an error of a Policy that says what the client is told: why no
+// decision could be made, and what to do.
+type Unavailable string
+
+// Error is what the client is told.
+func (u Unavailable) Error() string { return string(u) }
+
 // fail answers with an error.
 func (s *Server) fail(out []byte, err error) []byte {
 	var input inputError
+	var told Unavailable
 	switch {
+	case errors.As(err, &told):
+		return appendError(out, codeUnavailable, told.Error())
 	case errors.As(err, &input) || answer.IsBadInput(err):
 		s.counts.refused.Add(1)
 		return appendError(out, codeInput, err.Error())

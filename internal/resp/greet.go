@@ -1,8 +1,6 @@
 package resp
 
 import (
-	"crypto/sha256"
-	"crypto/subtle"
 	"fmt"
 	"strconv"
 	"strings"
@@ -24,13 +22,13 @@ func ping(c *session, args []string) {
 	c.out = appendBulk(c.out, args[0])
 }
 
-// auth takes the password.
+// auth takes a password.
 func auth(c *session, args []string) {
-	if c.server.config.Password == "" {
-		c.refuse("AUTH: no password is configured; leave it out, or start weir with one in WEIR_RESP_PASSWORD")
+	if c.server.config.Guard.Password == nil {
+		c.refuse("AUTH: this listener asks for no token; leave AUTH out, or start weir with --token-file")
 		return
 	}
-	user := "default"
+	user := defaultUser
 	if len(args) == 2 {
 		user = args[0]
 	}
@@ -39,14 +37,18 @@ func auth(c *session, args []string) {
 	}
 }
 
-// logIn reports whether the password is right; if not, it answers so.
+// defaultUser is the only one there is.
+const defaultUser = "default"
+
+// logIn reports whether the password is right; if not, it answers so. Who was let
+// in before stays in, as with Redis.
 func (c *session) logIn(user, password string) bool {
-	sum := sha256.Sum256([]byte(password)) // of one length, so that comparing tells nothing
-	if subtle.ConstantTimeCompare(sum[:], c.server.password[:]) != 1 || user != "default" {
-		c.out = appendError(c.out, "WRONGPASS", "invalid username-password pair; the user is default, or left out")
+	rights := c.server.config.Guard.Password(password)
+	if rights == 0 || user != defaultUser {
+		c.out = appendError(c.out, "WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
 		return false
 	}
-	c.known = true
+	c.rights |= rights
 	return true
 }
 
@@ -66,7 +68,7 @@ func hello(c *session, args []string) {
 		}
 	}
 	if c.locked() {
-		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default PASSWORD")
+		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
 		return
 	}
 	c.protocol = protocol
@@ -85,7 +87,7 @@ func (c *session) helloOptions(args []string) bool {
 	for len(args) > 0 {
 		switch option := strings.ToUpper(args[0]); {
 		case option == "AUTH" && len(args) >= 3:
-			if c.server.config.Password != "" && !c.logIn(args[1], args[2]) {
+			if c.server.config.Guard.Password != nil && !c.logIn(args[1], args[2]) {
 				return false
 			}
 			args = args[3:]
@@ -183,7 +185,7 @@ func configCommand(c *session, args []string) {
 
 // resetSession makes the session as it was at the beginning.
 func resetSession(c *session, _ []string) {
-	c.name, c.protocol, c.known = "", 2, false
+	c.name, c.protocol, c.rights = "", 2, c.certified
 	c.out = append(c.out, "+RESET\r\n"...)
 }
 

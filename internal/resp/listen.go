@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Serve accepts connections from l until Shutdown; then it returns nil. Any other
-// return says that l broke. l is closed.
+// Serve accepts connections from l until it is closed or Shutdown is called; then
+// it returns nil. An error says that l broke. l is closed.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	defer context.AfterFunc(s.draining, func() { l.Close() })()
@@ -20,7 +20,7 @@ func (s *Server) Serve(l net.Listener) error {
 		case err == nil:
 			pause = 0
 			s.take(nc)
-		case s.isDraining():
+		case s.isDraining() || errors.Is(err, net.ErrClosed):
 			return nil
 		case isPassing(err): // who is connected goes on meanwhile
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)

@@ -2,7 +2,6 @@ package resp
 
 import (
 	"context"
-	"crypto/sha256"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -43,10 +42,27 @@ type Config struct {
 	Policies  Policies
 	Throttler Throttler
 	Waits     bool         // decisions wait for a store, so those of a pipeline are asked for at the same time
-	Password  string       // clients say it with AUTH or HELLO; "" = none is needed
+	Guard     Guard        // default: everybody may do everything
 	Version   string       // of the program
 	Log       *slog.Logger // default: no log
 	Limits    Limits
+}
+
+// Rights are what a client may do; 0 is nothing.
+type Rights uint8
+
+const (
+	// MayDecide asks for decisions.
+	MayDecide Rights = 1 << iota
+	// MayReset forgets the histories of keys.
+	MayReset
+)
+
+// Guard says what clients may do. Rights add up.
+type Guard struct {
+	Anybody   Rights                       // of a client that has shown nothing
+	Certified Rights                       // of one whose certificate was verified
+	Password  func(password string) Rights // of one that says this with AUTH or HELLO, 0 if it is wrong; nil = there are no passwords
 }
 
 // Limits bound what clients may hold on to. Zero values stand for the defaults.
@@ -74,10 +90,9 @@ func (l Limits) withDefaults() Limits {
 
 // Server answers Redis clients.
 type Server struct {
-	config   Config
-	password [sha256.Size]byte
-	started  time.Time
-	lastID   atomic.Int64
+	config  Config
+	started time.Time
+	lastID  atomic.Int64
 
 	draining context.Context // ends with Shutdown
 	drain    context.CancelFunc
@@ -112,7 +127,10 @@ func New(c Config) *Server {
 		c.Version = "unknown"
 	}
 	c.Limits = c.Limits.withDefaults()
-	s := &Server{config: c, password: sha256.Sum256([]byte(c.Password)), started: time.Now(), conns: map[*conn]struct{}{}}
+	if c.Guard.Anybody|c.Guard.Certified == 0 && c.Guard.Password == nil {
+		c.Guard.Anybody = MayDecide | MayReset
+	}
+	s := &Server{config: c, started: time.Now(), conns: map[*conn]struct{}{}}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
 }

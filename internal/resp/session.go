@@ -4,15 +4,16 @@ import "strings"
 
 // session is what a client has said of itself, and the answers that it waits for.
 type session struct {
-	server   *Server
-	id       int64
-	name     string // of CLIENT SETNAME
-	protocol int    // 2 or 3
-	known    bool   // it has said the password
-	ended    bool   // nothing is answered any more
-	args     []string
-	batch    batch
-	out      []byte // answers
+	server    *Server
+	id        int64
+	name      string // of CLIENT SETNAME
+	protocol  int    // 2 or 3
+	rights    Rights // by what it has shown, and of these
+	certified Rights // those by its certificate
+	ended     bool   // nothing is answered any more
+	args      []string
+	batch     batch
+	out       []byte // answers
 }
 
 // answer answers the commands at the beginning of text, in their order, and returns
@@ -42,13 +43,16 @@ func (c *session) command(args []string) {
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
 		c.settle()
-		c.out = appendError(c.out, "NOAUTH", "Authentication required. Say AUTH PASSWORD first")
+		c.out = appendError(c.out, "NOAUTH", "Authentication required. Say AUTH with the token of this listener first")
 	case cmd == nil:
 		c.settle()
 		c.refuse(unknownCommand(args[0]))
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
 		c.settle()
 		c.refuse("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
+	case cmd.needs&^c.may() != 0:
+		c.settle()
+		c.out = appendError(c.out, "NOPERM", cmd.name+" is for operators: say AUTH with their token, or ask where they are answered over HTTP")
 	case cmd.decide == nil:
 		c.settle()
 		cmd.say(c, args[1:])
@@ -59,8 +63,11 @@ func (c *session) command(args []string) {
 	}
 }
 
-// locked reports whether the password is still to be said.
-func (c *session) locked() bool { return c.server.config.Password != "" && !c.known }
+// may is what the client may do.
+func (c *session) may() Rights { return c.rights | c.server.config.Guard.Anybody }
+
+// locked reports whether a password is still to be said.
+func (c *session) locked() bool { return c.may()&MayDecide == 0 }
 
 // refuse answers with an error of the input.
 func (c *session) refuse(problem string) {

@@ -97,7 +97,7 @@ func TestBadInput(t *testing.T) {
 		{"CONFIG SET save 1", "CONFIG knows GET"},
 		{"COMMAND HELP", "COMMAND knows"},
 		{"HELLO 3 WHAT", "Syntax error in HELLO"},
-		{"AUTH secret", "no password is configured"},
+		{"AUTH secret", "asks for no token"},
 	}
 	for i, c := range cases {
 		got := say(t, s, array(strings.Split(c.ask, " ")...))
@@ -175,7 +175,11 @@ func TestRESP3(t *testing.T) {
 }
 
 func TestPassword(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.Password = "secret" })
+	s := newTestServer(t, func(c *Config) {
+		c.Guard = Guard{Password: func(password string) Rights {
+			return map[string]Rights{"secret": MayDecide, "master": MayDecide | MayReset}[password]
+		}}
+	})
 	c := session{server: s, id: 1, protocol: 2}
 	hello := `%7`
 	for i, step := range []struct{ ask, want string }{
@@ -195,6 +199,9 @@ func TestPassword(t *testing.T) {
 		{"PING", "-NOAUTH "},
 		{"HELLO 3 AUTH default secret SETNAME app", hello},
 		{"WEIR.CHECK push teacher=1", "*8"},
+		{"WEIR.RESET push teacher=1", "-NOPERM "},
+		{"AUTH master", "+OK"},
+		{"WEIR.RESET push teacher=1", "+OK"},
 		{"RESET", "+RESET"},
 		{"AUTH default secret", "+OK"},
 		{"HELLO 2", "*14"},
