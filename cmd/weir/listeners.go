@@ -18,6 +18,7 @@ import (
 // listeners are the flags that say where weir serve listens, and who may talk there.
 type listeners struct {
 	listen, admin, socketMode     string
+	resp                          string
 	token, adminToken, gateSecret string // files
 	tls                           listen.TLSFiles
 	insecure                      bool
@@ -29,6 +30,7 @@ type listeners struct {
 func (l *listeners) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&l.listen, "listen", "127.0.0.1:7070", "the `ADDRESS` to listen on, host:port or unix:/path; port 0 chooses a free one")
+	f.StringVar(&l.resp, "resp-listen", "", "an `ADDRESS` for Redis clients, such as 127.0.0.1:7073; default: none")
 	f.StringVar(&l.admin, "admin-listen", "",
 		"an `ADDRESS` of its own for metrics, reload and forgetting keys; default: that of --listen, or 127.0.0.1:7072 if other machines can reach that")
 	f.StringVar(&l.socketMode, "socket-mode", "0660", "who may connect to a unix socket, as an octal `MODE`")
@@ -55,6 +57,7 @@ func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func()
 	if err != nil || mode == 0 || mode > 0o777 {
 		return nil, usage("0660 lets the user and the group of weir connect", "--socket-mode must be an octal mode such as 0660, not %q", l.socketMode)
 	}
+	c.RESPListen = l.resp
 	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = l.listen, l.admin, fs.FileMode(mode), l.insecure
 	c.Limits.Conns, c.Limits.InFlight, c.Limits.Drain = l.connections, l.inFlight, l.drain
 	if c.Limits.Linger = l.linger; l.linger == 0 {

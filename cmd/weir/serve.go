@@ -8,6 +8,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/server"
 )
 
@@ -73,6 +74,9 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		noteShares(stderr, file)
 	}
 	config.Engine, config.StoreName, config.StoreDown = store.engine, store.Name, store.Down
+	if store.Conn != nil {
+		config.Throttler = gcra.NewStore(store.Conn)
+	}
 	s, err := server.New(config)
 	if err != nil {
 		return usage("", "%w", err)

@@ -123,7 +123,7 @@ func number(text, what string) (int64, error) {
 	if n, ok := digits(text); ok && n <= weir.MaxUnits {
 		return n, nil
 	}
-	return 0, inputError(what + " must be a whole number, 0 to " + strconv.FormatInt(weir.MaxUnits, 10) + ", in digits alone, not " + answer.Shown(text))
+	return 0, inputError(what + " must be a whole number, 0 to " + strconv.FormatInt(weir.MaxUnits, 10) + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
 }
 
 // digits reads a number of up to 18 digits, as nobody writes one with a sign.

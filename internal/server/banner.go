@@ -15,6 +15,9 @@ func (s *Server) Banner(w io.Writer) error {
 	if s.admin != nil {
 		fmt.Fprintf(t, "  operators\t%s\n", s.admin.url())
 	}
+	if s.resp != nil {
+		fmt.Fprintf(t, "  Redis clients\t%s\n", s.resp.addr())
+	}
 	fmt.Fprintf(t, "  store\t%s\n", s.config.StoreName)
 	fmt.Fprintf(t, "  policies\t%s\n", set.source)
 	for _, e := range set.entries {

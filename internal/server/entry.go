@@ -15,7 +15,8 @@ type entry struct {
 	*policy.Policy
 	limiter *weir.Limiter
 	plan    *weir.Plan
-	field   []string // the RateLimit-Policy field, the same in every answer
+	field   []string   // the RateLimit-Policy field, the same in every answer
+	redis   respPolicy // the policy as Redis clients ask it
 	*tally
 }
 

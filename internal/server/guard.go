@@ -119,6 +119,14 @@ func (s *Server) exposed() error {
 // Warnings are what an operator should know about who can reach the server. They
 // are for after New.
 func (s *Server) Warnings() (all []string) {
+	if f := s.resp; f != nil && !f.address.Local() {
+		switch {
+		case s.config.Insecure:
+			all = append(all, "--resp-listen "+f.address.String()+" can be reached from other machines; --insecure-listen lets anybody there charge and reset every key")
+		case s.config.TLS == nil:
+			all = append(all, "--resp-listen "+f.address.String()+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
+		}
+	}
 	for _, f := range s.faces() {
 		switch {
 		case f.local:

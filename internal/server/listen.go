@@ -15,6 +15,12 @@ func (s *Server) Listen() error {
 			return err
 		}
 	}
+	if s.resp != nil {
+		if err := s.resp.open(s); err != nil {
+			s.close()
+			return err
+		}
+	}
 	return nil
 }
 
@@ -24,6 +30,9 @@ func (s *Server) close() {
 		if f.listener != nil {
 			f.listener.Close()
 		}
+	}
+	if s.resp != nil && s.resp.listener != nil {
+		s.resp.listener.Close()
 	}
 }
 
@@ -50,11 +59,18 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	broken := make(chan error, len(s.faces()))
+	broken := make(chan error, len(s.faces())+1)
 	for _, f := range s.faces() {
 		go func() {
 			err := f.http.Serve(f.listener)
 			close(f.done)
+			broken <- err
+		}()
+	}
+	if s.resp != nil {
+		go func() {
+			err := s.resp.server.Serve(s.resp.listener)
+			close(s.resp.done)
 			broken <- err
 		}()
 	}
@@ -90,6 +106,9 @@ func (s *Server) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
 	var first error
+	if s.resp != nil {
+		first = s.resp.drain(ctx)
+	}
 	for _, f := range s.faces() {
 		if err := f.drain(ctx); first == nil {
 			first = err

@@ -34,11 +34,14 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	}
 
 	b = appendHelp(b, "weir_bad_requests_total", "counter", "Requests for decisions that were refused as bad input.")
-	b = appendNumber(b, "weir_bad_requests_total", s.badInputs.Load())
+	b = appendNumber(b, "weir_bad_requests_total", s.refused())
 	b = appendHelp(b, "weir_unauthorized_requests_total", "counter", "Requests that did not show the token, secret or certificate they must.")
 	b = appendNumber(b, "weir_unauthorized_requests_total", s.strangers.Load())
 	b = appendHelp(b, "weir_shed_requests_total", "counter", "Requests answered with 503 at once, since as many as may be were waiting for the store.")
 	b = appendNumber(b, "weir_shed_requests_total", s.room.shed.Load())
+	if s.resp != nil {
+		b = s.appendRESP(b, s.resp.server.Stats())
+	}
 
 	b = s.appendReloads(b)
 	if e, ok := s.config.Engine.(*weir.FallbackEngine); ok {

@@ -39,6 +39,7 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 		if err != nil {
 			return nil, err
 		}
+		e.redis = respPolicy{s, e}
 		if old := known[p.Name]; old != nil {
 			e.tally = old.tally
 		}

@@ -23,6 +23,7 @@
 package server
 
 import (
+	"errors"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -32,6 +33,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -47,9 +49,11 @@ type Config struct {
 	Version   string       // of the program, for /metrics; default: unknown
 	Limits    Limits
 
-	AdminListen string      // for operators; default: Listen if that is local, else 127.0.0.1:7072
-	SocketMode  fs.FileMode // of unix sockets; default 0660
-	TLS         *listen.TLS // default: none
+	RESPListen  string         // for Redis clients; default: none
+	Throttler   resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory
+	AdminListen string         // for operators; default: Listen if that is local, else 127.0.0.1:7072
+	SocketMode  fs.FileMode    // of unix sockets; default 0660
+	TLS         *listen.TLS    // default: none
 	Guards      Guards
 	Insecure    bool // listen where other machines can reach it though Guards and TLS ask nothing of them
 }
@@ -103,7 +107,8 @@ type Server struct {
 	reloading sync.Mutex              // held while serving and reloads are replaced
 	reloads   atomic.Pointer[reloads] // what became of reloads; never nil
 
-	main, admin *face // admin is nil when main answers operators too
+	resp        *respFace // nil without Config.RESPListen
+	main, admin *face     // admin is nil when main answers operators too
 	draining    atomic.Bool
 	room        room
 
@@ -143,5 +148,8 @@ func New(c Config) (*Server, error) {
 	if err := s.newFaces(); err != nil {
 		return nil, err
 	}
-	return s, s.exposed()
+	if s.resp, err = s.newRESP(); err != nil {
+		return nil, err
+	}
+	return s, errors.Join(s.exposed(), s.exposedRESP())
 }

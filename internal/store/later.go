@@ -37,7 +37,7 @@ func Later(name string, hear func(err error, warnings []string)) (*Store, error)
 	why := t.failed(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")
 	l.why.Store(&why)
 	go l.run(ctx)
-	return &Store{Engine: l, Name: t.String(), Shared: true, later: l, close: cancel}, nil
+	return &Store{Engine: l, Conn: l, Name: t.String(), Shared: true, later: l, close: cancel}, nil
 }
 
 // Ready waits until the first attempt to connect has ended, or ctx has. It returns
@@ -69,8 +69,9 @@ type later struct {
 	hear    func(error, []string)
 
 	found atomic.Pointer[weirredis.Engine]
-	why   atomic.Pointer[error] // why it has not been found
-	tried chan struct{}         // closed after the first attempt, by
+	conn  atomic.Pointer[weirredis.Conn] // what found stands on
+	why   atomic.Pointer[error]          // why it has not been found
+	tried chan struct{}                  // closed after the first attempt, by
 	once  sync.Once
 	ended chan struct{} // closed when the goroutine has ended
 }
@@ -107,6 +108,7 @@ func (l *later) try() (*found, error) {
 	found, err := l.target.open(l.options)
 	last := l.why.Load()
 	if err == nil {
+		l.conn.Store(&found.conn)
 		l.found.Store(found.engine)
 	} else {
 		l.why.Store(&err)
@@ -131,6 +133,15 @@ func (l *later) engine() (*weirredis.Engine, error) {
 // EndsWithContext reports that calls end with their context: before the store is
 // found they do not wait at all.
 func (l *later) EndsWithContext() bool { return true }
+
+// Eval runs a script on the store, or says that it was not sent.
+func (l *later) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	conn := l.conn.Load()
+	if conn == nil {
+		return "", weirredis.UnsentError{Err: *l.why.Load()}
+	}
+	return (*conn).Eval(ctx, s, keys, args)
+}
 
 func (l *later) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	e, err := l.engine()

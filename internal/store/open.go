@@ -29,8 +29,9 @@ var (
 // Store is an engine and what it stands on.
 type Store struct {
 	Engine weir.Engine
-	Name   string // fit to be shown: without a password
-	Shared bool   // whether other processes see the same histories
+	Conn   weirredis.Conn // what Engine stands on; nil for memory
+	Name   string         // fit to be shown: without a password
+	Shared bool           // whether other processes see the same histories
 
 	Warnings []string // what an operator should know of the server; Later tells them otherwise
 
@@ -86,7 +87,7 @@ func Open(name string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Engine: found.engine, Name: t.String(), Shared: true, Warnings: found.warnings, close: found.close}, nil
+	return &Store{Engine: found.engine, Conn: found.conn, Name: t.String(), Shared: true, Warnings: found.warnings, close: found.close}, nil
 }
 
 // prepare reads a URL and what it refers to.
@@ -102,6 +103,7 @@ func prepare(name string) (*target, rueidis.ClientOption, error) {
 // found is a server that is fit for limits.
 type found struct {
 	engine   *weirredis.Engine
+	conn     weirredis.Conn
 	warnings []string
 	close    func()
 }
@@ -121,7 +123,7 @@ func (t *target) open(o rueidis.ClientOption) (*found, error) {
 		conn.Close()
 		return nil, t.trouble(err)
 	}
-	return &found{engine, report.Warnings, conn.Close}, nil
+	return &found{engine, conn, report.Warnings, conn.Close}, nil
 }
 
 // fitEngine is the engine on a server that is fit for limits.

@@ -1,0 +1,104 @@
+package resp
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+)
+
+// FuzzSession sends any bytes: the session must not panic, must answer the same
+// however the bytes are cut into packets and whether decisions wait or not, and
+// what it answers must be RESP: one reply for each command.
+func FuzzSession(f *testing.F) {
+	for _, text := range []string{
+		array("CL.THROTTLE", "k", "15", "30", "60") + array("WEIR.CHECK", "push", "teacher=42", "3"),
+		array("WEIR.RECORD", "wide", "user=a", "tenant=b", "9007199254740991") + array("WEIR.PEEK", "wide", "tenant=b", "user=a"),
+		array("WEIR.REFUND", "one", "946684800000000", "5") + array("WEIR.RESET", "one") + "WEIR.CHECK one\r\n",
+		array("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "x") + array("COMMAND", "DOCS") + array("CLIENT", "INFO"),
+		array("AUTH", "secret") + array("CONFIG", "GET", "save", "appendonly") + array("INFO") + array("RESET") + array("QUIT"),
+		"*2\r\n$4\r\nECHO\r\n$3\r\na\nb\r\n*-1\r\n*0\r\n\r\nPING\n",
+		"*1\r\n$-1\r\n", "*1\r\n*1\r\n", "*65\r\n", "*1\r\n$65537\r\n", "GET / HTTP/1.1\r\n", "*3\r\n$4\r\nPI",
+	} {
+		f.Add([]byte(text), uint16(len(text)/2))
+	}
+	f.Fuzz(func(t *testing.T, text []byte, cut uint16) {
+		synctest.Test(t, func(t *testing.T) { // time stands still, so answers can be compared
+			whole, err := converse(t, false, string(text))
+			n := min(int(cut), len(text))
+			for _, waits := range []bool{false, true} {
+				pieces, err2 := converse(t, waits, string(text[:n]), string(text[n:]))
+				if whole != pieces || fmt.Sprint(err) != fmt.Sprint(err2) {
+					t.Errorf("%q: answers %q, %v; cut after %d, waiting %v: %q, %v", text, whole, err, n, waits, pieces, err2)
+				}
+			}
+			for rest := whole; rest != ""; {
+				var bad error
+				if rest, bad = cutReply(rest); bad != nil {
+					t.Fatalf("%q: answers %q: %v", text, whole, bad)
+				}
+			}
+		})
+	})
+}
+
+// converse sends the pieces as they would come in packets.
+func converse(t *testing.T, waits bool, pieces ...string) (answers string, err error) {
+	s := newTestServer(t, func(c *Config) {
+		c.Waits = waits
+		c.Guard = Guard{Anybody: MayDecide, Password: func(p string) Rights {
+			if p == "secret" {
+				return MayDecide | MayReset
+			}
+			return 0
+		}}
+	})
+	c := session{server: s, id: 1, protocol: 2}
+	buffered := ""
+	for _, piece := range pieces {
+		buffered += piece
+		used, err := c.answer(buffered)
+		buffered = buffered[used:]
+		if err != nil || c.ended {
+			return string(c.out), err
+		}
+	}
+	return string(c.out), nil
+}
+
+// cutReply cuts a reply off the beginning of text, as a client reads it.
+func cutReply(text string) (rest string, err error) {
+	head, rest, ok := strings.Cut(text, "\r\n")
+	if !ok || head == "" || strings.Contains(head, "\n") {
+		return "", fmt.Errorf("no line at %.40q", text)
+	}
+	n, notANumber := strconv.Atoi(head[1:])
+	switch head[0] {
+	case '+', '-':
+		return rest, nil
+	case '_':
+		return rest, nil
+	case ':':
+		return rest, notANumber
+	case '$':
+		if n == -1 {
+			return rest, nil
+		}
+		if notANumber != nil || len(rest) < n+2 || rest[n:n+2] != "\r\n" {
+			return "", fmt.Errorf("bad bulk string at %.40q", text)
+		}
+		return rest[n+2:], nil
+	case '%':
+		n *= 2
+	case '*':
+	default:
+		return "", fmt.Errorf("no reply at %.40q", text)
+	}
+	for range n {
+		if rest, err = cutReply(rest); err != nil {
+			return "", err
+		}
+	}
+	return rest, notANumber
+}

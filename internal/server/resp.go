@@ -1,0 +1,214 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/gcra"
+	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/resp"
+)
+
+// respFace is the listener for Redis clients.
+type respFace struct {
+	address  listen.Address
+	server   *resp.Server
+	listener *listen.Listener // nil until open
+	done     chan struct{}    // closed when the server has left the listener
+}
+
+// newRESP makes the listener of Config.RESPListen, not open yet; nil if there is none.
+func (s *Server) newRESP() (*respFace, error) {
+	c := &s.config
+	if c.RESPListen == "" {
+		return nil, nil
+	}
+	address, err := listen.Parse(c.RESPListen)
+	if err != nil {
+		return nil, fmt.Errorf("weir: cannot listen: --resp-listen: %w", err)
+	}
+	if c.Throttler == nil {
+		c.Throttler = gcra.NewTable()
+	}
+	_, memory := c.Engine.(*weir.Memory)
+	return &respFace{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
+		Policies: respPolicies{s}, Throttler: c.Throttler, Waits: !memory,
+		Guard: s.respGuard(), Version: c.Version, Log: s.log,
+		Limits: resp.Limits{Conns: c.Limits.Conns},
+	})}, nil
+}
+
+// respGuard gives the tokens and certificates of HTTP the same meaning here.
+// WEIR.RESET is for operators, who are not answered here when they have a listener
+// of their own and no token.
+func (s *Server) respGuard() (g resp.Guard) {
+	c := &s.config
+	shared := resp.MayDecide
+	if c.Guards.Admin == nil && s.admin == nil {
+		shared |= resp.MayReset
+	}
+	if c.TLS != nil && c.TLS.AsksClients() {
+		g.Certified = shared
+	}
+	if c.Guards.Token == nil && g.Certified == 0 {
+		g.Anybody = shared
+	}
+	if c.Guards.Token != nil || c.Guards.Admin != nil {
+		g.Password = func(password string) (may resp.Rights) {
+			if c.Guards.Token.Matches(password) {
+				may |= shared
+			}
+			if c.Guards.Admin.Matches(password) {
+				may |= resp.MayReset
+			}
+			return may
+		}
+	}
+	return g
+}
+
+// exposedRESP returns why the server may not listen there for Redis clients.
+func (s *Server) exposedRESP() error {
+	f, c := s.resp, &s.config
+	if f == nil || f.address.Local() || c.Guards.Token != nil || c.TLS != nil && c.TLS.AsksClients() || c.Insecure {
+		return nil
+	}
+	return &listen.Exposed{Flag: "--resp-listen", Address: f.address,
+		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
+}
+
+func (f *respFace) open(s *Server) (err error) {
+	c := listen.Config{Address: f.address, Mode: s.config.SocketMode, Conns: s.config.Limits.Conns}
+	if s.config.TLS != nil && !f.address.IsUnix() {
+		c.TLS = s.config.TLS.Config()
+	}
+	if f.listener, err = listen.Open(c); err != nil {
+		return fmt.Errorf("weir: cannot listen: %w", err)
+	}
+	return nil
+}
+
+// addr is the address listened on, before open the one that was asked for.
+func (f *respFace) addr() string {
+	if f.listener == nil || f.address.IsUnix() {
+		return f.address.String()
+	}
+	return f.listener.Addr().String()
+}
+
+// drain accepts the connections that wait, then no more, and answers what was read.
+func (f *respFace) drain(ctx context.Context) error {
+	f.listener.End()
+	select {
+	case <-f.done:
+	case <-ctx.Done():
+	}
+	return f.server.Shutdown(ctx)
+}
+
+// RESPAddr is the address where Redis clients are answered, "" if there is none.
+func (s *Server) RESPAddr() string {
+	if s.resp == nil {
+		return ""
+	}
+	return s.resp.addr()
+}
+
+// respPolicies are the policies in force, as Redis clients ask them.
+type respPolicies struct{ s *Server }
+
+// Policy returns the policy of that name.
+func (p respPolicies) Policy(name string) (resp.Policy, error) {
+	e, err := p.s.find(name, http.StatusBadRequest)
+	if err != nil {
+		return nil, err
+	}
+	return &e.redis, nil
+}
+
+type respPolicy struct {
+	s *Server
+	*entry
+}
+
+// Plan is the compiled policy.
+func (p *respPolicy) Plan() *weir.Plan { return p.plan }
+
+// Decide answers as POST /v1/check, /v1/peek and /v1/record do.
+func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64) (d weir.Decision, err error) {
+	if !p.s.room.enter() {
+		return d, respError(errBusy)
+	}
+	defer p.s.room.leave()
+	switch op {
+	case weir.OpPeek:
+		d, err = p.limiter.Peek(ctx, key, n)
+	case weir.OpRecord:
+		d, err = p.limiter.Record(ctx, key, n)
+	default:
+		d, err = p.limiter.AllowN(ctx, key, n)
+	}
+	if err != nil {
+		return d, p.told(err)
+	}
+	p.count(op, n, &d)
+	return d, nil
+}
+
+// Refund answers as POST /v1/refund does.
+func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n int64) (int64, error) {
+	if !p.s.room.enter() {
+		return 0, respError(errBusy)
+	}
+	defer p.s.room.leave()
+	took, err := p.limiter.Refund(ctx, key, at, n)
+	return took, p.told(err)
+}
+
+// Reset answers as DELETE /v1/keys/{policy} does.
+func (p *respPolicy) Reset(ctx context.Context, key weir.Key) error {
+	if !p.s.room.enter() {
+		return respError(errBusy)
+	}
+	defer p.s.room.leave()
+	return p.told(p.limiter.Reset(ctx, key))
+}
+
+// told notes an error that is not the client's fault, and returns what it is told.
+func (p *respPolicy) told(err error) error {
+	if p.noted(err) != nil && !isBadInput(err) {
+		p.s.complain(err)
+	}
+	return err
+}
+
+// respError is what a Redis client is told of an error of the server.
+func respError(err error) error {
+	if errors.Is(err, errBusy) {
+		return resp.Unavailable("no decision: as many requests are under way as may be; nothing was charged, try again in a second, or start more of weir")
+	}
+	return err
+}
+
+// refused is how many requests and commands were bad input.
+func (s *Server) refused() int64 {
+	n := s.badInputs.Load()
+	if s.resp != nil {
+		n += s.resp.server.Stats().Refused
+	}
+	return n
+}
+
+// appendRESP appends what became of Redis clients.
+func (s *Server) appendRESP(b []byte, n resp.Stats) []byte {
+	b = appendHelp(b, "weir_resp_connections", "gauge", "Connections of Redis clients.")
+	b = appendNumber(b, "weir_resp_connections", int64(n.Conns))
+	b = appendHelp(b, "weir_throttle_total", "counter", "Answers to CL.THROTTLE; error means that no decision could be made.")
+	b = appendNumber(b, `weir_throttle_total{outcome="allowed"}`, n.ThrottleAllowed)
+	b = appendNumber(b, `weir_throttle_total{outcome="limited"}`, n.ThrottleLimited)
+	return appendNumber(b, `weir_throttle_total{outcome="error"}`, n.NoThrottle)
+}
