@@ -48,13 +48,13 @@ var layers = []layer{
 	{"weirredis", []string{"."}, "decisions on Redis over one method, so that it knows no client"},
 	{"internal/gcra", []string{".", "weirredis"}, "smoothing for CL.THROTTLE; it shares words and errors with the engines, and no history"},
 	{"internal/resp", []string{".", "internal/answer", "internal/gcra", "internal/listen"}, "the protocol of Redis; which policies there are is its callers' to know"},
-	{"internal/server", []string{".", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/listen", "internal/gcra", "internal/resp", "internal/strictjson", "policy", "weirhttp"}, "what weir serve serves"},
+	{"internal/server", []string{".", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/gcra", "internal/listen", "internal/resp", "internal/strictjson", "policy", "weirhttp"}, "what weir serve serves"},
 	{"weirredis/rueidisconn", []string{"weirredis"}, "the client of our own program; only who wants it links it"},
 	{"weirredis/goredisconn", []string{"weirredis"}, "the client most programs hold already; only who has it links it"},
 	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
 	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
-	{"cmd/weir", []string{".", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/listen", "internal/gcra", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both
@@ -92,7 +92,7 @@ var dependencies = []dependency{
 		"the messages' JSON form and the types all messages share"},
 	{"go.yaml.in/yaml/v3", []string{"internal/envoy"}, nil,
 		"the YAML that the reference reads, with anchors and merge keys, and the place of every word"},
-	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"internal/gcra", "internal/resp", "internal/envoy/rls", "weirredis", "weirredis/faulttest"},
+	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"internal/envoy/rls", "internal/gcra", "internal/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"internal/resp", "weirredis", "weirredis/faulttest"},
 		"the Redis client that most Go programs hold already"},

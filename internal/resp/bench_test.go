@@ -5,6 +5,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"time"
 )
 
 // BenchmarkSession is what a decision costs without a network: parsing, deciding
@@ -32,10 +33,9 @@ func BenchmarkConnection(b *testing.B) {
 	for _, depth := range []int{1, 16} {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {
 			c := dial(b, listening(b, newTestServer(b)))
-			ask := array("CL.THROTTLE", "some.key", "0", "1", "100000000")
-			send(b, c, ask)
-			wantAnswer(b, c, "*5\r\n:0\r\n:1\r\n:0\r\n:-1\r\n:100000000\r\n")
-			answers := make([]byte, depth*len("*5\r\n:1\r\n:1\r\n:0\r\n:100000000\r\n:100000000\r\n"))
+			c.SetDeadline(time.Time{})
+			ask := array("WEIR.CHECK", "big", "k=some.key")
+			answers := make([]byte, depth*len("*8\r\n:1\r\n:1\r\n:1099511627775\r\n:0\r\n:60000\r\n$0\r\n\r\n:1795186127069717\r\n:0\r\n"))
 			text := []byte(strings.Repeat(ask, depth))
 			for n := 0; n < b.N; n += depth {
 				c.Write(text)
