@@ -48,6 +48,7 @@ func (m OutageMode) String() string {
 //   - A budget. Every call is answered within it (Budget).
 //   - A breaker. After a few failures in a row the store is not asked any more,
 //     except by one call at a time that finds out whether it is back (OpenAfter).
+//     A key that cannot be read (ErrUnreadable) is none of them.
 //   - A mode. What the store does not decide is decided by the OutageMode, and
 //     the answer says Degraded.
 //

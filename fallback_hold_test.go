@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"context"
 	"errors"
 	"sync"
 	"sync/atomic"
@@ -325,6 +326,23 @@ func TestHoldShares(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHoldUnreadable: since when the store cannot read a key nobody knows, so that
+// no share grants in its place.
+func TestHoldUnreadable(t *testing.T) {
+	const window = 10 * time.Second
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, rolling("p", window), weir.Local, weir.Hold())
+		allow(t, s.Limiter, "up", 0, false)
+		s.Break(func(context.Context, func()) error { return weir.ErrUnreadable })
+		for range 3 {
+			allow(t, s.Limiter, "unreadable", window+heldBeyond, true)
+			time.Sleep(2 * window)
+		}
+		s.Mend()
+		allow(t, s.Limiter, "readable again", 0, false)
+	})
 }
 
 // TestHoldCells: on a grid a unit counts one cell longer (R9), and is held for.

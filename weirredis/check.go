@@ -49,7 +49,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	text, err := e.eval(ctx, e.scripts.check, nil, nil)
 	r.RoundTrip = e.now().Sub(sent)
 	if err != nil {
-		return r, &StoreError{Address: r.Address, Err: err}
+		return r, &StoreError{Address: r.Address, Err: theirs(ctx, err)}
 	}
 	clock, info, _ := strings.Cut(text, "\n")
 	us, err := strconv.ParseInt(clock, 10, 64)

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -98,25 +97,6 @@ func (e *stateError) Unwrap() []error {
 	return []error{ErrState, weir.ErrUnreadable, weir.ErrUnavailable}
 }
 
-// clientTimeout is a timeout of the client's own: all that the error is, but for a
-// context's error, which callers would take for that of their context.
-type clientTimeout struct{ error }
-
-// Is reports whether the error is the target, unless that is a context's error.
-func (e clientTimeout) Is(target error) bool {
-	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
-}
-
-// As finds the target in the error.
-func (e clientTimeout) As(target any) bool { return errors.As(e.error, target) }
-
-// isOver reports whether the time of the context's owner is up. The clock is asked
-// too: several contexts of one deadline do not end at one instant.
-func isOver(ctx context.Context) bool {
-	deadline, ok := ctx.Deadline()
-	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
-}
-
 // problem turns what went wrong with a call into an error of this package. ctx is
 // that of the call, the keys are those of the decision, p is its policy; writes says
 // whether the call would have recorded anything.
@@ -124,11 +104,7 @@ func (e *Engine) problem(ctx context.Context, err error, p *weir.Plan, keys []st
 	var refused ReplyError
 	if !errors.As(err, &refused) {
 		var unsent UnsentError
-		s := &StoreError{Address: e.address(), Err: err, MayHaveCounted: writes && !errors.As(err, &unsent)}
-		if !isOver(ctx) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
-			s.Err = clientTimeout{err}
-		}
-		return s
+		return &StoreError{Address: e.address(), Err: theirs(ctx, err), MayHaveCounted: writes && !errors.As(err, &unsent)}
 	}
 	text, _, _ := strings.Cut(string(refused), " script: ") // what the server adds to the words of a script
 	_, word, ours := strings.Cut(text, "weir:")
