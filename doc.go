@@ -18,7 +18,7 @@
 //
 // # The bargain
 //
-// An exact rolling window remembers when each unit was granted: about 9 bytes a
+// An exact rolling window remembers when each unit was granted: 4 to 9 bytes a
 // unit that still counts. A limit with a large Max and many keys may set
 // Limit.Cells to bound that, at the price of refusing slightly more, never of
 // granting more. If a smooth flow matters and a burst of twice the limit does

@@ -15,7 +15,7 @@ import (
 // each other; a decision over several limits locks their shards in one order
 // and acts on all or none.
 //
-// A key with one entry takes about 64 bytes, a further entry 9. What no longer
+// A key with one entry takes about 64 bytes, a further one 4 to 9. What no longer
 // counts is forgotten a few places further with every new key and every few dozen
 // decisions. A cap, by MaxKeys or MaxBytes, never forgets a history that still
 // counts: at the cap, what needs more room is refused with ErrFull (R13).

@@ -22,9 +22,9 @@ type site struct {
 	corrected bool
 
 	// As the attempt found it:
-	dead   int   // older words that no longer count
-	room   int64 // units that fitted
-	closed bool  // the gap was closed
+	from   window.Mark // where the entries that count begin
+	room   int64       // units that fitted
+	closed bool        // the gap was closed
 
 	wait int64 // this limit's own wait after the decision
 }
@@ -97,7 +97,7 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 	room, open := int64(window.Forever), true
 	for i := range sites {
 		s := &sites[i]
-		s.state.Used, s.dead = s.h.Used(s.arena, now-s.limit.Window)
+		s.state.Used, s.from = s.h.Used(s.arena, now-s.limit.Window)
 		s.state.Last = s.h.Last
 		s.room = s.state.Room(&s.limit.Rule)
 		s.closed = s.state.GapWait(&s.limit.Rule, now) > 0
@@ -121,8 +121,9 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 			return err
 		}
 	} else if a.Op == OpAttempt && a.N > 0 {
-		for i := range sites {
-			sites[i].correct(now, virtual)
+		if err := m.correct(sites, now, virtual); err != nil {
+			m.unlock(locks)
+			return err
 		}
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0

@@ -146,7 +146,7 @@ func checkHistory(t *testing.T, h *window.History, a *window.Arena) (chunks int)
 		}
 		left, end = after, next
 	}
-	const chunk = 1<<27 - 1 // the part of a place that names it
+	const chunk = 1<<26 - 1 // the part of a place that names it
 	log := reflect.ValueOf(h).Elem().FieldByName("log")
 	ref, last := log.FieldByName("head").Uint()&chunk, log.FieldByName("tail").Uint()&chunk
 	for chunks = int(min(ref, 1)); ref != last; ref = uint64(*a.At(uint32(ref)).Link()) {

@@ -34,20 +34,20 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	h, arena := &r.History, &s.arena
 	now := max(raw, h.Last) // R2
 	cutoff := now - l.Window
-	used, dead := h.Total, 0
+	used, from := h.Total, window.Mark{}
 	if h.Front <= cutoff {
-		used, dead = h.Used(arena, cutoff)
+		used, from = h.Used(arena, cutoff)
 	}
 	open := l.Gap == 0 || now-h.Last >= l.Gap
 	granted, full := window.Grant(b.mode, n, l.Max-used, open)
 	if granted > 0 {
 		end := l.End(now)
-		if h.Chunks(end) > 0 && !arena.Reserve(1) {
+		if h.Chunks(end, granted) > 0 && !arena.Reserve(1) {
 			s.mu.Unlock()
 			return false
 		}
 		if h.Front <= cutoff {
-			h.Prune(arena, cutoff, used, dead)
+			h.Prune(arena, cutoff, used, from)
 		}
 		h.Add(arena, end, now, granted)
 		used = h.Total

@@ -13,6 +13,9 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 	virtual := now != Now
 	now, locks := m.visit(b.limits, &k, sites, now)
 	defer m.unlock(locks)
+	if err := m.reserveCorrections(sites); err != nil {
+		return 0, err
+	}
 	var most int64
 	for i := range sites {
 		s := &sites[i]
@@ -39,8 +42,8 @@ func (s *site) rewrite(mode window.Mode, at, n, now int64, virtual bool) {
 		s.correct(now, virtual)
 		s.h.Refund(s.arena, s.limit.End(at), cutoff, n)
 	}
-	used, dead := s.h.Used(s.arena, cutoff)
-	s.h.Prune(s.arena, cutoff, used, dead)
+	used, from := s.h.Used(s.arena, cutoff)
+	s.h.Prune(s.arena, cutoff, used, from)
 	if mode == window.CountDenied {
 		s.h.Cap(s.arena, s.limit.Max)
 	}

@@ -79,7 +79,7 @@ func (r *record) holds(a *window.Arena, l *memoryLimit, k *Key, scratch *[]byte)
 func (r *record) longKey() uint32 { return binary.LittleEndian.Uint32(r.key[:]) }
 
 // longKeyBytes is how much of a long key a chunk holds.
-const longKeyBytes = window.WordsPerChunk * 8
+const longKeyBytes = window.WordsPerChunk * wordBytes
 
 // keyChunks is the number of chunks a key of that size needs.
 func keyChunks(size int) int {
@@ -101,8 +101,8 @@ func (r *record) setKey(a *window.Arena, key []byte) {
 		ref := a.Alloc()
 		c := a.At(ref)
 		*c.Link() = next
-		for i := 0; i*8 < longKeyBytes && start+i*8 < len(key); i++ {
-			c.Words()[i] = wordAt(key, start+i*8)
+		for i := 0; i*wordBytes < longKeyBytes && start+i*wordBytes < len(key); i++ {
+			c.Words()[i] = wordAt(key, start+i*wordBytes)
 		}
 		next = ref
 	}
@@ -127,8 +127,8 @@ func longKeyIs[T string | []byte](a *window.Arena, ref uint32, key T) bool {
 	for start := 0; start < len(key); start += longKeyBytes {
 		c := a.At(ref)
 		words := c.Words()
-		for i := 0; i < len(words) && start+i*8 < len(key); i++ {
-			if words[i] != wordAt(key, start+i*8) {
+		for i := 0; i < len(words) && start+i*wordBytes < len(key); i++ {
+			if words[i] != wordAt(key, start+i*wordBytes) {
 				return false
 			}
 		}
@@ -137,15 +137,15 @@ func longKeyIs[T string | []byte](a *window.Arena, ref uint32, key T) bool {
 	return true
 }
 
-// wordAt returns up to eight bytes of s from i on as one word, the first lowest.
-func wordAt[T string | []byte](s T, i int) uint64 {
-	if i+8 <= len(s) {
-		return uint64(s[i]) | uint64(s[i+1])<<8 | uint64(s[i+2])<<16 | uint64(s[i+3])<<24 |
-			uint64(s[i+4])<<32 | uint64(s[i+5])<<40 | uint64(s[i+6])<<48 | uint64(s[i+7])<<56
+const wordBytes = 4
+
+// wordAt returns up to four bytes of s from i on as one word, the first lowest.
+func wordAt[T string | []byte](s T, i int) (w uint32) {
+	if i+wordBytes <= len(s) {
+		return uint32(s[i]) | uint32(s[i+1])<<8 | uint32(s[i+2])<<16 | uint32(s[i+3])<<24
 	}
-	var w uint64
 	for j := i; j < len(s); j++ {
-		w |= uint64(s[j]) << (8 * (j - i))
+		w |= uint32(s[j]) << (8 * (j - i))
 	}
 	return w
 }

@@ -6,6 +6,28 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
+// correct writes the corrections that the sites have so far on copies, or none.
+func (m *Memory) correct(sites []site, now int64, virtual bool) error {
+	if err := m.reserveCorrections(sites); err != nil {
+		return err
+	}
+	for i := range sites {
+		sites[i].correct(now, virtual)
+	}
+	return nil
+}
+
+// reserveCorrections makes sure that the sites can be corrected: the units of many
+// entries in one may stand in a word more than they did.
+func (m *Memory) reserveCorrections(sites []site) error {
+	for i := range sites {
+		if s := &sites[i]; s.corrected && !s.shard.arena.Reserve(len(sites)) {
+			return m.fullOfBytes
+		}
+	}
+	return nil
+}
+
 // correct writes the correction that the site has so far on a copy, if any. What it
 // writes are instants of now, so they are virtual if now is.
 func (s *site) correct(now int64, virtual bool) {
@@ -16,7 +38,7 @@ func (s *site) correct(now int64, virtual bool) {
 	r.virtual = virtual
 	s.arena, s.h = &s.shard.arena, &r.History
 	s.h.Redate(s.arena, s.limit.End(now), now)
-	s.state.Used, s.dead = s.h.Used(s.arena, now-s.limit.Window)
+	s.state.Used, s.from = s.h.Used(s.arena, now-s.limit.Window)
 	s.shard.wake(0) // it expires sooner than it did
 }
 
@@ -34,7 +56,7 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 			created++
 		}
 	}
-	if err := m.makeReserve(sites, k, now, created); err != nil {
+	if err := m.makeReserve(sites, k, now, units, created); err != nil {
 		return err
 	}
 	virtual := a.At != Now
@@ -47,7 +69,7 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 		r := s.shard.records.At(s.ref)
 		s.h = &r.History
 		s.correct(now, virtual)
-		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.dead)
+		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.from)
 		s.h.Add(s.arena, s.limit.End(now), now, units)
 		if b.mode == window.CountDenied {
 			s.h.Cap(s.arena, s.limit.Max)
@@ -66,15 +88,15 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 // records can be created where there are none, within the caps. The error names
 // the cap that was met. The keys come last: what is counted and given back would
 // for a moment refuse others.
-func (m *Memory) makeReserve(sites []site, k *Key, now int64, created int) error {
+func (m *Memory) makeReserve(sites []site, k *Key, now, units int64, created int) error {
 	for i := range sites {
-		records, chunks := sites[i].needs(k, now)
+		records, chunks := sites[i].needs(k, now, units)
 		if records+chunks == 0 {
 			continue
 		}
 		for j := range sites[:i] { // several limits of a decision may share a shard
 			if sites[j].shard == sites[i].shard {
-				r, c := sites[j].needs(k, now)
+				r, c := sites[j].needs(k, now, units)
 				records, chunks = records+r, chunks+c
 			}
 		}
@@ -89,12 +111,12 @@ func (m *Memory) makeReserve(sites []site, k *Key, now int64, created int) error
 }
 
 // needs returns how many records and chunks recording at the site takes.
-func (s *site) needs(k *Key, now int64) (records, chunks int) {
+func (s *site) needs(k *Key, now, units int64) (records, chunks int) {
 	if s.corrected {
-		return 0, 1 // at most: a copy's log may be cut differently
+		return 0, 2 // at most: one to correct, one to add
 	}
 	if s.ref != 0 {
-		return 0, s.h.Chunks(s.limit.End(now))
+		return 0, s.h.Chunks(s.limit.End(now), units)
 	}
 	return 1, keyChunks(keySize(s.limit.by, k))
 }

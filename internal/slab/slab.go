@@ -24,7 +24,7 @@ const (
 	pageBits  = 7
 	placeMask = 1<<pageBits - 1 // a value's place in its page
 	firstPage = 4               // values the first page starts with; it doubles up to perPage
-	pageBytes = 10880           // a size class of Go's allocator, so that little is lost behind a page
+	pageBytes = 8192            // a size class of Go's allocator, so that little is lost behind a page
 )
 
 // perPage is the number of values of that size in a full page.

@@ -21,98 +21,88 @@ const long = -1 << 60 // before every instant
 // Empty is a history that remembers nothing.
 var Empty = History{Last: long, End: long, Front: long}
 
-// Chunks is the number of chunks that Add may take from the arena for an entry
-// with that end: 0 or 1.
-func (h *History) Chunks(end int64) int {
+// Chunks is the number of chunks that Add may take from the arena for an entry of n
+// units with that end: 0 or 1.
+func (h *History) Chunks(end, n int64) int {
+	need := 0
 	switch {
 	case h.Total == 0:
 		return 0
+	case h.log.empty() && end <= h.End:
+		return 0
 	case h.log.empty():
-		if end <= h.End {
-			return 0
-		}
 		return 1
-	case h.log.full(2):
+	case end <= h.End:
+		need = grownWords
+	default:
+		need = words(end-h.End, n)
+	}
+	if h.log.full(need) {
 		return 1
 	}
 	return 0
 }
 
-// abs returns the whole end of an entry from its lowest 48 bits. Every entry is
-// within 2^48 us (8.9 years) before the newest one, since it counted when that
-// was recorded and windows are at most 400 days and a cell.
-func (h *History) abs(word uint64) int64 {
-	return h.End - int64((uint64(h.End)-word>>unitBits)&endMask)
-}
-
-// entry is one entry as read from the log.
-type entry struct {
-	end   int64
-	units int64
-	words int
-}
-
-// next returns the entry at the cursor and moves on.
-func (c *cursor) next(h *History) (entry, bool) {
-	w := c.word()
-	if w == nil {
-		return entry{}, false
-	}
-	e := entry{end: h.abs(*w), units: int64(*w & wideUnits), words: 1}
-	if e.units == wideUnits {
-		e.units = int64(*c.word())
-		e.words = 2
-	}
-	return e, true
+// Mark is where the entries that count begin. The zero Mark is before all of them.
+type Mark struct {
+	place place
+	end   int64 // of the entry there
 }
 
 // Used returns the units that count, which are those of entries with
-// end > cutoff = now - Window (R3). dead is the number of words of the log that
-// no longer do.
-func (h *History) Used(a *Arena, cutoff int64) (used int64, dead int) {
+// end > cutoff = now - Window (R3), and where they begin, for Prune.
+func (h *History) Used(a *Arena, cutoff int64) (used int64, from Mark) {
 	if h.Front > cutoff {
-		return h.Total, 0
+		return h.Total, Mark{}
 	}
 	if h.End <= cutoff {
-		return 0, 0
+		return 0, Mark{}
+	}
+	if used, from, ok := h.usedNarrow(a, cutoff); ok {
+		return used, from
 	}
 	used = h.Total
-	c := h.log.cursor(a)
-	// Mostly a narrow entry or two of the first chunk: the newest entry counts, so
-	// this ends before the log does.
-	chunk := a.At(c.pos.ref())
-	for pos := c.pos.pos(); pos < perChunk; pos++ {
-		w := chunk.words[pos]
-		if h.abs(w) > cutoff {
-			return used, dead
-		}
-		if w&wideUnits == wideUnits {
+	c := h.cursor(a)
+	for c.more() { // the newest entry counts, so this ends before the log does
+		from.place = c.place()
+		e := c.next()
+		if e.end > cutoff && e.units > 0 {
+			from.end = e.end
 			break
 		}
-		used -= int64(w & wideUnits)
-		dead++
-		c.pos += at(0, 1)
-	}
-	for {
-		e, ok := c.next(h)
-		if !ok || e.end > cutoff {
-			return used, dead
-		}
 		used -= e.units
-		dead += e.words
 	}
+	return used, from
 }
 
-// Prune forgets the entries that do not count: used and dead are what Used
+// usedNarrow is Used for the commonest case, where all that no longer counts and the
+// first entry that does are narrow and in one chunk; otherwise it reports false
+// (BenchmarkAllow).
+func (h *History) usedNarrow(a *Arena, cutoff int64) (used int64, from Mark, ok bool) {
+	words, end := &a.At(h.log.head.ref()).words, h.Front
+	used = h.Total
+	w := words[h.log.head.pos()]
+	for i := h.log.head.pos() + 1; i < perChunk && w&1 == 0; i++ {
+		used -= int64(w >> 1 & 1)
+		if w = words[i]; w&1 != 0 {
+			break
+		}
+		if end += int64(w >> 2); end > cutoff && w>>1&1 != 0 {
+			return used, Mark{at(h.log.head.ref(), i), end}, true
+		}
+	}
+	return 0, Mark{}, false
+}
+
+// Prune forgets the entries that do not count: used and from are what Used
 // returned for the same cutoff. Last stays.
-func (h *History) Prune(a *Arena, cutoff, used int64, dead int) {
+func (h *History) Prune(a *Arena, cutoff, used int64, from Mark) {
 	switch {
 	case h.End <= cutoff:
 		h.clear(a)
-	case dead > 0:
-		h.log.drop(a, dead)
-		h.Total = used
-		h.Front = h.abs(h.log.first(a))
+	case from.place != 0:
+		h.log.dropTo(a, from.place)
+		h.Total, h.Front = used, from.end
 	}
 }
 
@@ -132,9 +122,9 @@ func (h *History) Add(a *Arena, end, now, n int64) {
 		h.End, h.Front = end, end
 	case end > h.End:
 		if h.log.empty() {
-			h.log.add(a, h.End, h.Total)
+			h.log.add(a, 0, h.Total)
 		}
-		h.log.add(a, end, n)
+		h.log.add(a, end-h.End, n)
 		h.End = end
 	case !h.log.empty():
 		h.log.setNewest(a, h.log.newest(a)+n)
@@ -159,15 +149,18 @@ func (h *History) Cap(a *Arena, most int64) {
 		h.log.setNewest(a, most)
 		h.Total -= n - most
 	}
-	for h.Front < h.End {
-		c := h.log.cursor(a)
-		e, _ := c.next(h)
-		if h.Total-e.units < most {
-			return
-		}
+	c := h.cursor(a)
+	e, from := c.next(), Mark{}
+	for h.Front < h.End && h.Total-e.units >= most {
 		h.Total -= e.units
-		h.log.drop(a, e.words)
-		h.Front = h.abs(h.log.first(a))
+		for e.units = 0; e.units == 0 && c.more(); {
+			from.place = c.place()
+			e = c.next()
+		}
+		h.Front = e.end
+	}
+	if from.place != 0 {
+		h.log.dropTo(a, from.place)
 	}
 }
 
@@ -192,57 +185,59 @@ func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
 	return took
 }
 
-// refundIn is Refund from an entry of the log, which goes when it is left
-// without units.
-func (h *History) refundIn(a *Arena, end, n int64) int64 {
-	for c, words := h.log.cursor(a), 0; ; {
+// refundIn is Refund from an entry of the log. One that is left without units goes
+// if it is the oldest or the newest, and otherwise stays behind as a mark of time
+// until the entries before it go: Front, End and the ends between stay true.
+func (h *History) refundIn(a *Arena, end, n int64) (took int64) {
+	var older tail
+	for c := h.cursor(a); c.more(); {
 		from := c
-		e, ok := c.next(h)
-		if !ok || e.end > end {
+		e := c.next()
+		switch {
+		case e.end > end:
 			return 0
-		}
-		if e.end < end {
-			words += e.words
+		case e.end < end:
+			older.see(&c, e)
 			continue
+		case n < e.units:
+			from.set(e.units - n)
+			return n
+		case end < h.End && end > h.Front:
+			from.set(0)
+		case end < h.End: // the oldest
+			h.dropFirst(a, c)
+		case end > h.Front: // the newest
+			h.log.cutAt(a, older.place, older.kind)
+			h.End = older.end
 		}
-		if n >= e.units {
-			h.cut(a, from, c, words)
-			return e.units
+		return e.units // if it is the only one, Refund forgets the log
+	}
+	return 0
+}
+
+// dropFirst removes the oldest entry; the cursor stands behind it.
+func (h *History) dropFirst(a *Arena, c cursor) {
+	for c.more() {
+		place := c.place()
+		if e := c.next(); e.units > 0 {
+			h.log.dropTo(a, place)
+			h.Front = e.end
+			return
 		}
-		w := from.word()
-		if e.words == 2 {
-			*from.word() = uint64(e.units - n)
-		} else {
-			*w -= uint64(n)
-		}
-		return n
 	}
 }
 
-// cut removes the words from one cursor to another; before is the number of
-// words in front of them. The last words move up.
-func (h *History) cut(a *Arena, from, to cursor, before int) {
-	end, wide := int64(long), false
-	for rest := h.log.cursor(a); rest.pos != from.pos; {
-		e, _ := rest.next(h)
-		end, wide = e.end, e.words == 2
-	}
-	words := before
-	for {
-		start := to
-		e, ok := to.next(h)
-		if !ok {
-			break
-		}
-		for range e.words {
-			*from.word() = *start.word()
-		}
-		words += e.words
-		end, wide = e.end, e.words == 2
-	}
-	h.log.keep(a, words, wide)
-	if words > 0 {
-		h.Front, h.End = h.abs(h.log.first(a)), end
+// tail is the newest entry with units that a walk has seen: where it ends, in both
+// senses.
+type tail struct {
+	place place
+	kind  kind
+	end   int64
+}
+
+func (t *tail) see(c *cursor, e entry) {
+	if e.units > 0 {
+		*t = tail{c.place(), e.kind, e.end}
 	}
 }
 
@@ -255,11 +250,8 @@ func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
 	if h.log.empty() {
 		return h.End
 	}
-	for c := h.log.cursor(a); ; {
-		e, ok := c.next(h)
-		if !ok {
-			return h.End
-		}
+	for c := h.cursor(a); c.more(); {
+		e := c.next()
 		if e.end <= cutoff {
 			continue
 		}
@@ -267,6 +259,7 @@ func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
 			return e.end
 		}
 	}
+	return h.End
 }
 
 // Free gives the history's memory back and leaves it Empty.

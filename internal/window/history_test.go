@@ -87,7 +87,9 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 	t.Helper()
 	a := &Arena{Budget: unlimited{}}
 	h, p := Empty, &plain{last: long}
-	rule := Rule{Max: 50, Window: 1000, Cell: []int64{0, 0, 7, 100, 1000}[r.IntN(5)]}
+	const longest = 400 * 24 * 3600 * 1_000_000
+	rule := Rule{Max: 50, Window: []int64{1000, 1000, 1 << 31, longest}[r.IntN(4)]}
+	rule.Cell = rule.Window * []int64{0, 0, 7, 100, 1000}[r.IntN(5)] / 1000
 	now := int64(1_700_000_000_000_000)
 	for step := range steps {
 		now += r.Int64N(rule.Window / (1 + r.Int64N(100)))
@@ -101,11 +103,15 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 			used, dead := h.Used(a, cutoff)
 			h.Prune(a, cutoff, used, dead)
 			p.prune(cutoff)
-			if !a.Reserve(h.Chunks(end)) {
+			chunks, before := h.Chunks(end, n), a.Len()
+			if !a.Reserve(chunks) {
 				t.Fatalf("step %d: no chunk", step)
 			}
 			h.Add(a, end, now, n)
 			p.add(end, now, n)
+			if took := a.Len() - before; took > chunks {
+				t.Fatalf("step %d: %d chunks taken, %d announced", step, took, chunks)
+			}
 		case op == 8:
 			h.Cap(a, rule.Max)
 			p.cap(rule.Max)
@@ -117,6 +123,7 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 		case op == 10:
 			now -= r.Int64N(rule.Window)
 			end = rule.End(now)
+			a.Reserve(1)
 			h.Redate(a, end, now)
 			p.redate(end, now)
 		case op == 11:
@@ -176,28 +183,48 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// TestWideUnits asks whether units beside the 16 bits of a word survive,
-// wherever the two words of an entry fall in a chunk.
-func TestWideUnits(t *testing.T) {
+// TestEntriesSurvive asks whether units and times at the edges of what a word or two
+// can hold survive, wherever the words of an entry fall in a chunk: as they were
+// added, grown by merging, and shrunk by a refund.
+func TestEntriesSurvive(t *testing.T) {
+	units := []int64{1, 2, 3, 14, middleUnits - 1, middleUnits, middleUnits + 1, 1<<31 - 1, 1 << 31, 1<<53 - 1}
+	times := []int64{1, 2, narrowTime - 1, narrowTime, narrowTime + 1, 1 << 31, middleTime - 1}
 	for lead := range perChunk + 1 {
-		a := &Arena{Budget: unlimited{}}
-		h := Empty
-		now := int64(0)
-		add := func(n int64) {
-			now++
-			a.Reserve(h.Chunks(now))
-			h.Add(a, now, now, n)
-		}
-		for range lead {
-			add(1)
-		}
-		for _, n := range []int64{wideUnits - 1, wideUnits, wideUnits + 1, 1<<53 - 1, 1} {
-			add(n)
-		}
-		for _, n := range []int64{wideUnits - 1, wideUnits, wideUnits + 1, 1<<53 - 1, 1} {
-			lead++
-			if got := h.Refund(a, int64(lead), 0, 1<<60); got != n {
-				t.Errorf("entry %d: %d units came back, want %d", lead, got, n)
+		for i, n := range units {
+			for j, time := range times {
+				a := &Arena{Budget: unlimited{}}
+				h, now := Empty, int64(0)
+				add := func(time, n int64) {
+					now += time
+					a.Reserve(h.Chunks(now, n))
+					h.Add(a, now, now, n)
+				}
+				for range lead + 1 {
+					add(1, 1)
+				}
+				add(time, n)
+				if i < len(units)-1 {
+					add(0, units[i+1]-n) // grows to the next
+					n = units[i+1]
+				}
+				end := now
+				add(times[len(times)-1-j], 3)
+				copied, own := h.Clone(a)
+				for _, x := range []struct {
+					h *History
+					a *Arena
+				}{{&h, a}, {copied, own}} {
+					if got := x.h.Refund(x.a, end, 0, n/2); got != n/2 {
+						t.Fatalf("%d behind %d entries, %d later: half of it is %d, want %d", n, lead, time, got, n/2)
+					}
+					if got := x.h.Refund(x.a, end, 0, 1<<60); got != n-n/2 {
+						t.Fatalf("%d behind %d entries, %d later: %d units came back, want %d", n, lead, time, got, n-n/2)
+					}
+					if x.h.Total != int64(lead)+4 || x.h.End != now {
+						t.Fatalf("%d behind %d entries, %d later: then %d units until %d, want %d until %d",
+							n, lead, time, x.h.Total, x.h.End, lead+4, now)
+					}
+				}
 			}
 		}
 	}

@@ -2,33 +2,25 @@ package window
 
 import "github.com/weirlimit/weir/internal/slab"
 
-// perChunk is the number of words a chunk holds. Ten make an entry cost 88/10 =
-// 8.8 bytes, and a history of ten entries fit one chunk; larger chunks waste more
-// at their ends than they save on links.
-const perChunk = 10
+// perChunk is the number of words in a chunk: with the link they fill a cache line,
+// so that a history of up to fifteen common entries is two lines, its record and
+// one chunk (BenchmarkAllow, 10,000 keys).
+const perChunk = 15
 
-// Chunk is a run of a log. Its words are entries: the low 48 bits of the
-// entry's end above 16 bits of units. Units of 65,535 and more stand whole in
-// the word behind.
+// Chunk is a run of a log.
 type Chunk struct {
-	words [perChunk]uint64
+	words [perChunk]uint32
 	next  uint32 // the chunk behind
 }
 
 // ChunkSize is the size of a Chunk in bytes.
-const ChunkSize = perChunk*8 + 8
-
-const (
-	unitBits  = 16
-	wideUnits = 1<<unitBits - 1
-	endMask   = 1<<(64-unitBits) - 1
-)
+const ChunkSize = perChunk*4 + 4
 
 // Link returns the reference a free chunk keeps.
 func (c *Chunk) Link() *uint32 { return &c.next }
 
 // Words gives the words of the chunk to another use, such as a long key.
-func (c *Chunk) Words() *[perChunk]uint64 { return &c.words }
+func (c *Chunk) Words() *[perChunk]uint32 { return &c.words }
 
 // WordsPerChunk is the number of Words.
 const WordsPerChunk = perChunk
@@ -50,37 +42,39 @@ func (a *Arena) Release() { a.Slab.Release(ChunkSize, a.Budget) }
 // Free gives a chunk back. The next Alloc finds room without Reserve.
 func (a *Arena) Free(ref uint32) { a.Slab.Free(ref, ChunkSize, a.Budget) }
 
-// log is a queue of words in a list of chunks. It takes 8 bytes in its history,
-// and both of its ends are one step away.
+// log is a queue of entries in a list of chunks, in words as entry.go has them. It
+// takes 8 bytes in its history, and both of its ends are one step away.
 type log struct {
-	head place // the oldest word; 0 = the log is empty
-	tail place // behind the newest word
+	head place // the oldest entry; 0 = the log is empty
+	tail place // behind the newest entry
 }
 
-// place is a position in a log: a chunk in the low 27 bits, 0 = none, and the
-// number of words before the position in the 4 bits on top. Of a tail, the bit
-// between says that the newest entry is wide.
+// place is a position in a log: a chunk in the low 26 bits, 0 = none, and the
+// number of words before the position in the 4 bits on top. Of a tail, the bits
+// between say what kind the newest entry is.
 type place uint32
 
 const (
 	placeBits = 28
-	wideEntry = place(1) << 27
-	chunkMask = wideEntry - 1
+	kindBits  = 26
+	chunkMask = 1<<kindBits - 1
+	kindMask  = 3 << kindBits
 
 	// maxChunks keeps references within chunkMask, however thinly pages are filled.
-	maxChunks = int(chunkMask / 2)
+	maxChunks = chunkMask / 2
 )
 
 func at(ref uint32, pos int) place { return place(ref) | place(pos)<<placeBits }
 func (p place) ref() uint32        { return uint32(p & chunkMask) }
 func (p place) pos() int           { return int(p >> placeBits) }
+func (p place) kind() kind         { return kind(p >> kindBits & 3) }
 
-// empty reports whether the log holds no word.
+// empty reports whether the log holds no entry.
 func (q *log) empty() bool { return q.head == 0 }
 
-// full reports whether n more words, 1 or 2, need another chunk.
+// full reports whether n more words need another chunk.
 func (q *log) full(n int) bool {
-	return q.head == 0 || q.tail.pos()+n > perChunk && !q.slides()
+	return q.tail.pos()+n > perChunk && !q.slides()
 }
 
 // slides reports whether the log stands in the second half of one chunk: then it
@@ -90,26 +84,8 @@ func (q *log) slides() bool {
 	return q.head.pos() >= perChunk/2 && q.head.ref() == q.tail.ref()
 }
 
-// first is the first word of a log that is not empty.
-func (q *log) first(a *Arena) uint64 {
-	return a.At(q.head.ref()).words[q.head.pos()]
-}
-
-// add appends an entry. The arena must have a chunk in reserve if the log is full
-// for its words.
-func (q *log) add(a *Arena, end, units int64) {
-	word := uint64(end) << unitBits
-	if units < wideUnits {
-		q.append(a, word|uint64(units))
-		return
-	}
-	q.append(a, word|wideUnits)
-	q.append(a, uint64(units))
-	q.tail |= wideEntry
-}
-
-// append adds a word, of a narrow entry unless the caller says otherwise.
-func (q *log) append(a *Arena, word uint64) {
+// append adds a word. The arena must have a chunk in reserve if the log is full.
+func (q *log) append(a *Arena, word uint32) {
 	ref, pos := q.tail.ref(), q.tail.pos()
 	switch {
 	case q.head == 0:
@@ -128,68 +104,25 @@ func (q *log) append(a *Arena, word uint64) {
 	q.tail = at(ref, pos+1)
 }
 
-// last is the last word of a log that is not empty: the newest entry, or of a
-// wide one its units.
-func (q *log) last(a *Arena) *uint64 {
-	return &a.At(q.tail.ref()).words[q.tail.pos()-1]
-}
-
-// newest is the units of the newest entry.
-func (q *log) newest(a *Arena) int64 {
-	if q.tail&wideEntry != 0 {
-		return int64(*q.last(a))
-	}
-	return int64(*q.last(a) & wideUnits)
-}
-
-// setNewest changes the units of the newest entry. To widen it, the arena must
-// have a chunk in reserve if the log is full for a word.
-func (q *log) setNewest(a *Arena, units int64) {
-	w := q.last(a)
-	switch {
-	case q.tail&wideEntry != 0:
-		*w = uint64(units)
-	case units < wideUnits:
-		*w = *w&^wideUnits | uint64(units)
-	default:
-		*w |= wideUnits
-		q.append(a, uint64(units))
-		q.tail |= wideEntry
-	}
-}
-
-// drop removes n words from the front. There must be more of them.
-func (q *log) drop(a *Arena, n int) {
-	for n >= perChunk-q.head.pos() {
-		ref := q.head.ref()
-		n -= perChunk - q.head.pos()
-		q.head = at(a.At(ref).next, 0)
+// dropTo removes what stands before the entry at that place.
+func (q *log) dropTo(a *Arena, to place) {
+	for ref := q.head.ref(); ref != to.ref(); {
+		next := a.At(ref).next
 		a.Free(ref)
+		ref = next
 	}
-	q.head += at(0, n)
+	q.head = to
 }
 
-// keep removes all words but the first n, of which the last entry is wide or not.
-func (q *log) keep(a *Arena, n int, wide bool) {
-	if n == 0 {
-		q.free(a)
-		return
-	}
-	ref, pos := q.head.ref(), q.head.pos()
-	for n > perChunk-pos {
-		n -= perChunk - pos
-		ref, pos = a.At(ref).next, 0
-	}
-	if last := q.tail.ref(); ref != last {
+// cutAt removes what stands behind a place, where an entry of that kind ends.
+func (q *log) cutAt(a *Arena, behind place, k kind) {
+	if ref, last := behind.ref(), q.tail.ref(); ref != last {
 		a.freeList(a.At(ref).next, last)
 	}
-	q.tail = at(ref, pos+n)
-	if wide {
-		q.tail |= wideEntry
-	}
+	q.tail = behind | place(k)<<kindBits
 }
 
-// free removes all words.
+// free removes everything.
 func (q *log) free(a *Arena) {
 	if q.head != 0 {
 		a.freeList(q.head.ref(), q.tail.ref())
@@ -207,28 +140,4 @@ func (a *Arena) freeList(ref, last uint32) {
 		}
 		ref = next
 	}
-}
-
-// cursor walks the words of a log from the front.
-type cursor struct {
-	a   *Arena
-	pos place
-	end place
-}
-
-func (q *log) cursor(a *Arena) cursor { return cursor{a: a, pos: q.head, end: q.tail &^ wideEntry} }
-
-// word returns the next word, to be read or overwritten; nil at the end.
-func (c *cursor) word() *uint64 {
-	if c.pos == c.end {
-		return nil
-	}
-	chunk := c.a.At(c.pos.ref())
-	if c.pos.pos() == perChunk {
-		c.pos = at(chunk.next, 0)
-		chunk = c.a.At(chunk.next)
-	}
-	w := &chunk.words[c.pos.pos()]
-	c.pos += at(0, 1)
-	return w
 }

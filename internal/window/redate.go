@@ -5,44 +5,46 @@ package window
 func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 
 // Redate takes the entries of the future as entries of now, where end is the
-// end of an entry of now (R2). It takes no chunk that it has not freed.
+// end of an entry of now (R2). The arena must have a chunk in reserve.
 func (h *History) Redate(a *Arena, end, now int64) {
 	h.Last = min(h.Last, now)
 	if h.End <= end {
 		return
 	}
-	words, units, wide := 0, int64(0), false
-	for c := h.log.cursor(a); ; {
-		e, ok := c.next(h)
-		if !ok || e.end >= end {
+	var kept tail
+	units := int64(0)
+	for c := h.cursor(a); c.more(); {
+		e := c.next()
+		if e.end >= end {
 			break
 		}
-		words += e.words
 		units += e.units
-		wide = e.words == 2
-	}
-	h.log.keep(a, words, wide)
-	if words == 0 {
-		h.Front = end
-	} else {
-		h.log.add(a, end, h.Total-units)
+		kept.see(&c, e)
 	}
 	h.End = end
+	if kept.place == 0 {
+		h.log.free(a)
+		h.Front = end
+		return
+	}
+	h.log.cutAt(a, kept.place, kept.kind)
+	h.log.add(a, end-kept.end, h.Total-units)
 }
 
 // Clone returns a copy of the history whose log stands in an arena of its own.
 func (h *History) Clone(a *Arena) (*History, *Arena) {
 	own := &Arena{Budget: unlimited{}}
-	c := *h
-	c.log = log{}
-	for cur := h.log.cursor(a); ; {
-		e, ok := cur.next(h)
-		if !ok {
-			return &c, own
+	copied := *h
+	copied.log = log{}
+	before := h.Front
+	for c := h.cursor(a); c.more(); {
+		if e := c.next(); e.units > 0 {
+			own.Reserve(1)
+			copied.log.add(own, e.end-before, e.units)
+			before = e.end
 		}
-		own.Reserve(1)
-		c.log.add(own, e.end, e.units)
 	}
+	return &copied, own
 }
 
 type unlimited struct{}
