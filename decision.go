@@ -18,6 +18,7 @@ type Decision struct {
 	At         time.Time     // the instant of the decision
 	Limit      string        // the limit that bound, "" when none did
 	Degraded   bool          // the store could not be asked; a fallback answered
+	Repeated   bool          // the operation was known by its id: this was answered then, and nothing was charged now
 }
 
 // LimitState is what one limit of a policy holds right after a decision.

@@ -29,7 +29,15 @@ type Ask struct {
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
 	At     int64        // the instant in microseconds since 1970, or Now (R1)
 	States []LimitState // nil, or filled by the engine with the state of every limit after the decision
+
+	// ID names an attempt or a record, so that it can be made again and is charged
+	// once: see Limiter.AllowOnce. "" is none, otherwise it has 1 … MaxIDBytes
+	// bytes. Peeks, and attempts of 0 units, have none: one that is given is ignored.
+	ID string
 }
+
+// names reports whether the ask is an operation that its ID names.
+func (a *Ask) names() bool { return a.ID != "" && a.Op != OpPeek && a.N > 0 }
 
 // check refuses what no engine could answer (R14).
 func (a *Ask) check(p *Plan) error {
@@ -39,6 +47,9 @@ func (a *Ask) check(p *Plan) error {
 	if a.States != nil && len(a.States) != len(p.limits) {
 		return fmt.Errorf("%w: room for %d states, and policy %q has %d limits; make it as long as Plan().Limits()",
 			ErrAsk, len(a.States), p.Name(), len(p.limits))
+	}
+	if len(a.ID) > MaxIDBytes {
+		return fmt.Errorf("%w: it is %d bytes long; at most %d are allowed", ErrID, len(a.ID), MaxIDBytes)
 	}
 	return nil
 }
@@ -55,7 +66,10 @@ func (a *Ask) check(p *Plan) error {
 //     bytes, and different tuples never share a history (R14).
 //   - An error means that no decision could be made and nothing changed, unless it
 //     wraps ErrUnknownFate; a denial is not an error (R15).
-//   - Plan, Key and Ask.States may not be kept beyond the call.
+//   - What an Ask with an ID has recorded is charged once: asked again under the
+//     same policy, key and ID within Plan.Remembers, it gets the answer it got then,
+//     with Repeated, and nothing changes. With other units or another Op it is ErrID.
+//   - Plan, Key, Ask.States and Ask.ID may not be kept beyond the call.
 type Engine interface {
 	// Decide answers an attempt, a peek or a record.
 	Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error)

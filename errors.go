@@ -20,6 +20,8 @@ var (
 	ErrUnknownLimit = errors.New("weir: unknown limit")
 	// ErrSpan: the span asked of Count is not above 0 and within the limit's window.
 	ErrSpan = errors.New("weir: bad span")
+	// ErrID: the id of an operation is missing, too long, or was used for another one.
+	ErrID = errors.New("weir: bad operation id")
 	// ErrAsk: an Ask has an unknown Op, or States of another length than the plan has limits.
 	ErrAsk = errors.New("weir: bad ask")
 

@@ -21,6 +21,9 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 		return Decision{}, err
 	}
 	put := *q
+	if q.ask.names() && fits.Granted < q.ask.N { // made again, it must ask for as much
+		fits.Granted, fits.Allowed = 0, false
+	}
 	if n := fits.Granted; n > 0 {
 		put.ask.N = n
 	} else if !counted { // where refused attempts count, they do in full (R6)
@@ -30,8 +33,8 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 	if !f.store.ask(ctx, &put, &r) {
 		return f.fall(q, r.err)
 	}
-	if r.err != nil {
-		return Decision{}, r.err
+	if r.err != nil || r.decision.Repeated {
+		return r.decision, r.err
 	}
 	mine := fits // what the share says when it is over
 	if put.writes() && (r.decision.Granted > 0 || counted) {

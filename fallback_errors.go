@@ -94,7 +94,7 @@ func (g *guard) patience() string {
 
 // isAboutInput reports whether another engine would refuse the same call (R14).
 func isAboutInput(err error) bool {
-	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan, ErrAsk} {
+	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan, ErrID, ErrAsk} {
 		if errors.Is(err, input) {
 			return true
 		}

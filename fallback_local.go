@@ -83,6 +83,9 @@ func (h *share) decide(q *question, d *Decision) error {
 		d.RetryAfter = untilBack
 	}
 	for i := range q.ask.States {
+		if d.Repeated { // nobody looked
+			break
+		}
 		unscale(&q.ask.States[i], q.plan.limits[i].Max, q.ask.N)
 	}
 	return nil

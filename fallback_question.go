@@ -70,5 +70,6 @@ func (q *question) kept() question {
 		c.key.more[i] = strings.Clone(c.key.more[i])
 	}
 	c.ask.States = slices.Clone(c.ask.States)
+	c.ask.ID = strings.Clone(c.ask.ID)
 	return c
 }

@@ -17,6 +17,9 @@ const (
 	// MaxValueBytes is the largest size of one value of a Key (R14).
 	MaxValueBytes = 1 << 10
 
+	// MaxIDBytes is the largest size of an operation's id (Limiter.AllowOnce).
+	MaxIDBytes = 128
+
 	// MaxLimits is the largest number of limits of one policy.
 	MaxLimits = 16
 

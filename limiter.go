@@ -178,7 +178,7 @@ func (l *Limiter) decide(ctx context.Context, key *Key, a *Ask, d *Decision) (er
 	if err := l.check(key, a.N); err != nil {
 		return err
 	}
-	if a.Op > OpRecord || a.States != nil {
+	if a.Op > OpRecord || a.States != nil || a.ID != "" {
 		if err := a.check(l.plan); err != nil {
 			return err
 		}

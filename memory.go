@@ -46,6 +46,7 @@ type Memory struct {
 
 	_         [64]byte // what every decision reads stands on other cache lines than what some write
 	budget    budget
+	known     operations   // what callers gave an id
 	keys      atomic.Int64 // keys held, counted only under MaxKeys
 	reclaimed atomic.Int64 // keys forgotten at a cap so far
 }
@@ -60,12 +61,13 @@ const (
 type MemoryOption func(*Memory)
 
 // MaxKeys caps the number of keys, counted once for each limit they have a
-// history in: at the cap new ones are refused. 0, the default, is no cap.
+// history in, and of operations with an id (Limiter.AllowOnce): at the cap new ones
+// are refused. 0, the default, is no cap.
 func MaxKeys(n int) MemoryOption {
 	return func(m *Memory) { m.maxKeys = int64(max(n, 0)) }
 }
 
-// MaxBytes caps the bytes of all histories, keys and tables together: at the cap
+// MaxBytes caps the bytes of all histories, keys, operations and tables together: at the cap
 // new keys are refused, and further entries of known ones that need more. The Go
 // heap holds up to a fifth more for tables that were outgrown and not yet
 // collected. 0, the default, is no cap.
@@ -95,7 +97,7 @@ func (m *Memory) now() int64 {
 }
 
 // Len is the number of keys held, counted once for each limit they have a
-// history in, idle ones included.
+// history in, idle ones included, and of operations with an id.
 func (m *Memory) Len() int {
 	n := 0
 	for i := range m.shards {
@@ -104,7 +106,7 @@ func (m *Memory) Len() int {
 		n += s.records.Len()
 		s.mu.Unlock()
 	}
-	return n
+	return n + m.known.len()
 }
 
 // Bytes is the memory taken by histories, keys and tables.

@@ -41,6 +41,9 @@ func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (d Decision, e
 // decide is Decide by reference: an answer of a hundred bytes that is copied
 // from function to function takes as long as deciding it.
 func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
+	if a.names() {
+		return m.decideOnce(p, k, a, d)
+	}
 	b := m.binding(p)
 	if b.simple && a.Op == OpAttempt && a.States == nil && m.one(b, k, a.N, a.At, d) {
 		return nil

@@ -142,14 +142,15 @@ func (m *Memory) makeRoom(sites []site, now int64, virtual bool) bool {
 			m.hand = (m.hand + 1) % shardCount
 		}
 	}
+	found += m.known.forgetSome(m, now, virtual, reclaimSlots)
 	m.reclaimed.Add(int64(found))
 	return found > 0
 }
 
 // Sweep forgets everything that no longer counts on the engine's clock, a slice
-// of a shard at a time, and returns how many histories that were. Nobody needs
-// to call it: decisions sweep a little each. It is for a program that wants its
-// memory back while no decisions are made.
+// of a shard at a time, and returns how many histories and operations that were.
+// Nobody needs to call it: decisions sweep a little each. It is for a program that
+// wants its memory back while no decisions are made.
 func (m *Memory) Sweep() (forgotten int) {
 	const slice = 1024
 	now := m.now()
@@ -166,7 +167,7 @@ func (m *Memory) Sweep() (forgotten int) {
 		forgotten += s.sweep(m, now, false, left)
 		s.mu.Unlock()
 	}
-	return forgotten
+	return forgotten + m.known.forget(m, now)
 }
 
 // makeErrors makes the errors at the caps in advance: a flood of new keys at a cap

@@ -73,6 +73,9 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 		return weir.Decision{}, err
 	}
 	q := e.ask(p, &k, &a)
+	if a.ID != "" && q.writes() {
+		return e.once(ctx, p, &k, &q, &a)
+	}
 	if a.States != nil {
 		return e.inspect(ctx, p, &q, &a)
 	}

@@ -111,6 +111,8 @@ func (e *Engine) problem(ctx context.Context, err error, p *weir.Plan, keys []st
 	switch {
 	case ours && strings.HasPrefix(word, "overflow "):
 		return overflow(word, p)
+	case ours && strings.HasPrefix(word, "id "):
+		return otherOperation(word)
 	case ours:
 		return &stateError{fmt.Sprintf(" under %s: %s; it was left as it is: delete the key to begin anew, or use the version of Weir that wrote it",
 			quoteKeys(keys), describeState(word))}

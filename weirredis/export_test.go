@@ -32,7 +32,7 @@ func ScriptTexts(files fs.ReadFileFS) (map[string]string, error) {
 		return nil, err
 	}
 	return map[string]string{"plain": s.plain.Text, "plainBatch": s.plainBatch.Text, "one": s.one.Text, "batch": s.batch.Text,
-		"two": s.two.Text, "three": s.three.Text, "many": s.many.Text, "refund": s.refund.Text, "count": s.count.Text}, nil
+		"two": s.two.Text, "three": s.three.Text, "many": s.many.Text, "once": s.once.Text, "refund": s.refund.Text, "count": s.count.Text}, nil
 }
 
 // Asking is what one caller asks.
@@ -69,6 +69,11 @@ func (e *Engine) WithClock(now func() time.Time) { e.now = now }
 func Keys(p *weir.Plan, k weir.Key, cluster bool) []string {
 	keys, _ := (&Engine{spread: cluster}).keysOf(p, &k)
 	return keys
+}
+
+// OperationKey returns the key of an operation, as in a Cluster or not.
+func OperationKey(p *weir.Plan, k weir.Key, id string, cluster bool) string {
+	return (&Engine{spread: cluster}).operationKey(p, &k, id)
 }
 
 // Judge judges a server that says this of itself.

@@ -9,7 +9,7 @@ import (
 
 // sources are the files of the source, lua/….lua.
 var sources = []string{"number", "seek", "history", "write", "clock", "decide",
-	"one", "batch", "many", "refund", "count", "reset", "check"}
+	"one", "batch", "many", "once", "refund", "count", "reset", "check"}
 
 // state are the names of a history's state that its script may keep in locals,
 // but for those it declares itself. lua/history.lua says what they are.

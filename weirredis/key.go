@@ -16,6 +16,8 @@ import (
 // neither of "}:=", and the length says where a value ends, so no two histories
 // share a key whatever bytes the values hold (R14).
 //
+// An operation with an id has a key of its own: see operationKey.
+//
 // The tag is the policy's name. In a Cluster it is followed by six characters
 // made from the dimensions that all limits of the policy count by:
 //

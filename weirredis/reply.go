@@ -19,7 +19,8 @@ const (
 const (
 	isLong = iota
 	isProblem
-	isShort // granted in full, and all is reset a window later
+	isShort    // granted in full, and all is reset a window later
+	isRepeated // what was answered before
 )
 
 // reply is the answer to one decision as scripts give it: durations and instants

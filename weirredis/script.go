@@ -32,6 +32,7 @@ type scripts struct {
 	two        *Script // decisions under two limits
 	three      *Script // decisions under three limits
 	many       *Script // decisions under any number of limits
+	once       *Script // a decision that its caller gave an id
 	refund     *Script
 	count      *Script
 	reset      *Script
@@ -82,6 +83,7 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		{&s.two, "two", "many", shape{Limits: 2, Loop: true}},
 		{&s.three, "three", "many", shape{Limits: 3, Loop: true}},
 		{&s.many, "many", "many", shape{Loop: true}},
+		{&s.once, "once", "once", shape{}},
 		{&s.refund, "refund", "refund", shape{}},
 		{&s.count, "count", "count", shape{Limits: 1, Plain: true}},
 		{&s.reset, "reset", "reset", shape{}},

@@ -29,6 +29,7 @@ var errorWords = []struct {
 	{"instant", weir.ErrInstant},
 	{"limit", weir.ErrUnknownLimit},
 	{"span", weir.ErrSpan},
+	{"id", weir.ErrID},
 	{"overflow", weir.ErrOverflow},
 	{"full", weir.ErrFull},
 }
@@ -69,6 +70,8 @@ func (a answer) difference(got answer) string {
 		return "limit"
 	case w.Degraded != g.Degraded:
 		return "degraded"
+	case w.Repeated != g.Repeated:
+		return "repeated"
 	case !slices.Equal(a.states, got.states):
 		return "states"
 	}
@@ -101,6 +104,9 @@ func (a answer) text(s step, epoch int64) string {
 	}
 	if d.Degraded {
 		b.WriteString(" degraded")
+	}
+	if d.Repeated {
+		b.WriteString(" repeated")
 	}
 	return b.String()
 }

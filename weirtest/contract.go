@@ -51,6 +51,9 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 // note learns from a step that was done.
 func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
 	c.high = max(c.high, s.at)
+	if a.decision.Repeated {
+		return
+	}
 	wrote := s.op == opRecord || s.op == opTake && (a.decision.Granted > 0 || mode == weir.CountDenied)
 	for _, limit := range limits {
 		id := historyOf(limit, s.key)

@@ -3,6 +3,7 @@ package weirtest
 import (
 	"math/rand/v2"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -24,6 +25,8 @@ type game struct {
 	newest time.Duration   // the furthest instant at which anything was recorded
 	edges  []time.Duration // announced instants
 	grants []grant         // that could be refunded
+	done   []step          // operations with an id
+	ids    int             // how many ids there were
 	room   []int64         // what each key was last said to have left
 }
 
@@ -64,6 +67,9 @@ func (g *game) next() step {
 	case opCount:
 		g.count(&s)
 	}
+	if s.op == opTake || s.op == opRecord {
+		who = g.name(&s, who)
+	}
 	s.key = g.keyOf(who)
 	if !s.decides() {
 		s.states = false
@@ -72,6 +78,26 @@ func (g *game) next() step {
 		return step{op: opReset, at: s.at, key: s.key}
 	}
 	return s
+}
+
+// name gives some attempts and records an id: a new one, or that of one made before,
+// mostly of the same units and the same key. It returns whose.
+func (g *game) name(s *step, who int) int {
+	switch x := g.r.IntN(100); {
+	case x < 12:
+		g.ids++
+		s.id = values[g.ids%len(values)] + strconv.Itoa(g.ids)
+	case x < 28 && len(g.done) > 0:
+		was := g.done[g.r.IntN(len(g.done))]
+		s.id = was.id
+		if g.r.IntN(8) > 0 {
+			s.op, s.n = was.op, was.n
+		}
+		if g.r.IntN(8) > 0 {
+			return slices.IndexFunc(g.keys, func(k []keyPart) bool { return holds(k, was.key) })
+		}
+	}
+	return who
 }
 
 // keyOf is the part of a key that the policy counts by as it stands.

@@ -18,8 +18,12 @@ func (g *game) learn(s step, a answer) {
 	limits := g.book.policy("").Limits
 	g.rules.note(limits, g.book.mode, s, a)
 	g.now = s.at
-	if a.err != "" || !s.decides() {
+	if a.err != "" || !s.decides() || a.decision.Repeated {
 		return
+	}
+	if s.id != "" {
+		g.done = lastFew(append(g.done, s), 8)
+		g.announce(g.at(a.decision)+time.Minute, g.at(a.decision)+g.longest())
 	}
 	g.decided(limits, s, a.decision)
 	for _, state := range a.states {
@@ -59,6 +63,20 @@ func holds(k, parts []keyPart) bool {
 	return !slices.ContainsFunc(parts, func(p keyPart) bool { return !slices.Contains(k, p) })
 }
 
+// longest is for how long an operation is remembered where that is above a minute.
+func (g *game) longest() time.Duration {
+	longest := time.Duration(0)
+	for _, limit := range g.book.policy("").Limits {
+		w := limit.Window
+		if limit.Cells > 0 {
+			us, b := w.Microseconds(), int64(limit.Cells)
+			w += time.Duration((us+b-1)/b) * time.Microsecond
+		}
+		longest = max(longest, w)
+	}
+	return longest
+}
+
 // probes are the two peeks that try an announced wait: a microsecond before it,
 // where there is one, and at it (R8). ok is false where the wait cannot be tried:
 // nothing was recorded while the clock was behind, so that the next look will see
@@ -66,7 +84,7 @@ func holds(k, parts []keyPart) bool {
 // waits are tried seldom, since there is no way back from there.
 func (g *game) probes(s step, a answer) (before, after step, ok bool) {
 	d := a.decision
-	if a.err != "" || !s.decides() || d.RetryAfter == weir.Never || d.RetryAfter > maxBack/2 && g.r.IntN(10) > 0 {
+	if a.err != "" || !s.decides() || d.Repeated || d.RetryAfter == weir.Never || d.RetryAfter > maxBack/2 && g.r.IntN(10) > 0 {
 		return before, after, false
 	}
 	recorded := s.op != opPeek && s.n > 0

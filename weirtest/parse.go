@@ -20,7 +20,7 @@ import (
 //	epoch MICROSECONDS                  the instant of @0s, else 1700000000000000
 //	policy NAME [mode=all|partial|denied]
 //	limit NAME max=N window=D [gap=D] [cells=N] [by=DIM,DIM]
-//	@D take|peek|record N [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D]
+//	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
 //	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (each limit's state, or none)
 //	@D refund N from=D [DIM=VALUE…]     -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
@@ -28,7 +28,8 @@ import (
 //	change mode=M | change NAME field=value… | change order NAME…
 //	use POLICY
 //
-// Any answer may be error=units|key|instant|limit|span|overflow|full instead.
+// Any answer may be error=units|key|instant|limit|span|id|overflow|full instead.
+// #ID names the operation: asked again, it is charged once.
 // Values are plain words, or quoted as in Go, or "x"*1025 for many of one.
 func parseVectors(file, text string) ([]*vector, error) {
 	var vectors []*vector

@@ -27,7 +27,9 @@ func parseQuestion(words []string) (s step, err error) {
 	}
 	switch s.op {
 	case opTake, opPeek, opRecord:
-		s.n, err = strconv.ParseInt(next(), 10, 64)
+		if s.n, err = strconv.ParseInt(next(), 10, 64); err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
+			s.id, err = parseValue(next()[1:])
+		}
 	case opRefund:
 		if s.n, err = strconv.ParseInt(next(), 10, 64); err == nil {
 			s.from, err = parseField(next(), "from")

@@ -101,6 +101,9 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 // parseDecision reads allowed|denied granted=… and so on.
 func parseDecision(s step, words []string, epoch int64) (a answer, err error) {
 	d := &a.decision
+	if last := len(words) - 1; last > 0 && words[last] == "repeated" {
+		d.Repeated, words = true, words[:last]
+	}
 	switch words[0] {
 	case "allowed", "denied":
 		d.Allowed = words[0] == "allowed"

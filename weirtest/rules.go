@@ -19,7 +19,7 @@ var bullets = map[int]string{
 	12: "a history belongs to policy, limit and key by name; new numbers take effect on it at the next decision",
 	13: "a history is kept until its newest entry no longer counts",
 	14: "bad input is an error and changes nothing; two different keys never share a history",
-	15: "a denial is not an error",
+	15: "a denial is not an error; what has an id may be asked again, is answered as before, and is charged once",
 }
 
 // promise is what the rules are for.
@@ -39,5 +39,6 @@ var suspects = map[string][]int{
 	"reset":     {8},
 	"limit":     {5, 6},
 	"degraded":  {15},
+	"repeated":  {15},
 	"states":    {3, 5, 8},
 }

@@ -84,12 +84,16 @@ func (s *session) ask(st step) (a answer, err error) {
 	case opReset:
 		err = s.limiter.Reset(ctx, key)
 	default:
-		ask := weir.Ask{Op: askOps[st.op], N: st.n}
+		ask := weir.Ask{Op: askOps[st.op], N: st.n, ID: st.id}
 		if st.states {
 			ask.States = make([]weir.LimitState, len(s.current.order))
 		}
 		a.decision, err = at.Decide(ctx, key, ask)
-		if err == nil && st.states {
+		switch {
+		case err != nil || !st.states:
+		case a.decision.Repeated:
+			err = unseen(ask.States)
+		default:
 			a.states, err = s.plain(ask.States)
 		}
 	}
@@ -120,6 +124,16 @@ func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
 		}
 	}
 	return weir.K(values...)
+}
+
+// unseen checks that an answer that was given before tells no states: nobody looked.
+func unseen(states []weir.LimitState) error {
+	for i, s := range states {
+		if s != (weir.LimitState{}) {
+			return fmt.Errorf("state %d of a repeated answer is %+v, want none", i, s)
+		}
+	}
+	return nil
 }
 
 // plain checks what the states repeat of the policy and takes it out, which

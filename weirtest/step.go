@@ -29,6 +29,7 @@ type step struct {
 	limit string        // of count
 	last  time.Duration // of count
 	key   []keyPart
+	id    string   // of take and record: the operation's, "" = none
 	words []string // of change and use: the words behind
 
 	states bool // the states of the limits are asked for too
@@ -58,6 +59,9 @@ func (s step) text() string {
 		fmt.Fprintf(&b, " %s last=%s", s.limit, spanText(s.last))
 	case opTake, opPeek, opRecord:
 		fmt.Fprintf(&b, " %d", s.n)
+		if s.id != "" {
+			fmt.Fprintf(&b, " #%s", valueText(s.id))
+		}
 	}
 	for _, part := range s.key {
 		fmt.Fprintf(&b, " %s=%s", part.dim, valueText(part.value))

@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) weir.Engine { return mystore.New(t) })
 //	}
 //
-// It looks in three ways, each of which sees what the others miss:
+// It looks in four ways, each of which sees what the others miss:
 //
 //   - vectors: stories in testdata/*.txt, one rule each, with every answer
 //     written down. They explain a failure best.
@@ -17,6 +17,7 @@
 //     keys or on so many that they are forgotten and made anew, audited from outside
 //     by nothing but the times of call and return, and again by the instants the
 //     engine claims.
+//   - once: operations with an id, each made by several goroutines at once.
 //
 // What it cannot see: restarts, lost connections and failovers of a store, and
 // anything that takes longer than the test.
@@ -30,7 +31,7 @@ import (
 )
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
-// vectors, differential and hammer. It calls newEngine several times, also
+// vectors, differential, hammer and once. It calls newEngine several times, also
 // concurrently; an engine may remember other policies, since Run never uses a
 // policy's name twice. newEngine may register t.Cleanup to close the engine.
 //
@@ -42,6 +43,11 @@ func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, opts ...Option)
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
+	t.Run("once", func(t *testing.T) {
+		if report := once(newEngine(t), c); report != "" {
+			t.Fatal(report)
+		}
+	})
 }
 
 // Option adjusts a Run.

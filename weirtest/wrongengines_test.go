@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -52,6 +53,9 @@ func (w *wrongEngine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a we
 	d, err := w.Engine.Decide(ctx, p, k, a)
 	if w.answer != nil && err == nil {
 		w.answer(asked, &d)
+	}
+	if d.Repeated {
+		return d, err
 	}
 	for i := range a.States { // the fault is not that the numbers are told wrong
 		s := &a.States[i]
@@ -131,6 +135,31 @@ func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.
 	return look, err
 }
 
+// recallThenAct looks an id up, and then decides, with a step in between: right
+// for one caller, wrong for many with one id.
+func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	var mu sync.Mutex
+	known := map[string]weir.Decision{}
+	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+		id := a.ID
+		mu.Lock()
+		d, ok := known[id]
+		mu.Unlock()
+		if d.Repeated = true; ok && id != "" {
+			return d, nil
+		}
+		runtime.Gosched()
+		a.ID = ""
+		d, err := e.Decide(context.Background(), p, k, a)
+		mu.Lock()
+		defer mu.Unlock()
+		if id != "" && d.Granted > 0 {
+			known[id] = d
+		}
+		return d, err
+	}
+}
+
 // recordsRefusals counts what it refuses, in every mode.
 func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	d, err := e.Decide(context.Background(), p, k, a)
@@ -147,7 +176,7 @@ func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir
 var wrongEngines = []struct {
 	name   string
 	fault  wrongEngine
-	layers string // v, d and h for vectors, differential and hammer
+	layers string // v, d, h and o for vectors, differential, hammer and once
 }{
 	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = max(l.Window-us, weir.MinWindow); l.Gap = min(l.Gap, l.Window) })}, "vd"},
 	{"window a microsecond long", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = min(l.Window+us, weir.MaxWindow) })}, "vd"},
@@ -196,4 +225,13 @@ var wrongEngines = []struct {
 	{"refusals are recorded", wrongEngine{decide: recordsRefusals}, "vdh"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
+	{"ids ignored", wrongEngine{ask: func(a weir.Ask) weir.Ask { a.ID = ""; return a }}, "vdo"},
+	{"an id is known before it is recorded", wrongEngine{decide: recallThenAct()}, "o"},
+	{"ids of records ignored", wrongEngine{ask: func(a weir.Ask) weir.Ask {
+		if a.Op == weir.OpRecord {
+			a.ID = ""
+		}
+		return a
+	}}, "vd"},
+	{"ids cut short", wrongEngine{ask: func(a weir.Ask) weir.Ask { a.ID = a.ID[:min(len(a.ID), 127)]; return a }}, "v"},
 }

@@ -24,6 +24,7 @@ type Engine struct {
 
 	mu        sync.Mutex // held for the whole of every decision (R7)
 	histories map[string]history
+	done      map[string]operation
 }
 
 // Option adjusts an Engine.
@@ -40,6 +41,7 @@ func New(opts ...Option) *Engine {
 	e := &Engine{
 		clock:     func() int64 { return time.Now().UnixMicro() },
 		histories: map[string]history{},
+		done:      map[string]operation{},
 	}
 	for _, o := range opts {
 		o(e)
@@ -51,6 +53,17 @@ func New(opts ...Option) *Engine {
 func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if a.At == weir.Now {
+		a.At = e.clock()
+	}
+	if a.ID != "" && a.Op != weir.OpPeek && a.N > 0 {
+		return e.once(p, k, a)
+	}
+	return e.decide(p, k, a)
+}
+
+// decide is Decide at the instant a.At, whatever the ask is called.
+func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	names := namesOf(p, k, p.Limits())
 	before := e.look(p.Limits(), names, a.At)
 	granted := before.grant(p.Mode(), a)

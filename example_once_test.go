@@ -1,0 +1,35 @@
+package weir_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// R15: whoever gives an operation an id of its own can make it again until there is
+// an answer, and it is charged once.
+func ExampleLimiter_AllowOnce() {
+	store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
+	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
+		{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
+	}}, weir.WithEngine(weir.Fallback(store, weir.FailClosed))))
+
+	store.Break(weirtest.Lost()) // the store records, and its answer is lost
+	id := "transfer-4711"        // chosen once, before the first call
+	d, err := limiter.AllowOnce(ctx, weir.K("7"), 50_000, id)
+	for range 5 {
+		if !errors.Is(err, weir.ErrUnknownFate) && !errors.Is(err, weir.ErrUnavailable) {
+			break
+		}
+		fmt.Println("no answer; again")
+		store.Mend() // in a program: wait a little
+		d, err = limiter.AllowOnce(ctx, weir.K("7"), 50_000, id)
+	}
+	fmt.Println("allowed:", d.Allowed, "repeated:", d.Repeated, "left of 200000:", d.Remaining, "error:", err)
+	// Output:
+	// no answer; again
+	// allowed: true repeated: true left of 200000: 150000 error: <nil>
+}

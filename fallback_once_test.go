@@ -1,0 +1,90 @@
+package weir_test
+
+import (
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+var tenPerUser = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "user", Max: 10, Window: time.Minute, By: []string{"user"}}}}
+
+// TestOnceThroughFallback: an operation whose answer was lost is made again with its
+// id and charged once; while the store is down the share charges it once, too.
+func TestOnceThroughFallback(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	engine := weir.Fallback(store, weir.FailClosed, weir.OpenAfter(0), weir.Instances(2))
+	closed := must(weir.New(tenPerUser, weir.WithEngine(engine)))
+	local := must(weir.New(tenPerUser, weir.WithEngine(engine.WithMode(weir.Local))))
+	key := weir.K("42")
+
+	store.Break(weirtest.Lost())
+	if _, err := closed.AllowOnce(ctx, key, 3, "lost"); !errors.Is(err, weir.ErrUnknownFate) {
+		t.Fatalf("a lost answer: got %v, want ErrUnknownFate", err)
+	}
+	store.Mend()
+	d, err := closed.AllowOnce(ctx, key, 3, "lost")
+	if err != nil || !d.Repeated || d.Granted != 3 || d.Remaining != 7 {
+		t.Errorf("made again: got %+v, %v, want the 3 units that were granted", d, err)
+	}
+	if n, _ := closed.Count(ctx, key, "user", time.Minute); n != 3 {
+		t.Errorf("%d units were charged, want 3", n)
+	}
+
+	store.Break(weirtest.Down())
+	states := make([]weir.LimitState, 1)
+	for i := range 3 {
+		d, err := local.Decide(ctx, key, weir.Ask{N: 4, At: weir.Now, ID: "down", States: states})
+		if err != nil || !d.Degraded || d.Granted != 4 || d.Repeated != (i > 0) {
+			t.Errorf("call %d with the store down: %+v, %v, want 4 of a share of 5, once", i, d, err)
+		}
+		if known := states[0] != (weir.LimitState{}); known == d.Repeated {
+			t.Errorf("call %d: repeated %t, states %+v", i, d.Repeated, states)
+		}
+	}
+	if d, err := local.AllowOnce(ctx, key, 1, "another"); err != nil || !d.Allowed {
+		t.Errorf("the last of the share: %+v, %v", d, err)
+	}
+	if d, err := local.AllowOnce(ctx, key, 1, "too many"); err != nil || d.Allowed {
+		t.Errorf("above the share: %+v, %v", d, err)
+	}
+}
+
+// TestOnceAfterAnOutageIsHeld: while the store and the share both have a say, an
+// operation is granted whole or not at all, and charged once by both.
+func TestOnceAfterAnOutageIsHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial} {
+			store := weirtest.NewFaulty(weir.NewMemory())
+			policy := tenPerUser
+			policy.Mode = mode
+			l := must(weir.New(policy, weir.WithEngine(weir.Fallback(store, weir.Local, weir.Hold(), weir.Instances(2)))))
+			key := weir.K("42")
+			store.Break(weirtest.Down())
+			if d, err := l.Allow(ctx, key); err != nil || d.Allowed {
+				t.Fatalf("%v: with the store down, held: %+v, %v", mode, d, err)
+			}
+			store.Mend()
+			for i, ask := range []struct {
+				id                string
+				n                 int64
+				granted, repeated bool
+			}{{"a", 3, true, false}, {"a", 3, true, true}, {"b", 3, false, false}, {"a", 3, true, true}, {"b", 3, false, false},
+				{"c", 2, true, false}, {"c", 2, true, true}, {"d", 1, false, false}} {
+				d, err := l.AllowOnce(ctx, key, ask.n, ask.id)
+				if ask.repeated && !d.Repeated && !d.Allowed && err == nil {
+					continue // the share is full: refused for now, and charged no second time
+				}
+				if err != nil || d.Allowed != ask.granted || d.Repeated != ask.repeated || d.Granted > ask.n {
+					t.Errorf("%v, call %d: %+v: got %+v, %v", mode, i, ask, d, err)
+				}
+			}
+			if n := must(l.Count(ctx, key, "user", time.Minute)); n != 5 {
+				t.Errorf("%v: %d units were charged, want the share of 5", mode, n)
+			}
+		}
+	})
+}

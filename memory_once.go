@@ -1,0 +1,257 @@
+package weir
+
+import (
+	queue "container/heap"
+	"encoding/binary"
+	"hash/maphash"
+	"math"
+	"slices"
+	"sync"
+)
+
+// operations are the decisions to which callers gave an id (Ask.ID), by policy, key
+// and id. They stand apart from histories, so that decisions without an id do not
+// pay for them.
+type operations struct {
+	shards [16]operationShard
+}
+
+// operationShard is a part of them under one lock, which is held while an operation
+// of it is decided: of two callers with one id the second waits for the first.
+// Whoever holds it may lock shards of histories, never the reverse.
+type operationShard struct {
+	mu sync.Mutex // protects the following
+	of map[string]*operation
+
+	// Those that were decided on the engine's clock, and those at instants of the
+	// caller's: like histories, each are forgotten by their own time alone (R13).
+	real, virtual due
+}
+
+// operation is what was decided, and what is answered when it is asked again.
+type operation struct {
+	name     string
+	ask      Ask // Op and N
+	until    int64
+	virtual  bool
+	place    int // in its heap
+	decision Decision
+}
+
+// operationBytes is what an operation takes besides its name, in itself, in the map
+// and in the heap.
+const operationBytes = 288
+
+// decideOnce is decide for an operation with an id.
+func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error {
+	name := operationName(p, k, a.ID)
+	s := &m.known.shards[maphash.String(m.seed, name)%uint64(len(m.known.shards))]
+	if known, err := m.recall(s, name, a, d); known {
+		return err
+	}
+	if err := m.reserveOperation(len(name), a); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known, err := m.recallLocked(s, name, a, d)
+	if !known {
+		once := *a
+		once.ID = ""
+		if err = m.decide(p, k, &once, d); err == nil && p.records(a, d) {
+			s.remember(m, name, a, p.Remembers().Microseconds(), d)
+			return nil
+		}
+	}
+	m.releaseOperation(len(name))
+	return err
+}
+
+// recall answers from what is known, if it is.
+func (m *Memory) recall(s *operationShard, name string, a *Ask, d *Decision) (known bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return m.recallLocked(s, name, a, d)
+}
+
+func (m *Memory) recallLocked(s *operationShard, name string, a *Ask, d *Decision) (known bool, err error) {
+	o := s.of[name]
+	if o == nil || o.until <= m.read(a.At) {
+		return false, nil
+	}
+	if o.ask.Op != a.Op || o.ask.N != a.N {
+		return true, errOtherOperation(&o.ask, a)
+	}
+	clear(a.States) // nobody looked
+	*d = o.decision
+	d.Repeated = true
+	return true, nil
+}
+
+// reserveOperation takes the room of one operation, or makes some, or fails with
+// what is full.
+func (m *Memory) reserveOperation(name int, a *Ask) error {
+	for tries := 0; ; tries++ {
+		full := m.takeOperation(name)
+		if full == nil {
+			return nil
+		}
+		now := a.At
+		if now == Now {
+			now = m.now()
+		}
+		if tries == mostTries || !m.makeRoom(nil, now, a.At != Now) {
+			return full
+		}
+	}
+}
+
+func (m *Memory) takeOperation(name int) error {
+	if m.maxKeys > 0 && !within(&m.keys, 1, m.maxKeys) {
+		return m.fullOfKeys
+	}
+	if !m.budget.Take(operationBytes + name) {
+		if m.maxKeys > 0 {
+			m.keys.Add(-1)
+		}
+		return m.fullOfBytes
+	}
+	return nil
+}
+
+// releaseOperation gives back what reserveOperation took.
+func (m *Memory) releaseOperation(name int) {
+	if m.maxKeys > 0 {
+		m.keys.Add(-1)
+	}
+	m.budget.Give(operationBytes + name)
+}
+
+// remember keeps what was decided, in the room that was reserved, and forgets two
+// that are over: so that what is kept follows what is remembered.
+func (s *operationShard) remember(m *Memory, name string, a *Ask, life int64, d *Decision) {
+	if before := s.of[name]; before != nil { // over, and not forgotten yet
+		s.drop(m, before)
+	}
+	if s.of == nil {
+		s.of = map[string]*operation{}
+	}
+	virtual := a.At != Now
+	o := &operation{name: name, ask: Ask{Op: a.Op, N: a.N}, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
+	s.of[name] = o
+	queue.Push(s.heap(virtual), o)
+	s.forget(m, m.read(a.At), virtual, 2)
+}
+
+// heap is the one that operations of a kind of time are in.
+func (s *operationShard) heap(virtual bool) *due {
+	if virtual {
+		return &s.virtual
+	}
+	return &s.real
+}
+
+// forget drops at most n that are over.
+func (s *operationShard) forget(m *Memory, now int64, virtual bool, n int) (forgotten int) {
+	if virtual {
+		now -= virtualSlack
+	}
+	for h := s.heap(virtual); forgotten < n && len(*h) > 0 && (*h)[0].until <= now; forgotten++ {
+		s.drop(m, (*h)[0])
+	}
+	return forgotten
+}
+
+func (s *operationShard) drop(m *Memory, o *operation) {
+	queue.Remove(s.heap(o.virtual), o.place)
+	delete(s.of, o.name)
+	if len(s.of) == 0 {
+		s.of, s.real, s.virtual = nil, nil, nil
+	}
+	m.releaseOperation(len(o.name))
+}
+
+// forget drops all operations on the engine's clock that are over.
+func (all *operations) forget(m *Memory, now int64) (forgotten int) {
+	for i := range all.shards {
+		s := &all.shards[i]
+		s.mu.Lock()
+		forgotten += s.forget(m, now, false, math.MaxInt)
+		s.mu.Unlock()
+	}
+	return forgotten
+}
+
+// forgetSome drops at most n that are over. Shards in use are passed over: the
+// caller may be the one who holds one.
+func (all *operations) forgetSome(m *Memory, now int64, virtual bool, n int) (forgotten int) {
+	for i := range all.shards {
+		if s := &all.shards[i]; s.mu.TryLock() {
+			forgotten += s.forget(m, now, virtual, n-forgotten)
+			s.mu.Unlock()
+		}
+	}
+	return forgotten
+}
+
+func (all *operations) len() int {
+	n := 0
+	for i := range all.shards {
+		s := &all.shards[i]
+		s.mu.Lock()
+		n += len(s.of)
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// operationName is the policy's name, the key's values by the names of their
+// dimensions, and the id, each behind its length, so that no two operations share
+// one (R14). Dimensions stand in the order of their names: a policy whose limits
+// changed places has the same operations (R12).
+func operationName(p *Plan, k *Key, id string) string {
+	var room [256]byte
+	b := appendCounted(room[:0], p.Name())
+	var order [MaxDimensions]int
+	dims := order[:0]
+	for i := range p.dimensions {
+		dims = append(dims, i)
+	}
+	slices.SortFunc(dims, func(i, j int) int {
+		if p.dimensions[i] < p.dimensions[j] {
+			return -1
+		}
+		return 1
+	})
+	for _, i := range dims {
+		b = appendCounted(appendCounted(b, p.dimensions[i]), k.Value(i))
+	}
+	return string(appendCounted(b, id))
+}
+
+func appendCounted(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// due is a heap of operations, the one that is over first in front.
+type due []*operation
+
+func (h due) Len() int           { return len(h) }
+func (h due) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h due) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *due) Push(o any) {
+	o.(*operation).place = len(*h)
+	*h = append(*h, o.(*operation))
+}
+
+func (h *due) Pop() any {
+	last := len(*h) - 1
+	o := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return o
+}

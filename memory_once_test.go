@@ -1,0 +1,129 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestOperationsAreForgotten: operations are given back when they are over, a few
+// with every new one and all with Sweep (R13).
+func TestOperationsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		l := mustNew(t, perUser(1_000_000, time.Second), WithEngine(m))
+		m.Sweep()
+		before := m.Bytes()
+		for i := range 1000 {
+			l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("a", i))
+		}
+		if got := m.Len(); got != 1001 {
+			t.Errorf("%d held, want one key and 1000 operations", got)
+		}
+		time.Sleep(time.Minute)
+		for i := range 700 {
+			l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("b", i))
+		}
+		if got := m.known.len(); got > 1000 {
+			t.Errorf("%d operations are held after 700 new ones, and 1000 that are over", got)
+		}
+		time.Sleep(time.Minute)
+		m.Sweep()
+		if m.Len() != 0 || m.Bytes() != before {
+			t.Errorf("%d held in %d bytes, want nothing in %d", m.Len(), m.Bytes(), before)
+		}
+	})
+}
+
+// TestOperationsCountAgainstCaps: at a cap an operation is refused and nothing is
+// charged; what is over makes room (R13).
+func TestOperationsCountAgainstCaps(t *testing.T) {
+	for name, o := range map[string]MemoryOption{"keys": MaxKeys(50), "bytes": MaxBytes(40_000)} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				m := NewMemory(o)
+				l := mustNew(t, perUser(1_000_000, time.Second), WithEngine(m))
+				granted := int64(0)
+				var err error
+				for i := 0; err == nil && i < 1000; i++ {
+					var d Decision
+					d, err = l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("a", i))
+					granted += d.Granted
+				}
+				if !errors.Is(err, ErrFull) {
+					t.Fatalf("%d operations: got %v, want ErrFull", granted, err)
+				}
+				if n, _ := l.Count(ctx, K("42"), "user", time.Second); n != granted || granted < 40 {
+					t.Errorf("%d units are recorded, %d were granted", n, granted)
+				}
+				if d, err := l.AllowOnce(ctx, K("42"), 1, "a0"); err != nil || !d.Repeated {
+					t.Errorf("at the cap, made again: %+v, %v", d, err)
+				}
+				time.Sleep(time.Minute)
+				if d, err := l.AllowOnce(ctx, K("42"), 1, "new"); err != nil || !d.Allowed {
+					t.Errorf("when the others are over: %+v, %v", d, err)
+				}
+			})
+		})
+	}
+}
+
+// TestOperationsOfTwoTimes: what was decided at instants of the caller's is not
+// forgotten by the engine's clock, nor the reverse (R13).
+func TestOperationsOfTwoTimes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		l := mustNew(t, perUser(10, time.Second), WithEngine(m))
+		past, far := time.UnixMicro(1_000_000), time.Now().Add(1000*time.Hour)
+		at := func(at time.Time, id string) Decision {
+			d, err := l.At(at).Decide(ctx, K(id), Ask{N: 1, ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d
+		}
+		at(past, "virtual")
+		l.AllowOnce(ctx, K("real"), 1, "real")
+		at(far, "far")
+		for i := range 100 {
+			at(far, fmt.Sprint("more", i))
+			l.AllowOnce(ctx, K("42"), 1, fmt.Sprint(i))
+		}
+		m.Sweep()
+		if d, _ := l.AllowOnce(ctx, K("real"), 1, "real"); !d.Repeated {
+			t.Error("an instant of a caller's made the clock's operation forgotten")
+		}
+		if d := at(far, "far"); !d.Repeated {
+			t.Error("the clock made a caller's operation forgotten")
+		}
+	})
+}
+
+// TestOnceRefusesBadInput (R14).
+func TestOnceRefusesBadInput(t *testing.T) {
+	l := mustNew(t, perUser(10, time.Second))
+	for name, call := range map[string]func() (Decision, error){
+		"no id":           func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, "") },
+		"no id to record": func() (Decision, error) { return l.RecordOnce(ctx, K("42"), 1, "") },
+		"too long":        func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, fmt.Sprintf("%*d", MaxIDBytes+1, 1)) },
+		"too long, at all": func() (Decision, error) {
+			return l.Decide(ctx, K("42"), Ask{N: 1, At: Now, ID: fmt.Sprintf("%*d", MaxIDBytes+1, 1)})
+		},
+	} {
+		if d, err := call(); !errors.Is(err, ErrID) || d != (Decision{}) {
+			t.Errorf("%s: got %+v, %v, want ErrID", name, d, err)
+		}
+	}
+	if _, err := l.Decide(ctx, K("42"), Ask{N: 1, At: -2}); !errors.Is(err, ErrInstant) {
+		t.Errorf("an instant before 1970: got %v", err)
+	}
+	if d, err := l.Decide(ctx, K("42"), Ask{Op: OpRecord, N: 2, At: Now}); err != nil || d.Remaining != 8 {
+		t.Errorf("a record of 2 by Decide: %+v, %v", d, err)
+	}
+	var zero Limiter
+	if _, err := zero.AllowOnce(ctx, K(), 1, "x"); err == nil {
+		t.Error("the zero Limiter decided")
+	}
+}

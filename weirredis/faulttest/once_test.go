@@ -1,0 +1,117 @@
+package faulttest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// TestOnceAcrossCuts resets the connection at each byte of a call and of its reply.
+// Whoever asks again with the id of his operation until he has an answer is granted,
+// and charged once in every limit.
+func TestOnceAcrossCuts(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		p := redistest.NewProxy(t, server.Addr)
+		conn := c.open(t, at(p.Addr))
+		for _, g := range []*rig{newRig(t, conn, perUser), newRig(t, conn, tightAndAll(weir.MaxUnits, time.Hour))} {
+			repeated := 0
+			for _, way := range []redistest.Direction{redistest.Requests, redistest.Replies} {
+				for n := 0; n < 3*replyMost; n += step(r) {
+					awaitAnswer(t, g)
+					user := fmt.Sprintf("user-%d-%d", way, n)
+					p.CutAfter(way, n)
+					if insist(t, g, user, patience, func() { p.Heal() }).Repeated {
+						repeated++
+					}
+					p.Heal()
+					wantCharged(t, g, user, 2)
+				}
+			}
+			if repeated == 0 {
+				t.Error("no answer was lost")
+			}
+		}
+	})
+}
+
+// TestOnceAcrossTimeouts has answers come later than callers wait.
+func TestOnceAcrossTimeouts(t *testing.T) {
+	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
+		server := redistest.Start(t)
+		p := redistest.NewProxy(t, server.Addr)
+		g := newRig(t, c.open(t, at(p.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
+		for i := range 20 {
+			awaitAnswer(t, g)
+			user := fmt.Sprint("late-", i)
+			if i%2 == 0 {
+				p.Silence()
+			} else {
+				p.Latency(0, 20*time.Millisecond)
+			}
+			insist(t, g, user, time.Duration(1+r.IntN(15))*time.Millisecond, func() { p.Heal() })
+			p.Heal()
+			wantCharged(t, g, user, 2)
+		}
+	})
+}
+
+// TestOnceInACluster: an operation is in the slot of its histories.
+func TestOnceInACluster(t *testing.T) {
+	nodes := redistest.StartCluster(t)
+	for _, c := range clients {
+		conn := c.open(t, target{addrs: nodes.Addrs(), cluster: true})
+		shared := []weir.Limit{
+			{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}},
+			{Name: "minute", Max: weir.MaxUnits, Window: time.Minute, By: []string{"user"}}}
+		for _, limits := range [][]weir.Limit{perUser, shared, tightAndAll(weir.MaxUnits, time.Hour)} {
+			g := newRig(t, conn, limits)
+			for i := range 20 {
+				user := fmt.Sprint("user-", i)
+				for range 2 {
+					insist(t, g, user, patience, func() {})
+				}
+				wantCharged(t, g, user, 2)
+			}
+		}
+	}
+}
+
+// insist asks for two units with one id until there is an answer, each time for at
+// most so long. After the first failure the fault ends.
+func insist(t *testing.T, g *rig, user string, wait time.Duration, heal func()) (d weir.Decision) {
+	t.Helper()
+	failed := false
+	eventually(t, "asking for "+user, func() error {
+		if failed {
+			wait = patience
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), wait)
+		defer cancel()
+		var err error
+		if d, err = g.limiter.AllowOnce(ctx, weir.K(user), 2, "the operation of "+user); err != nil {
+			failed = true
+			heal()
+		}
+		return err
+	})
+	if !d.Allowed || d.Granted != 2 {
+		t.Errorf("%s: got %+v, want two units", user, d)
+	}
+	return d
+}
+
+// wantCharged checks that the user's limits hold so many units.
+func wantCharged(t *testing.T, g *rig, user string, units int64) {
+	t.Helper()
+	for _, s := range g.states(t, user) {
+		if s.Name == "user" && s.Used != units {
+			t.Errorf("%s: %d units were charged, want %d", user, s.Used, units)
+		}
+	}
+}

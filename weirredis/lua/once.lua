@@ -1,0 +1,44 @@
+-- Weir: decides an attempt or a record that its caller gave an id, unless that was done before.
+--
+-- KEYS     the histories, then the operation
+-- ARGV[1]  as in many.lua
+-- ARGV[2]  packed: life I7 (for how long the operation is remembered)
+-- reply    as in many.lua; or 3 B, then what was answered before, as it is stored
+--
+-- The operation is stored as version B (1), kind B (0 attempt, 6 record), n I7 units, until I7 (the instant from
+-- which it is not known any more), then a long reply as in one.lua, and the name of the limit that bound.
+{{hoist}}
+local virtual, widest, keys, arg = true, 0, 0, ARGV[1]
+local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
+states = states == 1
+{{template "clock" .}}
+local op, operation = kind >= 6 and 6 or 0, KEYS[count + 1]
+local known = call('GET', operation)
+if known then
+  if byte(known) ~= 1 then
+    error('weir:state version ' .. string.format('%.0f', byte(known) or 0) .. ' of an operation', 0)
+  elseif #known < 62 then
+    error('weir:state the operation is cut off', 0)
+  end
+  local _, was, units, ends = decode('>BBI7I7', known)
+  if raw < ends then
+    if was ~= op or units ~= n then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
+    return encode('>B', 3) .. string.sub(known, 17)
+  end
+end
+{{template "limits" .}}
+{{template "decide" .}}
+if states then
+  {{each}}
+    reply = reply .. encode('>i8i8i8i8i8', $used, $wait, $next, $gapwait, $reset)
+  {{done}}
+end
+if add > 0 then -- the histories are written: so is what was answered, and neither without the other
+  local ends = now + decode('>I7', ARGV[2])
+  local name = bound > 0 and string.match(KEYS[bound], '}([^:]+)') or ''
+  local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
+  call('SET', operation, encode('>BBI7I7', 1, op, n, ends) ..
+    encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, 0) .. name,
+    'PX', string.format('%.0f', lives))
+end
+return reply

@@ -1,0 +1,95 @@
+package weirtest
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// once has each of many operations made by several goroutines at once, twice as many
+// as fit, and returns a report of the first that was charged twice, or of answers
+// that differ, or "".
+func once(e weir.Engine, c config) string {
+	const fit, operations = 100, 200
+	report := func(format string, args ...any) string {
+		return fmt.Sprintf("seed %d: %s\n  %s", c.seed, fmt.Sprintf(format, args...), bullet(15))
+	}
+	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "once", Limits: []weir.Limit{
+		{Name: "all", Max: fit, Window: time.Hour},
+		{Name: "user", Max: 2 * fit, Window: time.Hour, By: []string{"user"}},
+	}}, weir.WithEngine(e))
+	if err != nil {
+		return report("%v", err)
+	}
+	answers, err := askOften(limiter, operations, c)
+	if err != nil {
+		return report("%v", err)
+	}
+	charged := 0
+	for id, all := range answers {
+		granted, problem := sameGrant(all)
+		if problem != "" {
+			return report("operation %d: %s", id, problem)
+		}
+		charged += granted
+	}
+	count, err := limiter.Count(context.Background(), weir.K("ann"), "all", time.Hour)
+	if charged != fit || count != fit || err != nil {
+		return report("%d of %d operations were granted and %d units recorded (%v), want %d", charged, operations, count, err, fit)
+	}
+	return ""
+}
+
+// askOften makes every operation in every goroutine, in an order of its own, and
+// returns all answers by operation.
+func askOften(limiter *weir.Limiter, operations int, c config) ([][]weir.Decision, error) {
+	answers := make([][]weir.Decision, operations)
+	var mu sync.Mutex
+	var failed error
+	var all sync.WaitGroup
+	for g := range max(2, c.goroutines/2) {
+		r := rand.New(rand.NewPCG(c.seed, 1<<33+uint64(g/2))) // two in step each
+		all.Go(func() {
+			for _, id := range r.Perm(operations) {
+				d, err := limiter.AllowOnce(context.Background(), weir.K("ann"), 1, fmt.Sprint("operation ", id))
+				mu.Lock()
+				answers[id] = append(answers[id], d)
+				if err != nil {
+					failed = err
+				}
+				mu.Unlock()
+			}
+		})
+	}
+	all.Wait()
+	return answers, failed
+}
+
+// sameGrant is 1 if the operation was granted once and then repeated, 0 if it was
+// refused throughout.
+func sameGrant(answers []weir.Decision) (granted int, problem string) {
+	first := weir.Decision{}
+	for _, d := range answers {
+		if d.Allowed && !d.Repeated {
+			granted++
+			first = d
+		}
+	}
+	if granted > 1 {
+		return granted, fmt.Sprintf("it was charged %d times", granted)
+	}
+	first.Repeated = true
+	for _, d := range answers {
+		if d.Repeated && !(granted == 1 && d.At.Equal(first.At) && d.Remaining == first.Remaining && d.Granted == first.Granted) {
+			return granted, fmt.Sprintf("it was answered %+v, and again %+v", first, d)
+		}
+		if !d.Repeated && !d.Allowed && granted == 1 {
+			return granted, fmt.Sprintf("it was granted once, and refused once: %+v", d)
+		}
+	}
+	return granted, ""
+}
