@@ -27,7 +27,7 @@ type Answer struct {
 
 // AppendJSON appends the answer as one JSON object, without a newline.
 // Milliseconds are rounded up, retry_after_us is exact, and -1 stands for
-// weir.Never. The member degraded is there only when it is true.
+// weir.Never. The members degraded and repeated are there only when they are true.
 func (a *Answer) AppendJSON(b []byte) []byte {
 	d := &a.Decision
 	b = append(b, `{"allowed":`...)
@@ -45,6 +45,9 @@ func (a *Answer) AppendJSON(b []byte) []byte {
 	b = AppendString(b, d.Limit)
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
+	}
+	if d.Repeated {
+		b = append(b, `,"repeated":true`...)
 	}
 	b = append(b, `,"why":`...)
 	b = AppendString(b, a.Why())

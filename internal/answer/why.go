@@ -62,6 +62,10 @@ func tellsMore(s, t *weir.LimitState) bool {
 func (a *Answer) appendUnknown(b []byte) []byte {
 	d := &a.Decision
 	switch {
+	case d.Repeated:
+		b = append(b, "answered as at "...)
+		b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+		return append(b, ": this operation was made before, and is charged once"...)
 	case d.Degraded && d.Allowed:
 		return append(b, "allowed without counting: the store could not be asked"...)
 	case d.Degraded:

@@ -13,8 +13,9 @@ import (
 type call struct {
 	policy  string
 	key     pairs
-	n       int64 // units, 0 … weir.MaxUnits; 1 unless said otherwise
-	granted int64 // the instant a refund is for, microseconds since 1970; -1 = not said
+	n       int64  // units, 0 … weir.MaxUnits; 1 unless said otherwise
+	granted int64  // the instant a refund is for, microseconds since 1970; -1 = not said
+	id      string // of the operation, 1 … weir.MaxIDBytes bytes; "" = none
 }
 
 // member is a set of the members of a body.
@@ -26,15 +27,17 @@ const (
 	unitsMember
 	grantedMember // granted_at_us
 	atMember      // the same as the answer to the grant told it
+	idMember
 )
 
 // What calls take.
 const (
-	decisionMembers = policyMember | keyMember | unitsMember
-	refundMembers   = decisionMembers | grantedMember | atMember
+	peekMembers     = policyMember | keyMember | unitsMember
+	decisionMembers = peekMembers | idMember
+	refundMembers   = peekMembers | grantedMember | atMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id"}
 
 // memberNamed returns the member of that name among those the call takes, or 0.
 func memberNamed(name []byte, takes member) member {
@@ -47,8 +50,11 @@ func memberNamed(name []byte, takes member) member {
 }
 
 func (m member) String() string {
-	if m == refundMembers {
+	switch m {
+	case refundMembers:
 		return "policy, key, n, and granted_at_us or at"
+	case decisionMembers:
+		return "policy, key, n, id"
 	}
 	return "policy, key, n"
 }
@@ -121,6 +127,8 @@ func (r *callReader) value(m member) (err error) {
 		r.call.granted, err = r.units(`"granted_at_us"`)
 	case atMember:
 		r.call.granted, err = r.instant()
+	case idMember:
+		r.call.id, err = r.id()
 	}
 	return err
 }
@@ -162,6 +170,16 @@ func (r *callReader) units(what string) (int64, error) {
 	}
 	return 0, r.Fault(at, what+" must be a whole number, 0 to "+strconv.FormatInt(weir.MaxUnits, 10)+
 		", in digits alone: no quotes, sign, fraction or exponent")
+}
+
+// id reads the name of an operation.
+func (r *callReader) id() (string, error) {
+	at := r.At()
+	b, err := r.Text(`"id" must be a string, in "…"`)
+	if err == nil && (len(b) == 0 || len(b) > weir.MaxIDBytes) {
+		err = r.Fault(at, `"id" must hold 1 to `+strconv.Itoa(weir.MaxIDBytes)+" bytes; leave it away for an operation without one")
+	}
+	return string(b), err
 }
 
 // instant reads what the member "at" of an answer held.

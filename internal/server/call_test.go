@@ -34,12 +34,15 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
 			c.granted = at.UnixMicro()
 			jsontest.Need(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
+		case m.Name == "id" && takes == decisionMembers:
+			c.id = jsontest.Text(m.Value)
+			jsontest.Need(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
 		default:
 			jsontest.Need(false, "unknown member")
 		}
 	}
 	jsontest.Need(seen["policy"], "no policy")
-	jsontest.Need(takes == decisionMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
+	jsontest.Need(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
 }
 
@@ -73,8 +76,11 @@ var wholeBodies = []struct {
 		searchBody,
 		`{"policy":"slack","key":{"category":"error"},"n":9007199254740991}`,
 		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\xff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
+		`{"policy":"search","key":{"ip":"192.0.2.1"},"id":"op \u0000 1"}`,
+		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
 	}},
+	{peekMembers, []string{searchBody}},
 	{refundMembers, []string{
 		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
 		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
@@ -82,7 +88,7 @@ var wholeBodies = []struct {
 	}},
 }
 
-var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {

@@ -53,6 +53,7 @@ type question struct {
 	key     weir.Key
 	n       int64 // units
 	granted int64 // of a refund: the instant of the grant, microseconds since 1970
+	id      string
 }
 
 // ask reads what a body asks, and of whom.
@@ -64,15 +65,19 @@ func (s *Server) ask(body []byte, takes member) (q question, err error) {
 	if q.entry, err = s.find(c.policy, http.StatusBadRequest); err != nil {
 		return q, err
 	}
-	q.n, q.granted = c.n, c.granted
+	q.n, q.granted, q.id = c.n, c.granted, c.id
 	q.key, err = q.keyOf(&c.key)
 	return q, err
 }
 
 // serveDecision answers check, peek and record.
 func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.Op) {
+	members := decisionMembers
+	if op == weir.OpPeek {
+		members = peekMembers
+	}
 	s.withBody(w, r, func(d *desk) ([]byte, error) {
-		q, err := s.ask(d.body, decisionMembers)
+		q, err := s.ask(d.body, members)
 		if err != nil {
 			return nil, err
 		}
@@ -88,7 +93,7 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 // hanging up would be a way around a limit.
 func (q *question) decide(r *http.Request, op weir.Op, on *desk) (a answer.Answer, err error) {
 	states := on.states[:len(q.plan.Limits())]
-	d, err := q.limiter.InspectInto(context.WithoutCancel(r.Context()), q.key, op, q.n, states)
+	d, err := q.limiter.Decide(context.WithoutCancel(r.Context()), q.key, weir.Ask{Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
 	if err != nil {
 		return a, q.noted(err)
 	}

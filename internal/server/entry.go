@@ -67,7 +67,7 @@ func (e *entry) keyOf(values *pairs) (weir.Key, error) {
 // count notes what became of an attempt or a record that got a decision.
 func (e *entry) count(op weir.Op, n int64, d *weir.Decision) {
 	switch {
-	case n == 0 || op == weir.OpPeek:
+	case n == 0 || op == weir.OpPeek || d.Repeated:
 	case op == weir.OpRecord:
 		e.recorded.Add(1)
 	case d.Allowed:

@@ -88,6 +88,7 @@ type decision struct {
 	At        string  `json:"at"`
 	Limit     string  `json:"limit"`
 	Degraded  bool    `json:"degraded"`
+	Repeated  bool    `json:"repeated"`
 	Why       string  `json:"why"`
 	Limits    []state `json:"limits"`
 }

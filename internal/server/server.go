@@ -9,6 +9,9 @@
 //	ANY    /gate/{policy}       for proxies: 204, or 429 with header fields
 //	GET    /livez /readyz /metrics
 //
+// A check or a record with an "id" can be posted again when its answer was lost, and
+// is charged once; the answer then says "repeated".
+//
 // A denial is an answer, not an error (R15). Bad input is answered with 400 and a
 // problem document (RFC 9457) that says what is wrong, where, and what to do; then
 // nothing was charged (R14). No log line and no metric holds a key.
