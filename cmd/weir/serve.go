@@ -3,13 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os/signal"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/policy"
 )
 
 // serveOptions are the flags of weir serve.
@@ -17,6 +20,7 @@ type serveOptions struct {
 	policies, store string
 	instances       int
 	listeners       listeners
+	envoy           envoyOptions
 }
 
 func serveCommand() *cobra.Command {
@@ -32,12 +36,16 @@ The policy file is read again when its content changes and at SIGHUP. A file wit
 a fault changes nothing: the log, /readyz and /metrics say what is wrong, and the
 policies in force stay. What was granted before counts on.
 
+With --grpc-listen it also answers proxies over Envoy's rate limit service; its
+domains are those of --envoy-config, and every policy by its name.
+
 Several weir serve with one --store share every limit. While it cannot be asked,
 from the start or later, each answers by what a policy says of when-store-is-down;
 with local it grants its share of every limit, Max / --instances.`,
 		Example: `  weir serve
   weir serve --policies weir.yaml --listen 127.0.0.1:7070
   weir serve --policies weir.yaml --store redis://127.0.0.1:6379 --instances 4
+  weir serve --grpc-listen 127.0.0.1:7071 --envoy-config config/
   curl -d '{"policy":"demo","key":{"user":"ann"}}' http://127.0.0.1:7070/v1/check`,
 		Args: wantArgs(0, 0, ""),
 		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, o) },
@@ -45,6 +53,7 @@ with local it grants its share of every limit, Max / --instances.`,
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	o.listeners.addFlags(cmd)
+	o.envoy.addFlags(cmd)
 	cmd.Flags().IntVar(&o.instances, "instances", 1,
 		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
 	return cmd
@@ -55,7 +64,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
 	}
 	stderr := cmd.ErrOrStderr()
-	file, source, src, err := readPolicies(o.policies, stderr)
+	file, source, src, err := o.readPolicies(stderr)
 	if err != nil {
 		return err
 	}
@@ -63,6 +72,11 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	config := server.Config{Policies: file, Source: source, Log: log, Version: version()}
 	reloadGuards, err := o.listeners.configure(&config, log)
 	if err != nil {
+		return err
+	}
+	o.envoy.fromEnvironment(cmd, stderr)
+	envoySeen, _ := envoy.Fingerprint(o.envoy.config)
+	if err := o.envoy.configure(&config); err != nil {
 		return err
 	}
 	store, err := awaitStore(o.store, o.instances, log)
@@ -77,12 +91,18 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if store.Conn != nil {
 		config.Throttler = gcra.NewStore(store.Conn)
 	}
+	config.EnvoyOptions.Apart = store.Spread
 	s, err := server.New(config)
 	if err != nil {
 		return usage("", "%w", err)
 	}
 	for _, warning := range s.Warnings() {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
+	}
+	if config.Envoy != nil {
+		for _, warning := range config.Envoy.Warnings {
+			fmt.Fprintln(stderr, "weir: warning:", warning)
+		}
 	}
 	defer atHangup(reloadGuards)()
 	if err := s.Listen(); err != nil {
@@ -99,18 +119,33 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
 	s.Banner(stderr)
 	close(store.serving)
-	ended := func() {}
+	var ended []func()
 	if reload != nil {
-		ended = begin(ctx, reload.run)
+		ended = append(ended, begin(ctx, reload.run))
+	}
+	if o.envoy.config != "" {
+		ended = append(ended, begin(ctx, func(ctx context.Context) { o.envoy.watch(ctx, s, envoySeen, log) }))
 	}
 	err = s.Serve(ctx)
 	stop()
-	ended()
+	for _, wait := range ended {
+		wait()
+	}
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil
+}
+
+// readPolicies reads the policies to serve: those of the file or, where no file is
+// named, the built-in ones; beside an Envoy configuration, which is reason enough to
+// serve, none.
+func (o *serveOptions) readPolicies(stderr io.Writer) (*policy.File, string, []byte, error) {
+	if o.policies == "" && o.envoy.config != "" {
+		return &policy.File{}, "none", nil, nil
+	}
+	return readPolicies(o.policies, stderr)
 }
 
 // begin calls run in a goroutine of its own. The function it returns waits until

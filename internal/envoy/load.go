@@ -1,6 +1,7 @@
 package envoy
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -45,6 +46,24 @@ func Load(path string, o Options) (*Config, error) {
 		}
 	}
 	return b.config, nil
+}
+
+// Fingerprint is the same for as long as what Load would read is the same.
+func Fingerprint(path string) ([]byte, error) {
+	names, err := list(path)
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.New()
+	for _, name := range names {
+		src, err := read(name)
+		if err != nil {
+			return nil, err
+		}
+		fmt.Fprintf(sum, "%d:%s%d:", len(name), name, len(src))
+		sum.Write(src)
+	}
+	return sum.Sum(nil), nil
 }
 
 // Parse reads one file. The name is for messages.

@@ -14,6 +14,7 @@ import (
 type entry struct {
 	*policy.Policy
 	limiter *weir.Limiter
+	engine  weir.Engine // of the limiter
 	plan    *weir.Plan
 	field   []string   // the RateLimit-Policy field, the same in every answer
 	redis   respPolicy // the policy as Redis clients ask it
@@ -43,7 +44,7 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &entry{Policy: p, limiter: l, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}, tally: new(tally)}, nil
+	return &entry{Policy: p, limiter: l, engine: e, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}, tally: new(tally)}, nil
 }
 
 // keyOf builds the policy's key of named values.
@@ -91,6 +92,9 @@ func (s *Server) find(name string, missing int) (*entry, error) {
 	if e := set.byName[name]; e != nil {
 		return e, nil
 	}
-	return nil, &fault{missing, fmt.Sprintf("there is no policy %s; GET /v1/policies lists them, such as %s",
-		answer.Shown(name), set.entries[0].Name)}
+	such := ""
+	if len(set.entries) > 0 {
+		such = ", such as " + set.entries[0].Name
+	}
+	return nil, &fault{missing, fmt.Sprintf("there is no policy %s; GET /v1/policies lists them%s", answer.Shown(name), such)}
 }

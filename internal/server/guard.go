@@ -34,7 +34,7 @@ const (
 // roles lists the paths that are not for operators alone.
 var roles = map[string]role{
 	"/livez": probes, "/readyz": probes,
-	"/v1/check": decides, "/v1/peek": decides, "/v1/record": decides, "/v1/refund": decides, "/v1/policies": decides,
+	"/v1/check": decides, "/v1/peek": decides, "/v1/record": decides, "/v1/refund": decides, "/v1/policies": decides, "/json": decides,
 }
 
 func roleOf(path string) role {
@@ -113,6 +113,9 @@ func (s *Server) exposed() error {
 		return &listen.Exposed{Flag: "--admin-listen", Address: s.admin.address,
 			Next: "--admin-token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 	}
+	if s.rpc != nil {
+		return s.rpc.exposed()
+	}
 	return nil
 }
 
@@ -134,6 +137,11 @@ func (s *Server) Warnings() (all []string) {
 			all = append(all, f.flag+" "+f.address.String()+" can be reached from other machines; --insecure-listen lets anybody there charge and reset every key")
 		case f.tls == nil:
 			all = append(all, f.flag+" "+f.address.String()+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
+		}
+	}
+	if s.rpc != nil {
+		if warning := s.rpc.warning(); warning != "" {
+			all = append(all, warning)
 		}
 	}
 	return all

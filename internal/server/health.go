@@ -23,6 +23,7 @@ type readiness struct {
 	Generation int64       `json:"generation"` // of the policies; one more with every reload
 	Since      string      `json:"since"`      // in force
 	Reload     *lastReload `json:"last_reload,omitempty"`
+	Envoy      *envoyShown `json:"envoy,omitempty"` // the configuration of the rate limit service
 }
 
 // lastReload is the last attempt to put other policies in force.
@@ -40,7 +41,7 @@ func (s *Server) serveReady(w http.ResponseWriter, _ *http.Request) {
 	set := s.serving.Load()
 	a := readiness{Ready: true, Policies: len(set.entries), Limits: set.limits,
 		Store: s.config.StoreName, Source: set.source,
-		Generation: set.generation, Since: stamp(set.since), Reload: s.lastReload()}
+		Generation: set.generation, Since: stamp(set.since), Reload: s.lastReload(), Envoy: s.showEnvoy()}
 	if err := s.storeDown(); err != nil {
 		a.StoreDown = err.Error()
 	}

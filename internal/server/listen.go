@@ -21,6 +21,12 @@ func (s *Server) Listen() error {
 			return err
 		}
 	}
+	if s.rpc != nil {
+		if err := s.rpc.open(); err != nil {
+			s.close()
+			return err
+		}
+	}
 	return nil
 }
 
@@ -33,6 +39,9 @@ func (s *Server) close() {
 	}
 	if s.resp != nil && s.resp.listener != nil {
 		s.resp.listener.Close()
+	}
+	if s.rpc != nil && s.rpc.listener != nil {
+		s.rpc.listener.Close()
 	}
 }
 
@@ -59,7 +68,10 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	broken := make(chan error, len(s.faces())+1)
+	broken := make(chan error, len(s.faces())+2)
+	if s.rpc != nil {
+		go func() { broken <- s.rpc.serve() }()
+	}
 	for _, f := range s.faces() {
 		go func() {
 			err := f.http.Serve(f.listener)
@@ -81,6 +93,9 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
+	if s.rpc != nil {
+		s.rpc.calls.NotServing()
+	}
 	s.linger(broken)
 	return s.drain()
 }
@@ -108,6 +123,11 @@ func (s *Server) drain() error {
 	var first error
 	if s.resp != nil {
 		first = s.resp.drain(ctx)
+	}
+	if s.rpc != nil {
+		if err := s.rpc.drain(ctx); first == nil {
+			first = err
+		}
 	}
 	for _, f := range s.faces() {
 		if err := f.drain(ctx); first == nil {

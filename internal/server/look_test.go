@@ -140,7 +140,7 @@ func TestBanner(t *testing.T) {
     odd     2 per minute per n per deny per key.x
     wide    2 per minute per a per b per c per d per e per f
   decide    POST /v1/check, /v1/peek, /v1/record, /v1/refund; DELETE /v1/keys/{policy}
-  proxies   ANY /gate/{policy}?dimension=value
+  proxies   ANY /gate/{policy}?dimension=value; POST /json
   look      GET /v1/policies, /readyz, /livez, /metrics
 `
 	if b.String() != want {

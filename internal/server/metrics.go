@@ -16,7 +16,7 @@ type sized interface {
 
 // serveMetrics writes the counters in the text format of Prometheus. The labels
 // are names of policies and fixed words, never a key: their number is bounded by
-// the policy file.
+// the policy file and the Envoy configuration, whose detailed_metric is an exception.
 func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	b := appendHelp(nil, "weir_build_info", "gauge", "The version of weir that runs.")
 	b = append(b, "weir_build_info{version="...)
@@ -55,6 +55,8 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 		b = appendNumber(b, "weir_store_bytes", e.Bytes())
 	}
 
+	b = s.envoy.AppendMetrics(b)
+	b = s.appendEnvoyReloads(b)
 	write(w, http.StatusOK, textType, b)
 }
 

@@ -29,6 +29,9 @@ func (s *Server) Reload(f *policy.File, source string) error {
 	before := s.serving.Load()
 	next, err := s.compile(f, source, before)
 	if err == nil {
+		err = s.envoy.Load(s.rules.Load(), next.addressable())
+	}
+	if err == nil {
 		s.serving.Store(next)
 		s.log.Info("policies reloaded", "source", source, "generation", next.generation, "changes", shown(policy.Changes(before.file, f)))
 	}

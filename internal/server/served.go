@@ -14,7 +14,7 @@ type served struct {
 	since      time.Time // in force
 	source     string    // where the policies come from, for people
 	file       *policy.File
-	entries    []*entry // in the order of the file, at least one
+	entries    []*entry // in the order of the file; none only beside an Envoy configuration
 	byName     map[string]*entry
 	list       []byte // the answer to GET /v1/policies
 	limits     int    // of all policies together
@@ -23,7 +23,10 @@ type served struct {
 // compile makes every policy of the file ready to decide, or none. What became of
 // requests so far is still counted for a policy whose name was there before.
 func (s *Server) compile(f *policy.File, source string, before *served) (*served, error) {
-	if f == nil || len(f.Policies) == 0 {
+	if f == nil && s.config.Envoy != nil {
+		f = &policy.File{}
+	}
+	if f == nil || len(f.Policies) == 0 && s.config.Envoy == nil {
 		return nil, errNoPolicy
 	}
 	set := &served{generation: 1, since: time.Now(), source: source, file: f, byName: make(map[string]*entry, len(f.Policies))}

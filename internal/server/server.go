@@ -7,6 +7,7 @@
 //	DELETE /v1/keys/{policy}    forgets a key's histories, ?dimension=value…
 //	GET    /v1/policies         what is enforced
 //	ANY    /gate/{policy}       for proxies: 204, or 429 with header fields
+//	POST   /json                Envoy's rate limit service in JSON; the same over gRPC
 //	GET    /livez /readyz /metrics
 //
 // A check or a record with an "id" can be posted again when its answer was lost, and
@@ -35,6 +36,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
@@ -51,6 +54,10 @@ type Config struct {
 	Log       *slog.Logger // default: no log
 	Version   string       // of the program, for /metrics; default: unknown
 	Limits    Limits
+
+	GRPCListen   string        // host:port or unix:/path for Envoy's rate limit service; default: none
+	Envoy        *envoy.Config // its domains besides the policies; with it Policies may be empty
+	EnvoyOptions rls.Options   // how they are answered; Engine and Log are those of the Server
 
 	RESPListen  string         // for Redis clients; default: none
 	Throttler   resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory
@@ -110,6 +117,12 @@ type Server struct {
 	reloading sync.Mutex              // held while serving and reloads are replaced
 	reloads   atomic.Pointer[reloads] // what became of reloads; never nil
 
+	envoy                     *rls.Service
+	rules                     atomic.Pointer[envoy.Config] // that envoy answers by besides the policies; nil = none
+	envoyReloads, envoyErrors atomic.Int64
+	envoyFailed               atomic.Bool // the last attempt to reload the rules failed
+
+	rpc         *rpc      // nil without Config.GRPCListen
 	resp        *respFace // nil without Config.RESPListen
 	main, admin *face     // admin is nil when main answers operators too
 	draining    atomic.Bool
@@ -144,11 +157,18 @@ func New(c Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.newEnvoy()
+	if err := s.envoy.Load(c.Envoy, first.addressable()); err != nil {
+		return nil, err
+	}
 	s.serving.Store(first)
 	s.reloads.Store(&reloads{})
 	s.routes = s.table()
 	s.room.most = int64(c.Limits.InFlight)
 	if err := s.newFaces(); err != nil {
+		return nil, err
+	}
+	if s.rpc, err = s.newRPC(); err != nil {
 		return nil, err
 	}
 	if s.resp, err = s.newRESP(); err != nil {

@@ -17,13 +17,16 @@ type addressed struct {
 	engine weir.Engine
 	shown  []*pb.RateLimitResponse_RateLimit // of each limit
 	narrow int                               // the limit that counts by the most dimensions
-	tally  *tally
+	note   func(allowed bool)
 }
 
 // newAddressed makes a policy ready. A policy that grants in part is asked for all
 // or nothing: the protocol has no word for a part.
 func newAddressed(p Policy) (*addressed, error) {
-	a := &addressed{plan: p.Plan, engine: p.Engine, tally: new(tally)}
+	a := &addressed{plan: p.Plan, engine: p.Engine, note: p.Note}
+	if a.note == nil {
+		a.note = func(bool) {}
+	}
 	policy := p.Plan.Policy()
 	if policy.Mode == weir.Partial {
 		policy.Mode = weir.AllOrNothing

@@ -100,9 +100,13 @@ func (it *item) period() time.Duration {
 func (s *Service) tally(w *work, over bool) {
 	for i := range w.items {
 		it := &w.items[i]
-		t := w.tallyOf(it)
+		if it.limit == nil {
+			it.notePolicy(w, over)
+			continue
+		}
+		t := it.limit.tally.of(it.detail)
 		switch {
-		case t == nil || it.kind == free:
+		case it.kind == free:
 		case it.kind == refunded:
 			t.refunded.Add(it.n)
 		case it.kind == shadowed && it.over:
@@ -115,13 +119,9 @@ func (s *Service) tally(w *work, over bool) {
 	}
 }
 
-// tallyOf is nil for an item that no rule and no policy decides.
-func (w *work) tallyOf(it *item) *tally {
-	switch {
-	case it.limit != nil:
-		return it.limit.tally
-	case it.kind != free:
-		return w.domain.addressed.tally
+// notePolicy tells what became of an attempt under a policy.
+func (it *item) notePolicy(w *work, over bool) {
+	if it.kind != free && it.kind != refunded && it.n > 0 && (it.over || !over) {
+		w.domain.addressed.note(!it.over)
 	}
-	return nil
 }

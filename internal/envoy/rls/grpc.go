@@ -28,10 +28,16 @@ type Listener struct {
 	health *health.Server
 }
 
-// NewListener returns a listener that serves nothing yet. With config it speaks TLS.
-// check, if not nil, is called before every request and may refuse it with a gRPC
-// status.
-func NewListener(s *Service, config *tls.Config, check func(context.Context) error) *Listener {
+// Gate lets requests in. Questions about health pass by it.
+type Gate interface {
+	// Enter may refuse a request with a gRPC status. If it does not, Leave follows.
+	Enter(ctx context.Context) error
+	Leave()
+}
+
+// NewListener returns a listener that serves nothing yet. With config it speaks TLS;
+// with gate, which may be nil, requests have to pass that.
+func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 	options := []grpc.ServerOption{
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxConcurrentStreams(10_000),
@@ -45,11 +51,8 @@ func NewListener(s *Service, config *tls.Config, check func(context.Context) err
 	if config != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
-	if check != nil {
-		options = append(options, grpc.ChainUnaryInterceptor(guard(check)))
-	}
 	l := &Listener{server: grpc.NewServer(options...), health: health.NewServer()}
-	pb.RegisterRateLimitServiceServer(l.server, s)
+	pb.RegisterRateLimitServiceServer(l.server, &guarded{Service: s, gate: gate})
 	grpc_health_v1.RegisterHealthServer(l.server, l.health)
 	for _, name := range healthNames {
 		l.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
@@ -57,16 +60,21 @@ func NewListener(s *Service, config *tls.Config, check func(context.Context) err
 	return l
 }
 
-// guard refuses what check refuses, but for questions about health.
-func guard(check func(context.Context) error) grpc.UnaryServerInterceptor {
-	return func(ctx context.Context, r any, info *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
-		if info.FullMethod == pb.RateLimitService_ShouldRateLimit_FullMethodName {
-			if err := check(ctx); err != nil {
-				return nil, err
-			}
+// guarded is a service behind a gate.
+type guarded struct {
+	*Service
+	gate Gate // nil = open
+}
+
+// ShouldRateLimit is that of the service, if the gate lets the request in.
+func (g *guarded) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+	if g.gate != nil {
+		if err := g.gate.Enter(ctx); err != nil {
+			return nil, err
 		}
-		return next(ctx, r)
+		defer g.gate.Leave()
 	}
+	return g.Service.ShouldRateLimit(ctx, r)
 }
 
 // Serve answers requests until Drain; then it returns nil.

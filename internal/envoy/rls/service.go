@@ -46,6 +46,9 @@ func New(o Options) *Service {
 type Policy struct {
 	Plan   *weir.Plan
 	Engine weir.Engine // that decides it, in its outage mode
+
+	// Note hears what became of every attempt to take units; nil = nobody.
+	Note func(allowed bool)
 }
 
 // Load puts a configuration, which may be nil, and policies in force: all of it, or

@@ -1,6 +1,11 @@
 package rls
 
-import "sync/atomic"
+import (
+	"sync"
+	"sync/atomic"
+
+	"github.com/weirlimit/weir/internal/envoy"
+)
 
 // tally is what became of the hits of a rule, since it was first in force without a
 // break.
@@ -8,6 +13,52 @@ type tally struct {
 	granted, denied atomic.Int64 // hits
 	shadowed        atomic.Int64 // hits over the limit of a rule that only watches
 	refunded        atomic.Int64 // hits given back, as asked for
+
+	details sync.Map // of a rule with detailed_metric: values to *tally
+	known   atomic.Int64
+}
+
+// mostDetails bounds how many values a rule with detailed_metric tells apart: they
+// are the callers' to choose, and a metric must not grow without end.
+const mostDetails = 1000
+
+// of returns the tally of requests with those values, or t once there are too many.
+func (t *tally) of(detail string) *tally {
+	if detail == "" {
+		return t
+	}
+	if d, ok := t.details.Load(detail); ok {
+		return d.(*tally)
+	}
+	if t.known.Add(1) > mostDetails {
+		t.known.Add(-1)
+		return t
+	}
+	d, there := t.details.LoadOrStore(detail, new(tally))
+	if there {
+		t.known.Add(-1)
+	}
+	return d.(*tally)
+}
+
+// detailOf names requests of a rule with detailed_metric as the reference's metrics
+// do: with the values they hold, and the pattern where values share a threshold.
+func detailOf(domain string, r *envoy.Rule, entries []envoy.Entry) string {
+	b := []byte(domain)
+	varying := 0
+	for i, e := range entries {
+		b = append(append(b, '.'), e.Key...)
+		value := e.Value
+		if varying < len(r.Varying) && r.Varying[varying] == i {
+			varying++
+		} else {
+			value = "*"
+		}
+		if value != "" {
+			b = append(append(b, '_'), value...)
+		}
+	}
+	return string(b)
 }
 
 // counts is what became of requests.

@@ -64,6 +64,8 @@ type item struct {
 	ends  time.Time // when the fixed window ends; zero if it rolls
 	n     int64     // hits
 
+	detail string // what a metric tells it apart by; "" = nothing
+
 	decided
 }
 
@@ -184,6 +186,9 @@ func (s *Service) match(w *work, it *item, d *common.RateLimitDescriptor) (err e
 		if it.kind != unlimited && it.limit.weir.By != nil {
 			it.value, it.ends = it.limit.value(w, w.entries, w.now)
 		}
+	}
+	if it.limit != nil && it.limit.rule.Detailed {
+		it.detail = detailOf(domain.name, it.limit.rule, w.entries)
 	}
 	it.quota = it.kind != unlimited && (s.options.Quota || it.limit != nil && it.limit.rule.Quota)
 	switch {

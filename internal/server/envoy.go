@@ -1,0 +1,126 @@
+package server
+
+import (
+	"io"
+	"net/http"
+
+	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// newEnvoy makes the rate limit service of the configuration.
+func (s *Server) newEnvoy() {
+	o := s.config.EnvoyOptions
+	o.Engine, o.Log = s.config.Engine, s.log
+	s.envoy = rls.New(o)
+	s.rules.Store(s.config.Envoy)
+}
+
+// addressable are the policies as the rate limit service addresses them.
+func (set *served) addressable() []rls.Policy {
+	all := make([]rls.Policy, len(set.entries))
+	for i, e := range set.entries {
+		all[i] = rls.Policy{Plan: e.plan, Engine: e.engine, Note: e.note}
+	}
+	return all
+}
+
+// note counts an attempt that came over the rate limit service.
+func (e *entry) note(allowed bool) {
+	if allowed {
+		e.allowed.Add(1)
+	} else {
+		e.denied.Add(1)
+	}
+}
+
+// ReloadEnvoy puts another configuration of the rate limit service in force, or,
+// when the error is not nil, leaves the one before.
+func (s *Server) ReloadEnvoy(c *envoy.Config) error {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	if err := s.envoy.Load(c, s.serving.Load().addressable()); err != nil {
+		s.noteEnvoy(err)
+		return err
+	}
+	s.rules.Store(c)
+	s.noteEnvoy(nil)
+	return nil
+}
+
+// ReloadEnvoyFailed notes that another configuration was wanted and could not be
+// read. The one in force stays.
+func (s *Server) ReloadEnvoyFailed(err error) { s.noteEnvoy(err) }
+
+func (s *Server) noteEnvoy(err error) {
+	if err != nil {
+		s.envoyFailed.Store(true)
+		s.envoyErrors.Add(1)
+		s.log.Error("envoy configuration not reloaded; the one in force stays", "error", err)
+		return
+	}
+	s.envoyFailed.Store(false)
+	s.envoyReloads.Add(1)
+	c := s.rules.Load()
+	s.log.Info("envoy configuration reloaded", "source", c.Source, "domains", len(c.Domains), "rules", c.Rules())
+	for _, warning := range c.Warnings {
+		s.log.Warn("envoy configuration", "warning", warning)
+	}
+}
+
+// appendEnvoyReloads appends whether the configuration wanted is in force.
+func (s *Server) appendEnvoyReloads(b []byte) []byte {
+	if s.rules.Load() == nil {
+		return b
+	}
+	b = appendHelp(b, "weir_envoy_reloads_total", "counter", "Attempts to put another Envoy configuration in force; after an error the one before stays.")
+	b = appendNumber(b, `weir_envoy_reloads_total{outcome="ok"}`, s.envoyReloads.Load())
+	b = appendNumber(b, `weir_envoy_reloads_total{outcome="error"}`, s.envoyErrors.Load())
+	failed := int64(0)
+	if s.envoyFailed.Load() {
+		failed = 1
+	}
+	b = appendHelp(b, "weir_envoy_last_reload_failed", "gauge", "1 if the last attempt failed, so that an older configuration than wanted is in force.")
+	return appendNumber(b, "weir_envoy_last_reload_failed", failed)
+}
+
+// envoyShown is what /readyz says of the Envoy configuration.
+type envoyShown struct {
+	Source  string `json:"source"`
+	Domains int    `json:"domains"`
+	Rules   int    `json:"rules"`
+	Failed  bool   `json:"last_reload_failed,omitempty"`
+}
+
+func (s *Server) showEnvoy() *envoyShown {
+	c := s.rules.Load()
+	if c == nil {
+		return nil
+	}
+	return &envoyShown{c.Source, len(c.Domains), c.Rules(), s.envoyFailed.Load()}
+}
+
+// maxEnvoyBody is the largest body of /json, in bytes, as for the messages of gRPC.
+const maxEnvoyBody = 1 << 20
+
+// serveEnvoy answers the rate limit service's requests in JSON, as the reference
+// does: 200 or, if it is over, 429.
+func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEnvoyBody))
+	if err != nil {
+		s.refuse(w, badInput("the body could not be read; send one of at most 1 MiB, all of it, and in time"))
+		return
+	}
+	if !s.room.enter() {
+		s.refuse(w, errBusy)
+		return
+	}
+	defer s.room.leave()
+	code, answer, err := s.envoy.JSON(body)
+	if err != nil {
+		weirhttp.WriteError(w, code, err.Error())
+		return
+	}
+	writeJSON(w, code, answer)
+}

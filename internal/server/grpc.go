@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+	grpcstatus "google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/listen"
+)
+
+// rpc is the gRPC listener.
+type rpc struct {
+	server   *Server
+	address  listen.Address
+	tls      *tls.Config // nil without TLS
+	calls    *rls.Listener
+	listener *listen.Listener // nil until open
+	done     chan struct{}    // closed when calls has left the listener
+}
+
+// newRPC makes the gRPC listener, not open yet; nil if none is configured.
+func (s *Server) newRPC() (*rpc, error) {
+	if s.config.GRPCListen == "" {
+		return nil, nil
+	}
+	r := &rpc{server: s, done: make(chan struct{})}
+	var err error
+	if r.address, err = listen.Parse(s.config.GRPCListen); err != nil {
+		return nil, fmt.Errorf("weir: cannot listen: --grpc-listen: %w", err)
+	}
+	if s.config.TLS != nil && !r.address.IsUnix() {
+		r.tls = s.config.TLS.Config("h2")
+	}
+	r.calls = rls.NewListener(s.envoy, r.tls, r)
+	return r, nil
+}
+
+// Enter lets a request in that has shown what it must, if there is room.
+func (r *rpc) Enter(ctx context.Context) error {
+	s := r.server
+	if !r.knows(ctx) {
+		s.strangers.Add(1)
+		return grpcstatus.Error(codes.Unauthenticated, "who asks could not be told; send authorization: Bearer TOKEN in the metadata, with the token of weir")
+	}
+	if !s.room.enter() {
+		return grpcstatus.Error(codes.ResourceExhausted, "as many requests wait for the store as may; come back later")
+	}
+	return nil
+}
+
+// Leave follows Enter.
+func (r *rpc) Leave() { r.server.room.leave() }
+
+// knows reports whether the caller has shown a token or a certificate, where one is
+// asked for.
+func (r *rpc) knows(ctx context.Context) bool {
+	c := &r.server.config
+	clients := r.tls != nil && c.TLS.AsksClients()
+	if c.Guards.Token == nil && !clients {
+		return true
+	}
+	if p, ok := peer.FromContext(ctx); ok && clients {
+		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && listen.Verified(&info.State) {
+			return true
+		}
+	}
+	if c.Guards.Token == nil {
+		return false
+	}
+	for _, v := range metadata.ValueFromIncomingContext(ctx, "authorization") {
+		if c.Guards.Token.Matches(listen.Bearer(v)) {
+			return true
+		}
+	}
+	return false
+}
+
+// exposed returns why the listener may not listen where it should, nil if it may.
+func (r *rpc) exposed() error {
+	c := &r.server.config
+	if r.address.Local() || c.Guards.Token != nil || c.Insecure || c.TLS != nil && c.TLS.AsksClients() {
+		return nil
+	}
+	return &listen.Exposed{Flag: "--grpc-listen", Address: r.address,
+		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
+}
+
+// warning is what an operator should know of who can reach the listener, or "".
+func (r *rpc) warning() string {
+	where := "--grpc-listen " + r.address.String() + " "
+	switch {
+	case r.address.Local():
+	case r.server.config.Insecure:
+		return where + "can be reached from other machines; --insecure-listen lets anybody there charge every key"
+	case r.tls == nil:
+		return where + "speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key"
+	}
+	return ""
+}
+
+func (r *rpc) open() (err error) {
+	// Connections are counted, and TLS is gRPC's own: it says who the caller is.
+	r.listener, err = listen.Open(listen.Config{Address: r.address, Mode: r.server.config.SocketMode, Conns: r.server.config.Limits.Conns})
+	if err != nil {
+		return fmt.Errorf("weir: cannot listen: %w", err)
+	}
+	return nil
+}
+
+// addr is the address listened on, before open the one that was asked for.
+func (r *rpc) addr() string {
+	if r.listener == nil || r.address.IsUnix() {
+		return r.address.String()
+	}
+	return r.listener.Addr().String()
+}
+
+// serve answers requests until the listener ends.
+func (r *rpc) serve() error {
+	defer close(r.done)
+	err := r.calls.Serve(r.listener)
+	if errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
+}
+
+// drain accepts the connections that wait, then no more, and waits for the requests
+// on them until ctx is done.
+func (r *rpc) drain(ctx context.Context) error {
+	r.listener.End()
+	select {
+	case <-r.done:
+	case <-ctx.Done():
+	}
+	return r.calls.Drain(ctx)
+}
+
+// GRPCAddr is the address of the gRPC listener, "" if there is none.
+func (s *Server) GRPCAddr() string {
+	if s.rpc == nil {
+		return ""
+	}
+	return s.rpc.addr()
+}
