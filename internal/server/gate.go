@@ -50,7 +50,7 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 
 // gate decides and returns the status for a denial.
 func (e *entry) gate(r *http.Request, on *desk) (o weirhttp.Outcome, denial int, err error) {
-	var q query
+	q := query{header: r.Header}
 	if err = q.parse(r.URL.RawQuery, gateSettings); err != nil {
 		return o, 0, err
 	}

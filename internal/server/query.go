@@ -16,6 +16,7 @@ const keyPrefix = "key."
 
 // query is what the query of a URL says.
 type query struct {
+	header   http.Header // where the values of a gate's key may stand; nil elsewhere
 	key      pairs
 	settings map[string]string // the reserved names that were given
 }
@@ -53,6 +54,11 @@ func (q *query) part(part string, reserved []string) error {
 	for _, r := range reserved {
 		if name == r {
 			return q.setting(name, value)
+		}
+	}
+	if q.header != nil {
+		if name, value, err = fromHeader(q.header, name, value); err != nil {
+			return err
 		}
 	}
 	if problem := q.key.add(strings.TrimPrefix(name, keyPrefix), value); problem != "" {
