@@ -1,0 +1,229 @@
+//go:build linux
+
+package integrations
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// proxy is a program that a recipe is for.
+type proxy struct {
+	name  string
+	start func(s *stand)
+}
+
+var proxies = []proxy{
+	{"nginx", startNginx},
+	{"haproxy", func(s *stand) { s.run("haproxy", "-db", "-f", filepath.Join(s.dir, "haproxy.cfg")) }},
+	{"caddy", func(s *stand) {
+		s.write("Caddyfile", "{\n\tadmin off\n}\n"+read(s, "Caddyfile"))
+		s.run("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(s.dir, "Caddyfile"))
+	}},
+}
+
+func startNginx(s *stand) {
+	s.write("weir-gate-secret.conf", "proxy_set_header Weir-Gate-Secret \""+thisSecret+"\";\n")
+	main := "daemon off; pid nginx.pid; error_log stderr; worker_processes 1;\n"
+	if os.Getuid() == 0 {
+		main += "user root;\n" // who can read the test's directory
+	}
+	main += "events {}\nhttp {\n access_log off;\n"
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		main += kind + "_temp_path tmp;\n"
+	}
+	s.write("main.conf", main+"include weir.conf;\n}\n")
+	s.run("nginx", "-p", s.dir, "-e", "stderr", "-c", "main.conf")
+}
+
+func read(s *stand, name string) string {
+	b, err := os.ReadFile(filepath.Join(s.dir, name))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(b)
+}
+
+// each runs a test for every proxy, failing open and failing closed.
+func each(t *testing.T, change func(*Options), test func(t *testing.T, s *stand)) {
+	for _, p := range proxies {
+		for name, open := range map[string]bool{"open": true, "closed": false} {
+			t.Run(p.name+"/"+name, func(t *testing.T) {
+				t.Parallel()
+				test(t, newStand(t, p, func(o *Options) { o.Open = open; change(o) }))
+			})
+		}
+	}
+}
+
+func (s *stand) want(what string, r reply, status int) {
+	s.t.Helper()
+	if r.status != status {
+		s.t.Errorf("%s: status %d, %q; want %d", what, r.status, r.body, status)
+	}
+}
+
+// wantGranted checks an answer of the application that weir has let pass.
+func (s *stand) wantGranted(what string, r reply, left int) {
+	s.t.Helper()
+	s.want(what, r, 200)
+	if !strings.HasPrefix(r.body, "app: ") {
+		s.t.Errorf("%s: the body is not the application's: %q", what, r.body)
+	}
+	if limit := r.header.Get("RateLimit"); !strings.Contains(limit, ";r="+strconv.Itoa(left)+";t=") || !strings.Contains(r.header.Get("RateLimit-Policy"), ";q=3;w=3600") {
+		s.t.Errorf("%s: RateLimit %q, RateLimit-Policy %q; want %d of 3 left", what, limit, r.header.Get("RateLimit-Policy"), left)
+	}
+}
+
+// wantRefused checks that weir has refused.
+func (s *stand) wantRefused(what string, r reply) {
+	s.t.Helper()
+	s.want(what, r, 429)
+	if seconds, err := strconv.Atoi(r.header.Get("Retry-After")); err != nil || seconds < 1 || seconds > 3600 {
+		s.t.Errorf("%s: Retry-After %q, want 1 to 3600 seconds", what, r.header.Get("Retry-After"))
+	}
+	if !strings.Contains(r.header.Get("RateLimit"), ";r=0;t=") || !strings.Contains(r.header.Get("RateLimit-Policy"), ";q=3;w=3600") ||
+		len(r.header.Values("RateLimit")) != 1 || len(r.header.Values("Cache-Control")) != 1 ||
+		r.header.Get("Content-Type") != "application/problem+json" || r.header.Get("Cache-Control") != "no-store" ||
+		!strings.Contains(r.body, `"status":429`) || !strings.Contains(r.body, "quota-exceeded") {
+		s.t.Errorf("%s: %v\n%s", what, r.header, r.body)
+	}
+}
+
+// A key from a header: three pass, the fourth is refused, others are not touched.
+func TestLimits(t *testing.T) {
+	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
+		for i := range 3 {
+			s.wantGranted("request "+strconv.Itoa(i+1), s.get("/", "X-User", "ann"), 2-i)
+		}
+		before := s.app.requests()
+		s.wantRefused("the fourth", s.get("/", "X-User", "ann"))
+		s.wantRefused("one with a body", s.do("POST", "/", "body", "X-User", "ann"))
+		if got := s.app.requests(); got != before {
+			t.Errorf("the application saw %d requests that were refused", got-before)
+		}
+		s.wantGranted("another user", s.get("/", "X-User", "bob&n=3&user=ann%20+"), 2)
+
+		s.want("nobody", s.get("/"), 400)
+		s.want("a name that is too long", s.get("/", "X-User", strings.Repeat("x", 1100)), 400)
+		s.want("nobody, with a forged key", s.get("/", "Weir-Key", "carl"), 400)
+
+		for _, status := range []int{401, 403, 404, 429, 500, 502, 503, 504} {
+			before := s.app.requests()
+			r := s.get("/status/"+strconv.Itoa(status), "X-User", strconv.Itoa(status))
+			s.want("the application's own", r, status)
+			if !strings.HasPrefix(r.body, "app: GET") || s.app.requests() != before+1 {
+				t.Errorf("the application's own %d: body %q, asked %d times", status, r.body, s.app.requests()-before)
+			}
+		}
+		r := s.do("PUT", "/big", strings.Repeat("x", 1<<20), "X-User", "dora", "Authorization", "Bearer of the application")
+		if r.body != "app: PUT, 1048576 bytes" {
+			t.Errorf("a request of 1 MiB: %d, %q", r.status, r.body)
+		}
+		last := s.app.seen[len(s.app.seen)-1]
+		if last.Header.Get("Authorization") == "" || last.Header.Get("Weir-Gate-Secret") != "" {
+			t.Errorf("the application saw %v, want the client's token and nothing of weir's", last.Header)
+		}
+	})
+}
+
+// A key from the client's address, which no header can change.
+func TestLimitsByAddress(t *testing.T) {
+	byAddress := func(o *Options) { o.Policy, o.Dimension, o.Header = "addresses", "ip", "" }
+	each(t, byAddress, func(t *testing.T, s *stand) {
+		for i := range 3 {
+			s.wantGranted("request "+strconv.Itoa(i+1), s.get("/"), 2-i)
+		}
+		s.wantRefused("the fourth", s.get("/"))
+		for _, forged := range []string{"X-Forwarded-For", "X-Real-IP", "Weir-Key", "Forwarded"} {
+			s.wantRefused("with a forged "+forged, s.get("/", forged, "192.0.2.1"))
+		}
+		s.wantRefused("with a forged query", s.get("/?n=1&ip=192.0.2.1"))
+	})
+}
+
+// decides waits until weir answers the proxy again, and checks that it decides.
+func (s *stand) decides(when, user string) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; {
+		r := s.get("/", "X-User", user)
+		if r.header.Get("RateLimit") != "" {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("%s: %d %v", when, r.status, r.header)
+		}
+	}
+}
+
+// What becomes of requests while weir hangs, is gone, and is back, with the bounds
+// of the recipe.
+func TestWithoutWeir(t *testing.T) {
+	each(t, func(o *Options) { o.Timeout = "" }, func(t *testing.T, s *stand) {
+		unanswered := 503
+		if s.options.Open {
+			unanswered = 200
+		}
+		s.decides("at first", "ann")
+
+		s.freezeWeir()
+		for range 3 {
+			s.want("while weir hangs", s.get("/", "X-User", "bob"), unanswered)
+		}
+		s.weir.Process.Signal(syscall.SIGCONT)
+		s.decides("when it goes on", "ann")
+
+		s.killWeir()
+		for range 3 {
+			before := s.app.requests()
+			s.want("while weir is gone", s.do("POST", "/", "a body", "X-User", "ann"), unanswered)
+			if got := s.app.requests() - before; got > 1 || s.options.Open && got == 0 {
+				t.Errorf("while weir is gone the application was asked %d times", got)
+			}
+		}
+		s.startWeir()
+		s.decides("when it is back", "carl")
+
+		s.app.Close()
+		if r := s.get("/", "X-User", "dora"); r.status != 502 && r.status != 503 {
+			t.Errorf("while the application is gone: %d %s", r.status, r.body)
+		}
+	})
+}
+
+// What weir answers that is no decision is a fault of the configuration or of the
+// store. It never lets requests pass.
+func TestWeirThatDoesNotDecide(t *testing.T) {
+	each(t, func(o *Options) { o.Policy = "nothing" }, func(t *testing.T, s *stand) {
+		r := s.get("/", "X-User", "ann")
+		s.want("a policy that is not there", r, 503)
+		if s.app.requests() != 0 || strings.Contains(r.body, "nothing") {
+			t.Errorf("%q, and the application was asked %d times", r.body, s.app.requests())
+		}
+	})
+}
+
+// A secret, over a unix socket; the second of two will do, another will not.
+func TestSecretOverSocket(t *testing.T) {
+	overSocket := func(o *Options) { o.Secret, o.Weir = true, "unix:"+filepath.Join(o.Dir, "weir.sock") }
+	each(t, overSocket, func(t *testing.T, s *stand) {
+		s.wantGranted("with the secret", s.get("/", "X-User", "ann"), 2)
+		s.killWeir()
+		s.secrets = otherSecret + "\n" + thisSecret
+		s.startWeir() // over the socket that the other left behind
+		s.wantGranted("with one of two", s.get("/", "X-User", "ann"), 2)
+		s.killWeir()
+		s.secrets = otherSecret
+		s.startWeir()
+		r := s.get("/", "X-User", "ann", "Weir-Gate-Secret", otherSecret)
+		s.want("with another, though the client knows it", r, 503)
+		if r.header.Get("Www-Authenticate") != "" {
+			t.Errorf("the client is asked to log in to weir: %v", r.header)
+		}
+	})
+}

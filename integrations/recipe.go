@@ -1,0 +1,159 @@
+package integrations
+
+import (
+	"bytes"
+	"embed"
+	"fmt"
+	"net"
+	"regexp"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+)
+
+//go:embed nginx haproxy caddy traefik envoy
+var files embed.FS
+
+// Options are what a recipe is made for. Zero values stand for the defaults.
+type Options struct {
+	Policy    string // that limits the requests; default search
+	Dimension string // of the policy, which a key names; default ip
+	Header    string // the request header field whose value is the key; default: the client's address is
+	Weir      string // where weir listens, host:port or unix:/path; default 127.0.0.1:7070
+	App       string // host:port of what is behind the proxy; default 127.0.0.1:8080
+	Listen    string // host:port where the proxy listens; default 0.0.0.0:80
+	Timeout   string // for weir to answer, in ms or s, 10ms to 10s; default 100ms
+	Open      bool   // let requests pass while weir is down or hangs; default: refuse them
+	Secret    bool   // show weir the secret of --gate-secret-file
+	Dir       string // where the recipe's files will lie, for those that name each other; default: that of the proxy's package
+}
+
+// File is one file of a recipe.
+type File struct{ Name, Text string }
+
+// recipe is how the files of one proxy are made.
+type recipe struct {
+	name   string
+	files  []string // templates below the proxy's directory, and others as they are
+	dir    string   // default of Options.Dir
+	closed string   // why it cannot fail open, "" if it can
+}
+
+var recipes = []recipe{
+	{"nginx", []string{"nginx.tmpl"}, "/etc/nginx", ""},
+	{"haproxy", []string{"haproxy.tmpl", "weir.lua"}, "/etc/haproxy", ""},
+	{"caddy", []string{"Caddyfile.tmpl"}, "/etc/caddy", ""},
+	{"traefik", []string{"traefik.tmpl"}, "/etc/traefik", "Traefik's forwardAuth answers 500 when it gets no answer, whatever is configured"},
+	{"envoy", []string{"envoy.tmpl"}, "/etc/envoy", ""},
+}
+
+// Names are the proxies there is a recipe for.
+func Names() (names []string) {
+	for _, r := range recipes {
+		names = append(names, r.name)
+	}
+	return names
+}
+
+// outputs are the names of what templates make.
+var outputs = map[string]string{
+	"nginx.tmpl": "weir.conf", "haproxy.tmpl": "haproxy.cfg", "Caddyfile.tmpl": "Caddyfile",
+	"traefik.tmpl": "weir.yaml", "envoy.tmpl": "envoy.yaml",
+}
+
+// Render returns the files of the recipe for a proxy; the first is the one to
+// begin with.
+func Render(name string, o Options) ([]File, error) {
+	i := slices.IndexFunc(recipes, func(r recipe) bool { return r.name == name })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no recipe for %q; there are %s", name, strings.Join(Names(), ", "))
+	}
+	r := recipes[i]
+	o.setDefaults(r)
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	if o.Open && r.closed != "" {
+		return nil, fmt.Errorf("%s: there is no recipe that fails open", r.closed)
+	}
+	var all []File
+	for _, file := range r.files {
+		text, err := files.ReadFile(name + "/" + file)
+		if err != nil {
+			return nil, err
+		}
+		made, isTemplate := outputs[file]
+		if !isTemplate {
+			all = append(all, File{file, string(text)})
+			continue
+		}
+		t, err := template.New(file).Delims("[[", "]]").Option("missingkey=error").Parse(string(text))
+		if err != nil {
+			return nil, err
+		}
+		var b bytes.Buffer
+		if err := t.Execute(&b, o); err != nil {
+			return nil, err
+		}
+		all = append(all, File{made, b.String()})
+	}
+	return all, nil
+}
+
+func (o *Options) setDefaults(r recipe) {
+	for _, d := range []struct {
+		to    *string
+		value string
+	}{
+		{&o.Policy, "search"}, {&o.Dimension, "ip"}, {&o.Weir, "127.0.0.1:7070"},
+		{&o.App, "127.0.0.1:8080"}, {&o.Listen, "0.0.0.0:80"}, {&o.Timeout, "100ms"}, {&o.Dir, r.dir},
+	} {
+		if *d.to == "" {
+			*d.to = d.value
+		}
+	}
+}
+
+// What may stand in a recipe. Nothing of it has a meaning in any proxy's language.
+var (
+	nameForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
+	headerForm  = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
+	pathForm    = regexp.MustCompile(`^/[A-Za-z0-9/._-]{1,200}$`)
+	timeoutForm = regexp.MustCompile(`^[0-9]+m?s$`)
+	addressForm = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]{1,200}$`)
+)
+
+// check refuses what would not be one word in the configuration of a proxy.
+func (o *Options) check() error {
+	switch {
+	case !nameForm.MatchString(o.Policy):
+		return fmt.Errorf("%q is no name of a policy", o.Policy)
+	case !nameForm.MatchString(o.Dimension):
+		return fmt.Errorf("%q is no name of a dimension of a recipe: letters, digits, dots, underscores and dashes", o.Dimension)
+	case o.Header != "" && !headerForm.MatchString(o.Header):
+		return fmt.Errorf("%q is no name of a header field of a recipe: letters, digits and dashes", o.Header)
+	case !pathForm.MatchString(o.Dir):
+		return fmt.Errorf("%q is no directory of a recipe: a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
+	}
+	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
+		return fmt.Errorf("%q is no timeout of a recipe: 10ms to 10s, in whole ms or s", o.Timeout)
+	}
+	if path, unix := strings.CutPrefix(o.Weir, "unix:"); unix {
+		if !pathForm.MatchString(path) {
+			return fmt.Errorf("%q is no socket; write unix:/run/weir/weir.sock", o.Weir)
+		}
+		return checkAddresses(o.App, o.Listen)
+	}
+	return checkAddresses(o.Weir, o.App, o.Listen)
+}
+
+func checkAddresses(all ...string) error {
+	for _, a := range all {
+		host, port, err := net.SplitHostPort(a)
+		if err != nil || host == "" || port == "" || !addressForm.MatchString(a) {
+			return fmt.Errorf("%q is no address; write host:port", a)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+//go:build linux
+
+package integrations
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience bounds what a test waits for; a request that takes this long hangs.
+const patience = 20 * time.Second
+
+// policies limit by a header and by the client's address.
+const policies = `
+version: 1
+policies:
+  users:     {limit: 3 per hour per user}
+  addresses: {limit: 3 per hour per ip}
+`
+
+// stand is a real proxy between a client and an application, with a real weir
+// beside it.
+type stand struct {
+	t       *testing.T
+	options Options
+	dir     string
+	weir    *exec.Cmd // nil while it is down
+	secrets string    // what weir's file of secrets holds
+	app     *app
+	client  *http.Client
+}
+
+// newStand starts everything. change says what the recipe is made for.
+func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
+	t.Helper()
+	s := &stand{t: t, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: patience}}
+	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
+		Weir: free(t), App: s.app.addr(), Listen: free(t), Dir: s.dir,
+		Timeout: "5s"} // so that a busy machine is not taken for a weir that hangs
+	change(&s.options)
+	s.secrets = thisSecret
+	s.startWeir()
+	files, err := Render(p.name, s.options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		s.write(f.Name, f.Text)
+	}
+	p.start(s)
+	s.await("tcp", s.options.Listen)
+	return s
+}
+
+const (
+	thisSecret  = "the-secret-of-these-gates"
+	otherSecret = "the-secret-of-other-gates"
+)
+
+func (s *stand) write(name, text string) (path string) {
+	s.t.Helper()
+	path = filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	return path
+}
+
+// run starts a program that ends with the test.
+func (s *stand) run(name string, args ...string) *exec.Cmd {
+	s.t.Helper()
+	cmd := exec.Command(name, args...)
+	cmd.Dir = s.dir
+	cmd.Env = append(os.Environ(), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Start(); err != nil {
+		s.t.Fatalf("%v; make tools installs what the tests need", err)
+	}
+	s.t.Cleanup(func() {
+		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nginx has workers
+		cmd.Wait()
+		if s.t.Failed() {
+			s.t.Logf("%s said:\n%s", name, said.String())
+		}
+	})
+	return cmd
+}
+
+// startWeir starts weir where the recipe looks for it.
+func (s *stand) startWeir() {
+	s.t.Helper()
+	args := []string{"serve", "--policies", s.write("policies.yaml", policies), "--listen", s.options.Weir, "--socket-mode", "0666"}
+	if s.options.Secret {
+		args = append(args, "--gate-secret-file", s.write("secrets", s.secrets))
+	}
+	cmd := exec.Command(program(s.t), args...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	s.weir = cmd
+	s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	said := ""
+	for lines := bufio.NewReader(stderr); !strings.Contains(said, "listens on"); {
+		line, err := lines.ReadString('\n')
+		if said += line; err != nil {
+			s.t.Fatalf("weir serve ended before it listened:\n%s", said)
+		}
+	}
+	go io.Copy(io.Discard, stderr)
+}
+
+// freezeWeir stops weir where it is, with its connections open, until SIGCONT. It
+// waits until no thread runs any more.
+func (s *stand) freezeWeir() {
+	s.t.Helper()
+	s.weir.Process.Signal(syscall.SIGSTOP)
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		running := 0
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.weir.Process.Pid))
+		for _, thread := range threads {
+			if b, err := os.ReadFile(thread); err == nil && !strings.Contains(string(b), ") T ") {
+				running++
+			}
+		}
+		if err == nil && len(threads) > 0 && running == 0 {
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatalf("weir does not stop: %d of %d threads run, %v", running, len(threads), err)
+		}
+	}
+}
+
+// killWeir ends weir as a crash does.
+func (s *stand) killWeir() {
+	s.weir.Process.Kill()
+	s.weir.Wait()
+}
+
+// await waits until somebody listens.
+func (s *stand) await(network, address string) {
+	s.t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+		c, err := net.Dial(network, address)
+		if err == nil {
+			c.Close()
+			return
+		}
+		if time.Now().After(end) {
+			s.t.Fatal(err)
+		}
+	}
+}
+
+// reply is what a client of the proxy sees.
+type reply struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// get asks the proxy, with header fields, name and value in turns.
+func (s *stand) get(path string, fields ...string) reply {
+	s.t.Helper()
+	return s.do("GET", path, "", fields...)
+}
+
+func (s *stand) do(method, path, body string, fields ...string) reply {
+	s.t.Helper()
+	r, err := http.NewRequest(method, "http://"+s.options.Listen+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Add(fields[i], fields[i+1])
+	}
+	res, err := s.client.Do(r)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return reply{res.StatusCode, res.Header, string(b)}
+}
+
+// app is what is behind the proxy. It answers /status/N with N, and everything
+// else with 200 and how many bytes the request's body had.
+type app struct {
+	*httptest.Server
+	mu   sync.Mutex
+	seen []*http.Request
+}
+
+func newApp(t *testing.T) *app {
+	a := new(app)
+	a.Server = httptest.NewServer(a)
+	t.Cleanup(a.Close)
+	return a
+}
+
+func (a *app) addr() string { return a.Listener.Addr().String() }
+
+func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n, _ := io.Copy(io.Discard, r.Body)
+	a.mu.Lock()
+	a.seen = append(a.seen, r)
+	a.mu.Unlock()
+	if status, ok := strings.CutPrefix(r.URL.Path, "/status/"); ok {
+		code, _ := strconv.Atoi(status)
+		w.WriteHeader(code)
+	}
+	fmt.Fprintf(w, "app: %s, %d bytes", r.Method, n)
+}
+
+// requests is how many the application has seen.
+func (a *app) requests() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.seen)
+}
+
+// free returns an address that nobody listens on.
+func free(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// program builds weir once.
+func program(t *testing.T) string {
+	t.Helper()
+	path, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var (
+	built string // the directory of the program, for TestMain to remove
+	build = sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "weir-integrations")
+		if err != nil {
+			return "", err
+		}
+		built = dir
+		path := filepath.Join(dir, "weir")
+		if out, err := exec.Command("go", "build", "-o", path, "../cmd/weir").CombinedOutput(); err != nil {
+			return "", fmt.Errorf("go build: %w\n%s", err, out)
+		}
+		return path, nil
+	})
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
