@@ -38,19 +38,27 @@ const maxInteger = 999_999_999_999_999
 // stay; but a refusal leaves in RateLimit only what stands in the way of it, so
 // that no t points past Retry-After.
 func (o *Outcome) WriteHeaders(h http.Header, form Form) {
+	o.writeHeaders(h, form, "")
+}
+
+// writeHeaders is WriteHeaders for who knows the policy field already, or "".
+func (o *Outcome) writeHeaders(h http.Header, form Form, field string) {
 	if seconds, ok := o.RetryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
 	if form == Draft || form == Both {
-		o.writeDraft(h)
+		if field == "" {
+			field = PolicyField(o.Plan)
+		}
+		o.writeDraft(h, field)
 	}
 	if form == Legacy || form == Both {
 		o.writeLegacy(h)
 	}
 }
 
-func (o *Outcome) writeDraft(h http.Header) {
-	h.Add("RateLimit-Policy", PolicyField(o.Plan))
+func (o *Outcome) writeDraft(h http.Header, field string) {
+	h.Add("RateLimit-Policy", field)
 	if !o.Decision.Allowed {
 		h.Del("RateLimit")
 	}

@@ -26,7 +26,7 @@ func Limit(l *weir.Limiter, key KeyFunc, opts ...Option) func(http.Handler) http
 	if key == nil {
 		panic("weirhttp: Limit needs a key function, such as weirhttp.ByClientIP()")
 	}
-	m := middleware{limiter: l, key: key, config: settle(opts)}
+	m := middleware{limiter: l, key: key, field: PolicyField(l.Plan()), config: settle(opts)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
@@ -35,6 +35,7 @@ func Limit(l *weir.Limiter, key KeyFunc, opts ...Option) func(http.Handler) http
 type middleware struct {
 	limiter *weir.Limiter
 	key     KeyFunc
+	field   string // the RateLimit-Policy field
 	config
 }
 
@@ -47,10 +48,10 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	o, err := m.decide(r, key)
 	switch {
 	case err == nil && o.Decision.Allowed:
-		o.WriteHeaders(w.Header(), m.form)
+		o.writeHeaders(w.Header(), m.form, m.field)
 		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), contextKey{}, o)))
 	case err == nil:
-		o.WriteHeaders(w.Header(), m.form)
+		o.writeHeaders(w.Header(), m.form, m.field)
 		m.onDenied(w, r, o)
 	case m.failOpen && !badInput(err):
 		next.ServeHTTP(w, r)
