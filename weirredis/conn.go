@@ -13,7 +13,8 @@ import "context"
 //   - What the server answers in place of a reply is a ReplyError. A call that did
 //     not reach it is an UnsentError. Any other error leaves open whether the
 //     script ran.
-//   - In a Cluster the keys of one call hash to one slot; the Engine sees to it.
+//   - In a Cluster the keys of one call hash to one slot; the Engine sees to it. Eval
+//     follows redirections, and finds a primary's successor without being retried.
 //   - Eval is safe for concurrent use and returns when ctx is done.
 //
 // A Conn that is also a Topology and a fmt.Stringer tells the Engine whether the

@@ -32,5 +32,6 @@
 //
 // key.go names histories, lua/history.lua says what one looks like, lua/decide.lua
 // decides, in the order of internal/spec and with the same rule numbers. lane.go is
-// how callers share calls, denial.go how denials are remembered.
+// how callers share calls, denial.go how denials are remembered, again.go what is
+// asked again, and errors.go what callers are told.
 package weirredis
