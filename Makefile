@@ -16,10 +16,10 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES := bench .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz conformance hammer test-faults mutants bench
+.PHONY: help run build test tools lint fuzz conformance hammer test-faults mutants bench test-integrations
 
 help: ## Say what there is.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:port for elsewhere).
 	$(BIN)/weir serve --listen $(LISTEN)
@@ -53,6 +53,9 @@ hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine fro
 
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
 	$(GO) test -race -count 1 -timeout 30m ./weirredis/faulttest -args -faulttest.seeds $(SEEDS)
+
+test-integrations: tools ## Start nginx, HAProxy and Caddy with the recipes of integrations/, and take weir away.
+	$(GO) test -count 1 -v ./integrations
 
 mutants: ## Put one fault at a time into the memory engine and demand that a test notices.
 	$(GO) run ./internal/mutants

@@ -54,7 +54,8 @@ var layers = []layer{
 	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
 	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
-	{"cmd/weir", []string{".", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
+	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both
@@ -84,13 +85,13 @@ var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
 	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notes of the operating system about files that change"},
-	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/envoy/rls"}, []string{"cmd/weir", "internal/server"},
+	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/envoy/rls"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages of Envoy's protocol, always those of its newest version"},
 	{"google.golang.org/grpc", []string{"internal/envoy/rls", "internal/server"}, []string{"cmd/weir"},
 		"gRPC, which is what Envoy speaks, with its health service"},
-	{"google.golang.org/protobuf", []string{"internal/envoy/rls"}, []string{"cmd/weir", "internal/server"},
+	{"google.golang.org/protobuf", []string{"internal/envoy/rls"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages' JSON form and the types all messages share"},
-	{"go.yaml.in/yaml/v3", []string{"internal/envoy"}, nil,
+	{"go.yaml.in/yaml/v3", []string{"internal/envoy"}, []string{"integrations"},
 		"the YAML that the reference reads, with anchors and merge keys, and the place of every word"},
 	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"internal/envoy/rls", "internal/gcra", "internal/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},

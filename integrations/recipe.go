@@ -3,6 +3,7 @@ package integrations
 import (
 	"bytes"
 	"embed"
+	"errors"
 	"fmt"
 	"net"
 	"regexp"
@@ -34,18 +35,29 @@ type File struct{ Name, Text string }
 
 // recipe is how the files of one proxy are made.
 type recipe struct {
-	name   string
-	files  []string // templates below the proxy's directory, and others as they are
-	dir    string   // default of Options.Dir
-	closed string   // why it cannot fail open, "" if it can
+	name  string
+	files []string // templates below the proxy's directory, and others as they are
+	weir  string   // default of Options.Weir
+	dir   string   // default of Options.Dir
+
+	// Why an option is not to be had, "" if it is.
+	noOpen, noSecret, noSocket string
 }
 
+const (
+	overHTTP = "127.0.0.1:7070" // the default of weir serve --listen
+	overGRPC = "127.0.0.1:7071" // an example of --grpc-listen
+)
+
 var recipes = []recipe{
-	{"nginx", []string{"nginx.tmpl"}, "/etc/nginx", ""},
-	{"haproxy", []string{"haproxy.tmpl", "weir.lua"}, "/etc/haproxy", ""},
-	{"caddy", []string{"Caddyfile.tmpl"}, "/etc/caddy", ""},
-	{"traefik", []string{"traefik.tmpl"}, "/etc/traefik", "Traefik's forwardAuth answers 500 when it gets no answer, whatever is configured"},
-	{"envoy", []string{"envoy.tmpl"}, "/etc/envoy", ""},
+	{name: "nginx", files: []string{"nginx.tmpl"}, weir: overHTTP, dir: "/etc/nginx"},
+	{name: "haproxy", files: []string{"haproxy.tmpl", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
+	{name: "caddy", files: []string{"Caddyfile.tmpl"}, weir: overHTTP, dir: "/etc/caddy"},
+	{name: "traefik", files: []string{"traefik.tmpl"}, weir: overHTTP, dir: "/etc/traefik",
+		noOpen:   "Traefik's forwardAuth answers 500 when it gets no answer, whatever is configured; take a recipe that fails closed, or another proxy",
+		noSocket: "Traefik's forwardAuth asks over TCP alone; write host:port"},
+	{name: "envoy", files: []string{"envoy.tmpl", "ratelimit.tmpl"}, weir: overGRPC, dir: "/etc/envoy",
+		noSecret: "Envoy asks over gRPC, and the secret opens gates alone; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
 }
 
 // Names are the proxies there is a recipe for.
@@ -59,7 +71,7 @@ func Names() (names []string) {
 // outputs are the names of what templates make.
 var outputs = map[string]string{
 	"nginx.tmpl": "weir.conf", "haproxy.tmpl": "haproxy.cfg", "Caddyfile.tmpl": "Caddyfile",
-	"traefik.tmpl": "weir.yaml", "envoy.tmpl": "envoy.yaml",
+	"traefik.tmpl": "weir.yaml", "envoy.tmpl": "envoy.yaml", "ratelimit.tmpl": "ratelimit.yaml",
 }
 
 // Render returns the files of the recipe for a proxy; the first is the one to
@@ -71,34 +83,37 @@ func Render(name string, o Options) ([]File, error) {
 	}
 	r := recipes[i]
 	o.setDefaults(r)
-	if err := o.check(); err != nil {
+	if err := o.check(r); err != nil {
 		return nil, err
-	}
-	if o.Open && r.closed != "" {
-		return nil, fmt.Errorf("%s: there is no recipe that fails open", r.closed)
 	}
 	var all []File
 	for _, file := range r.files {
-		text, err := files.ReadFile(name + "/" + file)
+		f, err := render(name, file, o)
 		if err != nil {
 			return nil, err
 		}
-		made, isTemplate := outputs[file]
-		if !isTemplate {
-			all = append(all, File{file, string(text)})
-			continue
-		}
-		t, err := template.New(file).Delims("[[", "]]").Option("missingkey=error").Parse(string(text))
-		if err != nil {
-			return nil, err
-		}
-		var b bytes.Buffer
-		if err := t.Execute(&b, o); err != nil {
-			return nil, err
-		}
-		all = append(all, File{made, b.String()})
+		all = append(all, f)
 	}
 	return all, nil
+}
+
+// render makes a file of a template, or takes it as it is.
+func render(dir, file string, o Options) (File, error) {
+	text, err := files.ReadFile(dir + "/" + file)
+	if err != nil {
+		return File{}, err
+	}
+	made, isTemplate := outputs[file]
+	if !isTemplate {
+		return File{file, string(text)}, nil
+	}
+	t, err := template.New(file).Delims("[[", "]]").Parse(string(text))
+	if err != nil {
+		return File{}, err
+	}
+	var b bytes.Buffer
+	err = t.Execute(&b, o)
+	return File{made, b.String()}, err
 }
 
 func (o *Options) setDefaults(r recipe) {
@@ -106,7 +121,7 @@ func (o *Options) setDefaults(r recipe) {
 		to    *string
 		value string
 	}{
-		{&o.Policy, "search"}, {&o.Dimension, "ip"}, {&o.Weir, "127.0.0.1:7070"},
+		{&o.Policy, "search"}, {&o.Dimension, "ip"}, {&o.Weir, r.weir},
 		{&o.App, "127.0.0.1:8080"}, {&o.Listen, "0.0.0.0:80"}, {&o.Timeout, "100ms"}, {&o.Dir, r.dir},
 	} {
 		if *d.to == "" {
@@ -125,8 +140,14 @@ var (
 )
 
 // check refuses what would not be one word in the configuration of a proxy.
-func (o *Options) check() error {
+func (o *Options) check(r recipe) error {
 	switch {
+	case o.Open && r.noOpen != "":
+		return errors.New(r.noOpen)
+	case o.Secret && r.noSecret != "":
+		return errors.New(r.noSecret)
+	case o.socket() != "" && r.noSocket != "":
+		return errors.New(r.noSocket)
 	case !nameForm.MatchString(o.Policy):
 		return fmt.Errorf("%q is no name of a policy", o.Policy)
 	case !nameForm.MatchString(o.Dimension):

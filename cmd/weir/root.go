@@ -39,7 +39,7 @@ than 10 in any minute, wherever the minute begins.`,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), replayCommand())
+	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), replayCommand(), snippetCommand())
 	return root
 }
 
@@ -48,7 +48,7 @@ func helpOrUnknownVerb(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
 	}
-	next := "the verbs are serve, validate, check and replay; weir -h explains them"
+	next := "the verbs are serve, validate, check, replay and snippet; weir -h explains them"
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		next = "did you mean weir " + strings.Join(near, " or weir ") + "?"
 	}

@@ -1,0 +1,83 @@
+package integrations
+
+import (
+	"encoding/json"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+	"google.golang.org/protobuf/encoding/protojson"
+
+	bootstrap "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	filter "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
+	manager "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
+	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
+)
+
+// TestEnvoyRecipe reads the recipe by Envoy's own definitions: every name is known,
+// every value is one Envoy would take. No Envoy runs.
+func TestEnvoyRecipe(t *testing.T) {
+	for _, o := range allOptions() {
+		if o.Secret {
+			continue
+		}
+		files, err := Render("envoy", o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var config bootstrap.Bootstrap
+		if err := protojson.Unmarshal(asJSON(t, files[0].Text), &config); err != nil {
+			t.Fatalf("%+v: %v\n%s", o, err, files[0].Text)
+		}
+		if err := config.ValidateAll(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+		var connections manager.HttpConnectionManager
+		network := config.GetStaticResources().GetListeners()[0].GetFilterChains()[0].GetFilters()[0]
+		if err := network.GetTypedConfig().UnmarshalTo(&connections); err != nil {
+			t.Fatal(err)
+		}
+		if err := connections.ValidateAll(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+		var limit filter.RateLimit
+		if err := connections.GetHttpFilters()[0].GetTypedConfig().UnmarshalTo(&limit); err != nil {
+			t.Fatal(err)
+		}
+		if err := limit.ValidateAll(); err != nil {
+			t.Errorf("%+v: %v", o, err)
+		}
+		if limit.FailureModeDeny == o.Open || limit.Timeout.AsDuration().Milliseconds() != 100 {
+			t.Errorf("%+v: failure_mode_deny %t, timeout %v", o, limit.FailureModeDeny, limit.Timeout.AsDuration())
+		}
+		// What Envoy would send must be what weir's file limits.
+		key := "masked_remote_address"
+		if o.Header != "" {
+			key = "ip"
+		}
+		var rules struct {
+			Domain      string
+			Descriptors []struct{ Key string }
+		}
+		if err := yaml.Unmarshal([]byte(files[1].Text), &rules); err != nil {
+			t.Fatal(err)
+		}
+		if rules.Domain != limit.Domain || len(rules.Descriptors) != 1 || rules.Descriptors[0].Key != key {
+			t.Errorf("%+v: weir limits %+v, Envoy asks for %s, %s", o, rules, limit.Domain, key)
+		}
+	}
+}
+
+// asJSON turns YAML into JSON.
+func asJSON(t *testing.T, text string) []byte {
+	t.Helper()
+	var v any
+	if err := yaml.Unmarshal([]byte(text), &v); err != nil {
+		t.Fatalf("%v in\n%s", err, text)
+	}
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}

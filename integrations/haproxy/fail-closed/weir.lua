@@ -1,0 +1,34 @@
+-- Asks a gate of weir whether a request may pass, and leaves what it said in
+-- variables of the transaction:
+--
+--   txn.weir_status    the status; HAProxy's own 503 or 504 if weir did not answer
+--   txn.weir_answered  there if weir itself answered
+--   txn.weir_limit, txn.weir_policy, txn.weir_retry, txn.weir_body
+--                      RateLimit, RateLimit-Policy, Retry-After and the body
+--
+-- Arguments: the abstract socket of the listener that leads to weir, and the path
+-- of the gate. txn.weir_key is sent as Weir-Key, and nothing else of the request.
+core.register_action("weir", { "http-req" }, function(txn, socket, path)
+  local headers = {}
+  local key = txn:get_var("txn.weir_key")
+  if key then headers["weir-key"] = { tostring(key) } end
+
+  local answer = core.httpclient():get{
+    url = "http://weir" .. path,
+    headers = headers,
+    dst = "abns@" .. socket,
+    timeout = 10000, -- the listener's own timeouts are shorter
+  }
+  if not answer then return end
+
+  txn:set_var("txn.weir_status", answer.status)
+  local function keep(field, variable)
+    local values = answer.headers and answer.headers[field]
+    if values then txn:set_var(variable, values[0]) end
+  end
+  keep("weir-answered", "txn.weir_answered")
+  keep("ratelimit", "txn.weir_limit")
+  keep("ratelimit-policy", "txn.weir_policy")
+  keep("retry-after", "txn.weir_retry")
+  if answer.body then txn:set_var("txn.weir_body", answer.body) end
+end, 2)

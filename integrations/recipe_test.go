@@ -1,0 +1,109 @@
+package integrations
+
+import (
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+var rewrite = flag.Bool("rewrite", false, "write the recipes that readers see anew")
+
+// TestFilesForReaders: the files beside a template are what it makes of the
+// defaults. After a change of a template, run the test with -rewrite and read them.
+func TestFilesForReaders(t *testing.T) {
+	for _, r := range recipes {
+		for name, open := range map[string]bool{"open": true, "closed": false} {
+			if open && r.noOpen != "" {
+				continue
+			}
+			files, err := Render(r.name, Options{Open: open})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range files {
+				dir := filepath.Join(r.name, "fail-"+name)
+				path := filepath.Join(dir, f.Name)
+				if *rewrite {
+					os.MkdirAll(dir, 0o777)
+					if err := os.WriteFile(path, []byte(f.Text), 0o666); err != nil {
+						t.Fatal(err)
+					}
+				}
+				got, err := os.ReadFile(path)
+				if err != nil || string(got) != f.Text {
+					t.Errorf("%s is not what the template makes (%v); go test ./integrations -run FilesForReaders -rewrite, and read it", path, err)
+				}
+			}
+		}
+	}
+}
+
+// Whatever is asked for, no line of a recipe is empty of sense: no trace of the
+// template, no line that ends in spaces.
+func TestRecipesAreTidy(t *testing.T) {
+	for _, o := range allOptions() {
+		for _, name := range Names() {
+			files, err := Render(name, o)
+			if err != nil {
+				continue // TestRenderRefuses says which
+			}
+			for _, f := range files {
+				if strings.Contains(f.Text, "[[") && name != "traefik" || strings.Contains(f.Text, "<no value>") || strings.Contains(f.Text, "\n\n\n") {
+					t.Errorf("%s %s %+v:\n%s", name, f.Name, o, f.Text)
+				}
+				for i, line := range strings.Split(f.Text, "\n") {
+					if strings.TrimRight(line, " \t") != line {
+						t.Errorf("%s %s:%d ends in spaces: %q", name, f.Name, i+1, line)
+					}
+				}
+			}
+		}
+	}
+}
+
+// allOptions are the options that change what is written, in every combination.
+func allOptions() (all []Options) {
+	for _, open := range []bool{false, true} {
+		for _, secret := range []bool{false, true} {
+			for _, header := range []string{"", "X-User"} {
+				for _, weir := range []string{"", "127.0.0.1:9999", "unix:/run/weir/weir.sock"} {
+					all = append(all, Options{Open: open, Secret: secret, Header: header, Weir: weir})
+				}
+			}
+		}
+	}
+	return all
+}
+
+func TestRenderRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		options Options
+		want    string
+	}{
+		{"apache", Options{}, "there are nginx, haproxy, caddy, traefik, envoy"},
+		{"nginx", Options{Policy: "a;b"}, `"a;b" is no name of a policy`},
+		{"nginx", Options{Dimension: "a b"}, `"a b" is no name of a dimension`},
+		{"nginx", Options{Header: "X_User"}, `"X_User" is no name of a header field`},
+		{"nginx", Options{Header: "X-User;\n"}, "is no name of a header field"},
+		{"nginx", Options{Weir: "unix:"}, "is no socket"},
+		{"nginx", Options{Weir: "unix:/a;b"}, "is no socket"},
+		{"nginx", Options{Weir: ":7070"}, `":7070" is no address; write host:port`},
+		{"nginx", Options{App: "app"}, `"app" is no address`},
+		{"nginx", Options{App: "a;b:1"}, `"a;b:1" is no address`},
+		{"nginx", Options{Listen: "80"}, `"80" is no address`},
+		{"nginx", Options{Dir: "etc"}, `"etc" is no directory`},
+		{"nginx", Options{Timeout: "1h"}, `"1h" is no timeout`},
+		{"nginx", Options{Timeout: "0.5s"}, `"0.5s" is no timeout`},
+		{"nginx", Options{Timeout: "1ms"}, `"1ms" is no timeout`},
+		{"traefik", Options{Open: true}, "fails closed, or another proxy"},
+		{"traefik", Options{Weir: "unix:/run/weir.sock"}, "write host:port"},
+		{"envoy", Options{Secret: true}, "the secret opens gates alone"},
+	} {
+		if _, err := Render(c.name, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s %+v: %v, want an error that says %s", c.name, c.options, err, c.want)
+		}
+	}
+}
