@@ -19,6 +19,27 @@ func WithSizes(z Sizes) Option {
 	return func(o *options) { o.scripts = s }
 }
 
+// WithoutQuick makes the engine decide everything the long way, as WithSizes.
+func WithoutQuick(z Sizes) Option {
+	s := must(makeScripts(source, z))
+	for _, plain := range []struct {
+		script **Script
+		file   string
+		loop   bool
+	}{{&s.plain, "one", false}, {&s.plainBatch, "batch", true}} {
+		g, err := newGenerator(source, z)
+		if err != nil {
+			panic(err)
+		}
+		text, err := g.generate(plain.file, shape{Limits: 1, Plain: true, Loop: plain.loop})
+		if err != nil {
+			panic(err)
+		}
+		*plain.script = newScript("the long way", text)
+	}
+	return func(o *options) { o.scripts = s }
+}
+
 // Standard are the sizes that histories are cut into otherwise.
 var Standard = standardSizes
 

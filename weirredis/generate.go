@@ -8,18 +8,19 @@ import (
 )
 
 // sources are the files of the source, lua/….lua.
-var sources = []string{"number", "seek", "history", "write", "clock", "decide",
+var sources = []string{"number", "seek", "history", "write", "clock", "quick", "decide",
 	"one", "batch", "many", "once", "refund", "count", "reset", "check"}
 
 // state are the names of a history's state that its script may keep in locals,
 // but for those it declares itself. lua/history.lua says what they are.
-var state = strings.Fields(`s p q z o late from to low top last newest first units total lives
+var state = strings.Fields(`s p q z o late from to low top wide last newest first units total lives
 	cut used ls lp lq lc lu own edge push redated room closed wait reset next gapwait`)
 
 // shape is how a script differs from the others of one source.
 type shape struct {
 	Limits int  // the state of so many stands in locals; 0 = of any number in tables
 	Plain  bool // no gap, no cells, not CountDenied, no callers merged into one
+	Quick  bool // the commonest decisions by a way of their own, lua/quick.lua
 	Loop   bool // several decisions: functions are made once, in front
 }
 
@@ -41,8 +42,10 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 	g := &generator{sizes: z, templates: template.New("")}
 	g.templates.Funcs(template.FuncMap{
 		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave,
-		"each": g.each, "done": g.done, "index": g.index, "plain": func() bool { return g.Plain },
-		"hoist": g.hoist, "locals": g.locals, "fields": g.fields, "need": g.need,
+		"each": g.each, "done": g.done, "index": g.index,
+		"plain": func() bool { return g.Plain }, "quick": func() bool { return g.Quick },
+		"lives": g.lives, "sized": g.sized, "sizes": g.sizesOf,
+		"hoist": g.hoist, "short": g.short, "lengthy": g.lengthy, "locals": g.locals, "fields": g.fields, "need": g.need,
 	})
 	for _, file := range sources {
 		text, err := files.ReadFile("lua/" + file + ".lua")
@@ -95,6 +98,18 @@ func (g *generator) coded(e, delta, n string) (string, error) {
 
 func (g *generator) leave(at, need string) (string, error) {
 	return g.with("leave", func(g *generator) { g.At, g.Need = at, need })
+}
+
+func (g *generator) lives(at, lives string) (string, error) {
+	return g.with("lives", func(g *generator) { g.At, g.E = at, lives })
+}
+
+func (g *generator) sized(format string) (string, error) {
+	return g.with("sized", func(g *generator) { g.E = format })
+}
+
+func (g *generator) sizesOf(head, units string, size int) (string, error) {
+	return g.with("sizes", func(g *generator) { g.E, g.V, g.N = head, units, strconv.Itoa(size) })
 }
 
 // each begins a block that runs for every limit; done ends it. In between, index
@@ -163,13 +178,22 @@ func (g *generator) Range() []int {
 // would grow six times.
 func (g *generator) fields() string { return strings.Join(state, " = false, ") + " = false" }
 
-// hoist makes locals of what is used more than once. The functions for long
-// histories are made only when they are needed, which is seldom: making them
-// costs a tenth of a decision.
+// hoist makes locals of what is used more than once.
 func (g *generator) hoist() (string, error) {
+	functions, err := g.lengthy()
+	return g.short() + functions, err
+}
+
+// short makes locals of what every decision uses.
+func (g *generator) short() string {
+	return "local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack\n"
+}
+
+// lengthy is a function that makes those for long histories. They are made only
+// when they are needed, which is seldom: making them costs a tenth of a decision.
+func (g *generator) lengthy() (string, error) {
 	functions, err := g.expand("lengthy")
-	return "local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack\n" +
-		functions + "\nlocal patched, parse, seek, retreat", err
+	return functions + "\nlocal patched, parse, seek, retreat", err
 }
 
 // need makes sure that the functions for long histories are there.

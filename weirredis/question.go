@@ -17,6 +17,7 @@ type question struct {
 	plain  bool
 	apart  bool  // no other tuple of keys shares one of the histories
 	widest int64 // longest window, in microseconds
+	max    int64 // units per window, where there is one limit
 }
 
 // ask puts a question into the words of the scripts.
@@ -25,6 +26,7 @@ func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) question {
 	q.keys, q.all = e.keysOf(p, k)
 	if len(q.keys) == 1 {
 		l := &p.Limits()[0]
+		q.max = l.Max
 		q.plain = l.Gap == 0 && l.Cell == 0 && p.Mode() != weir.CountDenied
 		q.arg = packOne(q.kind, a, l, q.plain)
 	} else {

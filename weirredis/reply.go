@@ -13,6 +13,7 @@ const (
 	longBytes  = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
 	shortBytes = 1 + 7 + 8 + 8
 	stateBytes = 5 * 8 // the state of one limit behind a reply
+	headBytes  = 26    // of a header, as lua/history.lua lays it out
 )
 
 // What a reply begins with.
@@ -21,6 +22,9 @@ const (
 	isProblem
 	isShort    // granted in full, and all is reset a window later
 	isRepeated // what was answered before
+
+	isShortRun = 5 // the same, and the reply is the header that was written
+	isLongRun  = 6
 )
 
 // reply is the answer to one decision as scripts give it: durations and instants
@@ -47,6 +51,8 @@ func cutReply(text string, q *question) (r reply, rest string, err error) {
 			wait:      int64At(text, 16),
 			reset:     q.widest,
 		}, text[shortBytes:], nil
+	case len(text) >= headBytes && (text[0] == isShortRun || text[0] == isLongRun):
+		return headReply(text, q), text[headBytes:], nil
 	case len(text) >= longBytes && text[0] == isLong:
 		return reply{
 			bound:     int(text[1]),
@@ -64,6 +70,21 @@ func cutReply(text string, q *question) (r reply, rest string, err error) {
 		}
 	}
 	return r, "", badReply{len(text)}
+}
+
+// headReply is the reply that a new header implies: it holds the instant, the mark
+// of the oldest entry that counts, and the units that do. Of one unit more the
+// oldest entry decides how long it has to wait (R8).
+func headReply(text string, q *question) reply {
+	r := reply{granted: q.n, at: int56At(text, 1), reset: q.widest}
+	used := int64At(text, 18) & (1<<32 - 1)
+	if text[0] == isShortRun {
+		used >>= 8
+	}
+	if r.remaining = q.max - used; r.remaining < q.n {
+		r.wait = int56At(text, 8) + q.widest - r.at
+	}
+	return r
 }
 
 // badReply is the error of a reply that no script of ours gives.

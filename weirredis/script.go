@@ -76,8 +76,8 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		file   string
 		shape
 	}{
-		{&s.plain, "one, plain", "one", shape{Limits: 1, Plain: true}},
-		{&s.plainBatch, "batch, plain", "batch", shape{Limits: 1, Plain: true, Loop: true}},
+		{&s.plain, "one, plain", "one", shape{Limits: 1, Plain: true, Quick: true}},
+		{&s.plainBatch, "batch, plain", "batch", shape{Limits: 1, Plain: true, Quick: true, Loop: true}},
 		{&s.one, "one", "one", shape{Limits: 1}},
 		{&s.batch, "batch", "batch", shape{Limits: 1, Loop: true}},
 		{&s.two, "two", "many", shape{Limits: 2, Loop: true}},
@@ -93,10 +93,14 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		if err != nil {
 			return nil, err
 		}
-		sum := sha1.Sum([]byte(text))
-		*each.script = &Script{Name: each.name, Text: text, SHA1: hex.EncodeToString(sum[:])}
+		*each.script = newScript(each.name, text)
 	}
 	return &s, nil
+}
+
+func newScript(name, text string) *Script {
+	sum := sha1.Sum([]byte(text))
+	return &Script{Name: name, Text: text, SHA1: hex.EncodeToString(sum[:])}
 }
 
 // forLimits is the script for decisions under so many limits.

@@ -20,7 +20,8 @@ func (a altered) ReadFile(name string) ([]byte, error) {
 }
 
 // TestOneSource changes what decides in one place of the source and finds it in
-// every script: none has a copy of its own.
+// every script: none has a copy of its own, but for the quick way, which TestQuick
+// holds to the long one.
 func TestOneSource(t *testing.T) {
 	before, err := weirredis.ScriptTexts(weirredis.Source)
 	if err != nil {

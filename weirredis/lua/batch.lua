@@ -5,24 +5,39 @@
 -- ARGV[a]  as ARGV[1] in one.lua
 -- reply    for each: its reply as there; or 1 B, a length I2, and what went wrong
 {{hoist}}
-local clock
 {{template "failed" .}}
-local virtual = true
-{{template "ask" "ARGV[2]"}}
-local asked, asks = 2, ARGV[1]
-local decision = function($key, a)
-  if a ~= asked then
-    {{template "asked" "ARGV[a]"}}
-    asked, virtual = a, true
-  end
+local decided = function($key, virtual, stored, kind, n, raw, $max, $window{{if not plain}}, $gap, $cell, times{{end}})
   {{locals 1}}
-  {{template "clock" .}}
   {{template "decide" .}}
   return reply
 end
-local replies = {}
-for i = 1, #KEYS do
-  local done, reply = pcall(decision, KEYS[i], byte(asks, i))
-  replies[i] = done and reply or failed(reply)
+local replies, i, clock = {}, 1, nil
+local keys, asks, alike = KEYS, ARGV[1], not ARGV[3] and 2
+-- decisions goes on from i. A decision that cannot be made ends it.
+local decisions = function()
+  local asked, virtual
+  {{template "ask" "ARGV[2]"}}
+  while keys[i] do
+    local $key, a = keys[i], alike or byte(asks, i)
+    if a ~= asked then
+      {{template "asked" "ARGV[a]"}}
+      asked, virtual = a, true
+    end
+    {{template "clock" .}}
+    {{if .Quick}}
+    {{template "quick" .}}
+    {{else}}
+    local reply, stored
+    {{end}}
+    replies[i] = reply or decided($key, virtual, stored, kind, n, raw, $max, $window{{if not plain}}, $gap, $cell, times{{end}})
+    i = i + 1
+  end
 end
+repeat
+  local done, problem = pcall(decisions)
+  if not done then
+    replies[i] = failed(problem)
+    i = i + 1
+  end
+until done
 return table.concat(replies)

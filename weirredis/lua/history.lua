@@ -15,6 +15,7 @@ several.
 	$s,$p,$q   the front: entries from $s[$p] to before $s[$q]
 	$z,$o      the tail: entries from $z[$o] on;  $late: their units
 	$from,$to  the chunks between them, numbered $from … $to - 1
+	$wide      an older entry may have no units, since some were refunded
 	$low,$top  fields of dead chunks may still stand from $low to before $from, and from $to to before $top
 
 	as the decision finds it
@@ -27,34 +28,35 @@ several.
 The header, field h of the hash, begins with the version of its layout, which says
 what stands in it, and how wide:
 
-	1  a short run of entries, the newest recorded at $last, few units
 	2  a short run of entries
-	3  front, chunks and tail, the newest recorded at $last, few units, no dead chunks
 	4  front, chunks and tail
+	5  as 2; the newest entry was recorded at $last, every older one has units, and units are few
+	6  as 4; the same, and no chunks are dead
 */ -}}
 
 {{define "load"}}
-  $s = call('HGET', $key, 'h')
-  $low, $top, $from, $to, $late = 0, 0, 0, 0, 0
+  $s = {{if quick}}stored{{else}}call('HGET', $key, 'h'){{end}}
+  $low, $top, $from, $to, $late, $wide = 0, 0, 0, 0, 0, false
   if not $s then
     $s, $p, $q, $o = '', 1, 1, 1
     $last, $newest, $first, $units, $total, $lives = -9007199254740992, 0, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte($s), #$s, 0
-    if form == 1 and size >= 24 then
-      _, $last, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I5BI2B', $s)
+    $wide = form == 2 or form == 4
+    if form == 5 and size >= 26 then
+      _, $last, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I5I2I3B', $s)
       $newest = $last
     elseif form == 2 and size >= 42 then
       _, $last, $newest, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I7I5I7I7B', $s)
-    elseif form == 3 and size >= 36 then
-      _, $last, $first, $lives, $units, $total, $from, $to, $late, $q, behind, $p = decode('>BI7I7I5BI3I6I2I2BB', $s)
+    elseif form == 6 and size >= 40 then
+      _, $last, $first, $lives, $units, $total, $q, behind, $late, $from, $to, $p = decode('>BI7I7I5I2I4BBI4I6I2', $s)
       $newest, $to, $low = $last, $from + $to, $from
       $top = $to
     elseif form == 4 and size >= 68 then
       _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', $s)
       $from, $to, $top = $low + $from, $low + $to, $low + $top
-    elseif form and (form < 1 or form > 4) then
+    elseif form and form ~= 2 and (form < 4 or form > 6) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)

@@ -7,12 +7,19 @@
 -- reply    packed, either 2 B, instant I7, remaining i8 units, wait i8 (-1 = never): granted in full, and
 --          all is reset a window later; or 0 B, bound B (0 = granted in full; else the limit that bound,
 --          from 1), granted I7 units, remaining i8, instant I7, wait i8, reset I7, stays I7 (how long the
---          denial stays the same)
+--          denial stays the same); or, as 2, the 26 bytes that the header now begins with, or more of it:
+--          what is used up says what remains, and if less than n, as n is then 1, the oldest entry how long
+--          to wait (lua/quick.lua)
 -- All times are whole microseconds.
-{{hoist}}
-{{locals 1}}
+{{short}}
 local $key, virtual = KEYS[1], true
 {{template "ask" "ARGV[1]"}}
 {{template "clock" .}}
+{{if .Quick}}
+{{template "quick" .}}
+if reply then return reply end
+{{end}}
+{{lengthy}}
+{{locals 1}}
 {{template "decide" .}}
 return reply

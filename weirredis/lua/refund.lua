@@ -64,6 +64,7 @@ if most == 0 then return encode('>i8', 0) end
 {{each}}
   if $last >= 0 then
     $used = $used - $took
+    $wide = $wide or $took > 0 and $ep
     if $newest <= $cut then -- what is dropped holds no mark
       $newest, $edge = 0, 0
       {{template "none" .}}

@@ -36,17 +36,17 @@ do
     {{template "dead" .}}
   end
 
-  {{template "lives" .}}
+  {{lives "($newest > $last and $newest or $last)" "$lives"}}
   local head
-  local exact = $newest == $last and $own < 256
+  local narrow = $newest == $last and $own < 65536 and not ($wide and $lu < $newest)
   if $low == $top and tail == 0 then
-    if exact and $used < 65536 then
-      head = encode('>BI7I7I5BI2B', 1, $last, $lu, $lives, $own, $used, front)
+    if narrow and $used < 16777216 then
+      head = encode('>BI7I7I5I2I3B', 5, $last, $lu, $lives, $own, $used, front)
     else
       head = encode('>BI7I7I7I5I7I7B', 2, $last, $newest, $lu, $lives, $own, $used, front)
     end
-  elseif exact and $used < 16777216 and $late < 65536 and $low == from and $top == $to and $to - from < 65536 then
-    head = encode('>BI7I7I5BI3I6I2I2BB', 3, $last, $lu, $lives, $own, $used, from, $to - from, $late, front, tail)
+  elseif narrow and $used < 4294967296 and $low == from and $top == $to and $to - from < 65536 then
+    head = encode('>BI7I7I5I2I4BBI4I6I2', 6, $last, $lu, $lives, $own, $used, front, tail, $late, from, $to - from)
   else
     head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BB', 4, $last, $newest, $lu, $lives, $own, $used,
       $low, from - $low, $to - $low, $top - $low, $late, front, tail)
@@ -94,16 +94,16 @@ end
     end
 {{end}}
 
-{{define "lives"}} {{- /* a key lives until its newest entry no longer counts; that is renewed once a quarter of a window (R13) */}}
+{{define "lives"}} {{- /* a key lives until what was recorded AT no longer counts; that is renewed once a quarter of a window (R13) */}}
   local renew
-  local ends = $window + ($newest > $last and $newest or $last)
+  local ends = $window + {{.At}}
   -- Where instants are the caller's, real time may run slower: hours longer, and renewed once a window.
   local spare, virtually = $window / 4, 0
   if virtual then spare, virtually = $window, 549755813888 end
-  local promised = ($lives - virtually) * 1000000 -- out of all bounds where the other clock promised it
+  local promised = ({{.E}} - virtually) * 1000000 -- out of all bounds where the other clock promised it
   if promised < ends or promised > ends + spare + 1000000 then
     ends = ends + spare
-    $lives = math.ceil(ends / 1000000) + virtually
+    {{.E}} = math.ceil(ends / 1000000) + virtually
     renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
   end
 {{end}}

@@ -1,0 +1,164 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestQuick asks two engines the same: one that decides the commonest questions by
+// the quick way, and one that decides all of them the long way. They must answer
+// alike, and leave the same bytes and the same expiries behind.
+func TestQuick(t *testing.T) {
+	s := redistest.Start(t)
+	conn := connTo(t, s)
+	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 12, Chunk: 8, Block: 3}, {Run: 30, Chunk: 12, Block: 4}} {
+		t.Run(fmt.Sprint(z), func(t *testing.T) {
+			quick := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialsFor(0), weirredis.NoMerging())
+			long := newEngine(t, conn, weirredis.WithoutQuick(z), weirredis.DenialsFor(0), weirredis.NoMerging())
+			for seed := range uint64(40) {
+				d := newDouble(t, s, seed, quick, long)
+				for range 80 {
+					d.step(t)
+				}
+			}
+		})
+	}
+}
+
+// double is one history on both engines.
+type double struct {
+	s       *redistest.Server
+	r       *rand.Rand
+	seed    uint64
+	engines [2]*weirredis.Engine
+	plans   [2]*weir.Plan
+	keys    [2]string
+	at      time.Time
+	wild    bool // refunds and very many units, after which the long way is taken for a while
+	granted []time.Time
+	trace   []string
+}
+
+func newDouble(t *testing.T, s *redistest.Server, seed uint64, engines ...*weirredis.Engine) *double {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 11))
+	d := &double{s: s, r: r, seed: seed, engines: [2]*weirredis.Engine(engines), at: nine, wild: seed%3 == 0}
+	max := []int64{1, 3, 20, 200, 100_000, 1 << 40}[r.IntN(6)]
+	window := []time.Duration{time.Millisecond, time.Second, time.Hour, 60 * 24 * time.Hour}[r.IntN(4)]
+	mode := []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial}[r.IntN(3)]
+	for i, way := range []string{"quick", "whole"} { // equally long names, so that expiries can be compared, too
+		l := limiter(t, engines[i], way, mode, perUser(max, window))
+		d.plans[i] = l.Plan()
+		d.keys[i] = weirredis.Keys(l.Plan(), weir.K(fmt.Sprint(seed)), false)[0]
+		s.Must(t, "DEL", d.keys[i])
+	}
+	return d
+}
+
+// step asks both engines for one thing, or for several in one call.
+func (d *double) step(t *testing.T) {
+	t.Helper()
+	limit := d.plans[0].Policy().Limits[0]
+	d.pass(limit.Window)
+	ask := weir.Ask{N: d.units(limit.Max), At: d.at.UnixMicro()}
+	switch d.r.IntN(12) {
+	case 0:
+		ask.Op = weir.OpRecord
+	case 1:
+		ask.Op = weir.OpPeek
+	case 2:
+		if d.wild && len(d.granted) > 0 {
+			d.refund(t, d.granted[d.r.IntN(len(d.granted))], ask.N)
+			return
+		}
+	}
+	d.decide(t, ask, []int{1, 1, 3}[d.r.IntN(3)])
+}
+
+// pass lets time go by, mostly some part of what keeps the history busy.
+func (d *double) pass(window time.Duration) {
+	switch n := d.r.IntN(20); {
+	case n < 5:
+	case n < 8:
+		d.at = d.at.Add(time.Microsecond)
+	case n < 18:
+		d.at = d.at.Add(time.Duration(d.r.Int64N(int64(window)/10 + 1)).Truncate(time.Microsecond))
+	case n < 19:
+		d.at = d.at.Add(window).Add(time.Duration(d.r.IntN(3)-1) * time.Microsecond)
+	default:
+		back := []time.Duration{time.Microsecond, 300 * time.Millisecond, time.Second - time.Microsecond, time.Second, 2 * time.Second}
+		d.at = d.at.Add(-back[d.r.IntN(len(back))])
+	}
+}
+
+func (d *double) units(max int64) int64 {
+	some := 10
+	if d.wild {
+		some = 13
+	}
+	return min(max+1, []int64{0, 1, 1, 1, 1, 1, 2, 127, 128, min(max, 200), 20_000, 70_000, max}[d.r.IntN(some)])
+}
+
+func (d *double) decide(t *testing.T, ask weir.Ask, times int) {
+	t.Helper()
+	d.trace = append(d.trace, fmt.Sprintf("%v at %v, %d times", ask, d.at.Sub(nine), times))
+	var answers [2]string
+	for i, e := range d.engines {
+		all := make([]weirredis.Asking, times)
+		for j := range all {
+			all[j] = weirredis.Asking{Plan: d.plans[i], Key: weir.K(fmt.Sprint(d.seed)), Ask: ask}
+		}
+		if times == 1 { // in a script of its own
+			decision, err := e.Decide(ctx, all[0].Plan, all[0].Key, ask)
+			answers[i] = fmt.Sprint(decision, err)
+			if decision.Granted > 0 {
+				d.granted = append(d.granted, decision.At)
+			}
+			continue
+		}
+		decisions, errs := e.Together(ctx, all)
+		answers[i] = fmt.Sprint(decisions, errs)
+	}
+	d.same(t, answers)
+}
+
+func (d *double) refund(t *testing.T, at time.Time, n int64) {
+	t.Helper()
+	d.trace = append(d.trace, fmt.Sprintf("refund %d of %v at %v", n, at.Sub(nine), d.at.Sub(nine)))
+	var answers [2]string
+	for i, e := range d.engines {
+		most, err := e.Refund(ctx, d.plans[i], weir.K(fmt.Sprint(d.seed)), at.UnixMicro(), n, d.at.UnixMicro())
+		answers[i] = fmt.Sprint(most, err)
+	}
+	d.same(t, answers)
+}
+
+// same demands equal answers, equal histories and equal expiries.
+func (d *double) same(t *testing.T, answers [2]string) {
+	t.Helper()
+	var held [2][][2]string
+	var lives [2]time.Duration
+	for i, key := range d.keys {
+		list := d.s.List(t, "HGETALL", key)
+		for j := 0; j < len(list); j += 2 {
+			held[i] = append(held[i], [2]string{list[j], list[j+1]})
+		}
+		slices.SortFunc(held[i], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
+		lives[i] = ttl(t, d.s, key)
+	}
+	if answers[0] == answers[1] && slices.Equal(held[0], held[1]) && (lives[0]-lives[1]).Abs() < 2*time.Second {
+		return
+	}
+	for _, line := range d.trace[max(0, len(d.trace)-8):] {
+		t.Log(line)
+	}
+	t.Fatalf("seed %d, %+v, step %d:\nquick %v\n      %q, lives %v\nlong  %v\n      %q, lives %v", d.seed, d.plans[0].Policy(), len(d.trace),
+		answers[0], held[0], lives[0], answers[1], held[1], lives[1])
+}
