@@ -13,6 +13,8 @@ import (
 type checker struct {
 	file string
 	doc  *strictyaml.Document
+
+	tests *strictyaml.Node // read once the policies are known
 }
 
 // fail returns the error at an offset of the document.
@@ -44,6 +46,10 @@ const (
 	aFile   = "a policy file"
 	aPolicy = "a policy"
 	aLimit  = "a limit"
+
+	anOverride = "an override"
+	aTest      = "a test"
+	aStep      = "a step"
 )
 
 // kind says what a node is, as in "is a list".
@@ -71,10 +77,13 @@ func (c *checker) policyFile(root *strictyaml.Node) (*File, error) {
 	if err := apply(c, fileWords, aFile, root, f); err != nil {
 		return nil, err
 	}
-	for _, w := range fileWords {
-		if !has(root, w.name) {
-			return nil, c.fail(root.Offset, write, "%s: is missing", w.name)
+	for _, word := range requiredWords {
+		if !has(root, word) {
+			return nil, c.fail(root.Offset, write, "%s: is missing", word)
 		}
+	}
+	if err := c.completeTests(f); err != nil {
+		return nil, err
 	}
 	return f, nil
 }
@@ -121,7 +130,13 @@ type policyDraft struct {
 	limits        []*draft
 	limitWord     *strictyaml.Node // limit or limits, whichever came first
 	denied, batch *strictyaml.Node // their values, where they are given
+	count         *strictyaml.Node
 	cells         int
+
+	// Read once the limits are known.
+	planBy, plansWord, plans, overrides *strictyaml.Node
+
+	planNames map[string]bool
 }
 
 func (c *checker) policy(name, words *strictyaml.Node) (*Policy, error) {
@@ -159,10 +174,17 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 		l.limit.Cells = d.cells
 		p.Limits[i], p.Units[i] = l.limit, l.unit
 	}
-	if _, err := p.Plan(); err != nil {
+	plan, err := p.Plan()
+	if err != nil {
 		return c.fault(d.verdict(err, name.Offset))
 	}
-	return nil
+	if err := c.completePlans(d); err != nil {
+		return err
+	}
+	if err := c.completeOverrides(d, plan.Dimensions()); err != nil {
+		return err
+	}
+	return c.plansAreChosen(d)
 }
 
 // setMode makes one of the two words that a weir.Mode is in the file.
@@ -170,6 +192,9 @@ func (c *checker) setMode(d *policyDraft) error {
 	count := d.denied != nil && d.denied.Text == counted
 	part := d.batch != nil && d.batch.Text == partial
 	switch {
+	case count && d.policy.Count == Reported:
+		at := max(d.denied.Offset, d.count.Offset)
+		return c.fail(at, "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
 	case count && part:
 		at := max(d.denied.Offset, d.batch.Offset)
 		return c.fail(at, "remove one of the two", "denied: counted and batch: partial contradict each other: one counts all units of an attempt that does not fit, the other grants some of them")

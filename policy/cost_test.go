@@ -28,6 +28,7 @@ func bombs(size int) map[string]string {
 		}
 		return b.String()
 	}
+	half := func(text string) string { return text[:strings.LastIndexByte(text[:len(text)/2], '\n')+1] }
 	return map[string]string{
 		"brackets":            fill("a: ", "["),
 		"braces":              fill("a: ", "{a: "),
@@ -77,6 +78,11 @@ func bombs(size int) map[string]string {
 		"a long about":         fill(head+"  a: {limit: 1 per 1s, about: \"", "long ") + "\"}",
 		"a long word":          fill(head+"  a:\n    ", "word"),
 		"a late mistake":       count(head, "  a%d: {limit: 1 per 1s}\n") + "  a: {limit: 1 per 1w}\n",
+		"many plans":           count(head+"  a:\n    limit: 1 per 1s\n    plan-by: b\n    plans:\n", "      p%d: 1 per 1s\n"),
+		"many overrides":       count(head+"  a:\n    limit: 1 per 1s per b\n    overrides:\n", "      - {for: {b: b%d}, limit: 1 per 1s, until: forever, why: w}\n"),
+		"plans and overrides":  count(half(count(head+"  a:\n    limit: 1 per 1s per b\n    plans:\n", "      p%d: 1 per 1s\n"))+"    overrides:\n", "      - {for: {b: b%d}, plan: p1, until: forever, why: w}\n"),
+		"many tests":           count(head+"  a: {limit: 1 per 1s per b}\ntests:\n", "  t%d: {policy: a, key: {b: c}, steps: [{expect: allowed}]}\n"),
+		"many steps":           count(head+"  a: {limit: 1 per 1s per b}\ntests:\n  t:\n    policy: a\n    key: {b: c}\n    steps:\n", "      - {at: %dms, expect: allowed}\n"),
 		"empty limits":         fill(head+"  a:\n    limit: \"", " ,"),
 	}
 }

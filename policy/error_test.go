@@ -54,7 +54,7 @@ func TestSuggest(t *testing.T) {
 	for in, want := range map[string]string{
 		"limt": "limit", "limts": "limits", "limits:": "limits", "Limit": "limit", "lmiit": "limit", "abuot": "about",
 		"cell": "cells", "bathc": "batch", "when-store-down": "when-store-is-down", "when_store_is_down": "when-store-is-down",
-		"shadow": "", "x": "", "": "", "description": "", strings.Repeat("limit", 20): "",
+		"colour": "", "x": "", "": "", "description": "", strings.Repeat("limit", 20): "",
 	} {
 		if got := suggest(in, words); got != want {
 			t.Errorf("suggest(%q): got %q, want %q", in, got, want)

@@ -18,6 +18,7 @@ const MaxBytes = 1 << 20
 type File struct {
 	Name     string    // of the file, as given
 	Policies []*Policy // in the order of the file; not to be added to or renamed
+	Tests    []*Test   // in the order of the file
 
 	byName map[string]*Policy
 }

@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,6 +32,13 @@ func FuzzParse(f *testing.F) {
 			if _, err := p.Plan(); err != nil {
 				t.Errorf("%q: %v", src, err)
 			}
+			for _, changes := range variations(p) {
+				v, err := p.With(changes...).Plan()
+				base, _ := p.Plan()
+				if err != nil || !slices.Equal(v.Dimensions(), base.Dimensions()) {
+					t.Errorf("%q: with %+v: %v", src, changes, err)
+				}
+			}
 			if p.Line < 1 || len(p.Units) != len(p.Limits) || file.Policy(p.Name) != p {
 				t.Errorf("%q: half a policy: %+v", src, p)
 			}
@@ -43,6 +51,22 @@ func FuzzParse(f *testing.F) {
 			t.Errorf("%q: Parse takes it, the schema does not: %v", src, err)
 		}
 	})
+}
+
+// variations are the numbers that a policy may have: of every plan, and of every
+// override without a plan and on its own.
+func variations(p *Policy) [][][]Change {
+	var all [][][]Change
+	for _, plan := range p.Plans {
+		all = append(all, [][]Change{plan.Changes})
+	}
+	for _, o := range p.Overrides {
+		all = append(all, [][]Change{o.Changes})
+		if i := p.PlanNamed(o.Plan); i >= 0 {
+			all = append(all, [][]Change{p.Plans[i].Changes, o.Changes})
+		}
+	}
+	return all
 }
 
 // FuzzLimit: a limit line is refused with an error that is whole, or says the same

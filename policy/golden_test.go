@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
@@ -76,8 +78,36 @@ func describe(f *File) string {
 			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q window=%v gap=%v by=%q cells=%d\n",
 				l.Name, p.Sentence(i), l.Max, p.Units[i], l.Window, l.Gap, l.By, l.Cells)
 		}
+		describeVariations(&b, p)
+	}
+	for _, t := range f.Tests {
+		fmt.Fprintf(&b, "%d test %q of %s from %s\n", t.Line, t.Name, t.Policy.Name, t.From.Format(time.RFC3339))
+		for _, s := range t.Steps {
+			expect, _ := json.Marshal(s.Expect)
+			fmt.Fprintf(&b, "  %d %v %v %v n=%d times=%d %s\n", s.Line, s.At, s.Do, s.Key, s.N, s.Times, expect)
+		}
 	}
 	return b.String()
+}
+
+func describeVariations(b *strings.Builder, p *Policy) {
+	if p.Shadow || p.Count != Attempts || p.PlanBy != "" {
+		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, p.Count, p.PlanBy)
+	}
+	numbers := func(changes []Change) {
+		v := p.With(changes)
+		for _, c := range changes {
+			fmt.Fprintf(b, "    %s: %s\n", p.Limits[c.Limit].Name, v.Sentence(c.Limit))
+		}
+	}
+	for _, plan := range p.Plans {
+		fmt.Fprintf(b, "  %d plan %s\n", plan.Line, plan.Name)
+		numbers(plan.Changes)
+	}
+	for _, o := range p.Overrides {
+		fmt.Fprintf(b, "  %d override for %q plan=%q until=%v why=%q\n", o.Line, o.For, o.Plan, o.Until, o.Why)
+		numbers(o.Changes)
+	}
 }
 
 // TestLines: what becomes of each limit line is in the golden file, and so is why

@@ -10,17 +10,21 @@ import (
 
 // addLimit reads a limit, as a line or in its long form.
 func (c *checker) addLimit(d *policyDraft, name string, at int, value *strictyaml.Node) error {
-	read := c.lineLimit
-	if value.Kind == strictyaml.Map {
-		read = c.longLimit
-	}
-	l, err := read(value)
+	l, err := c.limit(value)
 	if err != nil {
 		return err
 	}
 	l.limit.Name, l.at.name = name, at
 	d.limits = append(d.limits, l)
 	return nil
+}
+
+// limit reads a limit that has no name yet.
+func (c *checker) limit(value *strictyaml.Node) (*draft, error) {
+	if value.Kind == strictyaml.Map {
+		return c.longLimit(value)
+	}
+	return c.lineLimit(value)
 }
 
 func (c *checker) lineLimit(value *strictyaml.Node) (*draft, error) {
@@ -55,7 +59,7 @@ func (c *checker) longLimit(value *strictyaml.Node) (*draft, error) {
 
 // scalar passes the text of a value, and its place, to a setter of the draft.
 func (c *checker) scalar(key, value *strictyaml.Node, set func(at int, word string) *fault) error {
-	if value.Kind != strictyaml.Scalar || value.Type() == "nothing" {
+	if value.Kind != strictyaml.Scalar || value.Nothing() {
 		return c.fail(value.Offset, "write a single word", "%s: is %s", key.Text, kind(value))
 	}
 	return c.fault(set(value.At(c.doc, 0), value.Text))
@@ -100,7 +104,9 @@ func (c *checker) text(key, value *strictyaml.Node, set func(at int, word string
 
 // verdict is weir's own check of the limit, for one that is not in a policy.
 func (d *draft) verdict() *fault {
-	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{d.limit}}.Plan()
+	l := d.limit
+	l.Name = "limit"
+	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{l}}.Plan()
 	if err == nil {
 		return nil
 	}

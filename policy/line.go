@@ -23,9 +23,7 @@ const (
 func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 	d, f := parseLine(line)
 	if f == nil {
-		d.limit.Name = "limit"
 		f = d.verdict()
-		d.limit.Name = ""
 	}
 	if f != nil {
 		source := showable(strings.ToValidUTF8(line, string(utf8.RuneError)))

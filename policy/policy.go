@@ -13,7 +13,12 @@ type Policy struct {
 	About           string    // a sentence for people, "" if there is none
 	Units           []string  // of each limit, the file's word for a unit ("messages"); "" where it has none
 	WhenStoreIsDown StoreDown // what becomes of attempts that cannot be decided
-	Line            int       // of the policy's name in the file
+	Shadow          bool      // decided and counted, never enforced
+	Count           Count     // what an attempt charges
+	PlanBy          string    // the name of the value beside the key that names a plan, "" if there is none
+	Plans           []Plan    // in the order of the file
+	Overrides       []Override
+	Line            int // of the policy's name in the file
 }
 
 // clone returns a copy that shares nothing with p.
@@ -23,6 +28,15 @@ func (p *Policy) clone() *Policy {
 	c.Limits = slices.Clone(p.Limits)
 	for i := range c.Limits {
 		c.Limits[i].By = slices.Clone(c.Limits[i].By)
+	}
+	c.Plans = slices.Clone(p.Plans)
+	for i := range c.Plans {
+		c.Plans[i].Changes = slices.Clone(c.Plans[i].Changes)
+	}
+	c.Overrides = slices.Clone(p.Overrides)
+	for i := range c.Overrides {
+		o := &c.Overrides[i]
+		o.For, o.Changes = slices.Clone(o.For), slices.Clone(o.Changes)
 	}
 	return &c
 }

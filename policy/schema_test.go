@@ -116,12 +116,13 @@ func asJSON(n *strictyaml.Node) any {
 
 // Patterns of the grammar, made of the tables it is read by.
 var (
-	numberPattern = `(0|[1-9][0-9]*(_[0-9]+)*)`
-	lengthPattern = numberPattern + `(` + suffixes() + `)`
-	windowPattern = `(` + windowNames() + `|` + lengthPattern + `)`
-	unitPattern   = `[A-Za-z][A-Za-z0-9_-]{0,31}`
-	namePattern   = `[a-z0-9][a-z0-9._-]{0,63}`
-	linePattern   = fmt.Sprintf(`\s*(%[1]s(\s+%[2]s)?\s+%[3]s\s+%[4]s|%[5]s(\s+%[2]s)?(\s+%[3]s\s+%[4]s)?)(\s+%[3]s\s+%[6]s)*(\s*,\s*%[7]s\s+%[8]s)?\s*`,
+	numberPattern  = `(0|[1-9][0-9]*(_[0-9]+)*)`
+	lengthPattern  = numberPattern + `(` + suffixes() + `)`
+	windowPattern  = `(` + windowNames() + `|` + lengthPattern + `)`
+	unitPattern    = `[A-Za-z][A-Za-z0-9_-]{0,31}`
+	instantPattern = `[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?`
+	namePattern    = `[a-z0-9][a-z0-9._-]{0,63}`
+	linePattern    = fmt.Sprintf(`\s*(%[1]s(\s+%[2]s)?\s+%[3]s\s+%[4]s|%[5]s(\s+%[2]s)?(\s+%[3]s\s+%[4]s)?)(\s+%[3]s\s+%[6]s)*(\s*,\s*%[7]s\s+%[8]s)?\s*`,
 		numberPattern, unitPattern, wordPer, windowPattern, wordUnlimited, namePattern, lengthPattern, wordApart)
 )
 
@@ -152,12 +153,17 @@ func makeSchema() *jsonschema.Schema {
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Weir policy file"
 	s.Description = "Rate limits, one line each, in the words a person would say. All windows roll."
-	s.Required = names(fileWords)
+	s.Required = requiredWords
 	s.Defs = map[string]*jsonschema.Schema{
-		"name":   pattern(namePattern),
-		"key":    keySchema(),
-		"policy": policySchema(),
-		"limit":  limitSchema(),
+		"name":     pattern(namePattern),
+		"key":      keySchema(),
+		"policy":   policySchema(),
+		"limit":    limitSchema(),
+		"plan":     {AnyOf: []*jsonschema.Schema{pattern(linePattern), mapOf("limit", jsonschema.Ptr(weir.MaxLimits))}},
+		"override": overrideSchema(),
+		"values":   {Type: "object", AdditionalProperties: &jsonschema.Schema{Type: "string"}},
+		"test":     required(object(testWords), "policy", "steps"),
+		"step":     object(stepWords),
 	}
 	return s
 }
@@ -176,6 +182,18 @@ func policySchema() *jsonschema.Schema {
 		Required:   []string{"denied", "batch"},
 		Properties: map[string]*jsonschema.Schema{"denied": constant(counted), "batch": constant(partial)},
 	}
+	return s
+}
+
+func overrideSchema() *jsonschema.Schema {
+	s := required(object(overrideWords), "for", "until", "why")
+	s.AnyOf = []*jsonschema.Schema{{Required: []string{"limit"}}, {Required: []string{"limits"}}, {Required: []string{"plan"}}}
+	s.Not = &jsonschema.Schema{Required: []string{"limit", "limits"}}
+	return s
+}
+
+func required(s *jsonschema.Schema, words ...string) *jsonschema.Schema {
+	s.Required = words
 	return s
 }
 
@@ -244,12 +262,52 @@ func taken(what takes) *jsonschema.Schema {
 	case takesKeys:
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{ref("key"), {Type: "array", Items: ref("key"), UniqueItems: true}}}
 	}
+	return takenFurther(what)
+}
+
+// takenFurther is taken for plans, overrides and tests.
+func takenFurther(what takes) *jsonschema.Schema {
+	switch what {
+	case takesSwitch:
+		return &jsonschema.Schema{Type: "boolean"}
+	case takesName:
+		return ref("name")
+	case takesPlans:
+		return mapOf("plan", nil)
+	case takesOverrides:
+		return listOf("override")
+	case takesValues:
+		return ref("values")
+	case takesEnd:
+		return pattern("(" + forever + "|" + instantPattern + ")")
+	case takesInstant:
+		return pattern(instantPattern)
+	case takesTests:
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: ref("test"), MinProperties: jsonschema.Ptr(1)}
+	case takesSteps:
+		return listOf("step")
+	case takesUnits:
+		return number(weir.MaxUnits)
+	case takesTimes:
+		return number(mostTimes)
+	case takesWhole:
+		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "integer"}, pattern("-?" + numberPattern)}}
+	case takesWait:
+		return pattern("(never|" + lengthPattern + ")")
+	case takesExpect:
+		return &jsonschema.Schema{Enum: []any{expectValues[0], expectValues[1]}}
+	}
 	panic(fmt.Sprintf("no schema of %d", what))
 }
 
 // mapOf is a map of names to something defined, which is not empty.
 func mapOf(what string, most *int) *jsonschema.Schema {
 	return &jsonschema.Schema{Type: "object", PropertyNames: ref("name"), AdditionalProperties: ref(what), MinProperties: jsonschema.Ptr(1), MaxProperties: most}
+}
+
+// listOf is a list of something defined, which is not empty.
+func listOf(what string) *jsonschema.Schema {
+	return &jsonschema.Schema{Type: "array", Items: ref(what), MinItems: jsonschema.Ptr(1)}
 }
 
 // number is a whole number, or its digits in groups.

@@ -2,6 +2,15 @@ package policy
 
 import "strings"
 
+// listed joins names, the first few of many.
+func listed(names []string) string {
+	const most = 12
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
+}
+
 // suggest returns the candidate that word was probably meant to be, or "".
 func suggest(word string, candidates []string) string {
 	const longest = 40 // of a word that somebody could have mistyped

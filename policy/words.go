@@ -16,18 +16,32 @@ type word[T any] struct {
 type takes uint8
 
 const (
-	takesVersion  takes = iota // the number 1
-	takesPolicies              // a map of names to policies
-	takesText                  // a sentence
-	takesLimit                 // a limit line, or the long form
-	takesLimits                // a map of names to limits
-	takesChoice                // one of the values
-	takesCells                 // 0 … maxCells
-	takesMax                   // a count, or unlimited
-	takesUnit                  // a word for what is counted
-	takesWindow                // a window
-	takesKeys                  // a key, or a list of keys
-	takesLength                // a length of time
+	takesVersion   takes = iota // the number 1
+	takesPolicies               // a map of names to policies
+	takesText                   // a sentence
+	takesLimit                  // a limit line, or the long form
+	takesLimits                 // a map of names to limits
+	takesChoice                 // one of the values
+	takesCells                  // 0 … maxCells
+	takesMax                    // a count, or unlimited
+	takesUnit                   // a word for what is counted
+	takesWindow                 // a window
+	takesKeys                   // a key, or a list of keys
+	takesLength                 // a length of time
+	takesSwitch                 // true or false
+	takesName                   // a name
+	takesPlans                  // a map of names to changes
+	takesOverrides              // a list of overrides
+	takesValues                 // a map of keys to values
+	takesEnd                    // a day, an instant or forever
+	takesTests                  // a map of sentences to tests
+	takesSteps                  // a list of steps
+	takesInstant                // a day or an instant
+	takesUnits                  // 0 … weir.MaxUnits
+	takesTimes                  // 1 … mostTimes
+	takesWhole                  // a whole number, also below 0
+	takesWait                   // a length of time, or never
+	takesExpect                 // allowed or denied; there is no default
 )
 
 // maxCells is the largest number of cells: an int everywhere, and with it a cell of
@@ -39,7 +53,12 @@ var fileWords = []word[*File]{
 		means: "The version of the file's language: 1."},
 	{name: "policies", takes: takesPolicies, set: (*checker).setPolicies,
 		means: "The policies by name. Names are [a-z0-9][a-z0-9._-]{0,63}; they tell histories apart, so a renamed policy starts afresh."},
+	{name: "tests", takes: takesTests, set: (*checker).keepTests,
+		means: "What the policies are meant to do, by a sentence each; weir test runs them in virtual time."},
 }
+
+// requiredWords are those of fileWords that no file may lack.
+var requiredWords = []string{"version", "policies"}
 
 // The values of denied and batch, which together make a weir.Mode.
 var (
@@ -69,6 +88,31 @@ var policyWords = []word[*policyDraft]{
 		means: "0: windows are exact. N: instants are rounded to a grid of N cells a window, which bounds memory and refuses up to 1/(N+1) more, never less."},
 	{name: "when-store-is-down", takes: takesChoice, values: storeDowns, set: (*checker).setWhenStoreIsDown,
 		means: "What becomes of attempts while the store cannot be asked. deny: refused. allow: pass, unlimited. local: each process limits on its own."},
+	{name: "count", takes: takesChoice, values: countValues, set: (*checker).setCount,
+		means: "attempts: a granted attempt is charged. reported: an attempt only looks, and what is recorded later is charged, such as logins that failed."},
+	{name: "shadow", takes: takesSwitch, set: (*checker).setShadow,
+		means: "true: attempts are decided and counted, and pass whatever was decided. To see what a limit would do."},
+	{name: "plan-by", takes: takesName, set: (*checker).setPlanBy,
+		means: "The value sent with the key, such as tier, that names one of the plans. Another value, or none, gets the policy's own limits."},
+	{name: "plans", takes: takesPlans, set: (*checker).keepPlans,
+		means: "Other numbers for the limits, by the name of a plan. Windows and keys stay; history too, when a key changes its plan."},
+	{name: "overrides", takes: takesOverrides, set: (*checker).keepOverrides,
+		means: "Other numbers for some keys, until a day and for a reason. Of several the first that has not expired applies."},
+}
+
+var overrideWords = []word[*overrideDraft]{
+	{name: "for", takes: takesValues, set: (*checker).setFor,
+		means: "Whom it is for: values of one or more of the keys that the policy counts by."},
+	{name: "limit", takes: takesLimit, set: (*checker).setOverrideLimit,
+		means: "What they get in place of the policy's only limit. The keys may be left out."},
+	{name: "limits", takes: takesLimits, set: (*checker).setOverrideLimit,
+		means: "What they get in place of the policy's limits, by name. Those that are not named stay."},
+	{name: "plan", takes: takesName, set: (*checker).setOverridePlan,
+		means: "The plan they get, whatever they ask with."},
+	{name: "until", takes: takesEnd, set: (*checker).setUntil,
+		means: "The last day on which it applies, to its end in UTC, or an instant, or forever. Later it is as if it were not there."},
+	{name: "why", takes: takesText, set: (*checker).setWhy,
+		means: "The reason, for who reads the file or an answer."},
 }
 
 var limitWords = []word[*draft]{
@@ -82,6 +126,40 @@ var limitWords = []word[*draft]{
 		means: "The least time between two grants, such as 3s; at most the window."},
 	{name: "unit", takes: takesUnit, set: (*checker).setUnit,
 		means: "What is counted, in one word such as messages or cents. It is for people only."},
+}
+
+var testWords = []word[*testDraft]{
+	{name: "policy", takes: takesName, set: (*checker).setTestPolicy,
+		means: "The policy to try."},
+	{name: "from", takes: takesInstant, set: (*checker).setFrom,
+		means: "The instant of 0s, a day or an instant; without, one at which every override applies."},
+	{name: "key", takes: takesValues, set: (*checker).setTestKey,
+		means: "The key of the steps that name none."},
+	{name: "steps", takes: takesSteps, set: (*checker).keepSteps,
+		means: "What happens, in the order of the instants. A test begins with empty histories."},
+}
+
+var stepWords = []word[*stepDraft]{
+	{name: "at", takes: takesLength, set: (*checker).setAt,
+		means: "When, counted from the beginning of the test; without, at the instant of the step above."},
+	{name: "do", takes: takesChoice, values: doValues, set: (*checker).setDo,
+		means: "check: an attempt. peek: a look. record: units without asking. reset: the histories of the key are forgotten."},
+	{name: "key", takes: takesValues, set: (*checker).setStepKey,
+		means: "Whose, with the value that names a plan if there is one."},
+	{name: "n", takes: takesUnits, set: (*checker).setN,
+		means: "How many units; without, 1."},
+	{name: "times", takes: takesTimes, set: (*checker).setTimes,
+		means: "How often, one after the other at the same instant; each must come to what is expected."},
+	{name: "expect", takes: takesExpect, set: (*checker).setExpect,
+		means: "allowed or denied: what is decided, whether it is enforced or not."},
+	{name: "granted", takes: takesUnits, set: (*checker).setGranted,
+		means: "The units that are granted."},
+	{name: "remaining", takes: takesWhole, set: (*checker).setRemaining,
+		means: "The least room of all limits afterwards; below 0 after a record."},
+	{name: "retry", takes: takesWait, set: (*checker).setRetry,
+		means: "The exact wait until the same fits, such as 57s, or never; 0s where it fits now."},
+	{name: "limit", takes: takesName, set: (*checker).setStepLimit,
+		means: "The limit that stood in the way, or none."},
 }
 
 // apply does what every word of the map says to target, in the order of the file.

@@ -88,7 +88,7 @@ func (n *Node) Type() string {
 		return "list"
 	case n.style != plain || n.surelyText():
 		return "text"
-	case nothing.MatchString(n.Text):
+	case n.Nothing():
 		return "nothing"
 	case boolean.MatchString(n.Text):
 		return "boolean"
@@ -100,9 +100,28 @@ func (n *Node) Type() string {
 	return "text"
 }
 
-// surelyText reports whether the text holds a space, which no word or number of
-// YAML does: so do most values, and it is cheaper to see than a regexp.
-func (n *Node) surelyText() bool { return strings.IndexByte(n.Text, ' ') >= 0 }
+// Nothing reports whether the node is nothing, as after "key:", or a word for it.
+func (n *Node) Nothing() bool {
+	if n.Kind != Scalar || n.style != plain || len(n.Text) > len("null") || n.Text != "" && strings.IndexByte("nN~", n.Text[0]) < 0 {
+		return false
+	}
+	return nothing.MatchString(n.Text)
+}
+
+// surelyText reports whether the text begins as no word or number of YAML does, or
+// holds a space: so do most values, and it is cheaper to see than by a regexp.
+func (n *Node) surelyText() bool {
+	if n.Text == "" {
+		return false
+	}
+	switch c := n.Text[0]; {
+	case strings.IndexByte("nNtTfF", c) >= 0:
+		return len(n.Text) > len("false")
+	case strings.IndexByte("~-+.0123456789", c) < 0:
+		return true
+	}
+	return strings.IndexByte(n.Text, ' ') >= 0
+}
 
 // Quoted reports whether the scalar was written in quotes.
 func (n *Node) Quoted() bool { return n.style == single || n.style == double }

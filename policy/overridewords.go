@@ -1,0 +1,188 @@
+package policy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy/internal/strictyaml"
+)
+
+// overrideDraft is an override as it is being read.
+type overrideDraft struct {
+	override   Override
+	limitWord  *strictyaml.Node // limit or limits, whichever came first
+	limits     *strictyaml.Node // its value
+	plan       *strictyaml.Node
+	until, why bool // given
+	dimensions []string
+}
+
+func (c *checker) keepOverrides(d *policyDraft, _, value *strictyaml.Node) error {
+	d.overrides = value
+	return nil
+}
+
+// completeOverrides reads the overrides, once limits and plans are known.
+func (c *checker) completeOverrides(d *policyDraft, dimensions []string) error {
+	if d.overrides == nil {
+		return nil
+	}
+	if d.overrides.Kind != strictyaml.List || d.overrides.Len() == 0 {
+		return c.fail(d.overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", kind(d.overrides))
+	}
+	if len(dimensions) == 0 {
+		return c.fail(d.overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so none can have others")
+	}
+	lasting := map[string]Override{}
+	for item := range d.overrides.Items() {
+		o, err := c.override(d, item, dimensions)
+		if err != nil {
+			return err
+		}
+		whom := fmt.Sprintf("%q", o.sortedFor())
+		if before, ok := lasting[whom]; ok && (before.Until.IsZero() || !o.Until.IsZero() && !o.Until.After(before.Until)) {
+			return c.fail(item.Offset, "remove one of the two, or put the one that ends first above the other",
+				"it never applies: the override of line %d is for the same and ends no sooner", before.Line)
+		}
+		lasting[whom] = o
+		d.policy.Overrides = append(d.policy.Overrides, o)
+	}
+	return nil
+}
+
+func (c *checker) override(d *policyDraft, item *strictyaml.Node, dimensions []string) (o Override, err error) {
+	if item.Kind != strictyaml.Map {
+		return o, c.fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", kind(item))
+	}
+	v := overrideDraft{override: Override{Line: item.Line}, dimensions: dimensions}
+	if err := apply(c, overrideWords, anOverride, item, &v); err != nil {
+		return o, err
+	}
+	missing := ""
+	switch {
+	case len(v.override.For) == 0:
+		missing = "for: {" + dimensions[0] + ": VALUE}"
+	case v.limitWord == nil && v.plan == nil:
+		missing = "limit: 10 per minute, limits: or plan:"
+	case !v.until:
+		missing = "until: 2026-12-31, or until: forever"
+	case !v.why:
+		missing = "why: with the reason, in a sentence"
+	}
+	if missing != "" {
+		return o, c.fail(item.Offset, "add "+missing, "the override says not enough")
+	}
+	if v.plan != nil && !d.planNames[v.override.Plan] {
+		return o, c.fail(v.plan.Offset, "name one of plans:", "%s is not a plan of the policy", clip(v.override.Plan))
+	}
+	if v.limitWord != nil {
+		v.override.Changes, err = c.overrideLimits(d, &v)
+	}
+	return v.override, err
+}
+
+// overrideLimits reads limit: as a line or in its long form, limits: as a map.
+func (c *checker) overrideLimits(d *policyDraft, v *overrideDraft) ([]Change, error) {
+	single := v.limitWord.Text == "limit"
+	switch {
+	case single && len(d.policy.Limits) > 1:
+		return nil, c.fail(v.limitWord.Offset, "write limits: {NAME: LIMIT} with one of "+d.limitNames(), "a limit without a name, where the policy has several")
+	case single:
+		change, err := c.change(d, 0, v.limits)
+		return []Change{change}, err
+	case v.limits.Kind != strictyaml.Map:
+		return nil, c.fail(v.limits.Offset, "write limits: {NAME: LIMIT}", "limits: is %s, not a map", kind(v.limits))
+	}
+	return c.changes(d, v.limits)
+}
+
+func (c *checker) setFor(v *overrideDraft, key, value *strictyaml.Node) error {
+	if value.Kind != strictyaml.Map || value.Len() == 0 {
+		return c.fail(value.Offset, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values", kind(value))
+	}
+	for name, text := range value.Pairs() {
+		if !slices.Contains(v.dimensions, name.Text) {
+			return c.fail(name.Offset, "it counts by "+listed(v.dimensions), "%s is not a key the policy counts by", clip(name.Text))
+		}
+		if err := c.keyValue(name, text); err != nil {
+			return err
+		}
+		v.override.For = append(v.override.For, Dimension{name.Text, text.Text})
+	}
+	return nil
+}
+
+// keyValue checks the value of a key, which may be any text.
+func (c *checker) keyValue(name, value *strictyaml.Node) error {
+	if value.Type() != "text" {
+		return c.fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, c.show(value), kind(value))
+	}
+	if len(value.Text) > weir.MaxValueBytes {
+		return c.fail(value.Offset, fmt.Sprintf("use at most %d bytes", weir.MaxValueBytes), "the value of %s is too long", name.Text)
+	}
+	return nil
+}
+
+func (c *checker) setOverrideLimit(v *overrideDraft, key, value *strictyaml.Node) error {
+	if v.limitWord != nil {
+		return c.fail(key.Offset, "move all limits below limits:, each with its name", "limit and limits in one override")
+	}
+	v.limitWord, v.limits = key, value
+	return nil
+}
+
+func (c *checker) setOverridePlan(v *overrideDraft, key, value *strictyaml.Node) error {
+	v.plan = value
+	return c.text(key, value, func(_ int, word string) *fault {
+		v.override.Plan = word
+		return nil
+	})
+}
+
+const forever = "forever"
+
+func (c *checker) setUntil(v *overrideDraft, key, value *strictyaml.Node) error {
+	v.until = true
+	return c.scalar(key, value, func(at int, word string) *fault {
+		if word == forever {
+			return nil
+		}
+		end, ok := parseEnd(word)
+		if !ok {
+			return faultf(at, "write a day such as 2026-12-31, which is meant to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
+		}
+		v.override.Until = end
+		return nil
+	})
+}
+
+// parseEnd reads a day, whose end it returns, or an instant of RFC 3339.
+func parseEnd(s string) (time.Time, bool) {
+	if day, err := time.Parse(time.DateOnly, s); err == nil {
+		return day.AddDate(0, 0, 1), inRange(day)
+	}
+	return parseInstant(s)
+}
+
+// parseInstant reads an instant of RFC 3339, in whole seconds and with Z or an
+// offset, as 2026-12-31T18:00:00Z or 2026-12-31T19:00:00+01:00.
+func parseInstant(s string) (time.Time, bool) {
+	t, err := time.Parse(time.RFC3339, s)
+	exact := s == t.Format("2006-01-02T15:04:05Z") || s == t.Format("2006-01-02T15:04:05-07:00")
+	return t.UTC(), err == nil && exact && inRange(t)
+}
+
+// inRange reports whether an instant is one that weir can decide at, with a margin.
+func inRange(t time.Time) bool { return t.Year() >= 1971 && t.Year() <= 2199 }
+
+func (c *checker) setWhy(v *overrideDraft, _, value *strictyaml.Node) error {
+	v.why = true
+	v.override.Why = strings.TrimSpace(value.Text)
+	if value.Type() != "text" || v.override.Why == "" {
+		return c.fail(value.Offset, "write a sentence that tells the next person whether it can go", "why: gives no reason")
+	}
+	return nil
+}

@@ -1,0 +1,72 @@
+package policy
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Plan is a named variation of a policy, such as what a paying customer gets: other
+// numbers for some of its limits, on the same histories.
+type Plan struct {
+	Name    string // as the value of the policy's PlanBy names it
+	Changes []Change
+	Line    int // of its name in the file
+}
+
+// Change is other numbers for one limit of a policy. Its window and its keys stay:
+// they say what is remembered, and all plans share that.
+type Change struct {
+	Limit int           // index in the policy's limits
+	Max   int64         // as weir.Limit.Max
+	Gap   time.Duration // as weir.Limit.Gap; 0 where the change names none
+	Unit  string        // the file's word for a unit, "" if there is none
+}
+
+// PlanNamed returns the index of the plan of that name, or -1: then the policy's
+// own limits apply.
+func (p *Policy) PlanNamed(name string) int {
+	return slices.IndexFunc(p.Plans, func(plan Plan) bool { return plan.Name == name })
+}
+
+// With returns the policy with those changes in its numbers, a later one over an
+// earlier, and nothing else in it than what weir decides by and Units.
+func (p *Policy) With(changes ...[]Change) *Policy {
+	v := &Policy{Policy: p.Policy, Units: slices.Clone(p.Units)}
+	v.Limits = slices.Clone(p.Limits)
+	for _, some := range changes {
+		for _, c := range some {
+			v.Limits[c.Limit] = c.on(v.Limits[c.Limit])
+			v.Units[c.Limit] = c.Unit
+		}
+	}
+	return v
+}
+
+// on returns the limit with the change's numbers.
+func (c *Change) on(l weir.Limit) weir.Limit {
+	l.Max, l.Gap = c.Max, c.Gap
+	return l
+}
+
+// Count says what an attempt charges.
+type Count uint8
+
+const (
+	// Attempts are charged when they are granted.
+	Attempts Count = iota
+	// Reported units are charged when they are recorded; an attempt only looks.
+	Reported
+)
+
+// countValues are the words of the file, by value.
+var countValues = []string{Attempts: "attempts", Reported: "reported"}
+
+// String returns the word of the file: attempts or reported.
+func (c Count) String() string {
+	if int(c) < len(countValues) {
+		return countValues[c]
+	}
+	return "unknown"
+}
