@@ -178,6 +178,9 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 	if err != nil {
 		return c.fault(d.verdict(err, name.Offset))
 	}
+	if err := c.oneNumber(d); err != nil {
+		return err
+	}
 	if err := c.completePlans(d); err != nil {
 		return err
 	}
@@ -185,6 +188,16 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 		return err
 	}
 	return c.plansAreChosen(d)
+}
+
+// oneNumber refuses other numbers where refused attempts count: such a history keeps
+// no more than the least of its numbers needs (R6), so that under a larger one too
+// much would be granted.
+func (c *checker) oneNumber(d *policyDraft) error {
+	if d.policy.Mode != weir.CountDenied || d.plans == nil && d.overrides == nil {
+		return nil
+	}
+	return c.fail(d.denied.Offset, "write denied: free, or a policy for each number", "denied: counted has no plans and no overrides: what is remembered fits one number only")
 }
 
 // setMode makes one of the two words that a weir.Mode is in the file.

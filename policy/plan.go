@@ -33,7 +33,8 @@ func (p *Policy) PlanNamed(name string) int {
 // With returns the policy with those changes in its numbers, a later one over an
 // earlier, and nothing else in it than what weir decides by and Units.
 func (p *Policy) With(changes ...[]Change) *Policy {
-	v := &Policy{Policy: p.Policy, Units: slices.Clone(p.Units)}
+	v := &Policy{Policy: p.Policy, Units: make([]string, len(p.Limits))}
+	copy(v.Units, p.Units)
 	v.Limits = slices.Clone(p.Limits)
 	for _, some := range changes {
 		for _, c := range some {
@@ -70,3 +71,6 @@ func (c Count) String() string {
 	}
 	return "unknown"
 }
+
+// Reports reports whether only what is recorded is charged.
+func (p *Policy) Reports() bool { return p.Count == Reported }

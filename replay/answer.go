@@ -13,6 +13,7 @@ type result struct {
 	at      int64 // the instant of the line, where hasAt
 	hasAt   bool
 	d       weir.Decision
+	applied answer.Applied
 	units   int64  // of Count: counted; of Refund: taken back
 	problem string // not "": the line was refused, and changed nothing
 }
@@ -36,7 +37,16 @@ func (r *result) appendTo(out []byte) []byte {
 	case Refund:
 		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
 	}
+	out = r.applied.Append(out)
 	return append(out, "}\n"...)
+}
+
+// decided is the decision as it was made, enforced or not.
+func (r *result) decided() *weir.Decision {
+	if r.applied.Shadow {
+		return &r.applied.Would
+	}
+	return &r.d
 }
 
 func (r *result) appendProblem(out []byte) []byte {

@@ -45,6 +45,8 @@
 // at_us is the instant of the decision, retry_after_us is -1 for never (R8). An
 // answer to a count ends with "count", to a refund with "refunded"; their other
 // fields, and those of a reset, are the answer to a peek of 0 units right after.
+// What else of a policy file applied follows at the end: "plan", "override" with why
+// and until, and "shadow":true with what "would" have been decided.
 // A bad line changes nothing, is answered {"at_us":…,"error":"…"}, without at_us
 // where none can be read, and the replay goes on.
 package replay

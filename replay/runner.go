@@ -9,6 +9,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/policy"
 )
 
 // Runner replays traces against policies on one engine. Histories stay in the
@@ -26,19 +28,34 @@ type Runner struct {
 // *weir.PolicyError of the first policy that is wrong, or says which name is
 // used twice.
 func New(policies []weir.Policy, engine weir.Engine) (*Runner, error) {
+	all := make([]*policy.Policy, len(policies))
+	for i, p := range policies {
+		all[i] = &policy.Policy{Policy: p}
+	}
+	return runnerOf(all, engine)
+}
+
+// NewFile is New of the policies of a file, with all that the file says of them:
+// plans, overrides at the instant of each line, counts of reports, and shadows,
+// which let pass what they would deny.
+func NewFile(f *policy.File, engine weir.Engine) (*Runner, error) {
+	return runnerOf(f.Policies, engine)
+}
+
+func runnerOf(policies []*policy.Policy, engine weir.Engine) (*Runner, error) {
 	r := &Runner{
 		targets: make(map[string]*target, len(policies)),
 		parser:  newParser(newInterner()),
 	}
 	for _, p := range policies {
-		limiter, err := weir.New(p, weir.WithEngine(engine))
+		rule, err := enforce.New(p, engine)
 		if err != nil {
 			return nil, err
 		}
 		if r.targets[p.Name] != nil {
 			return nil, fmt.Errorf("replay: two policies are named %q; lines name their policy, so give each its own", p.Name)
 		}
-		t := &target{limiter: limiter, dimensions: limiter.Plan().Dimensions(), summary: newPolicySummary(p)}
+		t := &target{rule: rule, summary: newPolicySummary(p)}
 		r.targets[p.Name] = t
 		r.order = append(r.order, t)
 	}
@@ -112,11 +129,11 @@ func (r *Runner) decide(ctx context.Context, b []byte, cut bool) (res result, t 
 	if t = r.targets[line.Policy]; t == nil {
 		return res, nil, r.unknownPolicy(line.Policy)
 	}
-	key, err := t.key(line)
+	whose, err := t.whose(line)
 	if err != nil {
 		return res, t, err
 	}
-	res.d, res.units, err = t.do(ctx, line, key)
+	err = t.do(ctx, line, whose, &res)
 	return res, t, err
 }
 

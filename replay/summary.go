@@ -1,6 +1,6 @@
 package replay
 
-import "github.com/weirlimit/weir"
+import "github.com/weirlimit/weir/policy"
 
 // Summary says what a replay came to: Lines = Allowed + Denied + Other + Errors.
 type Summary struct {
@@ -21,7 +21,8 @@ type PolicySummary struct {
 	Denied  int64          `json:"denied"`
 	Other   int64          `json:"other"`
 	Errors  int64          `json:"errors"`
-	Limits  []LimitSummary `json:"limits"` // in the order of the policy
+	Shadow  bool           `json:"shadow,omitempty"` // nothing of it is enforced: denied is what would be
+	Limits  []LimitSummary `json:"limits"`           // in the order of the policy
 }
 
 // LimitSummary counts the checks that one limit bound. Of several limits that
@@ -32,8 +33,8 @@ type LimitSummary struct {
 	Cut    int64  `json:"cut"`    // checks allowed in part, which only batch: partial does
 }
 
-func newPolicySummary(p weir.Policy) PolicySummary {
-	s := PolicySummary{Policy: p.Name, Limits: make([]LimitSummary, len(p.Limits))}
+func newPolicySummary(p *policy.Policy) PolicySummary {
+	s := PolicySummary{Policy: p.Name, Shadow: p.Shadow, Limits: make([]LimitSummary, len(p.Limits))}
 	for i, l := range p.Limits {
 		s.Limits[i].Limit = l.Name
 	}
@@ -44,7 +45,7 @@ func newPolicySummary(p weir.Policy) PolicySummary {
 func (r *Runner) begin() {
 	r.lines, r.summary = 0, Summary{}
 	for _, t := range r.order {
-		t.summary = newPolicySummary(t.limiter.Plan().Policy())
+		t.summary = newPolicySummary(t.rule.Policy)
 	}
 }
 
@@ -79,7 +80,7 @@ func (r *Runner) count(res *result, t *target) {
 	switch {
 	case res.op != Check:
 		s.Other++
-	case res.d.Allowed:
+	case res.decided().Allowed:
 		s.Allowed++
 	default:
 		s.Denied++
@@ -93,18 +94,19 @@ func (s *PolicySummary) count(res *result) {
 		s.Other++
 		return
 	}
-	if res.d.Allowed {
+	d := res.decided()
+	if d.Allowed {
 		s.Allowed++
 	} else {
 		s.Denied++
 	}
-	if res.d.Limit == "" {
+	if d.Limit == "" {
 		return
 	}
 	for i := range s.Limits {
-		if l := &s.Limits[i]; l.Limit != res.d.Limit {
+		if l := &s.Limits[i]; l.Limit != d.Limit {
 			continue
-		} else if res.d.Allowed {
+		} else if d.Allowed {
 			l.Cut++
 		} else {
 			l.Denied++

@@ -5,66 +5,75 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // target is a policy that lines can name.
 type target struct {
-	limiter    *weir.Limiter
-	dimensions []string
-	summary    PolicySummary
+	rule    *enforce.Rule
+	summary PolicySummary
 }
 
-// do decides a checked line. The units are those counted or refunded.
-func (t *target) do(ctx context.Context, line *Line, key weir.Key) (d weir.Decision, units int64, err error) {
-	now := t.limiter.At(time.UnixMicro(line.At))
+// ops are what an engine is asked for those lines that ask it for a decision.
+var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord}
+
+// do decides a checked line, and puts what it came to into res.
+func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res *result) (err error) {
+	ask := enforce.Ask{Subject: whose, N: line.N, At: line.At}
+	if int(line.Op) < len(ops) {
+		ask.Op = ops[line.Op]
+		return t.decide(ctx, &ask, res)
+	}
+	limiter := t.rule.Limiter(&whose, line.At)
+	now := limiter.At(time.UnixMicro(line.At))
 	switch line.Op {
-	case Check:
-		d, err = now.Allow(ctx, key, line.N)
-		return d, 0, err
-	case Peek:
-		d, err = now.Peek(ctx, key, line.N)
-		return d, 0, err
-	case Record:
-		d, err = now.Record(ctx, key, line.N)
-		return d, 0, err
 	case Refund:
-		units, err = now.Refund(ctx, key, time.UnixMicro(line.GrantedAt), line.N)
+		res.units, err = now.Refund(ctx, whose.Key, time.UnixMicro(line.GrantedAt), line.N)
 	case Reset:
-		err = t.limiter.Reset(ctx, key)
+		err = limiter.Reset(ctx, whose.Key)
 	case Count:
-		units, err = now.Count(ctx, key, line.Limit, time.Duration(line.Last)*time.Microsecond)
+		res.units, err = now.Count(ctx, whose.Key, line.Limit, time.Duration(line.Last)*time.Microsecond)
 	}
 	if err != nil {
-		return d, 0, err
+		return err
 	}
-	d, err = now.Peek(ctx, key, 0)
-	return d, units, err
+	ask.Op, ask.N = weir.OpPeek, 0
+	return t.decide(ctx, &ask, res)
 }
 
-// key puts the values of a line in the order of the policy's dimensions.
-func (t *target) key(line *Line) (weir.Key, error) {
-	var values [weir.MaxDimensions]string
-	found := 0
-	for i, dimension := range t.dimensions {
-		for _, given := range line.Key {
-			if given.Name == dimension {
-				values[i] = given.Value
-				found++
-				break
-			}
+// decide asks the policy. Where it is a shadow and cannot decide, the replay ends
+// all the same: it is there to learn what would be decided.
+func (t *target) decide(ctx context.Context, ask *enforce.Ask, res *result) error {
+	o, err := t.rule.Decide(ctx, ask)
+	if err == nil {
+		err = o.Err
+	}
+	if err == nil {
+		res.d, res.applied = o.Decision, o.Applied
+	}
+	return err
+}
+
+// whose is the key of a line, and the plan that it names.
+func (t *target) whose(line *Line) (enforce.Subject, error) {
+	return t.rule.Subject(enforce.Values{Len: len(line.Key), Value: line.value, Map: line.named})
+}
+
+// value returns the value of a dimension.
+func (l *Line) value(name string) (string, bool) {
+	for i := range l.Key {
+		if l.Key[i].Name == name {
+			return l.Key[i].Value, true
 		}
 	}
-	if found != len(t.dimensions) || found != len(line.Key) {
-		return t.wrongKey(line)
-	}
-	return weir.K(values[:found]...), nil
+	return "", false
 }
 
-// wrongKey returns the error that names what is missing or unknown.
-func (t *target) wrongKey(line *Line) (weir.Key, error) {
-	values := make(map[string]string, len(line.Key))
-	for _, given := range line.Key {
+// named is the key as a map.
+func (l *Line) named() map[string]string {
+	values := make(map[string]string, len(l.Key))
+	for _, given := range l.Key {
 		values[given.Name] = given.Value
 	}
-	return t.limiter.Plan().Key(values)
+	return values
 }

@@ -103,11 +103,7 @@ func newRunner(cmd *cobra.Command, path string, engine weir.Engine) (*replay.Run
 	if err != nil {
 		return nil, err
 	}
-	policies := make([]weir.Policy, len(file.Policies))
-	for i, p := range file.Policies {
-		policies[i] = p.Policy
-	}
-	runner, err := replay.New(policies, engine)
+	runner, err := replay.NewFile(file, engine)
 	if err != nil {
 		return nil, usage("", "%s: %w", source, err)
 	}

@@ -28,7 +28,11 @@ type Answer struct {
 // AppendJSON appends the answer as one JSON object, without a newline.
 // Milliseconds are rounded up, retry_after_us is exact, and -1 stands for
 // weir.Never. The members degraded and repeated are there only when they are true.
-func (a *Answer) AppendJSON(b []byte) []byte {
+func (a *Answer) AppendJSON(b []byte) []byte { return a.AppendJSONOf(b, nil) }
+
+// AppendJSONOf is AppendJSON of a decision by a policy file: plan, override and
+// shadow are there where they applied.
+func (a *Answer) AppendJSONOf(b []byte, by *Applied) []byte {
 	d := &a.Decision
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)
@@ -49,8 +53,11 @@ func (a *Answer) AppendJSON(b []byte) []byte {
 	if d.Repeated {
 		b = append(b, `,"repeated":true`...)
 	}
+	if by != nil {
+		b = by.Append(b)
+	}
 	b = append(b, `,"why":`...)
-	b = AppendString(b, a.Why())
+	b = AppendString(b, a.WhyOf(by))
 	b = append(b, `,"limits":[`...)
 	b = a.appendLimits(b)
 	return append(b, "]}"...)

@@ -105,6 +105,9 @@ func (s *Server) ask(args []string, most, needed int) (a asked, err error) {
 			return a, err
 		}
 	}
+	if p, ok := a.policy.(Varied); ok {
+		a.policy, pairs = p.Vary(pairs)
+	}
 	a.key, err = keyOf(a.policy.Plan(), pairs)
 	return a, err
 }

@@ -31,6 +31,13 @@ type Policy interface {
 	Reset(ctx context.Context, key weir.Key) error
 }
 
+// Varied is a Policy that more than its dimensions decide about.
+type Varied interface {
+	// Vary returns the policy that the dimension=value pairs of a command choose,
+	// and those pairs that are its key. It does not change them.
+	Vary(pairs []string) (Policy, []string)
+}
+
 // Throttler decides for CL.THROTTLE. The key may not be kept beyond the call.
 type Throttler interface {
 	// Throttle decides n units for the key; 0 is a look that changes nothing.

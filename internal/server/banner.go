@@ -3,7 +3,10 @@ package server
 import (
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+
+	"github.com/weirlimit/weir/policy"
 )
 
 // Banner writes what a person wants to see when the server starts: where it
@@ -35,6 +38,9 @@ func (s *Server) Banner(w io.Writer) error {
 			}
 			fmt.Fprintf(t, "    %s\t%s\n", name, sentence)
 		}
+		if also := furthermore(e.Policy); also != "" {
+			fmt.Fprintf(t, "    \t(%s)\n", also)
+		}
 	}
 	if c := s.rules.Load(); c != nil {
 		fmt.Fprintf(t, "  envoy\t%s: %d domains, %d rules, %s windows\n", c.Source, len(c.Domains), c.Rules(), s.config.EnvoyOptions.Windows)
@@ -43,4 +49,27 @@ func (s *Server) Banner(w io.Writer) error {
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value; POST /json\n")
 	fmt.Fprintf(t, "  look\tGET /v1/policies, /readyz, /livez, /metrics\n")
 	return t.Flush()
+}
+
+// furthermore says what a policy has besides its limits, or "".
+func furthermore(p *policy.Policy) string {
+	var all []string
+	if p.Shadow {
+		all = append(all, "shadow: not enforced")
+	}
+	if p.Reports() {
+		all = append(all, "counts what is reported")
+	}
+	for _, some := range []struct {
+		n    int
+		word string
+	}{{len(p.Plans), "plan"}, {len(p.Overrides), "override"}} {
+		switch {
+		case some.n == 1:
+			all = append(all, "1 "+some.word)
+		case some.n > 1:
+			all = append(all, fmt.Sprintf("%d %ss", some.n, some.word))
+		}
+	}
+	return strings.Join(all, ", ")
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // desk is what an answer is made on. States of decisions point into it, so
@@ -50,7 +51,7 @@ func (s *Server) inRoom(d *desk, use func(*desk) ([]byte, error)) ([]byte, error
 // question is a call whose policy was found.
 type question struct {
 	*entry
-	key     weir.Key
+	enforce.Subject
 	n       int64 // units
 	granted int64 // of a refund: the instant of the grant, microseconds since 1970
 	id      string
@@ -66,7 +67,7 @@ func (s *Server) ask(body []byte, takes member) (q question, err error) {
 		return q, err
 	}
 	q.n, q.granted, q.id = c.n, c.granted, c.id
-	q.key, err = q.keyOf(&c.key)
+	q.Subject, err = c.key.subject(q.Rule)
 	return q, err
 }
 
@@ -81,24 +82,36 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 		if err != nil {
 			return nil, err
 		}
-		a, err := q.decide(r, op, d)
+		o, err := s.decide(r, &q, op, d)
 		if err != nil {
 			return nil, err
 		}
-		return append(a.AppendJSON(d.body), '\n'), nil
+		a := q.answer(op, &o, d)
+		return append(a.AppendJSONOf(d.body, &o.Applied), '\n'), nil
 	})
 }
 
-// decide asks the limiter. A client that has gone is charged all the same, or
+// decide asks the policy. A client that has gone is charged all the same, or
 // hanging up would be a way around a limit.
-func (q *question) decide(r *http.Request, op weir.Op, on *desk) (a answer.Answer, err error) {
+func (s *Server) decide(r *http.Request, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
 	states := on.states[:len(q.plan.Limits())]
-	d, err := q.limiter.Decide(context.WithoutCancel(r.Context()), q.key, weir.Ask{Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
+	o, err = q.Decide(context.WithoutCancel(r.Context()),
+		&enforce.Ask{Subject: q.Subject, Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
 	if err != nil {
-		return a, q.noted(err)
+		return o, q.noted(err)
 	}
-	q.count(op, q.n, &d)
-	return answer.Answer{Plan: q.plan, Key: q.key, Op: op, N: q.n, Decision: d, States: states, Units: q.Units}, nil
+	if o.Err != nil { // a shadow passes, but that it could not decide is no secret
+		s.complain(q.noted(o.Err))
+		return o, nil
+	}
+	q.count(op, q.n, &o)
+	return o, nil
+}
+
+// answer is a decision with all that is told of it.
+func (q *question) answer(op weir.Op, o *enforce.Outcome, on *desk) answer.Answer {
+	return answer.Answer{Plan: o.Limiter.Plan(), Key: q.Key, Op: op, N: q.n, Decision: o.Decision,
+		States: on.states[:len(q.plan.Limits())], Units: o.Units}
 }
 
 // serveRefund answers with {"policy":"…","refunded":n}.
@@ -108,7 +121,7 @@ func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := q.limiter.Refund(context.WithoutCancel(r.Context()), q.key, time.UnixMicro(q.granted), q.n)
+		n, err := q.Limiter(&q.Subject, weir.Now).Refund(context.WithoutCancel(r.Context()), q.Key, time.UnixMicro(q.granted), q.n)
 		if err != nil {
 			return nil, q.noted(err)
 		}
@@ -129,7 +142,7 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 		if err := q.parse(r.URL.RawQuery, nil); err != nil {
 			return err
 		}
-		key, err := e.keyOf(&q.key)
+		subject, err := q.key.subject(e.Rule)
 		if err != nil {
 			return err
 		}
@@ -137,7 +150,7 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 			return errBusy
 		}
 		defer s.room.leave()
-		return e.noted(e.limiter.Reset(context.WithoutCancel(r.Context()), key))
+		return e.noted(e.Base().Limiter.Reset(context.WithoutCancel(r.Context()), subject.Key))
 	}()
 	if err != nil {
 		s.refuse(w, err)

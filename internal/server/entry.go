@@ -6,18 +6,18 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
 // entry is one policy as it is served.
 type entry struct {
-	*policy.Policy
-	limiter *weir.Limiter
-	engine  weir.Engine // of the limiter
-	plan    *weir.Plan
-	field   []string   // the RateLimit-Policy field, the same in every answer
-	redis   respPolicy // the policy as Redis clients ask it
+	*enforce.Rule
+	plan  *weir.Plan  // of the policy's own numbers
+	field []string    // the RateLimit-Policy field of those numbers
+	redis respPolicy  // the policy as Redis clients ask it
+	envoy weir.Engine // the policy as Envoy's rate limit service asks it
 	*tally
 }
 
@@ -25,6 +25,8 @@ type entry struct {
 // policies that it was in without a break.
 type tally struct {
 	allowed, denied, recorded, failed atomic.Int64
+
+	wouldDeny atomic.Int64 // let pass by a shadow policy that would deny; none of the others counts them
 }
 
 // outageModes are the modes of a policy's words.
@@ -40,38 +42,33 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 	if f, ok := e.(*weir.FallbackEngine); ok {
 		e = f.WithMode(outageModes[p.WhenStoreIsDown])
 	}
-	l, err := weir.New(p.Policy, weir.WithEngine(e))
+	r, err := enforce.New(p, e)
 	if err != nil {
 		return nil, err
 	}
-	return &entry{Policy: p, limiter: l, engine: e, plan: l.Plan(), field: []string{weirhttp.PolicyField(l.Plan())}, tally: new(tally)}, nil
+	plan := r.Base().Limiter.Plan()
+	entry := &entry{Rule: r, plan: plan, field: []string{weirhttp.PolicyField(plan)}, tally: new(tally)}
+	entry.envoy, err = r.Engine(func(err error) { entry.noted(err) })
+	return entry, err
 }
 
-// keyOf builds the policy's key of named values.
-func (e *entry) keyOf(values *pairs) (weir.Key, error) {
-	dims := e.plan.Dimensions()
-	var few [4]string
-	ordered := few[:0]
-	for _, dim := range dims {
-		v, ok := values.value(dim)
-		if !ok {
-			break
-		}
-		ordered = append(ordered, v)
+// fieldOf is the RateLimit-Policy field of the numbers that applied.
+func (e *entry) fieldOf(v *enforce.Variation) []string {
+	if p := v.Limiter.Plan(); p != e.plan {
+		return []string{weirhttp.PolicyField(p)}
 	}
-	if len(ordered) == len(dims) && values.n == len(dims) {
-		return weir.K(ordered...), nil
-	}
-	return e.plan.Key(values.named()) // says what is missing or unknown
+	return e.field
 }
 
 // count notes what became of an attempt or a record that got a decision.
-func (e *entry) count(op weir.Op, n int64, d *weir.Decision) {
+func (e *entry) count(op weir.Op, n int64, o *enforce.Outcome) {
 	switch {
-	case n == 0 || op == weir.OpPeek || d.Repeated:
+	case n == 0 || op == weir.OpPeek || o.Decision.Repeated:
 	case op == weir.OpRecord:
 		e.recorded.Add(1)
-	case d.Allowed:
+	case o.Applied.Shadow && !o.Applied.Would.Allowed:
+		e.wouldDeny.Add(1)
+	case o.Decision.Allowed:
 		e.allowed.Add(1)
 	default:
 		e.denied.Add(1)

@@ -21,7 +21,7 @@ func (s *Server) newEnvoy() {
 func (set *served) addressable() []rls.Policy {
 	all := make([]rls.Policy, len(set.entries))
 	for i, e := range set.entries {
-		all[i] = rls.Policy{Plan: e.plan, Engine: e.engine, Note: e.note}
+		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy, Note: e.note}
 	}
 	return all
 }

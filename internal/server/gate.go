@@ -23,15 +23,20 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 		s.refuse(w, errBusy)
 		return
 	}
-	o, denial, err := e.gate(r, d)
+	o, denial, err := s.gate(e, r, d)
 	s.room.leave()
 	if err != nil {
 		s.refuse(w, err)
 		return
 	}
 	h := w.Header()
+	if o.shadow != "" { // who is told of a limit would keep to it
+		h["Weir-Shadow"] = []string{o.shadow}
+		w.WriteHeader(http.StatusNoContent)
+		return
+	}
 	// Spelled as the draft spells them: Go's form would be Ratelimit.
-	h["RateLimit-Policy"] = e.field
+	h["RateLimit-Policy"] = o.field
 	if v := o.RateLimit(); v != "" {
 		h["RateLimit"] = []string{v}
 	}
@@ -48,8 +53,15 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 	o.WriteProblem(w, denial)
 }
 
+// gated is what a gate tells.
+type gated struct {
+	weirhttp.Outcome
+	field  []string // the RateLimit-Policy field
+	shadow string   // allowed or denied: what a shadow policy would have done; "" of any other
+}
+
 // gate decides and returns the status for a denial.
-func (e *entry) gate(r *http.Request, on *desk) (o weirhttp.Outcome, denial int, err error) {
+func (s *Server) gate(e *entry, r *http.Request, on *desk) (o gated, denial int, err error) {
 	q := query{header: r.Header}
 	if err = q.parse(r.URL.RawQuery, gateSettings); err != nil {
 		return o, 0, err
@@ -61,9 +73,19 @@ func (e *entry) gate(r *http.Request, on *desk) (o weirhttp.Outcome, denial int,
 	if denial, err = q.deny(); err != nil {
 		return o, 0, err
 	}
-	if asked.key, err = e.keyOf(&q.key); err != nil {
+	if asked.Subject, err = q.key.subject(e.Rule); err != nil {
 		return o, 0, err
 	}
-	a, err := asked.decide(r, weir.OpAttempt, on)
-	return weirhttp.Outcome(a), denial, err
+	made, err := s.decide(r, &asked, weir.OpAttempt, on)
+	if err != nil {
+		return o, 0, err
+	}
+	o = gated{Outcome: weirhttp.Outcome(asked.answer(weir.OpAttempt, &made, on)), field: e.fieldOf(made.Variation)}
+	if made.Applied.Shadow {
+		o.shadow = "denied"
+		if made.Applied.Would.Allowed {
+			o.shadow = "allowed"
+		}
+	}
+	return o, denial, nil
 }

@@ -25,12 +25,15 @@ func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
 	b = strconv.AppendQuote(b, runtime.Version())
 	b = append(b, "} 1\n"...)
 
-	b = appendHelp(b, "weir_decisions_total", "counter", "Attempts and records by what became of them; error means that no decision could be made.")
+	b = appendHelp(b, "weir_decisions_total", "counter", "Attempts and records by what became of them; would_deny passed because its policy is a shadow, error means that no decision could be made.")
 	for _, e := range s.serving.Load().entries {
 		b = appendOutcome(b, e.Name, "allowed", e.allowed.Load())
 		b = appendOutcome(b, e.Name, "denied", e.denied.Load())
 		b = appendOutcome(b, e.Name, "recorded", e.recorded.Load())
 		b = appendOutcome(b, e.Name, "error", e.failed.Load())
+		if e.Shadow {
+			b = appendOutcome(b, e.Name, "would_deny", e.wouldDeny.Load())
+		}
 	}
 
 	b = appendHelp(b, "weir_bad_requests_total", "counter", "Requests for decisions that were refused as bad input.")

@@ -5,6 +5,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // pair is one dimension of a key and its value.
@@ -24,6 +25,11 @@ func (p *pairs) at(i int) pair {
 		return p.few[i]
 	}
 	return p.more[i-len(p.few)]
+}
+
+// subject is who the pairs name to a policy.
+func (p *pairs) subject(r *enforce.Rule) (enforce.Subject, error) {
+	return r.Subject(enforce.Values{Len: p.n, Value: p.value, Map: p.named})
 }
 
 // value returns the value of a dimension.

@@ -5,6 +5,7 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
 )
 
 // policyShown is one policy in the answer to GET /v1/policies.
@@ -14,6 +15,18 @@ type policyShown struct {
 	Mode       string       `json:"mode"`
 	Dimensions []string     `json:"dimensions"` // what a key must name
 	Limits     []limitShown `json:"limits"`
+
+	Shadow    bool        `json:"shadow,omitempty"`
+	Count     string      `json:"count,omitempty"`   // reported, if only that is charged
+	PlanBy    string      `json:"plan_by,omitempty"` // what a key may name besides, to choose a plan
+	Plans     []planShown `json:"plans,omitempty"`
+	Overrides int         `json:"overrides,omitempty"` // how many; whom they are for is not shown
+}
+
+// planShown is a plan with the limits in which it differs.
+type planShown struct {
+	Name   string       `json:"name"`
+	Limits []limitShown `json:"limits"`
 }
 
 type limitShown struct {
@@ -32,19 +45,36 @@ func describe(entries []*entry) []byte {
 	all := []policyShown{}
 	for _, e := range entries {
 		p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
-			Dimensions: append([]string{}, e.plan.Dimensions()...)}
-		for i, l := range e.plan.Policy().Limits {
-			shown := limitShown{Name: l.Name, Sentence: e.Sentence(i), Max: l.Max,
-				WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap),
-				By: append([]string{}, l.By...), Cells: l.Cells}
-			if i < len(e.Units) {
-				shown.Units = e.Units[i]
+			Dimensions: append([]string{}, e.plan.Dimensions()...),
+			Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
+		if e.Reports() {
+			p.Count = e.Count.String()
+		}
+		for i := range e.Limits {
+			p.Limits = append(p.Limits, showLimit(e.Policy, i))
+		}
+		for _, plan := range e.Plans {
+			shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
+			for _, c := range plan.Changes {
+				shown.Limits = append(shown.Limits, showLimit(v, c.Limit))
 			}
-			p.Limits = append(p.Limits, shown)
+			p.Plans = append(p.Plans, shown)
 		}
 		all = append(all, p)
 	}
 	return marshal(map[string]any{"policies": all})
+}
+
+// showLimit is limit i of the policy.
+func showLimit(p *policy.Policy, i int) limitShown {
+	l := &p.Limits[i]
+	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
+		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap),
+		By: append([]string{}, l.By...), Cells: l.Cells}
+	if i < len(p.Units) {
+		shown.Units = p.Units[i]
+	}
+	return shown
 }
 
 // marshal is v as a line of JSON.

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/resp"
@@ -133,6 +136,26 @@ func (p respPolicies) Policy(name string) (resp.Policy, error) {
 type respPolicy struct {
 	s *Server
 	*entry
+	chosen int // the plan that the command named, or enforce.None
+}
+
+// Vary takes the value that chooses a plan out of the dimension=value pairs of a
+// command, and returns the policy by that plan with the other pairs.
+func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
+	if p.PlanBy == "" || slices.Contains(p.Dimensions(), p.PlanBy) {
+		return p, pairs
+	}
+	for i, pair := range pairs {
+		if name, value, ok := strings.Cut(pair, "="); ok && name == p.PlanBy {
+			return &respPolicy{p.s, p.entry, p.PlanOf(value)}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
+		}
+	}
+	return p, pairs
+}
+
+// subject is whom a command is about.
+func (p *respPolicy) subject(key *weir.Key) enforce.Subject {
+	return p.SubjectOfKey(*key, p.chosen)
 }
 
 // Plan is the compiled policy.
@@ -144,19 +167,14 @@ func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int
 		return d, respError(errBusy)
 	}
 	defer p.s.room.leave()
-	switch op {
-	case weir.OpPeek:
-		d, err = p.limiter.Peek(ctx, key, n)
-	case weir.OpRecord:
-		d, err = p.limiter.Record(ctx, key, n)
-	default:
-		d, err = p.limiter.AllowN(ctx, key, n)
-	}
+	o, err := p.Rule.Decide(ctx, &enforce.Ask{Subject: p.subject(&key), Op: op, N: n, At: weir.Now})
 	if err != nil {
 		return d, p.told(err)
 	}
-	p.count(op, n, &d)
-	return d, nil
+	if p.told(o.Err) == nil {
+		p.count(op, n, &o)
+	}
+	return o.Decision, nil
 }
 
 // Refund answers as POST /v1/refund does.
@@ -165,7 +183,8 @@ func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n i
 		return 0, respError(errBusy)
 	}
 	defer p.s.room.leave()
-	took, err := p.limiter.Refund(ctx, key, at, n)
+	whose := p.subject(&key)
+	took, err := p.Limiter(&whose, weir.Now).Refund(ctx, key, at, n)
 	return took, p.told(err)
 }
 
@@ -175,7 +194,7 @@ func (p *respPolicy) Reset(ctx context.Context, key weir.Key) error {
 		return respError(errBusy)
 	}
 	defer p.s.room.leave()
-	return p.told(p.limiter.Reset(ctx, key))
+	return p.told(p.Base().Limiter.Reset(ctx, key))
 }
 
 // told notes an error that is not the client's fault, and returns what it is told.

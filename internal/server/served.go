@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -42,13 +43,17 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 		if err != nil {
 			return nil, err
 		}
-		e.redis = respPolicy{s, e}
+		e.redis = respPolicy{s, e, enforce.None}
 		if old := known[p.Name]; old != nil {
 			e.tally = old.tally
 		}
 		set.entries = append(set.entries, e)
 		set.byName[p.Name] = e
 		set.limits += len(e.plan.Limits())
+		for _, o := range p.Expired(set.since) {
+			s.log.Warn("an override has expired and no longer applies; remove it",
+				"policy", p.Name, "line", o.Line, "until", stamp(o.Until), "reason", o.Why)
+		}
 	}
 	set.list = describe(set.entries)
 	return set, nil

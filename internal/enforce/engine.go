@@ -1,0 +1,76 @@
+package enforce
+
+import (
+	"context"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+// Engine returns the rule as an engine, for front ends that bring their own plan of
+// the policy: whatever its numbers are, those decide that apply to the key. What is
+// not enforced is allowed. Errors of a shadow's engine go to failed.
+//
+// A plan that wants all or nothing of a policy that grants in part gets that.
+func (r *Rule) Engine(failed func(error)) (weir.Engine, error) {
+	e := &engine{rule: r, failed: failed}
+	if r.Mode == weir.Partial {
+		whole := *r.Policy
+		whole.Mode = weir.AllOrNothing
+		var err error
+		if e.whole, err = New(&whole, r.engine); err != nil {
+			return nil, err
+		}
+	}
+	return e, nil
+}
+
+type engine struct {
+	rule   *Rule
+	whole  *Rule // of a policy of mode Partial, otherwise nil
+	failed func(error)
+}
+
+// of is the rule for a plan.
+func (e *engine) of(p *weir.Plan) *Rule {
+	if e.whole != nil && p.Mode() == weir.AllOrNothing {
+		return e.whole
+	}
+	return e.rule
+}
+
+// Decide answers as Rule.Decide does.
+func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	r := e.of(p)
+	o, err := r.Decide(ctx, &Ask{Subject: r.SubjectOfKey(k, None), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	if o.Err != nil {
+		e.failed(o.Err)
+	}
+	return o.Decision, err
+}
+
+// Refund takes back what an attempt was charged: nothing, where only reports are.
+func (e *engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	if e.rule.Count == policy.Reported {
+		return 0, nil
+	}
+	l := e.limiter(p, &k, now)
+	return e.rule.engine.Refund(ctx, l.Plan(), k, at, n, now)
+}
+
+// Count returns the units recorded in limit i.
+func (e *engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	return e.rule.engine.Count(ctx, e.limiter(p, &k, now).Plan(), k, i, last, now)
+}
+
+// Reset forgets the histories of the key.
+func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	return e.rule.engine.Reset(ctx, e.rule.Base().Limiter.Plan(), k)
+}
+
+// limiter is that of the numbers that apply to the key.
+func (e *engine) limiter(p *weir.Plan, k *weir.Key, now int64) *weir.Limiter {
+	r := e.of(p)
+	whose := r.SubjectOfKey(*k, None)
+	return r.Limiter(&whose, now)
+}
