@@ -40,6 +40,7 @@ var layers = []layer{
 	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; knows no policy"},
 	{"policy", []string{".", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},
 	{"internal/enforce", []string{".", "internal/answer", "policy"}, "policies of a file at work, one for every front end"},
+	{"internal/policytest", []string{".", "internal/answer", "internal/enforce", "policy"}, "the tests of a policy file; how they are told is its callers' to know"},
 	{"replay", []string{".", "internal/answer", "internal/enforce", "internal/strictjson", "policy"}, "traces in virtual time; it reads no files of policies and serves nothing"},
 	{"weirhttp", []string{".", "internal/answer"}, "net/http around a Limiter; knows no files"},
 	{"internal/listen/listentest", nil, "certificates for tests, made of the standard library"},
@@ -56,7 +57,7 @@ var layers = []layer{
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
 	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
 	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
-	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/policytest", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both

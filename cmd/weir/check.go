@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // checkOptions are the flags of weir check.
@@ -26,6 +27,9 @@ func checkCommand() *cobra.Command {
 		Short: "Make one decision",
 		Long: `Check asks one policy for n units, says why in one sentence, and shows what each
 limit holds. The exit code is 0 for allowed (also in part) and 1 for denied.
+
+Where the policy has plans, the value that chooses one is given like a key; what
+of plans, overrides and shadow applied is in the answer.
 
 The memory store begins empty with every command, so on it only the first
 attempt can be seen; weir serve keeps one going, weir replay makes many.`,
@@ -46,15 +50,15 @@ attempt can be seen; weir serve keeps one going, weir replay makes many.`,
 }
 
 func check(cmd *cobra.Command, o checkOptions, name string, pairs []string) error {
-	a, err := ask(cmd, o, name, pairs)
+	a, by, err := ask(cmd, o, name, pairs)
 	if err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
 	if o.json {
-		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSON(nil))
+		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSONOf(nil, by))
 	} else {
-		err = printAnswer(out, a)
+		err = printAnswer(out, a, by)
 	}
 	if err == nil && !a.Decision.Allowed {
 		err = errDenied
@@ -62,62 +66,67 @@ func check(cmd *cobra.Command, o checkOptions, name string, pairs []string) erro
 	return err
 }
 
-// ask makes the decision.
-func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answer.Answer, error) {
+// ask makes the decision. A shadow that cannot decide is an error here: whoever
+// asks on a command line wants to know.
+func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answer.Answer, *answer.Applied, error) {
 	file, source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	p, err := findPolicy(file, source, name)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	store, err := openStore(o.store)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	defer store.Close()
-	limiter, err := weir.New(p.Policy, weir.WithEngine(store.Engine))
+	rule, err := enforce.New(p, store.Engine)
 	if err != nil {
-		return nil, usage("", "%s: %w", source, err)
+		return nil, nil, usage("", "%s: %w", source, err)
 	}
-	key, err := parseKey(limiter.Plan(), pairs)
+	whose, err := parseKey(rule, pairs)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	a := &answer.Answer{Plan: limiter.Plan(), Key: key, N: o.n, Units: p.Units}
+	a := &answer.Answer{Key: whose.Key, N: o.n, States: make([]weir.LimitState, len(p.Limits))}
 	if o.peek {
 		a.Op = weir.OpPeek
 	}
-	a.Decision, a.States, err = limiter.Inspect(context.Background(), key, a.Op, o.n)
+	made, err := rule.Decide(context.Background(), &enforce.Ask{Subject: whose, Op: a.Op, N: o.n, At: weir.Now, States: a.States})
+	if err == nil {
+		err = made.Err
+	}
 	if errors.Is(err, weir.ErrUnits) {
-		return nil, usage("", "-n: %w", err)
+		return nil, nil, usage("", "-n: %w", err)
 	}
 	if err != nil {
-		return nil, unreachable(store.Name, err)
+		return nil, nil, unreachable(store.Name, err)
 	}
-	return a, nil
+	a.Plan, a.Units, a.Decision = made.Limiter.Plan(), made.Units, made.Decision
+	return a, &made.Applied, nil
 }
 
-// parseKey makes the policy's key of arguments of the form key=value.
-func parseKey(plan *weir.Plan, pairs []string) (weir.Key, error) {
+// parseKey makes whom it is about of arguments of the form key=value.
+func parseKey(rule *enforce.Rule, pairs []string) (whose enforce.Subject, err error) {
+	plan := rule.Base().Limiter.Plan()
 	example := "write " + strings.Join(append([]string{"weir check", plan.Name()}, exampleKey(plan)...), " ")
 	values := map[string]string{}
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return weir.Key{}, usage(example, "%q is not key=value", pair)
+			return whose, usage(example, "%q is not key=value", pair)
 		}
 		if _, twice := values[name]; twice {
-			return weir.Key{}, usage(example, "%q is given twice", name)
+			return whose, usage(example, "%q is given twice", name)
 		}
 		values[name] = value
 	}
-	key, err := plan.Key(values)
-	if err != nil {
-		return key, usage(example, "%w", err)
+	if whose, err = rule.SubjectOf(values); err != nil {
+		return whose, usage(example, "%w", err)
 	}
-	return key, nil
+	return whose, nil
 }
 
 func exampleKey(plan *weir.Plan) []string {

@@ -12,14 +12,29 @@ import (
 
 // printAnswer writes a decision for a person: the verdict, the reason, and a
 // row for each limit.
-func printAnswer(out io.Writer, a *answer.Answer) error {
-	fmt.Fprintf(out, "%s: %s\n\n", verdict(a), a.Why())
+func printAnswer(out io.Writer, a *answer.Answer, by *answer.Applied) error {
+	fmt.Fprintf(out, "%s: %s\n", verdict(a), a.WhyOf(by))
+	if by.Plan != "" {
+		fmt.Fprintf(out, "  plan %s\n", by.Plan)
+	}
+	if by.Override != "" {
+		fmt.Fprintf(out, "  override: %s (%s)\n", by.Override, until(by.Until))
+	}
+	fmt.Fprintln(out)
 	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	for _, s := range a.Known() {
 		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Used, 10), strconv.FormatInt(s.Max, 10),
 			answer.Exactly(s.Window), in(s.RetryAfter), in(s.ResetAfter)})
 	}
 	return writeTable(out, 1, rows)
+}
+
+// until says to when an override applies.
+func until(end time.Time) string {
+	if end.IsZero() {
+		return "forever"
+	}
+	return "until " + end.UTC().Format(time.RFC3339)
 }
 
 func verdict(a *answer.Answer) string {

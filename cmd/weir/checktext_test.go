@@ -19,7 +19,7 @@ func TestPrintAnswerShowsWhatIsKnown(t *testing.T) {
 	a := &answer.Answer{Plan: l.Plan(), N: 1, Decision: weir.Decision{Allowed: true, Granted: 1},
 		States: []weir.LimitState{{}, {Name: "known", Max: 5, Used: 2, Remaining: 3, Window: time.Minute}}}
 	var b strings.Builder
-	if err := printAnswer(&b, a); err != nil {
+	if err := printAnswer(&b, a, &answer.Applied{}); err != nil {
 		t.Fatal(err)
 	}
 	table := strings.Split(strings.TrimSpace(b.String()), "\n")[2:]

@@ -15,7 +15,7 @@ import (
 // Exit codes are part of the contract with scripts.
 const (
 	exitOK     = 0 // allowed, or done
-	exitDenied = 1 // the decision was no
+	exitDenied = 1 // the decision was no, or a test failed
 	exitUsage  = 2 // the command line, a policy, an input or a file is wrong
 	exitStore  = 3 // the store could not be asked
 )
@@ -58,7 +58,7 @@ func report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if errors.Is(err, errDenied) {
+	if errors.Is(err, errDenied) || errors.Is(err, errTestsFailed) {
 		return exitDenied
 	}
 	var bad *policy.Error

@@ -28,6 +28,7 @@ than 10 in any minute, wherever the minute begins.`,
 		Example: `  weir serve                                          # decisions over HTTP, built-in policies
   weir validate weir.yaml                             # is the policy file right?
   weir check --policies weir.yaml search ip=192.0.2.7 # one decision, exit code 0 or 1
+  weir test weir.yaml                                 # do the policies do what they are meant to?
   weir replay --policies weir.yaml trace.jsonl        # what would have happened?`,
 		Version:                    versionLine(),
 		Args:                       cobra.ArbitraryArgs,
@@ -39,7 +40,7 @@ than 10 in any minute, wherever the minute begins.`,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), replayCommand(), snippetCommand())
+	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), testCommand(), replayCommand(), snippetCommand())
 	return root
 }
 
@@ -48,7 +49,7 @@ func helpOrUnknownVerb(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
 	}
-	next := "the verbs are serve, validate, check, replay and snippet; weir -h explains them"
+	next := "the verbs are serve, validate, check, test, replay and snippet; weir -h explains them"
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		next = "did you mean weir " + strings.Join(near, " or weir ") + "?"
 	}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -19,7 +21,8 @@ func validateCommand() *cobra.Command {
 		Short: "Check a policy file",
 		Long: `Validate reads a policy file as weir serve would and reports the first thing wrong
 with it: file, line, column, the line itself, and what would be right. The exit
-code is 0 for a good file and 2 for any other.
+code is 0 for a good file and 2 for any other. Of a good file it also tells which
+overrides have expired.
 
 Of a good file it says how a Redis Cluster would keep each policy: spread over its
 slots by the dimensions that all limits of the policy count by, or, where there are
@@ -40,6 +43,17 @@ type validated struct {
 	Policies int               `json:"policies"`
 	Limits   int               `json:"limits"`
 	Names    []validatedPolicy `json:"names"`
+	Tests    int               `json:"tests"`             // weir test runs them
+	Expired  []expired         `json:"expired,omitempty"` // overrides that no longer apply
+}
+
+// expired is an override to remove.
+type expired struct {
+	Policy string `json:"policy"`
+	Line   int    `json:"line"`
+	For    string `json:"for"`
+	Until  string `json:"until"`
+	Why    string `json:"why"`
 }
 
 type validatedPolicy struct {
@@ -91,12 +105,31 @@ func (v *validated) print(out io.Writer) error {
 		}
 		b.WriteString("  " + note + p.Cluster + "\n")
 	}
+	for _, e := range v.Expired {
+		fmt.Fprintf(&b, "  note: line %d: the override of %s for %s expired at %s, so it does nothing; remove it\n", e.Line, e.Policy, e.For, e.Until)
+	}
+	if v.Tests > 0 {
+		fmt.Fprintf(&b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
+	}
 	_, err := io.WriteString(out, b.String())
 	return err
 }
 
+// overdue are the overrides of the policy that no longer apply at an instant.
+func overdue(p *policy.Policy, at time.Time) []expired {
+	var all []expired
+	for _, o := range p.Expired(at) {
+		var whom []string
+		for _, d := range o.For {
+			whom = append(whom, d.Name+"="+answer.Shown(d.Value))
+		}
+		all = append(all, expired{p.Name, o.Line, strings.Join(whom, " "), o.Until.UTC().Format(time.RFC3339), o.Why})
+	}
+	return all
+}
+
 func describe(path string, file *policy.File) (*validated, error) {
-	v := &validated{File: path, OK: true, Policies: len(file.Policies), Names: []validatedPolicy{}}
+	v := &validated{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validatedPolicy{}}
 	for _, p := range file.Policies {
 		plan, err := p.Policy.Plan()
 		if err != nil {
@@ -108,6 +141,7 @@ func describe(path string, file *policy.File) (*validated, error) {
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
+		v.Expired = append(v.Expired, overdue(p, time.Now())...)
 	}
 	return v, nil
 }

@@ -38,6 +38,9 @@ func (r *Rule) Subject(values Values) (Subject, error) {
 	s, expected := Subject{Plan: None}, len(r.dimensions)
 	if r.PlanBy != "" {
 		if v, ok := values.Value(r.PlanBy); ok {
+			if len(v) > weir.MaxValueBytes {
+				return r.slowly(values.Map())
+			}
 			s.Plan = r.PlanOf(v)
 			if r.planAt < 0 {
 				expected++

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/policytest"
+	"github.com/weirlimit/weir/policy"
+)
+
+func testCommand() *cobra.Command {
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "test FILE",
+		Short: "Run the tests of a policy file",
+		Long: `Test runs what a policy file says under tests: each test by itself, from empty
+histories, in virtual time, so that a day takes no longer than a second. A step
+that does not come to what is expected is told with its line, and with the reason
+of the decision. The exit code is 0 when every test passes, also of a file without
+any, 1 when one fails, and 2 for a file that is wrong.
+
+  tests:
+    never two pushes in one breath:
+      policy: push-notifications
+      key: {teacher: "42"}
+      steps:
+        - {at: 0s, expect: allowed}
+        - {at: 2s, expect: denied, retry: 1s}
+        - {at: 3s, expect: allowed}`,
+		Example: `  weir test weir.yaml
+  weir test --json weir.yaml`,
+		Args: wantArgs(1, 1, "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return testFile(cmd, args[0], asJSON) },
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as one JSON object")
+	return cmd
+}
+
+// errTestsFailed ends weir test after a failure that has been told: an exit code
+// and no message.
+var errTestsFailed = errors.New("a test failed")
+
+// tested is what weir test --json prints.
+type tested struct {
+	File   string       `json:"file"`
+	OK     bool         `json:"ok"`
+	Tests  []testResult `json:"tests"`
+	failed int
+}
+
+type testResult struct {
+	Name   string `json:"name"`
+	Policy string `json:"policy"`
+	Line   int    `json:"line"` // of the test or, if it failed, of the step
+	OK     bool   `json:"ok"`
+	Got    string `json:"got,omitempty"` // of a test that failed: what came of it in place of what was expected
+}
+
+func testFile(cmd *cobra.Command, path string, asJSON bool) error {
+	file, err := policy.Load(path)
+	if err != nil {
+		return &failure{code: exitUsage, err: err}
+	}
+	results := tested{File: path, Tests: []testResult{}}
+	for _, t := range file.Tests {
+		r := testResult{Name: t.Name, Policy: t.Policy.Name, Line: t.Line, OK: true}
+		failed, err := policytest.Run(t)
+		if err != nil {
+			return usage("", "%s: %s: %w", path, t.Name, err)
+		}
+		if failed != nil {
+			r.OK, r.Line, r.Got = false, failed.Line, failed.What
+			results.failed++
+		}
+		results.Tests = append(results.Tests, r)
+	}
+	results.OK = results.failed == 0
+	if err := results.print(cmd, asJSON); err != nil || results.OK {
+		return err
+	}
+	return errTestsFailed
+}
+
+func (r *tested) print(cmd *cobra.Command, asJSON bool) error {
+	out := cmd.OutOrStdout()
+	if asJSON {
+		return json.NewEncoder(out).Encode(r)
+	}
+	for _, t := range r.Tests {
+		if t.OK {
+			fmt.Fprintf(out, "ok    %s\n", t.Name)
+		} else {
+			fmt.Fprintf(out, "FAIL  %s\n      %s:%d: %s\n", t.Name, r.File, t.Line, t.Got)
+		}
+	}
+	var err error
+	switch {
+	case len(r.Tests) == 0:
+		_, err = fmt.Fprintf(out, "%s: no tests; weir test -h shows how to write one\n", r.File)
+	case r.OK:
+		_, err = fmt.Fprintf(out, "%s: %s passed\n", r.File, counted(len(r.Tests), "test", "tests"))
+	default:
+		_, err = fmt.Fprintf(out, "%s: %d of %s failed\n", r.File, r.failed, counted(len(r.Tests), "test", "tests"))
+	}
+	return err
+}

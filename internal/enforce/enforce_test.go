@@ -1,0 +1,310 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+const source = `version: 1
+policies:
+  api:
+    limits: {requests: 1 per minute per tenant per user, tokens: 100 per minute per tenant}
+    plan-by: tier
+    plans: {pro: {requests: 10 per minute}, big: {requests: 20 per minute, tokens: 1_000 per minute}}
+    overrides:
+      - {for: {tenant: acme}, limits: {tokens: 5 per minute}, until: 2026-06-30, why: first}
+      - {for: {tenant: acme}, plan: big, until: 2026-12-31, why: second}
+      - {for: {user: root}, limits: {requests: 0 per minute}, until: forever, why: third}
+      - {for: {user: ann, tenant: acme}, limits: {requests: 2 per minute}, until: forever, why: fourth}
+  tiers: {limit: 1 per minute per tier, plan-by: tier, plans: {pro: 3 per minute}}
+  shadow: {limit: 1 per minute per user, shadow: true}
+  login: {limit: 2 per minute per user, count: reported}
+  part: {limit: 3 per minute, batch: partial, shadow: true}
+`
+
+func rule(t testing.TB, name string, e weir.Engine) *Rule {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(source))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e == nil {
+		e = weir.NewMemory()
+	}
+	r, err := New(f.Policy(name), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// subject makes a subject of name=value words, and holds both ways of making one
+// against each other.
+func subject(t testing.TB, r *Rule, words string) (Subject, error) {
+	t.Helper()
+	values := map[string]string{}
+	for _, w := range strings.Fields(words) {
+		name, value, _ := strings.Cut(w, "=")
+		values[name] = value
+	}
+	slow, slowErr := r.SubjectOf(values)
+	fast, err := r.Subject(Values{Len: len(values),
+		Value: func(name string) (string, bool) { v, ok := values[name]; return v, ok },
+		Map:   func() map[string]string { return values }})
+	if (err == nil) != (slowErr == nil) || err == nil && (fast.Plan != slow.Plan || fast.Key.Len() != slow.Key.Len()) {
+		t.Errorf("%s: %+v, %v at once and %+v, %v slowly", words, fast, err, slow, slowErr)
+	}
+	return fast, err
+}
+
+func at(s string) int64 {
+	d, err := time.Parse(time.DateOnly, s)
+	if err != nil {
+		panic(err)
+	}
+	return d.UnixMicro()
+}
+
+// TestChoose: which numbers apply to whom, and when.
+func TestChoose(t *testing.T) {
+	r := rule(t, "api", nil)
+	for _, c := range []struct {
+		whom, when       string
+		requests, tokens int64
+		plan, why        string
+	}{
+		{"tenant=a user=u", "2026-01-01", 1, 100, "", ""},
+		{"tenant=a user=u tier=pro", "2026-01-01", 10, 100, "pro", ""},
+		{"tenant=a user=u tier=big", "2026-01-01", 20, 1000, "big", ""},
+		{"tenant=a user=u tier=huge", "2026-01-01", 1, 100, "", ""},
+		{"tenant=acme user=u", "2026-01-01", 1, 5, "", "first"},
+		{"tenant=acme user=u tier=pro", "2026-06-30", 10, 5, "pro", "first"},
+		{"tenant=acme user=u tier=pro", "2026-07-01", 20, 1000, "big", "second"},
+		{"tenant=acme user=u", "2026-12-31", 20, 1000, "big", "second"},
+		{"tenant=acme user=u tier=pro", "2027-01-01", 10, 100, "pro", ""},
+		{"tenant=acme user=root", "2026-07-01", 20, 1000, "big", "second"},
+		{"tenant=acme user=root", "2027-01-01", 0, 100, "", "third"},
+		{"tenant=b user=root tier=big", "2027-01-01", 0, 1000, "big", "third"},
+		{"tenant=acme user=ann", "2027-01-01", 2, 100, "", "fourth"},
+	} {
+		whose, err := subject(t, r, c.whom)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v := r.Choose(&whose.Key, whose.Plan, at(c.when))
+		why := ""
+		if v.Override != nil {
+			why = v.Override.Why
+		}
+		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Plan != c.plan || why != c.why {
+			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Plan, why, c)
+		}
+		if again := r.Choose(&whose.Key, whose.Plan, at(c.when)); again != v {
+			t.Errorf("%s at %s: chosen anew", c.whom, c.when)
+		}
+	}
+}
+
+// TestPlanOfDimension: a plan may be named by a value that the policy counts by.
+func TestPlanOfDimension(t *testing.T) {
+	r := rule(t, "tiers", nil)
+	whose, err := subject(t, r, "tier=pro")
+	if err != nil || r.Choose(&whose.Key, whose.Plan, 0).Limits[0].Max != 3 {
+		t.Errorf("%+v, %v; want the plan pro", whose, err)
+	}
+	if s := r.SubjectOfKey(weir.K("pro"), None); s.Plan != whose.Plan {
+		t.Errorf("of a key: plan %d, want %d", s.Plan, whose.Plan)
+	}
+}
+
+func TestBadSubjects(t *testing.T) {
+	r := rule(t, "api", nil)
+	for words, want := range map[string]string{
+		"tenant=a":                  `needs a value for "user"`,
+		"tenant=a tier=pro":         `needs a value for "user"`,
+		"tenant=a user=u x=y":       `has no dimension "x"`,
+		"tenant=a user=u tier=p x=": `has no dimension "x"`,
+		"tenant=a user=u tier=" + strings.Repeat("x", 1025): "1025 bytes long",
+	} {
+		whose, err := subject(t, r, words)
+		if !errors.Is(err, weir.ErrKey) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.40s: %+v, %v; want an error that holds %s", words, whose, err, want)
+		}
+	}
+}
+
+// TestHistoryStays: who changes the plan takes along what was used (R12).
+func TestHistoryStays(t *testing.T) {
+	r := rule(t, "api", nil)
+	decide := func(words string, n int64) weir.Decision {
+		t.Helper()
+		whose, err := subject(t, r, words)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o, err := r.Decide(context.Background(), &Ask{Subject: whose, N: n, At: at("2026-01-01")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Decision
+	}
+	if d := decide("tenant=a user=u tier=pro", 9); !d.Allowed || d.Remaining != 1 {
+		t.Errorf("9 of 10 by plan pro: %+v", d)
+	}
+	if d := decide("tenant=a user=u", 1); d.Allowed || d.Remaining != -8 {
+		t.Errorf("then 1 without a plan: %+v, want a denial with 8 too many", d)
+	}
+	if d := decide("tenant=a user=u tier=big", 11); !d.Allowed {
+		t.Errorf("then 11 more by a plan of 20: %+v", d)
+	}
+}
+
+// down is an engine that cannot be asked.
+type down struct{ weir.Engine }
+
+var errDown = errors.New("the store is away")
+
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, errDown
+}
+
+// TestShadow: a shadow counts like any other, passes everything, and says what it
+// would have done; a store that is away stops nobody, bad input is an error.
+func TestShadow(t *testing.T) {
+	r := rule(t, "shadow", nil)
+	ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}
+	for i, would := range []bool{true, false, false} {
+		o, err := r.Decide(context.Background(), &ask)
+		if d := o.Decision; err != nil || !d.Allowed || d.Granted != 1 || d.RetryAfter != 0 || d.Limit != "" ||
+			!o.Applied.Shadow || o.Applied.Would.Allowed != would || d.Remaining != 0 {
+			t.Errorf("attempt %d: %+v, %v; want it to pass and would=%v", i, o, err, would)
+		}
+	}
+	ask.N = -1
+	if o, err := r.Decide(context.Background(), &ask); !errors.Is(err, weir.ErrUnits) {
+		t.Errorf("-1 units: %+v, %v", o, err)
+	}
+	r, ask.N = rule(t, "shadow", down{}), 2
+	if o, err := r.Decide(context.Background(), &ask); err != nil || !errors.Is(o.Err, errDown) || !o.Decision.Allowed || o.Decision.Granted != 2 || !o.Decision.Degraded {
+		t.Errorf("a store that is away: %+v, %v", o, err)
+	}
+	ask.Op = weir.OpRecord
+	if _, err := r.Decide(context.Background(), &ask); !errors.Is(err, errDown) {
+		t.Errorf("a record that was lost: %v, want an error", err)
+	}
+}
+
+// TestReported: attempts look, records are charged.
+func TestReported(t *testing.T) {
+	r := rule(t, "login", nil)
+	whose := r.SubjectOfKey(weir.K("u"), None)
+	decide := func(op weir.Op) weir.Decision {
+		t.Helper()
+		o, err := r.Decide(context.Background(), &Ask{Subject: whose, Op: op, N: 1, At: at("2026-01-01")})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Decision
+	}
+	for range 5 {
+		if d := decide(weir.OpAttempt); !d.Allowed || d.Remaining != 2 {
+			t.Errorf("an attempt: %+v", d)
+		}
+	}
+	decide(weir.OpRecord)
+	decide(weir.OpRecord)
+	if d := decide(weir.OpAttempt); d.Allowed || d.RetryAfter != time.Minute {
+		t.Errorf("after two reports: %+v, want a denial for a minute", d)
+	}
+}
+
+// TestEngine: a front end with a plan of its own gets the same answers.
+func TestEngine(t *testing.T) {
+	ctx := context.Background()
+	r := rule(t, "api", nil)
+	e, err := r.Engine(func(error) { t.Error("a failure") })
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, plan, now := weir.K("b", "root"), r.Base().Limiter.Plan(), at("2027-01-01")
+	states := make([]weir.LimitState, 2)
+	if d, err := e.Decide(ctx, plan, key, weir.Ask{N: 1, At: now, States: states}); err != nil || d.Allowed || states[0].Max != 0 {
+		t.Errorf("by an override of 0: %+v, %v, %+v", d, err, states)
+	}
+	key = weir.K("b", "u")
+	d, err := e.Decide(ctx, plan, key, weir.Ask{N: 1, At: now})
+	if err != nil || !d.Allowed {
+		t.Fatalf("%+v, %v", d, err)
+	}
+	if n, err := e.Count(ctx, plan, key, 0, 1_000_000, now); err != nil || n != 1 {
+		t.Errorf("counted %d, %v", n, err)
+	}
+	if n, err := e.Refund(ctx, plan, key, now, 1, now); err != nil || n != 1 {
+		t.Errorf("refunded %d, %v", n, err)
+	}
+	if err := e.Reset(ctx, plan, key); err != nil {
+		t.Error(err)
+	}
+
+	part := rule(t, "part", nil)
+	whole, _ := weir.Policy{Name: "part", Limits: part.Limits}.Plan()
+	if e, err = part.Engine(nil); err != nil {
+		t.Fatal(err)
+	}
+	if d, err := e.Decide(ctx, whole, weir.K(), weir.Ask{N: 4, At: now}); err != nil || !d.Allowed || d.Remaining != 3 {
+		t.Errorf("4 of 3 or nothing, in a shadow: %+v, %v; want nothing charged", d, err)
+	}
+
+	login := rule(t, "login", nil)
+	if e, err = login.Engine(nil); err != nil {
+		t.Fatal(err)
+	}
+	e.Decide(ctx, login.Base().Limiter.Plan(), weir.K("u"), weir.Ask{Op: weir.OpRecord, N: 1, At: now})
+	if n, err := e.Refund(ctx, login.Base().Limiter.Plan(), weir.K("u"), now, 1, now); n != 0 || err != nil {
+		t.Errorf("an attempt that charged nothing gave back %d, %v", n, err)
+	}
+}
+
+// TestConcurrently: variations that nobody has met are made by whoever comes first.
+func TestConcurrently(t *testing.T) {
+	r := rule(t, "api", nil)
+	var wg sync.WaitGroup
+	var granted [8]int64
+	for i := range granted {
+		wg.Go(func() {
+			for range 50 {
+				whose := r.SubjectOfKey(weir.K("acme", "u"), i%3-1)
+				o, err := r.Decide(context.Background(), &Ask{Subject: whose, N: 1, At: at("2026-07-01")})
+				if err != nil {
+					t.Error(err)
+				}
+				granted[i] += o.Decision.Granted
+			}
+		})
+	}
+	wg.Wait()
+	sum := int64(0)
+	for _, n := range granted {
+		sum += n
+	}
+	if sum != 20 {
+		t.Errorf("%d granted by one history under a plan of 20", sum)
+	}
+}
+
+// TestAllocations: choosing costs nothing that is left behind.
+func TestAllocations(t *testing.T) {
+	r := rule(t, "api", nil)
+	ctx, ask := context.Background(), Ask{Subject: r.SubjectOfKey(weir.K("acme", "u"), None), N: 0, At: at("2026-07-01")}
+	r.Decide(ctx, &ask)
+	if n := testing.AllocsPerRun(100, func() { r.Decide(ctx, &ask) }); n != 0 {
+		t.Errorf("%v allocations by an override, want 0", n)
+	}
+}

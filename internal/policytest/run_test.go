@@ -1,0 +1,103 @@
+package policytest
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/policy"
+)
+
+const policies = `version: 1
+policies:
+  push:   {limits: {teacher: "2 per minute per teacher, 3s apart", all: 100 per minute}}
+  shadow: {limit: 1 per minute per user, shadow: true}
+  login:  {limit: 2 failures per 10m per user, count: reported}
+  api:
+    limit: 1 per minute per user
+    plan-by: tier
+    plans: {pro: 2 per minute}
+    overrides: [{for: {user: ann}, limit: 3 per minute, until: 2026-12-31, why: Her launch.}]
+tests:
+  it:
+`
+
+// failure is what a test with these words comes to; "" if it passes.
+func failure(t *testing.T, words string) string {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(policies+words))
+	if err != nil {
+		t.Fatal(err)
+	}
+	failed, err := Run(f.Tests[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if failed == nil {
+		return ""
+	}
+	if lines := strings.Split(policies+words, "\n"); !strings.Contains(lines[failed.Line-1], "# here") {
+		t.Errorf("line %d, want the one that says # here", failed.Line)
+	}
+	return failed.What
+}
+
+func TestPasses(t *testing.T) {
+	for _, words := range []string{`
+    policy: push
+    key: {teacher: "42"}
+    steps:
+      - {expect: allowed, granted: 1, remaining: 1, retry: 3s, limit: none}
+      - {at: 2s, expect: denied, retry: 1s, limit: teacher}
+      - {at: 3s, times: 2, do: peek, expect: allowed, remaining: 1}
+      - {do: record, n: 5, remaining: -4}
+      - {n: 3, retry: never, limit: teacher}
+      - {do: reset}
+      - {expect: allowed}
+`, `
+    policy: shadow
+    key: {user: ann}
+    steps: [{expect: allowed}, {expect: denied, granted: 0, retry: 1m}]
+`, `
+    policy: login
+    key: {user: ann}
+    steps:
+      - {times: 5, expect: allowed}
+      - {times: 2, do: record}
+      - {at: 1m, expect: denied, retry: 9m}
+`, `
+    policy: api
+    key: {user: ben, tier: pro}
+    steps: [{times: 2, expect: allowed}, {expect: denied}]
+`, `
+    policy: api
+    from: 2026-12-31
+    key: {user: ann}
+    steps:
+      - {times: 3, expect: allowed}
+      - {at: 23h, times: 3, expect: allowed}
+      - {at: 24h, expect: allowed}
+      - {expect: denied}
+`} {
+		if what := failure(t, words); what != "" {
+			t.Errorf("%s\nfailed: %s", words, what)
+		}
+	}
+}
+
+func TestFails(t *testing.T) {
+	for words, want := range map[string]string{
+		"{expect: denied}":             `at 0s: allowed, want denied (1 of 2 used in the last minute for teacher=42, 1 left; the same again fits in 3s)`,
+		"{granted: 0}":                 "granted 1, want 0",
+		"{remaining: 2}":               "remaining 1, want 2",
+		"{retry: 2999ms}":              "retry 3s, want 2999ms",
+		"{n: 3, retry: 1s}":            "retry never, want 1s",
+		"{retry: never, limit: all}":   "retry 3s, want never, limit none, want all",
+		"{times: 3, expect: allowed}":  "at 0s, time 2 of 3: denied, want allowed (the last grant was",
+		"{at: 1500ms, expect: denied}": "at 1500ms: allowed",
+	} {
+		got := failure(t, "    policy: push\n    key: {teacher: \"42\"}\n    steps:\n      - "+words+" # here\n      - {expect: allowed}\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want it to hold %q", words, got, want)
+		}
+	}
+}
