@@ -1,9 +1,11 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 )
 
@@ -115,29 +117,38 @@ func (s *Server) linger(broken <-chan error) {
 	}
 }
 
-// drain waits for the requests under way, within bounds; operators' last.
+// drain waits for the requests under way, within bounds: on all listeners at once,
+// since each may have what takes its time, and on the operators' last.
 func (s *Server) drain() error {
 	bound := s.config.Limits.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	var first error
+	drains := []func(context.Context) error{s.main.drain}
 	if s.resp != nil {
-		first = s.resp.drain(ctx)
+		drains = append(drains, s.resp.drain)
 	}
 	if s.rpc != nil {
-		if err := s.rpc.drain(ctx); first == nil {
-			first = err
-		}
+		drains = append(drains, s.rpc.drain)
 	}
-	for _, f := range s.faces() {
-		if err := f.drain(ctx); first == nil {
-			first = err
-		}
+	err := together(ctx, drains)
+	if s.admin != nil {
+		err = cmp.Or(err, s.admin.drain(ctx))
 	}
-	if errors.Is(first, context.DeadlineExceeded) {
+	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("weir: some requests were not answered within %v and were cut off", bound)
 	}
-	return first
+	return err
+}
+
+// together calls all functions at once and returns the first error in their order.
+func together(ctx context.Context, all []func(context.Context) error) error {
+	errs := make([]error, len(all))
+	var running sync.WaitGroup
+	for i, f := range all {
+		running.Go(func() { errs[i] = f(ctx) })
+	}
+	running.Wait()
+	return cmp.Or(errs...)
 }
 
 // settle is how long clients may take to put the next request on a connection that
