@@ -56,6 +56,7 @@ var layers = []layer{
 	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
 	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
+	{"deploy", nil, "files that run weir elsewhere, and their tests"},
 	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
 	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/policytest", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
@@ -93,7 +94,7 @@ var dependencies = []dependency{
 		"gRPC, which is what Envoy speaks, with its health service"},
 	{"google.golang.org/protobuf", []string{"internal/envoy/rls"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages' JSON form and the types all messages share"},
-	{"go.yaml.in/yaml/v3", []string{"internal/envoy"}, []string{"integrations"},
+	{"go.yaml.in/yaml/v3", []string{"internal/envoy"}, []string{"deploy", "integrations"},
 		"the YAML that the reference reads, with anchors and merge keys, and the place of every word"},
 	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"internal/envoy/rls", "internal/gcra", "internal/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},

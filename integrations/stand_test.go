@@ -276,7 +276,9 @@ var (
 		}
 		built = dir
 		path := filepath.Join(dir, "weir")
-		if out, err := exec.Command("go", "build", "-o", path, "../cmd/weir").CombinedOutput(); err != nil {
+		cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/weir")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
+		if out, err := cmd.CombinedOutput(); err != nil {
 			return "", fmt.Errorf("go build: %w\n%s", err, out)
 		}
 		return path, nil

@@ -1,0 +1,123 @@
+package deploy
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// unit reads a systemd unit: values by section and name, in order.
+func unit(t *testing.T) map[string][]string {
+	t.Helper()
+	file, err := os.Open("weir.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	values, section := map[string][]string{}, ""
+	for lines := bufio.NewScanner(file); lines.Scan(); {
+		line := strings.TrimSpace(lines.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		if line[0] == '[' {
+			section = line
+			continue
+		}
+		name, value, ok := strings.Cut(line, "=")
+		if !ok || section == "" {
+			t.Fatalf("not a line of a unit: %q", line)
+		}
+		values[section+name] = append(values[section+name], value)
+	}
+	return values
+}
+
+// TestUnit starts weir as the unit does, and looks at what confines it.
+// (systemd-analyze verify and security say more where systemd is.)
+func TestUnit(t *testing.T) {
+	u := unit(t)
+	args := strings.Fields(u["[Service]ExecStart"][0])
+	if args[0] != "/usr/local/bin/weir" || args[len(args)-1] != "$WEIR_FLAGS" {
+		t.Fatalf("ExecStart: %q", args)
+	}
+	policies, err := os.ReadFile("../examples/policies/web.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := startWeir(t, args[1:len(args)-1], map[string]string{"/etc/weir/weir.yaml": string(policies)})
+	for _, path := range []string{"/livez", "/readyz", "/v1/policies"} {
+		if status, body := w.get(w.main, path, nil); status != 200 {
+			t.Errorf("%s: status %d, %s", path, status, body)
+		}
+	}
+	for name, want := range map[string]string{
+		"DynamicUser": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
+		"PrivateTmp": "yes", "PrivateDevices": "yes", "MemoryDenyWriteExecute": "yes", "SystemCallArchitectures": "native",
+		"IPAddressDeny": "any", "KillSignal": "SIGTERM", "ExecReload": "/bin/kill -HUP $MAINPID",
+	} {
+		if got := u["[Service]"+name]; !slices.Equal(got, []string{want}) {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+// dockerfile returns the instructions, with continued lines put together.
+func dockerfile(t *testing.T) (all []string) {
+	t.Helper()
+	text, err := os.ReadFile("Dockerfile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", "")) {
+		if line = strings.TrimSpace(line); line != "" && line[0] != '#' {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// TestImage starts weir as the image does, and looks at what is in it. No engine
+// builds the image here.
+func TestImage(t *testing.T) {
+	var from, entry, command []string
+	user := ""
+	for _, line := range dockerfile(t) {
+		word, rest, _ := strings.Cut(line, " ")
+		switch word {
+		case "FROM":
+			from, user = append(from, rest), ""
+		case "USER":
+			user = rest
+		case "ENTRYPOINT", "CMD":
+			to := &entry
+			if word == "CMD" {
+				to = &command
+			}
+			if err := json.Unmarshal([]byte(rest), to); err != nil {
+				t.Errorf("%s is not a list: %v", line, err)
+			}
+		}
+	}
+	if len(from) != 2 || from[1] != "scratch" || user != "65532:65532" || !slices.Equal(entry, []string{"/weir"}) {
+		t.Errorf("stages %q, user %q, entry point %q; want a second stage from scratch, a numeric user, /weir", from, user, entry)
+	}
+	goMod, err := os.ReadFile("../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, version, _ := strings.Cut(string(goMod), "\ngo "); !strings.HasPrefix(from[0], "golang:"+version[:strings.LastIndexByte(strings.Fields(version)[0], '.')]) {
+		t.Errorf("the image is built with %s, go.mod wants %s", from[0], strings.Fields(version)[0])
+	}
+	w := startWeir(t, command, map[string]string{
+		"/etc/weir/weir.yaml": "version: 1\npolicies: {search: {limit: 5 per minute per ip}}\n", "/run/secrets/weir-token": "the-token-of-the-callers"})
+	if status, _ := w.get(w.main, "/v1/policies", nil); status != 401 {
+		t.Errorf("the image serves strangers: status %d", status)
+	}
+	if status, _ := w.get(w.admin, "/metrics", nil); status != 200 {
+		t.Errorf("/metrics on the container's loopback: status %d", status)
+	}
+}

@@ -1,0 +1,259 @@
+package deploy
+
+import (
+	"bytes"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/policy"
+)
+
+// manifest is what every object has; the rest is read by type.
+type manifest struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   struct {
+		Name   string
+		Labels map[string]string
+	}
+}
+
+type selector struct {
+	MatchLabels map[string]string `yaml:"matchLabels"`
+}
+
+// deployment is the part of a Deployment that the tests look at.
+type deployment struct {
+	Spec struct {
+		Replicas int
+		Selector selector
+		Strategy struct {
+			RollingUpdate struct {
+				MaxUnavailable int `yaml:"maxUnavailable"`
+				MaxSurge       int `yaml:"maxSurge"`
+			} `yaml:"rollingUpdate"`
+		}
+		Template struct {
+			Metadata struct{ Labels map[string]string }
+			Spec     pod
+		}
+	}
+}
+
+type pod struct {
+	AutomountServiceAccountToken  *bool `yaml:"automountServiceAccountToken"`
+	TerminationGracePeriodSeconds int   `yaml:"terminationGracePeriodSeconds"`
+	SecurityContext               struct {
+		RunAsNonRoot   bool                  `yaml:"runAsNonRoot"`
+		RunAsUser      int                   `yaml:"runAsUser"`
+		FSGroup        int                   `yaml:"fsGroup"`
+		SeccompProfile struct{ Type string } `yaml:"seccompProfile"`
+	} `yaml:"securityContext"`
+	Containers []container
+	Volumes    []volume
+}
+
+type volume struct {
+	Name   string
+	Secret struct {
+		SecretName  string `yaml:"secretName"`
+		DefaultMode int    `yaml:"defaultMode"`
+	}
+}
+
+type container struct {
+	Args  []string
+	Ports []struct {
+		Name          string
+		ContainerPort int `yaml:"containerPort"`
+	}
+	SecurityContext struct {
+		AllowPrivilegeEscalation *bool `yaml:"allowPrivilegeEscalation"`
+		ReadOnlyRootFilesystem   bool  `yaml:"readOnlyRootFilesystem"`
+		Capabilities             struct{ Drop []string }
+	} `yaml:"securityContext"`
+	LivenessProbe  probe `yaml:"livenessProbe"`
+	ReadinessProbe probe `yaml:"readinessProbe"`
+	VolumeMounts   []struct {
+		Name      string
+		MountPath string `yaml:"mountPath"`
+		ReadOnly  bool   `yaml:"readOnly"`
+	} `yaml:"volumeMounts"`
+}
+
+type probe struct {
+	HTTPGet struct{ Path, Port string } `yaml:"httpGet"`
+}
+
+// load reads the one object of a file.
+func load(t *testing.T, name string, into any) {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join("kubernetes", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := yaml.Unmarshal(text, into); err != nil {
+		t.Fatalf("%s: %v", name, err)
+	}
+}
+
+// TestManifests: every file is listed and says what it is, and all of them speak of
+// the same pods.
+func TestManifests(t *testing.T) {
+	var all struct{ Resources []string }
+	load(t, "kustomization.yaml", &all)
+	files, err := filepath.Glob("kubernetes/*.yaml")
+	if err != nil || len(files) != len(all.Resources)+1 {
+		t.Errorf("kustomization.yaml lists %q, and there are %q, %v", all.Resources, files, err)
+	}
+	want := map[string]string{"Deployment": "apps/v1", "Service": "v1", "ConfigMap": "v1",
+		"PodDisruptionBudget": "policy/v1", "NetworkPolicy": "networking.k8s.io/v1"}
+	for _, name := range all.Resources {
+		var m manifest
+		load(t, name, &m)
+		if want[m.Kind] != m.APIVersion || m.Metadata.Name == "" || m.Metadata.Labels["app.kubernetes.io/name"] != "weir" {
+			t.Errorf("%s: %+v", name, m)
+		}
+		delete(want, m.Kind)
+	}
+	if len(want) != 0 {
+		t.Errorf("there is no %v", want)
+	}
+
+	var d deployment
+	load(t, "deployment.yaml", &d)
+	var service struct {
+		Spec struct {
+			Selector map[string]string
+			Ports    []struct {
+				Name       string
+				Port       int
+				TargetPort string `yaml:"targetPort"`
+			}
+		}
+	}
+	load(t, "service.yaml", &service)
+	var budget struct {
+		Spec struct{ Selector selector }
+	}
+	load(t, "poddisruptionbudget.yaml", &budget)
+	var network struct {
+		Spec struct {
+			PodSelector selector `yaml:"podSelector"`
+			PolicyTypes []string `yaml:"policyTypes"`
+			Ingress     []struct{ Ports []struct{ Port string } }
+		}
+	}
+	load(t, "networkpolicy.yaml", &network)
+	labels := d.Spec.Template.Metadata.Labels
+	for what, chosen := range map[string]map[string]string{
+		"the Deployment": d.Spec.Selector.MatchLabels, "the Service": service.Spec.Selector,
+		"the PodDisruptionBudget": budget.Spec.Selector.MatchLabels, "the NetworkPolicy": network.Spec.PodSelector.MatchLabels,
+	} {
+		if len(chosen) != 1 || labels["app.kubernetes.io/name"] != chosen["app.kubernetes.io/name"] {
+			t.Errorf("%s chooses %v, the pods are %v", what, chosen, labels)
+		}
+	}
+	ports := map[string]bool{}
+	for _, p := range d.Spec.Template.Spec.Containers[0].Ports {
+		ports[p.Name] = true
+	}
+	if p := service.Spec.Ports; len(p) != 1 || p[0].TargetPort != "http" || !ports["http"] {
+		t.Errorf("the Service leads to %v of %v; want decisions alone", p, ports)
+	}
+	if !slices.Equal(network.Spec.PolicyTypes, []string{"Ingress", "Egress"}) {
+		t.Errorf("the NetworkPolicy is for %v", network.Spec.PolicyTypes)
+	}
+	for _, in := range network.Spec.Ingress {
+		for _, p := range in.Ports {
+			if !ports[p.Port] {
+				t.Errorf("the NetworkPolicy opens %s, the pods have %v", p.Port, ports)
+			}
+		}
+	}
+}
+
+// TestPodIsConfined: the pod has no more rights than weir needs.
+func TestPodIsConfined(t *testing.T) {
+	var d deployment
+	load(t, "deployment.yaml", &d)
+	p := d.Spec.Template.Spec
+	c := p.Containers[0].SecurityContext
+	if p.AutomountServiceAccountToken == nil || *p.AutomountServiceAccountToken ||
+		!p.SecurityContext.RunAsNonRoot || p.SecurityContext.RunAsUser == 0 || p.SecurityContext.SeccompProfile.Type != "RuntimeDefault" ||
+		c.AllowPrivilegeEscalation == nil || *c.AllowPrivilegeEscalation || !c.ReadOnlyRootFilesystem || !slices.Equal(c.Capabilities.Drop, []string{"ALL"}) {
+		t.Errorf("the pod is not confined: %+v, %+v", p.SecurityContext, c)
+	}
+	for _, v := range p.Volumes {
+		if v.Secret.SecretName != "" && v.Secret.DefaultMode != 0o440 {
+			t.Errorf("the secret's files have the mode %o, want 440", v.Secret.DefaultMode)
+		}
+	}
+	for _, m := range p.Containers[0].VolumeMounts {
+		if !m.ReadOnly || !slices.ContainsFunc(p.Volumes, func(v volume) bool { return v.Name == m.Name }) {
+			t.Errorf("the mount %+v can be written, or has no volume", m)
+		}
+	}
+	if got := d.Spec.Strategy.RollingUpdate; got.MaxUnavailable != 0 || !slices.Contains(p.Containers[0].Args, "--instances=3") || d.Spec.Replicas+got.MaxSurge != 3 {
+		t.Errorf("%d replicas and %+v, with the arguments %q; want --instances to be the most that run at once", d.Spec.Replicas, got, p.Containers[0].Args)
+	}
+}
+
+// TestPolicies: the policies of the ConfigMap are policies.
+func TestPolicies(t *testing.T) {
+	var m struct{ Data map[string]string }
+	load(t, "policies.yaml", &m)
+	if f, err := policy.Parse("weir.yaml", []byte(m.Data["weir.yaml"])); err != nil || len(f.Policies) == 0 {
+		t.Errorf("%v, %v", f, err)
+	}
+}
+
+// TestDeploymentRuns starts weir with the arguments of the Deployment: its probes
+// succeed and show nobody anything, and whoever shows no token gets nothing.
+func TestDeploymentRuns(t *testing.T) {
+	var d deployment
+	load(t, "deployment.yaml", &d)
+	var m struct{ Data map[string]string }
+	load(t, "policies.yaml", &m)
+	c := d.Spec.Template.Spec.Containers[0]
+	w := startWeir(t, c.Args, map[string]string{
+		"/etc/weir/policies/weir.yaml":  m.Data["weir.yaml"],
+		"/etc/weir/secrets/token":       "the-token-of-the-callers",
+		"/etc/weir/secrets/gate-secret": "the-secret-of-the-gates",
+		"/etc/weir/secrets/admin-token": "the-token-of-operators",
+	})
+	if c.LivenessProbe.HTTPGet.Port != "http" || c.ReadinessProbe.HTTPGet.Port != "http" || c.LivenessProbe.HTTPGet.Path != "/livez" {
+		t.Errorf("probes: %+v, %+v", c.LivenessProbe, c.ReadinessProbe)
+	}
+	for path, header := range map[string]http.Header{
+		c.LivenessProbe.HTTPGet.Path:    nil,
+		c.ReadinessProbe.HTTPGet.Path:   nil,
+		"/v1/policies":                  {"Authorization": {"Bearer the-token-of-the-callers"}},
+		"/gate/search?ip=192.0.2.1":     {"Weir-Gate-Secret": {"the-secret-of-the-gates"}},
+		"/gate/search?ip=192.0.2.2&n=2": {"Authorization": {"Bearer the-token-of-the-callers"}},
+	} {
+		if status, body := w.get(w.main, path, header); status != 200 && status != 204 {
+			t.Errorf("%s: status %d, %s", path, status, body)
+		}
+	}
+	for _, path := range []string{"/v1/policies", "/gate/search?ip=192.0.2.1"} {
+		if status, _ := w.get(w.main, path, nil); status != 401 {
+			t.Errorf("%s without a token: status %d, want 401", path, status)
+		}
+	}
+	if status, _ := w.get(w.admin, "/metrics", nil); status != 401 {
+		t.Errorf("/metrics without a token: status %d, want 401", status)
+	}
+	if status, body := w.get(w.admin, "/metrics", http.Header{"Authorization": {"Bearer the-token-of-operators"}}); status != 200 || !bytes.Contains(body, []byte("weir_decisions_total")) {
+		t.Errorf("/metrics: status %d, %s", status, body)
+	}
+	if said := w.said(); strings.Contains(said, "the-token-of") || strings.Contains(said, "the-secret-of") {
+		t.Errorf("weir says its secrets:\n%s", said)
+	}
+}

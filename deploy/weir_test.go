@@ -1,0 +1,168 @@
+package deploy
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// patience bounds what a test waits for; nothing is expected to take long.
+const patience = 20 * time.Second
+
+// weir is a weir serve of its own.
+type weir struct {
+	t           *testing.T
+	main, admin string // host:port
+	mu          sync.Mutex
+	talk        strings.Builder
+}
+
+var anyAddress = regexp.MustCompile(`(0\.0\.0\.0|127\.0\.0\.1):\d+`)
+
+// startWeir starts weir with arguments out of a file of this directory. The files
+// they name are laid elsewhere, ports are free ones, and histories are in memory;
+// everything else is as it stands.
+func startWeir(t *testing.T, args []string, files map[string]string) *weir {
+	t.Helper()
+	dir := t.TempDir()
+	var all []string
+	listens := false
+	for _, arg := range args {
+		for path, text := range files {
+			if strings.HasSuffix(arg, path) {
+				own := filepath.Join(dir, strings.ReplaceAll(path, "/", "-"))
+				if err := os.WriteFile(own, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				arg = strings.TrimSuffix(arg, path) + own
+			}
+		}
+		if strings.HasPrefix(arg, "--store=") {
+			arg = "--store=memory"
+		}
+		listens = listens || strings.HasPrefix(arg, "--listen")
+		all = append(all, anyAddress.ReplaceAllString(arg, "$1:0"))
+	}
+	if !listens {
+		all = append(all, "--listen=127.0.0.1:0")
+	}
+	if !strings.Contains(strings.Join(all, " "), "--admin-listen") {
+		all = append(all, "--admin-listen=127.0.0.1:0")
+	}
+	cmd := exec.Command(build(t), all...)
+	stderr, err := cmd.StderrPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	w := &weir{t: t}
+	listening := make(chan struct{})
+	go w.listen(stderr, listening)
+	select {
+	case <-listening:
+	case <-time.After(patience):
+	}
+	if w.main == "" || w.admin == "" {
+		t.Fatalf("weir %q does not listen:\n%s", all, w.said())
+	}
+	return w
+}
+
+// listen reads what weir says, and closes listening when it has said where.
+func (w *weir) listen(stderr io.Reader, listening chan struct{}) {
+	tell := sync.OnceFunc(func() { close(listening) })
+	defer tell()
+	for lines := bufio.NewScanner(stderr); lines.Scan(); {
+		line := lines.Text()
+		w.mu.Lock()
+		w.talk.WriteString(line + "\n")
+		w.mu.Unlock()
+		switch what, url, _ := strings.Cut(line, "http://"); {
+		case w.main == "" && strings.Contains(what, "listens on"):
+			w.main = local(url)
+		case w.admin == "" && strings.Contains(what, "operators"):
+			w.admin = local(url)
+			tell()
+		}
+	}
+}
+
+// local is an address as this machine reaches it.
+func local(address string) string {
+	_, port, _ := net.SplitHostPort(strings.TrimSpace(address))
+	return "127.0.0.1:" + port
+}
+
+func (w *weir) said() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.talk.String()
+}
+
+// get asks for a path and returns the answer.
+func (w *weir) get(addr, path string, header http.Header) (status int, body []byte) {
+	w.t.Helper()
+	r, err := http.NewRequest("GET", "http://"+addr+path, nil)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if header != nil {
+		r.Header = header
+	}
+	client := http.Client{Timeout: patience}
+	res, err := client.Do(r)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if body, err = io.ReadAll(res.Body); err != nil {
+		w.t.Fatal(err)
+	}
+	return res.StatusCode, body
+}
+
+// build builds weir as make build does, once.
+func build(t *testing.T) string {
+	t.Helper()
+	dir, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+var (
+	built     string // the directory of the program, for TestMain to remove
+	buildOnce = sync.OnceValues(func() (string, error) {
+		dir, err := os.MkdirTemp("", "weir-deploy")
+		if err != nil {
+			return "", err
+		}
+		built = dir
+		path := filepath.Join(dir, "weir")
+		cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/weir")
+		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+		cmd.Stderr = os.Stderr
+		return path, cmd.Run()
+	})
+)
+
+func TestMain(m *testing.M) {
+	code := m.Run()
+	if built != "" {
+		os.RemoveAll(built)
+	}
+	os.Exit(code)
+}
