@@ -37,6 +37,23 @@ func TestOperationsAreForgotten(t *testing.T) {
 	})
 }
 
+// TestOperationsKeepNoRoomForNothing: what is refused, an error or known takes none (R4).
+func TestOperationsKeepNoRoomForNothing(t *testing.T) {
+	m := NewMemory(MaxKeys(10), MaxBytes(1<<20))
+	l := mustNew(t, perUser(2, time.Hour), WithEngine(m))
+	l.AllowOnce(ctx, K("42"), 2, "granted")
+	keys, bytes := m.keys.Load(), m.Bytes()
+	for i := range 100 {
+		l.AllowOnce(ctx, K("42"), 2, "granted")
+		l.AllowOnce(ctx, K("42"), 1, "granted")
+		l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("refused", i))
+		l.RecordOnce(ctx, K("42"), MaxUnits, fmt.Sprint("too much", i))
+	}
+	if m.keys.Load() != keys || m.Bytes() != bytes || m.Len() != 2 {
+		t.Errorf("%d keys in %d bytes and %d held, want %d in %d and 2", m.keys.Load(), m.Bytes(), m.Len(), keys, bytes)
+	}
+}
+
 // TestOperationsCountAgainstCaps: at a cap an operation is refused and nothing is
 // charged; what is over makes room (R13).
 func TestOperationsCountAgainstCaps(t *testing.T) {

@@ -16,6 +16,7 @@ import (
 // checkOptions are the flags of weir check.
 type checkOptions struct {
 	policies, store string
+	id              string
 	n               int64
 	peek, json      bool
 }
@@ -37,7 +38,8 @@ attempt can be seen; weir serve keeps one going, weir replay makes many.`,
   weir check --policies weir.yaml push-notifications teacher=42
   weir check --policies weir.yaml transfers account=7 -n 200000 # units, here cents
   weir check --policies weir.yaml search ip=192.0.2.7 --peek    # take nothing
-  weir check --policies weir.yaml search ip=192.0.2.7 --json && send`,
+  weir check --policies weir.yaml search ip=192.0.2.7 --json && send
+  weir check --store redis://127.0.0.1:6379 demo user=ann --id job-42 # again after exit code 3: charged once`,
 		Args: wantArgs(1, math.MaxInt, "POLICY"),
 		RunE: func(cmd *cobra.Command, args []string) error { return check(cmd, o, args[0], args[1:]) },
 	}
@@ -45,11 +47,15 @@ attempt can be seen; weir serve keeps one going, weir replay makes many.`,
 	storeFlag(cmd, &o.store)
 	cmd.Flags().Int64VarP(&o.n, "units", "n", 1, "units to ask for")
 	cmd.Flags().BoolVar(&o.peek, "peek", false, "answer as an attempt would be answered, and take nothing")
+	cmd.Flags().StringVar(&o.id, "id", "", "the `ID` of the operation: made again with it, the attempt is charged once")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the answer as one JSON object")
 	return cmd
 }
 
 func check(cmd *cobra.Command, o checkOptions, name string, pairs []string) error {
+	if o.peek && o.id != "" {
+		return usage("leave one of them away", "--peek takes nothing, so it has no --id")
+	}
 	a, by, err := ask(cmd, o, name, pairs)
 	if err != nil {
 		return err
@@ -94,14 +100,16 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 	if o.peek {
 		a.Op = weir.OpPeek
 	}
-	made, err := rule.Decide(context.Background(), &enforce.Ask{Subject: whose, Op: a.Op, N: o.n, At: weir.Now, States: a.States})
+	made, err := rule.Decide(context.Background(), &enforce.Ask{Subject: whose, Op: a.Op, N: o.n, At: weir.Now, States: a.States, ID: o.id})
 	if err == nil {
 		err = made.Err
 	}
-	if errors.Is(err, weir.ErrUnits) {
+	switch {
+	case errors.Is(err, weir.ErrUnits):
 		return nil, nil, usage("", "-n: %w", err)
-	}
-	if err != nil {
+	case errors.Is(err, weir.ErrID):
+		return nil, nil, usage("", "--id: %w", err)
+	case err != nil:
 		return nil, nil, unreachable(store.Name, err)
 	}
 	a.Plan, a.Units, a.Decision = made.Limiter.Plan(), made.Units, made.Decision

@@ -11,7 +11,7 @@ import (
 )
 
 // printAnswer writes a decision for a person: the verdict, the reason, and a
-// row for each limit.
+// row for each limit that somebody looked at.
 func printAnswer(out io.Writer, a *answer.Answer, by *answer.Applied) error {
 	fmt.Fprintf(out, "%s: %s\n", verdict(a), a.WhyOf(by))
 	if by.Plan != "" {
@@ -20,12 +20,15 @@ func printAnswer(out io.Writer, a *answer.Answer, by *answer.Applied) error {
 	if by.Override != "" {
 		fmt.Fprintf(out, "  override: %s (%s)\n", by.Override, until(by.Until))
 	}
-	fmt.Fprintln(out)
 	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	for _, s := range a.Known() {
 		rows = append(rows, []string{s.Name, strconv.FormatInt(s.Used, 10), strconv.FormatInt(s.Max, 10),
 			answer.Exactly(s.Window), in(s.RetryAfter), in(s.ResetAfter)})
 	}
+	if len(rows) == 1 {
+		return nil
+	}
+	fmt.Fprintln(out)
 	return writeTable(out, 1, rows)
 }
 

@@ -59,7 +59,8 @@ var layers = []layer{
 	{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
 	{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
 	{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
-	{"unit", ".", []string{"-test.run=^Test(R1|NoA|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who)"}},
+	{"once", ".", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
+	{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who)"}},
 	{"unit", "internal/window", nil},
 	{"unit", "internal/slab", nil},
 }
