@@ -33,6 +33,15 @@ var (
 	// still count, and none is forgotten early (R13).
 	ErrFull = errors.New("weir: the engine is full")
 
+	// Reservations.
+
+	// ErrTTL: a reservation cannot last that long.
+	ErrTTL = errors.New("weir: bad time to live")
+	// ErrSettled: the reservation was settled before.
+	ErrSettled = errors.New("weir: the reservation is settled already")
+	// ErrExpired: the reservation was not settled in time.
+	ErrExpired = errors.New("weir: the reservation has expired")
+
 	// Waiting.
 
 	// ErrNever: the attempt can never be granted.

@@ -1,0 +1,35 @@
+package weir_test
+
+import (
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// R10: a reservation is granted before the use and settled once after it, with what
+// was used. What is used beyond it is recorded, and room may go below zero.
+func Example_howDoIReserveAndSettle() {
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
+		{Name: "tokens", Max: 1000, Window: time.Hour, By: []string{"tenant"}},
+	}}))
+	tenant := weir.K("acme")
+
+	answer, d, err := limiter.ReserveFor(ctx, tenant, 600, 5*time.Minute) // an estimate
+	fmt.Println("reserved:", d.Granted, "remaining", d.Remaining, err)
+
+	_, d, err = limiter.Reserve(ctx, tenant, 600)
+	fmt.Println("another 600:", d.Allowed, err)
+
+	err = answer.Commit(ctx, 250) // what it took
+	fmt.Println("used 250:", err, "remaining", must(limiter.Peek(ctx, tenant, 1)).Remaining)
+
+	err = answer.Cancel(ctx)
+	fmt.Println("settled twice:", errors.Is(err, weir.ErrSettled), "remaining", must(limiter.Peek(ctx, tenant, 1)).Remaining)
+	// Output:
+	// reserved: 600 remaining 400 <nil>
+	// another 600: false <nil>
+	// used 250: <nil> remaining 750
+	// settled twice: true remaining 750
+}

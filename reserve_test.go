@@ -1,0 +1,271 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// model is a limit of tokens, as reservations are for.
+func model(t *testing.T, mode weir.Mode, opts ...weir.Option) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: "model", Mode: mode, Limits: []weir.Limit{
+		{Name: "minute", Max: 1000, Window: time.Minute, By: []string{"tenant"}},
+		{Name: "hour", Max: 5000, Window: time.Hour, By: []string{"tenant"}},
+	}}, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var acme = weir.K("acme")
+
+// reserve reserves what must be granted.
+func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
+	t.Helper()
+	r, d, err := l.Reserve(ctx, acme, n)
+	if err != nil || r == nil || r.Units() != d.Granted || !d.Allowed {
+		t.Fatalf("reserving %d: %+v, %v", n, d, err)
+	}
+	return r
+}
+
+// wantUsed compares how many units count in each limit now.
+func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
+	t.Helper()
+	_, states, err := l.Inspect(ctx, acme, weir.OpPeek, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range states {
+		if s.Used != want[i] {
+			t.Errorf("limit %s: %d units count, want %d", s.Name, s.Used, want[i])
+		}
+	}
+}
+
+// TestReservation: what is used less is taken back, from the instant of the grant;
+// what is used more is recorded, at the instant of the settling.
+func TestReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := model(t, weir.AllOrNothing)
+		less, more, none, same := reserve(t, l, 400), reserve(t, l, 300), reserve(t, l, 200), reserve(t, l, 100)
+		if r, d, err := l.Reserve(ctx, acme, 1); r != nil || d.Allowed || err != nil {
+			t.Errorf("without room: %v, %+v, %v; want a denial and no reservation", r, d, err)
+		}
+		time.Sleep(30 * time.Second)
+		for name, err := range map[string]error{
+			"less": less.Commit(ctx, 150), "more": more.Commit(ctx, 1500), "none": none.Cancel(ctx), "same": same.Commit(ctx, 100),
+		} {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		wantUsed(t, l, 150+1500+0+100, 1750)
+		time.Sleep(30*time.Second - time.Microsecond)
+		wantUsed(t, l, 1750, 1750)
+		time.Sleep(time.Microsecond)
+		wantUsed(t, l, 1200, 1750) // what was recorded on settling counts from then on
+		time.Sleep(30 * time.Second)
+		wantUsed(t, l, 0, 1750)
+	})
+}
+
+// TestReservationSettlesOnce, in whatever order and however many try.
+func TestReservationSettlesOnce(t *testing.T) {
+	l := model(t, weir.AllOrNothing)
+	first := map[string]func(*weir.Reservation) error{
+		"commit": func(r *weir.Reservation) error { return r.Commit(ctx, 10) },
+		"cancel": func(r *weir.Reservation) error { return r.Cancel(ctx) },
+	}
+	for name, settle := range first {
+		r := reserve(t, l, 100)
+		if err := settle(r); err != nil {
+			t.Fatal(err)
+		}
+		for _, again := range []error{r.Commit(ctx, 10), r.Commit(ctx, 900), r.Cancel(ctx)} {
+			if !errors.Is(again, weir.ErrSettled) {
+				t.Errorf("after %s: %v, want ErrSettled", name, again)
+			}
+		}
+	}
+	wantUsed(t, l, 10, 10)
+
+	r := reserve(t, l, 500)
+	var all sync.WaitGroup
+	results := make(chan error, 16)
+	for range cap(results) {
+		all.Go(func() { results <- r.Commit(ctx, 400) })
+	}
+	all.Wait()
+	close(results)
+	settled := 0
+	for err := range results {
+		if err == nil {
+			settled++
+		} else if !errors.Is(err, weir.ErrSettled) {
+			t.Errorf("%v, want ErrSettled", err)
+		}
+	}
+	if settled != 1 {
+		t.Errorf("settled %d times", settled)
+	}
+	wantUsed(t, l, 410, 410)
+}
+
+// TestReservationExpires: after its time nothing is given back any more, and its
+// units leave with their windows.
+func TestReservationExpires(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := model(t, weir.AllOrNothing)
+		short, _, err := l.ReserveFor(ctx, acme, 300, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		long := reserve(t, l, 300)
+		time.Sleep(10*time.Second - 1)
+		if kept, _, _ := l.ReserveFor(ctx, acme, 1, time.Second); kept.Cancel(ctx) != nil {
+			t.Error("a reservation is over before its time")
+		}
+		time.Sleep(1)
+		for _, err := range []error{short.Commit(ctx, 0), short.Commit(ctx, 900), short.Cancel(ctx)} {
+			if !errors.Is(err, weir.ErrExpired) {
+				t.Errorf("after 10s: %v, want ErrExpired", err)
+			}
+		}
+		wantUsed(t, l, 600, 600)
+		time.Sleep(time.Hour - 10*time.Second - 1)
+		wantUsed(t, l, 0, 600)
+		if err := long.Cancel(ctx); err != nil {
+			t.Errorf("a moment before the longest window is over: %v", err)
+		}
+		wantUsed(t, l, 0, 300)
+		time.Sleep(1)
+		wantUsed(t, l, 0, 0)
+		if err := long.Cancel(ctx); !errors.Is(err, weir.ErrExpired) {
+			t.Errorf("after the longest window: %v, want ErrExpired", err)
+		}
+	})
+}
+
+// TestReservationModes: a part is a reservation of that part; nothing is none.
+func TestReservationModes(t *testing.T) {
+	l := model(t, weir.Partial)
+	first, second := reserve(t, l, 900), reserve(t, l, 900)
+	if second.Units() != 100 {
+		t.Errorf("the second is of %d units, want the 100 that were left", second.Units())
+	}
+	if err := errors.Join(first.Cancel(ctx), second.Commit(ctx, 120)); err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(t, l, 120, 120)
+
+	l = model(t, weir.CountDenied)
+	first = reserve(t, l, 900)
+	if r, d, err := l.Reserve(ctx, acme, 200); r != nil || d.Allowed || err != nil {
+		t.Errorf("denied: %v, %+v, %v", r, d, err)
+	}
+	if err := first.Cancel(ctx); err != nil {
+		t.Fatal(err)
+	}
+	wantUsed(t, l, 200, 200) // the refused attempt counts, as ever in this mode
+}
+
+func TestReservationBadInput(t *testing.T) {
+	l := model(t, weir.AllOrNothing)
+	for _, ttl := range []time.Duration{0, -1, time.Hour + 1} {
+		if r, d, err := l.ReserveFor(ctx, acme, 1, ttl); !errors.Is(err, weir.ErrTTL) || r != nil || d != (weir.Decision{}) {
+			t.Errorf("for %v: %v, %+v, %v; want ErrTTL", ttl, r, d, err)
+		}
+	}
+	if _, _, err := l.Reserve(ctx, acme, -1); !errors.Is(err, weir.ErrUnits) {
+		t.Errorf("-1 units: %v", err)
+	}
+	if _, _, err := l.Reserve(ctx, weir.K("a", "b"), 1); !errors.Is(err, weir.ErrKey) {
+		t.Errorf("a wrong key: %v", err)
+	}
+	if _, _, err := new(weir.Limiter).Reserve(ctx, acme, 1); err == nil {
+		t.Error("the zero Limiter reserves")
+	}
+	r := reserve(t, l, 10)
+	if err := r.Commit(ctx, -1); !errors.Is(err, weir.ErrUnits) {
+		t.Errorf("-1 units used: %v", err)
+	}
+	if err := r.Commit(ctx, 0); err != nil {
+		t.Errorf("bad input settled the reservation: %v", err)
+	}
+	wantUsed(t, l, 0, 0)
+}
+
+// outage is an engine whose refunds fail while err is set.
+type outage struct {
+	weir.Engine
+	err error
+}
+
+func (o *outage) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	if o.err != nil {
+		return 0, o.err
+	}
+	return o.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+// TestReservationOutage: what surely changed nothing can be tried again, what may
+// have changed something cannot.
+func TestReservationOutage(t *testing.T) {
+	store := &outage{Engine: weir.NewMemory()}
+	l := model(t, weir.AllOrNothing, weir.WithEngine(store))
+	r := reserve(t, l, 10)
+	store.err = fmt.Errorf("%w: no route", weir.ErrUnavailable)
+	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("%v, want ErrUnavailable", err)
+	}
+	store.err = nil
+	if err := r.Cancel(ctx); err != nil {
+		t.Errorf("when the store is back: %v", err)
+	}
+	r = reserve(t, l, 10)
+	store.err = fmt.Errorf("%w: cut", weir.ErrUnknownFate)
+	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrUnknownFate) {
+		t.Errorf("%v, want ErrUnknownFate", err)
+	}
+	store.err = nil
+	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrSettled) {
+		t.Errorf("it may have been settled: %v, want ErrSettled", err)
+	}
+}
+
+// down is a store that decides nothing.
+type down struct{ weir.Engine }
+
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, weir.ErrUnavailable
+}
+
+// TestDegradedReservation: of what a fallback granted nothing is taken back from
+// the store, which may hold somebody else's grant of that instant.
+func TestDegradedReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		memory := weir.NewMemory()
+		others := model(t, weir.AllOrNothing, weir.WithEngine(memory))
+		if _, err := others.AllowN(ctx, acme, 100); err != nil {
+			t.Fatal(err)
+		}
+		l := model(t, weir.AllOrNothing, weir.WithEngine(weir.Fallback(down{memory}, weir.FailOpen)))
+		r, d, err := l.Reserve(ctx, acme, 50)
+		if err != nil || !d.Degraded {
+			t.Fatalf("%+v, %v; want a degraded grant", d, err)
+		}
+		if err := r.Cancel(ctx); err != nil {
+			t.Error(err)
+		}
+		wantUsed(t, others, 100, 100)
+	})
+}
