@@ -23,7 +23,7 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, n int64) (*Reservation, 
 	if l == nil || l.plan == nil {
 		return nil, Decision{}, errZeroLimiter
 	}
-	return l.ReserveFor(ctx, key, n, l.plan.longestWindow())
+	return l.ReserveFor(ctx, key, n, l.plan.LongestWindow())
 }
 
 // ReserveFor is Reserve of a reservation that expires after ttl: more than 0, at
@@ -47,15 +47,15 @@ func (l *Limiter) ReserveFor(ctx context.Context, key Key, n int64, ttl time.Dur
 
 // CheckTTL returns ErrTTL unless a reservation of the policy may last that long.
 func (p *Plan) CheckTTL(ttl time.Duration) error {
-	if most := p.longestWindow(); ttl <= 0 || ttl > most {
+	if most := p.LongestWindow(); ttl <= 0 || ttl > most {
 		return fmt.Errorf("%w: %v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
 			ErrTTL, ttl, p.Name(), most)
 	}
 	return nil
 }
 
-// longestWindow is the longest window of the plan's limits.
-func (p *Plan) longestWindow() time.Duration {
+// LongestWindow is the longest window of the plan's limits.
+func (p *Plan) LongestWindow() time.Duration {
 	w := int64(0)
 	for i := range p.limits {
 		w = max(w, p.limits[i].Window)

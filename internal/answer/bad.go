@@ -10,7 +10,7 @@ import (
 // the engine that should have answered: asked once more, it is refused once more
 // (R14).
 func IsBadInput(err error) bool {
-	for _, bad := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrSpan, weir.ErrID, weir.ErrAsk, weir.ErrOverflow} {
+	for _, bad := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrSpan, weir.ErrID, weir.ErrAsk, weir.ErrTTL, weir.ErrOverflow} {
 		if errors.Is(err, bad) {
 			return true
 		}

@@ -16,10 +16,14 @@ type call struct {
 	n       int64  // units, 0 … weir.MaxUnits; 1 unless said otherwise
 	granted int64  // the instant a refund is for, microseconds since 1970; -1 = not said
 	id      string // of the operation, 1 … weir.MaxIDBytes bytes; "" = none
+
+	ttl         int64  // of a reservation, in milliseconds; 0 = not said
+	reservation string // the id of one
+	actual      int64  // units that were used
 }
 
 // member is a set of the members of a body.
-type member uint8
+type member uint16
 
 const (
 	policyMember member = 1 << iota
@@ -28,6 +32,9 @@ const (
 	grantedMember // granted_at_us
 	atMember      // the same as the answer to the grant told it
 	idMember
+	ttlMember // ttl_ms
+	reservationMember
+	actualMember
 )
 
 // What calls take.
@@ -35,9 +42,12 @@ const (
 	peekMembers     = policyMember | keyMember | unitsMember
 	decisionMembers = peekMembers | idMember
 	refundMembers   = peekMembers | grantedMember | atMember
+	reserveMembers  = peekMembers | ttlMember
+	settleMembers   = reservationMember | actualMember
+	releaseMembers  = reservationMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual"}
 
 // memberNamed returns the member of that name among those the call takes, or 0.
 func memberNamed(name []byte, takes member) member {
@@ -55,8 +65,25 @@ func (m member) String() string {
 		return "policy, key, n, and granted_at_us or at"
 	case decisionMembers:
 		return "policy, key, n, id"
+	case reserveMembers:
+		return "policy, key, n, ttl_ms"
+	case settleMembers:
+		return "reservation and actual"
+	case releaseMembers:
+		return "reservation"
 	}
 	return "policy, key, n"
+}
+
+// example is a body with what a call takes.
+func (m member) example() string {
+	switch {
+	case m == settleMembers:
+		return `{"reservation":"…","actual":1}`
+	case m == releaseMembers:
+		return `{"reservation":"…"}`
+	}
+	return `{"policy":"…","key":{…},"n":1}`
 }
 
 // parseCall reads {"policy":"…","key":{…},"n":1}. Members may come in any order;
@@ -65,7 +92,7 @@ func parseCall(b []byte, takes member) (call, error) {
 	r := callReader{Scanner: strictjson.Scanner{Called: "body"}, takes: takes, call: call{n: 1, granted: -1}}
 	r.Reset(b)
 	if r.AtEnd() {
-		return r.call, badInput(`the body is empty; send {"policy":"…","key":{…},"n":1}`)
+		return r.call, badInput("the body is empty; send " + takes.example())
 	}
 	if err := r.object(); err != nil {
 		return r.call, badInput("body, " + err.Error())
@@ -129,6 +156,14 @@ func (r *callReader) value(m member) (err error) {
 		r.call.granted, err = r.instant()
 	case idMember:
 		r.call.id, err = r.id()
+	case ttlMember:
+		r.call.ttl, err = r.milliseconds()
+	case reservationMember:
+		var b []byte
+		b, err = r.Text(`"reservation" must be a string, in "…"`)
+		r.call.reservation = string(b)
+	case actualMember:
+		r.call.actual, err = r.units(`"actual"`)
 	}
 	return err
 }
@@ -172,6 +207,16 @@ func (r *callReader) units(what string) (int64, error) {
 		", in digits alone: no quotes, sign, fraction or exponent")
 }
 
+// milliseconds reads how long a reservation may last.
+func (r *callReader) milliseconds() (int64, error) {
+	at := r.At()
+	n, err := r.units(`"ttl_ms"`)
+	if err == nil && n == 0 {
+		err = r.Fault(at, `"ttl_ms" must be 1 or more; leave it away for as long as can be`)
+	}
+	return n, err
+}
+
 // id reads the name of an operation.
 func (r *callReader) id() (string, error) {
 	at := r.At()
@@ -200,7 +245,11 @@ func (r *callReader) instant() (int64, error) {
 func (r *callReader) complete() error {
 	const instant = grantedMember | atMember
 	switch {
-	case r.seen&policyMember == 0:
+	case r.takes&^r.seen&reservationMember != 0:
+		return badInput(`"reservation" is missing: the one that the answer to /v1/reserve told`)
+	case r.takes&^r.seen&actualMember != 0:
+		return badInput(`"actual" is missing: the units that were used; 0, or /v1/release, if none were`)
+	case r.takes&^r.seen&policyMember != 0:
 		return badInput(`"policy" is missing; GET /v1/policies lists the policies`)
 	case r.seen&instant == instant:
 		return badInput(`"at" and "granted_at_us" say the same; give one of them`)

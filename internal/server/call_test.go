@@ -20,6 +20,15 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 	for _, m := range jsontest.Members(jsontest.Must(b)) {
 		seen[m.Name] = true
 		switch {
+		case m.Name == "reservation" && takes&reservationMember != 0:
+			c.reservation = jsontest.Text(m.Value)
+		case m.Name == "actual" && takes == settleMembers:
+			c.actual = referenceUnits(m.Value)
+		case takes&policyMember == 0:
+			jsontest.Need(false, "unknown member")
+		case m.Name == "ttl_ms" && takes == reserveMembers:
+			c.ttl = referenceUnits(m.Value)
+			jsontest.Need(c.ttl > 0, "ttl_ms")
 		case m.Name == "policy":
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
@@ -41,7 +50,9 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			jsontest.Need(false, "unknown member")
 		}
 	}
-	jsontest.Need(seen["policy"], "no policy")
+	jsontest.Need(seen["policy"] || takes&policyMember == 0, "no policy")
+	jsontest.Need(seen["reservation"] || takes&reservationMember == 0, "no reservation")
+	jsontest.Need(seen["actual"] || takes != settleMembers, "no actual")
 	jsontest.Need(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
 }
@@ -81,6 +92,9 @@ var wholeBodies = []struct {
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
 	}},
 	{peekMembers, []string{searchBody}},
+	{reserveMembers, []string{searchBody, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"n":2}`}},
+	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`}},
+	{releaseMembers, []string{`{"reservation":"AQID"}`}},
 	{refundMembers, []string{
 		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
 		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
@@ -88,7 +102,7 @@ var wholeBodies = []struct {
 	}},
 }
 
-var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "actual":1 "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {

@@ -63,6 +63,11 @@ func (s *Server) ask(body []byte, takes member) (q question, err error) {
 	if err != nil {
 		return q, err
 	}
+	return s.question(&c)
+}
+
+// question finds the policy of a call.
+func (s *Server) question(c *call) (q question, err error) {
 	if q.entry, err = s.find(c.policy, http.StatusBadRequest); err != nil {
 		return q, err
 	}

@@ -34,7 +34,8 @@ const (
 // roles lists the paths that are not for operators alone.
 var roles = map[string]role{
 	"/livez": probes, "/readyz": probes,
-	"/v1/check": decides, "/v1/peek": decides, "/v1/record": decides, "/v1/refund": decides, "/v1/policies": decides, "/json": decides,
+	"/v1/check": decides, "/v1/peek": decides, "/v1/record": decides, "/v1/refund": decides,
+	"/v1/reserve": decides, "/v1/settle": decides, "/v1/release": decides, "/v1/policies": decides, "/json": decides,
 }
 
 func roleOf(path string) role {

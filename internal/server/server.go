@@ -4,6 +4,9 @@
 //	POST   /v1/peek             the same, changing nothing
 //	POST   /v1/record           adds units without asking
 //	POST   /v1/refund           takes back units of a grant
+//	POST   /v1/reserve          a check whose units can be settled once:
+//	POST   /v1/settle           with what was used
+//	POST   /v1/release          with nothing
 //	DELETE /v1/keys/{policy}    forgets a key's histories, ?dimension=value…
 //	GET    /v1/policies         what is enforced
 //	ANY    /gate/{policy}       for proxies: 204, or 429 with header fields
@@ -59,13 +62,14 @@ type Config struct {
 	Envoy        *envoy.Config // its domains besides the policies; with it Policies may be empty
 	EnvoyOptions rls.Options   // how they are answered; Engine and Log are those of the Server
 
-	RESPListen  string         // for Redis clients; default: none
-	Throttler   resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory
-	AdminListen string         // for operators; default: Listen if that is local, else 127.0.0.1:7072
-	SocketMode  fs.FileMode    // of unix sockets; default 0660
-	TLS         *listen.TLS    // default: none
-	Guards      Guards
-	Insecure    bool // listen where other machines can reach it though Guards and TLS ask nothing of them
+	ReservationSecret string         // of all servers that settle each other's reservations; default: one of this process's own
+	RESPListen        string         // for Redis clients; default: none
+	Throttler         resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory
+	AdminListen       string         // for operators; default: Listen if that is local, else 127.0.0.1:7072
+	SocketMode        fs.FileMode    // of unix sockets; default 0660
+	TLS               *listen.TLS    // default: none
+	Guards            Guards
+	Insecure          bool // listen where other machines can reach it though Guards and TLS ask nothing of them
 }
 
 // Limits bound what clients may hold on to. Zero values stand for the defaults.
@@ -125,6 +129,8 @@ type Server struct {
 	rpc         *rpc      // nil without Config.GRPCListen
 	resp        *respFace // nil without Config.RESPListen
 	main, admin *face     // admin is nil when main answers operators too
+	seal        *seal     // of the ids of reservations
+	claims      *claims   // of reservations that were settled
 	draining    atomic.Bool
 	room        room
 
@@ -161,6 +167,10 @@ func New(c Config) (*Server, error) {
 	if err := s.envoy.Load(c.Envoy, first.addressable()); err != nil {
 		return nil, err
 	}
+	if s.seal, err = newSeal(c.ReservationSecret); err != nil {
+		return nil, err
+	}
+	s.claims = newClaims(c.Engine)
 	s.serving.Store(first)
 	s.reloads.Store(&reloads{})
 	s.routes = s.table()

@@ -1,0 +1,149 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// serveReserve answers as a check does and, when units were granted, with the id by
+// which they can be settled, and until when.
+func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
+	s.withBody(w, r, func(d *desk) ([]byte, error) {
+		c, err := parseCall(d.body, reserveMembers)
+		if err != nil {
+			return nil, err
+		}
+		q, err := s.question(&c)
+		if err != nil {
+			return nil, err
+		}
+		ttl, err := q.ttlOf(&c)
+		if err != nil {
+			return nil, err
+		}
+		a, err := q.decide(r, weir.OpAttempt, d)
+		if err != nil {
+			return nil, err
+		}
+		b := a.AppendJSON(d.body)
+		if a.Decision.Allowed {
+			b = s.appendReservation(b[:len(b)-1], &q, &c, &a.Decision, ttl)
+		}
+		return append(b, '\n'), nil
+	})
+}
+
+// ttlOf is how long the reservation may last: the longest window unless the body
+// says less.
+func (q *question) ttlOf(c *call) (time.Duration, error) {
+	longest := q.plan.LongestWindow()
+	if c.ttl == 0 {
+		return longest, nil
+	}
+	ttl := time.Duration(min(c.ttl, int64(weir.MaxWindow/time.Millisecond)+1)) * time.Millisecond
+	if err := q.plan.CheckTTL(ttl); err != nil {
+		return 0, badInput(`"ttl_ms" must be 1 to ` + strconv.FormatInt(longest.Milliseconds(), 10) +
+			": the longest window of " + q.Name + ", after which nothing is left to settle")
+	}
+	return ttl, nil
+}
+
+// appendReservation appends the members of a reservation and ends the object.
+func (s *Server) appendReservation(b []byte, q *question, c *call, d *weir.Decision, ttl time.Duration) []byte {
+	r := reservation{policy: q.Name, units: d.Granted, at: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
+	for i := range c.key.n {
+		r.key = append(r.key, c.key.at(i))
+	}
+	b = answer.AppendString(append(b, `,"reservation":`...), s.seal.id(&r))
+	b = append(b, `,"expires_at":"`...)
+	b = d.At.Add(ttl).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	return append(b, `"}`...)
+}
+
+// serveSettle answers what was corrected, so that what was used counts; release
+// says that nothing was.
+func (s *Server) serveSettle(w http.ResponseWriter, r *http.Request, release bool) {
+	takes := settleMembers
+	if release {
+		takes = releaseMembers
+	}
+	s.withBody(w, r, func(d *desk) ([]byte, error) {
+		c, err := parseCall(d.body, takes)
+		if err != nil {
+			return nil, err
+		}
+		done, err := s.settle(context.WithoutCancel(r.Context()), &c)
+		if err != nil {
+			return nil, err
+		}
+		b := answer.AppendString(append(d.body, `{"policy":`...), done.policy)
+		for _, m := range []struct {
+			name string
+			n    int64
+		}{{"reserved", done.units}, {"actual", c.actual}, {"refunded", done.refunded}, {"recorded", done.recorded}} {
+			b = strconv.AppendInt(append(b, `,"`+m.name+`":`...), m.n, 10)
+		}
+		return append(b, "}\n"...), nil
+	})
+}
+
+// settlement is a reservation and what became of its units.
+type settlement struct {
+	*reservation
+	refunded, recorded int64
+}
+
+// settle settles a reservation, once. The claim comes first: if this process dies
+// behind it, the units stay as they were granted, which is never too few.
+func (s *Server) settle(ctx context.Context, c *call) (done settlement, err error) {
+	if done.reservation, err = s.seal.open(c.reservation); err != nil {
+		return done, err
+	}
+	e, key, err := s.reserved(done.reservation)
+	if err != nil {
+		return done, err
+	}
+	at, first, err := s.claims.take(ctx, done.reservation)
+	switch {
+	case err != nil:
+		return done, e.noted(err)
+	case done.expired(at):
+		return done, &fault{http.StatusGone, "the reservation has expired; its " + strconv.FormatInt(done.units, 10) + " units stay as they were granted"}
+	case !first:
+		return done, &fault{http.StatusConflict, "the reservation is settled already; nothing was changed"}
+	}
+	switch granted := time.UnixMicro(done.at); {
+	case c.actual > done.units:
+		done.recorded = c.actual - done.units
+		_, err = e.limiter.Record(ctx, key, done.recorded)
+	case c.actual < done.units && !done.degraded:
+		done.refunded, err = e.limiter.Refund(ctx, key, granted, done.units-c.actual)
+	}
+	if err != nil && !errors.Is(err, weir.ErrUnknownFate) {
+		s.claims.giveBack(ctx, done.reservation, at)
+	}
+	return done, e.noted(err)
+}
+
+// reserved finds what a reservation is of, under the policies that are in force now.
+func (s *Server) reserved(r *reservation) (*entry, weir.Key, error) {
+	e, err := s.find(r.policy, http.StatusNotFound)
+	if err != nil {
+		return nil, weir.Key{}, err
+	}
+	var named pairs
+	for _, p := range r.key {
+		named.add(p.name, p.value)
+	}
+	key, err := e.keyOf(&named)
+	if err != nil {
+		return nil, key, &fault{http.StatusNotFound, "the policy " + r.policy + " counts by other dimensions since the reservation was made; its units leave in their time"}
+	}
+	return e, key, nil
+}

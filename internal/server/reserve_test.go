@@ -1,0 +1,227 @@
+package server
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// reserved is the answer to /v1/reserve.
+type reserved struct {
+	decision
+	Reservation string `json:"reservation"`
+	ExpiresAt   string `json:"expires_at"`
+}
+
+func reserve(t *testing.T, s *Server, body string) (got reserved) {
+	t.Helper()
+	r := ask(s, "POST", "/v1/reserve", body)
+	if r.status != 200 {
+		t.Fatalf("reserve %s: %d %s", body, r.status, r.body)
+	}
+	readStrictly(t, r.body, &got)
+	return got
+}
+
+func settleBody(id string, actual int) string {
+	return fmt.Sprintf(`{"reservation":%q,"actual":%d}`, id, actual)
+}
+
+const smsReserve = `{"policy":"sms","key":{"phone":"+1"},"n":6}`
+
+func left(t *testing.T, s *Server) int64 {
+	t.Helper()
+	return decide(t, s, "/v1/peek", `{"policy":"sms","key":{"phone":"+1"}}`).Remaining
+}
+
+// TestReservations: what was not used is given back, what was used beyond is
+// recorded, and a denial reserves nothing.
+func TestReservations(t *testing.T) {
+	s, _ := newServer(t, nil)
+	first := reserve(t, s, smsReserve)
+	if !first.Allowed || first.Granted != 6 || first.Remaining != 4 || first.Reservation == "" || first.ExpiresAt == "" {
+		t.Errorf("%+v, want 6 of 10 and a reservation", first)
+	}
+	second := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":4}`)
+	r := ask(s, "POST", "/v1/reserve", smsReserve)
+	var denial map[string]any
+	json.Unmarshal([]byte(r.body), &denial)
+	if _, is := denial["reservation"]; is || denial["allowed"] != false {
+		t.Errorf("a denial: %s, want no reservation", r.body)
+	}
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/settle", settleBody(first.Reservation, 2), `{"policy":"sms","reserved":6,"actual":2,"refunded":4,"recorded":0}`},
+		{"/v1/settle", settleBody(second.Reservation, 9), `{"policy":"sms","reserved":4,"actual":9,"refunded":0,"recorded":5}`},
+	} {
+		if r := ask(s, "POST", c.path, c.body); r.status != 200 || r.body != c.want+"\n" {
+			t.Errorf("%s %s: %d %s, want %s", c.path, c.body, r.status, r.body, c.want)
+		}
+	}
+	if n := left(t, s); n != 10-2-9 {
+		t.Errorf("%d are left, want -1", n)
+	}
+	s, _ = newServer(t, nil)
+	if r := ask(s, "POST", "/v1/release", fmt.Sprintf(`{"reservation":%q}`, reserve(t, s, smsReserve).Reservation)); r.status != 200 || left(t, s) != 10 {
+		t.Errorf("released: %d %s, and %d are left", r.status, r.body, left(t, s))
+	}
+	part := reserve(t, s, `{"policy":"batch","n":9}`)
+	if r := ask(s, "POST", "/v1/release", fmt.Sprintf(`{"reservation":%q}`, part.Reservation)); !strings.Contains(r.body, `"reserved":4,"actual":0,"refunded":4,`) {
+		t.Errorf("a part of 4: %s", r.body)
+	}
+}
+
+// TestReservationsSettleOnce, whoever asks and however often: of two servers on one
+// store, by many at once.
+func TestReservationsSettleOnce(t *testing.T) {
+	store := weir.NewMemory()
+	secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
+	first, _ := newServer(t, store, secret)
+	second, _ := newServer(t, store, secret)
+	id := reserve(t, first, smsReserve).Reservation
+	var all sync.WaitGroup
+	statuses := make(chan int, 20)
+	for i := range cap(statuses) {
+		all.Go(func() {
+			statuses <- ask([]*Server{first, second}[i%2], "POST", "/v1/settle", settleBody(id, 5)).status
+		})
+	}
+	all.Wait()
+	close(statuses)
+	counts := map[int]int{}
+	for status := range statuses {
+		counts[status]++
+	}
+	if counts[200] != 1 || counts[409] != 19 {
+		t.Errorf("statuses %v, want 200 once and 409 else", counts)
+	}
+	wantProblem(t, "again", ask(first, "POST", "/v1/release", fmt.Sprintf(`{"reservation":%q}`, id)), 409, "settled already")
+	if n := left(t, second); n != 5 {
+		t.Errorf("%d are left, want 5", n)
+	}
+}
+
+// TestReservationsExpire by the clock of the store; their units stay.
+func TestReservationsExpire(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		short := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1,"ttl_ms":1000}`)
+		long := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1}`)
+		if at, _ := time.Parse(time.RFC3339Nano, short.At); short.ExpiresAt != at.Add(time.Second).Format("2006-01-02T15:04:05.000000Z") {
+			t.Errorf("granted at %s, expires at %s, want a second later", short.At, short.ExpiresAt)
+		}
+		time.Sleep(time.Second - time.Microsecond)
+		if r := ask(s, "POST", "/v1/settle", settleBody(reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1,"ttl_ms":1}`).Reservation, 0)); r.status != 200 {
+			t.Errorf("at once: %d %s", r.status, r.body)
+		}
+		time.Sleep(time.Microsecond)
+		for range 2 {
+			wantProblem(t, "a second later", ask(s, "POST", "/v1/settle", settleBody(short.Reservation, 0)), 410, "has expired", "stay as they were granted")
+		}
+		if n := left(t, s); n != 8 {
+			t.Errorf("%d are left, want 8", n)
+		}
+		time.Sleep(24*time.Hour - time.Second - time.Microsecond)
+		if r := ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 0)); r.status != 200 {
+			t.Errorf("a moment before the window is over: %d %s", r.status, r.body)
+		}
+		time.Sleep(time.Microsecond)
+		wantProblem(t, "after the window", ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 0)), 410)
+		wantProblem(t, "long after, settled or not", ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 0)), 410)
+	})
+}
+
+// TestReservationsAreNotMadeUp: an id that was changed, cut, or made by others is
+// unknown, and a policy that is gone is too.
+func TestReservationsAreNotMadeUp(t *testing.T) {
+	s, _ := newServer(t, nil)
+	stranger, _ := newServer(t, nil)
+	id := reserve(t, s, smsReserve).Reservation
+	ids := []string{"", "AQID", "not base64!", id + "A", id[:len(id)-2], reserve(t, stranger, smsReserve).Reservation}
+	for i := range id {
+		c := byte('A')
+		if id[i] == c {
+			c = 'B'
+		}
+		ids = append(ids, id[:i]+string(c)+id[i+1:])
+	}
+	for _, bad := range ids {
+		wantProblem(t, bad, ask(s, "POST", "/v1/settle", settleBody(bad, 0)), 404, "no such reservation")
+	}
+	if again := reserve(t, s, smsReserve); again.Allowed {
+		t.Error("made-up ids gave units back")
+	}
+	reload(t, s, "  sms: {limit: 10 messages per day per phone per sender}\n")
+	wantProblem(t, "other dimensions", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 404, "other dimensions")
+	reload(t, s, "  fresh: {limit: 1 per minute}\n")
+	wantProblem(t, "no policy", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 404, "no policy sms")
+	reload(t, s, "  sms: {limit: 20 messages per day per phone}\n")
+	if r := ask(s, "POST", "/v1/settle", settleBody(id, 1)); r.status != 200 || left(t, s) != 19 {
+		t.Errorf("under other numbers: %d %s, %d are left; want 19", r.status, r.body, left(t, s))
+	}
+}
+
+func TestReservationsBadInput(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, c := range []struct{ path, body, want string }{
+		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":86400001}`, "1 to 86400000"},
+		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":9007199254740991}`, "1 to 86400000"},
+		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":0}`, "1 or more"},
+		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"id":"x"}`, "takes policy, key, n, ttl_ms"},
+		{"/v1/settle", ``, `send {"reservation"`},
+		{"/v1/release", ``, `send {"reservation"`},
+		{"/v1/settle", `{"reservation":"x"}`, `"actual" is missing`},
+		{"/v1/settle", `{"actual":1}`, `"reservation" is missing`},
+		{"/v1/settle", `{"reservation":"x","actual":-1}`, "whole number"},
+		{"/v1/release", `{"reservation":"x","actual":1}`, "takes reservation"},
+	} {
+		wantProblem(t, c.path+" "+c.body, ask(s, "POST", c.path, c.body), 400, c.want)
+	}
+	if n := left(t, s); n != 10 {
+		t.Errorf("bad input left %d of 10", n)
+	}
+	first, second := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"}}`), reserve(t, s, `{"policy":"sms","key":{"phone":"+1"}}`)
+	wantProblem(t, "more than a history holds", ask(s, "POST", "/v1/settle", settleBody(first.Reservation, int(weir.MaxUnits))), 400, "too many units")
+	for _, r := range []reserved{first, second} {
+		if r := ask(s, "POST", "/v1/settle", settleBody(r.Reservation, 0)); r.status != 200 {
+			t.Errorf("bad input settled a reservation: %d %s", r.status, r.body)
+		}
+	}
+}
+
+// fickle is an engine of which one refund fails.
+type fickle struct {
+	weir.Engine
+	err error
+}
+
+func (f *fickle) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	if err := f.err; err != nil {
+		f.err = nil
+		return 0, err
+	}
+	return f.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+// TestReservationsInAnOutage: a settlement that surely did not happen can be tried
+// again, one that may have happened cannot.
+func TestReservationsInAnOutage(t *testing.T) {
+	store := &fickle{Engine: weir.NewMemory()}
+	s, _ := newServer(t, store)
+	id := reserve(t, s, smsReserve).Reservation
+	store.err = weir.ErrUnavailable
+	wantProblem(t, "while refunds fail", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 503)
+	if r := ask(s, "POST", "/v1/settle", settleBody(id, 0)); r.status != 200 || left(t, s) != 10 {
+		t.Errorf("when they work again: %d %s, %d are left", r.status, r.body, left(t, s))
+	}
+	id = reserve(t, s, smsReserve).Reservation
+	store.err = weir.ErrUnknownFate
+	wantProblem(t, "while answers are lost", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 503)
+	wantProblem(t, "after an answer was lost", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 409)
+}
