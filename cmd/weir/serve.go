@@ -19,6 +19,7 @@ import (
 type serveOptions struct {
 	policies, store string
 	instances       int
+	reservations    string // file
 	listeners       listeners
 	envoy           envoyOptions
 }
@@ -53,6 +54,8 @@ with local it grants its share of every limit, Max / --instances.`,
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	o.listeners.addFlags(cmd)
+	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
+		"a `FILE` with the secret by which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: one of this process's own")
 	o.envoy.addFlags(cmd)
 	cmd.Flags().IntVar(&o.instances, "instances", 1,
 		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
@@ -77,6 +80,9 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	o.envoy.fromEnvironment(cmd, stderr)
 	envoySeen, _ := envoy.Fingerprint(o.envoy.config)
 	if err := o.envoy.configure(&config); err != nil {
+		return err
+	}
+	if config.ReservationSecret, err = reservationSecret(o.reservations); err != nil {
 		return err
 	}
 	store, err := awaitStore(o.store, o.instances, log)
