@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // serveReserve answers as a check does and, when units were granted, with the id by
@@ -27,13 +28,14 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		a, err := q.decide(r, weir.OpAttempt, d)
+		o, err := s.decide(r, &q, weir.OpAttempt, d)
 		if err != nil {
 			return nil, err
 		}
-		b := a.AppendJSON(d.body)
+		a := q.answer(weir.OpAttempt, &o, d)
+		b := a.AppendJSONOf(d.body, &o.Applied)
 		if a.Decision.Allowed {
-			b = s.appendReservation(b[:len(b)-1], &q, &c, &a.Decision, ttl)
+			b = s.appendReservation(b[:len(b)-1], &q, &c, &o, ttl)
 		}
 		return append(b, '\n'), nil
 	})
@@ -55,8 +57,9 @@ func (q *question) ttlOf(c *call) (time.Duration, error) {
 }
 
 // appendReservation appends the members of a reservation and ends the object.
-func (s *Server) appendReservation(b []byte, q *question, c *call, d *weir.Decision, ttl time.Duration) []byte {
-	r := reservation{policy: q.Name, units: d.Granted, at: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
+func (s *Server) appendReservation(b []byte, q *question, c *call, o *enforce.Outcome, ttl time.Duration) []byte {
+	d := &o.Decision
+	r := reservation{policy: q.Name, units: q.charged(o), at: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
 	for i := range c.key.n {
 		r.key = append(r.key, c.key.at(i))
 	}
@@ -64,6 +67,18 @@ func (s *Server) appendReservation(b []byte, q *question, c *call, d *weir.Decis
 	b = append(b, `,"expires_at":"`...)
 	b = d.At.Add(ttl).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	return append(b, `"}`...)
+}
+
+// charged is how many units an attempt has recorded: of a shadow those that it would
+// have granted, and none where only reports are charged.
+func (q *question) charged(o *enforce.Outcome) int64 {
+	switch {
+	case q.Reports():
+		return 0
+	case o.Applied.Shadow:
+		return o.Applied.Would.Granted
+	}
+	return o.Decision.Granted
 }
 
 // serveSettle answers what was corrected, so that what was used counts; release
@@ -105,7 +120,7 @@ func (s *Server) settle(ctx context.Context, c *call) (done settlement, err erro
 	if done.reservation, err = s.seal.open(c.reservation); err != nil {
 		return done, err
 	}
-	e, key, err := s.reserved(done.reservation)
+	e, whose, err := s.reserved(done.reservation)
 	if err != nil {
 		return done, err
 	}
@@ -118,12 +133,12 @@ func (s *Server) settle(ctx context.Context, c *call) (done settlement, err erro
 	case !first:
 		return done, &fault{http.StatusConflict, "the reservation is settled already; nothing was changed"}
 	}
-	switch granted := time.UnixMicro(done.at); {
+	switch limiter := e.Limiter(&whose, weir.Now); {
 	case c.actual > done.units:
 		done.recorded = c.actual - done.units
-		_, err = e.limiter.Record(ctx, key, done.recorded)
+		_, err = limiter.Record(ctx, whose.Key, done.recorded)
 	case c.actual < done.units && !done.degraded:
-		done.refunded, err = e.limiter.Refund(ctx, key, granted, done.units-c.actual)
+		done.refunded, err = limiter.Refund(ctx, whose.Key, time.UnixMicro(done.at), done.units-c.actual)
 	}
 	if err != nil && !errors.Is(err, weir.ErrUnknownFate) {
 		s.claims.giveBack(ctx, done.reservation, at)
@@ -132,18 +147,16 @@ func (s *Server) settle(ctx context.Context, c *call) (done settlement, err erro
 }
 
 // reserved finds what a reservation is of, under the policies that are in force now.
-func (s *Server) reserved(r *reservation) (*entry, weir.Key, error) {
-	e, err := s.find(r.policy, http.StatusNotFound)
-	if err != nil {
-		return nil, weir.Key{}, err
+func (s *Server) reserved(r *reservation) (e *entry, whose enforce.Subject, err error) {
+	if e, err = s.find(r.policy, http.StatusNotFound); err != nil {
+		return nil, whose, err
 	}
 	var named pairs
 	for _, p := range r.key {
 		named.add(p.name, p.value)
 	}
-	key, err := e.keyOf(&named)
-	if err != nil {
-		return nil, key, &fault{http.StatusNotFound, "the policy " + r.policy + " counts by other dimensions since the reservation was made; its units leave in their time"}
+	if whose, err = named.subject(e.Rule); err != nil {
+		return nil, whose, &fault{http.StatusNotFound, "the policy " + r.policy + " counts by other dimensions since the reservation was made; its units leave in their time"}
 	}
-	return e, key, nil
+	return e, whose, nil
 }

@@ -225,3 +225,33 @@ func TestReservationsInAnOutage(t *testing.T) {
 	wantProblem(t, "while answers are lost", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 503)
 	wantProblem(t, "after an answer was lost", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 409)
 }
+
+// TestReservationsOfEveryPolicy: of a shadow what it would have granted is settled,
+// where only reports are charged all that was used, and a plan is remembered.
+func TestReservationsOfEveryPolicy(t *testing.T) {
+	s, _ := newServer(t, nil, func(c *Config) {
+		c.Policies = parsed(t, `  shadow: {limit: 5 per day, shadow: true}
+  reported: {limit: 5 per day, count: reported}
+  planned: {limit: 1 per day per user, plan-by: tier, plans: {pro: 10 per day}}
+`)
+	})
+	for _, c := range []struct {
+		name, reserve, want string
+		left                int64
+	}{
+		{"a shadow", `{"policy":"shadow","n":4}`, `"reserved":4,"actual":2,"refunded":2,"recorded":0`, 3},
+		{"a shadow that would have denied", `{"policy":"shadow","n":4}`, `"reserved":0,"actual":2,"refunded":0,"recorded":2`, 1},
+		{"reports", `{"policy":"reported","n":4}`, `"reserved":0,"actual":2,"refunded":0,"recorded":2`, 3},
+		{"a plan", `{"policy":"planned","key":{"user":"ann","tier":"pro"},"n":9}`, `"reserved":9,"actual":2,"refunded":7,"recorded":0`, 8},
+	} {
+		got := ask(s, "POST", "/v1/reserve", c.reserve)
+		_, id, _ := strings.Cut(got.body, `"reservation":"`)
+		id, _, _ = strings.Cut(id, `"`)
+		if r := ask(s, "POST", "/v1/settle", settleBody(id, 2)); !strings.Contains(r.body, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, r.body, c.want)
+		}
+		if d := decide(t, s, "/v1/peek", c.reserve); d.Remaining != c.left {
+			t.Errorf("%s: %d are left, want %d", c.name, d.Remaining, c.left)
+		}
+	}
+}
