@@ -190,7 +190,7 @@ func TestBudgetOverdue(t *testing.T) {
 			all.Go(func() { limiter.Allow(ctx, weir.K("42")) })
 		}
 		all.Wait()
-		if got := f.Status(); got.Overdue != most || got.Failures != most || faulty.Asked() != most {
+		if got := f.Status(); got.Overdue != most || got.Failures != most || got.Timeouts != most || faulty.Asked() != most {
 			t.Errorf("%+v, asked %d times; want %d overdue", got, faulty.Asked(), most)
 		}
 		began := time.Now()

@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"time"
 )
@@ -30,7 +31,7 @@ type guard struct {
 	prompt  bool // it stops when its context ends
 	overdue atomic.Int64
 
-	failures, degraded atomic.Int64
+	failures, timeouts, degraded atomic.Int64
 }
 
 // now is the time since the guard was made, in nanoseconds: monotonic.
@@ -78,6 +79,9 @@ func (g *guard) ask(ctx context.Context, q *question, r *reply) (done bool) {
 		return false
 	case failed:
 		g.failures.Add(1)
+		if errors.As(r.err, new(outOfTime)) {
+			g.timeouts.Add(1)
+		}
 		g.breaker.failed(r.err)
 		if g.hold != nil {
 			g.hold.failed(asked, g.now())

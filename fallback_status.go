@@ -9,6 +9,7 @@ type FallbackStatus struct {
 	Since    time.Time // when State began
 	Cause    error     // what the last failure was, while the store is down
 	Failures int64     // calls that the store did not decide; those not put to it are not among them
+	Timeouts int64     // of the failures, calls that got no answer within the budget
 	Degraded int64     // decisions made without the store
 	Overdue  int64     // calls that ran out of time and have not returned yet
 }
@@ -18,6 +19,7 @@ func (f *FallbackEngine) Status() FallbackStatus {
 	g := f.store
 	s := FallbackStatus{
 		Failures: g.failures.Load(),
+		Timeouts: g.timeouts.Load(),
 		Degraded: g.degraded.Load(),
 		Overdue:  g.overdue.Load(),
 	}

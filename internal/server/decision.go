@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/observe"
 )
 
 // desk is what an answer is made on. States of decisions point into it, so
@@ -87,7 +88,7 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 		if err != nil {
 			return nil, err
 		}
-		o, err := s.decide(r, &q, op, d)
+		o, err := s.decide(r, observe.HTTP, &q, op, d)
 		if err != nil {
 			return nil, err
 		}
@@ -98,19 +99,14 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 
 // decide asks the policy. A client that has gone is charged all the same, or
 // hanging up would be a way around a limit.
-func (s *Server) decide(r *http.Request, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
+func (s *Server) decide(r *http.Request, f observe.Front, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
 	states := on.states[:len(q.plan.Limits())]
-	o, err = q.Decide(context.WithoutCancel(r.Context()),
+	o, err = q.entry.decide(context.WithoutCancel(r.Context()), f,
 		&enforce.Ask{Subject: q.Subject, Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
-	if err != nil {
-		return o, q.noted(err)
+	if err == nil && o.Err != nil {
+		s.complain(o.Err)
 	}
-	if o.Err != nil { // a shadow passes, but that it could not decide is no secret
-		s.complain(q.noted(o.Err))
-		return o, nil
-	}
-	q.count(op, q.n, &o)
-	return o, nil
+	return o, err
 }
 
 // answer is a decision with all that is told of it.
@@ -126,9 +122,9 @@ func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := q.Limiter(&q.Subject, weir.Now).Refund(context.WithoutCancel(r.Context()), q.Key, time.UnixMicro(q.granted), q.n)
+		n, err := q.refund(context.WithoutCancel(r.Context()), observe.HTTP, &q.Subject, time.UnixMicro(q.granted), q.n)
 		if err != nil {
-			return nil, q.noted(err)
+			return nil, err
 		}
 		b := answer.AppendString(append(d.body, `{"policy":`...), q.Name)
 		b = strconv.AppendInt(append(b, `,"refunded":`...), n, 10)
@@ -155,7 +151,7 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 			return errBusy
 		}
 		defer s.room.leave()
-		return e.noted(e.Base().Limiter.Reset(context.WithoutCancel(r.Context()), subject.Key))
+		return e.reset(context.WithoutCancel(r.Context()), observe.HTTP, subject.Key)
 	}()
 	if err != nil {
 		s.refuse(w, err)
@@ -166,7 +162,6 @@ func (s *Server) serveReset(w http.ResponseWriter, r *http.Request, name string)
 
 var (
 	jsonType = []string{"application/json"}
-	textType = []string{"text/plain; version=0.0.4; charset=utf-8"} // as Prometheus reads it
 	noStore  = []string{"no-store"}
 	noSniff  = []string{"nosniff"}
 

@@ -53,7 +53,7 @@ func TestStoreDown(t *testing.T) {
 			t.Errorf("%s with the store down: status %d, want 200", path, r.status)
 		}
 	}
-	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{policy="search",outcome="error"} 6`) {
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{front="http",outcome="error",policy="search"} 5`) {
 		t.Errorf("6 errors in the metrics: got\n%s", r.body)
 	}
 }

@@ -2,11 +2,12 @@ package server
 
 import (
 	"fmt"
-	"sync/atomic"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/metrics"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -18,15 +19,8 @@ type entry struct {
 	field []string    // the RateLimit-Policy field of those numbers
 	redis respPolicy  // the policy as Redis clients ask it
 	envoy weir.Engine // the policy as Envoy's rate limit service asks it
-	*tally
-}
 
-// tally is what became of the requests for a policy, since the first set of
-// policies that it was in without a break.
-type tally struct {
-	allowed, denied, recorded, failed atomic.Int64
-
-	wouldDeny atomic.Int64 // let pass by a shadow policy that would deny; none of the others counts them
+	counts *metrics.Policy
 }
 
 // outageModes are the modes of a policy's words.
@@ -47,8 +41,8 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 		return nil, err
 	}
 	plan := r.Base().Limiter.Plan()
-	entry := &entry{Rule: r, plan: plan, field: []string{weirhttp.PolicyField(plan)}, tally: new(tally)}
-	entry.envoy, err = r.Engine(func(err error) { entry.noted(err) })
+	entry := &entry{Rule: r, plan: plan, field: []string{weirhttp.PolicyField(plan)}}
+	entry.envoy, err = r.Engine(func(err error) { entry.noted(observe.GRPC, err) })
 	return entry, err
 }
 
@@ -60,27 +54,12 @@ func (e *entry) fieldOf(v *enforce.Variation) []string {
 	return e.field
 }
 
-// count notes what became of an attempt or a record that got a decision.
-func (e *entry) count(op weir.Op, n int64, o *enforce.Outcome) {
-	switch {
-	case n == 0 || op == weir.OpPeek || o.Decision.Repeated:
-	case op == weir.OpRecord:
-		e.recorded.Add(1)
-	case o.Applied.Shadow && !o.Applied.Would.Allowed:
-		e.wouldDeny.Add(1)
-	case o.Decision.Allowed:
-		e.allowed.Add(1)
-	default:
-		e.denied.Add(1)
+// limitNames are the names of the policy's limits.
+func (e *entry) limitNames() (names []string) {
+	for _, l := range e.plan.Limits() {
+		names = append(names, l.Name)
 	}
-}
-
-// noted counts an error that is not the request's fault, and returns it.
-func (e *entry) noted(err error) error {
-	if err != nil && !isBadInput(err) {
-		e.failed.Add(1)
-	}
-	return err
+	return names
 }
 
 // find returns the policy of that name.

@@ -3,9 +3,11 @@ package server
 import (
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -13,6 +15,7 @@ import (
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine, o.Log = s.config.Engine, s.log
+	o.Took = func(d time.Duration) { s.metrics.Took(observe.GRPC, d) }
 	s.envoy = rls.New(o)
 	s.rules.Store(s.config.Envoy)
 }
@@ -21,18 +24,9 @@ func (s *Server) newEnvoy() {
 func (set *served) addressable() []rls.Policy {
 	all := make([]rls.Policy, len(set.entries))
 	for i, e := range set.entries {
-		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy, Note: e.note}
+		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy, Observer: e}
 	}
 	return all
-}
-
-// note counts an attempt that came over the rate limit service.
-func (e *entry) note(allowed bool) {
-	if allowed {
-		e.allowed.Add(1)
-	} else {
-		e.denied.Add(1)
-	}
 }
 
 // ReloadEnvoy puts another configuration of the rate limit service in force, or,
@@ -67,22 +61,6 @@ func (s *Server) noteEnvoy(err error) {
 	for _, warning := range c.Warnings {
 		s.log.Warn("envoy configuration", "warning", warning)
 	}
-}
-
-// appendEnvoyReloads appends whether the configuration wanted is in force.
-func (s *Server) appendEnvoyReloads(b []byte) []byte {
-	if s.rules.Load() == nil {
-		return b
-	}
-	b = appendHelp(b, "weir_envoy_reloads_total", "counter", "Attempts to put another Envoy configuration in force; after an error the one before stays.")
-	b = appendNumber(b, `weir_envoy_reloads_total{outcome="ok"}`, s.envoyReloads.Load())
-	b = appendNumber(b, `weir_envoy_reloads_total{outcome="error"}`, s.envoyErrors.Load())
-	failed := int64(0)
-	if s.envoyFailed.Load() {
-		failed = 1
-	}
-	b = appendHelp(b, "weir_envoy_last_reload_failed", "gauge", "1 if the last attempt failed, so that an older configuration than wanted is in force.")
-	return appendNumber(b, "weir_envoy_last_reload_failed", failed)
 }
 
 // envoyShown is what /readyz says of the Envoy configuration.

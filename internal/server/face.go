@@ -117,6 +117,14 @@ func (f *face) open(s *Server) (err error) {
 	return nil
 }
 
+// connections is how many are open.
+func (f *face) connections() int {
+	if f.listener == nil {
+		return 0
+	}
+	return f.listener.Open()
+}
+
 // addr is the address listened on, before open the one that was asked for.
 func (f *face) addr() string {
 	if f.listener == nil || f.address.IsUnix() {

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -76,7 +77,7 @@ func (s *Server) gate(e *entry, r *http.Request, on *desk) (o gated, denial int,
 	if asked.Subject, err = q.key.subject(e.Rule); err != nil {
 		return o, 0, err
 	}
-	made, err := s.decide(r, &asked, weir.OpAttempt, on)
+	made, err := s.decide(r, observe.Gate, &asked, weir.OpAttempt, on)
 	if err != nil {
 		return o, 0, err
 	}

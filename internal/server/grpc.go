@@ -116,6 +116,14 @@ func (r *rpc) open() (err error) {
 	return nil
 }
 
+// connections is how many are open.
+func (r *rpc) connections() int {
+	if r.listener == nil {
+		return 0
+	}
+	return r.listener.Open()
+}
+
 // addr is the address listened on, before open the one that was asked for.
 func (r *rpc) addr() string {
 	if r.listener == nil || r.address.IsUnix() {

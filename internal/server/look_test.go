@@ -86,12 +86,16 @@ func TestMetrics(t *testing.T) {
 	ask(s, "POST", "/v1/check", `{`)
 	r := ask(s, "GET", "/metrics", "")
 	for _, line := range []string{
-		`weir_decisions_total{policy="search",outcome="allowed"} 2`,
-		`weir_decisions_total{policy="search",outcome="denied"} 2`,
-		`weir_decisions_total{policy="search",outcome="recorded"} 1`,
-		`weir_decisions_total{policy="search",outcome="error"} 0`,
-		`weir_decisions_total{policy="push",outcome="allowed"} 0`,
-		`weir_bad_requests_total 1`,
+		`weir_decisions_total{front="http",outcome="allowed",policy="search"} 2`,
+		`weir_decisions_total{front="http",outcome="denied",policy="search"} 1`,
+		`weir_decisions_total{front="gate",outcome="denied",policy="search"} 1`,
+		`weir_decisions_total{front="http",outcome="peeked",policy="search"} 2`,
+		`weir_decisions_total{front="http",outcome="recorded",policy="search"} 1`,
+		`weir_decisions_total{front="http",outcome="error",policy="search"} 0`,
+		`weir_decisions_total{front="http",outcome="allowed",policy="push"} 0`,
+		`weir_denials_total{limit="limit",policy="search"} 2`,
+		`weir_decision_duration_seconds_count{front="http"} 6`,
+		`weir_bad_requests_total{front="http"} 1`,
 		`# TYPE weir_decisions_total counter`,
 		`weir_store_keys 1`,
 	} {
@@ -99,7 +103,7 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("no line %s in\n%s", line, r.body)
 		}
 	}
-	if !strings.Contains(r.body, `weir_build_info{version="1.2.3",goversion="go1.`) || !strings.HasPrefix(r.header.Get("Content-Type"), "text/plain; version=0.0.4") {
+	if !strings.Contains(r.body, `weir_build_info{goversion="go1.`) || !strings.HasPrefix(r.header.Get("Content-Type"), "text/plain; version=0.0.4") {
 		t.Errorf("build info or content type: %s\n%s", r.header.Get("Content-Type"), r.body)
 	}
 }

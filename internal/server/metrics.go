@@ -1,11 +1,9 @@
 package server
 
 import (
-	"net/http"
-	"runtime"
-	"strconv"
-
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/metrics"
 )
 
 // sized is an engine that knows how much it holds, as weir.Memory does.
@@ -14,83 +12,137 @@ type sized interface {
 	Bytes() int64
 }
 
-// serveMetrics writes the counters in the text format of Prometheus. The labels
-// are names of policies and fixed words, never a key: their number is bounded by
-// the policy file and the Envoy configuration, whose detailed_metric is an exception.
-func (s *Server) serveMetrics(w http.ResponseWriter, _ *http.Request) {
-	b := appendHelp(nil, "weir_build_info", "gauge", "The version of weir that runs.")
-	b = append(b, "weir_build_info{version="...)
-	b = strconv.AppendQuote(b, s.config.Version)
-	b = append(b, ",goversion="...)
-	b = strconv.AppendQuote(b, runtime.Version())
-	b = append(b, "} 1\n"...)
-
-	b = appendHelp(b, "weir_decisions_total", "counter", "Attempts and records by what became of them; would_deny passed because its policy is a shadow, error means that no decision could be made.")
-	for _, e := range s.serving.Load().entries {
-		b = appendOutcome(b, e.Name, "allowed", e.allowed.Load())
-		b = appendOutcome(b, e.Name, "denied", e.denied.Load())
-		b = appendOutcome(b, e.Name, "recorded", e.recorded.Load())
-		b = appendOutcome(b, e.Name, "error", e.failed.Load())
-		if e.Shadow {
-			b = appendOutcome(b, e.Name, "would_deny", e.wouldDeny.Load())
-		}
+// counted are the counters of the policies in force.
+func (s *Server) counted() []*metrics.Policy {
+	entries := s.serving.Load().entries
+	all := make([]*metrics.Policy, len(entries))
+	for i, e := range entries {
+		all[i] = e.counts
 	}
+	return all
+}
 
-	b = appendHelp(b, "weir_bad_requests_total", "counter", "Requests for decisions that were refused as bad input.")
-	b = appendNumber(b, "weir_bad_requests_total", s.refused())
-	b = appendHelp(b, "weir_unauthorized_requests_total", "counter", "Requests that did not show the token, secret or certificate they must.")
-	b = appendNumber(b, "weir_unauthorized_requests_total", s.strangers.Load())
-	b = appendHelp(b, "weir_shed_requests_total", "counter", "Requests answered with 503 at once, since as many as may be were waiting for the store.")
-	b = appendNumber(b, "weir_shed_requests_total", s.room.shed.Load())
+// addMetrics adds what the server knows besides decisions. It is for the end of New:
+// what is not configured has no series.
+func (s *Server) addMetrics() {
+	s.addRequestMetrics()
+	s.addReloadMetrics()
+	s.addStoreMetrics()
+	s.addListenerMetrics()
+	if s.rpc != nil || s.config.Envoy != nil {
+		s.addEnvoyMetrics()
+	}
+}
+
+func (s *Server) addRequestMetrics() {
+	m := s.metrics
+	const bad, help = "weir_bad_requests_total", "Requests for decisions that were refused as bad input, unknown policies among them; gates count as http."
+	m.Counter(bad, help, metrics.Labels{"front": "http"}, s.badInputs.Load)
+	m.Counter(bad, help, metrics.Labels{"front": "grpc"}, func() int64 { return s.envoy.Stats().BadInputs })
 	if s.resp != nil {
-		b = s.appendRESP(b, s.resp.server.Stats())
+		m.Counter(bad, help, metrics.Labels{"front": "resp"}, func() int64 { return s.resp.server.Stats().Refused })
 	}
+	m.Counter("weir_unauthorized_requests_total", "Requests that did not show the token, secret or certificate they must.", nil, s.strangers.Load)
+	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since as many as may be were waiting for the store.", nil, s.room.shed.Load)
+	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.room.taken.Load()) })
+	m.Gauge("weir_ready", "1 while /readyz says yes, 0 once the server drains.", nil, func() float64 { return flag(!s.draining.Load()) })
+}
 
-	b = s.appendReloads(b)
-	if e, ok := s.config.Engine.(*weir.FallbackEngine); ok {
-		b = s.appendOutages(b, e.Status())
-	}
+// addReloadMetrics adds which policies are in force, and whether the last attempt to
+// put others in force failed: what to alert on.
+func (s *Server) addReloadMetrics() {
+	m := s.metrics
+	const reloads, help = "weir_reloads_total", "Attempts to put other policies in force; after an error those before stay."
+	m.Gauge("weir_policies_generation", "Sets of policies that were in force, the present one included.", nil, func() float64 { return float64(s.Generation()) })
+	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, func() int64 { return s.reloads.Load().done })
+	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.reloads.Load().failed })
+	m.Gauge("weir_last_reload_failed", "1 if the last attempt failed, so that older policies than wanted are in force.", nil,
+		func() float64 { return flag(s.reloads.Load().err != nil) })
+	m.Gauge("weir_last_reload_success_timestamp_seconds", "When policies were put in force last, the start included, in seconds since 1970.", nil,
+		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
+}
 
+func (s *Server) addStoreMetrics() {
+	m := s.metrics
 	if e, ok := s.config.Engine.(sized); ok {
-		b = appendHelp(b, "weir_store_keys", "gauge", "Histories held: keys, counted once for each limit.")
-		b = appendNumber(b, "weir_store_keys", int64(e.Len()))
-		b = appendHelp(b, "weir_store_bytes", "gauge", "Bytes that the histories take.")
-		b = appendNumber(b, "weir_store_bytes", e.Bytes())
+		m.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
+		m.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
 	}
-
-	b = s.envoy.AppendMetrics(b)
-	b = s.appendEnvoyReloads(b)
-	write(w, http.StatusOK, textType, b)
-}
-
-// appendReloads appends which policies are in force, and whether the last attempt
-// to put others in force failed: what to alert on.
-func (s *Server) appendReloads(b []byte) []byte {
-	r := s.reloads.Load()
-	b = appendHelp(b, "weir_policies_generation", "gauge", "Sets of policies that were in force, the present one included.")
-	b = appendNumber(b, "weir_policies_generation", s.Generation())
-	b = appendHelp(b, "weir_reloads_total", "counter", "Attempts to put other policies in force; after an error those before stay.")
-	b = appendNumber(b, `weir_reloads_total{outcome="ok"}`, r.done)
-	b = appendNumber(b, `weir_reloads_total{outcome="error"}`, r.failed)
-	b = appendHelp(b, "weir_last_reload_failed", "gauge", "1 if the last attempt failed, so that older policies than wanted are in force.")
-	failed := int64(0)
-	if r.err != nil {
-		failed = 1
+	f, ok := s.config.Engine.(*weir.FallbackEngine)
+	if !ok {
+		return
 	}
-	return appendNumber(b, "weir_last_reload_failed", failed)
+	m.Gauge("weir_store_up", "1 while nothing is known against the store, 0 while it is down.", nil, func() float64 { return flag(s.storeDown() == nil) })
+	m.Gauge("weir_store_breaker_open", "1 while the store is not asked, after several failures in a row, except to see whether it is back.", nil,
+		func() float64 { return flag(f.Status().State == weir.StoreDown) })
+	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
+	m.Counter("weir_store_timeouts_total", "Of these, calls that were not answered within the budget.", nil, func() int64 { return f.Status().Timeouts })
+	m.Gauge("weir_store_overdue_calls", "Calls whose budget is over and that have not returned yet.", nil, func() float64 { return float64(f.Status().Overdue) })
 }
 
-func appendHelp(b []byte, name, kind, help string) []byte {
-	b = append(b, "# HELP "+name+" "+help+"\n"...)
-	return append(b, "# TYPE "+name+" "+kind+"\n"...)
+func (s *Server) addListenerMetrics() {
+	m := s.metrics
+	add := func(listener string, open func() int) {
+		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", metrics.Labels{"listener": listener},
+			func() float64 { return float64(open()) })
+	}
+	add("main", s.main.connections)
+	if s.admin != nil {
+		add("admin", s.admin.connections)
+	}
+	if s.rpc != nil {
+		add("grpc", s.rpc.connections)
+	}
+	if s.resp == nil {
+		return
+	}
+	add("resp", func() int { return s.resp.server.Stats().Conns })
+	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision could be made."
+	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, func() int64 { return s.resp.server.Stats().ThrottleAllowed })
+	m.Counter(name, help, metrics.Labels{"outcome": "limited"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })
+	m.Counter(name, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.resp.server.Stats().NoThrottle })
 }
 
-// appendOutcome appends one counter. Names of policies need no escaping.
-func appendOutcome(b []byte, policy, outcome string, n int64) []byte {
-	return appendNumber(b, `weir_decisions_total{policy="`+policy+`",outcome="`+outcome+`"}`, n)
+func (s *Server) addEnvoyMetrics() {
+	m := s.metrics
+	const reloads, help = "weir_envoy_reloads_total", "Attempts to put another Envoy configuration in force; after an error the one before stays."
+	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, s.envoyReloads.Load)
+	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
+	m.Gauge("weir_envoy_last_reload_failed", "1 if the last attempt failed, so that an older configuration than wanted is in force.", nil,
+		func() float64 { return flag(s.envoyFailed.Load()) })
+	for outcome, of := range map[string]func(rls.Stats) int64{
+		"ok":         func(n rls.Stats) int64 { return n.OK },
+		"over_limit": func(n rls.Stats) int64 { return n.Over },
+		"error":      func(n rls.Stats) int64 { return n.Failed },
+		"bad_input":  func(n rls.Stats) int64 { return n.BadInputs },
+	} {
+		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by what became of them; error means that no decision could be made.",
+			metrics.Labels{"outcome": outcome}, func() int64 { return of(s.envoy.Stats()) })
+	}
+	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil,
+		func() int64 { return s.envoy.Stats().UnknownDomains })
+	m.Counter("weir_envoy_kept_hits_total", "Hits of refused requests that stay charged since the store could not be asked to take them back.", nil,
+		func() int64 { return s.envoy.Stats().Kept })
+	m.Table("weir_envoy_hits_total", "Hits by the rule that decided them; shadowed were over the limit of a rule in shadow_mode.",
+		[]string{"domain", "rule", "outcome"}, s.envoyHits)
 }
 
-func appendNumber(b []byte, series string, n int64) []byte {
-	b = strconv.AppendInt(append(append(b, series...), ' '), n, 10)
-	return append(b, '\n')
+// envoyHits yields the hits of every rule.
+func (s *Server) envoyHits(yield func(metrics.Row)) {
+	s.envoy.EachRule(func(h rls.Hits) {
+		for _, each := range []struct {
+			outcome string
+			n       int64
+		}{{"granted", h.Granted}, {"denied", h.Denied}, {"shadowed", h.Shadowed}, {"refunded", h.Refunded}} {
+			yield(metrics.Row{Labels: []string{h.Domain, h.Rule, each.outcome}, N: each.n})
+		}
+	})
+}
+
+// flag is 1 for true.
+func flag(yes bool) float64 {
+	if yes {
+		return 1
+	}
+	return 0
 }

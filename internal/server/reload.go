@@ -15,6 +15,7 @@ var errNoPolicy = errors.New("weir: there is no policy to serve; name a file wit
 type reloads struct {
 	done, failed int64
 	last         time.Time // of the last attempt; zero before the first
+	succeeded    time.Time // the last one that did, which may be the start
 	err          error     // why it failed, nil when it did not
 }
 
@@ -53,6 +54,7 @@ func (s *Server) noteReload(err error) {
 	r.last, r.err = time.Now(), err
 	if err == nil {
 		r.done++
+		r.succeeded = r.last
 	} else {
 		r.failed++
 		line, _, _ := strings.Cut(err.Error(), "\n") // what follows is for a terminal

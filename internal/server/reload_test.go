@@ -105,7 +105,7 @@ func TestReloadKeepsCounts(t *testing.T) {
 	decide(t, s, "/v1/check", searchBody)
 	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
 	decide(t, s, "/v1/check", searchBody)
-	wantMetrics(t, s, `weir_decisions_total{policy="search",outcome="allowed"} 2`)
+	wantMetrics(t, s, `weir_decisions_total{front="http",outcome="allowed",policy="search"} 2`)
 }
 
 // TestReloadUnderLoad: every request is answered by one set or the other, and no

@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/observe"
 )
 
 // serveReserve answers as a check does and, when units were granted, with the id by
@@ -28,7 +29,7 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		o, err := s.decide(r, &q, weir.OpAttempt, d)
+		o, err := s.decide(r, observe.HTTP, &q, weir.OpAttempt, d)
 		if err != nil {
 			return nil, err
 		}
@@ -127,23 +128,23 @@ func (s *Server) settle(ctx context.Context, c *call) (done settlement, err erro
 	at, first, err := s.claims.take(ctx, done.reservation)
 	switch {
 	case err != nil:
-		return done, e.noted(err)
+		return done, e.noted(observe.HTTP, err)
 	case done.expired(at):
 		return done, &fault{http.StatusGone, "the reservation has expired; its " + strconv.FormatInt(done.units, 10) + " units stay as they were granted"}
 	case !first:
 		return done, &fault{http.StatusConflict, "the reservation is settled already; nothing was changed"}
 	}
-	switch limiter := e.Limiter(&whose, weir.Now); {
+	switch {
 	case c.actual > done.units:
 		done.recorded = c.actual - done.units
-		_, err = limiter.Record(ctx, whose.Key, done.recorded)
+		err = e.record(ctx, observe.HTTP, &whose, done.recorded)
 	case c.actual < done.units && !done.degraded:
-		done.refunded, err = limiter.Refund(ctx, whose.Key, time.UnixMicro(done.at), done.units-c.actual)
+		done.refunded, err = e.refund(ctx, observe.HTTP, &whose, time.UnixMicro(done.at), done.units-c.actual)
 	}
 	if err != nil && !errors.Is(err, weir.ErrUnknownFate) {
 		s.claims.giveBack(ctx, done.reservation, at)
 	}
-	return done, e.noted(err)
+	return done, err
 }
 
 // reserved finds what a reservation is of, under the policies that are in force now.

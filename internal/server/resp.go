@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/resp"
 )
 
@@ -167,13 +168,11 @@ func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int
 		return d, respError(errBusy)
 	}
 	defer p.s.room.leave()
-	o, err := p.Rule.Decide(ctx, &enforce.Ask{Subject: p.subject(&key), Op: op, N: n, At: weir.Now})
+	o, err := p.decide(ctx, observe.RESP, &enforce.Ask{Subject: p.subject(&key), Op: op, N: n, At: weir.Now})
 	if err != nil {
 		return d, p.told(err)
 	}
-	if p.told(o.Err) == nil {
-		p.count(op, n, &o)
-	}
+	p.told(o.Err)
 	return o.Decision, nil
 }
 
@@ -184,7 +183,7 @@ func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n i
 	}
 	defer p.s.room.leave()
 	whose := p.subject(&key)
-	took, err := p.Limiter(&whose, weir.Now).Refund(ctx, key, at, n)
+	took, err := p.refund(ctx, observe.RESP, &whose, at, n)
 	return took, p.told(err)
 }
 
@@ -194,12 +193,12 @@ func (p *respPolicy) Reset(ctx context.Context, key weir.Key) error {
 		return respError(errBusy)
 	}
 	defer p.s.room.leave()
-	return p.told(p.Base().Limiter.Reset(ctx, key))
+	return p.told(p.reset(ctx, observe.RESP, key))
 }
 
-// told notes an error that is not the client's fault, and returns what it is told.
+// told logs an error that is not the client's fault, and returns what it is told.
 func (p *respPolicy) told(err error) error {
-	if p.noted(err) != nil && !isBadInput(err) {
+	if err != nil && !isBadInput(err) {
 		p.s.complain(err)
 	}
 	return err
@@ -211,23 +210,4 @@ func respError(err error) error {
 		return resp.Unavailable("no decision: as many requests are under way as may be; nothing was charged, try again in a second, or start more of weir")
 	}
 	return err
-}
-
-// refused is how many requests and commands were bad input.
-func (s *Server) refused() int64 {
-	n := s.badInputs.Load()
-	if s.resp != nil {
-		n += s.resp.server.Stats().Refused
-	}
-	return n
-}
-
-// appendRESP appends what became of Redis clients.
-func (s *Server) appendRESP(b []byte, n resp.Stats) []byte {
-	b = appendHelp(b, "weir_resp_connections", "gauge", "Connections of Redis clients.")
-	b = appendNumber(b, "weir_resp_connections", int64(n.Conns))
-	b = appendHelp(b, "weir_throttle_total", "counter", "Answers to CL.THROTTLE; error means that no decision could be made.")
-	b = appendNumber(b, `weir_throttle_total{outcome="allowed"}`, n.ThrottleAllowed)
-	b = appendNumber(b, `weir_throttle_total{outcome="limited"}`, n.ThrottleLimited)
-	return appendNumber(b, `weir_throttle_total{outcome="error"}`, n.NoThrottle)
 }

@@ -38,7 +38,7 @@ func (s *Server) table() map[string]route {
 		"/v1/policies": {get, s.servePolicies},
 		"/livez":       {get, s.serveLive},
 		"/readyz":      {get, s.serveReady},
-		"/metrics":     {get, s.serveMetrics},
+		"/metrics":     {get, s.metrics.Handler().ServeHTTP},
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -44,9 +45,11 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 			return nil, err
 		}
 		e.redis = respPolicy{s, e, enforce.None}
+		var counted *metrics.Policy
 		if old := known[p.Name]; old != nil {
-			e.tally = old.tally
+			counted = old.counts
 		}
+		e.counts = s.metrics.Policy(p.Name, e.limitNames(), counted)
 		set.entries = append(set.entries, e)
 		set.byName[p.Name] = e
 		set.limits += len(e.plan.Limits())

@@ -42,6 +42,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
 )
@@ -115,6 +116,7 @@ type Server struct {
 	config  Config
 	log     *slog.Logger
 	serving atomic.Pointer[served] // the policies in force
+	metrics *metrics.Metrics
 	routes  map[string]route
 	origins *http.CrossOriginProtection
 
@@ -159,6 +161,7 @@ func New(c Config) (*Server, error) {
 	}
 	c.Limits = c.Limits.withDefaults()
 	s := &Server{config: c, log: c.Log, origins: http.NewCrossOriginProtection()}
+	s.metrics = metrics.New(c.Version, s.counted)
 	first, err := s.compile(c.Policies, c.Source, nil)
 	if err != nil {
 		return nil, err
@@ -172,7 +175,7 @@ func New(c Config) (*Server, error) {
 	}
 	s.claims = newClaims(c.Engine)
 	s.serving.Store(first)
-	s.reloads.Store(&reloads{})
+	s.reloads.Store(&reloads{succeeded: first.since})
 	s.routes = s.table()
 	s.room.most = int64(c.Limits.InFlight)
 	if err := s.newFaces(); err != nil {
@@ -184,5 +187,6 @@ func New(c Config) (*Server, error) {
 	if s.resp, err = s.newRESP(); err != nil {
 		return nil, err
 	}
+	s.addMetrics()
 	return s, errors.Join(s.exposed(), s.exposedRESP())
 }

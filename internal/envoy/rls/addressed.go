@@ -9,6 +9,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/observe"
 )
 
 // addressed is a policy that requests address as a domain.
@@ -17,16 +18,13 @@ type addressed struct {
 	engine weir.Engine
 	shown  []*pb.RateLimitResponse_RateLimit // of each limit
 	narrow int                               // the limit that counts by the most dimensions
-	note   func(allowed bool)
+	seen   observe.Policy                    // nil = nobody
 }
 
 // newAddressed makes a policy ready. A policy that grants in part is asked for all
 // or nothing: the protocol has no word for a part.
 func newAddressed(p Policy) (*addressed, error) {
-	a := &addressed{plan: p.Plan, engine: p.Engine, note: p.Note}
-	if a.note == nil {
-		a.note = func(bool) {}
-	}
+	a := &addressed{plan: p.Plan, engine: p.Engine, seen: p.Observer}
 	policy := p.Plan.Policy()
 	if policy.Mode == weir.Partial {
 		policy.Mode = weir.AllOrNothing

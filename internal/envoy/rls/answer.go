@@ -101,7 +101,7 @@ func (s *Service) tally(w *work, over bool) {
 	for i := range w.items {
 		it := &w.items[i]
 		if it.limit == nil {
-			it.notePolicy(w, over)
+			w.notePolicy(it, over)
 			continue
 		}
 		t := it.limit.tally.of(it.detail)
@@ -116,12 +116,5 @@ func (s *Service) tally(w *work, over bool) {
 		case !over:
 			t.granted.Add(it.n)
 		}
-	}
-}
-
-// notePolicy tells what became of an attempt under a policy.
-func (it *item) notePolicy(w *work, over bool) {
-	if it.kind != free && it.kind != refunded && it.n > 0 && (it.over || !over) {
-		w.domain.addressed.note(!it.over)
 	}
 }

@@ -23,6 +23,8 @@ type Options struct {
 
 	Now func() time.Time // for windows that do not roll; default: time.Now
 	Log *slog.Logger     // default: no log
+
+	Took func(time.Duration) // is told how long each request took to decide; default: nobody is
 }
 
 // Headers are the names of header fields.
@@ -38,6 +40,9 @@ func (o Options) withDefaults() Options {
 	}
 	if o.Now == nil {
 		o.Now = time.Now
+	}
+	if o.Took == nil {
+		o.Took = func(time.Duration) {}
 	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/observe"
 )
 
 // Service answers requests by the configuration and the policies of the last Load.
@@ -47,8 +48,7 @@ type Policy struct {
 	Plan   *weir.Plan
 	Engine weir.Engine // that decides it, in its outage mode
 
-	// Note hears what became of every attempt to take units; nil = nobody.
-	Note func(allowed bool)
+	Observer observe.Policy // is told of every call; nil = nobody is
 }
 
 // Load puts a configuration, which may be nil, and policies in force: all of it, or
@@ -79,10 +79,14 @@ func (s *Service) ShouldRateLimit(_ context.Context, r *pb.RateLimitRequest) (*p
 	}()
 	err := s.resolve(w, r)
 	if err == nil {
+		began := time.Now()
 		err = s.decide(ctx, w)
+		s.options.Took(time.Since(began))
 	}
 	if err != nil {
-		return nil, s.refuse(err)
+		err = s.refuse(err)
+		w.noteError(err)
+		return nil, err
 	}
 	return s.answer(w, r), nil
 }

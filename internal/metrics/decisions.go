@@ -1,0 +1,69 @@
+package metrics
+
+import (
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/weirlimit/weir/internal/observe"
+)
+
+// decisions collects the counters of the policies in force: those of a policy that
+// has left are gone.
+type decisions struct {
+	inForce func() []*Policy
+}
+
+var (
+	callsDesc = prometheus.NewDesc("weir_decisions_total",
+		"Calls for a policy, by where they came in and what became of them; error means that no decision could be made.",
+		[]string{"policy", "front", "outcome"}, nil)
+	denialsDesc = prometheus.NewDesc("weir_denials_total",
+		"Attempts that were denied, by the limit that bound.", []string{"policy", "limit"}, nil)
+	degradedDesc = prometheus.NewDesc("weir_degraded_decisions_total",
+		"Decisions made without the store, by when-store-is-down.", []string{"policy"}, nil)
+)
+
+// Describe tells what there is.
+func (d decisions) Describe(to chan<- *prometheus.Desc) {
+	to <- callsDesc
+	to <- denialsDesc
+	to <- degradedDesc
+}
+
+// Collect reads the counters.
+func (d decisions) Collect(to chan<- prometheus.Metric) {
+	for _, p := range d.inForce() {
+		for f := range p.calls {
+			p.collect(to, observe.Front(f))
+		}
+		for i, limit := range p.limits {
+			to <- counter(denialsDesc, p.denials[i].Load(), p.name, limit)
+		}
+		to <- counter(degradedDesc, p.degraded.Load(), p.name)
+	}
+}
+
+// collect reads the counters of one front end. Of outcomes, the usual ones are
+// always there, so that a rate has something to begin with; the others, and front
+// ends that nobody uses, begin with their first call: a file may hold thousands of
+// policies.
+func (p *Policy) collect(to chan<- prometheus.Metric, f observe.Front) {
+	var n [observe.Outcomes]int64
+	used := f == observe.HTTP
+	for o := range n {
+		n[o] = p.calls[f][o].Load()
+		used = used || n[o] > 0
+	}
+	for o := range n {
+		if n[o] > 0 || used && isUsual(observe.Outcome(o)) {
+			to <- counter(callsDesc, n[o], p.name, f.String(), observe.Outcome(o).String())
+		}
+	}
+}
+
+func isUsual(o observe.Outcome) bool {
+	return o == observe.Allowed || o == observe.Denied || o == observe.Error
+}
+
+func counter(d *prometheus.Desc, n int64, labels ...string) prometheus.Metric {
+	return prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+}

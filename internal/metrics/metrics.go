@@ -1,0 +1,116 @@
+// Package metrics is what /metrics answers, for Prometheus.
+//
+// Every series is known from configuration: its labels are names of policies, limits
+// and rules, and fixed words. A key is never a label, and a name that a request
+// invents makes no series. So the number of series grows with the policy file alone,
+// and those of a policy that has left it are gone.
+//
+// The bargain: counts are of this process, and begin at 0 with it. Whose key is
+// denied how often is not for metrics; package topkeys tells.
+package metrics
+
+import (
+	"net/http"
+	"runtime"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/weirlimit/weir/internal/observe"
+)
+
+// Metrics is a set of metrics. It is safe for concurrent use once all are added.
+type Metrics struct {
+	registry *prometheus.Registry
+	took     [observe.Fronts]prometheus.Observer
+}
+
+// buckets are upper bounds in seconds. The first is 50 microseconds: nearly every
+// decision in memory is below it, and Redis on the same network is not far above.
+var buckets = []float64{
+	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5,
+}
+
+// New returns the metrics of a program of that version. inForce returns the
+// policies whose counters are shown, at every look anew.
+func New(version string, inForce func() []*Policy) *Metrics {
+	m := &Metrics{registry: prometheus.NewRegistry()}
+	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "weir_decision_duration_seconds", Buckets: buckets,
+		Help: "How long the engine and its store took to decide, errors included, by where the call came in.",
+	}, []string{"front"})
+	for f := range m.took {
+		m.took[f] = took.WithLabelValues(observe.Front(f).String())
+	}
+	m.registry.MustRegister(took, decisions{inForce},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	m.Gauge("weir_build_info", "The version of weir that runs.",
+		Labels{"version": version, "goversion": runtime.Version()}, func() float64 { return 1 })
+	return m
+}
+
+// Took notes how long a decision took, or a request of several.
+func (m *Metrics) Took(f observe.Front, d time.Duration) { m.took[f].Observe(d.Seconds()) }
+
+// Labels are fixed labels of one series.
+type Labels = prometheus.Labels
+
+// Counter adds a counter that value tells. Several of one name differ in the values
+// of their labels.
+func (m *Metrics) Counter(name, help string, labels Labels, value func() int64) {
+	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+		func() float64 { return float64(value()) }))
+}
+
+// Gauge adds a gauge that value tells.
+func (m *Metrics) Gauge(name, help string, labels Labels, value func() float64) {
+	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
+}
+
+// A Row is one series of a Table.
+type Row struct {
+	Labels []string // values, in the order of the table's labels
+	N      int64
+}
+
+// Table adds counters whose labels other things than this package know: rows calls
+// yield with each, at every look anew.
+func (m *Metrics) Table(name, help string, labels []string, rows func(yield func(Row))) {
+	m.registry.MustRegister(table{prometheus.NewDesc(name, help, labels, nil), rows})
+}
+
+type table struct {
+	desc *prometheus.Desc
+	rows func(yield func(Row))
+}
+
+// Describe tells what there is.
+func (t table) Describe(to chan<- *prometheus.Desc) { to <- t.desc }
+
+// Collect reads the rows. Those of the same labels become one: two would spoil the
+// whole answer.
+func (t table) Collect(to chan<- prometheus.Metric) {
+	sums := map[string]*Row{}
+	t.rows(func(r Row) {
+		for i := range r.Labels {
+			r.Labels[i] = strings.ToValidUTF8(r.Labels[i], "\uFFFD")
+		}
+		id := strings.Join(r.Labels, "\xff")
+		if same := sums[id]; same != nil {
+			same.N += r.N
+			return
+		}
+		sums[id] = &r
+	})
+	for _, r := range sums {
+		to <- counter(t.desc, r.N, r.Labels...)
+	}
+}
+
+// Handler answers GET /metrics.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{DisableCompression: true})
+}

@@ -1,0 +1,155 @@
+package server
+
+import (
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/observe"
+)
+
+// everything answers /metrics of servers that between them have all that can be
+// configured, after a call of each kind.
+func everything(t *testing.T) []string {
+	t.Helper()
+	rules, err := envoy.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	memory, _ := newServer(t, nil, func(c *Config) {
+		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+	})
+	store, _ := newServer(t, weir.Fallback(down{}, weir.FailOpen), func(c *Config) { c.Envoy = rules })
+	var pages []string
+	for _, s := range []*Server{memory, store} {
+		ask(s, "POST", "/v1/check", searchBody)
+		ask(s, "GET", "/gate/search?ip=1", "")
+		ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
+		on := s.main
+		if s.admin != nil {
+			on = s.admin
+		}
+		w := httptest.NewRecorder()
+		on.http.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		pages = append(pages, w.Body.String())
+	}
+	return pages
+}
+
+// TestDocsTellEveryMetric: docs/metrics.md and /metrics name the same metrics, of
+// the same types and with the same labels.
+func TestDocsTellEveryMetric(t *testing.T) {
+	page, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	told := map[string]string{}
+	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| (.*?) ?\\| .+ \\|$")
+	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
+		labels := strings.FieldsFunc(m[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
+		slices.Sort(labels)
+		told[m[1]] = m[2] + " " + strings.Join(labels, ",")
+	}
+	found := map[string]string{}
+	for _, text := range everything(t) {
+		for name, what := range metricsOf(text) {
+			found[name] = what
+		}
+	}
+	for name, what := range found {
+		if told[name] != what {
+			t.Errorf("%s: docs/metrics.md says %q, /metrics is %q", name, told[name], what)
+		}
+	}
+	for name := range told {
+		if found[name] == "" {
+			t.Errorf("%s is in docs/metrics.md and nowhere else", name)
+		}
+	}
+}
+
+var (
+	typeLine = regexp.MustCompile(`(?m)^# TYPE (weir_\w+) (\w+)$`)
+	label    = regexp.MustCompile(`(\w+)="`)
+)
+
+// metricsOf returns the type and the labels of each of our metrics that has a series.
+func metricsOf(text string) map[string]string {
+	all := map[string]string{}
+	for _, m := range typeLine.FindAllStringSubmatch(text, -1) {
+		series := regexp.MustCompile(`(?m)^` + m[1] + `(?:_count)?(\{.*\})? `).FindStringSubmatch(text)
+		if series == nil {
+			continue
+		}
+		var labels []string
+		for _, l := range label.FindAllStringSubmatch(series[1], -1) {
+			labels = append(labels, l[1])
+		}
+		slices.Sort(labels)
+		all[m[1]] = m[2] + " " + strings.Join(labels, ",")
+	}
+	return all
+}
+
+// TestPrometheusReadsThemAll has Prometheus' own tool check what is answered.
+func TestPrometheusReadsThemAll(t *testing.T) {
+	for _, text := range everything(t) {
+		cmd := exec.Command("promtool", "check", "metrics")
+		cmd.Stdin = strings.NewReader(text)
+		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
+			t.Errorf("promtool check metrics (make tools installs it): %v\n%s", err, out)
+		}
+	}
+}
+
+// TestMetricsOfPoliciesLeave: a reload drops the series of what is gone.
+func TestMetricsOfPoliciesLeave(t *testing.T) {
+	s, _ := newServer(t, nil)
+	decide(t, s, "/v1/check", searchBody)
+	reload(t, s, "  other: {limit: 3 per minute per ip}\n")
+	body := ask(s, "GET", "/metrics", "").body
+	if strings.Contains(body, `policy="search"`) || !strings.Contains(body, `policy="other"`) {
+		t.Errorf("want series of other, and none of search:\n%s", body)
+	}
+}
+
+// TestDecisionsAllocateNoMore: counting and timing a decision costs no allocation
+// beyond those of the limiter itself.
+func TestDecisionsAllocateNoMore(t *testing.T) {
+	s, _ := newServer(t, nil)
+	e := s.serving.Load().byName["search"]
+	a := enforce.Ask{Subject: enforce.Subject{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, At: weir.Now, States: make([]weir.LimitState, 1)}
+	ctx := t.Context()
+	for range 3 {
+		e.decide(ctx, observe.HTTP, &a)
+	}
+	if n := testing.AllocsPerRun(100, func() {
+		o, err := e.decide(ctx, observe.HTTP, &a)
+		if err != nil || o.Decision.Allowed {
+			t.Fatal(o, err)
+		}
+	}); n != 0 {
+		t.Errorf("%v allocations a denial, want none", n)
+	}
+}
+
+// TestShadowsAreCounted: what a shadow lets pass is told apart from what passes.
+func TestShadowsAreCounted(t *testing.T) {
+	s, _ := newServer(t, nil)
+	reload(t, s, "  search: {limit: 1 per minute per ip, shadow: true}\n")
+	for range 3 {
+		if d := ask(s, "GET", "/gate/search?ip=1", ""); d.status != 204 {
+			t.Fatalf("a shadow answers %d", d.status)
+		}
+	}
+	wantMetrics(t, s, `weir_decisions_total{front="gate",outcome="allowed",policy="search"} 1`,
+		`weir_decisions_total{front="gate",outcome="would_deny",policy="search"} 2`,
+		`weir_denials_total{limit="limit",policy="search"} 0`)
+}

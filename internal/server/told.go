@@ -1,0 +1,82 @@
+package server
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/internal/observe"
+)
+
+// What follows asks a policy, and tells what became of it whoever counts. Every call
+// that names a policy comes this way, but for those of Envoy's rate limit service,
+// which tells by itself.
+
+// decide answers an attempt, a peek or a record.
+func (e *entry) decide(ctx context.Context, f observe.Front, a *enforce.Ask) (enforce.Outcome, error) {
+	began := time.Now()
+	o, err := e.Rule.Decide(ctx, a)
+	e.counts.Took(f, time.Since(began))
+	switch {
+	case err != nil:
+		return o, e.noted(f, err)
+	case o.Err != nil: // a shadow passes, but that it could not decide is no secret
+		e.noted(f, o.Err)
+	default:
+		e.Note(callOf(f, a, &o))
+	}
+	return o, nil
+}
+
+// callOf is what became of an attempt, a peek or a record.
+func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
+	d := &o.Decision
+	c := observe.Call{Front: f, Outcome: observe.Of(a.Op, a.N, d), Degraded: d.Degraded}
+	if c.Outcome <= observe.Partial && o.Applied.Shadow && !o.Applied.Would.Allowed {
+		c.Outcome, d = observe.WouldDeny, &o.Applied.Would
+	}
+	if c.Outcome == observe.Denied || c.Outcome == observe.WouldDeny {
+		c.Limit, c.Key = d.Limit, a.Key
+	}
+	return c
+}
+
+// record adds units without asking.
+func (e *entry) record(ctx context.Context, f observe.Front, whose *enforce.Subject, n int64) error {
+	if _, err := e.Limiter(whose, weir.Now).Record(ctx, whose.Key, n); err != nil {
+		return e.noted(f, err)
+	}
+	e.Note(observe.Call{Front: f, Outcome: observe.Recorded})
+	return nil
+}
+
+// refund takes units back from whoever was granted them at an instant.
+func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Subject, at time.Time, n int64) (int64, error) {
+	took, err := e.Limiter(whose, weir.Now).Refund(ctx, whose.Key, at, n)
+	if err != nil {
+		return 0, e.noted(f, err)
+	}
+	e.Note(observe.Call{Front: f, Outcome: observe.Refunded})
+	return took, nil
+}
+
+// reset forgets the histories of a key.
+func (e *entry) reset(ctx context.Context, f observe.Front, key weir.Key) error {
+	if err := e.Base().Limiter.Reset(ctx, key); err != nil {
+		return e.noted(f, err)
+	}
+	e.Note(observe.Call{Front: f, Outcome: observe.Reset})
+	return nil
+}
+
+// Note tells who counts of a call.
+func (e *entry) Note(c observe.Call) { e.counts.Note(c) }
+
+// noted counts an error that is not the request's fault, and returns it.
+func (e *entry) noted(f observe.Front, err error) error {
+	if !isBadInput(err) {
+		e.Note(observe.Call{Front: f, Outcome: observe.Error})
+	}
+	return err
+}
