@@ -3,6 +3,7 @@ package weir
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -39,8 +40,8 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 	mine := fits // what the share says when it is over
 	if put.writes() && (r.decision.Granted > 0 || counted) {
 		taken, err := share.take(q, cmp.Or(r.decision.Granted, q.ask.N))
-		if err != nil {
-			return Decision{}, err
+		if err != nil { // the share is full; the store has recorded already
+			return Decision{}, fmt.Errorf("%w: %w", ErrUnknownFate, err)
 		}
 		if mine, err = share.peek(q); err != nil {
 			return Decision{}, err

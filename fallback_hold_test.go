@@ -328,6 +328,24 @@ func TestHoldShares(t *testing.T) {
 	}
 }
 
+// TestHoldFullShare: a share without room for a key grants it nothing, and says that
+// the store may have recorded it.
+func TestHoldFullShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 10, Window: time.Minute, By: []string{"user"}}}}
+		s := newStore(t, p, weir.Local, weir.Hold(), weir.LocalMemory(weir.NewMemory(weir.MaxKeys(1))))
+		s.Break(weirtest.Down())
+		s.fail(1)
+		s.Mend()
+		if d, err := s.Allow(ctx, weir.K("a")); err != nil || !d.Allowed {
+			t.Errorf("a key that has room: %+v, %v", d, err)
+		}
+		if d, err := s.Allow(ctx, weir.K("b")); !errors.Is(err, weir.ErrFull) || !errors.Is(err, weir.ErrUnknownFate) || d.Allowed {
+			t.Errorf("a key beyond the cap: %+v, %v; want ErrFull, of unknown fate", d, err)
+		}
+	})
+}
+
 // TestHoldUnreadable: since when the store cannot read a key nobody knows, so that
 // no share grants in its place.
 func TestHoldUnreadable(t *testing.T) {
