@@ -4,6 +4,7 @@ package docs_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -67,9 +68,18 @@ func TestReadmeSeveralProcesses(t *testing.T) {
 	servers.Env = append(environment(), "BIN="+bin)
 	runUntilReady(t, servers, one, two)
 
-	got := answers(t, shell(t, ".", strings.ReplaceAll(ours.Replace(commands[first+1]), "curl ", "curl -s ")))
-	if len(got) != 2 || !got[0].Allowed || got[1].Allowed || got[1].Remaining != 4 {
-		t.Errorf("got %+v, want the first allowed, the second denied, and 4 left", got)
+	// On a crowded machine an answer may come without the store, which says nothing
+	// about it; then other users ask.
+	for try := 0; ; try++ {
+		ask := strings.NewReplacer("curl ", "curl -s ", `"bob"`, fmt.Sprintf(`"bob%d"`, try)).Replace(ours.Replace(commands[first+1]))
+		got := answers(t, shell(t, ".", ask))
+		if len(got) == 2 && (got[0].Status == 503 || got[1].Status == 503) && try < 50 {
+			continue
+		}
+		if len(got) != 2 || !got[0].Allowed || got[1].Allowed || got[1].Remaining != 4 {
+			t.Errorf("got %+v, want the first allowed, the second denied, and 4 left", got)
+		}
+		return
 	}
 }
 
@@ -110,6 +120,7 @@ type answer struct {
 	Allowed      bool  `json:"allowed"`
 	RetryAfterMS int64 `json:"retry_after_ms"`
 	Remaining    int64 `json:"remaining"`
+	Status       int   `json:"status"` // of a problem document
 }
 
 func answers(t *testing.T, out string) []answer {

@@ -44,12 +44,12 @@ type background struct {
 }
 
 // serve [args...] starts weir serve on a free port and waits until it listens.
-// It sets $URL.
+// It sets $URL. A store may take its time, on a crowded machine.
 func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: serve [args...]")
 	}
-	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...)
+	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0", "--store-budget", "20s"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = append(os.Environ(), "GORACE="+ts.Getenv("GORACE"))
 	stderr, err := cmd.StderrPipe()

@@ -18,7 +18,7 @@ import (
 // serveOptions are the flags of weir serve.
 type serveOptions struct {
 	policies, store string
-	instances       int
+	outage          outageOptions
 	reservations    string // file
 	listeners       listeners
 	envoy           envoyOptions
@@ -57,14 +57,13 @@ with local it grants its share of every limit, Max / --instances.`,
 	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
 		"a `FILE` with the secret by which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: one of this process's own")
 	o.envoy.addFlags(cmd)
-	cmd.Flags().IntVar(&o.instances, "instances", 1,
-		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
+	o.outage.addFlags(cmd)
 	return cmd
 }
 
 func serve(cmd *cobra.Command, o serveOptions) error {
-	if o.instances < 1 {
-		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
+	if err := o.outage.check(); err != nil {
+		return err
 	}
 	stderr := cmd.ErrOrStderr()
 	file, source, src, err := o.readPolicies(stderr)
@@ -85,7 +84,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if config.ReservationSecret, err = reservationSecret(o.reservations); err != nil {
 		return err
 	}
-	store, err := awaitStore(o.store, o.instances, log)
+	store, err := awaitStore(o.store, o.outage, log)
 	if err != nil {
 		return err
 	}

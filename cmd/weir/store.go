@@ -26,6 +26,29 @@ func openStore(name string) (*store.Store, error) {
 	return s, storeFailure(err)
 }
 
+// outageOptions are the flags of what serve does about a store that is slow or gone.
+type outageOptions struct {
+	instances int
+	budget    time.Duration
+}
+
+func (o *outageOptions) addFlags(cmd *cobra.Command) {
+	cmd.Flags().IntVar(&o.instances, "instances", 1,
+		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
+	cmd.Flags().DurationVar(&o.budget, "store-budget", 50*time.Millisecond,
+		"how long a decision waits for the store before when-store-is-down applies; a `DURATION` such as 50ms")
+}
+
+func (o *outageOptions) check() error {
+	switch {
+	case o.instances < 1:
+		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
+	case o.budget <= 0:
+		return usage("it is how long callers can wait, such as 50ms", "--store-budget must be above 0, not %v", o.budget)
+	}
+	return nil
+}
+
 // firstLook is how long serve waits to see whether the store is there. Its address
 // is open meanwhile, so nobody is turned away.
 const firstLook = 500 * time.Millisecond
@@ -39,16 +62,16 @@ type laterStore struct {
 	over    chan struct{} // closed when it has ended
 }
 
-// awaitStore begins to look for the store. instances is how many servers share it.
-func awaitStore(name string, instances int, log *slog.Logger) (*laterStore, error) {
+// awaitStore begins to look for the store.
+func awaitStore(name string, o outageOptions, log *slog.Logger) (*laterStore, error) {
 	l := &laterStore{log: log, serving: make(chan struct{}), over: make(chan struct{})}
 	var err error
 	if l.Store, err = store.Later(name, l.hear); err != nil {
 		return nil, storeFailure(err)
 	}
 	if l.engine = l.Engine; l.Shared {
-		// Within a budget, by what each policy says of when-store-is-down.
-		l.engine = weir.Fallback(l.Engine, weir.FailClosed, weir.Instances(instances), weir.OnStoreState(l.turned))
+		// Within the budget, by what each policy says of when-store-is-down.
+		l.engine = weir.Fallback(l.Engine, weir.FailClosed, weir.Budget(o.budget), weir.Instances(o.instances), weir.OnStoreState(l.turned))
 	}
 	return l, nil
 }
