@@ -42,70 +42,59 @@ type operation struct {
 // and in the heap.
 const operationBytes = 288
 
-// decideOnce is decide for an operation with an id.
+// decideOnce is decide for an operation with an id. Like persist it makes room when
+// the engine is full, and tries again.
 func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error {
 	name := operationName(p, k, a.ID)
 	s := &m.known.shards[maphash.String(m.seed, name)%uint64(len(m.known.shards))]
-	if known, err := m.recall(s, name, a, d); known {
-		return err
-	}
-	if err := m.reserveOperation(len(name), a); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	known, err := m.recallLocked(s, name, a, d)
-	if !known {
-		once := *a
-		once.ID = ""
-		if err = m.decide(p, k, &once, d); err == nil && p.records(a, d) {
-			s.remember(m, name, a, p.Remembers().Microseconds(), d)
-			return nil
-		}
-	}
-	m.releaseOperation(len(name))
-	return err
-}
-
-// recall answers from what is known, if it is.
-func (m *Memory) recall(s *operationShard, name string, a *Ask, d *Decision) (known bool, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return m.recallLocked(s, name, a, d)
-}
-
-func (m *Memory) recallLocked(s *operationShard, name string, a *Ask, d *Decision) (known bool, err error) {
-	o := s.of[name]
-	if o == nil || o.until <= m.read(a.At) {
-		return false, nil
-	}
-	if o.ask.Op != a.Op || o.ask.N != a.N {
-		return true, errOtherOperation(&o.ask, a)
-	}
-	clear(a.States) // nobody looked
-	*d = o.decision
-	d.Repeated = true
-	return true, nil
-}
-
-// reserveOperation takes the room of one operation, or makes some, or fails with
-// what is full.
-func (m *Memory) reserveOperation(name int, a *Ask) error {
 	for tries := 0; ; tries++ {
-		full := m.takeOperation(name)
-		if full == nil {
-			return nil
+		done, err := m.tryOnce(s, name, p, k, a, d)
+		if done {
+			return err
 		}
 		now := a.At
 		if now == Now {
 			now = m.now()
 		}
 		if tries == mostTries || !m.makeRoom(nil, now, a.At != Now) {
-			return full
+			return err
 		}
 	}
 }
 
+// tryOnce answers from what is known, or decides and remembers. It has done neither
+// when there is no room to remember, and says what is full.
+func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask, d *Decision) (done bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.of[name]; o != nil && m.read(a.At) < o.until {
+		return true, o.repeat(a, d)
+	}
+	if full := m.takeOperation(len(name)); full != nil {
+		return false, full
+	}
+	once := *a
+	once.ID = ""
+	if err := m.decide(p, k, &once, d); err != nil || !p.records(a, d) {
+		m.releaseOperation(len(name))
+		return true, err
+	}
+	s.remember(m, name, a, p.Remembers().Microseconds(), d)
+	return true, nil
+}
+
+// repeat answers as the operation was answered, if it is the same.
+func (o *operation) repeat(a *Ask, d *Decision) error {
+	if o.ask.Op != a.Op || o.ask.N != a.N {
+		return errOtherOperation(&o.ask, a)
+	}
+	clear(a.States) // nobody looked
+	*d = o.decision
+	d.Repeated = true
+	return nil
+}
+
+// takeOperation takes the room of one operation, or says what is full.
 func (m *Memory) takeOperation(name int) error {
 	if m.maxKeys > 0 && !within(&m.keys, 1, m.maxKeys) {
 		return m.fullOfKeys
@@ -119,7 +108,7 @@ func (m *Memory) takeOperation(name int) error {
 	return nil
 }
 
-// releaseOperation gives back what reserveOperation took.
+// releaseOperation gives back what takeOperation took.
 func (m *Memory) releaseOperation(name int) {
 	if m.maxKeys > 0 {
 		m.keys.Add(-1)
