@@ -62,7 +62,7 @@ descriptors:
 			callers.Wait()
 			full := 0
 			for i, d := range all {
-				held := most[i] - int64(p.ask(d+" hits:0").Statuses[0].LimitRemaining)
+				held := most[i] - int64(p.ask(d + " hits:0").Statuses[0].LimitRemaining)
 				if held != granted[i].Load() || held > most[i] {
 					t.Errorf("%s: %d hits are counted, %d were granted of at most %d", d, held, granted[i].Load(), most[i])
 				}

@@ -1,0 +1,52 @@
+// Command grpc measures what a decision costs a rate limit service: the processor
+// time of the server for each call of Envoy's protocol, beside a gRPC service that
+// decides nothing.
+//
+//	go run ./grpc
+//	go run ./grpc -rounds 9 -for 2s -callers 16,64
+//
+// The servers are processes of their own; Weir's is its program, built from this
+// checkout. All run at once and idle, except for the one whose turn it is: in every
+// round each serves the same clients for a while, in an order that is shuffled. A
+// ratio compares two servers in one round, and the median over the rounds is
+// printed. It needs Linux.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+func main() {
+	empty := flag.Bool("empty", false, "serve as the empty service (the program starts itself so)")
+	rounds := flag.Int("rounds", 7, "how many interleaved `rounds`")
+	each := flag.Duration("for", 1500*time.Millisecond, "how long each server is asked in each round")
+	callers := flag.String("callers", "16,64", "how many callers at once, comma-separated")
+	stores := flag.String("stores", "memory,redis", "which `stores` Weir decides on")
+	flag.Parse()
+	err := error(nil)
+	if *empty {
+		err = serveNothing()
+	} else {
+		err = measure(*callers, *rounds, *each, strings.Split(*stores, ","))
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "grpc:", err)
+		os.Exit(2)
+	}
+}
+
+func numbers(text string) (all []int, err error) {
+	for _, word := range strings.Split(text, ",") {
+		n, err := strconv.Atoi(word)
+		if err != nil || n < 1 {
+			return nil, fmt.Errorf("%q is not a number of callers", word)
+		}
+		all = append(all, n)
+	}
+	return all, nil
+}

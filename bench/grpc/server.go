@@ -1,0 +1,93 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// server is a process that answers Envoy's protocol.
+type server struct {
+	name string
+	addr string
+	cmd  *exec.Cmd
+}
+
+// start runs a command and waits until it says where it listens.
+func start(name string, command []string, env ...string) (*server, error) {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env = append(os.Environ(), env...)
+	read, write, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	cmd.Stdout, cmd.Stderr = write, write
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		return nil, err
+	}
+	write.Close()
+	s := &server{name: name, cmd: cmd}
+	found := make(chan string, 1)
+	go func() {
+		defer close(found)
+		var said []string
+		for lines := bufio.NewScanner(read); lines.Scan(); {
+			fields := strings.Fields(lines.Text())
+			said = append(said, lines.Text())
+			switch {
+			case len(fields) == 1 && strings.HasPrefix(fields[0], "127."):
+				found <- fields[0]
+			case len(fields) > 1 && fields[0] == "grpc":
+				found <- fields[1]
+			}
+		}
+		if len(said) > 0 && s.addr == "" {
+			fmt.Fprintln(os.Stderr, strings.Join(said, "\n"))
+		}
+	}()
+	select {
+	case s.addr = <-found:
+	case <-time.After(20 * time.Second):
+	}
+	if s.addr == "" {
+		s.stop()
+		return nil, errors.New(name + " does not say where it listens")
+	}
+	return s, nil
+}
+
+func (s *server) stop() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// cpu is the processor time the server has used so far.
+func (s *server) cpu() time.Duration {
+	clock := uintptr(int32(^s.cmd.Process.Pid)<<3 | 2) // CPUCLOCK_SCHED of a process
+	var t syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, uintptr(clock), uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+		panic(errno) // the process is ours and runs
+	}
+	return time.Duration(t.Nano())
+}
+
+// build builds Weir's program from this checkout, of which the working directory is
+// a part.
+func build(dir string) (string, error) {
+	path := filepath.Join(dir, "weir")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/weir")
+	cmd.Dir = ".."
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return path, nil
+}
