@@ -14,6 +14,8 @@ type batch struct {
 	sent time.Time     // when; set before done is closed
 
 	// The lane's mutex protects the following until started is set.
+	turned  bool // its turn has come
+	crowd   bool // it counts as a call for a crowd
 	taken   bool // somebody is about to send
 	started bool // somebody does
 	asks    []asked
@@ -51,9 +53,12 @@ func newBatch(merging bool) *batch {
 	return b
 }
 
+// full reports whether no further question fits.
+func (b *batch) full() bool { return len(b.asks) >= mostAsked }
+
 // takes reports whether there is room for q.
 func (b *batch) takes(q *question) bool {
-	return len(b.asks) < mostAsked || b.like(q) >= 0
+	return !b.full() || b.like(q) >= 0
 }
 
 // like returns the question that a caller who asks q may join, or -1. It is the
@@ -116,6 +121,7 @@ func (b *batch) start(ctx context.Context, l *lane) (context.Context, context.Ca
 		}
 	}
 	b.asks = kept
+	l.start(b, b.waiting)
 	var call context.Context
 	if b.endless {
 		call, b.cancel = context.WithCancel(context.WithoutCancel(ctx))

@@ -143,11 +143,38 @@ func TestLongQueuesGoInSeveralCalls(t *testing.T) {
 			t.Errorf("two calls are about %d users, want 256", got)
 		}
 		o.conn.calls[2].answer <- nil
+		o.conn.call(t, 4) // what does not fill a call waits for the other crowd
+		o.conn.calls[3].answer <- nil
 		if last := o.conn.call(t, 5); len(last.keys) != 44 {
 			t.Errorf("the last call is about %d users, want 44", len(last.keys))
 		}
-		o.conn.calls[3].answer <- nil
 		o.conn.calls[4].answer <- nil
+		synctest.Wait()
+		if !o.engine.Idle() {
+			t.Error("the lane is not free again")
+		}
+	})
+}
+
+// TestCrowdsStayTogether: after a call for many they go in one call again, and who
+// comes meanwhile waits for it; few callers do not wait for each other.
+func TestCrowdsStayTogether(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		end := o.busy()
+		for i := range 5 {
+			o.ask(context.Background(), fmt.Sprint("user", i))
+		}
+		end()
+		o.conn.call(t, 3)
+		o.ask(context.Background(), "during")
+		o.conn.call(t, 3).answer <- nil
+		if call := o.conn.call(t, 4); len(call.keys) != 1 || !strings.HasSuffix(call.keys[0], "during") {
+			t.Errorf("after the crowd's, the call is about %q, want who came during it", call.keys)
+		}
+		o.ask(context.Background(), "beside")
+		o.conn.call(t, 5).answer <- nil
+		o.conn.calls[3].answer <- nil
 		synctest.Wait()
 		if !o.engine.Idle() {
 			t.Error("the lane is not free again")
