@@ -19,7 +19,7 @@ func shardOf(m *Memory, l *Limiter, k Key) *shard {
 }
 
 func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
-	const w = 20 * time.Millisecond
+	const w = 100 * time.Millisecond
 	for _, by := range [][]string{nil, {"user"}} {
 		m := NewMemory()
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: w, By: by}}}, WithEngine(m))
@@ -31,14 +31,16 @@ func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
 		}
 		time.Sleep(w / 2)
 		s.mu.Lock()
-		got := make(chan Decision)
+		started, got := make(chan struct{}), make(chan Decision)
 		go func() {
+			close(started)
 			d, err := l.Allow(ctx, key)
 			if err != nil {
 				t.Error(err)
 			}
 			got <- d
 		}()
+		<-started
 		time.Sleep(w)
 		s.sweep(m, m.now(), false, 1000) // as a decision on another key does
 		s.mu.Unlock()
@@ -49,7 +51,7 @@ func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
 }
 
 func TestR1NoDecisionFromBeforeARefund(t *testing.T) {
-	const w = 20 * time.Millisecond
+	const w = 100 * time.Millisecond
 	for _, by := range [][]string{nil, {"user"}} {
 		m := NewMemory()
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 2, Window: w, By: by}}}, WithEngine(m))
@@ -60,14 +62,16 @@ func TestR1NoDecisionFromBeforeARefund(t *testing.T) {
 		second, _ := l.Allow(ctx, key)
 		time.Sleep(w / 4)
 		s.mu.Lock()
-		got := make(chan Decision)
+		started, got := make(chan struct{}), make(chan Decision)
 		go func() {
+			close(started)
 			d, err := l.AllowN(ctx, key, 2)
 			if err != nil {
 				t.Error(err)
 			}
 			got <- d
 		}()
+		<-started
 		time.Sleep(w * 3 / 5) // the first unit leaves
 		s.mu.Unlock()
 		if _, err := l.Refund(ctx, key, second.At, 1); err != nil {
