@@ -25,6 +25,10 @@
 // remembers nothing to speak of; unlimited per day per user goes on counting, for
 // dashboards and for the day a number comes back.
 //
+// A policy may also have plans, overrides, a shadow and a count of reports, and the
+// file tests: docs/policies.md says what they mean, Plan, Override and Test what
+// becomes of them here.
+//
 // Parse and Load turn a file into weir.Policies, Sentence turns a limit back into
 // its line, Schema is for editors that check while one types.
 //

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/policytest"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -25,6 +26,30 @@ func TestEveryPolicyLimits(t *testing.T) {
 		for _, p := range file.Policies {
 			t.Run(name+"/"+p.Name, func(t *testing.T) { decideOnce(t, p.Policy) })
 		}
+	}
+}
+
+// TestTheirTests runs the tests that the files hold.
+func TestTheirTests(t *testing.T) {
+	files, err := filepath.Glob("*.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	run := 0
+	for _, name := range files {
+		file, err := policy.Load(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, test := range file.Tests {
+			run++
+			if failed, err := policytest.Run(test); err != nil || failed != nil {
+				t.Errorf("%s: %s: %+v, %v", name, test.Name, failed, err)
+			}
+		}
+	}
+	if run == 0 {
+		t.Error("no file has a test")
 	}
 }
 

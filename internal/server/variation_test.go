@@ -1,0 +1,136 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+const varied = `
+version: 1
+policies:
+  api:
+    limit: 1 per minute per tenant
+    plan-by: tier
+    plans: {pro: 3 per minute}
+    overrides:
+      - {for: {tenant: acme}, limit: 5 per minute, until: forever, why: Their launch.}
+      - {for: {tenant: late}, limit: 5 per minute, until: 2020-01-01, why: Last year.}
+  watch: {limit: 1 per minute per user, shadow: true}
+  login: {limit: 2 failures per minute per user, count: reported}
+`
+
+func variedServer(t *testing.T, e weir.Engine) (*Server, func() string) {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(varied))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, logged := newServer(t, e, func(c *Config) { c.Policies = f })
+	return s, logged.String
+}
+
+// TestVariedChecks: what applied is in the answer, and is what decided.
+func TestVariedChecks(t *testing.T) {
+	s, logged := variedServer(t, nil)
+	for _, c := range []struct{ body, words string }{
+		{`{"policy":"api","key":{"tenant":"a","tier":"pro"},"n":3}`, `"allowed":true "plan":"pro" "max":3`},
+		{`{"policy":"api","key":{"tier":"none","tenant":"a"}}`, `"allowed":false "remaining":-2 "max":1`},
+		{`{"policy":"api","key":{"tenant":"acme"},"n":5}`, `"allowed":true "override":{"why":"Their "max":5`},
+		{`{"policy":"api","key":{"tenant":"late"},"n":5}`, `"allowed":false "max":1`},
+		{`{"policy":"watch","key":{"user":"u"},"n":2}`, `{"allowed":true "granted":2 "shadow":true,"would":{"allowed":false,"granted":0,"retry_after_us":-1,"limit":"limit"}`},
+	} {
+		r := ask(s, "POST", "/v1/check", c.body)
+		for _, word := range strings.Fields(c.words) {
+			if r.status != 200 || !strings.Contains(r.body, word) {
+				t.Errorf("%s: status %d, %swant %s in it", c.body, r.status, r.body, word)
+			}
+		}
+	}
+	wantProblem(t, "a key too many", ask(s, "POST", "/v1/check", `{"policy":"api","key":{"tenant":"a","tier":"pro","x":"y"}}`), 400, `no dimension "x"`)
+	wantMetrics(t, s, `weir_decisions_total{policy="watch",outcome="would_deny"} 1`, `weir_decisions_total{policy="watch",outcome="allowed"} 0`)
+	if l := logged(); !strings.Contains(l, "an override has expired") || strings.Contains(l, "tenant") {
+		t.Errorf("the log %q, want the override that expired, and no key", l)
+	}
+}
+
+// TestVariedGates: fields tell the numbers that applied; a shadow tells none.
+func TestVariedGates(t *testing.T) {
+	s, _ := variedServer(t, nil)
+	r := ask(s, "GET", "/gate/api?tenant=a&tier=pro", "")
+	if got := r.header["RateLimit-Policy"]; r.status != 204 || len(got) != 1 || !strings.Contains(got[0], "q=3;") {
+		t.Errorf("by plan pro: status %d, RateLimit-Policy %q", r.status, got)
+	}
+	for i, would := range []string{"allowed", "denied"} {
+		r := ask(s, "GET", "/gate/watch?user=u", "")
+		if r.status != 204 || r.header.Get("Weir-Shadow") != would || r.header["RateLimit"] != nil || r.header["Ratelimit-Policy"] != nil || r.header["RateLimit-Policy"] != nil {
+			t.Errorf("attempt %d at a shadow: status %d, %v; want 204, %s and no limits", i, r.status, r.header, would)
+		}
+	}
+}
+
+// TestShadowOfAStoreThatIsAway passes, and is told.
+func TestShadowOfAStoreThatIsAway(t *testing.T) {
+	s, logged := variedServer(t, down{})
+	r := ask(s, "POST", "/v1/check", `{"policy":"watch","key":{"user":"u"}}`)
+	if r.status != http.StatusOK || !strings.Contains(r.body, `"allowed":true`) || !strings.Contains(r.body, `"degraded":true`) {
+		t.Errorf("status %d, %s", r.status, r.body)
+	}
+	wantMetrics(t, s, `weir_decisions_total{policy="watch",outcome="error"} 1`, `weir_decisions_total{policy="watch",outcome="allowed"} 0`)
+	if !strings.Contains(logged(), "no decision could be made") {
+		t.Errorf("the log says %q", logged())
+	}
+}
+
+// TestReportedOverHTTP: checks look, records are charged.
+func TestReportedOverHTTP(t *testing.T) {
+	s, _ := variedServer(t, nil)
+	const body = `{"policy":"login","key":{"user":"u"}}`
+	for range 4 {
+		if d := decide(t, s, "/v1/check", body); !d.Allowed || d.Remaining != 2 {
+			t.Errorf("a check: %+v", d)
+		}
+	}
+	decide(t, s, "/v1/record", body)
+	decide(t, s, "/v1/record", body)
+	if d := decide(t, s, "/v1/check", body); d.Allowed {
+		t.Errorf("a check after two failures: %+v", d)
+	}
+}
+
+// TestVariedListing: operators see what there is, and not for whom.
+func TestVariedListing(t *testing.T) {
+	s, _ := variedServer(t, nil)
+	body := ask(s, "GET", "/v1/policies", "").body
+	for _, want := range []string{`"plan_by":"tier","plans":[{"name":"pro","limits":[{"name":"limit","sentence":"3 per minute per tenant"`,
+		`"overrides":2`, `"shadow":true`, `"count":"reported"`} {
+		if !strings.Contains(body, want) || strings.Contains(body, "acme") {
+			t.Errorf("%s\nwant %s in it, and no values of keys", body, want)
+		}
+	}
+}
+
+// TestVariedRedisCommands: the same by the protocol of Redis.
+func TestVariedRedisCommands(t *testing.T) {
+	s, _ := variedServer(t, nil)
+	p, err := respPolicies{s}.Policy("api")
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, rest := p.(*respPolicy).Vary([]string{"tier=pro", "tenant=a"})
+	if len(rest) != 1 || rest[0] != "tenant=a" {
+		t.Errorf("what is left of the key: %q", rest)
+	}
+	if d, err := v.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 3); err != nil || !d.Allowed {
+		t.Errorf("3 by plan pro: %+v, %v", d, err)
+	}
+	if d, err := p.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 1); err != nil || d.Allowed || d.Remaining != -2 {
+		t.Errorf("then 1 without: %+v, %v", d, err)
+	}
+	if d, err := p.Decide(t.Context(), weir.K("acme"), weir.OpAttempt, 5); err != nil || !d.Allowed {
+		t.Errorf("5 by an override: %+v, %v", d, err)
+	}
+}
