@@ -1,0 +1,56 @@
+package weirgrpc
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc"
+
+	"github.com/weirlimit/weir"
+)
+
+// UnaryClient returns an interceptor that holds a client's calls to l before they
+// are sent: they wait for their turn or, with FailFast, end with RESOURCE_EXHAUSTED
+// as a server's would. A call whose turn cannot come before its context ends does
+// so at once. UnaryClient panics if l or key is missing.
+func UnaryClient(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.UnaryClientInterceptor {
+	held := newLimit("UnaryClient", l, key, opts)
+	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {
+		if err := held.wait(ctx, &Call{Method: method, Request: req}); err != nil {
+			return err
+		}
+		return invoke(ctx, method, req, reply, cc, calls...)
+	}
+}
+
+// StreamClient is UnaryClient for streams, which are held when they begin.
+func StreamClient(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.StreamClientInterceptor {
+	held := newLimit("StreamClient", l, key, opts)
+	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, calls ...grpc.CallOption) (grpc.ClientStream, error) {
+		if err := held.wait(ctx, &Call{Method: method}); err != nil {
+			return nil, err
+		}
+		return open(ctx, desc, cc, method, calls...)
+	}
+}
+
+// wait returns nil when the call may be sent.
+func (l *limit) wait(ctx context.Context, c *Call) error {
+	if l.failFast {
+		_, err := l.decide(ctx, c)
+		return err
+	}
+	o, err := l.asked(ctx, c)
+	if err == nil {
+		o.Decision, err = l.limiter.WaitN(ctx, o.Key, o.N)
+	}
+	var given *weir.WaitError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &given) && !errors.Is(err, context.Canceled) && !errors.Is(err, context.DeadlineExceeded):
+		o.Decision = given.Decision
+		return l.onDenied(ctx, o)
+	}
+	return l.failed(ctx, err)
+}

@@ -1,0 +1,87 @@
+package weirgrpc
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+)
+
+// pass are interceptors that do nothing.
+func passUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
+	return h(ctx, req)
+}
+
+func passStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.StreamHandler) error {
+	return h(srv, s)
+}
+
+func client(t *testing.T, l *weir.Limiter, key KeyFunc, opts ...Option) *grpc.ClientConn {
+	t.Helper()
+	return serve(t, passUnary, passStream,
+		grpc.WithChainUnaryInterceptor(UnaryClient(l, key, opts...)), grpc.WithChainStreamInterceptor(StreamClient(l, key, opts...)))
+}
+
+// TestClientWaits for its turn, and not longer than it may.
+func TestClientWaits(t *testing.T) {
+	l := newLimiter(t, nil, weir.Limit{Name: "apart", Max: 100, Window: time.Hour, Gap: 100 * time.Millisecond, By: []string{"tenant"}})
+	conn := client(t, l, ByMetadata("tenant"))
+	begun := time.Now()
+	for range 3 {
+		if _, err := once(as("acme"), conn, "hi"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begun); took < 200*time.Millisecond {
+		t.Errorf("three calls 100ms apart took %v", took)
+	}
+
+	conn = client(t, newLimiter(t, nil, perTenant(1)), ByMetadata("tenant"))
+	if stream, err := many(t, as("acme"), conn); err != nil {
+		t.Fatal(err)
+	} else if _, err := through(stream, "hi"); err != nil {
+		t.Fatal(err)
+	}
+	begun = time.Now()
+	_, err := once(as("acme"), conn, "hi") // its deadline is before the hour is over
+	if status.Code(err) != codes.ResourceExhausted || time.Since(begun) > patience/2 {
+		t.Errorf("after %v: %v, want RESOURCE_EXHAUSTED at once", time.Since(begun), err)
+	}
+	ctx, cancel := context.WithCancel(as("acme"))
+	cancel()
+	if _, err := once(ctx, conn, "hi"); status.Code(err) != codes.Canceled {
+		t.Errorf("a caller that has left: %v", err)
+	}
+}
+
+func TestClientFailFast(t *testing.T) {
+	conn := client(t, newLimiter(t, nil, perTenant(1)), ByMetadata("tenant"), FailFast())
+	if _, err := once(as("acme"), conn, "hi"); err != nil {
+		t.Fatal(err)
+	}
+	_, err := once(as("acme"), conn, "hi")
+	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || len(s.Details()) != 2 {
+		t.Errorf("%v with %d details, want RESOURCE_EXHAUSTED with two", err, len(s.Details()))
+	}
+	if _, err := many(t, as("acme"), conn); status.Code(err) != codes.ResourceExhausted {
+		t.Errorf("a stream: %v", err)
+	}
+}
+
+func TestClientOutage(t *testing.T) {
+	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
+	if _, err := once(as("a"), client(t, l, ByMetadata("tenant")), "hi"); status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want UNAVAILABLE", err)
+	}
+	if _, err := once(as("a"), client(t, l, ByMetadata("tenant"), FailOpen()), "hi"); err != nil {
+		t.Errorf("with FailOpen: %v", err)
+	}
+	if _, err := once(context.Background(), client(t, l, ByMetadata("tenant"), FailOpen()), "hi"); status.Code(err) != codes.InvalidArgument {
+		t.Errorf("nobody: %v", err)
+	}
+}

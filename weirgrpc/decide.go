@@ -1,0 +1,99 @@
+package weirgrpc
+
+import (
+	"context"
+	"errors"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// limit is what interceptors have in common.
+type limit struct {
+	limiter *weir.Limiter
+	key     KeyFunc
+	config
+}
+
+// newLimit panics if l or key is missing.
+func newLimit(what string, l *weir.Limiter, key KeyFunc, opts []Option) *limit {
+	if l == nil || l.Plan() == nil {
+		panic("weirgrpc: " + what + " needs a limiter made with weir.New")
+	}
+	if key == nil {
+		panic("weirgrpc: " + what + ` needs a key function, such as weirgrpc.ByMetadata("tenant")`)
+	}
+	return &limit{l, key, settle(opts)}
+}
+
+// asked is whom a call is counted for, and for how much.
+func (l *limit) asked(ctx context.Context, c *Call) (*Outcome, error) {
+	key, err := l.key(ctx, c)
+	if err != nil {
+		return nil, asKeyError(err)
+	}
+	o := &Outcome{Plan: l.limiter.Plan(), Key: key, N: 1}
+	if l.cost != nil {
+		o.N = l.cost(ctx, c)
+	}
+	return o, nil
+}
+
+// decide attempts a call. The charge is made even if the client has gone: a call
+// that is cancelled at once must not be free. o is nil for a call that passes
+// uncounted, and err is what a call that does not pass ends with.
+func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
+	if o, err = l.asked(ctx, c); err == nil {
+		o.States = make([]weir.LimitState, len(o.Plan.Limits()))
+		o.Decision, err = l.limiter.InspectInto(context.WithoutCancel(ctx), o.Key, weir.OpAttempt, o.N, o.States)
+	}
+	switch {
+	case err != nil:
+		return nil, l.failed(ctx, err)
+	case !o.Decision.Allowed:
+		return o, l.onDenied(ctx, o)
+	}
+	return o, nil
+}
+
+// failed is what a call ends with for which no decision could be made; nil if it
+// passes.
+func (l *limit) failed(ctx context.Context, err error) error {
+	if l.failOpen && !badInput(err) && ctx.Err() == nil {
+		return nil
+	}
+	return l.onError(ctx, err)
+}
+
+// asKeyError marks what a key function returned. The text of a foreign error is not
+// shown to clients: it may hold what they should not see.
+func asKeyError(err error) error {
+	var k *KeyError
+	if errors.As(err, &k) {
+		return err
+	}
+	return errors.Join(&KeyError{Problem: "the call does not say whom to count it for"}, err)
+}
+
+// badInput reports errors that come from the call (R14), not from the store.
+func badInput(err error) bool {
+	var k *KeyError
+	return errors.As(err, &k) || answer.IsBadInput(err)
+}
+
+// statusOf is the default of OnError.
+func statusOf(err error) *status.Status {
+	var k *KeyError
+	switch {
+	case errors.As(err, &k):
+		return status.New(codes.InvalidArgument, k.Problem)
+	case badInput(err):
+		return status.New(codes.InvalidArgument, err.Error())
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return status.FromContextError(err)
+	}
+	return status.New(codes.Unavailable, "no decision could be made, so the call was refused and not counted; try again later")
+}

@@ -1,0 +1,77 @@
+package weirgrpc_test
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirgrpc"
+)
+
+// How do I hold every client of a gRPC service to a limit?
+func ExampleUnary() {
+	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+		{Name: "limit", Max: 1, Window: time.Hour, By: []string{"tenant"}}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	perTenant := weirgrpc.Unary(limiter, weirgrpc.ByMetadata("tenant"))
+	// grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, perTenant))
+
+	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("tenant", "acme"))
+	handler := func(ctx context.Context, _ any) (any, error) {
+		o, _ := weirgrpc.FromContext(ctx)
+		return fmt.Sprint("found; ", o.Decision.Remaining, " left"), nil
+	}
+	for range 2 {
+		reply, err := perTenant(ctx, nil, &grpc.UnaryServerInfo{FullMethod: "/search.Search/Find"}, handler)
+		if err == nil {
+			fmt.Println(reply)
+			continue
+		}
+		s := status.Convert(err)
+		fmt.Println(s.Code())
+		for _, d := range s.Details() {
+			switch d := d.(type) {
+			case *errdetails.RetryInfo:
+				fmt.Println("again in", d.RetryDelay.AsDuration().Round(time.Minute))
+			case *errdetails.QuotaFailure:
+				fmt.Println(d.Violations[0].Subject, "is over", d.Violations[0].QuotaMetric)
+			}
+		}
+	}
+	// Output:
+	// found; 0 left
+	// ResourceExhausted
+	// tenant:acme is over search
+	// again in 1h0m0s
+}
+
+// How do I keep a client below the limit of somebody else's service?
+func ExampleUnaryClient() {
+	limiter, err := weir.New(weir.Policy{Name: "partner", Limits: []weir.Limit{
+		{Name: "second", Max: 10, Window: time.Second}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	everybody := weirgrpc.KeyBy() // one limit for all calls together
+	wait := grpc.WithChainUnaryInterceptor(weirgrpc.UnaryClient(limiter, everybody))
+	conn, err := grpc.NewClient("dns:///partner.example:443", wait, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer conn.Close()
+	fmt.Println("calls of", conn.Target(), "wait for their turn")
+	// Output:
+	// calls of dns:///partner.example:443 wait for their turn
+}

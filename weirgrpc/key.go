@@ -1,0 +1,94 @@
+package weirgrpc
+
+import (
+	"context"
+	"net"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// Call is what is to be counted.
+type Call struct {
+	Method  string // in full, such as /package.Service/Method
+	Request any    // the message of a unary call, or of a stream with EachMessage; nil when a stream begins
+}
+
+// KeyFunc says whom a call is counted for. An error means that the call names
+// nobody; it is refused, not counted together with others.
+type KeyFunc = func(context.Context, *Call) (weir.Key, error)
+
+// ValueFunc takes one dimension's value from a call, or says why there is none.
+type ValueFunc = func(context.Context, *Call) (string, error)
+
+// KeyBy builds the key of a policy with several dimensions, one function each, in
+// the order of Plan.Dimensions. Without functions it is the key of a policy that
+// counts all callers together.
+func KeyBy(values ...ValueFunc) KeyFunc {
+	return func(ctx context.Context, c *Call) (weir.Key, error) {
+		var few [4]string
+		all := few[:0]
+		for _, value := range values {
+			v, err := value(ctx, c)
+			if err != nil {
+				return weir.Key{}, err
+			}
+			all = append(all, v)
+		}
+		return weir.K(all...), nil
+	}
+}
+
+// ByMetadata is KeyBy(Metadata(name)).
+func ByMetadata(name string) KeyFunc { return KeyBy(Metadata(name)) }
+
+// ByPeer is KeyBy(PeerIP).
+func ByPeer() KeyFunc { return KeyBy(PeerIP) }
+
+// Metadata takes the value that the client sends under a name. One that is missing,
+// empty or sent twice is a *KeyError. On a client it is what is about to be sent.
+//
+// Whoever can choose the value chooses the history. Count by metadata only behind
+// whatever authenticates it.
+func Metadata(name string) ValueFunc {
+	return func(ctx context.Context, _ *Call) (string, error) {
+		values := metadata.ValueFromIncomingContext(ctx, name)
+		if md, ok := metadata.FromOutgoingContext(ctx); ok && values == nil {
+			values = md.Get(name)
+		}
+		switch {
+		case len(values) == 0 || len(values) == 1 && values[0] == "":
+			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " is missing; send it with every call"}
+		case len(values) > 1:
+			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " was sent more than once; send it once"}
+		}
+		return values[0], nil
+	}
+}
+
+// PeerIP is the address that the connection comes from: of a proxy, if there is one
+// in between. On a unix socket there is none.
+func PeerIP(ctx context.Context, _ *Call) (string, error) {
+	p, ok := peer.FromContext(ctx)
+	if !ok || p.Addr == nil {
+		return "", &KeyError{Problem: "the call has no address that it comes from"}
+	}
+	host, _, err := net.SplitHostPort(p.Addr.String())
+	if err != nil {
+		return "", &KeyError{Problem: "the call does not come from an IP address"}
+	}
+	return host, nil
+}
+
+// Method is the full name of the method, to count each on its own.
+func Method(_ context.Context, c *Call) (string, error) { return c.Method, nil }
+
+// KeyError reports that a call does not say whom to count it for. Its text is meant
+// for the client.
+type KeyError struct{ Problem string }
+
+// Error is the problem.
+func (e *KeyError) Error() string { return "weirgrpc: " + e.Problem }

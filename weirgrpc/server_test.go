@@ -1,0 +1,230 @@
+package weirgrpc
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/genproto/googleapis/rpc/errdetails"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+)
+
+func as(tenant string) context.Context {
+	return metadata.AppendToOutgoingContext(context.Background(), "tenant", tenant)
+}
+
+// TestUnary: calls pass until the limit, for each key on its own; then they end
+// with all that a client needs to know.
+func TestUnary(t *testing.T) {
+	gap := weir.Limit{Name: "apart", Max: 100, Window: time.Hour, Gap: time.Hour, By: []string{"tenant", "method"}}
+	l := newLimiter(t, nil, perTenant(2), gap)
+	conn := limited(t, l, KeyBy(Metadata("tenant"), Method))
+	for _, tenant := range []string{"acme", "other"} {
+		if got, err := once(as(tenant), conn, "hi"); err != nil || got != "hi for "+tenant {
+			t.Errorf("%s: %q, %v", tenant, got, err)
+		}
+	}
+	if _, err := l.AllowN(context.Background(), weir.K("acme", "another method"), 1); err != nil {
+		t.Fatal(err)
+	}
+	var trailer metadata.MD
+	got, err := once(as("acme"), conn, "hi", grpc.Trailer(&trailer))
+	s := status.Convert(err)
+	if got != "" || s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), "for tenant=acme") {
+		t.Fatalf("the third: %q, %v", got, err)
+	}
+	var retry *errdetails.RetryInfo
+	var quota *errdetails.QuotaFailure
+	for _, d := range s.Details() {
+		switch d := d.(type) {
+		case *errdetails.RetryInfo:
+			retry = d
+		case *errdetails.QuotaFailure:
+			quota = d
+		}
+	}
+	if wait := retry.GetRetryDelay().AsDuration(); wait <= 59*time.Minute || wait > time.Hour {
+		t.Errorf("RetryInfo: %v, want nearly an hour", wait)
+	}
+	ms, _ := strconv.Atoi(strings.Join(trailer.Get("grpc-retry-pushback-ms"), ""))
+	if wait := retry.GetRetryDelay().AsDuration(); int64(ms) != (wait + time.Millisecond - 1).Milliseconds() {
+		t.Errorf("pushback %q, want %v in milliseconds", trailer, wait)
+	}
+	if len(quota.GetViolations()) != 2 {
+		t.Fatalf("QuotaFailure: %v, want both limits", quota)
+	}
+	v, w := quota.Violations[0], quota.Violations[1]
+	if v.Subject != "tenant:acme" || v.QuotaMetric != "calls" || v.QuotaId != "hour" || v.QuotaValue != 2 ||
+		v.QuotaDimensions["tenant"] != "acme" || v.Description != "at most 2 in 1h, and 2 are used" {
+		t.Errorf("the first violation: %v", v)
+	}
+	if w.Subject != "tenant:acme,method:"+echoOnce || !strings.Contains(w.Description, "grants must be 1h apart") {
+		t.Errorf("the second violation: %v", w)
+	}
+}
+
+// TestNever: what no waiting helps carries no RetryInfo and is not to be retried.
+func TestNever(t *testing.T) {
+	conn := limited(t, newLimiter(t, nil, perTenant(3)), ByMetadata("tenant"), Cost(byLength))
+	var trailer metadata.MD
+	_, err := once(as("acme"), conn, "four", grpc.Trailer(&trailer))
+	s := status.Convert(err)
+	if s.Code() != codes.ResourceExhausted || !strings.Contains(s.Message(), "never allows more than 3") || strings.Join(trailer.Get(pushbackTrailer), "") != "-1" {
+		t.Errorf("%v, trailer %v", err, trailer)
+	}
+	for _, d := range s.Details() {
+		if r, ok := d.(*errdetails.RetryInfo); ok {
+			t.Errorf("a RetryInfo of %v", r)
+		}
+	}
+	if _, err := once(as("acme"), conn, "two"); err != nil {
+		t.Errorf("3 of 3: %v", err)
+	}
+}
+
+// TestStream: a stream is counted when it begins; with EachMessage so are its
+// messages, and the one too many ends it.
+func TestStream(t *testing.T) {
+	conn := limited(t, newLimiter(t, nil, perTenant(1)), ByMetadata("tenant"))
+	first, err := many(t, as("acme"), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		if got, err := through(first, "hi"); err != nil || got != "hi for acme" {
+			t.Fatalf("%q, %v", got, err)
+		}
+	}
+	second, err := many(t, as("acme"), conn)
+	if err == nil {
+		_, err = through(second, "hi")
+	}
+	if status.Code(err) != codes.ResourceExhausted || strings.Join(second.Trailer().Get(pushbackTrailer), "") == "" {
+		t.Errorf("the second stream: %v, trailer %v", err, second.Trailer())
+	}
+
+	conn = limited(t, newLimiter(t, nil, perTenant(5)), ByMetadata("tenant"), Cost(byLength), EachMessage())
+	third, err := many(t, as("acme"), conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		text string
+		want codes.Code
+	}{{"abc", codes.OK}, {"de", codes.OK}, {"f", codes.ResourceExhausted}} {
+		if got, err := through(third, c.text); status.Code(err) != c.want || err == nil && got != c.text+" for acme" {
+			t.Errorf("%s: %q, %v; want %v", c.text, got, err, c.want)
+		}
+	}
+	if _, err := through(third, "g"); err == nil || errors.Is(err, io.EOF) {
+		t.Errorf("after the end: %v", err)
+	}
+}
+
+// TestNobody: a call that names nobody ends with INVALID_ARGUMENT, with FailOpen
+// too, and nothing of a foreign error is told.
+func TestNobody(t *testing.T) {
+	foreign := func(context.Context, *Call) (weir.Key, error) { return weir.Key{}, errors.New("password 1234") }
+	twice := metadata.AppendToOutgoingContext(as("a"), "tenant", "b")
+	l := newLimiter(t, nil, perTenant(1))
+	for _, c := range []struct {
+		name string
+		key  KeyFunc
+		opts []Option
+		ctx  context.Context
+		want string
+	}{
+		{"none", ByMetadata("tenant"), nil, context.Background(), "the metadata tenant is missing"},
+		{"empty", ByMetadata("tenant"), []Option{FailOpen()}, as(""), "the metadata tenant is missing"},
+		{"two", ByMetadata("tenant"), nil, twice, "sent more than once"},
+		{"foreign", foreign, []Option{FailOpen()}, as("a"), "does not say whom to count it for"},
+		{"too many values", KeyBy(Metadata("tenant"), Method), nil, as("a"), "its keys have 1 values"},
+		{"bad cost", ByMetadata("tenant"), []Option{Cost(func(context.Context, *Call) int64 { return -1 }), FailOpen()}, as("a"), "bad number of units"},
+	} {
+		_, err := once(c.ctx, limited(t, l, c.key, c.opts...), "hi")
+		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) || strings.Contains(s.Message(), "1234") {
+			t.Errorf("%s: %v, want INVALID_ARGUMENT and %q", c.name, err, c.want)
+		}
+	}
+	if d, err := l.Peek(context.Background(), weir.K("a"), 1); err != nil || d.Remaining != 1 {
+		t.Errorf("bad input was charged: %+v, %v", d, err)
+	}
+}
+
+// TestOutage: without a decision a call ends with UNAVAILABLE, unless it may pass.
+func TestOutage(t *testing.T) {
+	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
+	_, err := once(as("a"), limited(t, l, ByMetadata("tenant")), "hi")
+	if status.Code(err) != codes.Unavailable {
+		t.Errorf("%v, want UNAVAILABLE", err)
+	}
+	if got, err := once(as("a"), limited(t, l, ByMetadata("tenant"), FailOpen()), "hi"); err != nil || got != "hi uncounted" {
+		t.Errorf("with FailOpen: %q, %v", got, err)
+	}
+	mine := OnError(func(_ context.Context, err error) error { return status.Error(codes.Internal, err.Error()) })
+	if _, err := once(as("a"), limited(t, l, ByMetadata("tenant"), mine, OnError(nil)), "hi"); status.Code(err) != codes.Internal {
+		t.Errorf("with OnError: %v", err)
+	}
+}
+
+func TestOnDenied(t *testing.T) {
+	pass := OnDenied(func(_ context.Context, o *Outcome) error {
+		if o.Decision.Allowed || o.N != 1 || len(o.States) != 1 {
+			t.Errorf("outcome %+v", o)
+		}
+		return nil
+	})
+	conn := limited(t, newLimiter(t, nil, perTenant(0)), ByMetadata("tenant"), pass, OnDenied(nil))
+	if _, err := once(as("a"), conn, "hi"); err != nil {
+		t.Errorf("let pass: %v", err)
+	}
+}
+
+func TestByPeer(t *testing.T) {
+	conn := limited(t, newLimiter(t, nil, weir.Limit{Name: "hour", Max: 1, Window: time.Hour, By: []string{"ip"}}), ByPeer())
+	if got, err := once(context.Background(), conn, "hi"); err != nil || got != "hi for 127.0.0.1" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if _, err := PeerIP(context.Background(), nil); err == nil {
+		t.Error("a call from nowhere has an address")
+	}
+}
+
+func TestMissingParts(t *testing.T) {
+	l := newLimiter(t, nil, perTenant(1))
+	for name, f := range map[string]func(){
+		"no limiter":    func() { Unary(nil, ByPeer()) },
+		"zero limiter":  func() { Stream(new(weir.Limiter), ByPeer()) },
+		"no key":        func() { UnaryClient(l, nil) },
+		"no key at all": func() { StreamClient(l, nil) },
+	} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.HasPrefix(said, "weirgrpc: ") {
+					t.Errorf("%s: panics with %q", name, said)
+				}
+			}()
+			f()
+		}()
+	}
+}
+
+// TestOddKeys: whatever bytes a key holds, the status can be sent.
+func TestOddKeys(t *testing.T) {
+	odd := func(context.Context, *Call) (weir.Key, error) {
+		return weir.K("\xff\x00" + strings.Repeat("ö", 500)), nil
+	}
+	_, err := once(context.Background(), limited(t, newLimiter(t, nil, perTenant(0)), odd), "hi")
+	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || len(s.Details()) == 0 {
+		t.Errorf("%v with %d details", err, len(s.Details()))
+	}
+}
