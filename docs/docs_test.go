@@ -21,7 +21,7 @@ const root = ".."
 // pages are all files written for readers, relative to root.
 func pages(t *testing.T) []string {
 	t.Helper()
-	return slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "examples/*.md"))
+	return slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "examples/*.md"), glob(t, "integrations/*.md"))
 }
 
 // glob returns the paths under root that match, relative to root.
