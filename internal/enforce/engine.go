@@ -13,7 +13,7 @@ import (
 //
 // A plan that wants all or nothing of a policy that grants in part gets that.
 func (r *Rule) Engine(failed func(error)) (weir.Engine, error) {
-	e := &engine{rule: r, failed: failed}
+	e := &engine{rule: r, plan: None, failed: failed}
 	if r.Mode == weir.Partial {
 		whole := *r.Policy
 		whole.Mode = weir.AllOrNothing
@@ -28,7 +28,19 @@ func (r *Rule) Engine(failed func(error)) (weir.Engine, error) {
 type engine struct {
 	rule   *Rule
 	whole  *Rule // of a policy of mode Partial, otherwise nil
+	plan   int   // of every key, unless a dimension names it
 	failed func(error)
+}
+
+// Under returns the engine for keys whose value of PlanBy is that one.
+func (e *engine) Under(value string) weir.Engine {
+	plan := e.rule.PlanOf(value)
+	if plan == e.plan {
+		return e
+	}
+	c := *e
+	c.plan = plan
+	return &c
 }
 
 // of is the rule for a plan.
@@ -42,7 +54,7 @@ func (e *engine) of(p *weir.Plan) *Rule {
 // Decide answers as Rule.Decide does.
 func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	r := e.of(p)
-	o, err := r.Decide(ctx, &Ask{Subject: r.SubjectOfKey(k, None), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	o, err := r.Decide(ctx, &Ask{Subject: r.SubjectOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID})
 	if o.Err != nil {
 		e.failed(o.Err)
 	}
@@ -71,6 +83,6 @@ func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 // limiter is that of the numbers that apply to the key.
 func (e *engine) limiter(p *weir.Plan, k *weir.Key, now int64) *weir.Limiter {
 	r := e.of(p)
-	whose := r.SubjectOfKey(*k, None)
+	whose := r.SubjectOfKey(*k, e.plan)
 	return r.Limiter(&whose, now)
 }

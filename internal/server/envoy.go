@@ -24,7 +24,8 @@ func (s *Server) newEnvoy() {
 func (set *served) addressable() []rls.Policy {
 	all := make([]rls.Policy, len(set.entries))
 	for i, e := range set.entries {
-		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy, Observer: e}
+		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy, Observer: e,
+			PlanBy: e.PlanBy, Varies: len(e.Plans)+len(e.Overrides) > 0}
 	}
 	return all
 }

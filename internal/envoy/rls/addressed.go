@@ -3,6 +3,7 @@ package rls
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -19,12 +20,24 @@ type addressed struct {
 	shown  []*pb.RateLimitResponse_RateLimit // of each limit
 	narrow int                               // the limit that counts by the most dimensions
 	seen   observe.Policy                    // nil = nobody
+
+	planBy string // the key of an entry that is no dimension and names a plan; "" = none
+	varies bool   // some keys have other numbers than shown
+}
+
+// planned is an engine that knows plans of the policy.
+type planned interface {
+	// Under returns the engine for keys whose entry names that plan.
+	Under(plan string) weir.Engine
 }
 
 // newAddressed makes a policy ready. A policy that grants in part is asked for all
 // or nothing: the protocol has no word for a part.
 func newAddressed(p Policy) (*addressed, error) {
-	a := &addressed{plan: p.Plan, engine: p.Engine, seen: p.Observer}
+	a := &addressed{plan: p.Plan, engine: p.Engine, seen: p.Observer, varies: p.Varies}
+	if _, ok := p.Engine.(planned); ok && !slices.Contains(p.Plan.Dimensions(), p.PlanBy) {
+		a.planBy = p.PlanBy
+	}
 	policy := p.Plan.Policy()
 	if policy.Mode == weir.Partial {
 		policy.Mode = weir.AllOrNothing
@@ -42,6 +55,15 @@ func newAddressed(p Policy) (*addressed, error) {
 	return a, nil
 }
 
+// showing is how a limit is shown, with the numbers it has for a key.
+func (a *addressed) showing(i int, st *weir.LimitState) *pb.RateLimitResponse_RateLimit {
+	l := a.plan.Limits()[i]
+	if st.Name == "" || st.Max == l.Max && st.Window.Microseconds() == l.Window {
+		return a.shown[i]
+	}
+	return express(&weir.Limit{Name: st.Name, Max: st.Max, Window: st.Window})
+}
+
 // express says a limit in the words of the protocol, as well as they can.
 func express(l *weir.Limit) *pb.RateLimitResponse_RateLimit {
 	unit, n := envoy.Express(l.Window)
@@ -51,6 +73,23 @@ func express(l *weir.Limit) *pb.RateLimitResponse_RateLimit {
 		shown.UnitMultiplier = wrapperspb.UInt32(n)
 	}
 	return shown
+}
+
+// address finds the policy's key of a descriptor's entries and the engine that
+// decides it, which is another one where an entry names a plan.
+func (a *addressed) address(it *item, entries []envoy.Entry) (err error) {
+	it.engine = a.engine
+	if a.planBy != "" {
+		for i, e := range entries {
+			if e.Key == a.planBy {
+				it.engine = a.engine.(planned).Under(e.Value)
+				entries = slices.Delete(slices.Clone(entries), i, i+1)
+				break
+			}
+		}
+	}
+	it.key, err = a.key(entries)
+	return err
 }
 
 // key builds the policy's key of a descriptor's entries, whose keys are its

@@ -68,7 +68,11 @@ func (s *Service) prepare(w *work, g *group) error {
 	switch {
 	case first.limit == nil:
 		a := w.domain.addressed
-		g.engine, g.plan, g.key = a.engine, a.plan, first.key
+		g.engine, g.plan, g.key = first.engine, a.plan, first.key
+		if a.varies { // then only states tell the numbers
+			g.states = w.borrow(len(a.plan.Limits()))
+			return nil
+		}
 	case len(g.items) == 1:
 		g.plan = first.limit.plan
 		if first.limit.weir.By != nil {
@@ -185,6 +189,9 @@ func (g *group) tellPolicy(w *work, it *item) {
 		}
 	}
 	it.shown = w.domain.addressed.shown[show]
+	if g.states != nil {
+		it.shown = w.domain.addressed.showing(show, &g.states[show])
+	}
 	if g.states != nil && g.states[show].Name != "" {
 		it.remaining, it.reset = g.states[show].Remaining, g.states[show].ResetAfter
 	}

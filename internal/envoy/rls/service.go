@@ -47,6 +47,8 @@ func New(o Options) *Service {
 type Policy struct {
 	Plan   *weir.Plan
 	Engine weir.Engine // that decides it, in its outage mode
+	PlanBy string      // the key of an entry that may name a plan which Engine knows; "" = none
+	Varies bool        // some keys have other numbers than Plan
 
 	Observer observe.Policy // is told of every call; nil = nobody is
 }

@@ -56,13 +56,14 @@ const (
 
 // item is one descriptor of a request, and what became of it.
 type item struct {
-	kind  kind
-	quota bool // counts among those of which not all may be over
-	limit *limit
-	value string
-	key   weir.Key  // of a policy
-	ends  time.Time // when the fixed window ends; zero if it rolls
-	n     int64     // hits
+	kind   kind
+	quota  bool // counts among those of which not all may be over
+	limit  *limit
+	value  string
+	key    weir.Key    // of a policy, and
+	engine weir.Engine // who decides it
+	ends   time.Time   // when the fixed window ends; zero if it rolls
+	n      int64       // hits
 
 	detail string // what a metric tells it apart by; "" = nothing
 
@@ -172,7 +173,7 @@ func (s *Service) match(w *work, it *item, d *common.RateLimitDescriptor) (err e
 		it.limit, err = s.override(domain, w, d.Limit, w.entries)
 	case domain.addressed != nil:
 		it.kind = enforced
-		it.key, err = domain.addressed.key(w.entries)
+		err = domain.addressed.address(it, w.entries)
 	default:
 		if r := domain.rules.Match(w.entries); r != nil {
 			it.limit = domain.limits[r.Index]
