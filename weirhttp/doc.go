@@ -1,4 +1,4 @@
-// Package weirhttp holds an HTTP handler to the limits of a weir.Limiter.
+// Package weirhttp holds HTTP handlers and clients to the limits of a weir.Limiter.
 //
 //	perIP := weirhttp.Limit(limiter, weirhttp.ByClientIP())
 //	http.ListenAndServe(addr, perIP(handler))
@@ -6,6 +6,10 @@
 // A request over the limit gets 429 with Retry-After, the RateLimit and
 // RateLimit-Policy fields of draft-ietf-httpapi-ratelimit-headers-10, and a
 // problem document (RFC 9457) that says in one sentence what to do.
+//
+// A client waits for its turn before it sends, and stays away when a server says so:
+//
+//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.KeyBy(weirhttp.Host))}
 //
 // # The bargain
 //

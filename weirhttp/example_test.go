@@ -1,6 +1,7 @@
 package weirhttp_test
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -36,6 +37,39 @@ func ExampleLimit() {
 	// Output:
 	// 200, RateLimit: "search";r=0;t=3600, Retry-After: ""
 	// 429, RateLimit: "search";r=0;t=3600, Retry-After: "3600"
+}
+
+// How do I keep a client below the limit of somebody else's server?
+func ExampleTransport() {
+	limiter, err := weir.New(weir.Policy{Name: "partners", Limits: []weir.Limit{
+		{Name: "hour", Max: 2, Window: time.Hour, By: []string{"host"}}}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Retry-After", "60")
+		w.WriteHeader(http.StatusTooManyRequests)
+	}))
+	defer server.Close()
+	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.KeyBy(weirhttp.Host), weirhttp.FailFast())}
+
+	res, err := client.Get(server.URL)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	res.Body.Close()
+	fmt.Println("the server says", res.StatusCode)
+
+	_, err = client.Get(server.URL)
+	var limited *weirhttp.LimitedError
+	if errors.As(err, &limited) {
+		fmt.Println("not sent; again in", limited.RetryAfter.Round(time.Second), "because the server said so:", limited.Told)
+	}
+	// Output:
+	// the server says 429
+	// not sent; again in 1m0s because the server said so: true
 }
 
 // How do I count requests by more than one thing, and by what they cost?

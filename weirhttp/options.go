@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 )
 
-// Option adjusts Limit.
+// Option adjusts Limit and Transport. Those that shape an answer have an effect on
+// Limit alone, and those that shape a client on Transport alone.
 type Option func(*config)
 
 type config struct {
@@ -16,11 +18,17 @@ type config struct {
 	status   int
 	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
 	onError  func(http.ResponseWriter, *http.Request, error)
+
+	through  http.RoundTripper
+	failFast bool
+	maxHold  time.Duration
+	retries  int
 }
 
 // settle applies the options and fills in the defaults.
 func settle(opts []Option) config {
-	c := config{status: http.StatusTooManyRequests, onError: writeDecisionError}
+	c := config{status: http.StatusTooManyRequests, onError: writeDecisionError,
+		through: http.DefaultTransport, maxHold: 5 * time.Minute}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -81,6 +89,37 @@ func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 // way around the limit.
 func FailOpen() Option {
 	return func(c *config) { c.failOpen = true }
+}
+
+// FailFast makes requests that Transport would keep waiting fail with a
+// *LimitedError.
+func FailFast() Option {
+	return func(c *config) { c.failFast = true }
+}
+
+// MaxHold bounds how long Transport stays away because a server said so, whatever it
+// said. Default: 5 minutes. 0 or less stays away from no server.
+func MaxHold(d time.Duration) Option {
+	return func(c *config) { c.maxHold = max(d, 0) }
+}
+
+// Retries lets Transport send a request again, up to n times, when the server refused
+// it and said for how long: with 429, or with 503 where the method is idempotent. It
+// waits that long, and asks the limiter anew. A body is sent again only if
+// Request.GetBody is set, as http.NewRequest does for buffers and strings. Where it
+// cannot be sent again in time the response is returned. Default: 0.
+func Retries(n int) Option {
+	return func(c *config) { c.retries = n }
+}
+
+// Through is what Transport sends requests by. Default, also for nil:
+// http.DefaultTransport.
+func Through(rt http.RoundTripper) Option {
+	return func(c *config) {
+		if rt != nil {
+			c.through = rt
+		}
+	}
 }
 
 func writeDecisionError(w http.ResponseWriter, _ *http.Request, err error) {

@@ -1,0 +1,214 @@
+package weirhttp
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Transport returns a RoundTripper that holds a client's requests to l before they
+// are sent, and to what servers say of their own limits:
+//
+//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.KeyBy())}
+//
+// A request over the limit waits for its turn, within its context; one whose turn
+// cannot come before the context's deadline fails at once with a *LimitedError, as
+// all do with FailFast. Nothing of its body is read then.
+//
+// A response that says how long to stay away is believed: 429 and 503 with
+// Retry-After, and any with a RateLimit field or its older forms that says that
+// nothing remains. Until then, but no longer than MaxHold, requests of the same key
+// are held back as if they were over the limit. The response itself is returned as
+// it is; nothing is sent twice unless Retries asks for it.
+//
+// key says whom a request is counted for, and whom a response is about: all
+// requests together with KeyBy(), each host with KeyBy(Host). It is required, and a
+// request that names nobody is not sent (*KeyError). Of the options, Cost, FailOpen,
+// FailFast, MaxHold, Retries and Through have an effect. Transport panics if l or key
+// is missing.
+func Transport(l *weir.Limiter, key KeyFunc, opts ...Option) http.RoundTripper {
+	if l == nil || l.Plan() == nil {
+		panic("weirhttp: Transport needs a limiter made with weir.New")
+	}
+	if key == nil {
+		panic("weirhttp: Transport needs a key function, such as weirhttp.KeyBy(weirhttp.Host)")
+	}
+	return &transport{limiter: l, key: key, config: settle(opts), holds: newHolds()}
+}
+
+// Host takes the host that a request goes to, with its port where one is written.
+func Host(r *http.Request) (string, error) {
+	if r.URL == nil || r.URL.Host == "" {
+		return "", &KeyError{Problem: "the request has no host that it goes to"}
+	}
+	return r.URL.Host, nil
+}
+
+type transport struct {
+	limiter *weir.Limiter
+	key     KeyFunc
+	config
+	holds *holds
+}
+
+// RoundTrip sends the request when its turn has come.
+func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	key, err := t.key(r)
+	if err != nil {
+		closeBody(r)
+		return nil, asKeyError(err)
+	}
+	for left := t.retries; ; left-- {
+		if err := t.wait(r, key); err != nil {
+			closeBody(r)
+			return nil, err
+		}
+		res, err := t.through.RoundTrip(r)
+		if err != nil {
+			return nil, err
+		}
+		held := t.learn(key, res)
+		if left <= 0 || !held || !t.refused(r, res) {
+			return res, nil
+		}
+		again := t.again(r, key)
+		if again == nil {
+			return res, nil
+		}
+		discard(res.Body)
+		r = again
+	}
+}
+
+// learn holds the key back if the response asks for it, and reports whether it does.
+func (t *transport) learn(key weir.Key, res *http.Response) bool {
+	now := time.Now()
+	asked := min(told(res, now), t.maxHold)
+	return asked > 0 && t.holds.extend(key, now.Add(asked))
+}
+
+// refused reports whether the server has surely not served the request, or it does
+// no harm to serve it twice.
+func (t *transport) refused(r *http.Request, res *http.Response) bool {
+	return res.StatusCode == http.StatusTooManyRequests ||
+		res.StatusCode == http.StatusServiceUnavailable && isIdempotent(r.Method)
+}
+
+// wait returns nil when the request may be sent.
+func (t *transport) wait(r *http.Request, key weir.Key) error {
+	n := int64(1)
+	if t.cost != nil {
+		n = t.cost(r)
+	}
+	for {
+		if err := t.waitHeld(r.Context(), key); err != nil {
+			return err
+		}
+		d, err := t.ask(r.Context(), key, n)
+		if err != nil || t.holds.left(key, time.Now()) <= 0 {
+			return err
+		}
+		// While this one waited, another heard to stay away.
+		t.limiter.Refund(context.WithoutCancel(r.Context()), key, d.At, d.Granted)
+	}
+}
+
+// waitHeld waits while servers want to be left alone.
+func (t *transport) waitHeld(ctx context.Context, key weir.Key) error {
+	for {
+		left := t.holds.left(key, time.Now())
+		if left <= 0 {
+			return nil
+		}
+		deadline, bounded := ctx.Deadline()
+		switch {
+		case t.failFast:
+			return &LimitedError{RetryAfter: left, Told: true}
+		case bounded && time.Until(deadline) < left:
+			return &LimitedError{RetryAfter: left, Told: true, Cause: weir.ErrDeadline}
+		}
+		timer := time.NewTimer(left)
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			timer.Stop()
+			return ctx.Err()
+		}
+	}
+}
+
+// ask asks the limiter for the request's units, and waits for them.
+func (t *transport) ask(ctx context.Context, key weir.Key, n int64) (d weir.Decision, err error) {
+	if t.failFast {
+		d, err = t.limiter.AllowN(ctx, key, n)
+		if err == nil && (!d.Allowed || d.Granted < n) {
+			if d.Granted > 0 { // a part is of no use
+				t.limiter.Refund(ctx, key, d.At, d.Granted)
+			}
+			return d, &LimitedError{Decision: d, RetryAfter: d.RetryAfter}
+		}
+	} else {
+		d, err = t.limiter.WaitN(ctx, key, n)
+	}
+	var given *weir.WaitError
+	switch {
+	case err == nil:
+		return d, nil
+	case ctx.Err() != nil:
+		return d, ctx.Err()
+	case errors.As(err, &given):
+		return d, &LimitedError{Decision: given.Decision, RetryAfter: given.Decision.RetryAfter, Cause: given.Cause}
+	case t.failOpen && !badInput(err):
+		return weir.Decision{}, nil
+	}
+	return d, err
+}
+
+// again returns the request to send once more, or nil if it cannot be sent again or
+// not in time: then the response is of more use than an error.
+func (t *transport) again(r *http.Request, key weir.Key) *http.Request {
+	deadline, bounded := r.Context().Deadline()
+	if t.failFast || bounded && time.Until(deadline) < t.holds.left(key, time.Now()) {
+		return nil
+	}
+	again := r.Clone(r.Context())
+	if r.Body == nil || r.Body == http.NoBody {
+		return again
+	}
+	if r.GetBody == nil {
+		return nil
+	}
+	var err error
+	if again.Body, err = r.GetBody(); err != nil {
+		return nil
+	}
+	return again
+}
+
+// isIdempotent reports whether a request that may have been served in part can be
+// sent again (RFC 9110, 9.2.2).
+func isIdempotent(method string) bool {
+	switch method {
+	case "", http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return false
+}
+
+// closeBody closes the body of a request that is not sent.
+func closeBody(r *http.Request) {
+	if r.Body != nil {
+		r.Body.Close()
+	}
+}
+
+// discard reads a response that nobody wants, so that its connection can be used
+// again; but not much of it.
+func discard(body io.ReadCloser) {
+	io.CopyN(io.Discard, body, 64<<10)
+	body.Close()
+}

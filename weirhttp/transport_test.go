@@ -1,0 +1,419 @@
+package weirhttp
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// wire is a server at the other end: it notes when requests come and what is in
+// them, and answers in turn.
+type wire struct {
+	mu      sync.Mutex
+	start   time.Time
+	at      []time.Duration
+	bodies  []string
+	answers []http.Response // for the first requests; then 200
+}
+
+func newWire(answers ...http.Response) *wire { return &wire{start: time.Now(), answers: answers} }
+
+func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	body := ""
+	if r.Body != nil {
+		b, _ := io.ReadAll(r.Body)
+		r.Body.Close()
+		body = string(b)
+	}
+	res := http.Response{StatusCode: 200}
+	if n := len(w.at); n < len(w.answers) {
+		res = w.answers[n]
+	}
+	w.at, w.bodies = append(w.at, time.Since(w.start)), append(w.bodies, body)
+	if res.Header == nil {
+		res.Header = http.Header{}
+	}
+	res.Body, res.Request = io.NopCloser(strings.NewReader("answer")), r
+	return &res, nil
+}
+
+// says is a response with header fields.
+func says(status int, fields ...string) http.Response {
+	h := http.Header{}
+	for i := 0; i < len(fields); i += 2 {
+		h.Add(fields[i], fields[i+1])
+	}
+	return http.Response{StatusCode: status, Header: h}
+}
+
+func outbound(t *testing.T, e weir.Engine, limits ...weir.Limit) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: "outbound", Limits: limits}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var (
+	apart   = weir.Limit{Name: "apart", Max: 100, Window: time.Hour, Gap: time.Second}
+	plenty  = weir.Limit{Name: "plenty", Max: 1 << 30, Window: time.Hour}
+	perHost = weir.Limit{Name: "host", Max: 1 << 30, Window: time.Hour, By: []string{"host"}}
+	oneHour = weir.Limit{Name: "hour", Max: 1, Window: time.Hour}
+)
+
+func call(t *testing.T, rt http.RoundTripper, method, url, body string, ctx context.Context) (int, error) {
+	t.Helper()
+	var b io.Reader
+	if body != "" {
+		b = strings.NewReader(body)
+	}
+	r, err := http.NewRequestWithContext(ctx, method, url, b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := (&http.Client{Transport: rt}).Do(r)
+	if err != nil {
+		return 0, err
+	}
+	defer res.Body.Close()
+	return res.StatusCode, nil
+}
+
+const there = "http://partner.example/"
+
+// wantTimes compares when requests were sent.
+func wantTimes(t *testing.T, what string, w *wire, want ...time.Duration) {
+	t.Helper()
+	if fmt.Sprint(w.at) != fmt.Sprint(want) {
+		t.Errorf("%s: sent at %v, want %v", what, w.at, want)
+	}
+}
+
+// TestTransportWaits for its turn, as long as it may.
+func TestTransportWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire()
+		rt := Transport(outbound(t, nil, apart), KeyBy(), Through(w), Through(nil))
+		for range 3 {
+			if status, err := call(t, rt, "GET", there, "", t.Context()); status != 200 || err != nil {
+				t.Fatal(status, err)
+			}
+		}
+		wantTimes(t, "a second apart", w, 0, time.Second, 2*time.Second)
+
+		ctx, cancel := context.WithTimeout(t.Context(), 900*time.Millisecond)
+		defer cancel()
+		_, err := call(t, rt, "GET", there, "", ctx)
+		var e *LimitedError
+		if !errors.As(err, &e) || !errors.Is(err, ErrLimited) || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Second || e.Told || !e.Timeout() || e.Decision.Limit != "apart" {
+			t.Errorf("with less time than that: %v", err)
+		}
+		if since := time.Since(w.start); since != 2*time.Second {
+			t.Errorf("it gave up %v later, want at once", since-2*time.Second)
+		}
+		ctx, cancel = context.WithCancel(t.Context())
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := call(t, rt, "GET", there, "", ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("given up meanwhile: %v", err)
+		}
+		wantTimes(t, "refused ones", w, 0, time.Second, 2*time.Second)
+	})
+}
+
+func TestTransportFailFast(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(says(200), says(503, "Retry-After", "7"))
+		rt := Transport(outbound(t, nil, apart), KeyBy(), Through(w), FailFast(), Retries(3))
+		call(t, rt, "GET", there, "", t.Context())
+		_, err := call(t, rt, "GET", there, "", t.Context())
+		var e *LimitedError
+		if !errors.As(err, &e) || e.Cause != nil || e.RetryAfter != time.Second || e.Timeout() || !strings.Contains(err.Error(), "limit apart is reached; it fits in 1s") {
+			t.Errorf("over the limit: %v", err)
+		}
+		time.Sleep(time.Second)
+		if status, err := call(t, rt, "GET", there, "", t.Context()); status != 503 || err != nil {
+			t.Errorf("the response itself: %d, %v", status, err)
+		}
+		time.Sleep(2 * time.Second)
+		_, err = call(t, rt, "GET", there, "", t.Context())
+		if !errors.As(err, &e) || !e.Told || e.RetryAfter != 5*time.Second || !strings.Contains(err.Error(), "the server said to stay away; it fits in 5s") {
+			t.Errorf("held back: %v", err)
+		}
+		wantTimes(t, "without waiting", w, 0, time.Second)
+	})
+}
+
+// TestTransportLearns what servers say, of the key that it is about.
+func TestTransportLearns(t *testing.T) {
+	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
+	unix := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).Unix()) }
+	for name, c := range map[string]struct {
+		answer func() http.Response
+		want   time.Duration
+	}{
+		"429 and seconds": {func() http.Response { return says(429, "Retry-After", " 30 ") }, 30 * time.Second},
+		"503 and a date":  {func() http.Response { return says(503, "Retry-After", in(20*time.Second)) }, 20 * time.Second},
+		"a clock of its own": {func() http.Response {
+			return says(429, "Retry-After", in(time.Hour+20*time.Second), "Date", in(time.Hour))
+		}, 20 * time.Second},
+		"500 is no refusal":    {func() http.Response { return says(500, "Retry-After", "30") }, 0},
+		"nothing said":         {func() http.Response { return says(429) }, 0},
+		"rubbish":              {func() http.Response { return says(429, "Retry-After", "soon") }, 0},
+		"below 0":              {func() http.Response { return says(429, "Retry-After", "-5") }, 0},
+		"too long":             {func() http.Response { return says(429, "Retry-After", "9223372036854775807") }, time.Minute},
+		"in the past":          {func() http.Response { return says(503, "Retry-After", in(-time.Hour)) }, 0},
+		"RateLimit":            {func() http.Response { return says(200, "RateLimit", `"a;r=0,";r=5;t=50, "b";r=0;t=10`) }, 10 * time.Second},
+		"RateLimit, two lines": {func() http.Response { return says(200, "RateLimit", `"a";r=0;t=3`, "RateLimit", `"b";r=0;t=4`) }, 4 * time.Second},
+		"RateLimit, some left": {func() http.Response { return says(200, "RateLimit", `"a";r=1;t=50`) }, 0},
+		"RateLimit, no reset":  {func() http.Response { return says(200, "RateLimit", `"a";r=0`) }, 0},
+		"RateLimit, rubbish":   {func() http.Response { return says(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`) }, 0},
+		"the longest counts":   {func() http.Response { return says(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
+		"legacy, Unix seconds": {func() http.Response {
+			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(15*time.Second))
+		}, 15 * time.Second},
+		"legacy, seconds":       {func() http.Response { return says(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "15") }, 15 * time.Second},
+		"legacy, some left":     {func() http.Response { return says(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "15") }, 0},
+		"legacy, without reset": {func() http.Response { return says(200, "X-RateLimit-Remaining", "0") }, 0},
+		"legacy, milliseconds": {func() http.Response {
+			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(0)+"000")
+		}, time.Minute},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(c.answer())
+			rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Through(w), MaxHold(time.Minute))
+			for _, url := range []string{there, "http://other.example/", there} {
+				if _, err := call(t, rt, "GET", url, "", t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			wantTimes(t, name, w, 0, 0, c.want)
+		})
+	}
+}
+
+// TestTransportHolds: a shorter wait does not end a longer one, MaxHold(0) learns
+// nothing, and who cannot wait so long is told at once.
+func TestTransportHolds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(says(429, "Retry-After", "60"))
+		rt := Transport(outbound(t, nil, plenty), KeyBy(), Through(w))
+		call(t, rt, "GET", there, "", t.Context())
+		rt.(*transport).holds.extend(weir.K(), time.Now().Add(5*time.Second)) // one that was under way meanwhile
+		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+		defer cancel()
+		_, err := call(t, rt, "GET", there, "", ctx)
+		var e *LimitedError
+		if !errors.As(err, &e) || !e.Told || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Minute {
+			t.Errorf("with half the time: %v", err)
+		}
+		call(t, rt, "GET", there, "", t.Context())
+		wantTimes(t, "the longer counts", w, 0, time.Minute)
+
+		w = newWire(says(429, "Retry-After", "60"))
+		rt = Transport(outbound(t, nil, plenty), KeyBy(), Through(w), MaxHold(0))
+		call(t, rt, "GET", there, "", t.Context())
+		call(t, rt, "GET", there, "", t.Context())
+		wantTimes(t, "MaxHold(0)", w, 0, 0)
+	})
+}
+
+// TestTransportGivesBack what it was granted while another heard to stay away.
+func TestTransportGivesBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := outbound(t, nil, apart)
+		rt := Transport(l, KeyBy(), Through(newWire())).(*transport)
+		call(t, rt, "GET", there, "", t.Context())
+		time.AfterFunc(500*time.Millisecond, func() { rt.holds.extend(weir.K(), time.Now().Add(time.Minute)) })
+		call(t, rt, "GET", there, "", t.Context()) // waits for a second, and then for the minute
+		if n, err := l.Count(t.Context(), weir.K(), "apart", time.Hour); n != 2 || err != nil {
+			t.Errorf("%d units count for two requests, %v", n, err)
+		}
+		wantTimes(t, "held back while waiting", rt.through.(*wire), 0, 60500*time.Millisecond)
+	})
+}
+
+// TestTransportRetries only where it was asked to and can, with the same body.
+func TestTransportRetries(t *testing.T) {
+	busy, down := says(429, "Retry-After", "2"), says(503, "Retry-After", "2")
+	for _, c := range []struct {
+		name, method, body string
+		answers            []http.Response
+		retries, want      int // how often it is sent
+		status             int
+	}{
+		{"not asked to", "GET", "", []http.Response{busy}, 0, 1, 429},
+		{"once", "GET", "", []http.Response{busy, busy}, 1, 2, 429},
+		{"until it works", "POST", "cargo", []http.Response{busy, busy}, 5, 3, 200},
+		{"503 of a GET", "GET", "", []http.Response{down}, 5, 2, 200},
+		{"503 of a POST", "POST", "cargo", []http.Response{down}, 5, 1, 503},
+		{"nothing said", "GET", "", []http.Response{says(429)}, 5, 1, 429},
+		{"another status", "GET", "", []http.Response{says(500, "Retry-After", "2")}, 5, 1, 500},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(c.answers...)
+			l := outbound(t, nil, plenty)
+			status, err := call(t, Transport(l, KeyBy(), Through(w), Retries(c.retries)), c.method, there, c.body, t.Context())
+			if status != c.status || err != nil || len(w.at) != c.want {
+				t.Errorf("%s: %d, %v after %d times; want %d after %d", c.name, status, err, len(w.at), c.status, c.want)
+			}
+			for i, at := range w.at {
+				if at != time.Duration(2*i)*time.Second || w.bodies[i] != c.body {
+					t.Errorf("%s: sent %q at %v", c.name, w.bodies, w.at)
+				}
+			}
+			if n, _ := l.Count(t.Context(), weir.K(), "plenty", time.Hour); n != int64(c.want) {
+				t.Errorf("%s: %d units count, want one for each time", c.name, n)
+			}
+		})
+	}
+	synctest.Test(t, func(t *testing.T) {
+		w := newWire(busy, busy)
+		rt := Transport(outbound(t, nil, plenty), KeyBy(), Through(w), Retries(5))
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		if status, err := call(t, rt, "GET", there, "", ctx); status != 429 || err != nil || len(w.at) != 1 {
+			t.Errorf("not in time: %d, %v, sent %v; want the response", status, err, w.at)
+		}
+		time.Sleep(5 * time.Second)
+		r, _ := http.NewRequest("POST", there, io.MultiReader(strings.NewReader("a stream")))
+		if res, err := rt.RoundTrip(r); err != nil || res.StatusCode != 429 || len(w.at) != 2 {
+			t.Errorf("a body that is read once: %v, sent %v; want the response", err, w.at)
+		}
+	})
+}
+
+// unread is a body that must be closed and not read.
+type unread struct {
+	t      *testing.T
+	closed int
+}
+
+func (u *unread) Read([]byte) (int, error) {
+	u.t.Error("the body was read")
+	return 0, io.EOF
+}
+
+func (u *unread) Close() error {
+	u.closed++
+	return nil
+}
+
+// TestTransportLeavesBodies of requests that it does not send alone, but for closing
+// them, as every RoundTripper must.
+func TestTransportLeavesBodies(t *testing.T) {
+	nobody := func(*http.Request) (weir.Key, error) { return weir.Key{}, errors.New("nobody") }
+	down := outbound(t, away{}, oneHour)
+	spent := outbound(t, nil, weir.Limit{Name: "none", Max: 0, Window: time.Hour})
+	for name, rt := range map[string]http.RoundTripper{
+		"never":     Transport(spent, KeyBy(), Through(newWire())),
+		"fail fast": Transport(spent, KeyBy(), Through(newWire()), FailFast()),
+		"nobody":    Transport(spent, nobody, Through(newWire()), FailOpen()),
+		"no store":  Transport(down, KeyBy(), Through(newWire())),
+		"bad cost":  Transport(spent, KeyBy(), Through(newWire()), FailOpen(), Cost(func(*http.Request) int64 { return -1 })),
+	} {
+		body := &unread{t: t}
+		r := httptest.NewRequest("POST", there, nil)
+		r.Body = body
+		if res, err := rt.RoundTrip(r); res != nil || err == nil || body.closed != 1 {
+			t.Errorf("%s: %v, %v; closed %d times", name, res, err, body.closed)
+		}
+	}
+}
+
+// away is an engine that cannot decide.
+type away struct{ weir.Engine }
+
+func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, weir.ErrUnavailable
+}
+
+func TestTransportOutage(t *testing.T) {
+	down := outbound(t, away{}, oneHour)
+	if _, err := call(t, Transport(down, KeyBy(), Through(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
+		t.Errorf("%v, want the store's error", err)
+	}
+	for _, opts := range [][]Option{{FailOpen()}, {FailOpen(), FailFast()}} {
+		if status, err := call(t, Transport(down, KeyBy(), append(opts, Through(newWire()))...), "GET", there, "", t.Context()); status != 200 || err != nil {
+			t.Errorf("with FailOpen: %d, %v", status, err)
+		}
+	}
+}
+
+// TestTransportBehindLimit: what our own middleware says is understood.
+func TestTransportBehindLimit(t *testing.T) {
+	served := outbound(t, nil, weir.Limit{Name: "limit", Max: 1, Window: time.Hour})
+	server := httptest.NewServer(Limit(served, KeyBy())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(w, r.Body)
+	})))
+	defer server.Close()
+	rt := Transport(outbound(t, nil, plenty), KeyBy(), FailFast())
+	r, _ := http.NewRequest("POST", server.URL, bytes.NewReader([]byte("cargo")))
+	res, err := (&http.Client{Transport: rt}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, _ := io.ReadAll(res.Body)
+	res.Body.Close()
+	_, err = call(t, rt, "GET", server.URL, "", t.Context())
+	var e *LimitedError
+	if string(b) != "cargo" || !errors.As(err, &e) || !e.Told || e.RetryAfter < 4*time.Minute || e.RetryAfter > 5*time.Minute {
+		t.Errorf("%q, then %v; want to stay away for as long as MaxHold", b, err)
+	}
+}
+
+func TestTransportMissingParts(t *testing.T) {
+	for name, f := range map[string]func(){
+		"no limiter": func() { Transport(nil, KeyBy()) },
+		"no key":     func() { Transport(outbound(t, nil, oneHour), nil) },
+	} {
+		func() {
+			defer func() {
+				if said, _ := recover().(string); !strings.HasPrefix(said, "weirhttp: Transport needs") {
+					t.Errorf("%s: panics with %q", name, said)
+				}
+			}()
+			f()
+		}()
+	}
+	if _, err := Host(&http.Request{}); err == nil {
+		t.Error("a request to nowhere has a host")
+	}
+}
+
+// TestHoldsAreBounded, and those that are over make room.
+func TestHoldsAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHolds()
+		for i := range mostHolds + 100 {
+			if held := h.extend(weir.K(fmt.Sprint(i)), time.Now().Add(time.Second)); held != (i < mostHolds) {
+				t.Fatalf("key %d is held back: %v", i, held)
+			}
+		}
+		if !h.extend(weir.K("7"), time.Now().Add(time.Minute)) || len(h.until) != mostHolds {
+			t.Errorf("%d keys; one that is known must be extended", len(h.until))
+		}
+		time.Sleep(time.Second)
+		if !h.extend(weir.K("new"), time.Now().Add(time.Second)) || len(h.until) != 2 {
+			t.Errorf("%d keys, want the two that are held", len(h.until))
+		}
+		if nameOf(ref(weir.K("a", "bc"))) == nameOf(ref(weir.K("ab", "c"))) {
+			t.Error("two keys have one name")
+		}
+	})
+}
+
+func ref(k weir.Key) *weir.Key { return &k }
