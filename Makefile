@@ -16,7 +16,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES := bench .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz conformance hammer test-faults mutants bench test-integrations
+.PHONY: help run build test tools lint fuzz conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -48,6 +48,10 @@ fuzz: ## Run every fuzz target for FUZZTIME (30s) each.
 conformance: ## Compare the memory engine with the specification for ATTEMPTS (10,000,000) attempts.
 	$(GO) test -run '^TestMemoryConformance$$/^differential$$' -count 1 -timeout 0 -v . -args -weirtest.attempts $(ATTEMPTS)
 
+conformance-redis: ATTEMPTS = 1000000
+conformance-redis: ## Compare the Redis engine with the specification for ATTEMPTS (1,000,000) attempts on a real server.
+	$(GO) test ./weirredis -run '^TestConformance$$/^rueidis$$/^differential$$' -count 1 -timeout 0 -v -args -weirtest.attempts $(ATTEMPTS)
+
 hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine from outside.
 	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
 
@@ -59,6 +63,9 @@ test-integrations: tools ## Start nginx, HAProxy and Caddy with the recipes of i
 
 mutants: ## Put one fault at a time into the memory engine and demand that a test notices.
 	$(GO) run ./internal/mutants
+
+mutants-redis: ## The same for the Redis engine, its scripts and their clients, on a real server (half an hour).
+	$(GO) test ./weirredis -run '^TestMutants$$' -count 1 -timeout 0 -v -args -weirredis.mutants
 
 bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (15 minutes).
 	cd bench && $(GO) run ./all
