@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -115,10 +116,17 @@ func indented(comment *ast.CommentGroup) []string {
 	return blocks
 }
 
-// TestPolicySnippetsAreRead: a policy file that a page shows is one.
+// TestPolicySnippetsAreRead: a policy file that a page shows is one, or one of
+// Envoy's reference service.
 func TestPolicySnippetsAreRead(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, snippet := range snippets(t, page, "yaml") {
+			if strings.HasPrefix(snippet, "domain:") {
+				if _, err := envoy.Parse(page, []byte(snippet)); err != nil {
+					t.Error(err)
+				}
+				continue
+			}
 			if _, err := policy.Parse(page, []byte(snippet)); err != nil {
 				t.Error(err)
 			}

@@ -38,6 +38,7 @@ func TestScripts(t *testing.T) {
 			"post":       post,
 			"get":        get,
 			"eventually": eventually,
+			"ratelimit":  ratelimit,
 			"hangup":     hangup,
 			"signal":     signalServer,
 		},

@@ -1,0 +1,105 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"github.com/rogpeppe/go-internal/testscript"
+	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/server"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+)
+
+// ratelimit SOCKET DOMAIN FILE key=value[,key=value]... asks over gRPC, each word
+// being a descriptor, and writes what the answer says to a file, a line for each
+// status: its code, what remains of how many, and the header fields.
+func ratelimit(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 4 {
+		ts.Fatalf("usage: ratelimit SOCKET DOMAIN FILE key=value[,key=value]...")
+	}
+	r := &pb.RateLimitRequest{Domain: args[1]}
+	for _, word := range args[3:] {
+		d := &common.RateLimitDescriptor{}
+		for _, entry := range strings.Split(word, ",") {
+			key, value, _ := strings.Cut(entry, "=")
+			d.Entries = append(d.Entries, &common.RateLimitDescriptor_Entry{Key: key, Value: value})
+		}
+		r.Descriptors = append(r.Descriptors, d)
+	}
+	conn, err := grpc.NewClient("unix:"+ts.MkAbs(args[0]), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	ts.Check(err)
+	defer conn.Close()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	a, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, r)
+	var said bytes.Buffer
+	if err != nil {
+		fmt.Fprintln(&said, err)
+	}
+	for _, s := range a.GetStatuses() {
+		fmt.Fprintf(&said, "%v %d/%d\n", s.Code, s.LimitRemaining, s.CurrentLimit.GetRequestsPerUnit())
+	}
+	for _, h := range a.GetResponseHeadersToAdd() {
+		fmt.Fprintf(&said, "%s: %s\n", h.Key, h.Value)
+	}
+	ts.Check(os.WriteFile(ts.MkAbs(args[2]), said.Bytes(), 0o666))
+}
+
+// What the reference's environment says holds where no flag says otherwise.
+func TestEnvoyEnvironment(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		env   map[string]string
+		args  []string
+		check func(o *rls.Options) bool
+		told  string
+	}{
+		{"nothing", nil, nil, func(o *rls.Options) bool { return o.Response == nil && !o.Metadata && !o.Shadow && !o.Quota }, ""},
+		{"headers", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_LIMIT_HEADER": "x-limit"}, nil,
+			func(o *rls.Options) bool {
+				return *o.Response == rls.Headers{Limit: "x-limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"} && o.Request == nil
+			}, "LIMIT_RESPONSE_HEADERS_ENABLED"},
+		{"request headers", map[string]string{"LIMIT_REQUEST_HEADERS_ENABLED": "TRUE", "LIMIT_REQUEST_RESET_HEADER": "x-reset"}, nil,
+			func(o *rls.Options) bool { return o.Response == nil && o.Request.Reset == "x-reset" }, "LIMIT_REQUEST_HEADERS_ENABLED"},
+		{"both", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "1", "LIMIT_REQUEST_HEADERS_ENABLED": "1"}, nil,
+			func(o *rls.Options) bool { return o.Response != nil && o.Request != nil }, "LIMIT_REQUEST_HEADERS_ENABLED"},
+		{"the rest", map[string]string{"RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "QUOTA_MODE": "true"}, nil,
+			func(o *rls.Options) bool { return o.Metadata && o.Shadow && o.Quota }, "SHADOW_MODE"},
+		{"off", map[string]string{"SHADOW_MODE": "false"}, nil, func(o *rls.Options) bool { return !o.Shadow }, ""},
+		{"flags go first", map[string]string{"SHADOW_MODE": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true"}, []string{"--envoy-shadow=false", "--envoy-headers", "none"},
+			func(o *rls.Options) bool { return !o.Shadow && o.Response == nil }, ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			for name, value := range c.env {
+				t.Setenv(name, value)
+			}
+			var o envoyOptions
+			cmd := serveCommand()
+			cmd.ResetFlags()
+			o.addFlags(cmd)
+			if err := cmd.ParseFlags(append([]string{"--envoy-config", "../../internal/envoy/testdata/manual"}, c.args...)); err != nil {
+				t.Fatal(err)
+			}
+			var told bytes.Buffer
+			o.fromEnvironment(cmd, &told)
+			var config server.Config
+			if err := o.configure(&config); err != nil {
+				t.Fatal(err)
+			}
+			if !c.check(&config.EnvoyOptions) || config.Envoy == nil {
+				t.Errorf("got %+v", config.EnvoyOptions)
+			}
+			if (c.told == "") != (told.Len() == 0) || !strings.Contains(told.String(), c.told) {
+				t.Errorf("told %q, want it to name %q", told.String(), c.told)
+			}
+		})
+	}
+}
