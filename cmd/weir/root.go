@@ -29,7 +29,8 @@ than 10 in any minute, wherever the minute begins.`,
   weir validate weir.yaml                             # is the policy file right?
   weir check --policies weir.yaml search ip=192.0.2.7 # one decision, exit code 0 or 1
   weir test weir.yaml                                 # do the policies do what they are meant to?
-  weir replay --policies weir.yaml trace.jsonl        # what would have happened?`,
+  weir replay --policies weir.yaml trace.jsonl        # what would have happened?
+  weir top                                            # whose attempts does a running weir deny most?`,
 		Version:                    versionLine(),
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       helpOrUnknownVerb,
@@ -40,7 +41,7 @@ than 10 in any minute, wherever the minute begins.`,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), testCommand(), replayCommand(), snippetCommand())
+	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), testCommand(), replayCommand(), topCommand(), snippetCommand())
 	return root
 }
 
@@ -49,7 +50,7 @@ func helpOrUnknownVerb(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
 	}
-	next := "the verbs are serve, validate, check, test, replay and snippet; weir -h explains them"
+	next := "the verbs are serve, validate, check, test, replay, top and snippet; weir -h explains them"
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		next = "did you mean weir " + strings.Join(near, " or weir ") + "?"
 	}

@@ -63,8 +63,8 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	for {
 		line, err := lines.ReadString('\n')
 		said += line
-		if _, url, ok := strings.Cut(line, "listens on "); ok {
-			ts.Setenv("URL", strings.TrimSpace(url))
+		if url := listensOn(line); url != "" {
+			ts.Setenv("URL", url)
 			break
 		}
 		if err != nil {
@@ -75,6 +75,16 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 		rest, _ := io.ReadAll(lines)
 		b.talk <- said + string(rest)
 	}()
+}
+
+// listensOn returns the URL in the line that tells it, in text or JSON, or "".
+func listensOn(line string) string {
+	if _, url, ok := strings.Cut(line, "listens on "); ok {
+		return strings.TrimSpace(url)
+	}
+	_, url, _ := strings.Cut(line, `"listen":"`)
+	url, _, _ = strings.Cut(url, `"`)
+	return url
 }
 
 // post URL BODY FILE posts a body and writes the answer to a file.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
 	"os/signal"
 	"syscall"
 
@@ -21,6 +20,8 @@ type serveOptions struct {
 	outage          outageOptions
 	reservations    string // file
 	listeners       listeners
+	log             logOptions
+	topKeys         string
 	envoy           envoyOptions
 }
 
@@ -54,6 +55,9 @@ with local it grants its share of every limit, Max / --instances.`,
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	o.listeners.addFlags(cmd)
+	o.log.addFlags(cmd)
+	cmd.Flags().StringVar(&o.topKeys, "top-keys", "shown",
+		"what GET /v1/top and weir top tell operators of the keys denied most: shown, hashed or off; `WORD`")
 	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
 		"a `FILE` with the secret by which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: one of this process's own")
 	o.envoy.addFlags(cmd)
@@ -65,13 +69,18 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err := o.outage.check(); err != nil {
 		return err
 	}
-	stderr := cmd.ErrOrStderr()
+	log, stderr, err := o.log.open(cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
 	file, source, src, err := o.readPolicies(stderr)
 	if err != nil {
 		return err
 	}
-	log := slog.New(slog.NewTextHandler(stderr, nil))
 	config := server.Config{Policies: file, Source: source, Log: log, Version: version()}
+	if config.TopKeys, err = server.ParseTopKeys(o.topKeys); err != nil {
+		return usage("shown is the default", "--top-keys: %w", err)
+	}
 	reloadGuards, err := o.listeners.configure(&config, log)
 	if err != nil {
 		return err
@@ -122,7 +131,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
-	s.Banner(stderr)
+	o.log.greet(s, stderr, log)
 	close(store.serving)
 	var ended []func()
 	if reload != nil {

@@ -60,11 +60,14 @@ type laterStore struct {
 	log     *slog.Logger
 	serving chan struct{} // closed when serve has begun; nothing is logged before
 	over    chan struct{} // closed when it has ended
+
+	outages sparse // bounds what turned says
+	told    bool   // it has said that the store is down
 }
 
 // awaitStore begins to look for the store.
 func awaitStore(name string, o outageOptions, log *slog.Logger) (*laterStore, error) {
-	l := &laterStore{log: log, serving: make(chan struct{}), over: make(chan struct{})}
+	l := &laterStore{log: log, outages: sparse{every: 10 * time.Second}, serving: make(chan struct{}), over: make(chan struct{})}
 	var err error
 	if l.Store, err = store.Later(name, l.hear); err != nil {
 		return nil, storeFailure(err)
@@ -104,14 +107,21 @@ func (l *laterStore) hear(err error, warnings []string) {
 	}
 }
 
-// turned logs that a store which was found is down, or up again.
+// turned logs that a store which was found is down, or up again; of one that comes
+// and goes, once in ten seconds. Its calls come one at a time.
 func (l *laterStore) turned(to weir.StoreState, cause error) {
-	switch {
-	case l.Down() != nil: // hear says why
-	case to == weir.StoreDown:
-		l.log.Error("the store is down; decisions follow when-store-is-down", "why", cause)
-	default:
-		l.log.Info("the store is up")
+	if l.Down() != nil {
+		return // hear says why
+	}
+	if to == weir.StoreUp {
+		if l.told {
+			l.log.Info("the store is up")
+		}
+		return
+	}
+	var unsaid int
+	if unsaid, l.told = l.outages.now(time.Now()); l.told {
+		l.log.Error("the store is down; decisions follow when-store-is-down", "why", cause, "unsaid", unsaid)
 	}
 }
 

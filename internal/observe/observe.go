@@ -69,7 +69,12 @@ type Call struct {
 	Degraded bool     // a fallback answered
 	Limit    string   // of a denial, or what would be one: the limit that bound
 	Key      weir.Key // of the same: whose; not to be kept beyond the call
+	At       int64    // of the same: when, in microseconds since 1970
 }
+
+// IsDenial reports whether the call was denied, or would have been by a policy that
+// is a shadow. Then the call says by which limit, whose, and when.
+func (c *Call) IsDenial() bool { return c.Outcome == Denied || c.Outcome == WouldDeny }
 
 // Policy is told of the calls for one policy. Note is safe for concurrent use, does
 // not block and does not allocate.

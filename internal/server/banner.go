@@ -9,6 +9,22 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
+// Facts are what Banner writes, for a line of the log: names and values in turn.
+func (s *Server) Facts() []any {
+	set := s.serving.Load()
+	facts := []any{"version", s.config.Version, "listen", s.main.url(), "store", s.config.StoreName,
+		"source", set.source, "policies", len(set.entries), "limits", set.limits}
+	for _, each := range []struct{ name, address string }{{"grpc", s.GRPCAddr()}, {"resp", s.RESPAddr()}} {
+		if each.address != "" {
+			facts = append(facts, each.name, each.address)
+		}
+	}
+	if s.admin != nil {
+		facts = append(facts, "admin", s.admin.url())
+	}
+	return facts
+}
+
 // Banner writes what a person wants to see when the server starts: where it
 // listens, what it enforces and where it counts. It is for after Listen.
 func (s *Server) Banner(w io.Writer) error {

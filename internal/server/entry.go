@@ -8,6 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -21,6 +22,7 @@ type entry struct {
 	envoy weir.Engine // the policy as Envoy's rate limit service asks it
 
 	counts *metrics.Policy
+	top    *topkeys.Sketch // nil if nobody wants to know who is denied
 }
 
 // outageModes are the modes of a policy's words.

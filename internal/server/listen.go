@@ -95,6 +95,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
+	s.log.Info("draining", "linger", s.config.Limits.Linger, "drain", s.config.Limits.Drain)
 	if s.rpc != nil {
 		s.rpc.calls.NotServing()
 	}

@@ -50,6 +50,7 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 			counted = old.counts
 		}
 		e.counts = s.metrics.Policy(p.Name, e.limitNames(), counted)
+		e.top = s.newTop(e, known[p.Name], len(f.Policies))
 		set.entries = append(set.entries, e)
 		set.byName[p.Name] = e
 		set.limits += len(e.plan.Limits())

@@ -9,6 +9,7 @@
 //	POST   /v1/release          with nothing
 //	DELETE /v1/keys/{policy}    forgets a key's histories, ?dimension=value…
 //	GET    /v1/policies         what is enforced
+//	GET    /v1/top              which keys are denied most, for operators
 //	ANY    /gate/{policy}       for proxies: 204, or 429 with header fields
 //	POST   /json                Envoy's rate limit service in JSON; the same over gRPC
 //	GET    /livez /readyz /metrics
@@ -63,14 +64,16 @@ type Config struct {
 	Envoy        *envoy.Config // its domains besides the policies; with it Policies may be empty
 	EnvoyOptions rls.Options   // how they are answered; Engine and Log are those of the Server
 
-	ReservationSecret string         // of all servers that settle each other's reservations; default: one of this process's own
-	RESPListen        string         // for Redis clients; default: none
-	Throttler         resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory
-	AdminListen       string         // for operators; default: Listen if that is local, else 127.0.0.1:7072
-	SocketMode        fs.FileMode    // of unix sockets; default 0660
-	TLS               *listen.TLS    // default: none
-	Guards            Guards
-	Insecure          bool // listen where other machines can reach it though Guards and TLS ask nothing of them
+	ReservationSecret string  // of all servers that settle each other's reservations; default: one of this process's own
+	TopKeys           TopKeys // what GET /v1/top tells; default: the values of keys
+
+	RESPListen  string         // for Redis clients; default: none
+	Throttler   resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory
+	AdminListen string         // for operators; default: Listen if that is local, else 127.0.0.1:7072
+	SocketMode  fs.FileMode    // of unix sockets; default 0660
+	TLS         *listen.TLS    // default: none
+	Guards      Guards
+	Insecure    bool // listen where other machines can reach it though Guards and TLS ask nothing of them
 }
 
 // Limits bound what clients may hold on to. Zero values stand for the defaults.

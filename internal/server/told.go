@@ -36,8 +36,8 @@ func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
 	if c.Outcome <= observe.Partial && o.Applied.Shadow && !o.Applied.Would.Allowed {
 		c.Outcome, d = observe.WouldDeny, &o.Applied.Would
 	}
-	if c.Outcome == observe.Denied || c.Outcome == observe.WouldDeny {
-		c.Limit, c.Key = d.Limit, a.Key
+	if c.IsDenial() {
+		c.Limit, c.Key, c.At = d.Limit, a.Key, d.At.UnixMicro()
 	}
 	return c
 }
@@ -71,7 +71,12 @@ func (e *entry) reset(ctx context.Context, f observe.Front, key weir.Key) error 
 }
 
 // Note tells who counts of a call.
-func (e *entry) Note(c observe.Call) { e.counts.Note(c) }
+func (e *entry) Note(c observe.Call) {
+	e.counts.Note(c)
+	if c.IsDenial() && e.top != nil {
+		e.top.Add(c.Key, c.At)
+	}
+}
 
 // noted counts an error that is not the request's fault, and returns it.
 func (e *entry) noted(f observe.Front, err error) error {

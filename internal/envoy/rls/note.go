@@ -1,6 +1,8 @@
 package rls
 
 import (
+	"time"
+
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -20,7 +22,7 @@ func (w *work) notePolicy(it *item, over bool) {
 	case it.n == 0:
 		c.Outcome = observe.Peeked
 	case it.over:
-		c.Outcome, c.Limit, c.Key = observe.Denied, it.shown.GetName(), it.key
+		c.Outcome, c.Limit, c.Key, c.At = observe.Denied, it.shown.GetName(), it.key, time.Now().UnixMicro()
 	case over:
 		return
 	}

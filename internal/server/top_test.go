@@ -1,0 +1,138 @@
+package server
+
+import (
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// top asks GET /v1/top and reads the answer strictly.
+func top(t *testing.T, s *Server, query string) (a topShown) {
+	t.Helper()
+	r := ask(s, "GET", "/v1/top"+query, "")
+	if r.status != 200 {
+		t.Fatalf("/v1/top%s: status %d: %s", query, r.status, r.body)
+	}
+	readStrictly(t, r.body, &a)
+	return a
+}
+
+// fill uses up what search and slack grant, and is denied: ann three times, bob once
+// over HTTP and twice at a gate, and somebody over the protocol of Envoy.
+func fill(s *Server) {
+	for range 5 {
+		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"ann"}}`)
+	}
+	for range 3 {
+		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"bob"}}`)
+	}
+	ask(s, "GET", "/gate/search?ip=bob", "")
+	ask(s, "GET", "/gate/search?ip=bob", "")
+	for range 7 {
+		ask(s, "POST", "/json", `{"domain":"slack","descriptors":[{"entries":[{"key":"category","value":"\u001b[31mred"}]}]}`)
+	}
+}
+
+func TestTop(t *testing.T) {
+	s, _ := newServer(t, nil)
+	if a := top(t, s, ""); len(a.Top) != 0 || len(a.Policies) != 0 || a.Since != "" || a.Keys != "shown" {
+		t.Errorf("before any call: %+v", a)
+	}
+	fill(s)
+	a := top(t, s, "")
+	var got []string
+	for _, k := range a.Top {
+		got = append(got, k.Policy+" "+k.Key["ip"]+k.Key["category"])
+	}
+	if want := "slack \x1b[31mred, search ann, search bob"; strings.Join(got, ", ") != want || a.Since == "" {
+		t.Errorf("since %q: %q, want %q", a.Since, got, want)
+	}
+	if k := a.Top[0]; k.Denials != 5 || k.Error != 0 {
+		t.Errorf("%+v, want 5 denials", k)
+	}
+	if len(a.Policies) != 2 || a.Policies[1] != (policyCalls{Policy: "search", Allowed: 4, Denied: 6}) {
+		t.Errorf("policies: %+v", a.Policies)
+	}
+	if a := top(t, s, "?policy=search&n=1"); len(a.Top) != 1 || a.Top[0].Key["ip"] != "ann" || len(a.Policies) != 1 {
+		t.Errorf("one key of one policy: %+v", a)
+	}
+}
+
+func TestTopRefuses(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for query, c := range map[string]struct {
+		status int
+		word   string
+	}{
+		"?policy=nosuch":     {404, "there is no policy nosuch"},
+		"?n=-1":              {400, "n must be a whole number, 0 to 1000"},
+		"?n=1001":            {400, "0 to 1000"},
+		"?n=x":               {400, "0 to 1000"},
+		"?key=ann":           {400, "unknown name key; there are policy and n"},
+		"?n=1&n=2":           {400, "n"},
+		"?policy=\x1b%5B31m": {404, `"\x1b[31m"`},
+	} {
+		wantProblem(t, query, ask(s, "GET", "/v1/top", "", withQuery(strings.TrimPrefix(query, "?"))), c.status, c.word)
+	}
+}
+
+// TestTopSurvivesReloads: as long as the policy counts by the same dimensions.
+func TestTopSurvivesReloads(t *testing.T) {
+	s, _ := newServer(t, nil)
+	fill(s)
+	reload(t, s, "  search: {limit: 3 per hour per ip}\n")
+	if a := top(t, s, ""); len(a.Top) != 2 || a.Top[0].Key["ip"] != "ann" {
+		t.Errorf("after a reload: %+v", a)
+	}
+	reload(t, s, "  search: {limit: 3 per hour per user}\n")
+	if a := top(t, s, ""); len(a.Top) != 0 {
+		t.Errorf("by another dimension: %+v", a)
+	}
+}
+
+// TestTopIsForOperators: who may decide may not see whom others deny.
+func TestTopIsForOperators(t *testing.T) {
+	if roleOf("/v1/top") != operates {
+		t.Error("/v1/top is not for operators alone")
+	}
+}
+
+// TestKeysStayAtHome: neither the log nor the metrics hold a key, whoever is denied;
+// and where the operator wants none, nor does /v1/top.
+func TestKeysStayAtHome(t *testing.T) {
+	for _, form := range []TopKeys{TopShown, TopHashed, TopOff} {
+		s, logged := newServer(t, nil, func(c *Config) { c.TopKeys = form })
+		for range 4 {
+			ask(s, "GET", "/gate/search?ip=secret.person", "")
+			ask(s, "GET", "/gate/search?ip=secret.person&n=x", "")
+		}
+		if text := logged.String() + ask(s, "GET", "/metrics", "").body; strings.Contains(text, "secret.person") {
+			t.Errorf("a key in\n%s", text)
+		}
+		body := ask(s, "GET", "/v1/top", "").body
+		if shown := strings.Contains(body, "secret.person"); shown != (form == TopShown) {
+			t.Errorf("keys %v: %s", form, body)
+		}
+		if a := top(t, s, ""); a.Keys != form.String() || (len(a.Top) == 0) != (form == TopOff) || a.Policies[0].Denied != 2 {
+			t.Errorf("keys %v: %+v", form, a)
+		}
+	}
+}
+
+// TestManyPoliciesShareTheRoom: the sketches of all policies together are bounded.
+func TestManyPoliciesShareTheRoom(t *testing.T) {
+	s, _ := newServer(t, nil)
+	e := s.serving.Load().entries[0]
+	for policies, slots := range map[int]int{1: 512, 195: 512, 1000: 96, 10_000: 32} {
+		sketch := s.newTop(e, nil, policies)
+		for i := range 100_000 {
+			sketch.Add(weir.K(strconv.Itoa(i)), 1)
+		}
+		if n := len(sketch.Top(1000, time.UnixMicro(1)).Top); n > slots+8 || n < slots-8 {
+			t.Errorf("%d policies: %d counters, want about %d", policies, n, slots)
+		}
+	}
+}

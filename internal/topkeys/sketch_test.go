@@ -1,0 +1,186 @@
+package topkeys
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+func deny(s *Sketch, at time.Time, n int, values ...string) {
+	for range n {
+		s.Add(weir.K(values...), at.UnixMicro())
+	}
+}
+
+// top is a report in a line.
+func top(s *Sketch, n int, at time.Time) string {
+	r := s.Top(n, at)
+	text := fmt.Sprint(r.Denials)
+	for _, e := range r.Top {
+		text += fmt.Sprintf(" %s:%d", strings.Join(e.Values, "/"), e.Denials)
+		if e.Error > 0 {
+			text += fmt.Sprintf("-%d", e.Error)
+		}
+		if e.Clipped {
+			text += "…"
+		}
+	}
+	return text
+}
+
+func want(t *testing.T, s *Sketch, n int, at time.Time, text string) {
+	t.Helper()
+	if got := top(s, n, at); got != text {
+		t.Errorf("at %s: %s, want %s", at.Format("15:04"), got, text)
+	}
+}
+
+func TestTop(t *testing.T) {
+	s := New(512, Shown)
+	want(t, s, 10, noon, "0")
+	deny(s, noon, 3, "ann", "a")
+	deny(s, noon, 5, "bob", "a")
+	deny(s, noon, 1, "ann", "b")
+	deny(s, noon, 2, "", "")
+	want(t, s, 10, noon, "11 bob/a:5 ann/a:3 /:2 ann/b:1")
+	want(t, s, 2, noon, "11 bob/a:5 ann/a:3")
+	want(t, s, -1, noon, "11")
+	if since := s.Top(1, noon).Since; !since.Equal(noon) {
+		t.Errorf("since %v, want %v", since, noon)
+	}
+}
+
+// Values that look alike when put together are different keys.
+func TestKeysAreToldApart(t *testing.T) {
+	s := New(512, Shown)
+	deny(s, noon, 1, "ab", "c")
+	deny(s, noon, 2, "a", "bc")
+	deny(s, noon, 3, "abc")
+	want(t, s, 5, noon, "6 abc:3 a/bc:2 ab/c:1")
+}
+
+func TestPeriods(t *testing.T) {
+	s := New(512, Shown)
+	deny(s, noon, 3, "ann")
+	deny(s, noon.Add(9*time.Minute), 1, "ann")
+	deny(s, noon.Add(10*time.Minute), 2, "ann")
+	deny(s, noon.Add(11*time.Minute), 1, "bob")
+	want(t, s, 5, noon.Add(11*time.Minute), "7 ann:6 bob:1")
+	want(t, s, 5, noon.Add(20*time.Minute), "3 ann:2 bob:1") // of the period before
+	want(t, s, 5, noon.Add(31*time.Minute), "0")
+	deny(s, noon.Add(-time.Hour), 1, "cat") // a clock set back
+	want(t, s, 5, noon.Add(-time.Hour), "1 cat:1")
+}
+
+func TestLongValues(t *testing.T) {
+	s := New(512, Shown)
+	deny(s, noon, 2, strings.Repeat("a", 62)+"äöü")
+	deny(s, noon, 1, strings.Repeat("a", 62)+"äöv")
+	want(t, s, 5, noon, "3 "+strings.Repeat("a", 62)+"ä:2… "+strings.Repeat("a", 62)+"ä:1…")
+	deny(s, noon, 9, strings.Repeat("\xff", 1024))
+	if got := s.Top(1, noon).Top[0]; len(got.Values[0]) > maxValue || !got.Clipped {
+		t.Errorf("%d bytes of a long value are kept", len(got.Values[0]))
+	}
+}
+
+func TestHashes(t *testing.T) {
+	s := New(512, Hashed)
+	deny(s, noon, 2, "192.0.2.1", "")
+	got := s.Top(5, noon).Top
+	if len(got) != 1 || got[0].Denials != 2 || len(got[0].Values) != 2 || len(got[0].Values[0]) != 16 || strings.Contains(top(s, 5, noon), "192") {
+		t.Errorf("%+v, want one key of two hashes of 16 digits", got)
+	}
+}
+
+// TestBounds: what Space-Saving promises, on a stream of more keys than counters and
+// over two periods. No count is too low, none is too high by more than its error, and
+// whoever has more than his share has a counter.
+func TestBounds(t *testing.T) {
+	for seed := range uint64(20) {
+		random := rand.New(rand.NewPCG(seed, 1))
+		s := New(64, Shown)
+		truth := map[string]int64{}
+		const denials = 20_000
+		for i := range denials {
+			k := fmt.Sprint(int(random.ExpFloat64() * 20))
+			if random.IntN(3) == 0 {
+				k = fmt.Sprint("noise", random.IntN(5000))
+			}
+			truth[k]++
+			s.Add(weir.K(k), noon.Add(time.Duration(i)*15*time.Minute/denials).UnixMicro())
+		}
+		r := s.Top(1000, noon.Add(15*time.Minute))
+		found := map[string]bool{}
+		for _, e := range r.Top {
+			k := e.Values[0]
+			if n := truth[k]; found[k] || n > e.Denials || n < e.Denials-e.Error {
+				t.Fatalf("seed %d: %s was denied %d times; the sketch says %d, of them up to %d of others (twice: %v)", seed, k, n, e.Denials, e.Error, found[k])
+			}
+			found[k] = true
+		}
+		if r.Denials != denials {
+			t.Errorf("seed %d: %d denials, want %d", seed, r.Denials, denials)
+		}
+		for k, n := range truth {
+			if n > denials/8 && !found[k] {
+				t.Errorf("seed %d: %s was denied %d times and is not found", seed, k, n)
+			}
+		}
+		for i := range s.parts {
+			if n := len(s.parts[i].now.heap); n > 8 || len(s.parts[i].now.at) != n {
+				t.Fatalf("seed %d: %d counters, %d places; want 8 at most", seed, n, len(s.parts[i].now.at))
+			}
+		}
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	s := New(512, Shown)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			for range 1000 {
+				s.Add(weir.K(fmt.Sprint(i%4)), noon.UnixMicro())
+				if i == 0 {
+					s.Top(3, noon)
+				}
+			}
+		})
+	}
+	all.Wait()
+	want(t, s, 5, noon, "8000 0:2000 1:2000 2:2000 3:2000")
+}
+
+// TestAddAllocatesNothing: neither for a key that is known, nor, once every counter
+// is taken, for one that is not.
+func TestAddAllocatesNothing(t *testing.T) {
+	s := New(64, Shown)
+	keys := make([]weir.Key, 1000)
+	for i := range keys {
+		keys[i] = weir.K(fmt.Sprint("some.address.", i))
+	}
+	i := 0
+	add := func() { s.Add(keys[i%len(keys)], noon.UnixMicro()); i++ }
+	for range 20 * len(keys) {
+		add()
+	}
+	if n := testing.AllocsPerRun(2000, add); n != 0 {
+		t.Errorf("%v allocations, want none", n)
+	}
+}
+
+func BenchmarkAdd(b *testing.B) {
+	s := New(512, Shown)
+	key := weir.K("192.0.2.1")
+	b.ReportAllocs()
+	for b.Loop() {
+		s.Add(key, 1)
+	}
+}
