@@ -2,10 +2,10 @@ package main
 
 import (
 	"bufio"
-	"io"
 	"os"
 	"os/exec"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -17,14 +17,17 @@ const patience = 20 * time.Second
 // process is a weir serve of its own.
 type process struct {
 	*exec.Cmd
-	addr string // host:port
-	talk chan string
+	addr string        // host:port
+	done chan struct{} // closed when it has closed its stderr
+
+	mu   sync.Mutex
+	said strings.Builder
 }
 
 // startServe starts weir serve on a free port and waits until it listens.
 func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), talk: make(chan string, 1)}
+	p := &process{Cmd: exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), done: make(chan struct{})}
 	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	stderr, err := p.StderrPipe()
 	if err != nil {
@@ -34,22 +37,35 @@ func startServe(t *testing.T, args ...string) *process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { p.Process.Kill(); p.Wait() })
-	lines, said := bufio.NewReader(stderr), ""
-	for p.addr == "" {
-		line, err := lines.ReadString('\n')
-		said += line
-		if err != nil {
-			t.Fatalf("weir serve ended before it listened:\n%s", said)
+	go func() {
+		defer close(p.done)
+		for lines := bufio.NewScanner(stderr); lines.Scan(); {
+			p.mu.Lock()
+			p.said.WriteString(lines.Text() + "\n")
+			p.mu.Unlock()
 		}
-		if _, url, ok := strings.Cut(line, "listens on http://"); ok {
-			p.addr = strings.TrimSpace(url)
+	}()
+	talk := p.awaitTalk(t, "  look ") // the last line of the banner
+	_, url, _ := strings.Cut(talk, "listens on http://")
+	p.addr, _, _ = strings.Cut(url, "\n")
+	return p
+}
+
+// awaitTalk waits until the process has said something that holds words, and
+// returns all that it has said.
+func (p *process) awaitTalk(t *testing.T, words string) string {
+	t.Helper()
+	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+		p.mu.Lock()
+		talk := p.said.String()
+		p.mu.Unlock()
+		if strings.Contains(talk, words) {
+			return talk
+		}
+		if time.Now().After(end) {
+			t.Fatalf("weir serve does not say %q; it said:\n%s", words, talk)
 		}
 	}
-	go func() {
-		rest, _ := io.ReadAll(lines)
-		p.talk <- said + string(rest)
-	}()
-	return p
 }
 
 // terminate sends SIGTERM.
@@ -60,11 +76,13 @@ func (p *process) terminate(t *testing.T) {
 	}
 }
 
-// ended waits for the end, which must be a good one.
-func (p *process) ended(t *testing.T) {
+// ended waits for the end, which must be a good one, and returns all that was said.
+func (p *process) ended(t *testing.T) string {
 	t.Helper()
-	talk := <-p.talk
+	<-p.done
+	talk := p.said.String()
 	if err := p.Wait(); err != nil || !strings.HasSuffix(talk, "drained, bye\n") {
 		t.Errorf("weir serve ended with %v; it said:\n%s", err, talk)
 	}
+	return talk
 }

@@ -29,6 +29,7 @@ func isBadInput(err error) bool {
 
 // refuse answers a request that got no decision with a problem document.
 func (s *Server) refuse(w http.ResponseWriter, err error) {
+	strict(w.Header())
 	var f *fault
 	switch {
 	case errors.As(err, &f):

@@ -13,6 +13,8 @@ import (
 // (403 with deny=403) and a problem document. Both say with header fields what
 // is left. The query names the key, and with n how many units the request costs.
 func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) {
+	h := w.Header()
+	h["Cache-Control"] = noStore
 	e, err := s.find(name, http.StatusNotFound)
 	if err != nil {
 		s.refuse(w, err)
@@ -30,7 +32,6 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 		s.refuse(w, err)
 		return
 	}
-	h := w.Header()
 	if o.shadow != "" { // who is told of a limit would keep to it
 		h["Weir-Shadow"] = []string{o.shadow}
 		w.WriteHeader(http.StatusNoContent)
@@ -48,6 +49,7 @@ func (s *Server) serveGate(w http.ResponseWriter, r *http.Request, name string) 
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
+	strict(h)
 	if seconds, ok := o.RetryAfter(); ok {
 		h["Retry-After"] = []string{strconv.FormatInt(seconds, 10)}
 	}

@@ -52,22 +52,18 @@ func (s *Server) Handler() http.Handler { return s.main.http.Handler }
 // serve answers a request to a listener.
 func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 	h := w.Header()
-	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
 	if on.leaving.Load() {
 		h.Set("Connection", "close")
 	}
 	path := r.URL.Path
 	as := roleOf(path)
+	if as == gates && on.answers(as) && s.mayCall(r, as, on) {
+		s.serveGate(w, r, path[len(gatePath):]) // any method: proxies repeat the client's
+		return
+	}
+	strict(h)
 	if !s.mayCall(r, as, on) {
 		s.unauthorized(w, as)
-		return
-	}
-	if !on.answers(as) {
-		weirhttp.WriteError(w, http.StatusNotFound, answer.Shown(path)+" is not answered here; "+on.elsewhere())
-		return
-	}
-	if name, ok := strings.CutPrefix(path, gatePath); ok {
-		s.serveGate(w, r, name) // any method: proxies repeat the client's
 		return
 	}
 	to, ok := s.routes[path]
@@ -78,12 +74,22 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 		ok = true
 		to = route{[]string{http.MethodDelete}, func(w http.ResponseWriter, r *http.Request) { s.serveReset(w, r, name) }}
 	}
-	if !ok {
+	switch {
+	case !on.answers(as) && (ok || as == gates):
+		weirhttp.WriteError(w, http.StatusNotFound, answer.Shown(path)+" is not answered here; "+on.elsewhere())
+		return
+	case !ok:
 		weirhttp.WriteError(w, http.StatusNotFound, "there is no "+answer.Shown(path)+
 			"; there are POST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, DELETE /v1/keys/{policy}, ANY /gate/{policy}, POST /json, GET /v1/policies, /v1/top, /livez, /readyz, /metrics")
 		return
 	}
 	s.dispatch(w, r, to)
+}
+
+// strict forbids a browser to guess, keep, run or frame an answer. A gate's 204 has
+// nothing to guess, run or frame, and is asked for more often than anything else.
+func strict(h http.Header) {
+	h["X-Content-Type-Options"], h["Cache-Control"], h["Content-Security-Policy"] = noSniff, noStore, noContent
 }
 
 // dispatch calls the route if the method is one of its own and no page of

@@ -1,0 +1,69 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// SIGHUP reads secrets again, with and without a policy file, and ends nobody. A
+// secret that has become bad changes nothing, and the log says what is wrong with
+// it, but not what it is.
+func TestHangup(t *testing.T) {
+	const first, second, bad = "the-first-of-the-tokens", "the-second-of-the-tokens", "too-short"
+	path := filepath.Join(t.TempDir(), "token")
+	set := func(p *process, text string) {
+		t.Helper()
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if p != nil {
+			if err := p.Process.Signal(syscall.SIGHUP); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	set(nil, first)
+	p := startServe(t, "--token-file", path)
+	opens := func(token string) bool {
+		r, err := http.NewRequest("GET", "http://"+p.addr+"/v1/policies", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", "Bearer "+token)
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		return res.StatusCode == 200
+	}
+	if !opens(first) || opens(second) {
+		t.Fatal("at first the first token must open, and the second must not")
+	}
+	set(p, second)
+	for end := time.Now().Add(patience); !opens(second); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the second token does not open")
+		}
+	}
+	if opens(first) {
+		t.Error("the first token still opens")
+	}
+	set(p, bad)
+	p.awaitTalk(t, "what changed on disk cannot be used")
+	if !opens(second) {
+		t.Error("a bad file has taken the good token away")
+	}
+	p.terminate(t)
+	talk := p.ended(t)
+	for _, token := range []string{first, second, bad} {
+		if strings.Contains(talk, token) {
+			t.Errorf("the log holds the token %s:\n%s", token, talk)
+		}
+	}
+}
