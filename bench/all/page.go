@@ -12,6 +12,9 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
+// contestants is the title of the section that names them.
+const contestants = "Contestants"
+
 func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
 	fmt.Fprintln(w, "# Results")
 	fmt.Fprintln(w, "\nWritten by `go run ./all` in this directory; do not edit. [README.md](README.md) says what is measured and how.")
@@ -33,7 +36,7 @@ func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
 
 // writePeers names the contestants with the versions this module is built with.
 func writePeers(w io.Writer) {
-	fmt.Fprint(w, "\n## Contestants\n\n")
+	fmt.Fprint(w, "\n## "+contestants+"\n\n")
 	writeTable(w, peers.All())
 	fmt.Fprint(w, "\nOn Redis:\n\n")
 	var onRedis []peers.Peer
@@ -55,12 +58,47 @@ func writeTable(w io.Writer, contestants []peers.Peer) {
 	table.Print(w)
 }
 
-func (s section) write(w io.Writer, args []string, took time.Duration, printed []byte, quick bool) {
+// write writes the section: when and on what it was measured stands with it, since
+// sections can be measured one at a time.
+func (s section) write(w io.Writer, m machine.Machine, args []string, start time.Time, took time.Duration, printed []byte, quick bool) {
 	fmt.Fprintf(w, "\n## %s\n\n", s.title)
 	command := strings.TrimSpace("go run ./" + s.program + " " + strings.Join(args, " "))
-	fmt.Fprintf(w, "Command: `%s`, in %s.\n\n", command, took.Round(time.Second))
+	fmt.Fprintf(w, "Command: `%s`, in %s, on %s, commit %s, load before %s.\n\n", command, took.Round(time.Second),
+		start.UTC().Format("2006-01-02 15:04 UTC"), m.Commit, m.Load)
 	if !quick {
 		fmt.Fprint(w, s.intro)
 	}
 	w.Write(printed)
+}
+
+// sectionOf is the section of that title, heading included, "" if there is none.
+func sectionOf(page, title string) string {
+	from, to := bounds(page, title)
+	return page[from:to]
+}
+
+// replaced is page with text in place of the section of that title, or at its end.
+func replaced(page, title, text string) string {
+	from, to := bounds(page, title)
+	if from == to {
+		page = strings.TrimRight(page, "\n") + "\n"
+		from, to = len(page), len(page)
+		text = "\n" + strings.TrimLeft(text, "\n")
+	}
+	return page[:from] + text + page[to:]
+}
+
+// bounds are where the section of that title begins and ends in page.
+func bounds(page, title string) (from, to int) {
+	heading := "\n## " + title + "\n"
+	from = strings.Index(page, heading)
+	if from < 0 {
+		return len(page), len(page)
+	}
+	from++ // the line break before it belongs to the section before
+	rest := page[from+len(heading)-1:]
+	if next := strings.Index(rest, "\n## "); next >= 0 {
+		return from, len(page) - len(rest) + next + 1
+	}
+	return from, len(page)
 }

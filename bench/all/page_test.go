@@ -37,9 +37,28 @@ func TestHeadNamesMachineAndContestants(t *testing.T) {
 func TestSectionNamesItsCommand(t *testing.T) {
 	var out strings.Builder
 	s := section{title: "Title", program: "scoreboard", intro: "INTRO\n"}
-	s.write(&out, []string{"-svg", "x.svg"}, 61_400*time.Millisecond, []byte("printed\n"), false)
-	want := "\n## Title\n\nCommand: `go run ./scoreboard -svg x.svg`, in 1m1s.\n\nINTRO\nprinted\n"
+	m := machine.Machine{Commit: "abc123", Load: "0, 0, 0"}
+	s.write(&out, m, []string{"-svg", "x.svg"}, time.Date(2026, 11, 20, 12, 30, 0, 0, time.UTC), 61_400*time.Millisecond, []byte("printed\n"), false)
+	want := "\n## Title\n\nCommand: `go run ./scoreboard -svg x.svg`, in 1m1s, on 2026-11-20 12:30 UTC, commit abc123, load before 0, 0, 0.\n\nINTRO\nprinted\n"
 	if out.String() != want {
 		t.Errorf("got\n%s\nwant\n%s", out.String(), want)
+	}
+}
+
+// TestOneSectionIsReplaced: the others stay as they are, byte for byte.
+func TestOneSectionIsReplaced(t *testing.T) {
+	const page = "# Results\n\nhead\n\n## A\n\na\n\n### A, goals\n\n| ## B |\n\n## B\n\nb\n\n## C\n\nc\n"
+	for _, c := range []struct{ title, text, want string }{
+		{"A", "## A\n\nnew\n\n", strings.Replace(page, "## A\n\na\n\n### A, goals\n\n| ## B |\n\n", "## A\n\nnew\n\n", 1)},
+		{"B", "## B\n\nnew\n\n", strings.Replace(page, "## B\n\nb\n\n", "## B\n\nnew\n\n", 1)},
+		{"C", "## C\n\nnew\n", strings.Replace(page, "## C\n\nc\n", "## C\n\nnew\n", 1)},
+		{"D", "## D\n\nnew\n", page + "\n## D\n\nnew\n"},
+	} {
+		if got := replaced(page, c.title, c.text); got != c.want {
+			t.Errorf("%s replaced: got\n%s\nwant\n%s", c.title, got, c.want)
+		}
+		if got := replaced(page, c.title, sectionOf(page, c.title)); c.title != "D" && got != page {
+			t.Errorf("%s replaced by itself: got\n%s", c.title, got)
+		}
 	}
 }

@@ -40,7 +40,7 @@ const (
 // All returns every contestant, the yardstick first.
 func All() []Peer {
 	all := append([]Peer{redisRate()}, weirPeers()...)
-	all = append(all, ulule(), throttledGCRA(), httprateRedis(), rueidisLimiter(), randomMemberPeer())
+	all = append(all, ulule(), throttledGCRA(), httprateRedis(), rueidisLimiter(), twoCountersPeer(), randomMemberPeer())
 	for _, a := range algorithms() {
 		all = append(all, a.peer())
 	}
