@@ -56,7 +56,8 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(err)
 	ts.Check(cmd.Start())
 	b := ts.Value(background{}).(*background)
-	b.cmd, b.talk = cmd, make(chan string, 1)
+	talk := make(chan string, 1)
+	b.cmd, b.talk = cmd, talk
 	ts.Defer(func() { cmd.Process.Kill(); cmd.Wait() })
 	lines := bufio.NewReader(stderr)
 	said := ""
@@ -73,7 +74,7 @@ func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	}
 	go func() {
 		rest, _ := io.ReadAll(lines)
-		b.talk <- said + string(rest)
+		talk <- said + string(rest)
 	}()
 }
 

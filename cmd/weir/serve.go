@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/signal"
@@ -131,6 +132,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
+	ctx = store.watched(ctx)
 	o.log.greet(s, stderr, log)
 	close(store.serving)
 	var ended []func()
@@ -144,6 +146,10 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	stop()
 	for _, wait := range ended {
 		wait()
+	}
+	var wrong *failure
+	if errors.As(context.Cause(ctx), &wrong) {
+		return wrong
 	}
 	if err != nil {
 		return err

@@ -49,8 +49,8 @@ func (o *outageOptions) check() error {
 	return nil
 }
 
-// firstLook is how long serve waits to see whether the store is there. Its address
-// is open meanwhile, so nobody is turned away.
+// firstLook is how long serve waits to see what the store is before it says that it
+// listens. Its addresses are open meanwhile, so nobody is turned away.
 const firstLook = 500 * time.Millisecond
 
 // A laterStore is the store of serve, which starts whether it is there or not.
@@ -79,15 +79,33 @@ func awaitStore(name string, o outageOptions, log *slog.Logger) (*laterStore, er
 	return l, nil
 }
 
-// look refuses a store that is there and is the wrong one, as far as that shows at
-// first sight. One that is not there is waited for while serving.
+// look refuses a store that is there and is the wrong one. One that is not there is
+// waited for while serving.
 func (l *laterStore) look() error {
 	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
 	defer cancel()
+	return l.wrong(ctx)
+}
+
+// wrong says why the store is the wrong one, as far as the first attempt to reach it
+// has shown when ctx ends.
+func (l *laterStore) wrong(ctx context.Context) error {
 	if err := l.Ready(ctx); !errors.Is(err, store.ErrUnreachable) {
 		return storeFailure(err)
 	}
 	return nil
+}
+
+// watched returns a context that also ends when the first attempt, which may take
+// longer than the first look, has found the wrong store: that is the context's cause.
+func (l *laterStore) watched(ctx context.Context) context.Context {
+	ctx, end := context.WithCancelCause(ctx)
+	go func() {
+		if err := l.wrong(ctx); err != nil {
+			end(err)
+		}
+	}()
+	return ctx
 }
 
 // hear logs what becomes of the search.

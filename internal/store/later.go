@@ -16,7 +16,8 @@ import (
 // Later is Open for a program that must start whether the store is there or not.
 // It returns at once, and connects on a goroutine that tries again and again until
 // it has succeeded or the store is closed. Until then the engine's calls return an
-// error that wraps weir.ErrUnavailable and says why.
+// error that wraps weir.ErrUnavailable and says why; those that come before the first
+// attempt has ended wait for it.
 //
 // A server that is there but cannot be the store is tried again too: an operator
 // may repair it. Ready tells whether the first attempt found one.
@@ -122,16 +123,24 @@ func (l *later) try() (*found, error) {
 	return found, err
 }
 
-// engine is the store's engine, or the error of calls while there is none.
-func (l *later) engine() (*weirredis.Engine, error) {
+// engine is the store's engine, or the error of calls while there is none. While the
+// first attempt to reach it is under way, calls wait for it.
+func (l *later) engine(ctx context.Context) (*weirredis.Engine, error) {
+	if e := l.found.Load(); e != nil {
+		return e, nil
+	}
+	select {
+	case <-l.tried:
+	case <-ctx.Done():
+	}
 	if e := l.found.Load(); e != nil {
 		return e, nil
 	}
 	return nil, fmt.Errorf("%w: %w", weir.ErrUnavailable, *l.why.Load())
 }
 
-// EndsWithContext reports that calls end with their context: before the store is
-// found they do not wait at all.
+// EndsWithContext reports that calls end with their context, also while they wait for
+// the store to be found.
 func (l *later) EndsWithContext() bool { return true }
 
 // Eval runs a script on the store, or says that it was not sent.
@@ -144,7 +153,7 @@ func (l *later) Eval(ctx context.Context, s *weirredis.Script, keys, args []stri
 }
 
 func (l *later) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
-	e, err := l.engine()
+	e, err := l.engine(ctx)
 	if err != nil {
 		return weir.Decision{}, err
 	}
@@ -152,7 +161,7 @@ func (l *later) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask
 }
 
 func (l *later) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	e, err := l.engine()
+	e, err := l.engine(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -160,7 +169,7 @@ func (l *later) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now
 }
 
 func (l *later) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	e, err := l.engine()
+	e, err := l.engine(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -168,7 +177,7 @@ func (l *later) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last
 }
 
 func (l *later) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	e, err := l.engine()
+	e, err := l.engine(ctx)
 	if err != nil {
 		return err
 	}

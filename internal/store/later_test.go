@@ -36,6 +36,20 @@ func openLater(t *testing.T, name string) (*Store, <-chan news) {
 	return s, heard
 }
 
+// TestLaterIsWaitedFor: a call that comes before the first attempt has ended gets the
+// store's answer, however slow the store is to reach.
+func TestLaterIsWaitedFor(t *testing.T) {
+	p := redistest.NewProxy(t, redistest.Start(t).Addr)
+	p.Latency(50*time.Millisecond, 60*time.Millisecond)
+	s, _ := openLater(t, "redis://"+p.Addr)
+	if s.Down() == nil {
+		t.Fatal("it was there at once")
+	}
+	if !decide(t, s) {
+		t.Error("want a grant")
+	}
+}
+
 func TestLaterFindsWhatIsThere(t *testing.T) {
 	server := redistest.Start(t)
 	s, heard := openLater(t, "redis://"+server.Addr)
@@ -118,6 +132,9 @@ func TestLaterEnds(t *testing.T) {
 	cancel()
 	if err := s.Ready(ctx); !errors.Is(err, ErrUnreachable) || !strings.Contains(err.Error(), "not answered yet") {
 		t.Errorf("got %v, want that it has not answered yet", err)
+	}
+	if _, err := s.Engine.Count(ctx, nil, weir.Key{}, 0, 1, weir.Now); !errors.Is(err, weir.ErrUnavailable) {
+		t.Errorf("a call whose context has ended: got %v, want ErrUnavailable", err)
 	}
 	s.Close()
 	close(held)

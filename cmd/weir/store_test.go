@@ -1,0 +1,45 @@
+package main
+
+import (
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/redistest"
+)
+
+// lockedBuilder takes what several goroutines write.
+type lockedBuilder struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (b *lockedBuilder) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.Write(p)
+}
+
+func (b *lockedBuilder) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.String()
+}
+
+// TestServeRefusesTheWrongStore also when that shows after it has begun to serve: the
+// server's answers take longer than the first look.
+func TestServeRefusesTheWrongStore(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", "s3cret")
+	p := redistest.NewProxy(t, server.Addr)
+	p.Latency(firstLook, firstLook+50*time.Millisecond)
+	var stderr lockedBuilder
+	code := run([]string{"serve", "--listen", "127.0.0.1:0", "--store", "redis://:wr0ng@" + p.Addr}, strings.NewReader(""), &stderr, &stderr)
+	said := stderr.String()
+	if code != exitStore || !strings.Contains(said, "weir listens on") || !strings.Contains(said, "weir serve: store: refused: redis://"+p.Addr+": it refuses user or password (WRONGPASS)") {
+		t.Errorf("exit code %d, want %d; it said:\n%s", code, exitStore, said)
+	}
+	if strings.Contains(said, "wr0ng") {
+		t.Errorf("it told the password:\n%s", said)
+	}
+}
