@@ -10,11 +10,12 @@ import (
 var (
 	flagNamed    = regexp.MustCompile("`--([a-z][a-z-]*)")
 	flagDeclared = regexp.MustCompile(`f\.\w+Var\(&[\w.]+, "([a-z-]+)"`)
+	routeServed  = regexp.MustCompile(`"(/[a-z0-9/]+)":\s+\{`)
 	metricNamed  = regexp.MustCompile("`(weir_[a-z_]+)")
 )
 
-// TestServiceManual: docs/service.md names flags and metrics that there are, and
-// every flag about listeners.
+// TestServiceManual: docs/service.md names flags and metrics that there are, every
+// flag about listeners and every path.
 func TestServiceManual(t *testing.T) {
 	page := read(t, "docs/service.md")
 	program := sources(t, "cmd/weir/*.go")
@@ -30,6 +31,15 @@ func TestServiceManual(t *testing.T) {
 	for _, m := range declared {
 		if !strings.Contains(page, "--"+m[1]) {
 			t.Errorf("service.md says nothing of --%s", m[1])
+		}
+	}
+	routes := routeServed.FindAllStringSubmatch(read(t, "internal/server/routes.go"), -1)
+	if len(routes) < 8 {
+		t.Fatalf("found %d routes in internal/server/routes.go", len(routes))
+	}
+	for _, m := range routes {
+		if !strings.Contains(page, m[1]+"`") {
+			t.Errorf("service.md does not say who may call %s", m[1])
 		}
 	}
 	metrics := read(t, "docs/metrics.md")
