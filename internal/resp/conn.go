@@ -21,6 +21,8 @@ type conn struct {
 	in      []byte    // what was read and not answered
 	begun   time.Time // when the command at the beginning of in had to be waited for; zero when none has
 	session session
+
+	readBy, writeBy time.Time // the deadlines that are set
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
@@ -86,7 +88,7 @@ func (c *conn) read() bool {
 	if len(c.in) == cap(c.in) {
 		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse refuses what is longer
 	}
-	c.nc.SetReadDeadline(c.deadline(time.Now()))
+	c.armRead(time.Now())
 	if c.server.isDraining() { // not sooner: interrupt may have come before the deadline
 		return false
 	}
@@ -107,6 +109,26 @@ func (c *conn) deadline(now time.Time) time.Time {
 	return c.begun.Add(c.server.config.Limits.Read)
 }
 
+// armRead sets the deadline of the next read. Setting one costs a good part of what
+// a small command costs, so while a client is busy its deadline is left alone until
+// it is an eighth of its idle time behind.
+func (c *conn) armRead(now time.Time) {
+	want := c.deadline(now)
+	if behind := want.Sub(c.readBy); behind < 0 || behind > c.server.config.Limits.Idle/8 {
+		c.readBy = want
+		c.nc.SetReadDeadline(want)
+	}
+}
+
+// armWrite sets the deadline of the next write, likewise: a client has between half
+// of Limits.Write and all of it to take its answers.
+func (c *conn) armWrite(now time.Time) {
+	if most := c.server.config.Limits.Write; c.writeBy.Sub(now) < most/2 {
+		c.writeBy = now.Add(most)
+		c.nc.SetWriteDeadline(c.writeBy)
+	}
+}
+
 // interrupt ends a read that waits.
 func (c *conn) interrupt() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
 
@@ -115,7 +137,7 @@ func (c *conn) write() bool {
 	if len(c.session.out) == 0 {
 		return true
 	}
-	c.nc.SetWriteDeadline(time.Now().Add(c.server.config.Limits.Write))
+	c.armWrite(time.Now())
 	_, err := c.nc.Write(c.session.out)
 	if c.session.out = c.session.out[:0]; cap(c.session.out) > usual {
 		c.session.out = nil

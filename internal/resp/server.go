@@ -76,8 +76,8 @@ type Guard struct {
 type Limits struct {
 	Conns int           // connections at once; more are told so and closed; default 10,000
 	Read  time.Duration // for the rest of a command that has begun; default 10s
-	Write time.Duration // for a client to take its answers; default 10s
-	Idle  time.Duration // between two commands; default 10m
+	Write time.Duration // for a client to take its answers, and at least half of it; default 10s
+	Idle  time.Duration // between two commands, and at least seven eighths of it; default 10m
 }
 
 func (l Limits) withDefaults() Limits {

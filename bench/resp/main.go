@@ -1,0 +1,117 @@
+// Command resp measures what a decision costs the listener for Redis clients: the
+// processor time of the server for each decision, alone and in pipelines, beside
+// the same decisions over gRPC.
+//
+//	go run ./resp
+//	go run ./resp -rounds 9 -for 2s -callers 16,64
+//
+// One process of weir, built from this checkout, listens on both and is asked on one
+// after the other: in every round each way serves for a while, in an order that is
+// shuffled. A ratio compares two ways in one round, and the median over the rounds is
+// printed. It needs Linux.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/report"
+	"github.com/weirlimit/weir/bench/internal/stat"
+)
+
+func main() {
+	rounds := flag.Int("rounds", 7, "how many interleaved `rounds`")
+	each := flag.Duration("for", 1500*time.Millisecond, "how long each way is asked in each round")
+	callers := flag.String("callers", "16,64", "how many callers at once, comma-separated")
+	flag.Parse()
+	if err := measure(*callers, *rounds, *each); err != nil {
+		fmt.Fprintln(os.Stderr, "resp:", err)
+		os.Exit(2)
+	}
+}
+
+// way is one way to ask.
+type way struct {
+	name   string
+	beside int // the way it is compared with: gRPC on as many connections
+	ask    func(s *server, callers int, each time.Duration) (decisions int64, err error)
+}
+
+// Callers that share connections share system calls too, so both are measured: on a
+// connection for each caller, and on four for all, as gRPC clients and Redis clients
+// that pipeline by themselves have them.
+var ways = []way{
+	{"gRPC, a connection each", 0, askGRPC(false)},
+	{"WEIR.CHECK, a connection each", 0, pipelines("WEIR.CHECK", 1)},
+	{"CL.THROTTLE, a connection each", 0, pipelines("CL.THROTTLE", 1)},
+	{"gRPC, 4 connections", 3, askGRPC(true)},
+	{"WEIR.CHECK, 4 connections", 3, askRueidis},
+	{"WEIR.CHECK, 16 in a pipeline", 3, pipelines("WEIR.CHECK", 16)},
+	{"CL.THROTTLE, 16 in a pipeline", 3, pipelines("CL.THROTTLE", 16)},
+}
+
+// The ways that goals are about.
+const (
+	checkAlone, checkShared, checkPipelined = 1, 4, 5
+)
+
+// measure asks in all ways and prints what each cost.
+func measure(list string, rounds int, each time.Duration) error {
+	s, err := start()
+	if err != nil {
+		return err
+	}
+	defer s.stop()
+	table := report.Table("callers", "way", "µs of the server a decision", "× gRPC", "decisions a second and core")
+	var goals []report.Goal
+	for _, word := range strings.Split(list, ",") {
+		callers, err := strconv.Atoi(word)
+		if err != nil || callers < 1 {
+			return fmt.Errorf("%q is not a number of callers", word)
+		}
+		cost := make([][]float64, len(ways))
+		for round := range rounds + 1 {
+			for _, i := range rand.Perm(len(ways)) {
+				us, err := s.perDecision(ways[i], callers, each)
+				if err != nil {
+					return fmt.Errorf("%s: %w", ways[i].name, err)
+				}
+				if round > 0 { // the first one warms up
+					cost[i] = append(cost[i], us)
+				}
+			}
+		}
+		for i, w := range ways {
+			us := stat.Median(cost[i])
+			table.Row(word, w.name, report.Decimal(us, 2), report.Decimal(stat.Ratio(cost[i], cost[w.beside]), 2), report.Count(1e6/us))
+		}
+		for _, i := range []int{checkAlone, checkShared} {
+			goals = append(goals, report.Goal{Text: ways[i].name + ", beside gRPC, " + word + " callers", Bound: 0.5, AtMost: true,
+				Measured: stat.Ratio(cost[i], cost[ways[i].beside])})
+		}
+		goals = append(goals, report.Goal{Text: "thousands of decisions a second and core with 16 in a pipeline, " + word + " callers", Bound: 300,
+			Measured: 1e3 / stat.Median(cost[checkPipelined])})
+	}
+	table.Print(os.Stdout)
+	fmt.Println()
+	report.Goals(os.Stdout, goals)
+	return nil
+}
+
+// perDecision is the processor time of the server for a decision, in microseconds.
+func (s *server) perDecision(w way, callers int, each time.Duration) (float64, error) {
+	if _, err := w.ask(s, callers, each/10); err != nil {
+		return 0, err
+	}
+	before := s.cpu()
+	decisions, err := w.ask(s, callers, each)
+	if err != nil {
+		return 0, err
+	}
+	return float64((s.cpu() - before).Nanoseconds()) / 1000 / float64(max(decisions, 1)), nil
+}
