@@ -197,7 +197,7 @@ func dimensions(p *weir.Plan) string {
 	return strings.Join(p.Dimensions(), ", ")
 }
 
-// Unavailable is an error of a Policy that says what the client is told: why no
+// Unavailable is an error of a Policy or a Throttler that says what the client is told: why no
 // decision could be made, and what to do.
 type Unavailable string
 

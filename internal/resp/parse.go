@@ -31,7 +31,7 @@ func parse(text string, args []string) (all []string, size int, err error) {
 	if text[0] != '*' {
 		return parseLine(text, args)
 	}
-	count, at, err := parseHeader(text, 0, "array", maxArgs)
+	count, at, err := parseHeader(text, 0, "an array", maxArgs)
 	if at == 0 || err != nil {
 		return args, 0, err
 	}
@@ -42,7 +42,7 @@ func parse(text string, args []string) (all []string, size int, err error) {
 		if text[at] != '$' {
 			return args, 0, protocolError(fmt.Sprintf("expected '$', got %q; send commands as arrays of bulk strings", text[at:at+1]))
 		}
-		n, start, err := parseHeader(text, at, "bulk string", maxCommand)
+		n, start, err := parseHeader(text, at, "a bulk string", maxCommand)
 		if start == 0 || err != nil {
 			return args, 0, err
 		}
@@ -75,19 +75,19 @@ func parseHeader(text string, at int, what string, most int) (n, next int, err e
 		return 0, 0, nil
 	}
 	if end < 1 || line[end-1] != '\r' {
-		return 0, 0, protocolError("the length of a " + what + " is not a short number that ends with CR LF")
+		return 0, 0, protocolError("the length of " + what + " is not a short number that ends with CR LF")
 	}
 	if line[:end-1] == "-1" {
 		return -1, at + 1 + end + 1, nil
 	}
 	for i := range end - 1 {
 		if line[i] < '0' || line[i] > '9' {
-			return 0, 0, protocolError("the length of a " + what + " is not a number")
+			return 0, 0, protocolError("the length of " + what + " is not a number")
 		}
 		n = 10*n + int(line[i]-'0')
 	}
 	if end == 1 || n > most {
-		return 0, 0, protocolError(fmt.Sprintf("the length of a %s is not 0 to %d", what, most))
+		return 0, 0, protocolError(fmt.Sprintf("the length of %s is not 0 to %d", what, most))
 	}
 	return n, at + 1 + end + 1, nil
 }

@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 func TestParseRefuses(t *testing.T) {
 	long := strings.Repeat("x", maxCommand)
 	for text, want := range map[string]string{
-		"*\r\n":                      "length of a array",
+		"*\r\n":                      "length of an array",
 		"*x\r\n":                     "not a number",
 		"*-2\r\n":                    "not a number",
 		"*+1\r\n":                    "not a number",

@@ -77,7 +77,7 @@ type Limits struct {
 	Conns int           // connections at once; more are told so and closed; default 10,000
 	Read  time.Duration // for the rest of a command that has begun; default 10s
 	Write time.Duration // for a client to take its answers, and at least half of it; default 10s
-	Idle  time.Duration // between two commands, and at least seven eighths of it; default 10m
+	Idle  time.Duration // between two commands, and at least seven eighths of it; default 1h, since pools of clients expect idle connections to live
 }
 
 func (l Limits) withDefaults() Limits {
@@ -88,7 +88,7 @@ func (l Limits) withDefaults() Limits {
 	}
 	set(&l.Read, 10*time.Second)
 	set(&l.Write, 10*time.Second)
-	set(&l.Idle, 10*time.Minute)
+	set(&l.Idle, time.Hour)
 	if l.Conns == 0 {
 		l.Conns = 10_000
 	}

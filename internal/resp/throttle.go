@@ -30,10 +30,7 @@ func throttle(s *Server, out []byte, args []string) []byte {
 		if errors.As(err, &bad) {
 			err = inputError(bad.Problem)
 		}
-		if s.isOutage(err) {
-			s.counts.failed.Add(1)
-			s.complain(err)
-		}
+		s.noteFailure(err)
 		return s.fail(out, err)
 	}
 	if a.Limited {
@@ -77,10 +74,18 @@ func throttleLimit(args []string) (l gcra.Limit, n int64, err error) {
 	return l, n, nil
 }
 
-// isOutage reports whether err is not the command's fault.
-func (s *Server) isOutage(err error) bool {
+// noteFailure counts an error that is not the command's fault, and logs what an
+// operator cannot see elsewhere.
+func (s *Server) noteFailure(err error) {
 	var input inputError
-	return !errors.As(err, &input) && !answer.IsBadInput(err)
+	if errors.As(err, &input) || answer.IsBadInput(err) {
+		return
+	}
+	s.counts.failed.Add(1)
+	var told Unavailable
+	if !errors.As(err, &told) {
+		s.complain(err)
+	}
 }
 
 // complain logs that no decision could be made, at most once a second.

@@ -40,7 +40,7 @@ func (s *Server) newRESP() (*respFace, error) {
 	}
 	_, memory := c.Engine.(*weir.Memory)
 	return &respFace{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
-		Policies: respPolicies{s}, Throttler: c.Throttler, Waits: !memory,
+		Policies: respPolicies{s}, Throttler: respThrottler{s}, Waits: !memory,
 		Guard: s.respGuard(), Version: c.Version, Log: s.log,
 		Limits: resp.Limits{Conns: c.Limits.Conns},
 	})}, nil
@@ -132,6 +132,18 @@ func (p respPolicies) Policy(name string) (resp.Policy, error) {
 		return nil, err
 	}
 	return &e.redis, nil
+}
+
+// respThrottler decides for CL.THROTTLE if there is room for another request.
+type respThrottler struct{ s *Server }
+
+// Throttle asks Config.Throttler.
+func (t respThrottler) Throttle(ctx context.Context, key string, l gcra.Limit, n int64) (gcra.Answer, error) {
+	if !t.s.room.enter() {
+		return gcra.Answer{}, respError(errBusy)
+	}
+	defer t.s.room.leave()
+	return t.s.config.Throttler.Throttle(ctx, key, l, n)
 }
 
 type respPolicy struct {

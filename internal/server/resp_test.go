@@ -169,8 +169,10 @@ func TestRedisClientsAreShed(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
 	s.room.most = 0
-	if got := sayTo(t, plainly(s), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: as many requests") {
-		t.Errorf("without room: %q", got)
+	for _, command := range []string{"WEIR.CHECK search ip=1", "CL.THROTTLE k 1 1 1"} {
+		if got := sayTo(t, plainly(s), command); !strings.HasPrefix(got, "-UNAVAILABLE no decision: as many requests") {
+			t.Errorf("%s without room: %q", command, got)
+		}
 	}
 }
 
