@@ -60,8 +60,9 @@ func TestScriptsAreWholeNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, text := range texts {
-		for _, bad := range []string{"tostring($", "%d", "%s", "%g", "tonumber"} {
-			if strings.Contains(text, bad) {
+		for _, bad := range []string{"tostring(", "%d", "%s", "%g", "tonumber"} {
+			// What went wrong is text, or becomes text for people.
+			if strings.Contains(strings.ReplaceAll(text, "tostring(problem)", ""), bad) {
 				t.Errorf("script %s has %q", name, bad)
 			}
 		}
