@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"sync"
 	"syscall"
 
 	"github.com/weirlimit/weir/internal/filewatch"
@@ -19,6 +20,7 @@ type reloader struct {
 	server *server.Server
 	watch  filewatch.Watcher
 	hup    chan os.Signal
+	mu     sync.Mutex // held from reading to putting in force, so that what was read last stays
 }
 
 // newReloader returns what reloads s from the file at path, of which src is in force.
@@ -50,9 +52,9 @@ func (r *reloader) run(ctx context.Context) {
 	for {
 		select {
 		case c := <-changed:
-			r.reload(c.Bytes, c.Err)
+			r.reload(func() ([]byte, error) { return c.Bytes, c.Err })
 		case <-r.hup:
-			r.reload(policy.ReadFile(r.path))
+			r.again()
 		case <-ctx.Done():
 			<-ended
 			return
@@ -60,15 +62,23 @@ func (r *reloader) run(ctx context.Context) {
 	}
 }
 
-// reload puts the content in force, whole or not at all. The server logs which.
-func (r *reloader) reload(src []byte, err error) {
+// again reads the file and puts it in force. The error says why it did not.
+func (r *reloader) again() error {
+	return r.reload(func() ([]byte, error) { return policy.ReadFile(r.path) })
+}
+
+// reload puts what read returns in force, whole or not at all. The server logs which.
+func (r *reloader) reload(read func() ([]byte, error)) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var file *policy.File
+	src, err := read()
 	if err == nil {
 		file, err = policy.Parse(r.path, src)
 	}
 	if err != nil {
 		r.server.ReloadFailed(err)
-		return
+		return err
 	}
-	r.server.Reload(file, r.path)
+	return r.server.Reload(file, r.path)
 }

@@ -107,6 +107,13 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		config.Throttler = gcra.NewStore(store.Conn)
 	}
 	config.EnvoyOptions.Apart = store.Spread
+	var reload *reloader
+	if o.policies != "" {
+		config.Reread = func() error {
+			reloadGuards()
+			return reload.again()
+		}
+	}
 	s, err := server.New(config)
 	if err != nil {
 		return usage("", "%w", err)
@@ -126,7 +133,6 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err := store.look(); err != nil {
 		return err
 	}
-	var reload *reloader
 	if o.policies != "" {
 		reload = newReloader(o.policies, src, s, log)
 	}

@@ -74,6 +74,10 @@ type Config struct {
 	TLS         *listen.TLS    // default: none
 	Guards      Guards
 	Insecure    bool // listen where other machines can reach it though Guards and TLS ask nothing of them
+
+	// Reread, for POST /v1/reload, reads the policies where they come from and calls
+	// Reload or ReloadFailed. Default: there is nothing to read again.
+	Reread func() error
 }
 
 // Limits bound what clients may hold on to. Zero values stand for the defaults.
