@@ -32,6 +32,7 @@ var layers = []layer{
 	{".", []string{"internal/window", "internal/slab"}, "everybody imports it, so it carries nobody along"},
 	{"internal/spec", []string{"."}, "the rules once more, naive: it shares the words and no arithmetic"},
 	{"internal/observe", []string{"."}, "the words for what became of a call; it knows nobody who listens"},
+	{"internal/otlp", []string{"internal/observe"}, "spans to a collector; it knows the words for a decision, and nobody who makes one"},
 	{"internal/topkeys", []string{"."}, "who is denied most; it knows keys, and neither policies nor who asks"},
 	{"internal/metrics", []string{"internal/observe"}, "what Prometheus reads; it counts what it is told, and knows no policy"},
 	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, one for every front end"},
@@ -63,7 +64,7 @@ var layers = []layer{
 	{"deploy", nil, "files that run weir elsewhere, and their tests"},
 	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
 	{"integrations/prometheus", nil, "tests alone: alert rules and a dashboard, tried with Prometheus' own tool"},
-	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/policytest", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/otlp", "internal/policytest", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both
@@ -96,6 +97,7 @@ var dependencies = []dependency{
 	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/envoy/rls"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages of Envoy's protocol, always those of its newest version"},
 	{"github.com/prometheus/client_golang", []string{"internal/metrics"}, nil, "counters, histograms and their text format as Prometheus reads it, and the metrics of the process"},
+	{"go.opentelemetry.io/collector/pdata", nil, []string{"internal/otlp"}, "the library by which collectors read, to read our spans"},
 	{"google.golang.org/grpc", []string{"internal/envoy/rls", "internal/server", "weirgrpc"}, []string{"cmd/weir"},
 		"gRPC, which is what Envoy speaks, with its health service"},
 	{"google.golang.org/protobuf", []string{"internal/envoy/rls", "weirgrpc"}, []string{"cmd/weir", "integrations", "internal/server"},

@@ -22,6 +22,7 @@ type serveOptions struct {
 	reservations    string // file
 	listeners       listeners
 	log             logOptions
+	traces          traceOptions
 	topKeys         string
 	envoy           envoyOptions
 }
@@ -57,6 +58,7 @@ with local it grants its share of every limit, Max / --instances.`,
 	storeFlag(cmd, &o.store)
 	o.listeners.addFlags(cmd)
 	o.log.addFlags(cmd)
+	o.traces.addFlags(cmd)
 	cmd.Flags().StringVar(&o.topKeys, "top-keys", "shown",
 		"what GET /v1/top and weir top tell operators of the keys denied most: shown, hashed or off; `WORD`")
 	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
@@ -79,6 +81,11 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		return err
 	}
 	config := server.Config{Policies: file, Source: source, Log: log, Version: version()}
+	endTraces, err := o.traces.open(&config, log)
+	if err != nil {
+		return err
+	}
+	defer endTraces()
 	if config.TopKeys, err = server.ParseTopKeys(o.topKeys); err != nil {
 		return usage("shown is the default", "--top-keys: %w", err)
 	}

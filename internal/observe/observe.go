@@ -1,11 +1,15 @@
 // Package observe holds the words in which front ends tell what became of calls, so
 // that none of them knows who counts, lists or traces them.
 //
-// The bargain: one interface of one method. Who wants to know more than what a Call
+// The bargain: two interfaces of one method. Who wants to know more than what a Call
 // says has to look at the server, not at its calls.
 package observe
 
-import "github.com/weirlimit/weir"
+import (
+	"time"
+
+	"github.com/weirlimit/weir"
+)
 
 // Front is where a call came in.
 type Front uint8
@@ -79,3 +83,21 @@ func (c *Call) IsDenial() bool { return c.Outcome == Denied || c.Outcome == Woul
 // Policy is told of the calls for one policy. Note is safe for concurrent use, does
 // not block and does not allocate.
 type Policy interface{ Note(c Call) }
+
+// Span is a decision as a trace shows it. There is no key in it.
+type Span struct {
+	Front    Front
+	Policy   string // or the domain of Envoy's rate limit service
+	Outcome  Outcome
+	Limit    string // of a denial: the limit that bound
+	Degraded bool
+	Began    time.Time
+	Took     time.Duration
+}
+
+// Tracer is told of decisions when they are over, with the W3C traceparent that the
+// request came with, or "". Where tracing is off there is none, and nothing of a
+// Span is computed.
+type Tracer interface {
+	Span(traceparent string, s Span)
+}

@@ -101,12 +101,20 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 // hanging up would be a way around a limit.
 func (s *Server) decide(r *http.Request, f observe.Front, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
 	states := on.states[:len(q.plan.Limits())]
-	o, err = q.entry.decide(context.WithoutCancel(r.Context()), f,
+	o, err = q.traced(context.WithoutCancel(r.Context()), f, s.traceparent(r),
 		&enforce.Ask{Subject: q.Subject, Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
 	if err == nil && o.Err != nil {
 		s.complain(o.Err)
 	}
 	return o, err
+}
+
+// traceparent is what a request says of the trace it is part of; "" while nobody asks.
+func (s *Server) traceparent(r *http.Request) string {
+	if s.config.Tracer == nil {
+		return ""
+	}
+	return r.Header.Get("Traceparent")
 }
 
 // answer is a decision with all that is told of it.

@@ -22,6 +22,7 @@ type entry struct {
 	envoy weir.Engine // the policy as Envoy's rate limit service asks it
 
 	counts *metrics.Policy
+	tracer observe.Tracer  // nil while tracing is off
 	top    *topkeys.Sketch // nil if nobody wants to know who is denied
 }
 

@@ -14,7 +14,7 @@ import (
 // newEnvoy makes the rate limit service of the configuration.
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
-	o.Engine, o.Log = s.config.Engine, s.log
+	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
 	o.Took = func(d time.Duration) { s.metrics.Took(observe.GRPC, d) }
 	s.envoy = rls.New(o)
 	s.rules.Store(s.config.Envoy)

@@ -12,6 +12,12 @@ type sized interface {
 	Bytes() int64
 }
 
+// sender is a tracer that knows what became of its spans, as otlp.Tracer does.
+type sender interface {
+	Sent() int64
+	Dropped() int64
+}
+
 // counted are the counters of the policies in force.
 func (s *Server) counted() []*metrics.Policy {
 	entries := s.serving.Load().entries
@@ -45,6 +51,11 @@ func (s *Server) addRequestMetrics() {
 	m.Counter("weir_unauthorized_requests_total", "Requests that did not show the token, secret or certificate they must.", nil, s.strangers.Load)
 	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since as many as may be were waiting for the store.", nil, s.room.shed.Load)
 	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.room.taken.Load()) })
+	if t, ok := s.config.Tracer.(sender); ok {
+		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped since it is away or too slow."
+		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
+		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, t.Dropped)
+	}
 	m.Gauge("weir_ready", "1 while /readyz says yes, 0 once the server drains.", nil, func() float64 { return flag(!s.draining.Load()) })
 }
 

@@ -26,7 +26,7 @@ func everything(t *testing.T) []string {
 	memory, _ := newServer(t, nil, func(c *Config) {
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	})
-	store, _ := newServer(t, weir.Fallback(down{}, weir.FailOpen), func(c *Config) { c.Envoy = rules })
+	store, _ := newServer(t, weir.Fallback(down{}, weir.FailOpen), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
 	var pages []string
 	for _, s := range []*Server{memory, store} {
 		ask(s, "POST", "/v1/check", searchBody)

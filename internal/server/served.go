@@ -49,6 +49,7 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 		if old := known[p.Name]; old != nil {
 			counted = old.counts
 		}
+		e.tracer = s.config.Tracer
 		e.counts = s.metrics.Policy(p.Name, e.limitNames(), counted)
 		e.top = s.newTop(e, known[p.Name], len(f.Policies))
 		set.entries = append(set.entries, e)

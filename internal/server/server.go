@@ -44,6 +44,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
 )
@@ -64,8 +65,9 @@ type Config struct {
 	Envoy        *envoy.Config // its domains besides the policies; with it Policies may be empty
 	EnvoyOptions rls.Options   // how they are answered; Engine and Log are those of the Server
 
-	ReservationSecret string  // of all servers that settle each other's reservations; default: one of this process's own
-	TopKeys           TopKeys // what GET /v1/top tells; default: the values of keys
+	ReservationSecret string         // of all servers that settle each other's reservations; default: one of this process's own
+	Tracer            observe.Tracer // is told of decisions; default: none, and then nothing is computed for it
+	TopKeys           TopKeys        // what GET /v1/top tells; default: the values of keys
 
 	RESPListen  string         // for Redis clients; default: none
 	Throttler   resp.Throttler // decides for their CL.THROTTLE; default: a table of its own in memory

@@ -15,18 +15,27 @@ import (
 
 // decide answers an attempt, a peek or a record.
 func (e *entry) decide(ctx context.Context, f observe.Front, a *enforce.Ask) (enforce.Outcome, error) {
+	return e.traced(ctx, f, "", a)
+}
+
+// traced is decide for a request that came with a traceparent, or "".
+func (e *entry) traced(ctx context.Context, f observe.Front, traceparent string, a *enforce.Ask) (enforce.Outcome, error) {
 	began := time.Now()
 	o, err := e.Rule.Decide(ctx, a)
-	e.counts.Took(f, time.Since(began))
+	took := time.Since(began)
+	e.counts.Took(f, took)
+	c := observe.Call{Front: f, Outcome: observe.Error}
 	switch {
-	case err != nil:
-		return o, e.noted(f, err)
-	case o.Err != nil: // a shadow passes, but that it could not decide is no secret
-		e.noted(f, o.Err)
-	default:
-		e.Note(callOf(f, a, &o))
+	case err != nil && isBadInput(err):
+		return o, err
+	case err == nil && o.Err == nil: // a shadow passes, but that it could not decide is no secret
+		c = callOf(f, a, &o)
 	}
-	return o, nil
+	e.Note(c)
+	if e.tracer != nil {
+		e.tracer.Span(traceparent, observe.Span{Front: f, Policy: e.Name, Outcome: c.Outcome, Limit: c.Limit, Degraded: c.Degraded, Began: began, Took: took})
+	}
+	return o, err
 }
 
 // callOf is what became of an attempt, a peek or a record.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/observe"
 )
 
 // Options say how a Service answers. The zero value is right for most: rolling
@@ -24,7 +25,8 @@ type Options struct {
 	Now func() time.Time // for windows that do not roll; default: time.Now
 	Log *slog.Logger     // default: no log
 
-	Took func(time.Duration) // is told how long each request took to decide; default: nobody is
+	Tracer observe.Tracer      // is told of every request; default: none, and then nothing is computed for it
+	Took   func(time.Duration) // is told how long each request took to decide; default: nobody is
 }
 
 // Headers are the names of header fields.

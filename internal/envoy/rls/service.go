@@ -9,6 +9,7 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/envoy"
@@ -69,7 +70,7 @@ func (s *Service) Load(config *envoy.Config, policies []Policy) error {
 // ShouldRateLimit answers one request. The error is a gRPC status: InvalidArgument
 // for bad input, of which nothing was charged, Unavailable when the store could not
 // be asked.
-func (s *Service) ShouldRateLimit(_ context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+func (s *Service) ShouldRateLimit(caller context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	// The caller's context stays outside. A caller that has gone is charged all the
 	// same, or hanging up would be a way around a limit; and how long a store may take
 	// is the Fallback's to say, which learns nothing from proxies that leave first.
@@ -79,11 +80,15 @@ func (s *Service) ShouldRateLimit(_ context.Context, r *pb.RateLimitRequest) (*p
 		w.reset()
 		s.pool.Put(w)
 	}()
-	err := s.resolve(w, r)
-	if err == nil {
-		began := time.Now()
-		err = s.decide(ctx, w)
-		s.options.Took(time.Since(began))
+	if err := s.resolve(w, r); err != nil {
+		return nil, s.refuse(err)
+	}
+	began := time.Now()
+	err := s.decide(ctx, w)
+	took := time.Since(began)
+	s.options.Took(took)
+	if s.options.Tracer != nil {
+		s.trace(caller, w, began, took, err)
 	}
 	if err != nil {
 		err = s.refuse(err)
@@ -91,6 +96,25 @@ func (s *Service) ShouldRateLimit(_ context.Context, r *pb.RateLimitRequest) (*p
 		return nil, err
 	}
 	return s.answer(w, r), nil
+}
+
+// trace tells of a request that was decided, as a whole.
+func (s *Service) trace(caller context.Context, w *work, began time.Time, took time.Duration, err error) {
+	span := observe.Span{Front: observe.GRPC, Degraded: w.degraded, Began: began, Took: took}
+	if w.domain != nil {
+		span.Policy = w.domain.name
+	}
+	switch {
+	case err != nil:
+		span.Outcome = observe.Error
+	case w.over(s.options.Quota):
+		span.Outcome = observe.Denied
+	}
+	parent := ""
+	if sent := metadata.ValueFromIncomingContext(caller, "traceparent"); len(sent) == 1 {
+		parent = sent[0]
+	}
+	s.options.Tracer.Span(parent, span)
 }
 
 // state is what is in force. It never changes, but for what it remembers.

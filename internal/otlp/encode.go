@@ -1,0 +1,109 @@
+package otlp
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"strconv"
+
+	"github.com/weirlimit/weir/internal/observe"
+)
+
+// The JSON form of opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest,
+// as far as it is used: ids are hexadecimal, 64-bit numbers are strings, enumerations
+// are numbers.
+type (
+	exportRequest struct {
+		ResourceSpans []resourceSpans `json:"resourceSpans"`
+	}
+	resourceSpans struct {
+		Resource   resource     `json:"resource"`
+		ScopeSpans []scopeSpans `json:"scopeSpans"`
+	}
+	resource struct {
+		Attributes []attribute `json:"attributes"`
+	}
+	scopeSpans struct {
+		Scope scope      `json:"scope"`
+		Spans []spanJSON `json:"spans"`
+	}
+	scope struct {
+		Name    string `json:"name"`
+		Version string `json:"version,omitempty"`
+	}
+	spanJSON struct {
+		TraceID    string      `json:"traceId"`
+		SpanID     string      `json:"spanId"`
+		Parent     string      `json:"parentSpanId,omitempty"`
+		Flags      uint32      `json:"flags"`
+		Name       string      `json:"name"`
+		Kind       int         `json:"kind"`
+		Start      string      `json:"startTimeUnixNano"`
+		End        string      `json:"endTimeUnixNano"`
+		Attributes []attribute `json:"attributes"`
+		Status     status      `json:"status"`
+	}
+	attribute struct {
+		Key   string `json:"key"`
+		Value value  `json:"value"`
+	}
+	value struct {
+		String *string `json:"stringValue,omitempty"`
+		Bool   *bool   `json:"boolValue,omitempty"`
+	}
+	status struct {
+		Code int `json:"code,omitempty"`
+	}
+)
+
+const (
+	kindServer  = 2
+	statusError = 2
+	sampledFlag = 1
+	parentKnown = 0x100 // flags say whether the parent is of another process
+	parentApart = 0x200 // and it is
+)
+
+func text(key, v string) attribute { return attribute{key, value{String: &v}} }
+
+// encode writes a batch.
+func (t *Tracer) encode(spans []span) []byte {
+	all := make([]spanJSON, len(spans))
+	for i := range spans {
+		all[i] = spans[i].json()
+	}
+	of := resource{[]attribute{text("service.name", t.config.Service)}}
+	if t.config.Version != "" {
+		of.Attributes = append(of.Attributes, text("service.version", t.config.Version))
+	}
+	b, err := json.Marshal(exportRequest{[]resourceSpans{{of,
+		[]scopeSpans{{scope{"github.com/weirlimit/weir", t.config.Version}, all}}}}})
+	if err != nil {
+		panic(err) // strings and numbers cannot fail
+	}
+	return b
+}
+
+// json has the policy, the limit, the front end and the outcome, and no key.
+func (s *span) json() spanJSON {
+	j := spanJSON{
+		TraceID: hex.EncodeToString(s.parent.trace[:]), SpanID: hex.EncodeToString(s.id[:]), Flags: sampledFlag | parentKnown,
+		Name: "weir.decide", Kind: kindServer,
+		Start:      strconv.FormatInt(s.Began.UnixNano(), 10),
+		End:        strconv.FormatInt(s.Began.Add(s.Took).UnixNano(), 10),
+		Attributes: []attribute{text("weir.policy", s.Policy), text("weir.front", s.Front.String()), text("weir.outcome", s.Outcome.String())},
+	}
+	if !s.root {
+		j.Parent = hex.EncodeToString(s.parent.span[:])
+		j.Flags |= parentApart
+	}
+	if s.Limit != "" {
+		j.Attributes = append(j.Attributes, text("weir.limit", s.Limit))
+	}
+	if s.Degraded {
+		j.Attributes = append(j.Attributes, attribute{"weir.degraded", value{Bool: &s.Degraded}})
+	}
+	if s.Outcome == observe.Error {
+		j.Status.Code = statusError
+	}
+	return j
+}

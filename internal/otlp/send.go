@@ -1,0 +1,79 @@
+package otlp
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+)
+
+// deliver sends a batch, and tries again what the protocol says may be tried again.
+func (t *Tracer) deliver(spans []span) {
+	body := t.encode(spans)
+	wait := firstWait
+	for try := 1; ; try++ {
+		again, after, err := t.send(body)
+		if err == nil {
+			t.sent.Add(int64(len(spans)))
+			return
+		}
+		if !again || try == tries || !t.wait(max(wait, min(after, patience))) {
+			t.dropped.Add(int64(len(spans)))
+			t.complain(err)
+			return
+		}
+		wait *= 2
+	}
+}
+
+// send sends a batch once. again says that the same may succeed later, after at
+// least so long.
+func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) {
+	r, err := http.NewRequestWithContext(t.stopping, http.MethodPost, t.target, bytes.NewReader(body))
+	if err != nil {
+		return false, 0, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	for name, value := range t.config.Headers {
+		r.Header.Set(name, value)
+	}
+	res, err := t.client.Do(r)
+	if err != nil {
+		return true, 0, err
+	}
+	defer res.Body.Close()
+	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be used again
+	if res.StatusCode/100 == 2 {
+		return false, 0, nil
+	}
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		again = true
+		if s, err := strconv.Atoi(res.Header.Get("Retry-After")); err == nil && s > 0 {
+			after = time.Duration(s) * time.Second
+		}
+	}
+	return again, after, fmt.Errorf("the collector answers %s", res.Status)
+}
+
+// wait reports whether d has passed before everything must end.
+func (t *Tracer) wait(d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-t.stopping.Done():
+		return false
+	}
+}
+
+// complain logs that spans are lost, once a minute at most.
+func (t *Tracer) complain(err error) {
+	if now := time.Now(); now.Sub(t.complained) >= time.Minute {
+		t.complained = now
+		t.config.Log.Warn("spans are lost; the collector cannot be reached or does not take them", "error", err, "lost", t.dropped.Load())
+	}
+}
