@@ -176,6 +176,31 @@ func TestRedisClientsAreShed(t *testing.T) {
 	}
 }
 
+// TestRedisClientsAreTold that there are too many of them.
+func TestRedisClientsAreTold(t *testing.T) {
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.Conns = 1 })
+	start(t, s)
+	first, err := net.Dial("tcp", s.RESPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	first.SetDeadline(time.Now().Add(patience))
+	fmt.Fprint(first, "PING\r\n")
+	if _, err := io.ReadFull(first, make([]byte, len("+PONG\r\n"))); err != nil {
+		t.Fatal(err)
+	}
+	second, err := net.Dial("tcp", s.RESPAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	second.SetDeadline(time.Now().Add(patience))
+	if b, _ := io.ReadAll(second); !strings.HasPrefix(string(b), "-ERR max number of clients reached") {
+		t.Errorf("the second hears %q", b)
+	}
+}
+
 // TestRedisListenerOnATakenPort: nothing stays open.
 func TestRedisListenerOnATakenPort(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
