@@ -52,7 +52,7 @@ while it hangs; those of Traefik and Envoy are checked for their form.`,
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
 	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` where the proxy listens")
-	f.StringVar(&whenDown, "when-down", "closed", "`open` lets requests pass while weir is down or hangs, closed refuses them with 503")
+	f.StringVar(&whenDown, "when-down", "closed", "open lets requests pass while weir is down or hangs, closed refuses them with 503; `WORD`")
 	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIME` that weir has to answer")
 	f.BoolVar(&o.Secret, "secret", false, "show weir the secret of its --gate-secret-file")
 	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` where the files will lie, for those that name each other; default: the proxy's below /etc")
