@@ -86,7 +86,7 @@ func (h *share) decide(q *question, d *Decision) error {
 		if d.Repeated { // nobody looked
 			break
 		}
-		unscale(&q.ask.States[i], q.plan.limits[i].Max, q.ask.N)
+		unscale(&q.ask.States[i], q.plan.limits[i].Max, q.plan.limits[i].Units(q.ask.N))
 	}
 	return nil
 }

@@ -14,17 +14,17 @@ func openDecision(p *Plan, a *Ask) Decision {
 	if a.Op == OpRecord {
 		return d
 	}
-	least := leastMax(p)
-	granted, full := window.Grant(window.Mode(p.Mode()), a.N, p.limits[least].Max, true)
-	d.Granted, d.Allowed = granted, full || granted > 0
-	if full {
+	binding := firstBelow(p, a.N)
+	if binding < 0 {
 		return d
 	}
-	d.RetryAfter = Never
-	if p.Mode() != Partial {
-		least = firstBelow(p, a.N)
+	d.Granted, d.RetryAfter = 0, Never
+	if p.Mode() == Partial {
+		binding = leastMax(p)
+		d.Granted, _ = window.Grant(window.Partial, a.N, p.limits[binding].Max, true)
 	}
-	d.Limit = p.limits[least].Name
+	d.Allowed = d.Granted > 0
+	d.Limit = p.limits[binding].Name
 	return d
 }
 
@@ -39,10 +39,11 @@ func leastMax(p *Plan) int {
 	return least
 }
 
-// firstBelow returns the index of the first limit that n units never fit, or -1.
+// firstBelow returns the index of the first limit that an attempt of n units never
+// fits, or -1.
 func firstBelow(p *Plan, n int64) int {
 	for i := range p.limits {
-		if n > p.limits[i].Max {
+		if p.limits[i].Units(n) > p.limits[i].Max {
 			return i
 		}
 	}

@@ -36,6 +36,7 @@ type Limit struct {
 	Gap    time.Duration // least time between two grants, whole microseconds, 0 … Window
 	By     []string      // dimensions this limit counts by; none = all callers together
 	Cells  int           // 0 = exact; b = sampled on a grid of b cells a window (R9)
+	Cost   int64         // units that an attempt takes of this limit: 0 = as many as it asks for; k = k, whatever it asks for (R7)
 }
 
 // Mode says what an attempt of n units may take and what a refusal costs (R6).

@@ -13,7 +13,7 @@ func answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now int64, full boo
 	for i := range sites {
 		s := &sites[i]
 		r := &s.limit.Rule
-		s.wait = s.h.Wait(s.arena, r, &s.state, now, a.N)
+		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(a.N))
 		if window.Longer(s.wait, wait) {
 			wait = s.wait
 		}
@@ -42,7 +42,7 @@ func bound(mode window.Mode, sites []site, n, granted int64) *site {
 			if b == nil || s.room < b.room {
 				b = s
 			}
-		case s.closed || s.room < n && (mode != window.Partial || s.room <= 0):
+		case s.closed || s.room < s.limit.units(n) && (mode != window.Partial || s.room <= 0):
 			if b == nil || window.Longer(s.wait, b.wait) {
 				b = s
 			}

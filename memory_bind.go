@@ -24,6 +24,7 @@ type memoryLimit struct {
 	id   uint32 // names (policy, limit, dimensions) in this engine (R12)
 	salt uint64 // sets the hashes of this limit's keys apart
 	by   []int  // indices into the key
+	cost int64  // as PlanLimit.Cost
 	sole int    // by[0] of a limit with one dimension, otherwise -1
 }
 
@@ -68,12 +69,33 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 			id:   id,
 			salt: maphash.String(m.seed, name),
 			by:   l.By,
+			cost: l.Cost,
 			sole: sole,
 		})
 	}
-	b.simple = len(b.limits) == 1 && b.limits[0].sole >= 0 && p.Mode() != CountDenied
+	b.simple = len(b.limits) == 1 && b.limits[0].sole >= 0 && b.limits[0].cost == 0 && p.Mode() != CountDenied
 	m.retain.Store(&retain)
 	return b
+}
+
+// units is PlanLimit.Units.
+func (l *memoryLimit) units(n int64) int64 {
+	if l.cost > 0 && n > 0 {
+		return l.cost
+	}
+	return n
+}
+
+// fitting is the most units an attempt of n may ask for when so many fit the limit:
+// where it has a cost of its own it is all or nothing, however many are asked for.
+func (l *memoryLimit) fitting(room, n int64) int64 {
+	switch {
+	case l.cost == 0 || n == 0:
+		return room
+	case l.cost <= room:
+		return window.Forever
+	}
+	return 0
 }
 
 // identity is what a limit's histories belong to besides the key's values:

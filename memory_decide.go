@@ -104,7 +104,7 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 		s.state.Last = s.h.Last
 		s.room = s.state.Room(&s.limit.Rule)
 		s.closed = s.state.GapWait(&s.limit.Rule, now) > 0
-		room = min(room, s.room)
+		room = min(room, s.limit.fitting(s.room, a.N))
 		open = open && !s.closed
 	}
 	granted, full := window.Grant(b.mode, a.N, room, open)

@@ -19,7 +19,9 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 	var most int64
 	for i := range sites {
 		s := &sites[i]
-		most = max(most, s.h.Refund(s.arena, s.limit.End(at), now-s.limit.Window, n))
+		if s.limit.cost == 0 { // a cost of its own stays: the attempt was made (R10)
+			most = max(most, s.h.Refund(s.arena, s.limit.End(at), now-s.limit.Window, n))
+		}
 	}
 	if most == 0 {
 		return 0, nil
@@ -40,7 +42,9 @@ func (s *site) rewrite(mode window.Mode, at, n, now int64, virtual bool) {
 	cutoff := now - s.limit.Window
 	if s.corrected {
 		s.correct(now, virtual)
-		s.h.Refund(s.arena, s.limit.End(at), cutoff, n)
+		if s.limit.cost == 0 {
+			s.h.Refund(s.arena, s.limit.End(at), cutoff, n)
+		}
 	}
 	used, from := s.h.Used(s.arena, cutoff)
 	s.h.Prune(s.arena, cutoff, used, from)

@@ -48,7 +48,7 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 	created := 0
 	for i := range sites {
 		s := &sites[i]
-		if a.Op == OpRecord && s.state.Used > MaxUnits-units {
+		if units := s.limit.units(units); a.Op == OpRecord && s.state.Used > MaxUnits-units {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
 				ErrOverflow, s.limit.name, s.state.Used, units, MaxUnits)
 		}
@@ -70,7 +70,7 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 		s.h = &r.History
 		s.correct(now, virtual)
 		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.from)
-		s.h.Add(s.arena, s.limit.End(now), now, units)
+		s.h.Add(s.arena, s.limit.End(now), now, s.limit.units(units))
 		if b.mode == window.CountDenied {
 			s.h.Cap(s.arena, s.limit.Max)
 		}
@@ -116,7 +116,7 @@ func (s *site) needs(k *Key, now, units int64) (records, chunks int) {
 		return 0, 2 // at most: one to correct, one to add
 	}
 	if s.ref != 0 {
-		return 0, s.h.Chunks(s.limit.End(now), units)
+		return 0, s.h.Chunks(s.limit.End(now), s.limit.units(units))
 	}
 	return 1, keyChunks(keySize(s.limit.by, k))
 }

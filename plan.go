@@ -25,6 +25,7 @@ type PlanLimit struct {
 	Window int64 // 1,000 … 400 days
 	Gap    int64 // 0 … Window
 	Cell   int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	Cost   int64 // units an attempt takes: 0 = as many as it asks for, k = always k
 	By     []int // indices into the key's values, in the order of Limit.By; none = shared by all
 }
 
@@ -56,6 +57,7 @@ func (p *Plan) compile(l Limit) PlanLimit {
 		Max:    l.Max,
 		Window: l.Window.Microseconds(),
 		Gap:    l.Gap.Microseconds(),
+		Cost:   l.Cost,
 	}
 	if l.Cells > 0 {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up
@@ -69,6 +71,24 @@ func (p *Plan) compile(l Limit) PlanLimit {
 		c.By = append(c.By, i)
 	}
 	return c
+}
+
+// Units is how many units an attempt, a peek or a record of n takes of the limit. Of
+// 0 units none are taken: it is a look (R4).
+func (l *PlanLimit) Units(n int64) int64 {
+	if l.Cost > 0 && n > 0 {
+		return l.Cost
+	}
+	return n
+}
+
+// Refunds is how many units a refund of n may take back of the limit: none where an
+// attempt has a cost of its own, since it was made, however little it came to (R10).
+func (l *PlanLimit) Refunds(n int64) int64 {
+	if l.Cost > 0 {
+		return 0
+	}
+	return n
 }
 
 // Name is the policy's name.

@@ -37,6 +37,9 @@ func (p Policy) check() error {
 		if field, problem := l.problem(); problem != "" {
 			return bad(name, field, "%s", problem)
 		}
+		if l.Cost > 0 && p.Mode == Partial {
+			return bad(name, "Cost", "a cost of its own has no parts to grant; use AllOrNothing, or no cost (R6)")
+		}
 	}
 	return nil
 }
@@ -60,6 +63,8 @@ func (l Limit) problem() (field, problem string) {
 		return "Gap", fmt.Sprintf("%v is not whole microseconds", l.Gap)
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
+	case l.Cost < 0 || l.Cost > MaxUnits:
+		return "Cost", fmt.Sprintf("%d is out of range; use 0 to take what is asked for, or 1 to %d", l.Cost, MaxUnits)
 	}
 	for i, dim := range l.By {
 		if problem := nameProblem(dim); problem != "" {

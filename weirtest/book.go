@@ -42,7 +42,7 @@ func (b *book) clone() *book {
 	return &c
 }
 
-// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [by=DIM,DIM].
+// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [by=DIM,DIM].
 func (b *book) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return fmt.Errorf("a limit begins with its name: limit NAME max=N window=D")
@@ -109,10 +109,12 @@ func setField(limit *weir.Limit, word string) (err error) {
 		limit.Gap, err = time.ParseDuration(value)
 	case "cells":
 		limit.Cells, err = strconv.Atoi(value)
+	case "cost":
+		limit.Cost, err = strconv.ParseInt(value, 10, 64)
 	case "by":
 		limit.By = strings.Split(value, ",")
 	default:
-		err = fmt.Errorf("unknown word %q; a limit has max, window, gap, cells and by", word)
+		err = fmt.Errorf("unknown word %q; a limit has max, window, gap, cells, cost and by", word)
 	}
 	return err
 }
@@ -126,6 +128,9 @@ func limitText(limit weir.Limit) string {
 	}
 	if limit.Cells > 0 {
 		fmt.Fprintf(&b, " cells=%d", limit.Cells)
+	}
+	if limit.Cost > 0 {
+		fmt.Fprintf(&b, " cost=%d", limit.Cost)
 	}
 	if len(limit.By) > 0 {
 		fmt.Fprintf(&b, " by=%s", strings.Join(limit.By, ","))

@@ -45,7 +45,23 @@ func randomBook(r *rand.Rand, minWindow time.Duration) *book {
 		b.limits = append(b.limits, limit)
 		b.order = append(b.order, limit.Name)
 	}
+	if b.mode != weir.Partial && r.IntN(5) == 0 {
+		for i := range b.limits {
+			b.limits[i].Cost = randomCost(r, b.limits[i].Max)
+		}
+	}
 	return b
+}
+
+// randomCost is a cost that fits a few times, once, or never; or none.
+func randomCost(r *rand.Rand, most int64) int64 {
+	switch r.IntN(6) {
+	case 0, 1:
+		return 0
+	case 2:
+		return min(most+r.Int64N(2), weir.MaxUnits)
+	}
+	return 1 + r.Int64N(3)
 }
 
 // randomDims picks dimensions in a fixed order: whether By of (a, b) and of
@@ -126,10 +142,7 @@ func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
 	limit := b.limits[r.IntN(len(b.limits))]
 	switch r.IntN(8) {
 	case 0:
-		if b.huge() {
-			return []string{"mode=" + modeWords[r.IntN(2)]} // not denied, see maxPlain
-		}
-		return []string{"mode=" + modeWords[r.IntN(3)]}
+		return []string{"mode=" + randomMode(r, b)}
 	case 1:
 		names := slices.Clone(b.order)
 		r.Shuffle(len(names), func(i, j int) { names[i], names[j] = names[j], names[i] })
@@ -142,12 +155,32 @@ func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
 	case 2:
 		return []string{limit.Name, fmt.Sprintf("cells=%d", r.IntN(2)*randomCells(r))}
 	case 3:
+		if b.mode != weir.Partial && b.costs() {
+			return []string{limit.Name, fmt.Sprintf("cost=%d", randomCost(r, limit.Max))}
+		}
 		return []string{limit.Name, "gap=" + spanText(randomGap(r, limit.Window))}
 	case 4, 5:
 		w := randomWindow(r, limit.Window, minWindow)
 		return []string{limit.Name, "window=" + spanText(w), "gap=" + spanText(min(limit.Gap, w))}
 	}
 	return []string{limit.Name, fmt.Sprintf("max=%d", min(max(0, limit.Max+r.Int64N(9)-4), weir.MaxUnits))}
+}
+
+// randomMode is the word of a mode that the limits may have.
+func randomMode(r *rand.Rand, b *book) string {
+	fit := modeWords[:]
+	if b.huge() {
+		fit = fit[:2] // not denied, see maxPlain
+	}
+	if i := r.IntN(len(fit)); !b.costs() || weir.Mode(i) != weir.Partial {
+		return fit[i]
+	}
+	return fit[0] // a cost of its own has no parts
+}
+
+// costs reports whether a limit has a cost of its own.
+func (b *book) costs() bool {
+	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Cost > 0 })
 }
 
 // huge reports whether sums of attempts may come near 2^53.

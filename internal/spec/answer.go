@@ -12,7 +12,7 @@ func (v view) bound(after view, mode weir.Mode, n, granted int64) string {
 	}
 	binding := -1
 	for i := range v.limits {
-		full := n > v.roomOf(i)
+		full := v.unitsOf(i, n) > v.roomOf(i)
 		if mode == weir.Partial {
 			full = v.roomOf(i) <= 0 // any room would have been granted
 		}

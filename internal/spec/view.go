@@ -67,8 +67,24 @@ func (v view) open() bool {
 	return true
 }
 
+// unitsOf is what an attempt of n units takes of limit i: its own cost or, without
+// one, n. What asks for nothing takes nothing (R7).
+func (v view) unitsOf(i int, n int64) int64 {
+	if cost := v.limits[i].Cost; cost > 0 && n > 0 {
+		return cost
+	}
+	return n
+}
+
 // fits reports whether an attempt of n would be granted in full (R5, R6).
-func (v view) fits(n int64) bool { return v.open() && n <= v.room() }
+func (v view) fits(n int64) bool {
+	for i := range v.limits {
+		if v.unitsOf(i, n) > v.roomOf(i) {
+			return false
+		}
+	}
+	return v.open()
+}
 
 // grant is how many units the ask is granted (R6, R10).
 func (v view) grant(mode weir.Mode, a weir.Ask) int64 {
@@ -95,9 +111,9 @@ func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 	after := view{now: v.now, limits: v.limits}
 	for i, limit := range v.limits {
 		h := v.past[i].pruned(limit, v.now)
-		units := n
+		units := v.unitsOf(i, n)
 		if a.Op == weir.OpAttempt {
-			units = min(n, limit.Max) // only CountDenied attempts more (R6)
+			units = min(units, limit.Max) // only CountDenied attempts more (R6)
 		}
 		if a.Op == weir.OpRecord && h.since(-1) > weir.MaxUnits-units {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
@@ -123,6 +139,9 @@ func (v view) refund(mode weir.Mode, at, n int64) (view, int64) {
 		for j, e := range h.entries {
 			if e.u == mark(limit, at) {
 				taken := min(n, e.units)
+				if limit.Cost > 0 {
+					taken = 0 // a cost of its own stays: the attempt was made (R10)
+				}
 				h.entries[j].units -= taken
 				most = max(most, taken)
 			}
