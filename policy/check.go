@@ -134,7 +134,7 @@ type policyDraft struct {
 	cells         int
 
 	// Read once the limits are known.
-	planBy, plansWord, plans, overrides *strictyaml.Node
+	planBy, plansWord, plans, overrides, costs *strictyaml.Node
 
 	planNames map[string]bool
 }
@@ -173,6 +173,9 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 	for i, l := range d.limits {
 		l.limit.Cells = d.cells
 		p.Limits[i], p.Units[i] = l.limit, l.unit
+	}
+	if err := c.completeCosts(d); err != nil {
+		return err
 	}
 	plan, err := p.Plan()
 	if err != nil {

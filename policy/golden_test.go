@@ -77,6 +77,9 @@ func describe(f *File) string {
 		for i, l := range p.Limits {
 			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q window=%v gap=%v by=%q cells=%d\n",
 				l.Name, p.Sentence(i), l.Max, p.Units[i], l.Window, l.Gap, l.By, l.Cells)
+			if l.Cost > 0 {
+				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
+			}
 		}
 		describeVariations(&b, p)
 	}

@@ -272,6 +272,10 @@ func takenFurther(what takes) *jsonschema.Schema {
 		return &jsonschema.Schema{Type: "boolean"}
 	case takesName:
 		return ref("name")
+	case takesCosts:
+		cost := number(weir.MaxUnits)
+		cost.AnyOf = append(cost.AnyOf, constant(asked))
+		return &jsonschema.Schema{Type: "object", AdditionalProperties: cost, MinProperties: jsonschema.Ptr(1)}
 	case takesPlans:
 		return mapOf("plan", nil)
 	case takesOverrides:

@@ -17,7 +17,7 @@ func checkSentences(t *testing.T, f *File) {
 		for i, want := range p.Limits {
 			line := p.Sentence(i)
 			got, unit, err := ParseLimit(line)
-			got.Name, got.Cells = want.Name, want.Cells
+			got.Name, got.Cells, got.Cost = want.Name, want.Cells, want.Cost
 			if err != nil || !reflect.DeepEqual(got, want) || unit != p.Units[i] {
 				t.Errorf("policy %s: limit %+v unit %q: its sentence %q is read as %+v unit %q, %v", p.Name, want, p.Units[i], line, got, unit, err)
 			}

@@ -33,6 +33,7 @@ const (
 	takesPlans                  // a map of names to changes
 	takesOverrides              // a list of overrides
 	takesValues                 // a map of keys to values
+	takesCosts                  // a map of limits to n or a number
 	takesEnd                    // a day, an instant or forever
 	takesTests                  // a map of sentences to tests
 	takesSteps                  // a list of steps
@@ -92,6 +93,8 @@ var policyWords = []word[*policyDraft]{
 		means: "attempts: a granted attempt is charged. reported: an attempt only looks, and what is recorded later is charged, such as logins that failed."},
 	{name: "shadow", takes: takesSwitch, set: (*checker).setShadow,
 		means: "true: attempts are decided and counted, and pass whatever was decided. To see what a limit would do."},
+	{name: "costs", takes: takesCosts, set: (*checker).keepCosts,
+		means: "What an attempt of n units takes of each limit: n, or a number whatever n is, as in {requests: 1, tokens: n}. Without, n of each."},
 	{name: "plan-by", takes: takesName, set: (*checker).setPlanBy,
 		means: "The value sent with the key, such as tier, that names one of the plans. Another value, or none, gets the policy's own limits."},
 	{name: "plans", takes: takesPlans, set: (*checker).keepPlans,

@@ -100,7 +100,7 @@ func appendPolicy(b []byte, name string, quota, window int64) []byte {
 func (o *Outcome) RateLimit() string {
 	b := make([]byte, 0, 64)
 	for i, s := range o.known() {
-		if o.Decision.Allowed || o.lacksRoom(s) {
+		if o.Decision.Allowed || o.lacksRoom(i, s) {
 			b = appendState(b, fieldName(o.Plan, i), s.Remaining, more(s))
 		}
 		if s.Gap > 0 && (o.Decision.Allowed || s.GapAfter > 0) {

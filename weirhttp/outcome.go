@@ -63,7 +63,7 @@ func (o *Outcome) Violated() []string {
 		return names
 	}
 	for i, s := range o.known() {
-		if o.lacksRoom(s) {
+		if o.lacksRoom(i, s) {
 			names = append(names, fieldName(o.Plan, i))
 		}
 		if s.GapAfter > 0 {
@@ -76,8 +76,10 @@ func (o *Outcome) Violated() []string {
 // known yields the states somebody looked at, with their places in the plan.
 func (o *Outcome) known() iter.Seq2[int, *weir.LimitState] { return (*answer.Answer)(o).Known() }
 
-// lacksRoom reports whether the limit's units, its gap apart, refuse the attempt.
-func (o *Outcome) lacksRoom(s *weir.LimitState) bool { return s.Remaining < o.N }
+// lacksRoom reports whether the units of limit i, its gap apart, refuse the attempt.
+func (o *Outcome) lacksRoom(i int, s *weir.LimitState) bool {
+	return s.Remaining < o.Plan.Limits()[i].Units(o.N)
+}
 
 type contextKey struct{}
 

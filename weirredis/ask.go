@@ -42,11 +42,12 @@ func instant(at int64) int64 {
 	return at
 }
 
-// packOne is the argument of one.lua for one caller.
+// packOne is the argument of one.lua for one caller. Of a limit with a cost of its
+// own, that is the units.
 func packOne(kind byte, a *weir.Ask, l *weir.PlanLimit, plain bool) string {
 	var room [48]byte
 	b := append(room[:0], kind)
-	b = append7(b, a.N)
+	b = append7(b, l.Units(a.N))
 	b = append7(b, instant(a.At))
 	if plain {
 		return string(append6(append7(b, l.Max), l.Window))
@@ -75,7 +76,7 @@ func packMany(kind byte, p *weir.Plan, a *weir.Ask) string {
 		b[len(b)-1] = 1
 	}
 	for i := range limits {
-		b = appendLimit(b, &limits[i])
+		b = append7(appendLimit(b, &limits[i]), limits[i].Cost)
 	}
 	return string(b)
 }
@@ -94,7 +95,7 @@ func packRefund(p *weir.Plan, at, n, now int64) string {
 	b = append7(b, at)
 	b = append7(b, n)
 	for i := range limits {
-		b = appendLimit(b, &limits[i])
+		b = append7(appendLimit(b, &limits[i]), limits[i].Cost)
 	}
 	return string(b)
 }

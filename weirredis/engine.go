@@ -82,7 +82,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 	epoch := e.denials.epoch(p.Name()).Load()
 	if a.At == weir.Now && q.canRecall() {
 		if r, ok := e.denials.recall(&q, epoch, e.now); ok {
-			return r.decision(p), nil
+			return q.decision(&r, p), nil
 		}
 	}
 	r, sent, err := e.submit(ctx, &q)
@@ -92,7 +92,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 	if a.At == weir.Now {
 		e.denials.note(&q, &r, epoch, sent)
 	}
-	return r.decision(p), nil
+	return q.decision(&r, p), nil
 }
 
 // submit asks q, together with others where that is allowed.
@@ -120,5 +120,5 @@ func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir
 	if q.writes() {
 		e.denials.forget(q.all)
 	}
-	return r.decision(p), nil
+	return q.decision(&r, p), nil
 }

@@ -67,16 +67,16 @@ type Asking struct {
 // They must have as many limits.
 func (e *Engine) Together(ctx context.Context, all []Asking) ([]weir.Decision, []error) {
 	b := newBatch(e.merging)
-	callers := make([]*caller, len(all))
+	callers, asked := make([]*caller, len(all)), make([]question, len(all))
 	for i := range all {
-		q := e.ask(all[i].Plan, &all[i].Key, &all[i].Ask)
-		callers[i] = b.add(ctx, &q)
+		asked[i] = e.ask(all[i].Plan, &all[i].Key, &all[i].Ask)
+		callers[i] = b.add(ctx, &asked[i])
 	}
 	e.together(ctx, b.asks)
 	decisions, errs := make([]weir.Decision, len(all)), make([]error, len(all))
 	for i, c := range callers {
 		if errs[i] = c.err; c.err == nil {
-			decisions[i] = c.reply.decision(all[i].Plan)
+			decisions[i] = asked[i].decision(&c.reply, all[i].Plan)
 		}
 	}
 	return decisions, errs

@@ -21,6 +21,7 @@ type shape struct {
 	Limits int  // the state of so many stands in locals; 0 = of any number in tables
 	Plain  bool // no gap, no cells, not CountDenied, no callers merged into one
 	Quick  bool // the commonest decisions by a way of their own, lua/quick.lua
+	Costs  bool // limits may have costs of their own
 	Loop   bool // several decisions: functions are made once, in front
 }
 
@@ -44,7 +45,7 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave,
 		"each": g.each, "done": g.done, "index": g.index,
 		"plain": func() bool { return g.Plain }, "quick": func() bool { return g.Quick },
-		"lives": g.lives, "sized": g.sized, "sizes": g.sizesOf,
+		"units": g.units, "lives": g.lives, "sized": g.sized, "sizes": g.sizesOf,
 		"hoist": g.hoist, "short": g.short, "lengthy": g.lengthy, "locals": g.locals, "fields": g.fields, "need": g.need,
 	})
 	for _, file := range sources {
@@ -110,6 +111,14 @@ func (g *generator) sized(format string) (string, error) {
 
 func (g *generator) sizesOf(head, units string, size int) (string, error) {
 	return g.with("sizes", func(g *generator) { g.E, g.V, g.N = head, units, strconv.Itoa(size) })
+}
+
+// units is what the decision takes of a limit.
+func (g *generator) units() string {
+	if g.Costs {
+		return "$n"
+	}
+	return "n"
 }
 
 // each begins a block that runs for every limit; done ends it. In between, index

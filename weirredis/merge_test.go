@@ -53,7 +53,8 @@ func TestTogether(t *testing.T) {
 	}
 }
 
-// crowdPlan makes a policy of one to four limits, tight and loose, with gaps and cells.
+// crowdPlan makes a policy of one to four limits, tight and loose, with gaps, cells and
+// costs of their own.
 func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 	t.Helper()
 	p := weir.Policy{Name: name, Mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
@@ -67,6 +68,9 @@ func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 		}
 		if r.IntN(4) == 0 {
 			l.Cells = 1 + r.IntN(10)
+		}
+		if p.Mode != weir.Partial && r.IntN(4) == 0 {
+			l.Cost = 1 + r.Int64N(4)
 		}
 		p.Limits = append(p.Limits, l)
 	}

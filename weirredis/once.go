@@ -37,7 +37,7 @@ func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *questio
 	}
 	readStates(text, p, a.States)
 	e.denials.forget(q.all)
-	return r.decision(p), nil
+	return q.decision(&r, p), nil
 }
 
 // repeated is the decision of what was answered before. The name of the limit that

@@ -12,7 +12,9 @@ type question struct {
 	keys   []string
 	all    string // the keys in one string
 	arg    string // packed; plain questions leave out what plain scripts do
-	n      int64  // units
+	n      int64  // units, as the script is told
+	asked  int64  // units, as the caller asked
+	costs  bool   // a limit has a cost of its own
 	kind   byte
 	plain  bool
 	apart  bool  // no other tuple of keys shares one of the histories
@@ -22,11 +24,11 @@ type question struct {
 
 // ask puts a question into the words of the scripts.
 func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) question {
-	q := question{n: a.N, kind: kindOf(p, a), apart: apart(p), widest: widest(p)}
+	q := question{n: a.N, asked: a.N, costs: costs(p), kind: kindOf(p, a), apart: apart(p), widest: widest(p)}
 	q.keys, q.all = e.keysOf(p, k)
 	if len(q.keys) == 1 {
 		l := &p.Limits()[0]
-		q.max = l.Max
+		q.max, q.n = l.Max, l.Units(a.N)
 		q.plain = l.Gap == 0 && l.Cell == 0 && p.Mode() != weir.CountDenied
 		q.arg = packOne(q.kind, a, l, q.plain)
 	} else {
@@ -40,7 +42,19 @@ func (q *question) writes() bool { return q.kind < kindPeek || q.kind >= kindRec
 
 // canMerge reports whether callers who ask this at one instant may be asked for in
 // one go: whole attempts are granted one after the other until one does not fit.
-func (q *question) canMerge() bool { return q.kind == kindAttempt+byte(weir.AllOrNothing) }
+// Under several limits, costs of their own would have to be counted one by one.
+func (q *question) canMerge() bool {
+	return q.kind == kindAttempt+byte(weir.AllOrNothing) && (!q.costs || len(q.keys) == 1)
+}
+
+// decision is what the reply means to the caller who asked.
+func (q *question) decision(r *reply, p *weir.Plan) weir.Decision {
+	d := r.decision(p)
+	if q.costs && d.Granted > 0 {
+		d.Granted = q.asked
+	}
+	return d
+}
 
 // canRecall reports whether a denial may be answered from memory: it holds as long
 // as the denied attempts themselves leave no trace.
@@ -58,6 +72,11 @@ func (q *question) lane() int {
 
 // same reports whether both ask the same of the same histories.
 func (q *question) same(o *question) bool { return q.all == o.all && q.arg == o.arg }
+
+// costs reports whether a limit of the plan has a cost of its own.
+func costs(p *weir.Plan) bool {
+	return slices.ContainsFunc(p.Limits(), func(l weir.PlanLimit) bool { return l.Cost > 0 })
+}
 
 // widest is the longest window of the plan.
 func widest(p *weir.Plan) int64 {

@@ -35,7 +35,8 @@ func TestOneSource(t *testing.T) {
 	}{
 		{"what counts (R3)", "$newest <= $cut", "$newest < $cut", append(deciding, "refund")},
 		{"clocks (R2)", "$last - raw >= 1000000", "$last - raw >= 1000001", append(deciding, "refund", "count")},
-		{"room (R5)", "n <= room", "n < room", deciding},
+		{"room (R5)", "{{units}} <= $room", "{{units}} < $room", []string{"plain", "plainBatch", "one", "batch"}},
+		{"room of several (R5)", "{{units}} > $room", "{{units}} >= $room", []string{"two", "three", "many", "once"}},
 		{"waits (R8)", "at - now + $window", "at - now", deciding},
 		{"expiry (R13)", "local ends = $window", "local ends = $gap", append(deciding, "refund")},
 		{"what is written", "call('HSET', $key, 'h'", "call('HSET', $key, 'g'", append(deciding, "refund")},

@@ -18,7 +18,7 @@ func (a *Answer) Why() string {
 		b = a.appendUnknown(b)
 	case a.Op == weir.OpRecord:
 		b = append(b, "recorded "...)
-		b = a.appendUnits(b, i, a.N)
+		b = a.appendUnits(b, i, a.taken(i))
 		b = append(b, ": "...)
 		b = a.appendAllowed(b, i)
 	case !a.Decision.Allowed:
@@ -85,14 +85,15 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 func (a *Answer) appendRefused(b []byte, i int) []byte {
 	s := &a.States[i]
 	partial := a.Plan.Mode() == weir.Partial
+	n := a.taken(i)
 	switch {
-	case s.Max == 0 || a.N > s.Max && !partial:
+	case s.Max == 0 || n > s.Max && !partial:
 		return a.appendNever(b, i)
-	case s.GapAfter > 0 && (s.Remaining >= a.N || partial && s.Remaining > 0):
+	case s.GapAfter > 0 && (s.Remaining >= n || partial && s.Remaining > 0):
 		return a.appendTooClose(b, i)
 	case s.Remaining > 0:
 		b = a.appendUsed(b, i)
-		asked := strconv.FormatInt(a.N, 10)
+		asked := strconv.FormatInt(n, 10)
 		b = append(b, " and "+asked+" more asked for"...)
 		return a.appendWhen(b, i, "room for "+asked+" in ")
 	}
@@ -102,6 +103,9 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 	}
 	return a.appendWhen(b, i, "room again in ")
 }
+
+// taken is how many units what was asked for takes of limit i.
+func (a *Answer) taken(i int) int64 { return a.Plan.Limits()[i].Units(a.N) }
 
 // appendNever: n is above the limit's Max, and no waiting helps.
 func (a *Answer) appendNever(b []byte, i int) []byte {
@@ -113,7 +117,7 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 		return append(b, "; it opens only when its max is raised"...)
 	}
 	b = append(b, "asks for "...)
-	b = a.appendUnits(b, i, a.N)
+	b = a.appendUnits(b, i, a.taken(i))
 	b = append(append(b, ", but limit "...), strconv.Quote(s.Name)...)
 	b = append(b, " never allows more than "...)
 	b = strconv.AppendInt(b, s.Max, 10)

@@ -38,6 +38,7 @@ type limitShown struct {
 	GapMS    int64    `json:"gap_ms,omitempty"`
 	By       []string `json:"by"`
 	Cells    int      `json:"cells,omitempty"`
+	Cost     int64    `json:"cost,omitempty"` // what an attempt takes, if not as much as it asks for
 }
 
 // describe is the answer to GET /v1/policies, in the order of the file.
@@ -70,7 +71,7 @@ func showLimit(p *policy.Policy, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
 		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap),
-		By: append([]string{}, l.By...), Cells: l.Cells}
+		By: append([]string{}, l.By...), Cells: l.Cells, Cost: l.Cost}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
 	}

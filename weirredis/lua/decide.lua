@@ -16,20 +16,21 @@ cells, the mode CountDenied, and callers merged into one.
     {{if not .Plain}}$closed = now - $last < $gap{{end}}
   {{done}}
   {{if .Single}}
-  local room, open = $room, {{if .Plain}}true{{else}}not $closed{{end}}
+  local room, open, fits = $room, {{if .Plain}}true{{else}}not $closed{{end}}, {{units}} <= $room
   {{else}}
-  local room, open = 9007199254740991, true
+  local room, open, fits = 9007199254740991, true, true
   {{each}}
     if $room < room then room = $room end
+    if {{units}} > $room then fits = false end
     if $closed then open = false end
   {{done}}
   {{end}}
 
   -- What is granted, and what is recorded in every limit or in none (R6, R7, R10).
-  local mode, granted, add, full = kind % 3, 0, 0, open and n <= room
+  local mode, granted, add, full = kind % 3, 0, 0, open and fits
   if kind >= 6 then
     {{each}}
-      if $used > 9007199254740991 - n then
+      if $used > 9007199254740991 - {{units}} then
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end
     {{done}}
@@ -97,6 +98,7 @@ cells, the mode CountDenied, and callers merged into one.
 {{end}}
 
 {{define "record"}} {{- /* in memory: what is recorded takes the place of what no longer counts (R4) */}}
+      {{if .Costs}}local add = $cost > 0 and $cost or add{{end}}
       {{if .Plain}}
       {{template "add" "add"}}
       {{else}}
@@ -116,8 +118,8 @@ cells, the mode CountDenied, and callers merged into one.
     $gapwait = $gap > 0 and $last + $gap > now and $last + $gap - now or 0
     $wait = $gapwait
     {{end}}
-    local need, at = $used - $max + n, nil
-    if n > $max then
+    local need, at = $used - $max + {{units}}, nil
+    if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
       {{leave "at" "need"}}
@@ -128,7 +130,7 @@ cells, the mode CountDenied, and callers merged into one.
     if $used > 0 then
       $reset = $newest - now + $window
       if {{if .Single}}not full{{else}}states or not full{{end}} then
-        if need ~= 1 or n > $max then
+        if need ~= 1 or {{units}} > $max then
           {{leave "at" "1"}}
         end
         $next = at - now + $window
@@ -140,7 +142,7 @@ cells, the mode CountDenied, and callers merged into one.
       if times > 1 then $room, $closed = $max - $used, $gapwait > 0 end -- as the first that was refused saw it
       if granted > 0 and times == 1 then
         if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
-      elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < n) then
+      elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < {{units}}) then
         if bound == 0 or longest >= 0 and ($wait > longest or $wait < 0) then bound, longest = {{index}}, $wait end
       end
 {{end}}

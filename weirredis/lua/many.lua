@@ -2,7 +2,7 @@
 --
 -- KEYS     the histories, in the order of the decisions and their limits
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, limits B (how many), states B (1 = wanted),
---          then for each limit max I7, window I6, gap I6, cell I6
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n)
 -- reply    for each: as in batch.lua; where states are wanted, followed for each limit by used i8, wait i8,
 --          next i8 (until the oldest unit leaves), gap i8 (until it opens), reset i8
 {{hoist}}
@@ -34,17 +34,18 @@ return table.concat(replies)
   {{if .Tables}}
   local limits = {}
   for i = 1, count do
-    limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, {{fields}} }
+    limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, cost = 0, n = 0, {{fields}} }
   end
   {{else}}
   {{range .Range}}
-  local h{{.}}_key, h{{.}}_max, h{{.}}_window, h{{.}}_gap, h{{.}}_cell
+  local h{{.}}_key, h{{.}}_max, h{{.}}_window, h{{.}}_gap, h{{.}}_cell, h{{.}}_cost, h{{.}}_n
   {{locals .}}
   {{end}}
   {{end}}
   {{each}}
     $key = KEYS[keys + {{index}}]
-    $max, $window, $gap, $cell, at = decode('>I7I6I6I6', arg, at)
+    $max, $window, $gap, $cell, $cost, at = decode('>I7I6I6I6I7', arg, at)
+    $n = $cost > 0 and n > 0 and $cost or n -- R7
     if $window > widest then widest = $window end
   {{done}}
 {{end}}

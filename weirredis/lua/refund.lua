@@ -2,7 +2,7 @@
 --
 -- KEYS     the history of each limit
 -- ARGV[1]  packed: mode B, limits B (how many), instant I7 as in one.lua, granted I7 (the instant of the entry),
---          n I7 units, then for each limit max I7, window I6, gap I6, cell I6
+--          n I7 units, then for each limit max I7, window I6, gap I6, cell I6, cost I7
 -- reply    packed: the most units that were taken back in one limit i8
 {{hoist}}
 patched = {}
@@ -29,7 +29,7 @@ local virtual, limits = true, {}
 local mode, count, raw, granted, n, pos = decode('>BBI7I7I7', ARGV[1])
 for i = 1, count do
   local H = { key = KEYS[i], {{fields}} }
-  H.max, H.window, H.gap, H.cell, pos = decode('>I7I6I6I6', ARGV[1], pos)
+  H.max, H.window, H.gap, H.cell, H.cost, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
   limits[i] = H
 end
 {{template "clock" .}}
@@ -45,6 +45,7 @@ local most = 0
   if $lc > $to then -- what is left of the tail becomes the front
     $lc, $z, $o, $late = $to, '', 1, 0
   end
+  local n = $cost > 0 and 0 or n -- a cost of its own stays: the attempt was made
   local mark = granted
   if $cell > 0 then mark = granted - granted % $cell + $cell end
   $took = 0
