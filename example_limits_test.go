@@ -22,6 +22,24 @@ func Example_howDoIKeepGrantsApart() {
 	// 3s true next after 3s
 }
 
+// R7: give the limit of calls a Cost. An attempt of n tokens is one call.
+func Example_howDoICountCallsAndTokens() {
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
+		{Name: "calls", Max: 3, Window: time.Minute, By: []string{"user"}, Cost: 1},
+		{Name: "tokens", Max: 1000, Window: time.Minute, By: []string{"user"}},
+	}}))
+	for i, tokens := range []int64{700, 400, 200, 1, 1} {
+		d := must(limiter.AllowAt(ctx, weir.K("ann"), tokens, nine.Add(time.Duration(i)*time.Second)))
+		fmt.Println(tokens, d.Allowed, d.Limit, d.RetryAfter)
+	}
+	// Output:
+	// 700 true  1m0s
+	// 400 false tokens 59s
+	// 200 true  58s
+	// 1 true  57s
+	// 1 false calls 56s
+}
+
 // R7: no. What one limit refuses is not charged to the other, and the decision
 // names the limit that stood in the way.
 func Example_canARefusalChargeTheOtherLimit() {

@@ -329,3 +329,19 @@ func BenchmarkFallback(b *testing.B) {
 		run("down/"+mode.String(), weir.Fallback(down, mode))
 	}
 }
+
+// TestOpenCosts: a fallback that allows everything still refuses what never fits, by
+// the cost where a limit has one.
+func TestOpenCosts(t *testing.T) {
+	for cost, want := range map[int64]bool{2: true, 3: false} {
+		p := weir.Policy{Name: "p", Limits: []weir.Limit{
+			{Name: "calls", Max: 2, Window: time.Minute, Cost: cost}, {Name: "units", Max: 1000, Window: time.Minute}}}
+		store := weirtest.NewFaulty(weir.NewMemory())
+		store.Break(weirtest.Down())
+		l := must(weir.New(p, weir.WithEngine(weir.Fallback(store, weir.FailOpen))))
+		d, err := l.AllowN(ctx, weir.K(), 900)
+		if err != nil || d.Allowed != want || !want && (d.RetryAfter != weir.Never || d.Limit != "calls") || want && d.Granted != 900 {
+			t.Errorf("a cost of %d under a limit of 2: %+v, %v; want allowed=%v", cost, d, err, want)
+		}
+	}
+}

@@ -59,6 +59,9 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Gap = time.Second + time.Microsecond }), "l", "Gap", "longer than the window"},
 		{with(func(l *Limit) { l.Gap = 1 }), "l", "Gap", "whole microseconds"},
 		{with(func(l *Limit) { l.Cells = -1 }), "l", "Cells", "0 is exact"},
+		{with(func(l *Limit) { l.Cost = -1 }), "l", "Cost", "use 0"},
+		{with(func(l *Limit) { l.Cost = MaxUnits + 1 }), "l", "Cost", "out of range"},
+		{Policy{Name: "p", Mode: Partial, Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, Cost: 1}}}, "l", "Cost", "no parts"},
 		{with(func(l *Limit) { l.By = []string{"user", "User"} }), "l", "By", "dimension 2"},
 		{with(func(l *Limit) { l.By = []string{"user", "user"} }), "l", "By", "twice"},
 	} {

@@ -70,9 +70,11 @@ func decideOnce(t *testing.T, p weir.Policy) {
 	if err != nil || !d.Allowed {
 		t.Errorf("the first attempt: allowed %t, error %v, want true", d.Allowed, err)
 	}
-	most := p.Limits[0].Max
+	most := weir.MaxUnits - 1
 	for _, limit := range p.Limits {
-		most = min(most, limit.Max)
+		if limit.Cost == 0 {
+			most = min(most, limit.Max)
+		}
 	}
 	d, err = limiter.Peek(t.Context(), key, most+1)
 	if err != nil || d.RetryAfter != weir.Never {
