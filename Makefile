@@ -25,7 +25,7 @@ run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:po
 	$(BIN)/weir serve --listen $(LISTEN)
 
 build: ## Build the weir binary into bin/ (BIN=directory for elsewhere).
-	CGO_ENABLED=0 $(GO) build -trimpath -o $(BIN)/weir ./cmd/weir
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(BIN)/weir ./cmd/weir
 
 test: tools lint ## Check everything that a change is checked for: lint, then all tests with the race detector.
 	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done

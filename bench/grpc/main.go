@@ -23,21 +23,34 @@ import (
 
 func main() {
 	empty := flag.Bool("empty", false, "serve as the empty service (the program starts itself so)")
+	quick := flag.Bool("quick", false, "short rounds")
 	rounds := flag.Int("rounds", 7, "how many interleaved `rounds`")
 	each := flag.Duration("for", 1500*time.Millisecond, "how long each server is asked in each round")
 	callers := flag.String("callers", "16,64", "how many callers at once, comma-separated")
 	stores := flag.String("stores", "memory,redis", "which `stores` Weir decides on")
 	flag.Parse()
-	err := error(nil)
-	if *empty {
-		err = serveNothing()
-	} else {
-		err = measure(*callers, *rounds, *each, strings.Split(*stores, ","))
+	if *quick {
+		*rounds, *each = 3, 300*time.Millisecond
 	}
-	if err != nil {
+	if err := run(*empty, *callers, *rounds, *each, *stores); err != nil {
 		fmt.Fprintln(os.Stderr, "grpc:", err)
 		os.Exit(2)
 	}
+}
+
+func run(empty bool, callers string, rounds int, each time.Duration, stores string) error {
+	if empty {
+		return serveNothing()
+	}
+	many, err := numbers(callers)
+	if err != nil {
+		return err
+	}
+	r, err := measure(many, rounds, each, strings.Split(stores, ","))
+	if err == nil {
+		r.print(os.Stdout)
+	}
+	return err
 }
 
 func numbers(text string) (all []int, err error) {

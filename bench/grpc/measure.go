@@ -1,143 +1,175 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/redis/go-redis/v9"
+
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 )
 
-// cell is what one server needed for one workload with so many callers.
-type cell struct {
+// field is what is measured of a server: a workload, by so many callers.
+type field struct {
+	server            string
 	workload, callers int
-	server            int
 }
 
-// measure runs all servers against each other and prints a table.
-func measure(list string, rounds int, each time.Duration, stores []string) error {
-	callers, err := numbers(list)
+// round is what one server needed in one round, for each call.
+type round struct {
+	cpu      float64 // microseconds of the server's processor time
+	redis    float64 // microseconds of Redis's
+	commands float64 // that Redis was sent
+}
+
+// results are all rounds of every field.
+type results struct {
+	callers []int
+	servers []string
+	of      map[field][]round
+}
+
+// stand is everything that runs during the measurement.
+type stand struct {
+	servers []*server
+	redis   *redisserver.Server
+	info    *redis.Client
+	dir     string
+}
+
+// measure runs all servers against each other.
+func measure(callers []int, rounds int, each time.Duration, stores []string) (*results, error) {
+	st, err := prepare(stores)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	servers, stop, err := startAll(stores)
-	if err != nil {
-		return err
+	defer st.stop()
+	r := &results{callers: callers, of: map[field][]round{}}
+	for _, s := range st.servers {
+		r.servers = append(r.servers, s.name)
 	}
-	defer stop()
-	cost := map[cell][]float64{} // microseconds a call, by round
-	for round := range rounds + 1 {
+	for i := range rounds + 1 {
 		for wi, w := range workloads {
 			for _, n := range callers {
-				for _, si := range rand.Perm(len(servers)) {
-					us, err := perCall(servers[si], w, n, each, si > 0)
+				for _, si := range rand.Perm(len(st.servers)) {
+					s := st.servers[si]
+					one, err := st.perCall(s, w, n, each)
 					if err != nil {
-						return err
+						return nil, err
 					}
-					if round > 0 { // the first one warms up
-						c := cell{wi, n, si}
-						cost[c] = append(cost[c], us)
+					if i > 0 { // the first one warms up
+						f := field{s.name, wi, n}
+						r.of[f] = append(r.of[f], one)
 					}
 				}
 			}
 		}
 	}
-	for wi, w := range workloads {
-		for _, n := range callers {
-			for si, s := range servers {
-				us := cost[cell{wi, n, si}]
-				fmt.Printf("%-24s %3d callers  %-14s %6.1f µs a call  %.2f × empty\n", w.name, n, s.name,
-					median(us), median(ratios(us, cost[cell{wi, n, 0}])))
-			}
-		}
-	}
-	return nil
+	return r, nil
 }
 
-func perCall(s *server, w workload, callers int, each time.Duration, deciding bool) (float64, error) {
+// perCall measures one server for a while.
+func (st *stand) perCall(s *server, w workload, callers int, each time.Duration) (one round, err error) {
 	c, err := dial(s, w)
 	if err != nil {
-		return 0, err
+		return one, err
 	}
 	defer c.close()
-	if w.over && deciding { // so that the limit is reached
-		c.requests[0].HitsAddend = 0
-		c.ask(1, 20*time.Millisecond, workload{over: true}, false)
+	deciding := s.name != emptyName
+	if w.over { // so that the limit is reached
+		if _, err := c.ask(1, 20*time.Millisecond, w, anything); err != nil {
+			return one, err
+		}
 	}
-	if _, err := c.ask(callers, each/10, w, deciding); err != nil {
-		return 0, err
+	want := w.answer(deciding)
+	if _, err := c.ask(callers, each/10, w, want); err != nil {
+		return one, err
 	}
-	before := s.cpu()
-	answers, err := c.ask(callers, each, w, deciding)
-	if err != nil {
-		return 0, err
-	}
-	return float64((s.cpu() - before).Nanoseconds()) / 1000 / float64(max(answers, 1)), nil
+	cpu, redis, commands := s.cpu(), st.redisCPU(), st.commands()
+	answers, err := c.ask(callers, each, w, want)
+	n := float64(max(answers, 1))
+	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / n }
+	return round{micros(s.cpu() - cpu), micros(st.redisCPU() - redis), (st.commands() - commands) / n}, err
 }
 
-// startAll starts the empty service first, then Weir on memory and on Redis.
-func startAll(stores []string) (all []*server, stop func(), err error) {
-	dir, err := os.MkdirTemp("", "weir-bench-grpc-")
+func (st *stand) redisCPU() time.Duration {
+	d, err := redisserver.CPU(context.Background(), st.info)
 	if err != nil {
-		return nil, nil, err
+		return 0
 	}
-	redis, err := redisserver.Start()
+	return d
+}
+
+func (st *stand) commands() float64 {
+	n, err := redisserver.Number(context.Background(), st.info, "stats", "total_commands_processed")
 	if err != nil {
-		return nil, nil, err
+		return math.NaN()
 	}
-	stop = func() {
-		for _, s := range all {
-			s.stop()
+	return float64(n)
+}
+
+// prepare starts the empty service first, then Weir on each store.
+func prepare(stores []string) (st *stand, err error) {
+	st = &stand{}
+	defer func() {
+		if err != nil {
+			st.stop()
+			st = nil
 		}
-		redis.Stop()
-		os.RemoveAll(dir)
+	}()
+	if st.dir, err = os.MkdirTemp("", "weir-bench-grpc-"); err != nil {
+		return st, err
 	}
-	config := filepath.Join(dir, "bench.yaml")
+	if st.redis, err = redisserver.Start(); err != nil {
+		return st, err
+	}
+	st.info = redisserver.Client(st.redis.Addr)
+	config := filepath.Join(st.dir, "bench.yaml")
 	if err := os.WriteFile(config, []byte(configuration), 0o600); err != nil {
-		return nil, stop, err
+		return st, err
 	}
-	weir, err := build(dir)
+	weir, err := build(st.dir)
 	if err != nil {
-		return nil, stop, err
+		return st, err
 	}
 	self, err := os.Executable()
 	if err != nil {
-		return nil, stop, err
+		return st, err
 	}
 	serve := []string{weir, "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--envoy-config", config}
-	commands := map[string][]string{"memory": serve, "redis": append(slices.Clone(serve), "--store", "redis://"+redis.Addr)}
-	for i, name := range append([]string{"empty"}, stores...) {
-		command := []string{self, "-empty"}
-		if i > 0 {
-			if command = commands[name]; command == nil {
-				stop()
-				return nil, nil, fmt.Errorf("%q is not a store; memory and redis are", name)
-			}
-			name = "weir, " + name
+	commands := map[string][]string{"": {self, "-empty"}, "memory": serve,
+		"redis": append(slices.Clone(serve), "--store", "redis://"+st.redis.Addr)}
+	for _, store := range append([]string{""}, stores...) {
+		command := commands[store]
+		if command == nil {
+			return st, fmt.Errorf("%q is not a store; memory and redis are", store)
+		}
+		name := emptyName
+		if store != "" {
+			name = "weir, " + store
 		}
 		s, err := start(name, command)
 		if err != nil {
-			stop()
-			return nil, nil, err
+			return st, err
 		}
-		all = append(all, s)
+		st.servers = append(st.servers, s)
 	}
-	return all, stop, nil
+	return st, nil
 }
 
-// ratios divides round by round.
-func ratios(a, b []float64) []float64 {
-	r := make([]float64, len(a))
-	for i := range a {
-		r[i] = a[i] / b[i]
+func (st *stand) stop() {
+	for _, s := range st.servers {
+		s.stop()
 	}
-	return r
-}
-
-func median(all []float64) float64 {
-	s := slices.Sorted(slices.Values(all))
-	return s[len(s)/2]
+	if st.redis != nil {
+		st.info.Close()
+		st.redis.Stop()
+	}
+	os.RemoveAll(st.dir)
 }
