@@ -144,7 +144,7 @@ func prepare(stores []string) (st *stand, err error) {
 	}
 	serve := []string{weir, "serve", "--listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--envoy-config", config}
 	commands := map[string][]string{"": {self, "-empty"}, "memory": serve,
-		"redis": append(slices.Clone(serve), "--store", "redis://"+st.redis.Addr)}
+		"redis": append(slices.Clone(serve), "--store", "redis://"+st.redis.Addr, "--store-budget", "2s")}
 	for _, store := range append([]string{""}, stores...) {
 		command := commands[store]
 		if command == nil {

@@ -17,9 +17,9 @@ import (
 type addressed struct {
 	plan   *weir.Plan
 	engine weir.Engine
-	shown  []*pb.RateLimitResponse_RateLimit // of each limit
-	narrow int                               // the limit that counts by the most dimensions
-	seen   observe.Policy                    // nil = nobody
+	shown  []*shown       // of each limit
+	narrow int            // the limit that counts by the most dimensions
+	seen   observe.Policy // nil = nobody
 
 	planBy string // the key of an entry that is no dimension and names a plan; "" = none
 	varies bool   // some keys have other numbers than shown
@@ -56,7 +56,7 @@ func newAddressed(p Policy) (*addressed, error) {
 }
 
 // showing is how a limit is shown, with the numbers it has for a key.
-func (a *addressed) showing(i int, st *weir.LimitState) *pb.RateLimitResponse_RateLimit {
+func (a *addressed) showing(i int, st *weir.LimitState) *shown {
 	l := a.plan.Limits()[i]
 	if st.Name == "" || st.Max == l.Max && st.Window.Microseconds() == l.Window {
 		return a.shown[i]
@@ -65,14 +65,14 @@ func (a *addressed) showing(i int, st *weir.LimitState) *pb.RateLimitResponse_Ra
 }
 
 // express says a limit in the words of the protocol, as well as they can.
-func express(l *weir.Limit) *pb.RateLimitResponse_RateLimit {
+func express(l *weir.Limit) *shown {
 	unit, n := envoy.Express(l.Window)
-	shown := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(min(l.Max, math.MaxUint32)),
+	says := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(min(l.Max, math.MaxUint32)),
 		Unit: pb.RateLimitResponse_RateLimit_Unit(unit), Name: l.Name}
 	if n > 1 {
-		shown.UnitMultiplier = wrapperspb.UInt32(n)
+		says.UnitMultiplier = wrapperspb.UInt32(n)
 	}
-	return shown
+	return show(says)
 }
 
 // address finds the policy's key of a descriptor's entries and the engine that

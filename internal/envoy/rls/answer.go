@@ -12,27 +12,32 @@ import (
 
 // answer is the response to a request that was decided.
 func (s *Service) answer(w *work, r *pb.RateLimitRequest) *pb.RateLimitResponse {
-	a := &pb.RateLimitResponse{OverallCode: pb.RateLimitResponse_OK, Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(w.items))}
+	a := &pb.RateLimitResponse{OverallCode: s.conclude(w), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(w.items))}
 	for i := range w.items {
 		a.Statuses[i] = w.items[i].status(w)
 	}
-	over := w.over(s.options.Quota)
-	if over {
-		s.counts.over.Add(1)
-	} else {
-		s.counts.ok.Add(1)
-	}
-	s.tally(w, over)
 	if s.options.Response != nil || s.options.Request != nil {
 		s.addHeaders(a, w)
 	}
 	if s.options.Metadata || w.degraded {
 		a.DynamicMetadata = s.metadata(w, r)
 	}
-	if over && !s.options.Shadow {
-		a.OverallCode = pb.RateLimitResponse_OVER_LIMIT
-	}
 	return a
+}
+
+// conclude counts what became of the request and returns its code.
+func (s *Service) conclude(w *work) pb.RateLimitResponse_Code {
+	over := w.over(s.options.Quota)
+	s.tally(w, over)
+	if !over {
+		s.counts.ok.Add(1)
+		return pb.RateLimitResponse_OK
+	}
+	s.counts.over.Add(1)
+	if s.options.Shadow {
+		return pb.RateLimitResponse_OK
+	}
+	return pb.RateLimitResponse_OVER_LIMIT
 }
 
 // over reports whether the request as a whole is over: one enforced item is, or all
@@ -56,21 +61,30 @@ func (w *work) over(allQuota bool) bool {
 
 // status is what the answer says of one descriptor.
 func (it *item) status(w *work) *pb.RateLimitResponse_DescriptorStatus {
-	st := &pb.RateLimitResponse_DescriptorStatus{Code: pb.RateLimitResponse_OK}
+	st := &pb.RateLimitResponse_DescriptorStatus{Code: it.code(), LimitRemaining: it.left()}
+	if it.kind != free && it.kind != unlimited {
+		st.CurrentLimit = it.shown.RateLimitResponse_RateLimit
+		st.DurationUntilReset = durationpb.New(it.untilReset(w))
+	}
+	return st
+}
+
+func (it *item) code() pb.RateLimitResponse_Code {
+	if it.over && it.kind != shadowed {
+		return pb.RateLimitResponse_OVER_LIMIT
+	}
+	return pb.RateLimitResponse_OK
+}
+
+// left is how many hits remain, as the protocol can say it.
+func (it *item) left() uint32 {
 	switch it.kind {
 	case free:
-		return st
+		return 0
 	case unlimited:
-		st.LimitRemaining = math.MaxUint32
-		return st
+		return math.MaxUint32
 	}
-	if it.over && it.kind != shadowed {
-		st.Code = pb.RateLimitResponse_OVER_LIMIT
-	}
-	st.CurrentLimit = it.shown
-	st.LimitRemaining = uint32(min(max(it.remaining, 0), math.MaxUint32))
-	st.DurationUntilReset = durationpb.New(it.untilReset(w))
-	return st
+	return uint32(min(max(it.remaining, 0), math.MaxUint32))
 }
 
 // untilReset is, of an item that is over, the exact wait until the same would be
@@ -92,7 +106,7 @@ func (it *item) untilReset(w *work) time.Duration {
 
 // period is that of the limit shown, for a policy.
 func (it *item) period() time.Duration {
-	unit := unitOf(it.shown)
+	unit := unitOf(it.shown.RateLimitResponse_RateLimit)
 	return unit.Length() * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
 }
 

@@ -59,23 +59,18 @@ func benchmark(b *testing.B, wire bool) {
 				wired = append(wired, w)
 			}
 			b.ReportAllocs()
-			i, before := 0, cpu()
+			i, before, again := 0, cpu(), new(request)
 			for b.Loop() {
-				r := requests[i%len(requests)]
-				if wire {
-					r = new(pb.RateLimitRequest)
-					if err := proto.Unmarshal(wired[i%len(wired)], r); err != nil {
+				if !wire {
+					if _, err := s.ShouldRateLimit(context.Background(), requests[i%len(requests)]); err != nil {
 						b.Fatal(err)
 					}
-				}
-				a, err := s.ShouldRateLimit(context.Background(), r)
-				if err != nil {
+				} else if err := again.read(wired[i%len(wired)]); err != nil {
 					b.Fatal(err)
-				}
-				if wire {
-					if _, err := proto.Marshal(a); err != nil {
-						b.Fatal(err)
-					}
+				} else if _, err := s.answerWire(context.Background(), &again.RateLimitRequest); err != nil {
+					b.Fatal(err)
+				} else {
+					again.reset()
 				}
 				i++
 			}

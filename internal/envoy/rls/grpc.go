@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"runtime"
+	"sync"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -39,6 +40,7 @@ type Gate interface {
 // with gate, which may be nil, requests have to pass that.
 func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 	options := []grpc.ServerOption{
+		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxConcurrentStreams(10_000),
 		grpc.ConnectionTimeout(10 * time.Second),
@@ -52,7 +54,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
 	l := &Listener{server: grpc.NewServer(options...), health: health.NewServer()}
-	pb.RegisterRateLimitServiceServer(l.server, &guarded{Service: s, gate: gate})
+	l.server.RegisterService(&serviceDesc, &guarded{service: s, gate: gate, requests: sync.Pool{New: func() any { return new(request) }}})
 	grpc_health_v1.RegisterHealthServer(l.server, l.health)
 	for _, name := range healthNames {
 		l.health.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
@@ -62,19 +64,20 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 
 // guarded is a service behind a gate.
 type guarded struct {
-	*Service
-	gate Gate // nil = open
+	service  *Service
+	gate     Gate      // nil = open
+	requests sync.Pool // of *request
 }
 
-// ShouldRateLimit is that of the service, if the gate lets the request in.
-func (g *guarded) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+// call answers a request, if the gate lets it in.
+func (g *guarded) call(ctx context.Context, r *request) (wire, error) {
 	if g.gate != nil {
 		if err := g.gate.Enter(ctx); err != nil {
 			return nil, err
 		}
 		defer g.gate.Leave()
 	}
-	return g.Service.ShouldRateLimit(ctx, r)
+	return g.service.answerWire(ctx, &r.RateLimitRequest)
 }
 
 // Serve answers requests until Drain; then it returns nil.

@@ -159,7 +159,7 @@ func descriptor(t testing.TB, text string) *common.RateLimitDescriptor {
 		name, value, _ := strings.Cut(word, ":")
 		switch name {
 		case "hits":
-			d.HitsAddend = wrapperspb.UInt64(number(t, value))
+			d.HitsAddend = wrapperspb.UInt64(numeral(t, value))
 		case "refund":
 			d.IsNegativeHits = true
 		case "limit":
@@ -171,7 +171,7 @@ func descriptor(t testing.TB, text string) *common.RateLimitDescriptor {
 	return d
 }
 
-func number(t testing.TB, text string) uint64 {
+func numeral(t testing.TB, text string) uint64 {
 	t.Helper()
 	n, err := strconv.ParseUint(text, 10, 64)
 	if err != nil {

@@ -19,7 +19,7 @@ type limit struct {
 	rule    *envoy.Rule // of an override: one with nothing but numbers
 	weir    weir.Limit
 	plan    *weir.Plan // of this limit alone
-	shown   *pb.RateLimitResponse_RateLimit
+	shown   *shown
 	windows Windows
 	salt    string // stands in front of the values of a key
 	tally   *tally
@@ -31,11 +31,12 @@ func (s *Service) newLimit(d *domain, r *envoy.Rule, salt string) (*limit, error
 	if r.Unlimited {
 		return l, nil
 	}
-	l.shown = &pb.RateLimitResponse_RateLimit{
+	says := &pb.RateLimitResponse_RateLimit{
 		RequestsPerUnit: r.Requests, Unit: pb.RateLimitResponse_RateLimit_Unit(r.Unit), Name: r.Name}
 	if r.Multiplier > 0 {
-		l.shown.UnitMultiplier = wrapperspb.UInt32(r.Multiplier)
+		says.UnitMultiplier = wrapperspb.UInt32(r.Multiplier)
 	}
+	l.shown = show(says)
 	l.weir = weir.Limit{Name: r.History, Max: int64(r.Requests), Window: l.windows.span(r.Window)}
 	if l.windows != Rolling {
 		// Histories of windows of other kinds are other histories.

@@ -14,10 +14,10 @@ func override(t testing.TB, text string) *common.RateLimitDescriptor_RateLimitOv
 	t.Helper()
 	count, unit, _ := strings.Cut(text, "/")
 	unit, times, many := strings.Cut(unit, "*")
-	o := &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(number(t, count)),
+	o := &common.RateLimitDescriptor_RateLimitOverride{RequestsPerUnit: uint32(numeral(t, count)),
 		Unit: typev3.RateLimitUnit(typev3.RateLimitUnit_value[unit])}
 	if many {
-		o.UnitMultiplier = wrapperspb.UInt32(uint32(number(t, times)))
+		o.UnitMultiplier = wrapperspb.UInt32(uint32(numeral(t, times)))
 	}
 	return o
 }

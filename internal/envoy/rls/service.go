@@ -10,6 +10,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/envoy"
@@ -70,18 +71,43 @@ func (s *Service) Load(config *envoy.Config, policies []Policy) error {
 // ShouldRateLimit answers one request. The error is a gRPC status: InvalidArgument
 // for bad input, of which nothing was charged, Unavailable when the store could not
 // be asked.
-func (s *Service) ShouldRateLimit(caller context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+func (s *Service) ShouldRateLimit(caller context.Context, r *pb.RateLimitRequest) (a *pb.RateLimitResponse, err error) {
+	w := s.begin()
+	defer s.end(w)
+	if err = s.settle(caller, w, r); err == nil {
+		a = s.answer(w, r)
+	}
+	return a, err
+}
+
+// answerWire is ShouldRateLimit with the answer as it is sent.
+func (s *Service) answerWire(caller context.Context, r *pb.RateLimitRequest) (wire, error) {
+	w := s.begin()
+	defer s.end(w)
+	if err := s.settle(caller, w, r); err != nil {
+		return nil, err
+	}
+	if s.usual(w) {
+		return s.appendAnswer(make([]byte, 0, 8+40*len(w.items)), w), nil
+	}
+	return proto.Marshal(s.answer(w, r))
+}
+
+func (s *Service) begin() *work { return s.pool.Get().(*work) }
+
+func (s *Service) end(w *work) {
+	w.reset()
+	s.pool.Put(w)
+}
+
+// settle decides a request.
+func (s *Service) settle(caller context.Context, w *work, r *pb.RateLimitRequest) error {
 	// The caller's context stays outside. A caller that has gone is charged all the
 	// same, or hanging up would be a way around a limit; and how long a store may take
 	// is the Fallback's to say, which learns nothing from proxies that leave first.
 	ctx := context.Background()
-	w := s.pool.Get().(*work)
-	defer func() {
-		w.reset()
-		s.pool.Put(w)
-	}()
 	if err := s.resolve(w, r); err != nil {
-		return nil, s.refuse(err)
+		return s.refuse(err)
 	}
 	began := time.Now()
 	err := s.decide(ctx, w)
@@ -93,9 +119,8 @@ func (s *Service) ShouldRateLimit(caller context.Context, r *pb.RateLimitRequest
 	if err != nil {
 		err = s.refuse(err)
 		w.noteError(err)
-		return nil, err
 	}
-	return s.answer(w, r), nil
+	return err
 }
 
 // trace tells of a request that was decided, as a whole.

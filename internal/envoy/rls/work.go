@@ -76,7 +76,7 @@ type decided struct {
 	remaining int64
 	wait      time.Duration // until the same would be granted; weir.Never
 	reset     time.Duration // until nothing is counted any more
-	shown     *pb.RateLimitResponse_RateLimit
+	shown     *shown
 }
 
 // resolve finds out what a request asks for. It charges nothing.
