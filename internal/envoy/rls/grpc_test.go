@@ -14,6 +14,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
 
 	"github.com/weirlimit/weir"
 )
@@ -63,12 +65,10 @@ func TestDrainUnderLoad(t *testing.T) {
 		t.Fatalf("health at first: %v, %v", r, err)
 	}
 
-	var at atomic.Int64 // whom clients ask: when told, they go to the other
 	var answered atomic.Int64
 	stop := make(chan struct{})
 	var callers sync.WaitGroup
-	clients := [2]pb.RateLimitServiceClient{
-		pb.NewRateLimitServiceClient(dial(t, addresses[0])), pb.NewRateLimitServiceClient(dial(t, addresses[1]))}
+	client := pb.NewRateLimitServiceClient(dialAll(t, addresses))
 	for i := range 16 {
 		callers.Go(func() {
 			r := &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "big", Value: fmt.Sprint(i)}}}}}
@@ -79,7 +79,7 @@ func TestDrainUnderLoad(t *testing.T) {
 				default:
 				}
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				if _, err := clients[at.Load()].ShouldRateLimit(ctx, r); err != nil {
+				if _, err := client.ShouldRateLimit(ctx, r); err != nil {
 					t.Errorf("a request is lost: %v", err)
 				}
 				answered.Add(1)
@@ -100,7 +100,6 @@ func TestDrainUnderLoad(t *testing.T) {
 		t.Errorf("health once it is to stop: %v, %v; want NOT_SERVING", r, err)
 	}
 	until(answered.Load() + 200) // still answered
-	at.Store(1)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	watch.Close() // or the watch would last
@@ -113,6 +112,24 @@ func TestDrainUnderLoad(t *testing.T) {
 	if _, err := health.Recv(); err == nil || err == io.EOF {
 		t.Errorf("the watch of a server that is gone: %v", err)
 	}
+}
+
+// dialAll asks all addresses in turn, as far as they answer.
+func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
+	t.Helper()
+	r := manual.NewBuilderWithScheme("servers")
+	var state resolver.State
+	for _, a := range addresses {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
+	}
+	r.InitialState(state)
+	conn, err := grpc.NewClient("servers:///all", grpc.WithResolvers(r), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
 }
 
 func dial(t testing.TB, address string) *grpc.ClientConn {

@@ -135,8 +135,8 @@ func parse(t testing.TB, src string) *envoy.Config {
 	return c
 }
 
-// manual is the reference's examples.
-func manual(t testing.TB) *envoy.Config {
+// examples is the reference's examples.
+func examples(t testing.TB) *envoy.Config {
 	t.Helper()
 	c, err := envoy.Load("../testdata/manual", envoy.Options{})
 	if err != nil {

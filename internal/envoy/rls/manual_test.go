@@ -12,7 +12,7 @@ import (
 // The cases of the reference's manual, in its order, as a client sees them.
 func TestManual(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
-		p := connect(t, c, manual(t))
+		p := connect(t, c, examples(t))
 
 		one := p.in("mongo_cps")
 		if got := one.granted(501, "database=users"); got != 500 {

@@ -25,7 +25,7 @@ func override(t testing.TB, text string) *common.RateLimitDescriptor_RateLimitOv
 // A request's own limit stands in place of the rule.
 func TestOverride(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
-		p := connect(t, c, manual(t)).in("edge_proxy_per_ip")
+		p := connect(t, c, examples(t)).in("edge_proxy_per_ip")
 		p.wants("OK | OK 1/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
 		p.wants("OK | OK 0/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
