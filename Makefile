@@ -7,6 +7,7 @@ FUZZTIME  ?= 30s
 ATTEMPTS  ?= 10000000
 HISTORIES ?= 1000
 SEEDS     ?= 10
+SOAK      ?= 30m
 
 # The linter runs at exactly this version, from its own module: go.mod never
 # hears of it.
@@ -16,7 +17,7 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 MODULES := bench .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations
+.PHONY: help run build test tools lint fuzz conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations soak
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -66,6 +67,9 @@ mutants: ## Put one fault at a time into the memory engine and demand that a tes
 
 mutants-redis: ## The same for the Redis engine, its scripts and their clients, on a real server (half an hour).
 	$(GO) test ./weirredis -run '^TestMutants$$' -count 1 -timeout 0 -v -args -weirredis.mutants
+
+soak: ## Ask weir serve in every way for SOAK (30m); memory and goroutines must stay flat within 5 %.
+	cd bench && $(GO) run ./soak -for $(SOAK)
 
 bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (15 minutes).
 	cd bench && $(GO) run ./all

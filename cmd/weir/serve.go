@@ -167,6 +167,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err != nil {
 		return err
 	}
+	endTraces() // now, so that nothing is said after the last word
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil
 }

@@ -1,0 +1,179 @@
+// Package weirserve builds weir from this checkout and runs it as a process of its
+// own, to be measured from outside. It needs Linux.
+package weirserve
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// Build builds the program as make build does, into dir, and returns its path. The
+// working directory must be that of the bench module.
+func Build(dir string) (string, error) {
+	path := filepath.Join(dir, "weir")
+	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/weir")
+	cmd.Dir, cmd.Env = "..", append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("go build (run this in the directory bench): %w\n%s", err, out)
+	}
+	return path, nil
+}
+
+// Server is a process that serves.
+type Server struct {
+	HTTP, GRPC, RESP string        // addresses, host:port; "" for those it was not told to have
+	Ready            time.Duration // from the start of the process until it said that it listens
+
+	cmd  *exec.Cmd
+	mu   sync.Mutex // protects the following
+	said strings.Builder
+}
+
+// Start runs weir serve with args behind --listen and waits until it is ready.
+func Start(weir string, args ...string) (*Server, error) {
+	return start(exec.Command(weir, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...))
+}
+
+// StartOther runs another program, which says "weir listens on http://host:port" and
+// "  look" on lines of stderr as weir does.
+func StartOther(program string, args ...string) (*Server, error) {
+	return start(exec.Command(program, args...))
+}
+
+func start(cmd *exec.Cmd) (*Server, error) {
+	s := &Server{cmd: cmd}
+	s.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	talk, err := s.cmd.StderrPipe()
+	if err != nil {
+		return nil, err
+	}
+	began := time.Now()
+	if err := s.cmd.Start(); err != nil {
+		return nil, err
+	}
+	lines := bufio.NewScanner(talk)
+	for complete := false; !complete && lines.Scan(); {
+		s.say(lines.Text())
+		words := strings.Fields(lines.Text())
+		switch {
+		case strings.HasPrefix(lines.Text(), "weir listens on http://"):
+			s.HTTP = strings.TrimPrefix(words[3], "http://")
+		case len(words) > 1 && words[0] == "grpc":
+			s.GRPC = words[1]
+		case len(words) > 2 && words[0] == "Redis" && words[1] == "clients":
+			s.RESP = words[2]
+		case len(words) > 0 && words[0] == "look": // the last line of all
+			complete = true
+		}
+	}
+	s.Ready = time.Since(began)
+	if s.HTTP == "" {
+		s.Kill()
+		return nil, errors.New("it does not say where it listens, only:\n" + s.Said())
+	}
+	go func() {
+		for lines.Scan() {
+			s.say(lines.Text())
+		}
+	}()
+	return s, nil
+}
+
+func (s *Server) say(line string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.said.Len() < 1<<20 {
+		s.said.WriteString(line + "\n")
+	}
+}
+
+// Said is what it has said on stderr, the first MiB.
+func (s *Server) Said() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.said.String()
+}
+
+// Kill ends it at once.
+func (s *Server) Kill() {
+	s.cmd.Process.Kill()
+	s.cmd.Wait()
+}
+
+// Drain ends it with SIGTERM; the error says that it did not end well.
+func (s *Server) Drain() error {
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	return s.cmd.Wait()
+}
+
+// CPU is the processor time it has used so far.
+func (s *Server) CPU() time.Duration {
+	clock := uintptr(int32(^s.cmd.Process.Pid)<<3 | 2) // CPUCLOCK_SCHED of a process
+	var t syscall.Timespec
+	if _, _, errno := syscall.RawSyscall(syscall.SYS_CLOCK_GETTIME, clock, uintptr(unsafe.Pointer(&t)), 0); errno != 0 {
+		panic(errno) // the process is ours and runs
+	}
+	return time.Duration(t.Nano())
+}
+
+// Resident is its memory that is in RAM, in bytes.
+func (s *Server) Resident() (int64, error) {
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	_, rest, _ := strings.Cut(string(b), "VmRSS:")
+	kib, err := strconv.ParseInt(strings.Fields(rest + " 0")[0], 10, 64)
+	return kib << 10, err
+}
+
+// Metric is the value of one series of its /metrics.
+func (s *Server) Metric(series string) (float64, error) {
+	text, err := s.Get("/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.SplitSeq(text, "\n") {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strconv.ParseFloat(value, 64)
+		}
+	}
+	return 0, errors.New("there is no " + series + " in /metrics")
+}
+
+// Get is the body of a page that answers 200.
+func (s *Server) Get(path string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+path, nil)
+	if err != nil {
+		return "", err
+	}
+	res, err := http.DefaultClient.Do(r)
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err == nil && res.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", path, res.Status)
+	}
+	return string(body), err
+}
+
+// Dial connects to it for HTTP.
+func (s *Server) Dial() (net.Conn, error) { return net.Dial("tcp", s.HTTP) }

@@ -1,0 +1,171 @@
+// Command service measures what a decision costs weir serve over HTTP: the processor
+// time of the server for each request, beside a net/http server that does the least a
+// server can do with the same bytes; and what the process takes: memory, disk, time to
+// start, and time to answer while its store is dead.
+//
+//	go run ./service
+//	go run ./service -rounds 9 -for 2s
+//	go run ./service -quick
+//
+// Servers are processes of their own, weir is built from this checkout. In every round
+// each way is asked for a while, in an order that is shuffled; a ratio compares two
+// ways in one round, and the median over the rounds is printed. What Envoy's protocol
+// and Redis clients cost is measured by the programs grpc and resp. It needs Linux.
+package main
+
+import (
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/report"
+	"github.com/weirlimit/weir/bench/internal/stat"
+	"github.com/weirlimit/weir/bench/internal/weirserve"
+)
+
+func main() {
+	empty := flag.String("empty", "", "serve as a server beside, plain or guarded (the program starts itself so)")
+	quick := flag.Bool("quick", false, "three short rounds; its numbers mean little")
+	rounds := flag.Int("rounds", 9, "how many interleaved `rounds`")
+	each := flag.Duration("for", time.Second, "how long each way is asked in each round")
+	callers := flag.Int("callers", 16, "how many connections ask at once")
+	flag.Parse()
+	if *quick {
+		*rounds, *each = 3, 200*time.Millisecond
+	}
+	err := error(nil)
+	if *empty != "" {
+		err = serveNothing(*empty == "guarded")
+	} else {
+		err = measure(*callers, *rounds, *each)
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "service:", err)
+		os.Exit(2)
+	}
+}
+
+// policies are what is asked: a limit that grants all, and one that denies all but
+// the first.
+const policies = `version: 1
+policies:
+  users: {limit: 1_000_000 per hour per user}
+  hot: {limit: 1 per day per user}
+`
+
+// measure prints tables and goals.
+func measure(callers, rounds int, each time.Duration) error {
+	dir, err := os.MkdirTemp("", "weir-bench-service-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(dir)
+	program, err := weirserve.Build(dir)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(dir, "weir.yaml")
+	if err := os.WriteFile(file, []byte(policies), 0o600); err != nil {
+		return err
+	}
+	goals, err := measureCost(program, file, callers, rounds, each)
+	if err != nil {
+		return err
+	}
+	more, err := measureProcess(program, file, rounds)
+	if err != nil {
+		return err
+	}
+	fmt.Println()
+	report.Goals(os.Stdout, append(goals, more...))
+	return nil
+}
+
+// way is one thing that is asked, of one server.
+type way struct {
+	name   string
+	beside int // the way it is compared with
+	server int
+	ask    request
+	bound  float64 // 0 = none
+}
+
+// The servers: net/http as it comes, with the bounds on time that a server which
+// strangers can reach needs, and weir.
+const (
+	plain = iota
+	guarded
+	weir
+)
+
+var ways = []way{
+	{"POST, as much JSON back", 0, plain, check("users"), 0},
+	{"the same with timeouts", 0, guarded, check("users"), 0},
+	{"POST /v1/check, allowed", 0, weir, check("users"), 1.5},
+	{"POST /v1/check, denied", 0, weir, check("hot"), 1.5},
+	{"GET, 204", 4, plain, gate("users"), 0},
+	{"the same with timeouts", 4, guarded, gate("users"), 0},
+	{"GET /gate, 204", 4, weir, gate("users"), 1.25},
+	{"GET /gate, 429", 4, weir, gate("hot"), 0},
+}
+
+// measureCost asks in all ways and prints what each costs.
+func measureCost(program, file string, callers, rounds int, each time.Duration) (goals []report.Goal, err error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	servers := make([]*weirserve.Server, 3)
+	for i := range servers {
+		switch i {
+		case plain:
+			servers[i], err = weirserve.StartOther(self, "-empty", "plain")
+		case guarded:
+			servers[i], err = weirserve.StartOther(self, "-empty", "guarded")
+		default:
+			servers[i], err = weirserve.Start(program, "--policies", file)
+		}
+		if err != nil {
+			return nil, err
+		}
+		defer servers[i].Kill()
+	}
+	cost := make([][]float64, len(ways))
+	for round := range rounds + 1 {
+		for _, i := range rand.Perm(len(ways)) {
+			us, err := perRequest(servers[ways[i].server], ways[i], callers, each)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", ways[i].name, err)
+			}
+			if round > 0 { // the first one warms up
+				cost[i] = append(cost[i], us)
+			}
+		}
+	}
+	table := report.Table("way", "µs of the server a request", "× net/http as it comes")
+	for i, w := range ways {
+		ratio := stat.Ratio(cost[i], cost[w.beside])
+		table.Row(w.name, report.Decimal(stat.Median(cost[i]), 2), report.Decimal(ratio, 2))
+		if w.bound > 0 {
+			goals = append(goals, report.Goal{Text: w.name + ", beside " + ways[w.beside].name, Bound: w.bound, AtMost: true, Measured: ratio})
+		}
+	}
+	table.Print(os.Stdout)
+	return goals, nil
+}
+
+// perRequest is the processor time of the server for a request, in microseconds.
+func perRequest(s *weirserve.Server, w way, callers int, each time.Duration) (float64, error) {
+	if _, err := askFor(s, w.ask, callers, each/10); err != nil {
+		return 0, err
+	}
+	before := s.CPU()
+	n, err := askFor(s, w.ask, callers, each)
+	if err != nil {
+		return 0, err
+	}
+	return float64((s.CPU() - before).Nanoseconds()) / 1000 / float64(max(n, 1)), nil
+}
