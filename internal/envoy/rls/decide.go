@@ -177,8 +177,8 @@ func countRefusals(ctx context.Context, w *work, groups []group, last *group) er
 // refuses too much, never too little, and is counted.
 func (s *Service) undo(ctx context.Context, groups []group) {
 	for i := range groups {
-		if err := groups[i].giveBack(ctx); err != nil {
-			s.counts.kept.Add(groups[i].n * int64(len(groups[i].items)))
+		if kept, err := groups[i].giveBack(ctx); err != nil {
+			s.counts.kept.Add(kept)
 			s.complain(err)
 		}
 	}

@@ -8,7 +8,7 @@
 // all that are enforced, unless
 //
 //   - two of them fall under one rule,
-//   - they ask for different numbers of hits,
+//   - some ask for no hits, which is a look, beside others that charge,
 //   - they are more than 16, or
 //   - the store is a Redis Cluster, whose slots cannot be decided in one step.
 //

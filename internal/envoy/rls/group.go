@@ -7,13 +7,14 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// group is what is decided in one step: items that ask for equally many hits, each
-// by a limit of its own, or one item by a policy.
+// group is what is decided in one step: items that each have a limit of their own,
+// or one item by a policy.
 type group struct {
 	engine weir.Engine
 	plan   *weir.Plan
 	key    weir.Key
-	n      int64 // hits of each
+	n      int64 // the most hits that one of the items asks for
+	mixed  bool  // some ask for fewer: their limits have a cost of their own in the plan
 	items  []*item
 
 	d       weir.Decision
@@ -27,7 +28,7 @@ func (s *Service) gather(w *work, k kind) []group {
 	for i := range w.items {
 		if it := &w.items[i]; it.kind == k {
 			if g := s.room(w.groups[from:], it, k); g != nil {
-				g.items = append(g.items, it)
+				g.add(it)
 				continue
 			}
 			w.groups = append(w.groups, group{engine: s.engine, n: it.n, items: []*item{it}})
@@ -50,8 +51,10 @@ func (s *Service) room(groups []group, it *item, k kind) *group {
 	return nil
 }
 
+// takes reports whether the item can be decided together with those of the group.
+// What only looks cannot, beside what charges: an attempt charges all its limits.
 func (g *group) takes(it *item) bool {
-	if g.n != it.n || len(g.items) == weir.MaxLimits {
+	if (g.n == 0) != (it.n == 0) || len(g.items) == weir.MaxLimits {
 		return false
 	}
 	for _, other := range g.items {
@@ -60,6 +63,22 @@ func (g *group) takes(it *item) bool {
 		}
 	}
 	return true
+}
+
+func (g *group) add(it *item) {
+	g.items = append(g.items, it)
+	g.mixed = g.mixed || it.n != g.n
+	g.n = max(g.n, it.n)
+}
+
+// cost is that of the item's limit in the group's plan. The largest number of hits is
+// what the attempt asks for, and it is the one that varies most from request to
+// request: so plans are few.
+func (g *group) cost(it *item) int64 {
+	if it.n == g.n {
+		return 0
+	}
+	return it.n
 }
 
 // prepare finds the group's plan and key, and room for states.
@@ -80,7 +99,7 @@ func (s *Service) prepare(w *work, g *group) error {
 		}
 	default:
 		var err error
-		if g.plan, err = w.domain.together(w, g.items); err != nil {
+		if g.plan, err = w.domain.together(w, g); err != nil {
 			return err
 		}
 		g.key = keyOf(g.items)
@@ -92,24 +111,26 @@ func (s *Service) prepare(w *work, g *group) error {
 }
 
 // together returns the plan of limits that are decided in one step.
-func (d *domain) together(w *work, items []*item) (*weir.Plan, error) {
+func (d *domain) together(w *work, g *group) (*weir.Plan, error) {
 	key := w.text[:0]
-	for _, it := range items {
-		key = binary.AppendUvarint(key, it.limit.id)
+	for _, it := range g.items {
+		key = binary.AppendUvarint(binary.AppendUvarint(key, it.limit.id), uint64(g.cost(it)))
 	}
 	w.text = key
 	if p := d.plans.get(key); p != nil {
 		return p, nil
 	}
-	limits := make([]*limit, len(items))
-	for i, it := range items {
-		limits[i] = it.limit
+	p := weir.Policy{Name: d.policy}
+	for _, it := range g.items {
+		l := it.limit.weir
+		l.Cost = g.cost(it)
+		p.Limits = append(p.Limits, l)
 	}
-	p, err := compose(d.policy, limits)
+	plan, err := p.Plan()
 	if err == nil {
-		d.plans.put(key, p)
+		d.plans.put(key, plan)
 	}
-	return p, err
+	return plan, err
 }
 
 // keyOf is the key of a plan of several limits: a value for each that counts by one.
@@ -197,12 +218,30 @@ func (g *group) tellPolicy(w *work, it *item) {
 	}
 }
 
-// giveBack takes back what the group was granted.
-func (g *group) giveBack(ctx context.Context) error {
+// giveBack takes back what the group was granted, and returns how many hits could
+// not be.
+func (g *group) giveBack(ctx context.Context) (kept int64, err error) {
 	if !g.granted {
-		return nil
+		return 0, nil
 	}
 	g.granted = false
-	_, err := g.engine.Refund(ctx, g.plan, g.key, g.d.At.UnixMicro(), g.n, weir.Now)
-	return err
+	at := g.d.At.UnixMicro()
+	if !g.mixed {
+		if _, err := g.engine.Refund(ctx, g.plan, g.key, at, g.n, weir.Now); err != nil {
+			return g.n * int64(len(g.items)), err
+		}
+		return 0, nil
+	}
+	// A refund takes nothing of a limit that has a cost of its own: each by its own
+	// plan, which has none.
+	for _, it := range g.items {
+		var key weir.Key
+		if it.limit.weir.By != nil {
+			key = weir.K(it.value)
+		}
+		if _, failed := g.engine.Refund(ctx, it.limit.plan, key, at, it.n, weir.Now); failed != nil {
+			kept, err = kept+it.n, failed
+		}
+	}
+	return kept, err
 }

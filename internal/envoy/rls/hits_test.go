@@ -59,14 +59,30 @@ func TestPeek(t *testing.T) {
 	})
 }
 
+// Different numbers of hits are decided in one step all the same.
+func TestDifferentHits(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &counting{Engine: c}
+		p := connect(t, e, parse(t, hitsConfig))
+		p.wants("OK | OK 8/10 1m0s | OK 2/5 1m0s", "a=1 hits:2", "b=1 hits:3")
+		p.wants("OVER_LIMIT | OK 8/10 1m0s | OVER_LIMIT 2/5 1m0s", "a=1 hits:2", "b=1 hits:3")
+		p.wants("OVER_LIMIT | OVER_LIMIT 8/10 1m0s | OK 2/5 1m0s", "a=1 hits:9", "b=1 hits:2")
+		p.wants("OK | OK 0/10 1m0s | OK 1/5 1m0s | OK 4294967294/4294967295 1m0s", "a=1 hits:8", "b=1", "big=1")
+		if e.calls != 4 {
+			t.Errorf("%d steps for 4 requests", e.calls)
+		}
+		// One step for what they ask, and histories are those of other requests.
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/10 1m0s", "a=1")
+		p.wants("OK | OK 0/5 1m0s", "b=1")
+		// More than ever fits of one of them.
+		p.wants("OVER_LIMIT | OVER_LIMIT 10/10 1m0s | OK 5/5 0s", "a=2 hits:11", "b=2 hits:5")
+	})
+}
+
 // Descriptors that cannot be decided in one step are still all or none.
 func TestSeveralSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, hitsConfig))
-		// Different numbers of hits.
-		p.wants("OK | OK 8/10 1m0s | OK 2/5 1m0s", "a=1 hits:2", "b=1 hits:3")
-		p.wants("OVER_LIMIT | OK 8/10 1m0s | OVER_LIMIT 2/5 1m0s", "a=1 hits:2", "b=1 hits:3")
-		p.wants("OVER_LIMIT | OVER_LIMIT 8/10 1m0s | OK 2/5 1m0s", "a=1 hits:9", "b=1 hits:2")
 		// One rule twice, with two values and with the same.
 		p.wants("OK | OK 9/10 1m0s | OK 9/10 1m0s", "a=2", "a=3")
 		p.wants("OK | OK 8/10 1m0s | OK 7/10 1m0s", "a=2", "a=2")
@@ -139,9 +155,15 @@ func TestStolen(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &stolen{Engine: c}
 		p := connect(t, e, parse(t, hitsConfig))
-		e.steal = func() { p.wants("OK | OK 0/5 1m0s", "b=1 hits:5") }
-		p.wants("OVER_LIMIT | OK 10/10 0s | OVER_LIMIT 0/5 1m0s", "a=1 hits:2", "b=1 hits:3")
-		p.wants("OK | OK 0/10 1m0s", "a=1 hits:10")
+		// One step for a and b, with hits of their own, another for the second a.
+		e.steal = func() { p.wants("OK | OK 0/10 1m0s", "a=2 hits:10") }
+		p.wants("OVER_LIMIT | OK 10/10 0s | OK 5/5 0s | OVER_LIMIT 0/10 1m0s", "a=1 hits:2", "b=1 hits:3", "a=2")
+		p.wants("OK | OK 0/10 1m0s | OK 0/5 1m0s", "a=1 hits:10", "b=1 hits:5")
+		// The same with equal hits.
+		c.pass(time.Minute)
+		e.attempts, e.steal = 0, func() { p.wants("OK | OK 0/10 1m0s", "a=2 hits:10") }
+		p.wants("OVER_LIMIT | OK 10/10 0s | OK 5/5 0s | OVER_LIMIT 0/10 1m0s", "a=1 hits:2", "b=1 hits:2", "a=2 hits:2")
+		p.wants("OK | OK 0/10 1m0s | OK 0/5 1m0s", "a=1 hits:10", "b=1 hits:5")
 	})
 }
 

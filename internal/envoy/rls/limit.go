@@ -48,17 +48,8 @@ func (s *Service) newLimit(d *domain, r *envoy.Rule, salt string) (*limit, error
 		l.weir.By = []string{l.weir.Name}
 	}
 	var err error
-	l.plan, err = compose(d.policy, []*limit{l})
+	l.plan, err = weir.Policy{Name: d.policy, Limits: []weir.Limit{l.weir}}.Plan()
 	return l, err
-}
-
-// compose compiles limits that are decided together.
-func compose(policy string, limits []*limit) (*weir.Plan, error) {
-	p := weir.Policy{Name: policy}
-	for _, l := range limits {
-		p.Limits = append(p.Limits, l.weir)
-	}
-	return p.Plan()
 }
 
 // value is what a key holds for the limit: the values of the entries that tell
