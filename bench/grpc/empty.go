@@ -28,7 +28,7 @@ func serveNothing() error {
 	if err != nil {
 		return err
 	}
-	s := grpc.NewServer(grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))), grpc.SharedWriteBuffer(true))
+	s := grpc.NewServer(grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))))
 	pb.RegisterRateLimitServiceServer(s, empty{})
 	fmt.Println(l.Addr())
 	return s.Serve(l)

@@ -46,7 +46,6 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		grpc.ConnectionTimeout(10 * time.Second),
 		// Goroutines that stay spare each request the growth of a new stack.
 		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))),
-		grpc.SharedWriteBuffer(true),
 		// Proxies that ping idle connections are told to go away by default.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 	}
