@@ -1,13 +1,9 @@
 package main
 
 import (
-	"errors"
 	"io/fs"
 	"log/slog"
-	"os"
-	"os/signal"
 	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -50,100 +46,37 @@ func (l *listeners) addFlags(cmd *cobra.Command) {
 
 // configure reads what the flags name into c. reload reads it again.
 func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
-	if err := l.check(); err != nil {
+	mode, err := l.check()
+	if err != nil {
 		return nil, err
 	}
-	mode, err := strconv.ParseUint(l.socketMode, 8, 32)
-	if err != nil || mode == 0 || mode > 0o777 {
-		return nil, usage("0660 lets the user and the group of weir connect", "--socket-mode must be an octal mode such as 0660, not %q", l.socketMode)
-	}
 	c.RESPListen = l.resp
-	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = l.listen, l.admin, fs.FileMode(mode), l.insecure
+	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = l.listen, l.admin, mode, l.insecure
 	c.Limits.Conns, c.Limits.InFlight, c.Limits.Drain = l.connections, l.inFlight, l.drain
 	if c.Limits.Linger = l.linger; l.linger == 0 {
 		c.Limits.Linger = -1
 	}
-	told := func(err error) {
+	g := guards{told: func(err error) {
 		log.Error("what changed on disk cannot be used; what was read before stays", "error", err)
+	}}
+	if err := g.read(l, c); err != nil {
+		return nil, err
 	}
-	var all []interface{ Reload() error }
-	for _, s := range []struct {
-		flag, file, variable string
-		to                   **listen.Secret
-	}{
-		{"--token-file", l.token, "WEIR_TOKEN", &c.Guards.Token},
-		{"--admin-token-file", l.adminToken, "WEIR_ADMIN_TOKEN", &c.Guards.Admin},
-		{"--gate-secret-file", l.gateSecret, "WEIR_GATE_SECRET", &c.Guards.Gate},
-	} {
-		if *s.to, err = secret(s.flag, s.file, s.variable, told); err != nil {
-			return nil, err
-		}
-		if *s.to != nil {
-			all = append(all, *s.to)
-		}
-	}
-	if l.tls != (listen.TLSFiles{}) {
-		if c.TLS, err = listen.LoadTLS(l.tls, told); err != nil {
-			return nil, usage("--tls-cert and --tls-key belong together; --tls-client-ca needs both", "TLS: %w", err)
-		}
-		all = append(all, c.TLS)
-	}
-	return func() {
-		for _, r := range all {
-			if err := r.Reload(); err != nil {
-				told(err)
-			}
-		}
-	}, nil
+	return g.reload, nil
 }
 
-// check refuses numbers that would stand for something else.
-func (l *listeners) check() error {
-	for flag, n := range map[string]int{"--max-connections": l.connections, "--max-in-flight": l.inFlight} {
-		if n < 1 {
-			return usage("leave it out for the default", "%s must be 1 or more, not %d", flag, n)
-		}
-	}
-	if l.linger < 0 || l.drain <= 0 {
-		return usage("such as --linger 5s --drain 10s", "--linger must be 0 or more, and --drain more than 0")
-	}
-	return nil
-}
-
-// secret reads a secret from a file or from the environment; nil if neither is set.
-func secret(flag, file, variable string, told func(error)) (s *listen.Secret, err error) {
-	text, set := os.LookupEnv(variable)
+// check refuses numbers that would stand for something else, and reads the mode.
+func (l *listeners) check() (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(l.socketMode, 8, 32)
 	switch {
-	case file == "" && !set:
-		return nil, nil
-	case file != "" && set:
-		err = errors.New("$" + variable + " is set as well; leave one of them out")
-	case file != "":
-		s, err = listen.SecretFile(file, told)
-	default:
-		flag = "$" + variable
-		s, err = listen.SecretText(text)
+	case err != nil || mode == 0 || mode > 0o777:
+		return 0, usage("0660 lets the user and the group of weir connect", "--socket-mode must be an octal mode such as 0660, not %q", l.socketMode)
+	case l.connections < 1:
+		return 0, usage("leave it out for the default", "--max-connections must be 1 or more, not %d", l.connections)
+	case l.inFlight < 1:
+		return 0, usage("leave it out for the default", "--max-in-flight must be 1 or more, not %d", l.inFlight)
+	case l.linger < 0 || l.drain <= 0:
+		return 0, usage("such as --linger 5s --drain 10s", "--linger must be 0 or more, and --drain more than 0")
 	}
-	if err != nil {
-		return nil, usage("", "%s: %w", flag, err)
-	}
-	return s, nil
-}
-
-// atHangup calls reload at every SIGHUP until stop is called.
-func atHangup(reload func()) (stop func()) {
-	hup := make(chan os.Signal, 1)
-	signal.Notify(hup, syscall.SIGHUP)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for range hup {
-			reload()
-		}
-	}()
-	return func() {
-		signal.Stop(hup)
-		close(hup)
-		<-done
-	}
+	return fs.FileMode(mode), nil
 }
