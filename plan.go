@@ -82,15 +82,6 @@ func (l *PlanLimit) Units(n int64) int64 {
 	return n
 }
 
-// Refunds is how many units a refund of n may take back of the limit: none where an
-// attempt has a cost of its own, since it was made, however little it came to (R10).
-func (l *PlanLimit) Refunds(n int64) int64 {
-	if l.Cost > 0 {
-		return 0
-	}
-	return n
-}
-
 // Name is the policy's name.
 func (p *Plan) Name() string { return p.policy.Name }
 

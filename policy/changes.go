@@ -42,8 +42,13 @@ func (p *Policy) changes(to *Policy) []string {
 			all = append(all, "removed "+p.Name+"."+l.Name)
 		}
 	}
-	if len(all) == 0 && !p.same(to) {
-		all = append(all, "changed "+p.Name)
+	rest := *p
+	rest.Limits, rest.Units = to.Limits, to.Units
+	switch {
+	case !rest.same(to):
+		all = append(all, "changed "+p.Name+" besides its limits")
+	case len(all) == 0 && !p.same(to): // cells, or a cost
+		all = append(all, "changed the limits of "+p.Name)
 	}
 	return all
 }
@@ -60,7 +65,18 @@ func (p *Policy) limitNamed(name string) int {
 
 // same reports whether two policies are alike but for where they stand.
 func (p *Policy) same(o *Policy) bool {
-	a, b := *p, *o
-	a.Line, b.Line = 0, 0
-	return reflect.DeepEqual(a, b)
+	return reflect.DeepEqual(p.unplaced(), o.unplaced())
+}
+
+// unplaced returns a copy that does not know where anything stands.
+func (p *Policy) unplaced() *Policy {
+	c := p.clone()
+	c.Line = 0
+	for i := range c.Plans {
+		c.Plans[i].Line = 0
+	}
+	for i := range c.Overrides {
+		c.Overrides[i].Line = 0
+	}
+	return c
 }

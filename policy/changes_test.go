@@ -18,6 +18,14 @@ func TestChanges(t *testing.T) {
   slack: {limits: {channel: 100 per 30m, category: 2 per 30m per category}}
   gone:  {limit: 1 per minute}
   word:  {limit: 1 per minute, about: Old words.}
+  cost:  {limit: 1 per minute, costs: {limit: 1}}
+  moved:
+    limit: 1 per minute per user
+    overrides:
+      - {for: {user: ann}, limit: 2 per minute, until: forever, why: x}
+  both:
+    limit: 1 per minute per user
+    overrides: [{for: {user: ann}, limit: 2 per minute, until: forever, why: x}]
   same:  {limit: 1 per minute}
 `)
 	after := parse(`  same:  {limit: 1 per 60s}
@@ -25,13 +33,21 @@ func TestChanges(t *testing.T) {
   push:  {limit: "5 per minute per teacher, 3s apart"}
   slack: {limits: {channel: 100 per 30m, sender: 3 per 30m per sender}}
   word:  {limit: 1 per minute, about: New words.}
+  cost:  {limit: 1 per minute, costs: {limit: 2}}
+  moved: {limit: 1 per minute per user, overrides: [{for: {user: ann}, limit: 2 per minute, until: forever, why: x}]}
+  both:
+    limit: 2 per minute per user
+    overrides: [{for: {user: ann}, limit: 3 per minute, until: forever, why: x}]
 `)
 	want := []string{
 		"added fresh",
 		"changed push.limit: 5 per minute per teacher, 3s apart, was 10 per minute per teacher, 3s apart",
 		"added slack.sender: 3 per 30m per sender",
 		"removed slack.category",
-		"changed word",
+		"changed word besides its limits",
+		"changed the limits of cost",
+		"changed both.limit: 2 per minute per user, was 1 per minute per user",
+		"changed both besides its limits",
 		"removed gone",
 	}
 	if got := Changes(before, after); !slices.Equal(got, want) {

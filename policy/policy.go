@@ -7,7 +7,8 @@ import (
 )
 
 // Policy is one policy of a file: what weir decides by, and what the file says
-// besides.
+// besides. weir.New(p.Policy) decides by the policy's own numbers; plans, overrides,
+// counts of reports and shadows are for whoever serves the file, as weir serve does.
 type Policy struct {
 	weir.Policy               // name, mode and limits, in the order of the file
 	About           string    // a sentence for people, "" if there is none

@@ -18,7 +18,7 @@
 //
 //	at_us          the instant, microseconds since 1970, 0 … 2^53-1; required
 //	policy         the name of a policy; required
-//	key            dimension → value, exactly the policy's dimensions; none when it has none
+//	key            dimension → value, exactly the policy's dimensions, and what chooses its plan; none when it has none
 //	n              units, 0 … 2^53-1; 1 when missing
 //	op             check (when missing), peek, record, refund, reset or count
 //	limit          of count: the limit to count in

@@ -76,6 +76,11 @@ func furthermore(p *policy.Policy) string {
 	if p.Reports() {
 		all = append(all, "counts what is reported")
 	}
+	for _, l := range p.Limits {
+		if l.Cost > 0 {
+			all = append(all, fmt.Sprintf("an attempt takes %d of %s", l.Cost, l.Name))
+		}
+	}
 	for _, some := range []struct {
 		n    int
 		word string
