@@ -48,6 +48,7 @@ var sections = []section{
 	},
 	{title: "What a decision costs in process", program: "speed", rounds: true},
 	{title: "What a decision costs on Redis", program: "redis", rounds: true},
+	{title: "What a call costs the rate limit service", program: "grpc", rounds: true},
 }
 
 func main() {
