@@ -3,9 +3,13 @@ package rls
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
+
+// undoTime bounds how long is tried to take back what a request was granted.
+const undoTime = time.Second
 
 // decide decides a request whose items are resolved, and charges what it grants.
 func (s *Service) decide(ctx context.Context, w *work) error {
@@ -29,17 +33,19 @@ func (s *Service) decide(ctx context.Context, w *work) error {
 		}
 	}
 	granted, err := s.grant(ctx, w, hard, soft)
+	if err == nil {
+		// What is only watched is charged as if it were enforced: with what is
+		// granted, as long as it fits. It refuses nothing.
+		op := weir.OpPeek
+		if granted {
+			op = weir.OpAttempt
+		}
+		err = askAll(ctx, w, watched, op)
+	}
 	if err != nil {
-		s.undo(ctx, w.groups)
-		return err
+		s.undo(ctx, w.groups) // a request without an answer charges nothing
 	}
-	// What is only watched is charged as if it were enforced: with what is granted,
-	// as long as it fits. It refuses nothing.
-	op := weir.OpPeek
-	if granted {
-		op = weir.OpAttempt
-	}
-	return askAll(ctx, w, watched, op)
+	return err
 }
 
 // decideOne is decide for one descriptor under one limit: by far the commonest.
@@ -173,9 +179,11 @@ func countRefusals(ctx context.Context, w *work, groups []group, last *group) er
 	return nil
 }
 
-// undo takes back what was granted. What cannot be taken back stays charged: that
-// refuses too much, never too little, and is counted.
+// undo takes back what was granted, also for a proxy that has left. What cannot be
+// taken back stays charged: that refuses too much, never too little, and is counted.
 func (s *Service) undo(ctx context.Context, groups []group) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
+	defer cancel()
 	for i := range groups {
 		if kept, err := groups[i].giveBack(ctx); err != nil {
 			s.counts.kept.Add(kept)

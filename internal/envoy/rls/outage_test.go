@@ -2,6 +2,7 @@ package rls
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -36,6 +37,56 @@ func TestStoreOut(t *testing.T) {
 	faulty.Mend()
 	if got := p.service.counts.failed.Load(); got != 5 {
 		t.Errorf("%d requests counted as failed, want 5", got)
+	}
+}
+
+// leaver is an engine whose store is lost, or whose proxy leaves, before some call.
+type leaver struct {
+	weir.Engine
+	left  int // attempts until then
+	leave func()
+}
+
+var errLost = errors.New("lost")
+
+func (l *leaver) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	if a.Op == weir.OpAttempt {
+		if l.left--; l.left < 0 {
+			l.leave()
+			return weir.Decision{}, errLost
+		}
+	}
+	return l.Engine.Decide(ctx, p, k, a)
+}
+
+func (l *leaver) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return l.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+// A request that fails half way charges nothing: what it had been granted is taken
+// back, even if its proxy is gone.
+func TestLostHalfWay(t *testing.T) {
+	const config = `
+domain: lost
+descriptors:
+  - {key: a, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: soft, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+`
+	for _, second := range []string{"watched=1", "soft=1", "a=1"} {
+		l := &leaver{Engine: weir.NewMemory(), left: 1}
+		p := connect(t, l, parse(t, config))
+		r := p.request("a=1", second)
+		ctx, cancel := context.WithCancel(context.Background())
+		l.leave = cancel
+		if a, err := p.service.ShouldRateLimit(ctx, r); err == nil {
+			t.Errorf("%s: got %v, want an error", second, a)
+		}
+		l.left = 10
+		p.wants("OK | OK 10/10 0s", "a=1 hits:0")
 	}
 }
 
