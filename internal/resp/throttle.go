@@ -93,6 +93,6 @@ func (s *Server) complain(err error) {
 	now := time.Now().Unix()
 	last := s.complained.Load()
 	if now != last && s.complained.CompareAndSwap(last, now) {
-		s.config.Log.Error("no decision could be made for CL.THROTTLE", "error", err)
+		s.config.Log.Error("no decision could be made for CL.THROTTLE", "error", answer.Logged(err))
 	}
 }

@@ -63,7 +63,7 @@ func (s *Server) Banner(w io.Writer) error {
 	}
 	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release; DELETE /v1/keys/{policy}\n")
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value; POST /json\n")
-	fmt.Fprintf(t, "  look\tGET /v1/policies, /readyz, /livez, /metrics\n")
+	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/top, /readyz, /livez, /metrics\n")
 	return t.Flush()
 }
 

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -101,5 +102,29 @@ func TestBodiesInPieces(t *testing.T) {
 	wantProblem(t, "cut off", ask(s, "POST", "/v1/check", body, cut), 400, "could not be read to its end")
 	if got := decide(t, s, "/v1/peek", body); got.Remaining != 1 {
 		t.Errorf("after one whole and one broken call: %+v, want 1 left of 2", got)
+	}
+}
+
+// unreadable is an engine whose store holds something for the key that it cannot read,
+// and which says for which, as that on Redis does.
+type unreadable struct{ down }
+
+func (unreadable) Decide(_ context.Context, _ *weir.Plan, k weir.Key, _ weir.Ask) (weir.Decision, error) {
+	return weir.Decision{}, fmt.Errorf("under weir1:%s: %w: %w", k.Value(0), weir.ErrUnreadable, weir.ErrUnavailable)
+}
+
+// TestUnreadableKeysAreNotLogged: an error that names a key is told to nobody else.
+func TestUnreadableKeysAreNotLogged(t *testing.T) {
+	for _, ask1 := range []func(*Server){
+		func(s *Server) { ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"secret.person"}}`) },
+		func(s *Server) {
+			ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"secret.person"}]}]}`)
+		},
+	} {
+		s, logged := newServer(t, unreadable{})
+		ask1(s)
+		if text := logged.String(); !strings.Contains(text, "holds something unreadable") || strings.Contains(text, "secret.person") {
+			t.Errorf("log: %s; want what is wrong, and no key", text)
+		}
 	}
 }

@@ -64,5 +64,5 @@ func (s *Server) complain(err error) {
 	if now == last || !s.complained.CompareAndSwap(last, now) {
 		return
 	}
-	s.log.Error("no decision could be made", "error", err, "times", s.unsaid.Swap(0))
+	s.log.Error("no decision could be made", "error", answer.Logged(err), "times", s.unsaid.Swap(0))
 }

@@ -53,7 +53,8 @@ func New(slots int, form Form) *Sketch {
 }
 
 // Add counts a denial of the key at an instant, in microseconds since 1970. It keeps
-// nothing of the key, and allocates only while the sketch grows.
+// nothing of the key. It allocates only while the sketch grows and, in form Hashed,
+// for a key that has no counter yet.
 func (s *Sketch) Add(key weir.Key, at int64) {
 	id := s.id(&key)
 	p := &s.parts[id%stripes]

@@ -46,5 +46,5 @@ func (s *Service) complain(err error) {
 	if now == last || !s.counts.complained.CompareAndSwap(last, now) {
 		return
 	}
-	s.options.Log.Error("no decision could be made for a proxy", "error", err, "times", s.counts.unsaid.Swap(0))
+	s.options.Log.Error("no decision could be made for a proxy", "error", answer.Logged(err), "times", s.counts.unsaid.Swap(0))
 }
