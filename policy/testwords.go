@@ -22,7 +22,6 @@ type testDraft struct {
 	policyWord, steps *strictyaml.Node // values
 	policyName        string
 	dimensions        []string
-	fileOf            *File
 	expectsSomething  bool
 }
 
@@ -30,7 +29,6 @@ type testDraft struct {
 type stepDraft struct {
 	step Step
 	test *testDraft
-	do   *strictyaml.Node
 }
 
 func (c *checker) keepTests(f *File, _, value *strictyaml.Node) error {

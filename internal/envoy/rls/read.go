@@ -9,17 +9,20 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
+// Kinds of fields: a number, and bytes behind their count.
+const varint, counted = 0, 2
+
 // Fields of messages as they are sent: number and kind.
 const (
-	requestDomain      = 1<<3 | 2
-	requestDescriptors = 2<<3 | 2
-	requestHits        = 3<<3 | 0
-	descriptorEntries  = 1<<3 | 2
-	descriptorHits     = 3<<3 | 2
-	descriptorNegative = 4<<3 | 0
-	entryKey           = 1<<3 | 2
-	entryValue         = 2<<3 | 2
-	wrapperValue       = 1<<3 | 0
+	requestDomain      = 1<<3 | counted
+	requestDescriptors = 2<<3 | counted
+	requestHits        = 3<<3 | varint
+	descriptorEntries  = 1<<3 | counted
+	descriptorHits     = 3<<3 | counted
+	descriptorNegative = 4<<3 | varint
+	entryKey           = 1<<3 | counted
+	entryValue         = 2<<3 | counted
+	wrapperValue       = 1<<3 | varint
 )
 
 // mostUsual bounds, in bytes, what stays in memory with a key that somebody keeps.

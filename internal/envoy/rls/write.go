@@ -10,14 +10,14 @@ import (
 
 // Fields of the answer as they are sent: number and kind.
 const (
-	answerCode     = 1<<3 | 0
-	answerStatuses = 2<<3 | 2
-	statusCode     = 1<<3 | 0
-	statusLimit    = 2<<3 | 2
-	statusLeft     = 3<<3 | 0
-	statusReset    = 4<<3 | 2
-	spanSeconds    = 1<<3 | 0
-	spanNanos      = 2<<3 | 0
+	answerCode     = 1<<3 | varint
+	answerStatuses = 2<<3 | counted
+	statusCode     = 1<<3 | varint
+	statusLimit    = 2<<3 | counted
+	statusLeft     = 3<<3 | varint
+	statusReset    = 4<<3 | counted
+	spanSeconds    = 1<<3 | varint
+	spanNanos      = 2<<3 | varint
 )
 
 // shown is a limit as answers show it.
