@@ -70,7 +70,7 @@ func (s *Server) lastReload() *lastReload {
 	}
 	l := &lastReload{OK: r.err == nil, At: stamp(r.last)}
 	if r.err != nil {
-		l.Error = r.err.Error()
+		l.Error = firstLine(r.err)
 	}
 	return l
 }

@@ -57,10 +57,16 @@ func (s *Server) noteReload(err error) {
 		r.succeeded = r.last
 	} else {
 		r.failed++
-		line, _, _ := strings.Cut(err.Error(), "\n") // what follows is for a terminal
-		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", line)
+		s.log.Error("policies not reloaded; those in force stay", "generation", s.Generation(), "error", firstLine(err))
 	}
 	s.reloads.Store(&r)
+}
+
+// firstLine is what is wrong and where, without the line of the file: that is for a
+// terminal, and may name customers.
+func firstLine(err error) string {
+	line, _, _ := strings.Cut(err.Error(), "\n")
+	return line
 }
 
 // shown is the first few changes in one line.
