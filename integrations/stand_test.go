@@ -3,7 +3,6 @@
 package integrations
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -105,62 +104,6 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// startWeir starts weir where the recipe looks for it.
-func (s *stand) startWeir() {
-	s.t.Helper()
-	args := []string{"serve", "--policies", s.write("policies.yaml", policies), "--listen", s.options.Weir, "--socket-mode", "0666"}
-	if s.options.Secret {
-		args = append(args, "--gate-secret-file", s.write("secrets", s.secrets))
-	}
-	cmd := exec.Command(program(s.t), args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	stderr, err := cmd.StderrPipe()
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		s.t.Fatal(err)
-	}
-	s.weir = cmd
-	s.t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	said := ""
-	for lines := bufio.NewReader(stderr); !strings.Contains(said, "listens on"); {
-		line, err := lines.ReadString('\n')
-		if said += line; err != nil {
-			s.t.Fatalf("weir serve ended before it listened:\n%s", said)
-		}
-	}
-	go io.Copy(io.Discard, stderr)
-}
-
-// freezeWeir stops weir where it is, with its connections open, until SIGCONT. It
-// waits until no thread runs any more.
-func (s *stand) freezeWeir() {
-	s.t.Helper()
-	s.weir.Process.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		running := 0
-		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.weir.Process.Pid))
-		for _, thread := range threads {
-			if b, err := os.ReadFile(thread); err == nil && !strings.Contains(string(b), ") T ") {
-				running++
-			}
-		}
-		if err == nil && len(threads) > 0 && running == 0 {
-			return
-		}
-		if time.Now().After(end) {
-			s.t.Fatalf("weir does not stop: %d of %d threads run, %v", running, len(threads), err)
-		}
-	}
-}
-
-// killWeir ends weir as a crash does.
-func (s *stand) killWeir() {
-	s.weir.Process.Kill()
-	s.weir.Wait()
-}
-
 // await waits until somebody listens.
 func (s *stand) await(network, address string) {
 	s.t.Helper()
@@ -255,40 +198,4 @@ func free(t *testing.T) string {
 	}
 	defer l.Close()
 	return l.Addr().String()
-}
-
-// program builds weir once.
-func program(t *testing.T) string {
-	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var (
-	built string // the directory of the program, for TestMain to remove
-	build = sync.OnceValues(func() (string, error) {
-		dir, err := os.MkdirTemp("", "weir-integrations")
-		if err != nil {
-			return "", err
-		}
-		built = dir
-		path := filepath.Join(dir, "weir")
-		cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/weir")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("go build: %w\n%s", err, out)
-		}
-		return path, nil
-	})
-)
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
 }
