@@ -49,6 +49,7 @@ var sections = []section{
 	{title: "What a decision costs in process", program: "speed", rounds: true},
 	{title: "What a decision costs on Redis", program: "redis", rounds: true},
 	{title: "What a call costs the rate limit service", program: "grpc", rounds: true},
+	{title: "What a decision costs over HTTP, and what the process takes", program: "service", rounds: true},
 }
 
 func main() {
