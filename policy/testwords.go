@@ -1,20 +1,13 @@
 package policy
 
 import (
-	"fmt"
-	"math"
-	"slices"
 	"time"
 
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
 // begin is the instant of 0s where a test names none: before any override ends.
 var begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// mostTimes bounds the decisions of one step, so that no file runs for ever.
-const mostTimes = 10_000
 
 // testDraft is a test as it is being read.
 type testDraft struct {
@@ -23,12 +16,6 @@ type testDraft struct {
 	policyName        string
 	dimensions        []string
 	expectsSomething  bool
-}
-
-// stepDraft is a step as it is being read.
-type stepDraft struct {
-	step Step
-	test *testDraft
 }
 
 func (c *checker) keepTests(f *File, _, value *strictyaml.Node) error {
@@ -82,59 +69,6 @@ func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, error) {
 	return &d.test, nil
 }
 
-func (c *checker) steps(d *testDraft) error {
-	if d.steps.Kind != strictyaml.List || d.steps.Len() == 0 {
-		return c.fail(d.steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", kind(d.steps))
-	}
-	at := time.Duration(0)
-	for item := range d.steps.Items() {
-		if item.Kind != strictyaml.Map {
-			return c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", kind(item))
-		}
-		s := stepDraft{step: Step{At: at, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
-		if err := c.step(&s, item, at); err != nil {
-			return err
-		}
-		at = s.step.At
-		d.test.Steps = append(d.test.Steps, s.step)
-	}
-	return nil
-}
-
-func (c *checker) step(s *stepDraft, item *strictyaml.Node, before time.Duration) error {
-	if err := apply(c, stepWords, aStep, item, s); err != nil {
-		return err
-	}
-	nothing := s.step.Expect.Nothing()
-	switch {
-	case s.step.At < before:
-		return c.fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", Duration(before))
-	case s.step.Do == Reset && !nothing:
-		return c.fail(item.Offset, "remove what it expects", "a reset is no decision")
-	}
-	s.test.expectsSomething = s.test.expectsSomething || !nothing
-	return c.stepKey(s, item)
-}
-
-// stepKey refuses a step whose key is not one of the policy.
-func (c *checker) stepKey(s *stepDraft, item *strictyaml.Node) error {
-	p, dimensions := s.test.test.Policy, s.test.dimensions
-	given := func(name string) bool {
-		return slices.ContainsFunc(s.step.Key, func(d Dimension) bool { return d.Name == name })
-	}
-	for _, name := range dimensions {
-		if !given(name) {
-			return c.fail(item.Offset, "add "+name+" to key: of the step or of the test", "the key has no %s, by which policy %s counts", name, p.Name)
-		}
-	}
-	for _, d := range s.step.Key {
-		if d.Name != p.PlanBy && !slices.Contains(dimensions, d.Name) {
-			return c.fail(item.Offset, fmt.Sprintf("it counts by %s", listedOr(dimensions, "nothing")), "policy %s has no key %s", p.Name, clip(d.Name))
-		}
-	}
-	return nil
-}
-
 func (c *checker) setTestPolicy(d *testDraft, key, value *strictyaml.Node) error {
 	d.policyWord = value
 	return c.text(key, value, func(_ int, word string) *fault {
@@ -162,11 +96,6 @@ func (c *checker) setTestKey(d *testDraft, key, value *strictyaml.Node) (err err
 	return err
 }
 
-func (c *checker) setStepKey(s *stepDraft, key, value *strictyaml.Node) (err error) {
-	s.step.Key, err = c.keyOf(key, value)
-	return err
-}
-
 // keyOf reads a map of keys and their values.
 func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, error) {
 	if value.Kind != strictyaml.Map {
@@ -185,115 +114,4 @@ func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, error) {
 func (c *checker) keepSteps(d *testDraft, _, value *strictyaml.Node) error {
 	d.steps = value
 	return nil
-}
-
-// mostAt bounds the virtual time of a test, so that every instant is one of weir's.
-const mostAt = 100 * 400 * day / 4 // a hundred of the longest windows, in quarters
-
-func (c *checker) setAt(s *stepDraft, key, value *strictyaml.Node) error {
-	return c.scalar(key, value, func(at int, word string) *fault {
-		length, ok := parseLength(word)
-		if !ok || length > mostAt {
-			return faultf(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
-		}
-		s.step.At = length
-		return nil
-	})
-}
-
-func (c *checker) setDo(s *stepDraft, key, value *strictyaml.Node) error {
-	i, err := c.choice(key, value, doValues)
-	s.step.Do = Do(i)
-	return err
-}
-
-func (c *checker) setN(s *stepDraft, key, value *strictyaml.Node) error {
-	return c.whole(key, value, weir.MaxUnits, &s.step.N)
-}
-
-func (c *checker) setTimes(s *stepDraft, key, value *strictyaml.Node) error {
-	var n int64
-	err := c.whole(key, value, mostTimes, &n)
-	if err == nil && n == 0 {
-		return c.fail(value.Offset, "remove the step, or write times: 1", "a step of no times")
-	}
-	s.step.Times = int(n)
-	return err
-}
-
-func (c *checker) setGranted(s *stepDraft, key, value *strictyaml.Node) error {
-	s.step.Expect.Granted = new(int64)
-	return c.whole(key, value, weir.MaxUnits, s.step.Expect.Granted)
-}
-
-// setRemaining takes numbers below 0 too, as a record can lead to.
-func (c *checker) setRemaining(s *stepDraft, key, value *strictyaml.Node) error {
-	n, below := new(int64), *value
-	if len(value.Text) > 1 && value.Text[0] == '-' {
-		below.Text = value.Text[1:]
-	}
-	err := c.whole(key, &below, weir.MaxUnits, n)
-	if below.Text != value.Text {
-		*n = -*n
-	}
-	s.step.Expect.Remaining = n
-	return err
-}
-
-// whole reads a whole number of 0 … most.
-func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) error {
-	return c.scalar(key, value, func(at int, word string) *fault {
-		n, problem := parseNumber(word)
-		if problem != "" || n > most {
-			return faultf(at, "use a whole number of 0 to "+formatNumber(most), "%s: %s is none of its numbers", key.Text, clip(word))
-		}
-		*to = n
-		return nil
-	})
-}
-
-var expectValues = []string{"allowed", "denied"}
-
-func (c *checker) setExpect(s *stepDraft, key, value *strictyaml.Node) error {
-	i, err := c.choice(key, value, expectValues)
-	allowed := i == 0
-	s.step.Expect.Allowed = &allowed
-	return err
-}
-
-func (c *checker) setRetry(s *stepDraft, key, value *strictyaml.Node) error {
-	return c.scalar(key, value, func(at int, word string) *fault {
-		wait, ok := parseLength(word)
-		switch {
-		case word == "never":
-			wait = weir.Never
-		case !ok || wait == math.MaxInt64:
-			return faultf(at, useLength+", or never", "%s is not a wait", clip(word))
-		}
-		s.step.Expect.Retry = &wait
-		return nil
-	})
-}
-
-func (c *checker) setStepLimit(s *stepDraft, key, value *strictyaml.Node) error {
-	return c.text(key, value, func(at int, word string) *fault {
-		p := s.test.test.Policy
-		switch {
-		case p.limitNamed(word) >= 0:
-		case word == "none":
-			word = ""
-		default:
-			return faultf(at, "name the limit that binds, or none", "policy %s has no limit %s", p.Name, clip(word))
-		}
-		s.step.Expect.Limit = &word
-		return nil
-	})
-}
-
-// listedOr is listed, or another word for no names.
-func listedOr(names []string, none string) string {
-	if len(names) == 0 {
-		return none
-	}
-	return listed(names)
 }

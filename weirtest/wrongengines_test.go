@@ -188,6 +188,12 @@ var wrongEngines = []struct {
 	{"one unit too few", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
 	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Gap = 0 })}, "vdh"},
 	{"cells ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cells = 0 })}, "vd"},
+	{"costs ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cost = 0 })}, "vd"},
+	{"costs of a unit too much", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
+		if l.Cost > 0 {
+			l.Cost = min(l.Cost+1, weir.MaxUnits)
+		}
+	})}, "vd"},
 	{"mode ignored", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Mode = weir.AllOrNothing; return p }}, "vd"},
 	{"histories by place in the policy", wrongEngine{plan: func(p weir.Policy) weir.Policy {
 		for i := range p.Limits {
