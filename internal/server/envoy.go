@@ -1,9 +1,12 @@
 package server
 
 import (
+	"context"
 	"io"
 	"net/http"
 	"time"
+
+	"google.golang.org/grpc/metadata"
 
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/envoy/rls"
@@ -83,6 +86,15 @@ func (s *Server) showEnvoy() *envoyShown {
 // maxEnvoyBody is the largest body of /json, in bytes, as for the messages of gRPC.
 const maxEnvoyBody = 1 << 20
 
+// envoyCaller names the trace that a request is part of as gRPC would, while somebody
+// wants to know.
+func (s *Server) envoyCaller(r *http.Request) context.Context {
+	if s.config.Tracer == nil {
+		return r.Context()
+	}
+	return metadata.NewIncomingContext(r.Context(), metadata.Pairs("traceparent", s.traceparent(r)))
+}
+
 // serveEnvoy answers the rate limit service's requests in JSON, as the reference
 // does: 200 or, if it is over, 429.
 func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
@@ -96,7 +108,7 @@ func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.room.leave()
-	code, answer, err := s.envoy.JSON(body)
+	code, answer, err := s.envoy.JSON(s.envoyCaller(r), body)
 	if err != nil {
 		weirhttp.WriteError(w, code, err.Error())
 		return

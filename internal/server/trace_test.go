@@ -41,7 +41,7 @@ func TestEveryDecisionIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Decide(t.Context(), weir.K("1"), weir.OpRecord, 1)
-	ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
+	ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`, within)
 	ask(s, "POST", "/json", `{"domain":"nowhere","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
 	var got []string
 	for _, s := range tracer.all {
@@ -54,7 +54,7 @@ func TestEveryDecisionIsTold(t *testing.T) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if want := []string{traceparent, "", "", traceparent, "", "", ""}; !slices.Equal(tracer.parents, want) {
+	if want := []string{traceparent, "", "", traceparent, "", traceparent, ""}; !slices.Equal(tracer.parents, want) {
 		t.Errorf("parents %q, want %q", tracer.parents, want)
 	}
 }

@@ -14,13 +14,15 @@ import (
 // JSON answers a request in the JSON form of the protocol's messages, as the
 // reference's /json does: 200, or 429 if it is over. The error says why there is no
 // decision; the status is then 400 for bad input and 503 for anything else.
-func (s *Service) JSON(body []byte) (code int, answer []byte, err error) {
+//
+// caller names the trace that the request is part of, as the metadata of gRPC do.
+func (s *Service) JSON(caller context.Context, body []byte) (code int, answer []byte, err error) {
 	var r pb.RateLimitRequest
 	if err := protojson.Unmarshal(body, &r); err != nil {
 		s.counts.badInputs.Add(1)
 		return http.StatusBadRequest, nil, badInput("the body is not a RateLimitRequest in JSON: %s", plainSpaces(err.Error()))
 	}
-	a, err := s.ShouldRateLimit(context.Background(), &r)
+	a, err := s.ShouldRateLimit(caller, &r)
 	if err != nil {
 		code = http.StatusServiceUnavailable
 		if status.Code(err) == codes.InvalidArgument {

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -17,7 +18,7 @@ func TestJSON(t *testing.T) {
 		code int
 		says string
 	}{{200, "OK | OK 0/1 24h0m0s"}, {429, "OVER_LIMIT | OVER_LIMIT 0/1 24h0m0s"}} {
-		code, answer, err := p.service.JSON([]byte(body))
+		code, answer, err := p.service.JSON(context.Background(), []byte(body))
 		if err != nil || code != want.code {
 			t.Fatalf("request %d: %d, %v; want %d", i+1, code, err, want.code)
 		}
@@ -31,7 +32,7 @@ func TestJSON(t *testing.T) {
 		`{"domain":"dummy","hits_addend":2,"descriptors":[{"entries":[{"key":"k","value":"v"}],"limit":{"requests_per_unit":3,"unit":"HOUR","unit_multiplier":2},"hits_addend":"1","is_negative_hits":true}]}`,
 		`{"domain":"dummy","hitsAddend":2,"descriptors":[{"entries":[{"key":"k","value":"v"}],"limit":{"requestsPerUnit":3,"unit":"HOUR","unitMultiplier":2},"hitsAddend":1,"isNegativeHits":true}]}`,
 	} {
-		if code, answer, err := p.service.JSON([]byte(body)); code != 200 || err != nil {
+		if code, answer, err := p.service.JSON(context.Background(), []byte(body)); code != 200 || err != nil {
 			t.Errorf("%s: %d, %s, %v", body, code, answer, err)
 		}
 	}
@@ -57,7 +58,7 @@ func TestBadJSON(t *testing.T) {
 		{`{"domain":"hits","descriptors":[{"entries":[null]}]}`, ""},
 		{"{\"domain\":\"\xff\"}", "UTF-8"},
 	} {
-		code, answer, err := p.service.JSON([]byte(c.body))
+		code, answer, err := p.service.JSON(context.Background(), []byte(c.body))
 		if code != 400 || err == nil || answer != nil || !strings.Contains(err.Error(), c.word) || strings.Contains(err.Error(), "\u00a0") {
 			t.Errorf("%q: %d, %s, %v; want 400 that says %q", c.body, code, answer, err, c.word)
 		}
@@ -77,7 +78,7 @@ func FuzzJSON(f *testing.F) {
 		if err := s.Load(parse(t, hitsConfig), policies(t, e)); err != nil {
 			t.Fatal(err)
 		}
-		if code, answer, err := s.JSON([]byte(body)); (err == nil) != (code == 200 || code == 429) || (err == nil) != (answer != nil) {
+		if code, answer, err := s.JSON(context.Background(), []byte(body)); (err == nil) != (code == 200 || code == 429) || (err == nil) != (answer != nil) {
 			t.Errorf("%q: %d, %s, %v", body, code, answer, err)
 		}
 	})

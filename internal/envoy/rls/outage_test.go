@@ -30,7 +30,7 @@ func TestStoreOut(t *testing.T) {
 	// What needs no decision gets an answer.
 	p.wants("OK | OK", "none=1")
 	p.in("nobody").wants("OK | OK", "a=1")
-	code, _, err := p.service.JSON([]byte(`{"domain":"hits","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`))
+	code, _, err := p.service.JSON(context.Background(), []byte(`{"domain":"hits","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`))
 	if code != 503 || err == nil {
 		t.Errorf("JSON: %d, %v; want 503", code, err)
 	}
