@@ -15,6 +15,7 @@ type capped struct {
 	closed chan struct{}
 	once   sync.Once
 	busy   atomic.Int64 // connections marked busy
+	conns  atomic.Int64 // connections: slots without the one that Accept waits with
 
 	ending atomic.Bool
 	ended  chan struct{} // closed when rest is known
@@ -45,6 +46,7 @@ func (l *capped) Accept() (net.Conn, error) {
 		<-l.slots
 		return nil, err
 	}
+	l.conns.Add(1)
 	return &cappedConn{Conn: c, of: l}, nil
 }
 
@@ -98,7 +100,10 @@ type cappedConn struct {
 
 func (c *cappedConn) Close() error {
 	err := c.Conn.Close()
-	c.once.Do(func() { <-c.of.slots })
+	c.once.Do(func() {
+		c.of.conns.Add(-1)
+		<-c.of.slots
+	})
 	return err
 }
 

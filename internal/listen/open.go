@@ -56,6 +56,10 @@ func (l *Listener) Mark(c net.Conn, busy bool) {
 // Open is the number of connections that are open.
 func (l *Listener) Open() int { return len(l.capped.slots) }
 
+// Conns is the number of connections that are open, for people: unlike Open it does
+// not count one that may be about to be accepted.
+func (l *Listener) Conns() int { return int(l.capped.conns.Load()) }
+
 // Busy is the number of connections that are marked busy.
 func (l *Listener) Busy() int64 { return l.capped.busy.Load() }
 

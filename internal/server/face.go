@@ -122,7 +122,7 @@ func (f *face) connections() int {
 	if f.listener == nil {
 		return 0
 	}
-	return f.listener.Open()
+	return f.listener.Conns()
 }
 
 // addr is the address listened on, before open the one that was asked for.

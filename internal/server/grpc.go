@@ -121,7 +121,7 @@ func (r *rpc) connections() int {
 	if r.listener == nil {
 		return 0
 	}
-	return r.listener.Open()
+	return r.listener.Conns()
 }
 
 // addr is the address listened on, before open the one that was asked for.

@@ -95,7 +95,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	case <-ctx.Done():
 	}
 	s.draining.Store(true)
-	s.log.Info("draining", "linger", s.config.Limits.Linger, "drain", s.config.Limits.Drain)
+	s.log.Info("draining", "linger", s.config.Limits.Linger.String(), "drain", s.config.Limits.Drain.String())
 	if s.rpc != nil {
 		s.rpc.calls.NotServing()
 	}

@@ -1,6 +1,10 @@
 package server
 
 import (
+	"context"
+	"fmt"
+	"io"
+	"net"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -152,4 +156,34 @@ func TestShadowsAreCounted(t *testing.T) {
 	wantMetrics(t, s, `weir_decisions_total{front="gate",outcome="allowed",policy="search"} 1`,
 		`weir_decisions_total{front="gate",outcome="would_deny",policy="search"} 2`,
 		`weir_denials_total{limit="limit",policy="search"} 0`)
+}
+
+// TestConnectionsAreCounted: those that are open, and not the one that a listener
+// waits for.
+func TestConnectionsAreCounted(t *testing.T) {
+	s, _ := newServer(t, nil)
+	ctx, stop := context.WithCancel(t.Context())
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- s.Serve(ctx) }()
+	for want := range 3 {
+		if want > 0 {
+			c, err := net.Dial("tcp", s.Addr())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: weir\r\n\r\n")
+			if _, err := c.Read(make([]byte, 1)); err != nil { // by then it is accepted
+				t.Fatal(err)
+			}
+		}
+		wantMetrics(t, s, fmt.Sprintf(`weir_connections{listener="main"} %d`, want))
+	}
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }
