@@ -55,6 +55,16 @@ func (c *conn) serve() {
 	}
 }
 
+// turnAway tells a client that there are too many.
+func (c *conn) turnAway() {
+	defer c.nc.Close()
+	c.nc.SetDeadline(time.Now().Add(time.Second))
+	c.session.out = appendError(nil, codeInput, "max number of clients reached; close connections that are not used")
+	if c.write() {
+		c.goodbye()
+	}
+}
+
 // shake ends the handshake of TLS, where there is one, and reports whether it did
 // in time.
 func (c *conn) shake() bool {

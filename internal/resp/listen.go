@@ -56,11 +56,11 @@ func (s *Server) take(nc net.Conn) {
 		s.open.Add(1)
 	}
 	s.mu.Unlock()
-	if refused {
-		if full {
-			nc.SetWriteDeadline(time.Now().Add(time.Second))
-			nc.Write([]byte("-ERR max number of clients reached; close connections that are not used\r\n"))
-		}
+	switch {
+	case full:
+		go c.turnAway()
+		return
+	case refused:
 		nc.Close()
 		return
 	}
