@@ -229,7 +229,11 @@ func TestReported(t *testing.T) {
 func TestEngine(t *testing.T) {
 	ctx := context.Background()
 	r := rule(t, "api", nil)
-	e, err := r.Engine(func(error) { t.Error("a failure") })
+	e, err := r.Engine(func(_ Ask, o Outcome) {
+		if o.Err != nil {
+			t.Error("a failure")
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

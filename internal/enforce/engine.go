@@ -9,11 +9,12 @@ import (
 
 // Engine returns the rule as an engine, for front ends that bring their own plan of
 // the policy: whatever its numbers are, those decide that apply to the key. What is
-// not enforced is allowed. Errors of a shadow's engine go to failed.
+// not enforced is allowed. What a shadow decides, or why it cannot, goes to watched,
+// which may be nil.
 //
 // A plan that wants all or nothing of a policy that grants in part gets that.
-func (r *Rule) Engine(failed func(error)) (weir.Engine, error) {
-	e := &engine{rule: r, plan: None, failed: failed}
+func (r *Rule) Engine(watched func(Ask, Outcome)) (weir.Engine, error) {
+	e := &engine{rule: r, plan: None, watched: watched}
 	if r.Mode == weir.Partial {
 		whole := *r.Policy
 		whole.Mode = weir.AllOrNothing
@@ -26,10 +27,10 @@ func (r *Rule) Engine(failed func(error)) (weir.Engine, error) {
 }
 
 type engine struct {
-	rule   *Rule
-	whole  *Rule // of a policy of mode Partial, otherwise nil
-	plan   int   // of every key, unless a dimension names it
-	failed func(error)
+	rule    *Rule
+	whole   *Rule // of a policy of mode Partial, otherwise nil
+	plan    int   // of every key, unless a dimension names it
+	watched func(Ask, Outcome)
 }
 
 // Under returns the engine for keys whose value of PlanBy is that one.
@@ -54,9 +55,10 @@ func (e *engine) of(p *weir.Plan) *Rule {
 // Decide answers as Rule.Decide does.
 func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	r := e.of(p)
-	o, err := r.Decide(ctx, &Ask{Subject: r.SubjectOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID})
-	if o.Err != nil {
-		e.failed(o.Err)
+	ask := Ask{Subject: r.SubjectOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
+	o, err := r.Decide(ctx, &ask)
+	if r.Shadow && err == nil && e.watched != nil {
+		e.watched(ask, o)
 	}
 	return o.Decision, err
 }

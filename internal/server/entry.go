@@ -45,7 +45,7 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 	}
 	plan := r.Base().Limiter.Plan()
 	entry := &entry{Rule: r, plan: plan, field: []string{weirhttp.PolicyField(plan)}}
-	entry.envoy, err = r.Engine(func(err error) { entry.noted(observe.GRPC, err) })
+	entry.envoy, err = r.Engine(entry.watched)
 	return entry, err
 }
 

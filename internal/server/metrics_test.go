@@ -153,7 +153,14 @@ func TestShadowsAreCounted(t *testing.T) {
 			t.Fatalf("a shadow answers %d", d.status)
 		}
 	}
-	wantMetrics(t, s, `weir_decisions_total{front="gate",outcome="allowed",policy="search"} 1`,
+	for range 2 {
+		if d := ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"2"}]}]}`); d.status != 200 {
+			t.Fatalf("a shadow answers %d", d.status)
+		}
+	}
+	wantMetrics(t, s, `weir_decisions_total{front="grpc",outcome="allowed",policy="search"} 1`,
+		`weir_decisions_total{front="grpc",outcome="would_deny",policy="search"} 1`,
+		`weir_decisions_total{front="gate",outcome="allowed",policy="search"} 1`,
 		`weir_decisions_total{front="gate",outcome="would_deny",policy="search"} 2`,
 		`weir_denials_total{limit="limit",policy="search"} 0`)
 }

@@ -60,6 +60,17 @@ func (e *entry) record(ctx context.Context, f observe.Front, whose *enforce.Subj
 	return nil
 }
 
+// watched tells of a shadow that Envoy's rate limit service asked, which only sees that
+// it lets pass. What that looks at before it charges is no call.
+func (e *entry) watched(a enforce.Ask, o enforce.Outcome) {
+	switch {
+	case o.Err != nil:
+		e.noted(observe.GRPC, o.Err)
+	case a.Op == weir.OpAttempt:
+		e.Note(callOf(observe.GRPC, &a, &o))
+	}
+}
+
 // refund takes units back from whoever was granted them at an instant.
 func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Subject, at time.Time, n int64) (int64, error) {
 	took, err := e.Limiter(whose, weir.Now).Refund(ctx, whose.Key, at, n)
