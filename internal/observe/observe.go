@@ -73,7 +73,7 @@ type Call struct {
 	Degraded bool     // a fallback answered
 	Limit    string   // of a denial, or what would be one: the limit that bound
 	Key      weir.Key // of the same: whose; not to be kept beyond the call
-	At       int64    // of the same: when, in microseconds since 1970
+	At       int64    // of the same: when, by the clock of this process, in microseconds since 1970
 }
 
 // IsDenial reports whether the call was denied, or would have been by a policy that

@@ -46,7 +46,8 @@ func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
 		c.Outcome, d = observe.WouldDeny, &o.Applied.Would
 	}
 	if c.IsDenial() {
-		c.Limit, c.Key, c.At = d.Limit, a.Key, d.At.UnixMicro()
+		// By the clock of this process: that of the store may be another.
+		c.Limit, c.Key, c.At = d.Limit, a.Key, time.Now().UnixMicro()
 	}
 	return c
 }
