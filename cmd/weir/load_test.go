@@ -181,6 +181,31 @@ func TestTwiceItsCapacity(t *testing.T) {
 	p.ended(t)
 }
 
+// At the bound of memory new keys are answered with 503, and those that are known
+// go on being refused (R13).
+func TestMaxMemory(t *testing.T) {
+	p := startServe(t, "--max-memory", "64KiB")
+	known := newClient(p.addr, 0)
+	for range 5 {
+		if err := known.ask(false); err != nil { // 5 a minute, used up
+			t.Fatal(err)
+		}
+	}
+	flood := 0
+	for id := 1; id <= 5000 && flood == 0; id++ {
+		c := newClient(p.addr, id)
+		if err := c.ask(false); err != nil {
+			t.Fatal(err)
+		}
+		flood = c.statuses[503]
+	}
+	if err := known.ask(false); err != nil || flood == 0 || known.statuses[429] != 1 {
+		t.Errorf("5,000 keys in 64 KiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood, known.statuses, err)
+	}
+	p.terminate(t)
+	p.ended(t)
+}
+
 // With a store that takes its time, twice as many callers as may wait for it are
 // all answered: those for whom there is no room at once, with 503.
 func TestTwiceTheRoom(t *testing.T) {

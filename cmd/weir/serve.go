@@ -69,7 +69,7 @@ with local it grants its share of every limit, Max / --instances.`,
 }
 
 func serve(cmd *cobra.Command, o serveOptions) error {
-	if err := o.outage.check(); err != nil {
+	if err := o.outage.check(o.store); err != nil {
 		return err
 	}
 	log, stderr, err := o.log.open(cmd.ErrOrStderr())

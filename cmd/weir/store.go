@@ -30,19 +30,29 @@ func openStore(name string) (*store.Store, error) {
 type outageOptions struct {
 	instances int
 	budget    time.Duration
+	memory    size
 }
 
 func (o *outageOptions) addFlags(cmd *cobra.Command) {
+	o.memoryFlag(cmd)
 	cmd.Flags().IntVar(&o.instances, "instances", 1,
 		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
 	cmd.Flags().DurationVar(&o.budget, "store-budget", 50*time.Millisecond,
 		"how long a decision waits for the store before when-store-is-down applies; a `DURATION` such as 50ms")
 }
 
-func (o *outageOptions) check() error {
+// memoryFlag adds --max-memory.
+func (o *outageOptions) memoryFlag(cmd *cobra.Command) {
+	cmd.Flags().Var(&o.memory, "max-memory",
+		"with --store memory, the most that histories may take, a `SIZE` such as 512MiB; at it new keys are answered with an error, and none that counts is forgotten; default: no bound")
+}
+
+func (o *outageOptions) check(name string) error {
 	switch {
 	case o.instances < 1:
 		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
+	case o.memory > 0 && name != "memory":
+		return usage("Redis has maxmemory for that; leave one of them out", "--max-memory is for --store memory, not for one that is shared")
 	case o.budget <= 0:
 		return usage("it is how long callers can wait, such as 50ms", "--store-budget must be above 0, not %v", o.budget)
 	}
@@ -71,6 +81,9 @@ func awaitStore(name string, o outageOptions, log *slog.Logger) (*laterStore, er
 	var err error
 	if l.Store, err = store.Later(name, l.hear); err != nil {
 		return nil, storeFailure(err)
+	}
+	if !l.Shared && o.memory > 0 {
+		l.Engine = weir.NewMemory(weir.MaxBytes(int64(o.memory)))
 	}
 	if l.engine = l.Engine; l.Shared {
 		// Within the budget, by what each policy says of when-store-is-down.
