@@ -17,10 +17,16 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	if k.n != 1 || len(k.first[0]) > MaxValueBytes || n <= 0 || n > MaxUnits {
 		return false
 	}
+	// The clock is read before the lock, which is 5 ns cheaper. What others have
+	// forgotten meanwhile is a record, then the general path decides; or entries
+	// behind a newer one, which R2 sees; or entries by a refund.
+	raw := m.read(at)
 	hash := m.hash(l, k)
 	s := &m.shards[hash>>shardShift]
 	s.mu.Lock()
-	raw := m.read(at)
+	if at == Now {
+		raw = max(raw, s.pruned)
+	}
 	ref := s.find(uint32(hash), l, k)
 	if ref == 0 {
 		s.mu.Unlock()

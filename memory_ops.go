@@ -48,6 +48,9 @@ func (s *site) rewrite(mode window.Mode, at, n, now int64, virtual bool) {
 	}
 	used, from := s.h.Used(s.arena, cutoff)
 	s.h.Prune(s.arena, cutoff, used, from)
+	if !virtual {
+		s.shard.pruned = max(s.shard.pruned, now)
+	}
 	if mode == window.CountDenied {
 		s.h.Cap(s.arena, s.limit.Max)
 	}

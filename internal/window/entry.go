@@ -90,6 +90,18 @@ func (q *log) newest(a *Arena) int64 {
 	}
 }
 
+// grow adds units to the newest entry, as setNewest does.
+func (q *log) grow(a *Arena, n int64) {
+	if q.tail.kind() == middle {
+		last := &a.At(q.tail.ref()).words[q.tail.pos()-1]
+		if n < middleUnits-int64(*last>>unitBits) {
+			*last += uint32(n) << unitBits
+			return
+		}
+	}
+	q.setNewest(a, q.newest(a)+n)
+}
+
 // setNewest changes the units of the newest entry. To widen it, the arena must
 // have a chunk in reserve if the log is full for grownWords.
 func (q *log) setNewest(a *Arena, units int64) {

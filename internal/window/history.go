@@ -127,7 +127,7 @@ func (h *History) Add(a *Arena, end, now, n int64) {
 		h.log.add(a, end-h.End, n)
 		h.End = end
 	case !h.log.empty():
-		h.log.setNewest(a, h.log.newest(a)+n)
+		h.log.grow(a, n)
 	}
 	h.Total += n
 	h.Last = now
