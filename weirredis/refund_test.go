@@ -1,0 +1,50 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// TestRefundIsSeenByWhatIsTrimmed: in CountDenied a write keeps the newest entries
+// whose units reach Max (R6). When a refund is that write, and Max was lowered before
+// (R12), what it took back (R10) deep in a chunk is gone for the count: of an entry
+// that stays, so that one older stays as well, and of one that goes, so that no other
+// goes in place of its units.
+func TestRefundIsSeenByWhatIsTrimmed(t *testing.T) {
+	const entries, units = 400, 5
+	redis, want := newEngine(t, rueidisConn(t)), spec.New()
+	for _, c := range []struct {
+		back int64
+		at   int
+		want int64
+	}{
+		{1, 280, 201*units - 1}, {3, 280, 201*units - 3}, {units, 280, 200 * units},
+		{1, 100, 200 * units}, {3, 100, 200 * units}, {units, 100, 200 * units},
+	} {
+		var counts [2]int64
+		for i, e := range []weir.Engine{redis, want} {
+			name := fmt.Sprintf("trimmed%d.%d", c.at, c.back)
+			l := limiter(t, e, name, weir.CountDenied, perUser(entries*units, time.Hour))
+			instant := func(j int) time.Time { return nine.Add(time.Duration(j) * time.Second) }
+			for j := range entries {
+				must(t)(l.AllowAt(ctx, weir.K("u"), units, instant(j)))
+			}
+			lower := limiter(t, e, name, weir.CountDenied, perUser(200*units, time.Hour))
+			now := lower.At(instant(entries))
+			if got, err := now.Refund(ctx, weir.K("u"), instant(c.at), c.back); err != nil || got != c.back {
+				t.Fatalf("engine %d: refund of %d: got %d, %v", i, c.back, got, err)
+			}
+			var err error
+			if counts[i], err = now.Count(ctx, weir.K("u"), lower.Plan().Limits()[0].Name, time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counts[0] != counts[1] || counts[1] != c.want {
+			t.Errorf("after a refund of %d of entry %d: %d units are kept, by the specification %d, want %d", c.back, c.at, counts[0], counts[1], c.want)
+		}
+	}
+}

@@ -1,0 +1,28 @@
+package weirredis_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// TestLimitOfZeroKeepsNoMark: under a Max of 0 CountDenied counts attempts as no
+// units, so no entry stays (R6), also none of no units. Its mark would be the end of
+// its cell (R9), and once the limit is raised and exact (R12), entries before that
+// would be taken for later than they are.
+func TestLimitOfZeroKeepsNoMark(t *testing.T) {
+	for _, e := range []weir.Engine{newEngine(t, rueidisConn(t)), spec.New()} {
+		none := perUser(0, time.Hour)
+		none.Cells = 1
+		if d := must(t)(limiter(t, e, "zero", weir.CountDenied, none).AllowAt(ctx, weir.K("u"), 1, nine)); d.Allowed {
+			t.Fatalf("%T: %+v", e, d)
+		}
+		raised := limiter(t, e, "zero", weir.CountDenied, perUser(5, time.Hour))
+		d := must(t)(raised.AllowAt(ctx, weir.K("u"), 1, nine.Add(time.Second)))
+		if !d.Allowed || d.ResetAfter != time.Hour {
+			t.Errorf("%T: got %+v, want it granted and counted for an hour", e, d)
+		}
+	}
+}
