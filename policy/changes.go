@@ -43,7 +43,7 @@ func (p *Policy) changes(to *Policy) []string {
 		}
 	}
 	rest := *p
-	rest.Limits, rest.Units = to.Limits, to.Units
+	rest.Limits, rest.Units, rest.Blocks = to.Limits, to.Units, to.Blocks
 	switch {
 	case !rest.same(to):
 		all = append(all, "changed "+p.Name+" besides its limits")

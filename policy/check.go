@@ -121,7 +121,7 @@ func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) error {
 		f.Policies = append(f.Policies, p)
 		f.byName[p.Name] = p
 	}
-	return nil
+	return c.blocksApart(f, value)
 }
 
 // policyDraft is a policy as it is being read.
@@ -173,6 +173,9 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 	for i, l := range d.limits {
 		l.limit.Cells = d.cells
 		p.Limits[i], p.Units[i] = l.limit, l.unit
+	}
+	if err := c.completeBlocks(d, name); err != nil {
+		return err
 	}
 	if err := c.completeCosts(d); err != nil {
 		return err

@@ -13,7 +13,7 @@
 //
 // A limit is
 //
-//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart]
+//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION]
 //
 // where a window is second, minute, hour, day, week or a length such as 250ms,
 // 90s, 30m, 24h, 7d, and digits may be grouped as in 200_000. All windows roll.
@@ -24,6 +24,9 @@
 // A window is then optional: unlimited per user keeps the key in its place and
 // remembers nothing to speak of; unlimited per day per user goes on counting, for
 // dashboards and for the day a number comes back.
+//
+// then block 1h is what a refusal brings with it: whoever the limit has refused once
+// is refused for an hour, whatever room there is by then.
 //
 // A policy may also have plans, overrides, a shadow and a count of reports, and the
 // file tests: docs/policies.md says what they mean, Plan, Override and Test what

@@ -14,6 +14,7 @@ import (
 type draft struct {
 	limit     weir.Limit
 	unit      string
+	block     time.Duration // 0 = none
 	unlimited bool
 	hasWindow bool
 	at        places
@@ -22,13 +23,13 @@ type draft struct {
 // places are the offsets of the parts of a limit; of a part that is not there,
 // that of the limit.
 type places struct {
-	name, max, window, apart int
-	keys                     []int
+	name, max, window, apart, block int
+	keys                            []int
 }
 
 // move replaces every offset but that of the name, which is in the document.
 func (p *places) move(to func(int) int) {
-	p.max, p.window, p.apart = to(p.max), to(p.window), to(p.apart)
+	p.max, p.window, p.apart, p.block = to(p.max), to(p.window), to(p.apart), to(p.block)
 	for i, at := range p.keys {
 		p.keys[i] = to(at)
 	}
@@ -108,6 +109,20 @@ func (d *draft) setApart(at int, word string) *fault {
 		return faultf(at, useLength, "%s is not a length of time", clip(word))
 	}
 	d.limit.Gap, d.at.apart = length, at
+	return nil
+}
+
+func (d *draft) setBlock(at int, word string) *fault {
+	length, ok := parseLength(word)
+	switch {
+	case !ok:
+		return faultf(at, useLength, "%s is not a length of time", clip(word))
+	case length < weir.MinWindow:
+		return faultf(at, "use 1ms to 400d", "the block is shorter than 1ms")
+	case length > weir.MaxWindow:
+		return faultf(at, "use 1ms to 400d", "the block is longer than 400 days")
+	}
+	d.block, d.at.block = length, at
 	return nil
 }
 

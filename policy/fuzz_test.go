@@ -76,21 +76,25 @@ func FuzzLimit(f *testing.F) {
 		f.Add(strings.TrimSuffix(line, "\n"))
 	}
 	f.Fuzz(func(t *testing.T, line string) {
-		l, unit, err := ParseLimit(line)
+		d, err := parseLimit(line)
 		if err != nil {
 			checkError(t, line, err)
 			return
 		}
-		again, sameUnit, err := ParseLimit(sentence(l, unit))
-		if err != nil || !reflect.DeepEqual(again, l) || sameUnit != unit {
-			t.Errorf("%q: read as %+v %q; its sentence %q as %+v %q, %v", line, l, unit, sentence(l, unit), again, sameUnit, err)
+		l, written := d.limit, sentence(d.limit, d.unit, d.block)
+		same, err := parseLimit(written)
+		if err != nil || !reflect.DeepEqual(same.limit, l) || same.unit != d.unit || same.block != d.block {
+			t.Fatalf("%q: read as %+v; its sentence %q as %+v, %v", line, d, written, same, err)
+		}
+		if _, _, err := ParseLimit(line); (err == nil) != (d.block == 0) {
+			t.Errorf("%q, block %v: %v", line, d.block, err)
 		}
 		file, err := Parse("fuzz.yaml", []byte("version: 1\npolicies:\n  p:\n    limit: \""+strings.NewReplacer("\t", `\t`, "\n", `\n`).Replace(line)+"\"\n"))
 		if err != nil {
 			t.Fatalf("%q: a limit on its own, but not in a file: %v", line, err)
 		}
-		again, l.Name = file.Policies[0].Limits[0], "limit"
-		if !reflect.DeepEqual(again, l) {
+		l.Name = "limit"
+		if again := file.Policies[0]; !reflect.DeepEqual(again.Limits[0], l) || again.BlockOf(0) != d.block {
 			t.Errorf("%q: %+v on its own, %+v in a file", line, l, again)
 		}
 	})

@@ -80,6 +80,9 @@ func describe(f *File) string {
 			if l.Cost > 0 {
 				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
 			}
+			if block := p.BlockOf(i); block > 0 {
+				fmt.Fprintf(&b, "    block=%v\n", block)
+			}
 		}
 		describeVariations(&b, p)
 	}
@@ -123,13 +126,17 @@ func TestLines(t *testing.T) {
 			fmt.Fprintln(&b, line)
 			continue
 		}
-		l, unit, err := ParseLimit(line)
+		d, err := parseLimit(line)
 		if err != nil {
 			checkError(t, line, err)
 			fmt.Fprintf(&b, "%s\n\n", err)
 			continue
 		}
-		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q\n\n", line, sentence(l, unit), l.Max, unit, l.Window, l.Gap, l.By)
+		l, block := d.limit, ""
+		if d.block > 0 {
+			block = fmt.Sprintf(" block=%v", d.block)
+		}
+		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, l.Window, l.Gap, l.By, block)
 	}
 	golden(t, "testdata/lines.golden", []byte(b.String()))
 }

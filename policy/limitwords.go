@@ -41,9 +41,9 @@ func (c *checker) lineLimit(value *strictyaml.Node) (*draft, error) {
 	return l, nil
 }
 
-// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, unit: messages}.
+// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, unit: messages}.
 func (c *checker) longLimit(value *strictyaml.Node) (*draft, error) {
-	l := &draft{at: places{max: value.Offset, window: value.Offset, apart: value.Offset}}
+	l := &draft{at: places{max: value.Offset, window: value.Offset, apart: value.Offset, block: value.Offset}}
 	if err := apply(c, limitWords, aLimit, value, l); err != nil {
 		return nil, err
 	}
@@ -75,6 +75,10 @@ func (c *checker) setWindow(l *draft, key, value *strictyaml.Node) error {
 
 func (c *checker) setApart(l *draft, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, l.setApart)
+}
+
+func (c *checker) setBlock(l *draft, key, value *strictyaml.Node) error {
+	return c.scalar(key, value, l.setBlock)
 }
 
 func (c *checker) setUnit(l *draft, key, value *strictyaml.Node) error {

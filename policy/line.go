@@ -9,27 +9,47 @@ import (
 
 // The words of the grammar
 //
-//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart]
-//	unlimited [unit] [per WINDOW] {per KEY} [, DURATION apart]
+//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION]
+//	unlimited [unit] [per WINDOW] {per KEY} [, DURATION apart] [, then block DURATION]
 const (
 	wordPer       = "per"
 	wordApart     = "apart"
 	wordUnlimited = "unlimited"
+	wordThen      = "then"
+	wordBlock     = "block"
 )
 
 // ParseLimit reads one limit line, such as "10 messages per day per phone". The
 // limit has no name and no cells; unit is the word behind the count, or "". The
-// error is an *Error whose line is 1.
+// error is an *Error whose line is 1. A weir.Limit has no blocks, so a line with one
+// is refused here: files have them.
 func ParseLimit(line string) (l weir.Limit, unit string, err error) {
+	d, err := parseLimit(line)
+	if err == nil && d.block > 0 {
+		err = lineError(line, faultf(d.at.block, "leave it out, or put the line in a policy file", "a limit on its own does not block"))
+	}
+	if err != nil {
+		return weir.Limit{}, "", err
+	}
+	return d.limit, d.unit, nil
+}
+
+// parseLimit reads and checks a limit line that is in no file.
+func parseLimit(line string) (*draft, error) {
 	d, f := parseLine(line)
 	if f == nil {
 		f = d.verdict()
 	}
 	if f != nil {
-		source := showable(strings.ToValidUTF8(line, string(utf8.RuneError)))
-		return weir.Limit{}, "", &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
+		return nil, lineError(line, f)
 	}
-	return d.limit, d.unit, nil
+	return d, nil
+}
+
+// lineError is a fault of a line that is in no file.
+func lineError(line string, f *fault) *Error {
+	source := showable(strings.ToValidUTF8(line, string(utf8.RuneError)))
+	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
 }
 
 // token is a word of a limit line, or a comma.
@@ -49,7 +69,7 @@ type lineParser struct {
 func parseLine(text string) (*draft, *fault) {
 	p := lineParser{text: text}
 	p.next()
-	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.apart, p.end} {
+	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.apart, p.block, p.end} {
 		if f := part(); f != nil {
 			return nil, f
 		}
@@ -151,10 +171,18 @@ func (p *lineParser) apart() *fault {
 	if p.token.text != "," {
 		return nil
 	}
+	comma := *p
 	p.next()
 	t := p.next()
+	if t.text == wordThen {
+		*p = comma // the first of the block
+		return nil
+	}
 	if t.text == "" {
 		return faultf(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
+	}
+	if t.text == wordBlock {
+		return faultf(t.at, "write then block", "then is missing before block")
 	}
 	if f := p.d.setApart(t.at, t.text); f != nil {
 		return f
@@ -165,12 +193,38 @@ func (p *lineParser) apart() *fault {
 	return nil
 }
 
+func (p *lineParser) block() *fault {
+	p.d.at.block = p.d.at.max
+	comma := *p
+	if p.token.text != "," {
+		return nil
+	}
+	p.next()
+	if p.next().text != wordThen {
+		*p = comma
+		return nil
+	}
+	if t := p.next(); t.text != wordBlock {
+		return faultf(t.at, "write then block 1h", "block is missing behind then")
+	}
+	t := p.next()
+	if t.text == "" {
+		return faultf(t.at, "write one such as then block 1h", "the length of the block is missing")
+	}
+	return p.d.setBlock(t.at, t.text)
+}
+
 func (p *lineParser) end() *fault {
 	t := p.token
 	if t.text == "" {
 		return nil
 	}
-	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart]"
+	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION]"
+	if p.d.block > 0 && t.text == "," {
+		next = "end the line with the block; what is apart stands before it"
+	} else if t.text == wordThen && p.d.block == 0 {
+		next = "write a comma before then block"
+	}
 	if _, ok := parseLength(t.text); ok && p.d.limit.Gap == 0 {
 		next = "write a comma before " + t.text + " apart"
 	} else if t.text == "and" {

@@ -31,9 +31,9 @@ func (p *Policy) PlanNamed(name string) int {
 }
 
 // With returns the policy with those changes in its numbers, a later one over an
-// earlier, and nothing else in it than what weir decides by and Units.
+// earlier, and nothing else in it than what weir decides by, Units and Blocks.
 func (p *Policy) With(changes ...[]Change) *Policy {
-	v := &Policy{Policy: p.Policy, Units: make([]string, len(p.Limits))}
+	v := &Policy{Policy: p.Policy, Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
 	copy(v.Units, p.Units)
 	v.Limits = slices.Clone(p.Limits)
 	for _, some := range changes {

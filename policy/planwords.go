@@ -121,6 +121,9 @@ func (c *checker) change(d *policyDraft, i int, value *strictyaml.Node) (Change,
 		return Change{}, c.fail(l.at.window, "write per "+formatWindow(base.Window)+
 			", or add a limit of that window to the policy, unlimited where it is not meant", "the window must stay: all plans share what it remembers")
 	}
+	if l.block > 0 && l.block != d.policy.BlockOf(i) {
+		return Change{}, c.fail(l.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
+	}
 	l.limit.Window = base.Window
 	if f := l.verdict(); f != nil {
 		return Change{}, c.fault(f)

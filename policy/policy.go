@@ -2,22 +2,24 @@ package policy
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
 
 // Policy is one policy of a file: what weir decides by, and what the file says
 // besides. weir.New(p.Policy) decides by the policy's own numbers; plans, overrides,
-// counts of reports and shadows are for whoever serves the file, as weir serve does.
+// blocks, counts of reports and shadows are for whoever serves the file, as weir serve does.
 type Policy struct {
-	weir.Policy               // name, mode and limits, in the order of the file
-	About           string    // a sentence for people, "" if there is none
-	Units           []string  // of each limit, the file's word for a unit ("messages"); "" where it has none
-	WhenStoreIsDown StoreDown // what becomes of attempts that cannot be decided
-	Shadow          bool      // decided and counted, never enforced
-	Count           Count     // what an attempt charges
-	PlanBy          string    // the name of the value beside the key that names a plan, "" if there is none
-	Plans           []Plan    // in the order of the file
+	weir.Policy                     // name, mode and limits, in the order of the file
+	About           string          // a sentence for people, "" if there is none
+	Units           []string        // of each limit, the file's word for a unit ("messages"); "" where it has none
+	Blocks          []time.Duration // of each limit, how long a refusal blocks its key; 0 = not at all; nil if no limit blocks
+	WhenStoreIsDown StoreDown       // what becomes of attempts that cannot be decided
+	Shadow          bool            // decided and counted, never enforced
+	Count           Count           // what an attempt charges
+	PlanBy          string          // the name of the value beside the key that names a plan, "" if there is none
+	Plans           []Plan          // in the order of the file
 	Overrides       []Override
 	Line            int // of the policy's name in the file
 }
@@ -26,6 +28,7 @@ type Policy struct {
 func (p *Policy) clone() *Policy {
 	c := *p
 	c.Units = slices.Clone(p.Units)
+	c.Blocks = slices.Clone(p.Blocks)
 	c.Limits = slices.Clone(p.Limits)
 	for i := range c.Limits {
 		c.Limits[i].By = slices.Clone(c.Limits[i].By)

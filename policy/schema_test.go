@@ -122,8 +122,8 @@ var (
 	unitPattern    = `[A-Za-z][A-Za-z0-9_-]{0,31}`
 	instantPattern = `[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?`
 	namePattern    = `[a-z0-9][a-z0-9._-]{0,63}`
-	linePattern    = fmt.Sprintf(`\s*(%[1]s(\s+%[2]s)?\s+%[3]s\s+%[4]s|%[5]s(\s+%[2]s)?(\s+%[3]s\s+%[4]s)?)(\s+%[3]s\s+%[6]s)*(\s*,\s*%[7]s\s+%[8]s)?\s*`,
-		numberPattern, unitPattern, wordPer, windowPattern, wordUnlimited, namePattern, lengthPattern, wordApart)
+	linePattern    = fmt.Sprintf(`\s*(%[1]s(\s+%[2]s)?\s+%[3]s\s+%[4]s|%[5]s(\s+%[2]s)?(\s+%[3]s\s+%[4]s)?)(\s+%[3]s\s+%[6]s)*(\s*,\s*%[7]s\s+%[8]s)?(\s*,\s*%[9]s\s+%[10]s\s+%[7]s)?\s*`,
+		numberPattern, unitPattern, wordPer, windowPattern, wordUnlimited, namePattern, lengthPattern, wordApart, wordThen, wordBlock)
 )
 
 func suffixes() string {
@@ -199,8 +199,8 @@ func required(s *jsonschema.Schema, words ...string) *jsonschema.Schema {
 
 func limitSchema() *jsonschema.Schema {
 	line := pattern(linePattern)
-	line.Description = "COUNT [unit] per WINDOW {per KEY} [, DURATION apart], or unlimited {per KEY}"
-	line.Examples = []any{"10 per minute per user, 3s apart", "200_000 cents per day per account"}
+	line.Description = "COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION], or unlimited {per KEY}"
+	line.Examples = []any{"10 per minute per user, 3s apart", "200_000 cents per day per account", "5 failures per 15m per user, then block 1h"}
 	long := object(limitWords)
 	long.Required = []string{"max"}
 	long.AnyOf = []*jsonschema.Schema{

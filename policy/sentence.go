@@ -2,22 +2,23 @@ package policy
 
 import (
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
 
 // Sentence is limit i of the policy in the words of the file: "10 messages per
 // day per phone, 3s apart". ParseLimit makes the same limit of it, but for its
-// name and cells. It panics unless 0 <= i < len(p.Limits).
+// name and cells, and takes no blocks. It panics unless 0 <= i < len(p.Limits).
 func (p *Policy) Sentence(i int) string {
 	unit := ""
 	if i < len(p.Units) {
 		unit = p.Units[i]
 	}
-	return sentence(p.Limits[i], unit)
+	return sentence(p.Limits[i], unit, p.BlockOf(i))
 }
 
-func sentence(l weir.Limit, unit string) string {
+func sentence(l weir.Limit, unit string, block time.Duration) string {
 	count, window := formatNumber(l.Max), " per "+formatWindow(l.Window)
 	if l.Max == weir.MaxUnits {
 		count = wordUnlimited
@@ -36,5 +37,9 @@ func sentence(l weir.Limit, unit string) string {
 	if l.Gap > 0 {
 		apart = ", " + Duration(l.Gap) + " apart"
 	}
-	return count + unit + window + keys.String() + apart
+	then := ""
+	if block > 0 {
+		then = ", then block " + Duration(block)
+	}
+	return count + unit + window + keys.String() + apart + then
 }

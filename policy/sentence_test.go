@@ -16,10 +16,15 @@ func checkSentences(t *testing.T, f *File) {
 	for _, p := range f.Policies {
 		for i, want := range p.Limits {
 			line := p.Sentence(i)
-			got, unit, err := ParseLimit(line)
+			d, err := parseLimit(line)
+			if err != nil {
+				t.Errorf("policy %s: limit %+v: its sentence %q: %v", p.Name, want, line, err)
+				continue
+			}
+			got, unit := d.limit, d.unit
 			got.Name, got.Cells, got.Cost = want.Name, want.Cells, want.Cost
-			if err != nil || !reflect.DeepEqual(got, want) || unit != p.Units[i] {
-				t.Errorf("policy %s: limit %+v unit %q: its sentence %q is read as %+v unit %q, %v", p.Name, want, p.Units[i], line, got, unit, err)
+			if !reflect.DeepEqual(got, want) || unit != p.Units[i] || d.block != p.BlockOf(i) {
+				t.Errorf("policy %s: limit %+v unit %q: its sentence %q is read as %+v unit %q block %v", p.Name, want, p.Units[i], line, got, unit, d.block)
 			}
 		}
 	}

@@ -127,6 +127,8 @@ var limitWords = []word[*draft]{
 		means: "What the limit counts by, one key or a list; without, all callers share it."},
 	{name: "apart", takes: takesLength, set: (*checker).setApart,
 		means: "The least time between two grants, such as 3s; at most the window."},
+	{name: "block", takes: takesLength, set: (*checker).setBlock,
+		means: "How long a key is refused after the limit has refused an attempt of it, such as 1h; 1ms to 400d."},
 	{name: "unit", takes: takesUnit, set: (*checker).setUnit,
 		means: "What is counted, in one word such as messages or cents. It is for people only."},
 }
