@@ -104,7 +104,7 @@ var dependencies = []dependency{
 		"the messages' JSON form and the types all messages share"},
 	{"go.yaml.in/yaml/v3", []string{"internal/envoy"}, []string{"deploy", "integrations"},
 		"the YAML that the reference reads, with anchors and merge keys, and the place of every word"},
-	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"internal/envoy/rls", "internal/gcra", "internal/resp", "weirredis", "weirredis/faulttest"},
+	{"github.com/redis/rueidis", []string{"examples/processes", "internal/store", "weirredis/rueidisconn"}, []string{"internal/enforce", "internal/envoy/rls", "internal/gcra", "internal/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"internal/resp", "weirredis", "weirredis/faulttest"},
 		"the Redis client that most Go programs hold already"},

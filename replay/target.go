@@ -30,7 +30,7 @@ func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res 
 	case Refund:
 		res.units, err = now.Refund(ctx, whose.Key, time.UnixMicro(line.GrantedAt), line.N)
 	case Reset:
-		err = limiter.Reset(ctx, whose.Key)
+		err = t.rule.Reset(ctx, whose.Key)
 	case Count:
 		res.units, err = now.Count(ctx, whose.Key, line.Limit, time.Duration(line.Last)*time.Microsecond)
 	}

@@ -3,6 +3,7 @@ package weirhttp
 import (
 	"context"
 	"iter"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
@@ -19,6 +20,7 @@ type Outcome struct {
 	Decision weir.Decision
 	States   []weir.LimitState // of Limiter.Inspect, in the plan's order; nil when nobody looked
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
+	Blocked  time.Time         // until when a block of a policy file refuses the key; zero = none does
 }
 
 // newOutcome returns the outcome of an attempt that is still to be decided, with

@@ -23,6 +23,7 @@ type Answer struct {
 	Decision weir.Decision
 	States   []weir.LimitState // of Limiter.Inspect, in the plan's order; nil when nobody looked
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
+	Blocked  time.Time         // until when a block of a policy file refuses the key; zero = none does
 }
 
 // AppendJSON appends the answer as one JSON object, without a newline.

@@ -15,14 +15,18 @@ type Applied struct {
 	Until    time.Time     // from when on the override will not; zero = it stays
 	Shadow   bool          // decided and not enforced
 	Would    weir.Decision // with Shadow: what was decided
+	Blocked  time.Time     // until when a block refuses the key; zero = none does
 }
 
 // WhyOf is Why, which also says that a decision was not enforced.
 func (a *Answer) WhyOf(by *Applied) string {
-	if by == nil || !by.Shadow {
-		return a.Why()
-	}
 	would := *a
+	if by != nil {
+		would.Blocked = by.Blocked
+	}
+	if by == nil || !by.Shadow {
+		return would.Why()
+	}
 	would.Decision = by.Would
 	verdict := "denied"
 	if by.Would.Allowed {
@@ -47,6 +51,10 @@ func (by *Applied) Append(b []byte) []byte {
 			b = append(b, '"')
 		}
 		b = append(b, '}')
+	}
+	if !by.Blocked.IsZero() {
+		b = by.Blocked.UTC().AppendFormat(append(b, `,"blocked_until":"`...), "2006-01-02T15:04:05.000000Z")
+		b = append(b, '"')
 	}
 	if by.Shadow {
 		b = append(b, `,"shadow":true,"would":`...)

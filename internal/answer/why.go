@@ -21,6 +21,8 @@ func (a *Answer) Why() string {
 		b = a.appendUnits(b, i, a.taken(i))
 		b = append(b, ": "...)
 		b = a.appendAllowed(b, i)
+	case !a.Decision.Allowed && !a.Blocked.IsZero():
+		b = a.appendBlocked(b, i)
 	case !a.Decision.Allowed:
 		b = a.appendRefused(b, i)
 	case a.Decision.Granted < a.N:
@@ -72,6 +74,8 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 		return append(b, "refused: the store could not be asked; try again later"...)
 	case d.Allowed:
 		return append(strconv.AppendInt(b, d.Remaining, 10), " left"...)
+	case !a.Blocked.IsZero():
+		return a.appendUntil(append(b, "blocked"...))
 	case d.RetryAfter == weir.Never:
 		b = append(append(b, "limit "...), strconv.Quote(d.Limit)...)
 		return append(b, " can never grant this; ask for less"...)
@@ -102,6 +106,22 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 		b = append(b, ", refused attempts included"...)
 	}
 	return a.appendWhen(b, i, "room again in ")
+}
+
+// appendBlocked: limit i has refused an attempt, and refuses all until a while later.
+func (a *Answer) appendBlocked(b []byte, i int) []byte {
+	b = a.appendWho(append(b, "blocked"...), i)
+	return a.appendUntil(b)
+}
+
+// appendUntil appends which limit blocks, and when that and all else is over.
+func (a *Answer) appendUntil(b []byte) []byte {
+	b = append(append(b, " by limit "...), strconv.Quote(a.Decision.Limit)...)
+	b = a.Blocked.UTC().AppendFormat(append(b, " until "...), "2006-01-02T15:04:05.000000Z")
+	if a.Decision.RetryAfter == weir.Never {
+		return append(b, "; the same never fits, ask for less"...)
+	}
+	return append(append(b, "; the same fits in "...), Wait(a.Decision.RetryAfter)...)
 }
 
 // taken is how many units what was asked for takes of limit i.

@@ -35,7 +35,11 @@ func (r *Rule) Decide(ctx context.Context, a *Ask) (o Outcome, err error) {
 	if by := o.Variation.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
-	o.Decision, err = o.ask(ctx, r.op(a.Op), a)
+	if r.blocks == nil {
+		o.Decision, err = o.ask(ctx, r.op(a.Op), a)
+	} else {
+		o.Decision, err = r.decideBlocked(ctx, &o, a)
+	}
 	if !r.Shadow || a.Op == weir.OpRecord {
 		return o, err
 	}
@@ -68,7 +72,7 @@ func (v *Variation) ask(ctx context.Context, op weir.Op, a *Ask) (weir.Decision,
 }
 
 // Limiter is that of the numbers that apply to a subject at an instant: for
-// refunds, counts and resets.
+// refunds and counts.
 func (r *Rule) Limiter(s *Subject, at int64) *weir.Limiter {
 	return r.Choose(&s.Key, s.Plan, at).Limiter
 }

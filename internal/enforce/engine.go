@@ -77,9 +77,13 @@ func (e *engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, las
 	return e.rule.engine.Count(ctx, e.limiter(p, &k, now).Plan(), k, i, last, now)
 }
 
-// Reset forgets the histories of the key.
+// Blocks reports whether a refused attempt may begin a block, so that one which was
+// only looked at must still be made.
+func (e *engine) Blocks() bool { return e.rule.blocks != nil }
+
+// Reset forgets the histories of the key, and ends its blocks.
 func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	return e.rule.engine.Reset(ctx, e.rule.Base().Limiter.Plan(), k)
+	return e.rule.Reset(ctx, k)
 }
 
 // limiter is that of the numbers that apply to the key.

@@ -6,6 +6,10 @@
 // A policy, its plans and its overrides are one set of histories with other
 // numbers (R12), so a key that changes its plan takes along what it has used.
 //
+// A limit that blocks has a second history for its blocks, under a name of their
+// own (blocks). It costs an attempt one look more at the engine, and the refusal that
+// begins a block one attempt more.
+//
 // The bargain: a policy is compiled once, and each pair of a plan and an override
 // when it is first met, so the first decision of a pair takes a few microseconds
 // longer. Whether an override has expired is asked of the clock of this process,
@@ -31,6 +35,7 @@ type Rule struct {
 	planAt     int // the index of PlanBy among the dimensions, -1 if it is none of them
 	plans      map[string]int
 	overrides  []overrideIndex
+	blocks     *blocks // nil if no limit blocks
 
 	base       *Variation
 	variations []byPlan // by override + 1
@@ -74,7 +79,8 @@ func New(p *policy.Policy, e weir.Engine) (*Rule, error) {
 		}
 	}
 	r.overrides = indexed(p.Overrides, r.dimensions)
-	return r, nil
+	r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e)
+	return r, err
 }
 
 // Base is the policy with its own numbers.

@@ -71,7 +71,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (what string, err 
 	at := t.From.Add(s.At).UnixMicro()
 	op, decides := ops[s.Do]
 	if !decides {
-		return "", rule.Limiter(&whose, at).Reset(context.Background(), whose.Key)
+		return "", rule.Reset(context.Background(), whose.Key)
 	}
 	a := answer.Answer{Key: whose.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
 	o, err := rule.Decide(context.Background(), &enforce.Ask{Subject: whose, Op: op, N: s.N, At: at, States: a.States})
@@ -81,7 +81,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (what string, err 
 	if err != nil {
 		return "", err
 	}
-	a.Plan, a.Units, a.Decision = o.Limiter.Plan(), o.Units, o.Decision
+	a.Plan, a.Units, a.Decision, a.Blocked = o.Limiter.Plan(), o.Units, o.Decision, o.Applied.Blocked
 	if o.Applied.Shadow {
 		a.Decision = o.Applied.Would
 	}

@@ -120,7 +120,7 @@ func (s *Server) traceparent(r *http.Request) string {
 // answer is a decision with all that is told of it.
 func (q *question) answer(op weir.Op, o *enforce.Outcome, on *desk) answer.Answer {
 	return answer.Answer{Plan: o.Limiter.Plan(), Key: q.Key, Op: op, N: q.n, Decision: o.Decision,
-		States: on.states[:len(q.plan.Limits())], Units: o.Units}
+		States: on.states[:len(q.plan.Limits())], Units: o.Units, Blocked: o.Applied.Blocked}
 }
 
 // serveRefund answers with {"policy":"…","refunded":n}.

@@ -36,6 +36,7 @@ type limitShown struct {
 	Units    string   `json:"units,omitempty"`
 	WindowMS int64    `json:"window_ms"` // rounded up
 	GapMS    int64    `json:"gap_ms,omitempty"`
+	BlockMS  int64    `json:"block_ms,omitempty"` // how long a refusal blocks the key
 	By       []string `json:"by"`
 	Cells    int      `json:"cells,omitempty"`
 	Cost     int64    `json:"cost,omitempty"` // what an attempt takes, if not as much as it asks for
@@ -70,7 +71,7 @@ func describe(entries []*entry) []byte {
 func showLimit(p *policy.Policy, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
-		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap),
+		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap), BlockMS: answer.Millis(p.BlockOf(i)),
 		By: append([]string{}, l.By...), Cells: l.Cells, Cost: l.Cost}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]

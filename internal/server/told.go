@@ -84,7 +84,7 @@ func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Subj
 
 // reset forgets the histories of a key.
 func (e *entry) reset(ctx context.Context, f observe.Front, key weir.Key) error {
-	if err := e.Base().Limiter.Reset(ctx, key); err != nil {
+	if err := e.Rule.Reset(ctx, key); err != nil {
 		return e.noted(f, err)
 	}
 	e.Note(observe.Call{Front: f, Outcome: observe.Reset})

@@ -161,8 +161,8 @@ func charging(groups []group) (only *group) {
 }
 
 // countRefusals completes what is known of a request that is refused: policies that
-// count refusals count theirs, since they have only been looked at, and last, if it
-// is not nil, has not been asked at all.
+// count refusals count theirs, and those that block begin a block, since they have
+// only been looked at, and last, if it is not nil, has not been asked at all.
 func countRefusals(ctx context.Context, w *work, groups []group, last *group) error {
 	if last != nil {
 		if err := last.ask(ctx, w, weir.OpPeek); err != nil {
@@ -170,10 +170,18 @@ func countRefusals(ctx context.Context, w *work, groups []group, last *group) er
 		}
 	}
 	for i := range groups {
-		if g := &groups[i]; !g.d.Allowed && g.plan.Mode() == weir.CountDenied {
-			if err := g.ask(ctx, w, weir.OpAttempt); err != nil {
-				return err
-			}
+		g := &groups[i]
+		if g.d.Allowed {
+			continue
+		}
+		var err error
+		if g.plan.Mode() == weir.CountDenied {
+			err = g.ask(ctx, w, weir.OpAttempt)
+		} else if g.blocks() {
+			err = g.beginBlock(ctx, w)
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

@@ -218,6 +218,27 @@ func (g *group) tellPolicy(w *work, it *item) {
 	}
 }
 
+// blocks reports whether an attempt that the group's policy refuses may begin a block.
+func (g *group) blocks() bool {
+	b, ok := g.engine.(interface{ Blocks() bool })
+	return ok && b.Blocks()
+}
+
+// beginBlock makes the attempt that was only looked at and refused, so that a block
+// may begin, and tells how long it lasts. Should there be room by now, the request is
+// refused all the same, and charges nothing.
+func (g *group) beginBlock(ctx context.Context, w *work) error {
+	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Ask{Op: weir.OpAttempt, N: g.n, At: weir.Now})
+	if err != nil {
+		return err
+	}
+	if d.Allowed && g.n > 0 {
+		_, err = g.engine.Refund(ctx, g.plan, g.key, d.At.UnixMicro(), d.Granted, weir.Now)
+		return err
+	}
+	return g.ask(ctx, w, weir.OpPeek)
+}
+
 // giveBack takes back what the group was granted, and returns how many hits could
 // not be.
 func (g *group) giveBack(ctx context.Context) (kept int64, err error) {
