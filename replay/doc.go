@@ -46,7 +46,7 @@
 // answer to a count ends with "count", to a refund with "refunded"; their other
 // fields, and those of a reset, are the answer to a peek of 0 units right after.
 // What else of a policy file applied follows at the end: "plan", "override" with why
-// and until, and "shadow":true with what "would" have been decided.
+// and until, "blocked_until" with the instant at which a block ends, and "shadow":true with what "would" have been decided.
 // A bad line changes nothing, is answered {"at_us":…,"error":"…"}, without at_us
 // where none can be read, and the replay goes on.
 package replay

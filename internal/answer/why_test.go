@@ -17,6 +17,7 @@ type story struct {
 	d     weir.Decision
 	state weir.LimitState
 	units string
+	until time.Time
 	want  string
 }
 
@@ -94,6 +95,18 @@ var stories = []story{
 		d:     weir.Decision{Limit: "push", RetryAfter: weir.Never},
 		state: weir.LimitState{Max: 10, Window: minute, Used: 10, RetryAfter: weir.Never, NextAfter: 20 * second},
 		want:  "10 of 10 used in the last minute for teacher=42; all 15 never fit at once, some may in 20s"},
+	{name: "blocked", n: 1, until: instant.Add(8 * minute),
+		d:     weir.Decision{Limit: "push", RetryAfter: 8 * minute},
+		state: weir.LimitState{Max: 10, Window: minute, Used: 3},
+		want:  `blocked for teacher=42 by limit "push" until UNTIL; the same fits in 8m`},
+	{name: "blocked, and more than ever", n: 15, until: instant.Add(8 * minute),
+		d:     weir.Decision{Limit: "push", RetryAfter: weir.Never},
+		state: weir.LimitState{Max: 10, Window: minute, Used: 3, RetryAfter: weir.Never},
+		want:  `blocked for teacher=42 by limit "push" until UNTIL; the same never fits, ask for less`},
+	{name: "recorded while blocked", op: weir.OpRecord, n: 1, until: instant.Add(8 * minute),
+		d:     weir.Decision{Allowed: true, Granted: 1, RetryAfter: 8 * minute},
+		state: weir.LimitState{Max: 10, Window: minute, Used: 3},
+		want:  "recorded 1 unit: 3 of 10 used in the last minute for teacher=42; the same again fits in 8m"},
 	{name: "a fallback answered", n: 1,
 		d:     weir.Decision{Allowed: true, Granted: 1, Remaining: 3, Degraded: true},
 		state: weir.LimitState{Max: 10, Window: minute, Used: 7, Remaining: 3},
@@ -106,7 +119,8 @@ func TestWhy(t *testing.T) {
 			Name: "push", Max: s.state.Max, Window: s.state.Window, Gap: s.state.Gap, By: []string{"teacher"}}}})
 		s.state.Name = "push"
 		a := Answer{Plan: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
-			States: []weir.LimitState{s.state}, Units: []string{s.units}}
+			States: []weir.LimitState{s.state}, Units: []string{s.units}, Blocked: s.until}
+		s.want = strings.Replace(s.want, "UNTIL", s.until.UTC().Format("2006-01-02T15:04:05.000000Z"), 1)
 		if got := a.Why(); got != s.want {
 			t.Errorf("%s:\ngot  %s\nwant %s", s.name, got, s.want)
 		}

@@ -89,6 +89,7 @@ type decision struct {
 	Limit     string  `json:"limit"`
 	Degraded  bool    `json:"degraded"`
 	Repeated  bool    `json:"repeated"`
+	Blocked   string  `json:"blocked_until"`
 	Why       string  `json:"why"`
 	Limits    []state `json:"limits"`
 }

@@ -1,0 +1,108 @@
+package server
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+const blockingPolicies = `  guard: {limit: "2 per minute per user, then block 10m"}
+  other: {limit: 5 per minute per ip}
+`
+
+const guardBody = `{"policy":"guard","key":{"user":"u"}}`
+
+// blockingServer has refused the user u, whom it blocks for ten minutes.
+func blockingServer(t *testing.T, change ...func(*Config)) *Server {
+	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies = parsed(t, blockingPolicies) })...)
+	for i, want := range []bool{true, true, false} {
+		if d := decide(t, s, "/v1/check", guardBody); d.Allowed != want {
+			t.Fatalf("attempt %d: %+v, want allowed %v", i, d, want)
+		}
+	}
+	return s
+}
+
+// TestBlockOverHTTP: a block is told until it ends, in JSON, by a gate and of the
+// policy; a reset ends it.
+func TestBlockOverHTTP(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := blockingServer(t)
+		end := time.Now().Add(10 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000Z")
+		time.Sleep(2 * time.Minute)
+		d := decide(t, s, "/v1/check", guardBody)
+		if d.Allowed || d.RetryMS != 480_000 || d.Remaining != 0 || d.ResetMS != 480_000 || d.Limit != "limit" || d.Blocked != end ||
+			d.Why != `blocked for user=u by limit "limit" until `+end+`; the same fits in 8m` {
+			t.Errorf("blocked for 8 minutes more: %+v", d)
+		}
+		if l := d.Limits[0]; l.Used != 0 || l.Remaining != 0 || l.RetryMS != 480_000 {
+			t.Errorf("the limit: %+v", l)
+		}
+		r := ask(s, "GET", "/gate/guard?user=u", "")
+		if r.status != 429 || r.header.Get("Retry-After") != "480" || !slices.Equal(r.header["RateLimit"], []string{`"guard";r=0;t=480`}) ||
+			!strings.Contains(r.body, "blocked for user=u") || !strings.Contains(r.body, `"violated-policies":["guard"]`) {
+			t.Errorf("the gate: %+v", r)
+		}
+		if body := ask(s, "GET", "/v1/policies", "").body; !strings.Contains(body, `"sentence":"2 per minute per user, then block 10m"`) || !strings.Contains(body, `"block_ms":600000`) {
+			t.Errorf("GET /v1/policies: %s", body)
+		}
+		if r := ask(s, "DELETE", "/v1/keys/guard?user=u", ""); r.status != 204 {
+			t.Fatalf("the reset: %+v", r)
+		}
+		if d := decide(t, s, "/v1/check", guardBody); !d.Allowed || d.Remaining != 1 || d.Blocked != "" {
+			t.Errorf("after a reset: %+v", d)
+		}
+	})
+}
+
+// TestBlockByRedisCommands: the same by the protocol of Redis.
+func TestBlockByRedisCommands(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := blockingServer(t)
+		p, err := respPolicies{s}.Policy("guard")
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * time.Minute)
+		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1); err != nil || d.Allowed || d.RetryAfter != 8*time.Minute {
+			t.Errorf("%+v, %v; want a denial for 8 minutes", d, err)
+		}
+		if err := p.Reset(t.Context(), weir.K("u")); err != nil {
+			t.Error(err)
+		}
+		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1); err != nil || !d.Allowed {
+			t.Errorf("after a reset: %+v, %v", d, err)
+		}
+	})
+}
+
+// TestBlockOfProxies: the same by Envoy's rate limit service, also for requests of
+// which one descriptor is refused before anything is charged.
+func TestBlockOfProxies(t *testing.T) {
+	const one = `{"domain":"guard","descriptors":[{"entries":[{"key":"user","value":"u"}]}]}`
+	const two = `{"domain":"guard","descriptors":[{"entries":[{"key":"user","value":"v"}]},{"entries":[{"key":"user","value":"w"}]}]}`
+	const v = `{"policy":"guard","key":{"user":"v"}}`
+	const w = `{"policy":"guard","key":{"user":"w"}}`
+	s := blockingServer(t, withGRPC(t))
+	if r := ask(s, "POST", "/json", one); r.status != 429 || !strings.Contains(r.body, "59") {
+		t.Errorf("while blocked: %+v", r)
+	}
+	decide(t, s, "/v1/check", v)
+	decide(t, s, "/v1/check", v)
+	if d := decide(t, s, "/v1/peek", v); d.Blocked != "" {
+		t.Errorf("before a refusal: %+v", d)
+	}
+	if r := ask(s, "POST", "/json", two); r.status != 429 {
+		t.Errorf("one of two is full: %+v", r)
+	}
+	if d := decide(t, s, "/v1/peek", v); d.Blocked == "" || d.RetryMS < 590_000 {
+		t.Errorf("after a refusal: %+v, want a block", d)
+	}
+	if d := decide(t, s, "/v1/peek", w); d.Remaining != 2 || d.Blocked != "" {
+		t.Errorf("the other one: %+v, want it untouched", d)
+	}
+}
