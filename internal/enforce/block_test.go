@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/redis/rueidis"
@@ -60,11 +61,11 @@ func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
 // onEach runs a test on memory and on a Redis server.
 func onEach(t *testing.T, test func(t *testing.T, e weir.Engine)) {
 	t.Run("memory", func(t *testing.T) { test(t, weir.NewMemory()) })
-	t.Run("redis", func(t *testing.T) { test(t, onRedis(t)) })
+	t.Run("redis", func(t *testing.T) { test(t, onRedis(t, redistest.Start(t).Addr)) })
 }
 
-func onRedis(t *testing.T) weir.Engine {
-	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Start(t).Addr}})
+func onRedis(t *testing.T, addrs ...string) weir.Engine {
+	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: addrs})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,6 +155,8 @@ func TestBlock(t *testing.T) {
 		r.wants(check, 10*time.Minute+2*time.Second-us, "user=u", 1, "denied by limit for 1µs, until 10m2s")
 		r.wants(peek, 10*time.Minute+2*time.Second, "user=u", 2, "allowed 2, 0s")
 		r.wants(check, 10*time.Minute+2*time.Second, "user=u", 2, "allowed 2, 1m0s")
+		r.wants(record, 10*time.Minute+2*time.Second, "user=u", 1, "allowed 1, 1m0s")
+		r.wants(check, 10*time.Minute+2*time.Second, "user=u", 0, "denied by limit for 1m0s") // which is a look
 		r.wants(check, 10*time.Minute+3*time.Second, "user=u", 1, "denied by limit for 10m0s, until 20m3s")
 	})
 }
@@ -220,9 +223,10 @@ func TestBlockReported(t *testing.T) {
 	})
 }
 
-// TestBlockOfSeveral: limits that count by other keys have blocks of their own.
+// TestBlockOfSeveral: limits that count by other keys have blocks of their own, also
+// on a Redis Cluster, where each is to be found whatever it is asked with.
 func TestBlockOfSeveral(t *testing.T) {
-	onEach(t, func(t *testing.T, e weir.Engine) {
+	test := func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "both", e)}
 		r.wants(check, 0, "tenant=t user=u", 2, "allowed 2, 1m0s")
 		r.wants(check, 0, "tenant=t user=u", 1, "denied by user for 10m0s, until 10m0s")
@@ -242,7 +246,9 @@ func TestBlockOfSeveral(t *testing.T) {
 		r.wants(check, 0, "user=w ip=j", 1, "denied by anchor for 1m0s, until 1m0s")
 		r.wants(check, time.Minute, "user=w ip=j", 1, "allowed 1, 1m0s")
 		r.wants(check, time.Minute, "user=u ip=j", 1, "denied by user for 9m0s, until 10m0s")
-	})
+	}
+	onEach(t, test)
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
 }
 
 // TestBlockModes: what is granted in part begins no block; what is counted begins one.
@@ -317,6 +323,43 @@ func TestBlockNow(t *testing.T) {
 				t.Errorf("blocked until %v, after a refusal until %v: %+v", o.Applied.Blocked, last.Applied.Blocked, o)
 			}
 			last = o
+		}
+	})
+}
+
+// slow is an engine that takes its time for everything but blocks.
+type slow struct{ weir.Engine }
+
+func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	if p.Name() == "guard" {
+		time.Sleep(time.Second)
+	}
+	return s.Engine.Decide(ctx, p, k, a)
+}
+
+// TestBlockEndsMeanwhile: a block that has ended by the time that the limits are asked
+// refuses nothing.
+func TestBlockEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := blockingRule(t, "guard", slow{weir.NewMemory()})
+		decide := func(n int64) Outcome {
+			t.Helper()
+			o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: n, At: weir.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		decide(2)
+		if o := decide(1); o.Decision.RetryAfter != 10*time.Minute {
+			t.Errorf("%+v, want a block", o)
+		}
+		time.Sleep(10*time.Minute - 1500*time.Millisecond)
+		if o := decide(1); o.Decision.Allowed || o.Decision.RetryAfter != 500*time.Millisecond {
+			t.Errorf("%+v, want what is left of the block when the limits were asked", o)
+		}
+		if o := decide(1); !o.Decision.Allowed || !o.Applied.Blocked.IsZero() {
+			t.Errorf("%+v, want it granted", o)
 		}
 	})
 }
