@@ -67,6 +67,8 @@ func acceptAll(fd int) (all []int) {
 // sends one with 255, so a listening socket then hears of no new connection, while
 // those that are made or being made stay. Connections inherit it, and need to be
 // told 0. A unix socket knows no hops, and needs none: it has no name any more.
+// A kernel that takes the setting and does not heed it leaves some microseconds in
+// which a connection may be lost.
 func wantHops(fd, least int) {
 	const ipv6MinHopCount = 73
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, syscall.IP_MINTTL, least)
