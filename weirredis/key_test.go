@@ -2,6 +2,7 @@ package weirredis_test
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -77,6 +78,31 @@ func TestSlotting(t *testing.T) {
 		p := plan(t, weir.Policy{Name: "p", Limits: c.limits})
 		if got := weirredis.Slotting(p); got != c.want || weirredis.Pinned(p) != c.pinned {
 			t.Errorf("got pinned=%v, %q, want pinned=%v, %q", weirredis.Pinned(p), got, c.pinned, c.want)
+		}
+	}
+}
+
+// TestKeysOfLimitsInAnyOrder: a history is where it was when the limits of its policy
+// have changed places, and with them the order of dimensions, also in a Cluster (R12).
+func TestKeysOfLimitsInAnyOrder(t *testing.T) {
+	few := weir.Limit{Name: "few", By: []string{"tenant", "user"}}
+	many := weir.Limit{Name: "many", By: []string{"user", "ip", "tenant"}}
+	values := map[string]string{"tenant": "t", "user": "u", "ip": "i"}
+	keys := func(cluster bool, limits ...weir.Limit) map[string]string {
+		p := plan(t, weir.Policy{Name: "p", Limits: limits})
+		k, err := p.Key(values)
+		if err != nil {
+			t.Fatal(err)
+		}
+		byName := map[string]string{}
+		for i, key := range weirredis.Keys(p, k, cluster) {
+			byName[limits[i].Name] = key
+		}
+		return byName
+	}
+	for _, cluster := range []bool{false, true} {
+		if one, other := keys(cluster, few, many), keys(cluster, many, few); !maps.Equal(one, other) {
+			t.Errorf("cluster %v: %q, the other way round %q", cluster, one, other)
 		}
 	}
 }
