@@ -9,9 +9,6 @@ import (
 // TestCluster goes through the life of one Cluster, since forming one takes
 // seconds.
 func TestCluster(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes several seconds")
-	}
 	t.Parallel()
 	c := StartCluster(t)
 	const key = "{tag}a"

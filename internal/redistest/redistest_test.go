@@ -138,9 +138,6 @@ func TestReplicaAndPromotion(t *testing.T) {
 }
 
 func TestSentinelPromotesTheReplica(t *testing.T) {
-	if testing.Short() {
-		t.Skip("takes several seconds")
-	}
 	t.Parallel()
 	primary, replica := Start(t), Start(t)
 	replica.Follow(t, primary)
