@@ -66,7 +66,7 @@ mutants: ## Put one fault at a time into the memory engine and demand that a tes
 	$(GO) run ./internal/mutants
 
 mutants-redis: ## The same for the Redis engine, its scripts and their clients, on a real server (half an hour).
-	$(GO) test ./weirredis -run '^TestMutants$$' -count 1 -timeout 0 -v -args -weirredis.mutants
+	$(GO) run ./internal/mutants -redis
 
 soak: ## Ask weir serve in every way for SOAK (30m); memory and goroutines must stay flat within 5 %.
 	cd bench && $(GO) run ./soak -for $(SOAK)

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,122 +12,97 @@ import (
 	"time"
 )
 
-// bench is a copy of the module in which tests run while one file is wrong.
+// bench builds and runs the tests of a suite while one file is wrong.
 type bench struct {
-	module string // the copy
-	bin    string // where test binaries are built
+	*suite
+	dir  string // for what is built
+	all  bool   // whether all layers are asked
+	said string // what the last failing layer said
 }
 
-// newBench copies the module at root below dir.
-func newBench(root, dir string) (*bench, error) {
-	b := &bench{module: filepath.Join(dir, "module"), bin: filepath.Join(dir, "bin")}
-	err := filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && d.Name() == ".git" {
-			return filepath.SkipDir
-		}
-		if !d.Type().IsRegular() {
+// try runs the layers with the mutant in place, or without one for nil, and
+// returns those that failed: the first one only, unless all are asked.
+func (b *bench) try(m *mutant) (caught []string, err error) {
+	overlay, err := b.overlay(m)
+	if err != nil {
+		return nil, err
+	}
+	built := map[string]bool{}
+	ask := func(l layer) error {
+		if slices.Contains(caught, l.name) || len(caught) > 0 && !b.all {
 			return nil
 		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
+		if !built[l.pkg] {
+			if err := b.build(overlay, l.pkg); err != nil {
+				return err
+			}
+			built[l.pkg] = true
 		}
-		rel, err := filepath.Rel(root, path)
-		if err != nil {
-			return err
+		if !b.passes(l) {
+			caught = append(caught, l.name)
 		}
-		to := filepath.Join(b.module, rel)
-		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
-			return err
+		return nil
+	}
+	for _, l := range append(slices.Clone(b.layers), b.lastResort) {
+		if err := ask(l); err != nil {
+			return nil, err
 		}
-		return os.WriteFile(to, text, 0o644)
-	})
-	return b, err
+	}
+	return caught, nil
 }
 
-// layer is a part of the tests of the memory engine: the package it is in, and the
-// arguments of its test binary.
-type layer struct {
-	name, pkg string
-	args      []string
-}
-
-// layers are tried for every mutant.
-var layers = []layer{
-	{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
-	{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
-	{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
-	{"once", ".", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
-	{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who)"}},
-	{"unit", "internal/window", nil},
-	{"unit", "internal/slab", nil},
-}
-
-// lastResort is tried when all layers have passed: a race needs its time.
-var lastResort = layer{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}}
-
-// try runs every layer with the mutant in place, or without one for nil. It
-// returns the layers that failed and what the first of them said.
-func (b *bench) try(m *mutant) (caught []string, said string, err error) {
+// overlay writes the mutant's file, and the file that tells the go command to read
+// it in place of the right one.
+func (b *bench) overlay(m *mutant) (string, error) {
+	replace := map[string]string{}
 	if m != nil {
-		undo, err := b.spoil(m)
+		right, err := filepath.Abs(filepath.Join(b.suite.dir, m.file))
 		if err != nil {
-			return nil, "", err
+			return "", err
 		}
-		defer undo()
-	}
-	for _, pkg := range []string{".", "internal/window", "internal/slab"} {
-		build := exec.Command("go", "test", "-c", "-o", b.binary(pkg), "./"+pkg)
-		build.Dir = b.module
-		if out, err := build.CombinedOutput(); err != nil {
-			return nil, "", fmt.Errorf("it does not compile: %s", out)
+		text, err := m.apply(b.suite.dir)
+		if err != nil {
+			return "", err
 		}
-	}
-	for _, layer := range layers {
-		if out, ok := b.passes(layer); !ok && !slices.Contains(caught, layer.name) {
-			caught = append(caught, layer.name)
-			said += out
+		wrong := filepath.Join(b.dir, "wrong"+filepath.Ext(m.file))
+		if err := os.WriteFile(wrong, []byte(text), 0o644); err != nil {
+			return "", err
 		}
+		replace[right] = wrong
 	}
-	if m != nil && len(caught) == 0 {
-		if _, ok := b.passes(lastResort); !ok {
-			caught = append(caught, lastResort.name)
-		}
-	}
-	return caught, said, nil
-}
-
-// spoil puts the mutant into the copy, and returns what takes it out again.
-func (b *bench) spoil(m *mutant) (undo func(), err error) {
-	file := filepath.Join(b.module, m.file)
-	right, err := os.ReadFile(file)
+	text, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	wrong, err := m.apply(b.module)
-	if err != nil {
-		return nil, err
-	}
-	undo = func() { _ = os.WriteFile(file, right, 0o644) } // a failure shows with the next mutant
-	return undo, os.WriteFile(file, []byte(wrong), 0o644)
+	file := filepath.Join(b.dir, "overlay.json")
+	return file, os.WriteFile(file, text, 0o644)
 }
 
 func (b *bench) binary(pkg string) string {
-	return filepath.Join(b.bin, filepath.Base(filepath.Join("root", pkg))+".test")
+	return filepath.Join(b.dir, filepath.Base(filepath.Join("root", pkg))+".test")
+}
+
+func (b *bench) build(overlay, pkg string) error {
+	c := exec.Command("go", "test", "-c", "-overlay", overlay, "-o", b.binary(pkg), "./"+pkg)
+	c.Dir = b.suite.dir
+	if out, err := c.CombinedOutput(); err != nil {
+		return fmt.Errorf("it does not compile: %s", bytes.TrimSpace(out))
+	}
+	return nil
 }
 
 // patience is how long one layer may take; a mutant that hangs is caught, too.
 const patience = 3 * time.Minute
 
 // passes runs a layer and reports whether it succeeded in time.
-func (b *bench) passes(l layer) (said string, ok bool) {
+func (b *bench) passes(l layer) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, b.binary(l.pkg), append(slices.Clone(l.args), "-test.failfast")...)
-	c.Dir = filepath.Join(b.module, l.pkg)
+	c.Dir = filepath.Join(b.suite.dir, l.pkg)
 	out, err := c.CombinedOutput()
-	return string(out), err == nil
+	if err != nil {
+		b.said = string(out)
+	}
+	return err == nil
 }

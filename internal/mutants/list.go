@@ -10,9 +10,18 @@ import (
 // mutant is one fault: some lines of a file and what stands there instead.
 type mutant struct {
 	about    string // the rule it breaks, and how
-	file     string // relative to the top of the module
-	line     int    // in mutants.txt
+	file     string // relative to the suite's directory
+	line     int    // in the suite's list
 	old, new string
+}
+
+// mutants are the suite's faults.
+func (s *suite) mutants() ([]mutant, error) {
+	mutants, err := parse(s.list)
+	if err != nil {
+		return nil, fmt.Errorf("%s:%w", s.file, err)
+	}
+	return mutants, nil
 }
 
 // parse reads mutants, which blank lines separate:
@@ -33,7 +42,7 @@ func parse(text string) ([]mutant, error) {
 		case line == "":
 			m = nil
 		case m == nil:
-			return nil, fmt.Errorf("mutants.txt:%d: a mutant begins with a comment that says what is wrong", i+1)
+			return nil, fmt.Errorf("%d: a mutant begins with a comment that says what is wrong", i+1)
 		case strings.HasPrefix(line, "file "):
 			m.file = line[len("file "):]
 		case line[0] == '-':
@@ -41,12 +50,12 @@ func parse(text string) ([]mutant, error) {
 		case line[0] == '+':
 			m.new += line[1:] + "\n"
 		default:
-			return nil, fmt.Errorf("mutants.txt:%d: a line begins with #, file, - or +", i+1)
+			return nil, fmt.Errorf("%d: a line begins with #, file, - or +", i+1)
 		}
 	}
 	for _, m := range mutants {
 		if m.file == "" || m.old == "" {
-			return nil, fmt.Errorf("mutants.txt:%d: a mutant needs a file and lines to replace", m.line)
+			return nil, fmt.Errorf("%d: a mutant needs a file and lines to replace", m.line)
 		}
 	}
 	return mutants, nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -8,27 +9,30 @@ import (
 // TestEveryMutantFits applies every fault, without running it: one that fits no
 // longer would test nothing.
 func TestEveryMutantFits(t *testing.T) {
-	mutants, err := parse(list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(mutants) < 24 {
-		t.Errorf("got %d mutants, want at least 24", len(mutants))
-	}
-	for _, m := range mutants {
-		if _, err := m.apply("../.."); err != nil {
-			t.Errorf("mutants.txt:%d: %s: %v; change its lines with the code", m.line, m.about, err)
+	for _, s := range []*suite{&memory, &redis} {
+		mutants, err := s.mutants()
+		if err != nil {
+			t.Fatal(err)
 		}
-		if !strings.HasPrefix(m.about, "R") || m.old == m.new {
-			t.Errorf("mutants.txt:%d: %s: it names no rule, or changes nothing", m.line, m.about)
+		if len(mutants) < 24 {
+			t.Errorf("%s: got %d mutants, want at least 24", s.file, len(mutants))
+		}
+		for _, m := range mutants {
+			if _, err := m.apply(filepath.Join("../..", s.dir)); err != nil {
+				t.Errorf("%s:%d: %s: %v; change its lines with the code", s.file, m.line, m.about, err)
+			}
+			if m.old == m.new || s == &memory && !strings.HasPrefix(m.about, "R") {
+				t.Errorf("%s:%d: %s: it names no rule, or changes nothing", s.file, m.line, m.about)
+			}
 		}
 	}
 }
 
 func TestParseRefusesWhatItCannotApply(t *testing.T) {
-	for _, text := range []string{"-x\n", "# R1: x\n-x\n", "# R1: x\nfile f\n", "# R1: x\nfile f\n x\n"} {
-		if m, err := parse(text); err == nil {
-			t.Errorf("%q: got %v, want an error", text, m)
+	for _, text := range []string{"-x\n", "# R1: x\n-x\n", "# R1: x\nfile f\n", "# R1: x\nfile f\n x\n", "file x", "# a\nfile x\n?\n"} {
+		s := suite{file: "some.txt", list: text}
+		if m, err := s.mutants(); err == nil || !strings.HasPrefix(err.Error(), "some.txt:") {
+			t.Errorf("%q: got %v, %v, want an error with its line", text, m, err)
 		}
 	}
 	m := mutant{file: "list.go", old: "}\n", new: ""}

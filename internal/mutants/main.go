@@ -1,16 +1,16 @@
-// Command mutants tests the tests: it puts one fault at a time into the memory
-// engine and demands that some layer of the conformance kit, or a unit test,
-// notices. Run it from the top of the module:
+// Command mutants tests the tests: it puts one fault at a time into an engine and
+// demands that some layer of the conformance kit, or a unit test, notices. Run it
+// from the top of the module:
 //
-//	go run ./internal/mutants
+//	go run ./internal/mutants          # the memory engine, memory.txt
+//	go run ./internal/mutants -redis   # the Redis engine, its scripts and clients, redis.txt
 //
-// The faults stand in mutants.txt. A fault that fits no longer, that does not
-// compile or that nobody notices makes the command fail. All this happens in a copy
-// of the module.
+// A fault that fits no longer, that does not compile or that nobody notices makes the
+// command fail. Files stay as they are: the go command is told to read others in
+// their place.
 package main
 
 import (
-	_ "embed"
 	"flag"
 	"fmt"
 	"os"
@@ -18,21 +18,25 @@ import (
 	"time"
 )
 
-//go:embed mutants.txt
-var list string
-
 func main() {
+	onRedis := flag.Bool("redis", false, "try the Redis engine; it needs redis-server")
 	only := flag.String("only", "", "run only the mutants whose description or file contains this")
+	all := flag.Bool("all", false, "ask all layers of tests, not only up to the first that notices")
 	flag.Parse()
-	if err := run(*only); err != nil {
+	s := &memory
+	if *onRedis {
+		s = &redis
+	}
+	if err := run(s, *only, *all); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
 }
 
-// run tries the mutants and prints a line for each. It fails if one survives.
-func run(only string) error {
-	mutants, err := parse(list)
+// run tries the mutants of the suite and prints a line for each. It fails if one
+// survives or cannot be tried, after it has tried the others.
+func run(s *suite, only string, all bool) error {
+	mutants, err := s.mutants()
 	if err != nil {
 		return err
 	}
@@ -41,16 +45,13 @@ func run(only string) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b, err := newBench(".", dir)
-	if err != nil {
-		return err
-	}
-	if caught, said, err := b.try(nil); err != nil {
+	b := &bench{suite: s, dir: dir, all: all}
+	if caught, err := b.try(nil); err != nil {
 		return err
 	} else if len(caught) > 0 {
-		return fmt.Errorf("the layers must pass without a mutant first, but %v failed:\n%s", caught, said)
+		return fmt.Errorf("the layers must pass without a mutant first, but %v failed:\n%s", caught, b.said)
 	}
-	tried, survivors := 0, 0
+	tried, failed := 0, 0
 	for i := range mutants {
 		m := &mutants[i]
 		if !strings.Contains(m.about+m.file, only) {
@@ -58,20 +59,21 @@ func run(only string) error {
 		}
 		tried++
 		start := time.Now()
-		caught, _, err := b.try(m)
-		if err != nil {
-			return fmt.Errorf("mutants.txt:%d: %s: %w", m.line, m.about, err)
-		}
+		caught, err := b.try(m)
 		verdict := strings.Join(caught, " ")
-		if len(caught) == 0 {
-			survivors++
+		switch {
+		case err != nil:
+			verdict = fmt.Sprintf("%s:%d: %v", s.file, m.line, err)
+			failed++
+		case len(caught) == 0:
 			verdict = "SURVIVED"
+			failed++
 		}
-		fmt.Printf("%-82s %-38s %4.0fs\n", m.about, verdict, time.Since(start).Seconds())
+		fmt.Printf("%-88s %-38s %4.0fs\n", m.about, verdict, time.Since(start).Seconds())
 	}
-	fmt.Printf("%d mutants, %d caught\n", tried, tried-survivors)
-	if survivors > 0 {
-		return fmt.Errorf("%d survived; a test is missing", survivors)
+	fmt.Printf("%d mutants, %d caught\n", tried, tried-failed)
+	if failed > 0 {
+		return fmt.Errorf("%d were not caught; a test is missing, or the lines of a mutant", failed)
 	}
 	return nil
 }
