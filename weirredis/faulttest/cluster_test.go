@@ -17,7 +17,6 @@ import (
 // TestCluster takes one Cluster of six nodes through everything, since forming one
 // takes seconds. Each part leaves it whole.
 func TestCluster(t *testing.T) {
-	takesLong(t)
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, part := range []struct {

@@ -10,7 +10,6 @@ import (
 // A Sentinel replaces a primary that was killed, and clients find the new one by
 // themselves. What the replica lacks is lost.
 func TestSentinelFailover(t *testing.T) {
-	takesLong(t)
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		primary, replica := redistest.Start(t), redistest.Start(t)
 		replica.Follow(t, primary)
