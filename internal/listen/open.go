@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (l *Listener) Busy() int64 { return l.capped.busy.Load() }
 
 func open(c Config) (net.Listener, error) {
 	if !c.Address.IsUnix() {
-		return net.ListenTCP("tcp", c.Address.tcp)
+		return listenTCP(c.Address.tcp)
 	}
 	if c.Mode == 0 {
 		c.Mode = 0o660
@@ -74,6 +75,15 @@ func open(c Config) (net.Listener, error) {
 		return nil, err
 	}
 	return listenUnix(c.Address.path, c.Mode)
+}
+
+// listenTCP listens without multipath TCP, which Go speaks unless told otherwise: its
+// sockets refuse the options by which End loses nobody, and who asks a limiter has one
+// path to it.
+func listenTCP(a *net.TCPAddr) (net.Listener, error) {
+	var c net.ListenConfig
+	c.SetMultipathTCP(false)
+	return c.Listen(context.Background(), "tcp", a.String())
 }
 
 // removeSocket removes the file of a listener's socket, so that nobody finds it

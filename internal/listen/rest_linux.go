@@ -1,18 +1,15 @@
 package listen
 
 import (
+	"math"
 	"net"
 	"os"
 	"syscall"
 	"time"
 )
 
-// handshake is how long a connection that is being made may take to be complete.
-const handshake = 5 * time.Millisecond
-
 // takeRest accepts every connection that the system has taken for l, and keeps it
-// from taking more: it refuses whoever connects later, or says nothing until his
-// system tries again after a second, and is then refused.
+// from taking more: it refuses whoever connects later.
 func takeRest(l net.Listener) (rest []net.Conn) {
 	with, ok := l.(syscall.Conn)
 	if !ok {
@@ -22,8 +19,13 @@ func takeRest(l net.Listener) (rest []net.Conn) {
 	if err != nil {
 		return nil
 	}
-	raw.Control(func(fd uintptr) { wantHops(int(fd), 255) })
-	time.Sleep(handshake)
+	if _, isUnix := l.(*net.UnixListener); isUnix {
+		// What is in the queue stays there. Of TCP this would reset it.
+		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RD) })
+	} else {
+		raw.Control(func(fd uintptr) { hide(int(fd)) })
+		time.Sleep(handshake(l.Addr()))
+	}
 	var taken []int
 	raw.Control(func(fd uintptr) {
 		taken = acceptAll(int(fd))
@@ -38,6 +40,30 @@ func takeRest(l net.Listener) (rest []net.Conn) {
 		file.Close() // FileConn has made a copy
 	}
 	return rest
+}
+
+// handshake is how long a connection that is being made may take to be complete: on
+// this machine microseconds, from another one round trip. Whoever connects meanwhile
+// is refused already.
+func handshake(to net.Addr) time.Duration {
+	if a, ok := to.(*net.TCPAddr); ok && a.IP.IsLoopback() {
+		return 5 * time.Millisecond
+	}
+	return 250 * time.Millisecond
+}
+
+// hide keeps a listening socket from hearing of new connections, while those that are
+// made or being made stay. It binds the socket to a network interface that no machine
+// has, so that whoever connects is refused at once, as if nobody listened. Linux lets
+// everybody do that since 5.7; before, wantHops does nearly as well.
+func hide(fd int) {
+	const (
+		bindToInterface = 62 // SO_BINDTOIFINDEX
+		none            = math.MaxInt32
+	)
+	if syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, bindToInterface, none) != nil {
+		wantHops(fd, 255)
+	}
 }
 
 // admit undoes for a connection what the end of its listener has asked of it.
@@ -64,11 +90,9 @@ func acceptAll(fd int) (all []int) {
 }
 
 // wantHops has the system ignore packets with fewer than least hops left. Nobody
-// sends one with 255, so a listening socket then hears of no new connection, while
-// those that are made or being made stay. Connections inherit it, and need to be
-// told 0. A unix socket knows no hops, and needs none: it has no name any more.
-// A kernel that takes the setting and does not heed it leaves some microseconds in
-// which a connection may be lost.
+// sends one with 255, so a listening socket then hears of no new connection: whoever
+// connects hears nothing until his system tries again after a second, and is then
+// refused. Connections inherit it, and need to be told 0.
 func wantHops(fd, least int) {
 	const ipv6MinHopCount = 73
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, syscall.IP_MINTTL, least)
