@@ -85,3 +85,42 @@ func TestClientOutage(t *testing.T) {
 		t.Errorf("nobody: %v", err)
 	}
 }
+
+// TestClientTakesAllOrNothing: a part of what a call asks for is of no use to a client,
+// in mode Partial too, and is not charged.
+func TestClientTakesAllOrNothing(t *testing.T) {
+	l, err := weir.New(weir.Policy{Name: "calls", Mode: weir.Partial, Limits: []weir.Limit{perTenant(5)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, opts := range [][]Option{{FailFast(), Cost(byLength)}, {Cost(byLength)}} {
+		conn := client(t, l, ByMetadata("tenant"), opts...)
+		if _, err := once(as("acme"), conn, "abc"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := once(as("acme"), conn, "def"); status.Code(err) != codes.ResourceExhausted {
+			t.Errorf("3 of the 2 that are left: %v", err)
+		}
+		if d, err := l.Peek(context.Background(), weir.K("acme"), 1); err != nil || d.Remaining != 2 {
+			t.Errorf("after the refusal: %+v, %v; want 2 left", d, err)
+		}
+		if err := l.Reset(context.Background(), weir.K("acme")); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestClientThatLeftIsNotCharged: what is not sent costs nothing.
+func TestClientThatLeftIsNotCharged(t *testing.T) {
+	l := newLimiter(t, nil, perTenant(5))
+	ctx, cancel := context.WithCancel(as("acme"))
+	cancel()
+	for _, opts := range [][]Option{{FailFast()}, nil, {FailFast(), FailOpen()}} {
+		if _, err := once(ctx, client(t, l, ByMetadata("tenant"), opts...), "hi"); status.Code(err) != codes.Canceled {
+			t.Errorf("a caller that has left: %v", err)
+		}
+	}
+	if d, err := l.Peek(context.Background(), weir.K("acme"), 1); err != nil || d.Remaining != 5 {
+		t.Errorf("%+v, %v; want all of 5 left", d, err)
+	}
+}

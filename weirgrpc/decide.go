@@ -47,8 +47,7 @@ func (l *limit) asked(ctx context.Context, c *Call) (*Outcome, error) {
 // uncounted, and err is what a call that does not pass ends with.
 func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
 	if o, err = l.asked(ctx, c); err == nil {
-		o.States = make([]weir.LimitState, len(o.Plan.Limits()))
-		o.Decision, err = l.limiter.InspectInto(context.WithoutCancel(ctx), o.Key, weir.OpAttempt, o.N, o.States)
+		err = l.attempt(context.WithoutCancel(ctx), o)
 	}
 	switch {
 	case err != nil:
@@ -57,6 +56,13 @@ func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
 		return o, l.onDenied(ctx, o)
 	}
 	return o, nil
+}
+
+// attempt decides what was asked.
+func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
+	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
+	o.Decision, err = l.limiter.InspectInto(ctx, o.Key, weir.OpAttempt, o.N, o.States)
+	return err
 }
 
 // failed is what a call ends with for which no decision could be made; nil if it

@@ -2,7 +2,7 @@ package weirgrpc
 
 import (
 	"context"
-	"net"
+	"net/netip"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -15,6 +15,8 @@ import (
 type Call struct {
 	Method  string // in full, such as /package.Service/Method
 	Request any    // the message of a unary call, or of a stream with EachMessage; nil when a stream begins
+
+	client bool // it is about to be sent
 }
 
 // KeyFunc says whom a call is counted for. An error means that the call names
@@ -48,16 +50,20 @@ func ByMetadata(name string) KeyFunc { return KeyBy(Metadata(name)) }
 // ByPeer is KeyBy(PeerIP).
 func ByPeer() KeyFunc { return KeyBy(PeerIP) }
 
-// Metadata takes the value that the client sends under a name. One that is missing,
-// empty or sent twice is a *KeyError. On a client it is what is about to be sent.
+// Metadata takes the value that the client sends under a name: on a server from what
+// came in, on a client from what is about to be sent, also within a handler, whose
+// context holds both. One that is missing, empty or sent twice is a *KeyError.
 //
 // Whoever can choose the value chooses the history. Count by metadata only behind
 // whatever authenticates it.
 func Metadata(name string) ValueFunc {
-	return func(ctx context.Context, _ *Call) (string, error) {
-		values := metadata.ValueFromIncomingContext(ctx, name)
-		if md, ok := metadata.FromOutgoingContext(ctx); ok && values == nil {
+	return func(ctx context.Context, c *Call) (string, error) {
+		var values []string
+		if c.client {
+			md, _ := metadata.FromOutgoingContext(ctx)
 			values = md.Get(name)
+		} else {
+			values = metadata.ValueFromIncomingContext(ctx, name)
 		}
 		switch {
 		case len(values) == 0 || len(values) == 1 && values[0] == "":
@@ -69,18 +75,24 @@ func Metadata(name string) ValueFunc {
 	}
 }
 
-// PeerIP is the address that the connection comes from: of a proxy, if there is one
-// in between. On a unix socket there is none.
+// PeerIP is the address that the connection comes from, in the form of
+// weirhttp.ClientIP: IPv4 as 192.0.2.1, IPv6 as the /64 it is in, since whoever has
+// one address of it has them all. Behind a proxy it is the proxy's. On a unix socket
+// there is none.
 func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
 		return "", &KeyError{Problem: "the call has no address that it comes from"}
 	}
-	host, _, err := net.SplitHostPort(p.Addr.String())
+	at, err := netip.ParseAddrPort(p.Addr.String())
 	if err != nil {
 		return "", &KeyError{Problem: "the call does not come from an IP address"}
 	}
-	return host, nil
+	ip := at.Addr().Unmap().WithZone("")
+	if ip.Is4() {
+		return ip.String(), nil
+	}
+	return netip.PrefixFrom(ip, 64).Masked().String(), nil
 }
 
 // Method is the full name of the method, to count each on its own.

@@ -51,7 +51,7 @@ func (o *Outcome) Status() *status.Status {
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
-		if s.Remaining >= o.N && s.GapAfter <= 0 {
+		if s.Remaining >= o.Plan.Limits()[i].Units(o.N) && s.GapAfter <= 0 {
 			continue
 		}
 		f.Violations = append(f.Violations, o.violation(i, s))

@@ -72,6 +72,35 @@ func TestUnary(t *testing.T) {
 	}
 }
 
+// TestViolationsByCost: a limit with a cost of its own is named by what the call
+// takes of it, not by what it asks for.
+func TestViolationsByCost(t *testing.T) {
+	requests := weir.Limit{Name: "requests", Max: 1, Window: time.Hour, By: []string{"tenant"}, Cost: 1}
+	tokens := weir.Limit{Name: "tokens", Max: 100, Window: time.Hour, By: []string{"tenant"}}
+	dear := weir.Limit{Name: "dear", Max: 15, Window: time.Hour, By: []string{"tenant"}, Cost: 10}
+	named := func(err error) (ids string) {
+		for _, d := range status.Convert(err).Details() {
+			if q, ok := d.(*errdetails.QuotaFailure); ok {
+				for _, v := range q.Violations {
+					ids += v.QuotaId + " "
+				}
+			}
+		}
+		return ids
+	}
+	conn := limited(t, newLimiter(t, nil, requests, tokens, dear), ByMetadata("tenant"), Cost(byLength))
+	if _, err := once(as("acme"), conn, "12345"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := once(as("acme"), conn, "1"); named(err) != "requests dear " {
+		t.Errorf("%v names %q, want requests and dear, of which 1 and 10 would be taken", err, named(err))
+	}
+	conn = limited(t, newLimiter(t, nil, weir.Limit{Name: "requests", Max: 3, Window: time.Hour, By: []string{"tenant"}, Cost: 1}, tokens), ByMetadata("tenant"), Cost(byLength))
+	if _, err := once(as("acme"), conn, strings.Repeat("x", 101)); named(err) != "tokens " {
+		t.Errorf("%v names %q, want tokens alone: 1 of requests fits", err, named(err))
+	}
+}
+
 // TestNever: what no waiting helps carries no RetryInfo and is not to be retried.
 func TestNever(t *testing.T) {
 	conn := limited(t, newLimiter(t, nil, perTenant(3)), ByMetadata("tenant"), Cost(byLength))

@@ -1,0 +1,65 @@
+package weirgrpc
+
+import (
+	"context"
+	"net"
+	"testing"
+
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/peer"
+)
+
+// TestMetadataIsOfTheCall: a server counts by what came in, a client by what is about
+// to go out, also where a handler calls another service and has both.
+func TestMetadataIsOfTheCall(t *testing.T) {
+	both := metadata.NewIncomingContext(as("ours"), metadata.Pairs("tenant", "theirs"))
+	out := as("ours")
+	in := metadata.NewIncomingContext(context.Background(), metadata.Pairs("Tenant", "theirs"))
+	for _, c := range []struct {
+		name   string
+		ctx    context.Context
+		client bool
+		want   string
+	}{
+		{"a server", in, false, "theirs"},
+		{"a server that has prepared a call of its own", both, false, "theirs"},
+		{"a server whose caller names nobody", out, false, ""},
+		{"a client", out, true, "ours"},
+		{"a handler that calls on", both, true, "ours"},
+		{"a handler that sends nothing on", in, true, ""},
+	} {
+		got, err := Metadata("tenant")(c.ctx, &Call{client: c.client})
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s: %q, %v; want %q", c.name, got, err, c.want)
+		}
+	}
+}
+
+// TestPeerIP: one form for an address, and for IPv6 the /64 that its owner has.
+func TestPeerIP(t *testing.T) {
+	for _, c := range []struct {
+		addr net.Addr
+		want string
+	}{
+		{&net.TCPAddr{IP: net.ParseIP("192.0.2.7"), Port: 1}, "192.0.2.7"},
+		{&net.TCPAddr{IP: net.ParseIP("::ffff:192.0.2.7"), Port: 1}, "192.0.2.7"},
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2::7"), Port: 1}, "2001:db8:1:2::/64"},
+		{&net.TCPAddr{IP: net.ParseIP("2001:db8:1:2:ffff::8"), Port: 2}, "2001:db8:1:2::/64"},
+		{&net.TCPAddr{IP: net.ParseIP("fe80::1"), Zone: "eth0", Port: 2}, "fe80::/64"},
+		{text("[2001:DB8:1:2::9]:443"), "2001:db8:1:2::/64"}, // of grpc.Server.ServeHTTP
+		{text("[::ffff:192.0.2.7]:443"), "192.0.2.7"},
+		{text("pipe"), ""},
+		{&net.UnixAddr{Name: "/run/x"}, ""},
+	} {
+		got, err := PeerIP(peer.NewContext(context.Background(), &peer.Peer{Addr: c.addr}), &Call{})
+		if got != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%v: %q, %v; want %q", c.addr, got, err, c.want)
+		}
+	}
+}
+
+// text is an address that is known as text alone.
+type text string
+
+func (text) Network() string  { return "tcp" }
+func (t text) String() string { return string(t) }
