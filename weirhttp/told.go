@@ -1,6 +1,7 @@
 package weirhttp
 
 import (
+	"errors"
 	"math"
 	"net/http"
 	"strconv"
@@ -15,32 +16,44 @@ func told(res *http.Response, now time.Time) time.Duration {
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
 		most = retryAfter(res.Header, now)
 	}
-	for _, line := range res.Header.Values("RateLimit") {
-		for _, item := range splitField(line, ',') {
-			most = max(most, exhausted(item))
-		}
+	items := splitField(strings.Join(res.Header.Values("RateLimit"), ","), ',')
+	for _, item := range items {
+		most = max(most, exhausted(item))
 	}
+	most = max(most, exhaustedDictionary(items))
 	for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
 		most = max(most, exhaustedLegacy(res.Header, prefix, now))
 	}
 	return most
 }
 
-// retryAfter reads seconds or a date. A date is compared with the server's own
-// clock, if the response tells it.
+// serverNow is the server's own clock, with which instants that it names are to be
+// compared, if the response tells it, and else ours.
+func serverNow(h http.Header, now time.Time) time.Time {
+	if date, err := http.ParseTime(h.Get("Date")); err == nil {
+		return date
+	}
+	return now
+}
+
+// integer reads a whole number in digits. One that is too long to be held is as good
+// as the longest.
+func integer(text string) (int64, bool) {
+	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	return n, err == nil || errors.Is(err, strconv.ErrRange)
+}
+
+// retryAfter reads seconds or a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
-	if n, err := strconv.ParseInt(v, 10, 64); err == nil {
+	if n, ok := integer(v); ok {
 		return seconds(n)
 	}
 	at, err := http.ParseTime(v)
 	if err != nil {
 		return 0
 	}
-	if date, err := http.ParseTime(h.Get("Date")); err == nil {
-		now = date
-	}
-	return max(0, at.Sub(now))
+	return max(0, at.Sub(serverNow(h, now)))
 }
 
 // exhausted reads an item of the RateLimit field, such as "name";r=0;t=30: the time
@@ -48,9 +61,9 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 func exhausted(item string) time.Duration {
 	remaining, reset := int64(-1), int64(-1)
 	for i, part := range splitField(item, ';') {
-		name, value, ok := strings.Cut(strings.TrimSpace(part), "=")
-		n, err := strconv.ParseInt(value, 10, 64)
-		if i == 0 || !ok || err != nil {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		n, ok := integer(value)
+		if i == 0 || !ok {
 			continue
 		}
 		switch name {
@@ -66,20 +79,42 @@ func exhausted(item string) time.Duration {
 	return seconds(reset)
 }
 
+// exhaustedDictionary reads the field as draft 7 had it: limit=10, remaining=0,
+// reset=30.
+func exhaustedDictionary(items []string) time.Duration {
+	remaining, reset := int64(-1), int64(-1)
+	for _, item := range items {
+		member, _, _ := strings.Cut(item, ";")
+		name, value, _ := strings.Cut(strings.TrimSpace(member), "=")
+		n, ok := integer(value)
+		switch {
+		case !ok:
+		case name == "remaining":
+			remaining = n
+		case name == "reset":
+			reset = n
+		}
+	}
+	if remaining != 0 {
+		return 0
+	}
+	return seconds(reset)
+}
+
 // exhaustedLegacy reads the fields …-Remaining and …-Reset. A reset is in seconds,
 // from now or, as its size tells, since 1970.
 func exhaustedLegacy(h http.Header, prefix string, now time.Time) time.Duration {
-	remaining, err := strconv.ParseInt(strings.TrimSpace(h.Get(prefix+"Remaining")), 10, 64)
-	if err != nil || remaining > 0 {
+	remaining, ok := integer(h.Get(prefix + "Remaining"))
+	if !ok || remaining > 0 {
 		return 0
 	}
-	reset, err := strconv.ParseInt(strings.TrimSpace(h.Get(prefix+"Reset")), 10, 64)
-	if err != nil {
+	reset, ok := integer(h.Get(prefix + "Reset"))
+	if !ok {
 		return 0
 	}
 	const year2000 = 946_684_800
 	if reset > year2000 {
-		return max(0, time.Unix(min(reset, math.MaxInt32*4), 0).Sub(now))
+		return max(0, time.Unix(min(reset, math.MaxInt32*4), 0).Sub(serverNow(h, now)))
 	}
 	return seconds(reset)
 }

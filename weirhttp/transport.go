@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -40,12 +41,13 @@ func Transport(l *weir.Limiter, key KeyFunc, opts ...Option) http.RoundTripper {
 	return &transport{limiter: l, key: key, config: settle(opts), holds: newHolds()}
 }
 
-// Host takes the host that a request goes to, with its port where one is written.
+// Host takes the host that a request goes to, in lower case, with its port where one
+// is written.
 func Host(r *http.Request) (string, error) {
 	if r.URL == nil || r.URL.Host == "" {
 		return "", &KeyError{Problem: "the request has no host that it goes to"}
 	}
-	return r.URL.Host, nil
+	return strings.ToLower(r.URL.Host), nil
 }
 
 type transport struct {
@@ -62,8 +64,9 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, asKeyError(err)
 	}
+	n := t.units(r)
 	for left := t.retries; ; left-- {
-		if err := t.wait(r, key); err != nil {
+		if err := t.wait(r.Context(), key, n); err != nil {
 			closeBody(r)
 			return nil, err
 		}
@@ -75,12 +78,20 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		if left <= 0 || !held || !t.refused(r, res) {
 			return res, nil
 		}
-		again := t.again(r, key)
+		again := t.again(r, key, n)
 		if again == nil {
 			return res, nil
 		}
 		discard(res.Body)
 		r = again
+	}
+}
+
+// CloseIdleConnections closes those of what it sends by, for
+// http.Client.CloseIdleConnections.
+func (t *transport) CloseIdleConnections() {
+	if c, ok := t.through.(interface{ CloseIdleConnections() }); ok {
+		c.CloseIdleConnections()
 	}
 }
 
@@ -98,22 +109,34 @@ func (t *transport) refused(r *http.Request, res *http.Response) bool {
 		res.StatusCode == http.StatusServiceUnavailable && isIdempotent(r.Method)
 }
 
-// wait returns nil when the request may be sent.
-func (t *transport) wait(r *http.Request, key weir.Key) error {
-	n := int64(1)
-	if t.cost != nil {
-		n = t.cost(r)
+// units is what a request asks for.
+func (t *transport) units(r *http.Request) int64 {
+	if t.cost == nil {
+		return 1
 	}
+	return t.cost(r)
+}
+
+// wait returns nil when the request may be sent.
+func (t *transport) wait(ctx context.Context, key weir.Key, n int64) error {
 	for {
-		if err := t.waitHeld(r.Context(), key); err != nil {
+		if err := t.waitHeld(ctx, key); err != nil {
 			return err
 		}
-		d, err := t.ask(r.Context(), key, n)
+		d, err := t.ask(ctx, key, n)
 		if err != nil || t.holds.left(key, time.Now()) <= 0 {
 			return err
 		}
 		// While this one waited, another heard to stay away.
-		t.limiter.Refund(context.WithoutCancel(r.Context()), key, d.At, d.Granted)
+		t.giveBack(ctx, key, &d)
+	}
+}
+
+// giveBack takes back what was granted for nothing. Of what a fallback granted the
+// store knows nothing.
+func (t *transport) giveBack(ctx context.Context, key weir.Key, d *weir.Decision) {
+	if d.Granted > 0 && !d.Degraded {
+		t.limiter.Refund(context.WithoutCancel(ctx), key, d.At, d.Granted)
 	}
 }
 
@@ -146,9 +169,7 @@ func (t *transport) ask(ctx context.Context, key weir.Key, n int64) (d weir.Deci
 	if t.failFast {
 		d, err = t.limiter.AllowN(ctx, key, n)
 		if err == nil && (!d.Allowed || d.Granted < n) {
-			if d.Granted > 0 { // a part is of no use
-				t.limiter.Refund(ctx, key, d.At, d.Granted)
-			}
+			t.giveBack(ctx, key, &d) // a part is of no use
 			return d, &LimitedError{Decision: d, RetryAfter: d.RetryAfter}
 		}
 	} else {
@@ -170,9 +191,8 @@ func (t *transport) ask(ctx context.Context, key weir.Key, n int64) (d weir.Deci
 
 // again returns the request to send once more, or nil if it cannot be sent again or
 // not in time: then the response is of more use than an error.
-func (t *transport) again(r *http.Request, key weir.Key) *http.Request {
-	deadline, bounded := r.Context().Deadline()
-	if t.failFast || bounded && time.Until(deadline) < t.holds.left(key, time.Now()) {
+func (t *transport) again(r *http.Request, key weir.Key, n int64) *http.Request {
+	if t.failFast || !t.inTime(r.Context(), key, n) {
 		return nil
 	}
 	again := r.Clone(r.Context())
@@ -187,6 +207,17 @@ func (t *transport) again(r *http.Request, key weir.Key) *http.Request {
 		return nil
 	}
 	return again
+}
+
+// inTime reports whether the turn of another n units can come before the deadline: as
+// far as anybody knows, since others may be faster.
+func (t *transport) inTime(ctx context.Context, key weir.Key, n int64) bool {
+	d, err := t.limiter.Peek(ctx, key, n)
+	if err == nil && d.RetryAfter == weir.Never {
+		return false
+	}
+	deadline, bounded := ctx.Deadline()
+	return !bounded || max(t.holds.left(key, time.Now()), d.RetryAfter) <= time.Until(deadline)
 }
 
 // isIdempotent reports whether a request that may have been served in part can be

@@ -175,16 +175,31 @@ func TestTransportLearns(t *testing.T) {
 		"rubbish":              {func() http.Response { return says(429, "Retry-After", "soon") }, 0},
 		"below 0":              {func() http.Response { return says(429, "Retry-After", "-5") }, 0},
 		"too long":             {func() http.Response { return says(429, "Retry-After", "9223372036854775807") }, time.Minute},
+		"longer than a number": {func() http.Response { return says(429, "Retry-After", "99999999999999999999") }, time.Minute},
+		"below any number":     {func() http.Response { return says(429, "Retry-After", "-99999999999999999999") }, 0},
 		"in the past":          {func() http.Response { return says(503, "Retry-After", in(-time.Hour)) }, 0},
 		"RateLimit":            {func() http.Response { return says(200, "RateLimit", `"a;r=0,";r=5;t=50, "b";r=0;t=10`) }, 10 * time.Second},
 		"RateLimit, two lines": {func() http.Response { return says(200, "RateLimit", `"a";r=0;t=3`, "RateLimit", `"b";r=0;t=4`) }, 4 * time.Second},
 		"RateLimit, some left": {func() http.Response { return says(200, "RateLimit", `"a";r=1;t=50`) }, 0},
 		"RateLimit, no reset":  {func() http.Response { return says(200, "RateLimit", `"a";r=0`) }, 0},
 		"RateLimit, rubbish":   {func() http.Response { return says(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`) }, 0},
-		"the longest counts":   {func() http.Response { return says(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
+		"RateLimit, too long":  {func() http.Response { return says(200, "RateLimit", `"a";r=0;t=99999999999999999999`) }, time.Minute},
+		"RateLimit of draft 7": {func() http.Response {
+			return says(200, "RateLimit", `limit=10, remaining=0, reset=12`, "RateLimit-Policy", "10;w=60")
+		}, 12 * time.Second},
+		"draft 7, two lines": {func() http.Response { return says(200, "RateLimit", `remaining=0`, "RateLimit", `reset=12;x=1`) }, 12 * time.Second},
+		"draft 7, some left": {func() http.Response { return says(200, "RateLimit", `limit=10, remaining=3, reset=12`) }, 0},
+		"draft 7, no reset":  {func() http.Response { return says(200, "RateLimit", `limit=10, remaining=0`) }, 0},
+		"the longest counts": {func() http.Response { return says(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
 		"legacy, Unix seconds": {func() http.Response {
 			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(15*time.Second))
 		}, 15 * time.Second},
+		"legacy, a clock of its own": {func() http.Response {
+			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(time.Hour+15*time.Second), "Date", in(time.Hour))
+		}, 15 * time.Second},
+		"legacy, too long": {func() http.Response {
+			return says(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "99999999999999999999")
+		}, time.Minute},
 		"legacy, seconds":       {func() http.Response { return says(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "15") }, 15 * time.Second},
 		"legacy, some left":     {func() http.Response { return says(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "15") }, 0},
 		"legacy, without reset": {func() http.Response { return says(200, "X-RateLimit-Remaining", "0") }, 0},
@@ -294,6 +309,70 @@ func TestTransportRetries(t *testing.T) {
 			t.Errorf("a body that is read once: %v, sent %v; want the response", err, w.at)
 		}
 	})
+}
+
+// TestTransportRetriesWithinTheLimiter: a response that says to come back is worth more
+// than the news that the limiter has no room by then.
+func TestTransportRetriesWithinTheLimiter(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		limit  weir.Limit
+		within time.Duration // 0 = as long as it takes
+		want   int
+	}{
+		{"no room before the deadline", oneHour, time.Minute, 429},
+		{"room in time", apart, time.Minute, 200},
+		{"no deadline", oneHour, 0, 200},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWire(says(429, "Retry-After", "2"))
+			rt := Transport(outbound(t, nil, c.limit), KeyBy(), Through(w), Retries(3))
+			ctx := t.Context()
+			if c.within > 0 {
+				var cancel func()
+				ctx, cancel = context.WithTimeout(ctx, c.within)
+				defer cancel()
+			}
+			if status, err := call(t, rt, "GET", there, "", ctx); status != c.want || err != nil {
+				t.Errorf("%s: %d, %v; want %d", c.name, status, err, c.want)
+			}
+		})
+	}
+}
+
+// closable counts how often its idle connections are closed.
+type closable struct {
+	*wire
+	closed int
+}
+
+func (c *closable) CloseIdleConnections() { c.closed++ }
+
+// TestTransportClosesIdleConnections of what it sends by, as http.Client asks it to.
+func TestTransportClosesIdleConnections(t *testing.T) {
+	through := &closable{wire: newWire()}
+	client := &http.Client{Transport: Transport(outbound(t, nil, oneHour), KeyBy(), Through(through))}
+	client.CloseIdleConnections()
+	if through.closed != 1 {
+		t.Errorf("closed %d times, want once", through.closed)
+	}
+	client.Transport = Transport(outbound(t, nil, oneHour), KeyBy(), Through(newWire()))
+	client.CloseIdleConnections() // has none
+}
+
+// TestHost: one host is one key, however it is written.
+func TestHost(t *testing.T) {
+	for url, want := range map[string]string{
+		"http://Partner.Example/": "partner.example", "https://partner.example:8443/": "partner.example:8443", "http://[2001:DB8::1]/": "[2001:db8::1]",
+	} {
+		r, err := http.NewRequest("GET", url, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := Host(r); got != want || err != nil {
+			t.Errorf("%s: %q, %v; want %q", url, got, err, want)
+		}
+	}
 }
 
 // unread is a body that must be closed and not read.
