@@ -51,7 +51,7 @@ var layers = []layer{
 	{"internal/listen/listentest", nil, "certificates for tests, made of the standard library"},
 	{"internal/listen", nil, "addresses, TLS and secrets, the same for every protocol; it knows none of them"},
 	{"internal/envoy", []string{"."}, "the configuration of Envoy's reference service to rules; it decides nothing"},
-	{"internal/envoy/rls", []string{".", "internal/answer", "internal/envoy", "internal/observe"}, "Envoy's rate limit service on any engine; knows no files and no store"},
+	{"internal/envoy/rls", []string{".", "internal/answer", "internal/envoy", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; knows no files and no store"},
 	{"weirredis", []string{"."}, "decisions on Redis over one method, so that it knows no client"},
 	{"internal/gcra", []string{".", "weirredis"}, "smoothing for CL.THROTTLE; it shares words and errors with the engines, and no history"},
 	{"internal/resp", []string{".", "internal/answer", "internal/gcra", "internal/listen"}, "the protocol of Redis; which policies there are is its callers' to know"},

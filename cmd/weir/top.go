@@ -173,6 +173,7 @@ type looked struct {
 	Since time.Time `json:"since"`
 	Top   []struct {
 		Policy  string            `json:"policy"`
+		Rule    string            `json:"rule"`
 		Key     map[string]string `json:"key"`
 		Clipped bool              `json:"clipped"`
 		Denials int64             `json:"denials"`

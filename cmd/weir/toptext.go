@@ -77,7 +77,11 @@ func (l *looked) keys() [][]string {
 		if e.Clipped {
 			key = append(key, "…")
 		}
-		rows = append(rows, []string{number(e.Denials), number(e.Error), answer.Shown(e.Policy), cmp.Or(strings.Join(key, " "), "(all callers)")})
+		policy := answer.Shown(e.Policy)
+		if e.Rule != "" {
+			policy += ": " + answer.Shown(e.Rule)
+		}
+		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
 	}
 	return rows
 }

@@ -10,19 +10,27 @@ import (
 type place struct {
 	path   string   // as metrics name it
 	keys   []string // of each level
+	names  []string // of each level, as metrics name it
 	shared []string // the pattern of each level whose values share histories, "" for the others
+	told   []int    // the levels whose values metrics tell apart, by index
 }
 
 // below is the place of a descriptor under p.
-func (p *place) below(key, value string, shared bool) *place {
-	c := &place{path: p.path + "." + key,
-		keys:   append(p.keys[:len(p.keys):len(p.keys)], key),
-		shared: append(p.shared[:len(p.shared):len(p.shared)], "")}
-	if value != "" {
-		c.path += "_" + value
+func (p *place) below(d *descriptor) *place {
+	name := d.key
+	if d.value != "" {
+		name += "_" + d.value
 	}
-	if shared {
-		c.shared[len(c.shared)-1] = key + "_" + value // never empty, so never taken for a level that is not shared
+	c := &place{path: p.path + "." + name,
+		keys:   append(p.keys[:len(p.keys):len(p.keys)], d.key),
+		names:  append(p.names[:len(p.names):len(p.names)], name),
+		shared: append(p.shared[:len(p.shared):len(p.shared)], ""),
+		told:   p.told[:len(p.told):len(p.told)]}
+	if d.shared {
+		c.shared[len(c.shared)-1] = name // never empty, so never taken for a level that is not shared
+	}
+	if d.told && !d.shared && (d.value == "" || strings.Contains(d.value, "*")) {
+		c.told = append(c.told, len(c.keys)-1)
 	}
 	return c
 }
@@ -64,7 +72,7 @@ func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error 
 	if err := d.read(members); err != nil {
 		return err
 	}
-	here := p.below(d.key, d.value, d.shared)
+	here := p.below(&d)
 	to := &node{shared: d.shared}
 	if to.rule, err = d.limit(members, here); err != nil {
 		return err
@@ -96,9 +104,10 @@ type descriptor struct {
 	*file
 	node *yaml.Node
 
-	key, value                      string
-	shadow, quota, detailed, shared bool
-	metadata                        map[string]any
+	key, value             string
+	shadow, quota          bool
+	detailed, told, shared bool
+	metadata               map[string]any
 }
 
 // read fills in all but the limit.
@@ -116,12 +125,11 @@ func (d *descriptor) read(m members) (err error) {
 	if d.key == "" {
 		return d.fail(d.node, "write key: NAME", "descriptor has empty key")
 	}
-	var toMetric bool // metrics name rules, and values only where detailed_metric asks for it
 	for _, flag := range []struct {
 		word string
 		to   *bool
 	}{{"shadow_mode", &d.shadow}, {"quota_mode", &d.quota}, {"detailed_metric", &d.detailed},
-		{"value_to_metric", &toMetric}, {"share_threshold", &d.shared}} {
+		{"value_to_metric", &d.told}, {"share_threshold", &d.shared}} {
 		if n := m.at(flag.word); n != nil {
 			if *flag.to, err = d.flag(n, flag.word); err != nil {
 				return err

@@ -122,8 +122,16 @@ func TestManualModes(t *testing.T) {
 		!slices.Equal(b.Replaces, []string{"specific_limit"}) || b.Name != "" {
 		t.Errorf("replaces: %+v and %+v", a, b)
 	}
-	if a, b := rule("example8", "key1=other"), rule("example8", "key1=value1"); !a.Detailed || b.Detailed {
-		t.Errorf("detailed_metric: %t, %t; want true, false", a.Detailed, b.Detailed)
+	for _, told := range []struct{ domain, descriptor, levels, told string }{
+		{"example8", "key1=other", "[key1]", "[0]"},
+		{"example8", "key1=value1", "[key1_value1]", "[]"},
+		{"example10", "route=api,http_method=GET,subject_id=123", "[route http_method subject_id]", "[0 1]"},
+		{"example10", "user=alice,action=readfile,resource=documents", "[user action_read* resource]", "[0 1]"},
+		{"example11", "route=api/v1,method=GET", "[route_api/* method]", "[]"}, // all of api/* share
+	} {
+		if r := rule(told.domain, told.descriptor); fmt.Sprint(r.Levels) != told.levels || fmt.Sprint(r.Told) != told.told {
+			t.Errorf("%s: metrics tell apart %v of %v, want %s of %s", told.descriptor, r.Told, r.Levels, told.told, told.levels)
+		}
 	}
 	if r := rule("quota", "service=service_2"); !r.Quota || fmt.Sprint(r.Metadata) != "map[backend:map[name:two]]" {
 		t.Errorf("quota: %+v", r)

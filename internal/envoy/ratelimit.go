@@ -15,8 +15,12 @@ func (d *descriptor) limit(m members, p *place) (*Rule, error) {
 		return nil, err
 	}
 	r := &Rule{Path: p.path, File: d.reader.file, Line: d.node.Line,
-		Shadow: d.shadow, Quota: d.quota, Detailed: d.detailed, Metadata: d.metadata,
-		History: HistoryName("rule", p.keys, p.shared), Varying: p.varying()}
+		Shadow: d.shadow, Quota: d.quota, Metadata: d.metadata,
+		History: HistoryName("rule", p.keys, p.shared), Varying: p.varying(),
+		Levels: p.names, Told: p.told, Keys: p.keys}
+	if d.detailed {
+		r.Told = r.Varying
+	}
 	if n := words.at("unlimited"); n != nil {
 		if r.Unlimited, err = d.flag(n, "unlimited"); err != nil {
 			return nil, err

@@ -20,7 +20,6 @@ type Rule struct {
 	Quota     bool     // refuses a request only when all rules with Quota do
 	Name      string   // by which others replace it, and which answers tell
 	Replaces  []string // names of rules that do not apply to a request for which this one does
-	Detailed  bool     // metrics tell the values of its requests apart
 	Metadata  map[string]any
 
 	// History names the rule's histories within its domain, as a limit does: rules
@@ -30,6 +29,14 @@ type Rule struct {
 	// Varying are the indices of the entries whose values tell histories apart: all
 	// but those matched by a wildcard whose values share a threshold.
 	Varying []int
+
+	// Levels are the names of the descriptors on its path as metrics have them: key,
+	// or key_value. Told are the indices of those whose values metrics tell apart:
+	// with detailed_metric all that Varying has, otherwise those with value_to_metric.
+	Levels []string
+	Told   []int
+
+	Keys []string // of the descriptors on its path
 }
 
 // Domain is the rules of one domain.
@@ -61,6 +68,9 @@ func (c *Config) Domain(name string) *Domain {
 // Rules is the number of rules in all domains.
 func (c *Config) Rules() int {
 	n := 0
+	if c == nil {
+		return n
+	}
 	for _, d := range c.Domains {
 		n += len(d.Rules)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
@@ -19,6 +20,9 @@ func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
 	o.Took = func(d time.Duration) { s.metrics.Took(observe.GRPC, d) }
+	if s.config.TopKeys != TopOff {
+		o.Top = func() *topkeys.Sketch { return s.newSketch(s.rules.Load().Rules()) }
+	}
 	s.envoy = rls.New(o)
 	s.rules.Store(s.config.Envoy)
 }

@@ -33,7 +33,7 @@ const (
 
 // roles lists the paths that are not for operators alone.
 var roles = map[string]role{
-	"/livez": probes, "/readyz": probes,
+	"/livez": probes, "/readyz": probes, "/healthcheck": probes,
 	"/v1/check": decides, "/v1/peek": decides, "/v1/record": decides, "/v1/refund": decides,
 	"/v1/reserve": decides, "/v1/settle": decides, "/v1/release": decides, "/v1/policies": decides, "/json": decides,
 }

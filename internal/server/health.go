@@ -62,6 +62,17 @@ func (s *Server) serveReadyToStrangers(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte("{\"ready\":true}\n"))
 }
 
+// serveHealth is /readyz in the words of Envoy's reference rate limit service, so that
+// probes made for that need no other path: 200 with OK, or 500 with nothing.
+func (s *Server) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	if s.draining.Load() {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Write([]byte("OK"))
+}
+
 // lastReload returns nil before the first.
 func (s *Server) lastReload() *lastReload {
 	r := s.reloads.Load()

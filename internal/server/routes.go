@@ -40,6 +40,7 @@ func (s *Server) table() map[string]route {
 		"/v1/reload":   {post, s.serveReload},
 		"/livez":       {get, s.serveLive},
 		"/readyz":      {get, s.serveReady},
+		"/healthcheck": {get, s.serveHealth},
 		"/metrics":     {get, s.metrics.Handler().ServeHTTP},
 	}
 }
@@ -81,7 +82,7 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 		return
 	case !ok:
 		weirhttp.WriteError(w, http.StatusNotFound, "there is no "+answer.Shown(path)+
-			"; there are POST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, DELETE /v1/keys/{policy}, ANY /gate/{policy}, POST /json, /v1/reload, GET /v1/policies, /v1/top, /livez, /readyz, /metrics")
+			"; there are POST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, DELETE /v1/keys/{policy}, ANY /gate/{policy}, POST /json, /v1/reload, GET /v1/policies, /v1/top, /livez, /readyz, /healthcheck, /metrics")
 		return
 	}
 	s.dispatch(w, r, to)

@@ -12,7 +12,7 @@
 //	GET    /v1/top              which keys are denied most, for operators
 //	ANY    /gate/{policy}       for proxies: 204, or 429 with header fields
 //	POST   /json                Envoy's rate limit service in JSON; the same over gRPC
-//	GET    /livez /readyz /metrics
+//	GET    /livez /readyz /healthcheck /metrics
 //
 // A check or a record with an "id" can be posted again when its answer was lost, and
 // is charged once; the answer then says "repeated".

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/topkeys"
 )
@@ -59,11 +60,16 @@ func (s *Server) newTop(e, before *entry, policies int) *topkeys.Sketch {
 	if before != nil && slices.Equal(before.Dimensions(), e.Dimensions()) {
 		return before.top
 	}
+	return s.newSketch(policies)
+}
+
+// newSketch returns a sketch, which is one of so many.
+func (s *Server) newSketch(of int) *topkeys.Sketch {
 	form := topkeys.Shown
 	if s.config.TopKeys == TopHashed {
 		form = topkeys.Hashed
 	}
-	return topkeys.New(min(mostSlots, max(leastSlots, allSlots/policies)), form)
+	return topkeys.New(min(mostSlots, max(leastSlots, allSlots/max(of, 1))), form)
 }
 
 // topShown is the answer to GET /v1/top.
@@ -73,11 +79,16 @@ type topShown struct {
 	Since    string        `json:"since,omitempty"` // from when on denials are counted, those of the last ten to twenty minutes
 	Top      []keyShown    `json:"top"`             // the most denied first
 	Policies []policyCalls `json:"policies"`        // those that were called, in the order of the file
+
+	n     int       // as many keys are wanted
+	now   time.Time // of At
+	since time.Time // of Since
 }
 
 // keyShown is one key that was denied.
 type keyShown struct {
-	Policy  string            `json:"policy"`
+	Policy  string            `json:"policy"`         // or the domain of an Envoy configuration, and then
+	Rule    string            `json:"rule,omitempty"` // the rule of it
 	Key     map[string]string `json:"key"`
 	Clipped bool              `json:"clipped,omitempty"` // a value is longer than shown
 	Denials int64             `json:"denials"`           // never too few
@@ -95,54 +106,70 @@ type policyCalls struct {
 
 // serveTop answers which keys are denied most: personal data, so it is for operators.
 func (s *Server) serveTop(w http.ResponseWriter, r *http.Request) {
-	entries, n, err := s.topAsked(r.URL.RawQuery)
+	asked, err := s.topAsked(r.URL.RawQuery)
 	if err != nil {
 		s.refuse(w, err)
 		return
 	}
 	now := time.Now()
-	a := topShown{At: stamp(now), Keys: s.config.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{}}
-	var since time.Time
-	for _, e := range entries {
+	a := topShown{At: stamp(now), Keys: s.config.TopKeys.String(), Top: []keyShown{}, Policies: []policyCalls{},
+		n: asked.n, now: now}
+	for _, e := range asked.entries {
 		a.addCalls(e)
-		if e.top == nil {
-			continue
-		}
-		report := e.top.Top(n, now)
-		if !report.Since.IsZero() && (since.IsZero() || report.Since.Before(since)) {
-			since = report.Since
-			a.Since = stamp(since)
-		}
-		for i := range report.Top {
-			a.Top = append(a.Top, e.keyShown(&report.Top[i]))
+		if e.top != nil {
+			a.addKeys(e.top, keyShown{Policy: e.Name}, e.Dimensions())
 		}
 	}
-	slices.SortStableFunc(a.Top, func(x, y keyShown) int { return cmp.Compare(y.Denials, x.Denials) })
-	a.Top = a.Top[:min(n, len(a.Top))]
+	s.envoy.EachDenying(func(d rls.Denying) {
+		if asked.domain == "" && asked.all || asked.domain == d.Domain {
+			a.addKeys(d.Sketch, keyShown{Policy: d.Domain, Rule: d.Rule}, d.Names)
+		}
+	})
+	slices.SortStableFunc(a.Top, func(x, y keyShown) int {
+		return cmp.Or(cmp.Compare(y.Denials, x.Denials), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Rule, y.Rule))
+	})
+	a.Top = a.Top[:min(asked.n, len(a.Top))]
+	if !a.since.IsZero() {
+		a.Since = stamp(a.since)
+	}
 	writeJSON(w, http.StatusOK, marshal(a))
 }
 
+// topAsked is what GET /v1/top asks for.
+type topAsked struct {
+	n       int
+	all     bool     // of whatever there is
+	entries []*entry // of these policies
+	domain  string   // of this domain of an Envoy configuration; "" = of none, or of all
+}
+
 // topAsked reads ?policy=…&n=….
-func (s *Server) topAsked(raw string) (entries []*entry, n int, err error) {
+func (s *Server) topAsked(raw string) (a topAsked, err error) {
 	var q query
 	if err := q.parse(raw, []string{"policy", "n"}); err != nil {
-		return nil, 0, err
+		return a, err
 	}
 	if q.key.n > 0 {
-		return nil, 0, badInput("query: unknown name " + answer.Shown(q.key.at(0).name) + "; there are policy and n")
+		return a, badInput("query: unknown name " + answer.Shown(q.key.at(0).name) + "; there are policy and n")
 	}
-	n = usualTop
+	a.n = usualTop
 	if text, ok := q.settings["n"]; ok {
-		if n, err = strconv.Atoi(text); err != nil || n < 0 || n > mostTop {
-			return nil, 0, badInput("query: n must be a whole number, 0 to " + strconv.Itoa(mostTop) + ", not " + answer.Shown(text))
+		if a.n, err = strconv.Atoi(text); err != nil || a.n < 0 || a.n > mostTop {
+			return a, badInput("query: n must be a whole number, 0 to " + strconv.Itoa(mostTop) + ", not " + answer.Shown(text))
 		}
 	}
 	name, ok := q.settings["policy"]
-	if !ok {
-		return s.serving.Load().entries, n, nil
+	switch {
+	case !ok:
+		a.all, a.entries = true, s.serving.Load().entries
+		return a, nil
+	case s.rules.Load().Domain(name) != nil:
+		a.domain = name
+		return a, nil
 	}
 	e, err := s.find(name, http.StatusNotFound)
-	return []*entry{e}, n, err
+	a.entries = []*entry{e}
+	return a, err
 }
 
 func (a *topShown) addCalls(e *entry) {
@@ -158,10 +185,19 @@ func (a *topShown) addCalls(e *entry) {
 	}
 }
 
-func (e *entry) keyShown(t *topkeys.Entry) keyShown {
-	k := keyShown{Policy: e.Name, Key: map[string]string{}, Clipped: t.Clipped, Denials: t.Denials, Error: t.Error}
-	for i, name := range e.Dimensions() {
-		k.Key[name] = t.Values[i]
+// addKeys adds the keys of a sketch, whose values have those names. like says whose
+// they are.
+func (a *topShown) addKeys(sketch *topkeys.Sketch, like keyShown, names []string) {
+	report := sketch.Top(a.n, a.now)
+	if !report.Since.IsZero() && (a.since.IsZero() || report.Since.Before(a.since)) {
+		a.since = report.Since
 	}
-	return k
+	for i := range report.Top {
+		t, k := &report.Top[i], like
+		k.Key, k.Clipped, k.Denials, k.Error = map[string]string{}, t.Clipped, t.Denials, t.Error
+		for i, name := range names {
+			k.Key[name] = t.Values[i]
+		}
+		a.Top = append(a.Top, k)
+	}
 }

@@ -136,3 +136,37 @@ func TestManyPoliciesShareTheRoom(t *testing.T) {
 		}
 	}
 }
+
+// TestTopOfRules: what rules of an Envoy configuration deny is listed with the domain
+// as the policy, and alone where that is asked for.
+func TestTopOfRules(t *testing.T) {
+	for _, keys := range []TopKeys{TopShown, TopHashed, TopOff} {
+		t.Run(keys.String(), func(t *testing.T) {
+			s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.TopKeys = keys })
+			fill(s)
+			for range 12 {
+				ask(s, "POST", "/json", `{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"eve"}]}]}`)
+			}
+			wants := func(query, want string) {
+				t.Helper()
+				var got []string
+				for _, k := range top(t, s, query).Top {
+					got = append(got, strings.TrimSpace(k.Policy+" "+k.Rule)+" "+strconv.FormatInt(k.Denials, 10)+" "+strconv.FormatBool(k.Key["user"] == "eve"))
+				}
+				if strings.Join(got, ", ") != want {
+					t.Errorf("%s: got %q, want %q", query, strings.Join(got, ", "), want)
+				}
+			}
+			switch keys {
+			case TopOff:
+				wants("", "")
+			case TopHashed:
+				wants("?policy=edge", "edge user 10 false")
+			case TopShown:
+				wants("?n=2", "edge user 10 true, slack 5 false")
+				wants("?policy=edge", "edge user 10 true")
+				wants("?policy=slack", "slack 5 false")
+			}
+		})
+	}
+}

@@ -125,8 +125,12 @@ func (s *Service) tally(w *work, over bool) {
 			t.refunded.Add(it.n)
 		case it.kind == shadowed && it.over:
 			t.shadowed.Add(it.n)
+			s.noteDenial(w, i)
 		case it.over:
 			t.denied.Add(it.n)
+			if over { // not a quota that is over beside another that is not
+				s.noteDenial(w, i)
+			}
 		case !over:
 			t.granted.Add(it.n)
 		}

@@ -93,7 +93,7 @@ descriptors:
 		c.pass(1234567 * time.Microsecond)
 		p := &proxy{t: t, domain: each.domain}
 		r := p.request(each.descriptors...)
-		w := s.begin()
+		w := s.begin(r)
 		if err := s.settle(t.Context(), w, r); err != nil {
 			t.Fatal(err)
 		}

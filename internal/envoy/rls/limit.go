@@ -23,6 +23,7 @@ type limit struct {
 	windows Windows
 	salt    string // stands in front of the values of a key
 	tally   *tally
+	denials *denials // nil = of an override
 }
 
 // newLimit compiles a rule of the domain.

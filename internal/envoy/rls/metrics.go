@@ -25,11 +25,19 @@ type Hits struct {
 	Refunded        int64 // given back, as asked for
 }
 
-// EachRule calls yield with the hits of every rule in force. Names are words of the
-// configuration; a key is in them only for rules with detailed_metric, and then for
-// a bounded number of keys.
+// Overridden stands for the rule where requests bring limits of their own. No rule has
+// that name.
+const Overridden = "(override)"
+
+// EachRule calls yield with the hits of every rule in force, and of all overrides of a
+// domain as of one. Names are words of the
+// configuration; values of requests are in them only where detailed_metric or
+// value_to_metric asks for it, and then a bounded number of them.
 func (s *Service) EachRule(yield func(Hits)) {
 	for name, d := range s.state.Load().domains {
+		if d.overridden != nil {
+			yield(d.overridden.hits(name, Overridden))
+		}
 		for _, l := range d.limits {
 			yield(l.tally.hits(name, l.rule.Path))
 			l.tally.details.Range(func(path, t any) bool {
@@ -40,8 +48,11 @@ func (s *Service) EachRule(yield func(Hits)) {
 	}
 }
 
+// ruleIn is a rule's path without the domain that it begins with.
+func ruleIn(domain, path string) string { return strings.TrimPrefix(path, domain+".") }
+
 // hits returns what the tally holds; path begins with the domain.
 func (t *tally) hits(domain, path string) Hits {
-	return Hits{Domain: domain, Rule: strings.TrimPrefix(path, domain+"."),
+	return Hits{Domain: domain, Rule: ruleIn(domain, path),
 		Granted: t.granted.Load(), Denied: t.denied.Load(), Shadowed: t.shadowed.Load(), Refunded: t.refunded.Load()}
 }

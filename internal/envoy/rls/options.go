@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/topkeys"
 )
 
 // Options say how a Service answers. The zero value is right for most: rolling
@@ -25,8 +26,12 @@ type Options struct {
 	Now func() time.Time // for windows that do not roll; default: time.Now
 	Log *slog.Logger     // default: no log
 
-	Tracer observe.Tracer      // is told of every request; default: none, and then nothing is computed for it
-	Took   func(time.Duration) // is told how long each request took to decide; default: nobody is
+	Tracer observe.Tracer // is told of every request; default: none, and then nothing is computed for it
+	// Top makes a sketch of the keys that a rule denies, when it first denies one; nil
+	// = nobody wants to know.
+	Top func() *topkeys.Sketch
+
+	Took func(time.Duration) // is told how long each request took to decide; default: nobody is
 }
 
 // Headers are the names of header fields.

@@ -58,5 +58,9 @@ func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimit
 	// of about the same length, of which there are few, and the key the period itself.
 	period := uint64(r.Window.Microseconds())
 	r.History = envoy.HistoryName("override "+string(rune('a'+bits.Len64(period))), slices.Clone(keys), nil)
-	return s.newLimit(d, r, string(binary.AppendUvarint(nil, period)))
+	l, err := s.newLimit(d, r, string(binary.AppendUvarint(nil, period)))
+	if err == nil && d.overridden != nil {
+		l.tally = d.overridden // there are as many overrides as requests care to name
+	}
+	return l, err
 }

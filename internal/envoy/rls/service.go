@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -72,7 +73,7 @@ func (s *Service) Load(config *envoy.Config, policies []Policy) error {
 // for bad input, of which nothing was charged, Unavailable when the store could not
 // be asked.
 func (s *Service) ShouldRateLimit(caller context.Context, r *pb.RateLimitRequest) (a *pb.RateLimitResponse, err error) {
-	w := s.begin()
+	w := s.begin(r)
 	defer s.end(w)
 	if err = s.settle(caller, w, r); err == nil {
 		a = s.answer(w, r)
@@ -82,7 +83,7 @@ func (s *Service) ShouldRateLimit(caller context.Context, r *pb.RateLimitRequest
 
 // answerWire is ShouldRateLimit with the answer as it is sent.
 func (s *Service) answerWire(caller context.Context, r *pb.RateLimitRequest) (wire, error) {
-	w := s.begin()
+	w := s.begin(r)
 	defer s.end(w)
 	if err := s.settle(caller, w, r); err != nil {
 		return nil, err
@@ -93,7 +94,11 @@ func (s *Service) answerWire(caller context.Context, r *pb.RateLimitRequest) (wi
 	return proto.Marshal(s.answer(w, r))
 }
 
-func (s *Service) begin() *work { return s.pool.Get().(*work) }
+func (s *Service) begin(r *pb.RateLimitRequest) *work {
+	w := s.pool.Get().(*work)
+	w.request = r
+	return w
+}
 
 func (s *Service) end(w *work) {
 	w.reset()
@@ -156,8 +161,9 @@ type domain struct {
 	limits    []*limit      // of rules, by their index
 	addressed *addressed    // the policy
 
-	overrides cache[limit]
-	plans     cache[weir.Plan] // of limits that were decided together
+	overrides  cache[limit]
+	overridden *tally           // of all overrides; nil where the domain is a policy
+	plans      cache[weir.Plan] // of limits that were decided together
 }
 
 // compile makes everything ready to decide.
@@ -183,11 +189,12 @@ func (s *Service) compile(config *envoy.Config, policies []Policy, before *state
 // compileDomain makes the rules of a domain ready. A rule that was there before, by
 // its path, goes on with its counts.
 func (s *Service) compileDomain(rules *envoy.Domain, before *domain) (*domain, error) {
-	d := &domain{name: rules.Name, policy: rules.Policy, rules: rules}
-	tallies := map[string]*tally{}
+	d := &domain{name: rules.Name, policy: rules.Policy, rules: rules, overridden: new(tally)}
+	known := map[string]*limit{}
 	if before != nil {
+		d.overridden = before.overridden
 		for _, l := range before.limits {
-			tallies[l.rule.Path] = l.tally
+			known[placeOf(l.rule)] = l
 		}
 	}
 	for _, r := range rules.Rules {
@@ -195,13 +202,17 @@ func (s *Service) compileDomain(rules *envoy.Domain, before *domain) (*domain, e
 		if err != nil {
 			return nil, err
 		}
-		if t := tallies[r.Path]; t != nil {
-			l.tally = t
+		l.denials = newDenials(r, nil)
+		if old := known[placeOf(r)]; old != nil {
+			l.tally, l.denials = old.tally, newDenials(r, old.denials)
 		}
 		d.limits = append(d.limits, l)
 	}
 	return d, nil
 }
+
+// placeOf tells the places of rules apart, of which the paths can be spelt alike.
+func placeOf(r *envoy.Rule) string { return strings.Join(r.Keys, "\x00") + "\x00" + r.Path }
 
 var errTaken = errors.New("the name is taken by a domain of the Envoy configuration; rename one of them")
 

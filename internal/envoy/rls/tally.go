@@ -14,12 +14,12 @@ type tally struct {
 	shadowed        atomic.Int64 // hits over the limit of a rule that only watches
 	refunded        atomic.Int64 // hits given back, as asked for
 
-	details sync.Map // of a rule with detailed_metric: values to *tally
+	details sync.Map // of a rule whose metrics tell values apart: a name with them to *tally
 	known   atomic.Int64
 }
 
-// mostDetails bounds how many values a rule with detailed_metric tells apart: they
-// are the callers' to choose, and a metric must not grow without end.
+// mostDetails bounds how many values a rule's metrics tell apart: they are the
+// callers' to choose, and a metric must not grow without end.
 const mostDetails = 1000
 
 // of returns the tally of requests with those values, or t once there are too many.
@@ -41,21 +41,23 @@ func (t *tally) of(detail string) *tally {
 	return d.(*tally)
 }
 
-// detailOf names requests of a rule with detailed_metric as the reference's metrics
-// do: with the values they hold, and the pattern where values share a threshold.
+// detailOf names requests of a rule with detailed_metric or value_to_metric as the
+// reference's metrics do: with the values that are told apart, and of the other
+// descriptors on its path what the configuration says, the pattern included where
+// values share a threshold.
 func detailOf(domain string, r *envoy.Rule, entries []envoy.Entry) string {
 	b := []byte(domain)
-	varying := 0
+	told := r.Told
 	for i, e := range entries {
-		b = append(append(b, '.'), e.Key...)
-		value := e.Value
-		if varying < len(r.Varying) && r.Varying[varying] == i {
-			varying++
-		} else {
-			value = "*"
+		b = append(b, '.')
+		if len(told) == 0 || told[0] != i {
+			b = append(b, r.Levels[i]...)
+			continue
 		}
-		if value != "" {
-			b = append(append(b, '_'), value...)
+		told = told[1:]
+		b = append(b, e.Key...)
+		if e.Value != "" {
+			b = append(append(b, '_'), e.Value...)
 		}
 	}
 	return string(b)

@@ -14,6 +14,7 @@ import (
 // work is what one request is decided on. It is used again and again; answers hold
 // nothing of it.
 type work struct {
+	request  *pb.RateLimitRequest
 	domain   *domain // nil = unknown
 	now      time.Time
 	items    []item
@@ -188,7 +189,7 @@ func (s *Service) match(w *work, it *item, d *common.RateLimitDescriptor) (err e
 			it.value, it.ends = it.limit.value(w, w.entries, w.now)
 		}
 	}
-	if it.limit != nil && it.limit.rule.Detailed {
+	if it.limit != nil && len(it.limit.rule.Told) > 0 {
 		it.detail = detailOf(domain.name, it.limit.rule, w.entries)
 	}
 	it.quota = it.kind != unlimited && (s.options.Quota || it.limit != nil && it.limit.rule.Quota)
