@@ -49,6 +49,7 @@ type Memory struct {
 	known     operations   // what callers gave an id
 	keys      atomic.Int64 // keys held, counted only under MaxKeys
 	reclaimed atomic.Int64 // keys forgotten at a cap so far
+	refused   atomic.Int64 // attempts and records that met a cap
 }
 
 // shardCount is 64, so that the shards of a decision are the bits of one word.
@@ -111,6 +112,12 @@ func (m *Memory) Len() int {
 
 // Bytes is the memory taken by histories, keys and tables.
 func (m *Memory) Bytes() int64 { return m.budget.taken.Load() }
+
+// Caps are what MaxKeys and MaxBytes said, 0 for no cap.
+func (m *Memory) Caps() (keys, bytes int64) { return m.maxKeys, m.budget.most }
+
+// Refused is how many attempts and records were refused with ErrFull so far.
+func (m *Memory) Refused() int64 { return m.refused.Load() }
 
 // budget counts bytes, up to most if that is not 0.
 type budget struct {

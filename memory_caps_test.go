@@ -32,6 +32,32 @@ func TestFullNamesItsCap(t *testing.T) {
 	}
 }
 
+// TestRefusedIsCounted: every attempt or record that meets a cap is counted once, with
+// and without an id, and nothing else is.
+func TestRefusedIsCounted(t *testing.T) {
+	m := NewMemory(MaxKeys(2), MaxBytes(1<<20))
+	if keys, bytes := m.Caps(); keys != 2 || bytes != 1<<20 {
+		t.Errorf("caps of %d keys and %d bytes", keys, bytes)
+	}
+	l := mustNew(t, perUser(1, time.Hour), WithEngine(m))
+	l.Allow(ctx, K("a"))
+	l.Allow(ctx, K("b"))
+	l.Allow(ctx, K("b")) // denied, not refused
+	l.Peek(ctx, K("c"), 1)
+	if got := m.Refused(); got != 0 {
+		t.Fatalf("%d refused before the cap was met", got)
+	}
+	for i, refuse := range []func() (Decision, error){
+		func() (Decision, error) { return l.Allow(ctx, K("c")) },
+		func() (Decision, error) { return l.Record(ctx, K("c"), 1) },
+		func() (Decision, error) { return l.AllowOnce(ctx, K("a"), 1, "id") },
+	} {
+		if _, err := refuse(); !errors.Is(err, ErrFull) || m.Refused() != int64(i+1) {
+			t.Errorf("call %d: %v, %d refused; want ErrFull, %d", i+1, err, m.Refused(), i+1)
+		}
+	}
+}
+
 // TestWhoWaitedForRoomGetsIt: a caller who finds the engine full while another
 // makes room is not refused for what he then does not find himself.
 func TestWhoWaitedForRoomGetsIt(t *testing.T) {

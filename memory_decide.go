@@ -77,6 +77,7 @@ func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site
 			now = m.now()
 		}
 		if tries == mostTries || !m.makeRoom(sites, now, a.At != Now) {
+			m.refused.Add(1)
 			return err
 		}
 		err = m.try(b, p, k, a, sites, d)

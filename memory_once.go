@@ -57,6 +57,7 @@ func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error {
 			now = m.now()
 		}
 		if tries == mostTries || !m.makeRoom(nil, now, a.At != Now) {
+			m.refused.Add(1)
 			return err
 		}
 	}

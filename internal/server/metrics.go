@@ -12,6 +12,12 @@ type sized interface {
 	Bytes() int64
 }
 
+// capped is an engine that bounds how much it holds, as weir.Memory does.
+type capped interface {
+	Caps() (keys, bytes int64) // 0 = no bound
+	Refused() int64
+}
+
 // sender is a tracer that knows what became of its spans, as otlp.Tracer does.
 type sender interface {
 	Sent() int64
@@ -79,6 +85,9 @@ func (s *Server) addStoreMetrics() {
 		m.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
 		m.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
 	}
+	if e, ok := s.config.Engine.(capped); ok {
+		s.addCapMetrics(e)
+	}
 	f, ok := s.config.Engine.(*weir.FallbackEngine)
 	if !ok {
 		return
@@ -89,6 +98,18 @@ func (s *Server) addStoreMetrics() {
 	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
 	m.Counter("weir_store_timeouts_total", "Of these, calls that were not answered within the budget.", nil, func() int64 { return f.Status().Timeouts })
 	m.Gauge("weir_store_overdue_calls", "Calls whose budget is over and that have not returned yet.", nil, func() float64 { return float64(f.Status().Overdue) })
+}
+
+// addCapMetrics adds the bound of memory, if there is one, and how often it was met.
+func (s *Server) addCapMetrics(e capped) {
+	m := s.metrics
+	keys, bytes := e.Caps()
+	if bytes > 0 {
+		m.Gauge("weir_store_max_bytes", "The most bytes that the histories in memory may take, by --max-memory.", nil, func() float64 { return float64(bytes) })
+	}
+	if keys > 0 || bytes > 0 {
+		m.Counter("weir_store_full_total", "Attempts and records that were refused since memory held as much as it may, and all of it still counted.", nil, e.Refused)
+	}
 }
 
 func (s *Server) addListenerMetrics() {

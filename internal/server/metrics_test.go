@@ -27,7 +27,7 @@ func everything(t *testing.T) []string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	memory, _ := newServer(t, nil, func(c *Config) {
+	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	})
 	store, _ := newServer(t, weir.Fallback(down{}, weir.FailOpen), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
@@ -41,7 +41,7 @@ func everything(t *testing.T) []string {
 			on = s.admin
 		}
 		w := httptest.NewRecorder()
-		on.http.Handler.ServeHTTP(w, httptest.NewRequest("GET", "/metrics", nil))
+		on.http.Handler.ServeHTTP(w, request("GET", "/metrics", ""))
 		pages = append(pages, w.Body.String())
 	}
 	return pages
