@@ -17,6 +17,8 @@ type listeners struct {
 	resp                          string
 	token, adminToken, gateSecret string // files
 	tls                           listen.TLSFiles
+	gateID                        string
+	hosts                         []string
 	insecure                      bool
 	connections, inFlight         int
 	linger, drain                 time.Duration
@@ -34,9 +36,13 @@ func (l *listeners) addFlags(cmd *cobra.Command) {
 	f.StringVar(&l.adminToken, "admin-token-file", "", "a `FILE` with the token operators must show; or set $WEIR_ADMIN_TOKEN")
 	f.StringVar(&l.gateSecret, "gate-secret-file", "",
 		"a `FILE` with the secret that proxies must show to gates as "+server.GateHeader+"; or set $WEIR_GATE_SECRET")
+	f.StringVar(&l.gateID, "gate-id-header", "",
+		"the header field `NAME` in which proxies name the operation a gate is asked about, so that asking again charges nothing; it must be the proxy that sets it, not its clients")
 	f.StringVar(&l.tls.Cert, "tls-cert", "", "a `FILE` with the certificate, in PEM; read again when it changes")
 	f.StringVar(&l.tls.Key, "tls-key", "", "a `FILE` with its private key, in PEM")
 	f.StringVar(&l.tls.ClientCA, "tls-client-ca", "", "a `FILE` with the authorities whose client certificates do in place of a token, in PEM")
+	f.StringArrayVar(&l.hosts, "host", nil,
+		"a `NAME` besides localhost by which callers may call a listener that asks for no token; again for another")
 	f.BoolVar(&l.insecure, "insecure-listen", false, "listen where other machines can reach it though nothing asks who they are")
 	f.IntVar(&l.connections, "max-connections", 10_000, "how many connections may be open at once; further ones wait")
 	f.IntVar(&l.inFlight, "max-in-flight", 1000, "how many requests may wait for the store at once; further ones are answered with 503")
@@ -50,7 +56,10 @@ func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func()
 	if err != nil {
 		return nil, err
 	}
-	c.RESPListen = l.resp
+	if c.Hosts, err = listen.ParseNames(l.hosts...); err != nil {
+		return nil, usage("", "--host: %w", err)
+	}
+	c.RESPListen, c.GateID = l.resp, l.gateID
 	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = l.listen, l.admin, mode, l.insecure
 	c.Limits.Conns, c.Limits.InFlight, c.Limits.Drain = l.connections, l.inFlight, l.drain
 	if c.Limits.Linger = l.linger; l.linger == 0 {

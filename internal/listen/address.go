@@ -14,6 +14,7 @@ const unixPrefix = "unix:"
 type Address struct {
 	tcp  *net.TCPAddr // nil for a unix socket
 	path string       // of the unix socket
+	host string       // as it was written: a name, an address, or "" for every interface
 }
 
 // Parse reads host:port or unix:/path. A name is looked up here and once, so that
@@ -32,7 +33,8 @@ func Parse(s string) (Address, error) {
 	if err != nil {
 		return Address{}, fmt.Errorf("%w; write host:port or unix:/path", err)
 	}
-	return Address{tcp: a}, nil
+	host, _, _ := net.SplitHostPort(s) // or it would not have been resolved
+	return Address{tcp: a, host: host}, nil
 }
 
 // Local reports whether only programs of this machine can reach the address: it

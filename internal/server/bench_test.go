@@ -5,7 +5,6 @@ package server
 import (
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,7 +17,7 @@ import (
 
 const (
 	benchBody  = `{"policy":"push","key":{"teacher":"42"},"n":1}`
-	checkBytes = "POST /v1/check HTTP/1.1\r\nHost: weir\r\nContent-Type: application/json\r\nContent-Length: 46\r\n\r\n" + benchBody
+	checkBytes = "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 46\r\n\r\n" + benchBody
 	gateBytes  = "GET /gate/push?teacher=42 HTTP/1.1\r\nHost: weir\r\n\r\n"
 )
 
@@ -96,7 +95,7 @@ func BenchmarkHandlers(b *testing.B) {
 		{"gate", "GET", "/gate/push?teacher=42", ""},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			r := httptest.NewRequest(c.method, c.target, nil)
+			r := request(c.method, c.target, "")
 			body := strings.NewReader(c.body)
 			r.Body = io.NopCloser(body)
 			w := discard{}

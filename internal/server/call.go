@@ -42,7 +42,7 @@ const (
 	peekMembers     = policyMember | keyMember | unitsMember
 	decisionMembers = peekMembers | idMember
 	refundMembers   = peekMembers | grantedMember | atMember
-	reserveMembers  = peekMembers | ttlMember
+	reserveMembers  = decisionMembers | ttlMember
 	settleMembers   = reservationMember | actualMember
 	releaseMembers  = reservationMember
 )
@@ -66,7 +66,7 @@ func (m member) String() string {
 	case decisionMembers:
 		return "policy, key, n, id"
 	case reserveMembers:
-		return "policy, key, n, ttl_ms"
+		return "policy, key, n, id, ttl_ms"
 	case settleMembers:
 		return "reservation and actual"
 	case releaseMembers:

@@ -43,7 +43,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
 			c.granted = at.UnixMicro()
 			jsontest.Need(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
-		case m.Name == "id" && takes == decisionMembers:
+		case m.Name == "id" && takes&idMember != 0:
 			c.id = jsontest.Text(m.Value)
 			jsontest.Need(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
 		default:
@@ -92,7 +92,7 @@ var wholeBodies = []struct {
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
 	}},
 	{peekMembers, []string{searchBody}},
-	{reserveMembers, []string{searchBody, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"n":2}`}},
+	{reserveMembers, []string{searchBody, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
 	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`}},
 	{releaseMembers, []string{`{"reservation":"AQID"}`}},
 	{refundMembers, []string{

@@ -50,7 +50,7 @@ func (c *claims) limiter(ttl time.Duration) (*weir.Limiter, error) {
 // take claims the reservation for the caller. It reports when that was, and whether
 // nobody had claimed it before.
 func (c *claims) take(ctx context.Context, r *reservation) (at time.Time, first bool, err error) {
-	l, err := c.limiter(r.ttl)
+	l, err := c.limiter(r.claimed())
 	if err != nil {
 		return at, false, err
 	}
@@ -61,7 +61,7 @@ func (c *claims) take(ctx context.Context, r *reservation) (at time.Time, first 
 // giveBack undoes a claim of which nothing came. If it fails the claim stays: then
 // the reservation keeps its units.
 func (c *claims) giveBack(ctx context.Context, r *reservation, at time.Time) {
-	if l, err := c.limiter(r.ttl); err == nil {
+	if l, err := c.limiter(r.claimed()); err == nil {
 		l.Refund(ctx, r.claim(), at, 1)
 	}
 }

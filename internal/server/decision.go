@@ -85,6 +85,9 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 	}
 	s.withBody(w, r, func(d *desk) ([]byte, error) {
 		q, err := s.ask(d.body, members)
+		if err == nil && members&idMember != 0 {
+			q.id, err = operationID(r.Header, q.id)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -127,6 +130,9 @@ func (q *question) answer(op weir.Op, o *enforce.Outcome, on *desk) answer.Answe
 func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
 	s.withBody(w, r, func(d *desk) ([]byte, error) {
 		q, err := s.ask(d.body, refundMembers)
+		if err == nil {
+			err = refuseID(r.Header)
+		}
 		if err != nil {
 			return nil, err
 		}

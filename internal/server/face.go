@@ -23,6 +23,7 @@ type face struct {
 	verifies bool        // client certificates count
 	tls      *tls.Config // nil without TLS
 	conns    int
+	names    *listen.Names // that Host fields of callers who show nothing may hold; nil = any
 
 	http     *http.Server
 	listener *listen.Listener // nil until open
@@ -61,6 +62,7 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 	f.local, f.done = f.address.Local(), make(chan struct{})
 	f.tls = s.tlsOf(f)
 	f.verifies = f.tls != nil && s.config.TLS.AsksClients()
+	f.names = s.namesOf(f)
 	c := s.config.Limits
 	f.http = &http.Server{
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, f) }),

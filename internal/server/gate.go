@@ -79,6 +79,11 @@ func (s *Server) gate(e *entry, r *http.Request, on *desk) (o gated, denial int,
 	if asked.Subject, err = q.key.subject(e.Rule); err != nil {
 		return o, 0, err
 	}
+	if field := s.config.GateID; field != "" {
+		if asked.id, _, err = idIn(r.Header, field); err != nil {
+			return o, 0, err
+		}
+	}
 	made, err := s.decide(r, observe.Gate, &asked, weir.OpAttempt, on)
 	if err != nil {
 		return o, 0, err

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/weirhttp"
 )
@@ -146,6 +147,38 @@ func (s *Server) Warnings() (all []string) {
 		}
 	}
 	return all
+}
+
+// nobody is a caller that shows nothing.
+var nobody = new(http.Request)
+
+// misled reports whether a page in a browser may have sent the request under a name
+// of its own site that was made to stand for this machine (DNS rebinding). It cannot
+// where callers must show something, for such a page has nothing to show.
+//
+// A gate is not looked at: proxies send what name they like, their client's own among
+// them. All a page can do there is to charge keys, as it can with a plain link; the
+// secret of gates keeps it from that.
+func (s *Server) misled(r *http.Request, as role, on *face) bool {
+	return on.names != nil && !on.names.Has(r.Host) && as != gates && s.mayCall(nobody, as, on)
+}
+
+// refuseName answers a caller that calls this machine by another's name.
+func (s *Server) refuseName(w http.ResponseWriter, host string) {
+	weirhttp.WriteError(w, http.StatusForbidden, "the Host field names "+answer.Shown(host)+
+		", and a page of that site may not call this; use localhost, an IP address, or a name that weir serve was given by --host NAME, or have it ask for a token")
+}
+
+// namesOf are the names a listener answers to. Browsers reach no unix socket, and over
+// TLS they see that the certificate is not of the site they think they call. Who
+// opens a listener to other machines is called by names it cannot know, unless it
+// gives some.
+func (s *Server) namesOf(f *face) *listen.Names {
+	if f.address.IsUnix() || f.tls != nil || !f.local && s.config.Hosts.Empty() {
+		return nil
+	}
+	names := s.config.Hosts.With(f.address)
+	return &names
 }
 
 // asksClients reports whether clients may show certificates in place of a token.

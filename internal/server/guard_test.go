@@ -29,7 +29,7 @@ func secret(t *testing.T, text string) *listen.Secret {
 type shows struct{ bearer, gate string }
 
 func (c shows) ask(s *Server, on *face, method, target, body string) int {
-	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r := request(method, target, body)
 	if c.bearer != "" {
 		r.Header.Set("Authorization", "Bearer "+c.bearer)
 	}

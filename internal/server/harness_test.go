@@ -63,9 +63,16 @@ type reply struct {
 	body   string
 }
 
+// request is one to this machine.
+func request(method, target, body string) *http.Request {
+	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r.Host = "127.0.0.1:7070"
+	return r
+}
+
 // ask sends one request through the handler, without a network.
 func ask(s *Server, method, target, body string, change ...func(*http.Request)) reply {
-	r := httptest.NewRequest(method, target, strings.NewReader(body))
+	r := request(method, target, body)
 	for _, f := range change {
 		f(r)
 	}

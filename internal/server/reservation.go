@@ -25,7 +25,8 @@ type reservation struct {
 	at       int64         // the instant of the grant, microseconds since 1970
 	ttl      time.Duration // from then on, whole microseconds
 	degraded bool          // granted by a fallback, which the store knows nothing of
-	mark     string        // a random name of its own
+	mark     string        // a name of its own: random, or of the operation it is of
+	span     time.Duration // with an operation, how long its claims are told apart, whatever ttl each id of it has; else 0
 }
 
 // seal makes ids of reservations and reads them.
@@ -33,8 +34,11 @@ type seal struct {
 	aead cipher.AEAD // its nonces are random and stand in front
 }
 
-// reservationVersion is the first byte of what is sealed.
-const reservationVersion = 1
+// The first byte of what is sealed.
+const (
+	reservationVersion = 1
+	operationVersion   = 2 // holds span and mark as well
+)
 
 // newSeal returns the seal of a secret; "" is one of this process's own.
 func newSeal(secret string) (*seal, error) {
@@ -56,11 +60,17 @@ func newSeal(secret string) (*seal, error) {
 // id seals r. The random nonce in front makes every id another.
 func (s *seal) id(r *reservation) string {
 	b := []byte{reservationVersion, 0}
+	if r.span > 0 {
+		b[0] = operationVersion
+	}
 	if r.degraded {
 		b[1] = 1
 	}
 	for _, n := range []int64{r.units, r.at, r.ttl.Microseconds()} {
 		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if r.span > 0 {
+		b = appendText(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
 	}
 	b = appendText(b, r.policy)
 	for _, p := range r.key {
@@ -93,11 +103,14 @@ func (s *seal) open(id string) (*reservation, error) {
 	version, degraded := u.byte(), u.byte()
 	r := &reservation{degraded: degraded == 1, mark: string(sealed[:markBytes])}
 	r.units, r.at, r.ttl = u.number(), u.number(), time.Duration(u.number())*time.Microsecond
+	if version == operationVersion {
+		r.span, r.mark = time.Duration(u.number())*time.Microsecond, u.text()
+	}
 	r.policy = u.text()
 	for len(u.rest) > 0 && u.err == nil {
 		r.key = append(r.key, pair{u.text(), u.text()})
 	}
-	if u.err != nil || version != reservationVersion {
+	if u.err != nil || version != reservationVersion && version != operationVersion {
 		return nil, errNoReservation // sealed by a later version
 	}
 	return r, nil
@@ -146,6 +159,14 @@ func (u *unsealer) text() string {
 // of the engine's clock.
 func (r *reservation) expired(at time.Time) bool {
 	return at.UnixMicro() >= r.at+r.ttl.Microseconds()
+}
+
+// claimed is for how long a claim must be remembered at least.
+func (r *reservation) claimed() time.Duration {
+	if r.span > 0 {
+		return r.span
+	}
+	return r.ttl
 }
 
 // claim names the reservation among those that were settled.

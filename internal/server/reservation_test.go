@@ -31,6 +31,10 @@ func TestSeal(t *testing.T) {
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("opened %+v, want %+v", *got, want)
 	}
+	want.mark, want.span = "of an operation", time.Hour
+	if got, err := s.open(s.id(&want)); err != nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("of an operation: opened %+v, %v, want %+v", got, err, want)
+	}
 	same, _ := newSeal("a secret")
 	if _, err := same.open(first); err != nil {
 		t.Errorf("another server with the secret: %v", err)
@@ -54,7 +58,8 @@ func FuzzUnseal(f *testing.F) {
 	}
 	f.Add([]byte{})
 	f.Add([]byte{reservationVersion, 0, 1, 2, 3, 1, 'p', 1, 'a', 1, 'b'})
-	f.Add([]byte{reservationVersion + 1, 0, 1, 2, 3, 1, 'p'})
+	f.Add([]byte{operationVersion, 0, 1, 2, 3, 4, 1, 'm', 1, 'p'})
+	f.Add([]byte{operationVersion + 1, 0, 1, 2, 3, 1, 'p'})
 	f.Add([]byte{reservationVersion, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		id := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil))

@@ -25,6 +25,9 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
+		if q.id, err = operationID(r.Header, q.id); err != nil {
+			return nil, err
+		}
 		ttl, err := q.ttlOf(&c)
 		if err != nil {
 			return nil, err
@@ -61,6 +64,9 @@ func (q *question) ttlOf(c *call) (time.Duration, error) {
 func (s *Server) appendReservation(b []byte, q *question, c *call, o *enforce.Outcome, ttl time.Duration) []byte {
 	d := &o.Decision
 	r := reservation{policy: q.Name, units: q.charged(o), at: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
+	if q.id != "" {
+		r.mark, r.span = q.markOf(r.at), q.plan.LongestWindow()
+	}
 	for i := range c.key.n {
 		r.key = append(r.key, c.key.at(i))
 	}

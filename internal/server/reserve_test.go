@@ -173,7 +173,7 @@ func TestReservationsBadInput(t *testing.T) {
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":86400001}`, "1 to 86400000"},
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":9007199254740991}`, "1 to 86400000"},
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":0}`, "1 or more"},
-		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"id":"x"}`, "takes policy, key, n, ttl_ms"},
+		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"at":"x"}`, "takes policy, key, n, id, ttl_ms"},
 		{"/v1/settle", ``, `send {"reservation"`},
 		{"/v1/release", ``, `send {"reservation"`},
 		{"/v1/settle", `{"reservation":"x"}`, `"actual" is missing`},

@@ -68,8 +68,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 		s.unauthorized(w, as)
 		return
 	}
+	if as != probes && s.misled(r, as, on) {
+		s.refuseName(w, r.Host)
+		return
+	}
 	to, ok := s.routes[path]
-	if path == "/readyz" && !s.knows(r, on) {
+	if path == "/readyz" && (!s.knows(r, on) || s.misled(r, operates, on)) {
 		to.serve = s.serveReadyToStrangers
 	}
 	if name, keys := strings.CutPrefix(path, "/v1/keys/"); keys {

@@ -14,8 +14,9 @@
 //	POST   /json                Envoy's rate limit service in JSON; the same over gRPC
 //	GET    /livez /readyz /healthcheck /metrics
 //
-// A check or a record with an "id" can be posted again when its answer was lost, and
-// is charged once; the answer then says "repeated".
+// A check, a record or a reservation with an "id", or an Idempotency-Key in its
+// header, can be posted again when its answer was lost, and is charged once; the
+// answer then says "repeated".
 //
 // A denial is an answer, not an error (R15). Bad input is answered with 400 and a
 // problem document (RFC 9457) that says what is wrong, where, and what to do; then
@@ -32,6 +33,7 @@ package server
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -66,6 +68,7 @@ type Config struct {
 	EnvoyOptions rls.Options   // how they are answered; Engine and Log are those of the Server
 
 	ReservationSecret string         // of all servers that settle each other's reservations; default: one of this process's own
+	GateID            string         // the header field that names the operation a gate is asked about, which proxies must set; default: none does
 	Tracer            observe.Tracer // is told of decisions; default: none, and then nothing is computed for it
 	TopKeys           TopKeys        // what GET /v1/top tells; default: the values of keys
 
@@ -75,7 +78,8 @@ type Config struct {
 	SocketMode  fs.FileMode    // of unix sockets; default 0660
 	TLS         *listen.TLS    // default: none
 	Guards      Guards
-	Insecure    bool // listen where other machines can reach it though Guards and TLS ask nothing of them
+	Hosts       listen.Names // what callers may call a listener that asks nothing of them, besides localhost, addresses and the name in Listen
+	Insecure    bool         // listen where other machines can reach it though Guards and TLS ask nothing of them
 
 	// Reread, for POST /v1/reload, reads the policies where they come from and calls
 	// Reload or ReloadFailed. Default: there is nothing to read again.
@@ -169,6 +173,9 @@ func New(c Config) (*Server, error) {
 		c.Version = "unknown"
 	}
 	c.Limits = c.Limits.withDefaults()
+	if err := checkGateID(c.GateID); err != nil {
+		return nil, fmt.Errorf("--gate-id-header: %w", err)
+	}
 	s := &Server{config: c, log: c.Log, origins: http.NewCrossOriginProtection()}
 	s.metrics = metrics.New(c.Version, s.counted)
 	first, err := s.compile(c.Policies, c.Source, nil)

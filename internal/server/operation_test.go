@@ -1,0 +1,120 @@
+package server
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+)
+
+// named sends a header field as often as there are values.
+func named(field string, values ...string) func(*http.Request) {
+	return func(r *http.Request) { r.Header[http.CanonicalHeaderKey(field)] = values }
+}
+
+const smsBody = `{"policy":"sms","key":{"phone":"+1"},"n":2}`
+
+// TestIdempotencyKey: the header field names an operation as the member "id" does.
+func TestIdempotencyKey(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, path := range []string{"/v1/check", "/v1/record", "/v1/reserve"} {
+		before := left(t, s)
+		id := strings.ReplaceAll(path, "/", "-")
+		var first, again decision
+		for i, to := range []*decision{&first, &again} {
+			field := []string{id, `"` + id + `"`}[i] // bare, and as the draft has it
+			r := ask(s, "POST", path, smsBody, named("Idempotency-Key", field))
+			if r.status != 200 {
+				t.Fatalf("%s: %d %s", path, r.status, r.body)
+			}
+			var got reserved
+			readStrictly(t, r.body, &got)
+			*to = got.decision
+		}
+		if first.Repeated || !again.Repeated || again.At != first.At || left(t, s) != before-2 {
+			t.Errorf("%s: first %+v\nagain %+v\nleft %d of %d, want 2 less", path, first, again, left(t, s), before)
+		}
+	}
+	same := `{"policy":"sms","key":{"phone":"+1"},"n":2,"id":"-v1-check"}`
+	if got := decide(t, s, "/v1/check", same); !got.Repeated {
+		t.Errorf(`"id" of the same operation: %+v, want it repeated`, got)
+	}
+	if r := ask(s, "POST", "/v1/check", same, named("Idempotency-Key", "-v1-check")); r.status != 200 {
+		t.Errorf("both, and the same: %d %s", r.status, r.body)
+	}
+}
+
+func TestBadIdempotencyKeys(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, bad := range []struct {
+		name string
+		with []string
+	}{
+		{"empty", []string{""}}, {"empty quotes", []string{`""`}}, {"two lines", []string{"a", "a"}},
+		{"no end", []string{`"a`}}, {"text behind", []string{`"a"b`}}, {"parameters", []string{`"a";q=1`}}, {"bad escape", []string{`"\a"`}},
+		{"escape at the end", []string{`"a\`}}, {"a byte of 0xff", []string{"a\xff"}}, {"too long", []string{strings.Repeat("x", weir.MaxIDBytes+1)}},
+	} {
+		for _, path := range []string{"/v1/check", "/v1/record", "/v1/reserve"} {
+			wantProblem(t, bad.name, ask(s, "POST", path, smsBody, named("Idempotency-Key", bad.with...)), 400, "Idempotency-Key")
+		}
+	}
+	wantProblem(t, "another id", ask(s, "POST", "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"id":"b"}`, named("Idempotency-Key", "a")), 400, "two operations")
+	wantProblem(t, "a refund", ask(s, "POST", "/v1/refund", `{"policy":"sms","key":{"phone":"+1"},"granted_at_us":5}`, named("Idempotency-Key", "a")), 400, "as often as it is sent")
+	if got := left(t, s); got != 10 {
+		t.Errorf("bad calls were charged: %d of 10 left", got)
+	}
+	if id, err := operationID(http.Header{operationField: {`"a \"b\" \\"`}}, ""); id != `a "b" \` || err != nil {
+		t.Errorf("%q, %v", id, err)
+	}
+}
+
+// TestGateOperations: a gate takes no id unless the operator has said which field the
+// proxy sets: a client that could name one would pass for ever.
+func TestGateOperations(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for i, want := range []int{204, 204, 429} {
+		if r := ask(s, "POST", "/gate/search?ip=1", "", named("Idempotency-Key", "mine")); r.status != want {
+			t.Errorf("call %d of a client that names its calls: %d, want %d", i+1, r.status, want)
+		}
+	}
+	s, _ = newServer(t, nil, func(c *Config) { c.GateID = "x-request-id" })
+	for i := range 5 {
+		r := ask(s, "GET", "/gate/search?ip=1", "", named("X-Request-Id", "7"))
+		if r.status != 204 || (i > 0) != (r.header["RateLimit"] == nil) {
+			t.Errorf("call %d of one operation: %d %v", i+1, r.status, r.header)
+		}
+	}
+	if r := ask(s, "GET", "/gate/search?ip=1", "", named("X-Request-Id", "8")); r.status != 204 {
+		t.Errorf("another: %d", r.status)
+	}
+	if r := ask(s, "GET", "/gate/search?ip=1", ""); r.status != 429 {
+		t.Errorf("one without an id: %d, want 429", r.status)
+	}
+	wantProblem(t, "two", ask(s, "GET", "/gate/search?ip=1", "", named("X-Request-Id", "8", "9")), 400, "more than once")
+	if _, err := New(Config{Policies: file(t), GateID: "X Request"}); err == nil {
+		t.Error("a field with a space")
+	}
+}
+
+// TestReservedAgain: who lost the answer to /v1/reserve asks again, gets the
+// reservation, and it is settled once by whichever of its ids.
+func TestReservedAgain(t *testing.T) {
+	s, _ := newServer(t, nil)
+	const body = `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job-1"`
+	first, again := reserve(t, s, body+`}`), reserve(t, s, body+`,"ttl_ms":5000}`)
+	if first.Reservation == "" || again.Reservation == "" || !again.Repeated || again.Granted != 6 {
+		t.Fatalf("%+v\n%+v", first, again)
+	}
+	if r := ask(s, "POST", "/v1/settle", settleBody(again.Reservation, 2)); r.status != 200 {
+		t.Errorf("the second id: %d %s", r.status, r.body)
+	}
+	wantProblem(t, "the first id", ask(s, "POST", "/v1/settle", settleBody(first.Reservation, 2)), 409, "settled already")
+	if got := left(t, s); got != 8 {
+		t.Errorf("%d of 10 left, want 8", got)
+	}
+	other := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job-2"}`)
+	if r := ask(s, "POST", "/v1/release", `{"reservation":"`+other.Reservation+`"}`); r.status != 200 {
+		t.Errorf("another operation: %d %s", r.status, r.body)
+	}
+}
