@@ -8,8 +8,8 @@ import (
 )
 
 // Names are what a listener that asks nothing of its callers may be called in their
-// Host fields: besides localhost and addresses, which nobody can make stand for
-// another machine. The zero value has none.
+// Host fields: besides localhost, addresses, and names of one label such as weir, which
+// no stranger's site can have. The zero value has none.
 //
 // A page in a browser of this machine can be served under a name of its own site, and
 // that name can then be made to stand for 127.0.0.1 (DNS rebinding). For the browser
@@ -49,10 +49,7 @@ func (n Names) Has(host string) bool {
 		return true
 	}
 	name = canonical(name)
-	if name == "localhost" {
-		return true
-	}
-	return slices.Contains(n.all, name)
+	return isLocal(name) || slices.Contains(n.all, name)
 }
 
 // Empty reports whether there are none but those that nobody can forge.
@@ -70,6 +67,13 @@ func withoutPort(host string) string {
 // canonical is the form in which names are compared: DNS knows no capitals, and a dot
 // at the end means nothing.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
+
+// isLocal reports whether a name is of one label, as those of a composition's
+// containers or a cluster's services are, or below localhost (RFC 6761). The world's
+// DNS has no site of such a name.
+func isLocal(name string) bool {
+	return isName(name) && (!strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost"))
+}
 
 // isName reports whether name is one that a URL can hold: letters, digits, dashes,
 // underscores and dots.

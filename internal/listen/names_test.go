@@ -25,6 +25,9 @@ func TestNames(t *testing.T) {
 		"weir.internal":          true,
 		"Weir.Internal.:7070":    true,
 		"weir-2.example:1":       true,
+		"weir":                   true, // of one label: no stranger's site
+		"Weir:7070":              true,
+		"weir.localhost:7070":    true,
 		"evil.example":           false,
 		"evil.example:7070":      false,
 		"weir.internal.evil":     false,
@@ -33,8 +36,10 @@ func TestNames(t *testing.T) {
 		"127.0.0.1.evil":         false,
 		"127.0.0.1.":             false,
 		"127.1":                  false, // a name to those who look it up
-		"0x7f000001":             false,
-		"2130706433":             false,
+		"evil.localhost.evil":    false,
+		"weir..":                 false,
+		".evil":                  false,
+		"evil:":                  true,
 		"[evil.example]":         false,
 		"[::1":                   true, // net/http refuses it before
 		":7070":                  false,
