@@ -9,6 +9,11 @@ import (
 // Now, as an instant, stands for the engine's own clock.
 const Now int64 = -1
 
+// Oldest, as the instant of a refund, stands for that of the oldest entry that counts,
+// in each limit its own. It is for who does not know which grant was not used: what
+// stays is newer, and so counts for longer, than what should have stayed.
+const Oldest int64 = -2
+
 // Op says what an Ask wants done.
 type Op uint8
 
@@ -76,6 +81,7 @@ type Engine interface {
 
 	// Refund takes back up to n units of the entry granted at instant at in
 	// every limit, never below zero (R10). It returns the most it took in one limit.
+	// at may be Oldest.
 	Refund(ctx context.Context, p *Plan, k Key, at, n, now int64) (int64, error)
 
 	// Count returns the units recorded in the last microseconds of limit i:

@@ -20,7 +20,8 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 	for i := range sites {
 		s := &sites[i]
 		if s.limit.cost == 0 { // a cost of its own stays: the attempt was made (R10)
-			most = max(most, s.h.Refund(s.arena, s.limit.End(at), now-s.limit.Window, n))
+			cutoff := now - s.limit.Window
+			most = max(most, s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, n))
 		}
 	}
 	if most == 0 {
@@ -30,6 +31,18 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 		sites[i].rewrite(b.mode, at, n, now, virtual)
 	}
 	return most, nil
+}
+
+// refunded is the end of the entry that a refund takes from: of that granted at an
+// instant, or of the oldest that counts; cutoff if there is none.
+func (s *site) refunded(at, cutoff int64) int64 {
+	if at != Oldest {
+		return s.limit.End(at)
+	}
+	if used, _ := s.h.Used(s.arena, cutoff); used == 0 {
+		return cutoff
+	}
+	return s.h.Leave(s.arena, cutoff, 1)
 }
 
 // rewrite brings the record up to what a refund at instant now has found: where
@@ -43,7 +56,7 @@ func (s *site) rewrite(mode window.Mode, at, n, now int64, virtual bool) {
 	if s.corrected {
 		s.correct(now, virtual)
 		if s.limit.cost == 0 {
-			s.h.Refund(s.arena, s.limit.End(at), cutoff, n)
+			s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, n)
 		}
 	}
 	used, from := s.h.Used(s.arena, cutoff)

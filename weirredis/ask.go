@@ -92,7 +92,7 @@ func packRefund(p *weir.Plan, at, n, now int64) string {
 	var room [256]byte
 	b := append(room[:0], byte(p.Mode()), byte(len(limits)))
 	b = append7(b, instant(now))
-	b = append7(b, at)
+	b = append7(b, at) // Oldest becomes a number above 2^53
 	b = append7(b, n)
 	for i := range limits {
 		b = append7(appendLimit(b, &limits[i]), limits[i].Cost)

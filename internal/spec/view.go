@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -136,8 +137,9 @@ func (v view) refund(mode weir.Mode, at, n int64) (view, int64) {
 	most := int64(0)
 	for i, limit := range v.limits {
 		h := v.past[i].pruned(limit, v.now) // what no longer counts is not given back
+		oldest := slices.IndexFunc(h.entries, func(e entry) bool { return e.units > 0 })
 		for j, e := range h.entries {
-			if e.u == mark(limit, at) {
+			if e.u == mark(limit, at) || at == weir.Oldest && j == oldest {
 				taken := min(n, e.units)
 				if limit.Cost > 0 {
 					taken = 0 // a cost of its own stays: the attempt was made (R10)

@@ -1,7 +1,8 @@
 -- Weir: takes back units of the entry of one instant, in every limit (R10).
 --
 -- KEYS     the history of each limit
--- ARGV[1]  packed: mode B, limits B (how many), instant I7 as in one.lua, granted I7 (the instant of the entry),
+-- ARGV[1]  packed: mode B, limits B (how many), instant I7 as in one.lua, granted I7 (the instant of the entry;
+--          above 2^53: that of the oldest that counts, in each limit its own),
 --          n I7 units, then for each limit max I7, window I6, gap I6, cell I6, cost I7
 -- reply    packed: the most units that were taken back in one limit i8
 {{hoist}}
@@ -45,9 +46,16 @@ local most = 0
   if $lc > $to then -- what is left of the tail becomes the front
     $lc, $z, $o, $late = $to, '', 1, 0
   end
-  local n = $cost > 0 and 0 or n -- a cost of its own stays: the attempt was made
   local mark = granted
-  if $cell > 0 then mark = granted - granted % $cell + $cell end
+  if granted > 9007199254740991 then
+    mark = 0
+    if $used > 0 then
+      {{leave "mark" "1"}}
+    end
+  elseif $cell > 0 then
+    mark = granted - granted % $cell + $cell
+  end
+  local n = $cost > 0 and 0 or n -- a cost of its own stays: the attempt was made
   $took = 0
   if mark == $edge then
     $took = math.min(n, $own)

@@ -199,6 +199,30 @@ func TestRefund(t *testing.T) {
 	})
 }
 
+// A refund takes a step for each entry that it takes from, and a look at what is left.
+func TestRefundSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &counting{Engine: c}
+		p := connect(t, e, parse(t, hitsConfig))
+		for range 3 {
+			p.ask("a=1 hits:3")
+			c.pass(time.Second)
+		}
+		steps := func(want int, says, descriptor string) {
+			t.Helper()
+			e.calls = 0
+			p.wants(says, descriptor)
+			if e.calls != want {
+				t.Errorf("%s: %d steps, want %d", descriptor, e.calls, want)
+			}
+		}
+		steps(2, "OK | OK 3/10 59s", "a=1 refund hits:2")
+		steps(3, "OK | OK 5/10 59s", "a=1 refund hits:2")
+		steps(4, "OK | OK 10/10 0s", "a=1 refund hits:9") // the last one finds nothing
+		steps(2, "OK | OK 10/10 0s", "a=1 refund")
+	})
+}
+
 // Refunds at once give back no more than was asked for, and lose none.
 func TestRefundsAtOnce(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, hitsConfig))

@@ -23,10 +23,14 @@ func (s *Service) takeBack(ctx context.Context, w *work, it *item) error {
 	if it.limit == nil {
 		narrow = w.domain.addressed.narrow
 	}
-	for left, idle := it.n, 0; ; {
+	left, failed := g.takeOldest(ctx, it.n)
+	for idle := 0; ; {
 		// A policy's other limits hold what the one that counts by most dimensions holds.
 		if err := g.ask(ctx, w, weir.OpPeek); err != nil {
 			return err
+		}
+		if failed != nil && !g.d.Degraded { // or a fallback answers, which takes nothing back
+			return failed
 		}
 		st := &g.states[narrow]
 		if left == 0 || st.Used <= 0 || g.d.Degraded || idle == mostIdle {
@@ -46,6 +50,23 @@ func (s *Service) takeBack(ctx context.Context, w *work, it *item) error {
 			idle = 0
 		}
 	}
+}
+
+// takeOldest takes hits of the oldest entries until none is left to take or none to
+// take from, in a step for each entry, and returns how many are left. Of a policy of
+// several limits it takes none: there the same entries have to be found in all.
+func (g *group) takeOldest(ctx context.Context, n int64) (left int64, err error) {
+	if len(g.plan.Limits()) > 1 {
+		return n, nil
+	}
+	for n > 0 {
+		took, err := g.engine.Refund(ctx, g.plan, g.key, weir.Oldest, n, weir.Now)
+		if err != nil || took == 0 {
+			return n, err
+		}
+		n -= min(took, n)
+	}
+	return 0, nil
 }
 
 // mostIdle is how often in a row there may be nothing to take where there just was:
