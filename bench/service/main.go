@@ -27,7 +27,7 @@ import (
 )
 
 func main() {
-	empty := flag.String("empty", "", "serve as a server beside, plain or guarded (the program starts itself so)")
+	empty := flag.String("empty", "", "serve as a server beside: plain, guarded or telling (the program starts itself so)")
 	quick := flag.Bool("quick", false, "three short rounds; its numbers mean little")
 	rounds := flag.Int("rounds", 9, "how many interleaved `rounds`")
 	each := flag.Duration("for", time.Second, "how long each way is asked in each round")
@@ -38,7 +38,7 @@ func main() {
 	}
 	err := error(nil)
 	if *empty != "" {
-		err = serveNothing(*empty == "guarded")
+		err = serveNothing(*empty)
 	} else {
 		err = measure(*callers, *rounds, *each)
 	}
@@ -94,12 +94,16 @@ type way struct {
 }
 
 // The servers: net/http as it comes, with the bounds on time that a server which
-// strangers can reach needs, and weir.
+// strangers can reach needs, with the header fields of a gate besides, and weir.
 const (
 	plain = iota
 	guarded
+	telling
 	weir
 )
+
+// beside are the words for the servers that are not weir.
+var beside = []string{plain: "plain", guarded: "guarded", telling: "telling"}
 
 var ways = []way{
 	{"POST, as much JSON back", 0, plain, check("users"), 0},
@@ -108,6 +112,7 @@ var ways = []way{
 	{"POST /v1/check, denied", 0, weir, check("hot"), 1.5},
 	{"GET, 204", 4, plain, gate("users"), 0},
 	{"the same with timeouts", 4, guarded, gate("users"), 0},
+	{"the same with a gate's fields", 4, telling, gate("users"), 0},
 	{"GET /gate, 204", 4, weir, gate("users"), 1.25},
 	{"GET /gate, 429", 4, weir, gate("hot"), 0},
 }
@@ -118,15 +123,12 @@ func measureCost(program, file string, callers, rounds int, each time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	servers := make([]*weirserve.Server, 3)
+	servers := make([]*weirserve.Server, weir+1)
 	for i := range servers {
-		switch i {
-		case plain:
-			servers[i], err = weirserve.StartOther(self, "-empty", "plain")
-		case guarded:
-			servers[i], err = weirserve.StartOther(self, "-empty", "guarded")
-		default:
+		if i == weir {
 			servers[i], err = weirserve.Start(program, "--policies", file)
+		} else {
+			servers[i], err = weirserve.StartOther(self, "-empty", beside[i])
 		}
 		if err != nil {
 			return nil, err
