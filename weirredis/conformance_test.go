@@ -48,7 +48,7 @@ func TestConformance(t *testing.T) {
 // fronts, chunks, blocks and tails after a few entries.
 func TestLongHistories(t *testing.T) {
 	conn := rueidisConn(t)
-	for _, z := range []weirredis.Sizes{{Run: 0, Chunk: 1, Block: 2}, {Run: 9, Chunk: 8, Block: 3}, {Run: 20, Chunk: 5, Block: 4}} {
+	for _, z := range []weirredis.Sizes{{Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 9, Piece: 8, Chunk: 26, Block: 3}, {Run: 20, Piece: 5, Chunk: 12, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			sized := weirredis.WithSizes(z)
 			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn, sized) },

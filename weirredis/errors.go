@@ -71,7 +71,7 @@ func advice(err ReplyError) string {
 	case "WRONGPASS":
 		return "; check user and password"
 	case "NOPERM":
-		return "; its user needs +@scripting +@hash +@keyspace +time +info on keys weir1*"
+		return "; its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*"
 	case "CROSSSLOT":
 		return "; it is a Cluster, which its Conn has to say (Topology)"
 	case "MISCONF":

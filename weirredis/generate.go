@@ -42,7 +42,7 @@ type generator struct {
 func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 	g := &generator{sizes: z, templates: template.New("")}
 	g.templates.Funcs(template.FuncMap{
-		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave,
+		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave, "head": g.head, "grown": g.grown,
 		"each": g.each, "done": g.done, "index": g.index,
 		"plain": func() bool { return g.Plain }, "quick": func() bool { return g.Quick },
 		"units": g.units, "lives": g.lives, "sized": g.sized, "sizes": g.sizesOf,
@@ -95,6 +95,14 @@ func (g *generator) entry(s, p string) (string, error) {
 
 func (g *generator) coded(e, delta, n string) (string, error) {
 	return g.with("coded", func(g *generator) { g.E, g.D, g.N = e, delta, n })
+}
+
+func (g *generator) head(s string) (string, error) {
+	return g.with("head", func(g *generator) { g.S = s })
+}
+
+func (g *generator) grown(e, at, n string) (string, error) {
+	return g.with("grown", func(g *generator) { g.E, g.At, g.N = e, at, n })
 }
 
 func (g *generator) leave(at, need string) (string, error) {

@@ -9,25 +9,26 @@ import (
 
 // A history's key is
 //
-//	weir1:{push}teacher:teacher=2:42
+//	weir2:{push}teacher:teacher=2:42
 //
-// the layout's version, a hash tag, the limit's name, then for each dimension of
-// the limit its name, the length of the value in bytes, and the value. Names hold
-// neither of "}:=", and the length says where a value ends, so no two histories
-// share a key whatever bytes the values hold (R14).
+// the version of the layout (1 cut histories into longer pieces), a hash tag, the
+// limit's name, then for each dimension of the limit its name, the length of the
+// value in bytes, and the value. Names hold neither of "}:=", and the length says
+// where a value ends, so no two histories share a key whatever bytes the values
+// hold (R14).
 //
 // An operation with an id has a key of its own: see operationKey.
 //
 // The tag is the policy's name. In a Cluster it is followed by six characters
 // made from the dimensions that all limits of the policy count by:
 //
-//	weir1:{push:Yp3xQa}teacher:teacher=2:42
+//	weir2:{push:Yp3xQa}teacher:teacher=2:42
 //
 // Limits of one decision so share a slot, and decisions spread over the slots. A
 // limit that counts all callers together shares no dimension: it pins its policy
 // to one slot. Adding a limit to a policy, or taking one away, can change what the
 // limits share; the histories in a Cluster then begin anew.
-const keyPrefix = "weir1:{"
+const keyPrefix = "weir2:{"
 
 // keysOf returns the keys of the plan's histories for k, in the order of its
 // limits, and all of them in one string.

@@ -37,13 +37,13 @@ func TestKeys(t *testing.T) {
 		cluster bool
 		want    string
 	}{
-		{push, weir.K("42"), false, "weir1:{push}teacher:teacher=2:42"},
-		{push, weir.K("42"), true, "weir1:{push:GF9c0j}teacher:teacher=2:42"},
-		{push, weir.K(""), false, "weir1:{push}teacher:teacher=0:"},
-		{push, weir.K("a}b{\x00:=\n"), false, "weir1:{push}teacher:teacher=8:a}b{\x00:=\n"},
-		{both, weir.K("acme", "ann"), false, "weir1:{api}user:tenant=4:acme:user=3:ann weir1:{api}tenant:tenant=4:acme"},
-		{both, weir.K("acme", "ann"), true, "weir1:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir1:{api:Sf-vI6}tenant:tenant=4:acme"},
-		{all, weir.K("disk"), true, "weir1:{alerts}channel weir1:{alerts}category:category=4:disk"},
+		{push, weir.K("42"), false, "weir2:{push}teacher:teacher=2:42"},
+		{push, weir.K("42"), true, "weir2:{push:GF9c0j}teacher:teacher=2:42"},
+		{push, weir.K(""), false, "weir2:{push}teacher:teacher=0:"},
+		{push, weir.K("a}b{\x00:=\n"), false, "weir2:{push}teacher:teacher=8:a}b{\x00:=\n"},
+		{both, weir.K("acme", "ann"), false, "weir2:{api}user:tenant=4:acme:user=3:ann weir2:{api}tenant:tenant=4:acme"},
+		{both, weir.K("acme", "ann"), true, "weir2:{api:Sf-vI6}user:tenant=4:acme:user=3:ann weir2:{api:Sf-vI6}tenant:tenant=4:acme"},
+		{all, weir.K("disk"), true, "weir2:{alerts}channel weir2:{alerts}category:category=4:disk"},
 	} {
 		if got := strings.Join(weirredis.Keys(c.plan, c.key, c.cluster), " "); got != c.want {
 			t.Errorf("keys of %s, cluster=%v: got %q, want %q", c.plan.Name(), c.cluster, got, c.want)

@@ -52,7 +52,7 @@ func (r *reply) repeated(limit string) weir.Decision {
 
 // operationKey is the key of an operation:
 //
-//	weir1:{push}!teacher=2:42:36:dc0fd1d6-…
+//	weir2:{push}!teacher=2:42:36:dc0fd1d6-…
 //
 // the tag of its decision, a mark that no limit's name begins with, then all
 // dimensions of the key in the order of their names, the length of the id, and the

@@ -18,7 +18,7 @@ import (
 func TestQuick(t *testing.T) {
 	s := redistest.Start(t)
 	conn := connTo(t, s)
-	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 12, Chunk: 8, Block: 3}, {Run: 30, Chunk: 12, Block: 4}} {
+	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 12, Piece: 8, Chunk: 8, Block: 3}, {Run: 12, Piece: 8, Chunk: 30, Block: 3}, {Run: 30, Piece: 12, Chunk: 48, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			quick := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialsFor(0), weirredis.NoMerging())
 			long := newEngine(t, conn, weirredis.WithoutQuick(z), weirredis.DenialsFor(0), weirredis.NoMerging())

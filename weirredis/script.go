@@ -44,13 +44,14 @@ type scripts struct {
 // shorter ones cost memory.
 type sizes struct {
 	Run   int // up to here a history stands in its header alone, at most 200
-	Chunk int // from here a tail becomes a chunk, at most 200
+	Piece int // from here a tail becomes a piece of a chunk, at most 200
+	Chunk int // up to here a chunk takes further pieces, at most 200
 	Block int // so many chunks make a block
 }
 
 // standardSizes are those of scripts that decide. Tests also use some that cut
 // histories into tiny pieces.
-var standardSizes = sizes{Run: 160, Chunk: 96, Block: 32}
+var standardSizes = sizes{Run: 88, Piece: 48, Chunk: 200, Block: 32}
 
 // standard are the scripts that decide. They are generated when an engine is made,
 // not whenever a program links this package.

@@ -69,7 +69,7 @@ func (t *target) refusal(r weirredis.ReplyError) error {
 	case word == "WRONGPASS" || says("invalid password"):
 		return t.failed(ErrRefused, "it refuses user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
 	case word == "NOPERM":
-		return t.failed(ErrRefused, text, "its user needs +@scripting +@hash +@keyspace +time +info on keys weir1*")
+		return t.failed(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*")
 	case says("db index is out of range"):
 		return t.failed(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
 	case says("no such master"):

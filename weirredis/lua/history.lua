@@ -129,20 +129,16 @@ what stands in it, and how wide:
       else
         error('weir:state an entry is missing', 0)
       end
-    until $lu > $cut and ($lp < $lq or $lu == $edge)
+    until $lu > $cut
     $used = $total - gone
   end
 {{end}}
 
 {{define "next"}} {{- /* on to the next chunk; where no entry of it counts, on with all the force of seek */}}
         local text = call('HGET', $key, encode('>I6', $lc))
-        if not text or #text < 10 then error('weir:state a chunk is missing or cut off', 0) end
-        local behind, size = decode('>I7B', text)
+        {{head "text"}}
         if behind > $cut then
-          local units
-          $ls, $lp, $lq, $lc = text, 9, #text + 1, $lc + 1
-          {{get "units" "$ls" "$lp"}}
-          if $lp + size ~= $lq then error('weir:state a chunk is cut off', 0) end
+          $ls, $lp, $lq, $lc = text, p, #text + 1, $lc + 1
         else
           {{need}}
           $ls, $lp, $lq, $lc, $lu, gone = seek($key, $ls, $lp, $lq, $lc, $lu, gone, $to, $z, $o, $cut, 0)

@@ -13,7 +13,8 @@ answer alike and leave the same behind, byte for byte.
     if kind > 1 or n > $max or n > 65535 then break end
     local now, s, p, q, form = raw, stored, 1, 1, 5
     local last, first, lives, own, used = -9007199254740992, raw, 0, 0, 0
-    local _, front, tail, late, from, chunks, moved, size
+    local _, front, tail, late, from, chunks, size
+    local left, rest, over = nil, nil, 0
     if s then
       form, tail = byte(s), 0
       if form == 5 and #s >= 26 then
@@ -32,22 +33,28 @@ answer alike and leave the same behind, byte for byte.
         p, first, own, used = q, now, 0, 0
       else
         {{template "leaving" .}}
-        if p >= q and form == 6 then
-          -- The front is used up: the next chunk takes its place, unless even it has left.
-          if chunks == 0 or (from + 1) % {{.Block}} == 0 then break end
-          moved = encode('>I6', from)
-          local text, behind, units = call('HGET', $key, moved), nil, nil
-          if not text or #text < 10 then break end
-          behind, size = decode('>I7B', text)
-          if behind <= cut then break end
-          s, p, behind = text, 9, sub(s, q)
-          {{get "units" "s" "p"}}
-          q = #s + 1
-          if q ~= p + size then break end
-          s, from, chunks = s .. behind, from + 1, chunks - 1
+        if first <= cut and form == 6 and chunks > 0 then
+          -- The front is used up: the next piece takes its place, unless even it has left.
+          left = encode('>I6', from)
+          local text, units = call('HGET', $key, left), nil
+          if not text or #text < 12 then break end
+          local behind, entries, pieces, piece = decode('>I7BBB', text)
+          p = 10 + pieces
+          if behind <= cut or #text <= p then break end
+          {{get "units" "text" "p"}}
+          if #text - p + 1 ~= entries then break end
+          if pieces > 1 then
+            over = entries - piece
+            rest = sub(text, 1, 7) .. encode('BB', over, pieces - 1) .. sub(text, 11, 9 + pieces) .. '\0' .. sub(text, p + piece)
+            s, p, q = sub(text, p, p + piece - 1) .. sub(s, q), 1, piece + 1
+          else
+            from, chunks = from + 1, chunks - 1
+            if from % {{.Block}} == 0 then break end
+            s, p, q = sub(text, p) .. sub(s, q), 1, entries + 1
+          end
           {{template "leaving" .}}
         end
-        if first <= cut or p >= q and form == 6 then break end
+        if first <= cut then break end
       end
     else
       s = ''
@@ -67,11 +74,18 @@ answer alike and leave the same behind, byte for byte.
     local wait, need = 0, n - room
     if need > 0 and not (full and n == 1) then
       local at = now
-      if p < q then
+      if p < q or form == 6 then
         if need > 1 then
-          local held, behind = 0, p
+          local text, behind, held = s, p, 0
+          if p >= q then -- it is not in the header
+            text = not rest and chunks > 0 and call('HGET', $key, encode('>I6', from))
+            if not text or #text < 12 then break end
+            _, behind = decode('>I7B', text)
+            behind = #text - behind + 1
+            if behind < 12 then break end
+          end
           do
-            {{entry "s" "behind"}}
+            {{entry "text" "behind"}}
             held = n
           end
           if held < need then break end
@@ -108,20 +122,39 @@ answer alike and leave the same behind, byte for byte.
     else
       {{sized ">BI7I7I5I2I4BBI4I6I2c0"}}
       tail = tail + size
-      if used > 4294967295 or chunks == 0 and q - p + tail <= {{.Run}} then break end
-      if tail < {{.Chunk}} then
+      if used > 4294967295 or (chunks == 0 or chunks == 1 and rest) and q - p + tail + over <= {{.Run}} then break end
+      if tail < {{.Piece}} then
         s = encode(format, 6, now, first, lives, own, used, q - p, tail, late, from, chunks, before, time, units)
       else
-        local c, held = from + chunks, nil
-        if chunks == 65534 or (c + 1) % {{.Block}} == 0 then break end
-        s = encode(format, 6, now, first, lives, own, used, q - p, 0, 0, from, chunks + 1, before, time, units)
-        {{put "late" "held"}}
-        name, chunk = encode('>I6', c), encode('>I7B', now, tail) .. held .. sub(s, -tail)
+        -- The tail becomes a piece of the last chunk, or the first of another.
+        local c, text, entries, pieces, start, held = from + chunks, nil, nil, nil, nil, nil
+        if chunks == 0 or rest and chunks == 1 then break end
+        if c % {{.Block}} ~= 0 then
+          name = encode('>I6', c - 1)
+          text = call('HGET', $key, name)
+          {{template "grows" .}}
+        end
+        if not start then
+          if chunks == 65534 or (c + 1) % {{.Block}} == 0 then break end
+          chunks = chunks + 1
+        end
+        s = encode(format, 6, now, first, lives, own, used, q - p, 0, 0, from, chunks, before, time, units)
+        if start then
+          {{grown "chunk" "now" "late"}}
+        else
+          {{put "late" "held"}}
+          name, chunk = encode('>I6', c), encode('>I7BBB', now, tail, 1, tail) .. held
+        end
+        chunk = chunk .. sub(s, -tail)
         s = sub(s, 1, -tail - 1)
       end
     end
-    if name then call('HSET', $key, 'h', s, name, chunk) else call('HSET', $key, 'h', s) end
-    if moved then call('HDEL', $key, moved) end
+    if rest then
+      if name then call('HSET', $key, 'h', s, left, rest, name, chunk) else call('HSET', $key, 'h', s, left, rest) end
+    else
+      if name then call('HSET', $key, 'h', s, name, chunk) else call('HSET', $key, 'h', s) end
+      if left then call('HDEL', $key, left) end
+    end
     if renew then call('PEXPIRE', $key, string.format('%.0f', renew)) end
     if need > 0 and n > 1 then
       reply = encode('>BI7i8i8', 2, now, room, wait)

@@ -81,9 +81,13 @@ if most == 0 then return encode('>i8', 0) end
       -- only what no longer counts goes (R4)
     elseif not $ep then
       $own = $own - $took
-      if $own == 0 then {{template "drop" .}} end
+      if $own == 0 then
+        {{template "drop" .}}
+        $from = $lc -- what the place is in may be no chunk any more
+      end
     elseif $ec == $lc then
       local rest = #$ls
+      $from = $lc
       $ls = strike($ls, $lp, $ep, $took)
       $lq = $lq + #$ls - rest
     elseif $ec == $to + 1 then
@@ -122,11 +126,11 @@ return encode('>i8', most)
 {{define "chunk"}} {{- /* the entry is in a chunk, whose head and whose block tell its units too */}}
       local behind, units, start = parse($es)
       local text, size = strike($es, start, $ep, $took), ''
-      units = units - $took
+      if units > 0 then units = units - $took end
       {{put "units" "size"}}
       text = string.sub(text, start)
       -- What follows may walk through the chunk before it is written.
-      $name, $chunk = encode('>I6', $ec - 1), encode('>I7B', behind, #text) .. size .. text
+      $name, $chunk = encode('>I6', $ec - 1), encode('>I7BBB', behind, #text, 1, #text) .. size .. text
       $bname = 'b' .. encode('>I6', math.floor(($ec - 1) / {{.Block}}))
       $block = call('HGET', $key, $bname)
       if $block then

@@ -11,6 +11,17 @@ Chunks are numbered on and on. Each says where the entry behind it stands, and
 its units, so that a walk need not look into it; each 32 of them, from a multiple
 of 32 on, have a field b… that says the same of all. A walk through a million
 entries so looks at less than a thousand short strings.
+
+A chunk is made of pieces: tails that the header had no more room for, one behind
+the other. The last chunk grows by a piece at a time, unless it ends a block, and
+the first one gives a piece at a time to the front. What is recorded so goes
+through the header in short pieces, and is kept in long ones:
+
+	I7 mark of the entry behind it, B size of its entries, B pieces, B size of each,
+	units as in number.lua, entries
+
+Where pieces have gone from a chunk, nobody has counted what is left: its units
+are 0, and a walk looks into it.
 */ -}}
 
 {{define "lengthy"}}
@@ -22,11 +33,7 @@ local lengthy = function(patched) -- texts of fields, by key and name, in place 
 
   -- parse reads the head of a chunk: the mark of the entry behind it, its units, where its entries begin.
   parse = function(text)
-    if not text or #text < 10 then error('weir:state a chunk is missing or cut off', 0) end
-    local behind, size = decode('>I7B', text)
-    local units, p = 0, 9
-    {{get "units" "text" "p"}}
-    if #text - p + 1 ~= size then error('weir:state a chunk is cut off', 0) end
+    {{head "text"}}
     return behind, units, p
   end
 
@@ -53,7 +60,7 @@ local lengthy = function(patched) -- texts of fields, by key and name, in place 
         else
           behind, units, p = parse(text)
         end
-        if behind > cut and sum + units >= need then
+        if units == 0 or behind > cut and sum + units >= need then
           if not blocks then return c, u, sum, text, p end
           within = c
           break
@@ -118,4 +125,13 @@ local lengthy = function(patched) -- texts of fields, by key and name, in place 
 
   return parse, seek, retreat
 end
+{{end}}
+
+{{define "head"}} {{- /* the head of the chunk TEXT: behind, size, pieces, units; its entries begin at p */}}
+    if not {{.S}} or #{{.S}} < 12 then error('weir:state a chunk is missing or cut off', 0) end
+    local behind, size, pieces = decode('>I7BB', {{.S}})
+    local units, p = 0, 10 + pieces
+    if #{{.S}} <= p then error('weir:state a chunk is cut off', 0) end
+    {{get "units" .S "p"}}
+    if #{{.S}} - p + 1 ~= size then error('weir:state a chunk is cut off', 0) end
 {{end}}

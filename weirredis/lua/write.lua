@@ -2,7 +2,7 @@
 do
   local e = ''
   if $push then {{coded "e" "$newest - $edge" "$push"}} end
-  local from, front, tail, body = $lc, $lq - $lp, #e, nil
+  local from, front, tail, body, left, rest = $lc, $lq - $lp, #e, nil, nil, nil
   if from > $to then -- the place is in the tail, or there is nothing older
     from, $late, body = $to, 0, string.sub($ls, $lp, $lq - 1)
   elseif $ls == $z and $lq == $o then
@@ -11,7 +11,11 @@ do
     tail, body = tail + #$z - $o + 1, string.sub($ls, $lp, $lq - 1) .. string.sub($z, $o)
   end
   if $push then $late = $late + $push end
-  if from == $to and front + tail <= {{.Run}} then front, tail, $late = front + tail, 0, 0 end
+  if from == $to and front + tail <= {{.Run}} then
+    front, tail, $late = front + tail, 0, 0
+  elseif $lc > $from and $lc <= $to and front > 0 then -- the place is in a chunk
+    {{template "split" .}}
+  end
 
   if from == $to and front + tail == 0 and $low < $top then -- only the newest entry is left of many
     call('UNLINK', $key)
@@ -19,14 +23,10 @@ do
   end
 
   local name, chunk, block
-  if tail >= {{.Chunk}} then
+  if tail >= {{.Piece}} then
     body = body .. e
-    local units
-    {{put "$late" "units"}}
-    name, chunk = encode('>I6', $to), encode('>I7B', $newest, tail) .. units .. string.sub(body, front + 1)
-    {{template "block" .}}
-    body, e, tail, $late, $to = string.sub(body, 1, front), '', 0, 0, $to + 1
-    if $top < $to then $top = $to end
+    {{template "piece" .}}
+    body, e, tail, $late = string.sub(body, 1, front), '', 0, 0
   end
 
   local dead
@@ -51,18 +51,78 @@ do
     head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BB', 4, $last, $newest, $lu, $lives, $own, $used,
       $low, from - $low, $to - $low, $top - $low, $late, front, tail)
   end
-  if not name then
-    call('HSET', $key, 'h', head .. body .. e)
-  elseif not block then
-    call('HSET', $key, 'h', head .. body, name, chunk)
+  head = head .. body .. e
+  if not name and not rest then
+    call('HSET', $key, 'h', head)
   else
-    call('HSET', $key, 'h', head .. body, name, chunk, 'b' .. encode('>I6', $to / {{.Block}} - 1), block)
+    local fields = {}
+    if rest then fields = {left, rest} end
+    if name then fields[#fields + 1], fields[#fields + 2] = name, chunk end
+    if block then fields[#fields + 1], fields[#fields + 2] = 'b' .. encode('>I6', $to / {{.Block}} - 1), block end
+    call('HSET', $key, 'h', head, unpack(fields))
   end
   if dead then
     if type(dead) == 'table' then call('HDEL', $key, unpack(dead)) else call('HDEL', $key, dead) end
   end
   if renew then call('PEXPIRE', $key, string.format('%.0f', renew)) end
 end
+{{end}}
+
+{{define "split"}} {{- /* the front gets what is left of the piece that the place is in; the chunk keeps the others */}}
+    local pieces, units = byte($ls, 9), nil
+    local p, i = 10 + pieces, 0
+    {{get "units" "$ls" "p"}}
+    while p < $lp and i < pieces do p, i = p + byte($ls, 10 + i), i + 1 end
+    if i == 0 then -- nothing has left it
+      from, front, body = $lc - 1, 0, string.sub($z, $o)
+    elseif i < pieces then
+      from, front, body = $lc - 1, p - $lp, string.sub($ls, $lp, p - 1) .. string.sub($z, $o)
+      left, rest = encode('>I6', from), string.sub($ls, 1, 7) .. encode('BB', $lq - p, pieces - i) ..
+        string.sub($ls, 10 + i, 9 + pieces) .. '\0' .. string.sub($ls, p)
+    end
+{{end}}
+
+{{define "piece"}} {{- /* the tail becomes a piece of the last chunk, or the first of another */}}
+    local text, entries, pieces, start, held
+    if from < $to and $to % {{.Block}} ~= 0 then
+      name = encode('>I6', $to - 1)
+      text = left == name and rest or call('HGET', $key, name)
+    end
+    {{template "grows" .}}
+    if start then
+      if left == name then left, rest = nil, nil end
+      {{grown "chunk" "$newest" "$late"}}
+      chunk = chunk .. string.sub(body, front + 1)
+    else
+      name = encode('>I6', $to)
+      if from == $to and front > 0 and front + tail <= {{.Chunk}} then -- the first chunk takes all there is
+        {{put "$used - $own" "held"}}
+        chunk, front = encode('>I7BBBB', $newest, front + tail, 2, front, tail) .. held .. body, 0
+      else
+        {{put "$late" "held"}}
+        chunk = encode('>I7BBB', $newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
+      end
+      {{template "block" .}}
+      $to = $to + 1
+      if $top < $to then $top = $to end
+    end
+{{end}}
+
+{{define "grows"}} {{- /* start = where the entries of the chunk text begin, if tail bytes more fit into it */}}
+        if text and #text >= 12 then
+          local _
+          _, entries, pieces = decode('>I7BB', text)
+          if entries + tail <= {{.Chunk}} and #text - entries > 9 + pieces then start = #text - entries + 1 end
+        end
+{{end}}
+
+{{define "grown"}} {{- /* E = the chunk text, but for its new end: units N more, before the entry remembered by AT */}}
+        local units, p = 0, 10 + pieces
+        {{get "units" "text" "p"}}
+        if units > 0 then units = units + {{.N}} end
+        {{put "units" "held"}}
+        {{.E}} = encode('>I7BB', {{.At}}, entries + tail, pieces + 1) .. sub(text, 10, 9 + pieces) ..
+          encode('B', tail) .. held .. sub(text, start)
 {{end}}
 
 {{define "block"}} {{- /* the chunk completes a block: what skip needs to know of them all */}}
