@@ -7,6 +7,7 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+	"unsafe"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/weirredis"
@@ -152,6 +153,43 @@ func TestDenialsOfOtherNumbers(t *testing.T) {
 			t.Errorf("%d calls, want 4", c.calls)
 		}
 	})
+}
+
+// TestDenialsOfManyKeys: of more users than the latest denials have room for, each is
+// answered as he was before, whatever becomes of the memory his name was in.
+func TestDenialsOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 3000
+		c := &cannedConn{}
+		e := newEngine(t, c)
+		l := limiter(t, e, "many", weir.AllOrNothing, weir.Limit{Name: "pair", Max: 5, Window: time.Second, By: []string{"user", "device"}})
+		buffer := []byte("user0000")
+		ask := func(i int) weir.Decision {
+			copy(buffer[4:], fmt.Sprintf("%04d", i/2))
+			return must(t)(l.Allow(ctx, weir.K(unsafe.String(&buffer[0], len(buffer)), fmt.Sprint(i%2))))
+		}
+		for i := range users {
+			c.reply = weirredis.Denial(nine.Add(time.Duration(i)*time.Second), 300_000, 900_000, 200_000)
+			ask(i)
+		}
+		for i := range users {
+			if d, want := ask(i), nine.Add(time.Duration(i)*time.Second); !d.At.Equal(want) {
+				t.Fatalf("user %d: got the denial of %v, want that of %v", i, d.At, want)
+			}
+		}
+		if c.calls != users {
+			t.Errorf("%d calls, want %d", c.calls, users)
+		}
+	})
+}
+
+// TestDeniedAgain costs neither a call nor memory.
+func TestDeniedAgain(t *testing.T) {
+	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
+	l := limiter(t, newEngine(t, c, weirredis.DenialsFor(time.Hour)), "again", weir.AllOrNothing, perUser(5, time.Second))
+	if n := testing.AllocsPerRun(100, func() { must(t)(l.Allow(ctx, weir.K("u"))) }); n != 0 || c.calls != 1 {
+		t.Errorf("%v allocations and %d calls, want none but for the first", n, c.calls)
+	}
 }
 
 // TestDenialDuringRefund: a denial that was asked for before a refund, and answered

@@ -18,6 +18,7 @@ type Engine struct {
 	lanes   *[5]lane // nil = every question goes in a call of its own
 	denials *denials
 	now     func() time.Time
+	since   func(time.Time) time.Duration
 }
 
 var _ weir.PromptEngine = (*Engine)(nil)
@@ -41,6 +42,7 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		merging: o.merging,
 		denials: newDenials(o.denials),
 		now:     time.Now,
+		since:   time.Since,
 	}
 	if o.coalescing {
 		e.lanes = new([5]lane)
@@ -72,6 +74,12 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 	if err := ctx.Err(); err != nil {
 		return weir.Decision{}, err
 	}
+	plain := a.At == weir.Now && a.ID == "" && a.States == nil
+	if plain && a.Op == weir.OpAttempt {
+		if d, ok := e.denials.repeat(p, &k, a.N, e.since); ok {
+			return d, nil
+		}
+	}
 	q := e.ask(p, &k, &a)
 	if a.ID != "" && q.writes() {
 		return e.once(ctx, p, &k, &q, &a)
@@ -80,8 +88,8 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 		return e.inspect(ctx, p, &q, &a)
 	}
 	epoch := e.denials.epoch(p.Name()).Load()
-	if a.At == weir.Now && q.canRecall() {
-		if r, ok := e.denials.recall(&q, epoch, e.now); ok {
+	if plain && q.canRecall() {
+		if r, ok := e.denials.recall(&q, epoch, e.since); ok {
 			return q.decision(&r, p), nil
 		}
 	}
@@ -90,7 +98,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 		return weir.Decision{}, e.problem(ctx, err, p, q.keys, q.writes())
 	}
 	if a.At == weir.Now {
-		e.denials.note(&q, &r, epoch, sent)
+		e.denials.note(p, &k, &q, &r, epoch, sent)
 	}
 	return q.decision(&r, p), nil
 }

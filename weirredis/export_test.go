@@ -84,7 +84,9 @@ func (e *Engine) Together(ctx context.Context, all []Asking) ([]weir.Decision, [
 
 // WithClock makes the engine read its own, monotonic clock from now. The server's
 // clock decides as before.
-func (e *Engine) WithClock(now func() time.Time) { e.now = now }
+func (e *Engine) WithClock(now func() time.Time) {
+	e.now, e.since = now, func(t time.Time) time.Duration { return now().Sub(t) }
+}
 
 // Keys returns the keys of a decision, as in a Cluster or not.
 func Keys(p *weir.Plan, k weir.Key, cluster bool) []string {

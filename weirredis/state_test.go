@@ -122,6 +122,43 @@ func TestMissingChunk(t *testing.T) {
 	}
 }
 
+// TestChunkCutOff takes the last byte of every piece of a long history away, then all
+// but its head. What needs one of them is refused, or does without it.
+func TestChunkCutOff(t *testing.T) {
+	s := redistest.Shared(t)
+	l := limiter(t, newEngine(t, rueidisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
+	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
+	for i := range 300 {
+		must(t)(l.AllowAt(ctx, weir.K("a"), 1, nine.Add(time.Duration(i)*time.Second)))
+	}
+	for _, left := range []func(text string) int{
+		func(text string) int { return len(text) - 1 },
+		func(string) int { return 11 },
+		func(string) int { return 0 },
+	} {
+		for _, field := range s.List(t, "HKEYS", key) {
+			if field != "h" {
+				text := s.Must(t, "HGET", key, field)
+				s.Must(t, "HSET", key, field, text[:min(left(text), len(text))])
+			}
+		}
+		before := s.Must(t, "DUMP", key)
+		now := l.At(nine.Add(time.Hour + 200*time.Second))
+		for op, ask := range map[string]func() error{
+			"attempt": func() error { _, err := now.Allow(ctx, weir.K("a"), 1); return err },
+			"peek":    func() error { _, err := now.Peek(ctx, weir.K("a"), 1); return err },
+			"count":   func() error { _, err := now.Count(ctx, weir.K("a"), "user", time.Hour); return err },
+		} {
+			if err := ask(); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "cut off") {
+				t.Errorf("%s: got %v, want ErrState that says what is cut off", op, err)
+			}
+			if after := s.Must(t, "DUMP", key); after != before {
+				t.Errorf("%s: a refused decision changed the history", op)
+			}
+		}
+	}
+}
+
 // TestOneBadHistoryOfMany has one limit's history damaged: no other limit of the
 // decision records anything (R7).
 func TestOneBadHistoryOfMany(t *testing.T) {
