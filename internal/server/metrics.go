@@ -157,6 +157,10 @@ func (s *Server) addEnvoyMetrics() {
 		func() int64 { return s.envoy.Stats().Kept })
 	m.Table("weir_envoy_hits_total", "Hits by the rule that decided them; shadowed were over the limit of a rule in shadow_mode.",
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)
+	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",
+		[]string{"domain", "rule"}, func(yield func(metrics.Row)) {
+			s.envoy.EachRule(func(h rls.Hits) { yield(metrics.Row{Labels: []string{h.Domain, h.Rule}, N: h.Near}) })
+		})
 }
 
 // envoyHits yields the hits of every rule.

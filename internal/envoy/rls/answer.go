@@ -132,7 +132,7 @@ func (s *Service) tally(w *work, over bool) {
 				s.noteDenial(w, i)
 			}
 		case !over:
-			t.granted.Add(it.n)
+			t.grant(it.n, it.limit.rule, it.remaining)
 		}
 	}
 }

@@ -23,6 +23,7 @@ type Hits struct {
 	Granted, Denied int64
 	Shadowed        int64 // over the limit of a rule in shadow_mode
 	Refunded        int64 // given back, as asked for
+	Near            int64 // of those granted: of the last fifth of the limit
 }
 
 // Overridden stands for the rule where requests bring limits of their own. No rule has
@@ -54,5 +55,5 @@ func ruleIn(domain, path string) string { return strings.TrimPrefix(path, domain
 // hits returns what the tally holds; path begins with the domain.
 func (t *tally) hits(domain, path string) Hits {
 	return Hits{Domain: domain, Rule: ruleIn(domain, path),
-		Granted: t.granted.Load(), Denied: t.denied.Load(), Shadowed: t.shadowed.Load(), Refunded: t.refunded.Load()}
+		Granted: t.granted.Load(), Denied: t.denied.Load(), Shadowed: t.shadowed.Load(), Refunded: t.refunded.Load(), Near: t.near.Load()}
 }

@@ -13,6 +13,7 @@ type tally struct {
 	granted, denied atomic.Int64 // hits
 	shadowed        atomic.Int64 // hits over the limit of a rule that only watches
 	refunded        atomic.Int64 // hits given back, as asked for
+	near            atomic.Int64 // hits granted of the last fifth of the limit
 
 	details sync.Map // of a rule whose metrics tell values apart: a name with them to *tally
 	known   atomic.Int64
@@ -39,6 +40,20 @@ func (t *tally) of(detail string) *tally {
 		t.known.Add(-1)
 	}
 	return d.(*tally)
+}
+
+// grant counts hits that were granted, after which so many are left.
+func (t *tally) grant(n int64, r *envoy.Rule, left int64) {
+	t.granted.Add(n)
+	if r.Unlimited {
+		return
+	}
+	most := int64(r.Requests)
+	used := most - left
+	// As the reference has it, those above four fifths are near the limit.
+	if near := min(used-most*4/5, n); near > 0 {
+		t.near.Add(near)
+	}
 }
 
 // detailOf names requests of a rule with detailed_metric or value_to_metric as the

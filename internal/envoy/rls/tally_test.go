@@ -125,6 +125,46 @@ descriptors:
 	}
 }
 
+// Hits above four fifths of the limit are near it, as the reference counts them. What is
+// denied, looked at or unlimited is not.
+func TestNearLimit(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, `
+domain: near
+descriptors:
+  - {key: ten, rate_limit: {unit: hour, requests_per_unit: 10}}
+  - {key: three, rate_limit: {unit: hour, requests_per_unit: 3}}
+  - {key: free, rate_limit: {unlimited: true}}
+`))
+	near := func(rule string) (n int64) {
+		p.service.EachRule(func(h Hits) {
+			if h.Rule == rule {
+				n += h.Near
+			}
+		})
+		return n
+	}
+	for _, c := range []struct {
+		descriptor, rule string
+		want             int64
+	}{
+		{"ten=a hits:8", "ten", 0},
+		{"ten=a", "ten", 1},
+		{"ten=a hits:0", "ten", 1},
+		{"ten=a hits:2", "ten", 1}, // refused
+		{"ten=a", "ten", 2},
+		{"ten=b hits:9", "ten", 3},
+		{"three=a", "three", 0},
+		{"three=a", "three", 0},
+		{"three=a", "three", 1},
+		{"free=a hits:99", "free", 0},
+		{"ten=c limit:1/HOUR", Overridden, 1},
+	} {
+		if p.ask(c.descriptor); near(c.rule) != c.want {
+			t.Errorf("after %s: %d hits of %s were near the limit, want %d", c.descriptor, near(c.rule), c.rule, c.want)
+		}
+	}
+}
+
 // Whom rules deny is told by rule, with the entries that the rule counts by. What is
 // granted, looked at, or over beside a quota that is not, is no denial.
 func TestDenials(t *testing.T) {
