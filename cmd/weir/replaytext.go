@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,7 +11,7 @@ import (
 )
 
 func printSummaryJSON(out io.Writer, s *replay.Summary) error {
-	return json.NewEncoder(out).Encode(s)
+	return printJSON(out, s)
 }
 
 // printSummary writes a summary for a person: a sentence, and for each policy a

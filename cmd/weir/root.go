@@ -14,6 +14,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetIn(stdin)
 	root.SetOut(stdout)
+	stderr = printable{stderr}
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
 	return report(stderr, cmd, err)

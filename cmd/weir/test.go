@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -84,9 +83,9 @@ func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 }
 
 func (r *tested) print(cmd *cobra.Command, asJSON bool) error {
-	out := cmd.OutOrStdout()
+	out := printable{cmd.OutOrStdout()}
 	if asJSON {
-		return json.NewEncoder(out).Encode(r)
+		return printJSON(out, r)
 	}
 	for _, t := range r.Tests {
 		if t.OK {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -80,7 +79,7 @@ func validate(cmd *cobra.Command, path string, asJSON bool) error {
 	if err != nil {
 		var e *policy.Error
 		if asJSON && errors.As(err, &e) {
-			json.NewEncoder(out).Encode(invalid{path, false, e.Line, e.Column, e.Problem, e.Next})
+			printJSON(out, invalid{path, false, e.Line, e.Column, e.Problem, e.Next})
 		}
 		return &failure{code: exitUsage, err: err}
 	}
@@ -89,9 +88,9 @@ func validate(cmd *cobra.Command, path string, asJSON bool) error {
 		return usage("", "%s: %w", path, err)
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(v)
+		return printJSON(out, v)
 	}
-	return v.print(out)
+	return v.print(printable{out})
 }
 
 // print writes the result for a person.

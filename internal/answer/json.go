@@ -5,8 +5,7 @@ import "unicode/utf8"
 const hex = "0123456789abcdef"
 
 // AppendString appends s as a JSON string. What could act in a terminal or a
-// page (control characters, < > &, the line separators of JavaScript) is
-// escaped; bytes that are not UTF-8 become U+FFFD, as encoding/json does it.
+// page (< > &, and whatever Printable takes out) is escaped; bytes that are not UTF-8 become U+FFFD, as encoding/json does it.
 func AppendString(b []byte, s string) []byte {
 	b = append(b, '"')
 	start := 0
@@ -26,8 +25,8 @@ func AppendString(b []byte, s string) []byte {
 		if r == utf8.RuneError && size == 1 {
 			b = append(append(b, s[start:i]...), `\ufffd`...)
 			start = i + size
-		} else if r < 0xa0 || r == '\u2028' || r == '\u2029' {
-			b = appendHex(append(b, s[start:i]...), r)
+		} else if !isPrintable(r) {
+			b = appendRune(append(b, s[start:i]...), r)
 			start = i + size
 		}
 		i += size

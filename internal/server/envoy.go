@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
+	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/observe"
@@ -115,10 +116,10 @@ func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.room.leave()
-	code, answer, err := s.envoy.JSON(s.envoyCaller(r), body)
+	code, said, err := s.envoy.JSON(s.envoyCaller(r), body)
 	if err != nil {
 		weirhttp.WriteError(w, code, err.Error())
 		return
 	}
-	writeJSON(w, code, answer)
+	writeJSON(w, code, answer.Printable(said))
 }

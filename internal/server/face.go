@@ -3,7 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"fmt"
-	"log/slog"
+	"log"
 	"net"
 	"net/http"
 	"sync/atomic"
@@ -73,7 +73,9 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100},
 		ConnState:         f.mark,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelWarn),
+		ErrorLog:          log.New(&complaints{log: s.log}, "", 0),
+
+		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like any path there is not
 	}
 	return f, nil
 }

@@ -85,7 +85,7 @@ func marshal(v any) []byte {
 	if err != nil {
 		panic(err) // strings and numbers cannot fail
 	}
-	return append(b, '\n')
+	return append(answer.Printable(b), '\n')
 }
 
 func (s *Server) servePolicies(w http.ResponseWriter, _ *http.Request) {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode"
 
 	"github.com/weirlimit/weir"
 )
@@ -168,5 +169,19 @@ func TestTopOfRules(t *testing.T) {
 				wants("?policy=slack", "slack 5 false")
 			}
 		})
+	}
+}
+
+// TestTopActsInNoTerminal: who looks at /v1/top with curl sees a hostile key and is
+// not its victim.
+func TestTopActsInNoTerminal(t *testing.T) {
+	s, _ := newServer(t, nil)
+	const evil = "%1b%5b31m%e2%80%ae%c2%9b%e2%81%a6%7f%ff"
+	for range 4 {
+		ask(s, "GET", "/gate/search", "", withQuery("ip="+evil))
+	}
+	body := ask(s, "GET", "/v1/top", "").body
+	if !strings.Contains(body, `\u202e`) || strings.IndexFunc(body, func(r rune) bool { return r != '\n' && !unicode.IsPrint(r) }) >= 0 {
+		t.Errorf("%q", body)
 	}
 }

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+)
+
+// TestNothingActsInTheTerminal: names of files, arguments and keys that hold escape
+// sequences, marks of writing direction and bytes that are no text are printed so that
+// a terminal shows them and does nothing.
+func TestNothingActsInTheTerminal(t *testing.T) {
+	const evil = "a\x1b]0;x\x07\x1b[31m\u202e\u009b\u2066\xff"
+	dir := t.TempDir()
+	good := filepath.Join(dir, "weir.yaml")
+	named := filepath.Join(dir, evil+".yaml")
+	for path, text := range map[string]string{
+		good:                          "version: 1\npolicies:\n  search: {limit: 5 per minute per ip}\n",
+		named:                         "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n    tests:\n      - at 0s: 5 for ip=1\n",
+		filepath.Join(dir, "t.jsonl"): "{\"at_us\":1,\"policy\":\"search\",\"key\":{\"ip\":\"\\u001b\\u202e\"}}\n{\"at_us\":1,\"policy\":\"" + evil + "\"}\n",
+	} {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, args := range [][]string{
+		{evil}, {"help", evil}, {"validate", evil}, {"validate", named}, {"validate", "--json", named}, {"validate", "--json", evil},
+		{"test", named}, {"test", "--json", named}, {"check", "--" + evil},
+		{"check", "--policies", good, "search", "ip=" + evil}, {"check", "--policies", good, "--json", "search", "ip=" + evil},
+		{"check", "--policies", good, evil, "ip=1"}, {"check", "--policies", good, "search", evil + "=1"}, {"check", "--policies", evil, "search", "ip=1"},
+		{"check", "--policies", good, "--store", "redis://" + evil, "search", "ip=1"}, {"check", "--policies", good, "-n", evil, "search", "ip=1"},
+		{"replay", "--policies", good, filepath.Join(dir, "t.jsonl")}, {"replay", "--policies", good, evil},
+		{"serve", "--listen", evil}, {"serve", "--token-file", evil}, {"serve", "--tls-cert", evil, "--tls-key", evil}, {"serve", "--envoy-config", evil},
+		{"serve", "--host", evil}, {"serve", "--otlp-endpoint", evil}, {"top", "--once", "--url", evil}, {"snippet", evil}, {"snippet", "nginx", "--policy", evil},
+	} {
+		var stdout, stderr bytes.Buffer
+		run(args, strings.NewReader(""), &stdout, &stderr)
+		if stdout.Len()+stderr.Len() == 0 {
+			t.Errorf("weir %q says nothing", args)
+		}
+		for _, out := range []string{stdout.String(), stderr.String()} {
+			if !printed(out) {
+				t.Errorf("weir %q prints %q", args, out)
+			}
+		}
+	}
+}
+
+// printed reports whether a terminal shows all of text and does nothing.
+func printed(text string) bool {
+	return strings.ToValidUTF8(text, "\x00") == text && strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) < 0
+}
