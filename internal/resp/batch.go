@@ -81,8 +81,8 @@ func (s *Server) decideTogether(w []waiting) {
 func (w *waiting) line() uint64 {
 	h := maphash.String(lineSeed, w.args[0])
 	if w.cmd.keyed {
-		rest, _ := cutNumbers(w.args[1:])
-		for _, pair := range rest {
+		pairs, _ := cutNumbers(withoutOptions(w.args[1:], takesID|takesTTL))
+		for _, pair := range pairs {
 			h += maphash.String(lineSeed, pair)
 		}
 	}

@@ -126,13 +126,47 @@ func TestGoClients(t *testing.T) {
 		}
 		c.Close()
 	}
-	c, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{address}, DisableCache: true, ClientName: "go"})
-	if err != nil {
-		t.Fatal(err)
+	for name, option := range map[string]rueidis.ClientOption{
+		"rueidis":                 {ClientName: "go"}, // as it comes, with client-side caching
+		"rueidis without a cache": {DisableCache: true},
+		"rueidis with RESP2":      {DisableCache: true, AlwaysRESP2: true},
+	} {
+		option.InitAddress = []string{address}
+		c, err := rueidis.NewClient(option)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		defer c.Close()
+		got, err := c.Do(ctx, c.B().Arbitrary("WEIR.CHECK").Args("push", "teacher="+name).Build()).ToArray()
+		if err != nil || len(got) != 8 {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
 	}
+}
+
+// TestDeepPipelines: who sends everything and reads afterwards gets every answer, in
+// order.
+func TestDeepPipelines(t *testing.T) {
+	const deep = 10_000
+	c := goredis.NewClient(&goredis.Options{Addr: listening(t, newTestServer(t)), MaxRetries: -1})
 	defer c.Close()
-	got, err := c.Do(ctx, c.B().Arbitrary("WEIR.CHECK").Args("push", "teacher=rueidis").Build()).ToArray()
-	if err != nil || len(got) != 8 {
-		t.Errorf("rueidis: %v, %v", got, err)
+	p := c.Pipeline()
+	for i := range deep {
+		p.Do(t.Context(), "WEIR.RECORD", "big", "k=deep")
+		p.Do(t.Context(), "ECHO", i)
+	}
+	answers, err := p.Exec(t.Context())
+	if err != nil || len(answers) != 2*deep {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for i := range deep {
+		recorded, err := answers[2*i].(*goredis.Cmd).Slice()
+		if want := int64(1<<40 - 1 - i); err != nil || recorded[2] != want {
+			t.Fatalf("record %d: %v, %v; want %d left", i, recorded, err, want)
+		}
+		if echo, err := answers[2*i+1].(*goredis.Cmd).Int(); err != nil || echo != i {
+			t.Fatalf("echo %d: %d, %v", i, echo, err)
+		}
 	}
 }

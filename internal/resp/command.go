@@ -19,7 +19,8 @@ type command struct {
 	// made at the same time.
 	decide func(s *Server, out []byte, args []string) []byte
 	say    func(c *session, args []string)
-	keyed  bool // a decision whose arguments are a policy, its dimensions and numbers
+	keyed  bool // a decision whose arguments are a policy, its dimensions, numbers and options
+	alone  bool // a decision that says not which key it is about, so that others wait for it
 }
 
 var (
@@ -32,10 +33,13 @@ var (
 func init() {
 	commands = []command{
 		{name: "CL.THROTTLE", usage: "CL.THROTTLE key max_burst count period [quantity]", least: 4, most: 5, decide: throttle},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n]", least: 1, most: maxArgs, decide: check, keyed: true},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: check, keyed: true},
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, decide: peek, keyed: true},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n]", least: 1, most: maxArgs, decide: record, keyed: true},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: record, keyed: true},
 		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n]", least: 2, most: maxArgs, decide: refund, keyed: true},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, decide: reserve, keyed: true},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation actual", least: 2, most: 2, decide: settleOne, alone: true},
+		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, decide: release, alone: true},
 		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, keyed: true, needs: MayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, say: ping},
@@ -57,7 +61,7 @@ func init() {
 }
 
 // longestName is the length of the longest name.
-const longestName = len("WEIR.RECORD")
+const longestName = len("WEIR.RESERVE")
 
 // commandNamed returns the command of that name in whatever case, or nil.
 func commandNamed(name string) *command {

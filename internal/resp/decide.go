@@ -14,31 +14,51 @@ import (
 type asked struct {
 	policy Policy
 	key    weir.Key
-	n      int64 // units
-	at     int64 // of a refund: the instant of the grant, microseconds since 1970
+	n      int64  // units
+	at     int64  // of a refund: the instant of the grant, microseconds since 1970
+	id     string // of the operation, "" if it has none
+	ttl    int64  // of a reservation, in milliseconds; 0 = not said
 }
 
-func check(s *Server, out []byte, args []string) []byte  { return s.decide(out, weir.OpAttempt, args) }
-func peek(s *Server, out []byte, args []string) []byte   { return s.decide(out, weir.OpPeek, args) }
-func record(s *Server, out []byte, args []string) []byte { return s.decide(out, weir.OpRecord, args) }
+// takes is what a command takes behind the dimensions.
+type takes struct {
+	most, needed int // numbers
+	options      options
+}
 
-// decide answers an attempt, a peek or a record with eight elements.
-func (s *Server) decide(out []byte, op weir.Op, args []string) []byte {
-	a, err := s.ask(args, 1, 0)
+func check(s *Server, out []byte, args []string) []byte {
+	return s.decide(out, weir.OpAttempt, args, takes{most: 1, options: takesID})
+}
+
+func peek(s *Server, out []byte, args []string) []byte {
+	return s.decide(out, weir.OpPeek, args, takes{most: 1})
+}
+
+func record(s *Server, out []byte, args []string) []byte {
+	return s.decide(out, weir.OpRecord, args, takes{most: 1, options: takesID})
+}
+
+// decide answers an attempt, a peek or a record with eight elements and, if the
+// operation has an id, a ninth: whether it was made before.
+func (s *Server) decide(out []byte, op weir.Op, args []string, takes takes) []byte {
+	a, err := s.ask(args, takes)
 	if err != nil {
 		return s.fail(out, err)
 	}
-	d, err := a.policy.Decide(background, a.key, op, a.n)
+	d, err := a.policy.Decide(background, a.key, op, a.n, a.id)
 	if err != nil {
 		return s.fail(out, err)
 	}
-	return appendDecision(out, &d)
+	if a.id == "" {
+		return appendDecision(out, &d, 0)
+	}
+	return appendBool(appendDecision(out, &d, 1), d.Repeated)
 }
 
-// appendDecision appends a decision. More elements may come behind these one day;
-// what is here stays in its place.
-func appendDecision(b []byte, d *weir.Decision) []byte {
-	b = appendArray(b, 8)
+// appendDecision appends a decision, and leaves room for more elements behind it.
+// There may be others one day; what is here stays in its place.
+func appendDecision(b []byte, d *weir.Decision, more int) []byte {
+	b = appendArray(b, 8+more)
 	b = appendBool(b, d.Allowed)
 	b = appendInt(b, d.Granted)
 	b = appendInt(b, d.Remaining)
@@ -51,7 +71,7 @@ func appendDecision(b []byte, d *weir.Decision) []byte {
 
 // refund answers with the units taken back.
 func refund(s *Server, out []byte, args []string) []byte {
-	a, err := s.ask(args, 2, 1)
+	a, err := s.ask(args, takes{most: 2, needed: 1})
 	if err != nil {
 		return s.fail(out, err)
 	}
@@ -64,7 +84,7 @@ func refund(s *Server, out []byte, args []string) []byte {
 
 // reset answers OK.
 func reset(s *Server, out []byte, args []string) []byte {
-	a, err := s.ask(args, 0, 0)
+	a, err := s.ask(args, takes{})
 	if err == nil {
 		err = a.policy.Reset(background, a.key)
 	}
@@ -79,22 +99,26 @@ type inputError string
 
 func (e inputError) Error() string { return string(e) }
 
-// ask reads the arguments: a policy, its dimensions, then up to most numbers, of
+// ask reads the arguments: a policy, its dimensions, then up to takes.most numbers, of
 // which the last may be left out unless it is needed: the instant of a grant, and
-// the units.
-func (s *Server) ask(args []string, most, needed int) (a asked, err error) {
+// the units; then options.
+func (s *Server) ask(args []string, takes takes) (a asked, err error) {
 	if a.policy, err = s.config.Policies.Policy(args[0]); err != nil {
 		return a, inputError(err.Error())
 	}
-	pairs, numbers := cutNumbers(args[1:])
-	if len(numbers) > most {
+	rest, err := a.cutOptions(args[1:], takes.options)
+	if err != nil {
+		return a, err
+	}
+	pairs, numbers := cutNumbers(rest)
+	if len(numbers) > takes.most {
 		return a, inputError(answer.Shown(numbers[0]) + " has no =; write dimension=value for each of " + dimensions(a.policy.Plan()))
 	}
-	if len(numbers) < needed {
+	if len(numbers) < takes.needed {
 		return a, inputError("the instant of the grant is missing: the seventh element of the answer to WEIR.CHECK")
 	}
 	a.n = 1
-	if most == 2 {
+	if takes.most == 2 {
 		if a.at, err = number(numbers[0], "the instant of the grant"); err != nil {
 			return a, err
 		}
@@ -143,60 +167,6 @@ func digits(text string) (n int64, ok bool) {
 	return n, true
 }
 
-// keyOf builds the plan's key of dimension=value pairs, in any order.
-func keyOf(p *weir.Plan, pairs []string) (weir.Key, error) {
-	dims := p.Dimensions()
-	if len(pairs) == len(dims) {
-		var few [4]string
-		values := few[:0]
-		for _, dim := range dims {
-			v, ok := valueOf(dim, pairs)
-			if !ok {
-				break
-			}
-			values = append(values, v)
-		}
-		if len(values) == len(dims) {
-			return weir.K(values...), nil
-		}
-	}
-	return weir.Key{}, keyProblem(p, pairs)
-}
-
-func valueOf(dim string, pairs []string) (string, bool) {
-	for _, pair := range pairs {
-		if len(pair) > len(dim) && pair[len(dim)] == '=' && pair[:len(dim)] == dim {
-			return pair[len(dim)+1:], true
-		}
-	}
-	return "", false
-}
-
-// keyProblem says why pairs are no key of the plan.
-func keyProblem(p *weir.Plan, pairs []string) error {
-	named := map[string]string{}
-	for _, pair := range pairs {
-		name, value, ok := strings.Cut(pair, "=")
-		if !ok {
-			return inputError(answer.Shown(pair) + " has no =; write dimension=value for each of " + dimensions(p))
-		}
-		if _, twice := named[name]; twice {
-			return inputError("the dimension " + answer.Shown(name) + " is given twice; give it once")
-		}
-		named[name] = value
-	}
-	_, err := p.Key(named)
-	return err
-}
-
-// dimensions lists what a key of the plan names.
-func dimensions(p *weir.Plan) string {
-	if len(p.Dimensions()) == 0 {
-		return "no dimension: the policy counts all callers together"
-	}
-	return strings.Join(p.Dimensions(), ", ")
-}
-
 // Unavailable is an error of a Policy or a Throttler that says what the client is told: why no
 // decision could be made, and what to do.
 type Unavailable string
@@ -204,11 +174,22 @@ type Unavailable string
 // Error is what the client is told.
 func (u Unavailable) Error() string { return string(u) }
 
+// Refused is an error of a Policy or of Reservations that says what the client is told
+// and under which code: a word in capitals, by which programs tell errors apart.
+type Refused struct{ Code, Problem string }
+
+// Error is what the client is told.
+func (r *Refused) Error() string { return r.Problem }
+
 // fail answers with an error.
 func (s *Server) fail(out []byte, err error) []byte {
 	var input inputError
 	var told Unavailable
+	var refused *Refused
 	switch {
+	case errors.As(err, &refused):
+		s.counts.refused.Add(1)
+		return appendError(out, refused.Code, refused.Problem)
 	case errors.As(err, &told):
 		return appendError(out, codeUnavailable, told.Error())
 	case errors.As(err, &input) || answer.IsBadInput(err):

@@ -2,11 +2,14 @@
 // client is a client of Weir: RESP2, and RESP3 for who asks with HELLO 3.
 //
 //	CL.THROTTLE key max_burst count period [quantity]   as redis-cell answers it
-//	WEIR.CHECK  policy dimension=value … [n]            one decision
-//	WEIR.PEEK   policy dimension=value … [n]            the same, changing nothing
-//	WEIR.RECORD policy dimension=value … [n]            adds units without asking
-//	WEIR.REFUND policy dimension=value … at_us [n]      takes back units of a grant
-//	WEIR.RESET  policy dimension=value …                forgets a key's histories
+//	WEIR.CHECK   policy dimension=value … [n] [ID id]   one decision
+//	WEIR.PEEK    policy dimension=value … [n]           the same, changing nothing
+//	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without asking
+//	WEIR.REFUND  policy dimension=value … at_us [n]     takes back units of a grant
+//	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  one, to be settled
+//	WEIR.SETTLE  reservation actual                     settles it with what was used
+//	WEIR.RELEASE reservation                            settles it with 0
+//	WEIR.RESET   policy dimension=value …               forgets a key's histories
 //
 // and what clients say to a server they have connected to: HELLO, AUTH, PING,
 // CLIENT, INFO and so on. docs/resp.md tells users of it.
@@ -20,6 +23,5 @@
 // they came.
 //
 // The bargain: every connection is held to a size, a number of arguments and a
-// time, and there is a password but no TLS and no users: it is meant for loopback
-// or a private network.
+// time, and there is a password for all, but there are no users.
 package resp

@@ -118,11 +118,13 @@ func client(c *session, args []string) {
 		c.out = appendInt(c.out, c.id)
 	case sub == "SETINFO" && len(args) == 3, sub == "NO-EVICT" && len(args) == 2, sub == "NO-TOUCH" && len(args) == 2:
 		c.out = appendOK(c.out) // nothing is to be done
+	case sub == "TRACKING" && len(args) >= 2 && (strings.EqualFold(args[1], "ON") || strings.EqualFold(args[1], "OFF")):
+		c.out = appendOK(c.out) // nothing here can be read, so nothing that was read can change
 	case sub == "INFO" && len(args) == 1:
 		c.out = appendBulk(c.out, fmt.Sprintf("id=%d name=%s resp=%d\n", c.id, c.name, c.protocol))
 	default:
 		c.refuse("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
-			"; there are SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT and NO-TOUCH")
+			"; there are SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT, NO-TOUCH and TRACKING ON|OFF")
 	}
 }
 

@@ -3,12 +3,14 @@ package resp
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,14 +36,45 @@ func (l limiters) Policy(name string) (Policy, error) {
 
 type limiter struct{ *weir.Limiter }
 
-func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64) (weir.Decision, error) {
-	switch op {
-	case weir.OpPeek:
-		return l.Peek(ctx, key, n)
-	case weir.OpRecord:
-		return l.Record(ctx, key, n)
+func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
+	return l.Limiter.Decide(ctx, key, weir.Ask{Op: op, N: n, At: weir.Now, ID: id})
+}
+
+func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, ttl int64) (d weir.Decision, r Reservation, err error) {
+	lasts := time.Duration(ttl) * time.Millisecond
+	if ttl == 0 {
+		lasts = l.Plan().LongestWindow()
 	}
-	return l.AllowN(ctx, key, n)
+	made, d, err := l.ReserveFor(ctx, key, n, lasts)
+	if made != nil {
+		r = Reservation{ID: fmt.Sprint("reservation-", mark.Add(1)), Expires: d.At.Add(lasts)}
+		reservations.Store(r.ID, made)
+	}
+	return d, r, err
+}
+
+// reservations are those of all tests, by their ids.
+var (
+	reservations sync.Map
+	mark         atomic.Int64
+)
+
+// settler settles them.
+type settler struct{}
+
+func (settler) Settle(ctx context.Context, id string, actual int64) (done Settlement, err error) {
+	found, ok := reservations.Load(id)
+	if !ok {
+		return done, &Refused{Code: codeInput, Problem: "there is no such reservation"}
+	}
+	r := found.(*weir.Reservation)
+	switch err = r.Commit(ctx, actual); {
+	case errors.Is(err, weir.ErrSettled):
+		return done, &Refused{Code: CodeSettled, Problem: err.Error()}
+	case errors.Is(err, weir.ErrExpired):
+		return done, &Refused{Code: CodeExpired, Problem: err.Error()}
+	}
+	return Settlement{Reserved: r.Units(), Refunded: max(0, r.Units()-actual), Recorded: max(0, actual-r.Units())}, err
 }
 
 // policies are those of most tests, on e.
@@ -67,7 +100,7 @@ func policies(t testing.TB, e weir.Engine) limiters {
 
 func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, weir.NewMemory()), Throttler: gcra.NewTable(), Version: "1.2.3"}
+	c := Config{Policies: policies(t, weir.NewMemory()), Reservations: settler{}, Throttler: gcra.NewTable(), Version: "1.2.3"}
 	for _, f := range change {
 		f(&c)
 	}

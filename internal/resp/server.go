@@ -23,8 +23,12 @@ type Policies interface {
 type Policy interface {
 	// Plan is the compiled policy.
 	Plan() *weir.Plan
-	// Decide answers an attempt, a peek or a record.
-	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64) (weir.Decision, error)
+	// Decide answers an attempt, a peek or a record; the id of the operation is "" for
+	// one that has none, and may not be kept.
+	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error)
+	// Reserve attempts n units that are to be settled within ttl milliseconds; 0 is as
+	// long as can be. The zero Reservation says that none were granted.
+	Reserve(ctx context.Context, key weir.Key, n int64, id string, ttl int64) (weir.Decision, Reservation, error)
 	// Refund takes back up to n units of the grant of that instant.
 	Refund(ctx context.Context, key weir.Key, at time.Time, n int64) (int64, error)
 	// Reset forgets the key's histories.
@@ -44,15 +48,17 @@ type Throttler interface {
 	Throttle(ctx context.Context, key string, l gcra.Limit, n int64) (gcra.Answer, error)
 }
 
-// Config is what a Server serves, and how. Policies and Throttler are required.
+// Config is what a Server serves, and how. Policies, Reservations and Throttler are
+// required.
 type Config struct {
-	Policies  Policies
-	Throttler Throttler
-	Waits     bool         // decisions wait for a store, so those of a pipeline are asked for at the same time
-	Guard     Guard        // default: everybody may do everything
-	Version   string       // of the program
-	Log       *slog.Logger // default: no log
-	Limits    Limits
+	Policies     Policies
+	Reservations Reservations // made by these policies
+	Throttler    Throttler
+	Waits        bool         // decisions wait for a store, so those of a pipeline are asked for at the same time
+	Guard        Guard        // default: everybody may do everything
+	Version      string       // of the program
+	Log          *slog.Logger // default: no log
+	Limits       Limits
 }
 
 // Rights are what a client may do; 0 is nothing.

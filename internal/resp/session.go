@@ -56,9 +56,10 @@ func (c *session) command(args []string) {
 	case cmd.decide == nil:
 		c.settle()
 		cmd.say(c, args[1:])
-	case c.server.config.Waits:
+	case c.server.config.Waits && !cmd.alone:
 		c.putOff(cmd, args[1:])
 	default:
+		c.settle()
 		c.out = cmd.decide(c.server, c.out, args[1:])
 	}
 }

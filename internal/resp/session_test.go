@@ -58,7 +58,7 @@ func TestBadInput(t *testing.T) {
 	s := newTestServer(t)
 	long := strings.Repeat("x", weir.MaxValueBytes+1)
 	cases := []struct{ ask, want string }{
-		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n]"},
+		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n] [ID id]"},
 		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"`},
 		{"WEIR.CHECK push", `needs a value for "teacher"`},
 		{"WEIR.CHECK push 3", `needs a value for "teacher"`},
@@ -92,6 +92,8 @@ func TestBadInput(t *testing.T) {
 		{"EVAL.something.longer.than.all 1", "unknown command"},
 		{"SELECT 1", "out of range"},
 		{"CLIENT KILL 1", "unknown subcommand"},
+		{"CLIENT TRACKING", "unknown subcommand"},
+		{"CLIENT TRACKING MAYBE", "unknown subcommand"},
 		{"CLIENT SETNAME a\x00", "cannot contain"},
 		{"CLIENT SETNAME " + strings.Repeat("n", 257), "at most 256"},
 		{"CONFIG SET save 1", "CONFIG knows GET"},
@@ -131,12 +133,14 @@ func TestGreetings(t *testing.T) {
 		{"CLIENT SETNAME app", "+OK\r\n"},
 		{"CLIENT GETNAME", "$0\r\n\r\n"}, // of another session
 		{"CLIENT SETINFO LIB-NAME x", "+OK\r\n"},
+		{"CLIENT TRACKING ON OPTIN", "+OK\r\n"},
+		{"CLIENT TRACKING off", "+OK\r\n"},
 		{"CLIENT INFO", "$18\r\nid=1 name= resp=2\n\r\n"},
 		{"CONFIG GET save", "*2\r\n$4\r\nsave\r\n$0\r\n\r\n"},
 		{"CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"},
 		{"CONFIG GET maxmemory", "*0\r\n"},
 		{"COMMAND", "*0\r\n"},
-		{"COMMAND COUNT", ":17\r\n"},
+		{"COMMAND COUNT", ":20\r\n"},
 		{"COMMAND INFO get set", "*2\r\n$-1\r\n$-1\r\n"},
 		{"COMMAND DOCS ping", "*2\r\n$4\r\nping\r\n*2\r\n$7\r\nsummary\r\n$14\r\nPING [message]\r\n"},
 		{"RESET", "+RESET\r\n"},

@@ -68,13 +68,13 @@ func TestBlockByRedisCommands(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(2 * time.Minute)
-		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1); err != nil || d.Allowed || d.RetryAfter != 8*time.Minute {
+		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1, ""); err != nil || d.Allowed || d.RetryAfter != 8*time.Minute {
 			t.Errorf("%+v, %v; want a denial for 8 minutes", d, err)
 		}
 		if err := p.Reset(t.Context(), weir.K("u")); err != nil {
 			t.Error(err)
 		}
-		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1); err != nil || !d.Allowed {
+		if d, err := p.Decide(t.Context(), weir.K("u"), weir.OpAttempt, 1, ""); err != nil || !d.Allowed {
 			t.Errorf("after a reset: %+v, %v", d, err)
 		}
 	})

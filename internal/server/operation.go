@@ -93,12 +93,12 @@ func checkGateID(field string) error {
 // markOf names a reservation by its operation and the instant of its grant: whoever
 // made the operation again, since the answer was lost, has another id of the same
 // reservation, and of all of them one is settled.
-func (q *question) markOf(at int64) string {
-	b := appendText(nil, q.Name)
-	for i := range q.Key.Len() {
-		b = appendText(b, q.Key.Value(i))
+func (e *entry) markOf(key *weir.Key, id string, at int64) string {
+	b := appendText(nil, e.Name)
+	for i := range key.Len() {
+		b = appendText(b, key.Value(i))
 	}
-	b = appendText(b, q.id)
+	b = appendText(b, id)
 	sum := sha256.Sum256(strconv.AppendInt(b, at, 10))
 	return string(sum[:markBytes])
 }

@@ -28,7 +28,7 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 		if q.id, err = operationID(r.Header, q.id); err != nil {
 			return nil, err
 		}
-		ttl, err := q.ttlOf(&c)
+		ttl, err := q.ttlOf(c.ttl)
 		if err != nil {
 			return nil, err
 		}
@@ -39,48 +39,55 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 		a := q.answer(weir.OpAttempt, &o, d)
 		b := a.AppendJSONOf(d.body, &o.Applied)
 		if a.Decision.Allowed {
-			b = s.appendReservation(b[:len(b)-1], &q, &c, &o, ttl)
+			var key []pair
+			for i := range c.key.n {
+				key = append(key, c.key.at(i))
+			}
+			b = appendReservation(b[:len(b)-1], s.seal.id(q.reservation(key, &q.Key, q.id, &o, ttl)), o.Decision.At.Add(ttl))
 		}
 		return append(b, '\n'), nil
 	})
 }
 
-// ttlOf is how long the reservation may last: the longest window unless the body
-// says less.
-func (q *question) ttlOf(c *call) (time.Duration, error) {
-	longest := q.plan.LongestWindow()
-	if c.ttl == 0 {
+// ttlOf is how long a reservation may last that asks for so many milliseconds: with 0
+// the longest window.
+func (e *entry) ttlOf(ms int64) (time.Duration, error) {
+	longest := e.plan.LongestWindow()
+	if ms == 0 {
 		return longest, nil
 	}
-	ttl := time.Duration(min(c.ttl, int64(weir.MaxWindow/time.Millisecond)+1)) * time.Millisecond
-	if err := q.plan.CheckTTL(ttl); err != nil {
+	ttl := time.Duration(min(ms, int64(weir.MaxWindow/time.Millisecond)+1)) * time.Millisecond
+	if err := e.plan.CheckTTL(ttl); err != nil {
 		return 0, badInput(`"ttl_ms" must be 1 to ` + strconv.FormatInt(longest.Milliseconds(), 10) +
-			": the longest window of " + q.Name + ", after which nothing is left to settle")
+			": the longest window of " + e.Name + ", after which nothing is left to settle")
 	}
 	return ttl, nil
 }
 
-// appendReservation appends the members of a reservation and ends the object.
-func (s *Server) appendReservation(b []byte, q *question, c *call, o *enforce.Outcome, ttl time.Duration) []byte {
+// reservation is what an operation, or one without an id, was granted. key holds the
+// value that chose a plan as well, if there is one.
+func (e *entry) reservation(key []pair, whose *weir.Key, id string, o *enforce.Outcome, ttl time.Duration) *reservation {
 	d := &o.Decision
-	r := reservation{policy: q.Name, units: q.charged(o), at: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
-	if q.id != "" {
-		r.mark, r.span = q.markOf(r.at), q.plan.LongestWindow()
+	r := &reservation{policy: e.Name, key: key, units: e.charged(o), at: d.At.UnixMicro(), ttl: ttl, degraded: d.Degraded}
+	if id != "" {
+		r.mark, r.span = e.markOf(whose, id, r.at), e.plan.LongestWindow()
 	}
-	for i := range c.key.n {
-		r.key = append(r.key, c.key.at(i))
-	}
-	b = answer.AppendString(append(b, `,"reservation":`...), s.seal.id(&r))
+	return r
+}
+
+// appendReservation appends the members of a reservation and ends the object.
+func appendReservation(b []byte, id string, expires time.Time) []byte {
+	b = answer.AppendString(append(b, `,"reservation":`...), id)
 	b = append(b, `,"expires_at":"`...)
-	b = d.At.Add(ttl).UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
+	b = expires.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	return append(b, `"}`...)
 }
 
 // charged is how many units an attempt has recorded: of a shadow those that it would
 // have granted, and none where only reports are charged.
-func (q *question) charged(o *enforce.Outcome) int64 {
+func (e *entry) charged(o *enforce.Outcome) int64 {
 	switch {
-	case q.Reports():
+	case e.Reports():
 		return 0
 	case o.Applied.Shadow:
 		return o.Applied.Would.Granted
@@ -100,7 +107,7 @@ func (s *Server) serveSettle(w http.ResponseWriter, r *http.Request, release boo
 		if err != nil {
 			return nil, err
 		}
-		done, err := s.settle(context.WithoutCancel(r.Context()), &c)
+		done, err := s.settle(context.WithoutCancel(r.Context()), observe.HTTP, c.reservation, c.actual)
 		if err != nil {
 			return nil, err
 		}
@@ -123,8 +130,8 @@ type settlement struct {
 
 // settle settles a reservation, once. The claim comes first: if this process dies
 // behind it, the units stay as they were granted, which is never too few.
-func (s *Server) settle(ctx context.Context, c *call) (done settlement, err error) {
-	if done.reservation, err = s.seal.open(c.reservation); err != nil {
+func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual int64) (done settlement, err error) {
+	if done.reservation, err = s.seal.open(id); err != nil {
 		return done, err
 	}
 	e, whose, err := s.reserved(done.reservation)
@@ -134,18 +141,18 @@ func (s *Server) settle(ctx context.Context, c *call) (done settlement, err erro
 	at, first, err := s.claims.take(ctx, done.reservation)
 	switch {
 	case err != nil:
-		return done, e.noted(observe.HTTP, err)
+		return done, e.noted(f, err)
 	case done.expired(at):
 		return done, &fault{http.StatusGone, "the reservation has expired; its " + strconv.FormatInt(done.units, 10) + " units stay as they were granted"}
 	case !first:
 		return done, &fault{http.StatusConflict, "the reservation is settled already; nothing was changed"}
 	}
 	switch {
-	case c.actual > done.units:
-		done.recorded = c.actual - done.units
-		err = e.record(ctx, observe.HTTP, &whose, done.recorded)
-	case c.actual < done.units && !done.degraded:
-		done.refunded, err = e.refund(ctx, observe.HTTP, &whose, time.UnixMicro(done.at), done.units-c.actual)
+	case actual > done.units:
+		done.recorded = actual - done.units
+		err = e.record(ctx, f, &whose, done.recorded)
+	case actual < done.units && !done.degraded:
+		done.refunded, err = e.refund(ctx, f, &whose, time.UnixMicro(done.at), done.units-actual)
 	}
 	if err != nil && !errors.Is(err, weir.ErrUnknownFate) {
 		s.claims.giveBack(ctx, done.reservation, at)

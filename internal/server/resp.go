@@ -5,15 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
-	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/resp"
 )
 
@@ -40,7 +35,7 @@ func (s *Server) newRESP() (*respFace, error) {
 	}
 	_, memory := c.Engine.(*weir.Memory)
 	return &respFace{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
-		Policies: respPolicies{s}, Throttler: respThrottler{s}, Waits: !memory,
+		Policies: respPolicies{s}, Reservations: respReservations{s}, Throttler: respThrottler{s}, Waits: !memory,
 		Guard: s.respGuard(), Version: c.Version, Log: s.log,
 		Limits: resp.Limits{Conns: c.Limits.Conns},
 	})}, nil
@@ -148,72 +143,10 @@ func (t respThrottler) Throttle(ctx context.Context, key string, l gcra.Limit, n
 	return t.s.config.Throttler.Throttle(ctx, key, l, n)
 }
 
-type respPolicy struct {
-	s *Server
-	*entry
-	chosen int // the plan that the command named, or enforce.None
-}
-
-// Vary takes the value that chooses a plan out of the dimension=value pairs of a
-// command, and returns the policy by that plan with the other pairs.
-func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
-	if p.PlanBy == "" || slices.Contains(p.Dimensions(), p.PlanBy) {
-		return p, pairs
-	}
-	for i, pair := range pairs {
-		if name, value, ok := strings.Cut(pair, "="); ok && name == p.PlanBy {
-			return &respPolicy{p.s, p.entry, p.PlanOf(value)}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
-		}
-	}
-	return p, pairs
-}
-
-// subject is whom a command is about.
-func (p *respPolicy) subject(key *weir.Key) enforce.Subject {
-	return p.SubjectOfKey(*key, p.chosen)
-}
-
-// Plan is the compiled policy.
-func (p *respPolicy) Plan() *weir.Plan { return p.plan }
-
-// Decide answers as POST /v1/check, /v1/peek and /v1/record do.
-func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64) (d weir.Decision, err error) {
-	if !p.s.room.enter() {
-		return d, respError(errBusy)
-	}
-	defer p.s.room.leave()
-	o, err := p.decide(ctx, observe.RESP, &enforce.Ask{Subject: p.subject(&key), Op: op, N: n, At: weir.Now})
-	if err != nil {
-		return d, p.told(err)
-	}
-	p.told(o.Err)
-	return o.Decision, nil
-}
-
-// Refund answers as POST /v1/refund does.
-func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n int64) (int64, error) {
-	if !p.s.room.enter() {
-		return 0, respError(errBusy)
-	}
-	defer p.s.room.leave()
-	whose := p.subject(&key)
-	took, err := p.refund(ctx, observe.RESP, &whose, at, n)
-	return took, p.told(err)
-}
-
-// Reset answers as DELETE /v1/keys/{policy} does.
-func (p *respPolicy) Reset(ctx context.Context, key weir.Key) error {
-	if !p.s.room.enter() {
-		return respError(errBusy)
-	}
-	defer p.s.room.leave()
-	return p.told(p.reset(ctx, observe.RESP, key))
-}
-
 // told logs an error that is not the client's fault, and returns what it is told.
-func (p *respPolicy) told(err error) error {
+func (s *Server) told(err error) error {
 	if err != nil && !isBadInput(err) {
-		p.s.complain(err)
+		s.complain(err)
 	}
 	return err
 }

@@ -224,7 +224,7 @@ func TestRedisClientsAllocateNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found.Decide(ctx, key, weir.OpAttempt, 1)
+		found.Decide(ctx, key, weir.OpAttempt, 1, "")
 	}); n != 0 {
 		t.Errorf("%v allocations for a decision", n)
 	}

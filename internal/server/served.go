@@ -44,7 +44,7 @@ func (s *Server) compile(f *policy.File, source string, before *served) (*served
 		if err != nil {
 			return nil, err
 		}
-		e.redis = respPolicy{s, e, enforce.None}
+		e.redis = respPolicy{s: s, entry: e, chosen: enforce.None}
 		var counted *metrics.Policy
 		if old := known[p.Name]; old != nil {
 			counted = old.counts

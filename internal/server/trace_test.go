@@ -40,7 +40,7 @@ func TestEveryDecisionIsTold(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p.Decide(t.Context(), weir.K("1"), weir.OpRecord, 1)
+	p.Decide(t.Context(), weir.K("1"), weir.OpRecord, 1, "")
 	ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`, within)
 	ask(s, "POST", "/json", `{"domain":"nowhere","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
 	var got []string

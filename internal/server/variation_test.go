@@ -124,13 +124,13 @@ func TestVariedRedisCommands(t *testing.T) {
 	if len(rest) != 1 || rest[0] != "tenant=a" {
 		t.Errorf("what is left of the key: %q", rest)
 	}
-	if d, err := v.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 3); err != nil || !d.Allowed {
+	if d, err := v.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 3, ""); err != nil || !d.Allowed {
 		t.Errorf("3 by plan pro: %+v, %v", d, err)
 	}
-	if d, err := p.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 1); err != nil || d.Allowed || d.Remaining != -2 {
+	if d, err := p.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 1, ""); err != nil || d.Allowed || d.Remaining != -2 {
 		t.Errorf("then 1 without: %+v, %v", d, err)
 	}
-	if d, err := p.Decide(t.Context(), weir.K("acme"), weir.OpAttempt, 5); err != nil || !d.Allowed {
+	if d, err := p.Decide(t.Context(), weir.K("acme"), weir.OpAttempt, 5, ""); err != nil || !d.Allowed {
 		t.Errorf("5 by an override: %+v, %v", d, err)
 	}
 }

@@ -1,0 +1,151 @@
+package resp
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// words are the arguments of a command, told apart by spaces.
+func words(command string) string { return array(strings.Fields(command)...) }
+
+// TestOnce: an operation with an ID is charged once, and its answer says the second
+// time that it is the first one's.
+func TestOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t)
+		for i, c := range []struct{ ask, want string }{
+			{"WEIR.CHECK push teacher=42 3 ID order-1", "*9 :1 :3 :7 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42 3 id order-1", "*9 :1 :3 :7 :0 :60000 $0  :AT :0 :1"},
+			{"WEIR.CHECK push teacher=42 ID ID", "*9 :1 :1 :6 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42 ID a=b", "*9 :1 :1 :5 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42 ID 7", "*9 :1 :1 :4 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.RECORD push teacher=42 2 ID bill", "*9 :1 :2 :2 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.RECORD push teacher=42 2 ID bill", "*9 :1 :2 :2 :0 :60000 $0  :AT :0 :1"},
+			{"WEIR.CHECK push teacher=42 3 ID late", "*9 :0 :0 :2 :60000 :60000 $5 limit :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42 3 ID late", "*9 :0 :0 :2 :60000 :60000 $5 limit :AT :0 :0"},
+			{"WEIR.CHECK one ID once", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
+			{"WEIR.PEEK push teacher=42", "*8 :1 :1 :2 :0 :60000 $0  :AT :0"},
+			{"WEIR.PEEK push teacher=ID", "*8 :1 :1 :10 :0 :0 $0  :AT :0"},
+		} {
+			want := strings.ReplaceAll(strings.ReplaceAll(c.want, "AT", fmt.Sprint(time.Now().UnixMicro())), " ", "\r\n") + "\r\n"
+			if got := say(t, s, words(c.ask)); got != want {
+				t.Errorf("step %d, %s:\n%q, want\n%q", i, c.ask, got, want)
+			}
+		}
+	})
+}
+
+// TestReserve: an estimate is granted, and settled once with what was used.
+func TestReserve(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t)
+		now := time.Now()
+		reserve := func(ask, want string, expires time.Duration) (id string) {
+			t.Helper()
+			got := say(t, s, words(ask))
+			parts := strings.Split(got, "\r\n")
+			if len(parts) < 13 {
+				t.Fatalf("%s: %q", ask, got)
+			}
+			id, until := parts[11], parts[12]
+			wantUntil := ":0"
+			if expires > 0 {
+				wantUntil = ":" + strconv.FormatInt(now.Add(expires).UnixMicro(), 10)
+			}
+			if !strings.HasPrefix(got, strings.ReplaceAll(want, " ", "\r\n")) || until != wantUntil || (id == "") != (expires == 0) {
+				t.Errorf("%s: %q, want %q, an id and %s", ask, got, want, wantUntil)
+			}
+			return id
+		}
+		settle := func(ask, want string) {
+			t.Helper()
+			got := say(t, s, words(ask))
+			if want[0] == '\\' {
+				want = strings.ReplaceAll(want, " ", "\r\n")
+			}
+			if !regexp.MustCompile("^" + want + "\r\n$").MatchString(got) {
+				t.Errorf("%s: %q, want %s", ask, got, want)
+			}
+		}
+		less := reserve("WEIR.RESERVE push teacher=42 6", "*10 :1 :6 :4 :60000 :60000", time.Minute)
+		reserve("WEIR.RESERVE push teacher=42 6", "*10 :0 :0 :4 :60000 :60000", 0)
+		settle("WEIR.SETTLE "+less+" 2", "\\*4 :6 :2 :4 :0")
+		settle("WEIR.SETTLE "+less+" 2", "-SETTLED .*settled.*")
+		more := reserve("weir.reserve push teacher=42 1 ttl 500", "*10 :1 :1 :7 :0 :60000", 500*time.Millisecond)
+		settle("WEIR.SETTLE "+more+" 3", "\\*4 :1 :3 :0 :2")
+		none := reserve("WEIR.RESERVE push teacher=42", "*10 :1 :1 :4 :0 :60000", time.Minute)
+		settle("WEIR.RELEASE "+none, "\\*4 :1 :0 :1 :0")
+		late := reserve("WEIR.RESERVE push teacher=42 1 TTL 500", "*10 :1 :1 :4 :0 :60000", 500*time.Millisecond)
+		time.Sleep(500 * time.Millisecond)
+		settle("WEIR.RELEASE "+late, "-EXPIRED .*stay as they were granted")
+		settle("WEIR.RELEASE nosuch", "-ERR there is no such reservation")
+		settle("WEIR.PEEK push teacher=42", "\\*8 :1 :1 :4 (?s:.*)")
+	})
+}
+
+// TestBadOptions: what is wrong with them is said, and nothing is charged (R14).
+func TestBadOptions(t *testing.T) {
+	s := newTestServer(t)
+	for _, c := range []struct {
+		ask  []string
+		want string
+	}{
+		{[]string{"WEIR.CHECK", "push", "teacher=1", "ID", ""}, "an ID has 1 to 128 bytes"},
+		{[]string{"WEIR.CHECK", "push", "teacher=1", "ID", strings.Repeat("x", weir.MaxIDBytes+1)}, "an ID has 1 to 128 bytes"},
+		{[]string{"WEIR.CHECK", "push", "teacher=1", "ID"}, "n must be a whole number"},
+		{[]string{"WEIR.CHECK", "push", "teacher=1", "ID", "a", "1"}, "ID has no ="},
+		{[]string{"WEIR.CHECK", "push", "teacher=1", "ID", "a", "ID", "b"}, "ID has no ="},
+		{[]string{"WEIR.CHECK", "push", "teacher=1", "TTL", "5"}, "TTL has no ="},
+		{[]string{"WEIR.PEEK", "push", "teacher=1", "ID", "a"}, "ID has no ="},
+		{[]string{"WEIR.RESERVE", "push", "teacher=1", "ID", "a", "ID", "a"}, "ID has no ="},
+		{[]string{"WEIR.RESERVE", "push", "teacher=1", "ID", "a", "TTL", "5", "3"}, "ID has no ="},
+		{[]string{"WEIR.RESERVE", "push", "teacher=1", "TTL", ""}, "TTL, in milliseconds, must be a whole number"},
+		{[]string{"WEIR.RESERVE", "push", "teacher=1", "TTL", "0"}, "TTL must be 1 or more"},
+		{[]string{"WEIR.RESERVE", "push", "teacher=1", "TTL", "-5"}, "TTL, in milliseconds, must be a whole number"},
+		{[]string{"WEIR.RESERVE", "push", "teacher=1", "TTL", "60001"}, "at most 1m0s"},
+		{[]string{"WEIR.RESERVE"}, "write WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]"},
+		{[]string{"WEIR.SETTLE", "x"}, "write WEIR.SETTLE reservation actual"},
+		{[]string{"WEIR.SETTLE", "x", "-1"}, "the units that were used must be a whole number"},
+		{[]string{"WEIR.RELEASE"}, "write WEIR.RELEASE reservation"},
+		{[]string{"WEIR.RELEASE", "x"}, "no such reservation"},
+	} {
+		if got := say(t, s, array(c.ask...)); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, c.want) {
+			t.Errorf("%.80q: %q, want an error that says %q", c.ask, got, c.want)
+		}
+	}
+	if got := say(t, s, array("WEIR.CHECK", "push", "teacher=1", "3", "ID", "one")+array("WEIR.CHECK", "push", "teacher=1", "4", "ID", "one")); !strings.Contains(got, "-ERR ") || !strings.Contains(got, "each operation an id of its own") {
+		t.Errorf("an id of two operations: %q", got)
+	}
+	if got := say(t, s, array("WEIR.PEEK", "push", "teacher=1")); !strings.Contains(got, "\r\n:7\r\n") {
+		t.Errorf("after bad input: %q, want 7 of 10 left", got)
+	}
+}
+
+// TestOptionsKeepTheLine: commands about one key happen one after the other whatever
+// option they have, and a settlement, which names no key, behind all before it.
+func TestOptionsKeepTheLine(t *testing.T) {
+	line := func(ask string) uint64 {
+		args := strings.Fields(ask)
+		return (&waiting{cmd: commandNamed(args[0]), args: args[1:]}).line()
+	}
+	want := line("WEIR.CHECK wide tenant=1 user=2")
+	for _, ask := range []string{"WEIR.CHECK wide user=2 tenant=1 5 ID YQ==", "WEIR.RECORD wide tenant=1 user=2 id a=b", "WEIR.RESERVE wide tenant=1 user=2 3 TTL 10", "WEIR.RESERVE wide tenant=1 user=2 ID a=b ttl 10"} {
+		if line(ask) != want {
+			t.Errorf("%s is of another line than a check of the same key", ask)
+		}
+	}
+	s := newTestServer(t, func(c *Config) { c.Waits = true })
+	got := say(t, s, words("WEIR.RESERVE push teacher=42 10"))
+	id := strings.Split(got, "\r\n")[11]
+	got = say(t, s, words("WEIR.CHECK push teacher=42")+words("WEIR.RELEASE "+id)+words("WEIR.CHECK push teacher=42"))
+	if first, second, _ := strings.Cut(got, "*4\r\n:10\r\n:0\r\n:10\r\n:0\r\n"); !strings.HasPrefix(first, "*8\r\n:0\r\n") || !strings.HasPrefix(second, "*8\r\n:1\r\n") {
+		t.Errorf("denied, released, granted: %q", got)
+	}
+}

@@ -1,0 +1,154 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/resp"
+	"github.com/weirlimit/weir/policy"
+)
+
+// reservedByRedis is the id in an answer to WEIR.RESERVE, "" if it is a denial.
+func reservedByRedis(t *testing.T, answer string) string {
+	t.Helper()
+	parts := strings.Split(strings.TrimSpace(answer), " ")
+	if len(parts) != 13 || parts[0] != "*10" {
+		t.Fatalf("%q, want ten elements", answer)
+	}
+	return parts[11]
+}
+
+// TestRedisClientsReserve: what one front end reserves another settles, once.
+func TestRedisClientsReserve(t *testing.T) {
+	s, _ := newServer(t, nil, withRESP)
+	start(t, s)
+	id := reservedByRedis(t, sayTo(t, plainly(s), "WEIR.RESERVE sms phone=+1 6 TTL 60000"))
+	if r := ask(s, "POST", "/v1/settle", settleBody(id, 2)); r.status != 200 || r.body != `{"policy":"sms","reserved":6,"actual":2,"refunded":4,"recorded":0}`+"\n" {
+		t.Errorf("settled over HTTP: %d %s", r.status, r.body)
+	}
+	first, second := reserve(t, s, smsReserve).Reservation, reserve(t, s, `{"policy":"sms","key":{"phone":"+1"}}`).Reservation
+	got := sayTo(t, plainly(s), "WEIR.SETTLE "+id+" 1", "WEIR.SETTLE "+first+" 8", "WEIR.RELEASE "+second, "WEIR.RELEASE x", "WEIR.RESERVE sms phone=+1 10", "WEIR.RESERVE sms phone=+1 TTL 999999999999")
+	for i, want := range []string{"-SETTLED the reservation is settled already; nothing was changed ", "*4 :6 :8 :0 :2 ", "*4 :1 :0 :1 :0 ", "-ERR there is no such reservation: ",
+		"*10 :0 :0 :0 ", "-ERR TTL must be 1 to 86400000: the longest window of sms, "} {
+		before, rest, found := strings.Cut(got, want)
+		if !found || i < 2 && before != "" {
+			t.Fatalf("%q, want %q next", got, want)
+		}
+		got = rest
+	}
+	if n := left(t, s); n != 10-2-8 {
+		t.Errorf("%d are left, want 0", n)
+	}
+	wantMetrics(t, s, `weir_decisions_total{front="resp",outcome="allowed",policy="sms"} 1`, `weir_decisions_total{front="resp",outcome="denied",policy="sms"} 1`,
+		`weir_decisions_total{front="resp",outcome="recorded",policy="sms"} 1`, `weir_decisions_total{front="resp",outcome="refunded",policy="sms"} 1`,
+		`weir_bad_requests_total{front="resp"} 3`)
+}
+
+// TestRedisClientsReserveByPlan: the plan that the reservation was made under is the
+// one that settles it.
+func TestRedisClientsReserveByPlan(t *testing.T) {
+	s, _ := newServer(t, nil, withRESP, func(c *Config) {
+		f, err := policy.Parse("weir.yaml", []byte(varied))
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Policies = f
+	})
+	start(t, s)
+	id := reservedByRedis(t, sayTo(t, plainly(s), "WEIR.RESERVE api tier=pro tenant=a 3"))
+	got := sayTo(t, plainly(s), "WEIR.PEEK api tier=pro tenant=a", "WEIR.SETTLE "+id+" 1", "WEIR.PEEK api tier=pro tenant=a")
+	if !strings.HasPrefix(got, "*8 :0 :0 :0 ") || !strings.Contains(got, "*4 :3 :1 :2 :0 *8 :1 :1 :2 ") {
+		t.Errorf("%q, want 2 of 3 given back", got)
+	}
+	id = reservedByRedis(t, sayTo(t, plainly(s), "WEIR.RESERVE watch user=u 5"))
+	if got := sayTo(t, plainly(s), "WEIR.RELEASE "+id); got != "*4 :0 :0 :0 :0 " {
+		t.Errorf("of a shadow, which charged nothing of what it would have refused: %q", got)
+	}
+}
+
+// TestRedisClientsReserveOnce: who lost the answer gets another id of the same
+// reservation, over HTTP as well, and one of them settles it.
+func TestRedisClientsReserveOnce(t *testing.T) {
+	s, _ := newServer(t, nil, withRESP)
+	start(t, s)
+	var ids []string
+	for i, ask := range []string{"WEIR.RESERVE sms phone=+1 6 ID job TTL 60000", "WEIR.RESERVE sms phone=+1 6 TTL 60000 ID job", "WEIR.RESERVE sms phone=+1 6 ID job"} {
+		parts := strings.Split(strings.TrimSpace(sayTo(t, plainly(s), ask)), " ")
+		if want := ":" + strconv.Itoa(min(i, 1)); len(parts) != 14 || parts[0] != "*11" || parts[13] != want {
+			t.Fatalf("%s: %q, want eleven elements, the last %s", ask, parts, want)
+		}
+		ids = append(ids, parts[11])
+	}
+	ids = append(ids, reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job"}`).Reservation)
+	if n := left(t, s); n != 4 {
+		t.Errorf("%d are left, want 4", n)
+	}
+	for i, id := range ids {
+		want := "-SETTLED "
+		if i == 0 {
+			want = "*4 :6 :1 :5 :0 "
+		}
+		if got := sayTo(t, plainly(s), "WEIR.SETTLE "+id+" 1"); !strings.HasPrefix(got, want) {
+			t.Errorf("id %d: %q, want %q", i, got, want)
+		}
+	}
+}
+
+// TestRedisClientsReserveInTime: a settlement that comes too late has a code of its own.
+func TestRedisClientsReserveInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		p, err := respPolicies{s}.Policy("sms")
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, r, err := p.Reserve(t.Context(), weir.K("+1"), 6, "", 1000)
+		if err != nil || !d.Allowed || !r.Expires.Equal(d.At.Add(time.Second)) {
+			t.Fatalf("%+v, %+v, %v; want a second", d, r, err)
+		}
+		time.Sleep(time.Second)
+		var refused *resp.Refused
+		if _, err := (respReservations{s}).Settle(t.Context(), r.ID, 0); !errors.As(err, &refused) || refused.Code != "EXPIRED" {
+			t.Errorf("a second later: %v", err)
+		}
+		if n := left(t, s); n != 4 {
+			t.Errorf("%d are left, want 4: the units stay", n)
+		}
+	})
+}
+
+// TestRedisClientsAskOnce: an id is one operation, whichever front end asks.
+func TestRedisClientsAskOnce(t *testing.T) {
+	s, _ := newServer(t, nil, withRESP)
+	start(t, s)
+	decide(t, s, "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"order 1"}`)
+	var many []string
+	for i := range 300 { // the ids lie in one buffer, which is used again
+		many = append(many, "WEIR.RECORD sms phone=+2 ID "+strconv.Itoa(i%100))
+	}
+	got := sayTo(t, plainly(s), many...)
+	if n := strings.Count(got, "*9 "); n != 300 || strings.Count(got, " :0 :1 ") < 200 {
+		t.Errorf("%d answers of 300, %d of them repeated, want 200", n, strings.Count(got, " :0 :1 "))
+	}
+	if got := sayTo(t, plainly(s), "WEIR.PEEK sms phone=+2"); !strings.HasPrefix(got, "*8 :0 :0 :-90 ") {
+		t.Errorf("100 of 10 were recorded: %q", got)
+	}
+	c, err := plainly(s)()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	fmt.Fprint(c, "*6\r\n$10\r\nWEIR.CHECK\r\n$3\r\nsms\r\n$8\r\nphone=+1\r\n$1\r\n6\r\n$2\r\nID\r\n$7\r\norder 1\r\n")
+	buf := make([]byte, 512)
+	if n, err := c.Read(buf); err != nil || !strings.HasPrefix(string(buf[:n]), "*9\r\n:1\r\n:6\r\n:4\r\n") || !strings.HasSuffix(string(buf[:n]), ":0\r\n:1\r\n") {
+		t.Errorf("%q, %v; want the first decision, repeated", buf[:n], err)
+	}
+	wantMetrics(t, s, `weir_decisions_total{front="resp",outcome="repeated",policy="sms"} 201`)
+}
