@@ -98,3 +98,12 @@ func wantHops(fd, least int) {
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, syscall.IP_MINTTL, least)
 	syscall.SetsockoptInt(fd, syscall.IPPROTO_IPV6, ipv6MinHopCount, least)
 }
+
+// cork is TCP_CORK.
+func cork(c net.Conn) {
+	if with, ok := c.(*net.TCPConn); ok {
+		if raw, err := with.SyscallConn(); err == nil {
+			raw.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_CORK, 1) })
+		}
+	}
+}

@@ -21,6 +21,7 @@ type conn struct {
 	in      []byte    // what was read and not answered
 	begun   time.Time // when the command at the beginning of in had to be waited for; zero when none has
 	session session
+	held    time.Time // since when answers wait for the end of the connection; zero when none do
 
 	readBy, writeBy time.Time // the deadlines that are set
 }
@@ -41,17 +42,18 @@ func (c *conn) serve() {
 		if err != nil {
 			c.session.out = appendError(c.session.out, codeInput, err.Error())
 		}
-		if !c.write() {
+		ended := err != nil || c.session.ended
+		if (ended || !c.holds(used)) && !c.write() {
 			return
 		}
-		if err != nil || c.session.ended {
+		if ended {
 			c.goodbye()
 			return
 		}
 		c.drop(used)
 	}
 	if c.server.isDraining() {
-		c.goodbye()
+		c.leave()
 	}
 }
 
@@ -72,7 +74,7 @@ func (c *conn) shake() bool {
 	if !ok {
 		return true
 	}
-	ctx, cancel := context.WithTimeout(c.server.draining, c.server.config.Limits.Read)
+	ctx, cancel := context.WithTimeout(context.Background(), c.server.config.Limits.Read)
 	defer cancel()
 	if t.HandshakeContext(ctx) != nil {
 		return false
@@ -95,12 +97,17 @@ func (c *conn) text() string {
 
 // read waits for bytes behind those in the buffer, and reports whether some came.
 func (c *conn) read() bool {
+	c.armRead(time.Now())
+	if c.server.isDraining() { // not sooner: hurry may have come before the deadline
+		c.hurry()
+	}
+	return c.take()
+}
+
+// take is read without a deadline of its own.
+func (c *conn) take() bool {
 	if len(c.in) == cap(c.in) {
 		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse refuses what is longer
-	}
-	c.armRead(time.Now())
-	if c.server.isDraining() { // not sooner: interrupt may have come before the deadline
-		return false
 	}
 	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
 	c.in = c.in[:len(c.in)+n]
@@ -139,14 +146,12 @@ func (c *conn) armWrite(now time.Time) {
 	}
 }
 
-// interrupt ends a read that waits.
-func (c *conn) interrupt() { c.nc.SetReadDeadline(time.Unix(1, 0)) }
-
 // write sends the answers, and reports whether they were taken.
 func (c *conn) write() bool {
 	if len(c.session.out) == 0 {
 		return true
 	}
+	c.held = time.Time{}
 	c.armWrite(time.Now())
 	_, err := c.nc.Write(c.session.out)
 	if c.session.out = c.session.out[:0]; cap(c.session.out) > usual {
@@ -167,12 +172,20 @@ func (c *conn) drop(used int) {
 	}
 }
 
+// halfCloser is a connection that can be closed for writing.
+type halfCloser interface{ CloseWrite() error }
+
 // goodbye closes so that the last answers arrive: bytes that come in and are never
 // read would make the system throw away what is still on its way out.
 func (c *conn) goodbye() {
-	half, ok := c.nc.(interface{ CloseWrite() error })
+	half, ok := c.nc.(halfCloser)
 	if !ok || half.CloseWrite() != nil {
 		return
+	}
+	if over, ok := c.nc.(*tls.Conn); ok { // its own end is a message that may still wait
+		if half, ok := over.NetConn().(halfCloser); ok {
+			half.CloseWrite()
+		}
 	}
 	c.nc.SetReadDeadline(time.Now().Add(100 * time.Millisecond))
 	var unread [512]byte

@@ -77,12 +77,14 @@ func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 }
 
-// Shutdown takes no more connections and reads no more commands. What was read is
-// answered, then connections are closed. When ctx ends first, those that are left
-// are cut off, and the error says so. A Server serves once.
+// Shutdown takes no more connections. Clients may put what they are about to ask, each
+// until it was answered or for half a second, and all that was read is answered; then
+// connections are closed. When ctx ends first, those that are left are cut off, and the
+// error says so. A Server serves once.
 func (s *Server) Shutdown(ctx context.Context) error {
+	s.leaveBy = time.Now().Add(settle)
 	s.drain()
-	s.each(func(c *conn) { c.interrupt() })
+	s.each(func(c *conn) { c.nc.SetReadDeadline(s.leaveBy) })
 	done := make(chan struct{})
 	go func() {
 		s.open.Wait()

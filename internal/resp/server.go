@@ -109,6 +109,7 @@ type Server struct {
 
 	draining context.Context // ends with Shutdown
 	drain    context.CancelFunc
+	leaveBy  time.Time // when clients that ask nothing must go; known once draining is done
 
 	mu    sync.Mutex // protects the following
 	conns map[*conn]struct{}

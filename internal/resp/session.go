@@ -11,6 +11,7 @@ type session struct {
 	rights    Rights // by what it has shown, and of these
 	certified Rights // those by its certificate
 	ended     bool   // nothing is answered any more
+	decided   bool   // it has asked for a decision
 	args      []string
 	batch     batch
 	out       []byte // answers
@@ -57,8 +58,10 @@ func (c *session) command(args []string) {
 		c.settle()
 		cmd.say(c, args[1:])
 	case c.server.config.Waits && !cmd.alone:
+		c.decided = true
 		c.putOff(cmd, args[1:])
 	default:
+		c.decided = true
 		c.settle()
 		c.out = cmd.decide(c.server, c.out, args[1:])
 	}
