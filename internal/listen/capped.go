@@ -19,12 +19,14 @@ type capped struct {
 
 	ending atomic.Bool
 	ended  chan struct{} // closed when rest is known
-	mu     sync.Mutex
-	rest   []net.Conn // taken by the system before the end, and not accepted yet
+	mu     sync.Mutex    // protects the following
+	rest   []net.Conn    // taken by the system before the end, and not accepted yet
+	open   map[*cappedConn]struct{}
 }
 
 func newCapped(l net.Listener, n int) *capped {
-	return &capped{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{}), ended: make(chan struct{})}
+	return &capped{Listener: l, slots: make(chan struct{}, n), closed: make(chan struct{}), ended: make(chan struct{}),
+		open: map[*cappedConn]struct{}{}}
 }
 
 // Accept waits for a slot, then for a connection.
@@ -47,7 +49,23 @@ func (l *capped) Accept() (net.Conn, error) {
 		return nil, err
 	}
 	l.conns.Add(1)
-	return &cappedConn{Conn: c, of: l}, nil
+	one := &cappedConn{Conn: c, of: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.open[one] = struct{}{}
+	return one, nil
+}
+
+// unread reports whether a client has sent something that nobody has read.
+func (l *capped) unread() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		if unread(c.Conn) {
+			return true
+		}
+	}
+	return false
 }
 
 // end makes Accept return what the system has taken, and then net.ErrClosed.
@@ -102,6 +120,9 @@ func (c *cappedConn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
 		c.of.conns.Add(-1)
+		c.of.mu.Lock()
+		delete(c.of.open, c)
+		c.of.mu.Unlock()
 		<-c.of.slots
 	})
 	return err

@@ -1,9 +1,6 @@
 package listen
 
-import (
-	"crypto/tls"
-	"net"
-)
+import "net"
 
 // Cork has the system keep what is written to a connection of a Listener until it is
 // closed for writing, so that the last bytes and the end arrive in the same moment. It
@@ -14,17 +11,20 @@ func Cork(c net.Conn) {
 	}
 }
 
+// Unread reports whether the client of a connection of a Listener has sent something
+// that nobody has read yet, as Listener.Unread does of all.
+func Unread(c net.Conn) bool {
+	own := underneath(c)
+	return own != nil && unread(own.Conn)
+}
+
 // CloseRead refuses what the client of a connection of a Listener writes from now on:
 // the client is told so when it writes. What was written before can still be read. It
-// reports whether it could: only unix sockets can.
-func CloseRead(c net.Conn) bool {
-	if _, over := c.(*tls.Conn); over {
-		return false
-	}
+// does nothing but over unix sockets, where alone that can be had.
+func CloseRead(c net.Conn) {
 	if own := underneath(c); own != nil {
 		if unix, ok := own.Conn.(*net.UnixConn); ok {
-			return unix.CloseRead() == nil
+			unix.CloseRead()
 		}
 	}
-	return false
 }

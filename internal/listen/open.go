@@ -64,6 +64,11 @@ func (l *Listener) Conns() int { return int(l.capped.conns.Load()) }
 // Busy is the number of connections that are marked busy.
 func (l *Listener) Busy() int64 { return l.capped.busy.Load() }
 
+// Unread reports whether a client of the listener has sent something that nobody has
+// read yet: a server that is short of time may not have seen it. On systems other than
+// Unix nobody knows, and it is false.
+func (l *Listener) Unread() bool { return l.capped.unread() }
+
 func open(c Config) (net.Listener, error) {
 	if !c.Address.IsUnix() {
 		return listenTCP(c.Address.tcp)

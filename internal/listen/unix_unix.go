@@ -25,3 +25,20 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	}
 	return l, nil
 }
+
+// unread looks at what has come for a connection, and leaves it there.
+func unread(c net.Conn) (is bool) {
+	with, ok := c.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := with.SyscallConn()
+	if err != nil {
+		return false
+	}
+	raw.Control(func(fd uintptr) {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		is = n > 0 && err == nil
+	})
+	return is
+}

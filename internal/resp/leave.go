@@ -13,7 +13,7 @@ import (
 // answers: whoever looks before he asks again, as pools of clients do, loses nothing.
 
 // settle is how long clients of a server that drains may take to put a command.
-const settle = 500 * time.Millisecond
+const settle = time.Second
 
 // quiet is how long answers then wait for more commands of the same pipeline, before
 // they are taken for the last and the end of the connection goes with them.
@@ -45,17 +45,16 @@ func (c *conn) hurry() {
 	c.nc.SetReadDeadline(by)
 }
 
-// leave ends the connection with the answers that wait. Over a unix socket it can keep
-// more commands from coming, so that their client is told at once, and answer all that
-// came before.
+// leave ends the connection with the answers that wait, and those to commands that have
+// come and that a server short of time has not seen. Over a unix socket it can also keep
+// more from coming, so that their client is told at once.
 func (c *conn) leave() {
-	if listen.CloseRead(c.nc) {
-		c.nc.SetReadDeadline(time.Now().Add(quiet)) // nothing is waited for: all there is is there
-		for c.take() {
-			used, err := c.session.answer(c.text())
-			if c.drop(used); err != nil || c.session.ended {
-				break
-			}
+	listen.CloseRead(c.nc)
+	c.nc.SetReadDeadline(time.Now().Add(quiet))
+	for listen.Unread(c.nc) && c.take() {
+		used, err := c.session.answer(c.text())
+		if c.drop(used); err != nil || c.session.ended {
+			break
 		}
 	}
 	listen.Cork(c.nc)

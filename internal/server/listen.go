@@ -154,7 +154,7 @@ func together(ctx context.Context, all []func(context.Context) error) error {
 
 // settle is how long clients may take to put the next request on a connection that
 // is open, and to learn from its answer that they must leave.
-const settle = 500 * time.Millisecond
+const settle = time.Second
 
 // drain accepts the connections that wait, then no more, and waits for the
 // requests on them until ctx is done.
@@ -182,7 +182,7 @@ func (f *face) settle(ctx context.Context) {
 	until(patience, func() bool { return f.listener.Open() == 0 })
 	patience, cancel = context.WithTimeout(ctx, settle)
 	defer cancel()
-	until(patience, func() bool { return f.listener.Busy() == 0 })
+	until(patience, func() bool { return f.listener.Busy() == 0 && !f.listener.Unread() })
 }
 
 // until looks every millisecond whether done, or ctx is.

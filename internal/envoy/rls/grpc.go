@@ -27,6 +27,7 @@ var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "rat
 type Listener struct {
 	server *grpc.Server
 	health *health.Server
+	conns  *arrivals
 }
 
 // Gate lets requests in. Questions about health pass by it.
@@ -52,7 +53,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 	if config != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))
 	}
-	l := &Listener{server: grpc.NewServer(options...), health: health.NewServer()}
+	l := &Listener{grpc.NewServer(options...), health.NewServer(), newArrivals()}
 	l.server.RegisterService(&serviceDesc, &guarded{service: s, gate: gate, requests: sync.Pool{New: func() any { return new(request) }}})
 	grpc_health_v1.RegisterHealthServer(l.server, l.health)
 	for _, name := range healthNames {
@@ -79,9 +80,11 @@ func (g *guarded) call(ctx context.Context, r *request) (wire, error) {
 	return g.service.answerWire(ctx, &r.RateLimitRequest)
 }
 
-// Serve answers requests until Drain; then it returns nil.
+// Serve answers requests until on is closed or Drain is called; then it returns nil. It
+// is called once, and before Drain.
 func (l *Listener) Serve(on net.Listener) error {
-	if err := l.server.Serve(on); err != nil {
+	l.conns.Listener = on
+	if err := l.server.Serve(l.conns); err != nil {
 		return fmt.Errorf("rls: cannot accept connections: %w", err)
 	}
 	return nil
@@ -93,8 +96,13 @@ func (l *Listener) NotServing() { l.health.Shutdown() }
 
 // Drain takes no more connections, asks clients to open no more streams on theirs,
 // and waits until those that are open have been answered, or ctx is done; the rest
-// is cut off, of which the error tells.
+// is cut off, of which the error tells. Whoever has connected may still ask, but those
+// who say nothing for a second are let go.
 func (l *Listener) Drain(ctx context.Context) error {
+	for l.conns.unseen() > 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	defer time.AfterFunc(settle, l.conns.closeSilent).Stop()
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -104,6 +112,7 @@ func (l *Listener) Drain(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
+		l.conns.closeAll()
 		l.server.Stop()
 		<-done
 		return ctx.Err()

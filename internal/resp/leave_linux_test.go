@@ -1,0 +1,45 @@
+package resp
+
+import (
+	"errors"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+)
+
+// TestLeaveAtOnce: a client that has read its last answer sees the end of its
+// connection at once, so that whoever looks before he asks again sends nothing into the
+// void. Over a unix socket he is told when he asks.
+func TestLeaveAtOnce(t *testing.T) {
+	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "resp.sock")} {
+		for range 20 {
+			_, dial, drain := drainable(t, address)
+			c := dial()
+			drain()
+			send(t, c, array("WEIR.CHECK", "big", "k=1"))
+			wantSome(t, c)
+			if ended(t, c) {
+				continue
+			}
+			if _, err := c.Write([]byte("PING\r\n")); !errors.Is(err, syscall.EPIPE) {
+				t.Errorf("%s: after its last answer a client's connection is open, and writing says %v", address, err)
+			}
+		}
+	}
+}
+
+// ended reports whether the end of the connection is there, without waiting for it.
+func ended(t *testing.T, c net.Conn) (is bool) {
+	t.Helper()
+	raw, err := c.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	raw.Read(func(fd uintptr) bool {
+		n, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		is = n == 0 && err == nil
+		return true
+	})
+	return is
+}

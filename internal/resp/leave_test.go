@@ -1,0 +1,105 @@
+package resp
+
+import (
+	"context"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir/internal/listen"
+)
+
+// drainable serves on the address until the test calls drain, and returns what its
+// clients dial.
+func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, drain func()) {
+	t.Helper()
+	s = newTestServer(t)
+	a, err := listen.Parse(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen.Open(listen.Config{Address: a})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ended sync.WaitGroup
+	ended.Go(func() {
+		if err := s.Serve(l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(ended.Wait)
+	dial = func() net.Conn {
+		t.Helper()
+		c, err := net.Dial(l.Addr().Network(), l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		c.SetDeadline(time.Now().Add(patience))
+		send(t, c, "PING\r\n") // now the server knows it
+		wantAnswer(t, c, "+PONG\r\n")
+		return c
+	}
+	return s, dial, func() {
+		ended.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			defer cancel()
+			if err := s.Shutdown(ctx); err != nil {
+				t.Error(err)
+			}
+		})
+		for !s.isDraining() {
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// TestLeave: clients that are about to ask when the server is told to stop are
+// answered: one that has not asked yet, one that greets first, and one whose pipeline
+// is still on its way. Then their connections end.
+func TestLeave(t *testing.T) {
+	check := array("WEIR.CHECK", "big", "k=1")
+	const answer = "*8\r\n:1\r\n"
+	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "resp.sock")} {
+		_, dial, drain := drainable(t, address)
+		late, greeter, long, mid := dial(), dial(), dial(), dial()
+		const most = 5000
+		pipeline := strings.Repeat(check, most)
+		half := len(pipeline)/2 + 7 // in the middle of a command
+		send(t, mid, pipeline[:half])
+		drain()
+		send(t, late, check)
+		send(t, greeter, array("HELLO", "2"))
+		if !strings.HasPrefix(wantSome(t, greeter), "*14\r\n") {
+			t.Errorf("%s: no greeting", address)
+		}
+		send(t, greeter, check)
+		send(t, mid, pipeline[half:])
+		send(t, long, pipeline)
+		for name, c := range map[string]struct {
+			conn net.Conn
+			want int
+		}{"late": {late, 1}, "greeter": {greeter, 1}, "long": {long, most}, "mid": {mid, most}} {
+			got, err := io.ReadAll(c.conn)
+			if n := strings.Count(string(got), answer); n != c.want || err != nil {
+				t.Errorf("%s, the %s one: %d answers and %v, want %d and the end", address, name, n, err, c.want)
+			}
+		}
+	}
+}
+
+// wantSome reads what comes next.
+func wantSome(t *testing.T, c net.Conn) string {
+	t.Helper()
+	b := make([]byte, 4096)
+	n, err := c.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b[:n])
+}
