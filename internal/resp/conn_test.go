@@ -165,7 +165,7 @@ func TestClientsThatKeepStill(t *testing.T) {
 func TestDrain(t *testing.T) {
 	hold := make(chan struct{})
 	reached := make(chan struct{})
-	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold} })
+	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold}; c.Limits.Leave = 1 })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -12,9 +12,6 @@ import (
 // command that it is about to put, and closes the connection in the same moment as it
 // answers: whoever looks before he asks again, as pools of clients do, loses nothing.
 
-// settle is how long clients of a server that drains may take to put a command.
-const settle = time.Second
-
 // quiet is how long answers then wait for more commands of the same pipeline, before
 // they are taken for the last and the end of the connection goes with them.
 const quiet = 10 * time.Millisecond

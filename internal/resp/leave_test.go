@@ -17,7 +17,7 @@ import (
 // clients dial.
 func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, drain func()) {
 	t.Helper()
-	s = newTestServer(t)
+	s = newTestServer(t, func(c *Config) { c.Limits.Leave = patience }) // nobody is idle at the end
 	a, err := listen.Parse(address)
 	if err != nil {
 		t.Fatal(err)

@@ -78,11 +78,11 @@ func (s *Server) forget(c *conn) {
 }
 
 // Shutdown takes no more connections. Clients may put what they are about to ask, each
-// until it was answered or for a second, and all that was read is answered; then
+// until it was answered or for Limits.Leave, and all that was read is answered; then
 // connections are closed. When ctx ends first, those that are left are cut off, and the
 // error says so. A Server serves once.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.leaveBy = time.Now().Add(settle)
+	s.leaveBy = time.Now().Add(s.config.Limits.Leave)
 	s.drain()
 	s.each(func(c *conn) { c.nc.SetReadDeadline(s.leaveBy) })
 	done := make(chan struct{})

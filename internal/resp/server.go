@@ -84,6 +84,7 @@ type Limits struct {
 	Read  time.Duration // for the rest of a command that has begun; default 10s
 	Write time.Duration // for a client to take its answers, and at least half of it; default 10s
 	Idle  time.Duration // between two commands, and at least seven eighths of it; default 1h, since pools of clients expect idle connections to live
+	Leave time.Duration // to put one more command once the server drains; default 1s
 }
 
 func (l Limits) withDefaults() Limits {
@@ -95,6 +96,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Read, 10*time.Second)
 	set(&l.Write, 10*time.Second)
 	set(&l.Idle, time.Hour)
+	set(&l.Leave, time.Second)
 	if l.Conns == 0 {
 		l.Conns = 10_000
 	}
