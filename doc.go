@@ -21,7 +21,8 @@
 // An exact rolling window remembers when each unit was granted: 4 to 9 bytes a
 // unit that still counts. A limit with a large Max and many keys may set
 // Limit.Cells to bound that, at the price of refusing slightly more, never of
-// granting more. If a smooth flow matters and a burst of twice the limit does
+// granting more. Fixed windows (Limit.Kind) remember one number, and let up to twice
+// Max through across an edge. If a smooth flow matters and a burst of twice the limit does
 // not hurt, golang.org/x/time/rate is smaller.
 //
 // The embedded engine keeps its histories in the memory of one process and

@@ -85,7 +85,8 @@ type Engine interface {
 	Refund(ctx context.Context, p *Plan, k Key, at, n, now int64) (int64, error)
 
 	// Count returns the units recorded in the last microseconds of limit i:
-	// in (now - last, now], 1 <= last <= Window (R11).
+	// in (now - last, now], 1 <= last <= Window; of a limit that is not Rolling those
+	// that count now, whatever last is (R11, PlanLimit.Span).
 	Count(ctx context.Context, p *Plan, k Key, i int, last, now int64) (int64, error)
 
 	// Reset forgets the histories of the key in every limit of the plan (R10).

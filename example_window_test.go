@@ -22,6 +22,25 @@ func Example_whenDoesAUnitComeBack() {
 	// 1m0s true
 }
 
+// R3: a fixed window gives everything back at its edge, so that up to twice Max passes
+// across it. One of the calendar ends with the minute, one from the first hit a minute
+// after that.
+func Example_whatIfTheWindowIsFixed() {
+	for _, kind := range []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit} {
+		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
+			{Name: "minute", Max: 5, Window: time.Minute, Kind: kind},
+		}}))
+		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(30*time.Second)))
+		d := must(limiter.AllowAt(ctx, weir.K(), 4, nine.Add(59*time.Second)))
+		again := must(limiter.AllowAt(ctx, weir.K(), 5, nine.Add(60*time.Second)))
+		fmt.Printf("%-8v full at 9:00:59, empty in %v; five more at 9:01:00: %v\n", kind, d.ResetAfter, again.Allowed)
+	}
+	// Output:
+	// Rolling  full at 9:00:59, empty in 1m0s; five more at 9:01:00: false
+	// Calendar full at 9:00:59, empty in 1s; five more at 9:01:00: true
+	// FirstHit full at 9:00:59, empty in 31s; five more at 9:01:00: false
+}
+
 // R8: exactly RetryAfter, if nobody else takes the units first.
 func Example_howLongMustIWait() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{

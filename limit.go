@@ -28,15 +28,48 @@ const (
 )
 
 // Limit is at most Max units in any rolling Window and, with a Gap, at least
-// that long between two grants.
+// that long between two grants. Of another Kind, it is Max in each of its windows,
+// and up to twice that in a Window's length.
 type Limit struct {
 	Name   string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history
 	Max    int64         // units per window, 0 … MaxUnits; 0 refuses everything
 	Window time.Duration // whole microseconds, 1ms … 400 days
 	Gap    time.Duration // least time between two grants, whole microseconds, 0 … Window
 	By     []string      // dimensions this limit counts by; none = all callers together
-	Cells  int           // 0 = exact; b = sampled on a grid of b cells a window (R9)
+	Cells  int           // 0 = exact; b = sampled on a grid of b cells a window (R9); 0 where Kind is not Rolling
 	Cost   int64         // units that an attempt takes of this limit: 0 = as many as it asks for; k = k, whatever it asks for (R7)
+	Kind   Kind          // where windows begin: Rolling unless said otherwise (R3)
+}
+
+// Kind says where the windows of a limit begin (R3).
+type Kind uint8
+
+const (
+	// Rolling windows begin everywhere: at most Max units in any window.
+	Rolling Kind = iota
+
+	// Calendar windows are fixed: they begin at the whole multiples of Window since
+	// 1970, UTC. Max units in each of them, and across the edge of two up to 2 * Max
+	// in a Window's length.
+	Calendar
+
+	// FirstHit windows are fixed: one begins with the first unit recorded after the
+	// last one has ended. Max units in each, and across two up to 2 * Max in a
+	// Window's length.
+	FirstHit
+)
+
+// String returns the name of the kind's constant.
+func (k Kind) String() string {
+	switch k {
+	case Rolling:
+		return "Rolling"
+	case Calendar:
+		return "Calendar"
+	case FirstHit:
+		return "FirstHit"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
 // Mode says what an attempt of n units may take and what a refusal costs (R6).

@@ -106,7 +106,8 @@ func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (r
 
 // Count returns the units recorded in the limit during the last d, in
 // (now - d, now]; with Cells, those of every cell that overlaps it, so never too
-// few. 0 < d <= Window (R11). d is rounded up to a microsecond.
+// few, and with fixed windows (Kind) those of the whole window that is open.
+// 0 < d <= Window (R11). d is rounded up to a microsecond.
 func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
 	return l.count(ctx, &key, limit, last, Now)
 }

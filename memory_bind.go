@@ -13,7 +13,7 @@ type memoryBinding struct {
 	engine *Memory
 	mode   window.Mode
 	limits []memoryLimit
-	simple bool // one limit by one dimension, and a refusal costs nothing: Memory.one may decide
+	simple bool // one limit by one dimension, no windows from the first hit, and a refusal costs nothing: Memory.one may decide
 }
 
 // memoryLimit is one limit of a plan: its numbers, and what its histories are
@@ -64,7 +64,7 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 			sole = l.By[0]
 		}
 		b.limits = append(b.limits, memoryLimit{
-			Rule: window.Rule{Max: l.Max, Window: l.Window, Gap: l.Gap, Cell: l.Cell},
+			Rule: rule(&l),
 			name: l.Name,
 			id:   id,
 			salt: maphash.String(m.seed, name),
@@ -73,9 +73,20 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 			sole: sole,
 		})
 	}
-	b.simple = len(b.limits) == 1 && b.limits[0].sole >= 0 && b.limits[0].cost == 0 && p.Mode() != CountDenied
+	first := &b.limits[0]
+	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FirstHit && p.Mode() != CountDenied
 	m.retain.Store(&retain)
 	return b
+}
+
+// rule is the limit's numbers. Windows of the calendar are a grid of cells as wide as
+// they are, whose units leave when they end rather than a window later (R3).
+func rule(l *PlanLimit) window.Rule {
+	r := window.Rule{Max: l.Max, Window: l.Window, Gap: l.Gap, Cell: l.Cell, Ahead: l.Cell, FirstHit: l.Kind == FirstHit}
+	if l.Kind == Calendar {
+		r.Cell = l.Window
+	}
+	return r
 }
 
 // units is PlanLimit.Units.

@@ -37,7 +37,7 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 // instant, or of the oldest that counts; cutoff if there is none.
 func (s *site) refunded(at, cutoff int64) int64 {
 	if at != Oldest {
-		return s.limit.End(at)
+		return s.h.Holder(&s.limit.Rule, at)
 	}
 	if used, _ := s.h.Used(s.arena, cutoff); used == 0 {
 		return cutoff
@@ -74,7 +74,7 @@ func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64
 	var sites [1]site
 	now, locks := m.visit(m.binding(p).limits[i:i+1], &k, sites[:], now)
 	defer m.unlock(locks)
-	recorded, _ := sites[0].h.Used(sites[0].arena, now-last)
+	recorded, _ := sites[0].h.Used(sites[0].arena, now-p.limits[i].Span(last))
 	return recorded, nil
 }
 

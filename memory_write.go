@@ -70,7 +70,7 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 		s.h = &r.History
 		s.correct(now, virtual)
 		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.from)
-		s.h.Add(s.arena, s.limit.End(now), now, s.limit.units(units))
+		s.h.Add(s.arena, s.h.EndOf(&s.limit.Rule, now), now, s.limit.units(units))
 		if b.mode == window.CountDenied {
 			s.h.Cap(s.arena, s.limit.Max)
 		}
@@ -116,7 +116,7 @@ func (s *site) needs(k *Key, now, units int64) (records, chunks int) {
 		return 0, 2 // at most: one to correct, one to add
 	}
 	if s.ref != 0 {
-		return 0, s.h.Chunks(s.limit.End(now), s.limit.units(units))
+		return 0, s.h.Chunks(s.h.EndOf(&s.limit.Rule, now), s.limit.units(units))
 	}
 	return 1, keyChunks(keySize(s.limit.by, k))
 }

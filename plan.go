@@ -26,6 +26,7 @@ type PlanLimit struct {
 	Gap    int64 // 0 … Window
 	Cell   int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
 	Cost   int64 // units an attempt takes: 0 = as many as it asks for, k = always k
+	Kind   Kind  // where windows begin (R3)
 	By     []int // indices into the key's values, in the order of Limit.By; none = shared by all
 }
 
@@ -58,6 +59,7 @@ func (p *Plan) compile(l Limit) PlanLimit {
 		Window: l.Window.Microseconds(),
 		Gap:    l.Gap.Microseconds(),
 		Cost:   l.Cost,
+		Kind:   l.Kind,
 	}
 	if l.Cells > 0 {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up
@@ -80,6 +82,15 @@ func (l *PlanLimit) Units(n int64) int64 {
 		return l.Cost
 	}
 	return n
+}
+
+// Span is how far a Count of the last microseconds looks back: of fixed windows as far
+// as the one that is open, whose units are remembered by its beginning alone (R11).
+func (l *PlanLimit) Span(last int64) int64 {
+	if l.Kind != Rolling {
+		return l.Window
+	}
+	return last
 }
 
 // Name is the policy's name.

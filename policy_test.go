@@ -59,6 +59,9 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Gap = time.Second + time.Microsecond }), "l", "Gap", "longer than the window"},
 		{with(func(l *Limit) { l.Gap = 1 }), "l", "Gap", "whole microseconds"},
 		{with(func(l *Limit) { l.Cells = -1 }), "l", "Cells", "0 is exact"},
+		{with(func(l *Limit) { l.Kind = 3 }), "l", "Kind", "use Rolling, Calendar or FirstHit"},
+		{with(func(l *Limit) { l.Kind, l.Cells = Calendar, 1 }), "l", "Cells", "kind Calendar"},
+		{with(func(l *Limit) { l.Kind, l.Cells = FirstHit, 60 }), "l", "Cells", "kind FirstHit"},
 		{with(func(l *Limit) { l.Cost = -1 }), "l", "Cost", "use 0"},
 		{with(func(l *Limit) { l.Cost = MaxUnits + 1 }), "l", "Cost", "out of range"},
 		{Policy{Name: "p", Mode: Partial, Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, Cost: 1}}}, "l", "Cost", "no parts"},
@@ -86,6 +89,8 @@ func TestNewTakesTheBounds(t *testing.T) {
 		{Name: "0", Max: 0, Window: MinWindow},
 		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, Gap: MaxWindow, Cells: 1 << 30},
 		{Name: "a.b_c-d", Max: 1, Window: MinWindow, Gap: MinWindow, Cells: 1},
+		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, Gap: MaxWindow, Kind: Calendar},
+		{Name: "first", Max: 1, Window: MinWindow, Gap: MinWindow, Kind: FirstHit},
 	} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {
@@ -141,6 +146,14 @@ func TestPlanIsACopy(t *testing.T) {
 	l.Plan().Policy().Limits[0].By[0] = "third"
 	if got := l.Plan().Policy().Limits[0]; got.Max != 1 || got.By[0] != "user" {
 		t.Errorf("the plan became %+v", got)
+	}
+}
+
+func TestKindString(t *testing.T) {
+	for k, want := range map[Kind]string{Rolling: "Rolling", Calendar: "Calendar", FirstHit: "FirstHit", 9: "Kind(9)"} {
+		if got := k.String(); got != want {
+			t.Errorf("kind %d is %q, want %q", uint8(k), got, want)
+		}
 	}
 }
 

@@ -63,6 +63,10 @@ func (l Limit) problem() (field, problem string) {
 		return "Gap", fmt.Sprintf("%v is not whole microseconds", l.Gap)
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
+	case l.Kind > FirstHit:
+		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Calendar or FirstHit", l.Kind)
+	case l.Kind != Rolling && l.Cells > 0:
+		return "Cells", fmt.Sprintf("%d cells of a window of kind %v, which is remembered as one number anyway; use 0, or Rolling (R9)", l.Cells, l.Kind)
 	case l.Cost < 0 || l.Cost > MaxUnits:
 		return "Cost", fmt.Sprintf("%d is out of range; use 0 to take what is asked for, or 1 to %d", l.Cost, MaxUnits)
 	}

@@ -111,7 +111,25 @@ func appendLimit(b []byte, l *weir.PlanLimit) []byte {
 	b = append7(b, l.Max)
 	b = append6(b, l.Window)
 	b = append6(b, l.Gap)
-	return append6(b, l.Cell)
+	return append6(b, cell(l))
+}
+
+// What scripts are told in place of the width of a cell, above every width: lua/history.lua
+// says what they mean.
+const (
+	calendarCell = 1<<48 - 1
+	firstHitCell = 1<<48 - 2
+)
+
+// cell is the width of a cell of the limit, or what says that it has fixed windows.
+func cell(l *weir.PlanLimit) int64 {
+	switch l.Kind {
+	case weir.Calendar:
+		return calendarCell
+	case weir.FirstHit:
+		return firstHitCell
+	}
+	return l.Cell
 }
 
 func append7(b []byte, v int64) []byte {

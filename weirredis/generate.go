@@ -44,6 +44,7 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 	g.templates.Funcs(template.FuncMap{
 		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave, "head": g.head, "grown": g.grown,
 		"each": g.each, "done": g.done, "index": g.index,
+		"mark": g.mark, "calendar": func() int64 { return calendarCell }, "firstHit": func() int64 { return firstHitCell },
 		"plain": func() bool { return g.Plain }, "quick": func() bool { return g.Quick },
 		"units": g.units, "lives": g.lives, "sized": g.sized, "sizes": g.sizesOf,
 		"hoist": g.hoist, "short": g.short, "lengthy": g.lengthy, "locals": g.locals, "fields": g.fields, "need": g.need,
@@ -107,6 +108,10 @@ func (g *generator) grown(e, at, n string) (string, error) {
 
 func (g *generator) leave(at, need string) (string, error) {
 	return g.with("leave", func(g *generator) { g.At, g.Need = at, need })
+}
+
+func (g *generator) mark(v, at string) (string, error) {
+	return g.with("mark", func(g *generator) { g.V, g.At = v, at })
 }
 
 func (g *generator) lives(at, lives string) (string, error) {

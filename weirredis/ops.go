@@ -17,7 +17,7 @@ func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	keys, _ := e.keysOf(p, &k)
-	return e.units(ctx, e.scripts.count, p, keys[i:i+1], packCount(last, now), false)
+	return e.units(ctx, e.scripts.count, p, keys[i:i+1], packCount(p.Limits()[i].Span(last), now), false)
 }
 
 // Reset forgets the histories of the key in every limit of the plan (R10).

@@ -29,7 +29,7 @@ func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) question {
 	if len(q.keys) == 1 {
 		l := &p.Limits()[0]
 		q.max, q.n = l.Max, l.Units(a.N)
-		q.plain = l.Gap == 0 && l.Cell == 0 && p.Mode() != weir.CountDenied
+		q.plain = l.Gap == 0 && cell(l) == 0 && p.Mode() != weir.CountDenied
 		q.arg = packOne(q.kind, a, l, q.plain)
 	} else {
 		q.arg = packMany(q.kind, p, a)

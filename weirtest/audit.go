@@ -26,6 +26,9 @@ func (h *hammering) audit() string {
 			if breach == "" && !h.stalled() {
 				breach = auditInstants(grants, limit)
 			}
+			if breach == "" && !h.stalled() && limit.Kind != weir.Rolling {
+				breach = h.auditFixed(grants, limit)
+			}
 			if breach != "" {
 				return fmt.Sprintf("history %q: %s", id, breach)
 			}
@@ -61,9 +64,9 @@ func (h *hammering) histories(i int) map[string][]grantSpan {
 // whenever within its call each was. Engines cut instants to microseconds, so a
 // window may be up to one shorter than it says.
 func auditOutside(grants []grantSpan, limit weir.Limit) string {
-	if units := fullest(grants, limit.Window-us, func(g grantSpan) int64 { return g.units }); units > limit.Max {
+	if units := fullest(grants, limit.Window-us, func(g grantSpan) int64 { return g.units }); units > mostIn(limit) {
 		return fmt.Sprintf("%d units provably granted within %v, at most %d allowed\n  The promise: %s\n  %s",
-			units, limit.Window, limit.Max, promise, bullet(3))
+			units, limit.Window, mostIn(limit), promise, bullet(3))
 	}
 	if n := fullest(grants, limit.Gap-us, func(grantSpan) int64 { return 1 }); n > 1 {
 		return fmt.Sprintf("%d grants provably within the gap of %v\n  %s", n, limit.Gap, bullet(5))
@@ -98,9 +101,9 @@ func auditInstants(grants []grantSpan, limit weir.Limit) string {
 				sum += g.units
 			}
 		}
-		if sum > limit.Max {
+		if sum > mostIn(limit) {
 			return fmt.Sprintf("%d units in the window of %v from %d, at most %d allowed\n  The promise: %s\n  %s",
-				sum, limit.Window, first.at, limit.Max, promise, bullet(3))
+				sum, limit.Window, first.at, mostIn(limit), promise, bullet(3))
 		}
 		if i > 0 && first.at-grants[i-1].at < gap {
 			return fmt.Sprintf("grants at %d and %d, at least %v apart demanded\n  %s", grants[i-1].at, first.at, limit.Gap, bullet(5))
@@ -119,9 +122,10 @@ func (h *hammering) auditStates(i int, histories map[string][]grantSpan) string 
 	}
 	for key, s := range h.last {
 		want := int64(0)
-		for _, g := range histories[h.ids[i][key]] {
-			if markOf(limit, g.at) > s.at-limit.Window.Microseconds() {
-				want += g.units
+		grants := histories[h.ids[i][key]]
+		for j, mark := range marks(limit, grants) {
+			if mark > s.at-limit.Window.Microseconds() {
+				want += grants[j].units
 			}
 		}
 		if got := s.states[i].Used; got != want {
@@ -132,9 +136,52 @@ func (h *hammering) auditStates(i int, histories map[string][]grantSpan) string 
 	return ""
 }
 
-// markOf is the instant that an entry is remembered by (R9).
+// mostIn is how many units any window's length of the limit may hold: of fixed
+// windows, those of two.
+func mostIn(limit weir.Limit) int64 {
+	if limit.Kind != weir.Rolling {
+		return 2 * limit.Max
+	}
+	return limit.Max
+}
+
+// auditFixed believes the engine's instants and looks at every fixed window: none
+// holds more than Max. In CountDenied refusals open windows too, so that nothing can
+// be said of those that begin with their first unit.
+func (h *hammering) auditFixed(grants []grantSpan, limit weir.Limit) string {
+	if h.book.mode == weir.CountDenied && limit.Kind == weir.FirstHit {
+		return ""
+	}
+	sums := map[int64]int64{}
+	for i, begin := range marks(limit, grants) {
+		sums[begin] += grants[i].units
+		if sums[begin] > limit.Max {
+			return fmt.Sprintf("%d units in the fixed window of %v from %d, at most %d allowed\n  %s",
+				sums[begin], limit.Window, begin, limit.Max, bullet(3))
+		}
+	}
+	return ""
+}
+
+// marks are the instants that the grants are remembered by, which are sorted on the way.
+func marks(limit weir.Limit, grants []grantSpan) []int64 {
+	slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
+	window, all := limit.Window.Microseconds(), make([]int64, len(grants))
+	for i, g := range grants {
+		all[i] = markOf(limit, g.at)
+		if limit.Kind == weir.FirstHit && i > 0 && g.at < all[i-1]+window {
+			all[i] = all[i-1] // the window that is open (R3)
+		}
+	}
+	return all
+}
+
+// markOf is the instant that an entry is remembered by (R3, R9).
 func markOf(limit weir.Limit, at int64) int64 {
-	if limit.Cells == 0 {
+	switch {
+	case limit.Kind == weir.Calendar:
+		return at - at%limit.Window.Microseconds()
+	case limit.Cells == 0:
 		return at
 	}
 	b := int64(limit.Cells)

@@ -20,6 +20,8 @@ type book struct {
 
 var modeWords = []string{"all", "partial", "denied"} // in the order of weir.Mode
 
+var kindWords = []string{"rolling", "calendar", "first-hit"} // in the order of weir.Kind
+
 // policy is the policy as it stands, its name behind prefix.
 func (b *book) policy(prefix string) weir.Policy {
 	p := weir.Policy{Name: prefix + b.name, Mode: b.mode}
@@ -42,7 +44,7 @@ func (b *book) clone() *book {
 	return &c
 }
 
-// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [by=DIM,DIM].
+// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=K] [by=DIM,DIM].
 func (b *book) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return fmt.Errorf("a limit begins with its name: limit NAME max=N window=D")
@@ -111,10 +113,16 @@ func setField(limit *weir.Limit, word string) (err error) {
 		limit.Cells, err = strconv.Atoi(value)
 	case "cost":
 		limit.Cost, err = strconv.ParseInt(value, 10, 64)
+	case "kind":
+		i := slices.Index(kindWords, value)
+		if i < 0 {
+			return fmt.Errorf("%q is not a kind; use kind=rolling, kind=calendar or kind=first-hit", word)
+		}
+		limit.Kind = weir.Kind(i)
 	case "by":
 		limit.By = strings.Split(value, ",")
 	default:
-		err = fmt.Errorf("unknown word %q; a limit has max, window, gap, cells, cost and by", word)
+		err = fmt.Errorf("unknown word %q; a limit has max, window, gap, cells, cost, kind and by", word)
 	}
 	return err
 }
@@ -131,6 +139,9 @@ func limitText(limit weir.Limit) string {
 	}
 	if limit.Cost > 0 {
 		fmt.Fprintf(&b, " cost=%d", limit.Cost)
+	}
+	if limit.Kind != weir.Rolling {
+		fmt.Fprintf(&b, " kind=%s", kindWords[limit.Kind])
 	}
 	if len(limit.By) > 0 {
 		fmt.Fprintf(&b, " by=%s", strings.Join(limit.By, ","))

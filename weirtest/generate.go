@@ -33,13 +33,17 @@ func randomBook(r *rand.Rand, minWindow time.Duration) *book {
 	b := &book{name: "p", mode: weir.Mode(r.IntN(3))}
 	scale := scales[r.IntN(len(scales))]
 	huge := b.mode != weir.CountDenied && r.IntN(8) == 0
+	fixed := r.IntN(5) == 0 // seldom: a window that rolls has more to go wrong
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
 		limit.Window = randomWindow(r, scale, minWindow)
 		if r.IntN(3) == 0 {
 			limit.Gap = randomGap(r, limit.Window)
 		}
-		if r.IntN(4) == 0 {
+		switch cells := r.IntN(4) == 0; {
+		case fixed && r.IntN(3) > 0:
+			limit.Kind = weir.Calendar + weir.Kind(r.IntN(2))
+		case cells:
 			limit.Cells = randomCells(r)
 		}
 		b.limits = append(b.limits, limit)
@@ -153,6 +157,9 @@ func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
 		}
 		return append([]string{"order"}, names...)
 	case 2:
+		if limit.Kind != weir.Rolling || r.IntN(4) == 0 {
+			return []string{limit.Name, "kind=" + kindWords[r.IntN(len(kindWords))], "cells=0"}
+		}
 		return []string{limit.Name, fmt.Sprintf("cells=%d", r.IntN(2)*randomCells(r))}
 	case 3:
 		if b.mode != weir.Partial && b.costs() {

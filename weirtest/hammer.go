@@ -135,8 +135,13 @@ func hammerBook(r *rand.Rand, p pace) *book {
 		if r.IntN(3) == 0 {
 			limit.Gap = (time.Duration(r.IntN(8_000)) * us / shorter).Truncate(us)
 		}
-		if r.IntN(4) == 0 {
+		switch r.IntN(8) {
+		case 0, 1:
 			limit.Cells = 1 + r.IntN(20)
+		case 2:
+			limit.Kind = weir.Calendar
+		case 3:
+			limit.Kind = weir.FirstHit
 		}
 		b.limits = append(b.limits, limit)
 		b.order = append(b.order, limit.Name)

@@ -19,7 +19,7 @@ import (
 //
 //	epoch MICROSECONDS                  the instant of @0s, else 1700000000000000
 //	policy NAME [mode=all|partial|denied]
-//	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [by=DIM,DIM]
+//	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=rolling|calendar|first-hit] [by=DIM,DIM]
 //	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
 //	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (each limit's state, or none)
 //	@D refund N from=D [DIM=VALUE…]     -> refunded=N

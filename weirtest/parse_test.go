@@ -9,6 +9,8 @@ const goodVector = `# R3: An entry counts for exactly one window.
 epoch 1600000000000000
 policy p mode=partial
 limit a max=2 window=10m gap=1s cells=5 by=user,ip
+limit y max=9 window=1h kind=first-hit by=user
+limit z max=9 window=1h gap=2s kind=calendar
 limit b max=3 window=5m
 # A comment in front of a step.
 @0s             take 1 user=u ip="\x00 -> x"        -> allowed granted=1 remaining=1 wait=0s reset=10m
@@ -27,8 +29,8 @@ func TestParseWritesWhatItRead(t *testing.T) {
 	if err != nil || len(vectors) != 2 {
 		t.Fatalf("got %d vectors, %v, want 2", len(vectors), err)
 	}
-	if vectors[1].line != 19 {
-		t.Errorf("the second vector: got line %d, want 19", vectors[1].line)
+	if vectors[1].line != 21 {
+		t.Errorf("the second vector: got line %d, want 21", vectors[1].line)
 	}
 	for _, v := range vectors {
 		if got := v.text(); got != goodVector {

@@ -188,6 +188,13 @@ var wrongEngines = []struct {
 	{"one unit too few", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
 	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Gap = 0 })}, "vdh"},
 	{"cells ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cells = 0 })}, "vd"},
+	{"kinds ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind = weir.Rolling })}, "vd"},
+	{"the kinds of window mistaken for each other", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
+		if l.Kind != weir.Rolling {
+			l.Kind = weir.Calendar + weir.FirstHit - l.Kind
+		}
+	})}, "vdh"},
+	{"every limit has windows of the calendar", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind, l.Cells = weir.Calendar, 0 })}, "vdh"},
 	{"costs ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cost = 0 })}, "vd"},
 	{"costs of a unit too much", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
 		if l.Cost > 0 {

@@ -1,6 +1,6 @@
 // Command twice offers the same attempts to a fixed window, to a token bucket and
 // to Weir, all meant as "5 per minute", and prints the most that each lets through
-// in any minute.
+// in any minute. Weir has fixed windows too, for who must count as the calendar does.
 package main
 
 import (
@@ -27,7 +27,8 @@ func main() {
 	}{
 		{"fixed window", fixedWindow()},
 		{"token bucket", tokenBucket()},
-		{"weir", rolling()},
+		{"weir, fixed", weirWith(weir.Calendar)},
+		{"weir", weirWith(weir.Rolling)},
 	} {
 		granted := offer(limiter.allow)
 		fmt.Printf("%-12s  at most %2d in any minute; first minute:", limiter.name, busiest(granted))
@@ -68,11 +69,11 @@ func tokenBucket() decider {
 	}
 }
 
-// rolling is Weir.
-func rolling() decider {
+// weirWith is Weir with that kind of window.
+func weirWith(kind weir.Kind) decider {
 	limiter, err := weir.New(weir.Policy{
 		Name:   "five-per-minute",
-		Limits: []weir.Limit{{Name: "minute", Max: most, Window: window}},
+		Limits: []weir.Limit{{Name: "minute", Max: most, Window: window, Kind: kind}},
 	})
 	if err != nil {
 		log.Fatal(err)

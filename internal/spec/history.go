@@ -22,12 +22,41 @@ type history struct {
 
 // mark is what an entry of instant t is remembered by: t, or with Cells the end
 // of its cell. An entry then counts while mark > now - Window, which is the
-// floored time against a window one cell longer (R9).
+// floored time against a window one cell longer (R9). A window of the calendar is
+// remembered by its beginning, and so counts until its end (R3).
 func mark(limit weir.PlanLimit, t int64) int64 {
-	if limit.Cell == 0 {
+	switch {
+	case limit.Kind == weir.Calendar:
+		return t / limit.Window * limit.Window
+	case limit.Cell == 0:
 		return t
 	}
 	return t/limit.Cell*limit.Cell + limit.Cell
+}
+
+// open is the mark of what is recorded in h at now: that of the newest entry while a
+// window that began with its first unit lasts (R3).
+func (h history) open(limit weir.PlanLimit, now int64) int64 {
+	if n := len(h.entries); limit.Kind == weir.FirstHit && n > 0 && h.entries[n-1].u > now-limit.Window {
+		return h.entries[n-1].u
+	}
+	return mark(limit, now)
+}
+
+// holder is the mark of the entry of h that holds what was granted at instant at: the
+// newest, if it is a window that began with its first unit, and at is within (R10). The
+// oldest is the first that has units; -1 is the mark of none.
+func (h history) holder(limit weir.PlanLimit, at int64) int64 {
+	if at == weir.Oldest {
+		if i := slices.IndexFunc(h.entries, func(e entry) bool { return e.units > 0 }); i >= 0 {
+			return h.entries[i].u
+		}
+		return -1
+	}
+	if n := len(h.entries); limit.Kind == weir.FirstHit && n > 0 && h.entries[n-1].u <= at && at < h.entries[n-1].u+limit.Window {
+		return h.entries[n-1].u
+	}
+	return mark(limit, at)
 }
 
 // since is the sum of units of the entries after instant s.

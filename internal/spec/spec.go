@@ -106,12 +106,16 @@ func (e *Engine) Refund(_ context.Context, p *weir.Plan, k weir.Key, at, n, now 
 }
 
 // Count returns the units that limit i recorded in (now - last, now] (R11). It
-// looks at the history of that limit alone.
+// looks at the history of that limit alone. Of fixed windows it counts all that
+// counts: when in its window a unit was recorded is not remembered.
 func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	limits := p.Limits()[i : i+1]
 	v := e.look(limits, namesOf(p, k, limits), now)
+	if limits[0].Kind != weir.Rolling {
+		return v.used(0), nil
+	}
 	return v.past[0].since(v.now - last), nil
 }
 

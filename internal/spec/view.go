@@ -2,7 +2,6 @@ package spec
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -120,7 +119,7 @@ func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
 		}
-		h = h.plus(mark(limit, v.now), units)
+		h = h.plus(h.open(limit, v.now), units)
 		h.tried, h.last = true, v.now
 		if mode == weir.CountDenied {
 			h = h.filled().trimmed(limit.Max)
@@ -137,9 +136,9 @@ func (v view) refund(mode weir.Mode, at, n int64) (view, int64) {
 	most := int64(0)
 	for i, limit := range v.limits {
 		h := v.past[i].pruned(limit, v.now) // what no longer counts is not given back
-		oldest := slices.IndexFunc(h.entries, func(e entry) bool { return e.units > 0 })
+		holder := h.holder(limit, at)
 		for j, e := range h.entries {
-			if e.u == mark(limit, at) || at == weir.Oldest && j == oldest {
+			if e.u == holder {
 				taken := min(n, e.units)
 				if limit.Cost > 0 {
 					taken = 0 // a cost of its own stays: the attempt was made (R10)

@@ -231,13 +231,33 @@ func TestEntriesSurvive(t *testing.T) {
 }
 
 func TestEnd(t *testing.T) {
-	for _, c := range []struct{ cell, at, want int64 }{
-		{0, 0, 0}, {0, 17, 17},
-		{1, 17, 18}, {10, 0, 10}, {10, 9, 10}, {10, 10, 20}, {10, 1_700_000_000_000_001, 1_700_000_000_000_010},
+	for _, c := range []struct{ cell, ahead, at, want int64 }{
+		{0, 0, 0, 0}, {0, 0, 17, 17},
+		{1, 1, 17, 18}, {10, 10, 0, 10}, {10, 10, 9, 10}, {10, 10, 10, 20},
+		{10, 10, 1_700_000_000_000_001, 1_700_000_000_000_010},
+		{10, 0, 0, 0}, {10, 0, 9, 0}, {10, 0, 10, 10}, {10, 0, 1_700_000_000_000_001, 1_700_000_000_000_000},
 	} {
-		r := Rule{Cell: c.cell}
+		r := Rule{Cell: c.cell, Ahead: c.ahead}
 		if got := r.End(c.at); got != c.want {
-			t.Errorf("cell %d: an entry of %d ends at %d, want %d (R9)", c.cell, c.at, got, c.want)
+			t.Errorf("cell %d, remembered %d ahead: an entry of %d ends at %d, want %d (R3, R9)", c.cell, c.ahead, c.at, got, c.want)
+		}
+	}
+}
+
+// TestFirstHit: units go into the window that is open, and are given back from it, to
+// the microsecond (R3, R10).
+func TestFirstHit(t *testing.T) {
+	r, h := Rule{Window: 10, FirstHit: true}, Empty
+	var a Arena
+	for _, at := range []int64{0, 100} {
+		if end, holder := h.EndOf(&r, at), h.Holder(&r, at); end != at || holder != at {
+			t.Errorf("without an entry, at %d: %d and %d, want %d", at, end, holder, at)
+		}
+	}
+	h.Add(&a, 100, 100, 1)
+	for _, c := range []struct{ at, end, holder int64 }{{100, 100, 100}, {109, 100, 100}, {110, 110, 110}, {99, 100, 99}} {
+		if end, holder := h.EndOf(&r, c.at), h.Holder(&r, c.at); end != c.end || holder != c.holder {
+			t.Errorf("at %d: into %d, held by %d, want %d and %d", c.at, end, holder, c.end, c.holder)
 		}
 	}
 }

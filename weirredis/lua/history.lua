@@ -3,7 +3,8 @@ One history, from its key and back. What $names stand for is kept for each limit
 of the decision: as locals where there is one limit, in a table where there are
 several.
 
-	$key, $max, $window, $gap, $cell   the limit: as in weir.PlanLimit
+	$key, $max, $window, $gap, $cell   the limit: as in weir.PlanLimit; where its windows are fixed, $cell
+	                                   says so, above every width (calendarCell and firstHitCell in ask.go)
 
 	as stored
 	$last      exact instant of the newest recorded attempt
@@ -83,15 +84,18 @@ what stands in it, and how wide:
   {{template "live" .}}
 {{end}}
 
-{{define "mark"}} {{- /* what an entry of now is remembered by (R9) */}}
-  {{.}} = now
-  {{if not plain}}if $cell > 0 then {{.}} = now - now % $cell + $cell end{{end}}
+{{define "mark"}} {{- /* V = what an entry of instant AT is remembered by (R3, R9) */ -}}
+  {{.V}} = {{.At}}
+  {{if not plain}}
+  if $cell > 0 and $cell < {{firstHit}} then {{.V}} = {{.At}} - {{.At}} % $cell + $cell
+  elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window end
+  {{end}}
 {{end}}
 
 {{define "redate"}} {{- /* the clock was corrected: what lies in the future is taken as of now (R2) */}}
   $last, $redated = now, true
   local mark
-  {{template "mark" "mark"}}
+  {{mark "mark" "now"}}
   if $newest > mark then
     {{need}}
     local all, kept = $total
@@ -151,8 +155,8 @@ what stands in it, and how wide:
 
 {{define "add"}} {{- /* N more units at now, in place of what no longer counts (R4, R7) */}}
   local mark
-  {{template "mark" "mark"}}
-  if mark <= $newest then -- a mark never runs back (R9)
+  {{mark "mark" "now"}}
+  if mark <= $newest{{if not plain}} or $cell == {{firstHit}} and $own > 0{{end}} then -- a mark never runs back (R9), and a window that is open takes all (R3)
     $own = $own + ({{.}})
   else
     if $own > 0 or $lu < $edge then $push = $own else $lu, $edge = mark, mark end

@@ -3,7 +3,7 @@
 -- KEYS[1]  the history
 -- ARGV[1]  packed: kind B (0 attempt, 3 peek, 6 record; plus 0 all or nothing, 1 partial, 2 count denied),
 --          n I7 units, instant I7 (above 2^53: the server's clock), max I7 units, window I6, then unless the
---          script is plain gap I6, cell I6, times B (callers who ask the same at one instant)
+--          script is plain gap I6, cell I6 (or the kind of window, lua/history.lua), times B (callers who ask the same at one instant)
 -- reply    packed, either 2 B, instant I7, remaining i8 units, wait i8 (-1 = never): granted in full, and
 --          all is reset a window later; or 0 B, bound B (0 = granted in full; else the limit that bound,
 --          from 1), granted I7 units, remaining i8, instant I7, wait i8, reset I7, stays I7 (how long the

@@ -46,14 +46,16 @@ local most = 0
   if $lc > $to then -- what is left of the tail becomes the front
     $lc, $z, $o, $late = $to, '', 1, 0
   end
-  local mark = granted
+  local mark
   if granted > 9007199254740991 then
     mark = 0
     if $used > 0 then
       {{leave "mark" "1"}}
     end
-  elseif $cell > 0 then
-    mark = granted - granted % $cell + $cell
+  elseif $cell == {{firstHit}} and $edge <= granted and granted < $edge + $window then
+    mark = $edge -- R3
+  else
+    {{mark "mark" "granted"}}
   end
   local n = $cost > 0 and 0 or n -- a cost of its own stays: the attempt was made
   $took = 0
