@@ -57,6 +57,9 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 		t.Fatal(err)
 	}
 	for _, f := range files {
+		if p.edit != nil {
+			f.Text = p.edit(t, f.Text)
+		}
 		s.write(f.Name, f.Text)
 	}
 	p.start(s)
@@ -153,8 +156,8 @@ func (s *stand) do(method, path, body string, fields ...string) reply {
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
-// app is what is behind the proxy. It answers /status/N with N, and everything
-// else with 200 and how many bytes the request's body had.
+// app is what is behind the proxy. It answers /status/N with N, an upgrade of /echo
+// with another protocol, and everything else with 200 and how many bytes the request's body had.
 type app struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -175,6 +178,10 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	a.mu.Lock()
 	a.seen = append(a.seen, r)
 	a.mu.Unlock()
+	if r.URL.Path == "/echo" && r.Header.Get("Upgrade") != "" {
+		echo(w)
+		return
+	}
 	if status, ok := strings.CutPrefix(r.URL.Path, "/status/"); ok {
 		code, _ := strconv.Atoi(status)
 		w.WriteHeader(code)

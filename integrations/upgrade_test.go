@@ -1,0 +1,104 @@
+//go:build linux
+
+package integrations
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+)
+
+// upgrade asks for another protocol through the proxy. What it returns of the
+// connection is what comes behind the answer's header.
+func (s *stand) upgrade(user string) (*http.Response, net.Conn, *bufio.Reader) {
+	s.t.Helper()
+	c, err := net.Dial("tcp", s.options.Listen)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(patience))
+	fmt.Fprintf(c, "GET /echo HTTP/1.1\r\nHost: %s\r\nX-User: %s\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", s.options.Listen, user)
+	r := bufio.NewReader(c)
+	res, err := http.ReadResponse(r, nil)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return res, c, r
+}
+
+// echo is an application that speaks another protocol: it sends back what it gets.
+func echo(w http.ResponseWriter) {
+	c, rw, err := w.(http.Hijacker).Hijack()
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	io.Copy(c, rw)
+}
+
+// A connection that becomes another, such as a websocket, is counted once, when it
+// begins, and then left alone.
+func TestUpgrades(t *testing.T) {
+	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
+		for i := range 3 {
+			res, c, r := s.upgrade("ann")
+			if res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "echo" {
+				t.Fatalf("connection %d: %s %v", i+1, res.Status, res.Header)
+			}
+			for _, line := range []string{"hello\n", strings.Repeat("x", 1<<16) + "\n"} {
+				io.WriteString(c, line)
+				if got, err := r.ReadString('\n'); got != line {
+					t.Fatalf("connection %d: %d bytes came back of %d, %v", i+1, len(got), len(line), err)
+				}
+			}
+			c.Close()
+		}
+		before := s.app.requests()
+		res, _, _ := s.upgrade("ann")
+		if res.StatusCode != 429 || res.Header.Get("Retry-After") == "" || s.app.requests() != before {
+			t.Errorf("the fourth: %s %v, and the application was asked %d times", res.Status, res.Header, s.app.requests()-before)
+		}
+		s.wantGranted("a request without upgrade", s.get("/", "X-User", "bob"), 2)
+	})
+}
+
+// HEAD has the header fields of GET, a body may come in pieces, and a client cannot name
+// its requests so that all of them count as one.
+func TestOtherRequests(t *testing.T) {
+	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
+		r := s.do("HEAD", "/", "", "X-User", "ann")
+		if r.status != 200 || !strings.Contains(r.header.Get("RateLimit"), ";r=2;t=") || r.body != "" {
+			t.Errorf("HEAD: %d %v %q", r.status, r.header, r.body)
+		}
+		for i, want := range []int{200, 200, 429} {
+			r := s.do("POST", "/", "body", "X-User", "ann", "Idempotency-Key", "mine", "X-Request-Id", "mine")
+			s.want("request "+strconv.Itoa(i+2)+", all of one name", r, want)
+		}
+		if r := s.do("HEAD", "/", "", "X-User", "ann"); r.status != 429 || r.header.Get("Retry-After") == "" || r.body != "" {
+			t.Errorf("HEAD that is refused: %d %v %q", r.status, r.header, r.body)
+		}
+
+		pieces, err := http.NewRequest("POST", "http://"+s.options.Listen+"/", io.MultiReader(strings.NewReader("one"), strings.NewReader("two")))
+		if err != nil {
+			t.Fatal(err)
+		}
+		pieces.Header.Set("X-User", "bob")
+		pieces.Header.Set("Expect", "100-continue")
+		res, err := s.client.Do(pieces)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if b, _ := io.ReadAll(res.Body); string(b) != "app: POST, 6 bytes" {
+			t.Errorf("a body in pieces: %s %q", res.Status, b)
+		}
+	})
+}
