@@ -54,7 +54,18 @@ func (i Instant) Refund(ctx context.Context, key Key, granted time.Time, n int64
 	if i.err != nil {
 		return 0, i.err
 	}
-	return i.l.refund(ctx, &key, granted, n, i.at)
+	return i.l.refund(ctx, &key, granted, n, i.at, "")
+}
+
+// RefundOnce is Limiter.RefundOnce at the instant.
+func (i Instant) RefundOnce(ctx context.Context, key Key, granted time.Time, n int64, id string) (int64, error) {
+	if i.err != nil {
+		return 0, i.err
+	}
+	if id == "" {
+		return 0, errNoID
+	}
+	return i.l.refund(ctx, &key, granted, n, i.at, id)
 }
 
 // Count is Limiter.Count at the instant.

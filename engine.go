@@ -24,6 +24,9 @@ const (
 	OpPeek
 	// OpRecord adds units without asking (R10).
 	OpRecord
+
+	// opRefund is what an operation was that took units back. No Ask has it.
+	opRefund
 )
 
 // Ask is one question to an engine. The front door has checked it: N is
@@ -91,6 +94,31 @@ type Engine interface {
 
 	// Reset forgets the histories of the key in every limit of the plan (R10).
 	Reset(ctx context.Context, p *Plan, k Key) error
+}
+
+// RefundOnceEngine is an Engine whose refunds can have an id as well. Memory and
+// weirredis.Engine are, and so is a FallbackEngine around one.
+type RefundOnceEngine interface {
+	Engine
+
+	// RefundOnce is Refund that, asked again under the same policy, key and id within
+	// Plan.Remembers, changes nothing and returns what it took then. With other
+	// units, another instant at, or an id of an attempt or a record it is ErrID.
+	RefundOnce(ctx context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error)
+}
+
+// refundOnce asks e, which may not know how. An id of "" is none.
+func refundOnce(ctx context.Context, e Engine, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
+	if id == "" {
+		return e.Refund(ctx, p, k, at, n, now)
+	}
+	if err := (&Ask{ID: id}).check(p); err != nil {
+		return 0, err
+	}
+	if once, ok := e.(RefundOnceEngine); ok {
+		return once.RefundOnce(ctx, p, k, at, n, now, id)
+	}
+	return 0, fmt.Errorf("%w: an engine of type %T remembers no refunds; leave the id out", ErrID, e)
 }
 
 // LimitNamed returns the index of the limit of that name, or -1.

@@ -116,6 +116,11 @@ func (f *FallbackEngine) WithMode(mode OutageMode) *FallbackEngine {
 // Decide answers by the store or, while it is out, by the mode.
 func (f *FallbackEngine) Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error) {
 	q := question{method: decides, plan: p, key: k, ask: a}
+	if f.mode == Local && a.names() {
+		if d, known, err := f.recall(&q); known {
+			return d, err
+		}
+	}
 	if f.mode == Local && f.store.hold != nil && a.Op != OpRecord {
 		return f.decideHeld(ctx, &q)
 	}
@@ -147,8 +152,14 @@ func (f *FallbackEngine) fall(q *question, cause error) (d Decision, err error) 
 
 // Refund is that of the store. While it is out that is an error.
 func (f *FallbackEngine) Refund(ctx context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
+	return f.RefundOnce(ctx, p, k, at, n, now, "")
+}
+
+// RefundOnce is that of the store (RefundOnceEngine). While it is out that is an error,
+// after which it can be made again. An id of "" is none.
+func (f *FallbackEngine) RefundOnce(ctx context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
 	var r reply
-	f.store.ask(ctx, &question{method: refunds, plan: p, key: k, at: at, ask: Ask{N: n, At: now}}, &r)
+	f.store.ask(ctx, &question{method: refunds, plan: p, key: k, at: at, ask: Ask{N: n, At: now, ID: id}}, &r)
 	return r.units, r.err
 }
 

@@ -24,6 +24,11 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 	put := *q
 	if q.ask.names() && fits.Granted < q.ask.N { // made again, it must ask for as much
 		fits.Granted, fits.Allowed = 0, false
+		if !counted { // then it only looks, and its first answer is to be found otherwise
+			if d, known, err := f.known(ctx, q); known || err != nil {
+				return d, err
+			}
+		}
 	}
 	if n := fits.Granted; n > 0 {
 		put.ask.N = n
@@ -50,6 +55,19 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 	}
 	f.join(q, &r.decision, &fits, &mine, wait)
 	return r.decision, nil
+}
+
+// known asks the store for the answer to an operation that was made before, and reports
+// whether it was. Limits without room refuse one that was not, so that nothing changes.
+// While the store cannot be asked none is known.
+func (f *FallbackEngine) known(ctx context.Context, q *question) (d Decision, known bool, err error) {
+	put := *q
+	put.plan = q.plan.withoutRoom()
+	var r reply
+	if !f.store.ask(ctx, &put, &r) {
+		return d, false, nil
+	}
+	return r.decision, r.err == nil && r.decision.Repeated, r.err
 }
 
 // join makes d, which the store decided, right by the share too: fits is what it

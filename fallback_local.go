@@ -91,6 +91,17 @@ func (h *share) decide(q *question, d *Decision) error {
 	return nil
 }
 
+// recall answers an operation that the share has decided, and reports whether it has:
+// the store does not know it, and would charge it as another one.
+func (f *FallbackEngine) recall(q *question) (d Decision, known bool, err error) {
+	h := f.store.share()
+	if known, err = h.memory.recall(h.plan(q.plan), &q.key, &q.ask, &d); known && err == nil {
+		d.Degraded = true
+		f.store.degraded.Add(1)
+	}
+	return d, known, err
+}
+
 // peek is what the share says to an attempt of as much, or a peek, as the memory of
 // its own tells it. It leaves the states of q alone.
 func (h *share) peek(q *question) (d Decision, err error) {

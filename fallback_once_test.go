@@ -54,7 +54,8 @@ func TestOnceThroughFallback(t *testing.T) {
 }
 
 // TestOnceAfterAnOutageIsHeld: while the store and the share both have a say, an
-// operation is granted whole or not at all, and charged once by both.
+// operation is granted whole or not at all, charged once by both, and gets its first
+// answer again when there is no room for it any more.
 func TestOnceAfterAnOutageIsHeld(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial} {
@@ -75,9 +76,6 @@ func TestOnceAfterAnOutageIsHeld(t *testing.T) {
 			}{{"a", 3, true, false}, {"a", 3, true, true}, {"b", 3, false, false}, {"a", 3, true, true}, {"b", 3, false, false},
 				{"c", 2, true, false}, {"c", 2, true, true}, {"d", 1, false, false}} {
 				d, err := l.AllowOnce(ctx, key, ask.n, ask.id)
-				if ask.repeated && !d.Repeated && !d.Allowed && err == nil {
-					continue // the share is full: refused for now, and charged no second time
-				}
 				if err != nil || d.Allowed != ask.granted || d.Repeated != ask.repeated || d.Granted > ask.n {
 					t.Errorf("%v, call %d: %+v: got %+v, %v", mode, i, ask, d, err)
 				}
@@ -87,4 +85,51 @@ func TestOnceAfterAnOutageIsHeld(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOnceAfterAnOutage: what the share has granted, the store does not grant again.
+func TestOnceAfterAnOutage(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	l := must(weir.New(tenPerUser, weir.WithEngine(weir.Fallback(store, weir.Local, weir.OpenAfter(0), weir.Instances(2)))))
+	key := weir.K("42")
+	store.Break(weirtest.Down())
+	first := must(l.AllowOnce(ctx, key, 3, "a"))
+	must(l.RecordOnce(ctx, key, 1, "b"))
+	store.Mend()
+	if d := must(l.AllowOnce(ctx, key, 3, "a")); !d.Repeated || !d.Degraded || d.Granted != 3 || !d.At.Equal(first.At) {
+		t.Errorf("made again: %+v, want %+v repeated", d, first)
+	}
+	if d := must(l.RecordOnce(ctx, key, 1, "b")); !d.Repeated {
+		t.Errorf("recorded again: %+v", d)
+	}
+	if _, err := l.AllowOnce(ctx, key, 4, "a"); !errors.Is(err, weir.ErrID) {
+		t.Errorf("of other units: %v", err)
+	}
+	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 0 {
+		t.Errorf("the store has counted %d, want 0: the share did", n)
+	}
+}
+
+// TestRefundOnceThroughFallback: a refund whose answer was lost is made again, and takes
+// back what it took.
+func TestRefundOnceThroughFallback(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	l := must(weir.New(tenPerUser, weir.WithEngine(weir.Fallback(store, weir.FailClosed, weir.OpenAfter(0)))))
+	key := weir.K("42")
+	d := must(l.AllowN(ctx, key, 9))
+	store.Break(weirtest.Lost())
+	if _, err := l.RefundOnce(ctx, key, d.At, 4, "r"); !errors.Is(err, weir.ErrUnknownFate) {
+		t.Fatalf("a lost answer: %v, want ErrUnknownFate", err)
+	}
+	store.Mend()
+	if took := must(l.RefundOnce(ctx, key, d.At, 4, "r")); took != 4 {
+		t.Errorf("made again: took %d, want 4", took)
+	}
+	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 5 {
+		t.Errorf("%d are charged, want 5", n)
+	}
+	bare := must(weir.New(tenPerUser, weir.WithEngine(struct{ weir.Engine }{weir.NewMemory()})))
+	if _, err := bare.RefundOnce(ctx, key, d.At, 4, "r"); !errors.Is(err, weir.ErrID) {
+		t.Errorf("an engine that remembers none: %v, want ErrID", err)
+	}
 }

@@ -11,7 +11,7 @@ type question struct {
 	method method
 	plan   *Plan
 	key    Key
-	ask    Ask   // of a decision; of the others, N and At are units and instant
+	ask    Ask   // of a decision; of the others, N, At and ID are units, instant and name
 	at     int64 // of a refund: the instant of the entry
 	limit  int   // of a count: which
 	last   int64 // of a count: over how many microseconds
@@ -39,7 +39,7 @@ func (q *question) put(ctx context.Context, e Engine, r *reply) {
 	case decides:
 		r.decision, r.err = e.Decide(ctx, q.plan, q.key, q.ask)
 	case refunds:
-		r.units, r.err = e.Refund(ctx, q.plan, q.key, q.at, q.ask.N, q.ask.At)
+		r.units, r.err = refundOnce(ctx, e, q.plan, q.key, q.at, q.ask.N, q.ask.At, q.ask.ID)
 	case counts:
 		r.units, r.err = e.Count(ctx, q.plan, q.key, q.limit, q.last, q.ask.At)
 	case resets:

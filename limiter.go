@@ -101,7 +101,7 @@ func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err
 // its Decision) in every limit of the policy, never below zero; after its window
 // it is a no-op. It returns the most units it took back in one limit (R10).
 func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
-	return l.refund(ctx, &key, at, n, Now)
+	return l.refund(ctx, &key, at, n, Now, "")
 }
 
 // Count returns the units recorded in the limit during the last d, in
@@ -191,7 +191,7 @@ func (l *Limiter) decide(ctx context.Context, key *Key, a *Ask, d *Decision) (er
 	return err
 }
 
-func (l *Limiter) refund(ctx context.Context, key *Key, at time.Time, n, now int64) (int64, error) {
+func (l *Limiter) refund(ctx context.Context, key *Key, at time.Time, n, now int64, id string) (int64, error) {
 	if err := l.check(key, n); err != nil {
 		return 0, err
 	}
@@ -202,7 +202,7 @@ func (l *Limiter) refund(ctx context.Context, key *Key, at time.Time, n, now int
 	if n == 0 {
 		return 0, nil
 	}
-	return l.engine.Refund(ctx, l.plan, *key, granted, n, now)
+	return refundOnce(ctx, l.engine, l.plan, *key, granted, n, now, id)
 }
 
 func (l *Limiter) count(ctx context.Context, key *Key, limit string, last time.Duration, now int64) (int64, error) {

@@ -2,11 +2,13 @@ package weir
 
 import (
 	queue "container/heap"
+	"context"
 	"encoding/binary"
 	"hash/maphash"
 	"math"
 	"slices"
 	"sync"
+	"time"
 )
 
 // operations are the decisions to which callers gave an id (Ask.ID), by policy, key
@@ -31,7 +33,8 @@ type operationShard struct {
 // operation is what was decided, and what is answered when it is asked again.
 type operation struct {
 	name     string
-	ask      Ask // Op and N
+	ask      Ask   // Op and N
+	granted  int64 // of a refund: the instant of the entry
 	until    int64
 	virtual  bool
 	place    int // in its heap
@@ -40,15 +43,41 @@ type operation struct {
 
 // operationBytes is what an operation takes besides its name, in itself, in the map
 // and in the heap.
-const operationBytes = 288
+const operationBytes = 296
 
-// decideOnce is decide for an operation with an id. Like persist it makes room when
-// the engine is full, and tries again.
-func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error {
-	name := operationName(p, k, a.ID)
-	s := &m.known.shards[maphash.String(m.seed, name)%uint64(len(m.known.shards))]
+// RefundOnce is Refund of an operation with an id (RefundOnceEngine).
+func (m *Memory) RefundOnce(_ context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
+	var d Decision
+	err := m.once(p, &k, &Ask{Op: opRefund, N: n, At: now, ID: id}, at, &d)
+	return d.Granted, err
+}
+
+// decideOnce is decide for an operation with an id.
+func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error { return m.once(p, k, a, 0, d) }
+
+// operation finds the name of an operation, and the shard that knows it if any does.
+func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name string) {
+	name = operationName(p, k, id)
+	return &m.known.shards[maphash.String(m.seed, name)%uint64(len(m.known.shards))], name
+}
+
+// recall answers an operation that was made before, and reports whether it was.
+func (m *Memory) recall(p *Plan, k *Key, a *Ask, d *Decision) (known bool, err error) {
+	s, name := m.operation(p, k, a.ID)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if o := s.of[name]; o != nil && m.read(a.At) < o.until {
+		return true, o.repeat(a, 0, d)
+	}
+	return false, nil
+}
+
+// once does what has an id. Like persist it makes room when the engine is full, and
+// tries again. granted is the instant of the entry that a refund is of.
+func (m *Memory) once(p *Plan, k *Key, a *Ask, granted int64, d *Decision) error {
+	s, name := m.operation(p, k, a.ID)
 	for tries := 0; ; tries++ {
-		done, err := m.tryOnce(s, name, p, k, a, d)
+		done, err := m.tryOnce(s, name, p, k, a, granted, d)
 		if done {
 			return err
 		}
@@ -65,28 +94,34 @@ func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error {
 
 // tryOnce answers from what is known, or decides and remembers. It has done neither
 // when there is no room to remember, and says what is full.
-func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask, d *Decision) (done bool, err error) {
+func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask, granted int64, d *Decision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.of[name]; o != nil && m.read(a.At) < o.until {
-		return true, o.repeat(a, d)
+		return true, o.repeat(a, granted, d)
 	}
 	if full := m.takeOperation(len(name)); full != nil {
 		return false, full
 	}
-	once := *a
-	once.ID = ""
-	if err := m.decide(p, k, &once, d); err != nil || !p.records(a, d) {
+	if a.Op == opRefund {
+		d.At = time.UnixMicro(m.read(a.At))
+		d.Granted, err = m.Refund(context.Background(), p, *k, granted, a.N, a.At)
+	} else {
+		once := *a
+		once.ID = ""
+		err = m.decide(p, k, &once, d)
+	}
+	if err != nil || !p.records(a, d) {
 		m.releaseOperation(len(name))
 		return true, err
 	}
-	s.remember(m, name, a, p.Remembers().Microseconds(), d)
+	s.remember(m, name, a, granted, p.Remembers().Microseconds(), d)
 	return true, nil
 }
 
 // repeat answers as the operation was answered, if it is the same.
-func (o *operation) repeat(a *Ask, d *Decision) error {
-	if o.ask.Op != a.Op || o.ask.N != a.N {
+func (o *operation) repeat(a *Ask, granted int64, d *Decision) error {
+	if o.ask.Op != a.Op || o.ask.N != a.N || o.granted != granted {
 		return errOtherOperation(&o.ask, a)
 	}
 	clear(a.States) // nobody looked
@@ -119,7 +154,7 @@ func (m *Memory) releaseOperation(name int) {
 
 // remember keeps what was decided, in the room that was reserved, and forgets two
 // that are over: so that what is kept follows what is remembered.
-func (s *operationShard) remember(m *Memory, name string, a *Ask, life int64, d *Decision) {
+func (s *operationShard) remember(m *Memory, name string, a *Ask, granted, life int64, d *Decision) {
 	if before := s.of[name]; before != nil { // over, and not forgotten yet
 		s.drop(m, before)
 	}
@@ -127,7 +162,7 @@ func (s *operationShard) remember(m *Memory, name string, a *Ask, life int64, d 
 		s.of = map[string]*operation{}
 	}
 	virtual := a.At != Now
-	o := &operation{name: name, ask: Ask{Op: a.Op, N: a.N}, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
+	o := &operation{name: name, ask: Ask{Op: a.Op, N: a.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
 	s.of[name] = o
 	queue.Push(s.heap(virtual), o)
 	s.forget(m, m.read(a.At), virtual, 2)

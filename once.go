@@ -41,6 +41,18 @@ func (l *Limiter) once(ctx context.Context, key Key, a Ask) (d Decision, err err
 
 var errNoID = fmt.Errorf("%w: it is empty; give each operation one of its own", ErrID)
 
+// RefundOnce is Refund for an operation that has a name of its own: made again with
+// the same id, instant and units within Plan.Remembers it takes nothing more, and
+// returns what it took then. A refund that took nothing has left nothing behind, so
+// its id is not known. An id that was used for something else is ErrID, and so is any
+// id with an engine that is no RefundOnceEngine.
+func (l *Limiter) RefundOnce(ctx context.Context, key Key, at time.Time, n int64, id string) (refunded int64, err error) {
+	if id == "" {
+		return 0, errNoID
+	}
+	return l.refund(ctx, &key, at, n, Now, id)
+}
+
 // Decide answers a, for what the other methods leave out: states and an id
 // together. a.At is Now, or an instant in microseconds since 1970.
 func (l *Limiter) Decide(ctx context.Context, key Key, a Ask) (d Decision, err error) {
@@ -74,6 +86,9 @@ func (p *Plan) Remembers() time.Duration {
 // records reports whether the decision on a has left anything behind, so that it
 // must not be made again.
 func (p *Plan) records(a *Ask, d *Decision) bool {
+	if a.Op == opRefund {
+		return d.Granted > 0
+	}
 	return a.Op == OpRecord || d.Granted > 0 || p.Mode() == CountDenied
 }
 
@@ -85,8 +100,11 @@ func errOtherOperation(before, now *Ask) error {
 
 // describe names the op in a sentence.
 func (op Op) describe() string {
-	if op == OpRecord {
+	switch op {
+	case OpRecord:
 		return "a record"
+	case opRefund:
+		return "a refund"
 	}
 	return "an attempt"
 }

@@ -38,6 +38,9 @@ func (r *result) appendTo(out []byte) []byte {
 		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
 	}
 	out = r.applied.Append(out)
+	if r.d.Repeated {
+		out = append(out, `,"repeated":true`...)
+	}
 	return append(out, "}\n"...)
 }
 

@@ -47,14 +47,14 @@ var wholeLines = []string{
 	`{"policy":"slack","at_us":0}`,
 	`{"at_us":9007199254740991,"policy":"p","key":{},"n":9007199254740991,"op":"record"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"","b":"\u0000\ud83d\ude00\\\"/"},"op":"peek","n":0}`,
-	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"refund","granted_at_us":4,"n":2}`,
+	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"refund","granted_at_us":4,"n":2,"id":"job-42"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
 	" {\t\"at_us\" : 5 ,\r\n\"policy\" : \"p\" } ",
 	"{\"at_us\":5,\"policy\":\"p\",\"key\":{\"a\":\"\xff\xfe\"}}",
 }
 
-var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us check refund`)
+var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" check refund`)
 
 func TestParserAgreesWithEncodingJSON(t *testing.T) {
 	p := newParser(newInterner())

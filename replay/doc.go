@@ -24,6 +24,7 @@
 //	limit          of count: the limit to count in
 //	last_us        of count: the span, 1 … the limit's window
 //	granted_at_us  of refund: the instant of the grant, at_us of its answer
+//	id             of check, record and refund: the operation, so that made again it is charged once; 1 … 128 bytes
 //
 // The reader is strict, because a misread trace gives wrong advice: numbers are
 // whole (1e3 and 1.5 are refused), a field given twice, an unknown field, null
@@ -46,7 +47,9 @@
 // answer to a count ends with "count", to a refund with "refunded"; their other
 // fields, and those of a reset, are the answer to a peek of 0 units right after.
 // What else of a policy file applied follows at the end: "plan", "override" with why
-// and until, "blocked_until" with the instant at which a block ends, and "shadow":true with what "would" have been decided.
+// and until, "blocked_until" with the instant at which a block ends, "shadow":true with
+// what "would" have been decided, and "repeated":true where the id was known: such an
+// answer is that of the first time, at_us included.
 // A bad line changes nothing, is answered {"at_us":…,"error":"…"}, without at_us
 // where none can be read, and the replay goes on.
 package replay

@@ -20,6 +20,7 @@ type Line struct {
 	Limit     string      // of Count: the name of a limit
 	Last      int64       // of Count: last_us, 0 … weir.MaxUnits
 	GrantedAt int64       // of Refund: granted_at_us, 0 … weir.MaxUnits
+	ID        string      // of Check, Record and Refund: the operation, at most weir.MaxIDBytes bytes; "" = none
 
 	given fields
 }
@@ -42,7 +43,7 @@ func (e *LineError) Error() string {
 }
 
 // fields is the set of fields a line has given.
-type fields uint8
+type fields uint16
 
 const (
 	fieldAt fields = 1 << iota
@@ -53,9 +54,10 @@ const (
 	fieldLimit
 	fieldLast
 	fieldGrantedAt
+	fieldID
 )
 
-const fieldNames = "at_us, policy, key, n, op, limit, last_us, granted_at_us"
+const fieldNames = "at_us, policy, key, n, op, limit, last_us, granted_at_us, id"
 
 // fieldNamed returns the field of that name, 0 when there is none.
 func fieldNamed(name []byte) fields {
@@ -76,6 +78,8 @@ func fieldNamed(name []byte) fields {
 		return fieldLast
 	case "granted_at_us":
 		return fieldGrantedAt
+	case "id":
+		return fieldID
 	}
 	return 0
 }
@@ -108,6 +112,8 @@ func (l *Line) checkGiven() error {
 		return &LineError{Problem: fmt.Sprintf("%s is missing; %s", field, next)}
 	}
 	switch {
+	case l.given&fieldID != 0 && (l.ID == "" || len(l.ID) > weir.MaxIDBytes):
+		return &LineError{Problem: fmt.Sprintf("id is %d bytes long; use 1 to %d, or leave it away", len(l.ID), weir.MaxIDBytes)}
 	case l.given&fieldAt == 0:
 		return missing("at_us", "every line names its instant, in microseconds since 1970")
 	case l.given&fieldPolicy == 0:

@@ -98,6 +98,10 @@ func (p *parser) value(field fields, line *Line) (err error) {
 		line.Last, err = p.Number("last_us")
 	case fieldGrantedAt:
 		line.GrantedAt, err = p.Number("granted_at_us")
+	case fieldID:
+		var b []byte
+		b, err = p.Text("id, a string, should stand here")
+		line.ID = string(b)
 	}
 	return err
 }

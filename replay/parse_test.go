@@ -26,6 +26,7 @@ func TestParseLine(t *testing.T) {
 			Line{At: 1, Policy: "p", N: 2, Op: Refund, GrantedAt: 9}},
 		{`{"at_us":1,"policy":"p","op":"reset","last_us":5,"limit":"unused","granted_at_us":6}`,
 			Line{At: 1, Policy: "p", N: 1, Op: Reset, Last: 5, Limit: "unused", GrantedAt: 6}},
+		{`{"at_us":1,"policy":"p","id":"a\u0000"}`, Line{At: 1, Policy: "p", N: 1, ID: "a\x00"}},
 		{`{"\u0061t_us":1,"\u0070olicy":"\u0070"}`, Line{At: 1, Policy: "p", N: 1}},
 		{`{"at_us":1,"policy":"p","key":{"k":""}}`, keyed("")},
 		{`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`, keyed("a\x00b\u00e9\ufffd\u2028")},
@@ -55,8 +56,8 @@ func TestParseLineRefuses(t *testing.T) {
 		{`{"at_us" 1}`, "byte 10: a colon should stand here, not a number"},
 		{`{"at_us":1 "policy":"p"}`, "byte 12: a comma or the end of the object should stand here, not a string"},
 		{`{'at_us':1}`, `byte 2: the name of a field should stand here, not '\''`},
-		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us`},
-		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us`},
+		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id`},
+		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id`},
 		{head + `"\u0061t_us":1}`, "byte 25: at_us is given twice"},
 		{head + `"n":1,"n":1}`, "byte 31: n is given twice"},
 
@@ -80,6 +81,11 @@ func TestParseLineRefuses(t *testing.T) {
 		{head + `"n":9223372036854775807}`, "n is 9223372036854775807; use 0 to 9007199254740991"},
 		{head + `"last_us":9007199254740992}`, "last_us is 9007199254740992; use 0 to 9007199254740991"},
 		{head + `"granted_at_us":-5}`, "granted_at_us is -5; use 0 to 9007199254740991"},
+
+		// Operations.
+		{head + `"id":""}`, "id is 0 bytes long; use 1 to 128, or leave it away"},
+		{head + `"id":"` + strings.Repeat("x", 129) + `"}`, "id is 129 bytes long; use 1 to 128, or leave it away"},
+		{head + `"id":7}`, "byte 30: id, a string, should stand here, not a number"},
 
 		// Strings.
 		{head + `"op":"chek"}`, `byte 30: unknown op "chek"; use check, peek, record, refund, reset or count`},

@@ -25,6 +25,9 @@ func reference(b []byte) (line Line, err error) {
 			line.GrantedAt, _ = jsontest.Number(m.Value, weir.MaxUnits)
 		case "policy":
 			line.Policy = jsontest.Text(m.Value)
+		case "id":
+			line.ID = jsontest.Text(m.Value)
+			jsontest.Need(0 < len(line.ID) && len(line.ID) <= 128, "id")
 		case "limit":
 			line.Limit = jsontest.Text(m.Value)
 		case "op":

@@ -88,15 +88,37 @@ func compareLines(t *testing.T, trace []string, got string, want []string) {
 	}
 }
 
+// TestRunOperations: lines with an id are charged once, answered as the first time, and
+// a refund with one is made once.
+func TestRunOperations(t *testing.T) {
+	out, _ := run(t, strings.Join([]string{
+		`{"at_us":1,"policy":"bulk","key":{"host":"h","user":"u"},"n":2,"id":"a"}`,
+		`{"at_us":5,"policy":"bulk","key":{"host":"h","user":"u"},"n":2,"id":"a"}`,
+		`{"at_us":6,"policy":"bulk","key":{"host":"h","user":"u"},"n":1,"id":"a"}`,
+		`{"at_us":7,"policy":"bulk","key":{"host":"h","user":"u"},"op":"refund","granted_at_us":1,"id":"b"}`,
+		`{"at_us":8,"policy":"bulk","key":{"host":"h","user":"u"},"op":"refund","granted_at_us":1,"id":"b"}`,
+		`{"at_us":9,"policy":"bulk","key":{"host":"h","user":"u"},"op":"record","id":"c"}`,
+		`{"at_us":9,"policy":"bulk","key":{"host":"h","user":"u"},"op":"record","id":"c"}`,
+		`{"at_us":9,"policy":"bulk","key":{"host":"h","user":"u"},"op":"peek","id":"c"}`,
+	}, "\n"))
+	want := []string{`"at_us":1,"allowed":true,"granted":2,"remaining":1`, `"at_us":1,"allowed":true,"granted":2,"remaining":1`, `"error":"line 3: weir: bad operation id`,
+		`"refunded":1`, `"refunded":1`, `"remaining":1`, `"remaining":1`, `"remaining":1`}
+	for i, line := range strings.Split(strings.TrimSpace(out), "\n") {
+		if again := i == 1 || i == 6; !strings.Contains(line, want[i]) || again != strings.Contains(line, `"repeated":true`) {
+			t.Errorf("line %d: %s, want %s, repeated %t", i+1, line, want[i], again)
+		}
+	}
+}
+
 func TestRunGoesOnBehindBadLines(t *testing.T) {
 	const good = `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek"}`
 	const untouched = `{"at_us":1,"allowed":true,"granted":1,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}`
 	for _, c := range []struct{ line, want string }{
 		{`garbage`, `{"error":"line 1: byte 1: an object should stand here, not 'g'"}`},
 		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"x":1}`,
-			`{"at_us":1,"error":"line 1: byte 51: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us"}`},
+			`{"at_us":1,"error":"line 1: byte 51: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id"}`},
 		{`{"x":1,"policy":"push","key":{"teacher":"42"},"at_us":1}`,
-			`{"at_us":1,"error":"line 1: byte 2: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us"}`},
+			`{"at_us":1,"error":"line 1: byte 2: unknown field \"x\"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id"}`},
 		{`{"at_us":-1,"policy":"push","key":{"teacher":"42"}}`,
 			`{"at_us":-1,"error":"line 1: at_us is -1; use 0 to 9007199254740991"}`},
 		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"n":-1}`,

@@ -19,7 +19,7 @@ var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.Op
 
 // do decides a checked line, and puts what it came to into res.
 func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res *result) (err error) {
-	ask := enforce.Ask{Subject: whose, N: line.N, At: line.At}
+	ask := enforce.Ask{Subject: whose, N: line.N, At: line.At, ID: line.ID}
 	if int(line.Op) < len(ops) {
 		ask.Op = ops[line.Op]
 		return t.decide(ctx, &ask, res)
@@ -28,7 +28,7 @@ func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res 
 	now := limiter.At(time.UnixMicro(line.At))
 	switch line.Op {
 	case Refund:
-		res.units, err = now.Refund(ctx, whose.Key, time.UnixMicro(line.GrantedAt), line.N)
+		res.units, err = refund(ctx, now, line, whose.Key)
 	case Reset:
 		err = t.rule.Reset(ctx, whose.Key)
 	case Count:
@@ -37,8 +37,16 @@ func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res 
 	if err != nil {
 		return err
 	}
-	ask.Op, ask.N = weir.OpPeek, 0
+	ask.Op, ask.N, ask.ID = weir.OpPeek, 0, ""
 	return t.decide(ctx, &ask, res)
+}
+
+// refund takes back what a line names; once for its id, if it has one.
+func refund(ctx context.Context, l weir.Instant, line *Line, key weir.Key) (int64, error) {
+	if line.ID == "" {
+		return l.Refund(ctx, key, time.UnixMicro(line.GrantedAt), line.N)
+	}
+	return l.RefundOnce(ctx, key, time.UnixMicro(line.GrantedAt), line.N, line.ID)
 }
 
 // decide asks the policy. Where it is a shadow and cannot decide, the replay ends

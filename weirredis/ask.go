@@ -18,6 +18,7 @@ const (
 	kindAttempt = 0
 	kindPeek    = 3
 	kindRecord  = 6
+	kindRefund  = 9 // of an operation that is known; no decision is of that kind
 )
 
 // kindOf is the kind of the ask under the plan's mode. What asks for nothing is a

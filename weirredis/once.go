@@ -77,7 +77,10 @@ func otherOperation(word string) error {
 	kind, units := 0, ""
 	fmt.Sscanf(word, "id %d %s", &kind, &units) // what is not there stays empty
 	what := "an attempt"
-	if kind >= kindRecord {
+	switch {
+	case kind == kindRefund:
+		what = "a refund"
+	case kind >= kindRecord:
 		what = "a record"
 	}
 	return fmt.Errorf("%w: it names %s of %s units; give each operation an id of its own", weir.ErrID, what, units)

@@ -2,14 +2,26 @@ package weirredis
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
 
 // Refund takes back up to n units of the entry granted at instant at (R10).
 func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return e.RefundOnce(ctx, p, k, at, n, now, "")
+}
+
+// RefundOnce is Refund of an operation with an id (weir.RefundOnceEngine). An id of ""
+// is none.
+func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	keys, _ := e.keysOf(p, &k)
-	most, err := e.units(ctx, e.scripts.refund, p, keys, packRefund(p, at, n, now), true)
+	args := []string{packRefund(p, at, n, now)}
+	if id != "" {
+		keys = append(slices.Clip(keys), e.operationKey(p, &k, id))
+		args = append(args, string(append7(nil, p.Remembers().Microseconds())))
+	}
+	most, err := e.units(ctx, e.scripts.refund, p, keys, args, true)
 	e.denials.stale(p.Name())
 	return most, err
 }
@@ -17,7 +29,7 @@ func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	keys, _ := e.keysOf(p, &k)
-	return e.units(ctx, e.scripts.count, p, keys[i:i+1], packCount(p.Limits()[i].Span(last), now), false)
+	return e.units(ctx, e.scripts.count, p, keys[i:i+1], []string{packCount(p.Limits()[i].Span(last), now)}, false)
 }
 
 // Reset forgets the histories of the key in every limit of the plan (R10).
@@ -35,11 +47,11 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 }
 
 // units runs a script whose reply is a number of units.
-func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys []string, arg string, writes bool) (int64, error) {
+func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys, args []string, writes bool) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	text, err := e.eval(ctx, s, keys, []string{arg})
+	text, err := e.eval(ctx, s, keys, args)
 	if err == nil && len(text) != 8 {
 		err = badReply{len(text)}
 	}

@@ -112,6 +112,16 @@ func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	return refunded, nil
 }
 
+// RefundOnce is that of the engine below, which must be a weir.RefundOnceEngine, or fails.
+func (f *Faulty) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (refunded int64, err error) {
+	once := f.engine.(weir.RefundOnceEngine)
+	err = f.do(ctx, func() (err error) { refunded, err = once.RefundOnce(ctx, p, k, at, n, now, id); return err })
+	if err != nil {
+		return 0, err
+	}
+	return refunded, nil
+}
+
 // Count is that of the engine below, or fails.
 func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (counted int64, err error) {
 	err = f.do(ctx, func() (err error) { counted, err = f.engine.Count(ctx, p, k, i, last, now); return err })

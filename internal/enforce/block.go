@@ -31,6 +31,7 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 	if p.Blocks == nil {
 		return nil, nil
 	}
+	own := e
 	if f, ok := e.(*weir.FallbackEngine); ok && p.WhenStoreIsDown == policy.Local {
 		// A share of one block is none, and that would refuse everybody.
 		e = f.WithMode(weir.FailOpen)
@@ -42,6 +43,8 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 			all.Limits = append(all.Limits, blockOf(p, i))
 		}
 	}
+	blocking := all.Limits
+	all.Limits = append(blocking[:len(blocking):len(blocking)], anchor(blocking, p)...)
 	var err error
 	if b.all, b.look, err = blockLimiter(all, base, e); err != nil {
 		return nil, err
@@ -50,12 +53,13 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 		if p.BlockOf(i) == 0 {
 			continue
 		}
-		alone := weir.Policy{Name: all.Name, Limits: append([]weir.Limit{blockOf(p, i)}, anchor(all.Limits, i, p)...)}
+		alone := weir.Policy{Name: all.Name, Limits: []weir.Limit{blockOf(p, i)}}
+		alone.Limits = append(alone.Limits, anchor(alone.Limits, p)...)
 		if b.one[i], b.key[i], err = blockLimiter(alone, base, e); err != nil {
 			return nil, err
 		}
 	}
-	b.known, err = knowing(p, e)
+	b.known, err = knowing(p, own)
 	return b, err
 }
 
@@ -64,22 +68,29 @@ func blockOf(p *policy.Policy, i int) weir.Limit {
 	return weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 }
 
-// anchor is what stands beside the block of limit i when it begins alone, so that a
-// Redis Cluster finds it where it looks at all of them: it places a policy by the
-// dimensions that its limits have in common. It is nothing where those are the same.
-func anchor(all []weir.Limit, i int, p *policy.Policy) []weir.Limit {
-	shared := slices.Clone(p.Limits[i].By)
-	for _, l := range all {
-		shared = slices.DeleteFunc(shared, func(dim string) bool { return !slices.Contains(l.By, dim) })
-	}
-	if len(shared) == len(p.Limits[i].By) {
+// anchor is what stands beside blocks, so that a Redis Cluster keeps them where the
+// histories of the policy are: it places limits by the dimensions that they have in
+// common. So they stay when blocks of other limits come and go, and are found one by
+// one as well as all at once. It is nothing where those dimensions are the same.
+func anchor(beside []weir.Limit, p *policy.Policy) []weir.Limit {
+	shared := common(p.Limits)
+	if len(shared) == len(common(beside)) {
 		return nil
 	}
 	name := "anchor"
-	for slices.ContainsFunc(all, func(l weir.Limit) bool { return l.Name == name }) {
+	for slices.ContainsFunc(p.Limits, func(l weir.Limit) bool { return l.Name == name }) {
 		name += "-"
 	}
 	return []weir.Limit{{Name: name, Max: weir.MaxUnits, Window: weir.MinWindow, By: shared}}
+}
+
+// common are the dimensions that all of the limits count by.
+func common(limits []weir.Limit) []string {
+	shared := slices.Clone(limits[0].By)
+	for _, l := range limits[1:] {
+		shared = slices.DeleteFunc(shared, func(dim string) bool { return !slices.Contains(l.By, dim) })
+	}
+	return shared
 }
 
 // blockLimiter compiles a policy of blocks, and finds its key in the key of base.

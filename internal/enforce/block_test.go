@@ -17,6 +17,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 const blocking = `version: 1
@@ -251,6 +252,40 @@ func TestBlockOfSeveral(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
 }
 
+// TestBlockStays: what runs goes on when limits that block come and go, on a Cluster as
+// well.
+func TestBlockStays(t *testing.T) {
+	test := func(t *testing.T, e weir.Engine) {
+		r := teller{t, ruleOf(t, e, `{user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant, ip: 9 per minute per ip}`)}
+		r.wants(check, 0, "tenant=t user=u ip=i", 1, "allowed 1, 1m0s")
+		r.wants(check, 0, "tenant=t user=u ip=i", 1, "denied by user for 10m0s, until 10m0s")
+		for _, limits := range []string{
+			`{user: "1 per minute per tenant per user, then block 10m", tenant: "9 per minute per tenant, then block 1m", ip: 9 per minute per ip}`,
+			`{ip: "9 per minute per ip, then block 1h", user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant}`,
+		} {
+			r = teller{t, ruleOf(t, e, limits)}
+			r.wants(check, 2*time.Minute, "tenant=t user=u ip=j", 1, "denied by user for 8m0s, until 10m0s")
+			r.wants(peek, 10*time.Minute, "tenant=t user=u ip=j", 1, "allowed 1, 0s")
+		}
+	}
+	onEach(t, test)
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
+}
+
+// ruleOf is a policy p of those limits.
+func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  p: {limits: "+limits+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(f.Policies[0], e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
 // TestBlockModes: what is granted in part begins no block; what is counted begins one.
 func TestBlockModes(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
@@ -420,6 +455,34 @@ func TestBlockOutage(t *testing.T) {
 	if o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
 		t.Errorf("deny: %+v, %v", o, err)
 	}
+}
+
+// TestBlockBack: what a share refuses begins no block in the store, which is back by then.
+func TestBlockBack(t *testing.T) {
+	faulty := weirtest.NewFaulty(weir.NewMemory())
+	f := weir.Fallback(limits{faulty}, weir.Local, weir.Instances(2), weir.OpenAfter(0))
+	r := blockingRule(t, "local", f)
+	ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
+	faulty.Break(weirtest.Down())
+	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
+		t.Errorf("2 of a share of 1, while the store knows only of blocks: %+v, %v", o, err)
+	}
+	faulty.Mend()
+	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Granted != 2 {
+		t.Errorf("the store is back: %+v, %v", o, err)
+	}
+}
+
+// limits is a store that is away for limits, and there for their blocks.
+type limits struct{ *weirtest.Faulty }
+
+var blocksOf = weir.NewMemory()
+
+func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	if strings.HasSuffix(p.Name(), ".block") {
+		return blocksOf.Decide(ctx, p, k, a)
+	}
+	return e.Faulty.Decide(ctx, p, k, a)
 }
 
 // TestBlockBadInput: the errors are those of the policy, not of its blocks (R14).

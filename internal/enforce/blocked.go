@@ -34,8 +34,8 @@ func (r *Rule) decideBlocked(ctx context.Context, o *Outcome, a *Ask) (weir.Deci
 		return d, nil
 	}
 	i := o.Limiter.Plan().LimitNamed(d.Limit)
-	if d.Allowed || a.Op != weir.OpAttempt || a.N == 0 || i < 0 || r.blocks.one[i] == nil {
-		return d, nil
+	if d.Allowed || d.Degraded || a.Op != weir.OpAttempt || a.N == 0 || i < 0 || r.blocks.one[i] == nil {
+		return d, nil // of what a fallback refuses, the store has nothing to remember
 	}
 	begun, at, err := r.blocks.begin(ctx, a, i, &d)
 	switch {

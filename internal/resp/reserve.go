@@ -23,7 +23,7 @@ type Settlement struct{ Reserved, Refunded, Recorded int64 }
 
 // Codes of errors of a settlement.
 const (
-	CodeSettled = "SETTLED" // it was settled before; nothing was changed
+	CodeSettled = "SETTLED" // it was settled before, by other units; nothing was changed
 	CodeExpired = "EXPIRED" // it came too late; the units stay
 )
 

@@ -41,7 +41,7 @@ const (
 const (
 	peekMembers     = policyMember | keyMember | unitsMember
 	decisionMembers = peekMembers | idMember
-	refundMembers   = peekMembers | grantedMember | atMember
+	refundMembers   = decisionMembers | grantedMember | atMember
 	reserveMembers  = decisionMembers | ttlMember
 	settleMembers   = reservationMember | actualMember
 	releaseMembers  = reservationMember
@@ -62,7 +62,7 @@ func memberNamed(name []byte, takes member) member {
 func (m member) String() string {
 	switch m {
 	case refundMembers:
-		return "policy, key, n, and granted_at_us or at"
+		return "policy, key, n, id, and granted_at_us or at"
 	case decisionMembers:
 		return "policy, key, n, id"
 	case reserveMembers:

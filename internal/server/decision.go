@@ -131,12 +131,12 @@ func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
 	s.withBody(w, r, func(d *desk) ([]byte, error) {
 		q, err := s.ask(d.body, refundMembers)
 		if err == nil {
-			err = refuseID(r.Header)
+			q.id, err = operationID(r.Header, q.id)
 		}
 		if err != nil {
 			return nil, err
 		}
-		n, err := q.refund(context.WithoutCancel(r.Context()), observe.HTTP, &q.Subject, time.UnixMicro(q.granted), q.n)
+		n, err := q.refund(context.WithoutCancel(r.Context()), observe.HTTP, &q.Subject, time.UnixMicro(q.granted), q.n, q.id)
 		if err != nil {
 			return nil, err
 		}

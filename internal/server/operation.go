@@ -71,15 +71,6 @@ func unquoted(s string) (text string, ok bool) {
 	return "", false
 }
 
-// refuseID is the error of a call that would be made twice though its caller has named
-// it.
-func refuseID(h http.Header) error {
-	if len(h.Values(operationField)) == 0 {
-		return nil
-	}
-	return badInput("a refund knows no " + operationField + ": it would be made as often as it is sent; /v1/reserve and /v1/settle give back once")
-}
-
 // checkGateID reports what keeps a header field from naming the operations of gates.
 func checkGateID(field string) error {
 	for i := range len(field) {

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -60,7 +61,6 @@ func TestBadIdempotencyKeys(t *testing.T) {
 		}
 	}
 	wantProblem(t, "another id", ask(s, "POST", "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"id":"b"}`, named("Idempotency-Key", "a")), 400, "two operations")
-	wantProblem(t, "a refund", ask(s, "POST", "/v1/refund", `{"policy":"sms","key":{"phone":"+1"},"granted_at_us":5}`, named("Idempotency-Key", "a")), 400, "as often as it is sent")
 	if got := left(t, s); got != 10 {
 		t.Errorf("bad calls were charged: %d of 10 left", got)
 	}
@@ -109,12 +109,37 @@ func TestReservedAgain(t *testing.T) {
 	if r := ask(s, "POST", "/v1/settle", settleBody(again.Reservation, 2)); r.status != 200 {
 		t.Errorf("the second id: %d %s", r.status, r.body)
 	}
-	wantProblem(t, "the first id", ask(s, "POST", "/v1/settle", settleBody(first.Reservation, 2)), 409, "settled already")
+	if r := ask(s, "POST", "/v1/settle", settleBody(first.Reservation, 2)); r.status != 200 || !strings.Contains(r.body, `"refunded":4`) {
+		t.Errorf("the first id, by as many: %d %s", r.status, r.body)
+	}
+	wantProblem(t, "the first id", ask(s, "POST", "/v1/settle", settleBody(first.Reservation, 3)), 409, "settled already")
 	if got := left(t, s); got != 8 {
 		t.Errorf("%d of 10 left, want 8", got)
 	}
 	other := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job-2"}`)
 	if r := ask(s, "POST", "/v1/release", `{"reservation":"`+other.Reservation+`"}`); r.status != 200 {
 		t.Errorf("another operation: %d %s", r.status, r.body)
+	}
+}
+
+// TestRefundsOnce: a refund with an id, in the body or as a header field, is made once.
+func TestRefundsOnce(t *testing.T) {
+	s, _ := newServer(t, nil)
+	d := decide(t, s, "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"n":9}`)
+	refund := func(id, body string, status int, want string) {
+		t.Helper()
+		r := ask(s, "POST", "/v1/refund", fmt.Sprintf(`{"policy":"sms","key":{"phone":"+1"},"at":%q,%s}`, d.At, body), named("Idempotency-Key", id))
+		if r.status != status || !strings.Contains(r.body, want) {
+			t.Errorf("%s by %s: %d %s, want %d %s", body, id, r.status, r.body, status, want)
+		}
+	}
+	for range 2 {
+		refund("a", `"n":4`, 200, `"refunded":4`)
+		refund("b", `"n":3,"id":"b"`, 200, `"refunded":3`)
+	}
+	refund("a", `"n":1`, 400, "a refund of 4 units")
+	refund("a", `"n":1,"id":"b"`, 400, "two operations")
+	if n := left(t, s); n != 8 {
+		t.Errorf("%d are left, want 8", n)
 	}
 }

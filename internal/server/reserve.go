@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -128,8 +127,10 @@ type settlement struct {
 	refunded, recorded int64
 }
 
-// settle settles a reservation, once. The claim comes first: if this process dies
-// behind it, the units stay as they were granted, which is never too few.
+// settle settles a reservation, once. The claim comes first: if this process or the
+// store dies behind it, the units stay as they were granted, which is never too few,
+// until whoever got no answer asks again. What corrects them has an id, so that it is
+// done once however often it is asked.
 func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual int64) (done settlement, err error) {
 	if done.reservation, err = s.seal.open(id); err != nil {
 		return done, err
@@ -138,24 +139,25 @@ func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual 
 	if err != nil {
 		return done, err
 	}
-	at, first, err := s.claims.take(ctx, done.reservation)
+	claimed, err := s.claims.take(ctx, done.reservation, actual)
 	switch {
 	case err != nil:
 		return done, e.noted(f, err)
-	case done.expired(at):
+	case claimed.verdict == tooLate:
 		return done, &fault{http.StatusGone, "the reservation has expired; its " + strconv.FormatInt(done.units, 10) + " units stay as they were granted"}
-	case !first:
+	case claimed.verdict == settledBefore:
 		return done, &fault{http.StatusConflict, "the reservation is settled already; nothing was changed"}
 	}
+	operation := "weir.reservations:" + done.mark
 	switch {
 	case actual > done.units:
 		done.recorded = actual - done.units
-		err = e.record(ctx, f, &whose, done.recorded)
+		err = e.record(ctx, f, &whose, done.recorded, operation)
 	case actual < done.units && !done.degraded:
-		done.refunded, err = e.refund(ctx, f, &whose, time.UnixMicro(done.at), done.units-actual)
+		done.refunded, err = e.refund(ctx, f, &whose, time.UnixMicro(done.at), done.units-actual, operation)
 	}
-	if err != nil && !errors.Is(err, weir.ErrUnknownFate) {
-		s.claims.giveBack(ctx, done.reservation, at)
+	if err != nil && isBadInput(err) {
+		s.claims.void(ctx, done.reservation, claimed)
 	}
 	return done, err
 }

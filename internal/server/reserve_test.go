@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 // reserved is the answer to /v1/reserve.
@@ -78,33 +79,70 @@ func TestReservations(t *testing.T) {
 }
 
 // TestReservationsSettleOnce, whoever asks and however often: of two servers on one
-// store, by many at once.
+// store, by many at once. Who says the same again gets the same answer; another number
+// is refused.
 func TestReservationsSettleOnce(t *testing.T) {
-	store := weir.NewMemory()
-	secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
-	first, _ := newServer(t, store, secret)
-	second, _ := newServer(t, store, secret)
-	id := reserve(t, first, smsReserve).Reservation
-	var all sync.WaitGroup
-	statuses := make(chan int, 20)
-	for i := range cap(statuses) {
-		all.Go(func() {
-			statuses <- ask([]*Server{first, second}[i%2], "POST", "/v1/settle", settleBody(id, 5)).status
-		})
+	for name, c := range map[string]struct {
+		actual int
+		want   string
+		left   int64
+	}{
+		"less": {5, `{"policy":"sms","reserved":6,"actual":5,"refunded":1,"recorded":0}`, 5},
+		"more": {8, `{"policy":"sms","reserved":6,"actual":8,"refunded":0,"recorded":2}`, 2},
+		"none": {0, `{"policy":"sms","reserved":6,"actual":0,"refunded":6,"recorded":0}`, 10},
+		"all":  {6, `{"policy":"sms","reserved":6,"actual":6,"refunded":0,"recorded":0}`, 4},
+	} {
+		store := weir.NewMemory()
+		secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
+		first, _ := newServer(t, store, secret)
+		second, _ := newServer(t, store, secret)
+		id := reserve(t, first, smsReserve).Reservation
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				if r := ask([]*Server{first, second}[i%2], "POST", "/v1/settle", settleBody(id, c.actual)); r.status != 200 || r.body != c.want+"\n" {
+					t.Errorf("%s: %d %s, want %s", name, r.status, r.body, c.want)
+				}
+			})
+		}
+		all.Wait()
+		wantProblem(t, name+", and other units", ask(first, "POST", "/v1/settle", settleBody(id, 7)), 409, "settled already")
+		if n := left(t, second); n != c.left {
+			t.Errorf("%s: %d are left, want %d", name, n, c.left)
+		}
 	}
-	all.Wait()
-	close(statuses)
-	counts := map[int]int{}
-	for status := range statuses {
-		counts[status]++
-	}
-	if counts[200] != 1 || counts[409] != 19 {
-		t.Errorf("statuses %v, want 200 once and 409 else", counts)
-	}
-	wantProblem(t, "again", ask(first, "POST", "/v1/release", fmt.Sprintf(`{"reservation":%q}`, id)), 409, "settled already")
-	if n := left(t, second); n != 5 {
-		t.Errorf("%d are left, want 5", n)
-	}
+}
+
+// TestReservationsSettledLate: what was settled in time is answered again for a minute,
+// and for as long as the reservation had lasted; then it is only known to be settled.
+func TestReservationsSettledLate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s, _ := newServer(t, nil)
+		id := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"ttl_ms":90000}`).Reservation
+		settle := func(actual, status int) {
+			t.Helper()
+			if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != status {
+				t.Errorf("%d: status %d, %s; want %d", actual, r.status, r.body, status)
+			}
+		}
+		settle(2, 200)
+		time.Sleep(90*time.Second - time.Microsecond)
+		settle(2, 200)
+		settle(3, 409)
+		time.Sleep(time.Microsecond)
+		settle(2, 409)
+		settle(3, 410)
+		if n := left(t, s); n != 8 {
+			t.Errorf("%d are left, want 8", n)
+		}
+		id = reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"ttl_ms":1000}`).Reservation
+		settle(8, 200)
+		time.Sleep(59 * time.Second)
+		settle(8, 200)
+		if n := left(t, s); n != 0 {
+			t.Errorf("%d are left, want none", n)
+		}
+	})
 }
 
 // TestReservationsExpire by the clock of the store; their units stay.
@@ -132,8 +170,11 @@ func TestReservationsExpire(t *testing.T) {
 			t.Errorf("a moment before the window is over: %d %s", r.status, r.body)
 		}
 		time.Sleep(time.Microsecond)
-		wantProblem(t, "after the window", ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 0)), 410)
-		wantProblem(t, "long after, settled or not", ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 0)), 410)
+		wantProblem(t, "after the window", ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 1)), 410)
+		late := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1}`)
+		time.Sleep(24 * time.Hour)
+		wantProblem(t, "never settled", ask(s, "POST", "/v1/settle", settleBody(late.Reservation, 0)), 410)
+		wantProblem(t, "long after", ask(s, "POST", "/v1/settle", settleBody(long.Reservation, 0)), 409)
 	})
 }
 
@@ -187,7 +228,9 @@ func TestReservationsBadInput(t *testing.T) {
 		t.Errorf("bad input left %d of 10", n)
 	}
 	first, second := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"}}`), reserve(t, s, `{"policy":"sms","key":{"phone":"+1"}}`)
-	wantProblem(t, "more than a history holds", ask(s, "POST", "/v1/settle", settleBody(first.Reservation, int(weir.MaxUnits))), 400, "too many units")
+	for range 3 {
+		wantProblem(t, "more than a history holds", ask(s, "POST", "/v1/settle", settleBody(first.Reservation, int(weir.MaxUnits))), 400, "too many units")
+	}
 	for _, r := range []reserved{first, second} {
 		if r := ask(s, "POST", "/v1/settle", settleBody(r.Reservation, 0)); r.status != 200 {
 			t.Errorf("bad input settled a reservation: %d %s", r.status, r.body)
@@ -195,35 +238,39 @@ func TestReservationsBadInput(t *testing.T) {
 	}
 }
 
-// fickle is an engine of which one refund fails.
-type fickle struct {
-	weir.Engine
-	err error
-}
-
-func (f *fickle) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	if err := f.err; err != nil {
-		f.err = nil
-		return 0, err
-	}
-	return f.Engine.Refund(ctx, p, k, at, n, now)
-}
-
-// TestReservationsInAnOutage: a settlement that surely did not happen can be tried
-// again, one that may have happened cannot.
+// TestReservationsInAnOutage: whatever the store died of between the claim and the
+// correction, and whether the correction had reached it or not, the same settlement can
+// be tried again, and corrects once.
 func TestReservationsInAnOutage(t *testing.T) {
-	store := &fickle{Engine: weir.NewMemory()}
-	s, _ := newServer(t, store)
-	id := reserve(t, s, smsReserve).Reservation
-	store.err = weir.ErrUnavailable
-	wantProblem(t, "while refunds fail", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 503)
-	if r := ask(s, "POST", "/v1/settle", settleBody(id, 0)); r.status != 200 || left(t, s) != 10 {
-		t.Errorf("when they work again: %d %s, %d are left", r.status, r.body, left(t, s))
+	for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
+		for _, actual := range []int{0, 4, 9} {
+			faulty := weirtest.NewFaulty(weir.NewMemory())
+			s, _ := newServer(t, corrections{faulty})
+			id := reserve(t, s, smsReserve).Reservation
+			faulty.Break(fault)
+			for range 2 {
+				wantProblem(t, name, ask(s, "POST", "/v1/settle", settleBody(id, actual)), 503)
+			}
+			faulty.Mend()
+			for range 2 {
+				if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != 200 || left(t, s) != int64(10-actual) {
+					t.Errorf("%s, %d used: %d %s, %d are left", name, actual, r.status, r.body, left(t, s))
+				}
+			}
+		}
 	}
-	id = reserve(t, s, smsReserve).Reservation
-	store.err = weir.ErrUnknownFate
-	wantProblem(t, "while answers are lost", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 503)
-	wantProblem(t, "after an answer was lost", ask(s, "POST", "/v1/settle", settleBody(id, 0)), 409)
+}
+
+// corrections is a store in which what has an id fails, but for the claims.
+type corrections struct{ *weirtest.Faulty }
+
+var claimed = weir.NewMemory()
+
+func (c corrections) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	if p.Name() == "weir.reservations" {
+		return claimed.Decide(ctx, p, k, a)
+	}
+	return c.Faulty.Decide(ctx, p, k, a)
 }
 
 // TestReservationsOfEveryPolicy: of a shadow what it would have granted is settled,

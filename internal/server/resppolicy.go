@@ -97,7 +97,7 @@ func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n i
 	}
 	defer p.s.room.leave()
 	whose := p.subject(&key)
-	took, err := p.refund(ctx, observe.RESP, &whose, at, n)
+	took, err := p.refund(ctx, observe.RESP, &whose, at, n, "")
 	return took, p.s.told(err)
 }
 

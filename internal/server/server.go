@@ -14,7 +14,7 @@
 //	POST   /json                Envoy's rate limit service in JSON; the same over gRPC
 //	GET    /livez /readyz /healthcheck /metrics
 //
-// A check, a record or a reservation with an "id", or an Idempotency-Key in its
+// A check, a record, a reservation or a refund with an "id", or an Idempotency-Key in its
 // header, can be posted again when its answer was lost, and is charged once; the
 // answer then says "repeated".
 //

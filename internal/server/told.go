@@ -52,9 +52,9 @@ func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
 	return c
 }
 
-// record adds units without asking.
-func (e *entry) record(ctx context.Context, f observe.Front, whose *enforce.Subject, n int64) error {
-	if _, err := e.Limiter(whose, weir.Now).Record(ctx, whose.Key, n); err != nil {
+// record adds units without asking, once for the id.
+func (e *entry) record(ctx context.Context, f observe.Front, whose *enforce.Subject, n int64, id string) error {
+	if _, err := e.Limiter(whose, weir.Now).RecordOnce(ctx, whose.Key, n, id); err != nil {
 		return e.noted(f, err)
 	}
 	e.Note(observe.Call{Front: f, Outcome: observe.Recorded})
@@ -72,9 +72,15 @@ func (e *entry) watched(a enforce.Ask, o enforce.Outcome) {
 	}
 }
 
-// refund takes units back from whoever was granted them at an instant.
-func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Subject, at time.Time, n int64) (int64, error) {
-	took, err := e.Limiter(whose, weir.Now).Refund(ctx, whose.Key, at, n)
+// refund takes units back from whoever was granted them at an instant; once for the
+// id, if there is one.
+func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Subject, at time.Time, n int64, id string) (took int64, err error) {
+	l := e.Limiter(whose, weir.Now)
+	if id == "" {
+		took, err = l.Refund(ctx, whose.Key, at, n)
+	} else {
+		took, err = l.RefundOnce(ctx, whose.Key, at, n, id)
+	}
 	if err != nil {
 		return 0, e.noted(f, err)
 	}

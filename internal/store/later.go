@@ -161,11 +161,15 @@ func (l *later) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask
 }
 
 func (l *later) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return l.RefundOnce(ctx, p, k, at, n, now, "")
+}
+
+func (l *later) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	e, err := l.engine(ctx)
 	if err != nil {
 		return 0, err
 	}
-	return e.Refund(ctx, p, k, at, n, now)
+	return e.RefundOnce(ctx, p, k, at, n, now, id)
 }
 
 func (l *later) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {

@@ -5,8 +5,9 @@
 -- ARGV[2]  packed: life I7 (for how long the operation is remembered)
 -- reply    as in many.lua; or 3 B, then what was answered before, as it is stored
 --
--- The operation is stored as version B (1), kind B (0 attempt, 6 record), n I7 units, until I7 (the instant from
--- which it is not known any more), then a long reply as in one.lua, and the name of the limit that bound.
+-- The operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units, until I7 (the
+-- instant from which it is not known any more), then a long reply as in one.lua, and the name of the limit that bound.
+-- Of a refund the instant of that reply is that of the entry, and what is granted is what was taken back.
 {{hoist}}
 local virtual, widest, keys, arg = true, 0, 0, ARGV[1]
 local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)

@@ -1,10 +1,11 @@
 -- Weir: takes back units of the entry of one instant, in every limit (R10).
 --
--- KEYS     the history of each limit
+-- KEYS     the history of each limit, then the operation if it has an id (lua/once.lua)
 -- ARGV[1]  packed: mode B, limits B (how many), instant I7 as in one.lua, granted I7 (the instant of the entry;
 --          above 2^53: that of the oldest that counts, in each limit its own),
 --          n I7 units, then for each limit max I7, window I6, gap I6, cell I6, cost I7
--- reply    packed: the most units that were taken back in one limit i8
+-- ARGV[2]  of an operation, packed: life I7 (for how long it is remembered)
+-- reply    packed: the most units that were taken back in one limit i8, or were when it was made first
 {{hoist}}
 patched = {}
 
@@ -34,6 +35,22 @@ for i = 1, count do
   limits[i] = H
 end
 {{template "clock" .}}
+granted = math.min(granted, 9007199254740992) -- so that it is exact
+local operation = KEYS[count + 1]
+local known = operation and call('GET', operation)
+if known then
+  if byte(known) ~= 1 then
+    error('weir:state version ' .. string.format('%.0f', byte(known) or 0) .. ' of an operation', 0)
+  elseif #known < 62 then
+    error('weir:state the operation is cut off', 0)
+  end
+  local _, was, units, ends = decode('>BBI7I7', known)
+  if raw < ends then
+    local took, _, entry = decode('>I7i8I7', known, 19)
+    if was ~= 9 or units ~= n or entry ~= granted then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
+    return encode('>i8', took)
+  end
+end
 local now, corrected = raw, false
 {{each}}
   {{template "load" .}}
@@ -109,6 +126,12 @@ if most == 0 then return encode('>i8', 0) end
     {{template "write" .}}
   end
 {{done}}
+if operation then -- the histories are written: so is what was taken, and neither without the other
+  local ends = now + decode('>I7', ARGV[2])
+  local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
+  call('SET', operation, encode('>BBI7I7', 1, 9, n, ends) .. encode('>BBI7i8I7i8I7I7', 0, 0, most, 0, granted, 0, 0, 0),
+    'PX', string.format('%.0f', lives))
+end
 return encode('>i8', most)
 
 {{define "drop"}} {{- /* the newest entry is gone: the last one that still has units becomes the newest */}}

@@ -1,0 +1,106 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestRefundOnce: a refund with an id takes back once, whoever makes it again and
+// whatever else was granted at its instant, on every engine.
+func TestRefundOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		ctx := context.Background()
+		l, err := weir.New(weir.Policy{Name: "refunds", Limits: []weir.Limit{
+			{Name: "all", Max: 100, Window: time.Minute}, {Name: "calls", Max: 100, Window: time.Minute, By: []string{"user"}, Cost: 1}}}, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		key, after := weir.K("u"), func(d time.Duration) weir.Instant { return l.At(start.Add(d)) }
+		grant := func(d time.Duration, n int64) time.Time {
+			t.Helper()
+			made, err := after(d).Allow(ctx, key, n)
+			if err != nil || !made.Allowed {
+				t.Fatal(made, err)
+			}
+			return made.At
+		}
+		refunds := func(d time.Duration, at time.Time, n int64, id string, want int64) {
+			t.Helper()
+			if took, err := after(d).RefundOnce(ctx, key, at, n, id); err != nil || took != want {
+				t.Errorf("%d at %v by %q: took %d, %v; want %d", n, d, id, took, err, want)
+			}
+		}
+		counts := func(d time.Duration, want int64) {
+			t.Helper()
+			if n, err := after(d).Count(ctx, key, "all", time.Minute); err != nil || n != want {
+				t.Errorf("at %v: %d count, %v; want %d", d, n, err, want)
+			}
+		}
+		at := grant(0, 5)
+		refunds(time.Second, at, 3, "r", 3)
+		grant(0, 4) // merges with what is left, and is not to be taken back
+		refunds(time.Second, at, 3, "r", 3)
+		counts(time.Second, 6)
+		refunds(time.Second, at, 3, "s", 3)
+		refunds(2*time.Second, at, 9, "more than there is", 3)
+		refunds(2*time.Second, at, 9, "more than there is", 3)
+		counts(2*time.Second, 0)
+
+		refunds(2*time.Second, at, 1, "nothing", 0) // is not known, and so can be anything later
+		at = grant(3*time.Second, 7)
+		refunds(3*time.Second, at, 7, "nothing", 7)
+		refunds(70*time.Second, at, 7, "nothing", 0) // not remembered any more
+
+		if took, err := e.(weir.RefundOnceEngine).RefundOnce(ctx, l.Plan(), key, weir.Oldest, 2, start.Add(4*time.Second).UnixMicro(), "oldest"); err != nil || took != 0 {
+			t.Errorf("the oldest of nothing: took %d, %v", took, err)
+		}
+		grant(4*time.Second, 3)
+		grant(5*time.Second, 3)
+		for range 2 {
+			if took, err := e.(weir.RefundOnceEngine).RefundOnce(ctx, l.Plan(), key, weir.Oldest, 2, start.Add(6*time.Second).UnixMicro(), "oldest"); err != nil || took != 2 {
+				t.Errorf("the oldest: took %d, %v", took, err)
+			}
+		}
+		counts(6*time.Second, 4)
+
+		for name, id := range map[string]string{"an attempt": "a", "a refund": "s"} {
+			after(10*time.Second).Decide(ctx, key, weir.Ask{N: 3, ID: "a"})
+			if _, err := after(10*time.Second).RefundOnce(ctx, key, at, 3, id); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), name) {
+				t.Errorf("the id of %s: %v", name, err)
+			}
+		}
+		if d, err := after(10*time.Second).Decide(ctx, key, weir.Ask{N: 3, ID: "s"}); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), "a refund") {
+			t.Errorf("an attempt by the id of a refund: %+v, %v", d, err)
+		}
+		if _, err := l.RefundOnce(ctx, key, at, 3, ""); !errors.Is(err, weir.ErrID) {
+			t.Errorf("no id: %v", err)
+		}
+		if _, err := l.RefundOnce(ctx, key, at, 3, strings.Repeat("x", 129)); !errors.Is(err, weir.ErrID) {
+			t.Errorf("too long an id: %v", err)
+		}
+
+		// On the engine's own clock, by many at once.
+		d, err := l.AllowN(ctx, weir.K("v"), 50)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				if took, err := l.RefundOnce(ctx, weir.K("v"), d.At, 2, "one"); err != nil || took != 2 {
+					t.Errorf("one of many: took %d, %v", took, err)
+				}
+			})
+		}
+		all.Wait()
+		if n, err := l.Count(ctx, weir.K("v"), "all", time.Minute); err != nil || n != 48 {
+			t.Errorf("%d count after one refund of 2 of 50, %v", n, err)
+		}
+	})
+}
