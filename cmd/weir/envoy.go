@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
@@ -20,6 +21,7 @@ import (
 // envoyOptions are the flags of Envoy's rate limit service.
 type envoyOptions struct {
 	listen, config, windows, headers, storeDown string
+	maxAge                                      time.Duration
 	metadata, shadow, quota, merge              bool
 }
 
@@ -28,6 +30,7 @@ func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "grpc-listen", "", "the `ADDRESS` of Envoy's rate limit service over gRPC, host:port or unix:/path; default: none")
 	f.StringVar(&o.config, "envoy-config", "", "a `PATH` with a configuration of Envoy's reference rate limit service: a file, or a directory of them")
+	f.DurationVar(&o.maxAge, "grpc-max-connection-age", 0, "how `LONG` a gRPC connection may last before its client is asked to connect anew, so that clients find new servers; 0 = for ever")
 	f.StringVar(&o.windows, "envoy-windows", "rolling", "what its periods `ARE`: rolling, fixed as the reference has them, or calendar-month, which is fixed but for months")
 	f.StringVar(&o.headers, "envoy-headers", "none", "whose header fields `SAY` what is left: response, request, both or none")
 	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "what becomes of its limits while the store is out: `WORD` deny (an error), allow or local")
@@ -64,6 +67,11 @@ func (o *envoyOptions) fromEnvironment(cmd *cobra.Command, stderr io.Writer) {
 	take("envoy-shadow", "SHADOW_MODE", func() { o.shadow = true })
 	take("envoy-quota", "QUOTA_MODE", func() { o.quota = true })
 	take("envoy-merge-domains", "MERGE_DOMAIN_CONFIG", func() { o.merge = true })
+	const age = "GRPC_MAX_CONNECTION_AGE"
+	if d, err := time.ParseDuration(os.Getenv(age)); err == nil && d > 0 && !cmd.Flags().Changed("grpc-max-connection-age") {
+		o.maxAge = d
+		taken = append(taken, age)
+	}
 	if len(taken) > 0 {
 		fmt.Fprintf(stderr, "weir: note: the environment sets %s, so that holds for --envoy-config\n", strings.Join(taken, ", "))
 	}
@@ -72,11 +80,14 @@ func (o *envoyOptions) fromEnvironment(cmd *cobra.Command, stderr io.Writer) {
 // configure reads what the flags name into c.
 func (o *envoyOptions) configure(c *server.Config) error {
 	c.GRPCListen = o.listen
+	if o.maxAge < 0 {
+		return usage("such as 30m; 0 = for ever", "--grpc-max-connection-age must not be negative, and is %v", o.maxAge)
+	}
 	windows, err := rls.ParseWindows(o.windows)
 	if err != nil {
 		return usage("rolling is exact; fixed lets up to twice the limit through across an edge", "--envoy-windows: %w", err)
 	}
-	e := rls.Options{Windows: windows, Metadata: o.metadata, Shadow: o.shadow, Quota: o.quota}
+	e := rls.Options{Windows: windows, Metadata: o.metadata, Shadow: o.shadow, Quota: o.quota, MaxConnectionAge: o.maxAge}
 	if e.Outage, err = outageMode(o.storeDown); err != nil {
 		return err
 	}

@@ -73,9 +73,13 @@ func TestEnvoyEnvironment(t *testing.T) {
 			func(o *rls.Options) bool { return o.Response != nil && o.Request != nil }, "LIMIT_REQUEST_HEADERS_ENABLED"},
 		{"the rest", map[string]string{"RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "QUOTA_MODE": "true"}, nil,
 			func(o *rls.Options) bool { return o.Metadata && o.Shadow && o.Quota }, "SHADOW_MODE"},
+		{"connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, nil,
+			func(o *rls.Options) bool { return o.MaxConnectionAge == 30*time.Minute }, "GRPC_MAX_CONNECTION_AGE"},
 		{"off", map[string]string{"SHADOW_MODE": "false"}, nil, func(o *rls.Options) bool { return !o.Shadow }, ""},
 		{"flags go first", map[string]string{"SHADOW_MODE": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true"}, []string{"--envoy-shadow=false", "--envoy-headers", "none"},
 			func(o *rls.Options) bool { return !o.Shadow && o.Response == nil }, ""},
+		{"so does that of connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, []string{"--grpc-max-connection-age", "0"},
+			func(o *rls.Options) bool { return o.MaxConnectionAge == 0 }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {

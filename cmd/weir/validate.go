@@ -9,12 +9,14 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
 
 func validateCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, isEnvoy bool
+	var o envoy.Options
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a policy file",
@@ -25,13 +27,24 @@ overrides have expired.
 
 Of a good file it says how a Redis Cluster would keep each policy: spread over its
 slots by the dimensions that all limits of the policy count by, or, where there are
-none, pinned to one slot and so to one server.`,
+none, pinned to one slot and so to one server.
+
+With --envoy, FILE is a configuration of Envoy's reference rate limit service, a file or
+a directory of them, as weir serve --envoy-config reads it.`,
 		Example: `  weir validate weir.yaml
-  weir validate --json weir.yaml`,
+  weir validate --json weir.yaml
+  weir validate --envoy config/`,
 		Args: wantArgs(1, 1, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd, args[0], asJSON) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if isEnvoy {
+				return validateEnvoy(cmd, args[0], o, asJSON)
+			}
+			return validate(cmd, args[0], asJSON)
+		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
+	cmd.Flags().BoolVar(&isEnvoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
+	cmd.Flags().BoolVar(&o.MergeDomains, "envoy-merge-domains", false, "with --envoy: let several files add to one domain")
 	return cmd
 }
 

@@ -20,6 +20,9 @@ import (
 // maxRequest is the largest request, in bytes: thousands of descriptors.
 const maxRequest = 1 << 20
 
+// ageGrace is how long a connection that is too old may take to be left.
+const ageGrace = time.Minute
+
 // Services whose health is told: the server, the protocol's name, the reference's.
 var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
 
@@ -49,6 +52,10 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		grpc.NumStreamWorkers(uint32(4 * runtime.GOMAXPROCS(0))),
 		// Proxies that ping idle connections are told to go away by default.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+	}
+	if age := s.options.MaxConnectionAge; age > 0 {
+		options = append(options, grpc.KeepaliveParams(keepalive.ServerParameters{
+			MaxConnectionAge: age, MaxConnectionAgeGrace: ageGrace}))
 	}
 	if config != nil {
 		options = append(options, grpc.Creds(credentials.NewTLS(config)))

@@ -12,6 +12,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/resolver"
@@ -201,4 +202,23 @@ func TestDrainWaits(t *testing.T) {
 		}
 		cancel()
 	}
+}
+
+// A connection that is too old is left by both sides, and requests go on over another.
+func TestMaxConnectionAge(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, hitsConfig), func(o *Options) { o.MaxConnectionAge = 10 * time.Millisecond })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for i := range 3 {
+		p.conn.Connect()
+		for s := p.conn.GetState(); s != connectivity.Ready; s = p.conn.GetState() {
+			if !p.conn.WaitForStateChange(ctx, s) {
+				t.Fatal("there is no connection")
+			}
+		}
+		if !p.conn.WaitForStateChange(ctx, connectivity.Ready) {
+			t.Fatalf("connection %d lasts for ever", i+1)
+		}
+	}
+	p.wants("OK | OK 9/10 1m0s", "a=1")
 }

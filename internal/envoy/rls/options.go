@@ -23,6 +23,11 @@ type Options struct {
 	Shadow   bool     // answer OK whatever was decided; statuses tell the truth
 	Quota    bool     // take every rule as one with quota_mode
 
+	// MaxConnectionAge is how long a connection may last, give or take a tenth, before
+	// its client is asked to connect anew; 0 = for ever. What is under way then is still
+	// answered.
+	MaxConnectionAge time.Duration
+
 	Now func() time.Time // for windows that do not roll; default: time.Now
 	Log *slog.Logger     // default: no log
 

@@ -19,13 +19,17 @@ type tally struct {
 	known   atomic.Int64
 }
 
-// mostDetails bounds how many values a rule's metrics tell apart: they are the
-// callers' to choose, and a metric must not grow without end.
-const mostDetails = 1000
+// Values that a rule's metrics tell apart are the callers' to choose, and a metric must
+// not grow without end: so they are as many at most, and names with them so long.
+const (
+	mostDetails     = 1000
+	mostDetailBytes = 512
+)
 
-// of returns the tally of requests with those values, or t once there are too many.
+// of returns the tally of requests with those values, or t once there are too many, or
+// if they are too long.
 func (t *tally) of(detail string) *tally {
-	if detail == "" {
+	if detail == "" || len(detail) > mostDetailBytes {
 		return t
 	}
 	if d, ok := t.details.Load(detail); ok {

@@ -102,11 +102,12 @@ descriptors:
 	for i := range mostDetails + 5 {
 		p.ask(fmt.Sprintf("k=%d", i))
 	}
+	p.ask("k=" + strings.Repeat("x", mostDetailBytes))
 	p.ask("a=b_c")
 	p.ask("a_b=c", "x=1 limit:2/HOUR")
 	for _, when := range []string{"before a reload", "after a reload"} {
 		all := p.counted()
-		if len(all) != mostDetails+4 || !slices.Contains(all, "k 5") || !slices.Contains(all, "(override) 1") {
+		if len(all) != mostDetails+4 || !slices.Contains(all, "k 6") || !slices.Contains(all, "(override) 1") {
 			t.Errorf("%s: %d rules and values, want %d; those without a value: %q", when, len(all), mostDetails+4,
 				slices.DeleteFunc(all, func(s string) bool { return strings.HasPrefix(s, "k_") }))
 		}
