@@ -119,6 +119,41 @@ func TestLongHistoriesAreBounded(t *testing.T) {
 	}
 }
 
+// TestWhatIsLeftOfAChunk has a chunk lose entries at its front, then gain some at its
+// end, and asks what counts when all of it, some of it, or none of it has left.
+func TestWhatIsLeftOfAChunk(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 60, Block: 32}))
+	l := limiter(t, e, "left", weir.AllOrNothing, perUser(100, 100*time.Second))
+	second := func(n int) time.Time { return nine.Add(time.Duration(n) * time.Second) }
+	for filled := 5; filled < 14; filled++ {
+		for left := 1; left < filled-1; left++ {
+			if err := l.Reset(ctx, weir.K("u")); err != nil {
+				t.Fatal(err)
+			}
+			var all []int // when a unit was granted
+			for i := range filled + 5 {
+				if i >= filled { // after some have left
+					i = 100 + left + i - filled
+				}
+				must(t)(l.AllowAt(ctx, weir.K("u"), 1, second(i)))
+				all = append(all, i)
+			}
+			for at := all[len(all)-1]; at < 100+all[len(all)-1]; at++ {
+				used := int64(0)
+				for _, i := range all {
+					if i > at-100 {
+						used++
+					}
+				}
+				if d := must(t)(l.At(second(at)).Peek(ctx, weir.K("u"), 1)); d.Remaining != 100-used {
+					t.Fatalf("%d entries, of which %d had left when more came: %d s later %d remain, want %d", filled, left, at, d.Remaining, 100-used)
+				}
+			}
+		}
+	}
+}
+
 // fill records max units for user u, evenly over a window from nine on, in few calls.
 func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window time.Duration) {
 	t.Helper()
