@@ -119,38 +119,60 @@ func TestLongHistoriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOfAChunk has a chunk lose entries at its front, then gain some at its
-// end, and asks what counts when all of it, some of it, or none of it has left.
+// TestWhatIsLeftOfAChunk has a chunk lose entries at its front while others come,
+// which fit behind what is left of it or do not, and asks what counts when all of it,
+// some of it, or none of it has left.
 func TestWhatIsLeftOfAChunk(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 60, Block: 32}))
-	l := limiter(t, e, "left", weir.AllOrNothing, perUser(100, 100*time.Second))
-	second := func(n int) time.Time { return nine.Add(time.Duration(n) * time.Second) }
-	for filled := 5; filled < 14; filled++ {
-		for left := 1; left < filled-1; left++ {
-			if err := l.Reset(ctx, weir.K("u")); err != nil {
-				t.Fatal(err)
-			}
-			var all []int // when a unit was granted
-			for i := range filled + 5 {
-				if i >= filled { // after some have left
-					i = 100 + left + i - filled
+	for _, chunk := range []int{14, 60} {
+		e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: chunk, Block: 32}))
+		l := limiter(t, e, "left", weir.AllOrNothing, perUser(10_000, 100*time.Second))
+		for filled := 4; filled < 12; filled++ {
+			for first := 1; first < filled; first++ {
+				if err := l.Reset(ctx, weir.K("u")); err != nil {
+					t.Fatal(err)
 				}
-				must(t)(l.AllowAt(ctx, weir.K("u"), 1, second(i)))
-				all = append(all, i)
-			}
-			for at := all[len(all)-1]; at < 100+all[len(all)-1]; at++ {
-				used := int64(0)
-				for _, i := range all {
-					if i > at-100 {
-						used++
-					}
+				h := &seconds{l: l, window: 100}
+				for i := range filled {
+					h.record(t, i, 1)
 				}
-				if d := must(t)(l.At(second(at)).Peek(ctx, weir.K("u"), 1)); d.Remaining != 100-used {
-					t.Fatalf("%d entries, of which %d had left when more came: %d s later %d remain, want %d", filled, left, at, d.Remaining, 100-used)
+				for i := range 4 { // some have left when the first comes
+					h.record(t, 100+first+i, []int64{1, 200}[i%2])
+				}
+				last := h.at[len(h.at)-1]
+				for at := last; at < last+100; at++ {
+					h.check(t, at)
 				}
 			}
 		}
+	}
+}
+
+// seconds is a history of user u, in seconds since nine.
+type seconds struct {
+	l      *weir.Limiter
+	window int
+	at     []int
+	units  []int64
+}
+
+func (h *seconds) record(t *testing.T, at int, n int64) {
+	t.Helper()
+	must(t)(h.l.AllowAt(ctx, weir.K("u"), n, nine.Add(time.Duration(at)*time.Second)))
+	h.at, h.units = append(h.at, at), append(h.units, n)
+}
+
+// check compares what remains with a sum of all that counts.
+func (h *seconds) check(t *testing.T, at int) {
+	t.Helper()
+	remain := h.l.Plan().Limits()[0].Max
+	for i := range h.at {
+		if h.at[i] > at-h.window {
+			remain -= h.units[i]
+		}
+	}
+	if d := must(t)(h.l.At(nine.Add(time.Duration(at)*time.Second)).Peek(ctx, weir.K("u"), 1)); d.Remaining != remain {
+		t.Fatalf("%d units at %d s: at %d s %d remain, want %d", h.units, h.at, at, d.Remaining, remain)
 	}
 }
 
