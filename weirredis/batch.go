@@ -18,18 +18,55 @@ type batch struct {
 	crowd   bool // it counts as a call for a crowd
 	taken   bool // somebody is about to send
 	started bool // somebody does
-	asks    []asked
-	latest  map[string]int     // nil = callers are not merged; else the last of asks about the same keys
+	paper
+	merging bool
 	waiting int                // callers that have not given up; protected to the end
 	until   time.Time          // the last deadline
 	endless bool               // somebody has no deadline
 	cancel  context.CancelFunc // ends the call when nobody waits for it any more
 }
 
+// paper is what questions are put down on. It is used again.
+type paper struct {
+	asks   []asked
+	latest map[string]int // where callers are merged, the last of asks about the same keys
+}
+
+// wipe takes off what is on it.
+func (p *paper) wipe() {
+	clear(p.asks)
+	p.asks = p.asks[:0]
+	clear(p.latest)
+}
+
 // asked is one question and those who asked it.
 type asked struct {
 	question
-	callers []*caller
+	first *caller
+	more  []*caller
+}
+
+// callers is how many asked it.
+func (a *asked) callers() int { return 1 + len(a.more) }
+
+// caller returns the i-th of them, from 0.
+func (a *asked) caller(i int) *caller {
+	if i == 0 {
+		return a.first
+	}
+	return a.more[i-1]
+}
+
+// stay leaves out who has given up, and reports whether anybody is left.
+func (a *asked) stay() bool {
+	a.more = slices.DeleteFunc(a.more, func(c *caller) bool { return c.gone })
+	if a.first.gone {
+		if len(a.more) == 0 {
+			return false
+		}
+		a.first, a.more = a.more[0], a.more[1:]
+	}
+	return true
 }
 
 // caller waits for a reply.
@@ -45,11 +82,13 @@ var errUnanswered = errors.New("the call that asked for several callers was brok
 // mostMerged is how many callers one question can stand for.
 const mostMerged = 255
 
-func newBatch(merging bool) *batch {
-	b := &batch{turn: make(chan struct{}, 1), done: make(chan struct{})}
-	if merging {
+// newBatch is a batch of nobody yet, on paper of which it becomes the owner.
+func newBatch(p *paper, merging bool) *batch {
+	b := &batch{turn: make(chan struct{}, 1), done: make(chan struct{}), paper: *p, merging: merging}
+	if merging && b.latest == nil {
 		b.latest = map[string]int{}
 	}
+	*p = paper{}
 	return b
 }
 
@@ -65,11 +104,11 @@ func (b *batch) takes(q *question) bool {
 // last one about any of those histories, so that callers are served in the order in
 // which they came.
 func (b *batch) like(q *question) int {
-	if b.latest == nil || !q.canMerge() {
+	if !b.merging || !q.canMerge() {
 		return -1
 	}
 	i, ok := b.latest[q.all]
-	if ok && (q.apart || i == len(b.asks)-1) && b.asks[i].same(q) && len(b.asks[i].callers) < mostMerged {
+	if ok && (q.apart || i == len(b.asks)-1) && b.asks[i].same(q) && b.asks[i].callers() < mostMerged {
 		return i
 	}
 	return -1
@@ -85,13 +124,13 @@ func (b *batch) add(ctx context.Context, q *question) *caller {
 		b.until = deadline
 	}
 	if i := b.like(q); i >= 0 {
-		b.asks[i].callers = append(b.asks[i].callers, me)
+		b.asks[i].more = append(b.asks[i].more, me)
 		return me
 	}
-	if b.latest != nil {
+	if b.merging {
 		b.latest[q.all] = len(b.asks)
 	}
-	b.asks = append(b.asks, asked{*q, []*caller{me}})
+	b.asks = append(b.asks, asked{question: *q, first: me})
 	return me
 }
 
@@ -114,12 +153,12 @@ func (b *batch) start(ctx context.Context, l *lane) (context.Context, context.Ca
 	defer l.mu.Unlock()
 	b.started = true
 	kept := b.asks[:0]
-	for _, a := range b.asks {
-		a.callers = slices.DeleteFunc(a.callers, func(c *caller) bool { return c.gone })
-		if len(a.callers) > 0 {
-			kept = append(kept, a)
+	for i := range b.asks {
+		if a := &b.asks[i]; a.stay() {
+			kept = append(kept, *a)
 		}
 	}
+	clear(b.asks[len(kept):])
 	b.asks = kept
 	l.start(b, b.waiting)
 	var call context.Context

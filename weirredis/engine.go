@@ -3,6 +3,7 @@ package weirredis
 import (
 	"context"
 	"fmt"
+	"sync/atomic"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -19,6 +20,7 @@ type Engine struct {
 	denials *denials
 	now     func() time.Time
 	since   func(time.Time) time.Duration
+	common  atomic.Pointer[commonQuestion] // the last that was asked
 }
 
 var _ weir.PromptEngine = (*Engine)(nil)
@@ -95,7 +97,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 	}
 	r, sent, err := e.submit(ctx, &q)
 	if err != nil {
-		return weir.Decision{}, e.problem(ctx, err, p, q.keys, q.writes())
+		return weir.Decision{}, e.problem(ctx, err, p, q.keys(), q.writes())
 	}
 	if a.At == weir.Now {
 		e.denials.note(p, &k, &q, &r, epoch, sent)
@@ -113,7 +115,7 @@ func (e *Engine) submit(ctx context.Context, q *question) (reply, time.Time, err
 
 // inspect decides in a call of its own, with the states of all limits.
 func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Ask) (weir.Decision, error) {
-	text, err := e.eval(ctx, e.scripts.forLimits(len(q.keys)), q.keys, []string{packMany(q.kind, p, a)})
+	text, err := e.eval(ctx, e.scripts.forLimits(q.limits()), q.keys(), []string{packMany(q.kind, p, a)})
 	var r reply
 	if err == nil {
 		r, text, err = cutReply(text, q)
@@ -122,7 +124,7 @@ func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir
 		err = badReply{len(text)}
 	}
 	if err != nil {
-		return weir.Decision{}, e.problem(ctx, err, p, q.keys, q.writes())
+		return weir.Decision{}, e.problem(ctx, err, p, q.keys(), q.writes())
 	}
 	readStates(text, p, a.States)
 	if q.writes() {

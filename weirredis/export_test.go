@@ -66,7 +66,7 @@ type Asking struct {
 // Together asks for all of them in one call, as if they had waited for each other.
 // They must have as many limits.
 func (e *Engine) Together(ctx context.Context, all []Asking) ([]weir.Decision, []error) {
-	b := newBatch(e.merging)
+	b := newBatch(new(paper), e.merging)
 	callers, asked := make([]*caller, len(all)), make([]question, len(all))
 	for i := range all {
 		asked[i] = e.ask(all[i].Plan, &all[i].Key, &all[i].Ask)
@@ -90,8 +90,7 @@ func (e *Engine) WithClock(now func() time.Time) {
 
 // Keys returns the keys of a decision, as in a Cluster or not.
 func Keys(p *weir.Plan, k weir.Key, cluster bool) []string {
-	keys, _ := (&Engine{spread: cluster}).keysOf(p, &k)
-	return keys
+	return (&Engine{spread: cluster}).keysFor(p, &k)
 }
 
 // OperationKey returns the key of an operation, as in a Cluster or not.

@@ -31,10 +31,9 @@ import (
 const keyPrefix = "weir2:{"
 
 // keysOf returns the keys of the plan's histories for k, in the order of its
-// limits, and all of them in one string.
-func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (keys []string, all string) {
+// limits, and all of them in one string; that alone where there is one limit.
+func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, all string) {
 	limits := p.Limits()
-	keys = make([]string, len(limits))
 	var room [256]byte
 	var ends [weir.MaxLimits]int
 	b := e.appendTag(room[:0], p, k)
@@ -46,12 +45,25 @@ func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (keys []string, all string) {
 		b = appendHistory(b, p, &limits[i], k)
 		ends[i] = len(b)
 	}
-	all, start := string(b), 0
-	for i := range keys {
-		keys[i] = all[start:ends[i]]
+	if all = string(b); len(limits) == 1 {
+		return nil, all
+	}
+	several = make([]string, len(limits))
+	start := 0
+	for i := range several {
+		several[i] = all[start:ends[i]]
 		start = ends[i]
 	}
-	return keys, all
+	return several, all
+}
+
+// keysFor returns the keys of the plan's histories for k, in the order of its limits.
+func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
+	several, all := e.keysOf(p, k)
+	if several == nil {
+		return []string{all}
+	}
+	return several
 }
 
 // appendTag appends the prefix and the hash tag.

@@ -25,6 +25,7 @@ type lane struct {
 	crowds  int        // of those, the calls for a crowd
 	crowded bool       // the call that was sent last was for a crowd
 	queue   []*batch   // those that are not sent yet, oldest first
+	spare   paper      // of a batch that was answered
 }
 
 const (
@@ -90,7 +91,7 @@ func (l *lane) join(ctx context.Context, q *question) (*batch, *caller) {
 			return b, b.add(ctx, q)
 		}
 	}
-	b := newBatch(l.e.merging)
+	b := newBatch(&l.spare, l.e.merging)
 	l.queue = append(l.queue, b)
 	return b, b.add(ctx, q)
 }
@@ -129,6 +130,10 @@ func (l *lane) start(b *batch, callers int) {
 func (l *lane) pass(b *batch) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if b != nil {
+		b.wipe()
+		l.spare = b.paper
+	}
 	l.passLocked(b)
 }
 

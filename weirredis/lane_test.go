@@ -23,13 +23,14 @@ type slowConn struct {
 }
 
 type slowCall struct {
+	script string
 	keys   []string
 	ctx    context.Context
 	answer chan error
 }
 
-func (c *slowConn) Eval(ctx context.Context, _ *weirredis.Script, keys, _ []string) (string, error) {
-	call := &slowCall{keys, ctx, make(chan error, 1)}
+func (c *slowConn) Eval(ctx context.Context, s *weirredis.Script, keys, _ []string) (string, error) {
+	call := &slowCall{s.Name, keys, ctx, make(chan error, 1)}
 	c.mu.Lock()
 	c.calls = append(c.calls, call)
 	c.mu.Unlock()
@@ -216,6 +217,38 @@ func TestLeavingBeforeTheCall(t *testing.T) {
 		call.answer <- nil
 		if err := o.outcome(stays); err != nil {
 			t.Errorf("who stays: %v", err)
+		}
+	})
+}
+
+// Who gives up among callers who ask the same is not asked for either, be he the
+// first of them or not.
+func TestLeavingAmongEquals(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newOffice(t)
+		for round, patient := range []int{0, 1, 2} {
+			end := o.busy()
+			leaving, cancel := context.WithCancel(t.Context())
+			var stays chan error
+			for i := range 3 {
+				if i == patient {
+					stays = o.ask(context.Background(), "same")
+				} else {
+					o.ask(leaving, "same")
+				}
+			}
+			cancel()
+			synctest.Wait()
+			end()
+			call := o.conn.call(t, 3)
+			if call.script != "batch, plain" || len(call.keys) != 1 {
+				t.Errorf("%d: the call is a %s about %q, want one caller's", round, call.script, call.keys)
+			}
+			call.answer <- nil
+			if err := o.outcome(stays); err != nil {
+				t.Errorf("%d: who stays: %v", round, err)
+			}
+			o.conn.calls = nil
 		}
 	})
 }

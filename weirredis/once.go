@@ -14,7 +14,7 @@ import (
 // own, that is not merged with others and not answered from memory, since what is
 // known of the operation is known to Redis alone.
 func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *question, a *weir.Ask) (weir.Decision, error) {
-	keys := append(slices.Clip(q.keys), e.operationKey(p, k, a.ID))
+	keys := append(slices.Clip(q.keys()), e.operationKey(p, k, a.ID))
 	args := []string{packMany(q.kind, p, a), string(append7(nil, p.Remembers().Microseconds()))}
 	text, err := e.eval(ctx, e.scripts.once, keys, args)
 	known := err == nil && len(text) > longBytes && text[0] == isRepeated

@@ -15,7 +15,7 @@ func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 // RefundOnce is Refund of an operation with an id (weir.RefundOnceEngine). An id of ""
 // is none.
 func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	keys, _ := e.keysOf(p, &k)
+	keys := e.keysFor(p, &k)
 	args := []string{packRefund(p, at, n, now)}
 	if id != "" {
 		keys = append(slices.Clip(keys), e.operationKey(p, &k, id))
@@ -28,7 +28,7 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	keys, _ := e.keysOf(p, &k)
+	keys := e.keysFor(p, &k)
 	return e.units(ctx, e.scripts.count, p, keys[i:i+1], []string{packCount(p.Limits()[i].Span(last), now)}, false)
 }
 
@@ -37,7 +37,7 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	keys, _ := e.keysOf(p, &k)
+	keys := e.keysFor(p, &k)
 	_, err := e.eval(ctx, e.scripts.reset, keys, nil)
 	e.denials.stale(p.Name())
 	if err != nil {

@@ -9,24 +9,56 @@ import (
 // question is what one caller asks: an attempt, a peek or a record, in the words
 // of the scripts.
 type question struct {
-	keys   []string
-	all    string // the keys in one string
-	arg    string // packed; plain questions leave out what plain scripts do
-	n      int64  // units, as the script is told
-	asked  int64  // units, as the caller asked
-	costs  bool   // a limit has a cost of its own
-	kind   byte
-	plain  bool
-	apart  bool  // no other tuple of keys shares one of the histories
-	widest int64 // longest window, in microseconds
-	max    int64 // units per window, where there is one limit
+	several []string // the keys, where there are several limits
+	all     string   // the keys in one string
+	arg     string   // packed; plain questions leave out what plain scripts do
+	n       int64    // units, as the script is told
+	asked   int64    // units, as the caller asked
+	costs   bool     // a limit has a cost of its own
+	kind    byte
+	plain   bool
+	apart   bool  // no other tuple of keys shares one of the histories
+	widest  int64 // longest window, in microseconds
+	max     int64 // units per window, where there is one limit
 }
 
+// keys are the keys of the histories.
+func (q *question) keys() []string {
+	if q.several == nil {
+		return []string{q.all}
+	}
+	return q.several
+}
+
+// limits is how many there are.
+func (q *question) limits() int { return max(1, len(q.several)) }
+
 // ask puts a question into the words of the scripts.
-func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) question {
+func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) (q question) {
+	common := a.N == 1 && a.Op == weir.OpAttempt && a.At == weir.Now && a.States == nil
+	if !common {
+		q = newQuestion(p, a)
+	} else if known := e.common.Load(); known != nil && known.plan == p {
+		q = known.question
+	} else {
+		q = newQuestion(p, a)
+		e.common.Store(&commonQuestion{p, q})
+	}
+	q.several, q.all = e.keysOf(p, k)
+	return q
+}
+
+// commonQuestion is what every attempt of one unit now asks under a plan, but for
+// its keys.
+type commonQuestion struct {
+	plan *weir.Plan
+	question
+}
+
+// newQuestion is a question about nobody yet.
+func newQuestion(p *weir.Plan, a *weir.Ask) question {
 	q := question{n: a.N, asked: a.N, costs: costs(p), kind: kindOf(p, a), apart: apart(p), widest: widest(p)}
-	q.keys, q.all = e.keysOf(p, k)
-	if len(q.keys) == 1 {
+	if len(p.Limits()) == 1 {
 		l := &p.Limits()[0]
 		q.max, q.n = l.Max, l.Units(a.N)
 		q.plain = l.Gap == 0 && cell(l) == 0 && p.Mode() != weir.CountDenied
@@ -44,7 +76,7 @@ func (q *question) writes() bool { return q.kind < kindPeek || q.kind >= kindRec
 // one go: whole attempts are granted one after the other until one does not fit.
 // Under several limits, costs of their own would have to be counted one by one.
 func (q *question) canMerge() bool {
-	return q.kind == kindAttempt+byte(weir.AllOrNothing) && (!q.costs || len(q.keys) == 1)
+	return q.kind == kindAttempt+byte(weir.AllOrNothing) && (!q.costs || q.limits() == 1)
 }
 
 // decision is what the reply means to the caller who asked.
@@ -67,7 +99,7 @@ func (q *question) lane() int {
 	if q.plain {
 		return 0
 	}
-	return min(len(q.keys), 4)
+	return min(q.limits(), 4)
 }
 
 // same reports whether both ask the same of the same histories.

@@ -8,7 +8,7 @@ import (
 // alone asks one question in a call of its own.
 func (e *Engine) alone(ctx context.Context, q *question) (r reply, sent time.Time, err error) {
 	sent = e.now()
-	text, err := e.eval(ctx, e.scripts.forOne(q), q.keys, []string{q.arg})
+	text, err := e.eval(ctx, e.scripts.forOne(q), q.keys(), []string{q.arg})
 	if err == nil {
 		r, _, err = cutReply(text, q)
 	}
@@ -36,12 +36,13 @@ func (e *Engine) together(ctx context.Context, asks []asked) {
 
 // answer tells every caller its share.
 func (a *asked) answer(r *reply, err error) {
-	for i, c := range a.callers {
+	for i := range a.callers() {
+		c := a.caller(i)
 		if c.err = err; err != nil {
 			continue
 		}
 		c.reply = *r
-		if len(a.callers) > 1 {
+		if a.callers() > 1 {
 			c.reply = r.share(&a.question, int64(i))
 		}
 	}
@@ -52,22 +53,24 @@ func (s *scripts) forOne(q *question) *Script {
 	switch {
 	case q.plain:
 		return s.plain
-	case len(q.keys) == 1:
+	case q.limits() == 1:
 		return s.one
 	}
-	return s.forLimits(len(q.keys))
+	return s.forLimits(q.limits())
 }
 
 // compose puts questions of one lane into the words of one call.
 func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
 	first := &asks[0]
-	if len(first.keys) > 1 {
+	keys = make([]string, 0, len(asks)*first.limits())
+	if first.limits() > 1 {
+		args = make([]string, 0, len(asks))
 		for i := range asks {
 			a := &asks[i]
-			keys = append(keys, a.keys...)
-			args = append(args, manyTimes(a.arg, len(a.callers)))
+			keys = append(keys, a.several...)
+			args = append(args, manyTimes(a.arg, a.callers()))
 		}
-		return s.forLimits(len(first.keys)), keys, args
+		return s.forLimits(first.limits()), keys, args
 	}
 	plain := first.plain && !merged(asks)
 	script = s.batch
@@ -79,18 +82,22 @@ func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
 	numbers := make([]byte, len(asks))
 	args = append(args, "")
 	known := map[string]byte{}
+	last, number := "", byte(0)
 	for i := range asks {
 		a := &asks[i]
 		arg := a.arg
 		if !plain {
-			arg = oneTimes(a.arg, a.plain, len(a.callers))
+			arg = oneTimes(a.arg, a.plain, a.callers())
 		}
 		keys = append(keys, a.all)
-		number, ok := known[arg]
-		if !ok {
-			args = append(args, arg)
-			number = byte(len(args)) // Lua counts from 1
-			known[arg] = number
+		if arg != last {
+			var ok bool
+			if number, ok = known[arg]; !ok {
+				args = append(args, arg)
+				number = byte(len(args)) // Lua counts from 1
+				known[arg] = number
+			}
+			last = arg
 		}
 		numbers[i] = number
 	}
@@ -100,7 +107,7 @@ func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
 
 func merged(asks []asked) bool {
 	for i := range asks {
-		if len(asks[i].callers) > 1 {
+		if asks[i].callers() > 1 {
 			return true
 		}
 	}
