@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"encoding/json"
 	"os"
+	"os/exec"
 	"slices"
 	"strings"
 	"testing"
@@ -83,7 +84,7 @@ func dockerfile(t *testing.T) (all []string) {
 // TestImage starts weir as the image does, and looks at what is in it. No engine
 // builds the image here.
 func TestImage(t *testing.T) {
-	var from, entry, command []string
+	var from, entry, command, health []string
 	user := ""
 	for _, line := range dockerfile(t) {
 		word, rest, _ := strings.Cut(line, " ")
@@ -92,6 +93,11 @@ func TestImage(t *testing.T) {
 			from, user = append(from, rest), ""
 		case "USER":
 			user = rest
+		case "HEALTHCHECK":
+			_, list, _ := strings.Cut(rest, " CMD ")
+			if err := json.Unmarshal([]byte(list), &health); err != nil {
+				t.Errorf("%s does without a shell only as a list: %v", line, err)
+			}
 		case "ENTRYPOINT", "CMD":
 			to := &entry
 			if word == "CMD" {
@@ -119,5 +125,16 @@ func TestImage(t *testing.T) {
 	}
 	if status, _ := w.get(w.admin, "/metrics", nil); status != 200 {
 		t.Errorf("/metrics on the container's loopback: status %d", status)
+	}
+	// The image holds nothing but weir, and its operators' listener, which is plain HTTP
+	// on loopback whatever --listen speaks, answers on 7072.
+	if len(health) != 4 || health[0] != "/weir" || health[3] != "http://127.0.0.1:7072" {
+		t.Fatalf("HEALTHCHECK %q", health)
+	}
+	for address, good := range map[string]bool{w.admin: true, "127.0.0.1:1": false} {
+		out, err := exec.Command(build(t), health[1], health[2], "http://"+address).CombinedOutput()
+		if (err == nil) != good {
+			t.Errorf("the health check of %s: %v, %s", address, err, out)
+		}
 	}
 }

@@ -229,7 +229,12 @@ func TestDeploymentRuns(t *testing.T) {
 		"/etc/weir/secrets/token":       "the-token-of-the-callers",
 		"/etc/weir/secrets/gate-secret": "the-secret-of-the-gates",
 		"/etc/weir/secrets/admin-token": "the-token-of-operators",
+
+		"/etc/weir/secrets/reservation-secret": "the-secret-of-reservations",
 	})
+	if !slices.Contains(c.Args, "--reservation-secret-file=/etc/weir/secrets/reservation-secret") {
+		t.Errorf("%q: of %d pods one could not settle what another has reserved", c.Args, d.Spec.Replicas)
+	}
 	if c.LivenessProbe.HTTPGet.Port != "http" || c.ReadinessProbe.HTTPGet.Port != "http" || c.LivenessProbe.HTTPGet.Path != "/livez" {
 		t.Errorf("probes: %+v, %+v", c.LivenessProbe, c.ReadinessProbe)
 	}

@@ -42,7 +42,7 @@ than 10 in any minute, wherever the minute begins.`,
 	}
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
-	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), testCommand(), replayCommand(), topCommand(), snippetCommand())
+	root.AddCommand(serveCommand(), validateCommand(), checkCommand(), testCommand(), replayCommand(), topCommand(), readyCommand(), snippetCommand())
 	return root
 }
 
@@ -51,7 +51,7 @@ func helpOrUnknownVerb(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return root.Help()
 	}
-	next := "the verbs are serve, validate, check, test, replay, top and snippet; weir -h explains them"
+	next := "the verbs are serve, validate, check, test, replay, top, ready and snippet; weir -h explains them"
 	if near := root.SuggestionsFor(args[0]); len(near) > 0 {
 		next = "did you mean weir " + strings.Join(near, " or weir ") + "?"
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -22,31 +21,23 @@ const maxTop = 16 << 20
 
 // topAsker asks a running weir.
 type topAsker struct {
-	client http.Client
+	client *http.Client
 	from   string // for people
 	target string
 	token  string
 }
 
 func newTopAsker(o *topOptions) (*topAsker, error) {
-	a := &topAsker{from: o.url, client: http.Client{Timeout: 10 * time.Second,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}}
-	base := o.url
-	if path, ok := strings.CutPrefix(o.url, "unix:"); ok {
-		base = "http://weir"
-		a.client.Transport = &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", path)
-		}}
+	client, base, err := clientOf(o.url)
+	if err != nil {
+		return nil, err
 	}
-	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", o.url)
-	}
+	a := &topAsker{from: o.url, client: client}
 	query := url.Values{"n": {strconv.Itoa(o.n)}}
 	if o.policy != "" {
 		query.Set("policy", o.policy)
 	}
-	a.target = strings.TrimSuffix(u.String(), "/") + "/v1/top?" + query.Encode()
+	a.target = base + "/v1/top?" + query.Encode()
 	a.token = os.Getenv("WEIR_ADMIN_TOKEN")
 	if o.token != "" {
 		b, err := os.ReadFile(o.token)
