@@ -52,6 +52,9 @@ func (d *draft) setMax(at int, word string) *fault {
 		return nil
 	}
 	n, problem := parseNumber(word)
+	if count, window, slash := strings.Cut(word, "/"); slash && likeWindow(window) {
+		return faultf(at, "write "+count+" per "+window, "%s is not a whole number", clip(word))
+	}
 	if problem != "" {
 		return faultf(at, "use a whole number such as 10 or 200_000, or unlimited", "%s %s", clip(word), problem)
 	}
@@ -89,10 +92,23 @@ func (d *draft) setWindow(at int, word string) *fault {
 	return nil
 }
 
+// units are the ways in which people shorten, or write out, a unit of time.
+var units = map[string]struct{ name, suffix string }{
+	"sec": {"second", "s"}, "second": {"second", "s"}, "min": {"minute", "m"}, "minute": {"minute", "m"}, "m": {"minute", "m"},
+	"hr": {"hour", "h"}, "hour": {"hour", "h"}, "h": {"hour", "h"}, "day": {"day", "d"}, "d": {"day", "d"},
+}
+
 // nextWindow says what to write instead of a word that is not a window.
 func nextWindow(word string) string {
-	if meant := strings.TrimSuffix(strings.ToLower(word), "s"); likeWindow(meant) {
+	meant := strings.TrimSuffix(strings.ToLower(word), "s")
+	if likeWindow(meant) {
 		return "write " + meant
+	}
+	digits := meant[:len(meant)-len(strings.TrimLeft(meant, "0123456789_"))]
+	if unit, ok := units[meant[len(digits):]]; ok && digits == "" {
+		return "write " + unit.name
+	} else if ok {
+		return "write " + digits + unit.suffix
 	}
 	if word == "month" || word == "year" {
 		return "all windows roll, and this one has no fixed length: use one such as 30d or 365d"

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -185,6 +186,12 @@ func (p *lineParser) apart() *fault {
 		return faultf(t.at, "write then block", "then is missing before block")
 	}
 	if f := p.d.setApart(t.at, t.text); f != nil {
+		switch {
+		case t.text == "and" && p.token.text == wordBlock:
+			f.next = "write then block"
+		case len(p.d.limit.By) > 0 && p.token.text != wordApart && weir.ValidName(t.text):
+			f.next += "; of another key, write per " + t.text + " in place of the comma"
+		}
 		return f
 	}
 	if t := p.next(); t.text != wordApart {
@@ -227,7 +234,7 @@ func (p *lineParser) end() *fault {
 	}
 	if _, ok := parseLength(t.text); ok && p.d.limit.Gap == 0 {
 		next = "write a comma before " + t.text + " apart"
-	} else if t.text == "and" {
+	} else if slices.Contains([]string{"and", "by", "for", "each"}, t.text) {
 		next = "write per before each key"
 	}
 	return faultf(t.at, next, "%s is not expected here", clip(t.text))

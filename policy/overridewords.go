@@ -76,7 +76,7 @@ func (c *checker) override(d *policyDraft, item *strictyaml.Node, dimensions []s
 		return o, c.fail(item.Offset, "add "+missing, "the override says not enough")
 	}
 	if v.plan != nil && !d.planNames[v.override.Plan] {
-		return o, c.fail(v.plan.Offset, "name one of plans:", "%s is not a plan of the policy", clip(v.override.Plan))
+		return o, c.fail(v.plan.Offset, d.nextPlan(), "%s is not a plan of the policy", clip(v.override.Plan))
 	}
 	if v.limitWord != nil {
 		v.override.Changes, err = c.overrideLimits(d, &v)
@@ -152,6 +152,9 @@ func (c *checker) setUntil(v *overrideDraft, key, value *strictyaml.Node) error 
 		}
 		end, ok := parseEnd(word)
 		if !ok {
+			if f := zoneless(at, word); f != nil {
+				return f
+			}
 			return faultf(at, "write a day such as 2026-12-31, which is meant to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
 		}
 		v.override.Until = end
@@ -173,6 +176,28 @@ func parseInstant(s string) (time.Time, bool) {
 	t, err := time.Parse(time.RFC3339, s)
 	exact := s == t.Format("2006-01-02T15:04:05Z") || s == t.Format("2006-01-02T15:04:05-07:00")
 	return t.UTC(), err == nil && exact && inRange(t)
+}
+
+// zoneless is the fault of an instant that lacks nothing but its zone, or nil.
+func zoneless(at int, s string) *fault {
+	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
+		if t, err := time.Parse(layout, s); err == nil {
+			return faultf(at, "write "+t.Format("2006-01-02T15:04:05Z")+" for UTC, or an offset such as +01:00 in place of the Z", "%s does not say in which zone", clip(s))
+		}
+	}
+	return nil
+}
+
+// nextPlan says which plans there are to name.
+func (d *policyDraft) nextPlan() string {
+	if len(d.policy.Plans) == 0 {
+		return "add plans: with a name and limits for each, or write limit: in place of plan:"
+	}
+	var all []string
+	for _, plan := range d.policy.Plans {
+		all = append(all, plan.Name)
+	}
+	return "its plans are " + listed(all)
 }
 
 // inRange reports whether an instant is one that weir can decide at, with a margin.

@@ -49,8 +49,32 @@ func (c *checker) step(s *stepDraft, item *strictyaml.Node, before time.Duration
 	case s.step.Do == Reset && !nothing:
 		return c.fail(item.Offset, "remove what it expects", "a reset is no decision")
 	}
+	if why := s.step.contradiction(); why != "" {
+		return c.fail(item.Offset, "remove one of the two", "no decision is like that: %s", why)
+	}
 	s.test.expectsSomething = s.test.expectsSomething || !nothing
 	return c.stepKey(s, item)
+}
+
+// contradiction says why nothing can meet all that a step expects, or "".
+func (s *Step) contradiction() string {
+	e := &s.Expect
+	allowed, denied := e.Allowed != nil && *e.Allowed, e.Allowed != nil && !*e.Allowed
+	switch {
+	case e.Granted != nil && *e.Granted > s.N:
+		return "more is granted than the n of " + formatNumber(s.N) + " that is asked for"
+	case denied && e.Granted != nil && *e.Granted > 0:
+		return "denied, and units are granted"
+	case allowed && e.Granted != nil && *e.Granted == 0 && s.N > 0:
+		return "allowed, and no units are granted"
+	case denied && e.Limit != nil && *e.Limit == "":
+		return "denied, and no limit stood in the way"
+	case denied && e.Retry != nil && *e.Retry == 0:
+		return "denied, and the same fits now"
+	case s.Do == Record && denied:
+		return "a record is never denied"
+	}
+	return ""
 }
 
 // stepKey refuses a step whose key is not one of the policy.

@@ -83,6 +83,9 @@ func (c *checker) setFrom(d *testDraft, key, value *strictyaml.Node) error {
 		if day, err := time.Parse(time.DateOnly, word); err == nil && inRange(day) {
 			from, ok = day, true
 		}
+		if f := zoneless(at, word); !ok && f != nil {
+			return f
+		}
 		if !ok {
 			return faultf(at, "write a day such as 2026-12-31, whose beginning in UTC is meant, or an instant such as 2026-12-31T18:00:00Z", "%s is not an instant", clip(word))
 		}

@@ -57,6 +57,7 @@ type validated struct {
 	Names    []validatedPolicy `json:"names"`
 	Tests    int               `json:"tests"`             // weir test runs them
 	Expired  []expired         `json:"expired,omitempty"` // overrides that no longer apply
+	Notes    []string          `json:"notes,omitempty"`   // what is hardly meant, a sentence each
 }
 
 // expired is an override to remove.
@@ -120,6 +121,9 @@ func (v *validated) print(out io.Writer) error {
 	for _, e := range v.Expired {
 		fmt.Fprintf(&b, "  note: line %d: the override of %s for %s expired at %s, so it does nothing; remove it\n", e.Line, e.Policy, e.For, e.Until)
 	}
+	for _, n := range v.Notes {
+		fmt.Fprintf(&b, "  note: %s\n", n)
+	}
 	if v.Tests > 0 {
 		fmt.Fprintf(&b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
 	}
@@ -140,6 +144,39 @@ func overdue(p *policy.Policy, at time.Time) []expired {
 	return all
 }
 
+// odd is what is allowed in a policy and hardly meant.
+func odd(p *policy.Policy) (notes []string) {
+	for i, l := range p.Limits {
+		if l.Cost > mostOf(p, i) {
+			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so that none is ever allowed", p.Line, l.Cost, l.Name, p.Name, mostOf(p, i)))
+		}
+		if b := p.BlockOf(i); b > 0 && b < l.Window {
+			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and by itself refuses for up to %s, its window; let the block be longer than that",
+				p.Line, l.Name, p.Name, policy.Duration(b), policy.Duration(l.Window)))
+		}
+	}
+	return notes
+}
+
+// mostOf is the largest count of limit i, with its plans and overrides.
+func mostOf(p *policy.Policy, i int) int64 {
+	most := p.Limits[i].Max
+	raise := func(changes []policy.Change) {
+		for _, c := range changes {
+			if c.Limit == i {
+				most = max(most, c.Max)
+			}
+		}
+	}
+	for _, plan := range p.Plans {
+		raise(plan.Changes)
+	}
+	for _, o := range p.Overrides {
+		raise(o.Changes)
+	}
+	return most
+}
+
 func describe(path string, file *policy.File) (*validated, error) {
 	v := &validated{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validatedPolicy{}}
 	for _, p := range file.Policies {
@@ -154,6 +191,7 @@ func describe(path string, file *policy.File) (*validated, error) {
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
 		v.Expired = append(v.Expired, overdue(p, time.Now())...)
+		v.Notes = append(v.Notes, odd(p)...)
 	}
 	return v, nil
 }

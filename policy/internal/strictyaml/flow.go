@@ -43,7 +43,7 @@ func (r *reader) flowMap(parent int) Node {
 func (r *reader) flowPair(n, key *Node, parent int) Node {
 	r.skipBlanks()
 	if r.peek(0) != ':' {
-		r.fail(r.pos, "write \"key: value\" with a space behind the colon", "the key %s has no value", clip(key.Text))
+		r.fail(r.pos, "write \"key: value\" with a space behind the colon; within { } a text with a comma stands in quotes", "the key %s has no value", clip(key.Text))
 	}
 	r.pos++
 	nothing := Node{Line: r.line, Offset: r.pos}
