@@ -132,7 +132,10 @@ func (s *Service) tally(w *work, over bool) {
 				s.noteDenial(w, i)
 			}
 		case !over:
-			t.grant(it.n, it.limit.rule, it.remaining)
+			t.granted.Add(it.n)
+			if it.kind != unlimited && !w.degraded { // a fallback may not know what is left
+				t.near.Add(it.near())
+			}
 		}
 	}
 }

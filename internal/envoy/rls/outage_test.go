@@ -111,6 +111,11 @@ func TestDegraded(t *testing.T) {
 			t.Errorf("%v: more than there ever may be: %s", mode, says(a))
 		}
 		p.ask("a=1 refund")
+		p.service.EachRule(func(h Hits) {
+			if h.Near > 0 {
+				t.Errorf("%v: %d hits of %s are said to be near the limit, which nobody knows", mode, h.Near, h.Rule)
+			}
+		})
 		faulty.Mend()
 		if a := p.ask("none=1"); a.DynamicMetadata != nil {
 			t.Errorf("%v: an answer without a decision says %v", mode, a.DynamicMetadata)

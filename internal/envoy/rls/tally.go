@@ -46,18 +46,11 @@ func (t *tally) of(detail string) *tally {
 	return d.(*tally)
 }
 
-// grant counts hits that were granted, after which so many are left.
-func (t *tally) grant(n int64, r *envoy.Rule, left int64) {
-	t.granted.Add(n)
-	if r.Unlimited {
-		return
-	}
-	most := int64(r.Requests)
-	used := most - left
-	// As the reference has it, those above four fifths are near the limit.
-	if near := min(used-most*4/5, n); near > 0 {
-		t.near.Add(near)
-	}
+// near is how many of the hits that the item was granted are near its limit: above four
+// fifths of it, as the reference has it.
+func (it *item) near() int64 {
+	most := int64(it.limit.rule.Requests)
+	return max(min(most-it.remaining-most*4/5, it.n), 0)
 }
 
 // detailOf names requests of a rule with detailed_metric or value_to_metric as the
