@@ -10,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/topkeys"
 )
 
 const benchConfig = `
@@ -37,7 +38,7 @@ func benchmark(b *testing.B, wire bool) {
 		{"none", []string{"none=1"}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
-			s := New(Options{Engine: weir.NewMemory()})
+			s := New(Options{Engine: weir.NewMemory(), Top: func() *topkeys.Sketch { return topkeys.New(512, topkeys.Shown) }})
 			if err := s.Load(parse(b, benchConfig), nil); err != nil {
 				b.Fatal(err)
 			}

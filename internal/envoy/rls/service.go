@@ -191,7 +191,7 @@ func (s *Service) compile(config *envoy.Config, policies []Policy, before *state
 func (s *Service) compileDomain(rules *envoy.Domain, before *domain) (*domain, error) {
 	d := &domain{name: rules.Name, policy: rules.Policy, rules: rules, overridden: new(tally)}
 	known := map[string]*limit{}
-	if before != nil {
+	if before != nil && before.rules != nil { // and not a policy of that name
 		d.overridden = before.overridden
 		for _, l := range before.limits {
 			known[placeOf(l.rule)] = l
