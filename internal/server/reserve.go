@@ -155,6 +155,8 @@ func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual 
 		err = e.record(ctx, f, &whose, done.recorded, operation)
 	case actual < done.units && !done.degraded:
 		done.refunded, err = e.refund(ctx, f, &whose, time.UnixMicro(done.at), done.units-actual, operation)
+	default: // nothing is to be corrected, and it is a call like others
+		e.Note(observe.Call{Front: f, Outcome: observe.Recorded})
 	}
 	if err != nil && isBadInput(err) {
 		s.claims.void(ctx, done.reservation, claimed)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
 )
@@ -153,4 +154,28 @@ func TestRedisClientsAskOnce(t *testing.T) {
 		t.Errorf("%q, %v; want the first decision, repeated", buf[:n], err)
 	}
 	wantMetrics(t, s, `weir_decisions_total{front="resp",outcome="repeated",policy="sms"} 201`)
+}
+
+// TestSettlementsAreCounted: each has one outcome, also that which has nothing to correct.
+func TestSettlementsAreCounted(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for actual, outcome := range []string{"refunded", "recorded", "recorded"} {
+		id := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1}`).Reservation
+		before := s.serving.Load().byName["sms"].counts.Calls(outcomeNamed(outcome))
+		if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != 200 {
+			t.Fatalf("%d used: %d %s", actual, r.status, r.body)
+		}
+		if n := s.serving.Load().byName["sms"].counts.Calls(outcomeNamed(outcome)); n != before+1 {
+			t.Errorf("%d of 1 used: %d calls %s, want one more than %d", actual, n, outcome, before)
+		}
+	}
+}
+
+func outcomeNamed(name string) observe.Outcome {
+	for o := range observe.Outcome(observe.Outcomes) {
+		if o.String() == name {
+			return o
+		}
+	}
+	panic(name)
 }
