@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"os/signal"
 	"syscall"
 	"time"
@@ -29,6 +27,7 @@ func topCommand() *cobra.Command {
 		Long: `Top asks a running weir serve, again and again, which keys are denied most and what
 becomes of the calls for each policy. Of keys it knows the last ten to twenty
 minutes; a count is never too low, and too high by what stands behind ± at most.
+On a terminal it waits for a weir that has gone to come back.
 
 What weir answers is for operators: --url is the address of its admin listener,
 where there is one. Keys are other people's data, so nothing of them reaches the
@@ -71,14 +70,16 @@ func top(cmd *cobra.Command, o *topOptions) error {
 		if ctx.Err() != nil {
 			return nil
 		}
-		if err != nil {
+		switch {
+		case err == nil:
+			if err := screen.show(now, last); err != nil || o.once {
+				return err
+			}
+			last = now
+		case !screen.lost(last, err):
 			screen.leave()
 			return err
 		}
-		if err := screen.show(now, last); err != nil || o.once {
-			return err
-		}
-		last = now
 		if !sleep(ctx, o.interval) {
 			return nil
 		}
@@ -95,72 +96,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// screen is where weir top writes.
-type screen struct {
-	out      io.Writer
-	o        *topOptions
-	terminal bool
-	bold     bool
-	drawn    bool
-}
-
-func newScreen(out io.Writer, o *topOptions) *screen {
-	s := &screen{out: out, o: o}
-	if f, ok := out.(*os.File); ok && !o.once && !o.asJSON {
-		info, err := f.Stat()
-		s.terminal = err == nil && info.Mode()&os.ModeCharDevice != 0 && os.Getenv("TERM") != "dumb"
-	}
-	_, plain := os.LookupEnv("NO_COLOR")
-	s.bold = s.terminal && !plain
-	return s
-}
-
-// What a terminal is told. All of it is known since the VT100.
-const (
-	home      = "\x1b[H"   // the cursor to the upper left
-	clearRest = "\x1b[J"   // of the screen
-	noWrap    = "\x1b[?7l" // lines that are too long are cut
-	wrap      = "\x1b[?7h"
-	bold      = "\x1b[1m"
-	normal    = "\x1b[0m"
-)
-
-// show writes what was seen: on a terminal in place of what was there.
-func (s *screen) show(now, last *looked) error {
-	if s.o.asJSON {
-		_, err := s.out.Write(now.body)
-		return err
-	}
-	page := now.page(last, s.heading)
-	switch {
-	case s.terminal:
-		if !s.drawn {
-			page = noWrap + home + clearRest + page
-		}
-		page = home + clearLines(page) + clearRest
-	case s.drawn:
-		page = "\n" + page
-	}
-	s.drawn = true
-	_, err := io.WriteString(s.out, page)
-	return err
-}
-
-// leave gives the terminal back as it was.
-func (s *screen) leave() {
-	if s.terminal && s.drawn {
-		io.WriteString(s.out, wrap)
-		s.drawn = false
-	}
-}
-
-func (s *screen) heading(text string) string {
-	if s.bold {
-		return bold + text + normal
-	}
-	return text
 }
 
 // looked is one answer of GET /v1/top.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -43,7 +44,7 @@ DENIALS  ±  POLICY  KEY
 func TestTopOnATerminal(t *testing.T) {
 	l := lookedAt(t, time.Now(), "1", "1")
 	var b bytes.Buffer
-	s := &screen{out: &b, o: &topOptions{}, terminal: true, bold: true}
+	s := &screen{out: &b, o: &topOptions{}, terminal: true, bold: true, rows: func() int { return 0 }}
 	s.show(l, nil)
 	s.show(l, l)
 	s.leave()
@@ -61,6 +62,49 @@ func TestTopOnATerminal(t *testing.T) {
 	plain.leave()
 	if strings.Contains(b.String(), "\x1b") || strings.Count(b.String(), "POLICY  ALLOWED") != 2 {
 		t.Errorf("elsewhere: %q", b.String())
+	}
+}
+
+// TestTopFitsTheTerminal: a page that is longer than the terminal is cut, or every look
+// would scroll the headings out of sight.
+func TestTopFitsTheTerminal(t *testing.T) {
+	l := lookedAt(t, time.Now(), "1", "1")
+	all := strings.Count(l.page(nil, strings.ToUpper), "\n")
+	for rows, want := range map[int]int{0: all, 1: 1, 2: 1, 4: 3, all: all - 1, all + 1: all, 100: all} {
+		var b bytes.Buffer
+		s := &screen{out: &b, o: &topOptions{}, terminal: true, rows: func() int { return rows }}
+		s.show(l, nil)
+		if got := strings.Count(b.String(), "\n"); got != want || !strings.HasPrefix(b.String(), noWrap+home+clearRest+home+"weir at ") {
+			t.Errorf("%d rows: %d lines, want %d: %q", rows, got, want, b.String())
+		}
+	}
+}
+
+// TestTopWaitsForWeir: on a terminal a weir that goes and comes back is waited for, with
+// what was seen last in sight.
+func TestTopWaitsForWeir(t *testing.T) {
+	l := lookedAt(t, time.Now(), "1", "1")
+	var b bytes.Buffer
+	s := &screen{out: &b, o: &topOptions{interval: 2 * time.Second}, terminal: true, rows: func() int { return 0 }}
+	gone := &failure{code: exitStore, err: errors.New("connection refused")}
+	for _, c := range []struct {
+		on   *screen
+		last *looked
+		err  error
+		want bool
+	}{
+		{s, l, gone, true},
+		{s, nil, gone, false}, // it was never there
+		{s, l, usage("", "who asks?"), false},
+		{&screen{out: &b, o: s.o}, l, gone, false}, // nobody watches
+		{&screen{out: &b, o: &topOptions{once: true}, terminal: true}, l, gone, false},
+	} {
+		if waits := c.on.lost(c.last, c.err); waits != c.want {
+			t.Errorf("%+v after %v: waits %v", c.on, c.err, waits)
+		}
+	}
+	if text := b.String(); !strings.Contains(text, "weir at http://127.0.0.1:7070 does not answer since ") || !strings.Contains(text, "asking again every 2s") || strings.Count(text, "POLICY  ALLOWED") != 1 {
+		t.Errorf("%q", text)
 	}
 }
 
