@@ -9,6 +9,14 @@ import (
 	"time"
 )
 
+// withoutUser is an address without what may be a password in it, for messages.
+func withoutUser(address string) string {
+	if i := strings.LastIndexByte(address, '@'); i >= 0 {
+		return "…" + address[i:]
+	}
+	return address
+}
+
 // clientOf returns a client of the weir serve at an address that a user wrote, a URL or
 // unix:/path, and what its URLs begin with, without a slash at the end.
 func clientOf(address string) (client *http.Client, base string, err error) {
@@ -23,7 +31,7 @@ func clientOf(address string) (client *http.Client, base string, err error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", address)
+		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", withoutUser(address))
 	}
 	return client, strings.TrimSuffix(u.String(), "/"), nil
 }

@@ -63,7 +63,7 @@ type span struct {
 func New(c Config) (*Tracer, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, fmt.Errorf("%q is no URL of a collector; write http://host:4318", c.Endpoint)
+		return nil, errors.New("it is no URL of a collector; write http://host:4318") // not repeated: it may hold a password
 	}
 	if !(c.Ratio >= 0 && c.Ratio <= 1) {
 		return nil, fmt.Errorf("the share of calls that begin a trace is 0 to 1, not %v", c.Ratio)

@@ -71,6 +71,9 @@ func parse(text string) (*target, error) {
 	}
 	t := &target{scheme: scheme, kind: s.kind, tls: s.tls}
 	rest, query, _ := strings.Cut(rest, "?")
+	if strings.Contains(query, "@") { // what stands before may be half of a password
+		return nil, fmt.Errorf("%w: an @ stands behind a ?; in user and password write %%3F for a ?, in a parameter %%40 for an @", ErrURL)
+	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		if err := t.credentials(rest[:i]); err != nil {
 			return nil, err
@@ -205,10 +208,12 @@ func (t *target) String() string {
 	return b.String()
 }
 
-// shown makes a part of a URL fit to be printed: short, and up to where a
-// password could begin.
+// shown makes a part of a URL fit to be printed: short, and without what stands before
+// an @, which may be a password.
 func shown(s string) string {
-	s, _, _ = strings.Cut(s, "@")
+	if i := strings.LastIndexByte(s, '@'); i >= 0 {
+		s = "…" + s[i:]
+	}
 	if len(s) > 64 {
 		s = s[:64] + "…"
 	}

@@ -69,6 +69,11 @@ func TestParseRefuses(t *testing.T) {
 		"redis+cluster://a,,b":          "host is missing",
 		"redis://u:" + secret + "@h:zz": "no port",
 		"mysql://u:" + secret + "@h":    "mysql",
+		"u:" + secret + "@h":            `"…@h" is neither memory nor a URL`,
+		"u:" + secret + "@h://x":        `no store of the kind "…@h://"`,
+		"redis://u:" + secret + "?@h":   "%3F",
+		"redis://u:" + secret + "?a@h":  "%3F",
+		"redis://h/0#u:" + secret + "@": "host is missing",
 	} {
 		_, err := parse(text)
 		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), says) {
