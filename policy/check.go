@@ -132,6 +132,7 @@ type policyDraft struct {
 	denied, batch *strictyaml.Node // their values, where they are given
 	count         *strictyaml.Node
 	cells         int
+	cellsAt       int // where their number stands
 
 	// Read once the limits are known.
 	planBy, plansWord, plans, overrides, costs *strictyaml.Node
@@ -171,8 +172,13 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 	p.Limits = make([]weir.Limit, len(d.limits))
 	p.Units = make([]string, len(d.limits))
 	for i, l := range d.limits {
-		l.limit.Cells = d.cells
+		if l.limit.Kind == weir.Rolling {
+			l.limit.Cells = d.cells
+		}
 		p.Limits[i], p.Units[i] = l.limit, l.unit
+	}
+	if d.cells > 0 && !slices.ContainsFunc(p.Limits, func(l weir.Limit) bool { return l.Kind == weir.Rolling }) {
+		return c.fail(d.cellsAt, "remove cells: a fixed window is remembered as one number anyway", "cells are for windows that roll, and policy %s has none", clip(p.Name))
 	}
 	if err := c.completeBlocks(d, name); err != nil {
 		return err

@@ -13,10 +13,12 @@
 //
 // A limit is
 //
-//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION]
+//	COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]
 //
 // where a window is second, minute, hour, day, week or a length such as 250ms,
-// 90s, 30m, 24h, 7d, and digits may be grouped as in 200_000. All windows roll.
+// 90s, 30m, 24h, 7d, and digits may be grouped as in 200_000. Windows roll unless
+// the limit says fixed: then they begin with the calendar, in UTC, or with the first
+// unit after the last one ended, and up to twice the count passes across their edge.
 // The unit is for people; the keys are what the limit counts by, and none means
 // that all callers share it.
 //

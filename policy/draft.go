@@ -17,19 +17,20 @@ type draft struct {
 	block     time.Duration // 0 = none
 	unlimited bool
 	hasWindow bool
+	hasKind   bool // in the long form
 	at        places
 }
 
 // places are the offsets of the parts of a limit; of a part that is not there,
 // that of the limit.
 type places struct {
-	name, max, window, apart, block int
-	keys                            []int
+	name, max, window, apart, block, kind int
+	keys                                  []int
 }
 
 // move replaces every offset but that of the name, which is in the document.
 func (p *places) move(to func(int) int) {
-	p.max, p.window, p.apart, p.block = to(p.max), to(p.window), to(p.apart), to(p.block)
+	p.max, p.window, p.apart, p.block, p.kind = to(p.max), to(p.window), to(p.apart), to(p.block), to(p.kind)
 	for i, at := range p.keys {
 		p.keys[i] = to(at)
 	}
@@ -111,7 +112,7 @@ func nextWindow(word string) string {
 		return "write " + digits + unit.suffix
 	}
 	if word == "month" || word == "year" {
-		return "all windows roll, and this one has no fixed length: use one such as 30d or 365d"
+		return "a window has one length, and this one varies: use one such as 30d or 365d"
 	}
 	if _, problem := parseNumber(word); problem == "" {
 		return "write the number and its unit in one word, such as 90s, 30m, 24h"
@@ -140,6 +141,29 @@ func (d *draft) setBlock(at int, word string) *fault {
 	}
 	d.block, d.at.block = length, at
 	return nil
+}
+
+// KindWord is the word of the long form for where a limit's windows begin: rolling,
+// fixed or fixed-from-first-hit.
+func KindWord(k weir.Kind) string {
+	if int(k) < len(kindValues) {
+		return kindValues[k]
+	}
+	return "unknown"
+}
+
+// kindValues are the words of a limit's kind in the long form, by value.
+var kindValues = []string{weir.Rolling: "rolling", weir.Calendar: "fixed", weir.FirstHit: "fixed-from-first-hit"}
+
+// fixedSentence is the kind in the words of a line, "" of a rolling limit.
+func fixedSentence(k weir.Kind) string {
+	switch k {
+	case weir.Calendar:
+		return ", " + wordFixed
+	case weir.FirstHit:
+		return ", " + wordFixed + " " + strings.Join(fromFirstHit, " ")
+	}
+	return ""
 }
 
 func (d *draft) addKey(at int, word string) *fault {

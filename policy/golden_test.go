@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
@@ -80,6 +82,9 @@ func describe(f *File) string {
 			if l.Cost > 0 {
 				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
 			}
+			if l.Kind != weir.Rolling {
+				fmt.Fprintf(&b, "    kind=%v\n", l.Kind)
+			}
 			if block := p.BlockOf(i); block > 0 {
 				fmt.Fprintf(&b, "    block=%v\n", block)
 			}
@@ -135,6 +140,9 @@ func TestLines(t *testing.T) {
 		l, block := d.limit, ""
 		if d.block > 0 {
 			block = fmt.Sprintf(" block=%v", d.block)
+		}
+		if l.Kind != weir.Rolling {
+			block += fmt.Sprintf(" kind=%v", l.Kind)
 		}
 		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, l.Window, l.Gap, l.By, block)
 	}

@@ -41,9 +41,9 @@ func (c *checker) lineLimit(value *strictyaml.Node) (*draft, error) {
 	return l, nil
 }
 
-// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, unit: messages}.
+// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}.
 func (c *checker) longLimit(value *strictyaml.Node) (*draft, error) {
-	l := &draft{at: places{max: value.Offset, window: value.Offset, apart: value.Offset, block: value.Offset}}
+	l := &draft{at: places{max: value.Offset, window: value.Offset, apart: value.Offset, block: value.Offset, kind: value.Offset}}
 	if err := apply(c, limitWords, aLimit, value, l); err != nil {
 		return nil, err
 	}
@@ -79,6 +79,12 @@ func (c *checker) setApart(l *draft, key, value *strictyaml.Node) error {
 
 func (c *checker) setBlock(l *draft, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, l.setBlock)
+}
+
+func (c *checker) setKind(l *draft, key, value *strictyaml.Node) error {
+	i, err := c.choice(key, value, kindValues)
+	l.limit.Kind, l.hasKind, l.at.kind = weir.Kind(i), true, value.Offset
+	return err
 }
 
 func (c *checker) setUnit(l *draft, key, value *strictyaml.Node) error {

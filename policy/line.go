@@ -10,15 +10,19 @@ import (
 
 // The words of the grammar
 //
-//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION]
-//	unlimited [unit] [per WINDOW] {per KEY} [, DURATION apart] [, then block DURATION]
+//	COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]
+//	unlimited [unit] [per WINDOW] {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]
 const (
 	wordPer       = "per"
 	wordApart     = "apart"
 	wordUnlimited = "unlimited"
 	wordThen      = "then"
 	wordBlock     = "block"
+	wordFixed     = "fixed"
 )
+
+// fromFirstHit are the words behind fixed for windows that begin with their first unit.
+var fromFirstHit = []string{"from", "the", "first", "hit"}
 
 // ParseLimit reads one limit line, such as "10 messages per day per phone". The
 // limit has no name and no cells; unit is the word behind the count, or "". The
@@ -70,7 +74,7 @@ type lineParser struct {
 func parseLine(text string) (*draft, *fault) {
 	p := lineParser{text: text}
 	p.next()
-	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.apart, p.block, p.end} {
+	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.fixed, p.apart, p.block, p.end} {
 		if f := part(); f != nil {
 			return nil, f
 		}
@@ -95,6 +99,13 @@ func (p *lineParser) next() (before token) {
 	}
 	p.token = token{p.text[i:end], i}
 	return before
+}
+
+// nextIs reports whether that word stands behind the next token.
+func (p *lineParser) nextIs(word string) bool {
+	behind := *p
+	behind.next()
+	return behind.token.text == word
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
@@ -167,6 +178,34 @@ func (p *lineParser) keys() *fault {
 	return nil
 }
 
+func (p *lineParser) fixed() *fault {
+	p.d.at.kind = p.d.at.max
+	if p.token.text != "," {
+		return nil
+	}
+	comma := *p
+	p.next()
+	t := p.next()
+	if t.text != wordFixed {
+		if strings.EqualFold(t.text, wordFixed) {
+			return faultf(t.at, "write fixed", "%s is not in small letters", clip(t.text))
+		}
+		*p = comma // the first of what is apart, or of the block
+		return nil
+	}
+	p.d.limit.Kind, p.d.at.kind = weir.Calendar, t.at
+	if p.token.text != fromFirstHit[0] {
+		return nil
+	}
+	for _, word := range fromFirstHit {
+		if t := p.next(); t.text != word {
+			return faultf(t.at, "write fixed from the first hit, or fixed alone for windows of the calendar", "%s is missing", word)
+		}
+	}
+	p.d.limit.Kind = weir.FirstHit
+	return nil
+}
+
 func (p *lineParser) apart() *fault {
 	p.d.at.apart = p.d.at.max
 	if p.token.text != "," {
@@ -184,6 +223,9 @@ func (p *lineParser) apart() *fault {
 	}
 	if t.text == wordBlock {
 		return faultf(t.at, "write then block", "then is missing before block")
+	}
+	if t.text == wordFixed {
+		return faultf(t.at, "say it once", "fixed is there already")
 	}
 	if f := p.d.setApart(t.at, t.text); f != nil {
 		switch {
@@ -226,8 +268,12 @@ func (p *lineParser) end() *fault {
 	if t.text == "" {
 		return nil
 	}
-	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION]"
-	if p.d.block > 0 && t.text == "," {
+	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]"
+	if t.text == wordFixed {
+		next = "write a comma before fixed"
+	} else if p.token.text == "," && p.nextIs(wordFixed) {
+		next = "write fixed before what is apart and before the block"
+	} else if p.d.block > 0 && t.text == "," {
 		next = "end the line with the block; what is apart stands before it"
 	} else if t.text == wordThen && p.d.block == 0 {
 		next = "write a comma before then block"

@@ -15,7 +15,7 @@ type Plan struct {
 	Line    int // of its name in the file
 }
 
-// Change is other numbers for one limit of a policy. Its window and its keys stay:
+// Change is other numbers for one limit of a policy. Its window, its kind and its keys stay:
 // they say what is remembered, and all plans share that.
 type Change struct {
 	Limit int           // index in the policy's limits

@@ -124,7 +124,10 @@ func (c *checker) change(d *policyDraft, i int, value *strictyaml.Node) (Change,
 	if l.block > 0 && l.block != d.policy.BlockOf(i) {
 		return Change{}, c.fail(l.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
 	}
-	l.limit.Window = base.Window
+	if (l.hasKind || l.limit.Kind != weir.Rolling) && l.limit.Kind != base.Kind {
+		return Change{}, c.fail(l.at.kind, "leave it out: the limit's windows stay as they are", "windows that begin elsewhere would remember something else")
+	}
+	l.limit.Window, l.limit.Kind = base.Window, base.Kind
 	if f := l.verdict(); f != nil {
 		return Change{}, c.fault(f)
 	}

@@ -67,7 +67,7 @@ func (c *checker) setCells(d *policyDraft, _, value *strictyaml.Node) error {
 	if value.Kind != strictyaml.Scalar || problem != "" || n > maxCells {
 		return c.fail(value.Offset, "use 0 for exact windows, or a whole number such as 60 up to "+formatNumber(maxCells), "%s is not a number of cells", c.show(value))
 	}
-	d.cells = int(n)
+	d.cells, d.cellsAt = int(n), value.Offset
 	return nil
 }
 

@@ -122,8 +122,9 @@ var (
 	unitPattern    = `[A-Za-z][A-Za-z0-9_-]{0,31}`
 	instantPattern = `[0-9]{4}-[0-9]{2}-[0-9]{2}(T[0-9]{2}:[0-9]{2}:[0-9]{2}(Z|[+-][0-9]{2}:[0-9]{2}))?`
 	namePattern    = `[a-z0-9][a-z0-9._-]{0,63}`
-	linePattern    = fmt.Sprintf(`\s*(%[1]s(\s+%[2]s)?\s+%[3]s\s+%[4]s|%[5]s(\s+%[2]s)?(\s+%[3]s\s+%[4]s)?)(\s+%[3]s\s+%[6]s)*(\s*,\s*%[7]s\s+%[8]s)?(\s*,\s*%[9]s\s+%[10]s\s+%[7]s)?\s*`,
-		numberPattern, unitPattern, wordPer, windowPattern, wordUnlimited, namePattern, lengthPattern, wordApart, wordThen, wordBlock)
+	linePattern    = fmt.Sprintf(`\s*(%[1]s(\s+%[2]s)?\s+%[3]s\s+%[4]s|%[5]s(\s+%[2]s)?(\s+%[3]s\s+%[4]s)?)(\s+%[3]s\s+%[6]s)*(\s*,\s*%[11]s)?(\s*,\s*%[7]s\s+%[8]s)?(\s*,\s*%[9]s\s+%[10]s\s+%[7]s)?\s*`,
+		numberPattern, unitPattern, wordPer, windowPattern, wordUnlimited, namePattern, lengthPattern, wordApart, wordThen, wordBlock,
+		wordFixed+`(\s+`+strings.Join(fromFirstHit, `\s+`)+`)?`)
 )
 
 func suffixes() string {
@@ -152,7 +153,7 @@ func makeSchema() *jsonschema.Schema {
 	s := object(fileWords)
 	s.Schema = "https://json-schema.org/draft/2020-12/schema"
 	s.Title = "Weir policy file"
-	s.Description = "Rate limits, one line each, in the words a person would say. All windows roll."
+	s.Description = "Rate limits, one line each, in the words a person would say. Windows roll unless a limit says fixed."
 	s.Required = requiredWords
 	s.Defs = map[string]*jsonschema.Schema{
 		"name":     pattern(namePattern),
@@ -199,8 +200,8 @@ func required(s *jsonschema.Schema, words ...string) *jsonschema.Schema {
 
 func limitSchema() *jsonschema.Schema {
 	line := pattern(linePattern)
-	line.Description = "COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, then block DURATION], or unlimited {per KEY}"
-	line.Examples = []any{"10 per minute per user, 3s apart", "200_000 cents per day per account", "5 failures per 15m per user, then block 1h"}
+	line.Description = "COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION], or unlimited {per KEY}"
+	line.Examples = []any{"10 per minute per user, 3s apart", "200_000 cents per day per account", "5 failures per 15m per user, then block 1h", "1_000 per day per tenant, fixed"}
 	long := object(limitWords)
 	long.Required = []string{"max"}
 	long.AnyOf = []*jsonschema.Schema{

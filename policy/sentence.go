@@ -41,5 +41,5 @@ func sentence(l weir.Limit, unit string, block time.Duration) string {
 	if block > 0 {
 		then = ", then block " + Duration(block)
 	}
-	return count + unit + window + keys.String() + apart + then
+	return count + unit + window + keys.String() + fixedSentence(l.Kind) + apart + then
 }

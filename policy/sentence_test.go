@@ -45,6 +45,9 @@ func TestSentence(t *testing.T) {
 		{weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow}, "", "unlimited"},
 		{weir.Limit{Max: weir.MaxUnits, Window: 2 * weir.MinWindow}, "", "unlimited per 2ms"},
 		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, Gap: time.Hour, By: []string{"a"}}, "", "unlimited per a, 1h apart"},
+		{weir.Limit{Max: 10, Window: day, By: []string{"a"}, Kind: weir.Calendar}, "", "10 per day per a, fixed"},
+		{weir.Limit{Max: 10, Window: time.Hour, Gap: time.Second, Kind: weir.FirstHit}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, Gap: time.Hour, Kind: weir.Calendar}, "", "unlimited, fixed, 1h apart"},
 		{weir.Limit{Max: weir.MaxUnits - 1, Window: weir.MinWindow}, "", "9_007_199_254_740_990 per 1ms"},
 	}
 	for _, c := range cases {
@@ -98,6 +101,13 @@ func TestDuration(t *testing.T) {
 	}
 	if got, err := ParseDuration("9999999999999d"); err != nil || got <= weir.MaxWindow {
 		t.Errorf("ParseDuration of more than a time.Duration: got %v, %v; want the longest", got, err)
+	}
+}
+
+func TestKindWord(t *testing.T) {
+	got := fmt.Sprint(KindWord(weir.Rolling), " ", KindWord(weir.Calendar), " ", KindWord(weir.FirstHit), " ", KindWord(9))
+	if want := "rolling fixed fixed-from-first-hit unknown"; got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 

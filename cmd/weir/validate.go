@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/policy"
@@ -23,7 +24,8 @@ func validateCommand() *cobra.Command {
 		Long: `Validate reads a policy file as weir serve would and reports the first thing wrong
 with it: file, line, column, the line itself, and what would be right. The exit
 code is 0 for a good file and 2 for any other. Of a good file it also tells which
-overrides have expired.
+overrides have expired, and what limits with fixed windows let through at worst:
+twice their count in a window's length, across the edge of two.
 
 Of a good file it says how a Redis Cluster would keep each policy: spread over its
 slots by the dimensions that all limits of the policy count by, or, where there are
@@ -58,6 +60,18 @@ type validated struct {
 	Tests    int               `json:"tests"`             // weir test runs them
 	Expired  []expired         `json:"expired,omitempty"` // overrides that no longer apply
 	Notes    []string          `json:"notes,omitempty"`   // what is hardly meant, a sentence each
+	Fixed    []fixed           `json:"fixed,omitempty"`   // limits with fixed windows
+}
+
+// fixed is a limit with fixed windows, and its worst case.
+type fixed struct {
+	Policy   string `json:"policy"`
+	Limit    string `json:"limit"`
+	Sentence string `json:"sentence"`
+	Max      int64  `json:"max"`
+	Worst    int64  `json:"worst"`     // units in a window's length, across the edge of two
+	WindowMS int64  `json:"window_ms"` // rounded up
+	window   time.Duration
 }
 
 // expired is an override to remove.
@@ -117,6 +131,10 @@ func (v *validated) print(out io.Writer) error {
 			note = "note: "
 		}
 		b.WriteString("  " + note + p.Cluster + "\n")
+	}
+	for _, l := range v.Fixed {
+		fmt.Fprintf(&b, "  note: limit %s of %s (%s) has fixed windows: up to %d, twice %d, in any %s, across the edge of two\n",
+			l.Limit, l.Policy, l.Sentence, l.Worst, l.Max, policy.Duration(l.window))
 	}
 	for _, e := range v.Expired {
 		fmt.Fprintf(&b, "  note: line %d: the override of %s for %s expired at %s, so it does nothing; remove it\n", e.Line, e.Policy, e.For, e.Until)
@@ -185,8 +203,11 @@ func describe(path string, file *policy.File) (*validated, error) {
 			return nil, err
 		}
 		row := validatedPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.Slotting(plan)}
-		for _, l := range p.Limits {
+		for i, l := range p.Limits {
 			row.Limits = append(row.Limits, l.Name)
+			if l.Kind != weir.Rolling && l.Max < weir.MaxUnits {
+				v.Fixed = append(v.Fixed, fixed{p.Name, l.Name, p.Sentence(i), l.Max, 2 * l.Max, answer.Millis(l.Window), l.Window})
+			}
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)

@@ -202,7 +202,11 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 	if word := a.word(i); word != "" {
 		b = append(append(b, ' '), word...)
 	}
-	b = append(append(b, " used in the last "...), window(s.Window)...)
+	if a.Plan.Limits()[i].Kind == weir.Rolling {
+		b = append(append(b, " used in the last "...), window(s.Window)...)
+	} else {
+		b = append(append(b, " used in this window of "...), Exactly(s.Window)...)
+	}
 	return a.appendWho(b, i)
 }
 

@@ -18,6 +18,7 @@ type story struct {
 	state weir.LimitState
 	units string
 	until time.Time
+	kind  weir.Kind
 	want  string
 }
 
@@ -31,6 +32,14 @@ var stories = []story{
 		d:     weir.Decision{Limit: "push", RetryAfter: 412 * second},
 		state: weir.LimitState{Max: 10, Window: 30 * minute, Used: 10, RetryAfter: 412 * second},
 		want:  "10 of 10 used in the last 30m for teacher=42; room again in 6m52s"},
+	{name: "full, a fixed window", n: 1, kind: weir.Calendar,
+		d:     weir.Decision{Limit: "push", RetryAfter: 412 * second},
+		state: weir.LimitState{Max: 10, Window: time.Hour, Used: 10, RetryAfter: 412 * second},
+		want:  "10 of 10 used in this window of 1h for teacher=42; room again in 6m52s"},
+	{name: "allowed, a fixed window", n: 1, kind: weir.FirstHit,
+		d:     weir.Decision{Allowed: true, Granted: 1, Remaining: 3},
+		state: weir.LimitState{Max: 10, Window: minute, Used: 7, Remaining: 3},
+		want:  "7 of 10 used in this window of 1m for teacher=42, 3 left"},
 	{name: "a word for the units", n: 1, units: "messages",
 		d:     weir.Decision{Limit: "push", RetryAfter: time.Hour},
 		state: weir.LimitState{Max: 10, Window: day, Used: 10},
@@ -116,7 +125,7 @@ var stories = []story{
 func TestWhy(t *testing.T) {
 	for _, s := range stories {
 		plan := mustPlan(t, weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
-			Name: "push", Max: s.state.Max, Window: s.state.Window, Gap: s.state.Gap, By: []string{"teacher"}}}})
+			Name: "push", Max: s.state.Max, Window: s.state.Window, Gap: s.state.Gap, By: []string{"teacher"}, Kind: s.kind}}})
 		s.state.Name = "push"
 		a := Answer{Plan: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
 			States: []weir.LimitState{s.state}, Units: []string{s.units}, Blocked: s.until}

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/policy"
 )
@@ -38,6 +39,7 @@ type limitShown struct {
 	GapMS    int64    `json:"gap_ms,omitempty"`
 	BlockMS  int64    `json:"block_ms,omitempty"` // how long a refusal blocks the key
 	By       []string `json:"by"`
+	Kind     string   `json:"kind,omitempty"` // fixed or fixed-from-first-hit, "" of a rolling limit
 	Cells    int      `json:"cells,omitempty"`
 	Cost     int64    `json:"cost,omitempty"` // what an attempt takes, if not as much as it asks for
 }
@@ -73,6 +75,9 @@ func showLimit(p *policy.Policy, i int) limitShown {
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
 		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap), BlockMS: answer.Millis(p.BlockOf(i)),
 		By: append([]string{}, l.By...), Cells: l.Cells, Cost: l.Cost}
+	if l.Kind != weir.Rolling {
+		shown.Kind = policy.KindWord(l.Kind)
+	}
 	if i < len(p.Units) {
 		shown.Units = p.Units[i]
 	}
