@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/status"
+)
+
+// fronts are all the ways to ask one weir serve.
+type fronts struct {
+	*process
+	admin, resp string // host:port
+	grpc        *grpc.ClientConn
+	http        *http.Client
+}
+
+// openFronts starts weir serve with all its listeners.
+func openFronts(t *testing.T, args ...string) *fronts {
+	t.Helper()
+	p := startServe(t, append([]string{"--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0"}, args...)...)
+	banner := p.awaitTalk(t, "  look ")
+	at := func(what string) string {
+		found := regexp.MustCompile(`(?m)^ +` + what + ` +(?:http://)?(127[0-9.:]+)`).FindStringSubmatch(banner)
+		if found == nil {
+			t.Fatalf("no address of %s in\n%s", what, banner)
+		}
+		return found[1]
+	}
+	conn, err := grpc.NewClient(at("grpc"), grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), grpc: conn, http: &http.Client{Timeout: patience}}
+}
+
+// What a front says of an attempt: it may pass, with or without the store, or nobody
+// could decide.
+const (
+	passes   = "passes"
+	degraded = "passes, degraded"
+	nobody   = "no decision"
+)
+
+// names of fronts, as ask knows them.
+var frontNames = []string{"check", "gate", "json", "grpc", "resp"}
+
+// ask puts one attempt of the policy by a front. What is none of the three answers is
+// told in words.
+func (f *fronts) ask(front, policy string) string {
+	switch front {
+	case "check":
+		return f.post("/v1/check", `{"policy":"`+policy+`","key":{"k":"1"}}`)
+	case "gate":
+		return f.post("/gate/"+policy+"?k=1", "")
+	case "json":
+		return f.post("/json", `{"domain":"`+policy+`","descriptors":[{"entries":[{"key":"k","value":"1"}]}]}`)
+	case "grpc":
+		return f.call(policy)
+	}
+	return f.command("WEIR.CHECK " + policy + " k=1\r\n")
+}
+
+func (f *fronts) post(path, body string) string {
+	r, err := f.http.Post("http://"+f.addr+path, "application/json", strings.NewReader(body))
+	if err != nil {
+		return err.Error()
+	}
+	defer r.Body.Close()
+	said, err := io.ReadAll(r.Body)
+	switch {
+	case err != nil:
+		return err.Error()
+	case r.StatusCode == 503:
+		return nobody
+	case r.StatusCode == 204:
+		return passes
+	case r.StatusCode == 200 && strings.Contains(string(said), `"degraded":true`):
+		return degraded
+	case r.StatusCode == 200:
+		return passes
+	}
+	return fmt.Sprintf("status %d: %s", r.StatusCode, said)
+}
+
+func (f *fronts) call(policy string) string {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	a, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: policy,
+		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
+	switch {
+	case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "no decision"):
+		return nobody
+	case err != nil:
+		return err.Error()
+	case a.OverallCode != pb.RateLimitResponse_OK:
+		return a.OverallCode.String()
+	case a.DynamicMetadata.GetFields()["degraded"].GetBoolValue():
+		return degraded
+	}
+	return passes
+}
+
+// command sends a command of one line over RESP.
+func (f *fronts) command(line string) string {
+	c, err := net.Dial("tcp", f.resp)
+	if err != nil {
+		return err.Error()
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	if _, err := io.WriteString(c, line+"QUIT\r\n"); err != nil {
+		return err.Error()
+	}
+	said, err := io.ReadAll(c)
+	answer := strings.Split(string(said), "\r\n")
+	switch {
+	case err != nil:
+		return err.Error()
+	case strings.HasPrefix(answer[0], "-UNAVAILABLE "):
+		return nobody
+	case answer[0] == "*5" && answer[1] == ":0":
+		return passes
+	case answer[0] == "*8" && answer[1] == ":1" && answer[9] == ":1":
+		return degraded
+	case answer[0] == "*8" && answer[1] == ":1":
+		return passes
+	}
+	return string(said)
+}
+
+// health is what probes and operators are told: whether the process lives, is ready,
+// and serves, why the store is down if it is, and what the metrics say of it.
+func (f *fronts) health() (healthy bool, down, up string) {
+	read := func(path string) (int, string) {
+		r, err := f.http.Get("http://" + f.admin + path)
+		if err != nil {
+			return 0, err.Error()
+		}
+		defer r.Body.Close()
+		said, _ := io.ReadAll(r.Body)
+		return r.StatusCode, string(said)
+	}
+	live, _ := read("/livez")
+	ready, said := read("/readyz")
+	var told struct {
+		Down string `json:"store_down"`
+	}
+	json.Unmarshal([]byte(said), &told)
+	_, metrics := read("/metrics")
+	for lines := bufio.NewScanner(strings.NewReader(metrics)); lines.Scan(); {
+		if value, ok := strings.CutPrefix(lines.Text(), "weir_store_up "); ok {
+			up = value
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	serves, err := grpc_health_v1.NewHealthClient(f.grpc).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
+	return live == 200 && ready == 200 && err == nil && serves.Status == grpc_health_v1.HealthCheckResponse_SERVING, told.Down, up
+}
