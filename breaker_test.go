@@ -144,14 +144,52 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 				yield(d)
 			}
 		})
-		if took[0] != 0 || took[48] != 0 || took[49] != 3*time.Second {
-			t.Errorf("callers waited %v … %v, %v; want none but the probe's, for the budget", took[0], took[48], took[49])
+		if took[0] != 0 || took[48] != 0 || took[49] != 3*time.Second/25 {
+			t.Errorf("callers waited %v … %v, %v; want none but the probe's, for a part of the budget", took[0], took[48], took[49])
 		}
+		time.Sleep(1100 * time.Millisecond) // by now the probe has ended
 		s.fail(1)
 		if s.Asked() != asked+2 {
 			t.Errorf("the call after a slow probe did not probe")
 		}
+		time.Sleep(3 * time.Second) // until that has ended, too
 	})
+}
+
+// TestBreakerProbesForOthers: what a probe finds out after its caller was answered is
+// known to those who come after, and its caller is told that it may have counted.
+func TestBreakerProbesForOthers(t *testing.T) {
+	for name, wrap := range map[string]func(weir.Engine) weir.Engine{
+		"prompt":     func(e weir.Engine) weir.Engine { return prompt{e} },
+		"goroutines": func(e weir.Engine) weir.Engine { return e },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			faulty := weirtest.NewFaulty(weir.NewMemory())
+			f := weir.Fallback(wrap(faulty), weir.FailClosed)
+			limiter := must(weir.New(ten, weir.WithEngine(f)))
+			faulty.Break(weirtest.Down())
+			for range 5 {
+				limiter.Allow(ctx, weir.K("42"))
+			}
+			faulty.Break(weirtest.Slow(30 * time.Millisecond))
+			time.Sleep(time.Second)
+			begun := time.Now()
+			if _, err := limiter.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrUnknownFate) || time.Since(begun) != 2*time.Millisecond {
+				t.Errorf("%s: the probe's caller gets %v after %v; want an unknown fate after 2 ms of the budget of 50", name, err, time.Since(begun))
+			}
+			if got := f.Status().State; got != weir.StoreDown {
+				t.Errorf("%s: %v while the probe is under way, want down", name, got)
+			}
+			time.Sleep(30 * time.Millisecond)
+			if got := f.Status(); got.State != weir.StoreUp || got.Overdue != 0 {
+				t.Errorf("%s: %+v after the probe, want up and nothing overdue", name, got)
+			}
+			faulty.Mend()
+			if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || d.Remaining != 8 {
+				t.Errorf("%s: %+v, %v; want the probe counted, 8 of 10 left", name, d, err)
+			}
+		})
+	}
 }
 
 // TestBreakerIgnoresStragglers: a success that was asked for before the breaker

@@ -25,7 +25,7 @@ func (g *guard) send(ctx context.Context, q *question, r *reply) {
 	ctx, cancel := context.WithTimeout(ctx, g.budget)
 	defer cancel()
 	e := &errand{question: q.kept(), done: make(chan struct{})}
-	go e.run(ctx, g)
+	go e.run(g, func() { e.put(ctx, g.engine, &e.reply) })
 	select {
 	case <-e.done:
 	case <-ctx.Done():
@@ -44,10 +44,12 @@ type errand struct {
 	thrown  any         // what the engine panicked with
 	aborted bool        // it did not return: it panicked, or ended the goroutine
 	settled atomic.Bool // it has ended, or its caller has left: whichever was first
+	orphan  func()      // called when it has ended and its caller has left; nil = nothing is
 	done    chan struct{}
 }
 
-func (e *errand) run(ctx context.Context, g *guard) {
+// run makes the call.
+func (e *errand) run(g *guard, call func()) {
 	e.aborted = true
 	defer func() {
 		if e.aborted {
@@ -58,11 +60,14 @@ func (e *errand) run(ctx context.Context, g *guard) {
 			return
 		}
 		g.overdue.Add(-1)
+		if e.orphan != nil {
+			e.orphan()
+		}
 		if e.thrown != nil {
 			panic(e.thrown) // nobody is left to hear of it, and it must not be lost
 		}
 	}()
-	e.put(ctx, g.engine, &e.reply)
+	call()
 	e.aborted = false
 }
 

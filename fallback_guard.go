@@ -51,13 +51,23 @@ func (g *guard) ask(ctx context.Context, q *question, r *reply) (done bool) {
 		return false
 	}
 	if p == trying {
+		if g.hold == nil && g.waits && g.budget > 0 {
+			return g.probe(ctx, q, r)
+		}
 		defer g.breaker.release()
 	}
 	var asked int64
 	if g.hold != nil {
 		asked = g.now()
 	}
-	if g.put(ctx, q, r); r.err == nil {
+	g.put(ctx, q, r)
+	return g.conclude(ctx, p, asked, q, r)
+}
+
+// conclude takes in what became of a call that was made at the instant asked: r is
+// what came of it, and becomes what the caller gets.
+func (g *guard) conclude(ctx context.Context, p pass, asked int64, q *question, r *reply) (done bool) {
+	if r.err == nil {
 		g.breaker.succeeded(p)
 		if g.hold != nil {
 			g.hold.succeeded(asked, g.now())

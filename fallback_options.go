@@ -36,7 +36,7 @@ func OpenAfter(n int) FallbackOption {
 
 // OnStoreState calls f when the store is found to be down, with the error of the
 // last call, and when it is found to be up again, with nil: for logs and metrics.
-// Calls of f come one at a time and in order, on a goroutine of a caller, who
+// Calls of f come one at a time and in order, on a goroutine of a caller or of a probe, who
 // waits for f to return. nil is no option at all.
 func OnStoreState(f func(s StoreState, cause error)) FallbackOption {
 	return func(s *settings) {

@@ -66,8 +66,12 @@ var outages = []outage{
 			s.Password = ""
 		}},
 	{name: "full",
-		begin: func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) { s.Must(t, "CONFIG", "SET", "maxmemory", "1") },
-		end:   func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) { s.Must(t, "CONFIG", "SET", "maxmemory", "0") }},
+		begin: func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
+			s.Must(t, "CONFIG", "SET", "maxmemory", "1")
+		},
+		end: func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
+			s.Must(t, "CONFIG", "SET", "maxmemory", "0")
+		}},
 	{name: "busy with a script",
 		begin: func(t *testing.T, s *redistest.Server, _ *redistest.Proxy) {
 			s.Must(t, "CONFIG", "SET", "busy-reply-threshold", "1")
