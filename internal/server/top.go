@@ -77,7 +77,7 @@ type topShown struct {
 	At       string        `json:"at"`
 	Keys     string        `json:"keys"`            // shown, hashed or off
 	Since    string        `json:"since,omitempty"` // from when on denials are counted, those of the last ten to twenty minutes
-	Top      []keyShown    `json:"top"`             // the most denied first
+	Top      []keyShown    `json:"top"`             // first those that were surely denied most
 	Policies []policyCalls `json:"policies"`        // those that were called, in the order of the file
 
 	n     int       // as many keys are wanted
@@ -126,7 +126,7 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request) {
 		}
 	})
 	slices.SortStableFunc(a.Top, func(x, y keyShown) int {
-		return cmp.Or(cmp.Compare(y.Denials, x.Denials), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Rule, y.Rule))
+		return cmp.Or(cmp.Compare(y.Denials-y.Error, x.Denials-x.Error), cmp.Compare(y.Denials, x.Denials), cmp.Compare(x.Policy, y.Policy), cmp.Compare(x.Rule, y.Rule))
 	})
 	a.Top = a.Top[:min(asked.n, len(a.Top))]
 	if !a.since.IsZero() {

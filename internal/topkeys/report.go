@@ -18,18 +18,22 @@ type Entry struct {
 type Report struct {
 	Since   time.Time // from when on it counts; zero if nothing was denied
 	Denials int64     // of all keys
-	Top     []Entry   // the most denied first
+	Top     []Entry   // first those that were surely denied most
 }
 
+// Surely is how often the key was denied at least.
+func (e *Entry) Surely() int64 { return e.Denials - e.Error }
+
 // Top returns the n keys denied most in the present period and the one before, as of
-// now.
+// now. They are ranked by what is sure of them: when a million keys are denied once
+// each, the counters that they pass around say thousands, all but one of it error.
 func (s *Sketch) Top(n int, now time.Time) Report {
 	var r Report
 	for i := range s.parts {
 		s.parts[i].report(&r, now, s.slots)
 	}
 	slices.SortStableFunc(r.Top, func(a, b Entry) int {
-		return cmp.Or(cmp.Compare(b.Denials, a.Denials), cmp.Compare(a.Error, b.Error), slices.Compare(a.Values, b.Values))
+		return cmp.Or(cmp.Compare(b.Surely(), a.Surely()), cmp.Compare(b.Denials, a.Denials), slices.Compare(a.Values, b.Values))
 	})
 	r.Top = r.Top[:min(max(n, 0), len(r.Top))]
 	return r
