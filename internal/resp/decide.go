@@ -71,11 +71,11 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 
 // refund answers with the units taken back.
 func refund(s *Server, out []byte, args []string) []byte {
-	a, err := s.ask(args, takes{most: 2, needed: 1})
+	a, err := s.ask(args, takes{most: 2, needed: 1, options: takesID})
 	if err != nil {
 		return s.fail(out, err)
 	}
-	n, err := a.policy.Refund(background, a.key, time.UnixMicro(a.at), a.n)
+	n, err := a.policy.Refund(background, a.key, time.UnixMicro(a.at), a.n, a.id)
 	if err != nil {
 		return s.fail(out, err)
 	}

@@ -40,6 +40,13 @@ func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, 
 	return l.Limiter.Decide(ctx, key, weir.Ask{Op: op, N: n, At: weir.Now, ID: id})
 }
 
+func (l limiter) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {
+	if id == "" {
+		return l.Limiter.Refund(ctx, key, at, n)
+	}
+	return l.RefundOnce(ctx, key, at, n, id)
+}
+
 func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, ttl int64) (d weir.Decision, r Reservation, err error) {
 	lasts := time.Duration(ttl) * time.Millisecond
 	if ttl == 0 {

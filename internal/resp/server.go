@@ -29,8 +29,9 @@ type Policy interface {
 	// Reserve attempts n units that are to be settled within ttl milliseconds; 0 is as
 	// long as can be. The zero Reservation says that none were granted.
 	Reserve(ctx context.Context, key weir.Key, n int64, id string, ttl int64) (weir.Decision, Reservation, error)
-	// Refund takes back up to n units of the grant of that instant.
-	Refund(ctx context.Context, key weir.Key, at time.Time, n int64) (int64, error)
+	// Refund takes back up to n units of the grant of that instant; once, if there is
+	// an id.
+	Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error)
 	// Reset forgets the key's histories.
 	Reset(ctx context.Context, key weir.Key) error
 }

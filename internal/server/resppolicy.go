@@ -91,13 +91,13 @@ func (p *respPolicy) named(key *weir.Key) (all []pair) {
 }
 
 // Refund answers as POST /v1/refund does.
-func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n int64) (int64, error) {
+func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {
 	if !p.s.room.enter() {
 		return 0, respError(errBusy)
 	}
 	defer p.s.room.leave()
 	whose := p.subject(&key)
-	took, err := p.refund(ctx, observe.RESP, &whose, at, n, "")
+	took, err := p.refund(ctx, observe.RESP, &whose, at, n, id)
 	return took, p.s.told(err)
 }
 

@@ -232,6 +232,9 @@ func (g *group) beginBlock(ctx context.Context, w *work) error {
 	if err != nil {
 		return err
 	}
+	if d.Allowed && d.Degraded {
+		return nil // a fallback has charged the store nothing
+	}
 	if d.Allowed && g.n > 0 {
 		_, err = g.engine.Refund(ctx, g.plan, g.key, d.At.UnixMicro(), d.Granted, weir.Now)
 		return err
