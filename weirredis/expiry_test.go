@@ -35,6 +35,28 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 	return n
 }
 
+// TestExpiryOfFixedWindows: a key lives a window after the newest attempt, since the gap
+// may reach beyond the end of the window, and not half as long again (R3, R5, R13).
+func TestExpiryOfFixedWindows(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s), weirredis.DenialsFor(0))
+	for _, kind := range []weir.Kind{weir.Calendar, weir.FirstHit} {
+		for _, window := range []time.Duration{time.Minute, 400 * 24 * time.Hour} {
+			limit := perUser(2, window)
+			limit.Kind, limit.Gap = kind, window
+			l := limiter(t, e, "fixed", weir.AllOrNothing, limit)
+			if err := l.Reset(ctx, weir.K("u")); err != nil {
+				t.Fatal(err)
+			}
+			must(t)(l.Allow(ctx, weir.K("u")))
+			got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
+			if got < window-time.Second || got > window+window/4+5*time.Second {
+				t.Errorf("%v, window and gap %v: the key lives %v", kind, window, got)
+			}
+		}
+	}
+}
+
 // TestExpiry: a key lives at least until its newest entry no longer counts, and
 // not half as long again; what records nothing leaves its life as it is (R4, R13).
 func TestExpiry(t *testing.T) {

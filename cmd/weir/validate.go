@@ -72,6 +72,7 @@ type fixed struct {
 	Worst    int64  `json:"worst"`     // units in a window's length, across the edge of two
 	WindowMS int64  `json:"window_ms"` // rounded up
 	window   time.Duration
+	varies   string // the end of the sentence about it
 }
 
 // expired is an override to remove.
@@ -133,8 +134,8 @@ func (v *validated) print(out io.Writer) error {
 		b.WriteString("  " + note + p.Cluster + "\n")
 	}
 	for _, l := range v.Fixed {
-		fmt.Fprintf(&b, "  note: limit %s of %s (%s) has fixed windows: up to %d, twice %d, in any %s, across the edge of two\n",
-			l.Limit, l.Policy, l.Sentence, l.Worst, l.Max, policy.Duration(l.window))
+		fmt.Fprintf(&b, "  note: limit %s of %s (%s) has fixed windows: up to %d in %s, twice its count, across the edge of two%s\n",
+			l.Limit, l.Policy, l.Sentence, l.Worst, policy.Duration(l.window), l.varies)
 	}
 	for _, e := range v.Expired {
 		fmt.Fprintf(&b, "  note: line %d: the override of %s for %s expired at %s, so it does nothing; remove it\n", e.Line, e.Policy, e.For, e.Until)
@@ -176,6 +177,17 @@ func odd(p *policy.Policy) (notes []string) {
 	return notes
 }
 
+// fixedOf labels limit i, which has fixed windows, with its worst case.
+func fixedOf(p *policy.Policy, i int) fixed {
+	l := &p.Limits[i]
+	f := fixed{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max, Worst: 2 * l.Max,
+		WindowMS: answer.Millis(l.Window), window: l.Window}
+	if mostOf(p, i) > l.Max {
+		f.varies = ", and twice theirs under plans and overrides"
+	}
+	return f
+}
+
 // mostOf is the largest count of limit i, with its plans and overrides.
 func mostOf(p *policy.Policy, i int) int64 {
 	most := p.Limits[i].Max
@@ -206,7 +218,7 @@ func describe(path string, file *policy.File) (*validated, error) {
 		for i, l := range p.Limits {
 			row.Limits = append(row.Limits, l.Name)
 			if l.Kind != weir.Rolling && l.Max < weir.MaxUnits {
-				v.Fixed = append(v.Fixed, fixed{p.Name, l.Name, p.Sentence(i), l.Max, 2 * l.Max, answer.Millis(l.Window), l.Window})
+				v.Fixed = append(v.Fixed, fixedOf(p, i))
 			}
 		}
 		v.Limits += len(p.Limits)
