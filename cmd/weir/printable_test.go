@@ -2,6 +2,9 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -52,4 +55,19 @@ func TestNothingActsInTheTerminal(t *testing.T) {
 // printed reports whether a terminal shows all of text and does nothing.
 func printed(text string) bool {
 	return strings.ToValidUTF8(text, "\x00") == text && strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) < 0
+}
+
+// TestOthersAnswersActNowhere: what says that it is a weir may be anything.
+func TestOthersAnswersActNowhere(t *testing.T) {
+	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "{\"top\":[{\"policy\":\"a\u202e\",\"key\":{\"a\u009b\":\"\u2066\x7f\"},\"denials\":1}],\"policies\":[{\"policy\":\"a\u202e\"}]}\n")
+	}))
+	defer stranger.Close()
+	for _, args := range [][]string{{"top", "--once"}, {"top", "--once", "--json"}, {"ready", "--json"}} {
+		var stdout, stderr bytes.Buffer
+		run(append(args, "--url", stranger.URL), strings.NewReader(""), &stdout, &stderr)
+		if stdout.Len() == 0 || !printed(stdout.String()) || !printed(stderr.String()) {
+			t.Errorf("weir %q prints %q, %q", args, stdout.String(), stderr.String())
+		}
+	}
 }

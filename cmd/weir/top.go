@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // topOptions are the flags of weir top.
@@ -130,7 +131,7 @@ type calls struct {
 
 // newLooked reads an answer.
 func newLooked(body []byte, from string, when time.Time) (*looked, error) {
-	l := &looked{body: body, from: from, when: when}
+	l := &looked{body: answer.Printable(body), from: from, when: when}
 	if err := json.Unmarshal(body, l); err != nil || l.Policies == nil {
 		return nil, usage("is --url the address of weir's admin listener?", "%s does not answer as weir does", from)
 	}
