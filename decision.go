@@ -25,7 +25,7 @@ type Decision struct {
 type LimitState struct {
 	Name       string
 	Max        int64         // units per window
-	Window     time.Duration // the rolling window
+	Window     time.Duration // its length
 	Gap        time.Duration // the least time between two grants
 	Used       int64         // units that count now
 	Remaining  int64         // Max - Used; below 0 after Record, CountDenied or a lowered Max
