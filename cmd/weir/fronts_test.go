@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ import (
 type fronts struct {
 	*process
 	admin, resp string // host:port
+	rpc         string // likewise
 	grpc        *grpc.ClientConn
 	http        *http.Client
 }
@@ -33,7 +35,14 @@ type fronts struct {
 // openFronts starts weir serve with all its listeners.
 func openFronts(t *testing.T, args ...string) *fronts {
 	t.Helper()
-	p := startServe(t, append([]string{"--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0"}, args...)...)
+	return openFrontsBy(t, exec.Command("weir"), args...)
+}
+
+// openFrontsBy is openFronts by a command that runs weir with the arguments behind its
+// own.
+func openFrontsBy(t *testing.T, by *exec.Cmd, args ...string) *fronts {
+	t.Helper()
+	p := startServeBy(t, by, append([]string{"--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0"}, args...)...)
 	banner := p.awaitTalk(t, "  look ")
 	at := func(what string) string {
 		found := regexp.MustCompile(`(?m)^ +` + what + ` +(?:http://)?(127[0-9.:]+)`).FindStringSubmatch(banner)
@@ -47,7 +56,7 @@ func openFronts(t *testing.T, args ...string) *fronts {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), grpc: conn, http: &http.Client{Timeout: patience}}
+	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: patience}}
 }
 
 // What a front says of an attempt: it may pass, with or without the store, or nobody

@@ -27,7 +27,15 @@ type process struct {
 // startServe starts weir serve on a free port and waits until it listens.
 func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
-	p := &process{Cmd: exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...), done: make(chan struct{})}
+	return startServeBy(t, exec.Command("weir"), args...)
+}
+
+// startServeBy is startServe by a command that runs weir with the arguments behind its
+// own.
+func startServeBy(t *testing.T, by *exec.Cmd, args ...string) *process {
+	t.Helper()
+	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0"), args...)
+	p := &process{Cmd: by, done: make(chan struct{})}
 	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	stderr, err := p.StderrPipe()
 	if err != nil {

@@ -31,9 +31,6 @@ type face struct {
 	leaving  atomic.Bool      // every answer tells its client to leave
 }
 
-// adminConns bounds the connections to the admin listener.
-const adminConns = 100
-
 // adminDefault is where operators are answered when the main listener can be
 // reached from other machines and nothing else is said.
 const adminDefault = "127.0.0.1:7072"
@@ -51,7 +48,7 @@ func (s *Server) newFaces() error {
 	if s.main.shared = admin == ""; s.main.shared {
 		return nil
 	}
-	s.admin, err = s.newFace(&face{flag: "--admin-listen", admin: true, conns: adminConns}, admin)
+	s.admin, err = s.newFace(&face{flag: "--admin-listen", admin: true, conns: s.portions.admin}, admin)
 	return err
 }
 

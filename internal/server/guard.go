@@ -124,6 +124,9 @@ func (s *Server) exposed() error {
 // Warnings are what an operator should know about who can reach the server. They
 // are for after New.
 func (s *Server) Warnings() (all []string) {
+	if warning := s.portions.warning(); warning != "" {
+		all = append(all, warning)
+	}
 	if f := s.resp; f != nil && !f.address.Local() {
 		switch {
 		case s.config.Insecure:

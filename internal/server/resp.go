@@ -83,7 +83,7 @@ func (s *Server) exposedRESP() error {
 func (f *respFace) open(s *Server) (err error) {
 	// A few more than may talk are accepted, so that they can be told: Redis clients
 	// that only wait think the server is gone.
-	c := listen.Config{Address: f.address, Mode: s.config.SocketMode, Conns: s.config.Limits.Conns + 16}
+	c := listen.Config{Address: f.address, Mode: s.config.SocketMode, Conns: s.config.Limits.Conns + s.portions.told}
 	if s.config.TLS != nil && !f.address.IsUnix() {
 		c.TLS = s.config.TLS.Config()
 	}

@@ -146,6 +146,7 @@ type Server struct {
 	main, admin *face     // admin is nil when main answers operators too
 	seal        *seal     // of the ids of reservations
 	claims      *claims   // of reservations that were settled
+	portions    portions
 	draining    atomic.Bool
 	room        room
 
@@ -177,6 +178,7 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("--gate-id-header: %w", err)
 	}
 	s := &Server{config: c, log: c.Log, origins: http.NewCrossOriginProtection()}
+	s.splitDescriptors()
 	s.metrics = metrics.New(c.Version, s.counted)
 	first, err := s.compile(c.Policies, c.Source, nil)
 	if err != nil {
