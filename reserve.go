@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -73,7 +74,10 @@ type Reservation struct {
 	degraded bool      // it was granted by a fallback, which the store knows nothing of
 	begun    time.Time // by the clock of this process
 	ttl      time.Duration
-	settled  atomic.Bool
+	settled  atomic.Bool // or being settled: whoever has set it owns the following
+	id       string      // of what corrects it, so that it can be done again; "" = it has none
+	doubt    bool        // it may be settled, with used
+	used     int64
 }
 
 // Units is how many units were granted.
@@ -85,7 +89,9 @@ func (r *Reservation) Units() int64 { return r.units }
 //
 // It is ErrSettled if the reservation was settled before, and ErrExpired if it came
 // too late; then nothing changes. After any other error but ErrUnknownFate nothing
-// has changed either, and the reservation can be settled again.
+// has changed either, and the reservation can be settled again. After ErrUnknownFate
+// it can be with the same number, and is settled once, if the engine is a
+// RefundOnceEngine; otherwise that is ErrSettled.
 func (r *Reservation) Commit(ctx context.Context, actual int64) error {
 	if err := r.limiter.check(&r.key, actual); err != nil {
 		return err
@@ -96,8 +102,19 @@ func (r *Reservation) Commit(ctx context.Context, actual int64) error {
 	if !r.settled.CompareAndSwap(false, true) {
 		return ErrSettled
 	}
+	if r.doubt && r.used != actual {
+		r.settled.Store(false)
+		return fmt.Errorf("%w: perhaps, by %d units; nobody knows until it is settled by as many again", ErrSettled, r.used)
+	}
+	if r.id == "" && r.limiter.memory == nil && remembersRefunds(r.limiter.engine) {
+		r.id = rand.Text()
+	}
 	err := r.correct(ctx, actual)
-	if err != nil && !errors.Is(err, ErrUnknownFate) {
+	unknown := errors.Is(err, ErrUnknownFate)
+	if unknown && r.id != "" {
+		r.doubt, r.used = true, actual
+	}
+	if err != nil && (!unknown || r.doubt) {
 		r.settled.Store(false)
 	}
 	return err
@@ -112,9 +129,19 @@ func (r *Reservation) correct(ctx context.Context, actual int64) error {
 	var err error
 	switch {
 	case actual > r.units:
-		_, err = r.limiter.Record(ctx, r.key, actual-r.units)
+		err = r.limiter.decide(ctx, &r.key, &Ask{Op: OpRecord, N: actual - r.units, At: Now, ID: r.id}, &Decision{})
 	case actual < r.units && !r.degraded:
-		_, err = r.limiter.Refund(ctx, r.key, r.at, r.units-actual)
+		_, err = r.limiter.refund(ctx, &r.key, r.at, r.units-actual, Now, r.id)
 	}
 	return err
+}
+
+// remembersRefunds reports whether refunds of the engine, or of the one that it is
+// around, can have an id.
+func remembersRefunds(e Engine) bool {
+	if f, ok := e.(*FallbackEngine); ok {
+		return remembersRefunds(f.store.engine)
+	}
+	_, ok := e.(RefundOnceEngine)
+	return ok
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 // model is a limit of tokens, as reservations are for.
@@ -241,6 +242,41 @@ func TestReservationOutage(t *testing.T) {
 		t.Errorf("it may have been settled: %v, want ErrSettled", err)
 	}
 }
+
+// TestReservationInDoubt: whether a correction whose answer was lost was made or not, it
+// is made once when it is tried again, by as many units.
+func TestReservationInDoubt(t *testing.T) {
+	for name, c := range map[string]struct {
+		fault  weirtest.Fault
+		actual int64
+	}{"refund made": {weirtest.Lost(), 3}, "record made": {weirtest.Lost(), 25}, "refund not made": {unsure, 3}, "record not made": {unsure, 25}} {
+		store := weirtest.NewFaulty(weir.NewMemory())
+		l := model(t, weir.AllOrNothing, weir.WithEngine(weir.Fallback(store, weir.FailClosed, weir.OpenAfter(0))))
+		r := reserve(t, l, 10)
+		store.Break(c.fault)
+		for range 2 {
+			if err := r.Commit(ctx, c.actual); !errors.Is(err, weir.ErrUnknownFate) {
+				t.Errorf("%s: %v, want ErrUnknownFate", name, err)
+			}
+		}
+		store.Mend()
+		if err := r.Commit(ctx, 4); !errors.Is(err, weir.ErrSettled) {
+			t.Errorf("%s, by other units: %v, want ErrSettled", name, err)
+		}
+		if err := r.Commit(ctx, c.actual); err != nil {
+			t.Errorf("%s, again: %v", name, err)
+		}
+		if err := r.Commit(ctx, c.actual); !errors.Is(err, weir.ErrSettled) {
+			t.Errorf("%s, when it is settled: %v, want ErrSettled", name, err)
+		}
+		if n, err := l.Count(ctx, acme, "hour", time.Hour); err != nil || n != c.actual {
+			t.Errorf("%s: %d count, %v; want %d", name, n, err, c.actual)
+		}
+	}
+}
+
+// unsure is a store that loses calls and answers alike.
+func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrUnknownFate) }
 
 // down is a store that decides nothing.
 type down struct{ weir.Engine }

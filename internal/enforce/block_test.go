@@ -473,6 +473,47 @@ func TestBlockBack(t *testing.T) {
 	}
 }
 
+// TestBlockOnceBack: what a share has granted is answered as it was, while the store is
+// back and the key is blocked there.
+func TestBlockOnceBack(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	for _, hold := range []bool{false, true} {
+		options := []weir.FallbackOption{weir.Instances(1), weir.OpenAfter(0)}
+		if hold {
+			options = append(options, weir.Hold())
+		}
+		e := weir.Fallback(store, weir.Local, options...)
+		r := blockingRule(t, "local", e)
+		ask := func(id string, n int64) Outcome {
+			t.Helper()
+			o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K(fmt.Sprint(hold)), None), N: n, At: weir.Now, ID: id})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		if hold { // the store grants it, and nothing more fits the share when it is back
+			if o := ask("job", 1); !o.Decision.Allowed {
+				t.Fatalf("%+v", o)
+			}
+		}
+		store.Break(weirtest.Down())
+		if o := ask("job", 1); !hold && (!o.Decision.Allowed || !o.Decision.Degraded) {
+			t.Fatalf("by the share: %+v", o)
+		}
+		store.Mend()
+		for range 3 {
+			ask("", 2)
+		}
+		if o := ask("", 1); o.Applied.Blocked.IsZero() {
+			t.Fatalf("hold %t: no block: %+v", hold, o)
+		}
+		if o := ask("job", 1); !o.Decision.Repeated || !o.Decision.Allowed {
+			t.Errorf("hold %t: made again: %+v", hold, o.Decision)
+		}
+	}
+}
+
 // limits is a store that is away for limits, and there for their blocks.
 type limits struct{ *weirtest.Faulty }
 
