@@ -3,6 +3,7 @@ package weirredis_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -17,16 +18,18 @@ func TestRefundOfTheOldest(t *testing.T) {
 	conn := rueidisConn(t)
 	shared := weir.Limit{Name: "shared", Max: 60, Window: 20 * time.Second}
 	for name, p := range map[string]weir.Policy{
-		"exact":   {Limits: []weir.Limit{perUser(40, 10*time.Second)}},
-		"cells":   {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Cells: 7, By: []string{"user"}}}},
-		"gap":     {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Gap: 50 * time.Millisecond, By: []string{"user"}}}},
-		"counted": {Mode: weir.CountDenied, Limits: []weir.Limit{perUser(40, 10*time.Second)}},
-		"two":     {Limits: []weir.Limit{perUser(40, 10*time.Second), shared}},
-		"cost":    {Limits: []weir.Limit{perUser(40, 10*time.Second), {Name: "calls", Max: 20, Window: 10 * time.Second, Cost: 1}}},
-		"long":    {Limits: []weir.Limit{perUser(100_000, time.Hour)}},
+		"exact":     {Limits: []weir.Limit{perUser(40, 10*time.Second)}},
+		"cells":     {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Cells: 7, By: []string{"user"}}}},
+		"gap":       {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Gap: 50 * time.Millisecond, By: []string{"user"}}}},
+		"counted":   {Mode: weir.CountDenied, Limits: []weir.Limit{perUser(40, 10*time.Second)}},
+		"two":       {Limits: []weir.Limit{perUser(40, 10*time.Second), shared}},
+		"cost":      {Limits: []weir.Limit{perUser(40, 10*time.Second), {Name: "calls", Max: 20, Window: 10 * time.Second, Cost: 1}}},
+		"calendar":  {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Kind: weir.Calendar, By: []string{"user"}}}},
+		"first hit": {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Kind: weir.FirstHit, By: []string{"user"}}}},
+		"long":      {Limits: []weir.Limit{perUser(100_000, time.Hour)}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p.Name = "oldest-" + name
+			p.Name = "oldest-" + strings.ReplaceAll(name, " ", "-")
 			plan, err := p.Plan()
 			if err != nil {
 				t.Fatal(err)

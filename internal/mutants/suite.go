@@ -30,7 +30,7 @@ var memory = suite{
 		{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
 		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
 		{"once", ".", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
-		{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who)"}},
+		{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who|MemoryRefund)"}},
 		{"unit", "internal/window", nil},
 		{"unit", "internal/slab", nil},
 	},
