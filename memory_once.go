@@ -66,7 +66,7 @@ func (m *Memory) recall(p *Plan, k *Key, a *Ask, d *Decision) (known bool, err e
 	s, name := m.operation(p, k, a.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.of[name]; o != nil && m.read(a.At) < o.until {
+	if o := s.find(m, name, a.At); o != nil {
 		return true, o.repeat(a, 0, d)
 	}
 	return false, nil
@@ -97,7 +97,7 @@ func (m *Memory) once(p *Plan, k *Key, a *Ask, granted int64, d *Decision) error
 func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask, granted int64, d *Decision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.of[name]; o != nil && m.read(a.At) < o.until {
+	if o := s.find(m, name, a.At); o != nil {
 		return true, o.repeat(a, granted, d)
 	}
 	if full := m.takeOperation(len(name)); full != nil {
@@ -117,6 +117,14 @@ func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask
 	}
 	s.remember(m, name, a, granted, p.Remembers().Microseconds(), d)
 	return true, nil
+}
+
+// find returns the operation of that name, if it is known at an instant. s.mu is held.
+func (s *operationShard) find(m *Memory, name string, at int64) *operation {
+	if o := s.of[name]; o != nil && m.read(at) < o.until {
+		return o
+	}
+	return nil
 }
 
 // repeat answers as the operation was answered, if it is the same.
@@ -256,27 +264,4 @@ func operationName(p *Plan, k *Key, id string) string {
 
 func appendCounted(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// due is a heap of operations, the one that is over first in front.
-type due []*operation
-
-func (h due) Len() int           { return len(h) }
-func (h due) Less(i, j int) bool { return h[i].until < h[j].until }
-func (h due) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].place, h[j].place = i, j
-}
-
-func (h *due) Push(o any) {
-	o.(*operation).place = len(*h)
-	*h = append(*h, o.(*operation))
-}
-
-func (h *due) Pop() any {
-	last := len(*h) - 1
-	o := (*h)[last]
-	(*h)[last] = nil
-	*h = (*h)[:last]
-	return o
 }
