@@ -59,11 +59,12 @@ func openFrontsBy(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: patience}}
 }
 
-// What a front says of an attempt: it may pass, with or without the store, or nobody
-// could decide.
+// What a front says of an attempt: it may pass, with or without the store, or not, or
+// nobody could decide.
 const (
 	passes   = "passes"
 	degraded = "passes, degraded"
+	notNow   = "does not pass"
 	nobody   = "no decision"
 )
 
@@ -100,6 +101,8 @@ func (f *fronts) post(path, body string) string {
 		return nobody
 	case r.StatusCode == 204:
 		return passes
+	case r.StatusCode == 200 && strings.HasPrefix(string(said), `{"allowed":false,`):
+		return notNow
 	case r.StatusCode == 200 && strings.Contains(string(said), `"degraded":true`):
 		return degraded
 	case r.StatusCode == 200:

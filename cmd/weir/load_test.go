@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -136,6 +137,40 @@ func TestTerminateUnderLoad(t *testing.T) {
 		t.Errorf("answers by status: %v, want at least %d, some of them 204", statuses, 100*clients)
 	}
 	t.Logf("answers by status: %v", statuses)
+}
+
+// So it is on every listener: each attempt is answered, or it finds nobody listening.
+func TestTerminateUnderLoadEverywhere(t *testing.T) {
+	const clients = 3 // of each front
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--linger", "100ms")
+	var answered atomic.Int64
+	var all sync.WaitGroup
+	for _, front := range frontNames {
+		for range clients {
+			all.Go(func() {
+				for {
+					switch got := f.ask(front, "denies"); {
+					case got == passes:
+						answered.Add(1)
+					case strings.Contains(got, "connection refused"), strings.Contains(got, "connect: connection reset"):
+						return
+					default:
+						t.Errorf("%s says %s", front, got)
+						return
+					}
+				}
+			})
+		}
+	}
+	for end := time.Now().Add(patience); answered.Load() < 1000 && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	f.terminate(t)
+	all.Wait()
+	f.ended(t)
+	if n := answered.Load(); n < 1000 {
+		t.Errorf("%d answers, want 1,000 and more", n)
+	}
 }
 
 // Under twice as many requests as it can answer, the server answers: every

@@ -22,8 +22,14 @@ policies:
 // writeOutagePolicies returns the file they are in.
 func writeOutagePolicies(t *testing.T) string {
 	t.Helper()
+	return writePolicies(t, outagePolicies)
+}
+
+// writePolicies returns a file with the text.
+func writePolicies(t *testing.T, text string) string {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir.yaml")
-	if err := os.WriteFile(path, []byte(outagePolicies), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
@@ -108,12 +114,12 @@ func TestOutages(t *testing.T) {
 			}
 			f := openFronts(t, "--policies", file, "--store", "redis://"+proxy.Addr)
 			if !o.beforeStart {
-				f.await(t, "before", map[string]string{"denies": passes, "allows": passes, "shares": passes}, "1")
+				f.await(t, "before", healthyAnswers, "1")
 				o.begin(t, store, proxy)
 			}
 			f.await(t, "out", map[string]string{"denies": nobody, "allows": degraded, "shares": degraded}, "0")
 			o.end(t, store, proxy)
-			f.await(t, "over", map[string]string{"denies": passes, "allows": passes, "shares": passes}, "1")
+			f.await(t, "over", healthyAnswers, "1")
 			f.terminate(t)
 			f.ended(t)
 		})
