@@ -31,6 +31,8 @@ Its answer: {"at_us":1000000,"allowed":true,"granted":1,"remaining":4,
 
 op is check (when missing), peek, record, refund (with granted_at_us), reset or
 count (with limit and last_us); n is 1 when missing; retry_after_us is -1 for never.
+With an id a check, a record or a refund is an operation: made again it is answered as
+the first time, and charged once.
 A bad line changes nothing, is answered {"at_us":...,"error":"..."}, and the replay
 goes on; the exit code is 0 all the same.
 
