@@ -148,6 +148,33 @@ func TestWhatIsLeftOfAChunk(t *testing.T) {
 	}
 }
 
+// TestRefundOfTheNewestInAChunk takes the newest entry back when others have left, so
+// that the one before it, in whatever piece it stands, becomes the newest (R10).
+func TestRefundOfTheNewestInAChunk(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 60, Block: 32}))
+	l := limiter(t, e, "newest", weir.AllOrNothing, perUser(100, 100*time.Second))
+	for filled := 3; filled < 14; filled++ {
+		for first := 1; first < filled-1; first++ {
+			if err := l.Reset(ctx, weir.K("u")); err != nil {
+				t.Fatal(err)
+			}
+			h := &seconds{l: l, window: 100}
+			for i := range filled {
+				h.record(t, i, 1)
+			}
+			newest := nine.Add(time.Duration(filled-1) * time.Second)
+			if n, err := l.At(nine.Add(time.Duration(100+first)*time.Second)).Refund(ctx, weir.K("u"), newest, 1); n != 1 || err != nil {
+				t.Fatalf("%d entries, %d left: took back %d, %v, want 1", filled, first, n, err)
+			}
+			h.units[filled-1] = 0
+			for at := 100 + first; at < 100+filled; at++ {
+				h.check(t, at)
+			}
+		}
+	}
+}
+
 // seconds is a history of user u, in seconds since nine.
 type seconds struct {
 	l      *weir.Limiter
