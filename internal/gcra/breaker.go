@@ -19,17 +19,18 @@ const (
 	probeEvery  = 250 * time.Millisecond
 )
 
-// admit returns errDown if the attempt should not be made.
-func (b *breaker) admit() error {
+// admit returns errDown if the attempt should not be made, and reports whether it is
+// one that is to see whether Redis is back.
+func (b *breaker) admit() (probe bool, err error) {
 	if b.strikes.Load() < mostStrikes {
-		return nil
+		return false, nil
 	}
 	now := int64(time.Since(b.start))
 	at := b.probeAt.Load()
 	if now < at || !b.probeAt.CompareAndSwap(at, now+int64(probeEvery)) {
-		return errDown
+		return false, errDown
 	}
-	return nil
+	return true, nil
 }
 
 // note takes in how an attempt ended.

@@ -18,17 +18,20 @@ import (
 // Store decides on Redis, for several processes: one script for each attempt, on
 // the server's clock. It is safe for concurrent use.
 type Store struct {
-	conn    weirredis.Conn
-	budget  time.Duration
-	breaker breaker
+	conn     weirredis.Conn
+	budget   time.Duration
+	patience time.Duration
+	breaker  breaker
 }
 
-// budget is how long Redis may take for one attempt.
-const budget = 50 * time.Millisecond
+const (
+	budget   = 50 * time.Millisecond // how long Redis may take for one attempt
+	patience = 2 * time.Millisecond  // how long the caller of one waits while Redis is taken to be gone
+)
 
 // NewStore returns a store on conn.
 func NewStore(conn weirredis.Conn) *Store {
-	return &Store{conn: conn, budget: budget, breaker: breaker{start: time.Now()}}
+	return &Store{conn: conn, budget: budget, patience: patience, breaker: breaker{start: time.Now()}}
 }
 
 // keyPrefix begins every key; the caller's bytes follow it.
@@ -44,8 +47,8 @@ func newScript() *weirredis.Script {
 	return &weirredis.Script{Name: "throttle", Text: text, SHA1: hex.EncodeToString(sum[:])}
 }
 
-// Throttle is Table.Throttle. It answers within 50 milliseconds; what Redis does
-// not decide is an error that wraps weir.ErrUnavailable or, where the attempt may
+// Throttle is Table.Throttle. It answers within 50 milliseconds, and within 2 once the
+// last calls failed; what Redis does not decide is an error that wraps weir.ErrUnavailable or, where the attempt may
 // have been counted, weir.ErrUnknownFate.
 func (s *Store) Throttle(ctx context.Context, key string, l Limit, n int64) (Answer, error) {
 	r, err := l.rate()
@@ -55,21 +58,53 @@ func (s *Store) Throttle(ctx context.Context, key string, l Limit, n int64) (Ans
 	if err == nil {
 		err = checkKey(key)
 	}
+	put := s.put
 	if err == nil {
-		err = s.breaker.admit()
+		var probe bool
+		if probe, err = s.breaker.admit(); probe {
+			put = s.probe
+		}
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	now, arrival, err := s.ask(ctx, keyPrefix+key, &r, n)
-	if ctx.Err() == nil { // a caller who left says nothing about Redis
-		s.breaker.note(err)
-	}
+	now, arrival, err := put(ctx, keyPrefix+key, &r, n)
 	if err != nil {
 		return Answer{}, s.problem(err, n > 0)
 	}
 	a, _ := r.attempt(arrival, now, n)
 	return a, nil
+}
+
+// put asks, and notes what that says of Redis.
+func (s *Store) put(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
+	now, arrival, err = s.ask(ctx, key, r, n)
+	if ctx.Err() == nil { // a caller who left says nothing about Redis
+		s.breaker.note(err)
+	}
+	return now, arrival, err
+}
+
+// probe asks a Redis that is taken to be gone. The caller waits a little: the attempt
+// goes on without him, and what it finds is for those who come after.
+func (s *Store) probe(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
+	asked, done := *r, make(chan struct{})
+	var foundNow, foundArrival int64
+	var foundErr error
+	go func() {
+		defer close(done)
+		foundNow, foundArrival, foundErr = s.put(context.WithoutCancel(ctx), key, &asked, n)
+	}()
+	patience := time.NewTimer(s.patience)
+	defer patience.Stop()
+	select {
+	case <-done:
+		return foundNow, foundArrival, foundErr
+	case <-patience.C:
+		return 0, 0, errLate
+	case <-ctx.Done():
+		return 0, 0, ctx.Err()
+	}
 }
 
 // ask runs the script. What could never fit is asked as a look: it may be more
@@ -120,5 +155,10 @@ func isOutage(err error) bool {
 	return err != nil && !errors.As(err, &refused)
 }
 
-// errDown is the error of attempts that are not made.
-var errDown = fmt.Errorf("%w: not asked, since the last calls to Redis failed", weir.ErrUnavailable)
+var (
+	// errDown is the error of attempts that are not made.
+	errDown = fmt.Errorf("%w: not asked, since the last calls to Redis failed", weir.ErrUnavailable)
+
+	// errLate is the cause of those that are made and not waited for.
+	errLate = errors.New("the last calls failed, and this one is not waited for")
+)

@@ -30,7 +30,7 @@ func newTestStore(t *testing.T, s *redistest.Server) *Store {
 	t.Cleanup(conn.Close)
 	s.Must(t, "FLUSHALL")
 	store := NewStore(conn)
-	store.budget = 30 * time.Second // on a crowded machine; what tests of outages need they set
+	store.budget, store.patience = 30*time.Second, 30*time.Second // on a crowded machine; what tests of outages need they set
 	return store
 }
 
@@ -147,7 +147,7 @@ func TestStoreOutage(t *testing.T) {
 	if asked < mostStrikes {
 		t.Errorf("asked %d times before giving up, want at least %d", asked, mostStrikes)
 	}
-	if err := store.breaker.admit(); err == nil {
+	if _, err := store.breaker.admit(); err == nil {
 		store.breaker.note(errors.New("still gone"))
 	}
 	if _, err := store.Throttle(ctx, "k", perSecond, 1); !errors.Is(err, errDown) {
@@ -161,6 +161,33 @@ func TestStoreOutage(t *testing.T) {
 		}
 		if time.Now().After(deadline) {
 			t.Fatalf("not found again: %v", err)
+		}
+	}
+}
+
+// TestStoreProbesWithoutItsCaller: while Redis is taken to be gone nobody waits for it,
+// not even whose attempt finds out that it is back.
+func TestStoreProbesWithoutItsCaller(t *testing.T) {
+	server := redistest.Start(t)
+	store := newTestStore(t, server)
+	ctx := context.Background()
+	if _, err := store.Throttle(ctx, "k", perSecond, 1); err != nil {
+		t.Fatal(err)
+	}
+	store.patience = time.Microsecond
+	for range mostStrikes {
+		store.breaker.note(errors.New("gone"))
+	}
+	store.breaker.probeAt.Store(0)
+	server.Freeze(t)
+	_, err := store.Throttle(ctx, "k", perSecond, 1) // would wait 30 s and then be no answer
+	if !errors.Is(err, weir.ErrUnknownFate) || !errors.Is(err, errLate) {
+		t.Errorf("the probe of a frozen server: %v, want ErrUnknownFate, and that it is not waited for", err)
+	}
+	server.Thaw(t)
+	for deadline := time.Now().Add(30 * time.Second); store.breaker.strikes.Load() != 0; time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("the probe told nobody that the server is back")
 		}
 	}
 }
