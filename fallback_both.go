@@ -3,7 +3,6 @@ package weir
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -25,8 +24,11 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 	if q.ask.names() && fits.Granted < q.ask.N { // made again, it must ask for as much
 		fits.Granted, fits.Allowed = 0, false
 		if !counted { // then it only looks, and its first answer is to be found otherwise
-			if d, known, err := f.known(ctx, q); known || err != nil {
+			switch d, known, err := f.known(ctx, q); {
+			case err != nil:
 				return d, err
+			case known:
+				return f.again(q, &d, &fits, wait)
 			}
 		}
 	}
@@ -39,22 +41,41 @@ func (f *FallbackEngine) decideBoth(ctx context.Context, q *question, wait time.
 	if !f.store.ask(ctx, &put, &r) {
 		return f.fall(q, r.err)
 	}
-	if r.err != nil || r.decision.Repeated {
+	if r.err != nil {
 		return r.decision, r.err
+	}
+	if r.decision.Repeated {
+		return f.again(q, &r.decision, &fits, wait)
 	}
 	mine := fits // what the share says when it is over
 	if put.writes() && (r.decision.Granted > 0 || counted) {
-		taken, err := share.take(q, cmp.Or(r.decision.Granted, q.ask.N))
-		if err != nil { // the share is full; the store has recorded already
-			return Decision{}, fmt.Errorf("%w: %w", ErrUnknownFate, err)
-		}
-		if mine, err = share.peek(q); err != nil {
+		if mine, err = share.follow(q, cmp.Or(r.decision.Granted, q.ask.N), false); err != nil {
 			return Decision{}, err
 		}
-		mine.Granted = taken.Granted
 	}
 	f.join(q, &r.decision, &fits, &mine, wait)
 	return r.decision, nil
+}
+
+// again answers an operation that the store has decided before, as d says. What it has
+// granted counts for the share too, once: if the share has not heard of it, since its
+// answer was lost or others were faster, the share is asked now. For as long as that
+// refuses, so does the answer.
+func (f *FallbackEngine) again(q *question, d, fits *Decision, wait time.Duration) (Decision, error) {
+	if d.Granted == 0 {
+		return *d, nil
+	}
+	mine, err := f.store.share().follow(q, d.Granted, true)
+	if err != nil {
+		return Decision{}, err
+	}
+	if mine.Granted == d.Granted {
+		return *d, nil
+	}
+	less := mine
+	less.Granted, less.RetryAfter = d.Granted, 0
+	f.join(q, &less, fits, &mine, wait)
+	return less, nil
 }
 
 // known asks the store for the answer to an operation that was made before, and reports

@@ -2,6 +2,8 @@ package weir
 
 import (
 	"context"
+	"fmt"
+	"strings"
 	"sync"
 	"time"
 )
@@ -109,9 +111,35 @@ func (h *share) peek(q *question) (d Decision, err error) {
 	return d, err
 }
 
-// take is an attempt of n units.
-func (h *share) take(q *question, n int64) (d Decision, err error) {
-	err = h.memory.decide(h.plan(q.plan), &q.key, &Ask{N: n, At: q.ask.At}, &d)
+// follow is an attempt of n units that the store has granted, now or, if it was made
+// again, some time before: an operation that the share has followed already is not
+// charged again. The answer is that of peek when it is over, and how much was granted.
+func (h *share) follow(q *question, n int64, again bool) (d Decision, err error) {
+	a := Ask{N: n, At: q.ask.At}
+	if q.ask.names() {
+		a.ID = followed + q.ask.ID
+	}
+	taken, err := h.take(q, a)
+	if err == nil && taken.Repeated && !again { // the store has forgotten that the id was used
+		a.ID = ""
+		taken, err = h.take(q, a)
+	}
+	if err != nil { // the share is full; the store has recorded already
+		return d, fmt.Errorf("%w: %w", ErrUnknownFate, err)
+	}
+	if d, err = h.peek(q); err != nil {
+		return d, err
+	}
+	d.Granted, d.Repeated = taken.Granted, taken.Repeated
+	return d, nil
+}
+
+// followed begins the ids of what the store decided as well. None that a caller
+// chooses is as long.
+var followed = strings.Repeat("=", MaxIDBytes)
+
+func (h *share) take(q *question, a Ask) (d Decision, err error) {
+	err = h.memory.decide(h.plan(q.plan), &q.key, &a, &d)
 	return d, err
 }
 

@@ -1,6 +1,7 @@
 package weir_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"testing/synctest"
@@ -85,6 +86,66 @@ func TestOnceAfterAnOutageIsHeld(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestOnceAfterAnOutageCountsForTheShare: while the store and the share both have a say,
+// what the store has recorded under an id, and the share has not, is not granted before
+// the share grants it too: its answer was lost, or others were faster at the share.
+func TestOnceAfterAnOutageCountsForTheShare(t *testing.T) {
+	const window = 10 * time.Second
+	for about, mishap := range map[string]func(s *store) (others int64){
+		"lost": func(s *store) int64 {
+			s.Break(weirtest.Lost())
+			return 0
+		},
+		"faster": func(s *store) (others int64) {
+			s.Break(func(_ context.Context, call func()) error {
+				s.Mend()
+				call()
+				others = must(s.AllowN(ctx, weir.K(), 3)).Granted
+				return nil
+			})
+			return 3
+		},
+	} {
+		t.Run(about, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newStore(t, rolling("p", window), weir.Local, weir.Hold(), weir.OpenAfter(0), weir.Instances(2))
+				s.Peek(ctx, weir.K(), 1)
+				s.Break(weirtest.Down())
+				s.fail(1)
+				time.Sleep(window + heldBeyond)
+				s.Mend()
+				s.Peek(ctx, weir.K(), 1) // the store is back
+
+				others := mishap(s)
+				if d := must(s.AllowOnce(ctx, weir.K(), 3, "a")); d.Allowed {
+					t.Fatalf("got %+v, want it refused", d)
+				}
+				s.Mend()
+				first := must(s.AllowOnce(ctx, weir.K(), 3, "a"))
+				if others == 0 { // the share has room
+					if !first.Allowed || first.Granted != 3 || !first.Repeated {
+						t.Errorf("made again: %+v, want the 3 that the store granted", first)
+					}
+					if d := must(s.AllowN(ctx, weir.K(), 3)); d.Allowed {
+						t.Errorf("on top of it: %+v, want it refused: the share is 5", d)
+					}
+					if d := must(s.AllowOnce(ctx, weir.K(), 3, "a")); d != first {
+						t.Errorf("and once more: %+v, want %+v", d, first)
+					}
+					return
+				}
+				if first.Allowed || first.Granted != 0 || first.RetryAfter != window || first.Limit != "l" || !first.Degraded {
+					t.Errorf("made again: %+v, want it refused until the share has room", first)
+				}
+				time.Sleep(window)
+				if d := must(s.AllowOnce(ctx, weir.K(), 3, "a")); !d.Allowed || d.Granted != 3 {
+					t.Errorf("when there is room: %+v, want it granted", d)
+				}
+			})
+		})
+	}
 }
 
 // TestOnceAfterAnOutage: what the share has granted, the store does not grant again.
