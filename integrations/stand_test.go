@@ -196,6 +196,13 @@ func (a *app) requests() int {
 	return len(a.seen)
 }
 
+// asked is the request of that number, from 0, that the application has seen.
+func (a *app) asked(i int) *http.Request {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.seen[i]
+}
+
 // free returns an address that nobody listens on.
 func free(t *testing.T) string {
 	t.Helper()

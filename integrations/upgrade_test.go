@@ -14,9 +14,15 @@ import (
 	"time"
 )
 
-// upgrade asks for another protocol through the proxy. What it returns of the
-// connection is what comes behind the answer's header.
-func (s *stand) upgrade(user string) (*http.Response, net.Conn, *bufio.Reader) {
+// The key of a websocket and its answer, as RFC 6455 has them.
+const (
+	socketKey    = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
+	socketAnswer = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
+)
+
+// upgrade asks for another protocol through the proxy, with those fields. What it
+// returns of the connection is what comes behind the answer's header.
+func (s *stand) upgrade(user, protocol, fields string) (*http.Response, net.Conn, *bufio.Reader) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.options.Listen)
 	if err != nil {
@@ -24,7 +30,7 @@ func (s *stand) upgrade(user string) (*http.Response, net.Conn, *bufio.Reader) {
 	}
 	s.t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
-	fmt.Fprintf(c, "GET /echo HTTP/1.1\r\nHost: %s\r\nX-User: %s\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n", s.options.Listen, user)
+	fmt.Fprintf(c, "GET /echo HTTP/1.1\r\nHost: %s\r\nX-User: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\n%s\r\n", s.options.Listen, user, protocol, fields)
 	r := bufio.NewReader(c)
 	res, err := http.ReadResponse(r, nil)
 	if err != nil {
@@ -40,17 +46,16 @@ func echo(w http.ResponseWriter) {
 		return
 	}
 	defer c.Close()
-	io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"+socketAnswer+"\r\n")
 	io.Copy(c, rw)
 }
 
-// A connection that becomes another, such as a websocket, is counted once, when it
-// begins, and then left alone.
+// A websocket is counted once, when it begins, and then left alone.
 func TestUpgrades(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		for i := range 3 {
-			res, c, r := s.upgrade("ann")
-			if res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "echo" {
+			res, c, r := s.upgrade("ann", "WebSocket", socketKey)
+			if res.StatusCode != http.StatusSwitchingProtocols || res.Header.Get("Upgrade") != "websocket" {
 				t.Fatalf("connection %d: %s %v", i+1, res.Status, res.Header)
 			}
 			for _, line := range []string{"hello\n", strings.Repeat("x", 1<<16) + "\n"} {
@@ -62,11 +67,24 @@ func TestUpgrades(t *testing.T) {
 			c.Close()
 		}
 		before := s.app.requests()
-		res, _, _ := s.upgrade("ann")
+		res, _, _ := s.upgrade("ann", "websocket", socketKey)
 		if res.StatusCode != 429 || res.Header.Get("Retry-After") == "" || s.app.requests() != before {
 			t.Errorf("the fourth: %s %v, and the application was asked %d times", res.Status, res.Header, s.app.requests()-before)
 		}
 		s.wantGranted("a request without upgrade", s.get("/", "X-User", "bob"), 2)
+	})
+}
+
+// No other protocol begins through a recipe: over HTTP/2 a client would ask on, and
+// nobody would count.
+func TestOtherProtocols(t *testing.T) {
+	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
+		for i, protocol := range []string{"h2c", "websocket, h2c"} {
+			res, _, _ := s.upgrade("ann", protocol, socketKey+"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n")
+			if asked := s.app.asked(i); res.StatusCode != 200 || strings.Contains(asked.Header.Get("Upgrade"), "h2c") {
+				t.Errorf("%s: %s, and the application is asked for %q", protocol, res.Status, asked.Header["Upgrade"])
+			}
+		}
 	})
 }
 
