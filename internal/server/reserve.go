@@ -152,7 +152,7 @@ func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual 
 	switch {
 	case actual > done.units:
 		done.recorded = actual - done.units
-		err = e.record(ctx, f, &whose, done.recorded, operation)
+		err = e.record(ctx, f, s.claims.engine, &whose, done.recorded, operation)
 	case actual < done.units && !done.degraded:
 		done.refunded, err = e.refund(ctx, f, &whose, time.UnixMicro(done.at), done.units-actual, operation)
 	default: // nothing is to be corrected, and it is a call like others

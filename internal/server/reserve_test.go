@@ -261,6 +261,28 @@ func TestReservationsInAnOutage(t *testing.T) {
 	}
 }
 
+// TestReservationsAreNeverForgotten: where policies let attempts pass while the store is
+// away, a settlement is still one that the store knows, or none yet.
+func TestReservationsAreNeverForgotten(t *testing.T) {
+	for _, mode := range []string{"deny", "allow", "local"} {
+		for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
+			for _, actual := range []int{4, 9} {
+				faulty := weirtest.NewFaulty(weir.NewMemory())
+				s, _ := newServer(t, weir.Fallback(corrections{faulty}, weir.FailClosed), func(c *Config) {
+					c.Policies = parsed(t, "  sms: {limit: 10 messages per day per phone, when-store-is-down: "+mode+"}\n")
+				})
+				id := reserve(t, s, smsReserve).Reservation
+				faulty.Break(fault)
+				wantProblem(t, mode+", "+name, ask(s, "POST", "/v1/settle", settleBody(id, actual)), 503)
+				faulty.Mend()
+				if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != 200 || left(t, s) != int64(10-actual) {
+					t.Errorf("%s, %s, %d used: %d %s, %d are left", mode, name, actual, r.status, r.body, left(t, s))
+				}
+			}
+		}
+	}
+}
+
 // corrections is a store in which what has an id fails, but for the claims.
 type corrections struct{ *weirtest.Faulty }
 
