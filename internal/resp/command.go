@@ -36,7 +36,7 @@ func init() {
 		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: check, keyed: true},
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, decide: peek, keyed: true},
 		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: record, keyed: true},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n]", least: 2, most: maxArgs, decide: refund, keyed: true},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, decide: refund, keyed: true},
 		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, decide: reserve, keyed: true},
 		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation actual", least: 2, most: 2, decide: settleOne, alone: true},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, decide: release, alone: true},

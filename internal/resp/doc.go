@@ -5,7 +5,7 @@
 //	WEIR.CHECK   policy dimension=value … [n] [ID id]   one decision
 //	WEIR.PEEK    policy dimension=value … [n]           the same, changing nothing
 //	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without asking
-//	WEIR.REFUND  policy dimension=value … at_us [n]     takes back units of a grant
+//	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]  takes back units of a grant
 //	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  one, to be settled
 //	WEIR.SETTLE  reservation actual                     settles it with what was used
 //	WEIR.RELEASE reservation                            settles it with 0

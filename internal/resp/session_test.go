@@ -61,6 +61,7 @@ func TestBadInput(t *testing.T) {
 	long := strings.Repeat("x", weir.MaxValueBytes+1)
 	cases := []struct{ ask, want string }{
 		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n] [ID id]"},
+		{"WEIR.REFUND", "write WEIR.REFUND policy dimension=value … at_us [n] [ID id]"},
 		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"`},
 		{"WEIR.CHECK push", `needs a value for "teacher"`},
 		{"WEIR.CHECK push 3", `needs a value for "teacher"`},
