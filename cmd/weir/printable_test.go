@@ -20,9 +20,12 @@ func TestNothingActsInTheTerminal(t *testing.T) {
 	dir := t.TempDir()
 	good := filepath.Join(dir, "weir.yaml")
 	named := filepath.Join(dir, evil+".yaml")
+	domains, broken := filepath.Join(dir, "of envoy "+evil+".yaml"), filepath.Join(dir, "broken.yaml")
 	for path, text := range map[string]string{
 		good:                          "version: 1\npolicies:\n  search: {limit: 5 per minute per ip}\n",
 		named:                         "version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n    tests:\n      - at 0s: 5 for ip=1\n",
+		domains:                       "domain: \"a\\u202e\\u009b\"\ndescriptors:\n  - key: k\n    rate_limit: {unit: hour, requests_per_unit: 1, shadow_mode: true}\n",
+		broken:                        "domain: a\ndescriptors:\n  - key: k\n    rate_limit: {unit: \"a\\u202e\\u009b\", requests_per_unit: 1}\n",
 		filepath.Join(dir, "t.jsonl"): "{\"at_us\":1,\"policy\":\"search\",\"key\":{\"ip\":\"\\u001b\\u202e\"}}\n{\"at_us\":1,\"policy\":\"" + evil + "\"}\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -31,6 +34,7 @@ func TestNothingActsInTheTerminal(t *testing.T) {
 	}
 	for _, args := range [][]string{
 		{evil}, {"help", evil}, {"validate", evil}, {"validate", named}, {"validate", "--json", named}, {"validate", "--json", evil},
+		{"validate", "--envoy", domains}, {"validate", "--envoy", "--json", domains}, {"validate", "--envoy", "--json", broken},
 		{"test", named}, {"test", "--json", named}, {"check", "--" + evil},
 		{"check", "--policies", good, "search", "ip=" + evil}, {"check", "--policies", good, "--json", "search", "ip=" + evil},
 		{"check", "--policies", good, evil, "ip=1"}, {"check", "--policies", good, "search", evil + "=1"}, {"check", "--policies", evil, "search", "ip=1"},

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,7 +27,7 @@ func validateEnvoy(cmd *cobra.Command, path string, o envoy.Options, asJSON bool
 	if err != nil {
 		var e *envoy.Error
 		if asJSON && errors.As(err, &e) {
-			json.NewEncoder(out).Encode(invalid{e.File, false, e.Line, e.Column, e.Problem, e.Next})
+			printJSON(out, invalid{e.File, false, e.Line, e.Column, e.Problem, e.Next})
 		}
 		return &failure{code: exitUsage, err: err}
 	}
@@ -37,9 +36,9 @@ func validateEnvoy(cmd *cobra.Command, path string, o envoy.Options, asJSON bool
 		v.Domains = append(v.Domains, d.Name)
 	}
 	if asJSON {
-		return json.NewEncoder(out).Encode(v)
+		return printJSON(out, v)
 	}
-	return v.print(out)
+	return v.print(printable{out})
 }
 
 // print writes the result for a person.
