@@ -71,6 +71,6 @@ mutants-redis: ## The same for the Redis engine, its scripts and their clients, 
 soak: ## Ask weir serve in every way for SOAK (30m); memory and goroutines must stay flat within 5 %.
 	cd bench && $(GO) run ./soak -for $(SOAK)
 
-bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (15 minutes).
+bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (half an hour).
 	cd bench && $(GO) run ./all
 	$(GO) test ./docs -count 1 -run Scoreboard -rewrite

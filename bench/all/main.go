@@ -50,6 +50,8 @@ var sections = []section{
 	{title: "What a decision costs on Redis", program: "redis", rounds: true},
 	{title: "What a call costs the rate limit service", program: "grpc", rounds: true},
 	{title: "What a decision costs over HTTP, and what the process takes", program: "service", rounds: true},
+	{title: "What a decision costs Redis clients", program: "resp", rounds: true},
+	{title: "What files and traces cost", program: "files", rounds: true},
 }
 
 func main() {

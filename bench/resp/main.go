@@ -4,6 +4,7 @@
 //
 //	go run ./resp
 //	go run ./resp -rounds 9 -for 2s -callers 16,64
+//	go run ./resp -quick
 //
 // One process of weir, built from this checkout, listens on both and is asked on one
 // after the other: in every round each way serves for a while, in an order that is
@@ -25,10 +26,14 @@ import (
 )
 
 func main() {
+	quick := flag.Bool("quick", false, "three short rounds; its numbers mean little")
 	rounds := flag.Int("rounds", 7, "how many interleaved `rounds`")
 	each := flag.Duration("for", 1500*time.Millisecond, "how long each way is asked in each round")
 	callers := flag.String("callers", "16,64", "how many callers at once, comma-separated")
 	flag.Parse()
+	if *quick {
+		*rounds, *each = 3, 200*time.Millisecond
+	}
 	if err := measure(*callers, *rounds, *each); err != nil {
 		fmt.Fprintln(os.Stderr, "resp:", err)
 		os.Exit(2)
