@@ -19,9 +19,16 @@ type portions struct {
 }
 
 // portion splits descriptors, 0 for no known limit, among so many listeners of which
-// each should take most connections.
-func portion(descriptors, listeners, most int) portions {
-	p := portions{each: most, admin: adminConns, told: toldConns}
+// each should take most connections. admin and redis are whether there is a listener for
+// operators, and whether one of the others is for Redis clients.
+func portion(descriptors, listeners, most int, admin, redis bool) portions {
+	p := portions{each: most}
+	if admin {
+		p.admin = adminConns
+	}
+	if redis {
+		p.told = toldConns
+	}
 	if descriptors == 0 {
 		return p
 	}
@@ -42,15 +49,16 @@ const (
 	toldConns  = 16
 )
 
-// splitDescriptors splits what the process may have.
-func (s *Server) splitDescriptors() {
+// splitDescriptors splits what the process may have. admin is whether there is a
+// listener for operators.
+func (s *Server) splitDescriptors(admin bool) {
 	listeners := 1
 	for _, address := range []string{s.config.GRPCListen, s.config.RESPListen} {
 		if address != "" {
 			listeners++
 		}
 	}
-	s.portions = portion(listen.Descriptors(), listeners, s.config.Limits.Conns)
+	s.portions = portion(listen.Descriptors(), listeners, s.config.Limits.Conns, admin, s.config.RESPListen != "")
 	s.config.Limits.Conns = s.portions.each
 }
 

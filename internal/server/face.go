@@ -38,13 +38,15 @@ const adminDefault = "127.0.0.1:7072"
 // newFaces makes the listeners of the configuration, not open yet.
 func (s *Server) newFaces() error {
 	var err error
-	if s.main, err = s.newFace(&face{flag: "--listen", conns: s.config.Limits.Conns}, s.config.Listen); err != nil {
+	if s.main, err = s.newFace(&face{flag: "--listen"}, s.config.Listen); err != nil {
 		return err
 	}
 	admin := s.config.AdminListen
 	if admin == "" && !s.main.local {
 		admin = adminDefault
 	}
+	s.splitDescriptors(admin != "")
+	s.main.conns = s.portions.each
 	if s.main.shared = admin == ""; s.main.shared {
 		return nil
 	}

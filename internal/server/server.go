@@ -178,7 +178,6 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("--gate-id-header: %w", err)
 	}
 	s := &Server{config: c, log: c.Log, origins: http.NewCrossOriginProtection()}
-	s.splitDescriptors()
 	s.metrics = metrics.New(c.Version, s.counted)
 	first, err := s.compile(c.Policies, c.Source, nil)
 	if err != nil {
