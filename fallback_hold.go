@@ -174,11 +174,13 @@ func (f *FallbackEngine) decideLocally(q *question, d *Decision) error {
 }
 
 // asPeek makes an attempt that will be refused a peek, except in CountDenied,
-// where refused attempts count (R6).
+// where refused attempts count (R6): then without its id, under which the share would
+// know it as granted.
 func asPeek(q *question) {
 	if q.plan.Mode() != CountDenied {
 		q.ask.Op = OpPeek
 	}
+	q.ask.ID = ""
 }
 
 // refuse makes d a refusal for at least the wait.

@@ -148,6 +148,24 @@ func TestOnceAfterAnOutageCountsForTheShare(t *testing.T) {
 	}
 }
 
+// TestOnceWhileHeld: what was refused since the share is held is not granted when it is
+// made again, whatever the share has recorded of it.
+func TestOnceWhileHeld(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
+			p := rolling("p", 10*time.Second)
+			p.Mode = mode
+			s := newStore(t, p, weir.Local, weir.Hold())
+			s.Break(weirtest.Down())
+			for i := range 3 {
+				if d := must(s.AllowOnce(ctx, weir.K(), 3, "a")); d.Allowed || d.Granted != 0 || d.Repeated {
+					t.Errorf("%v, call %d: got %+v, want it refused", mode, i, d)
+				}
+			}
+		}
+	})
+}
+
 // TestOnceAfterAnOutage: what the share has granted, the store does not grant again.
 func TestOnceAfterAnOutage(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
