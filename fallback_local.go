@@ -80,10 +80,7 @@ func (h *share) decide(q *question, d *Decision) error {
 	if err := h.memory.decide(scaled, &q.key, &q.ask, d); err != nil {
 		return err
 	}
-	d.Degraded = true
-	if d.RetryAfter == Never && firstBelow(q.plan, q.ask.N) < 0 {
-		d.RetryAfter = untilBack
-	}
+	shared(q, d)
 	for i := range q.ask.States {
 		if d.Repeated { // nobody looked
 			break
@@ -93,12 +90,20 @@ func (h *share) decide(q *question, d *Decision) error {
 	return nil
 }
 
+// shared makes d, as the share's memory says it, the answer of a share to q.
+func shared(q *question, d *Decision) {
+	d.Degraded = true
+	if d.RetryAfter == Never && firstBelow(q.plan, q.ask.N) < 0 {
+		d.RetryAfter = untilBack
+	}
+}
+
 // recall answers an operation that the share has decided, and reports whether it has:
 // the store does not know it, and would charge it as another one.
 func (f *FallbackEngine) recall(q *question) (d Decision, known bool, err error) {
 	h := f.store.share()
 	if known, err = h.memory.recall(h.plan(q.plan), &q.key, &q.ask, &d); known && err == nil {
-		d.Degraded = true
+		shared(q, &d)
 		f.store.degraded.Add(1)
 	}
 	return d, known, err

@@ -148,6 +148,23 @@ func TestOnceAfterAnOutageCountsForTheShare(t *testing.T) {
 	}
 }
 
+// TestOnceByTheShare: the share answers an operation that is made again as it did, also
+// one that asks for more than it can ever grant.
+func TestOnceByTheShare(t *testing.T) {
+	p := rolling("p", 10*time.Second)
+	p.Mode = weir.Partial
+	s := newStore(t, p, weir.Local, weir.Instances(2))
+	s.Break(weirtest.Down())
+	want := must(s.AllowOnce(ctx, weir.K(), 8, "a"))
+	if want.Granted != 5 || want.RetryAfter != time.Second {
+		t.Errorf("got %+v, want the share of 5, and a wait until the store may be back", want)
+	}
+	want.Repeated = true
+	if d := must(s.AllowOnce(ctx, weir.K(), 8, "a")); d != want {
+		t.Errorf("made again: %+v, want %+v", d, want)
+	}
+}
+
 // TestOnceWhileHeld: what was refused since the share is held is not granted when it is
 // made again, whatever the share has recorded of it.
 func TestOnceWhileHeld(t *testing.T) {
