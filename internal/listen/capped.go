@@ -2,6 +2,7 @@ package listen
 
 import (
 	"crypto/tls"
+	"errors"
 	"net"
 	"sync"
 	"sync/atomic"
@@ -96,7 +97,8 @@ func (l *capped) acceptRest() (net.Conn, error) {
 	return c, nil
 }
 
-// Close also ends an Accept that waits for a slot.
+// Close also ends an Accept that waits for a slot. After the end it is no error that the
+// listener is closed already.
 func (l *capped) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	l.mu.Lock()
@@ -105,7 +107,11 @@ func (l *capped) Close() error {
 		c.Close()
 	}
 	l.rest = nil
-	return l.Listener.Close()
+	err := l.Listener.Close()
+	if l.ending.Load() && errors.Is(err, net.ErrClosed) {
+		return nil
+	}
+	return err
 }
 
 // cappedConn gives its slot back when it is closed.

@@ -146,10 +146,7 @@ func (r *rpc) serve() error {
 // on them until ctx is done.
 func (r *rpc) drain(ctx context.Context) error {
 	r.listener.End()
-	select {
-	case <-r.done:
-	case <-ctx.Done():
-	}
+	taken(ctx, r.done)
 	return r.calls.Drain(ctx)
 }
 

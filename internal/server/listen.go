@@ -185,6 +185,18 @@ func (f *face) settle(ctx context.Context) {
 	until(patience, func() bool { return f.listener.Busy() == 0 && !f.listener.Unread() })
 }
 
+// taken waits until a server has taken the connections that its listener has still to
+// hand out, and so is done with it. Where there are as many as may be, it takes no more
+// until some leave, and they may not.
+func taken(ctx context.Context, done <-chan struct{}) {
+	patience, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	select {
+	case <-done:
+	case <-patience.Done():
+	}
+}
+
 // until looks every millisecond whether done, or ctx is.
 func until(ctx context.Context, done func() bool) {
 	tick := time.NewTicker(time.Millisecond)

@@ -104,10 +104,7 @@ func (f *respFace) addr() string {
 // drain accepts the connections that wait, then no more, and answers what was read.
 func (f *respFace) drain(ctx context.Context) error {
 	f.listener.End()
-	select {
-	case <-f.done:
-	case <-ctx.Done():
-	}
+	taken(ctx, f.done)
 	return f.server.Shutdown(ctx)
 }
 
