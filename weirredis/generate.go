@@ -8,7 +8,7 @@ import (
 )
 
 // sources are the files of the source, lua/….lua.
-var sources = []string{"number", "seek", "history", "write", "clock", "quick", "decide",
+var sources = []string{"number", "seek", "history", "write", "clock", "operation", "quick", "decide",
 	"one", "batch", "many", "once", "refund", "count", "reset", "check"}
 
 // state are the names of a history's state that its script may keep in locals,

@@ -14,18 +14,10 @@ local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
 states = states == 1
 {{template "clock" .}}
 local op, operation = kind >= 6 and 6 or 0, KEYS[count + 1]
-local known = call('GET', operation)
+{{template "known" .}}
 if known then
-  if byte(known) ~= 1 then
-    error('weir:state version ' .. string.format('%.0f', byte(known) or 0) .. ' of an operation', 0)
-  elseif #known < 62 then
-    error('weir:state the operation is cut off', 0)
-  end
-  local _, was, units, ends = decode('>BBI7I7', known)
-  if raw < ends then
-    if was ~= op or units ~= n then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
-    return encode('>B', 3) .. string.sub(known, 17)
-  end
+  if was ~= op or units ~= n then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
+  return encode('>B', 3) .. string.sub(known, 17)
 end
 {{template "limits" .}}
 {{template "decide" .}}

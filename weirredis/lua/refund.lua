@@ -37,19 +37,11 @@ end
 {{template "clock" .}}
 granted = math.min(granted, 9007199254740992) -- so that it is exact
 local operation = KEYS[count + 1]
-local known = operation and call('GET', operation)
+{{template "known" .}}
 if known then
-  if byte(known) ~= 1 then
-    error('weir:state version ' .. string.format('%.0f', byte(known) or 0) .. ' of an operation', 0)
-  elseif #known < 62 then
-    error('weir:state the operation is cut off', 0)
-  end
-  local _, was, units, ends = decode('>BBI7I7', known)
-  if raw < ends then
-    local took, _, entry = decode('>I7i8I7', known, 19)
-    if was ~= 9 or units ~= n or entry ~= granted then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
-    return encode('>i8', took)
-  end
+  local took, _, entry = decode('>I7i8I7', known, 19)
+  if was ~= 9 or units ~= n or entry ~= granted then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
+  return encode('>i8', took)
 end
 local now, corrected = raw, false
 {{each}}
