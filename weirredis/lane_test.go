@@ -106,6 +106,14 @@ func (o *office) outcome(done chan error) error {
 	}
 }
 
+// wantGrant reports a caller who got no decision by now.
+func (o *office) wantGrant(who string, done chan error) {
+	o.t.Helper()
+	if err := o.outcome(done); err != nil {
+		o.t.Errorf("%s: %v", who, err)
+	}
+}
+
 func TestWaitingCallersShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -122,9 +130,7 @@ func TestWaitingCallersShareACall(t *testing.T) {
 		}
 		call.answer <- nil
 		for i, done := range waiting {
-			if err := o.outcome(done); err != nil {
-				t.Errorf("user%d: %v", i, err)
-			}
+			o.wantGrant(fmt.Sprintf("user%d", i), done)
 		}
 		if !o.engine.Idle() {
 			t.Error("the lane is not free again")
@@ -215,9 +221,7 @@ func TestLeavingBeforeTheCall(t *testing.T) {
 			t.Errorf("the call is about %q, want only who stays", call.keys)
 		}
 		call.answer <- nil
-		if err := o.outcome(stays); err != nil {
-			t.Errorf("who stays: %v", err)
-		}
+		o.wantGrant("who stays", stays)
 	})
 }
 
@@ -245,9 +249,7 @@ func TestLeavingAmongEquals(t *testing.T) {
 				t.Errorf("%d: the call is a %s about %q, want one caller's", round, call.script, call.keys)
 			}
 			call.answer <- nil
-			if err := o.outcome(stays); err != nil {
-				t.Errorf("%d: who stays: %v", round, err)
-			}
+			o.wantGrant(fmt.Sprintf("%d: who stays", round), stays)
 			o.conn.calls = nil
 		}
 	})
@@ -271,9 +273,7 @@ func TestAllLeaveBeforeTheCall(t *testing.T) {
 		}
 		done := o.ask(context.Background(), "next")
 		o.conn.call(t, 3).answer <- nil
-		if err := o.outcome(done); err != nil {
-			t.Errorf("the next caller: %v", err)
-		}
+		o.wantGrant("the next caller", done)
 	})
 }
 
@@ -296,9 +296,7 @@ func TestLeavingDuringTheCall(t *testing.T) {
 			t.Error("the call has ended, and somebody still waits for it")
 		}
 		call.answer <- nil
-		if err := o.outcome(second); err != nil {
-			t.Errorf("who stayed: %v", err)
-		}
+		o.wantGrant("who stayed", second)
 	})
 }
 
@@ -344,9 +342,7 @@ func TestDeadlinesOfACall(t *testing.T) {
 			t.Errorf("who had a second: got %v, want DeadlineExceeded", err)
 		}
 		call.answer <- nil
-		if err := o.outcome(second); err != nil {
-			t.Errorf("who had a minute: %v", err)
-		}
+		o.wantGrant("who had a minute", second)
 	})
 }
 

@@ -170,24 +170,13 @@ func TestDrain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		if err := s.Serve(l); err != nil {
-			t.Error(err)
-		}
-	})
+	ended := serveOn(t, s, l)
 	idle, busy := dial(t, l.Addr().String()), dial(t, l.Addr().String())
 	send(t, idle, "PING\r\n")
 	wantAnswer(t, idle, "+PONG\r\n")
 	send(t, busy, array("WEIR.CHECK", "one")+array("ECHO", "second")+"*1\r\n$4\r\nPI")
 	<-reached
-	ended.Go(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-	})
+	ended.Go(func() { stop(t, s) })
 	if got, err := io.ReadAll(idle); len(got) > 0 || err != nil {
 		t.Errorf("the idle one hears %q, %v; want the end", got, err)
 	}

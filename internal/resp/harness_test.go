@@ -131,21 +131,32 @@ func listening(t testing.TB, s *Server) (address string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ended sync.WaitGroup
+	ended := serveOn(t, s, l)
+	t.Cleanup(func() {
+		stop(t, s)
+		ended.Wait()
+	})
+	return l.Addr().String()
+}
+
+// serveOn serves until the server stops; ended waits for that.
+func serveOn(t testing.TB, s *Server, l net.Listener) (ended *sync.WaitGroup) {
+	ended = new(sync.WaitGroup)
 	ended.Go(func() {
 		if err := s.Serve(l); err != nil {
 			t.Error(err)
 		}
 	})
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), patience)
-		defer cancel()
-		if err := s.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
-		ended.Wait()
-	})
-	return l.Addr().String()
+	return ended
+}
+
+// stop has a server end by itself.
+func stop(t testing.TB, s *Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := s.Shutdown(ctx); err != nil {
+		t.Error(err)
+	}
 }
 
 // dial connects; nothing is waited for longer than patience.

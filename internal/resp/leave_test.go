@@ -1,12 +1,10 @@
 package resp
 
 import (
-	"context"
 	"io"
 	"net"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -26,12 +24,7 @@ func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, d
 	if err != nil {
 		t.Fatal(err)
 	}
-	var ended sync.WaitGroup
-	ended.Go(func() {
-		if err := s.Serve(l); err != nil {
-			t.Error(err)
-		}
-	})
+	ended := serveOn(t, s, l)
 	t.Cleanup(ended.Wait)
 	dial = func() net.Conn {
 		t.Helper()
@@ -46,13 +39,7 @@ func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, d
 		return c
 	}
 	return s, dial, func() {
-		ended.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
-			defer cancel()
-			if err := s.Shutdown(ctx); err != nil {
-				t.Error(err)
-			}
-		})
+		ended.Go(func() { stop(t, s) })
 		for !s.isDraining() {
 			time.Sleep(time.Millisecond)
 		}
