@@ -8,19 +8,19 @@ import (
 )
 
 // Names are what a listener that asks nothing of its callers may be called in their
-// Host fields: besides localhost, addresses, and names of one label such as weir, which
-// no stranger's site can have. The zero value has none.
+// Host fields: besides localhost, addresses, and names that no stranger's site can have,
+// such as weir or weir.internal. The zero value has none.
 //
 // A page in a browser of this machine can be served under a name of its own site, and
 // that name can then be made to stand for 127.0.0.1 (DNS rebinding). For the browser
 // the page may read whatever it asks there; only the Host field tells.
 type Names struct{ all []string }
 
-// ParseNames reads names such as weir.internal, without ports.
+// ParseNames reads names such as weir.example.com, without ports.
 func ParseNames(all ...string) (n Names, err error) {
 	for _, name := range all {
 		if !isName(name) {
-			return n, fmt.Errorf("%q is no name of a host; write the name alone, such as weir.internal, without a port or a scheme", name)
+			return n, fmt.Errorf("%q is no name of a host; write the name alone, such as weir.example.com, without a port or a scheme", name)
 		}
 		n.all = append(n.all, canonical(name))
 	}
@@ -69,10 +69,11 @@ func withoutPort(host string) string {
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
 // isLocal reports whether a name is of one label, as those of a composition's
-// containers or a cluster's services are, or below localhost (RFC 6761). The world's
-// DNS has no site of such a name.
+// containers or a cluster's services are, or below localhost (RFC 6761) or internal,
+// which ICANN keeps for private use: host.docker.internal is one. The world's DNS has
+// no site of such a name.
 func isLocal(name string) bool {
-	return isName(name) && (!strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost"))
+	return isName(name) && (!strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal"))
 }
 
 // isName reports whether name is one that a URL can hold: letters, digits, dashes,
