@@ -22,7 +22,7 @@ var open = []struct{ method, target, body string }{
 // TestNamesOfOthers: a site that makes its name stand for 127.0.0.1 gets nothing of a
 // listener that asks nothing of its callers.
 func TestNamesOfOthers(t *testing.T) {
-	names, err := listen.ParseNames("weir.internal")
+	names, err := listen.ParseNames("weir.example.com")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func TestNamesOfOthers(t *testing.T) {
 		t.Errorf("a refused call charged: %+v", got)
 	}
 	for _, c := range open {
-		for _, good := range []string{"127.0.0.1:7070", "localhost", "[::1]:7070", "192.0.2.1", "Weir.Internal:80", ""} {
+		for _, good := range []string{"127.0.0.1:7070", "localhost", "[::1]:7070", "192.0.2.1", "Weir.Example.com:80", ""} {
 			if r := ask(s, c.method, c.target, c.body, called(good)); r.status == 403 {
 				t.Errorf("%s of %q: %s", c.target, good, r.body)
 			}
