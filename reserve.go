@@ -92,6 +92,9 @@ func (r *Reservation) Units() int64 { return r.units }
 // has changed either, and the reservation can be settled again. After ErrUnknownFate
 // it can be with the same number, and is settled once, if the engine is a
 // RefundOnceEngine; otherwise that is ErrSettled.
+//
+// What was used more while a Fallback lets calls pass, or counts them itself, is
+// recorded as it does with every Record meanwhile: the store never hears of it.
 func (r *Reservation) Commit(ctx context.Context, actual int64) error {
 	if err := r.limiter.check(&r.key, actual); err != nil {
 		return err
