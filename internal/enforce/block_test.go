@@ -10,13 +10,10 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/redistest/enginetest"
 	"github.com/weirlimit/weir/policy"
-	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/rueidisconn"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -66,15 +63,7 @@ func onEach(t *testing.T, test func(t *testing.T, e weir.Engine)) {
 }
 
 func onRedis(t *testing.T, addrs ...string) weir.Engine {
-	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: addrs})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	e, err := weirredis.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, _ := enginetest.On(t, addrs...)
 	return e
 }
 

@@ -9,13 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/redis/rueidis"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/redistest"
-	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/rueidisconn"
+	"github.com/weirlimit/weir/internal/redistest/enginetest"
 )
 
 // gathering is an engine on which attempts wait until so many are under way.
@@ -106,15 +103,7 @@ func TestWordsOfAKeyMayComeInAnyOrder(t *testing.T) {
 
 // TestOnRedis: pipelines on a real store, many at once: never more than Max.
 func TestOnRedis(t *testing.T) {
-	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	engine, err := weirredis.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	engine, conn := enginetest.On(t, redistest.Shared(t).Addr)
 	redistest.Shared(t).Must(t, "FLUSHALL")
 	s := newTestServer(t, func(c *Config) {
 		c.Policies, c.Throttler, c.Waits = policies(t, weir.Fallback(engine, weir.FailClosed, weir.Budget(patience))), gcra.NewStore(conn), true

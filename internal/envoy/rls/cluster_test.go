@@ -4,26 +4,15 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/redis/rueidis"
-
 	"github.com/weirlimit/weir/internal/redistest"
-	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/rueidisconn"
+	"github.com/weirlimit/weir/internal/redistest/enginetest"
 )
 
 // On a Redis Cluster a history is the same whichever others it is asked with: each
 // is decided in a step of its own, since they lie in slots of their own.
 func TestCluster(t *testing.T) {
 	nodes := redistest.StartCluster(t)
-	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: nodes.Addrs()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	e, err := weirredis.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, _ := enginetest.On(t, nodes.Addrs()...)
 	if !e.Spread() {
 		t.Fatal("the engine does not know that this is a Cluster")
 	}

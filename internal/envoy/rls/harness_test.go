@@ -11,7 +11,6 @@ import (
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"github.com/redis/rueidis"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
@@ -19,8 +18,8 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/redistest/enginetest"
 	"github.com/weirlimit/weir/weirredis"
-	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
 const patience = 30 * time.Second
@@ -50,16 +49,7 @@ func (c *clocked) at() time.Time { return time.UnixMicro(c.now) }
 // onRedis returns an engine on an empty Redis server.
 func onRedis(t testing.TB) *weirredis.Engine {
 	t.Helper()
-	s := redistest.Start(t)
-	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
-	e, err := weirredis.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, _ := enginetest.On(t, redistest.Start(t).Addr)
 	return e
 }
 
