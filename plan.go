@@ -120,11 +120,9 @@ func (p *Plan) Dimensions() []string { return p.dimensions }
 // Key builds the plan's key from named values. Every dimension must be given,
 // and nothing else; the error wraps ErrKey and names what is missing or unknown.
 func (p *Plan) Key(values map[string]string) (Key, error) {
-	for name := range values {
-		if !slices.Contains(p.dimensions, name) {
-			return Key{}, fmt.Errorf("%w: policy %q has no dimension %q; it counts by %s",
-				ErrKey, p.Name(), clip(name), p.describeDimensions())
-		}
+	if name, found := p.unknownDimension(values); found {
+		return Key{}, fmt.Errorf("%w: policy %q has no dimension %q; it counts by %s",
+			ErrKey, p.Name(), clip(name), p.describeDimensions())
 	}
 	var k Key
 	for _, name := range p.dimensions {
@@ -136,6 +134,17 @@ func (p *Plan) Key(values map[string]string) (Key, error) {
 		k.push(v)
 	}
 	return k, p.checkKey(k)
+}
+
+// unknownDimension returns the first name in alphabetical order that is no dimension.
+// The order makes the error for an input always the same.
+func (p *Plan) unknownDimension(values map[string]string) (first string, found bool) {
+	for name := range values {
+		if !slices.Contains(p.dimensions, name) && (!found || name < first) {
+			first, found = name, true
+		}
+	}
+	return first, found
 }
 
 // checkKey reports whether k has the plan's dimensions, each within its size (R14).

@@ -126,6 +126,21 @@ func TestDimensions(t *testing.T) {
 
 // TestCellIsRoundedUp: the width of a cell is ceil(Window / Cells), for any number
 // of cells (R9).
+// TestKeyErrorIsDeterministic: of several unknown dimensions the error names the
+// first by the alphabet, however often the key is built.
+func TestKeyErrorIsDeterministic(t *testing.T) {
+	plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second}}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 100 {
+		_, err := plan.Key(map[string]string{"d": "", "b": "", "a": "", "c": ""})
+		if err == nil || !strings.Contains(err.Error(), `no dimension "a"`) {
+			t.Fatalf(`got %v, want the error to name "a"`, err)
+		}
+	}
+}
+
 func TestCellIsRoundedUp(t *testing.T) {
 	for cells, want := range map[int]int64{1: 1000, 3: 334, 999: 2, 1000: 1, 1001: 1, math.MaxInt: 1} {
 		plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Millisecond, Cells: cells}}}.Plan()

@@ -7,18 +7,12 @@ import (
 	"net/url"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir/internal/answer"
 )
 
-// withoutUser is an address without what may be a password in it, for messages.
-func withoutUser(address string) string {
-	if i := strings.LastIndexByte(address, '@'); i >= 0 {
-		return "…" + address[i:]
-	}
-	return address
-}
-
-// clientOf returns a client of the weir serve at an address that a user wrote, a URL or
-// unix:/path, and what its URLs begin with, without a slash at the end.
+// clientOf returns an HTTP client for the weir serve at an address, a URL or unix:/path,
+// and the base of its URLs, without a slash at the end.
 func clientOf(address string) (client *http.Client, base string, err error) {
 	client = &http.Client{Timeout: 10 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
@@ -30,8 +24,8 @@ func clientOf(address string) (client *http.Client, base string, err error) {
 		}}
 	}
 	u, err := url.Parse(base)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil {
-		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", withoutUser(address))
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", answer.URL(address))
 	}
 	return client, strings.TrimSuffix(u.String(), "/"), nil
 }

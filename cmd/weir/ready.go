@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // readyOptions are the flags of weir ready.
@@ -22,8 +23,8 @@ func readyCommand() *cobra.Command {
 		Use:   "ready",
 		Short: "Ask a running weir whether it is ready",
 		Long: `Ready asks /readyz of a running weir serve. The exit code is 0 if it is ready, and 1
-if it is not, drains, or does not answer in time: what an image without a shell needs
-for its health check. It shows no token: that weir is ready is told to everybody.`,
+if it is not, drains, or does not answer in time. It serves as the health check of an
+image without a shell. It sends no token: readiness is public.`,
 		Example: `  weir ready
   weir ready --url http://127.0.0.1:7072 --timeout 2s`,
 		Args: wantArgs(0, 0, ""),
@@ -32,7 +33,7 @@ for its health check. It shows no token: that weir is ready is told to everybody
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of any of weir's HTTP listeners, or unix:/path")
 	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "how long to wait for the answer, 1ms to 1m")
-	f.BoolVar(&o.asJSON, "json", false, "print what weir answers, one JSON object")
+	f.BoolVar(&o.asJSON, "json", false, "print the answer, one JSON object")
 	return cmd
 }
 
@@ -50,7 +51,7 @@ func ready(cmd *cobra.Command, o *readyOptions) error {
 	client.Timeout = o.timeout
 	res, err := client.Get(base + "/readyz")
 	if err != nil {
-		return &failure{code: exitDenied, err: fmt.Errorf("%s does not answer: %w", o.url, err), next: "does weir serve run there?"}
+		return &failure{code: exitDenied, err: fmt.Errorf("%s does not answer: %w", o.url, answer.WithoutURL(err)), next: "does weir serve run there?"}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReady))

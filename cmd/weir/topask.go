@@ -61,7 +61,7 @@ func (a *topAsker) look(ctx context.Context) (*looked, error) {
 	when := time.Now()
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, &failure{code: exitStore, err: fmt.Errorf("%s does not answer: %w", a.from, err), next: "does weir serve run there?"}
+		return nil, &failure{code: exitStore, err: fmt.Errorf("%s does not answer: %w", a.from, answer.WithoutURL(err)), next: "does weir serve run there?"}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxTop))

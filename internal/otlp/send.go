@@ -7,9 +7,11 @@ import (
 	"net/http"
 	"strconv"
 	"time"
+
+	"github.com/weirlimit/weir/internal/answer"
 )
 
-// deliver sends a batch, and tries again what the protocol says may be tried again.
+// deliver sends a batch, and sends it again where the protocol allows that.
 func (t *Tracer) deliver(spans []span) {
 	body := t.encode(spans)
 	wait := firstWait
@@ -28,8 +30,8 @@ func (t *Tracer) deliver(spans []span) {
 	}
 }
 
-// send sends a batch once. again says that the same may succeed later, after at
-// least so long.
+// send sends a batch once. again reports whether a retry may succeed, and after is
+// the least time until then.
 func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) {
 	r, err := http.NewRequestWithContext(t.stopping, http.MethodPost, t.target, bytes.NewReader(body))
 	if err != nil {
@@ -41,7 +43,7 @@ func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) 
 	}
 	res, err := t.client.Do(r)
 	if err != nil {
-		return true, 0, err
+		return true, 0, answer.WithoutURL(err) // the URL may hold a token
 	}
 	defer res.Body.Close()
 	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be used again

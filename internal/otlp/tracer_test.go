@@ -142,6 +142,20 @@ func TestACollectorThatIsBusyIsAskedAgain(t *testing.T) {
 }
 
 // TestNobodyWaits: a collector that hangs keeps no decision, and no end.
+// TestLogHoldsNoURL: of a collector that cannot be reached the log names neither the
+// query nor the path, which may hold a token.
+func TestLogHoldsNoURL(t *testing.T) {
+	var logged bytes.Buffer
+	c := newCollector(t)
+	c.Close()
+	tracer := newTracer(t, Config{Endpoint: c.URL + "/s3cret-path?api-key=s3cret-query", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer.Span("", observe.Span{})
+	closed(t, tracer)
+	if text := logged.String(); !strings.Contains(text, "spans are lost") || !strings.Contains(text, "refused") || strings.Contains(text, "s3cret") {
+		t.Errorf("logged %q; want the loss and its cause, without the URL", text)
+	}
+}
+
 func TestNobodyWaits(t *testing.T) {
 	release := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))

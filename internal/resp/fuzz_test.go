@@ -18,6 +18,7 @@ func FuzzSession(f *testing.F) {
 		array("WEIR.REFUND", "one", "946684800000000", "5") + array("WEIR.RESET", "one") + "WEIR.CHECK one\r\n",
 		array("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "x") + array("COMMAND", "DOCS") + array("CLIENT", "INFO"),
 		array("AUTH", "secret") + array("CONFIG", "GET", "save", "appendonly") + array("INFO") + array("RESET") + array("QUIT"),
+		array("WEIR.CHECK", "push", "a=1", "b=1", "c=1", "d=1") + array("WEIR.CHECK", "push", "d=1", "c=1", "b=1", "a=1"),
 		"*2\r\n$4\r\nECHO\r\n$3\r\na\nb\r\n*-1\r\n*0\r\n\r\nPING\n",
 		"*1\r\n$-1\r\n", "*1\r\n*1\r\n", "*65\r\n", "*1\r\n$65537\r\n", "GET / HTTP/1.1\r\n", "*3\r\n$4\r\nPI",
 	} {

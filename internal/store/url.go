@@ -3,11 +3,14 @@ package store
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // ErrURL: the store's name or URL is not one that Open understands.
@@ -57,21 +60,22 @@ type target struct {
 	ca                 string // file
 }
 
-// parse takes a URL apart. Errors never repeat the part that may hold a password.
+// parse takes a URL apart. Errors repeat no part that may hold a password, also in a
+// URL without a host or with characters that are not escaped.
 func parse(text string) (*target, error) {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	s, known := schemes[scheme]
 	switch {
 	case !isURL:
 		return nil, fmt.Errorf("%w: %q is neither memory nor a URL; write memory, or one of %s…",
-			ErrURL, shown(text), strings.Join(Schemes(), "…, "))
+			ErrURL, answer.URL(text), strings.Join(Schemes(), "…, "))
 	case !known:
 		return nil, fmt.Errorf("%w: there is no store of the kind %q; write memory, or one of %s…",
-			ErrURL, shown(scheme)+"://", strings.Join(Schemes(), "…, "))
+			ErrURL, answer.URL(scheme)+"://", strings.Join(Schemes(), "…, "))
 	}
 	t := &target{scheme: scheme, kind: s.kind, tls: s.tls}
 	rest, query, _ := strings.Cut(rest, "?")
-	if strings.Contains(query, "@") { // what stands before may be half of a password
+	if strings.Contains(query, "@") { // the text before it may be half of a password
 		return nil, fmt.Errorf("%w: an @ stands behind a ?; in user and password write %%3F for a ?, in a parameter %%40 for an @", ErrURL)
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
@@ -129,11 +133,11 @@ func withPort(text, port string) (string, error) {
 	if err != nil { // no port, or nonsense
 		host, given = strings.Trim(text, "[]"), port
 		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return "", fmt.Errorf("%q is no host:port", shown(text))
+			return "", fmt.Errorf("%q is no host:port", answer.URL(text))
 		}
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("%q is no port; use 1 to 65535", shown(given))
+		return "", fmt.Errorf("the text behind the colon is no port from 1 to 65535; user and password stand before an @")
 	}
 	if host == "" {
 		return "", errors.New("the host is missing")
@@ -141,7 +145,7 @@ func withPort(text, port string) (string, error) {
 	return net.JoinHostPort(host, given), nil
 }
 
-// path reads what stands behind the hosts: a database, or the master's name.
+// path reads the part behind the hosts: a database, or the master's name.
 func (t *target) path(text string) error {
 	switch {
 	case t.kind == sentinel && text == "":
@@ -149,7 +153,7 @@ func (t *target) path(text string) error {
 	case t.kind == sentinel:
 		t.master = text
 	case text != "" && t.kind == cluster:
-		return fmt.Errorf("%w: a Cluster has no database but 0; leave %q away", ErrURL, "/"+shown(text))
+		return fmt.Errorf("%w: a Cluster has no database but 0; leave out the / and the text behind it", ErrURL)
 	case text != "":
 		return t.database(text)
 	}
@@ -159,7 +163,7 @@ func (t *target) path(text string) error {
 func (t *target) database(text string) error {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return fmt.Errorf("%w: %q is no database; use a number, mostly 0", ErrURL, shown(text))
+		return fmt.Errorf("%w: the text behind the last / is no database; use a number, mostly 0", ErrURL)
 	}
 	t.db = int(n)
 	return nil
@@ -169,12 +173,13 @@ func (t *target) database(text string) error {
 func (t *target) query(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return fmt.Errorf("%w: what stands behind the ? is not name=value&…", ErrURL)
+		return fmt.Errorf("%w: the text behind the ? is not name=value&…", ErrURL)
 	}
-	for name, all := range values {
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		all := values[name]
 		switch {
 		case len(all) > 1:
-			return fmt.Errorf("%w: %q is given twice", ErrURL, shown(name))
+			return fmt.Errorf("%w: a parameter is given twice; give each once", ErrURL)
 		case name == "ca" && t.tls:
 			t.ca = all[0]
 		case name == "ca":
@@ -184,8 +189,8 @@ func (t *target) query(text string) error {
 				return err
 			}
 		default:
-			return fmt.Errorf("%w: %s:// knows no parameter %q; there are ca= (with TLS) and db= (with Sentinels)",
-				ErrURL, t.scheme, shown(name))
+			return fmt.Errorf("%w: %s:// has no parameter of that name; there are ca= (with TLS) and db= (with Sentinels)",
+				ErrURL, t.scheme)
 		}
 	}
 	return nil
@@ -206,16 +211,4 @@ func (t *target) String() string {
 		fmt.Fprintf(&b, "/%d", t.db)
 	}
 	return b.String()
-}
-
-// shown makes a part of a URL fit to be printed: short, and without what stands before
-// an @, which may be a password.
-func shown(s string) string {
-	if i := strings.LastIndexByte(s, '@'); i >= 0 {
-		s = "…" + s[i:]
-	}
-	if len(s) > 64 {
-		s = s[:64] + "…"
-	}
-	return s
 }

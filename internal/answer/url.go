@@ -1,0 +1,51 @@
+package answer
+
+import (
+	"errors"
+	"net/url"
+	"strings"
+)
+
+// URL returns a URL or an address that an operator wrote, fit for an error or a log:
+// without the user, the password, the query, and anything behind a colon that is no
+// port. It also takes text that is no URL, since a mistyped one may hold a password.
+func URL(text string) string {
+	if i := strings.LastIndexByte(text, '@'); i >= 0 {
+		text = "…" + text[i:]
+	}
+	var query string
+	if i := strings.IndexAny(text, "?#"); i >= 0 {
+		text, query = text[:i], text[i:i+1]+"…"
+	}
+	scheme, rest, found := strings.Cut(text, "://")
+	if found {
+		scheme += "://"
+	} else {
+		scheme, rest = "", text
+	}
+	host, path, slash := strings.Cut(rest, "/")
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && !isPort(host[i+1:]) || strings.Count(host, ":") > 1 && !strings.HasPrefix(host, "[") {
+		host, path, slash = host[:strings.IndexByte(host, ':')+1]+"…", "", false
+	}
+	if slash {
+		host += "/" + path
+	}
+	if text = scheme + host; len(text) > mostShown {
+		text = strings.ToValidUTF8(text[:mostShown], "") + "…"
+	}
+	return text + query
+}
+
+// isPort reports whether text is one to five digits, or the end of an IPv6 address.
+func isPort(text string) bool {
+	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == "" || strings.HasSuffix(text, "]")
+}
+
+// WithoutURL returns the cause of an HTTP client's error, whose text repeats the
+// whole URL. Any other error is returned as it is.
+func WithoutURL(err error) error {
+	if e := new(url.Error); errors.As(err, &e) {
+		return e.Err
+	}
+	return err
+}
