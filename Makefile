@@ -8,16 +8,20 @@ ATTEMPTS  ?= 10000000
 HISTORIES ?= 1000
 SEEDS     ?= 10
 SOAK      ?= 30m
+ATTACK    ?= 10m
 
 # The linter runs at exactly this version, from its own module: go.mod never
 # hears of it.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
+# CYCLONEDX writes the list of modules in the program, pinned in the same way.
+CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.7.0
+
 # bench is a module of its own, so that its peers never reach go.mod.
 MODULES := bench .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations soak
+.PHONY: help run build test tools lint fuzz vuln sbom pin-images attack conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations soak
 
 help: ## Say what there is.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,8 +32,9 @@ run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:po
 build: ## Build the weir binary into bin/ (BIN=directory for elsewhere).
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(BIN)/weir ./cmd/weir
 
-test: tools lint ## Check everything that a change is checked for: lint, then all tests with the race detector.
+test: tools lint ## Check everything that a change is checked for: lint, all tests with the race detector, 10 s of each fuzz target.
 	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done
+	@echo "== fuzz"; GO=$(GO) scripts/fuzz 10s
 
 tools: ## Install what the tests need and this machine lacks.
 	@scripts/tools
@@ -40,11 +45,18 @@ lint: ## Check formatting, go vet and staticcheck.
 	@set -e; for m in $(MODULES); do echo "== vet and staticcheck $$m"; \
 	  (cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
 
-fuzz: ## Run every fuzz target for FUZZTIME (30s) each.
-	@set -e; listing=$$($(GO) test -list '^Fuzz' ./...); \
-	  echo "$$listing" | awk '/^Fuzz/ { name[n++] = $$1 } /^ok/ { for (i = 0; i < n; i++) print $$2, name[i]; n = 0 }' | \
-	  while read -r package target; do echo "== $$package $$target for $(FUZZTIME)"; \
-	    $(GO) test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$package"; done
+fuzz: ## Run every fuzz target for FUZZTIME (30s), two at once.
+	@GO=$(GO) scripts/fuzz $(FUZZTIME)
+
+vuln: ## Report known vulnerabilities (needs https://vuln.go.dev or GOVULNDB; exit codes: scripts/vuln).
+	@GO=$(GO) scripts/vuln
+
+sbom: ## Write bin/weir.cdx.json, the modules and licenses in the program, as CycloneDX.
+	@mkdir -p $(BIN)
+	CGO_ENABLED=0 $(GO) run $(CYCLONEDX) app -json -licenses -std -main cmd/weir -output $(BIN)/weir.cdx.json .
+
+pin-images: ## Write the digests of the image tags into deploy/Dockerfile (needs the images' registry).
+	@GO=$(GO) scripts/pin-images
 
 conformance: ## Compare the memory engine with the specification for ATTEMPTS (10,000,000) attempts.
 	$(GO) test -run '^TestMemoryConformance$$/^differential$$' -count 1 -timeout 0 -v . -args -weirtest.attempts $(ATTEMPTS)
@@ -70,6 +82,9 @@ mutants-redis: ## The same for the Redis engine, its scripts and their clients, 
 
 soak: ## Ask weir serve in every way for SOAK (30m); memory and goroutines must stay flat within 5 %.
 	cd bench && $(GO) run ./soak -for $(SOAK)
+
+attack: ## Attack weir serve on every listener for ATTACK (10m) beside honest callers; exits 1 if a goal is missed.
+	cd bench && $(GO) run ./attack -for $(ATTACK)
 
 bench: ## Measure Weir and its peers in one run: bench/RESULTS.md, and the README's table (half an hour).
 	cd bench && $(GO) run ./all

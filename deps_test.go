@@ -63,6 +63,7 @@ var layers = []layer{
 	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
 	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
 	{"deploy", nil, "files that run weir elsewhere, and their tests"},
+	{"scripts", nil, "commands of the Makefile, and their tests"},
 	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
 	{"integrations/prometheus", nil, "tests alone: alert rules and a dashboard, tried with Prometheus' own tool"},
 	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/otlp", "internal/policytest", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},

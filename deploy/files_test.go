@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"os"
 	"os/exec"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -66,6 +68,38 @@ func TestUnit(t *testing.T) {
 	}
 }
 
+// TestUnitBoundsMemory: the kernel's bound lies above the collector's, and both above
+// the bound on histories that the unit recommends.
+func TestUnitBoundsMemory(t *testing.T) {
+	u := unit(t)
+	text, err := os.ReadFile("weir.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	histories := regexp.MustCompile(`--max-memory (\w+)`).FindSubmatch(text)
+	if len(u["[Service]MemoryMax"]) != 1 || len(u["[Service]Environment"]) != 1 || histories == nil {
+		t.Fatalf("MemoryMax %q, Environment %q, --max-memory %q; want one of each", u["[Service]MemoryMax"], u["[Service]Environment"], histories)
+	}
+	kernel := bytesOf(t, u["[Service]MemoryMax"][0])
+	collector := bytesOf(t, strings.TrimPrefix(u["[Service]Environment"][0], "GOMEMLIMIT="))
+	recommended := bytesOf(t, string(histories[1]))
+	if !(recommended < collector && collector < kernel) {
+		t.Errorf("--max-memory %d, GOMEMLIMIT %d, MemoryMax %d; want them in ascending order", recommended, collector, kernel)
+	}
+}
+
+// bytesOf reads a size such as 900MiB or, as systemd writes it, 1G.
+func bytesOf(t *testing.T, size string) int64 {
+	t.Helper()
+	digits := strings.TrimRight(size, "KMGiB")
+	n, err := strconv.ParseInt(digits, 10, 64)
+	shift, ok := map[string]int{"K": 10, "M": 20, "G": 30}[strings.TrimSuffix(size[len(digits):], "iB")]
+	if err != nil || !ok {
+		t.Fatalf("%q is not a size: %v", size, err)
+	}
+	return n << shift
+}
+
 // dockerfile returns the instructions, with continued lines put together.
 func dockerfile(t *testing.T) (all []string) {
 	t.Helper()
@@ -114,6 +148,9 @@ func TestImage(t *testing.T) {
 	goMod, err := os.ReadFile("../go.mod")
 	if err != nil {
 		t.Fatal(err)
+	}
+	if image := strings.Fields(from[0])[0]; !regexp.MustCompile(`^golang:[\w.-]+(@sha256:[0-9a-f]{64})?$`).MatchString(image) {
+		t.Errorf("the image is built with %s, want golang:TAG, or golang:TAG@sha256:… as make pin-images writes it", image)
 	}
 	if _, version, _ := strings.Cut(string(goMod), "\ngo "); !strings.HasPrefix(from[0], "golang:"+version[:strings.LastIndexByte(strings.Fields(version)[0], '.')]) {
 		t.Errorf("the image is built with %s, go.mod wants %s", from[0], strings.Fields(version)[0])

@@ -145,13 +145,7 @@ func TestManifestsAgree(t *testing.T) {
 		Spec struct{ Selector selector }
 	}
 	load(t, "poddisruptionbudget.yaml", &budget)
-	var network struct {
-		Spec struct {
-			PodSelector selector `yaml:"podSelector"`
-			PolicyTypes []string `yaml:"policyTypes"`
-			Ingress     []struct{ Ports []struct{ Port string } }
-		}
-	}
+	var network networkPolicy
 	load(t, "networkpolicy.yaml", &network)
 	labels := d.Spec.Template.Metadata.Labels
 	for what, chosen := range map[string]map[string]string{
@@ -177,6 +171,99 @@ func TestManifestsAgree(t *testing.T) {
 			if !ports[p.Port] {
 				t.Errorf("the NetworkPolicy opens %s, the pods have %v", p.Port, ports)
 			}
+		}
+	}
+}
+
+// networkPolicy is the part of a NetworkPolicy that the tests look at.
+type networkPolicy struct {
+	Spec struct {
+		PodSelector selector `yaml:"podSelector"`
+		PolicyTypes []string `yaml:"policyTypes"`
+		Ingress     []struct {
+			From  []networkPeer
+			Ports []networkPort
+		}
+		Egress []struct {
+			To    []networkPeer
+			Ports []networkPort
+		}
+	}
+}
+
+// networkPeer is a set of pods. A nil selector selects nothing by itself; an empty one
+// selects everything.
+type networkPeer struct {
+	PodSelector       *selector `yaml:"podSelector"`
+	NamespaceSelector *selector `yaml:"namespaceSelector"`
+	IPBlock           any       `yaml:"ipBlock"`
+}
+
+type networkPort struct{ Port, Protocol string }
+
+// labelled reports whether the peer selects pods or namespaces by at least one label.
+func (p networkPeer) labelled() bool {
+	return p.IPBlock == nil &&
+		(p.PodSelector != nil && len(p.PodSelector.MatchLabels) > 0 || p.NamespaceSelector != nil && len(p.NamespaceSelector.MatchLabels) > 0)
+}
+
+// TestNetworkPolicyOpensNothingElse: callers reach the port of decisions, Prometheus
+// that of operators, and weir reaches the store and the names; every peer has labels.
+func TestNetworkPolicyOpensNothingElse(t *testing.T) {
+	var n networkPolicy
+	load(t, "networkpolicy.yaml", &n)
+	var d deployment
+	load(t, "deployment.yaml", &d)
+	var store string
+	for _, arg := range d.Spec.Template.Spec.Containers[0].Args {
+		if url, ok := strings.CutPrefix(arg, "--store=redis://"); ok {
+			store = url[strings.LastIndexByte(url, ':')+1:]
+		}
+	}
+	var in, out []string
+	for _, rule := range n.Spec.Ingress {
+		checkPeers(t, "ingress", rule.From)
+		for _, p := range rule.Ports {
+			in = append(in, p.Port)
+			_, callers := rule.From[0].PodSelector.label("weir-client")
+			if callers != (p.Port == "http") {
+				t.Errorf("the port %s is open to %+v", p.Port, rule.From)
+			}
+		}
+	}
+	for _, rule := range n.Spec.Egress {
+		checkPeers(t, "egress", rule.To)
+		for _, p := range rule.Ports {
+			out = append(out, p.Port+p.Protocol)
+		}
+	}
+	slices.Sort(in)
+	slices.Sort(out)
+	if !slices.Equal(in, []string{"admin", "http"}) {
+		t.Errorf("ingress opens the ports %q, want admin and http", in)
+	}
+	if want := []string{"53TCP", "53UDP", store}; !slices.Equal(out, want) {
+		t.Errorf("egress opens the ports %q, want %q: names and the store of the Deployment", out, want)
+	}
+}
+
+// label returns the value of a label that the selector demands; s may be nil.
+func (s *selector) label(name string) (value string, ok bool) {
+	if s != nil {
+		value, ok = s.MatchLabels[name]
+	}
+	return value, ok
+}
+
+// checkPeers fails for a rule that is open to everything.
+func checkPeers(t *testing.T, direction string, peers []networkPeer) {
+	t.Helper()
+	if len(peers) == 0 {
+		t.Fatalf("an %s rule names no peers, so it is for all", direction)
+	}
+	for _, p := range peers {
+		if !p.labelled() {
+			t.Errorf("an %s rule has a peer without labels: %+v", direction, p)
 		}
 	}
 }
