@@ -27,12 +27,14 @@ type layer struct {
 }
 
 var layers = []layer{
+	{"internal/redact", nil, "URLs without secrets, for errors and logs"},
+	{"internal/clientaddr", nil, "the address that a client is counted by, the same for every front end"},
 	{"internal/slab", nil, "blocks of memory the collector need not look into; knows nothing of limits"},
 	{"internal/window", []string{"internal/slab"}, "arithmetic on histories that any engine may read"},
 	{".", []string{"internal/window", "internal/slab"}, "everybody imports it, so it carries nobody along"},
 	{"internal/spec", []string{"."}, "the rules once more, naive: it shares the words and no arithmetic"},
 	{"internal/observe", []string{"."}, "the words for what became of a call; it knows nobody who listens"},
-	{"internal/otlp", []string{"internal/observe"}, "spans to a collector; it knows the words for a decision, and nobody who makes one"},
+	{"internal/otlp", []string{"internal/observe", "internal/redact"}, "spans to a collector; it knows the words for a decision, and nobody who makes one"},
 	{"internal/topkeys", []string{"."}, "who is denied most; it knows keys, and neither policies nor who asks"},
 	{"internal/metrics", []string{"internal/observe"}, "what Prometheus reads; it counts what it is told, and knows no policy"},
 	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, one for every front end"},
@@ -46,8 +48,8 @@ var layers = []layer{
 	{"internal/enforce", []string{".", "internal/answer", "policy"}, "policies of a file at work, one for every front end"},
 	{"internal/policytest", []string{".", "internal/answer", "internal/enforce", "policy"}, "the tests of a policy file; how they are told is its callers' to know"},
 	{"replay", []string{".", "internal/answer", "internal/enforce", "internal/strictjson", "policy"}, "traces in virtual time; it reads no files of policies and serves nothing"},
-	{"weirhttp", []string{".", "internal/answer"}, "net/http around a Limiter; knows no files"},
-	{"weirgrpc", []string{".", "internal/answer"}, "gRPC around a Limiter; knows no files and no service of ours"},
+	{"weirhttp", []string{".", "internal/answer", "internal/clientaddr"}, "net/http around a Limiter; knows no files"},
+	{"weirgrpc", []string{".", "internal/answer", "internal/clientaddr"}, "gRPC around a Limiter; knows no files and no service of ours"},
 	{"internal/listen/listentest", nil, "certificates for tests, made of the standard library"},
 	{"internal/listen", nil, "addresses, TLS and secrets, the same for every protocol; it knows none of them"},
 	{"internal/envoy", []string{"."}, "the configuration of Envoy's reference service to rules; it decides nothing"},
@@ -60,13 +62,13 @@ var layers = []layer{
 	{"weirredis/goredisconn", []string{"weirredis"}, "the client most programs hold already; only who has it links it"},
 	{"internal/redistest/enginetest", []string{"weirredis", "weirredis/rueidisconn"}, "the engine for tests of what is built on it; those of the engine itself make their own"},
 	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
-	{"internal/store", []string{".", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
+	{"internal/store", []string{".", "internal/redact", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
 	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
 	{"deploy", nil, "files that run weir elsewhere, and their tests"},
 	{"scripts", nil, "commands of the Makefile, and their tests"},
 	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
 	{"integrations/prometheus", nil, "tests alone: alert rules and a dashboard, tried with Prometheus' own tool"},
-	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/otlp", "internal/policytest", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "integrations", "internal/answer", "internal/enforce", "internal/envoy", "internal/envoy/rls", "internal/filewatch", "internal/gcra", "internal/listen", "internal/otlp", "internal/policytest", "internal/redact", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both

@@ -9,9 +9,10 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
-// Call is what is to be counted.
+// Call is a call that is counted.
 type Call struct {
 	Method  string // in full, such as /package.Service/Method
 	Request any    // the message of a unary call, or of a stream with EachMessage; nil when a stream begins
@@ -19,11 +20,11 @@ type Call struct {
 	client bool // it is about to be sent
 }
 
-// KeyFunc says whom a call is counted for. An error means that the call names
-// nobody; it is refused, not counted together with others.
+// KeyFunc returns the key that a call is counted by. An error means that the call has
+// none; it is refused, not counted together with others.
 type KeyFunc = func(context.Context, *Call) (weir.Key, error)
 
-// ValueFunc takes one dimension's value from a call, or says why there is none.
+// ValueFunc takes one dimension's value from a call. Its error gives the reason why there is none.
 type ValueFunc = func(context.Context, *Call) (string, error)
 
 // KeyBy builds the key of a policy with several dimensions, one function each, in
@@ -50,12 +51,12 @@ func ByMetadata(name string) KeyFunc { return KeyBy(Metadata(name)) }
 // ByPeer is KeyBy(PeerIP).
 func ByPeer() KeyFunc { return KeyBy(PeerIP) }
 
-// Metadata takes the value that the client sends under a name: on a server from what
-// came in, on a client from what is about to be sent, also within a handler, whose
+// Metadata takes the value that the client sends under a name: on a server from the
+// incoming call, on a client from the outgoing one, also within a handler, whose
 // context holds both. One that is missing, empty or sent twice is a *KeyError.
 //
-// Whoever can choose the value chooses the history. Count by metadata only behind
-// whatever authenticates it.
+// A client that can choose the value chooses the history. Count by metadata only
+// where it is authenticated.
 func Metadata(name string) ValueFunc {
 	return func(ctx context.Context, c *Call) (string, error) {
 		var values []string
@@ -76,9 +77,8 @@ func Metadata(name string) ValueFunc {
 }
 
 // PeerIP is the address that the connection comes from, in the form of
-// weirhttp.ClientIP: IPv4 as 192.0.2.1, IPv6 as the /64 it is in, since whoever has
-// one address of it has them all. Behind a proxy it is the proxy's. On a unix socket
-// there is none.
+// weirhttp.ClientIP: IPv4 as 192.0.2.1, also behind NAT64, and IPv6 as the /64 it is
+// in. Behind a proxy it is the proxy's. On a unix socket there is none.
 func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -88,17 +88,13 @@ func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	if err != nil {
 		return "", &KeyError{Problem: "the call does not come from an IP address"}
 	}
-	ip := at.Addr().Unmap().WithZone("")
-	if ip.Is4() {
-		return ip.String(), nil
-	}
-	return netip.PrefixFrom(ip, 64).Masked().String(), nil
+	return clientaddr.Key(at.Addr(), clientaddr.Bits), nil
 }
 
 // Method is the full name of the method, to count each on its own.
 func Method(_ context.Context, c *Call) (string, error) { return c.Method, nil }
 
-// KeyError reports that a call does not say whom to count it for. Its text is meant
+// KeyError reports that a call has no key. Its text is meant
 // for the client.
 type KeyError struct{ Problem string }
 

@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 	"sync"
+
+	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
 // IPOption adjusts ClientIP.
@@ -22,8 +24,9 @@ type clientIP struct {
 
 // ClientIP takes the client's address from a request, in one canonical form:
 // IPv4 as 192.0.2.1, also when mapped into IPv6; IPv6 as the /64 it is in, such
-// as 2001:db8:1:2::/64, since whoever has one address of it has them all; no
-// zone, no port.
+// as 2001:db8:1:2::/64, since a client has all addresses of its /64; no zone, no
+// port. A client behind NAT64 is counted by its IPv4 address, which 64:ff9b::/96
+// embeds, and within 64:ff9b:1::/48 by the whole address.
 //
 // Nothing a client can write is believed. The address is that of the peer,
 // unless the peer is one of TrustedProxies. Then the header that proxies write is
@@ -35,7 +38,7 @@ type clientIP struct {
 // What a trusted proxy wrote must be an address: "unknown", an obfuscated name or
 // an empty element is a *KeyError, since all such clients would share a history.
 func ClientIP(opts ...IPOption) ValueFunc {
-	c := &clientIP{bits: 64}
+	c := &clientIP{bits: clientaddr.Bits}
 	for _, o := range opts {
 		o(c)
 	}
@@ -44,13 +47,13 @@ func ClientIP(opts ...IPOption) ValueFunc {
 		if err != nil {
 			return "", err
 		}
-		return c.canonical(a), nil
+		return clientaddr.Key(a, c.bits), nil
 	}
 }
 
 // TrustedProxies names the addresses of the proxies in front of this server.
-// List your proxies and nothing wider: whoever is in one of the ranges can name
-// any client. Default: none. Several TrustedProxies add up.
+// List your proxies and nothing wider: each address of the ranges can name any
+// client. Default: none. Several TrustedProxies add up.
 func TrustedProxies(ranges ...netip.Prefix) IPOption {
 	return func(c *clientIP) {
 		for _, p := range ranges {
@@ -80,15 +83,6 @@ func IPv6Prefix(bits int) IPOption {
 // proxy is trusted: either a client is trying, or TrustedProxies was forgotten
 // and all clients behind the proxy share one history. Default: no warning.
 func WarnTo(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
-
-// canonical is the form under which an address is counted. a is as parseNode
-// returns it.
-func (c *clientIP) canonical(a netip.Addr) string {
-	if a.Is4() || c.bits == 128 {
-		return a.String()
-	}
-	return netip.PrefixFrom(a, c.bits).Masked().String()
-}
 
 func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	peer, ok := parseNode(r.RemoteAddr)

@@ -8,6 +8,8 @@ import (
 	"net/netip"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
 // The proxies trusted in these tests.
@@ -37,6 +39,12 @@ var untrusting = []form{
 	{"[::ffff:c000:201]:1", nil, "192.0.2.1"},
 	{"[fe80::1%eth0]:1", nil, "fe80::/64"},
 	{"[::1]:1", nil, "::/64"},
+	{"[64:ff9b::c000:201]:1", nil, "192.0.2.1"},
+	{"[64:ff9b::192.0.2.2]:1", nil, "192.0.2.2"},
+	{"[64:ff9b:0:0:0:1::]:1", nil, "64:ff9b::/64"}, // beside the /96 of RFC 6052
+	{"[64:ff9b:1::c000:201]:1", nil, "64:ff9b:1::c000:201"},
+	{"[64:ff9b:1:fffe::c000:201%eth0]:1", nil, "64:ff9b:1:fffe::c000:201"},
+	{"[64:ff9b:2::c000:201]:1", nil, "64:ff9b:2::/64"},
 	{"192.0.2.1:1", []string{"203.0.113.9"}, "192.0.2.1"},
 	{proxy, []string{"203.0.113.9"}, "10.0.0.1"},
 	{"", nil, ""},
@@ -72,6 +80,8 @@ var listed = []form{
 	{proxy, []string{"2001:db8:1:2::3"}, "2001:db8:1:2::/64"},
 	{proxy, []string{"[2001:db8:1:2::3]"}, "2001:db8:1:2::/64"},
 	{proxy, []string{"[2001:db8:1:2::3]:443"}, "2001:db8:1:2::/64"},
+	{proxy, []string{"64:ff9b::203.0.113.9"}, "203.0.113.9"},
+	{proxy, []string{"198.51.100.1, 64:ff9b::10.0.0.2"}, "10.0.0.2"}, // a translated client is no trusted proxy
 	{proxy, []string{"2001:db8:1:2::3%eth0"}, "2001:db8:1:2::/64"},
 	{proxy, []string{"::ffff:203.0.113.9"}, "203.0.113.9"},
 	{proxy, []string{"[::ffff:203.0.113.9]:443"}, "203.0.113.9"},
@@ -198,7 +208,7 @@ func TestWarnOnce(t *testing.T) {
 	}
 }
 
-// Whatever arrives, the counted form is stable: read again it is itself.
+// FuzzCanonical: the counted form of any text is stable: read again it is itself.
 func FuzzCanonical(f *testing.F) {
 	for _, forms := range [][]form{untrusting, listed} {
 		for _, c := range forms {
@@ -206,16 +216,20 @@ func FuzzCanonical(f *testing.F) {
 			f.Add(strings.Join(c.lines, ","))
 		}
 	}
-	c := &clientIP{bits: 64}
 	f.Fuzz(func(t *testing.T, s string) {
 		a, ok := parseNode(s)
 		if !ok {
 			return
 		}
-		once := c.canonical(a)
-		again, ok := parseNode(strings.TrimSuffix(once, "/64"))
-		if !ok || c.canonical(again) != once {
-			t.Errorf("%q: counted as %q, which reads back as %q", s, once, c.canonical(again))
+		once := clientaddr.Key(a, clientaddr.Bits)
+		if p, err := netip.ParsePrefix(once); err == nil {
+			if p.Bits() != clientaddr.Bits || p != p.Masked() || !p.Contains(a) {
+				t.Errorf("%q: counted as %q, want the /64 of %v", s, once, a)
+			}
+			return
+		}
+		if again, ok := parseNode(once); !ok || clientaddr.Key(again, clientaddr.Bits) != once {
+			t.Errorf("%q: counted as %q, which reads back as %q", s, once, clientaddr.Key(again, clientaddr.Bits))
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // clientOf returns an HTTP client for the weir serve at an address, a URL or unix:/path,
@@ -25,7 +25,7 @@ func clientOf(address string) (client *http.Client, base string, err error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", answer.URL(address))
+		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", redact.URL(address))
 	}
 	return client, strings.TrimSuffix(u.String(), "/"), nil
 }

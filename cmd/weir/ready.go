@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // readyOptions are the flags of weir ready.
@@ -51,7 +51,7 @@ func ready(cmd *cobra.Command, o *readyOptions) error {
 	client.Timeout = o.timeout
 	res, err := client.Get(base + "/readyz")
 	if err != nil {
-		return &failure{code: exitDenied, err: fmt.Errorf("%s does not answer: %w", o.url, answer.WithoutURL(err)), next: "does weir serve run there?"}
+		return &failure{code: exitDenied, err: fmt.Errorf("%s does not answer: %w", o.url, redact.Error(err)), next: "does weir serve run there?"}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReady))

@@ -14,6 +14,7 @@ import (
 	"unicode"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // maxTop is the largest answer that is read, in bytes.
@@ -61,7 +62,7 @@ func (a *topAsker) look(ctx context.Context) (*looked, error) {
 	when := time.Now()
 	res, err := a.client.Do(r)
 	if err != nil {
-		return nil, &failure{code: exitStore, err: fmt.Errorf("%s does not answer: %w", a.from, answer.WithoutURL(err)), next: "does weir serve run there?"}
+		return nil, &failure{code: exitStore, err: fmt.Errorf("%s does not answer: %w", a.from, redact.Error(err)), next: "does weir serve run there?"}
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxTop))

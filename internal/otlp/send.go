@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // deliver sends a batch, and sends it again where the protocol allows that.
@@ -43,7 +43,7 @@ func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) 
 	}
 	res, err := t.client.Do(r)
 	if err != nil {
-		return true, 0, answer.WithoutURL(err) // the URL may hold a token
+		return true, 0, redact.Error(err) // the URL may hold a token
 	}
 	defer res.Body.Close()
 	io.Copy(io.Discard, io.LimitReader(res.Body, 64<<10)) // so that the connection can be used again

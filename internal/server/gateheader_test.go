@@ -26,6 +26,7 @@ func TestGateReadsHeaders(t *testing.T) {
 		{"the last of a list", "address.ip=X-Forwarded-For", []string{"X-Forwarded-For", "nonsense, 192.0.2.1,192.0.2.2"}, "192.0.2.2"},
 		{"the last of several fields", "address.ip=X-Forwarded-For", []string{"X-Forwarded-For", "192.0.2.9", "X-Forwarded-For", "192.0.2.3"}, "192.0.2.3"},
 		{"IPv6, by its network", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "2001:DB8::1:2:3"}, "2001:db8::/64"},
+		{"IPv4 behind NAT64", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "64:ff9b::192.0.2.1"}, "192.0.2.1"},
 		{"IPv4 in IPv6", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "::ffff:192.0.2.1"}, "192.0.2.1"},
 	} {
 		s, _ := newServer(t, nil)

@@ -10,7 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
 // ErrURL: the store's name or URL is not one that Open understands.
@@ -68,10 +68,10 @@ func parse(text string) (*target, error) {
 	switch {
 	case !isURL:
 		return nil, fmt.Errorf("%w: %q is neither memory nor a URL; write memory, or one of %s…",
-			ErrURL, answer.URL(text), strings.Join(Schemes(), "…, "))
+			ErrURL, redact.URL(text), strings.Join(Schemes(), "…, "))
 	case !known:
 		return nil, fmt.Errorf("%w: there is no store of the kind %q; write memory, or one of %s…",
-			ErrURL, answer.URL(scheme)+"://", strings.Join(Schemes(), "…, "))
+			ErrURL, redact.URL(scheme)+"://", strings.Join(Schemes(), "…, "))
 	}
 	t := &target{scheme: scheme, kind: s.kind, tls: s.tls}
 	rest, query, _ := strings.Cut(rest, "?")
@@ -133,7 +133,7 @@ func withPort(text, port string) (string, error) {
 	if err != nil { // no port, or nonsense
 		host, given = strings.Trim(text, "[]"), port
 		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return "", fmt.Errorf("%q is no host:port", answer.URL(text))
+			return "", fmt.Errorf("%q is no host:port", redact.URL(text))
 		}
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {

@@ -1,4 +1,4 @@
-package answer
+package redact
 
 import (
 	"net/http"
@@ -35,9 +35,9 @@ func TestURL(t *testing.T) {
 	}
 }
 
-func TestWithoutURL(t *testing.T) {
+func TestError(t *testing.T) {
 	_, err := http.Get("nothing://h/?token=s3cret")
-	if got := WithoutURL(err).Error(); got == "" || strings.Contains(got, "s3cret") {
+	if got := Error(err).Error(); got == "" || strings.Contains(got, "s3cret") {
 		t.Errorf("got %q, want the cause without the URL", got)
 	}
 }

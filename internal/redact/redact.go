@@ -1,10 +1,14 @@
-package answer
+// Package redact removes secrets from URLs before an error or a log repeats them.
+package redact
 
 import (
 	"errors"
 	"net/url"
 	"strings"
 )
+
+// most is the number of bytes of an address that are shown.
+const most = 64
 
 // URL returns a URL or an address that an operator wrote, fit for an error or a log:
 // without the user, the password, the query, and anything behind a colon that is no
@@ -30,8 +34,8 @@ func URL(text string) string {
 	if slash {
 		host += "/" + path
 	}
-	if text = scheme + host; len(text) > mostShown {
-		text = strings.ToValidUTF8(text[:mostShown], "") + "…"
+	if text = scheme + host; len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "…"
 	}
 	return text + query
 }
@@ -41,9 +45,9 @@ func isPort(text string) bool {
 	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == "" || strings.HasSuffix(text, "]")
 }
 
-// WithoutURL returns the cause of an HTTP client's error, whose text repeats the
+// Error returns the cause of an HTTP client's error, whose text repeats the
 // whole URL. Any other error is returned as it is.
-func WithoutURL(err error) error {
+func Error(err error) error {
 	if e := new(url.Error); errors.As(err, &e) {
 		return e.Err
 	}

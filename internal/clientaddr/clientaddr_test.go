@@ -1,0 +1,31 @@
+package clientaddr
+
+import (
+	"net/netip"
+	"testing"
+)
+
+func TestKey(t *testing.T) {
+	for _, c := range []struct {
+		address string
+		bits    int
+		want    string
+	}{
+		{"192.0.2.1", 64, "192.0.2.1"},
+		{"::ffff:192.0.2.1", 64, "192.0.2.1"},
+		{"2001:db8:1:2:3:4:5:6", 64, "2001:db8:1:2::/64"},
+		{"2001:db8:1:2:3:4:5:6", 32, "2001:db8::/32"},
+		{"2001:db8:1:2:3:4:5:6", 128, "2001:db8:1:2:3:4:5:6"},
+		{"fe80::1%eth0", 64, "fe80::/64"},
+		{"64:ff9b::192.0.2.1", 64, "192.0.2.1"},
+		{"64:ff9b::192.0.2.1", 128, "192.0.2.1"},
+		{"64:ff9b::1:c000:201", 64, "64:ff9b::/64"}, // beside the /96
+		{"64:ff9b:1::192.0.2.1", 64, "64:ff9b:1::c000:201"},
+		{"64:ff9b:1:c000:2:100::", 48, "64:ff9b:1:c000:2:100::"},
+		{"64:ff9b:2::192.0.2.1", 64, "64:ff9b:2::/64"},
+	} {
+		if got := Key(netip.MustParseAddr(c.address), c.bits); got != c.want {
+			t.Errorf("%s by %d bits: %q, want %q", c.address, c.bits, got, c.want)
+		}
+	}
+}
