@@ -15,13 +15,14 @@ import (
 // each other; a decision over several limits locks their shards in one order
 // and acts on all or none.
 //
-// A key with one entry takes about 64 bytes, a further one 4 to 9. What no longer
-// counts is forgotten a few places further with every new key and every few dozen
-// decisions. A cap, by MaxKeys or MaxBytes, never forgets a history that still
-// counts: at the cap, what needs more room is refused with ErrFull (R13).
+// A key with one entry takes about 64 bytes, a further one 4 to 9. Every new key, and
+// one in a few dozen other recordings, looks at a few histories and forgets those that
+// no longer count; peeks and refusals forget none. A cap, by MaxKeys or MaxBytes, never
+// forgets a history that still counts: at the cap, recordings that need more room are
+// refused with ErrFull (R13).
 //
 // Histories recorded at instants the caller passed (Limiter.At) live in their
-// own time: only decisions at such instants forget them, an hour of that time
+// own time: only recordings at such instants forget them, an hour of that time
 // after they stopped counting.
 //
 // A limit's histories are kept for the longest window it ever had on this engine: a

@@ -110,6 +110,34 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 	})
 }
 
+// TestPeeksAndRefusalsForgetNothing: calls that record nothing may be at any instant of
+// the caller's. An attempt at an earlier one still finds all that counts (R4, R13).
+func TestPeeksAndRefusalsForgetNothing(t *testing.T) {
+	start := time.UnixMicro(1_000_000_000_000_000)
+	key := K("42")
+	for name, look := range map[string]func(Instant) error{
+		"peek":    func(at Instant) error { _, err := at.Peek(ctx, key, 1); return err },
+		"refusal": func(at Instant) error { _, err := at.Allow(ctx, key, 2); return err },
+		"id":      func(at Instant) error { _, err := at.Decide(ctx, key, Ask{N: 2, ID: "id"}); return err },
+		"record":  func(at Instant) error { _, err := at.Record(ctx, key, 0); return err },
+		"count":   func(at Instant) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
+		"refund":  func(at Instant) error { _, err := at.Refund(ctx, key, start, 1); return err },
+	} {
+		l := mustNew(t, perUser(1, time.Minute), WithEngine(NewMemory()))
+		if d, err := l.AllowAt(ctx, key, 1, start); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		for range 4 * sweepEvery {
+			if err := look(l.At(start.Add(62 * time.Minute))); err != nil {
+				t.Fatal(name, err)
+			}
+		}
+		if d, err := l.AllowAt(ctx, key, 1, start.Add(time.Second)); err != nil || d.Allowed {
+			t.Errorf("%s 62 minutes ahead: a second unit of 1 per minute: %+v, %v; want a refusal", name, d, err)
+		}
+	}
+}
+
 // TestCorrectionIsAsVirtualAsTheCall: what a refused attempt at an instant of the
 // caller's re-dates belongs to the caller's time, so that the engine's clock does
 // not forget it (R2, R13).

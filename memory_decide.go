@@ -132,8 +132,10 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0
 	answer(b, p, a, sites, now, full, d)
-	for i := range sites {
-		sites[i].shard.tend(m, raw, virtual)
+	if units > 0 { // peeks and refusals forget nothing (R4)
+		for i := range sites {
+			sites[i].shard.tend(m, raw, virtual)
+		}
 	}
 	m.unlock(locks)
 	return nil

@@ -104,8 +104,9 @@ func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask
 		return false, full
 	}
 	if a.Op == opRefund {
-		d.At = time.UnixMicro(m.read(a.At))
-		d.Granted, err = m.Refund(context.Background(), p, *k, granted, a.N, a.At)
+		var decided int64
+		d.Granted, decided, err = m.refund(p, k, granted, a.N, a.At)
+		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	} else {
 		once := *a
 		once.ID = ""

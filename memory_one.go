@@ -17,16 +17,13 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	if k.n != 1 || len(k.first[0]) > MaxValueBytes || n <= 0 || n > MaxUnits {
 		return false
 	}
-	// The clock is read before the lock, which is 5 ns cheaper. What others have
-	// forgotten meanwhile is a record, then the general path decides; or entries
-	// behind a newer one, which R2 sees; or entries by a refund.
+	// The clock is read before the lock, which is 5 ns cheaper. Entries that another
+	// call drops meanwhile stand behind a newer one, which R2 sees. After a sweep or a
+	// reset the record is gone, and the general path decides.
 	raw := m.read(at)
 	hash := m.hash(l, k)
 	s := &m.shards[hash>>shardShift]
 	s.mu.Lock()
-	if at == Now {
-		raw = max(raw, s.pruned)
-	}
 	ref := s.find(uint32(hash), l, k)
 	if ref == 0 {
 		s.mu.Unlock()
@@ -73,7 +70,9 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	if used > 0 {
 		reset = h.End + l.Window - now
 	}
-	s.tend(m, raw, r.virtual)
+	if granted > 0 {
+		s.tend(m, raw, r.virtual)
+	}
 	s.mu.Unlock()
 	if n > l.Max {
 		d.RetryAfter = Never

@@ -1,36 +1,47 @@
 package weir
 
-import (
-	"context"
-
-	"github.com/weirlimit/weir/internal/window"
-)
+import "context"
 
 // Refund takes back up to n units of the entry granted at instant at (R10).
 func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
+	took, _, err := m.refund(p, &k, at, n, now)
+	return took, err
+}
+
+// refund is Refund that returns the instant of its decision, too.
+func (m *Memory) refund(p *Plan, k *Key, at, n, now int64) (took, decided int64, err error) {
 	b := m.binding(p)
 	sites := make([]site, len(b.limits))
 	virtual := now != Now
-	now, locks := m.visit(b.limits, &k, sites, now)
+	now, locks := m.visit(b.limits, k, sites, now)
 	defer m.unlock(locks)
 	if err := m.reserveCorrections(sites); err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	var most int64
 	for i := range sites {
-		s := &sites[i]
-		if s.limit.cost == 0 { // a cost of its own stays: the attempt was made (R10)
-			cutoff := now - s.limit.Window
-			most = max(most, s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, n))
+		took = max(took, sites[i].refund(at, n, now))
+	}
+	if took == 0 {
+		return 0, now, nil
+	}
+	for i := range sites {
+		if s := &sites[i]; s.corrected { // so far on a copy (R2)
+			s.correct(now, virtual)
+			s.refund(at, n, now)
 		}
 	}
-	if most == 0 {
-		return 0, nil
+	return took, now, nil
+}
+
+// refund takes up to n units back from the entry granted at instant at, and returns
+// how many. No other entry changes: a refund leaves no trace of its instant, so a
+// later decision may be at an earlier one (R2), at which older entries still count.
+func (s *site) refund(at, n, now int64) int64 {
+	if s.limit.cost > 0 { // a cost of its own stays: the attempt was made (R10)
+		return 0
 	}
-	for i := range sites {
-		sites[i].rewrite(b.mode, at, n, now, virtual)
-	}
-	return most, nil
+	cutoff := now - s.limit.Window
+	return s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, n)
 }
 
 // refunded is the end of the entry that a refund takes from: of that granted at an
@@ -43,30 +54,6 @@ func (s *site) refunded(at, cutoff int64) int64 {
 		return cutoff
 	}
 	return s.h.Leave(s.arena, cutoff, 1)
-}
-
-// rewrite brings the record up to what a refund at instant now has found: where
-// that was on a copy, because the clock was corrected, it is done again (R2), and
-// as with every write, what no longer counts goes (R4).
-func (s *site) rewrite(mode window.Mode, at, n, now int64, virtual bool) {
-	if s.ref == 0 {
-		return
-	}
-	cutoff := now - s.limit.Window
-	if s.corrected {
-		s.correct(now, virtual)
-		if s.limit.cost == 0 {
-			s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, n)
-		}
-	}
-	used, from := s.h.Used(s.arena, cutoff)
-	s.h.Prune(s.arena, cutoff, used, from)
-	if !virtual {
-		s.shard.pruned = max(s.shard.pruned, now)
-	}
-	if mode == window.CountDenied {
-		s.h.Cap(s.arena, s.limit.Max)
-	}
 }
 
 // Count returns the units recorded in the last microseconds of limit i (R11).

@@ -12,12 +12,8 @@ import (
 // first, within a cache line or two.
 type shard struct {
 	mu    sync.Mutex // protects the following
-	tick  uint32     // decisions, for the sweep
+	tick  uint32     // recordings, for the sweep
 	added bool       // a record was added since the last sweep
-
-	// pruned is the newest instant of the engine's clock at which a history lost
-	// entries without its newest attempt telling so: at a refund.
-	pruned int64
 
 	// index holds hash tag << 32 | record, 0 = free, in probe order: a slot stands
 	// at home(tag) or behind it with no free slot between. Its size is no power of
@@ -31,7 +27,7 @@ type shard struct {
 	soonest int64 // earliest expiry the present pass has seen
 	quiet   int64 // nothing on the engine's clock expires before this instant
 
-	_ [48]byte // fills the last cache line
+	_ [56]byte // fills the last cache line
 }
 
 func (s *shard) init(m *Memory) {

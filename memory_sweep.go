@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// A sweep looks at sweepSlots slots every sweepEvery decisions of a shard and
-	// with every new key, so that what is held follows what counts (R13).
+	// A sweep looks at sweepSlots slots every sweepEvery recordings in a shard and
+	// with every new key, so that memory follows the histories that count (R13).
 	sweepEvery = 32
 	sweepSlots = 4
 
@@ -20,8 +20,9 @@ const (
 	reclaimSlots = 4096
 )
 
-// tend sweeps a little further now and then, and whenever a key was added. No
-// record may be in use.
+// tend sweeps a little further now and then, and whenever a key was added. Only a
+// decision that has recorded units calls it: peeks and refusals forget nothing (R4).
+// No record may be in use.
 func (s *shard) tend(m *Memory, now int64, virtual bool) {
 	if s.tick++; s.tick%sweepEvery == 0 || s.added {
 		s.added = false
@@ -149,8 +150,8 @@ func (m *Memory) makeRoom(sites []site, now int64, virtual bool) bool {
 
 // Sweep forgets everything that no longer counts on the engine's clock, a slice
 // of a shard at a time, and returns how many histories and operations that were.
-// Nobody needs to call it: decisions sweep a little each. It is for a program that
-// wants its memory back while no decisions are made.
+// Calling it is optional: recordings sweep a little each. It is for a program that
+// wants its memory back while nothing is recorded.
 func (m *Memory) Sweep() (forgotten int) {
 	const slice = 1024
 	now := m.now()

@@ -2,6 +2,7 @@ package weirtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"sync"
@@ -42,6 +43,19 @@ func once(e weir.Engine, c config) string {
 		return report("%d of %d operations were granted and %d units recorded (%v), want %d", charged, operations, count, err, fit)
 	}
 	return ""
+}
+
+// remembersRefunds reports whether refunds of e may have an id, which an engine need
+// not support. One that is around another finds out only when it is called.
+func remembersRefunds(e weir.Engine) bool {
+	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "refunds", Limits: []weir.Limit{
+		{Name: "all", Max: 1, Window: time.Hour},
+	}}, weir.WithEngine(e))
+	if err != nil {
+		panic("weirtest: the policy of a probe is wrong: " + err.Error())
+	}
+	_, err = limiter.RefundOnce(context.Background(), weir.K(), time.UnixMicro(defaultEpoch), 1, "id")
+	return !errors.Is(err, weir.ErrID)
 }
 
 // askOften makes every operation in every goroutine, in an order of its own, and

@@ -22,7 +22,7 @@ import (
 //	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=rolling|calendar|first-hit] [by=DIM,DIM]
 //	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
 //	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (each limit's state, or none)
-//	@D refund N from=D [DIM=VALUE…]     -> refunded=N
+//	@D refund N from=D [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
 //	@D reset [DIM=VALUE…]               -> done
 //	change mode=M | change NAME field=value… | change order NAME…

@@ -27,9 +27,7 @@ func parseQuestion(words []string) (s step, err error) {
 	}
 	switch s.op {
 	case opTake, opPeek, opRecord:
-		if s.n, err = strconv.ParseInt(next(), 10, 64); err == nil && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
-			s.id, err = parseValue(next()[1:])
-		}
+		s.n, err = strconv.ParseInt(next(), 10, 64)
 	case opRefund:
 		if s.n, err = strconv.ParseInt(next(), 10, 64); err == nil {
 			s.from, err = parseField(next(), "from")
@@ -40,6 +38,9 @@ func parseQuestion(words []string) (s step, err error) {
 	case opReset:
 	default:
 		err = fmt.Errorf("unknown word %q; use take, peek, record, refund, count or reset", s.op)
+	}
+	if err == nil && s.takesID() && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
+		s.id, err = parseValue(next()[1:])
 	}
 	if err == nil {
 		s.key, err = parseKey(rest)

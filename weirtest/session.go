@@ -78,7 +78,11 @@ func (s *session) ask(st step) (a answer, err error) {
 	at := s.limiter.At(s.instant(st.at))
 	switch st.op {
 	case opRefund:
-		a.units, err = at.Refund(ctx, key, s.instant(st.from), st.n)
+		if st.id != "" {
+			a.units, err = at.RefundOnce(ctx, key, s.instant(st.from), st.n, st.id)
+		} else {
+			a.units, err = at.Refund(ctx, key, s.instant(st.from), st.n)
+		}
 	case opCount:
 		a.units, err = at.Count(ctx, key, st.limit, st.last)
 	case opReset:

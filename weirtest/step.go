@@ -29,7 +29,7 @@ type step struct {
 	limit string        // of count
 	last  time.Duration // of count
 	key   []keyPart
-	id    string   // of take and record: the operation's, "" = none
+	id    string   // the operation's, where the step may have one; "" = none
 	words []string // of change and use: the words behind
 
 	states bool // the states of the limits are asked for too
@@ -45,6 +45,10 @@ func (s step) asks() bool { return s.op != opChange && s.op != opUse }
 // decides reports whether the answer to the step is a weir.Decision.
 func (s step) decides() bool { return s.op == opTake || s.op == opPeek || s.op == opRecord }
 
+// takesID reports whether the step may have an id: decisions and refunds may, although
+// a peek ignores it.
+func (s step) takesID() bool { return s.decides() || s.op == opRefund }
+
 // text writes the step as a vector does, without its answer.
 func (s step) text() string {
 	if !s.asks() {
@@ -59,9 +63,9 @@ func (s step) text() string {
 		fmt.Fprintf(&b, " %s last=%s", s.limit, spanText(s.last))
 	case opTake, opPeek, opRecord:
 		fmt.Fprintf(&b, " %d", s.n)
-		if s.id != "" {
-			fmt.Fprintf(&b, " #%s", valueText(s.id))
-		}
+	}
+	if s.id != "" {
+		fmt.Fprintf(&b, " #%s", valueText(s.id))
 	}
 	for _, part := range s.key {
 		fmt.Fprintf(&b, " %s=%s", part.dim, valueText(part.value))

@@ -2,6 +2,7 @@ package weirtest
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -60,12 +61,12 @@ func (v *vector) width() int {
 
 // changes reports whether the vector changes limits that are in use (R12).
 func (v *vector) changes() bool {
-	for _, s := range v.steps {
-		if s.op == opChange {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(v.steps, func(s step) bool { return s.op == opChange })
+}
+
+// refundsOnce reports whether a refund of the vector has an id.
+func (v *vector) refundsOnce() bool {
+	return slices.ContainsFunc(v.steps, func(s step) bool { return s.op == opRefund && s.id != "" })
 }
 
 // write puts the policies of v into its head. Vectors that were parsed have one.

@@ -43,12 +43,12 @@ func (h history) open(limit weir.PlanLimit, now int64) int64 {
 	return mark(limit, now)
 }
 
-// holder is the mark of the entry of h that holds what was granted at instant at: the
+// holder is the mark of the entry of h that holds the units granted at instant at: the
 // newest, if it is a window that began with its first unit, and at is within (R10). The
-// oldest is the first that has units; -1 is the mark of none.
-func (h history) holder(limit weir.PlanLimit, at int64) int64 {
+// oldest is the first that counts, behind cutoff; -1 is the mark of none.
+func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
 	if at == weir.Oldest {
-		if i := slices.IndexFunc(h.entries, func(e entry) bool { return e.units > 0 }); i >= 0 {
+		if i := slices.IndexFunc(h.entries, func(e entry) bool { return e.u > cutoff }); i >= 0 {
 			return h.entries[i].u
 		}
 		return -1
@@ -110,8 +110,8 @@ func (h history) filled() history {
 }
 
 // trimmed is h with the newest entry capped at most, and only the newest entries
-// whose units reach most: in CountDenied nothing else can change a decision or a
-// wait (R6).
+// that reach most units: in CountDenied no other entry can change a decision or a
+// wait. The oldest of them keeps no more units than leave the sum at MaxUnits (R6).
 func (h history) trimmed(most int64) history {
 	h.entries = slices.Clone(h.entries)
 	if newest := len(h.entries) - 1; newest >= 0 {
@@ -119,8 +119,9 @@ func (h history) trimmed(most int64) history {
 	}
 	sum := int64(0)
 	for i := len(h.entries) - 1; i >= 0; i-- {
-		sum += min(h.entries[i].units, most)
-		if sum >= most {
+		e := &h.entries[i]
+		e.units = min(e.units, weir.MaxUnits-sum)
+		if sum += e.units; sum >= most {
 			h.entries = h.entries[i:]
 			break
 		}

@@ -1,6 +1,7 @@
 package spec
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,26 +13,46 @@ import (
 type operation struct {
 	op       weir.Op
 	n        int64
+	granted  int64 // of a refund: the instant of the entry
 	decision weir.Decision
 	until    int64
 }
 
-// once decides an operation with an id: the first time by the rules, and as long as
-// what that recorded is remembered by repeating the answer.
-func (e *Engine) once(p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
-	name := operationName(p, k, a.ID)
-	if o, ok := e.done[name]; ok && a.At < o.until {
-		if o.op != a.Op || o.n != a.N {
+// opRefund marks the operation of a refund; no weir.Ask has it.
+const opRefund = weir.Op(255)
+
+// RefundOnce is Refund of an operation with an id (R15).
+func (e *Engine) RefundOnce(_ context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if now == weir.Now {
+		now = e.clock()
+	}
+	d, err := e.once(p, k, id, now, operation{op: opRefund, n: n, granted: at}, nil, func() (weir.Decision, error) {
+		return e.refund(p, k, at, n, now), nil
+	})
+	return d.Granted, err
+}
+
+// once decides an operation with an id at instant now: the first time by the rules, and
+// as long as its entries are remembered by repeating the answer. It is remembered from
+// the instant of the decision, which R2 may have moved ahead of now.
+func (e *Engine) once(p *weir.Plan, k weir.Key, id string, now int64, o operation, states []weir.LimitState,
+	decide func() (weir.Decision, error)) (weir.Decision, error) {
+	name := operationName(p, k, id)
+	if was, ok := e.done[name]; ok && now < was.until {
+		if was.op != o.op || was.n != o.n || was.granted != o.granted {
 			return weir.Decision{}, fmt.Errorf("%w: it was used for other units, or another op", weir.ErrID)
 		}
-		clear(a.States)
-		again := o.decision
+		clear(states)
+		again := was.decision
 		again.Repeated = true
 		return again, nil
 	}
-	d, err := e.decide(p, k, a)
-	if err == nil && (a.Op == weir.OpRecord || d.Granted > 0 || p.Mode() == weir.CountDenied) {
-		e.done[name] = operation{a.Op, a.N, d, d.At.UnixMicro() + remembered(p)}
+	d, err := decide()
+	if err == nil && (o.op == weir.OpRecord || d.Granted > 0 || o.op == weir.OpAttempt && p.Mode() == weir.CountDenied) {
+		o.decision, o.until = d, d.At.UnixMicro()+remembered(p)
+		e.done[name] = o
 	}
 	return d, err
 }

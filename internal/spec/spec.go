@@ -57,7 +57,9 @@ func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Ask)
 		a.At = e.clock()
 	}
 	if a.ID != "" && a.Op != weir.OpPeek && a.N > 0 {
-		return e.once(p, k, a)
+		return e.once(p, k, a.ID, a.At, operation{op: a.Op, n: a.N}, a.States, func() (weir.Decision, error) {
+			return e.decide(p, k, a)
+		})
 	}
 	return e.decide(p, k, a)
 }
@@ -97,12 +99,18 @@ func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, er
 func (e *Engine) Refund(_ context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	return e.refund(p, k, at, n, now).Granted, nil
+}
+
+// refund is Refund, with the number of units as Granted, at the instant of the
+// decision. A refund that took nothing writes nothing.
+func (e *Engine) refund(p *weir.Plan, k weir.Key, at, n, now int64) weir.Decision {
 	names := namesOf(p, k, p.Limits())
-	after, most := e.look(p.Limits(), names, now).refund(p.Mode(), at, n)
+	after, most := e.look(p.Limits(), names, now).refund(at, n)
 	if most > 0 {
 		e.keep(names, after)
 	}
-	return most, nil
+	return weir.Decision{Granted: most, At: time.UnixMicro(after.now)}
 }
 
 // Count returns the units that limit i recorded in (now - last, now] (R11). It

@@ -2,6 +2,7 @@ package spec
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -98,8 +99,8 @@ func (v view) grant(mode weir.Mode, a weir.Ask) int64 {
 }
 
 // record is v after the ask was granted so many units: every limit has recorded
-// the same attempt, or none has (R7). It fails rather than let a history hold
-// more units than a float64 can count (R10).
+// the same attempt, or none has (R7). It fails rather than let a record take a
+// history above MaxUnits; in CountDenied the history is cut instead (R6, R10).
 func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 	n := granted
 	if mode == weir.CountDenied {
@@ -115,7 +116,7 @@ func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 		if a.Op == weir.OpAttempt {
 			units = min(units, limit.Max) // only CountDenied attempts more (R6)
 		}
-		if a.Op == weir.OpRecord && h.since(-1) > weir.MaxUnits-units {
+		if a.Op == weir.OpRecord && mode != weir.CountDenied && h.since(-1) > weir.MaxUnits-units {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
 		}
@@ -130,25 +131,24 @@ func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
 }
 
 // refund is v after up to n units of the entry granted at instant at were taken
-// back in every limit, and the most that were taken in one (R10). last stays.
-func (v view) refund(mode weir.Mode, at, n int64) (view, int64) {
+// back in every limit, and the most that were taken in one (R10). Neither last nor
+// any other entry changes, so a later decision at an earlier instant is right, too.
+func (v view) refund(at, n int64) (view, int64) {
 	after := view{now: v.now, limits: v.limits}
 	most := int64(0)
 	for i, limit := range v.limits {
-		h := v.past[i].pruned(limit, v.now) // what no longer counts is not given back
-		holder := h.holder(limit, at)
+		h := v.past[i]
+		h.entries = slices.Clone(h.entries)
+		cutoff := v.now - limit.Window
+		holder := h.holder(limit, at, cutoff)
 		for j, e := range h.entries {
-			if e.u == holder {
+			// An entry that no longer counts keeps its units, and a cost of its
+			// own stays: the attempt was made (R10).
+			if e.u == holder && e.u > cutoff && limit.Cost == 0 {
 				taken := min(n, e.units)
-				if limit.Cost > 0 {
-					taken = 0 // a cost of its own stays: the attempt was made (R10)
-				}
 				h.entries[j].units -= taken
 				most = max(most, taken)
 			}
-		}
-		if mode == weir.CountDenied {
-			h = h.filled().trimmed(limit.Max)
 		}
 		after.past = append(after.past, h.filled())
 	}

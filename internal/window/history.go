@@ -133,9 +133,10 @@ func (h *History) Add(a *Arena, end, now, n int64) {
 	h.Last = now
 }
 
-// Cap is what CountDenied keeps (R6): the newest entry's units up to most, and
-// the newest entries whose units reach most. Whatever is older cannot change a
-// decision or a wait.
+// Cap drops units that CountDenied does not keep (R6): those of the newest entry
+// above most, and entries older than the newest ones that reach most units. Older
+// ones cannot change a decision or a wait. The oldest of the rest keeps no more units
+// than leave the total at MaxUnits, a sum that doubles hold, too (R10).
 func (h *History) Cap(a *Arena, most int64) {
 	if most == 0 {
 		h.clear(a)
@@ -161,6 +162,10 @@ func (h *History) Cap(a *Arena, most int64) {
 	}
 	if from.place != 0 {
 		h.log.dropTo(a, from.place)
+	}
+	if above := h.Total - MaxUnits; above > 0 { // more than one entry: each has at most MaxUnits
+		h.cursor(a).set(e.units - above)
+		h.Total = MaxUnits
 	}
 }
 

@@ -10,6 +10,9 @@ package window
 // Never is a wait that does not end (R8).
 const Never int64 = -1
 
+// MaxUnits is the most units of a history: whole numbers up to it are exact as doubles.
+const MaxUnits int64 = 1<<53 - 1
+
 // Forever is after every instant.
 const Forever int64 = 1<<63 - 1
 
