@@ -45,7 +45,7 @@ const defaultUser = "default"
 func (c *session) logIn(user, password string) bool {
 	rights := c.server.config.Guard.Password(password)
 	if rights == 0 || user != defaultUser {
-		c.out = appendError(c.out, "WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
+		c.unauthorized("WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
 		return false
 	}
 	c.rights |= rights
@@ -68,7 +68,7 @@ func hello(c *session, args []string) {
 		}
 	}
 	if c.locked() {
-		c.out = appendError(c.out, "NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
+		c.unauthorized("NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
 		return
 	}
 	c.protocol = protocol

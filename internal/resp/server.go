@@ -126,6 +126,7 @@ type Server struct {
 type counts struct {
 	allowed, limited, failed atomic.Int64 // of CL.THROTTLE
 	refused                  atomic.Int64 // commands that were bad input
+	unauthorized             atomic.Int64 // NOAUTH, WRONGPASS and NOPERM
 }
 
 // Stats is what became of commands since the start, and how many clients there are.
@@ -133,6 +134,7 @@ type Stats struct {
 	Conns                                        int   // connections now
 	ThrottleAllowed, ThrottleLimited, NoThrottle int64 // answers to CL.THROTTLE; the last are errors
 	Refused                                      int64 // commands that were bad input
+	Unauthorized                                 int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
 }
 
 // New returns a server that does not serve yet.
@@ -158,5 +160,5 @@ func (s *Server) Stats() Stats {
 	n := len(s.conns)
 	s.mu.Unlock()
 	c := &s.counts
-	return Stats{n, c.allowed.Load(), c.limited.Load(), c.failed.Load(), c.refused.Load()}
+	return Stats{n, c.allowed.Load(), c.limited.Load(), c.failed.Load(), c.refused.Load(), c.unauthorized.Load()}
 }

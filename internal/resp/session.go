@@ -44,7 +44,7 @@ func (c *session) command(args []string) {
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
 		c.settle()
-		c.out = appendError(c.out, "NOAUTH", "Authentication required. Say AUTH with the token of this listener first")
+		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of this listener first")
 	case cmd == nil:
 		c.settle()
 		c.refuse(unknownCommand(args[0]))
@@ -53,7 +53,7 @@ func (c *session) command(args []string) {
 		c.refuse("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
 	case cmd.needs&^c.may() != 0:
 		c.settle()
-		c.out = appendError(c.out, "NOPERM", cmd.name+" is for operators: say AUTH with their token, or ask where they are answered over HTTP")
+		c.unauthorized("NOPERM", cmd.name+" is for operators: send AUTH with their token, or use their listener over HTTP")
 	case cmd.decide == nil:
 		c.settle()
 		cmd.say(c, args[1:])
@@ -72,6 +72,12 @@ func (c *session) may() Rights { return c.rights | c.server.config.Guard.Anybody
 
 // locked reports whether a password is still to be said.
 func (c *session) locked() bool { return c.may()&MayDecide == 0 }
+
+// unauthorized answers a client that has not shown the token that it needs.
+func (c *session) unauthorized(code, problem string) {
+	c.server.counts.unauthorized.Add(1)
+	c.out = appendError(c.out, code, problem)
+}
 
 // refuse answers with an error of the input.
 func (c *session) refuse(problem string) {

@@ -54,7 +54,13 @@ func (s *Server) addRequestMetrics() {
 	if s.resp != nil {
 		m.Counter(bad, help, metrics.Labels{"front": "resp"}, func() int64 { return s.resp.server.Stats().Refused })
 	}
-	m.Counter("weir_unauthorized_requests_total", "Requests that did not show the token, secret or certificate they must.", nil, s.strangers.Load)
+	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
+		n := s.strangers.Load()
+		if s.resp != nil {
+			n += s.resp.server.Stats().Unauthorized
+		}
+		return n
+	})
 	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since as many as may be were waiting for the store.", nil, s.room.shed.Load)
 	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.room.taken.Load()) })
 	if t, ok := s.config.Tracer.(sender); ok {

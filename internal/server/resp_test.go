@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -36,6 +37,19 @@ func sayTo(t *testing.T, dial func() (net.Conn, error), commands ...string) stri
 
 func plainly(s *Server) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial("tcp", s.RESPAddr()) }
+}
+
+// TestRedisClientsUnauthorized: a wrong password and a command without one are counted
+// as a 401 over HTTP is.
+func TestRedisClientsUnauthorized(t *testing.T) {
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Guards.Token = secret(t, tokenWord) })
+	start(t, s)
+	sayTo(t, plainly(s), "AUTH "+gateWord, "HELLO 3 AUTH default "+gateWord, "PING", "AUTH "+tokenWord, "PING")
+	ask(s, "POST", "/v1/check", searchBody)
+	r := ask(s, "GET", "/metrics", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) })
+	if want := "weir_unauthorized_requests_total 4\n"; !strings.Contains(r.body, want) {
+		t.Errorf("the metrics lack %q:\n%s", want, r.body)
+	}
 }
 
 func withRESP(c *Config) { c.RESPListen = "127.0.0.1:0" }
