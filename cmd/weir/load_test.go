@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -236,6 +237,33 @@ func TestMaxMemory(t *testing.T) {
 	}
 	if err := known.ask(false); err != nil || flood == 0 || known.statuses[429] != 1 {
 		t.Errorf("5,000 keys in 64 KiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood, known.statuses, err)
+	}
+	p.terminate(t)
+	p.ended(t)
+}
+
+// TestMaxMemoryBoundsThrottle: the keys of CL.THROTTLE stand under --max-memory.
+func TestMaxMemoryBoundsThrottle(t *testing.T) {
+	p := startServe(t, "--max-memory", "64KiB", "--resp-listen", "127.0.0.1:0")
+	address := regexp.MustCompile(`Redis clients\s+(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.awaitTalk(t, "Redis"))
+	if address == nil {
+		t.Fatalf("the banner names no address for Redis clients:\n%s", p.awaitTalk(t, "Redis"))
+	}
+	c, err := net.Dial("tcp", address[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(patience))
+	const keys = 2000
+	var commands strings.Builder
+	for i := range keys {
+		fmt.Fprintf(&commands, "CL.THROTTLE key%d 1 1 3600\r\n", i)
+	}
+	go io.WriteString(c, commands.String()+"QUIT\r\n")
+	answers, err := io.ReadAll(c)
+	if granted := strings.Count(string(answers), "*5\r\n"); err != nil || granted == 0 || granted > 100 || !strings.Contains(string(answers), "-UNAVAILABLE ") {
+		t.Errorf("%v, %d of %d keys were granted in an eighth of 64 KiB, want 1 to 100; answers end with %q", err, granted, keys, answers[max(0, len(answers)-300):])
 	}
 	p.terminate(t)
 	p.ended(t)

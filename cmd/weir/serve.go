@@ -101,6 +101,9 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if config.ReservationSecret, err = reservationSecret(o.reservations); err != nil {
 		return err
 	}
+	if o.listeners.resp != "" {
+		config.Throttler = o.outage.throttleTable()
+	}
 	store, err := awaitStore(o.store, o.outage, log)
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/store"
 	"github.com/weirlimit/weir/policy"
 )
@@ -44,7 +45,18 @@ func (o *outageOptions) addFlags(cmd *cobra.Command) {
 // memoryFlag adds --max-memory.
 func (o *outageOptions) memoryFlag(cmd *cobra.Command) {
 	cmd.Flags().Var(&o.memory, "max-memory",
-		"with --store memory, the most that histories may take, a `SIZE` such as 512MiB; at it new keys are answered with an error, and none that counts is forgotten; default: no bound")
+		"with --store memory, the most that histories may take, a `SIZE` such as 512MiB, of which --resp-listen leaves an eighth to CL.THROTTLE; at it new keys are answered with an error, and none that counts is forgotten; default: no bound, and 256MiB for CL.THROTTLE")
+}
+
+// throttleTable returns the table of CL.THROTTLE in memory. It takes an eighth of
+// --max-memory, so that both together stay within it.
+func (o *outageOptions) throttleTable() *gcra.Table {
+	if o.memory == 0 {
+		return gcra.NewTable(gcra.DefaultBytes)
+	}
+	share := o.memory / 8
+	o.memory -= share
+	return gcra.NewTable(int64(share))
 }
 
 func (o *outageOptions) check(name string) error {

@@ -58,7 +58,7 @@ func TestAnswersAsRedisCell(t *testing.T) {
 	r := rand.New(rand.NewPCG(seed, 0))
 	limited, granted := 0, 0
 	for range 300 {
-		table, peer := NewTable(), &cell{}
+		table, peer := NewTable(DefaultBytes), &cell{}
 		count := []int64{1, 2, 5, 10, 1000}[r.IntN(5)]
 		l := Limit{Burst: r.Int64N(10), Count: count, Period: time.Duration(1+r.Int64N(120)) * time.Second}
 		if r.IntN(4) == 0 {

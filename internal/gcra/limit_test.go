@@ -40,7 +40,7 @@ var trace = []asked{
 }
 
 func TestAttempts(t *testing.T) {
-	table := NewTable()
+	table := NewTable(DefaultBytes)
 	l := Limit{Burst: 4, Count: 1, Period: time.Second}
 	for i, want := range trace {
 		got, err := table.throttleAt("foo", l, want.n, want.at*1e6)
@@ -106,7 +106,7 @@ func TestNeverMoreThanTheRate(t *testing.T) {
 }
 
 func TestBadInput(t *testing.T) {
-	table := NewTable()
+	table := NewTable(DefaultBytes)
 	good := Limit{Burst: 1, Count: 1, Period: time.Second}
 	bad := []Limit{
 		{-1, 1, time.Second}, {weir.MaxUnits, 1, time.Second}, {1, 0, time.Second}, {1, -1, time.Second},

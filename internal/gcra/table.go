@@ -27,8 +27,8 @@ const (
 	// the map, and what both leave empty.
 	slotBytes = 96
 
-	// mostBytes is the cap of a table.
-	mostBytes = 256 << 20
+	// DefaultBytes is the usual cap of a table.
+	DefaultBytes = 256 << 20
 
 	// swept is how many slots each attempt that writes looks at, to forget those
 	// for which nothing is owed; fullSwept how many when there is no room.
@@ -51,14 +51,12 @@ type slot struct {
 	arrival int64
 }
 
-// NewTable returns an empty table.
-func NewTable() *Table { return newTable(mostBytes) }
-
-func newTable(most int) *Table {
+// NewTable returns an empty table whose keys take at most that many bytes.
+func NewTable(most int64) *Table {
 	t := &Table{start: time.Now(), seed: maphash.MakeSeed()}
 	for i := range t.shards {
 		t.shards[i].index = map[string]int{}
-		t.shards[i].most = most / shards
+		t.shards[i].most = int(most / shards)
 	}
 	return t
 }
@@ -114,7 +112,7 @@ func (s *shard) add(key string, arrival, now int64) error {
 		s.sweep(fullSwept, now)
 	}
 	if s.bytes+cost > s.most {
-		return fmt.Errorf("%w: keys of CL.THROTTLE take %d MiB, and units are owed for all of them", weir.ErrFull, shards*s.most>>20)
+		return fmt.Errorf("%w: the keys of CL.THROTTLE take all of their %d KiB, and units are owed for all of them; raise --max-memory", weir.ErrFull, shards*s.most>>10)
 	}
 	key = strings.Clone(key)
 	s.index[key] = len(s.slots)

@@ -16,7 +16,7 @@ var perSecond = Limit{Burst: 4, Count: 1, Period: time.Second}
 
 func TestTableReadsAClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		table := NewTable()
+		table := NewTable(DefaultBytes)
 		ask := func(limited bool) {
 			t.Helper()
 			if a, err := table.Throttle(context.Background(), "k", perSecond, 5); err != nil || a.Limited != limited {
@@ -33,7 +33,7 @@ func TestTableReadsAClock(t *testing.T) {
 
 // TestTableForgets: keys for which nothing is owed go as others come.
 func TestTableForgets(t *testing.T) {
-	table := NewTable()
+	table := NewTable(DefaultBytes)
 	for i := range 100_000 {
 		if _, err := table.throttleAt(fmt.Sprint(i), perSecond, 1, int64(i)*1e6); err != nil {
 			t.Fatal(err)
@@ -48,7 +48,7 @@ func TestTableForgets(t *testing.T) {
 // and there is room again when something is owed for no longer.
 func TestTableKeepsWhatIsOwed(t *testing.T) {
 	const most = 1 << 20
-	table := newTable(most)
+	table := NewTable(most)
 	known, refused := map[string]bool{}, 0
 	for i := range 20_000 {
 		key := fmt.Sprint("key ", i)
@@ -91,7 +91,7 @@ func TestTableKeepsWhatIsOwed(t *testing.T) {
 
 // TestTableIsShared: of many callers at one instant as many get a unit as there are.
 func TestTableIsShared(t *testing.T) {
-	table := NewTable()
+	table := NewTable(DefaultBytes)
 	l := Limit{Burst: 99, Count: 1, Period: time.Hour}
 	var mu sync.Mutex
 	granted := 0
@@ -118,7 +118,7 @@ func TestTableIsShared(t *testing.T) {
 }
 
 func TestTableAllocatesNothingForKnownKeys(t *testing.T) {
-	table := NewTable()
+	table := NewTable(DefaultBytes)
 	ctx, l := context.Background(), Limit{Burst: 1e6, Count: 1, Period: time.Minute}
 	table.Throttle(ctx, "k", l, 1)
 	if n := testing.AllocsPerRun(1000, func() {

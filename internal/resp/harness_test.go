@@ -107,7 +107,7 @@ func policies(t testing.TB, e weir.Engine) limiters {
 
 func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, weir.NewMemory()), Reservations: settler{}, Throttler: gcra.NewTable(), Version: "1.2.3"}
+	c := Config{Policies: policies(t, weir.NewMemory()), Reservations: settler{}, Throttler: gcra.NewTable(gcra.DefaultBytes), Version: "1.2.3"}
 	for _, f := range change {
 		f(&c)
 	}

@@ -31,7 +31,7 @@ func (s *Server) newRESP() (*respFace, error) {
 		return nil, fmt.Errorf("weir: cannot listen: --resp-listen: %w", err)
 	}
 	if c.Throttler == nil {
-		c.Throttler = gcra.NewTable()
+		c.Throttler = gcra.NewTable(gcra.DefaultBytes)
 	}
 	_, memory := c.Engine.(*weir.Memory)
 	return &respFace{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
