@@ -36,6 +36,7 @@ func Build(dir string) (string, error) {
 // Server is a process that serves.
 type Server struct {
 	HTTP, GRPC, RESP string        // addresses, host:port; "" for those it was not told to have
+	Admin            string        // address of the operators' listener, host:port; that of HTTP if there is none
 	Ready            time.Duration // from the start of the process until it said that it listens
 
 	cmd  *exec.Cmd
@@ -72,6 +73,8 @@ func start(cmd *exec.Cmd) (*Server, error) {
 		switch {
 		case strings.HasPrefix(lines.Text(), "weir listens on http://"):
 			s.HTTP = strings.TrimPrefix(words[3], "http://")
+		case len(words) > 1 && words[0] == "operators":
+			s.Admin = strings.TrimPrefix(words[1], "http://")
 		case len(words) > 1 && words[0] == "grpc":
 			s.GRPC = words[1]
 		case len(words) > 2 && words[0] == "Redis" && words[1] == "clients":
@@ -81,6 +84,9 @@ func start(cmd *exec.Cmd) (*Server, error) {
 		}
 	}
 	s.Ready = time.Since(began)
+	if s.Admin == "" {
+		s.Admin = s.HTTP
+	}
 	if s.HTTP == "" {
 		s.Kill()
 		return nil, errors.New("it does not say where it listens, only:\n" + s.Said())
@@ -155,11 +161,14 @@ func (s *Server) Metric(series string) (float64, error) {
 	return 0, errors.New("there is no " + series + " in /metrics")
 }
 
-// Get is the body of a page that answers 200.
+// ExitCode is that of the process, after Drain; -1 if a signal ended it.
+func (s *Server) ExitCode() int { return s.cmd.ProcessState.ExitCode() }
+
+// Get is the body of a page of operators that answers 200.
 func (s *Server) Get(path string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.HTTP+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.Admin+path, nil)
 	if err != nil {
 		return "", err
 	}

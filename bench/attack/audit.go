@@ -1,0 +1,76 @@
+package main
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir/bench/internal/audit"
+)
+
+// limit is one limit of the audited policy.
+type limit struct {
+	Max    int
+	Window time.Duration
+}
+
+// limits make both limits bind: honest callers ask more than either lets through.
+var limits = []limit{{20, time.Second}, {600, time.Minute}}
+
+// answered is one call of an honest caller, in nanoseconds since the start.
+type answered struct {
+	call, returned int64
+	verdict        verdict
+}
+
+type verdict uint8
+
+const (
+	denied  verdict = iota
+	granted         // one unit
+	unknown         // no answer: the unit may have been granted or not
+)
+
+// slack covers clocks that are read in whole microseconds on one side.
+const slack = int64(time.Millisecond)
+
+// wrongDecisions counts the decisions of one user that were provably wrong.
+//
+//   - excess is how many units too many were granted in the worst window. A grant
+//     counts if its whole interval lies inside the window.
+//   - wrongDenials is how many calls were denied although no limit was used up. Each
+//     grant counts that may lie in the window before the denial, and each unknown.
+func wrongDecisions(calls []answered, limits []limit) (excess, wrongDenials int) {
+	var grants []audit.Grant
+	var froms, untils []int64 // of everything that may be a grant
+	for _, c := range calls {
+		if c.verdict == granted {
+			grants = append(grants, audit.Grant{Call: c.call, Return: c.returned})
+		}
+		if c.verdict != denied {
+			froms, untils = append(froms, c.call), append(untils, c.returned)
+		}
+	}
+	slices.Sort(froms)
+	slices.Sort(untils)
+	for _, l := range limits {
+		excess = max(excess, audit.Most(grants, l.Window)-l.Max)
+	}
+	for _, c := range calls {
+		if c.verdict == denied && !mayBeUsedUp(froms, untils, c, limits) {
+			wrongDenials++
+		}
+	}
+	return max(excess, 0), wrongDenials
+}
+
+// mayBeUsedUp reports whether a limit may have been used up when c was decided.
+func mayBeUsedUp(froms, untils []int64, c answered, limits []limit) bool {
+	begun, _ := slices.BinarySearch(froms, c.returned+slack)
+	for _, l := range limits {
+		gone, _ := slices.BinarySearch(untils, c.call-int64(l.Window)-slack)
+		if begun-gone >= l.Max {
+			return true
+		}
+	}
+	return false
+}
