@@ -10,11 +10,11 @@ import (
 
 // contract knows which steps an engine has to answer by the rules. Engines may
 // forget a history when its newest entry no longer counts (R13), and the
-// specification never does, so two things cannot be asked: an instant far behind
-// one that was asked already, and a history that had expired by the time its
-// window was made longer.
+// specification never does. So two kinds of steps are out of contract: an instant far
+// behind a write, and a history that had expired when its window was made longer.
+// Peeks, counts and refusals write nothing, at any instant (R4).
 type contract struct {
-	high  time.Duration // the furthest instant asked so far
+	high  time.Duration // the furthest instant of a write so far
 	lives map[string]life
 }
 
@@ -24,13 +24,13 @@ type life struct {
 	window time.Duration // as it was when until was set
 }
 
-// maxBack is how far behind the furthest instant a step may be. R13 demands an
+// maxBack is how far behind the furthest write a step may be. R13 demands an
 // hour where the caller passes the instants.
 const maxBack = 30 * time.Minute
 
 func newContract() *contract { return &contract{lives: map[string]life{}} }
 
-// floor is the earliest instant that may still be asked.
+// floor is the earliest instant of a step in contract.
 func (c *contract) floor() time.Duration { return c.high - maxBack }
 
 // stale reports whether the step asks about a history that the engine may have
@@ -50,11 +50,13 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 
 // note learns from a step that was done.
 func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
-	c.high = max(c.high, s.at)
 	if a.decision.Repeated {
 		return
 	}
-	wrote := s.op == opRecord || s.op == opTake && (a.decision.Granted > 0 || mode == weir.CountDenied)
+	wrote := s.writes(mode, a)
+	if wrote {
+		c.high = max(c.high, s.at)
+	}
 	for _, limit := range limits {
 		id := historyOf(limit, s.key)
 		l, ok := c.lives[id]
@@ -62,7 +64,7 @@ func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
 		case s.op == opReset:
 			delete(c.lives, id)
 		case a.err != "" || s.n == 0 || !ok && !wrote:
-		case wrote:
+		case wrote && s.decides():
 			c.lives[id] = life{s.at + limit.Window, limit.Window}
 		case s.op == opTake || s.op == opRefund: // it may have been re-dated (R2)
 			c.lives[id] = life{min(l.until, s.at+limit.Window), l.window}

@@ -14,6 +14,7 @@ import (
 type game struct {
 	r         *rand.Rand
 	fixed     bool          // limits do not change
+	refundIDs bool          // refunds may have an id
 	minWindow time.Duration // of changed limits
 
 	v     *vector // the steps so far
@@ -21,7 +22,8 @@ type game struct {
 	keys  [][]keyPart
 	rules *contract
 
-	now    time.Duration   // of the last step
+	now    time.Duration   // of the last step that is no look
+	wrote  int             // the key of that step if it changed a history, else -1
 	newest time.Duration   // the furthest instant at which anything was recorded
 	edges  []time.Duration // announced instants
 	grants []grant         // that could be refunded
@@ -40,7 +42,7 @@ type grant struct {
 func newGame(r *rand.Rand, c config, epoch int64) *game {
 	b := randomBook(r, c.minWindow)
 	g := &game{
-		r: r, fixed: c.fixed, minWindow: c.minWindow,
+		r: r, fixed: c.fixed, refundIDs: c.refundIDs, minWindow: c.minWindow, wrote: -1,
 		v:     &vector{name: "a random history", epoch: epoch, books: []*book{b}},
 		book:  b.clone(),
 		keys:  randomKeys(r),
@@ -57,6 +59,12 @@ func (g *game) next() step {
 	}
 	who := g.r.IntN(len(g.keys))
 	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(3) == 0}
+	if g.wrote >= 0 && g.r.IntN(5) == 0 {
+		who, s.at = g.wrote, max(g.now-g.jolt(), g.rules.floor())
+	}
+	if s.looks() && g.r.IntN(6) == 0 {
+		s.at += g.far()
+	}
 	switch s.op {
 	case opTake, opPeek:
 		s.n = g.units(who)
@@ -67,7 +75,7 @@ func (g *game) next() step {
 	case opCount:
 		g.count(&s)
 	}
-	if s.op == opTake || s.op == opRecord {
+	if s.op == opTake || s.op == opRecord || s.op == opRefund && g.refundIDs {
 		who = g.name(&s, who)
 	}
 	s.key = g.keyOf(who)
@@ -80,8 +88,8 @@ func (g *game) next() step {
 	return s
 }
 
-// name gives some attempts and records an id: a new one, or that of one made before,
-// mostly of the same units and the same key. It returns whose.
+// name gives some attempts, records and refunds an id: a new one, or that of a step made
+// before, mostly of the same units and the same key. It returns the place of the key.
 func (g *game) name(s *step, who int) int {
 	switch x := g.r.IntN(100); {
 	case x < 12:
@@ -91,10 +99,10 @@ func (g *game) name(s *step, who int) int {
 		was := g.done[g.r.IntN(len(g.done))]
 		s.id = was.id
 		if g.r.IntN(8) > 0 {
-			s.op, s.n = was.op, was.n
+			s.op, s.n, s.from = was.op, was.n, was.from
 		}
 		if g.r.IntN(8) > 0 {
-			return slices.IndexFunc(g.keys, func(k []keyPart) bool { return holds(k, was.key) })
+			return g.place(was)
 		}
 	}
 	return who
@@ -173,6 +181,25 @@ func (g *game) back() time.Duration {
 		return time.Duration(g.r.IntN(10_000_000)) * us
 	}
 	return time.Duration(g.r.Int64N(int64(maxBack))).Truncate(us)
+}
+
+// jolt is a step back right after a write to the same key, mostly of less than a second:
+// a few microseconds, less than a window, or just about the second of R2.
+func (g *game) jolt() time.Duration {
+	switch g.r.IntN(4) {
+	case 0:
+		return time.Duration(1+g.r.IntN(3)) * us
+	case 1:
+		return time.Second + time.Duration(g.r.IntN(3)-1)*us
+	case 2:
+		return time.Duration(g.r.IntN(1_000_000)) * us
+	}
+	return min(time.Duration(g.r.Int64N(int64(g.book.limits[0].Window))).Truncate(us), time.Second)
+}
+
+// far is how far ahead a peek or a count looks: hours or years, since it forgets nothing.
+func (g *game) far() time.Duration {
+	return time.Duration(g.r.Int64N(int64(time.Hour) << g.r.IntN(16))).Truncate(us)
 }
 
 // units chooses how many to attempt: one, what is left, or one more.

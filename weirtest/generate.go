@@ -11,8 +11,7 @@ import (
 
 const us = time.Microsecond
 
-// maxPlain keeps sums of many attempts below 2^53 in mode CountDenied, which
-// records more than Max.
+// maxPlain is the largest Max that is not huge: many grants of it pass no 2^53.
 const maxPlain = 1 << 45
 
 // dims are the dimensions of random policies, and values what keys hold in them:
@@ -32,7 +31,7 @@ var scales = []time.Duration{
 func randomBook(r *rand.Rand, minWindow time.Duration) *book {
 	b := &book{name: "p", mode: weir.Mode(r.IntN(3))}
 	scale := scales[r.IntN(len(scales))]
-	huge := b.mode != weir.CountDenied && r.IntN(8) == 0
+	huge := r.IntN(8) == 0
 	fixed := r.IntN(5) == 0 // seldom: a window that rolls has more to go wrong
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
@@ -175,14 +174,11 @@ func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
 
 // randomMode is the word of a mode that the limits may have.
 func randomMode(r *rand.Rand, b *book) string {
-	fit := modeWords[:]
-	if b.huge() {
-		fit = fit[:2] // not denied, see maxPlain
+	i := r.IntN(len(modeWords))
+	if b.costs() && weir.Mode(i) == weir.Partial {
+		return modeWords[0] // a cost of its own has no parts
 	}
-	if i := r.IntN(len(fit)); !b.costs() || weir.Mode(i) != weir.Partial {
-		return fit[i]
-	}
-	return fit[0] // a cost of its own has no parts
+	return modeWords[i]
 }
 
 // costs reports whether a limit has a cost of its own.
@@ -190,7 +186,7 @@ func (b *book) costs() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Cost > 0 })
 }
 
-// huge reports whether sums of attempts may come near 2^53.
+// huge reports whether a Max is so large that sums may come near 2^53.
 func (b *book) huge() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Max > maxPlain })
 }

@@ -17,13 +17,24 @@ func (g *game) learn(s step, a answer) {
 	}
 	limits := g.book.policy("").Limits
 	g.rules.note(limits, g.book.mode, s, a)
-	g.now = s.at
-	if a.err != "" || !s.decides() || a.decision.Repeated {
+	if !s.looks() {
+		g.now, g.wrote = s.at, -1
+	}
+	if s.writes(g.book.mode, a) {
+		g.wrote = g.place(s)
+	}
+	if a.err != "" || a.decision.Repeated {
+		return
+	}
+	if s.op == opRefund && s.id != "" && a.units > 0 {
+		g.finish(s, s.at)
+		g.announce(g.newest + g.longest()) // the instant of the refund, if R2 moved it ahead
+	}
+	if !s.decides() {
 		return
 	}
 	if s.id != "" {
-		g.done = lastFew(append(g.done, s), 8)
-		g.announce(g.at(a.decision)+time.Minute, g.at(a.decision)+g.longest())
+		g.finish(s, g.at(a.decision))
 	}
 	g.decided(limits, s, a.decision)
 	for _, state := range a.states {
@@ -31,9 +42,20 @@ func (g *game) learn(s step, a answer) {
 	}
 }
 
+// finish remembers a step with an id, made at that instant, and when it is forgotten.
+func (g *game) finish(s step, at time.Duration) {
+	g.done = lastFew(append(g.done, s), 8)
+	g.announce(at+time.Minute, at+g.longest())
+}
+
+// place is the place of the step's key among the game's.
+func (g *game) place(s step) int {
+	return slices.IndexFunc(g.keys, func(k []keyPart) bool { return holds(k, s.key) })
+}
+
 func (g *game) decided(limits []weir.Limit, s step, d weir.Decision) {
 	at := g.at(d)
-	who := slices.IndexFunc(g.keys, func(k []keyPart) bool { return holds(k, s.key) })
+	who := g.place(s)
 	g.room[who] = d.Remaining
 	if d.RetryAfter != weir.Never {
 		g.announce(at + d.RetryAfter)
@@ -80,11 +102,11 @@ func (g *game) longest() time.Duration {
 // probes are the two peeks that try an announced wait: a microsecond before it,
 // where there is one, and at it (R8). ok is false where the wait cannot be tried:
 // nothing was recorded while the clock was behind, so that the next look will see
-// another state (R2), or a history may have been forgotten by then (R13). Long
-// waits are tried seldom, since there is no way back from there.
+// another state (R2), a history may have been forgotten by then (R13), or time ends
+// sooner.
 func (g *game) probes(s step, a answer) (before, after step, ok bool) {
 	d := a.decision
-	if a.err != "" || !s.decides() || d.Repeated || d.RetryAfter == weir.Never || d.RetryAfter > maxBack/2 && g.r.IntN(10) > 0 {
+	if a.err != "" || !s.decides() || d.Repeated || d.RetryAfter == weir.Never {
 		return before, after, false
 	}
 	recorded := s.op != opPeek && s.n > 0
@@ -94,5 +116,6 @@ func (g *game) probes(s step, a answer) (before, after step, ok bool) {
 	after = step{op: opPeek, n: s.n, key: s.key, at: g.at(d) + d.RetryAfter}
 	before = after
 	before.at -= us
-	return before, after, !g.rules.stale(g.book.policy("").Limits, after)
+	ends := time.Duration(weir.MaxUnits-g.v.epoch) * us
+	return before, after, after.at <= ends && !g.rules.stale(g.book.policy("").Limits, after)
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 // The operations of a vector's steps.
@@ -44,6 +46,27 @@ func (s step) asks() bool { return s.op != opChange && s.op != opUse }
 
 // decides reports whether the answer to the step is a weir.Decision.
 func (s step) decides() bool { return s.op == opTake || s.op == opPeek || s.op == opRecord }
+
+// looks reports whether the step never changes a history.
+func (s step) looks() bool { return s.op == opPeek || s.op == opCount }
+
+// writes reports whether the step changed a history, given its answer: it recorded
+// units, took them back, or made a history forgotten. Corrections of a clock (R2) that a
+// refusal writes are left out.
+func (s step) writes(mode weir.Mode, a answer) bool {
+	if a.err != "" || a.decision.Repeated {
+		return false
+	}
+	switch s.op {
+	case opTake:
+		return s.n > 0 && (a.decision.Granted > 0 || mode == weir.CountDenied)
+	case opRecord:
+		return s.n > 0
+	case opRefund:
+		return a.units > 0
+	}
+	return s.op == opReset
+}
 
 // takesID reports whether the step may have an id: decisions and refunds may, although
 // a peek ignores it.

@@ -59,6 +59,7 @@ type config struct {
 	goroutines int
 	seed       uint64
 	fixed      bool
+	refundIDs  bool
 	minWindow  time.Duration
 }
 
