@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/server"
 )
 
-// listeners are the flags that say where weir serve listens, and who may talk there.
+// listeners are the flags for the addresses of weir serve and the rights of callers.
 type listeners struct {
 	listen, admin, socketMode     string
 	resp                          string
@@ -35,7 +35,7 @@ func (l *listeners) addFlags(cmd *cobra.Command) {
 	f.StringVar(&l.token, "token-file", "", "a `FILE` with the token callers must show as Authorization: Bearer; or set $WEIR_TOKEN")
 	f.StringVar(&l.adminToken, "admin-token-file", "", "a `FILE` with the token operators must show; or set $WEIR_ADMIN_TOKEN")
 	f.StringVar(&l.gateSecret, "gate-secret-file", "",
-		"a `FILE` with the secret that proxies must show to gates as "+server.GateHeader+"; or set $WEIR_GATE_SECRET")
+		"a `FILE` with the secret that proxies must show to gates as "+server.GateHeader+"; without --token-file it closes all other calls; or set $WEIR_GATE_SECRET")
 	f.StringVar(&l.gateID, "gate-id-header", "",
 		"the header field `NAME` in which proxies name the operation a gate is asked about, so that asking again charges nothing; it must be the proxy that sets it, not its clients")
 	f.StringVar(&l.tls.Cert, "tls-cert", "", "a `FILE` with the certificate, in PEM; read again when it changes")
@@ -43,7 +43,7 @@ func (l *listeners) addFlags(cmd *cobra.Command) {
 	f.StringVar(&l.tls.ClientCA, "tls-client-ca", "", "a `FILE` with the authorities whose client certificates do in place of a token, in PEM")
 	f.StringArrayVar(&l.hosts, "host", nil,
 		"a `NAME` besides localhost by which callers may call a listener that asks for no token; again for another")
-	f.BoolVar(&l.insecure, "insecure-listen", false, "listen where other machines can reach it though nothing asks who they are")
+	f.BoolVar(&l.insecure, "insecure-listen", false, "leave open, also to other machines, the calls that no token and no certificate protects")
 	f.IntVar(&l.connections, "max-connections", 10_000, "how many connections may be open at once; further ones wait")
 	f.IntVar(&l.inFlight, "max-in-flight", 1000, "how many requests may wait for the store at once; further ones are answered with 503")
 	f.DurationVar(&l.linger, "linger", 250*time.Millisecond, "how long requests are still taken after SIGTERM, while /readyz says no")

@@ -2,6 +2,7 @@ package server
 
 import (
 	"crypto/tls"
+	"fmt"
 	"net/http"
 	"strings"
 
@@ -10,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// Guards are what callers must show. Without one, a caller need show nothing, and
-// then New refuses to listen where other machines can reach it.
+// Guards are the secrets of callers. Without any, calls need none, and then New refuses
+// to listen where other machines can reach it. With Gate alone only gates are open.
 type Guards struct {
 	Token *listen.Secret // opens decisions and gates, as Authorization: Bearer
 	Gate  *listen.Secret // opens gates alone, as GateHeader
@@ -76,7 +77,14 @@ func (s *Server) mayCall(r *http.Request, as role, on *face) bool {
 	case g.Token != nil:
 		return bearer(g.Token)
 	}
-	return !on.asksClients()
+	return !on.asksClients() && !s.gatesOnly()
+}
+
+// gatesOnly reports whether the secret of gates is set and no token: then nothing opens
+// any other call, unless --insecure-listen does.
+func (s *Server) gatesOnly() bool {
+	c := &s.config
+	return c.Guards.Gate != nil && c.Guards.Token == nil && !c.Insecure
 }
 
 // knows reports whether the caller has shown what the listener asks for, for what
@@ -93,11 +101,15 @@ func (s *Server) knows(r *http.Request, on *face) bool {
 func (s *Server) unauthorized(w http.ResponseWriter, as role) {
 	s.strangers.Add(1)
 	w.Header()["Www-Authenticate"] = challenge
-	what := "Authorization: Bearer TOKEN, with the token of this listener"
-	if as == gates {
-		what = GateHeader + ", with the secret that weir was given by --gate-secret-file"
+	next := "send Authorization: Bearer TOKEN, with the token of this listener"
+	switch {
+	case as == gates:
+		next = "send " + GateHeader + ", with the secret of --gate-secret-file"
+	case s.gatesOnly() && (as != operates || s.config.Guards.Admin == nil):
+		next = "weir serve has a --gate-secret-file and no token, so only gates are open; " +
+			"a --token-file, and for operators an --admin-token-file or --admin-listen, opens other calls with a token, --insecure-listen without"
 	}
-	weirhttp.WriteError(w, http.StatusUnauthorized, "who asks could not be told; send "+what)
+	weirhttp.WriteError(w, http.StatusUnauthorized, "authentication required: "+next)
 }
 
 var challenge = []string{`Bearer realm="weir"`}
@@ -117,6 +129,21 @@ func (s *Server) exposed() error {
 	}
 	if s.rpc != nil {
 		return s.rpc.exposed()
+	}
+	return nil
+}
+
+// closed returns an error for a listener on which no call could be authorised, since it
+// has no gates and the secret of gates is the only one.
+func (s *Server) closed() error {
+	if !s.gatesOnly() || s.config.TLS != nil && s.config.TLS.AsksClients() {
+		return nil
+	}
+	for _, flag := range []struct{ name, value string }{{"--resp-listen", s.config.RESPListen}, {"--grpc-listen", s.config.GRPCListen}} {
+		if flag.value != "" {
+			return fmt.Errorf("%s %s has no gates, and --gate-secret-file without a token opens gates alone; set --token-file FILE, or --insecure-listen",
+				flag.name, flag.value)
+		}
 	}
 	return nil
 }

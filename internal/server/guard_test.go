@@ -61,7 +61,7 @@ func TestWhoMayCall(t *testing.T) {
 		shows{tokenWord + "x", gateWord[1:]}
 	for _, c := range []struct {
 		name   string
-		guards string // t, a, g for those that are set
+		guards string // t, a, g for the secrets that are set, i for --insecure-listen
 		admin  string // the admin listener, "" if none
 		by     shows
 		main   string // probe, check, gate, metrics, forget, unknown
@@ -75,9 +75,15 @@ func TestWhoMayCall(t *testing.T) {
 		{"token, gate's secret", "t", "", gate, "+00000", ""},
 		{"token, admin apart, nobody", "t", "127.0.0.1:0", nobody, "+00000", "+00++-"},
 		{"token, admin apart, token", "t", "127.0.0.1:0", token, "+++---", "+--++-"},
-		{"gate, nobody", "g", "", nobody, "++0++-", ""},
-		{"gate, wrong", "g", "", wrong, "++0++-", ""},
-		{"gate, gate", "g", "", gate, "+++++-", ""},
+		{"gate, nobody", "g", "", nobody, "+00000", ""},
+		{"gate, wrong", "g", "", wrong, "+00000", ""},
+		{"gate, gate", "g", "", gate, "+0+000", ""},
+		{"gate, admin apart, nobody", "g", "127.0.0.1:0", nobody, "+00000", "+00++-"},
+		{"gate and admin, nobody", "ga", "", nobody, "+00000", ""},
+		{"gate and admin, gate", "ga", "", gate, "+0+000", ""},
+		{"gate and admin, admin", "ga", "", admin, "+00++-", ""},
+		{"gate, insecure, nobody", "gi", "", nobody, "++0++-", ""},
+		{"gate, insecure, gate", "gi", "", gate, "+++++-", ""},
 		{"token and gate, gate", "tg", "", gate, "+0+000", ""},
 		{"token and gate, token", "tg", "", token, "+++++-", ""},
 		{"token and gate, wrong", "tg", "", wrong, "+00000", ""},
@@ -100,6 +106,8 @@ func TestWhoMayCall(t *testing.T) {
 					config.Guards.Admin = secret(t, adminWord)
 				case 'g':
 					config.Guards.Gate = secret(t, gateWord)
+				case 'i':
+					config.Insecure = true
 				}
 			}
 		})
@@ -145,6 +153,33 @@ func TestEveryRouteHasARole(t *testing.T) {
 	}
 	if roleOf("/v1/keys/search") != operates || roleOf("/metrics") != operates || roleOf("/gate/search") != gates {
 		t.Error("keys and metrics are for operators, gates for proxies")
+	}
+}
+
+// TestGateSecretOpensGatesAlone: without a token every other call is rejected, with the
+// flags that open it, and listeners without gates are not opened at all.
+func TestGateSecretOpensGatesAlone(t *testing.T) {
+	onlyGates := func(c *Config) { c.Guards.Gate = secret(t, gateWord) }
+	s, _ := newServer(t, nil, onlyGates)
+	for _, c := range []struct{ method, target, body string }{
+		{"POST", "/v1/check", searchBody}, {"POST", "/json", "{}"}, {"GET", "/v1/policies", ""}, {"GET", "/metrics", ""},
+		{"GET", "/v1/top", ""}, {"POST", "/v1/reload", ""}, {"DELETE", "/v1/keys/search?ip=1", ""},
+	} {
+		wantProblem(t, c.method+" "+c.target, ask(s, c.method, c.target, c.body), 401, "--gate-secret-file", "--token-file", "--insecure-listen")
+	}
+	for flag, change := range map[string]func(*Config){
+		"--resp-listen": withRESP, "--grpc-listen": func(c *Config) { c.GRPCListen = "127.0.0.1:0" },
+	} {
+		c := Config{Policies: file(t), Listen: "127.0.0.1:0"}
+		onlyGates(&c)
+		change(&c)
+		if _, err := New(c); err == nil || !strings.Contains(err.Error(), flag) || !strings.Contains(err.Error(), "--token-file") {
+			t.Errorf("%s beside a gate secret alone: %v, want an error that names it and --token-file", flag, err)
+		}
+		c.Insecure = true
+		if _, err := New(c); err != nil {
+			t.Errorf("%s with --insecure-listen: %v", flag, err)
+		}
 	}
 }
 

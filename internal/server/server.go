@@ -205,5 +205,5 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.addMetrics()
-	return s, errors.Join(s.exposed(), s.exposedRESP())
+	return s, errors.Join(s.exposed(), s.exposedRESP(), s.closed())
 }
