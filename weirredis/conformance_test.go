@@ -66,7 +66,7 @@ func TestSeveralProcesses(t *testing.T) {
 			newEngine(t, rueidisConn(t), weirredis.NoCoalescing()),
 			newEngine(t, goredisConn(t)),
 		}}
-	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24))
+	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), weirtest.Separate())
 }
 
 // processes sends every call to another engine.

@@ -19,6 +19,15 @@ type session struct {
 	books   []*book
 	current *book
 	limiter *weir.Limiter // of the current book
+	live    bool          // steps happen by the engine's clock, not at their instants
+}
+
+// caller is a weir.Limiter, or one at an instant.
+type caller interface {
+	Decide(context.Context, weir.Key, weir.Ask) (weir.Decision, error)
+	Refund(ctx context.Context, key weir.Key, granted time.Time, n int64) (int64, error)
+	RefundOnce(ctx context.Context, key weir.Key, granted time.Time, n int64, id string) (int64, error)
+	Count(ctx context.Context, key weir.Key, limit string, last time.Duration) (int64, error)
 }
 
 // freshPrefix begins a policy name that no other run has used, so that an engine
@@ -75,7 +84,10 @@ func (s *session) do(st step) answer {
 
 func (s *session) ask(st step) (a answer, err error) {
 	ctx, key := context.Background(), keyOf(s.limiter, st.key)
-	at := s.limiter.At(s.instant(st.at))
+	var at caller = s.limiter.At(s.instant(st.at))
+	if s.live {
+		at = s.limiter
+	}
 	switch st.op {
 	case opRefund:
 		if st.id != "" {
@@ -88,7 +100,7 @@ func (s *session) ask(st step) (a answer, err error) {
 	case opReset:
 		err = s.limiter.Reset(ctx, key)
 	default:
-		ask := weir.Ask{Op: askOps[st.op], N: st.n, ID: st.id}
+		ask := weir.Ask{Op: askOps[st.op], N: st.n, At: weir.Now, ID: st.id}
 		if st.states {
 			ask.States = make([]weir.LimitState, len(s.current.order))
 		}

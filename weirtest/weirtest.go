@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) weir.Engine { return mystore.New(t) })
 //	}
 //
-// It looks in four ways, each of which sees what the others miss:
+// It looks in five ways, each of which sees what the others miss:
 //
 //   - vectors: stories in testdata/*.txt, one rule each, with every answer
 //     written down. They explain a failure best.
@@ -17,6 +17,9 @@
 //     keys or on so many that they are forgotten and made anew, audited from outside
 //     by nothing but the times of call and return, and again by the instants the
 //     engine claims.
+//   - live: random histories by the engine's own clock, one call after the other,
+//     compared with the specification at the instants of the answers. Refused attempts
+//     are made again between calls of other keys, which finds stale caches.
 //   - once: operations with an id, each made by several goroutines at once.
 //
 // What it cannot see: restarts, lost connections and failovers of a store, and
@@ -31,7 +34,7 @@ import (
 )
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
-// vectors, differential, hammer and once. It calls newEngine several times, also
+// vectors, differential, hammer, live and once. It calls newEngine several times, also
 // concurrently; an engine may remember other policies, since Run never uses a
 // policy's name twice. newEngine may register t.Cleanup to close the engine.
 //
@@ -43,6 +46,7 @@ func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, opts ...Option)
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
+	t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
 	t.Run("once", func(t *testing.T) {
 		if report := once(newEngine(t), c); report != "" {
 			t.Fatal(report)
@@ -60,6 +64,7 @@ type config struct {
 	seed       uint64
 	fixed      bool
 	refundIDs  bool
+	separate   bool
 	minWindow  time.Duration
 }
 
@@ -77,7 +82,7 @@ func newConfig(opts []Option) config {
 func Attempts(n int) Option { return func(c *config) { c.attempts = n } }
 
 // Hammers sets how many concurrent histories the hammer makes, of about a tenth
-// of a second each: 12 by default, 0 for none.
+// of a second each: 12 by default, 0 for none. The live histories are four times as many.
 func Hammers(n int) Option { return func(c *config) { c.hammers = n } }
 
 // Goroutines sets how many goroutines hammer at once: 16 by default.
@@ -89,6 +94,11 @@ func Seed(n uint64) Option { return func(c *config) { c.seed = n } }
 // FixedLimits is for an engine whose limits cannot change while histories live
 // (R12): no vector and no random history changes them.
 func FixedLimits() Option { return func(c *config) { c.fixed = true } }
+
+// Separate is for an engine that passes its calls to several, as processes on one store
+// are: a denial that one of them has cached may have a wait from before a grant of
+// another (R8). The live histories are left out.
+func Separate() Option { return func(c *config) { c.separate = true } }
 
 // MinWindow sets the shortest window of the differential, which runs in virtual
 // time: 1ms by default. An engine that lets real time expire what virtual time

@@ -46,8 +46,11 @@ func layerReport(t *testing.T, layer string, newEngine func() weir.Engine) (repo
 	case "d":
 		return (&differential{c: newConfig(nil), newEngine: newEngine, shards: 1}).run(20_000)
 	}
-	if layer == "o" {
+	switch layer {
+	case "o":
 		return once(newEngine(), config{goroutines: 8, seed: 1})
+	case "l":
+		return live(newEngine(), config{hammers: 4, seed: 1})
 	}
 	_, report = hammer(newEngine(), config{hammers: 40, goroutines: 8, seed: 1})
 	return report

@@ -2,6 +2,7 @@ package weirtest
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"sync"
@@ -160,6 +161,37 @@ func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.De
 	}
 }
 
+// cachesDenials repeats a denial for as long as its wait lasts. It ends at a decision of
+// the same key, but not at one of another key that shares a limit.
+func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+	var mu sync.Mutex
+	denied := map[string]weir.Decision{}
+	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := p.Name()
+		if k.Len() > 0 {
+			key += k.Value(0)
+		}
+		again := fmt.Sprint(key, a.N)
+		if d, ok := denied[again]; ok && a.At == weir.Now && a.Op == weir.OpAttempt {
+			passed := time.Since(d.At).Truncate(us)
+			if d.RetryAfter -= passed; d.RetryAfter > 0 {
+				d.At, d.ResetAfter = d.At.Add(passed), d.ResetAfter-passed
+				return d, nil
+			}
+		}
+		for n := range int64(4) {
+			delete(denied, fmt.Sprint(key, n))
+		}
+		d, err := e.Decide(context.Background(), p, k, a)
+		if err == nil && !d.Allowed && a.Op == weir.OpAttempt && p.Mode() == weir.AllOrNothing {
+			denied[again] = d
+		}
+		return d, err
+	}
+}
+
 // recordsRefusals counts what it refuses, in every mode.
 func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
 	d, err := e.Decide(context.Background(), p, k, a)
@@ -176,7 +208,7 @@ func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir
 var wrongEngines = []struct {
 	name   string
 	fault  wrongEngine
-	layers string // v, d, h and o for vectors, differential, hammer and once
+	layers string // v, d, h, l and o for vectors, differential, hammer, live and once
 }{
 	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = max(l.Window-us, weir.MinWindow); l.Gap = min(l.Gap, l.Window) })}, "vd"},
 	{"window a microsecond long", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = min(l.Window+us, weir.MaxWindow) })}, "vd"},
@@ -237,6 +269,7 @@ var wrongEngines = []struct {
 	{"count a microsecond long", wrongEngine{last: func(last int64) int64 { return last + 1 }}, "vd"},
 	{"refusals are recorded", wrongEngine{decide: recordsRefusals}, "vdh"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
+	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
 	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
 	{"ids ignored", wrongEngine{ask: func(a weir.Ask) weir.Ask { a.ID = ""; return a }}, "vdo"},
 	{"an id is known before it is recorded", wrongEngine{decide: recallThenAct()}, "o"},

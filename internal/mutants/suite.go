@@ -29,8 +29,9 @@ var memory = suite{
 		{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
 		{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
 		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
+		{"live", ".", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
 		{"once", ".", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
-		{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who|MemoryRefund)"}},
+		{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Who|Peeks|MemoryRefund)"}},
 		{"unit", "internal/window", nil},
 		{"unit", "internal/slab", nil},
 	},
@@ -45,6 +46,7 @@ var redis = suite{
 	layers: []layer{
 		{"vectors", ".", []string{"-test.run=^TestConformance$/^rueidis$/^vectors$"}},
 		{"differential", ".", []string{"-test.run=^TestLongHistories$/./^differential$|^TestConformance$/^rueidis$/^differential$", "-weirtest.attempts=20000"}},
+		{"live", ".", []string{"-test.run=^TestConformance$/./^live$", "-weirtest.hammers=4"}},
 		{"unit", ".", []string{"-test.skip=^Test(Conformance|LongHistories|SeveralProcesses)$"}},
 		{"unit", "goredisconn", nil},
 		{"unit", "rueidisconn", nil},
