@@ -2,8 +2,10 @@ package weirredis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -38,6 +40,14 @@ func refused(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedCon
 	t.Helper()
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000), took: 10 * time.Millisecond}
 	return c, limiter(t, newEngine(t, c, opts...), "refused", mode, perUser(5, time.Second))
+}
+
+// granting runs do while the server grants everything.
+func (c *cannedConn) granting(do func() error) error {
+	denial := c.reply
+	c.reply = weirredis.Grant(nine, 1)
+	defer func() { c.reply = denial }()
+	return do()
 }
 
 // TestDenialsAreRemembered follows a denial through time: it is answered from
@@ -90,25 +100,20 @@ func TestDenialsEnd(t *testing.T) {
 			_, err := l.Refund(ctx, weir.K("u"), nine, 1)
 			return err
 		}, asked: 1},
-		{about: "a refund to another user, who may share a history", do: func(_ *cannedConn, l *weir.Limiter) error {
+		{about: "a refund to another user", do: func(_ *cannedConn, l *weir.Limiter) error {
 			_, err := l.Refund(ctx, weir.K("v"), nine, 1)
 			return err
-		}, asked: 1},
+		}, asked: 1, recall: true},
 		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, weir.K("u")) }, asked: 1},
 		{about: "a grant of fewer units", do: func(c *cannedConn, l *weir.Limiter) error {
-			denial := c.reply
-			c.reply = weirredis.Grant(nine, 1)
-			_, err := l.AllowN(ctx, weir.K("u"), 2)
-			c.reply = denial
-			return err
+			return c.granting(func() error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err })
 		}, asked: 1},
 		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
-			denial := c.reply
-			c.reply = weirredis.Grant(nine, 1)
-			_, err := l.Record(ctx, weir.K("u"), 1)
-			c.reply = denial
-			return err
+			return c.granting(func() error { _, err := l.Record(ctx, weir.K("u"), 1); return err })
 		}, asked: 1},
+		{about: "another user's grant", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Allow(ctx, weir.K("v")); return err })
+		}, asked: 1, recall: true},
 		{about: "its option", opts: []weirredis.Option{weirredis.DenialsFor(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
 		{about: "CountDenied", mode: weir.CountDenied, do: func(*cannedConn, *weir.Limiter) error { return nil }},
 		{about: "its age", opts: []weirredis.Option{weirredis.DenialsFor(50 * time.Millisecond)},
@@ -132,6 +137,70 @@ func TestDenialsEnd(t *testing.T) {
 			}
 			if conn.calls != want {
 				t.Errorf("%s: %d calls, want %d", c.about, conn.calls, want)
+			}
+		})
+	}
+}
+
+// TestDenialsSeeSharedHistories lists what another user does to a history of the denial
+// (R8). Everything that writes to it ends the denial.
+func TestDenialsSeeSharedHistories(t *testing.T) {
+	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
+	v := weir.K("v")
+	for _, c := range []struct {
+		about  string
+		mode   weir.Mode // of the other user's limiter
+		do     func(c *cannedConn, l *weir.Limiter) error
+		recall bool
+	}{
+		{about: "a grant", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Allow(ctx, v); return err })
+		}},
+		{about: "a grant at an instant of the caller", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.AllowAt(ctx, v, 1, nine); return err })
+		}},
+		{about: "a grant with the state of the limits", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error {
+				c.reply += strings.Repeat("\x00", 2*5*8) // the states
+				_, _, err := l.Inspect(ctx, v, weir.OpAttempt, 1)
+				return err
+			})
+		}},
+		{about: "a grant with an id", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.AllowOnce(ctx, v, 1, "id"); return err })
+		}},
+		{about: "a grant whose answer is lost", do: func(c *cannedConn, l *weir.Limiter) error {
+			denial := c.reply
+			c.reply = ""
+			_, err := l.Allow(ctx, v)
+			if c.reply = denial; err == nil {
+				return errors.New("no error")
+			}
+			return nil
+		}},
+		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Record(ctx, v, 1); return err })
+		}},
+		{about: "a denial that counts", mode: weir.CountDenied, do: func(c *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, v); return err }},
+		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Refund(ctx, v, nine, 1); return err }},
+		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, v) }},
+		{about: "a denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, v); return err }, recall: true},
+		{about: "a peek that may be granted", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Peek(ctx, v, 1); return err })
+		}, recall: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+			e := newEngine(t, conn)
+			l := limiter(t, e, "shared", weir.AllOrNothing, everybody, perUser(5, time.Second))
+			must(t)(l.Allow(ctx, weir.K("u")))
+			if err := c.do(conn, limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second))); err != nil {
+				t.Fatal(c.about, err)
+			}
+			before := conn.calls
+			must(t)(l.Allow(ctx, weir.K("u")))
+			if recall := conn.calls == before; recall != c.recall {
+				t.Errorf("%s of another user: answered from memory: %v, want %v", c.about, recall, c.recall)
 			}
 		})
 	}
@@ -228,16 +297,18 @@ func TestDenialsAreBounded(t *testing.T) {
 }
 
 // TestRememberedDenialsAreTrue compares each denial from memory with what Redis
-// says of that very instant: all of it is the same (R8).
+// answers at that very instant: all of it is the same (R8), whatever other keys of the
+// engine wrote to shared histories meanwhile.
 func TestRememberedDenialsAreTrue(t *testing.T) {
 	conn := &countingConn{Conn: rueidisConn(t)}
 	e := newEngine(t, conn)
 	remembered := 0
-	for seed := range uint64(12) {
+	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		p := weir.Policy{Name: fmt.Sprint("true-", time.Now().UnixNano()), Mode: weir.Mode(r.IntN(2))}
+		by := [][]string{{"user"}, nil, {"user"}}
 		for i := range 1 + r.IntN(3) {
-			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond}
+			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond, By: by[i]}
 			if r.IntN(2) == 0 {
 				limit.Gap = time.Duration(r.IntN(4000)) * time.Microsecond
 			}
@@ -247,23 +318,40 @@ func TestRememberedDenialsAreTrue(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		grants := []time.Time{nine}
 		for range 300 {
-			n := 1 + r.Int64N(4)
+			k, n := weir.K([]string{"a", "b", "c"}[r.IntN(3)]), 1+r.Int64N(4)
+			switch r.IntN(40) {
+			case 0:
+				must(t)(l.Record(ctx, k, n))
+			case 1:
+				if _, err := l.Refund(ctx, k, grants[r.IntN(len(grants))], n); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				if err := l.Reset(ctx, k); err != nil {
+					t.Fatal(err)
+				}
+			}
 			before := conn.calls
-			d := must(t)(l.AllowN(ctx, weir.K(), n))
+			d := must(t)(l.AllowN(ctx, k, n))
+			if d.Granted > 0 {
+				grants = append(grants[max(0, len(grants)-3):], d.At)
+			}
 			if conn.calls != before {
 				continue
 			}
 			remembered++
-			want := must(t)(l.At(d.At).Peek(ctx, weir.K(), n))
+			want := must(t)(l.At(d.At).Peek(ctx, k, n))
 			if d.Allowed || d != want {
-				t.Fatalf("seed %d: from memory %+v, Redis says %+v\n%+v", seed, d, want, p)
+				t.Fatalf("seed %d: from memory %+v, Redis answers %+v\n%+v", seed, d, want, p)
 			}
 		}
 	}
 	if remembered < 200 {
 		t.Errorf("only %d denials came from memory", remembered)
 	}
+	t.Logf("%d denials came from memory", remembered)
 }
 
 // countingConn counts the calls of one goroutine.

@@ -15,7 +15,7 @@ type Engine struct {
 	conn    Conn
 	scripts *scripts
 	spread  bool     // keys are spread over the slots of a Cluster
-	merging bool     // callers who ask the same are merged
+	merging bool     // equal questions about one key are merged
 	lanes   *[5]lane // nil = every question goes in a call of its own
 	denials *denials
 	now     func() time.Time
@@ -89,9 +89,9 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 	if a.States != nil {
 		return e.inspect(ctx, p, &q, &a)
 	}
-	epoch := e.denials.epoch(p.Name()).Load()
+	version := e.denials.version(&q)
 	if plain && q.canRecall() {
-		if r, ok := e.denials.recall(&q, epoch, e.since); ok {
+		if r, ok := e.denials.recall(&q, e.since); ok {
 			return q.decision(&r, p), nil
 		}
 	}
@@ -100,7 +100,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 		return weir.Decision{}, e.problem(ctx, err, p, q.keys(), q.writes())
 	}
 	if a.At == weir.Now {
-		e.denials.note(p, &k, &q, &r, epoch, sent)
+		e.denials.note(p, &k, &q, &r, version, sent)
 	}
 	return q.decision(&r, p), nil
 }
@@ -113,6 +113,14 @@ func (e *Engine) submit(ctx context.Context, q *question) (reply, time.Time, err
 	return e.lanes[q.lane()].ask(ctx, q)
 }
 
+// learn reads from the reply to q, or from its error, whether histories were written or
+// may have been, and ends the cached denials that depend on them.
+func (e *Engine) learn(q *question, r *reply, err error) {
+	if q.writes() && (err != nil || r.granted > 0 || !q.canRecall()) {
+		e.denials.wrote(q.keys()...)
+	}
+}
+
 // inspect decides in a call of its own, with the states of all limits.
 func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Ask) (weir.Decision, error) {
 	text, err := e.eval(ctx, e.scripts.forLimits(q.limits()), q.keys(), []string{packMany(q.kind, p, a)})
@@ -123,12 +131,10 @@ func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir
 	if err == nil && len(text) != len(a.States)*stateBytes {
 		err = badReply{len(text)}
 	}
+	e.learn(q, &r, err)
 	if err != nil {
 		return weir.Decision{}, e.problem(ctx, err, p, q.keys(), q.writes())
 	}
 	readStates(text, p, a.States)
-	if q.writes() {
-		e.denials.forget(q.all)
-	}
 	return q.decision(&r, p), nil
 }

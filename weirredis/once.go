@@ -28,6 +28,9 @@ func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *questio
 	if err == nil && !known && len(text) != len(a.States)*stateBytes {
 		err = badReply{len(text)}
 	}
+	if !known {
+		e.learn(q, &r, err)
+	}
 	switch {
 	case err != nil:
 		return weir.Decision{}, e.problem(ctx, err, p, keys, true)
@@ -36,7 +39,6 @@ func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *questio
 		return r.repeated(text), nil
 	}
 	readStates(text, p, a.States)
-	e.denials.forget(q.all)
 	return q.decision(&r, p), nil
 }
 

@@ -22,7 +22,7 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 		args = append(args, string(append7(nil, p.Remembers().Microseconds())))
 	}
 	most, err := e.units(ctx, e.scripts.refund, p, keys, args, true)
-	e.denials.stale(p.Name())
+	e.denials.wrote(keys...)
 	return most, err
 }
 
@@ -39,7 +39,7 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	}
 	keys := e.keysFor(p, &k)
 	_, err := e.eval(ctx, e.scripts.reset, keys, nil)
-	e.denials.stale(p.Name())
+	e.denials.wrote(keys...)
 	if err != nil {
 		return e.problem(ctx, err, p, keys, true)
 	}

@@ -25,11 +25,11 @@ func NoCoalescing() Option { return func(o *options) { o.coalescing = false } }
 // merge.
 func NoMerging() Option { return func(o *options) { o.merging = false } }
 
-// DenialsFor sets how long a denial may be answered from memory: a second unless
-// said otherwise, 0 for not at all. A denial is remembered only for as long as it
-// must last unless somebody takes units back, so this bounds how late the engine
-// learns of a refund, a reset or a raised limit in another process. In mode
-// CountDenied nothing is remembered, since there a denial has to be recorded.
+// DenialsFor sets how long a denial may be answered from memory: a second by default,
+// 0 turns the cache off. A cached denial ends earlier when it can change, and when this
+// engine writes to one of its histories. Only writes of other processes go unseen until
+// it expires: after a refund or a reset there a denial is late, after a grant there its
+// wait may be too short. In mode CountDenied no denial is cached, since each is recorded.
 func DenialsFor(d time.Duration) Option {
 	return func(o *options) { o.denials = max(d, 0) }
 }

@@ -12,6 +12,7 @@ func (e *Engine) alone(ctx context.Context, q *question) (r reply, sent time.Tim
 	if err == nil {
 		r, _, err = cutReply(text, q)
 	}
+	e.learn(q, &r, err)
 	return r, sent, err
 }
 
@@ -30,6 +31,7 @@ func (e *Engine) together(ctx context.Context, asks []asked) {
 				err = oneErr // what stands behind cannot be read either
 			}
 		}
+		e.learn(&a.question, &r, oneErr)
 		a.answer(&r, oneErr)
 	}
 }
