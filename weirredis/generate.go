@@ -14,7 +14,7 @@ var sources = []string{"number", "seek", "history", "write", "clock", "operation
 // state are the names of a history's state that its script may keep in locals,
 // but for those it declares itself. lua/history.lua says what they are.
 var state = strings.Fields(`s p q z o late from to low top wide last newest first units total lives
-	cut used ls lp lq lc lu own edge push redated room closed wait reset next gapwait`)
+	cut used ls lp lq lc lu own edge push sliced redated room closed wait reset next gapwait`)
 
 // shape is how a script differs from the others of one source.
 type shape struct {
@@ -215,10 +215,10 @@ func (g *generator) short() string {
 // when they are needed, which is seldom: making them costs a tenth of a decision.
 func (g *generator) lengthy() (string, error) {
 	functions, err := g.expand("lengthy")
-	return functions + "\nlocal patched, parse, seek, retreat", err
+	return functions + "\nlocal parse, seek, retreat", err
 }
 
 // need makes sure that the functions for long histories are there.
 func (g *generator) need() string {
-	return "if not seek then parse, seek, retreat = lengthy(patched) end"
+	return "if not seek then parse, seek, retreat = lengthy() end"
 }

@@ -9,11 +9,9 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// TestRefundIsSeenByWhatIsTrimmed: in CountDenied a write keeps the newest entries
-// whose units reach Max (R6). When a refund is that write, and Max was lowered before
-// (R12), what it took back (R10) deep in a chunk is gone for the count: of an entry
-// that stays, so that one older stays as well, and of one that goes, so that no other
-// goes in place of its units.
+// TestRefundIsSeenByWhatIsTrimmed: in CountDenied a recording keeps the newest entries
+// whose units reach Max (R6). Units that a refund took back deep in a chunk (R10) are
+// missing there: another older entry stays in their place, unless the whole entry went.
 func TestRefundIsSeenByWhatIsTrimmed(t *testing.T) {
 	const entries, units = 400, 5
 	redis, want := newEngine(t, rueidisConn(t)), spec.New()
@@ -38,6 +36,7 @@ func TestRefundIsSeenByWhatIsTrimmed(t *testing.T) {
 			if got, err := now.Refund(ctx, weir.K("u"), instant(c.at), c.back); err != nil || got != c.back {
 				t.Fatalf("engine %d: refund of %d: got %d, %v", i, c.back, got, err)
 			}
+			must(t)(now.Allow(ctx, weir.K("u"), units))
 			var err error
 			if counts[i], err = now.Count(ctx, weir.K("u"), lower.Plan().Limits()[0].Name, time.Hour); err != nil {
 				t.Fatal(err)

@@ -30,7 +30,7 @@ cells, the mode CountDenied, and callers merged into one.
   local mode, granted, add, full = kind % 3, 0, 0, open and fits
   if kind >= 6 then
     {{each}}
-      if $used > 9007199254740991 - {{units}} then
+      if mode ~= 2 and $used > 9007199254740991 - {{units}} then
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end
     {{done}}
@@ -103,10 +103,10 @@ cells, the mode CountDenied, and callers merged into one.
       {{template "add" "add"}}
       {{else}}
       local units = add
-      if kind == 2 and add > $max then units = $max end
       {{template "add" "units"}}
-      if mode == 2 then
-        {{template "cap" .}}
+      if mode == 2 and $max == 0 then -- a limit of 0 keeps none (R6)
+        $newest, $edge, $push = 0, 0, false
+        {{template "none" .}}
       end
       {{end}}
 {{end}}
@@ -115,7 +115,7 @@ cells, the mode CountDenied, and callers merged into one.
     {{if .Plain}}
     $wait = 0
     {{else}}
-    $gapwait = $gap > 0 and $last + $gap > now and $last + $gap - now or 0
+    $gapwait = now - $last < $gap and $gap - (now - $last) or 0
     $wait = $gapwait
     {{end}}
     local need, at = $used - $max + {{units}}, nil

@@ -24,6 +24,7 @@ several.
 	$used      units that count
 	$ls,$lp,$lq,$lc,$lu   the place of the oldest older entry that counts
 	$own       units of the newest entry that count
+	$sliced    the oldest older entry that counts has lost units, so its piece is written again
 	$edge      mark of the entry behind the older ones
 
 The header, field h of the hash, begins with the version of its layout, which says
@@ -156,31 +157,49 @@ what stands in it, and how wide:
 {{define "add"}} {{- /* N more units at now, in place of what no longer counts (R4, R7) */}}
   local mark
   {{mark "mark" "now"}}
-  if mark <= $newest{{if not plain}} or $cell == {{firstHit}} and $own > 0{{end}} then -- a mark never runs back (R9), and a window that is open takes all (R3)
-    $own = $own + ({{.}})
+  local merges = mark <= $newest -- a mark never runs back (R9)
+  {{if not plain}}
+  merges = merges or $cell == {{firstHit}} and $own > 0 -- a window that is open takes all (R3)
+  if mode == 2 then
+    {{template "cap" .}}
+  end
+  {{end}}
+  if merges then
+    $own = $own + {{.}}
   else
     if $own > 0 or $lu < $edge then $push = $own else $lu, $edge = mark, mark end
     $newest, $own = mark, {{.}}
   end
-  $used = $used + ({{.}})
-  $last = now
+  $used, $last = $used + {{.}}, now
 {{end}}
 
-{{define "cap"}} {{- /* in CountDenied only the newest units that reach Max matter (R6) */}}
-  if $own > $max then $used, $own = $used - $own + $max, $max end
-  if $max == 0 then -- and a limit of 0 keeps none
-    $newest, $edge, $used, $push = 0, 0, 0, false
-    {{template "none" .}}
-  end
-  local spare, gone = $used - $max, 0
-  if spare >= 0 and $lu < $edge then
-    {{need}}
-    $ls, $lp, $lq, $lc, $lu, gone = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, -1, spare + 1)
+{{define "cap"}} {{- /* makes room for N more units in CountDenied: only the newest that reach Max matter (R6) */}}
+    -- An entry counts at most Max. No sum here is above 2^53 - 1.
+    local most = merges and $max - $own or $max
+    if {{.}} > most then {{.}} = most end
+    local spare, gone = $used - $max + {{.}}, 0
+    if spare >= 0 and $lu < $edge then
+      {{need}}
+      $ls, $lp, $lq, $lc, $lu, gone = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, -1, spare + 1)
+    end
+    if not merges and $lu == $edge and gone + $own <= spare then gone, $own = gone + $own, 0 end
     $used = $used - gone
-  end
-  if $push and $lu == $edge and gone + $push <= spare then
-    $used, $push, $lu, $edge = $used - $push, false, $newest, $newest
-  end
+    local excess = $used - 9007199254740991 + {{.}}
+    if excess > 0 then -- the oldest entry is cut, so that the sum is 2^53 - 1
+      $used = $used - excess
+      if $lu == $edge then $own = $own - excess else {{template "slice" .}} end
+    end
+{{end}}
+
+{{define "slice"}} {{- /* takes excess units off the oldest entry, of which one at least stays: the length of its bytes does not change */}}
+        local at, tag, n = $lp, nil, nil
+        {{get "tag" "$ls" "at"}}
+        local behind = at
+        {{get "n" "$ls" "behind"}}
+        local size = math.min(behind - at, 7)
+        local format = '>I' .. size
+        n = encode(format, decode(format, $ls, behind - size) - excess)
+        $ls, $sliced = string.sub($ls, 1, behind - size - 1) .. n .. string.sub($ls, behind), true
 {{end}}
 
 {{define "leave"}} {{- /* AT = mark of the entry with which NEED units have left, 0 < NEED <= $used (R8) */}}

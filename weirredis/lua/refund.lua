@@ -7,7 +7,6 @@
 -- ARGV[2]  of an operation, packed: life I7 (for how long it is remembered)
 -- reply    packed: the most units that were taken back in one limit i8, or were when it was made first
 {{hoist}}
-patched = {}
 
 -- strike takes units off the entry at s[p], of a run that begins at s[b]. An entry of no units goes, if there
 -- is one before it in the run to take over its time.
@@ -52,16 +51,13 @@ local now, corrected = raw, false
 local most = 0
 {{each}}
   {{template "view" .}}
-  if $lc > $to then -- what is left of the tail becomes the front
-    $lc, $z, $o, $late = $to, '', 1, 0
-  end
   local mark
   if granted > 9007199254740991 then
     mark = 0
     if $used > 0 then
       {{leave "mark" "1"}}
     end
-  elseif $cell == {{firstHit}} and $edge <= granted and granted < $edge + $window then
+  elseif $cell == {{firstHit}} and $edge <= granted and granted - $edge < $window then
     mark = $edge -- R3
   else
     {{mark "mark" "granted"}}
@@ -80,45 +76,35 @@ local most = 0
 {{done}}
 if most == 0 then return encode('>i8', 0) end
 
--- Whatever can fail is done before the first write.
+-- Every call that can fail runs before the first write. All entries but that of the instant stay, also those that
+-- no longer count: a later decision may be at an earlier instant (R2, R10).
 {{each}}
-  if $last >= 0 then
-    $used = $used - $took
-    $wide = $wide or $took > 0 and $ep
-    if $newest <= $cut then -- what is dropped holds no mark
-      $newest, $edge = 0, 0
-      {{template "none" .}}
-    elseif $took == 0 then
-      -- only what no longer counts goes (R4)
-    elseif not $ep then
-      $own = $own - $took
-      if $own == 0 then
-        {{template "drop" .}}
-        $from = $lc -- what the place is in may be no chunk any more
-      end
-    elseif $ec == $lc then
-      local rest = #$ls
-      $from = $lc
-      $ls = strike($ls, $lp, $ep, $took)
-      $lq = $lq + #$ls - rest
-    elseif $ec == $to + 1 then
-      $z, $late = strike($z, $o, $ep, $took), $late - $took
-    else
-      {{template "chunk" .}}
+  $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total - $took
+  $wide = $wide or $took > 0 and $ep
+  if $took == 0 then
+    -- only the correction of the clock is written (R2)
+  elseif not $ep then
+    $own = $own - $took
+    if $own == 0 then
+      {{template "drop" .}}
     end
-    if mode == 2 then
-      {{template "cap" .}}
-    end
+  elseif $ec == $from then
+    $ls = strike($s, $p, $ep, $took)
+    $lq = $q + #$ls - #$s
+  elseif $ec == $to + 1 then
+    $z, $late = strike($z, $o, $ep, $took), $late - $took
+  else
+    {{template "chunk" .}}
   end
 {{done}}
 {{each}}
-  if $last >= 0 then
+  if $took > 0 or $redated then
     if $chunk then call('HSET', $key, $name, $chunk) end
     if $block then call('HSET', $key, $bname, $block) end
     {{template "write" .}}
   end
 {{done}}
-if operation then -- the histories are written: so is what was taken, and neither without the other
+if operation then -- stored with the histories, or not at all
   local ends = now + decode('>I7', ARGV[2])
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   call('SET', operation, encode('>BBI7I7', 1, 9, n, ends) .. encode('>BBI7i8I7i8I7I7', 0, 0, most, 0, granted, 0, 0, 0),
@@ -146,14 +132,11 @@ return encode('>i8', most)
       if units > 0 then units = units - $took end
       {{put "units" "size"}}
       text = string.sub(text, start)
-      -- What follows may walk through the chunk before it is written.
       $name, $chunk = encode('>I6', $ec - 1), encode('>I7BBB', behind, #text, 1, #text) .. size .. text
       $bname = 'b' .. encode('>I6', math.floor(($ec - 1) / {{.Block}}))
       $block = call('HGET', $key, $bname)
       if $block then
         local after, all = decode('>I7I7', $block)
         $block = encode('>I7I7', after, all - $took)
-        patched[$key .. $bname] = $block
       end
-      patched[$key .. $name] = $chunk
 {{end}}

@@ -27,7 +27,7 @@ are 0, and a walk looks into it.
 {{define "lengthy"}}
 -- lengthy makes the functions for long histories. It is made with every run of the script, so it refers to no
 -- local from outside: each would cost as much as the function itself.
-local lengthy = function(patched) -- texts of fields, by key and name, in place of those on the server
+local lengthy = function()
   local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack
   local parse, skip, seek, retreat
 
@@ -53,7 +53,6 @@ local lengthy = function(patched) -- texts of fields, by key and name, in place 
       end
       for i, text in ipairs(call('HMGET', key, unpack(names))) do
         local behind, units, p
-        text = patched and patched[key .. names[i]] or text
         if blocks then
           if not text then within = c break end
           behind, units = decode('>I7I7', text)

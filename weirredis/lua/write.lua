@@ -72,7 +72,7 @@ end
     local pieces, units = byte($ls, 9), nil
     local p, i = 10 + pieces, 0
     {{get "units" "$ls" "p"}}
-    while p < $lp and i < pieces do p, i = p + byte($ls, 10 + i), i + 1 end
+    while i < pieces and (p < $lp or $sliced and i == 0) do p, i = p + byte($ls, 10 + i), i + 1 end
     if i == 0 then -- nothing has left it
       from, front, body = $lc - 1, 0, string.sub($z, $o)
     elseif i < pieces then

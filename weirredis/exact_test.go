@@ -1,0 +1,153 @@
+package weirredis_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// TestExact compares the engine with the specification where sums are near 2^53, above
+// which Lua's numbers skip every other integer: units, costs and limits of about 2^52 and
+// 2^53 in every mode, on histories in one string and on histories cut into tiny pieces,
+// now and in the last minutes of the year 2255. Clocks also step back around refunds.
+func TestExact(t *testing.T) {
+	conn := rueidisConn(t)
+	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 12, Piece: 8, Chunk: 40, Block: 2}} {
+		t.Run(fmt.Sprint(z), func(t *testing.T) {
+			e := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialsFor(0))
+			for seed := range uint64(200) {
+				x := newExact(t, seed, e)
+				for range 120 {
+					x.step(t)
+				}
+			}
+		})
+	}
+}
+
+// exact is one policy on the engine and on the specification.
+type exact struct {
+	r       *rand.Rand
+	seed    uint64
+	engine  *weirredis.Engine
+	spec    *spec.Engine
+	policy  weir.Policy
+	plan    *weir.Plan
+	at      int64
+	granted []int64
+	trace   []string
+}
+
+func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
+	t.Helper()
+	r := rand.New(rand.NewPCG(seed, 53))
+	x := &exact{r: r, seed: seed, engine: e, spec: spec.New(), at: nine.UnixMicro()}
+	x.policy = weir.Policy{Name: fmt.Sprint("exact-", time.Now().UnixNano()), Mode: weir.Mode(seed % 3)}
+	for i := range 1 + r.IntN(2) {
+		l := weir.Limit{Name: fmt.Sprint("l", i), Max: x.large(), Window: time.Duration(1+r.IntN(60)) * time.Millisecond}
+		switch r.IntN(5) {
+		case 0:
+			l.Cells = 1 + r.IntN(20)
+		case 1:
+			l.Kind = weir.Calendar + weir.Kind(r.IntN(2))
+		case 2:
+			l.Gap = time.Duration(1+r.Int64N(l.Window.Microseconds())) * time.Microsecond
+		}
+		if x.policy.Mode != weir.Partial && r.IntN(6) == 0 {
+			l.Cost = max(1, x.large())
+		}
+		x.policy.Limits = append(x.policy.Limits, l)
+	}
+	if seed%5 == 0 {
+		x.at = weir.MaxUnits - 100_000
+	}
+	x.plan = limiter(t, e, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
+	return x
+}
+
+// large is a number of units up to 2^53 - 1: mostly a sum of it and another is above.
+func (x *exact) large() int64 {
+	near := []int64{0, 1 << 51, 1 << 52, 1 << 53, 1 << 53}[x.r.IntN(5)]
+	return min(max(near+x.r.Int64N(9)-4, 0), weir.MaxUnits)
+}
+
+func (x *exact) step(t *testing.T) {
+	t.Helper()
+	window := x.policy.Limits[0].Window.Microseconds()
+	switch x.r.IntN(12) {
+	case 0, 1, 2, 3, 4:
+		x.at++
+	case 5, 6, 7:
+		x.at += x.r.Int64N(window/4 + 1)
+	case 8:
+		x.at += window - x.r.Int64N(2)
+	case 9:
+		x.at -= []int64{1, window / 2, 999_999, 1_000_000}[x.r.IntN(4)]
+	}
+	x.at = min(x.at, weir.MaxUnits)
+	n := max(1, x.large())
+	switch x.r.IntN(10) {
+	case 0:
+		at := x.at
+		if len(x.granted) > 0 {
+			at = x.granted[x.r.IntN(len(x.granted))]
+		}
+		if x.r.IntN(8) == 0 {
+			at = weir.Oldest
+		}
+		x.same(t, fmt.Sprintf("refund %d of %d", n, at), func(e weir.Engine) string {
+			got, err := e.Refund(ctx, x.plan, weir.K(), at, n, x.at)
+			return fmt.Sprint(got, err)
+		})
+	case 1:
+		i := x.r.IntN(len(x.policy.Limits))
+		last := 1 + x.r.Int64N(x.policy.Limits[i].Window.Microseconds())
+		x.same(t, fmt.Sprintf("count %d of limit %d", last, i), func(e weir.Engine) string {
+			got, err := e.Count(ctx, x.plan, weir.K(), i, last, x.at)
+			return fmt.Sprint(got, err)
+		})
+	case 2:
+		if x.r.IntN(4) == 0 { // R12
+			l := &x.policy.Limits[x.r.IntN(len(x.policy.Limits))]
+			l.Max = x.large()
+			x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
+			x.trace = append(x.trace, fmt.Sprintf("limit %s is now %d", l.Name, l.Max))
+		}
+	default:
+		op := []weir.Op{weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord}[x.r.IntN(5)]
+		withStates := x.r.IntN(2) == 0
+		x.same(t, fmt.Sprintf("op %v of %d", op, n), func(e weir.Engine) string {
+			a := weir.Ask{Op: op, N: n, At: x.at}
+			if withStates {
+				a.States = make([]weir.LimitState, len(x.policy.Limits))
+			}
+			d, err := e.Decide(ctx, x.plan, weir.K(), a)
+			if err != nil {
+				return "no decision" // the words differ
+			}
+			if d.Granted > 0 {
+				x.granted = append(x.granted, d.At.UnixMicro())
+			}
+			return fmt.Sprintf("%+v %+v", d, a.States)
+		})
+	}
+}
+
+// same demands the same answer from the engine and the specification.
+func (x *exact) same(t *testing.T, what string, ask func(e weir.Engine) string) {
+	t.Helper()
+	x.trace = append(x.trace, fmt.Sprintf("at %d: %s", x.at, what))
+	got, want := ask(x.engine), ask(x.spec)
+	if got == want {
+		return
+	}
+	for _, line := range x.trace[max(0, len(x.trace)-12):] {
+		t.Log(line)
+	}
+	t.Fatalf("seed %d, step %d, %+v:\ngot  %s\nwant %s", x.seed, len(x.trace), x.policy, got, want)
+}
