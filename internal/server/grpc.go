@@ -8,9 +8,6 @@ import (
 	"net"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/metadata"
-	"google.golang.org/grpc/peer"
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/envoy/rls"
@@ -44,14 +41,29 @@ func (s *Server) newRPC() (*rpc, error) {
 	return r, nil
 }
 
-// Enter lets a request in that has shown what it must, if there is room.
-func (r *rpc) Enter(ctx context.Context) error {
-	s := r.server
-	if !r.knows(ctx) {
-		s.strangers.Add(1)
-		return grpcstatus.Error(codes.Unauthenticated, "who asks could not be told; send authorization: Bearer TOKEN in the metadata, with the token of weir")
+// Knows rejects calls that show neither the token nor a certificate, where one of them
+// is required.
+func (r *rpc) Knows(state *tls.ConnectionState, authorization []string) error {
+	c := &r.server.config
+	clients := r.tls != nil && c.TLS.AsksClients()
+	if c.Guards.Token == nil && !clients || clients && listen.Verified(state) {
+		return nil
 	}
-	if !s.room.enter() {
+	for _, v := range authorization {
+		if c.Guards.Token.Matches(listen.Bearer(v)) {
+			return nil
+		}
+	}
+	r.server.strangers.Add(1)
+	return errStranger
+}
+
+var errStranger = grpcstatus.Error(codes.Unauthenticated,
+	"authentication required: the bearer token is missing or wrong; send the metadata authorization: Bearer TOKEN, with the token of weir")
+
+// Enter lets a request in if there is room.
+func (r *rpc) Enter() error {
+	if !r.server.room.enter() {
 		return grpcstatus.Error(codes.ResourceExhausted, "as many requests wait for the store as may; come back later")
 	}
 	return nil
@@ -59,30 +71,6 @@ func (r *rpc) Enter(ctx context.Context) error {
 
 // Leave follows Enter.
 func (r *rpc) Leave() { r.server.room.leave() }
-
-// knows reports whether the caller has shown a token or a certificate, where one is
-// asked for.
-func (r *rpc) knows(ctx context.Context) bool {
-	c := &r.server.config
-	clients := r.tls != nil && c.TLS.AsksClients()
-	if c.Guards.Token == nil && !clients {
-		return true
-	}
-	if p, ok := peer.FromContext(ctx); ok && clients {
-		if info, ok := p.AuthInfo.(credentials.TLSInfo); ok && listen.Verified(&info.State) {
-			return true
-		}
-	}
-	if c.Guards.Token == nil {
-		return false
-	}
-	for _, v := range metadata.ValueFromIncomingContext(ctx, "authorization") {
-		if c.Guards.Token.Matches(listen.Bearer(v)) {
-			return true
-		}
-	}
-	return false
-}
 
 // exposed returns why the listener may not listen where it should, nil if it may.
 func (r *rpc) exposed() error {
@@ -94,13 +82,13 @@ func (r *rpc) exposed() error {
 		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 }
 
-// warning is what an operator should know of who can reach the listener, or "".
+// warning returns a sentence about callers from other machines, or "".
 func (r *rpc) warning() string {
 	where := "--grpc-listen " + r.address.String() + " "
 	switch {
 	case r.address.Local():
 	case r.server.config.Insecure:
-		return where + "can be reached from other machines; --insecure-listen lets anybody there charge every key"
+		return where + "can be reached from other machines; with --insecure-listen they can charge every key"
 	case r.tls == nil:
 		return where + "speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key"
 	}
@@ -108,7 +96,7 @@ func (r *rpc) warning() string {
 }
 
 func (r *rpc) open() (err error) {
-	// Connections are counted, and TLS is gRPC's own: it says who the caller is.
+	// TLS is that of gRPC, since the state of TLS authenticates the caller.
 	r.listener, err = listen.Open(listen.Config{Address: r.address, Mode: r.server.config.SocketMode, Conns: r.server.config.Limits.Conns})
 	if err != nil {
 		return fmt.Errorf("weir: cannot listen: %w", err)

@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"context"
 	"maps"
 	"net"
 	"slices"
@@ -9,20 +10,26 @@ import (
 	"time"
 )
 
-// settle is how long clients that have connected may take to say something once a
-// listener drains.
+// settle is how long connected clients may take to send a call once a listener drains.
 const settle = time.Second
 
-// arrivals are the connections of a listener. gRPC's own end closes those that it has
-// accepted and not looked at, whose clients may have sent a request, and waits for
-// those that say nothing for as long as a handshake may take.
+// arrivals are the connections of a listener. [grpc.Server.GracefulStop] alone closes
+// accepted connections with an unread request, and waits for silent ones until the
+// timeout of the handshake.
 type arrivals struct {
-	net.Listener            // set by Serve
-	mu           sync.Mutex // protects the following
+	net.Listener               // set by Serve
+	sweeps       atomic.Uint32 // done, from 1: the clock of all ages
+	held         atomic.Int64  // bytes of partial messages on all connections
+	shedding     sync.Mutex    // held while connections are closed to hold less
+	mu           sync.Mutex    // protects the following
 	open         map[*arrival]struct{}
 }
 
-func newArrivals() *arrivals { return &arrivals{open: map[*arrival]struct{}{}} }
+func newArrivals() *arrivals {
+	a := &arrivals{open: map[*arrival]struct{}{}}
+	a.sweeps.Store(1)
+	return a
+}
 
 // Accept waits for a connection.
 func (a *arrivals) Accept() (net.Conn, error) {
@@ -30,7 +37,7 @@ func (a *arrivals) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	one := &arrival{Conn: c, of: a}
+	one := &arrival{Conn: c, of: a, began: a.sweeps.Load()}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.open[one] = struct{}{}
@@ -47,11 +54,73 @@ func (a *arrivals) unseen() (n int) {
 	return n
 }
 
-// closeSilent closes the connections whose clients have said nothing yet.
-func (a *arrivals) closeSilent() {
+// sweep closes overdue connections each second until ctx is done.
+func (a *arrivals) sweep(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return
+		}
+		now := a.sweeps.Add(1)
+		for _, c := range a.all() {
+			if on := c.conn.Load(); on != nil && on.overdue(now) {
+				c.Close()
+			}
+		}
+	}
+}
+
+// shed closes the connections with the largest partial messages, until a quarter of
+// maxHeld is free.
+func (a *arrivals) shed() {
+	a.shedding.Lock()
+	defer a.shedding.Unlock()
+	if a.held.Load() <= maxHeld {
+		return
+	}
+	type holder struct {
+		*arrival
+		held int
+	}
+	var all []holder
 	for _, c := range a.all() {
-		if !c.spoke.Load() {
-			c.Close()
+		if on := c.conn.Load(); on != nil {
+			all = append(all, holder{c, on.holds()})
+		}
+	}
+	slices.SortFunc(all, func(x, y holder) int { return y.held - x.held })
+	for _, c := range all {
+		if a.held.Load() <= maxHeld*3/4 {
+			return
+		}
+		c.Close()
+	}
+}
+
+// closeQuiet closes connections without a call in progress until ctx is done. It closes a
+// connection at the second look without one: the client has received its last answer.
+func (a *arrivals) closeQuiet(ctx context.Context) {
+	const apart = 100 * time.Millisecond
+	quiet := map[*arrival]bool{}
+	for wait := settle; ; wait = apart {
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+			return
+		}
+		for _, c := range a.all() {
+			on := c.conn.Load()
+			switch {
+			case on != nil && on.answering():
+				delete(quiet, c)
+			case !c.spoke.Load() || quiet[c]:
+				c.Close()
+			default:
+				quiet[c] = true
+			}
 		}
 	}
 }
@@ -70,12 +139,14 @@ func (a *arrivals) all() []*arrival {
 	return slices.Collect(maps.Keys(a.open))
 }
 
-// arrival is one of them.
+// arrival is one of them, as it was accepted.
 type arrival struct {
 	net.Conn
 	of    *arrivals
-	seen  atomic.Bool // gRPC has begun to read
-	spoke atomic.Bool // the client has sent something
+	began uint32               // sweep
+	conn  atomic.Pointer[conn] // nil before the end of the TLS handshake
+	seen  atomic.Bool          // gRPC has begun to read
+	spoke atomic.Bool          // the client has sent something
 }
 
 // Read notes that it was called, and that something came.
@@ -92,7 +163,11 @@ func (c *arrival) Read(b []byte) (int, error) {
 // Close also forgets the connection.
 func (c *arrival) Close() error {
 	c.of.mu.Lock()
+	_, open := c.of.open[c]
 	delete(c.of.open, c)
 	c.of.mu.Unlock()
+	if on := c.conn.Load(); open && on != nil {
+		on.forget()
+	}
 	return c.Conn.Close()
 }

@@ -32,6 +32,9 @@ type handler interface {
 
 // handle is the method as gRPC calls it. There are no interceptors.
 func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnaryServerInterceptor) (any, error) {
+	if err, ok := ctx.Value(rejection{}).(error); ok {
+		return nil, err
+	}
 	s := srv.(*guarded)
 	r := s.requests.Get().(*request)
 	defer func() {

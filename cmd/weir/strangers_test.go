@@ -1,0 +1,363 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/metadata"
+)
+
+const (
+	watchMethod   = "/grpc.health.v1.Health/Watch"
+	limitMethod   = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+	strangerToken = "the-token-of-honest-callers"
+
+	// mostResident bounds the resident memory of a server under attack.
+	mostResident = 100 << 20
+)
+
+// plainWeir builds the program without the race detector, whose memory would be
+// measured as well.
+func plainWeir(t *testing.T) *exec.Cmd {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "weir")
+	if out, err := exec.Command("go", "build", "-race=false", "-o", path, ".").CombinedOutput(); err != nil {
+		t.Fatalf("go build: %v\n%s", err, out)
+	}
+	return exec.Command(path)
+}
+
+// resident returns the resident memory of the process in bytes.
+func (p *process) resident(t *testing.T) int64 {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", p.Process.Pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pages, err := strconv.ParseInt(strings.Fields(string(text))[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// raw is an HTTP/2 connection that sends any frame, and drops all that is sent to it.
+type raw struct {
+	net.Conn
+	frames *http2.Framer
+	text   bytes.Buffer
+	fields *hpack.Encoder
+	stream uint32        // the one begun last
+	gone   chan struct{} // closed when the server has closed the connection
+}
+
+func dialRaw(t *testing.T, address string) *raw {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &raw{Conn: c, frames: http2.NewFramer(c, nil), stream: ^uint32(0), gone: make(chan struct{})}
+	r.fields = hpack.NewEncoder(&r.text)
+	t.Cleanup(func() { c.Close() })
+	io.WriteString(c, http2.ClientPreface)
+	r.frames.WriteSettings()
+	go func() {
+		defer close(r.gone)
+		io.Copy(io.Discard, c)
+	}()
+	return r
+}
+
+// header encodes the header list of a call.
+func (r *raw) header(method string, more ...string) []byte {
+	r.text.Reset()
+	fields := append([]string{":method", "POST", ":scheme", "http", ":path", method, ":authority", "x",
+		"content-type", "application/grpc", "te", "trailers"}, more...)
+	for i := 0; i < len(fields); i += 2 {
+		r.fields.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return r.text.Bytes()
+}
+
+// call begins a call.
+func (r *raw) call(method string, more ...string) error {
+	block := r.header(method, more...)
+	r.stream += 2
+	return r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: block, EndHeaders: true})
+}
+
+// message sends the first bytes of a message of the call begun last. It ends the
+// message if they are all.
+func (r *raw) message(size int, first []byte) error {
+	data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(size)), first...)
+	for len(data) > 16<<10 {
+		if err := r.frames.WriteData(r.stream, false, data[:16<<10]); err != nil {
+			return err
+		}
+		data = data[16<<10:]
+	}
+	return r.frames.WriteData(r.stream, len(first) == size, data)
+}
+
+// bomb sends a header block of half a megabyte that unpacks to 16 MiB: references to one
+// entry of the dynamic table.
+func (r *raw) bomb() error {
+	block := append([]byte{}, r.header(limitMethod)...)
+	block = append(block, 0x40, 1, 'a', 0) // a: "", to be indexed
+	block = append(block, bytes.Repeat([]byte{0x80 | 62}, 500_000)...)
+	r.stream += 2
+	err := r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: block[:16<<10]})
+	for block = block[16<<10:]; err == nil && len(block) > 0; {
+		n := min(len(block), 16<<10)
+		err = r.frames.WriteContinuation(r.stream, n == len(block), block[:n])
+		block = block[n:]
+	}
+	return err
+}
+
+// await waits until ready reports true.
+func await(t *testing.T, what string, ready func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !ready(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("timeout: %s", what)
+		}
+	}
+}
+
+// metric returns the value of a series without labels.
+func (f *fronts) metric(t *testing.T, name string) (n int64) {
+	t.Helper()
+	r, err := f.http.Get("http://" + f.admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		t.Fatalf("/metrics: %d, %v", r.StatusCode, err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, name+" "); ok {
+			v, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return int64(v)
+		}
+	}
+	t.Fatalf("/metrics has no %s", name)
+	return 0
+}
+
+// besides runs attacks at once. Meanwhile an honest caller must get every answer, and
+// the resident memory must stay below mostResident.
+func (f *fronts) besides(t *testing.T, attacks ...func()) {
+	t.Helper()
+	var running sync.WaitGroup
+	for _, attack := range attacks {
+		running.Go(attack)
+	}
+	over := make(chan struct{})
+	go func() {
+		running.Wait()
+		close(over)
+	}()
+	var most atomic.Int64
+	measured := make(chan struct{})
+	go func() {
+		defer close(measured)
+		for {
+			most.Store(max(most.Load(), f.resident(t)))
+			select {
+			case <-over:
+				return
+			case <-time.After(5 * time.Millisecond):
+			}
+		}
+	}()
+	honest := 0
+	for done := false; !done; honest++ {
+		select {
+		case <-over:
+			done = true
+		default:
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strangerToken)
+		_, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "honest",
+			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
+		cancel()
+		if err != nil {
+			t.Fatalf("honest call %d: %v", honest+1, err)
+		}
+	}
+	<-measured
+	t.Logf("%d honest calls, at most %d MiB resident", honest, most.Load()>>20)
+	if most.Load() >= mostResident {
+		t.Errorf("%d MiB resident; want less than %d", most.Load()>>20, mostResident>>20)
+	}
+}
+
+// watches opens health watches on ten connections, of services that there are and of
+// some with long names that there are not.
+func watches(t *testing.T, address string, n int) func() {
+	return func() {
+		for i := range 10 {
+			r := dialRaw(t, address)
+			for j := range n / 10 {
+				name := ""
+				if j%2 == 0 {
+					name = strings.Repeat(strconv.Itoa(i*1000+j)+".", 10_000)
+				}
+				text := append(binary.AppendUvarint([]byte{1<<3 | 2}, uint64(len(name))), name...)
+				if r.call(watchMethod) != nil || r.message(len(text), text) != nil {
+					break // closed
+				}
+			}
+		}
+	}
+}
+
+// bombs floods 16 connections with header blocks.
+func bombs(t *testing.T, address string) func() {
+	return func() {
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				for range 5 {
+					r := dialRaw(t, address)
+					for range 50 {
+						if r.bomb() != nil {
+							break
+						}
+					}
+					r.Close()
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// halves half-sends n messages on ten connections. Those that the server closes are
+// opened anew.
+func halves(t *testing.T, address string, n, size int) func() {
+	return func() {
+		var all sync.WaitGroup
+		half := make([]byte, size)
+		for range 10 {
+			all.Go(func() {
+				r := dialRaw(t, address)
+				for range n / 10 {
+					if r.call(limitMethod) != nil || r.message(size+1, half) != nil {
+						r = dialRaw(t, address)
+					}
+				}
+			})
+		}
+		all.Wait()
+	}
+}
+
+// Callers without the token can neither fill the memory nor keep others from answers.
+func TestStrangersHoldLittleMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("resident memory is read from /proc")
+	}
+	weir := plainWeir(t)
+	t.Setenv("WEIR_TOKEN", strangerToken)
+	f := openFrontsBy(t, weir)
+	f.besides(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
+
+	before := f.metric(t, "weir_unauthorized_requests_total")
+	if before < 100 {
+		t.Errorf("%d unauthorized requests counted; want those of the attack", before)
+	}
+	r := dialRaw(t, f.rpc)
+	for range 100 {
+		if err := r.call(limitMethod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	await(t, "100 more unauthorized requests", func() bool { return f.metric(t, "weir_unauthorized_requests_total") == before+100 })
+	select {
+	case <-r.gone:
+	case <-time.After(patience):
+		t.Error("a connection without a token stays open")
+	}
+	f.terminate(t)
+	f.ended(t)
+}
+
+// Callers that may ask hold little memory with messages that they do not end: in big
+// pieces, in small ones, and without any.
+func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("resident memory is read from /proc")
+	}
+	f := openFrontsBy(t, plainWeir(t))
+	f.besides(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
+		for range 5 {
+			r := dialRaw(t, f.rpc)
+			for range 200 {
+				if r.call(limitMethod) != nil || r.message(1000, nil) != nil {
+					break
+				}
+				for range 100 {
+					r.frames.WriteData(r.stream, false, []byte{1})
+				}
+			}
+		}
+	})
+	r := dialRaw(t, f.rpc)
+	if r.call(limitMethod) != nil || r.message(100, nil) != nil {
+		t.Fatal("the connection is closed before the message is late")
+	}
+	select {
+	case <-r.gone:
+	case <-time.After(patience):
+		t.Error("a message that is never sent in full has no deadline")
+	}
+	f.terminate(t)
+	f.ended(t)
+}
+
+// Open streams that are no calls in progress delay the end of a server by a moment, and
+// do not make it a bad end.
+func TestTerminateBesideStrangers(t *testing.T) {
+	t.Setenv("WEIR_TOKEN", strangerToken)
+	f := openFronts(t, "--drain", "4s")
+	watch := dialRaw(t, f.rpc)
+	if watch.call(watchMethod) != nil || watch.message(0, nil) != nil {
+		t.Fatal("no watch")
+	}
+	half := dialRaw(t, f.rpc)
+	if half.call(limitMethod, "authorization", "Bearer "+strangerToken) != nil || half.message(100, nil) != nil {
+		t.Fatal("no call")
+	}
+	dialRaw(t, f.rpc) // sends nothing more
+	await(t, "connections", func() bool { return f.metric(t, `weir_connections{listener="grpc"}`) == 3 })
+	f.terminate(t)
+	f.ended(t)
+}
