@@ -34,6 +34,7 @@ const (
 // plan has limits.
 type Ask struct {
 	Op     Op
+	full   bool         // the memory engine has no room to remember the operation: recording units fails
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
 	At     int64        // the instant in microseconds since 1970, or Now (R1)
 	States []LimitState // nil, or filled by the engine with the state of every limit after the decision

@@ -45,7 +45,7 @@ func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 		return m.decideOnce(p, k, a, d)
 	}
 	b := m.binding(p)
-	if b.simple && a.Op == OpAttempt && a.States == nil && m.one(b, k, a.N, a.At, d) {
+	if b.simple && a.Op == OpAttempt && a.States == nil && !a.full && m.one(b, k, a.N, a.At, d) {
 		return nil
 	}
 	// The sites stand on the stack, as many as the plan needs: clearing room for
@@ -71,7 +71,7 @@ func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 // by whole pages, so the first ones found may not be enough.
 func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d *Decision) error {
 	err := m.try(b, p, k, a, sites, d)
-	for tries := 0; err == m.fullOfKeys || err == m.fullOfBytes; tries++ {
+	for tries := 0; !a.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
 		now := a.At
 		if now == Now {
 			now = m.now()

@@ -92,25 +92,30 @@ func (m *Memory) once(p *Plan, k *Key, a *Ask, granted int64, d *Decision) error
 	}
 }
 
-// tryOnce answers from what is known, or decides and remembers. It has done neither
-// when there is no room to remember, and says what is full.
+// tryOnce answers from the operations in memory, or decides and remembers. Without room
+// to remember it still decides an operation that records nothing; otherwise done is
+// false, and the error names the cap.
 func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask, granted int64, d *Decision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.find(m, name, a.At); o != nil {
 		return true, o.repeat(a, granted, d)
 	}
-	if full := m.takeOperation(len(name)); full != nil {
-		return false, full
-	}
+	full := m.takeOperation(len(name))
 	if a.Op == opRefund {
 		var decided int64
-		d.Granted, decided, err = m.refund(p, k, granted, a.N, a.At)
+		d.Granted, decided, err = m.refund(p, k, granted, a.N, a.At, full != nil)
 		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	} else {
 		once := *a
-		once.ID = ""
+		once.ID, once.full = "", full != nil
 		err = m.decide(p, k, &once, d)
+	}
+	if full != nil {
+		if err == m.fullOfKeys || err == m.fullOfBytes {
+			return false, full
+		}
+		return true, err
 	}
 	if err != nil || !p.records(a, d) {
 		m.releaseOperation(len(name))

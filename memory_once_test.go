@@ -87,6 +87,37 @@ func TestOperationsCountAgainstCaps(t *testing.T) {
 	}
 }
 
+// TestOperationsThatRecordNothingAtACap: a refused attempt and a refund that takes nothing
+// need no room, so they are answered, and forget no history to make some (R4, R13).
+func TestOperationsThatRecordNothingAtACap(t *testing.T) {
+	m := NewMemory(MaxKeys(2))
+	l := mustNew(t, perUser(1, time.Minute), WithEngine(m))
+	start := time.UnixMicro(1_000_000_000_000_000)
+	for _, key := range []string{"42", "43"} {
+		if d, err := l.AllowAt(ctx, K(key), 1, start); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+	}
+	later := l.At(start.Add(62 * time.Minute))
+	if d, err := later.Decide(ctx, K("42"), Ask{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != Never {
+		t.Errorf("an attempt of 2 of 1: %+v, %v; want a refusal", d, err)
+	}
+	if took, err := later.RefundOnce(ctx, K("42"), start, 1, "r"); err != nil || took != 0 {
+		t.Errorf("a refund after the window: %d, %v; want 0", took, err)
+	}
+	if took, err := l.At(start).RefundOnce(ctx, K("42"), start, 1, "s"); !errors.Is(err, ErrFull) || took != 0 {
+		t.Errorf("a refund without room to remember it: %d, %v; want ErrFull", took, err)
+	}
+	for _, key := range []string{"42", "43"} {
+		if d, err := l.AllowAt(ctx, K(key), 1, start.Add(time.Second)); err != nil || d.Allowed {
+			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a refusal", key, d, err)
+		}
+	}
+	if d, err := later.Decide(ctx, K("42"), Ask{N: 1, ID: "b"}); err != nil || !d.Allowed {
+		t.Errorf("an attempt that fits, when the others are over: %+v, %v; want a grant", d, err)
+	}
+}
+
 // TestOperationsOfTwoTimes: what was decided at instants of the caller's is not
 // forgotten by the engine's clock, nor the reverse (R13).
 func TestOperationsOfTwoTimes(t *testing.T) {

@@ -4,12 +4,13 @@ import "context"
 
 // Refund takes back up to n units of the entry granted at instant at (R10).
 func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
-	took, _, err := m.refund(p, &k, at, n, now)
+	took, _, err := m.refund(p, &k, at, n, now, false)
 	return took, err
 }
 
-// refund is Refund that returns the instant of its decision, too.
-func (m *Memory) refund(p *Plan, k *Key, at, n, now int64) (took, decided int64, err error) {
+// refund is Refund that returns the instant of its decision, too. If full is set, a
+// refund that would take units fails, since there is no room to remember it.
+func (m *Memory) refund(p *Plan, k *Key, at, n, now int64, full bool) (took, decided int64, err error) {
 	b := m.binding(p)
 	sites := make([]site, len(b.limits))
 	virtual := now != Now
@@ -19,10 +20,17 @@ func (m *Memory) refund(p *Plan, k *Key, at, n, now int64) (took, decided int64,
 		return 0, 0, err
 	}
 	for i := range sites {
-		took = max(took, sites[i].refund(at, n, now))
+		s := &sites[i]
+		if full {
+			s.h, s.arena = s.h.Clone(s.arena)
+		}
+		took = max(took, s.refund(at, n, now))
 	}
-	if took == 0 {
+	switch {
+	case took == 0:
 		return 0, now, nil
+	case full:
+		return 0, now, m.fullOfKeys
 	}
 	for i := range sites {
 		if s := &sites[i]; s.corrected { // so far on a copy (R2)

@@ -56,6 +56,9 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, uni
 			created++
 		}
 	}
+	if a.full {
+		return m.fullOfKeys
+	}
 	if err := m.makeReserve(sites, k, now, units, created); err != nil {
 		return err
 	}
