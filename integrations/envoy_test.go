@@ -2,12 +2,14 @@ package integrations
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/encoding/protojson"
 
 	bootstrap "github.com/envoyproxy/go-control-plane/envoy/config/bootstrap/v3"
+	lua "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/lua/v3"
 	filter "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/ratelimit/v3"
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/http/router/v3"
 	manager "github.com/envoyproxy/go-control-plane/envoy/extensions/filters/network/http_connection_manager/v3"
@@ -40,8 +42,22 @@ func TestEnvoyRecipe(t *testing.T) {
 		if err := connections.ValidateAll(); err != nil {
 			t.Errorf("%+v: %v", o, err)
 		}
+		filters := connections.GetHttpFilters()
+		if o.Header != "" {
+			var script lua.Lua
+			if err := filters[0].GetTypedConfig().UnmarshalTo(&script); err != nil {
+				t.Fatal(err)
+			}
+			if err := script.ValidateAll(); err != nil {
+				t.Errorf("%+v: %v", o, err)
+			}
+			if !strings.Contains(script.GetDefaultSourceCode().GetInlineString(), `getNumValues("`+o.Header+`") ~= 1`) {
+				t.Errorf("%+v: the script does not count the lines of the key", o)
+			}
+			filters = filters[1:]
+		}
 		var limit filter.RateLimit
-		if err := connections.GetHttpFilters()[0].GetTypedConfig().UnmarshalTo(&limit); err != nil {
+		if err := filters[0].GetTypedConfig().UnmarshalTo(&limit); err != nil {
 			t.Fatal(err)
 		}
 		if err := limit.ValidateAll(); err != nil {

@@ -17,13 +17,15 @@ type proxy struct {
 	name  string
 	start func(s *stand)
 	edit  func(t *testing.T, text string) string // what a user changes in the recipe's files; nil = nothing
+
+	global string // further global options of a Caddyfile
 }
 
 var proxies = []proxy{
 	{name: "nginx", start: startNginx},
 	{name: "haproxy", start: func(s *stand) { s.run("haproxy", "-db", "-f", filepath.Join(s.dir, "haproxy.cfg")) }},
 	{name: "caddy", start: func(s *stand) {
-		s.write("Caddyfile", "{\n\tadmin off\n}\n"+read(s, "Caddyfile"))
+		s.write("Caddyfile", "{\n\tadmin off\n"+s.proxy.global+"}\n"+read(s, "Caddyfile"))
 		s.run("caddy", "run", "--adapter", "caddyfile", "--config", filepath.Join(s.dir, "Caddyfile"))
 	}},
 }

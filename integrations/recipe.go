@@ -139,6 +139,11 @@ var (
 	addressForm = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]{1,200}$`)
 )
 
+// ownHeaders are fields that proxies set or remove themselves, so that the application
+// would not see the counted value.
+var ownHeaders = []string{"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Connection", "TE",
+	"Trailer", "Transfer-Encoding", "Upgrade", "Weir-Gate-Secret", "X-Forwarded-For"}
+
 // check refuses what would not be one word in the configuration of a proxy.
 func (o *Options) check(r recipe) error {
 	switch {
@@ -154,6 +159,8 @@ func (o *Options) check(r recipe) error {
 		return fmt.Errorf("%q is no name of a dimension of a recipe: letters, digits, dots, underscores and dashes", o.Dimension)
 	case o.Header != "" && !headerForm.MatchString(o.Header):
 		return fmt.Errorf("%q is no name of a header field of a recipe: letters, digits and dashes", o.Header)
+	case slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, o.Header) }):
+		return fmt.Errorf("the header field %s is no key of a recipe: the proxy sets or removes it; choose another field", o.Header)
 	case !pathForm.MatchString(o.Dir):
 		return fmt.Errorf("%q is no directory of a recipe: a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
 	}

@@ -88,6 +88,8 @@ func TestRenderRefuses(t *testing.T) {
 		{"nginx", Options{Dimension: "a b"}, `"a b" is no name of a dimension`},
 		{"nginx", Options{Header: "X_User"}, `"X_User" is no name of a header field`},
 		{"nginx", Options{Header: "X-User;\n"}, "is no name of a header field"},
+		{"nginx", Options{Header: "host"}, "the header field host is no key of a recipe"},
+		{"caddy", Options{Header: "X-Forwarded-For"}, "the header field X-Forwarded-For is no key of a recipe"},
 		{"nginx", Options{Weir: "unix:"}, "is no socket"},
 		{"nginx", Options{Weir: "unix:/a;b"}, "is no socket"},
 		{"nginx", Options{Weir: ":7070"}, `":7070" is no address; write host:port`},

@@ -5,6 +5,7 @@ package integrations
 import (
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -14,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -34,6 +36,7 @@ policies:
 // beside it.
 type stand struct {
 	t       *testing.T
+	proxy   proxy
 	options Options
 	dir     string
 	weir    *exec.Cmd // nil while it is down
@@ -45,7 +48,7 @@ type stand struct {
 // newStand starts everything. change says what the recipe is made for.
 func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	t.Helper()
-	s := &stand{t: t, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: patience}}
+	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: patience}}
 	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
 		Weir: free(t), App: s.app.addr(), Listen: free(t), Dir: s.dir,
 		Timeout: "5s"} // so that a busy machine is not taken for a weir that hangs
@@ -203,13 +206,22 @@ func (a *app) asked(i int) *http.Request {
 	return a.seen[i]
 }
 
-// free returns an address that nobody listens on.
+// lastPort counts up from a random port below those that the kernel gives clients.
+var lastPort atomic.Int32
+
+func init() { lastPort.Store(10_000 + rand.Int32N(15_000)) }
+
+// free returns an address that is in use by no other listener of this process, and by
+// no connection.
 func free(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := strconv.Itoa(int(lastPort.Add(1)))
+		if l, err := net.Listen("tcp", ":"+port); err == nil {
+			l.Close()
+			return "127.0.0.1:" + port
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }

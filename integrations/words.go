@@ -27,6 +27,10 @@ func (o Options) NginxHeader() string {
 	return "$http_" + strings.ReplaceAll(strings.ToLower(o.Header), "-", "_")
 }
 
+// Underscored is the key's header field with underscores, which gateways of
+// applications (CGI, WSGI) take for the same field.
+func (o Options) Underscored() string { return strings.ReplaceAll(o.Header, "-", "_") }
+
 // SecretFile is the file that nginx includes for the secret.
 func (o Options) SecretFile() string { return path.Join(o.Dir, "weir-gate-secret.conf") }
 

@@ -7,11 +7,16 @@
 --                      RateLimit, RateLimit-Policy, Retry-After and the body
 --
 -- Arguments: the abstract socket of the listener that leads to weir, and the path
--- of the gate. txn.weir_key is sent as Weir-Key, and nothing else of the request.
+-- of the gate. txn.weir_key is sent as Weir-Key, txn.weir_secret as Weir-Gate-Secret,
+-- and nothing of the request.
 core.register_action("weir", { "http-req" }, function(txn, socket, path)
   local headers = {}
-  local key = txn:get_var("txn.weir_key")
-  if key then headers["weir-key"] = { tostring(key) } end
+  local function send(field, variable)
+    local value = txn:get_var(variable)
+    if value then headers[field] = { tostring(value) } end
+  end
+  send("weir-key", "txn.weir_key")
+  send("weir-gate-secret", "txn.weir_secret")
 
   local answer = core.httpclient():get{
     url = "http://weir" .. path,

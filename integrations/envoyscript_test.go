@@ -1,0 +1,84 @@
+//go:build linux
+
+package integrations
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+)
+
+// keyScriptCases calls Envoy's script with the fields of a request, by the functions
+// that Envoy gives scripts.
+const keyScriptCases = `
+local function status(lines)
+  local answered
+  local headers = {}
+  function headers:get(name) -- several lines are joined by commas
+    return #lines > 0 and table.concat(lines, ",") or nil
+  end
+  function headers:getNumValues(name) return #lines end
+  envoy_on_request({
+    headers = function() return headers end,
+    respond = function(self, fields, body) answered = fields[":status"] end,
+  })
+  return answered
+end
+local function want(got, status, case)
+  assert(got == status, case .. ": " .. tostring(got))
+end
+want(status{"ann"}, nil, "one line")
+want(status{"ann, bob"}, nil, "a list in one line")
+want(status{("x"):rep(1024)}, nil, "1024 bytes")
+want(status{}, "400", "no line")
+want(status{""}, "400", "an empty line")
+want(status{"ann", "bob"}, "400", "two lines")
+want(status{"ann", ""}, "400", "an empty second line")
+want(status{("x"):rep(1025)}, "400", "1025 bytes")
+want(status{"a\xffb"}, "400", "no UTF-8")
+want(status{"a\1b"}, "400", "a control character")
+`
+
+// TestEnvoyKeyScript runs the script of Envoy's recipe in the Lua of HAProxy, as no
+// Envoy is there.
+func TestEnvoyKeyScript(t *testing.T) {
+	files, err := Render("envoy", Options{Header: "X-User"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal([]byte(files[0].Text), &root); err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	script := inlineString(&root)
+	config := "global\n    lua-load " + filepath.Join(dir, "key.lua") + "\nfrontend f\n    bind 127.0.0.1:1\n    mode http\n    timeout client 1s\n"
+	for name, text := range map[string]string{"key.lua": script + keyScriptCases, "haproxy.cfg": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	haproxy, err := exec.LookPath("haproxy")
+	if err != nil {
+		haproxy = "/usr/sbin/haproxy"
+	}
+	if out, err := exec.Command(haproxy, "-c", "-f", filepath.Join(dir, "haproxy.cfg")).CombinedOutput(); err != nil || script == "" {
+		t.Errorf("%v\n%s\n%s", err, out, script)
+	}
+}
+
+// inlineString returns the value of the first inline_string.
+func inlineString(n *yaml.Node) string {
+	for i, child := range n.Content {
+		if child.Value == "inline_string" {
+			return n.Content[i+1].Value
+		}
+		if found := inlineString(child); found != "" {
+			return found
+		}
+	}
+	return ""
+}
