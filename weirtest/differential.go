@@ -67,12 +67,11 @@ func (d *differential) run(attempts int) string {
 	d.c.refundIDs = remembersRefunds(engine)
 	for d.attempts < attempts {
 		r := rand.New(rand.NewPCG(d.c.seed, uint64(d.shard+d.shards*d.histories)))
-		begin := epoch + r.Int64N(hour)
-		atTheEnd := r.IntN(40) == 0
+		g := newGame(r, d.c, epoch+r.Int64N(hour))
+		atTheEnd := r.IntN(40) == 0 && !g.book.cells() // the end of a cell would be above 2^53
 		if atTheEnd {
-			begin = weir.MaxUnits - r.Int64N(hour)
+			g.v.epoch, g.fixed = weir.MaxUnits-r.Int64N(hour), true
 		}
-		g := newGame(r, d.c, begin)
 		if !d.play(g, engine) {
 			return d.report(g)
 		}
