@@ -88,3 +88,85 @@ func TestConnectionCap(t *testing.T) {
 		t.Errorf("the third once the first has left: %v, %v", r, err)
 	}
 }
+
+// halfSent sends the header of a request to path that announces length bytes, and sent
+// of them.
+func halfSent(t *testing.T, s *Server, path string, length, sent int) net.Conn {
+	t.Helper()
+	c := dial(t, s)
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n%s", path, length, strings.Repeat(" ", sent))
+	return c
+}
+
+// statusOf reads an answer.
+func statusOf(t *testing.T, c net.Conn) int {
+	t.Helper()
+	r, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r.StatusCode
+}
+
+// bodied are the paths that read a body.
+var bodied = []string{"/v1/check", "/v1/peek", "/v1/record", "/v1/refund", "/v1/reserve", "/v1/settle", "/v1/release", "/json"}
+
+// TestBodiesAreBounded: a body that is too long by its Content-Length is rejected before
+// a byte of it arrives, and so is one of a caller without the token.
+func TestBodiesAreBounded(t *testing.T) {
+	never := func(c *Config) { c.Limits.Read = 10 * patience } // no answer may wait for the body
+	open, _ := newServer(t, nil, never)
+	start(t, open)
+	closed, _ := newServer(t, nil, never, func(c *Config) { c.Guards.Token = secret(t, tokenWord) })
+	start(t, closed)
+	for _, path := range bodied {
+		if got := statusOf(t, halfSent(t, open, path, maxBody+1, 0)); got != 400 {
+			t.Errorf("%s, 64 KiB and a byte: status %d, want 400", path, got)
+		}
+		if got := statusOf(t, halfSent(t, closed, path, maxBody, 0)); got != 401 {
+			t.Errorf("%s, no token: status %d, want 401", path, got)
+		}
+		if got := statusOf(t, halfSent(t, open, path+"s", maxBody, 0)); got != 404 {
+			t.Errorf("%ss: status %d, want 404", path, got)
+		}
+	}
+}
+
+// awaitBodies waits until n long bodies are being read.
+func awaitBodies(t *testing.T, s *Server, n int64) {
+	t.Helper()
+	for end := time.Now().Add(patience); s.bodies.taken.Load() != n; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d long bodies are being read, want %d", s.bodies.taken.Load(), n)
+		}
+	}
+}
+
+// TestHalfSentBodies: long bodies that are still being sent have few places, so that they
+// take little memory together. Short ones need none.
+func TestHalfSentBodies(t *testing.T) {
+	const places = 3
+	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Read = 10 * patience })
+	s.bodies.most = places
+	start(t, s)
+	var slow []net.Conn
+	for i := range places {
+		slow = append(slow, halfSent(t, s, bodied[i*3%len(bodied)], maxBody, maxBody-1))
+	}
+	awaitBodies(t, s, places)
+	for _, path := range bodied {
+		if got := statusOf(t, halfSent(t, s, path, maxBody, maxBody-1)); got != 503 {
+			t.Errorf("%s, one long body too many: status %d, want 503", path, got)
+		}
+	}
+	if r, body, err := checkOver(s, searchBody); err != nil || r.StatusCode != 200 {
+		t.Errorf("a short body: %v, %s", err, body)
+	}
+	for _, c := range slow {
+		c.Close()
+	}
+	awaitBodies(t, s, 0)
+	if r, body, err := checkOver(s, searchBody+strings.Repeat(" ", maxBody-len(searchBody))); err != nil || r.StatusCode != 200 {
+		t.Errorf("a long body when there is a place again: %v, %s", err, body)
+	}
+}

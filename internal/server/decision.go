@@ -20,16 +20,25 @@ type desk struct {
 	states [weir.MaxLimits]weir.LimitState
 }
 
-// desks holds the desks that nobody uses.
+// desks holds the desks that are not in use.
 var desks = sync.Pool{New: func() any { return new(desk) }}
+
+// put gives a desk back. A buffer that a long body made grow goes, since the next body
+// may be short and slow.
+func (d *desk) put() {
+	if cap(d.body) > 2*shortBody {
+		d.body = nil
+	}
+	desks.Put(d)
+}
 
 // withBody calls use with the request's body on a desk, and writes the answer
 // that use appends to it, or the error.
 func (s *Server) withBody(w http.ResponseWriter, r *http.Request, use func(*desk) ([]byte, error)) {
 	d := desks.Get().(*desk)
-	defer desks.Put(d)
+	defer d.put()
 	var err error
-	if d.body, err = readBody(r, d.body); err == nil {
+	if d.body, err = s.readBody(w, r, d.body); err == nil {
 		var all []byte
 		if all, err = s.inRoom(d, use); err == nil {
 			writeJSON(w, http.StatusOK, all[len(d.body):])

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"io"
 	"net/http"
 	"time"
 
@@ -91,9 +90,6 @@ func (s *Server) showEnvoy() *envoyShown {
 	return &envoyShown{c.Source, len(c.Domains), c.Rules(), s.envoyFailed.Load()}
 }
 
-// maxEnvoyBody is the largest body of /json, in bytes, as for the messages of gRPC.
-const maxEnvoyBody = 1 << 20
-
 // envoyCaller names the trace that a request is part of as gRPC would, while somebody
 // wants to know.
 func (s *Server) envoyCaller(r *http.Request) context.Context {
@@ -106,9 +102,11 @@ func (s *Server) envoyCaller(r *http.Request) context.Context {
 // serveEnvoy answers the rate limit service's requests in JSON, as the reference
 // does: 200 or, if it is over, 429.
 func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxEnvoyBody))
-	if err != nil {
-		s.refuse(w, badInput("the body could not be read; send one of at most 1 MiB, all of it, and in time"))
+	d := desks.Get().(*desk)
+	defer d.put()
+	var err error
+	if d.body, err = s.readBody(w, r, d.body); err != nil {
+		s.refuse(w, err)
 		return
 	}
 	if !s.room.enter() {
@@ -116,10 +114,10 @@ func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.room.leave()
-	code, said, err := s.envoy.JSON(s.envoyCaller(r), body)
+	code, text, err := s.envoy.JSON(s.envoyCaller(r), d.body)
 	if err != nil {
 		weirhttp.WriteError(w, code, err.Error())
 		return
 	}
-	writeJSON(w, code, answer.Printable(said))
+	writeJSON(w, code, answer.Printable(text))
 }

@@ -97,7 +97,7 @@ func TestProxiesAskTheSame(t *testing.T) {
 		t.Errorf("/json over the limit: %d, %s", r.status, r.body)
 	}
 	wantProblem(t, "/json", ask(s, "POST", "/json", `{"domain":""}`), 400, "domain must not be empty")
-	wantProblem(t, "/json", ask(s, "POST", "/json", strings.Repeat(" ", maxEnvoyBody+1)), 400, "1 MiB")
+	wantProblem(t, "/json", ask(s, "POST", "/json", strings.Repeat(" ", maxBody+1)), 400, "64 KiB")
 
 	// Policies and rules are reloaded each on their own, whole or not at all.
 	if err := s.Reload(policyFile(t, "  search: {limit: 5 per minute per ip}\n"), "weir.yaml"); err != nil {

@@ -70,7 +70,7 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 		WriteTimeout:      c.Write,
 		IdleTimeout:       c.Idle,
 		MaxHeaderBytes:    maxHeader,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100},
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: maxBody, MaxReceiveBufferPerStream: maxBody},
 		ConnState:         f.mark,
 		ErrorLog:          log.New(&complaints{log: s.log}, "", 0),
 

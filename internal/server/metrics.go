@@ -61,7 +61,8 @@ func (s *Server) addRequestMetrics() {
 		}
 		return n
 	})
-	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since as many as may be were waiting for the store.", nil, s.room.shed.Load)
+	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since too many waited for the store or sent long bodies.", nil,
+		func() int64 { return s.room.shed.Load() + s.bodies.shed.Load() })
 	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.room.taken.Load()) })
 	if t, ok := s.config.Tracer.(sender); ok {
 		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped since it is away or too slow."

@@ -65,10 +65,12 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 	}
 	strict(h)
 	if !s.mayCall(r, as, on) {
+		stopReading(w, r)
 		s.unauthorized(w, as)
 		return
 	}
 	if as != probes && s.misled(r, as, on) {
+		stopReading(w, r)
 		s.refuseName(w, r.Host)
 		return
 	}
@@ -82,9 +84,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 	}
 	switch {
 	case !on.answers(as) && (ok || as == gates):
+		stopReading(w, r)
 		weirhttp.WriteError(w, http.StatusNotFound, answer.Shown(path)+" is not answered here; "+on.elsewhere())
 		return
 	case !ok:
+		stopReading(w, r)
 		weirhttp.WriteError(w, http.StatusNotFound, "there is no "+answer.Shown(path)+
 			"; there are POST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, DELETE /v1/keys/{policy}, ANY /gate/{policy}, POST /json, /v1/reload, GET /v1/policies, /v1/top, /livez, /readyz, /healthcheck, /metrics")
 		return
@@ -106,12 +110,14 @@ func (s *Server) dispatch(w http.ResponseWriter, r *http.Request, to route) {
 			continue
 		}
 		if err := s.origins.Check(r); err != nil {
+			stopReading(w, r)
 			weirhttp.WriteError(w, http.StatusForbidden, "a page of another site may not call this; call it from your own server")
 			return
 		}
 		to.serve(w, r)
 		return
 	}
+	stopReading(w, r)
 	allow := strings.Join(to.methods, ", ")
 	w.Header().Set("Allow", allow)
 	weirhttp.WriteError(w, http.StatusMethodNotAllowed, r.URL.Path+" takes "+allow+", not "+answer.Shown(r.Method))

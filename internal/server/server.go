@@ -149,6 +149,7 @@ type Server struct {
 	portions    portions
 	draining    atomic.Bool
 	room        room
+	bodies      room // places of bodies longer than shortBody that are being read
 
 	badInputs  atomic.Int64 // requests refused as bad input
 	strangers  atomic.Int64 // requests that did not show what they must
@@ -194,7 +195,7 @@ func New(c Config) (*Server, error) {
 	s.serving.Store(first)
 	s.reloads.Store(&reloads{succeeded: first.since})
 	s.routes = s.table()
-	s.room.most = int64(c.Limits.InFlight)
+	s.room.most, s.bodies.most = int64(c.Limits.InFlight), longBodies
 	if err := s.newFaces(); err != nil {
 		return nil, err
 	}
