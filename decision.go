@@ -27,7 +27,7 @@ type LimitState struct {
 	Max        int64         // units per window
 	Window     time.Duration // its length
 	Gap        time.Duration // the least time between two grants
-	Used       int64         // units that count now
+	Used       int64         // units that count now, at most MaxUnits
 	Remaining  int64         // Max - Used; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter time.Duration // least wait until this limit alone would grant the attempt in full; Never
 	NextAfter  time.Duration // time until the oldest counted unit leaves; 0 when none is counted
