@@ -10,6 +10,7 @@ import (
 type builder struct {
 	options Options
 	config  *Config
+	size    size
 }
 
 func newBuilder(source string, o Options) *builder {
@@ -25,7 +26,7 @@ type file struct {
 
 // add reads a file into the Config. After an error the Config is good for nothing.
 func (b *builder) add(name string, src []byte) error {
-	f := &file{reader: reader{file: name}, b: b}
+	f := &file{reader: reader{file: name, size: &b.size}, b: b}
 	root, err := f.document(src)
 	if err != nil {
 		return err
@@ -34,7 +35,7 @@ func (b *builder) add(name string, src []byte) error {
 	return f.root(root)
 }
 
-// words of each mapping; what is a word of another one has no effect in it.
+// words of each mapping. A word of another mapping has no effect and causes a warning.
 var (
 	rootWords       = []string{"domain", "descriptors"}
 	descriptorWords = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
@@ -86,7 +87,7 @@ func (f *file) open(root, n *yaml.Node) error {
 // members are those of a mapping, by name.
 type members []member
 
-// at returns what the key holds, or nil.
+// at returns the value of the key, or nil.
 func (m members) at(key string) *yaml.Node {
 	for i := range m {
 		if m[i].key == key {
@@ -118,8 +119,19 @@ func (f *file) words(n *yaml.Node, what string, words []string, depth int) (memb
 	return known, nil
 }
 
+// maxWarnings bounds the warnings of a configuration.
+const maxWarnings = 100
+
 func (f *file) warn(n *yaml.Node, format string, args ...any) {
-	f.b.config.Warnings = append(f.b.config.Warnings, f.fail(n, "", format, args...).Error())
+	c := f.b.config
+	if len(c.Warnings) > maxWarnings {
+		return
+	}
+	warning := f.fail(n, "", format, args...).Error()
+	if len(c.Warnings) == maxWarnings {
+		warning = "further warnings are left out"
+	}
+	c.Warnings = append(c.Warnings, warning)
 }
 
 func contains(words []string, word string) bool {

@@ -6,13 +6,13 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// place is where in the tree a descriptor stands: what the levels above it say.
+// place is the position of a descriptor in the tree, with the words of each level.
 type place struct {
 	path   string   // as metrics name it
 	keys   []string // of each level
 	names  []string // of each level, as metrics name it
-	shared []string // the pattern of each level whose values share histories, "" for the others
-	told   []int    // the levels whose values metrics tell apart, by index
+	shared []string // by level: the pattern if its values share histories, otherwise ""
+	told   []int    // indices of the levels with a metric for each value
 }
 
 // below is the place of a descriptor under p.
@@ -35,7 +35,13 @@ func (p *place) below(d *descriptor) *place {
 	return c
 }
 
-// varying are the indices of the levels whose values tell histories apart.
+// cost is the memory of the descriptor's place below p, in bytes.
+func (d *descriptor) cost(p *place) int {
+	const level, part = 64, 16 // of a level above, and of a piece between two *
+	return len(p.path) + 2*len(d.key+d.value) + level*(len(p.keys)+1) + part*strings.Count(d.key+d.value, "*")
+}
+
+// varying returns the indices of the levels with a history for each value.
 func (p *place) varying() (v []int) {
 	for i, pattern := range p.shared {
 		if pattern == "" {
@@ -62,7 +68,7 @@ func (f *file) descriptors(above *node, n *yaml.Node, p *place, depth int) error
 	return nil
 }
 
-// descriptor reads one descriptor and what is below it.
+// descriptor reads one descriptor and those below it.
 func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error {
 	members, err := f.words(n, "a descriptor", descriptorWords, depth)
 	if err != nil {
@@ -70,6 +76,9 @@ func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error 
 	}
 	d := descriptor{file: f, node: n}
 	if err := d.read(members); err != nil {
+		return err
+	}
+	if err := d.take(n, d.cost(p)); err != nil {
 		return err
 	}
 	here := p.below(&d)
@@ -99,7 +108,7 @@ func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error 
 	return f.descriptors(to, members.at("descriptors"), here, depth)
 }
 
-// descriptor is what one of them says besides its limit.
+// descriptor holds the words of one descriptor, without its limit.
 type descriptor struct {
 	*file
 	node *yaml.Node

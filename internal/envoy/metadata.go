@@ -9,6 +9,9 @@ import (
 // freeMap reads a map that may hold anything that answers can hold: text, numbers,
 // booleans, null, lists and maps.
 func (d *descriptor) freeMap(n *yaml.Node) (map[string]any, error) {
+	if err := d.countAll(n, 0); err != nil {
+		return nil, err
+	}
 	var raw any
 	if err := n.Decode(&raw); err != nil {
 		return nil, d.fail(n, "", "error parsing metadata: %v", err)

@@ -12,21 +12,32 @@ import (
 )
 
 const (
-	// maxDepth bounds how deep descriptors nest, and with them whatever else does.
+	// maxDepth bounds the depth of nested descriptors and values.
 	maxDepth = 100
-	// maxNodes bounds how many nodes of one file are looked at: an alias is looked
-	// at wherever it stands, so a short file can be a long one.
+	// maxNodes bounds the nodes of a configuration. Each alias counts as all nodes that it
+	// stands for, so a short file can have many.
 	maxNodes = 1_000_000
+	// maxText bounds one name or value, in bytes.
+	maxText = 4 << 10
+	// maxBytes bounds the names and values of a configuration, in bytes. Aliases and the
+	// paths of nested descriptors count in full.
+	maxBytes = 64 << 20
 )
+
+// size counts the nodes and bytes that all files of a configuration have taken so far.
+type size struct{ nodes, bytes int }
 
 // reader reads the nodes of one file.
 type reader struct {
-	file  string
-	nodes int
+	file string
+	size *size
 }
 
 // document returns the one document of the file.
 func (r *reader) document(src []byte) (*yaml.Node, error) {
+	if marks(src) > maxNodes {
+		return nil, &Error{File: r.file, Problem: fmt.Sprintf("the file has more than %d nodes", maxNodes), Next: "remove rules"}
+	}
 	decoder := yaml.NewDecoder(strings.NewReader(string(src)))
 	var doc, more yaml.Node
 	if err := decoder.Decode(&doc); err != nil {
@@ -45,6 +56,18 @@ func (r *reader) document(src []byte) (*yaml.Node, error) {
 		return nil, &Error{File: r.file, Problem: "the file holds nothing", Next: "begin with domain: NAME"}
 	}
 	return doc.Content[0], nil
+}
+
+// marks counts the characters that begin or end nodes: there are as many at least as
+// nodes. The library takes some hundred bytes for each node.
+func marks(src []byte) (n int) {
+	for _, c := range src {
+		switch c {
+		case '\n', ',', ':', '-', '?', '[', '{':
+			n++
+		}
+	}
+	return n
 }
 
 var yamlPlace = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
@@ -66,10 +89,10 @@ func (r *reader) fail(n *yaml.Node, next, format string, args ...any) error {
 	return &Error{File: r.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...), Next: next}
 }
 
-// target returns what an alias stands for, and counts.
+// target returns the node that an alias stands for, and counts it.
 func (r *reader) target(n *yaml.Node) (*yaml.Node, error) {
-	if r.nodes++; r.nodes > maxNodes {
-		return nil, r.fail(n, "write it out, or split it", "the file has more than %d nodes once its aliases are followed", maxNodes)
+	if r.size.nodes++; r.size.nodes > maxNodes {
+		return nil, r.fail(n, "remove aliases or rules", "the configuration has more than %d nodes once its aliases are followed", maxNodes)
 	}
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
@@ -77,14 +100,43 @@ func (r *reader) target(n *yaml.Node) (*yaml.Node, error) {
 	return n, nil
 }
 
-// member is a key of a mapping and what it holds.
+// take counts bytes of the configuration.
+func (r *reader) take(n *yaml.Node, bytes int) error {
+	if r.size.bytes += bytes; r.size.bytes > maxBytes {
+		return r.fail(n, "shorten names, or remove aliases or rules",
+			"the names and values of the configuration take more than %d MiB once its aliases are followed", maxBytes>>20)
+	}
+	return nil
+}
+
+// countAll counts all nodes below n, with their text.
+func (r *reader) countAll(n *yaml.Node, depth int) error {
+	n, err := r.target(n)
+	if err != nil {
+		return err
+	}
+	if depth > maxDepth {
+		return r.fail(n, "", "nested more than %d deep", maxDepth)
+	}
+	if err := r.take(n, len(n.Value)); err != nil {
+		return err
+	}
+	for _, each := range n.Content {
+		if err := r.countAll(each, depth+1); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// member is a key of a mapping with its value.
 type member struct {
 	key        string
 	keyNode, n *yaml.Node
 }
 
 // mapping returns the members of a mapping in their order, those merged with <<
-// behind its own. what says what it is, for messages.
+// behind its own. what names the mapping in error messages.
 func (r *reader) mapping(n *yaml.Node, what string, depth int) ([]member, error) {
 	n, err := r.target(n)
 	if err != nil {
@@ -129,7 +181,7 @@ func (r *reader) mapping(n *yaml.Node, what string, depth int) ([]member, error)
 	return own, nil
 }
 
-// merged returns the members of what stands behind a <<: a mapping, or several in
+// merged returns the members of the value of a <<: a mapping, or several in
 // a list, of which the first counts.
 func (r *reader) merged(n *yaml.Node, what string, depth int) ([]member, error) {
 	n, err := r.target(n)
@@ -172,6 +224,9 @@ func (r *reader) text(n *yaml.Node, what string) (string, error) {
 		return "", err
 	}
 	if n.Kind == yaml.ScalarNode {
+		if len(n.Value) > maxText {
+			return "", r.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", what, len(n.Value), maxText)
+		}
 		switch n.ShortTag() {
 		case "!!null":
 			return "", nil
@@ -208,7 +263,7 @@ func (r *reader) number(n *yaml.Node, what string) (v uint32, err error) {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// kindOf says what a node is, and a short scalar itself.
+// kindOf names the kind of a node, and returns a short scalar itself.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
