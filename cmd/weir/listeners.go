@@ -20,7 +20,8 @@ type listeners struct {
 	gateID                        string
 	hosts                         []string
 	insecure                      bool
-	connections, inFlight         int
+	connections, perAddress       int
+	inFlight                      int
 	linger, drain                 time.Duration
 }
 
@@ -44,7 +45,9 @@ func (l *listeners) addFlags(cmd *cobra.Command) {
 	f.StringArrayVar(&l.hosts, "host", nil,
 		"a `NAME` besides localhost by which callers may call a listener that asks for no token; again for another")
 	f.BoolVar(&l.insecure, "insecure-listen", false, "leave open, also to other machines, the calls that no token and no certificate protects")
-	f.IntVar(&l.connections, "max-connections", 10_000, "how many connections may be open at once; further ones wait")
+	f.IntVar(&l.connections, "max-connections", 10_000, "how many connections of callers may be open at once on a listener; further callers get 503, probes are answered still")
+	f.IntVar(&l.perAddress, "max-connections-per-address", 0,
+		"how many of them one client address may have before it has shown what is required, or at all where nothing is; default: a quarter of --max-connections, no bound on loopback where nothing is required")
 	f.IntVar(&l.inFlight, "max-in-flight", 1000, "how many requests may wait for the store at once; further ones are answered with 503")
 	f.DurationVar(&l.linger, "linger", 250*time.Millisecond, "how long requests are still taken after SIGTERM, while /readyz says no")
 	f.DurationVar(&l.drain, "drain", 10*time.Second, "then, how long requests under way may take")
@@ -61,7 +64,8 @@ func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func()
 	}
 	c.RESPListen, c.GateID = l.resp, l.gateID
 	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = l.listen, l.admin, mode, l.insecure
-	c.Limits.Conns, c.Limits.InFlight, c.Limits.Drain = l.connections, l.inFlight, l.drain
+	c.Limits.Conns, c.Limits.PerAddress = l.connections, l.perAddress
+	c.Limits.InFlight, c.Limits.Drain = l.inFlight, l.drain
 	if c.Limits.Linger = l.linger; l.linger == 0 {
 		c.Limits.Linger = -1
 	}
@@ -82,6 +86,8 @@ func (l *listeners) check() (fs.FileMode, error) {
 		return 0, usage("0660 lets the user and the group of weir connect", "--socket-mode must be an octal mode such as 0660, not %q", l.socketMode)
 	case l.connections < 1:
 		return 0, usage("leave it out for the default", "--max-connections must be 1 or more, not %d", l.connections)
+	case l.perAddress < 0:
+		return 0, usage("leave it out for the default", "--max-connections-per-address must be 1 or more, not %d", l.perAddress)
 	case l.inFlight < 1:
 		return 0, usage("leave it out for the default", "--max-in-flight must be 1 or more, not %d", l.inFlight)
 	case l.linger < 0 || l.drain <= 0:

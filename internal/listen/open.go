@@ -9,14 +9,19 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"time"
 )
 
 // Config says how to listen. Address alone is required.
 type Config struct {
 	Address Address
 	Mode    fs.FileMode // of a unix socket: who may connect; default 0660
-	Conns   int         // connections at once, further ones wait to be accepted; default 10,000
 	TLS     *tls.Config // default: no TLS
+
+	Conns      int           // admitted connections at once; default 10,000
+	Spare      int           // connections beyond Conns, for clients that are not admitted, such as probes; default none
+	PerAddress int           // connections of one client address that are not admitted, or all of them without Prove; default no bound
+	Prove      time.Duration // for a client to be admitted; default: clients need show nothing, and there is no bound
 }
 
 // Open listens.
@@ -28,7 +33,7 @@ func Open(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	capped := newCapped(plain, c.Conns)
+	capped := newCapped(plain, c)
 	if c.TLS == nil {
 		return &Listener{capped, capped}, nil
 	}
@@ -54,12 +59,14 @@ func (l *Listener) Mark(c net.Conn, busy bool) {
 	}
 }
 
-// Open is the number of connections that are open.
-func (l *Listener) Open() int { return len(l.capped.slots) }
+// Open is the number of connections that are open, or may be about to be accepted.
+func (l *Listener) Open() int { return l.capped.count() + int(l.capped.accepting.Load()) }
 
-// Conns is the number of connections that are open, for people: unlike Open it does
-// not count one that may be about to be accepted.
-func (l *Listener) Conns() int { return int(l.capped.conns.Load()) }
+// Conns is the number of connections that are open.
+func (l *Listener) Conns() int { return l.capped.count() }
+
+// Refused is the number of connections that were closed because of the bounds.
+func (l *Listener) Refused() int64 { return l.capped.refused.Load() }
 
 // Busy is the number of connections that are marked busy.
 func (l *Listener) Busy() int64 { return l.capped.busy.Load() }

@@ -155,11 +155,12 @@ func TestEndWakesAccept(t *testing.T) {
 // A listener at its cap can be closed: Accept does not wait for ever.
 func TestCappedListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newCapped(nowhere{}, 1)
+		l := newCapped(nowhere{}, Config{Conns: 1})
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}
+		c.(*Conn).Admit()
 		failed := make(chan error, 1)
 		go func() {
 			_, err := l.Accept()

@@ -68,13 +68,31 @@ func SecretText(text string) (*Secret, error) {
 
 // Matches reports whether shown is one of the words, in a time that does not
 // depend on how much of it is right.
-func (s *Secret) Matches(shown string) bool {
-	if s == nil || len(shown) > maxSecret {
+func (s *Secret) Matches(shown string) bool { return s.Shown(shown).Valid() }
+
+// Shown is a word that a caller has shown. It keeps the digest alone.
+type Shown struct {
+	secret *Secret // nil for a word that can match nothing
+	digest digest
+}
+
+// Shown returns the word for callers that are asked once and stay connected.
+func (s *Secret) Shown(word string) Shown {
+	if s == nil || len(word) > maxSecret {
+		return Shown{}
+	}
+	return Shown{s, s.digest(word)}
+}
+
+// Valid reports whether the word is one of the secret's now: it may have been replaced
+// since it was shown.
+func (w Shown) Valid() bool {
+	if w.secret == nil {
 		return false
 	}
-	d, found := s.digest(shown), 0
-	for _, word := range *s.filed.get() {
-		found |= subtle.ConstantTimeCompare(word[:], d[:])
+	found := 0
+	for _, word := range *w.secret.filed.get() {
+		found |= subtle.ConstantTimeCompare(word[:], w.digest[:])
 	}
 	return found == 1
 }

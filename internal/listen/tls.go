@@ -64,10 +64,47 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 	}
 }
 
+// verdict is whether a certificate is good by a set of authorities.
+type verdict struct {
+	by   *x509.CertPool
+	good bool
+}
+
 // Verified reports whether the client of a connection has shown a certificate that
-// one of the authorities signed. state is nil without TLS.
-func Verified(state *tls.ConnectionState) bool {
-	return state != nil && len(state.VerifiedChains) > 0
+// one of the authorities in force has signed. An authority that was removed ends the
+// rights of connections that are open. state is nil without TLS; c keeps the verdict
+// until the authorities change, and may be nil.
+func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
+	if state == nil || len(state.VerifiedChains) == 0 {
+		return false
+	}
+	by := t.filed.get().ClientCAs
+	if by == nil {
+		return false
+	}
+	if c == nil {
+		return verify(state, by)
+	}
+	v := c.verdict.Load()
+	if v == nil || v.by != by {
+		if v == nil || !v.by.Equal(by) {
+			v = &verdict{good: verify(state, by)}
+		}
+		v = &verdict{by, v.good}
+		c.verdict.Store(v)
+	}
+	return v.good
+}
+
+// verify reports whether one of the authorities has signed the certificate of a client.
+func verify(state *tls.ConnectionState, by *x509.CertPool) bool {
+	between := x509.NewCertPool()
+	for _, cert := range state.PeerCertificates[1:] {
+		between.AddCert(cert)
+	}
+	_, err := state.PeerCertificates[0].Verify(x509.VerifyOptions{Roots: by, Intermediates: between,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	return err == nil
 }
 
 func (f TLSFiles) read() (*tls.Config, error) {

@@ -105,11 +105,11 @@ func TestClientCertificates(t *testing.T) {
 			}
 		}
 		state, _, err := shake(s.Config(), config)
-		if (err != nil) != c.fails || Verified(&state) != c.verified {
-			t.Errorf("certificate %s: %v, verified %t; want failure %t, verified %t", c.name, err, Verified(&state), c.fails, c.verified)
+		if got := s.Verified(nil, &state); (err != nil) != c.fails || got != c.verified {
+			t.Errorf("certificate %s: %v, verified %t; want failure %t, verified %t", c.name, err, got, c.fails, c.verified)
 		}
 	}
-	if Verified(nil) {
+	if s.Verified(nil, nil) {
 		t.Error("without TLS a client is verified")
 	}
 }

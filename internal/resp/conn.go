@@ -11,14 +11,18 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// usual is the size of a buffer, in bytes, that a connection keeps while it waits.
-const usual = 8 << 10
+// Sizes of the buffer of a connection, in bytes.
+const (
+	usual      = 8 << 10 // while it waits
+	mostBefore = 2 << 10 // before it has the right to ask; also the most that may come until then
+)
 
 // conn carries the bytes of one client.
 type conn struct {
 	server  *Server
 	nc      net.Conn
 	in      []byte    // what was read and not answered
+	before  int       // bytes that came before the client had the right to ask
 	begun   time.Time // when the command at the beginning of in had to be waited for; zero when none has
 	session session
 	held    time.Time // since when answers wait for the end of the connection; zero when none do
@@ -27,7 +31,13 @@ type conn struct {
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
-	return &conn{server: s, nc: nc, in: make([]byte, 0, usual), session: session{server: s, id: s.lastID.Add(1), protocol: 2}}
+	c := &conn{server: s, nc: nc, session: session{server: s, peer: listen.ConnOf(nc), id: s.lastID.Add(1), protocol: 2}}
+	size := usual
+	if c.session.locked() {
+		size = mostBefore
+	}
+	c.in = make([]byte, 0, size)
+	return c
 }
 
 // serve answers until the client goes, breaks the protocol or keeps still for too
@@ -37,10 +47,19 @@ func (c *conn) serve() {
 	if !c.shake() {
 		return
 	}
+	if c.session.ended { // there is no slot for its certificate
+		if c.write() {
+			c.goodbye()
+		}
+		return
+	}
 	for c.read() {
 		used, err := c.session.answer(c.text())
 		if err != nil {
 			c.session.out = appendError(c.session.out, codeInput, err.Error())
+		} else if c.session.locked() && c.before >= mostBefore {
+			c.session.out = appendError(c.session.out, codeInput, errBefore.Error())
+			err = errBefore
 		}
 		ended := err != nil || c.session.ended
 		if (ended || !c.holds(used)) && !c.write() {
@@ -57,16 +76,6 @@ func (c *conn) serve() {
 	}
 }
 
-// turnAway tells a client that there are too many.
-func (c *conn) turnAway() {
-	defer c.nc.Close()
-	c.nc.SetDeadline(time.Now().Add(time.Second))
-	c.session.out = appendError(nil, codeInput, "max number of clients reached; close connections that are not used")
-	if c.write() {
-		c.goodbye()
-	}
-}
-
 // shake ends the handshake of TLS, where there is one, and reports whether it did
 // in time.
 func (c *conn) shake() bool {
@@ -79,9 +88,10 @@ func (c *conn) shake() bool {
 	if t.HandshakeContext(ctx) != nil {
 		return false
 	}
-	if state := t.ConnectionState(); listen.Verified(&state) {
-		c.session.certified = c.server.config.Guard.Certified
-		c.session.rights = c.session.certified
+	if certified := c.server.config.Guard.Certified; certified != nil {
+		c.session.certificate = certified(t)
+		c.session.recheck()
+		c.session.enter()
 	}
 	return true
 }
@@ -109,8 +119,16 @@ func (c *conn) take() bool {
 	if len(c.in) == cap(c.in) {
 		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse refuses what is longer
 	}
-	n, err := c.nc.Read(c.in[len(c.in):cap(c.in)])
+	most := cap(c.in)
+	locked := c.session.locked()
+	if locked {
+		most = min(most, len(c.in)+mostBefore-c.before)
+	}
+	n, err := c.nc.Read(c.in[len(c.in):most])
 	c.in = c.in[:len(c.in)+n]
+	if locked {
+		c.before += n
+	}
 	return n > 0 && err == nil
 }
 
@@ -160,14 +178,19 @@ func (c *conn) write() bool {
 	return err == nil
 }
 
-// drop forgets what was answered. A buffer that had to grow goes when it is empty.
+// drop forgets what was answered. A buffer that had to grow goes when it is empty, and
+// so does the small one of a client that had yet to say its password.
 func (c *conn) drop(used int) {
 	if used > 0 {
 		c.begun = time.Time{}
 	}
 	rest := copy(c.in, c.in[used:])
 	c.in = c.in[:rest]
-	if rest == 0 && cap(c.in) > usual {
+	if c.session.locked() {
+		return
+	}
+	c.before = 0
+	if rest == 0 && cap(c.in) != usual {
 		c.in = make([]byte, 0, usual)
 	}
 }

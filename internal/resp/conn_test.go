@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // TestPipelineIsAnsweredInOrder, however the bytes are cut into packets.
@@ -97,14 +99,28 @@ func TestLongestCommand(t *testing.T) {
 // TestTooManyConnections: who comes too late is told so; there is room again when
 // somebody goes.
 func TestTooManyConnections(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.Limits.Conns = 2 })
-	address := listening(t, s)
+	s := newTestServer(t)
+	local, err := listen.Parse("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen.Open(listen.Config{Address: local, Conns: 2, Spare: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, address := serveOn(t, s, l), l.Addr().String()
+	t.Cleanup(func() {
+		stop(t, s)
+		ended.Wait()
+	})
 	first, second := dial(t, address), dial(t, address)
 	for _, c := range []net.Conn{first, second} {
 		send(t, c, "PING\r\n")
 		wantAnswer(t, c, "+PONG\r\n")
 	}
-	if got, _ := io.ReadAll(dial(t, address)); !strings.HasPrefix(string(got), "-ERR max number of clients reached") {
+	third := dial(t, address)
+	send(t, third, "PING\r\n")
+	if got, _ := io.ReadAll(third); !strings.HasPrefix(string(got), "-ERR max number of clients reached") {
 		t.Errorf("the third hears %q", got)
 	}
 	first.Close()

@@ -48,11 +48,8 @@ func FuzzSession(f *testing.F) {
 func converse(t *testing.T, waits bool, pieces ...string) (answers string, err error) {
 	s := newTestServer(t, func(c *Config) {
 		c.Waits = waits
-		c.Guard = Guard{Anybody: MayDecide, Password: func(p string) Rights {
-			if p == "secret" {
-				return MayDecide | MayReset
-			}
-			return 0
+		c.Guard = Guard{Anybody: MayDecide, Password: func(p string) Grant {
+			return func() Rights { return map[string]Rights{"secret": MayDecide | MayReset}[p] }
 		}}
 	})
 	c := session{server: s, id: 1, protocol: 2}

@@ -32,7 +32,7 @@ func auth(c *session, args []string) {
 	if len(args) == 2 {
 		user = args[0]
 	}
-	if c.logIn(user, args[len(args)-1]) {
+	if c.logIn(user, args[len(args)-1]) && c.enter() {
 		c.out = appendOK(c.out)
 	}
 }
@@ -43,12 +43,20 @@ const defaultUser = "default"
 // logIn reports whether the password is right; if not, it answers so. Who was let
 // in before stays in, as with Redis.
 func (c *session) logIn(user, password string) bool {
-	rights := c.server.config.Guard.Password(password)
+	grant := c.server.config.Guard.Password(password)
+	rights := grant()
 	if rights == 0 || user != defaultUser {
 		c.unauthorized("WRONGPASS", "invalid username-password pair; the user is default or left out, the password is the token of this listener")
 		return false
 	}
-	c.rights |= rights
+	kept := []Grant{grant}
+	for _, g := range c.passwords {
+		if may := g(); may&^rights != 0 {
+			kept, rights = append(kept, g), rights|may
+		}
+	}
+	c.passwords = kept
+	c.recheck()
 	return true
 }
 
@@ -69,6 +77,9 @@ func hello(c *session, args []string) {
 	}
 	if c.locked() {
 		c.unauthorized("NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
+		return
+	}
+	if !c.enter() {
 		return
 	}
 	c.protocol = protocol
@@ -187,7 +198,8 @@ func configCommand(c *session, args []string) {
 
 // resetSession makes the session as it was at the beginning.
 func resetSession(c *session, _ []string) {
-	c.name, c.protocol, c.rights = "", 2, c.certified
+	c.name, c.protocol, c.passwords = "", 2, nil
+	c.recheck()
 	c.out = append(c.out, "+RESET\r\n"...)
 }
 

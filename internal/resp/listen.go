@@ -45,22 +45,17 @@ func isPassing(err error) bool {
 
 func (s *Server) isDraining() bool { return s.draining.Err() != nil }
 
-// take serves a connection on a goroutine of its own, unless there are too many.
+// take serves a connection on a goroutine of its own.
 func (s *Server) take(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
-	full := len(s.conns) >= s.config.Limits.Conns
-	refused := full || s.isDraining()
+	refused := s.isDraining()
 	if !refused {
 		s.conns[c] = struct{}{}
 		s.open.Add(1)
 	}
 	s.mu.Unlock()
-	switch {
-	case full:
-		go c.turnAway()
-		return
-	case refused:
+	if refused {
 		nc.Close()
 		return
 	}

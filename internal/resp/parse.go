@@ -63,6 +63,8 @@ func parse(text string, args []string) (all []string, size int, err error) {
 	return args, at, nil
 }
 
+var errBefore = protocolError(fmt.Sprintf("%d KiB came before the right password; say AUTH with the token of this listener first", mostBefore>>10))
+
 var errTooLong = protocolError(fmt.Sprintf("a command is longer than %d KiB; no command of Weir is", maxCommand>>10))
 
 // parseHeader reads the number behind the type at text[at], and returns where the

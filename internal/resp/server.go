@@ -2,6 +2,7 @@ package resp
 
 import (
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -72,16 +73,19 @@ const (
 	MayReset
 )
 
+// Grant returns the rights that a credential gives now. They end when it is revoked, so
+// a session calls it before every batch of commands.
+type Grant func() Rights
+
 // Guard says what clients may do. Rights add up.
 type Guard struct {
-	Anybody   Rights                       // of a client that has shown nothing
-	Certified Rights                       // of one whose certificate was verified
-	Password  func(password string) Rights // of one that says this with AUTH or HELLO, 0 if it is wrong; nil = there are no passwords
+	Anybody   Rights                      // of a client that has shown nothing
+	Certified func(nc *tls.Conn) Grant    // of a client's certificate, 0 if it has none; nil = certificates give no rights
+	Password  func(password string) Grant // of a password in AUTH or HELLO, 0 if it is wrong; nil = there are no passwords
 }
 
 // Limits bound what clients may hold on to. Zero values stand for the defaults.
 type Limits struct {
-	Conns int           // connections at once; more are told so and closed; default 10,000
 	Read  time.Duration // for the rest of a command that has begun; default 10s
 	Write time.Duration // for a client to take its answers, and at least half of it; default 10s
 	Idle  time.Duration // between two commands, and at least seven eighths of it; default 1h, since pools of clients expect idle connections to live
@@ -98,9 +102,6 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Write, 10*time.Second)
 	set(&l.Idle, time.Hour)
 	set(&l.Leave, time.Second)
-	if l.Conns == 0 {
-		l.Conns = 10_000
-	}
 	return l
 }
 
@@ -146,7 +147,7 @@ func New(c Config) *Server {
 		c.Version = "unknown"
 	}
 	c.Limits = c.Limits.withDefaults()
-	if c.Guard.Anybody|c.Guard.Certified == 0 && c.Guard.Password == nil {
+	if c.Guard.Anybody == 0 && c.Guard.Certified == nil && c.Guard.Password == nil {
 		c.Guard.Anybody = MayDecide | MayReset
 	}
 	s := &Server{config: c, started: time.Now(), conns: map[*conn]struct{}{}}

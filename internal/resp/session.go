@@ -1,27 +1,34 @@
 package resp
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/weirlimit/weir/internal/listen"
+)
 
 // session is what a client has said of itself, and the answers that it waits for.
 type session struct {
-	server    *Server
-	id        int64
-	name      string // of CLIENT SETNAME
-	protocol  int    // 2 or 3
-	rights    Rights // by what it has shown, and of these
-	certified Rights // those by its certificate
-	ended     bool   // nothing is answered any more
-	decided   bool   // it has asked for a decision
-	args      []string
-	batch     batch
-	out       []byte // answers
+	server      *Server
+	peer        *listen.Conn // its connection; nil for that of another listener
+	id          int64
+	name        string  // of CLIENT SETNAME
+	protocol    int     // 2 or 3
+	certificate Grant   // nil = none
+	passwords   []Grant // the newest first; each gives a right that those before it do not
+	rights      Rights  // by certificate and passwords, as of the last recheck
+	ended       bool    // nothing is answered any more
+	decided     bool    // it has asked for a decision
+	args        []string
+	batch       batch
+	out         []byte // answers
 }
 
 // answer answers the commands at the beginning of text, in their order, and returns
 // how much of it they are. An error means that nobody knows where the next one
 // begins; what came before it is answered.
 func (c *session) answer(text string) (used int, err error) {
-	for !c.ended {
+	c.endRevoked()
+	for !c.ended && c.enter() {
 		args, size, bad := parse(text[used:], c.args[:0])
 		c.args = args[:0]
 		if size == 0 || bad != nil {
@@ -65,6 +72,41 @@ func (c *session) command(args []string) {
 		c.settle()
 		c.out = cmd.decide(c.server, c.out, args[1:])
 	}
+}
+
+// recheck computes the rights anew: a credential may have been revoked.
+func (c *session) recheck() {
+	c.rights = 0
+	if c.certificate != nil {
+		c.rights = c.certificate()
+	}
+	for _, g := range c.passwords {
+		c.rights |= g()
+	}
+}
+
+// endRevoked ends the session if what gave it the right to ask was revoked.
+func (c *session) endRevoked() {
+	if c.certificate == nil && len(c.passwords) == 0 {
+		return
+	}
+	before := c.locked()
+	if c.recheck(); c.locked() && !before {
+		c.unauthorized("NOAUTH", "the token or certificate of this connection was revoked; connect again with one that is in force")
+		c.ended = true
+	}
+}
+
+// enter takes a slot for a client that has the right to ask. It reports false, and the
+// session has ended, if there is none.
+func (c *session) enter() bool {
+	if c.peer.Admitted() || c.locked() || c.peer.Admit() {
+		return true
+	}
+	c.settle()
+	c.out = appendError(c.out, codeInput, "max number of clients reached; close connections that are not used")
+	c.ended = true
+	return false
 }
 
 // may is what the client may do.

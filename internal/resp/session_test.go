@@ -183,8 +183,8 @@ func TestRESP3(t *testing.T) {
 
 func TestPassword(t *testing.T) {
 	s := newTestServer(t, func(c *Config) {
-		c.Guard = Guard{Password: func(password string) Rights {
-			return map[string]Rights{"secret": MayDecide, "master": MayDecide | MayReset}[password]
+		c.Guard = Guard{Password: func(password string) Grant {
+			return func() Rights { return map[string]Rights{"secret": MayDecide, "master": MayDecide | MayReset}[password] }
 		}}
 	})
 	c := session{server: s, id: 1, protocol: 2}

@@ -6,28 +6,27 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// portions are how many connections each kind of listener takes at once. Together they
+// portions are how many connections each kind of listener admits at once. Together they
 // leave enough file descriptors for the store, for files and for whoever watches the
 // process: at the limit of descriptors the system accepts nobody, on any listener, and
 // a crowd on one would silence /livez on another.
 type portions struct {
 	each  int // of listeners for programs and proxies
 	admin int
-	told  int // Redis clients beyond each, to be told that there are too many
+	spare int // beyond these, on every listener: for probes, and to answer callers that there are too many
 
 	descriptors int // how many the process may have, where they make each less than was asked for; otherwise 0
 }
 
 // portion splits descriptors, 0 for no known limit, among so many listeners of which
-// each should take most connections. admin and redis are whether there is a listener for
-// operators, and whether one of the others is for Redis clients.
-func portion(descriptors, listeners, most int, admin, redis bool) portions {
-	p := portions{each: most}
+// each should admit most connections. admin is whether there is a listener for operators
+// besides.
+func portion(descriptors, listeners, most int, admin bool) portions {
+	p := portions{each: most, spare: spareConns}
+	all := listeners
 	if admin {
 		p.admin = adminConns
-	}
-	if redis {
-		p.told = toldConns
+		all++
 	}
 	if descriptors == 0 {
 		return p
@@ -35,18 +34,18 @@ func portion(descriptors, listeners, most int, admin, redis bool) portions {
 	p.admin = min(p.admin, max(descriptors/8, 1))
 	own := min(3*descriptors/8, 64)
 	left := descriptors - p.admin - own
-	p.told = min(p.told, left/10)
-	if each := max((left-p.told)/listeners, 1); each < p.each {
+	p.spare = min(p.spare, max(left/(10*all), 1))
+	if each := max((left-all*p.spare)/listeners, 1); each < p.each {
 		p.each, p.descriptors = each, descriptors
 	}
 	return p
 }
 
-// adminConns bounds the connections to the admin listener, toldConns the Redis clients
-// that are turned away at once.
+// adminConns bounds the connections to the admin listener, spareConns those beyond the
+// bound of any listener.
 const (
 	adminConns = 100
-	toldConns  = 16
+	spareConns = 16
 )
 
 // splitDescriptors splits what the process may have. admin is whether there is a
@@ -58,7 +57,7 @@ func (s *Server) splitDescriptors(admin bool) {
 			listeners++
 		}
 	}
-	s.portions = portion(listen.Descriptors(), listeners, s.config.Limits.Conns, admin, s.config.RESPListen != "")
+	s.portions = portion(listen.Descriptors(), listeners, s.config.Limits.Conns, admin)
 	s.config.Limits.Conns = s.portions.each
 }
 
@@ -67,5 +66,5 @@ func (p *portions) warning() string {
 	if p.descriptors == 0 || p.each >= 1000 {
 		return ""
 	}
-	return fmt.Sprintf("%d file descriptors allow %d connections to each listener, further ones wait; raise ulimit -n, or LimitNOFILE= of systemd", p.descriptors, p.each)
+	return fmt.Sprintf("%d file descriptors allow %d connections to each listener, further ones are refused; raise ulimit -n, or LimitNOFILE= of systemd", p.descriptors, p.each)
 }

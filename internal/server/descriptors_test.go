@@ -10,34 +10,34 @@ import (
 func TestPortions(t *testing.T) {
 	for _, c := range []struct {
 		descriptors, listeners, most int
-		admin, redis                 bool
+		admin                        bool
 		want                         portions
 	}{
-		{0, 3, 10_000, true, true, portions{10_000, 100, 16, 0}},
-		{0, 1, 10_000, false, false, portions{10_000, 0, 0, 0}},
-		{1 << 20, 3, 10_000, true, true, portions{10_000, 100, 16, 0}},
-		{20_000, 1, 10_000, true, false, portions{10_000, 100, 0, 0}},
-		{20_000, 3, 10_000, true, true, portions{6606, 100, 16, 20_000}},
-		{1024, 3, 10_000, true, true, portions{281, 100, 16, 1024}},
-		{1024, 1, 50, true, false, portions{50, 100, 0, 0}},
-		{1024, 1, 10_000, false, false, portions{960, 0, 0, 1024}}, // nothing is kept for who is not there
-		{256, 2, 10_000, false, true, portions{88, 0, 16, 256}},
-		{64, 3, 10_000, true, true, portions{9, 8, 3, 64}},
-		{64, 1, 10_000, true, false, portions{32, 8, 0, 64}},
+		{0, 3, 10_000, true, portions{10_000, 100, 16, 0}},
+		{0, 1, 10_000, false, portions{10_000, 0, 16, 0}},
+		{1 << 20, 3, 10_000, true, portions{10_000, 100, 16, 0}},
+		{20_000, 1, 10_000, true, portions{10_000, 100, 16, 0}},
+		{20_000, 3, 10_000, true, portions{6590, 100, 16, 20_000}},
+		{1024, 3, 10_000, true, portions{265, 100, 16, 1024}},
+		{1024, 1, 50, true, portions{50, 100, 16, 0}},
+		{1024, 1, 10_000, false, portions{944, 0, 16, 1024}}, // nothing is kept for who is not there
+		{256, 2, 10_000, false, portions{87, 0, 9, 256}},
+		{64, 3, 10_000, true, portions{9, 8, 1, 64}},
+		{64, 1, 10_000, true, portions{30, 8, 1, 64}},
 	} {
-		got := portion(c.descriptors, c.listeners, c.most, c.admin, c.redis)
+		got := portion(c.descriptors, c.listeners, c.most, c.admin)
 		if got != c.want {
-			t.Errorf("%d descriptors for %d listeners of %d, of operators %t, of Redis clients %t: %+v, want %+v", c.descriptors, c.listeners, c.most, c.admin, c.redis, got, c.want)
+			t.Errorf("%d descriptors for %d listeners of %d, of operators %t: %+v, want %+v", c.descriptors, c.listeners, c.most, c.admin, got, c.want)
 		}
 	}
 	for d := 16; d < 30_000; d++ {
-		p := portion(d, 3, 10_000, true, true)
-		if left := d - 3*p.each - p.admin - p.told; p.each < 1 || p.admin < 1 || d >= 64 && left < 24 {
+		p := portion(d, 3, 10_000, true)
+		if left := d - 3*p.each - p.admin - 4*p.spare; p.each < 1 || p.admin < 1 || d >= 64 && left < 24 {
 			t.Fatalf("%d descriptors: %+v leaves %d", d, p, left)
 		}
 	}
-	few, many := portion(64, 1, 10_000, true, false), portion(20_000, 3, 10_000, true, true)
-	if w := few.warning(); !strings.Contains(w, "64 file descriptors allow 32 connections") || many.warning() != "" {
+	few, many := portion(64, 1, 10_000, true), portion(20_000, 3, 10_000, true)
+	if w := few.warning(); !strings.Contains(w, "64 file descriptors allow 30 connections") || many.warning() != "" {
 		t.Errorf("64: %q; 20,000: %q, want a warning for the first alone", w, many.warning())
 	}
 }

@@ -27,6 +27,7 @@ type face struct {
 
 	http     *http.Server
 	listener *listen.Listener // nil until open
+	private  bool             // callers must show something, for anything but probes
 	done     chan struct{}    // closed when http has left the listener
 	leaving  atomic.Bool      // every answer tells its client to leave
 }
@@ -72,6 +73,7 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: maxBody, MaxReceiveBufferPerStream: maxBody},
 		ConnState:         f.mark,
+		ConnContext:       withConn,
 		ErrorLog:          log.New(&complaints{log: s.log}, "", 0),
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like any path there is not
@@ -113,19 +115,14 @@ func (f *face) elsewhere() string {
 }
 
 func (f *face) open(s *Server) (err error) {
-	f.listener, err = listen.Open(listen.Config{Address: f.address, Mode: s.config.SocketMode, Conns: f.conns, TLS: f.tls})
+	f.private = !s.knows(nobody, f)
+	c := s.bounds(f.address, f.conns, f.private)
+	c.TLS = f.tls
+	f.listener, err = listen.Open(c)
 	if err != nil {
 		return fmt.Errorf("weir: cannot listen: %w", err)
 	}
 	return nil
-}
-
-// connections is how many are open.
-func (f *face) connections() int {
-	if f.listener == nil {
-		return 0
-	}
-	return f.listener.Conns()
 }
 
 // addr is the address listened on, before open the one that was asked for.

@@ -42,21 +42,50 @@ func (s *Server) newRPC() (*rpc, error) {
 }
 
 // Knows rejects calls that show neither the token nor a certificate, where one of them
-// is required.
-func (r *rpc) Knows(state *tls.ConnectionState, authorization []string) error {
+// is required, and calls for whose connection there is no slot.
+func (r *rpc) Knows(from net.Addr, state *tls.ConnectionState, authorization []string) error {
+	conn := listen.ConnFrom(from)
+	if !r.shows(conn, state, authorization) {
+		return errStranger
+	}
+	if !conn.Admit() {
+		r.server.room.shed.Add(1)
+		return errCrowd
+	}
+	return nil
+}
+
+// Rejected counts a call without the token or certificate. Its connection is closed
+// unless a call that shows one follows in time.
+func (r *rpc) Rejected(from net.Addr, err error) {
+	if err == errStranger {
+		r.server.strangers.Add(1)
+		listen.ConnFrom(from).Demote()
+	}
+}
+
+// shows reports whether a call shows the token or a certificate, where one of them is
+// required.
+func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization []string) bool {
 	c := &r.server.config
-	clients := r.tls != nil && c.TLS.AsksClients()
-	if c.Guards.Token == nil && !clients || clients && listen.Verified(state) {
-		return nil
+	if !r.private() || r.asksClients() && c.TLS.Verified(conn, state) {
+		return true
 	}
 	for _, v := range authorization {
 		if c.Guards.Token.Matches(listen.Bearer(v)) {
-			return nil
+			return true
 		}
 	}
-	r.server.strangers.Add(1)
-	return errStranger
+	return false
 }
+
+// private reports whether callers must show something.
+func (r *rpc) private() bool { return r.server.config.Guards.Token != nil || r.asksClients() }
+
+// asksClients reports whether clients may show certificates in place of a token.
+func (r *rpc) asksClients() bool { return r.tls != nil && r.server.config.TLS.AsksClients() }
+
+var errCrowd = grpcstatus.Error(codes.ResourceExhausted, "as many connections are open as may be; come back later")
 
 var errStranger = grpcstatus.Error(codes.Unauthenticated,
 	"authentication required: the bearer token is missing or wrong; send the metadata authorization: Bearer TOKEN, with the token of weir")
@@ -97,19 +126,17 @@ func (r *rpc) warning() string {
 
 func (r *rpc) open() (err error) {
 	// TLS is that of gRPC, since the state of TLS authenticates the caller.
-	r.listener, err = listen.Open(listen.Config{Address: r.address, Mode: r.server.config.SocketMode, Conns: r.server.config.Limits.Conns})
+	c := r.server.bounds(r.address, r.server.config.Limits.Conns, r.private())
+	if c.Prove > 0 {
+		// Health checks may come every ten seconds over one connection. Its end must not
+		// meet one of them.
+		c.Prove += c.Prove / 20
+	}
+	r.listener, err = listen.Open(c)
 	if err != nil {
 		return fmt.Errorf("weir: cannot listen: %w", err)
 	}
 	return nil
-}
-
-// connections is how many are open.
-func (r *rpc) connections() int {
-	if r.listener == nil {
-		return 0
-	}
-	return r.listener.Conns()
 }
 
 // addr is the address listened on, before open the one that was asked for.

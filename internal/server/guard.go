@@ -72,7 +72,7 @@ func (s *Server) mayCall(r *http.Request, as role, on *face) bool {
 		}
 	}
 	switch {
-	case on.asksClients() && listen.Verified(r.TLS):
+	case on.asksClients() && s.config.TLS.Verified(connOf(r), r.TLS):
 		return true
 	case g.Token != nil:
 		return bearer(g.Token)
@@ -96,10 +96,12 @@ func (s *Server) knows(r *http.Request, on *face) bool {
 	return s.mayCall(r, decides, on)
 }
 
-// unauthorized answers a caller that has not shown what it must. The status is
-// 401, which proxies take for a failure of ours or pass on, never for a denial.
+// unauthorized answers a caller that has not shown what it must, and closes its
+// connection. The status is 401, which proxies take for a failure of ours or pass on,
+// never for a denial.
 func (s *Server) unauthorized(w http.ResponseWriter, as role) {
 	s.strangers.Add(1)
+	w.Header()["Connection"] = closes
 	w.Header()["Www-Authenticate"] = challenge
 	next := "send Authorization: Bearer TOKEN, with the token of this listener"
 	switch {

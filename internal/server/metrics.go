@@ -3,6 +3,7 @@ package server
 import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
 )
 
@@ -61,7 +62,7 @@ func (s *Server) addRequestMetrics() {
 		}
 		return n
 	})
-	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since too many waited for the store or sent long bodies.", nil,
+	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since too many waited for the store, sent long bodies, or were connected.", nil,
 		func() int64 { return s.room.shed.Load() + s.bodies.shed.Load() })
 	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.room.taken.Load()) })
 	if t, ok := s.config.Tracer.(sender); ok {
@@ -121,21 +122,34 @@ func (s *Server) addCapMetrics(e capped) {
 
 func (s *Server) addListenerMetrics() {
 	m := s.metrics
-	add := func(listener string, open func() int) {
-		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", metrics.Labels{"listener": listener},
-			func() float64 { return float64(open()) })
+	add := func(name string, of **listen.Listener) {
+		labels := metrics.Labels{"listener": name}
+		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", labels, func() float64 {
+			if *of == nil {
+				return 0
+			}
+			return float64((*of).Conns())
+		})
+		m.Counter("weir_closed_connections_total",
+			"Connections closed because their address had too many, they showed no token or certificate in time, or newer ones needed the slot.",
+			labels, func() int64 {
+				if *of == nil {
+					return 0
+				}
+				return (*of).Refused()
+			})
 	}
-	add("main", s.main.connections)
+	add("main", &s.main.listener)
 	if s.admin != nil {
-		add("admin", s.admin.connections)
+		add("admin", &s.admin.listener)
 	}
 	if s.rpc != nil {
-		add("grpc", s.rpc.connections)
+		add("grpc", &s.rpc.listener)
 	}
 	if s.resp == nil {
 		return
 	}
-	add("resp", func() int { return s.resp.server.Stats().Conns })
+	add("resp", &s.resp.listener)
 	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision could be made."
 	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, func() int64 { return s.resp.server.Stats().ThrottleAllowed })
 	m.Counter(name, help, metrics.Labels{"outcome": "limited"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
@@ -37,7 +38,6 @@ func (s *Server) newRESP() (*respFace, error) {
 	return &respFace{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
 		Policies: respPolicies{s}, Reservations: respReservations{s}, Throttler: respThrottler{s}, Waits: !memory,
 		Guard: s.respGuard(), Version: c.Version, Log: s.log,
-		Limits: resp.Limits{Conns: c.Limits.Conns},
 	})}, nil
 }
 
@@ -51,20 +51,31 @@ func (s *Server) respGuard() (g resp.Guard) {
 		shared |= resp.MayReset
 	}
 	if c.TLS != nil && c.TLS.AsksClients() {
-		g.Certified = shared
+		g.Certified = func(nc *tls.Conn) resp.Grant {
+			conn, state := listen.ConnOf(nc), nc.ConnectionState()
+			return func() (may resp.Rights) {
+				if c.TLS.Verified(conn, &state) {
+					may = shared
+				}
+				return may
+			}
+		}
 	}
-	if c.Guards.Token == nil && g.Certified == 0 {
+	if c.Guards.Token == nil && g.Certified == nil {
 		g.Anybody = shared
 	}
 	if c.Guards.Token != nil || c.Guards.Admin != nil {
-		g.Password = func(password string) (may resp.Rights) {
-			if c.Guards.Token.Matches(password) {
-				may |= shared
+		g.Password = func(password string) resp.Grant {
+			token, admin := c.Guards.Token.Shown(password), c.Guards.Admin.Shown(password)
+			return func() (may resp.Rights) {
+				if token.Valid() {
+					may = shared
+				}
+				if admin.Valid() {
+					may |= resp.MayReset
+				}
+				return may
 			}
-			if c.Guards.Admin.Matches(password) {
-				may |= resp.MayReset
-			}
-			return may
 		}
 	}
 	return g
@@ -81,9 +92,7 @@ func (s *Server) exposedRESP() error {
 }
 
 func (f *respFace) open(s *Server) (err error) {
-	// A few more than may talk are accepted, so that they can be told: Redis clients
-	// that only wait think the server is gone.
-	c := listen.Config{Address: f.address, Mode: s.config.SocketMode, Conns: s.config.Limits.Conns + s.portions.told}
+	c := s.bounds(f.address, s.config.Limits.Conns, s.respGuard().Anybody == 0)
 	if s.config.TLS != nil && !f.address.IsUnix() {
 		c.TLS = s.config.TLS.Config()
 	}

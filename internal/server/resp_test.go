@@ -210,6 +210,7 @@ func TestRedisClientsAreTold(t *testing.T) {
 	}
 	defer second.Close()
 	second.SetDeadline(time.Now().Add(patience))
+	fmt.Fprint(second, "PING\r\n")
 	if b, _ := io.ReadAll(second); !strings.HasPrefix(string(b), "-ERR max number of clients reached") {
 		t.Errorf("the second hears %q", b)
 	}

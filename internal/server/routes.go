@@ -60,7 +60,9 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 	path := r.URL.Path
 	as := roleOf(path)
 	if as == gates && on.answers(as) && s.mayCall(r, as, on) {
-		s.serveGate(w, r, path[len(gatePath):]) // any method: proxies repeat the client's
+		if s.admit(w, r) {
+			s.serveGate(w, r, path[len(gatePath):]) // any method: proxies repeat the client's
+		}
 		return
 	}
 	strict(h)
@@ -72,6 +74,11 @@ func (s *Server) serve(w http.ResponseWriter, r *http.Request, on *face) {
 	if as != probes && s.misled(r, as, on) {
 		stopReading(w, r)
 		s.refuseName(w, r.Host)
+		return
+	}
+	if as == probes {
+		on.closeAfterProbe(w, r, s)
+	} else if !s.admit(w, r) {
 		return
 	}
 	to, ok := s.routes[path]

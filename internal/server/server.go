@@ -92,7 +92,9 @@ type Limits struct {
 	Read       time.Duration // to send a whole request; default 10s
 	Write      time.Duration // from the end of a request's header to the end of its answer; default 20s
 	Idle       time.Duration // between two requests of a connection; default 2m
-	Conns      int           // connections at once, more wait to be accepted; default 10,000
+	Conns      int           // connections at once of callers that have shown what they must; more are answered with 503; default 10,000
+	PerAddress int           // connections of one client address that have shown nothing, or all of them where callers need show nothing; default a quarter of Conns and at least 16, none on loopback where callers need show nothing
+	Prove      time.Duration // for a connection to show what its listener requires; default 10s
 	InFlight   int           // requests that wait for the store at once, more are answered with 503; default 1,000
 	Linger     time.Duration // from /readyz saying no until no more requests are taken; default 250ms, below 0 none
 	Drain      time.Duration // then, for requests under way to end; default 10s
@@ -112,6 +114,7 @@ func (l Limits) withDefaults() Limits {
 	set(&l.Read, 10*time.Second)
 	set(&l.Write, 20*time.Second)
 	set(&l.Idle, 2*time.Minute)
+	set(&l.Prove, 10*time.Second)
 	set(&l.Linger, 250*time.Millisecond)
 	set(&l.Drain, 10*time.Second)
 	if l.Conns == 0 {

@@ -46,9 +46,12 @@ type Listener struct {
 
 // Gate lets requests in. Requests for health pass by it.
 type Gate interface {
-	// Knows may reject a call with a gRPC status, by its TLS state, nil without TLS, and
-	// the authorization fields of its header. Its message has not been read.
-	Knows(state *tls.ConnectionState, authorization []string) error
+	// Knows may reject a call with a gRPC status, by the address of its connection, its
+	// TLS state, nil without TLS, and the authorization fields of its header. Its message
+	// has not been read.
+	Knows(from net.Addr, state *tls.ConnectionState, authorization []string) error
+	// Rejected follows if the call is rejected with this error of Knows.
+	Rejected(from net.Addr, err error)
 	// Enter may reject a request with a gRPC status. If it does not, Leave follows.
 	Enter() error
 	Leave()
@@ -103,7 +106,7 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 	}
 	var err error
 	if l.gate != nil {
-		err = l.gate.Knows(c.tls(), call.Header["authorization"])
+		err = l.gate.Knows(c.conn.RemoteAddr(), c.tls(), call.Header["authorization"])
 	}
 	switch {
 	case err == nil:
@@ -112,6 +115,7 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 		}
 	case !strings.HasPrefix(call.FullMethodName, healthPrefix):
 		c.conn.rejected.CompareAndSwap(0, c.conn.on.of.sweeps.Load())
+		l.gate.Rejected(c.conn.RemoteAddr(), err)
 		return reject(ctx, err)
 	}
 	return ctx, nil
