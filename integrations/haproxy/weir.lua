@@ -2,6 +2,7 @@
 -- variables of the transaction:
 --
 --   txn.weir_status    the status; HAProxy's own 503 or 504 if weir did not answer
+--   txn.weir_asked     there if the question came as far as the listener
 --   txn.weir_answered  there if weir itself answered
 --   txn.weir_limit, txn.weir_policy, txn.weir_retry, txn.weir_body
 --                      RateLimit, RateLimit-Policy, Retry-After and the body
@@ -31,6 +32,7 @@ core.register_action("weir", { "http-req" }, function(txn, socket, path)
     local values = answer.headers and answer.headers[field]
     if values then txn:set_var(variable, values[0]) end
   end
+  keep("weir-asked", "txn.weir_asked")
   keep("weir-answered", "txn.weir_answered")
   keep("ratelimit", "txn.weir_limit")
   keep("ratelimit-policy", "txn.weir_policy")

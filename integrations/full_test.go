@@ -1,0 +1,61 @@
+//go:build linux
+
+package integrations
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+)
+
+// Clients that take all of HAProxy's connections leave none for its questions to weir.
+// That is no fault of weir, so the recipe does not fail open.
+func TestFullProxyDoesNotOpen(t *testing.T) {
+	for name, c := range map[string]struct{ global, web, passed int }{
+		"with room for questions": {12, 6, 3},
+		"without room":            {6, 6, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := proxies[1]
+			p.edit = func(t *testing.T, text string) string {
+				text = replaced("    lua-load ", fmt.Sprintf("    maxconn %d\n    lua-load ", c.global))(t, text)
+				return replaced("    maxconn 10000\n", fmt.Sprintf("    maxconn %d\n", c.web))(t, text)
+			}
+			s := newStand(t, p, func(o *Options) { o.Open = true })
+			passed := s.together(6)
+			if passed < c.passed || passed > 3 || s.app.requests() > 3 {
+				t.Errorf("%d requests passed, and the application was asked %d times; want %d to 3", passed, s.app.requests(), c.passed)
+			}
+		})
+	}
+}
+
+// together sends n requests of one user when all connections are open, and returns how
+// many passed.
+func (s *stand) together(n int) (passed int) {
+	s.t.Helper()
+	clients := make([]net.Conn, n)
+	for i := range clients {
+		c, err := net.Dial("tcp", s.options.Listen)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(patience))
+		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n", s.options.Listen)
+		clients[i] = c
+	}
+	for _, c := range clients {
+		fmt.Fprint(c, "X-User: ann\r\nConnection: close\r\n\r\n")
+	}
+	for _, c := range clients {
+		if res, err := http.ReadResponse(bufio.NewReader(c), nil); err == nil && res.StatusCode == 200 {
+			passed++
+		}
+	}
+	return passed
+}
