@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"io/fs"
 	"log/slog"
 	"strconv"
@@ -70,6 +71,10 @@ func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func()
 		c.Limits.Linger = -1
 	}
 	g := guards{told: func(err error) {
+		if loose := new(listen.LooseFile); errors.As(err, &loose) {
+			log.Warn("a secret is not protected", "why", err)
+			return
+		}
 		log.Error("what changed on disk cannot be used; what was read before stays", "error", err)
 	}}
 	if err := g.read(l, c); err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"errors"
+	"log/slog"
 	"os"
 	"strings"
 
@@ -12,7 +13,7 @@ import (
 const reservationVariable = "WEIR_RESERVATION_SECRET"
 
 // reservationSecret reads what seals the ids of reservations; "" if nothing is set.
-func reservationSecret(file string) (string, error) {
+func reservationSecret(file string, log *slog.Logger) (string, error) {
 	text, set := os.LookupEnv(reservationVariable)
 	if file == "" && !set {
 		return "", nil
@@ -24,7 +25,7 @@ func reservationSecret(file string) (string, error) {
 		if set {
 			err = errors.New("$" + reservationVariable + " is set as well; leave one of them out")
 		} else {
-			text, err = readSecret(file)
+			text, err = readSecret(file, log)
 		}
 	}
 	if text = strings.TrimSpace(text); err == nil && len(text) < listen.MinSecret {
@@ -36,8 +37,8 @@ func reservationSecret(file string) (string, error) {
 	return text, nil
 }
 
-// readSecret reads a file that must be small.
-func readSecret(file string) (string, error) {
+// readSecret reads a file that must be small, and that others should not read.
+func readSecret(file string, log *slog.Logger) (string, error) {
 	const most = 4 << 10
 	info, err := os.Stat(file)
 	if err != nil {
@@ -45,6 +46,9 @@ func readSecret(file string) (string, error) {
 	}
 	if !info.Mode().IsRegular() || info.Size() > most {
 		return "", errors.New(file + " is no file of at most 4 KiB")
+	}
+	if err := listen.Loose(file, info); err != nil {
+		log.Warn("a secret is not protected", "why", err)
 	}
 	b, err := os.ReadFile(file)
 	return string(b), err

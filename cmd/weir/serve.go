@@ -98,7 +98,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err := o.envoy.configure(&config); err != nil {
 		return err
 	}
-	if config.ReservationSecret, err = reservationSecret(o.reservations); err != nil {
+	if config.ReservationSecret, err = reservationSecret(o.reservations, log); err != nil {
 		return err
 	}
 	if o.listeners.resp != "" {

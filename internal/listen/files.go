@@ -3,6 +3,7 @@ package listen
 import (
 	"io/fs"
 	"os"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +18,9 @@ const lookEvery = time.Second
 type filed[T any] struct {
 	paths []string
 	read  func() (*T, error)
-	told  func(error) // hears of a change that cannot be read, once for each; may be nil
+	told  func(error) // gets each change that cannot be read, once, and *LooseFile; may be nil
+	// private is the path of the file that holds a secret; "" if none does.
+	private string
 
 	value atomic.Pointer[T]
 	next  atomic.Int64 // Unix nanoseconds of the next look
@@ -27,9 +30,9 @@ type filed[T any] struct {
 	failed []fs.FileInfo // of the last change that could not be read
 }
 
-// newFiled reads the files for the first time.
-func newFiled[T any](read func() (*T, error), paths ...string) (*filed[T], error) {
-	f := &filed[T]{paths: paths, read: read}
+// newFiled reads the files for the first time. private is the one that holds a secret.
+func newFiled[T any](read func() (*T, error), told func(error), private string, paths ...string) (*filed[T], error) {
+	f := &filed[T]{paths: paths, read: read, told: told, private: private}
 	if err := f.reload(); err != nil {
 		return nil, err
 	}
@@ -83,7 +86,30 @@ func (f *filed[T]) readLocked(infos []fs.FileInfo) error {
 	}
 	f.value.Store(v)
 	f.seen, f.failed = infos, nil
+	for i, path := range f.paths {
+		if err := Loose(path, infos[i]); path == f.private && err != nil && f.told != nil {
+			f.told(err)
+		}
+	}
 	return nil
+}
+
+// LooseFile reports that every user of the machine can read a file with a secret. The
+// file is used all the same.
+type LooseFile struct{ Path string }
+
+// Error names the file and the command that protects it.
+func (e *LooseFile) Error() string {
+	return "every user of this machine can read the secret in " + e.Path + "; chmod o= " + e.Path
+}
+
+// Loose returns a *LooseFile if every user of the machine can read the file, or nil.
+func Loose(path string, info fs.FileInfo) error {
+	const othersRead = 0o004
+	if runtime.GOOS == "windows" || info.Mode().Perm()&othersRead == 0 { // Windows has no such mode
+		return nil
+	}
+	return &LooseFile{path}
 }
 
 // stat describes the files, nil where one is missing; the error is the first.

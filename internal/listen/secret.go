@@ -31,8 +31,9 @@ type digest [sha256.Size]byte
 
 // SecretFile reads a secret from a file: a word a line, at most two; empty lines
 // and those that begin with # say nothing. It is read again within a second of
-// the first use after a change; told hears of a change that cannot be read, while
-// what was read before stays, and may be nil.
+// the first use after a change. told gets the error of a change that cannot be read,
+// while the value before stays, and *LooseFile at each read of a file that others can
+// read; it may be nil.
 func SecretFile(path string, told func(error)) (*Secret, error) {
 	s := &Secret{key: randomKey()}
 	var err error
@@ -46,11 +47,10 @@ func SecretFile(path string, told func(error)) (*Secret, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		return &all, nil
-	}, path)
+	}, told, path, path)
 	if err != nil {
 		return nil, err
 	}
-	s.filed.told = told
 	return s, nil
 }
 
@@ -62,7 +62,7 @@ func SecretText(text string) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.filed, err = newFiled(func() (*[]digest, error) { return &all, nil })
+	s.filed, err = newFiled(func() (*[]digest, error) { return &all, nil }, nil, "")
 	return s, err
 }
 

@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -134,4 +135,49 @@ func TestBearer(t *testing.T) {
 			t.Errorf("%q: %q, want %q", field, got, want)
 		}
 	}
+}
+
+// TestLooseFiles: a file with a secret that every user of the machine can read is used,
+// and reported at the first read, at every reload and after a change.
+func TestLooseFiles(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		path := filepath.Join(t.TempDir(), "secret")
+		write(t, path, oldWord)
+		var told []error
+		load := func() *Secret {
+			s, err := SecretFile(path, func(err error) { told = append(told, err) })
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s
+		}
+		expect := func(when string, n int) {
+			t.Helper()
+			loose := new(LooseFile)
+			if len(told) != n || n > 0 && (!errors.As(told[n-1], &loose) || loose.Path != path || !strings.Contains(loose.Error(), "chmod o= "+path)) {
+				t.Errorf("%s: told %q, want %d times that the file is loose", when, told, n)
+			}
+		}
+		s := load()
+		expect("mode 0600", 0)
+		os.Chmod(path, 0o640)
+		s.Reload()
+		expect("mode 0640", 0)
+		os.Chmod(path, 0o644)
+		s = load()
+		expect("at first", 1)
+		s.Reload()
+		expect("after Reload", 2)
+		time.Sleep(lookEvery)
+		s.Matches(oldWord)
+		expect("without a change", 2)
+		if err := os.WriteFile(path, []byte(newWord+"\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(lookEvery)
+		if !s.Matches(newWord) {
+			t.Error("a loose file is not used")
+		}
+		expect("after a change", 3)
+	})
 }

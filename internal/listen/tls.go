@@ -23,8 +23,9 @@ type TLS struct {
 	filed *filed[tls.Config]
 }
 
-// LoadTLS reads the files. told hears of a later change that cannot be read, while
-// what was read before stays; it may be nil.
+// LoadTLS reads the files. told gets the error of a later change that cannot be read,
+// while the value before stays, and *LooseFile at each read of a key that others can
+// read; it may be nil.
 func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
 	if files.Cert == "" || files.Key == "" {
 		return nil, errors.New("TLS needs a certificate and its key; set both")
@@ -33,11 +34,10 @@ func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
 	if files.ClientCA != "" {
 		paths = append(paths, files.ClientCA)
 	}
-	f, err := newFiled(files.read, paths...)
+	f, err := newFiled(files.read, told, files.Key, paths...)
 	if err != nil {
 		return nil, err
 	}
-	f.told = told
 	return &TLS{files: files, filed: f}, nil
 }
 

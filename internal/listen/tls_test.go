@@ -4,7 +4,9 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -132,6 +134,28 @@ func TestBadTLSFiles(t *testing.T) {
 	} {
 		if _, err := LoadTLS(c.files, nil); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%+v: %v, want an error that says %s", c.files, err, c.want)
+		}
+	}
+}
+
+// TestLooseKey: of the files of TLS the private key alone is a secret.
+func TestLooseKey(t *testing.T) {
+	dir := t.TempDir()
+	authority := listentest.NewAuthority(t)
+	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
+	pair := authority.Issue(t, "weir.test")
+	write(t, files.Cert, pair.Cert)
+	write(t, files.Key, pair.Key)
+	for _, c := range []struct {
+		loose string
+		want  []string
+	}{{files.Cert, nil}, {files.Key, []string{files.Key}}} {
+		if err := os.Chmod(c.loose, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		var told []string
+		if _, err := LoadTLS(files, func(err error) { told = append(told, err.(*LooseFile).Path) }); err != nil || !slices.Equal(told, c.want) {
+			t.Errorf("%s is loose: told of %q, %v; want %q", c.loose, told, err, c.want)
 		}
 	}
 }
