@@ -50,8 +50,8 @@ func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
 	x.policy = weir.Policy{Name: fmt.Sprint("exact-", time.Now().UnixNano()), Mode: weir.Mode(seed % 3)}
 	for i := range 1 + r.IntN(2) {
 		l := weir.Limit{Name: fmt.Sprint("l", i), Max: x.large(), Window: time.Duration(1+r.IntN(60)) * time.Millisecond}
-		switch r.IntN(5) {
-		case 0:
+		switch r.IntN(6) {
+		case 0, 5:
 			l.Cells = 1 + r.IntN(20)
 		case 1:
 			l.Kind = weir.Calendar + weir.Kind(r.IntN(2))

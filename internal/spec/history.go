@@ -31,7 +31,7 @@ func mark(limit weir.PlanLimit, t int64) int64 {
 	case limit.Cell == 0:
 		return t
 	}
-	return t/limit.Cell*limit.Cell + limit.Cell
+	return min(t/limit.Cell*limit.Cell+limit.Cell, weir.MaxUnits) // no instant is later
 }
 
 // open is the mark of what is recorded in h at now: that of the newest entry while a

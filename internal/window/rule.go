@@ -10,7 +10,8 @@ package window
 // Never is a wait that does not end (R8).
 const Never int64 = -1
 
-// MaxUnits is the most units of a history: whole numbers up to it are exact as doubles.
+// MaxUnits is the most units of a history, and the last instant: whole numbers up to it
+// are exact as doubles.
 const MaxUnits int64 = 1<<53 - 1
 
 // Forever is after every instant.
@@ -39,7 +40,7 @@ func (r *Rule) End(t int64) int64 {
 	if r.Cell == 0 {
 		return t
 	}
-	return t - t%r.Cell + r.Ahead
+	return min(t-t%r.Cell+r.Ahead, MaxUnits) // no instant is later
 }
 
 // EndOf returns the end of the entry that units recorded at now go into: the window

@@ -88,7 +88,9 @@ what stands in it, and how wide:
 {{define "mark"}} {{- /* V = what an entry of instant AT is remembered by (R3, R9) */ -}}
   {{.V}} = {{.At}}
   {{if not plain}}
-  if $cell > 0 and $cell < {{firstHit}} then {{.V}} = {{.At}} - {{.At}} % $cell + $cell
+  if $cell > 0 and $cell < {{firstHit}} then
+    {{.V}} = {{.At}} - {{.At}} % $cell + $cell
+    if {{.V}} > 9007199254740991 then {{.V}} = 9007199254740991 end -- no instant is later
   elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window end
   {{end}}
 {{end}}
