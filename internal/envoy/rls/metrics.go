@@ -1,6 +1,10 @@
 package rls
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/weirlimit/weir/internal/answer"
+)
 
 // Stats is what became of requests since the start.
 type Stats struct {
@@ -52,8 +56,11 @@ func (s *Service) EachRule(yield func(Hits)) {
 // ruleIn is a rule's path without the domain that it begins with.
 func ruleIn(domain, path string) string { return strings.TrimPrefix(path, domain+".") }
 
-// hits returns what the tally holds; path begins with the domain.
+// printable escapes characters that act in a terminal: names are any text.
+func printable(name string) string { return string(answer.Printable([]byte(name))) }
+
+// hits returns the numbers of the tally; path begins with the domain.
 func (t *tally) hits(domain, path string) Hits {
-	return Hits{Domain: domain, Rule: ruleIn(domain, path),
+	return Hits{Domain: printable(domain), Rule: printable(ruleIn(domain, path)),
 		Granted: t.granted.Load(), Denied: t.denied.Load(), Shadowed: t.shadowed.Load(), Refunded: t.refunded.Load(), Near: t.near.Load()}
 }

@@ -126,6 +126,28 @@ descriptors:
 	}
 }
 
+// No value and no name acts in a terminal that shows the metrics.
+func TestMetricNamesArePrintable(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, `
+domain: "d\e[31m"
+descriptors:
+  - {key: k, detailed_metric: true, rate_limit: {unit: minute, requests_per_unit: 60}}
+  - {key: "l\u202e", rate_limit: {unit: minute, requests_per_unit: 60}}
+`))
+	p.ask("k=\x1b]0;x\a\u202e")
+	p.ask("l\u202e=1")
+	var all []string
+	p.service.EachRule(func(h Hits) {
+		if h.Granted > 0 {
+			all = append(all, h.Domain+" "+h.Rule)
+		}
+	})
+	slices.Sort(all)
+	if want := []string{`d\u001b[31m k_\u001b]0;x\u0007\u202e`, `d\u001b[31m l\u202e`}; !slices.Equal(all, want) {
+		t.Errorf("got %q, want %q", all, want)
+	}
+}
+
 // Hits above four fifths of the limit are near it, as the reference counts them. What is
 // denied, looked at or unlimited is not.
 func TestNearLimit(t *testing.T) {
