@@ -21,7 +21,7 @@ type limit struct {
 	plan    *weir.Plan // of this limit alone
 	shown   *shown
 	windows Windows
-	salt    string // stands in front of the values of a key
+	salt    string // begins each key: of an override, its period and a hash of its keys
 	tally   *tally
 	denials *denials // nil = of an override
 }
@@ -40,8 +40,13 @@ func (s *Service) newLimit(d *domain, r *envoy.Rule, salt string) (*limit, error
 	l.shown = show(says)
 	l.weir = weir.Limit{Name: r.History, Max: int64(r.Requests), Window: l.windows.span(r.Window)}
 	if l.windows != Rolling {
-		// Histories of windows of other kinds are other histories.
-		l.weir.Name = envoy.HistoryName(l.windows.String()+r.Window.String(), []string{r.History}, nil)
+		// Windows of other kinds have histories of their own. The salt of an override holds
+		// its period already.
+		kind := l.windows.String()
+		if salt == "" {
+			kind += r.Window.String()
+		}
+		l.weir.Name = envoy.HistoryName(kind, []string{r.History}, nil)
 	}
 	if len(r.Varying) > 0 || l.windows != Rolling || salt != "" {
 		// One dimension for all values, of a name that no other limit has: then any

@@ -1,18 +1,26 @@
 package rls
 
 import (
+	"crypto/sha256"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
-	"slices"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/weirlimit/weir/internal/envoy"
 )
 
-// mostCached bounds how many overrides, and how many plans, a domain remembers. They
-// depend on what requests hold, so they are forgotten all at once and made anew.
-const mostCached = 4096
+// Bounds of the overrides and the plans that a domain caches. Requests choose them, so
+// at the bound all are dropped and made anew. An override with longer keys is not cached.
+const (
+	mostCached      = 4096
+	mostCachedBytes = 1 << 10 // of the numbers and keys of an override
+)
+
+// overrideNames bounds the names of histories of overrides, for each domain and length of
+// a period. Two descriptors of one request are decided in one step if their names differ.
+const overrideNames = 64
 
 // override returns the limit of a descriptor that brings its own numbers. It stands
 // in place of any rule. Its histories belong to the descriptor's keys and values and
@@ -31,7 +39,7 @@ func (s *Service) override(d *domain, w *work, o *common.RateLimitDescriptor_Rat
 		return l, nil
 	}
 	l, err := s.newOverride(d, o, entries)
-	if err == nil {
+	if err == nil && len(key) <= mostCachedBytes {
 		d.overrides.put(key, l)
 	}
 	return l, err
@@ -49,16 +57,18 @@ func multiplier(o *common.RateLimitDescriptor_RateLimitOverride) uint32 {
 func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimitOverride, entries []envoy.Entry) (*limit, error) {
 	r := &envoy.Rule{Path: "override", Requests: o.RequestsPerUnit, Unit: envoy.Unit(o.Unit), Multiplier: multiplier(o)}
 	r.Window, _ = envoy.Period(r.Unit, max(r.Multiplier, 1))
-	keys := make([]string, len(entries))
+	var keys []byte
 	for i := range entries {
-		keys[i] = entries[i].Key
+		keys = binary.AppendUvarint(keys, uint64(len(entries[i].Key)))
+		keys = append(keys, entries[i].Key...)
 		r.Varying = append(r.Varying, i)
 	}
-	// Engines remember each limit's longest period for ever, so the name tells periods
-	// of about the same length, of which there are few, and the key the period itself.
+	// Engines store the name and the longest period of each limit for ever. So periods of
+	// about the same length share names, and the key holds the period and the keys.
 	period := uint64(r.Window.Microseconds())
-	r.History = envoy.HistoryName("override "+string(rune('a'+bits.Len64(period))), slices.Clone(keys), nil)
-	l, err := s.newLimit(d, r, string(binary.AppendUvarint(nil, period)))
+	sum := sha256.Sum256(keys)
+	r.History = envoy.HistoryName(fmt.Sprintf("override %d %d", bits.Len64(period), sum[0]%overrideNames), nil, nil)
+	l, err := s.newLimit(d, r, string(append(binary.AppendUvarint(nil, period), sum[:16]...)))
 	if err == nil && d.overridden != nil {
 		l.tally = d.overridden // there are as many overrides as requests care to name
 	}

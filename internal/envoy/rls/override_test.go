@@ -1,12 +1,15 @@
 package rls
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirlimit/weir/internal/envoy"
 )
 
 // override reads "10/MINUTE" or "10/MINUTE*5".
@@ -54,4 +57,30 @@ func TestOverride(t *testing.T) {
 		p.in("nobody").wants("OK | OK", "k=v limit:0/SECOND")
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/0 1s", "k=v limit:0/SECOND")
 	})
+}
+
+// Engines store the names of limits for ever, so the keys and periods that requests
+// choose add few names, and caches hold no long keys.
+func TestOverridesAddFewNames(t *testing.T) {
+	const most = 26 * overrideNames // there are 26 lengths of periods, in bits
+	for _, w := range []Windows{Rolling, Fixed} {
+		s := New(Options{Windows: w})
+		d := &domain{name: "d", policy: "envoy.d", overridden: new(tally)}
+		names := map[string]bool{}
+		for i := range 10_000 {
+			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))
+			l, err := s.override(d, new(work), o, []envoy.Entry{{Key: fmt.Sprint("k", i), Value: "v"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			names[l.weir.Name] = true
+		}
+		if len(names) > most {
+			t.Errorf("%v windows: %d names of limits, want %d at most", w, len(names), most)
+		}
+		d.overrides.of = nil
+		if _, err := s.override(d, new(work), override(t, "1/HOUR"), []envoy.Entry{{Key: strings.Repeat("k", mostCachedBytes)}}); err != nil || len(d.overrides.of) > 0 {
+			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.of))
+		}
+	}
 }
