@@ -68,9 +68,9 @@ func (d *differential) run(attempts int) string {
 	for d.attempts < attempts {
 		r := rand.New(rand.NewPCG(d.c.seed, uint64(d.shard+d.shards*d.histories)))
 		g := newGame(r, d.c, epoch+r.Int64N(hour))
-		atTheEnd := r.IntN(40) == 0 && !g.book.cells() // the end of a cell would be above 2^53
+		atTheEnd := r.IntN(40) == 0
 		if atTheEnd {
-			g.v.epoch, g.fixed = weir.MaxUnits-r.Int64N(hour), true
+			g.v.epoch = weir.MaxUnits - r.Int64N(hour)
 		}
 		if !d.play(g, engine) {
 			return d.report(g)

@@ -181,11 +181,6 @@ func randomMode(r *rand.Rand, b *book) string {
 	return modeWords[i]
 }
 
-// cells reports whether a limit has cells.
-func (b *book) cells() bool {
-	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Cells > 0 })
-}
-
 // costs reports whether a limit has a cost of its own.
 func (b *book) costs() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Cost > 0 })
