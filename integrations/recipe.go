@@ -16,13 +16,13 @@ import (
 //go:embed nginx haproxy caddy traefik envoy
 var files embed.FS
 
-// Options are what a recipe is made for. Zero values stand for the defaults.
+// Options hold the addresses and names in a recipe. Zero values stand for the defaults.
 type Options struct {
 	Policy    string // that limits the requests; default search
 	Dimension string // of the policy, which a key names; default ip
 	Header    string // the request header field whose value is the key; default: the client's address is
 	Weir      string // where weir listens, host:port or unix:/path; default 127.0.0.1:7070
-	App       string // host:port of what is behind the proxy; default 127.0.0.1:8080
+	App       string // host:port of the application behind the proxy; default 127.0.0.1:8080
 	Listen    string // host:port where the proxy listens; default 0.0.0.0:80
 	Timeout   string // for weir to answer, in ms or s, 10ms to 10s; default 100ms
 	Open      bool   // let requests pass while weir is down or hangs; default: refuse them
@@ -54,10 +54,10 @@ var recipes = []recipe{
 	{name: "haproxy", files: []string{"haproxy.tmpl", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
 	{name: "caddy", files: []string{"Caddyfile.tmpl"}, weir: overHTTP, dir: "/etc/caddy"},
 	{name: "traefik", files: []string{"traefik.tmpl"}, weir: overHTTP, dir: "/etc/traefik",
-		noOpen:   "Traefik's forwardAuth answers 500 when it gets no answer, whatever is configured; take a recipe that fails closed, or another proxy",
-		noSocket: "Traefik's forwardAuth asks over TCP alone; write host:port"},
+		noOpen:   "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; take a recipe that fails closed, or another proxy",
+		noSocket: "Traefik's forwardAuth connects over TCP alone; write host:port"},
 	{name: "envoy", files: []string{"envoy.tmpl", "ratelimit.tmpl"}, weir: overGRPC, dir: "/etc/envoy",
-		noSecret: "Envoy asks over gRPC, and the secret opens gates alone; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
+		noSecret: "Envoy calls weir over gRPC, and the secret opens gates alone; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
 }
 
 // Names are the proxies there is a recipe for.
@@ -68,7 +68,7 @@ func Names() (names []string) {
 	return names
 }
 
-// outputs are the names of what templates make.
+// outputs are the names of the files that templates make.
 var outputs = map[string]string{
 	"nginx.tmpl": "weir.conf", "haproxy.tmpl": "haproxy.cfg", "Caddyfile.tmpl": "Caddyfile",
 	"traefik.tmpl": "weir.yaml", "envoy.tmpl": "envoy.yaml", "ratelimit.tmpl": "ratelimit.yaml",
@@ -130,7 +130,7 @@ func (o *Options) setDefaults(r recipe) {
 	}
 }
 
-// What may stand in a recipe. Nothing of it has a meaning in any proxy's language.
+// The forms of values in a recipe. None has a meaning in any proxy's language.
 var (
 	nameForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	headerForm  = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
@@ -144,7 +144,7 @@ var (
 var ownHeaders = []string{"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Connection", "TE",
 	"Trailer", "Transfer-Encoding", "Upgrade", "Weir-Gate-Secret", "X-Forwarded-For"}
 
-// check refuses what would not be one word in the configuration of a proxy.
+// check rejects options that would not be one word in the configuration of a proxy.
 func (o *Options) check(r recipe) error {
 	switch {
 	case o.Open && r.noOpen != "":

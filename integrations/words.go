@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What follows is the options in the words of each proxy, for the templates.
+// The methods below give the options to the templates, in the words of each proxy.
 
 // socket is the path of weir's unix socket, "" for TCP.
 func (o Options) socket() string {
@@ -45,7 +45,7 @@ func (o Options) HAProxyWeir() string {
 // Lua is the path of weir.lua.
 func (o Options) Lua() string { return path.Join(o.Dir, "weir.lua") }
 
-// Abstract is the name of the socket through which HAProxy's Lua asks. It holds the
+// Abstract is the name of the socket between HAProxy's Lua and weir. It holds the
 // port, so that two HAProxies of one machine do not answer each other.
 func (o Options) Abstract() string {
 	return "weir-gate-" + port(o.Listen)

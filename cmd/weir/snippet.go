@@ -18,9 +18,9 @@ func snippetCommand() *cobra.Command {
 	names := strings.Join(integrations.Names(), "|")
 	cmd := &cobra.Command{
 		Use:   "snippet " + names,
-		Short: "Print the configuration of a proxy that asks weir",
-		Long: `Snippet prints a complete configuration of a proxy that asks weir serve before it
-lets a request pass, and answers 429 for those that weir refuses. Those of nginx,
+		Short: "Print the configuration of a proxy that calls weir",
+		Long: `Snippet prints a complete configuration of a proxy that calls weir serve before it
+lets a request pass, and answers 429 for those that weir denies. Those of nginx,
 HAProxy and Caddy are tried with the real programs, also while weir is down and
 while it hangs; those of Traefik and Envoy are checked for their form.`,
 		Example: `  weir snippet nginx --policy search --app 127.0.0.1:8080
@@ -37,7 +37,7 @@ while it hangs; those of Traefik and Envoy are checked for their form.`,
 			}
 			files, err := integrations.Render(args[0], o)
 			if err != nil {
-				return usage(cmd.CommandPath()+" -h shows what there is", "%w", err)
+				return usage(cmd.CommandPath()+" -h lists the options", "%w", err)
 			}
 			if write != "" {
 				return writeFiles(cmd, write, files)

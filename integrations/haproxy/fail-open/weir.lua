@@ -1,8 +1,8 @@
--- Asks a gate of weir whether a request may pass, and leaves what it said in
--- variables of the transaction:
+-- Sends the key of a request to a gate of weir, and stores the answer in variables of
+-- the transaction:
 --
 --   txn.weir_status    the status; HAProxy's own 503 or 504 if weir did not answer
---   txn.weir_asked     there if the question came as far as the listener
+--   txn.weir_asked     there if the attempt reached the listener
 --   txn.weir_answered  there if weir itself answered
 --   txn.weir_limit, txn.weir_policy, txn.weir_retry, txn.weir_body
 --                      RateLimit, RateLimit-Policy, Retry-After and the body
