@@ -46,7 +46,7 @@ type conn struct {
 
 	mu      sync.Mutex // protects the following
 	in, out frames
-	framed  uint32           // the sweep when the last frame of in began
+	framed  uint32           // the sweep when the last frame of in began; first the preface
 	calls   map[uint32]*call // of streams that neither side has ended
 	free    []*call          // for further calls
 	held    int              // the cost of all calls
@@ -64,9 +64,14 @@ func (h handshake) ServerHandshake(under net.Conn) (net.Conn, credentials.AuthIn
 	if err != nil {
 		return nil, nil, err
 	}
-	one := &conn{Conn: c, on: under.(*arrival), in: frames{rest: preface}, calls: map[uint32]*call{}}
+	one := newConn(c, under.(*arrival))
 	one.on.conn.Store(one)
 	return one, caller{info, one}, nil
+}
+
+// newConn returns the connection of on, whose client has yet to send its preface.
+func newConn(c net.Conn, on *arrival) *conn {
+	return &conn{Conn: c, on: on, in: frames{rest: preface}, framed: on.of.sweeps.Load(), calls: map[uint32]*call{}}
 }
 
 // Clone returns a handshake like h.
