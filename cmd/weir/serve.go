@@ -114,6 +114,11 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	}
 	config.Engine, config.StoreName, config.StoreDown = store.engine, store.Name, store.Down
 	if store.Conn != nil {
+		config.StoreIdentity = func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.outage.budget)
+			defer cancel()
+			return store.Identity(ctx)
+		}
 		config.Throttler = gcra.NewStore(store.Conn)
 	}
 	config.EnvoyOptions.Apart = store.Spread

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -19,6 +20,7 @@ import (
 // the servers' secret: nothing is kept here, every server with the secret can settle
 // it, and nobody can make one up.
 type reservation struct {
+	store    string // the identity of its store; "" = none, which only a degraded one has
 	policy   string
 	key      []pair
 	units    int64
@@ -36,8 +38,8 @@ type seal struct {
 
 // The first byte of what is sealed.
 const (
-	reservationVersion = 1
-	operationVersion   = 2 // holds span and mark as well
+	reservationVersion = 3 // 1 and 2 held no store
+	operationVersion   = 4 // holds span and mark as well
 )
 
 // newSeal returns the seal of a secret; "" is one of this process's own.
@@ -72,7 +74,7 @@ func (s *seal) id(r *reservation) string {
 	if r.span > 0 {
 		b = appendText(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
 	}
-	b = appendText(b, r.policy)
+	b = appendText(appendText(b, r.store), r.policy)
 	for _, p := range r.key {
 		b = appendText(appendText(b, p.name), p.value)
 	}
@@ -106,7 +108,7 @@ func (s *seal) open(id string) (*reservation, error) {
 	if version == operationVersion {
 		r.span, r.mark = time.Duration(u.number())*time.Microsecond, u.text()
 	}
-	r.policy = u.text()
+	r.store, r.policy = u.text(), u.text()
 	for len(u.rest) > 0 && u.err == nil {
 		r.key = append(r.key, pair{u.text(), u.text()})
 	}
@@ -159,6 +161,29 @@ func (u *unsealer) text() string {
 // of the engine's clock.
 func (r *reservation) expired(at time.Time) bool {
 	return at.UnixMicro() >= r.at+r.ttl.Microseconds()
+}
+
+// bind binds a reservation to the store of its grant, and returns its id. The store of
+// a degraded one may be away; its grant is in none.
+func (s *Server) bind(ctx context.Context, r *reservation) (id string, err error) {
+	if r.store, err = s.identity.get(ctx); err != nil && !r.degraded {
+		return "", err
+	}
+	return s.seal.id(r), nil
+}
+
+// errOtherStore is the answer to a reservation that this store has not granted.
+var errOtherStore error = &fault{http.StatusNotFound, "the reservation was made on another store, or before this one lost its data, so nothing was changed; settle it by a server on its own store"}
+
+// bound returns an error unless the reservation is of the store of this server.
+func (s *Server) bound(ctx context.Context, r *reservation) error {
+	if r.store == "" && r.degraded {
+		return nil
+	}
+	if is, err := s.identity.is(ctx, r.store); is || err != nil {
+		return err
+	}
+	return errOtherStore
 }
 
 // claimed is for how long a claim must be remembered at least.

@@ -14,7 +14,7 @@ func TestSeal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := reservation{policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
+	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
 		key: []pair{{"a", ""}, {"b", "\x00\xff=&\n"}, {"", "x"}}}
 	first, second := s.id(&want), s.id(&want)
 	if first == second {
@@ -57,9 +57,9 @@ func FuzzUnseal(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte{})
-	f.Add([]byte{reservationVersion, 0, 1, 2, 3, 1, 'p', 1, 'a', 1, 'b'})
-	f.Add([]byte{operationVersion, 0, 1, 2, 3, 4, 1, 'm', 1, 'p'})
-	f.Add([]byte{operationVersion + 1, 0, 1, 2, 3, 1, 'p'})
+	f.Add([]byte{reservationVersion, 0, 1, 2, 3, 1, 's', 1, 'p', 1, 'a', 1, 'b'})
+	f.Add([]byte{operationVersion, 0, 1, 2, 3, 4, 1, 'm', 1, 's', 1, 'p'})
+	f.Add([]byte{operationVersion + 1, 0, 1, 2, 3, 1, 's', 1, 'p'})
 	f.Add([]byte{reservationVersion, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		id := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil))

@@ -42,7 +42,11 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 			for i := range c.key.n {
 				key = append(key, c.key.at(i))
 			}
-			b = appendReservation(b[:len(b)-1], s.seal.id(q.reservation(key, &q.Key, q.id, &o, ttl)), o.Decision.At.Add(ttl))
+			id, err := s.bind(context.WithoutCancel(r.Context()), q.reservation(key, &q.Key, q.id, &o, ttl))
+			if err != nil {
+				return nil, err
+			}
+			b = appendReservation(b[:len(b)-1], id, o.Decision.At.Add(ttl))
 		}
 		return append(b, '\n'), nil
 	})
@@ -138,6 +142,9 @@ func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual 
 	e, whose, err := s.reserved(done.reservation)
 	if err != nil {
 		return done, err
+	}
+	if err := s.bound(ctx, done.reservation); err != nil {
+		return done, e.noted(f, err)
 	}
 	claimed, err := s.claims.take(ctx, done.reservation, actual)
 	switch {

@@ -78,6 +78,60 @@ func TestReservations(t *testing.T) {
 	}
 }
 
+// TestReservationsAreOfOneStore: a server with the same secret on another store rejects
+// a reservation, over HTTP and RESP, and changes nothing.
+func TestReservationsAreOfOneStore(t *testing.T) {
+	secret := func(c *Config) { c.ReservationSecret = "a secret that both servers know" }
+	first, _ := newServer(t, weir.NewMemory(), secret)
+	second, _ := newServer(t, weir.NewMemory(), secret, withRESP)
+	start(t, second)
+	for _, body := range []string{smsReserve, `{"policy":"sms","key":{"phone":"+1"},"n":4,"id":"an operation"}`} {
+		id := reserve(t, first, body).Reservation
+		for path, body := range map[string]string{"/v1/settle": settleBody(id, 9), "/v1/release": fmt.Sprintf(`{"reservation":%q}`, id)} {
+			wantProblem(t, path, ask(second, "POST", path, body), 404, "another store", "nothing was changed")
+		}
+		if got := sayTo(t, plainly(second), "WEIR.SETTLE "+id+" 9"); !strings.HasPrefix(got, "-ERR the reservation was made on another store") {
+			t.Errorf("over RESP: %q", got)
+		}
+		if r := ask(first, "POST", "/v1/settle", settleBody(id, 1)); r.status != 200 {
+			t.Errorf("on its own store: %d %s", r.status, r.body)
+		}
+	}
+	if a, b := left(t, first), left(t, second); a != 8 || b != 10 {
+		t.Errorf("%d and %d are left, want 8 and 10", a, b)
+	}
+}
+
+// TestIdentityOfTheStore: a store that does not answer leaves its last identity in use,
+// one that has lost its data rejects older reservations, and none is bound without an
+// identity.
+func TestIdentityOfTheStore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var id string
+		var away error
+		s, _ := newServer(t, nil, func(c *Config) {
+			c.StoreIdentity = func(context.Context) (string, error) { return id, away }
+		})
+		settled := func(when, reservation string, want int) {
+			t.Helper()
+			if r := ask(s, "POST", "/v1/release", fmt.Sprintf(`{"reservation":%q}`, reservation)); r.status != want {
+				t.Errorf("%s: %d %s, want %d", when, r.status, r.body, want)
+			}
+		}
+		away = weir.ErrUnavailable
+		wantProblem(t, "never seen", ask(s, "POST", "/v1/reserve", `{"policy":"batch","n":1}`), 503)
+		id, away = "first", nil
+		a, b := reserve(t, s, smsReserve).Reservation, reserve(t, s, `{"policy":"sms","key":{"phone":"+2"}}`).Reservation
+		away = weir.ErrUnavailable
+		time.Sleep(2 * identityLasts)
+		settled("away for a while", a, 200)
+		id, away = "second", nil
+		time.Sleep(2 * identityLasts)
+		settled("after its data was lost", b, 404)
+		settled("made since", reserve(t, s, `{"policy":"sms","key":{"phone":"+3"}}`).Reservation, 200)
+	})
+}
+
 // TestReservationsSettleOnce, whoever asks and however often: of two servers on one
 // store, by many at once. Who says the same again gets the same answer; another number
 // is refused.

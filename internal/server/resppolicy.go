@@ -75,8 +75,8 @@ func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id stri
 	if d = o.Decision; err != nil || !d.Allowed {
 		return d, r, err
 	}
-	made := p.reservation(p.named(&key), &key, id, &o, ttl)
-	return d, resp.Reservation{ID: p.s.seal.id(made), Expires: d.At.Add(ttl)}, nil
+	sealed, err := p.s.bind(ctx, p.reservation(p.named(&key), &key, id, &o, ttl))
+	return d, resp.Reservation{ID: sealed, Expires: d.At.Add(ttl)}, p.s.told(err)
 }
 
 // named is a key as a reservation remembers it.

@@ -32,6 +32,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -54,14 +55,17 @@ import (
 // Config is what a Server serves, and how. Only Policies is required.
 type Config struct {
 	Policies  *policy.File
-	Source    string       // where the policies come from, for people: a file's name
-	Engine    weir.Engine  // decides; default: a memory engine of its own
-	StoreName string       // what the engine is, for people; without credentials. Default: memory
-	StoreDown func() error // why the store cannot be asked, as far as is known without asking; nil = nothing is known
-	Listen    string       // host:port or unix:/path; default 127.0.0.1:7070, port 0 chooses a free one
-	Log       *slog.Logger // default: no log
-	Version   string       // of the program, for /metrics; default: unknown
-	Limits    Limits
+	Source    string      // where the policies come from, for people: a file's name
+	Engine    weir.Engine // decides; default: a memory engine of its own
+	StoreName string      // what the engine is, for people; without credentials. Default: memory
+	// StoreIdentity returns a name that all servers on the store share, and no other store
+	// has; default: that of an engine that no other process shares.
+	StoreIdentity func(context.Context) (string, error)
+	StoreDown     func() error // why the store cannot be asked, as far as is known without asking; nil = nothing is known
+	Listen        string       // host:port or unix:/path; default 127.0.0.1:7070, port 0 chooses a free one
+	Log           *slog.Logger // default: no log
+	Version       string       // of the program, for /metrics; default: unknown
+	Limits        Limits
 
 	GRPCListen   string        // host:port or unix:/path for Envoy's rate limit service; default: none
 	Envoy        *envoy.Config // its domains besides the policies; with it Policies may be empty
@@ -149,6 +153,7 @@ type Server struct {
 	main, admin *face     // admin is nil when main answers operators too
 	seal        *seal     // of the ids of reservations
 	claims      *claims   // of reservations that were settled
+	identity    identity  // of the store of reservations
 	portions    portions
 	draining    atomic.Bool
 	room        room
@@ -195,6 +200,9 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	s.claims = newClaims(c.Engine)
+	if s.identity.fetch = c.StoreIdentity; c.StoreIdentity == nil {
+		s.identity.fetch = identityOf(c.Engine)
+	}
 	s.serving.Store(first)
 	s.reloads.Store(&reloads{succeeded: first.since})
 	s.routes = s.table()
