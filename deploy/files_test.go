@@ -88,6 +88,30 @@ func TestUnitBoundsMemory(t *testing.T) {
 	}
 }
 
+// perConnection is the memory that docs/service.md allows for each connection.
+const perConnection = 128 << 10
+
+// TestUnitHoldsItsConnections: histories and connections fit in the collector's bound.
+func TestUnitHoldsItsConnections(t *testing.T) {
+	u := unit(t)
+	text, err := os.ReadFile("weir.service")
+	if err != nil {
+		t.Fatal(err)
+	}
+	histories := regexp.MustCompile(`--max-memory (\w+)`).FindSubmatch(text)
+	conns := regexp.MustCompile(`--max-connections (\d+)`).FindStringSubmatch(u["[Service]ExecStart"][0])
+	if histories == nil || conns == nil {
+		t.Fatalf("--max-memory %q, --max-connections %q; want both", histories, conns)
+	}
+	n, err := strconv.ParseInt(conns[1], 10, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if need, most := bytesOf(t, string(histories[1]))+n*perConnection, bytesOf(t, strings.TrimPrefix(u["[Service]Environment"][0], "GOMEMLIMIT=")); need > most {
+		t.Errorf("histories and %d connections need %d bytes, GOMEMLIMIT is %d", n, need, most)
+	}
+}
+
 // bytesOf reads a size such as 900MiB or, as systemd writes it, 1G.
 func bytesOf(t *testing.T, size string) int64 {
 	t.Helper()

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -68,8 +69,10 @@ type volume struct {
 }
 
 type container struct {
-	Args  []string
-	Ports []struct {
+	Args      []string
+	Env       []struct{ Name, Value string }
+	Resources struct{ Limits struct{ Memory string } }
+	Ports     []struct {
 		Name          string
 		ContainerPort int `yaml:"containerPort"`
 	}
@@ -291,6 +294,30 @@ func TestPodIsConfined(t *testing.T) {
 	}
 	if got := d.Spec.Strategy.RollingUpdate; got.MaxUnavailable != 0 || !slices.Contains(p.Containers[0].Args, "--instances=3") || d.Spec.Replicas+got.MaxSurge != 3 {
 		t.Errorf("%d replicas and %+v, with the arguments %q; want --instances to be the most that run at once", d.Spec.Replicas, got, p.Containers[0].Args)
+	}
+}
+
+// TestPodHoldsItsConnections: the connections of both listeners fit in the collector's
+// bound, and that in the pod's.
+func TestPodHoldsItsConnections(t *testing.T) {
+	var d deployment
+	load(t, "deployment.yaml", &d)
+	c := d.Spec.Template.Spec.Containers[0]
+	const rest, admin = 48 << 20, 100 // rest is the program with its policies
+	var conns, collector int64
+	for _, arg := range c.Args {
+		if n, ok := strings.CutPrefix(arg, "--max-connections="); ok {
+			conns, _ = strconv.ParseInt(n, 10, 64)
+		}
+	}
+	for _, e := range c.Env {
+		if e.Name == "GOMEMLIMIT" {
+			collector = bytesOf(t, e.Value)
+		}
+	}
+	pod := bytesOf(t, c.Resources.Limits.Memory+"B")
+	if need := rest + (conns+admin)*perConnection; conns == 0 || need > collector || collector >= pod {
+		t.Errorf("%d connections need %d bytes, GOMEMLIMIT is %d, the pod's limit %d; want them in ascending order", conns, need, collector, pod)
 	}
 }
 

@@ -18,8 +18,8 @@ const young = time.Second
 // capped bounds the connections of a listener that are open at once. A connection
 // counts as a stranger's until [Conn.Admit].
 //
-//   - At most conns connections are admitted, and spare more are open: a listener
-//     whose slots are all taken still answers probes.
+//   - At most conns connections are admitted, and spare more are open: a full
+//     listener still answers probes.
 //   - A full listener closes the oldest connection that is not admitted. Admitted
 //     connections are never closed for a newer one.
 //   - One client address holds at most perAddress connections, and at most half of
@@ -224,7 +224,7 @@ func (l *capped) uncountLocked(c *Conn) {
 	}
 }
 
-// unread reports whether a client has sent something that nobody has read.
+// unread reports whether bytes of a client wait to be read.
 func (l *capped) unread() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -243,7 +243,8 @@ func (l *capped) count() int {
 	return len(l.open)
 }
 
-// end makes Accept return what the system has taken, and then net.ErrClosed.
+// end makes Accept return the connections that the system has taken, and then
+// net.ErrClosed.
 func (l *capped) end() {
 	if l.ending.Swap(true) {
 		return

@@ -31,8 +31,8 @@ type Conn struct {
 // none.
 func ConnOf(c net.Conn) *Conn { return underneath(c) }
 
-// ConnFrom returns the connection of a Listener whose RemoteAddr is a; nil if it is
-// none. Protocols that hide their connections still show this address.
+// ConnFrom returns the connection of a Listener with the RemoteAddr a, nil for other
+// addresses. Protocols that hide their connections still show this address.
 func ConnFrom(a net.Addr) *Conn {
 	if r, ok := a.(*remote); ok {
 		return r.conn
@@ -49,8 +49,8 @@ type remote struct {
 // RemoteAddr is the address of the client, for ConnFrom as well.
 func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 
-// Admit notes that the client has shown what the listener requires. From then on the
-// connection is not closed for a newer one. It reports false if as many connections
+// Admit notes that the client has shown the credential that the listener requires. From
+// then on the connection is not closed for a newer one. It reports false if as many connections
 // are admitted as may be; the caller then answers so and closes it.
 func (c *Conn) Admit() bool {
 	if c.Admitted() {
@@ -101,8 +101,8 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// CloseWrite lets net/http say goodbye properly where it answers before it has
-// read the whole request: without it the client may never see the answer.
+// CloseWrite lets net/http end a connection in order when it answers before it has read
+// the whole request. Without it the client may miss the answer.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
@@ -110,7 +110,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// mark notes whether somebody waits for an answer on the connection.
+// mark notes whether a client waits for an answer on the connection.
 func (c *Conn) mark(busy bool) {
 	if c.busy.Swap(busy) == busy {
 		return

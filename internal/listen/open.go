@@ -15,7 +15,7 @@ import (
 // Config says how to listen. Address alone is required.
 type Config struct {
 	Address Address
-	Mode    fs.FileMode // of a unix socket: who may connect; default 0660
+	Mode    fs.FileMode // of a unix socket; default 0660
 	TLS     *tls.Config // default: no TLS
 
 	Conns      int           // admitted connections at once; default 10,000
@@ -47,12 +47,12 @@ type Listener struct {
 }
 
 // End takes no more connections, but hands every one that the system has already
-// taken to Accept, which then returns net.ErrClosed: closing at once would reset
-// those whose client may have sent a request. On systems other than Linux it does.
+// taken to Accept, which then returns net.ErrClosed. Closing at once would reset
+// connections with a request on its way, as End does on systems other than Linux.
 func (l *Listener) End() { l.capped.end() }
 
-// Mark notes whether somebody waits for an answer on a connection of the
-// listener, or is about to; what it never heard of does not count.
+// Mark notes whether a client waits for an answer on a connection of the listener, or is
+// about to. Connections of other listeners do not count.
 func (l *Listener) Mark(c net.Conn, busy bool) {
 	if own := underneath(c); own != nil {
 		own.mark(busy)
@@ -71,9 +71,8 @@ func (l *Listener) Refused() int64 { return l.capped.refused.Load() }
 // Busy is the number of connections that are marked busy.
 func (l *Listener) Busy() int64 { return l.capped.busy.Load() }
 
-// Unread reports whether a client of the listener has sent something that nobody has
-// read yet: a server that is short of time may not have seen it. On systems other than
-// Unix nobody knows, and it is false.
+// Unread reports whether bytes of a client of the listener wait to be read: a busy server
+// may not have seen them. It is false on systems other than Unix.
 func (l *Listener) Unread() bool { return l.capped.unread() }
 
 func open(c Config) (net.Listener, error) {

@@ -178,8 +178,8 @@ func (c *conn) write() bool {
 	return err == nil
 }
 
-// drop forgets what was answered. A buffer that had to grow goes when it is empty, and
-// so does the small one of a client that had yet to say its password.
+// drop removes the answered commands. An empty buffer gets its usual size, after it grew
+// and after the password.
 func (c *conn) drop(used int) {
 	if used > 0 {
 		c.begun = time.Time{}

@@ -85,7 +85,7 @@ func (c *session) recheck() {
 	}
 }
 
-// endRevoked ends the session if what gave it the right to ask was revoked.
+// endRevoked ends the session if the credential that let it ask was revoked.
 func (c *session) endRevoked() {
 	if c.certificate == nil && len(c.passwords) == 0 {
 		return

@@ -42,7 +42,7 @@ func (s *Server) newRPC() (*rpc, error) {
 }
 
 // Knows rejects calls that show neither the token nor a certificate, where one of them
-// is required, and calls for whose connection there is no slot.
+// is required, and calls on a connection that finds no slot.
 func (r *rpc) Knows(from net.Addr, state *tls.ConnectionState, authorization []string) error {
 	conn := listen.ConnFrom(from)
 	if !r.shows(conn, state, authorization) {
