@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Whoever waits for a shard's lock comes after what others did meanwhile: at an
-// instant before that, somebody else's sweep or refund would have forgotten what
-// still counted (R1, R3).
+// A call that waits for a shard's lock decides after the calls that held it meanwhile. A
+// decision at an instant before a sweep of theirs would miss entries that still count at
+// it; before a refund, it must find all others (R1, R3).
 
 // shardOf returns the shard of the key in the limiter's first limit.
 func shardOf(m *Memory, l *Limiter, k Key) *shard {
