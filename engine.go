@@ -78,6 +78,8 @@ func (a *Ask) check(p *Plan) error {
 //   - What an Ask with an ID has recorded is charged once: asked again under the
 //     same policy, key and ID within Plan.Remembers, it gets the answer it got then,
 //     with Repeated, and nothing changes. With other units or another Op it is ErrID.
+//   - Each method returns soon after its context ends, with the context's error or a
+//     decision. An engine that never waits may ignore the context.
 //   - Plan, Key, Ask.States and Ask.ID may not be kept beyond the call.
 type Engine interface {
 	// Decide answers an attempt, a peek or a record.
@@ -98,7 +100,7 @@ type Engine interface {
 }
 
 // RefundOnceEngine is an Engine whose refunds can have an id as well. Memory and
-// weirredis.Engine are, and so is a FallbackEngine around one.
+// weirredis.Engine are, and so is fallback.Engine.
 type RefundOnceEngine interface {
 	Engine
 

@@ -48,7 +48,31 @@ var (
 	ErrNever = errors.New("weir: more units than the limit ever allows")
 	// ErrDeadline: the wait would outlast the context's deadline.
 	ErrDeadline = errors.New("weir: the wait would outlast the deadline")
+
+	// Stores. Only a call that failed with ErrUnavailable can be sent again without the
+	// risk of being counted twice.
+
+	// ErrUnavailable: the store could not be reached, and nothing was recorded.
+	ErrUnavailable = errors.New("weir: the store is unavailable")
+	// ErrUnknownFate: the call was sent and got no answer. Its units may or may not
+	// have been recorded.
+	ErrUnknownFate = errors.New("weir: the fate of the call is unknown")
+	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
+	// nothing was recorded. Other keys work, so the store is not taken to be down.
+	// Errors that wrap it also wrap ErrUnavailable.
+	ErrUnreadable = errors.New("weir: the store holds unreadable data for the key")
 )
+
+// IsBadInput reports whether every engine would reject the same call (R14).
+func IsBadInput(err error) bool {
+	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan, ErrID, ErrAsk, ErrTTL} {
+		if errors.Is(err, input) {
+			return true
+		}
+	}
+	var policy *PolicyError
+	return errors.As(err, &policy)
+}
 
 // PolicyError says which field of which limit of a policy is wrong, and why.
 type PolicyError struct {

@@ -6,16 +6,17 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 // R15: what you chose happens, and the answer says Degraded. Here four processes
 // share 10 an hour: while the store is down, each may grant 2 on its own.
 func Example_whatIfTheStoreIsDown() {
-	for _, mode := range []weir.OutageMode{weir.FailClosed, weir.FailOpen, weir.Local} {
+	for _, mode := range []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local} {
 		store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
 
-		engine := weir.Fallback(store, mode, weir.Instances(4))
+		engine := fallback.New(store, mode, fallback.Instances(4))
 		limiter, err := weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{
 			{Name: "hour", Max: 10, Window: time.Hour, By: []string{"phone"}},
 		}}, weir.WithEngine(engine))
@@ -44,7 +45,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
 		{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
-	}}, weir.WithEngine(weir.Fallback(store, weir.FailClosed, weir.Budget(time.Second)))))
+	}}, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.Timeout(time.Second)))))
 
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Lost()} {
 		store.Break(fault)
@@ -71,10 +72,10 @@ func Example_mayAFailedCallBeMadeAgain() {
 func ExampleOnStoreState() {
 	store := weirtest.NewFaulty(weir.NewMemory())
 
-	engine := weir.Fallback(store, weir.FailOpen,
-		weir.Budget(time.Second),
-		weir.OpenAfter(3),
-		weir.OnStoreState(func(state weir.StoreState, cause error) {
+	engine := fallback.New(store, fallback.FailOpen,
+		fallback.Timeout(time.Second),
+		fallback.FailureThreshold(3),
+		fallback.OnStoreState(func(state fallback.StoreState, cause error) {
 			fmt.Println("the store is", state, "because of:", cause)
 		}),
 	)

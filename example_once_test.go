@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -15,7 +16,7 @@ func ExampleLimiter_AllowOnce() {
 	store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
 	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
 		{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
-	}}, weir.WithEngine(weir.Fallback(store, weir.FailClosed))))
+	}}, weir.WithEngine(fallback.New(store, fallback.FailClosed))))
 
 	store.Break(weirtest.Lost()) // the store records, and its answer is lost
 	id := "transfer-4711"        // chosen once, before the first call

@@ -61,15 +61,20 @@ func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name 
 	return &m.known.shards[maphash.String(m.seed, name)%uint64(len(m.known.shards))], name
 }
 
-// recall answers an operation that was made before, and reports whether it was.
-func (m *Memory) recall(p *Plan, k *Key, a *Ask, d *Decision) (known bool, err error) {
-	s, name := m.operation(p, k, a.ID)
+// Replay returns the earlier answer of an operation with an ID, and reports whether
+// there is one. It decides nothing.
+func (m *Memory) Replay(p *Plan, k Key, a Ask) (d Decision, found bool, err error) {
+	if !a.names() {
+		return d, false, nil
+	}
+	s, name := m.operation(p, &k, a.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.find(m, name, a.At); o != nil {
-		return true, o.repeat(a, 0, d)
+		err = o.repeat(&a, 0, &d)
+		return d, true, err
 	}
-	return false, nil
+	return d, false, nil
 }
 
 // once does what has an id. Like persist it makes room when the engine is full, and

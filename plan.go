@@ -179,21 +179,6 @@ func (p *Plan) whole() *Plan {
 	return c
 }
 
-// withoutRoom returns the plan on the same histories that grants nothing. All that an
-// attempt by it can get is the answer that it got before under the same ID.
-func (p *Plan) withoutRoom() *Plan {
-	policy := p.Policy()
-	policy.Mode = AllOrNothing
-	for i := range policy.Limits {
-		policy.Limits[i].Max = 0
-	}
-	empty, err := policy.Plan()
-	if err != nil {
-		panic(err) // p was checked, and a Max of 0 is as right
-	}
-	return empty
-}
-
 // clip shortens a value that a caller chose, so that it can be shown in an error.
 func clip(s string) string {
 	const most = 64

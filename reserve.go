@@ -109,7 +109,7 @@ func (r *Reservation) Commit(ctx context.Context, actual int64) error {
 		r.settled.Store(false)
 		return fmt.Errorf("%w: perhaps, by %d units; nobody knows until it is settled by as many again", ErrSettled, r.used)
 	}
-	if r.id == "" && r.limiter.memory == nil && remembersRefunds(r.limiter.engine) {
+	if _, ok := r.limiter.engine.(RefundOnceEngine); ok && r.id == "" && r.limiter.memory == nil {
 		r.id = rand.Text()
 	}
 	err := r.correct(ctx, actual)
@@ -137,14 +137,4 @@ func (r *Reservation) correct(ctx context.Context, actual int64) error {
 		_, err = r.limiter.refund(ctx, &r.key, r.at, r.units-actual, Now, r.id)
 	}
 	return err
-}
-
-// remembersRefunds reports whether refunds of the engine, or of the one that it is
-// around, can have an id.
-func remembersRefunds(e Engine) bool {
-	if f, ok := e.(*FallbackEngine); ok {
-		return remembersRefunds(f.store.engine)
-	}
-	_, ok := e.(RefundOnceEngine)
-	return ok
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -251,7 +252,7 @@ func TestReservationInDoubt(t *testing.T) {
 		actual int64
 	}{"refund made": {weirtest.Lost(), 3}, "record made": {weirtest.Lost(), 25}, "refund not made": {unsure, 3}, "record not made": {unsure, 25}} {
 		store := weirtest.NewFaulty(weir.NewMemory())
-		l := model(t, weir.AllOrNothing, weir.WithEngine(weir.Fallback(store, weir.FailClosed, weir.OpenAfter(0))))
+		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0))))
 		r := reserve(t, l, 10)
 		store.Break(c.fault)
 		for range 2 {
@@ -294,7 +295,7 @@ func TestDegradedReservation(t *testing.T) {
 		if _, err := others.AllowN(ctx, acme, 100); err != nil {
 			t.Fatal(err)
 		}
-		l := model(t, weir.AllOrNothing, weir.WithEngine(weir.Fallback(down{memory}, weir.FailOpen)))
+		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(down{memory}, fallback.FailOpen)))
 		r, d, err := l.Reserve(ctx, acme, 50)
 		if err != nil || !d.Degraded {
 			t.Fatalf("%+v, %v; want a degraded grant", d, err)

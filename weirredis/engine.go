@@ -23,7 +23,7 @@ type Engine struct {
 	common  atomic.Pointer[commonQuestion] // the last that was asked
 }
 
-var _ weir.PromptEngine = (*Engine)(nil)
+var _ weir.RefundOnceEngine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
@@ -54,10 +54,6 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 	}
 	return e, nil
 }
-
-// EndsWithContext reports that every method returns when its context ends, as a
-// Conn promises (weir.PromptEngine).
-func (e *Engine) EndsWithContext() bool { return true }
 
 // Spread reports whether keys are spread over the slots of a Cluster. Where a history
 // lies then also depends on the other limits of its plan, by what they count by.

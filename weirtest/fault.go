@@ -13,7 +13,7 @@ import (
 // becomes of a program when its store is slow or gone:
 //
 //	store := weirtest.NewFaulty(weir.NewMemory())
-//	engine := weir.Fallback(store, weir.FailOpen)
+//	engine := fallback.New(store, fallback.FailOpen)
 //	store.Break(weirtest.Down())
 //
 // It is safe for concurrent use, and works in virtual time (testing/synctest).

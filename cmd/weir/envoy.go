@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/filewatch"
@@ -117,14 +117,14 @@ func (o *envoyOptions) load() (*envoy.Config, error) {
 	return c, nil
 }
 
-func outageMode(word string) (weir.OutageMode, error) {
+func outageMode(word string) (fallback.Mode, error) {
 	switch word {
 	case "deny":
-		return weir.FailClosed, nil
+		return fallback.FailClosed, nil
 	case "allow":
-		return weir.FailOpen, nil
+		return fallback.FailOpen, nil
 	case "local":
-		return weir.Local, nil
+		return fallback.Local, nil
 	}
 	return 0, usage("deny holds the limits, allow keeps the work going, local does some of both",
 		"--envoy-when-store-is-down is deny, allow or local, not %q", word)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/store"
 	"github.com/weirlimit/weir/policy"
@@ -99,7 +100,7 @@ func awaitStore(name string, o outageOptions, log *slog.Logger) (*laterStore, er
 	}
 	if l.engine = l.Engine; l.Shared {
 		// Within the budget, by what each policy says of when-store-is-down.
-		l.engine = weir.Fallback(l.Engine, weir.FailClosed, weir.Budget(o.budget), weir.Instances(o.instances), weir.OnStoreState(l.turned))
+		l.engine = fallback.New(l.Engine, fallback.FailClosed, fallback.Timeout(o.budget), fallback.Instances(o.instances), fallback.OnStoreState(l.turned))
 	}
 	return l, nil
 }
@@ -152,11 +153,11 @@ func (l *laterStore) hear(err error, warnings []string) {
 
 // turned logs that a store which was found is down, or up again; of one that comes
 // and goes, once in ten seconds. Its calls come one at a time.
-func (l *laterStore) turned(to weir.StoreState, cause error) {
+func (l *laterStore) turned(to fallback.StoreState, cause error) {
 	if l.Down() != nil {
 		return // hear says why
 	}
-	if to == weir.StoreUp {
+	if to == fallback.StoreUp {
 		if l.told {
 			l.log.Info("the store is up")
 		}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -32,9 +33,9 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 		return nil, nil
 	}
 	own := e
-	if f, ok := e.(*weir.FallbackEngine); ok && p.WhenStoreIsDown == policy.Local {
+	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == policy.Local {
 		// A share of one block is none, and that would refuse everybody.
-		e = f.WithMode(weir.FailOpen)
+		e = f.WithMode(fallback.FailOpen)
 	}
 	b := &blocks{one: make([]*weir.Limiter, len(p.Limits)), key: make([][]int, len(p.Limits))}
 	all := weir.Policy{Name: p.BlocksName()}

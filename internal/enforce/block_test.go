@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/internal/redistest/enginetest"
 	"github.com/weirlimit/weir/policy"
@@ -424,18 +425,18 @@ func TestBlockConcurrently(t *testing.T) {
 // TestBlockOutage: while the store is away, blocks are what the policy's mode makes of
 // every decision; a share of one block must not refuse everybody.
 func TestBlockOutage(t *testing.T) {
-	f := weir.Fallback(down{}, weir.FailClosed, weir.Instances(3))
+	f := fallback.New(down{}, fallback.FailClosed, fallback.Instances(3))
 	for name, want := range map[string]struct {
-		mode    weir.OutageMode
+		mode    fallback.Mode
 		granted int64
-	}{"local": {weir.Local, 0}, "open": {weir.FailOpen, 1}} {
+	}{"local": {fallback.Local, 0}, "open": {fallback.FailOpen, 1}} {
 		r := blockingRule(t, name, f.WithMode(want.mode))
 		o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
 		if err != nil || o.Decision.Granted != want.granted || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%s: %+v, %v; want %+v and no block", name, o, err, want)
 		}
 	}
-	share := weir.Fallback(down{}, weir.Local, weir.Instances(2))
+	share := fallback.New(down{}, fallback.Local, fallback.Instances(2))
 	r := blockingRule(t, "local", share)
 	if o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
@@ -449,7 +450,7 @@ func TestBlockOutage(t *testing.T) {
 // TestBlockBack: what a share refuses begins no block in the store, which is back by then.
 func TestBlockBack(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	f := weir.Fallback(limits{faulty}, weir.Local, weir.Instances(2), weir.OpenAfter(0))
+	f := fallback.New(limits{faulty}, fallback.Local, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := blockingRule(t, "local", f)
 	ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
@@ -462,44 +463,32 @@ func TestBlockBack(t *testing.T) {
 	}
 }
 
-// TestBlockOnceBack: what a share has granted is answered as it was, while the store is
-// back and the key is blocked there.
-func TestBlockOnceBack(t *testing.T) {
+// TestReplayWhileBlocked: an operation that a share has granted gets its earlier answer
+// again, although the store is back and the key is blocked there.
+func TestReplayWhileBlocked(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	for _, hold := range []bool{false, true} {
-		options := []weir.FallbackOption{weir.Instances(1), weir.OpenAfter(0)}
-		if hold {
-			options = append(options, weir.Hold())
+	r := blockingRule(t, "local", fallback.New(store, fallback.Local, fallback.FailureThreshold(0)))
+	attempt := func(id string, n int64) Outcome {
+		t.Helper()
+		o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: n, At: weir.Now, ID: id})
+		if err != nil {
+			t.Fatal(err)
 		}
-		e := weir.Fallback(store, weir.Local, options...)
-		r := blockingRule(t, "local", e)
-		ask := func(id string, n int64) Outcome {
-			t.Helper()
-			o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K(fmt.Sprint(hold)), None), N: n, At: weir.Now, ID: id})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return o
-		}
-		if hold { // the store grants it, and nothing more fits the share when it is back
-			if o := ask("job", 1); !o.Decision.Allowed {
-				t.Fatalf("%+v", o)
-			}
-		}
-		store.Break(weirtest.Down())
-		if o := ask("job", 1); !hold && (!o.Decision.Allowed || !o.Decision.Degraded) {
-			t.Fatalf("by the share: %+v", o)
-		}
-		store.Mend()
-		for range 3 {
-			ask("", 2)
-		}
-		if o := ask("", 1); o.Applied.Blocked.IsZero() {
-			t.Fatalf("hold %t: no block: %+v", hold, o)
-		}
-		if o := ask("job", 1); !o.Decision.Repeated || !o.Decision.Allowed {
-			t.Errorf("hold %t: made again: %+v", hold, o.Decision)
-		}
+		return o
+	}
+	store.Break(weirtest.Down())
+	if o := attempt("job", 1); !o.Decision.Allowed || !o.Decision.Degraded {
+		t.Fatalf("by the share: %+v", o)
+	}
+	store.Mend()
+	for range 3 {
+		attempt("", 2)
+	}
+	if o := attempt("", 1); o.Applied.Blocked.IsZero() {
+		t.Fatalf("no block: %+v", o)
+	}
+	if o := attempt("job", 1); !o.Decision.Repeated || !o.Decision.Allowed {
+		t.Errorf("the same operation again: %+v", o.Decision)
 	}
 }
 

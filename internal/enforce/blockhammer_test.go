@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/weirtest"
 )
@@ -80,7 +81,7 @@ func TestBlockHammer(t *testing.T) {
 				store.Mend()
 			}
 		}()
-		test(t, weir.Fallback(store, weir.FailClosed, weir.OpenAfter(0)), done)
+		test(t, fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)), done)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/redistest"
 	"github.com/weirlimit/weir/internal/redistest/enginetest"
@@ -106,7 +107,7 @@ func TestOnRedis(t *testing.T) {
 	engine, conn := enginetest.On(t, redistest.Shared(t).Addr)
 	redistest.Shared(t).Must(t, "FLUSHALL")
 	s := newTestServer(t, func(c *Config) {
-		c.Policies, c.Throttler, c.Waits = policies(t, weir.Fallback(engine, weir.FailClosed, weir.Budget(patience))), gcra.NewStore(conn), true
+		c.Policies, c.Throttler, c.Waits = policies(t, fallback.New(engine, fallback.FailClosed, fallback.Timeout(patience))), gcra.NewStore(conn), true
 	})
 	address := listening(t, s)
 	ask := strings.Repeat(array("WEIR.CHECK", "push", "teacher=42")+array("CL.THROTTLE", "user", "4", "1", "100000"), 16)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 )
 
 // claims remember in the store which reservations were settled, and by how many units,
@@ -31,8 +32,8 @@ type ledger struct {
 // newClaims returns the claims of reservations on e, which without its store makes
 // none.
 func newClaims(e weir.Engine) *claims {
-	if f, ok := e.(*weir.FallbackEngine); ok {
-		e = f.WithMode(weir.FailClosed)
+	if f, ok := e.(*fallback.Engine); ok {
+		e = f.WithMode(fallback.FailClosed)
 	}
 	return &claims{engine: e, ledger: map[int]*ledger{}}
 }

@@ -11,6 +11,7 @@ import (
 	"testing/iotest"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 )
 
 // down is an engine whose store is gone.
@@ -63,7 +64,7 @@ func TestStoreDown(t *testing.T) {
 // when it answers without the store.
 func TestStoreDownIsTold(t *testing.T) {
 	var missing error
-	s, _ := newServer(t, weir.Fallback(down{}, weir.FailClosed, weir.OpenAfter(2)),
+	s, _ := newServer(t, fallback.New(down{}, fallback.FailClosed, fallback.FailureThreshold(2)),
 		func(c *Config) { c.StoreDown = func() error { return missing } })
 	check := func(when, why, up string) {
 		t.Helper()

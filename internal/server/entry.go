@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/metrics"
@@ -27,16 +28,16 @@ type entry struct {
 }
 
 // outageModes are the modes of a policy's words.
-var outageModes = map[policy.StoreDown]weir.OutageMode{
-	policy.Deny:  weir.FailClosed,
-	policy.Allow: weir.FailOpen,
-	policy.Local: weir.Local,
+var outageModes = map[policy.StoreDown]fallback.Mode{
+	policy.Deny:  fallback.FailClosed,
+	policy.Allow: fallback.FailOpen,
+	policy.Local: fallback.Local,
 }
 
 // newEntry makes a policy ready to decide on e; with a fallback, by the mode that
 // the policy names.
 func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
-	if f, ok := e.(*weir.FallbackEngine); ok {
+	if f, ok := e.(*fallback.Engine); ok {
 		e = f.WithMode(outageModes[p.WhenStoreIsDown])
 	}
 	r, err := enforce.New(p, e)

@@ -1,7 +1,7 @@
 package server
 
 import (
-	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
@@ -96,16 +96,15 @@ func (s *Server) addStoreMetrics() {
 	if e, ok := s.config.Engine.(capped); ok {
 		s.addCapMetrics(e)
 	}
-	f, ok := s.config.Engine.(*weir.FallbackEngine)
+	f, ok := s.config.Engine.(*fallback.Engine)
 	if !ok {
 		return
 	}
 	m.Gauge("weir_store_up", "1 while nothing is known against the store, 0 while it is down.", nil, func() float64 { return flag(s.storeDown() == nil) })
 	m.Gauge("weir_store_breaker_open", "1 while the store is not asked, after several failures in a row, except to see whether it is back.", nil,
-		func() float64 { return flag(f.Status().State == weir.StoreDown) })
+		func() float64 { return flag(f.Status().State == fallback.StoreDown) })
 	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
 	m.Counter("weir_store_timeouts_total", "Of these, calls that were not answered within the budget.", nil, func() int64 { return f.Status().Timeouts })
-	m.Gauge("weir_store_overdue_calls", "Calls whose budget is over and that have not returned yet.", nil, func() float64 { return float64(f.Status().Overdue) })
 }
 
 // addCapMetrics adds the bound of memory, if there is one, and how often it was met.

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/observe"
@@ -30,7 +31,7 @@ func everything(t *testing.T) []string {
 	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 	})
-	store, _ := newServer(t, weir.Fallback(down{}, weir.FailOpen), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
+	store, _ := newServer(t, fallback.New(down{}, fallback.FailOpen), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
 	var pages []string
 	for _, s := range []*Server{memory, store} {
 		ask(s, "POST", "/v1/check", searchBody)

@@ -1,6 +1,6 @@
 package server
 
-import "github.com/weirlimit/weir"
+import "github.com/weirlimit/weir/fallback"
 
 // storeDown says why the store cannot be asked, nil if nothing is known against it.
 // It does not ask.
@@ -10,8 +10,8 @@ func (s *Server) storeDown() error {
 			return err
 		}
 	}
-	if f, ok := s.config.Engine.(*weir.FallbackEngine); ok {
-		if status := f.Status(); status.State == weir.StoreDown {
+	if f, ok := s.config.Engine.(*fallback.Engine); ok {
+		if status := f.Status(); status.State == fallback.StoreDown {
 			return status.Cause
 		}
 	}

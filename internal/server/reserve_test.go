@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -322,7 +323,7 @@ func TestReservationsAreNeverForgotten(t *testing.T) {
 		for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 			for _, actual := range []int{4, 9} {
 				faulty := weirtest.NewFaulty(weir.NewMemory())
-				s, _ := newServer(t, weir.Fallback(corrections{faulty}, weir.FailClosed), func(c *Config) {
+				s, _ := newServer(t, fallback.New(corrections{faulty}, fallback.FailClosed), func(c *Config) {
 					c.Policies = parsed(t, "  sms: {limit: 10 messages per day per phone, when-store-is-down: "+mode+"}\n")
 				})
 				id := reserve(t, s, smsReserve).Reservation

@@ -77,7 +77,7 @@ type later struct {
 	ended chan struct{} // closed when the goroutine has ended
 }
 
-var _ weir.PromptEngine = (*later)(nil)
+var _ weir.RefundOnceEngine = (*later)(nil)
 
 // A store that was away is found within retryMax of its return.
 const (
@@ -138,10 +138,6 @@ func (l *later) engine(ctx context.Context) (*weirredis.Engine, error) {
 	}
 	return nil, fmt.Errorf("%w: %w", weir.ErrUnavailable, *l.why.Load())
 }
-
-// EndsWithContext reports that calls end with their context, also while they wait for
-// the store to be found.
-func (l *later) EndsWithContext() bool { return true }
 
 // Eval runs a script on the store, or says that it was not sent.
 func (l *later) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {

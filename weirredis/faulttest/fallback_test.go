@@ -5,11 +5,11 @@ import (
 	"maps"
 	"math/rand/v2"
 	"slices"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/redistest"
 )
 
@@ -27,15 +27,13 @@ const (
 // promises.
 var fallbacks = []struct {
 	name     string
-	mode     weir.OutageMode
-	opts     []weir.FallbackOption
-	held     bool  // needs the store to be up for a second at a time
+	mode     fallback.Mode
+	opts     []fallback.Option
 	inWindow int64 // units that a window may hold, -1 = any number
 }{
-	{"closed", weir.FailClosed, nil, false, mostInWindow},
-	{"open", weir.FailOpen, nil, false, -1},
-	{"local", weir.Local, []weir.FallbackOption{weir.Instances(fleet)}, false, 2 * mostInWindow},
-	{"held", weir.Local, []weir.FallbackOption{weir.Instances(fleet), weir.Hold()}, true, mostInWindow},
+	{"closed", fallback.FailClosed, nil, mostInWindow},
+	{"open", fallback.FailOpen, nil, -1},
+	{"local", fallback.Local, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
 }
 
 // outages are what befalls the store. It comes back with everything it had, so that
@@ -51,7 +49,7 @@ var outages = map[string]func(t testing.TB, s *redistest.Server, r *rand.Rand){
 		longer(r)
 		s.Restart(t)
 	},
-	flapping: func(t testing.TB, s *redistest.Server, r *rand.Rand) {
+	"comes and goes": func(t testing.TB, s *redistest.Server, r *rand.Rand) {
 		for range 5 {
 			s.Freeze(t)
 			time.Sleep(time.Duration(r.IntN(700)) * time.Millisecond)
@@ -61,10 +59,7 @@ var outages = map[string]func(t testing.TB, s *redistest.Server, r *rand.Rand){
 	},
 }
 
-// flapping is the outage that a hold does not promise anything for.
-const flapping = "comes and goes"
-
-// longer outlasts a hold: the window, a second and the budget.
+// longer outlasts the window by more than a second.
 func longer(r *rand.Rand) {
 	time.Sleep(fallbackWindow + time.Second + callTime + time.Duration(500+r.IntN(500))*time.Millisecond)
 }
@@ -78,9 +73,6 @@ func TestFallbacks(t *testing.T) {
 	}
 	for i, c := range fallbacks {
 		for _, kind := range kinds {
-			if c.held && kind == flapping {
-				continue
-			}
 			t.Run(c.name+"/"+kind, func(t *testing.T) {
 				eachClient(t, func(t *testing.T, cl client, r *rand.Rand) { fallsBack(t, cl, r, i, outages[kind]) })
 			})
@@ -93,15 +85,10 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	c := fallbacks[i]
 	server := redistest.Start(t, redistest.AOF...)
 	limits := tightAndAll(mostInWindow, fallbackWindow)
-	if c.held { // for the longest window of the policy, which else were an hour
-		limits[1].Window = fallbackWindow
-		limits = limits[:2]
-	}
 	g := newRig(t, cl.open(t, at(server.Addr)), limits)
 	g.beside = nil
-	var heard news
 	g.around = func(e weir.Engine) weir.Engine {
-		return weir.Fallback(e, c.mode, slices.Concat(c.opts, []weir.FallbackOption{weir.Budget(callTime), heard.listen(g.clock)})...)
+		return fallback.New(e, c.mode, slices.Concat(c.opts, []fallback.Option{fallback.Timeout(callTime)})...)
 	}
 	var flows []*traffic
 	for range fleet {
@@ -115,60 +102,22 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	for _, f := range flows {
 		f.recovers(t, back)
 	}
-	longer(r) // also beyond what is held when the store is back
+	longer(r)
 	var calls []call
 	for _, f := range flows {
 		calls = append(calls, f.end(t)...)
 	}
 	inTime(t, calls, callTime)
-	if c.mode == weir.FailClosed {
+	if c.mode == fallback.FailClosed {
 		someFailed(t, calls)
 	} else {
 		noErrors(t, calls)
 		someDegraded(t, calls)
 	}
-	if !c.held {
-		g.settle(t, calls, nothingLost)
-	}
-	if c.held && !heard.together(fleet) {
-		t.Log("the machine is too crowded: processes did not lose the store and find it again within a second of each other")
-		return
-	}
+	g.settle(t, calls, nothingLost)
 	if c.inWindow >= 0 {
 		g.audit(t, calls, c.inWindow-mostInWindow)
 	}
-}
-
-// news are when processes found the store down, and when up again.
-type news struct {
-	mu    sync.Mutex
-	heard map[weir.StoreState][]time.Duration
-}
-
-// listen is the option by which a fallback tells its news.
-func (n *news) listen(clock func() time.Duration) weir.FallbackOption {
-	return weir.OnStoreState(func(s weir.StoreState, _ error) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		if n.heard == nil {
-			n.heard = map[weir.StoreState][]time.Duration{}
-		}
-		n.heard[s] = append(n.heard[s], clock())
-	})
-}
-
-// together reports whether so many processes lost the store once and found it again
-// once, within a second of each other: the condition of a hold's promise.
-func (n *news) together(processes int) bool {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for _, s := range []weir.StoreState{weir.StoreDown, weir.StoreUp} {
-		all := n.heard[s]
-		if len(all) != processes || slices.Max(all)-slices.Min(all) > time.Second {
-			return false
-		}
-	}
-	return true
 }
 
 // Foreign data under the key of one user are answered by the fallback, and say
@@ -183,7 +132,7 @@ func TestForeignDataBehindFallback(t *testing.T) {
 		key := keysOf(t, server)[0]
 		server.Must(t, "DEL", key)
 		foreign["string"](t, server, key)
-		g.around = func(e weir.Engine) weir.Engine { return weir.Fallback(e, weir.FailOpen, weir.Budget(patience)) }
+		g.around = func(e weir.Engine) weir.Engine { return fallback.New(e, fallback.FailOpen, fallback.Timeout(patience)) }
 		g = g.on(t, cl.open(t, at(server.Addr)))
 		g.users = []string{"a", "b", "b", "b", "b", "c"} // often more than five in a row
 		f := g.traffic(4, 2*patience, r)

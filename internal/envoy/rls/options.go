@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/topkeys"
 )
@@ -12,9 +13,9 @@ import (
 // Options say how a Service answers. The zero value is right for most: rolling
 // windows, no header fields, no metadata.
 type Options struct {
-	Engine weir.Engine     // decides; default: a memory engine of its own
-	Outage weir.OutageMode // what becomes of rules while the store is out, where Engine is a Fallback
-	Apart  func() bool     // reports whether histories of different keys cannot be decided in one step, as in a Redis Cluster; nil = they can
+	Engine weir.Engine   // decides; default: a memory engine of its own
+	Outage fallback.Mode // what becomes of rules while the store is out, where Engine is a Fallback
+	Apart  func() bool   // reports whether histories of different keys cannot be decided in one step, as in a Redis Cluster; nil = they can
 
 	Windows  Windows
 	Response *Headers // fields that the proxy adds to the client's answer; nil = none

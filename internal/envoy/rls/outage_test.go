@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -19,7 +20,7 @@ import (
 // takes for a failure, and lets pass or not as it was told.
 func TestStoreOut(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	p := connect(t, weir.Fallback(faulty, weir.FailClosed), parse(t, hitsConfig))
+	p := connect(t, fallback.New(faulty, fallback.FailClosed), parse(t, hitsConfig))
 	p.wants("OK | OK 9/10 1m0s", "a=1")
 	faulty.Break(weirtest.Down())
 	for _, d := range []string{"a=1", "a=1 hits:0", "a=1 refund", "a=1 limit:1/HOUR"} {
@@ -92,12 +93,12 @@ descriptors:
 
 // With an outage mode there is an answer, and it says that it is degraded.
 func TestDegraded(t *testing.T) {
-	for mode, want := range map[weir.OutageMode]string{
-		weir.FailOpen: "OK | OK 0/10 0s | OK 0/5 0s",
-		weir.Local:    "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
+	for mode, want := range map[fallback.Mode]string{
+		fallback.FailOpen: "OK | OK 0/10 0s | OK 0/5 0s",
+		fallback.Local:    "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
 	} {
 		faulty := weirtest.NewFaulty(weir.NewMemory())
-		p := connect(t, weir.Fallback(faulty, weir.FailClosed, weir.Instances(2)), parse(t, hitsConfig), func(o *Options) { o.Outage = mode })
+		p := connect(t, fallback.New(faulty, fallback.FailClosed, fallback.Instances(2)), parse(t, hitsConfig), func(o *Options) { o.Outage = mode })
 		faulty.Break(weirtest.Down())
 		a := p.ask("a=1", "b=1")
 		if got := says(a); got != want {
@@ -127,7 +128,7 @@ func TestDegraded(t *testing.T) {
 // requests nobody, although the proxy leaves before the budget is over.
 func TestHangingStore(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	f := weir.Fallback(faulty, weir.FailClosed, weir.OpenAfter(3))
+	f := fallback.New(faulty, fallback.FailClosed, fallback.FailureThreshold(3))
 	p := connect(t, f, parse(t, hitsConfig))
 	p.ask("a=1")
 	release := make(chan struct{})
@@ -147,7 +148,7 @@ func TestHangingStore(t *testing.T) {
 		cancel()
 	}
 	deadline := time.Now().Add(patience)
-	for f.Status().State != weir.StoreDown {
+	for f.Status().State != fallback.StoreDown {
 		if time.Now().After(deadline) {
 			t.Fatal("the breaker does not open")
 		}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/envoy"
 	"github.com/weirlimit/weir/internal/observe"
 )
@@ -37,7 +38,7 @@ type Service struct {
 func New(o Options) *Service {
 	s := &Service{options: o.withDefaults()}
 	s.engine = s.options.Engine
-	if f, ok := s.engine.(*weir.FallbackEngine); ok {
+	if f, ok := s.engine.(*fallback.Engine); ok {
 		s.engine = f.WithMode(s.options.Outage)
 	}
 	s.pool.New = func() any { return new(work) }

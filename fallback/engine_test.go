@@ -1,4 +1,4 @@
-package weir_test
+package fallback_test
 
 import (
 	"context"
@@ -10,15 +10,23 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
-var outageModes = []weir.OutageMode{weir.FailClosed, weir.FailOpen, weir.Local}
+var (
+	ctx  = context.Background()
+	nine = time.Date(2026, time.March, 2, 9, 0, 0, 0, time.UTC)
+)
 
-// prompt makes an engine promise what it keeps: to return when its context ends.
-type prompt struct{ weir.Engine }
+func must[T any](v T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return v
+}
 
-func (prompt) EndsWithContext() bool { return true }
+var modes = []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local}
 
 // ten is ten an hour for each user, and twenty for all of them.
 var ten = weir.Policy{Name: "ten", Limits: []weir.Limit{
@@ -30,7 +38,7 @@ var ten = weir.Policy{Name: "ten", Limits: []weir.Limit{
 type store struct {
 	*weir.Limiter
 	faulty   *weirtest.Faulty
-	fallback *weir.FallbackEngine
+	fallback *fallback.Engine
 	t        *testing.T
 }
 
@@ -39,10 +47,10 @@ func (s *store) Mend()                  { s.faulty.Mend() }
 func (s *store) Asked() int64           { return s.faulty.Asked() }
 
 // newStore makes a limiter of p on a memory engine that stands for a store.
-func newStore(t *testing.T, p weir.Policy, mode weir.OutageMode, opts ...weir.FallbackOption) *store {
+func newStore(t *testing.T, p weir.Policy, mode fallback.Mode, opts ...fallback.Option) *store {
 	t.Helper()
 	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
-	s.fallback = weir.Fallback(prompt{s.faulty}, mode, opts...)
+	s.fallback = fallback.New(s.faulty, mode, opts...)
 	var err error
 	if s.Limiter, err = weir.New(p, weir.WithEngine(s.fallback)); err != nil {
 		t.Fatal(err)
@@ -66,26 +74,22 @@ func (s *store) fail(n int) {
 }
 
 // want checks the state of the breaker.
-func (s *store) want(state weir.StoreState) {
+func (s *store) want(state fallback.StoreState) {
 	s.t.Helper()
 	if got := s.fallback.Status(); got.State != state {
 		s.t.Fatalf("the store is taken to be %v, want %v; status %+v", got.State, state, got)
 	}
 }
 
-// TestFallbackConformance: while the store answers, nothing of a fallback changes
-// an answer, whichever way it calls the store.
+// TestFallbackConformance: while the store answers, the wrapper changes no answer.
 func TestFallbackConformance(t *testing.T) {
 	engines := map[string]func() weir.Engine{
-		"goroutines": func() weir.Engine {
-			return weir.Fallback(weirtest.NewFaulty(weir.NewMemory()), weir.FailClosed, weir.Budget(time.Hour))
-		},
-		"contexts": func() weir.Engine {
-			return weir.Fallback(prompt{weirtest.NewFaulty(weir.NewMemory())}, weir.Local, weir.Instances(3), weir.Hold(), weir.Budget(time.Hour))
+		"timed": func() weir.Engine {
+			return fallback.New(weirtest.NewFaulty(weir.NewMemory()), fallback.Local, fallback.Instances(3), fallback.Timeout(time.Hour))
 		},
 	}
-	for _, mode := range outageModes {
-		engines[mode.String()] = func() weir.Engine { return weir.Fallback(weir.NewMemory(), mode) }
+	for _, mode := range modes {
+		engines[mode.String()] = func() weir.Engine { return fallback.New(weir.NewMemory(), mode) }
 	}
 	for name, engine := range engines {
 		t.Run(name, func(t *testing.T) {
@@ -129,9 +133,9 @@ func TestFallbackAnswers(t *testing.T) {
 			localMode: weir.CountDenied, local: answer{retry: time.Second, limit: "user"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.open.check(t, weir.FailOpen, c.openMode, c.op, c.n)
-			c.local.check(t, weir.Local, c.localMode, c.op, c.n)
-			answer{}.check(t, weir.FailClosed, c.localMode, c.op, c.n)
+			c.open.check(t, fallback.FailOpen, c.openMode, c.op, c.n)
+			c.local.check(t, fallback.Local, c.localMode, c.op, c.n)
+			answer{}.check(t, fallback.FailClosed, c.localMode, c.op, c.n)
 		})
 	}
 }
@@ -144,14 +148,14 @@ type answer struct {
 	limit   string
 }
 
-func (a answer) check(t *testing.T, outage weir.OutageMode, mode weir.Mode, op weir.Op, n int64) {
+func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op weir.Op, n int64) {
 	t.Helper()
 	p := ten
 	p.Mode = mode
-	s := newStore(t, p, outage, weir.Instances(2))
+	s := newStore(t, p, outage, fallback.Instances(2))
 	s.Break(weirtest.Down())
 	d, states, err := s.Inspect(context.Background(), weir.K("42"), op, n)
-	if outage == weir.FailClosed {
+	if outage == fallback.FailClosed {
 		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)
 		}
@@ -161,7 +165,7 @@ func (a answer) check(t *testing.T, outage weir.OutageMode, mode weir.Mode, op w
 	if got != a || err != nil || !d.Degraded || time.Since(d.At).Abs() > time.Minute {
 		t.Errorf("%v, %v: got %+v, %v; want %+v, degraded", outage, mode, d, err, a)
 	}
-	if outage == weir.FailOpen && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
+	if outage == fallback.FailOpen && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
 		t.Errorf("%v knows %+v and %+v; nobody does", outage, d, states)
 	}
 }
@@ -176,7 +180,7 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 				p.Limits = append(p.Limits, weir.Limit{Name: fmt.Sprint("l", i), Max: most, Window: time.Hour})
 			}
 			for n := range int64(11) {
-				s := newStore(t, p, weir.FailOpen)
+				s := newStore(t, p, fallback.FailOpen)
 				want, err := s.AllowN(ctx, weir.K(), n)
 				s.Break(weirtest.Down())
 				got, err2 := s.AllowN(ctx, weir.K(), n)
@@ -193,7 +197,7 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 
 // TestFallbackOpenClearsStates: what an earlier decision left there is not known.
 func TestFallbackOpenClearsStates(t *testing.T) {
-	s := newStore(t, ten, weir.FailOpen)
+	s := newStore(t, ten, fallback.FailOpen)
 	states := make([]weir.LimitState, 2)
 	ask := weir.Ask{N: 1, At: weir.Now, States: states}
 	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0].Used != 1 {
@@ -207,7 +211,7 @@ func TestFallbackOpenClearsStates(t *testing.T) {
 
 // TestFallbackAtInstants: a fallback, too, decides at the instant it is given.
 func TestFallbackAtInstants(t *testing.T) {
-	for _, mode := range []weir.OutageMode{weir.FailOpen, weir.Local} {
+	for _, mode := range []fallback.Mode{fallback.FailOpen, fallback.Local} {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Down())
 		if d, err := s.AllowAt(ctx, weir.K("42"), 1, nine); err != nil || !d.At.Equal(nine) || !d.Allowed {
@@ -219,7 +223,7 @@ func TestFallbackAtInstants(t *testing.T) {
 // TestFallbackOfOthers: only the store can count and refund, and a reset that did
 // not reach it is an error in every mode.
 func TestFallbackOfOthers(t *testing.T) {
-	for _, mode := range outageModes {
+	for _, mode := range modes {
 		s := newStore(t, ten, mode)
 		d, err := s.AllowN(ctx, weir.K("42"), 5)
 		if err != nil {
@@ -250,28 +254,28 @@ func TestFallbackOfOthers(t *testing.T) {
 
 // TestFallbackWithMode: engines of several modes on one store share its breaker.
 func TestFallbackWithMode(t *testing.T) {
-	s := newStore(t, ten, weir.FailClosed)
-	limiter := must(weir.New(ten, weir.WithEngine(s.fallback.WithMode(weir.FailOpen))))
+	s := newStore(t, ten, fallback.FailClosed)
+	limiter := must(weir.New(ten, weir.WithEngine(s.fallback.WithMode(fallback.FailOpen))))
 	s.Break(weirtest.Down())
 	s.fail(5)
-	s.want(weir.StoreDown)
+	s.want(fallback.StoreDown)
 	asked := s.Asked()
 	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Asked() != asked {
 		t.Errorf("the other mode: got %+v, %v, asked %d times more; want it allowed without asking", d, err, s.Asked()-asked)
 	}
-	if s.fallback.Mode() != weir.FailClosed || s.fallback.WithMode(weir.Local).Mode() != weir.Local {
+	if s.fallback.Mode() != fallback.FailClosed || s.fallback.WithMode(fallback.Local).Mode() != fallback.Local {
 		t.Error("Mode says another mode")
 	}
 }
 
 // TestFallbackUnknownMode: what is no mode fails closed.
 func TestFallbackUnknownMode(t *testing.T) {
-	s := newStore(t, ten, weir.OutageMode(7))
+	s := newStore(t, ten, fallback.Mode(7))
 	s.Break(weirtest.Down())
 	if d, err := s.Allow(ctx, weir.K("42")); d.Allowed || !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("got %+v, %v; want ErrUnavailable", d, err)
 	}
-	if got := fmt.Sprint(weir.OutageMode(7), weir.FailOpen, weir.StoreUp, weir.StoreDown); got != "OutageMode(7) FailOpen up down" {
+	if got := fmt.Sprint(fallback.Mode(7), fallback.FailOpen, fallback.StoreUp, fallback.StoreDown); got != "Mode(7) FailOpen up down" {
 		t.Errorf("names: %s", got)
 	}
 }
@@ -283,14 +287,14 @@ func TestFallbackOfNothing(t *testing.T) {
 			t.Error("Fallback(nil) made an engine")
 		}
 	}()
-	weir.Fallback(nil, weir.FailOpen)
+	fallback.New(nil, fallback.FailOpen)
 }
 
 // TestFallbackNoAllocation: the healthy path costs no memory, and neither does the
 // path around a store that is down.
 func TestFallbackNoAllocation(t *testing.T) {
-	for _, mode := range outageModes {
-		limiter := must(weir.New(ten, weir.WithEngine(weir.Fallback(weir.NewMemory(), mode))))
+	for _, mode := range modes {
+		limiter := must(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))
 		if got := testing.AllocsPerRun(100, func() { limiter.Allow(ctx, weir.K("42")) }); got != 0 {
 			t.Errorf("%v, up: %v allocations", mode, got)
 		}
@@ -298,7 +302,7 @@ func TestFallbackNoAllocation(t *testing.T) {
 			s := newStore(t, ten, mode)
 			s.Break(weirtest.Down())
 			s.fail(5)
-			s.want(weir.StoreDown)
+			s.want(fallback.StoreDown)
 			if got := testing.AllocsPerRun(100, func() { s.Allow(ctx, weir.K("42")) }); got != 0 {
 				t.Errorf("%v, down: %v allocations", mode, got)
 			}
@@ -320,13 +324,12 @@ func BenchmarkFallback(b *testing.B) {
 	}
 	memory := struct{ weir.Engine }{weir.NewMemory()} // so that New does not see what it is
 	run("none", memory)
-	run("up", weir.Fallback(weir.NewMemory(), weir.FailOpen))
-	run("up/contexts", weir.Fallback(prompt{memory}, weir.FailOpen))
-	run("up/goroutines", weir.Fallback(memory, weir.FailOpen))
-	for _, mode := range outageModes {
+	run("up", fallback.New(weir.NewMemory(), fallback.FailOpen))
+	run("up/contexts", fallback.New(memory, fallback.FailOpen))
+	for _, mode := range modes {
 		down := weirtest.NewFaulty(memory)
 		down.Break(weirtest.Down())
-		run("down/"+mode.String(), weir.Fallback(down, mode))
+		run("down/"+mode.String(), fallback.New(down, mode))
 	}
 }
 
@@ -338,7 +341,7 @@ func TestOpenCosts(t *testing.T) {
 			{Name: "calls", Max: 2, Window: time.Minute, Cost: cost}, {Name: "units", Max: 1000, Window: time.Minute}}}
 		store := weirtest.NewFaulty(weir.NewMemory())
 		store.Break(weirtest.Down())
-		l := must(weir.New(p, weir.WithEngine(weir.Fallback(store, weir.FailOpen))))
+		l := must(weir.New(p, weir.WithEngine(fallback.New(store, fallback.FailOpen))))
 		d, err := l.AllowN(ctx, weir.K(), 900)
 		if err != nil || d.Allowed != want || !want && (d.RetryAfter != weir.Never || d.Limit != "calls") || want && d.Granted != 900 {
 			t.Errorf("a cost of %d under a limit of 2: %+v, %v; want allowed=%v", cost, d, err, want)

@@ -1,4 +1,4 @@
-package weir_test
+package fallback_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -26,11 +27,11 @@ type grant struct {
 	degraded bool
 }
 
-func newFleet(n int, p weir.Policy, opts ...weir.FallbackOption) *fleet {
+func newFleet(n int, p weir.Policy, opts ...fallback.Option) *fleet {
 	f := &fleet{store: weirtest.NewFaulty(weir.NewMemory())}
-	opts = append([]weir.FallbackOption{weir.Instances(n)}, opts...)
+	opts = append([]fallback.Option{fallback.Instances(n)}, opts...)
 	for range n {
-		engine := weir.Fallback(prompt{f.store}, weir.Local, opts...)
+		engine := fallback.New(f.store, fallback.Local, opts...)
 		f.limiters = append(f.limiters, must(weir.New(p, weir.WithEngine(engine))))
 	}
 	return f
@@ -89,43 +90,32 @@ func (f *fleet) worst(window time.Duration) (most int, which string) {
 	return len(worst), b.String()
 }
 
-// TestLocalBounds: across outages a window holds at most twice Max, and with Hold
-// at most Max. Without any of it the bound of two is met, so this looks where it
-// hurts.
+// TestLocalBounds: across outages a window holds at most 2 * Max. The test also demands
+// that outages hurt: some window must come near that bound.
 func TestLocalBounds(t *testing.T) {
 	const most = 12
-	worst := map[string]int{}
-	local := map[string]int{}
+	worst, degraded := 0, 0
 	for _, window := range []time.Duration{time.Second, 4 * time.Second} {
-		for seed := range uint64(2) {
+		for seed := range uint64(4) {
 			p := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: most, Window: window}, {Name: "short", Max: most, Window: window / 2}}}
-			for name, c := range map[string]struct {
-				opts  []weir.FallbackOption
-				up    time.Duration // so that every process notices
-				bound int
-			}{
-				"shares": {nil, 0, 2 * most},
-				"hold":   {[]weir.FallbackOption{weir.Hold()}, 1200 * time.Millisecond, most},
-			} {
-				synctest.Test(t, func(t *testing.T) {
-					f := newFleet(3, p, c.opts...)
-					f.run(t, rand.New(rand.NewPCG(seed, 0)), window, c.up)
-					got, which := f.worst(window)
-					if got > c.bound {
-						t.Errorf("seed %d, window %v, %s: %d in a window, at most %d are promised:%s", seed, window, name, got, c.bound, which)
+			synctest.Test(t, func(t *testing.T) {
+				f := newFleet(3, p)
+				f.run(t, rand.New(rand.NewPCG(seed, 0)), window, 0)
+				got, which := f.worst(window)
+				if got > 2*most {
+					t.Errorf("seed %d, window %v: %d in a window, at most %d are promised:%s", seed, window, got, 2*most, which)
+				}
+				worst = max(worst, got)
+				for _, g := range f.grants {
+					if g.degraded {
+						degraded++
 					}
-					worst[name] = max(worst[name], got)
-					for _, g := range f.grants {
-						if g.degraded {
-							local[name]++
-						}
-					}
-				})
-			}
+				}
+			})
 		}
 	}
-	t.Logf("worst window: %v of %d; granted by shares: %v", worst, most, local)
-	if worst["shares"] < most*3/2 || worst["hold"] < most || local["hold"] == 0 {
-		t.Errorf("worst %v, by shares %v: the outages of this test hurt nobody", worst, local)
+	t.Logf("worst window: %d of %d; granted by shares: %d", worst, 2*most, degraded)
+	if worst < most*3/2 || degraded == 0 {
+		t.Errorf("worst %d, by shares %d: the outages of this test hurt nobody", worst, degraded)
 	}
 }

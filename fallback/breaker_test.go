@@ -1,4 +1,4 @@
-package weir_test
+package fallback_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -19,7 +20,7 @@ import (
 // four and a success it is.
 func TestBreakerOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, weir.FailClosed)
+		s := newStore(t, ten, fallback.FailClosed)
 		for range 3 {
 			s.Break(weirtest.Down())
 			s.fail(4)
@@ -27,13 +28,13 @@ func TestBreakerOpens(t *testing.T) {
 			if _, err := s.Peek(ctx, weir.K("42"), 1); err != nil {
 				t.Fatal(err)
 			}
-			s.want(weir.StoreUp)
+			s.want(fallback.StoreUp)
 		}
 		s.Break(weirtest.Down())
 		s.fail(4)
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 		s.fail(1)
-		s.want(weir.StoreDown)
+		s.want(fallback.StoreDown)
 
 		asked := s.Asked()
 		_, err := s.Allow(ctx, weir.K("42"))
@@ -53,18 +54,18 @@ func TestBreakerOpens(t *testing.T) {
 // TestBreakerOpenAfter: the number is the caller's choice, 0 is never.
 func TestBreakerOpenAfter(t *testing.T) {
 	for _, after := range []int{1, 2, 20} {
-		s := newStore(t, ten, weir.FailOpen, weir.OpenAfter(after))
+		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(after))
 		s.Break(weirtest.Down())
 		s.fail(after - 1)
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 		s.fail(1)
-		s.want(weir.StoreDown)
+		s.want(fallback.StoreDown)
 	}
 	for _, after := range []int{0, -1} {
-		s := newStore(t, ten, weir.FailOpen, weir.OpenAfter(after))
+		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(after))
 		s.Break(weirtest.Down())
 		s.fail(100)
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 		if s.Asked() != 100 {
 			t.Errorf("OpenAfter(%d): asked %d times in 100 calls", after, s.Asked())
 		}
@@ -77,10 +78,10 @@ func TestBreakerProbes(t *testing.T) {
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Silent()} {
 		synctest.Test(t, func(t *testing.T) {
 			for range 3 {
-				s := newStore(t, ten, weir.FailOpen)
+				s := newStore(t, ten, fallback.FailOpen)
 				s.Break(fault)
 				s.fail(5)
-				s.want(weir.StoreDown)
+				s.want(fallback.StoreDown)
 				last, asked := time.Now(), s.Asked()
 				for outage := time.Now(); time.Since(outage) < 10*time.Second; {
 					now := time.Now()
@@ -95,7 +96,7 @@ func TestBreakerProbes(t *testing.T) {
 				}
 				s.Mend()
 				back := time.Now()
-				for s.fallback.Status().State == weir.StoreDown {
+				for s.fallback.Status().State == fallback.StoreDown {
 					s.Allow(ctx, weir.K("42"))
 					time.Sleep(time.Millisecond)
 				}
@@ -114,7 +115,7 @@ func TestBreakerProbes(t *testing.T) {
 // it, and all others are answered at once.
 func TestBreakerProbesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, weir.FailOpen, weir.Budget(3*time.Second))
+		s := newStore(t, ten, fallback.FailOpen, fallback.Timeout(3*time.Second))
 		s.Break(weirtest.Down())
 		s.fail(5)
 		asked := s.Asked()
@@ -156,47 +157,34 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 	})
 }
 
-// TestBreakerProbesForOthers: what a probe finds out after its caller was answered is
-// known to those who come after, and its caller is told that it may have counted.
-func TestBreakerProbesForOthers(t *testing.T) {
-	for name, wrap := range map[string]func(weir.Engine) weir.Engine{
-		"prompt":     func(e weir.Engine) weir.Engine { return prompt{e} },
-		"goroutines": func(e weir.Engine) weir.Engine { return e },
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			faulty := weirtest.NewFaulty(weir.NewMemory())
-			f := weir.Fallback(wrap(faulty), weir.FailClosed)
-			limiter := must(weir.New(ten, weir.WithEngine(f)))
-			faulty.Break(weirtest.Down())
-			for range 5 {
-				limiter.Allow(ctx, weir.K("42"))
-			}
-			faulty.Break(weirtest.Slow(30 * time.Millisecond))
-			time.Sleep(time.Second)
-			begun := time.Now()
-			if _, err := limiter.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrUnknownFate) || time.Since(begun) != 2*time.Millisecond {
-				t.Errorf("%s: the probe's caller gets %v after %v; want an unknown fate after 2 ms of the budget of 50", name, err, time.Since(begun))
-			}
-			if got := f.Status().State; got != weir.StoreDown {
-				t.Errorf("%s: %v while the probe is under way, want down", name, got)
-			}
-			time.Sleep(30 * time.Millisecond)
-			if got := f.Status(); got.State != weir.StoreUp || got.Overdue != 0 {
-				t.Errorf("%s: %+v after the probe, want up and nothing overdue", name, got)
-			}
-			faulty.Mend()
-			if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || d.Remaining != 8 {
-				t.Errorf("%s: %+v, %v; want the probe counted, 8 of 10 left", name, d, err)
-			}
-		})
-	}
+// TestSlowProbeClosesTheBreaker: the caller of a slow probe gets an unknown fate after a
+// part of the timeout. The probe's answer closes the breaker for later callers.
+func TestSlowProbeClosesTheBreaker(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, fallback.FailClosed)
+		s.Break(weirtest.Down())
+		s.fail(5)
+		s.Break(weirtest.Slow(30 * time.Millisecond))
+		time.Sleep(time.Second)
+		began := time.Now()
+		if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrUnknownFate) || time.Since(began) != 2*time.Millisecond {
+			t.Errorf("the probe's caller got %v after %v; want an unknown fate after 2ms of 50ms", err, time.Since(began))
+		}
+		s.want(fallback.StoreDown)
+		time.Sleep(30 * time.Millisecond)
+		s.want(fallback.StoreUp)
+		s.Mend()
+		if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Remaining != 8 {
+			t.Errorf("%+v, %v; want the probe counted, 8 of 10 left", d, err)
+		}
+	})
 }
 
 // TestBreakerIgnoresStragglers: a success that was asked for before the breaker
 // opened does not close it.
 func TestBreakerIgnoresStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, weir.FailClosed)
+		s := newStore(t, ten, fallback.FailClosed)
 		s.Break(weirtest.Slow(40 * time.Millisecond))
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -208,7 +196,7 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 		s.Break(weirtest.Down())
 		s.fail(5)
 		all.Wait()
-		s.want(weir.StoreDown)
+		s.want(fallback.StoreDown)
 	})
 }
 
@@ -219,7 +207,7 @@ func TestBreakerLearnsNothing(t *testing.T) {
 	leave()
 	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrKey) }
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, weir.FailClosed)
+		s := newStore(t, ten, fallback.FailClosed)
 		for range 20 {
 			s.Break(badInput)
 			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
@@ -230,7 +218,7 @@ func TestBreakerLearnsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 
 		s.Break(weirtest.Down())
 		s.fail(5)
@@ -242,19 +230,19 @@ func TestBreakerLearnsNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.want(weir.StoreDown)
+		s.want(fallback.StoreDown)
 		s.Mend()
 		if _, err := s.Allow(ctx, weir.K("42")); err != nil || s.Asked() != asked+4 {
 			t.Errorf("the next call: %v, asked %d times; want it to probe at once", err, s.Asked()-asked)
 		}
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 	})
 }
 
 // TestBreakerFullIsUp: a store that is full has answered.
 func TestBreakerFullIsUp(t *testing.T) {
 	full := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrFull) }
-	for _, mode := range outageModes {
+	for _, mode := range modes {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, ten, mode)
 			s.Break(full)
@@ -263,14 +251,14 @@ func TestBreakerFullIsUp(t *testing.T) {
 					t.Fatalf("%v: got %+v, %v; want ErrFull", mode, d, err)
 				}
 			}
-			s.want(weir.StoreUp)
+			s.want(fallback.StoreUp)
 			s.Break(weirtest.Down())
 			s.fail(5)
-			s.want(weir.StoreDown)
+			s.want(fallback.StoreDown)
 			s.Break(full)
 			time.Sleep(time.Second)
 			s.Allow(ctx, weir.K("42"))
-			s.want(weir.StoreUp)
+			s.want(fallback.StoreUp)
 		})
 	}
 }
@@ -281,27 +269,27 @@ func TestBreakerUnreadableIsUp(t *testing.T) {
 	unreadable := func(context.Context, func()) error {
 		return fmt.Errorf("%w, %w: says the store", weir.ErrUnreadable, weir.ErrUnavailable)
 	}
-	for _, mode := range outageModes {
+	for _, mode := range modes {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, ten, mode)
 			s.Break(unreadable)
 			for range 8 {
 				d, err := s.Allow(ctx, weir.K("42"))
-				if closed := mode == weir.FailClosed; errors.Is(err, weir.ErrUnreadable) != closed || d.Allowed == closed || d.Degraded == closed {
+				if closed := mode == fallback.FailClosed; errors.Is(err, weir.ErrUnreadable) != closed || d.Allowed == closed || d.Degraded == closed {
 					t.Fatalf("%v: got %+v, %v; want the mode's answer", mode, d, err)
 				}
 			}
-			s.want(weir.StoreUp)
+			s.want(fallback.StoreUp)
 			if got := s.fallback.Status().Failures; s.Asked() != 8 || got != 8 {
 				t.Errorf("%v: asked %d times, %d failures; want 8 of both", mode, s.Asked(), got)
 			}
 			s.Break(weirtest.Down())
 			s.fail(5)
-			s.want(weir.StoreDown)
+			s.want(fallback.StoreDown)
 			s.Break(unreadable)
 			time.Sleep(time.Second)
 			s.Allow(ctx, weir.K("42"))
-			s.want(weir.StoreUp)
+			s.want(fallback.StoreUp)
 		})
 	}
 }
@@ -313,13 +301,13 @@ func TestOnStoreState(t *testing.T) {
 		var heard []string
 		var s *store
 		busy := false
-		s = newStore(t, ten, weir.FailOpen, weir.OpenAfter(1), weir.OnStoreState(nil), weir.OnStoreState(func(state weir.StoreState, cause error) {
+		s = newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(1), fallback.OnStoreState(nil), fallback.OnStoreState(func(state fallback.StoreState, cause error) {
 			if busy {
 				t.Error("told of a change while being told of another")
 			}
 			busy = true
 			heard = append(heard, fmt.Sprintf("%v %v %v", state, cause != nil, s.fallback.Status().State))
-			if state == weir.StoreUp { // breaks it again while it is told
+			if state == fallback.StoreUp { // breaks it again while it is told
 				s.Break(weirtest.Down())
 				s.fail(1)
 			}
@@ -343,7 +331,7 @@ func TestOnStoreState(t *testing.T) {
 func TestOnStoreStatePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		s := newStore(t, ten, weir.FailOpen, weir.OpenAfter(1), weir.OnStoreState(func(weir.StoreState, error) {
+		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(1), fallback.OnStoreState(func(fallback.StoreState, error) {
 			if told++; told == 1 {
 				panic("listener")
 			}
@@ -352,11 +340,11 @@ func TestOnStoreStatePanics(t *testing.T) {
 		if got := caught(func() { s.fail(1) }); got != "listener" {
 			t.Errorf("the caller caught %v, want the listener's panic", got)
 		}
-		s.want(weir.StoreDown)
+		s.want(fallback.StoreDown)
 		s.Mend()
 		time.Sleep(time.Second)
 		s.Allow(ctx, weir.K("42"))
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 		if told != 2 {
 			t.Errorf("told %d times, want 2", told)
 		}

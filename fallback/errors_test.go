@@ -1,14 +1,14 @@
-package weir_test
+package fallback_test
 
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -37,37 +37,28 @@ func TestFallbackCallerLeaves(t *testing.T) {
 		}, context.DeadlineExceeded},
 	}
 	for name, c := range leave {
-		for _, mode := range outageModes {
-			for _, isPrompt := range []bool{true, false} {
-				t.Run(name+" "+mode.String(), func(t *testing.T) {
-					synctest.Test(t, func(t *testing.T) {
-						faulty := weirtest.NewFaulty(weir.NewMemory())
-						var e weir.Engine = faulty
-						if isPrompt {
-							e = prompt{faulty}
+		for _, mode := range modes {
+			t.Run(name+" "+mode.String(), func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					faulty := weirtest.NewFaulty(weir.NewMemory())
+					f := fallback.New(faulty, mode)
+					limiter := must(weir.New(ten, weir.WithEngine(f)))
+					faulty.Break(weirtest.Silent())
+					for range 20 {
+						ctx, cancel := c.ctx()
+						began := time.Now()
+						d, err := limiter.Allow(ctx, weir.K("42"))
+						if err != c.want || d != (weir.Decision{}) || time.Since(began) > 20*time.Millisecond {
+							t.Fatalf("got %+v, %v after %v; want %v", d, err, time.Since(began), c.want)
 						}
-						f := weir.Fallback(e, mode)
-						limiter := must(weir.New(ten, weir.WithEngine(f)))
-						faulty.Break(weirtest.Silent())
-						for range 20 {
-							ctx, cancel := c.ctx()
-							began := time.Now()
-							d, err := limiter.Allow(ctx, weir.K("42"))
-							if err != c.want || d != (weir.Decision{}) || time.Since(began) > 20*time.Millisecond {
-								t.Fatalf("got %+v, %v after %v; want %v", d, err, time.Since(began), c.want)
-							}
-							cancel()
-						}
-						synctest.Wait()
-						if before := strings.HasSuffix(name, "before"); before && !isPrompt && faulty.Asked() != 0 {
-							t.Errorf("asked %d times for nobody", faulty.Asked())
-						}
-						if got := f.Status(); got.State != weir.StoreUp || got.Failures != 0 || got.Degraded != 0 {
-							t.Errorf("status: %+v; want no failure", got)
-						}
-					})
+						cancel()
+					}
+					synctest.Wait()
+					if got := f.Status(); got.State != fallback.StoreUp || got.Failures != 0 || got.Degraded != 0 {
+						t.Errorf("status: %+v; want no failure", got)
+					}
 				})
-			}
+			})
 		}
 	}
 }
@@ -75,7 +66,7 @@ func TestFallbackCallerLeaves(t *testing.T) {
 // TestFallbackCallerHasLeft: nothing is granted to a caller that has left, not
 // even at once by a breaker that is open.
 func TestFallbackCallerHasLeft(t *testing.T) {
-	for _, mode := range outageModes {
+	for _, mode := range modes {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, ten, mode)
 			s.Break(weirtest.Down())
@@ -97,13 +88,13 @@ func TestFallbackCallerHasLeft(t *testing.T) {
 // may return before the context has noticed. It is still the caller's deadline.
 func TestFallbackCallersDeadlineByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, weir.FailOpen)
+		s := newStore(t, ten, fallback.FailOpen)
 		s.Break(func(context.Context, func()) error { return context.DeadlineExceeded })
 		late := lateContext{context.Background(), time.Now()}
 		if d, err := s.Allow(late, weir.K("42")); err != context.DeadlineExceeded || d.Allowed {
 			t.Errorf("got %+v, %v; want DeadlineExceeded", d, err)
 		}
-		s.want(weir.StoreUp)
+		s.want(fallback.StoreUp)
 	})
 }
 
@@ -119,7 +110,7 @@ func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 // nothing of the store (R14).
 func TestFallbackBadInput(t *testing.T) {
 	policy := &weir.PolicyError{Policy: "ten", Field: "Limits", Problem: "of two slots"}
-	for _, mode := range outageModes {
+	for _, mode := range modes {
 		for _, input := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrSpan, weir.ErrAsk, weir.ErrOverflow, weir.ErrFull, policy} {
 			s := newStore(t, ten, mode)
 			s.Break(func(context.Context, func()) error { return input })
@@ -128,7 +119,7 @@ func TestFallbackBadInput(t *testing.T) {
 					t.Fatalf("%v: got %+v, %v; want %v", mode, d, err, input)
 				}
 			}
-			s.want(weir.StoreUp)
+			s.want(fallback.StoreUp)
 			if got := s.fallback.Status(); got.Failures != 0 || got.Degraded != 0 {
 				t.Errorf("%v, %v: status %+v", mode, input, got)
 			}
@@ -144,7 +135,7 @@ func TestFallbackBadInput(t *testing.T) {
 // TestFallbackUnknownFate: a call whose answer was lost is not put again. Whoever
 // asked to hear of it does; else it may count in both, and the answer says Degraded.
 func TestFallbackUnknownFate(t *testing.T) {
-	for _, mode := range outageModes {
+	for _, mode := range modes {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Lost())
 		d, err := s.AllowN(ctx, weir.K("42"), 3)
@@ -152,9 +143,9 @@ func TestFallbackUnknownFate(t *testing.T) {
 			t.Errorf("%v: the call was put %d times", mode, s.Asked())
 		}
 		switch {
-		case mode == weir.FailClosed && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable)):
+		case mode == fallback.FailClosed && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable)):
 			t.Errorf("%v: got %+v, %v; want ErrUnknownFate alone", mode, d, err)
-		case mode != weir.FailClosed && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
+		case mode != fallback.FailClosed && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
 			t.Errorf("%v: got %+v, %v; want it allowed, degraded", mode, d, err)
 		}
 		s.Mend()
@@ -162,7 +153,7 @@ func TestFallbackUnknownFate(t *testing.T) {
 			t.Errorf("%v: the store counted %d, %v; want 3", mode, n, err)
 		}
 		s.Break(weirtest.Down())
-		if d, err := s.AllowN(ctx, weir.K("42"), 8); mode == weir.Local && (err != nil || d.Allowed || d.Remaining != 7) {
+		if d, err := s.AllowN(ctx, weir.K("42"), 8); mode == fallback.Local && (err != nil || d.Allowed || d.Remaining != 7) {
 			t.Errorf("the share: %+v, %v; want 3 of 10 counted there too", d, err)
 		}
 	}

@@ -1,4 +1,4 @@
-package weir_test
+package fallback_test
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/weirtest"
 )
 
@@ -38,9 +39,9 @@ func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 
 // TestLocalShares: what one process grants of a limit while the store is down.
 func TestLocalShares(t *testing.T) {
-	third := weir.Instances(3)
-	shareOf := func(f func(l weir.Limit) int64) weir.FallbackOption {
-		return weir.ShareOf(func(policy string, l weir.Limit) int64 {
+	third := fallback.Instances(3)
+	shareOf := func(f func(l weir.Limit) int64) fallback.Option {
+		return fallback.ShareOf(func(policy string, l weir.Limit) int64 {
 			if policy != "p" || l.Name != "l" {
 				t.Errorf("asked for the share of %q, %q", policy, l.Name)
 			}
@@ -50,24 +51,21 @@ func TestLocalShares(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		max  int64
-		opts []weir.FallbackOption
+		opts []fallback.Option
 		want int
 	}{
 		{"one process by default", 10, nil, 10},
-		{"no fewer than one process", 10, []weir.FallbackOption{weir.Instances(-1)}, 10},
-		{"rounded down", 11, []weir.FallbackOption{third}, 3},
-		{"even", 12, []weir.FallbackOption{third}, 4},
-		{"less than one each", 2, []weir.FallbackOption{third}, 0},
-		{"at least one", 2, []weir.FallbackOption{third, weir.AtLeastOne()}, 1},
-		{"at least one of more", 12, []weir.FallbackOption{third, weir.AtLeastOne()}, 4},
-		{"at least one of nothing", 0, []weir.FallbackOption{third, weir.AtLeastOne()}, 0},
-		{"as told", 10, []weir.FallbackOption{third, weir.AtLeastOne(), shareOf(func(l weir.Limit) int64 { return l.Max - 1 })}, 9},
-		{"as told, nothing", 10, []weir.FallbackOption{weir.AtLeastOne(), shareOf(func(weir.Limit) int64 { return 0 })}, 0},
-		{"not below nothing", 10, []weir.FallbackOption{shareOf(func(weir.Limit) int64 { return -1 })}, 0},
-		{"not above the limit", 10, []weir.FallbackOption{shareOf(func(l weir.Limit) int64 { l.Max = 99; return 99 })}, 10},
-		{"not told", 9, []weir.FallbackOption{third, weir.ShareOf(nil)}, 3},
+		{"no fewer than one process", 10, []fallback.Option{fallback.Instances(-1)}, 10},
+		{"rounded down", 11, []fallback.Option{third}, 3},
+		{"even", 12, []fallback.Option{third}, 4},
+		{"less than one each", 2, []fallback.Option{third}, 0},
+		{"as told", 10, []fallback.Option{third, shareOf(func(l weir.Limit) int64 { return l.Max - 1 })}, 9},
+		{"as told, nothing", 10, []fallback.Option{shareOf(func(weir.Limit) int64 { return 0 })}, 0},
+		{"not below nothing", 10, []fallback.Option{shareOf(func(weir.Limit) int64 { return -1 })}, 0},
+		{"not above the limit", 10, []fallback.Option{shareOf(func(l weir.Limit) int64 { l.Max = 99; return 99 })}, 10},
+		{"not told", 9, []fallback.Option{third, fallback.ShareOf(nil)}, 3},
 	} {
-		s := newStore(t, of(c.max), weir.Local, c.opts...)
+		s := newStore(t, of(c.max), fallback.Local, c.opts...)
 		s.Break(weirtest.Down())
 		if got := granted(t, s.Limiter, 20); got != c.want {
 			t.Errorf("%s: %d of %d granted, want %d", c.name, got, c.max, c.want)
@@ -81,7 +79,7 @@ func TestLocalStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(10)
 		p.Limits[0].Gap = time.Minute
-		s := newStore(t, p, weir.Local, weir.Instances(3))
+		s := newStore(t, p, fallback.Local, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		d, states, err := s.Inspect(ctx, weir.K(), weir.OpAttempt, 2)
 		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, Gap: time.Minute,
@@ -105,7 +103,7 @@ func TestLocalKeepsGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(30)
 		p.Limits[0].Gap = time.Minute
-		s := newStore(t, p, weir.Local, weir.Instances(3))
+		s := newStore(t, p, fallback.Local, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		for i, c := range []struct {
 			sleep   time.Duration
@@ -122,7 +120,7 @@ func TestLocalKeepsGap(t *testing.T) {
 // TestLocalFlapping: a store that comes and goes does not renew the share.
 func TestLocalFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, of(12), weir.Local, weir.Instances(3))
+		s := newStore(t, of(12), fallback.Local, fallback.Instances(3))
 		local, shared := 0, 0
 		for range 50 {
 			for _, fault := range []weirtest.Fault{weirtest.Down(), healthy} {
@@ -149,7 +147,7 @@ func TestLocalFlapping(t *testing.T) {
 func TestLocalReset(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, of(9), weir.Local, weir.Instances(3))
+			s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
 			s.Break(weirtest.Down())
 			if got := granted(t, s.Limiter, 20); got != 3 {
 				t.Fatalf("granted %d, want 3", got)
@@ -171,7 +169,7 @@ func TestLocalReset(t *testing.T) {
 
 // TestLocalRecord: what was used goes to the share and counts there.
 func TestLocalRecord(t *testing.T) {
-	s := newStore(t, of(9), weir.Local, weir.Instances(3))
+	s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	if d, err := s.Record(ctx, weir.K(), 2); err != nil || !d.Allowed || !d.Degraded || d.Remaining != 1 {
 		t.Errorf("record: %+v, %v; want it taken, 1 remaining", d, err)
@@ -186,7 +184,7 @@ func TestLocalMemory(t *testing.T) {
 	m := weir.NewMemory(weir.MaxKeys(1))
 	p := of(9)
 	p.Limits[0].By = []string{"user"}
-	s := newStore(t, p, weir.Local, weir.LocalMemory(nil), weir.LocalMemory(m))
+	s := newStore(t, p, fallback.Local, fallback.LocalMemory(nil), fallback.LocalMemory(m))
 	s.Break(weirtest.Down())
 	if d, err := s.Allow(ctx, weir.K("1")); err != nil || !d.Allowed || m.Len() != 1 {
 		t.Errorf("first key: %+v, %v, %d held", d, err, m.Len())
@@ -198,7 +196,7 @@ func TestLocalMemory(t *testing.T) {
 
 // TestLocalReload: however often policies are compiled anew, the share remembers.
 func TestLocalReload(t *testing.T) {
-	s := newStore(t, of(9), weir.Local, weir.Instances(3))
+	s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	for i := range 3000 {
 		limiter := must(weir.New(of(9), weir.WithEngine(s.fallback)))
@@ -216,7 +214,7 @@ func TestLocalReload(t *testing.T) {
 // back, and is not told that it can never be.
 func TestLocalWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, of(9), weir.Local, weir.Instances(3))
+		s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		s.fail(0)
 		began := time.Now()
@@ -240,7 +238,7 @@ func TestLocalWait(t *testing.T) {
 
 // TestLocalConcurrent: shares are shares among goroutines too.
 func TestLocalConcurrent(t *testing.T) {
-	s := newStore(t, of(300), weir.Local, weir.Instances(3))
+	s := newStore(t, of(300), fallback.Local, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	sum := make(chan int)
 	for range 16 {

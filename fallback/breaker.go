@@ -1,0 +1,196 @@
+package fallback
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// StoreState is the state of a store as an [Engine] sees it.
+type StoreState uint8
+
+const (
+	// StoreUp: every call is sent to the store.
+	StoreUp StoreState = iota
+	// StoreDown: too many consecutive calls failed. One call at a time probes the
+	// store; all others are decided without it.
+	StoreDown
+)
+
+// String returns "up" or "down".
+func (s StoreState) String() string {
+	if s == StoreDown {
+		return "down"
+	}
+	return "up"
+}
+
+// breaker is a circuit breaker. It opens after threshold consecutive failures. While
+// it is open it admits one probe every probeMin to probeMax; the first probe that
+// succeeds closes it. It has no goroutine and no timer: callers read the clock.
+//
+// A call while the store is up costs two loads and writes nothing, so callers on many
+// processors do not contend.
+type breaker struct {
+	threshold int          // consecutive failures that open it; 0 = it never opens
+	clock     func() int64 // nanoseconds, monotonic
+	onChange  func(StoreState, error)
+
+	open      atomic.Bool
+	failures  atomic.Int64 // consecutive
+	probeAt   atomic.Int64 // while open: no probe before this instant
+	inProbe   atomic.Bool
+	rejection atomic.Pointer[rejectionError]
+
+	mu       sync.Mutex // protects changes of open and failures, and the following
+	since    time.Time  // last change of open
+	queued   []change   // changes that onChange has not seen
+	notifies bool       // a caller is running onChange
+}
+
+// Probes come at a random time between these after the last one, so that processes do
+// not probe in step. A recovered store is noticed within probeMax plus the time of one
+// call, as long as calls arrive.
+const (
+	probeMin = 100 * time.Millisecond
+	probeMax = 500 * time.Millisecond
+)
+
+// admission is the breaker's answer to a call.
+type admission uint8
+
+const (
+	rejected admission = iota // not sent
+	admitted                  // sent as usual
+	probing                   // sent while open; release must follow
+)
+
+type change struct {
+	state StoreState
+	cause error
+}
+
+// rejectionError is the error of calls that were not sent. It does not wrap its cause:
+// the fate of an earlier call says nothing about this one.
+type rejectionError struct {
+	failures int64
+	cause    error
+}
+
+func (e *rejectionError) Error() string {
+	return fmt.Sprintf("%v: not sent, because %d calls in a row failed, the last with: %v", weir.ErrUnavailable, e.failures, e.cause)
+}
+
+func (e *rejectionError) Unwrap() error { return weir.ErrUnavailable }
+
+// admit decides whether a call may be sent now.
+func (b *breaker) admit() admission {
+	if !b.open.Load() {
+		return admitted
+	}
+	now := b.clock()
+	if now < b.probeAt.Load() || !b.inProbe.CompareAndSwap(false, true) {
+		return rejected
+	}
+	// Another probe may have ended between the two loads.
+	if !b.open.Load() {
+		b.release()
+		return admitted
+	}
+	if now < b.probeAt.Load() {
+		b.release()
+		return rejected
+	}
+	b.scheduleProbe(now)
+	return probing
+}
+
+// scheduleProbe sets the time of the next probe.
+func (b *breaker) scheduleProbe(now int64) {
+	b.probeAt.Store(now + int64(probeMin+rand.N(probeMax-probeMin)))
+}
+
+// probeSoon permits the next call to probe, after a probe without a result.
+func (b *breaker) probeSoon() { b.probeAt.Store(b.clock()) }
+
+// release ends a probe.
+func (b *breaker) release() { b.inProbe.Store(false) }
+
+// succeeded counts an answer of the store. While the breaker is open only a probe's
+// answer counts, because other calls were sent before it opened.
+func (b *breaker) succeeded(probe bool) {
+	if !probe && b.failures.Load() == 0 {
+		return
+	}
+	b.mu.Lock()
+	if probe || !b.open.Load() {
+		b.failures.Store(0)
+		if b.open.Load() {
+			b.setStateLocked(StoreUp, nil)
+		}
+	}
+	b.mu.Unlock()
+	b.notify()
+}
+
+// failed counts a call that the store did not decide.
+func (b *breaker) failed(cause error) {
+	b.mu.Lock()
+	failures := b.failures.Add(1)
+	if b.open.Load() || b.threshold > 0 && failures >= int64(b.threshold) {
+		b.rejection.Store(&rejectionError{failures, cause})
+		if !b.open.Load() {
+			b.scheduleProbe(b.clock())
+			b.setStateLocked(StoreDown, cause)
+		}
+	}
+	b.mu.Unlock()
+	b.notify()
+}
+
+func (b *breaker) setStateLocked(to StoreState, cause error) {
+	b.open.Store(to == StoreDown)
+	b.since = time.Now()
+	if b.onChange != nil {
+		b.queued = append(b.queued, change{to, cause})
+	}
+}
+
+// notify reports all queued changes to onChange, in order and one at a time. It does
+// not hold the lock meanwhile: onChange may call the engine, and changes made by that
+// call are reported after it has returned.
+func (b *breaker) notify() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.notifies {
+		return
+	}
+	b.notifies = true
+	defer func() { b.notifies = false }()
+	for len(b.queued) > 0 {
+		c := b.queued[0]
+		b.queued = b.queued[1:]
+		b.unlocked(func() { b.onChange(c.state, c.cause) })
+	}
+}
+
+// unlocked calls f without b.mu and locks it again even if f panics.
+func (b *breaker) unlocked(f func()) {
+	b.mu.Unlock()
+	defer b.mu.Lock()
+	f()
+}
+
+// status returns the state, its start, and the cause.
+func (b *breaker) status() (StoreState, time.Time, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.open.Load() {
+		return StoreUp, b.since, nil
+	}
+	return StoreDown, b.since, b.rejection.Load().cause
+}

@@ -1,0 +1,157 @@
+package fallback
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Engine is a [weir.Engine] around the engine of a store. While the store is out:
+//
+//   - Decisions follow the [Mode] and are marked Degraded. In FailOpen, Remaining,
+//     ResetAfter and the states are zero, because they are unknown. In Local they are
+//     those of the share; the states count the shares of other processes as used.
+//     RetryAfter is one second where the store could grant the attempt and the share
+//     never can.
+//   - Records are allowed. FailOpen drops them, Local records them in the share.
+//   - Refund, Count and Reset return an error in every mode, because only the store
+//     has the data. Reset also resets the share, during an outage or not.
+//
+// Some errors concern the call and not the store: bad input (R14), ErrOverflow,
+// ErrFull, and the end of the caller's own context. They are returned unchanged in
+// every mode and do not count as failures.
+//
+// A call without an answer may have been recorded (ErrUnknownFate). It is never sent
+// a second time. FailOpen and Local decide it like any other call, so it may count in
+// the store and in the share.
+type Engine struct {
+	store *store
+	mode  Mode
+}
+
+var _ weir.Engine = (*Engine)(nil)
+
+// New returns an engine that decides by e and, while e cannot, by mode. It panics if
+// e is nil.
+//
+// In mode Local a limit whose Max is below [Instances] has a share of 0 units and
+// denies everything during an outage. [ShareOf] sets other shares.
+func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
+	if e == nil {
+		panic("fallback: New needs an engine, not nil")
+	}
+	o := options{timeout: 50 * time.Millisecond, failures: 5, instances: 1}
+	for _, set := range opts {
+		set(&o)
+	}
+	s := &store{engine: e, timeout: o.timeout, start: time.Now()}
+	if _, ok := e.(*weir.Memory); ok {
+		s.timeout = 0 // it never waits
+	}
+	s.share = sync.OnceValue(func() *localShare { return newShare(&o) })
+	s.breaker = breaker{threshold: o.failures, clock: s.now, onChange: o.onState, since: s.start}
+	return &Engine{store: s, mode: mode}
+}
+
+// WithMode returns an engine of another mode on the same store, with the same
+// options, breaker and shares. Policies with different modes share one store this way.
+func (f *Engine) WithMode(mode Mode) *Engine {
+	return &Engine{store: f.store, mode: mode}
+}
+
+// Mode returns the mode of the engine.
+func (f *Engine) Mode() Mode { return f.mode }
+
+// Decide returns the store's decision or, while the store is out, that of the mode.
+func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Ask) (weir.Decision, error) {
+	c := call{method: decide, plan: p, key: k, request: r}
+	if f.mode == Local {
+		if d, found, err := f.replay(&c); found {
+			return d, err
+		}
+	}
+	res, decided := f.store.do(ctx, &c)
+	if decided {
+		return res.decision, res.err
+	}
+	return f.decideWithout(&c, res.err)
+}
+
+// decideWithout decides without the store, whose error is cause.
+func (f *Engine) decideWithout(c *call, cause error) (d weir.Decision, err error) {
+	switch f.mode {
+	case FailOpen:
+		d = openDecision(c.plan, &c.request)
+	case Local:
+		if d, err = f.store.share().decide(c); err != nil {
+			return weir.Decision{}, err
+		}
+	default:
+		return weir.Decision{}, cause
+	}
+	f.store.degraded.Add(1)
+	return d, nil
+}
+
+// replay returns the earlier answer of an operation that the share has decided, and
+// reports whether there is one. The store does not know that operation and would
+// charge it again.
+func (f *Engine) replay(c *call) (d weir.Decision, found bool, err error) {
+	if c.request.ID == "" {
+		return d, false, nil
+	}
+	if d, found, err = f.store.share().replay(c); found && err == nil {
+		f.store.degraded.Add(1)
+	}
+	return d, found, err
+}
+
+// Refund refunds in the store. During an outage it returns an error.
+func (f *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return f.RefundOnce(ctx, p, k, at, n, now, "")
+}
+
+// RefundOnce is Refund with an idempotency key; "" is none.
+func (f *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	res, _ := f.store.do(ctx, &call{method: refund, plan: p, key: k, at: at, request: weir.Ask{N: n, At: now, ID: id}})
+	return res.units, res.err
+}
+
+// Count counts in the store. During an outage it returns an error.
+func (f *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	res, _ := f.store.do(ctx, &call{method: count, plan: p, key: k, limit: i, last: last, request: weir.Ask{At: now}})
+	return res.units, res.err
+}
+
+// Reset resets the key in the store and in the share. During an outage it returns an
+// error, and the share is reset nevertheless.
+func (f *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	if f.mode == Local {
+		f.store.share().reset(p, k)
+	}
+	res, _ := f.store.do(ctx, &call{method: reset, plan: p, key: k})
+	return res.err
+}
+
+// Status describes an engine and its store, for logs, metrics and health pages.
+type Status struct {
+	State    StoreState
+	Since    time.Time // start of State
+	Cause    error     // last failure while the store is down, otherwise nil
+	Failures int64     // calls that the store did not decide; calls that were not sent are not counted
+	Timeouts int64     // those failures that got no answer within the timeout
+	Degraded int64     // decisions made without the store
+}
+
+// Status returns the current status. It does not call the store.
+func (f *Engine) Status() Status {
+	s := Status{
+		Failures: f.store.failures.Load(),
+		Timeouts: f.store.timeouts.Load(),
+		Degraded: f.store.degraded.Load(),
+	}
+	s.State, s.Since, s.Cause = f.store.breaker.status()
+	return s
+}

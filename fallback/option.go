@@ -1,0 +1,78 @@
+package fallback
+
+import (
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Option configures an [Engine].
+type Option func(*options)
+
+type options struct {
+	timeout   time.Duration
+	failures  int
+	onState   func(StoreState, error)
+	instances int64
+	shareOf   func(policy string, l weir.Limit) int64
+	memory    *weir.Memory
+}
+
+// Timeout bounds each call of the store; the default is 50ms. After it, the mode
+// decides. Choose it below the deadlines of callers: a caller whose own context ends
+// first gets that context's error, and the store is not blamed. 0 or less sets no
+// timeout; then a hanging store holds its callers until their contexts end.
+//
+// The timeout costs a timer per call. A memory engine never waits and is not timed.
+func Timeout(d time.Duration) Option {
+	return func(o *options) { o.timeout = max(d, 0) }
+}
+
+// FailureThreshold sets the number of consecutive failures after which the store is
+// taken to be down; the default is 5. With 0 or less the breaker never opens, and every
+// call tries the store.
+func FailureThreshold(n int) Option {
+	return func(o *options) { o.failures = max(n, 0) }
+}
+
+// OnStoreState calls f when the store goes down, with the error of the last call, and
+// when it is up again, with nil. Calls of f come one at a time and in order. They run on
+// the goroutine of a caller or a probe, which waits for f. A nil f changes nothing.
+func OnStoreState(f func(s StoreState, cause error)) Option {
+	return func(o *options) {
+		if f != nil {
+			o.onState = f
+		}
+	}
+}
+
+// Instances sets the largest number of processes that use the store at any time; the
+// default is 1. In mode Local each process grants a share of Max/n of every limit,
+// rounded down. More processes than n exceed the bounds of Local in proportion. n below
+// 1 is taken as 1. The other modes ignore it.
+func Instances(n int) Option {
+	return func(o *options) { o.instances = int64(max(n, 1)) }
+}
+
+// ShareOf sets the share of each limit in units per window, instead of Instances. The
+// result of f is limited to 0 … l.Max. f is called once for each limit of a compiled
+// policy, at its first use. A nil f changes nothing.
+func ShareOf(f func(policy string, l weir.Limit) int64) Option {
+	return func(o *options) {
+		if f != nil {
+			o.shareOf = f
+		}
+	}
+}
+
+// LocalMemory stores the shares of mode Local in m, for example in a memory engine with
+// a cap: at the cap new keys get ErrFull. The default is a memory engine of its own
+// without a cap. m must serve nothing else, because its histories have the names of the
+// store's. A nil m changes nothing.
+func LocalMemory(m *weir.Memory) Option {
+	return func(o *options) {
+		if m != nil {
+			o.memory = m
+		}
+	}
+}

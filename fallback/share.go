@@ -1,0 +1,123 @@
+package fallback
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// localShare decides by this process's share of every limit while the store is out.
+// Its memory is kept between outages, so a store that comes and goes does not renew the
+// share: in no window does this process grant more than it.
+type localShare struct {
+	memory    *weir.Memory
+	instances int64
+	of        func(policy string, l weir.Limit) int64
+
+	mu    sync.RWMutex              // protects the following
+	plans map[*weir.Plan]*weir.Plan // each plan with the shares as its limits
+}
+
+// maxPlans bounds the cached plans, because policies may be reloaded for ever. A plan
+// that was dropped is scaled again at its next use; histories belong to names and stay.
+const maxPlans = 1024
+
+func newShare(o *options) *localShare {
+	s := &localShare{memory: o.memory, instances: o.instances, of: o.shareOf, plans: map[*weir.Plan]*weir.Plan{}}
+	if s.memory == nil {
+		s.memory = weir.NewMemory()
+	}
+	return s
+}
+
+// plan returns p with the shares as its limits.
+func (s *localShare) plan(p *weir.Plan) *weir.Plan {
+	s.mu.RLock()
+	scaled := s.plans[p]
+	s.mu.RUnlock()
+	if scaled != nil {
+		return scaled
+	}
+	scaled = s.scale(p)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.plans) >= maxPlans {
+		clear(s.plans)
+	}
+	s.plans[p] = scaled
+	return scaled
+}
+
+func (s *localShare) scale(p *weir.Plan) *weir.Plan {
+	policy := p.Policy()
+	for i := range policy.Limits {
+		policy.Limits[i].Max = s.max(policy.Name, policy.Limits[i])
+	}
+	scaled, err := policy.Plan()
+	if err != nil {
+		panic(err) // p was valid, and a lower Max is valid too
+	}
+	return scaled
+}
+
+// max returns the share of one limit, 0 … l.Max.
+func (s *localShare) max(policy string, l weir.Limit) int64 {
+	if s.of != nil {
+		return min(max(s.of(policy, l), 0), l.Max)
+	}
+	return l.Max / s.instances
+}
+
+// decide decides the call by the share.
+func (s *localShare) decide(c *call) (weir.Decision, error) {
+	d, err := s.memory.Decide(context.Background(), s.plan(c.plan), c.key, c.request)
+	if err != nil {
+		return d, err
+	}
+	degrade(c, &d)
+	if !d.Repeated { // a repeated answer fills no states
+		for i := range c.request.States {
+			l := &c.plan.Limits()[i]
+			unscale(&c.request.States[i], l.Max, l.Units(c.request.N))
+		}
+	}
+	return d, nil
+}
+
+// replay returns the share's earlier answer to the call, and reports whether there is one.
+func (s *localShare) replay(c *call) (weir.Decision, bool, error) {
+	d, found, err := s.memory.Replay(s.plan(c.plan), c.key, c.request)
+	if found && err == nil {
+		degrade(c, &d)
+	}
+	return d, found, err
+}
+
+// reset resets the key's histories in the share.
+func (s *localShare) reset(p *weir.Plan, k weir.Key) {
+	_ = s.memory.Reset(context.Background(), s.plan(p), k) // it never fails
+}
+
+// untilBack is the RetryAfter of attempts that only the store can grant. The end of
+// the outage is unknown, but it is noticed within about a second.
+const untilBack = time.Second
+
+// degrade marks d, which the share decided, as a decision without the store.
+func degrade(c *call, d *weir.Decision) {
+	d.Degraded = true
+	if d.RetryAfter == weir.Never && firstBelow(c.plan, c.request.N) < 0 {
+		d.RetryAfter = untilBack
+	}
+}
+
+// unscale converts the state of a share to the state of its limit, which counts the
+// shares of the other processes as used. n is the number of units asked of the limit.
+func unscale(s *weir.LimitState, max, n int64) {
+	s.Used += max - s.Max
+	s.Max = max
+	if s.RetryAfter == weir.Never && n <= max {
+		s.RetryAfter = untilBack
+	}
+}

@@ -1,0 +1,191 @@
+package fallback_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// healthy is the fault that is none.
+func healthy(_ context.Context, call func()) error { call(); return nil }
+
+// TestTimeoutIsNotTheCallersDeadline: an engine that tells what became of the call, and why,
+// is believed, but for the end of a context that is not the caller's.
+func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, fallback.FailClosed)
+		for _, fate := range []error{weir.ErrUnknownFate, weir.ErrUnavailable} {
+			cause := &net.AddrError{Err: "says the store", Addr: "somewhere"}
+			s.Break(func(ctx context.Context, _ func()) error {
+				<-ctx.Done()
+				return fmt.Errorf("%w: %w: %w", fate, cause, ctx.Err())
+			})
+			_, err := s.Allow(ctx, weir.K("42"))
+			if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
+				t.Errorf("%v: looks like the end of the caller's own context", err)
+			}
+			var found *net.AddrError
+			if !errors.Is(err, fate) || !errors.Is(err, cause) || !errors.As(err, &found) || !strings.Contains(err.Error(), "timeout of 50ms") {
+				t.Errorf("got %v; want all the engine said, and the budget", err)
+			}
+			own, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+			if _, err := s.Allow(own, weir.K("42")); err != context.DeadlineExceeded {
+				t.Errorf("got %v, want the error of the caller's own context", err)
+			}
+			cancel()
+		}
+	})
+}
+
+// TestNoTimeoutWaitsForTheEngine: without a budget the caller waits for the engine.
+func TestNoTimeoutWaitsForTheEngine(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, budget := range []time.Duration{0, -1} {
+			s := newStore(t, ten, fallback.FailOpen, fallback.Timeout(budget))
+			s.Break(weirtest.Slow(time.Hour))
+			began := time.Now()
+			if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded || time.Since(began) != time.Hour {
+				t.Errorf("got %+v, %v after %v; want the store's answer after an hour", d, err, time.Since(began))
+			}
+		}
+	})
+}
+
+// TestForeignErrors: an error that does not say what became of the call is taken
+// for the worse, unless the call would have changed nothing.
+func TestForeignErrors(t *testing.T) {
+	for _, c := range []struct {
+		err    error
+		theirs bool // it looks like the end of the caller's own context
+	}{
+		{net.ErrClosed, false},
+		{&net.OpError{Op: "dial", Err: errors.New("connection refused")}, false},
+		{&net.OpError{Op: "read", Err: os.ErrDeadlineExceeded}, false},
+		{context.DeadlineExceeded, true},
+		{context.Canceled, true},
+	} {
+		s := newStore(t, ten, fallback.FailClosed)
+		s.Break(func(context.Context, func()) error { return c.err })
+		_, wrote := s.Allow(ctx, weir.K("42"))
+		_, read := s.Peek(ctx, weir.K("42"), 1)
+		if !errors.Is(wrote, weir.ErrUnknownFate) || errors.Is(wrote, weir.ErrUnavailable) {
+			t.Errorf("%v: allow got %v; want ErrUnknownFate", c.err, wrote)
+		}
+		if !errors.Is(read, weir.ErrUnavailable) || errors.Is(read, weir.ErrUnknownFate) {
+			t.Errorf("%v: peek got %v; want ErrUnavailable", c.err, read)
+		}
+		for _, err := range []error{wrote, read} {
+			if !strings.Contains(err.Error(), c.err.Error()) || errors.Is(err, c.err) == c.theirs {
+				t.Errorf("%v: the cause in %v; want it wrapped unless it looks like the caller's own", c.err, err)
+			}
+		}
+		s.fail(4)
+		s.want(fallback.StoreDown)
+	}
+}
+
+// TestTimeoutBoundsEveryCall: each method returns within the timeout, and sooner if
+// the store answers sooner.
+func TestTimeoutBoundsEveryCall(t *testing.T) {
+	for _, timeout := range []time.Duration{50 * time.Millisecond, 7 * time.Millisecond} {
+		synctest.Test(t, func(t *testing.T) {
+			opts := []fallback.Option{fallback.Timeout(timeout)}
+			if timeout == 50*time.Millisecond {
+				opts = nil // the default
+			}
+			s := newStore(t, ten, fallback.FailClosed, opts...)
+			s.Break(weirtest.Slow(timeout - 1))
+			began := time.Now()
+			if d, err := s.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || time.Since(began) != timeout-1 {
+				t.Errorf("a store just fast enough: %+v, %v after %v", d, err, time.Since(began))
+			}
+			s.Break(weirtest.Silent())
+			for op, send := range map[string]func() error{
+				"allow":  func() error { _, err := s.Allow(ctx, weir.K("42")); return err },
+				"refund": func() error { _, err := s.Refund(ctx, weir.K("42"), nine, 1); return err },
+				"reset":  func() error { return s.Reset(ctx, weir.K("42")) },
+			} {
+				began = time.Now()
+				if err := send(); !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable) || time.Since(began) != timeout {
+					t.Errorf("%s: %v after %v, want ErrUnknownFate after %v", op, err, time.Since(began), timeout)
+				} else if errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), timeout.String()) {
+					t.Errorf("%s: %v; want it to name the timeout and not to look like the caller's deadline", op, err)
+				}
+			}
+			// Calls that write nothing were certainly not recorded.
+			_, err := s.Peek(ctx, weir.K("42"), 1)
+			_, err2 := s.Count(ctx, weir.K("42"), "user", time.Second)
+			for _, err := range []error{err, err2} {
+				if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) {
+					t.Errorf("peek or count: %v, want ErrUnavailable", err)
+				}
+			}
+		})
+	}
+}
+
+// TestProbeOutlivesItsCaller: a probe without an answer writes no states of a caller
+// that has got the mode's decision. The race detector looks on.
+func TestProbeOutlivesItsCaller(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, fallback.FailOpen)
+		s.Break(weirtest.Down())
+		s.fail(5)
+		time.Sleep(time.Second)
+		s.Break(weirtest.Slow(40 * time.Millisecond))
+		states := make([]weir.LimitState, 2)
+		began := time.Now()
+		d, err := s.Decide(ctx, weir.K("42"), weir.Ask{N: 1, At: weir.Now, States: states})
+		if err != nil || !d.Degraded || time.Since(began) != 2*time.Millisecond {
+			t.Fatalf("got %+v, %v after %v; want the mode's decision after 2ms", d, err, time.Since(began))
+		}
+		for i := range states {
+			states[i] = weir.LimitState{Name: "mine"}
+		}
+		time.Sleep(time.Second)
+		s.want(fallback.StoreUp)
+		if states[0].Name != "mine" || states[1].Name != "mine" {
+			t.Errorf("states after the decision: %+v; want them untouched", states)
+		}
+	})
+}
+
+// TestPanicOfTheEngineReachesTheCaller: also from a probe, and the next probe can run.
+func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
+	thrown := errors.New("thrown")
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore(t, ten, fallback.FailOpen)
+		panics := func(context.Context, func()) error { panic(thrown) }
+		s.Break(panics)
+		for range 10 {
+			if got := caught(func() { s.Allow(ctx, weir.K("42")) }); got != thrown {
+				t.Fatalf("caught %v, want %v", got, thrown)
+			}
+		}
+		s.want(fallback.StoreUp)
+		s.Break(weirtest.Down())
+		s.fail(5)
+		s.Break(panics)
+		for range 3 {
+			time.Sleep(time.Second)
+			if got := caught(func() { s.Allow(ctx, weir.K("42")) }); got != thrown {
+				t.Fatalf("a probe: caught %v, want %v", got, thrown)
+			}
+		}
+		s.Mend()
+		time.Sleep(time.Second)
+		if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded {
+			t.Errorf("mended: %+v, %v", d, err)
+		}
+	})
+}
