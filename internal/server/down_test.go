@@ -124,7 +124,7 @@ func TestUnreadableKeysAreNotLogged(t *testing.T) {
 	} {
 		s, logged := newServer(t, unreadable{})
 		ask1(s)
-		if text := logged.String(); !strings.Contains(text, "holds something unreadable") || strings.Contains(text, "secret.person") {
+		if text := logged.String(); !strings.Contains(text, "holds unreadable data") || strings.Contains(text, "secret.person") {
 			t.Errorf("log: %s; want what is wrong, and no key", text)
 		}
 	}
