@@ -69,7 +69,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 
 // What goes where it is seen: the store's comings and goings to a log, the rest to
 // metrics.
-func ExampleOnStoreState() {
+func Example_howAreOutagesNoticed() {
 	store := weirtest.NewFaulty(weir.NewMemory())
 
 	engine := fallback.New(store, fallback.FailOpen,
