@@ -98,6 +98,7 @@ type dependency struct {
 var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
+	{"golang.org/x/net/http2", nil, []string{"cmd/weir"}, "HTTP/2 frames and header compression, to attack the gRPC listener in tests"},
 	{"golang.org/x/term", []string{"cmd/weir"}, nil, "whether somebody watches weir top, and how high his terminal is"},
 	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notes of the operating system about files that change"},
 	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/envoy/rls"}, []string{"cmd/weir", "integrations", "internal/server"},
