@@ -52,7 +52,7 @@ var layers = []layer{
 	{"weirhttp", []string{".", "internal/answer", "internal/clientaddr"}, "net/http around a Limiter; knows no files"},
 	{"weirgrpc", []string{".", "internal/answer", "internal/clientaddr"}, "gRPC around a Limiter; knows no files and no service of ours"},
 	{"internal/listen/listentest", nil, "certificates for tests, made of the standard library"},
-	{"internal/listen", nil, "addresses, TLS and secrets, the same for every protocol; it knows none of them"},
+	{"internal/listen", []string{"internal/clientaddr"}, "addresses, TLS and secrets, the same for every protocol; it knows none of them"},
 	{"internal/envoy", []string{"."}, "the configuration of Envoy's reference service to rules; it decides nothing"},
 	{"internal/envoy/rls", []string{".", "fallback", "internal/answer", "internal/envoy", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; knows no files and no store"},
 	{"weirredis", []string{"."}, "decisions on Redis over one method, so that it knows no client"},
@@ -98,7 +98,7 @@ type dependency struct {
 var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
-	{"golang.org/x/net/http2", nil, []string{"cmd/weir"}, "HTTP/2 frames and header compression, to attack the gRPC listener in tests"},
+	{"golang.org/x/net/http2", nil, []string{"cmd/weir", "internal/envoy/rls"}, "HTTP/2 frames and header compression, to attack the gRPC listener in tests"},
 	{"golang.org/x/term", []string{"cmd/weir"}, nil, "whether somebody watches weir top, and how high his terminal is"},
 	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notes of the operating system about files that change"},
 	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/envoy/rls"}, []string{"cmd/weir", "integrations", "internal/server"},

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
 // Conn is a connection of a Listener. It gives its slot back when it is closed. A nil
@@ -122,27 +124,12 @@ func (c *Conn) mark(busy bool) {
 	}
 }
 
-// nat64 is the prefix under which IPv4 clients reach an IPv6 network (RFC 6052). The
-// last four bytes are the client's own address.
-var nat64 = netip.MustParsePrefix("64:ff9b::/96")
-
-// clientOf returns the address for which a connection counts: an IPv4 address, or the
-// /64 of an IPv6 address, since one client has that many. It is invalid over unix
-// sockets.
+// clientOf returns the addresses that count as one client with that of a connection. It
+// is invalid over unix sockets.
 func clientOf(c net.Conn) netip.Prefix {
 	a, ok := c.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
 	}
-	ip := a.AddrPort().Addr().Unmap()
-	if nat64.Contains(ip) {
-		b := ip.As16()
-		ip = netip.AddrFrom4([4]byte(b[12:]))
-	}
-	bits := 64
-	if ip.Is4() {
-		bits = 32
-	}
-	p, _ := ip.WithZone("").Prefix(bits)
-	return p
+	return clientaddr.Prefix(a.AddrPort().Addr(), clientaddr.Bits)
 }
