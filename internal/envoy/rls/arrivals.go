@@ -1,6 +1,7 @@
 package rls
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -19,7 +20,8 @@ const settle = time.Second
 type arrivals struct {
 	net.Listener               // set by Serve
 	sweeps       atomic.Uint32 // done, from 1: the clock of all ages
-	held         atomic.Int64  // bytes of partial messages on all connections
+	calls, bytes atomic.Int64  // the load of all connections
+	crowded      atomic.Bool   // there are more calls than maxPartial, and a look after crowdTime is due
 	shedding     sync.Mutex    // held while connections are closed to hold less
 	mu           sync.Mutex    // protects the following
 	open         map[*arrival]struct{}
@@ -73,27 +75,45 @@ func (a *arrivals) sweep(ctx context.Context) {
 	}
 }
 
-// shed closes the connections with the largest partial messages, until a quarter of
-// maxHeld is free.
+// bound closes connections if all have more partial calls than they may.
+func (a *arrivals) bound() {
+	if a.bytes.Load() > maxHeld {
+		a.shed()
+	}
+	if a.calls.Load() > maxPartial && !a.crowded.Swap(true) {
+		time.AfterFunc(crowdTime, func() {
+			a.crowded.Store(false)
+			a.shed()
+		})
+	}
+}
+
+// over reports whether the load exceeds so many fourths of the bounds.
+func (a *arrivals) over(fourths int64) bool {
+	return a.bytes.Load() > maxHeld*fourths/4 || a.calls.Load() > maxPartial*fourths/4
+}
+
+// shed closes the connections with the most, until a quarter is free, if all together
+// have too much.
 func (a *arrivals) shed() {
 	a.shedding.Lock()
 	defer a.shedding.Unlock()
-	if a.held.Load() <= maxHeld {
+	if !a.over(4) {
 		return
 	}
 	type holder struct {
 		*arrival
-		held int
+		weight int64
 	}
 	var all []holder
 	for _, c := range a.all() {
 		if on := c.conn.Load(); on != nil {
-			all = append(all, holder{c, on.holds()})
+			all = append(all, holder{c, on.weight()})
 		}
 	}
-	slices.SortFunc(all, func(x, y holder) int { return y.held - x.held })
+	slices.SortFunc(all, func(x, y holder) int { return cmp.Compare(y.weight, x.weight) })
 	for _, c := range all {
-		if a.held.Load() <= maxHeld*3/4 {
+		if !a.over(3) {
 			return
 		}
 		c.Close()

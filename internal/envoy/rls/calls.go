@@ -5,6 +5,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/credentials"
 )
@@ -13,13 +14,15 @@ import (
 // waits for the rest without a deadline. So the connection watches the frames that pass.
 // It keeps a list of the open calls, and how much gRPC buffers for each.
 
-// Memory that gRPC is taken to need, in bytes.
+// Bounds of partial calls on all connections. The calls of an honest client are partial
+// for a moment: some clients send the headers of many calls, and then their messages.
 const (
-	callCost  = 32 << 10 // for a call that has begun: a stack, a stream, a header list
-	frameCost = 128      // for each frame of its message, beside the content
+	maxHeld    = 8 << 20 // bytes that gRPC buffers for them
+	maxPartial = 1000    // calls, for longer than crowdTime
+	crowdTime  = 100 * time.Millisecond
 
-	// maxHeld bounds the buffers of partial messages on all connections.
-	maxHeld = 16 << 20
+	frameCost = 128      // bytes for each frame, beside the content
+	callCost  = 16 << 10 // bytes for each call, beside its frames: a stack, a stream
 )
 
 // Ages in sweeps, which are a second apart.
@@ -32,8 +35,11 @@ const (
 // call is one stream of a connection.
 type call struct {
 	begun uint32 // sweep
-	cost  int    // of its partial message; 0 once the message is complete
+	cost  int    // bytes of its header and its partial message; 0 once that is complete
 }
+
+// load is the number of partial calls and the bytes that gRPC buffers for them.
+type load struct{ calls, bytes int64 }
 
 // conn is a connection as gRPC sees it: behind the TLS handshake.
 type conn struct {
@@ -49,7 +55,7 @@ type conn struct {
 	framed  uint32           // the sweep when the last frame of in began; first the preface
 	calls   map[uint32]*call // of streams that neither side has ended
 	free    []*call          // for further calls
-	held    int              // the cost of all calls
+	load    load             // of all calls
 	closed  bool
 }
 
@@ -96,18 +102,17 @@ func (c caller) tls() *tls.ConnectionState {
 // Read reads, and notes the frames.
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && c.received(b[:n]) > maxHeld {
-		c.on.of.shed()
+	if n > 0 {
+		c.received(b[:n])
 	}
 	return n, err
 }
 
-// received notes frames of the client, and returns the bytes that all connections hold.
-func (c *conn) received(b []byte) (held int64) {
+// received notes frames of the client.
+func (c *conn) received(b []byte) {
 	now := c.on.of.sweeps.Load()
 	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.held
+	before := c.load
 	for {
 		f, after, ok := c.in.next(b)
 		if !ok {
@@ -117,13 +122,26 @@ func (c *conn) received(b []byte) (held int64) {
 		c.framed = now
 		c.receive(f, now)
 	}
+	more := c.account(before)
+	c.mu.Unlock()
+	if more {
+		c.on.of.bound()
+	}
+}
+
+// account adds the change of the load to that of all connections, and reports
+// whether it grew.
+func (c *conn) account(before load) (more bool) {
 	if c.closed {
-		c.held = before
+		c.load = before
 	}
-	if c.held == before {
-		return 0
+	if c.load == before {
+		return false
 	}
-	return c.on.of.held.Add(int64(c.held - before))
+	a := c.on.of
+	a.calls.Add(c.load.calls - before.calls)
+	a.bytes.Add(c.load.bytes - before.bytes)
+	return c.load.calls > before.calls || c.load.bytes > before.bytes
 }
 
 // receive notes one frame. Frames that gRPC rejects end the connection or the stream.
@@ -134,32 +152,41 @@ func (c *conn) receive(f frame, now uint32) {
 		c.end(f.stream)
 		return
 	case f.kind == frameHeaders && at == nil:
-		at = c.begin(now)
-		c.calls[f.stream] = at
+		at = c.begin(f, now)
 	case f.kind != frameHeaders && f.kind != frameData || at == nil || at.cost == 0:
 		return
 	}
 	if f.flags&flagEndStream != 0 {
-		c.held -= at.cost
-		at.cost = 0
+		c.complete(at)
 		return
 	}
 	if f.kind == frameData {
 		at.cost += frameCost + f.size
-		c.held += frameCost + f.size
+		c.load.bytes += int64(frameCost + f.size)
 	}
 }
 
-// begin returns a call that begins now.
-func (c *conn) begin(now uint32) *call {
-	c.held += callCost
+// begin notes a call by its first frame.
+func (c *conn) begin(f frame, now uint32) *call {
+	one := new(call)
 	if n := len(c.free); n > 0 {
-		one := c.free[n-1]
+		one = c.free[n-1]
 		c.free = c.free[:n-1]
-		*one = call{now, callCost}
-		return one
 	}
-	return &call{now, callCost}
+	*one = call{now, frameCost + f.size}
+	c.calls[f.stream] = one
+	c.load.calls++
+	c.load.bytes += int64(one.cost)
+	return one
+}
+
+// complete notes that nothing of a call is buffered any more.
+func (c *conn) complete(one *call) {
+	if one.cost > 0 {
+		c.load.calls--
+		c.load.bytes -= int64(one.cost)
+		one.cost = 0
+	}
 }
 
 // end forgets a stream that one of the sides has ended.
@@ -168,7 +195,7 @@ func (c *conn) end(stream uint32) {
 	if one == nil {
 		return
 	}
-	c.held -= one.cost
+	c.complete(one)
 	delete(c.calls, stream)
 	if len(c.free) < mostKept {
 		c.free = append(c.free, one)
@@ -188,7 +215,7 @@ func (c *conn) Write(b []byte) (int, error) {
 func (c *conn) sent(b []byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.held
+	before := c.load
 	for {
 		f, after, ok := c.out.next(b)
 		if !ok {
@@ -199,19 +226,14 @@ func (c *conn) sent(b []byte) {
 			c.end(f.stream)
 		}
 	}
-	if c.closed {
-		c.held = before
-	}
-	if c.held != before {
-		c.on.of.held.Add(int64(c.held - before))
-	}
+	c.account(before)
 }
 
-// holds returns the bytes of partial messages.
-func (c *conn) holds() int {
+// weight returns the memory that gRPC needs for partial calls, in bytes.
+func (c *conn) weight() int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.held
+	return c.load.bytes + c.load.calls*callCost
 }
 
 // answering reports whether a complete call waits for its answer.
@@ -243,7 +265,7 @@ func (c *conn) overdue(now uint32) bool {
 	if c.in.within() && now-c.framed > lateAge {
 		return true
 	}
-	if c.held == 0 {
+	if c.load.calls == 0 {
 		return false
 	}
 	for _, one := range c.calls {
@@ -258,7 +280,8 @@ func (c *conn) overdue(now uint32) bool {
 func (c *conn) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	before := c.load
+	c.load = load{}
+	c.account(before)
 	c.closed = true
-	c.on.of.held.Add(-int64(c.held))
-	c.held = 0
 }

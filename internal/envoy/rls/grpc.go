@@ -26,7 +26,7 @@ const (
 	maxMessage = 64 << 10 // bytes of a request: hundreds of descriptors
 	maxHeaders = 16 << 10 // bytes of a header list
 	maxFields  = 64       // names in a header list: each takes memory beside its bytes
-	maxStreams = 1000     // of one connection at once
+	maxStreams = 256      // of one connection at once
 	window     = 64 << 10 // bytes that may be on their way to one stream
 	connWindow = 1 << 20  // and to all streams of one connection, which are read at once
 	readBuffer = 8 << 10
