@@ -1,0 +1,168 @@
+package listen
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// queue is a listener whose connections a test makes.
+type queue chan net.Conn
+
+func (q queue) Accept() (net.Conn, error) {
+	if c, ok := <-q; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (q queue) Close() error   { return nil }
+func (q queue) Addr() net.Addr { return nil }
+
+// from is one end of a pipe with an address.
+type from struct {
+	net.Conn
+	address *net.TCPAddr
+}
+
+func (c from) RemoteAddr() net.Addr { return c.address }
+
+// visits accepts connections by their addresses, and reports which are open.
+type visits struct {
+	t        *testing.T
+	queue    queue
+	accepted chan net.Conn
+	clients  []net.Conn
+}
+
+func visit(t *testing.T, c Config) (*visits, *capped) {
+	v := &visits{t, make(queue, 100), make(chan net.Conn, 100), nil}
+	l := newCapped(v.queue, c)
+	go func() {
+		defer close(v.accepted)
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			v.accepted <- c
+		}
+	}()
+	t.Cleanup(func() {
+		for _, c := range v.clients {
+			c.Close()
+		}
+	})
+	return v, l
+}
+
+// comes connects from an address. It returns nil if the connection is not accepted.
+func (v *visits) comes(address string) *Conn {
+	ours, theirs := net.Pipe()
+	v.clients = append(v.clients, theirs)
+	v.queue <- from{ours, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))}
+	synctest.Wait()
+	select {
+	case c := <-v.accepted:
+		return c.(*Conn)
+	default:
+		return nil
+	}
+}
+
+func isOpen(c *Conn) bool {
+	c.of.mu.Lock()
+	defer c.of.mu.Unlock()
+	_, ok := c.of.open[c]
+	return ok
+}
+
+// A full listener closes the oldest connection that is not admitted, once it is a second
+// old, and never an admitted one.
+func TestFullListenerMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, l := visit(t, Config{Conns: 2, Spare: 1})
+		first, second, third := v.comes("192.0.2.1"), v.comes("192.0.2.2"), v.comes("192.0.2.3")
+		if !first.Admit() || !third.Admit() || second.Admit() {
+			t.Error("of three connections two must be admitted")
+		}
+		if v.comes("192.0.2.4") != nil {
+			t.Fatal("a full listener closes a connection that is younger than a second")
+		}
+		time.Sleep(young)
+		synctest.Wait()
+		fourth, _ := (<-v.accepted).(*Conn)
+		if !isOpen(first) || isOpen(second) || !isOpen(third) || !isOpen(fourth) {
+			t.Error("the connection that was not admitted must be closed, and no other")
+		}
+		first.Close()
+		if !fourth.Admit() || l.count() != 2 || l.refused.Load() != 1 {
+			t.Errorf("%d connections, %d refused; want 2 and 1", l.count(), l.refused.Load())
+		}
+		close(v.queue)
+	})
+}
+
+// Connections of an address count until they are admitted, and at most half of the slots
+// that are left are one address's.
+func TestConnectionsOfAnAddressCount(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, _ := visit(t, Config{Conns: 6, Spare: 2, PerAddress: 3, Prove: time.Minute})
+		for i := range 5 {
+			c := v.comes("2001:db8::1")
+			if c == nil || !c.Admit() {
+				t.Fatalf("connection %d that is admitted at once is refused", i+1)
+			}
+		}
+		one, two := v.comes("2001:db8::2"), v.comes("2001:db8::3") // the same /64
+		if one == nil || two == nil || v.comes("2001:db8::4") != nil {
+			t.Error("of three slots that are left an address must get two")
+		}
+		if v.comes("2001:db8:0:1::1") == nil {
+			t.Error("another address must get the third")
+		}
+		close(v.queue)
+	})
+}
+
+// A connection is closed unless it is admitted in time, also after it was demoted.
+func TestConnectionsProveThemselves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, _ := visit(t, Config{Conns: 6, Prove: 10 * time.Second})
+		stranger := v.comes("192.0.2.1")
+		time.Sleep(5 * time.Second)
+		caller, demoted := v.comes("192.0.2.1"), v.comes("192.0.2.1")
+		caller.Admit()
+		demoted.Admit()
+		demoted.Demote()
+		time.Sleep(5*time.Second + 1)
+		synctest.Wait()
+		if isOpen(stranger) || !isOpen(demoted) {
+			t.Error("after ten seconds the first must be closed, and no other")
+		}
+		time.Sleep(5 * time.Second)
+		synctest.Wait()
+		if isOpen(demoted) || !isOpen(caller) {
+			t.Error("ten seconds later the demoted one must be closed, and the admitted one not")
+		}
+		close(v.queue)
+	})
+}
+
+func TestClientOf(t *testing.T) {
+	for address, want := range map[string]string{
+		"192.0.2.1":               "192.0.2.1/32",
+		"::ffff:192.0.2.1":        "192.0.2.1/32",
+		"64:ff9b::192.0.2.1":      "192.0.2.1/32",
+		"2001:db8:1:2:3:4:5:6":    "2001:db8:1:2::/64",
+		"fe80::1%eth0":            "fe80::/64",
+		"64:ff9b:1::192.0.2.1":    "64:ff9b:1::/64",
+		"2001:db8:1:2:ffff:4:5:6": "2001:db8:1:2::/64",
+	} {
+		c := from{nil, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))}
+		if got := clientOf(c); got.String() != want {
+			t.Errorf("%s counts as %s, want %s", address, got, want)
+		}
+	}
+}
