@@ -157,7 +157,7 @@ func TestClientOf(t *testing.T) {
 		"64:ff9b::192.0.2.1":      "192.0.2.1/32",
 		"2001:db8:1:2:3:4:5:6":    "2001:db8:1:2::/64",
 		"fe80::1%eth0":            "fe80::/64",
-		"64:ff9b:1::192.0.2.1":    "64:ff9b:1::/64",
+		"64:ff9b:1::192.0.2.1":    "64:ff9b:1::c000:201/128",
 		"2001:db8:1:2:ffff:4:5:6": "2001:db8:1:2::/64",
 	} {
 		c := from{nil, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))}
