@@ -149,10 +149,11 @@ func TestDenialsSeeSharedHistories(t *testing.T) {
 	v := weir.K("v")
 	for _, c := range []struct {
 		about  string
-		mode   weir.Mode // of the other user's limiter
-		do     func(c *cannedConn, l *weir.Limiter) error
+		mode   weir.Mode                                  // of the other user's limiter
+		do     func(c *cannedConn, l *weir.Limiter) error // nil = a grant in a batch
 		recall bool
 	}{
+		{about: "a grant in a call that several share"},
 		{about: "a grant", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.Allow(ctx, v); return err })
 		}},
@@ -194,7 +195,16 @@ func TestDenialsSeeSharedHistories(t *testing.T) {
 			e := newEngine(t, conn)
 			l := limiter(t, e, "shared", weir.AllOrNothing, everybody, perUser(5, time.Second))
 			must(t)(l.Allow(ctx, weir.K("u")))
-			if err := c.do(conn, limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second))); err != nil {
+			other := limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second))
+			if c.do == nil {
+				c.do = func(conn *cannedConn, l *weir.Limiter) error {
+					return conn.granting(func() error {
+						_, errs := e.Together(ctx, []weirredis.Asking{{Plan: l.Plan(), Key: v, Ask: weir.Ask{N: 1, At: weir.Now}}})
+						return errs[0]
+					})
+				}
+			}
+			if err := c.do(conn, other); err != nil {
 				t.Fatal(c.about, err)
 			}
 			before := conn.calls
