@@ -111,8 +111,8 @@ func run(ctx context.Context, o options) (ok bool, err error) {
 	}
 	honest.stop()
 	drain := drainBesideStranger(target, s)
-	if o.only == "" && o.length < time.Minute {
-		fmt.Println("memory: shorter than a minute, so the figures below mean little")
+	if o.length < 2*time.Minute {
+		fmt.Println("growth of memory is not measured in less than two minutes, so that goal is missed")
 	}
 	return reportTo(os.Stdout, outcome{quiet, under, result, int64(after - before), drain}), ctx.Err()
 }

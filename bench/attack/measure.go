@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir/bench/internal/weirserve"
@@ -70,23 +72,21 @@ func (m *measure) take(at time.Duration) (err error) {
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// growth compares resident memory with that after warmUp: the largest later sample
-// over the mean of the first three, less one. peak is the largest of all samples.
+// growth compares resident memory with that after warmUp: the largest median of three
+// neighbouring samples over the first such median, less one. The median drops the
+// moment of a reload; peak, the largest of all samples, does not.
 func growth(all []sample, warmUp time.Duration) (growth float64, peak int64) {
-	var first, largest, n int64
-	for _, s := range all {
+	var medians []int64
+	for i, s := range all {
 		peak = max(peak, s.resident)
-		if s.at < warmUp {
-			continue
-		}
-		if n++; n <= 3 {
-			first += s.resident
-		} else {
-			largest = max(largest, s.resident)
+		if i >= 2 && all[i-2].at >= warmUp {
+			three := []int64{all[i-2].resident, all[i-1].resident, s.resident}
+			slices.Sort(three)
+			medians = append(medians, three[1])
 		}
 	}
-	if n <= 3 {
-		return 0, peak
+	if len(medians) == 0 {
+		return math.NaN(), peak
 	}
-	return float64(largest)/(float64(first)/3) - 1, peak
+	return float64(slices.Max(medians))/float64(medians[0]) - 1, peak
 }
