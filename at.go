@@ -9,38 +9,38 @@ import (
 // Instant is a Limiter whose every call happens at one instant that the caller
 // chose, in place of the engine's clock: for replay and tests (R1). Instants are
 // whole microseconds from 1970 to 2255, the rest is cut off.
-type Instant struct {
+type LimiterAt struct {
 	l   *Limiter
 	at  int64
 	err error
 }
 
 // At returns the limiter as of instant t.
-func (l *Limiter) At(t time.Time) Instant {
+func (l *Limiter) At(t time.Time) LimiterAt {
 	at, err := instant(t)
 	if err != nil {
 		err = fmt.Errorf("%w: %v; use 1970 to 2255", err, t)
 	}
-	return Instant{l: l, at: at, err: err}
+	return LimiterAt{l: l, at: at, err: err}
 }
 
 // Allow is Limiter.AllowN at the instant.
-func (i Instant) Allow(ctx context.Context, key Key, n int64) (Decision, error) {
-	return i.Decide(ctx, key, Ask{Op: OpAttempt, N: n})
+func (i LimiterAt) Allow(ctx context.Context, key Key, n int64) (Decision, error) {
+	return i.Decide(ctx, key, Request{Op: OpAttempt, N: n})
 }
 
 // Peek is Limiter.Peek at the instant.
-func (i Instant) Peek(ctx context.Context, key Key, n int64) (Decision, error) {
-	return i.Decide(ctx, key, Ask{Op: OpPeek, N: n})
+func (i LimiterAt) Peek(ctx context.Context, key Key, n int64) (Decision, error) {
+	return i.Decide(ctx, key, Request{Op: OpPeek, N: n})
 }
 
 // Record is Limiter.Record at the instant.
-func (i Instant) Record(ctx context.Context, key Key, n int64) (Decision, error) {
-	return i.Decide(ctx, key, Ask{Op: OpRecord, N: n})
+func (i LimiterAt) Record(ctx context.Context, key Key, n int64) (Decision, error) {
+	return i.Decide(ctx, key, Request{Op: OpRecord, N: n})
 }
 
 // Decide answers a at the instant, whatever a.At says.
-func (i Instant) Decide(ctx context.Context, key Key, a Ask) (d Decision, err error) {
+func (i LimiterAt) Decide(ctx context.Context, key Key, a Request) (d Decision, err error) {
 	if i.err != nil {
 		return d, i.err
 	}
@@ -50,7 +50,7 @@ func (i Instant) Decide(ctx context.Context, key Key, a Ask) (d Decision, err er
 }
 
 // Refund is Limiter.Refund at the instant.
-func (i Instant) Refund(ctx context.Context, key Key, granted time.Time, n int64) (int64, error) {
+func (i LimiterAt) Refund(ctx context.Context, key Key, granted time.Time, n int64) (int64, error) {
 	if i.err != nil {
 		return 0, i.err
 	}
@@ -58,7 +58,7 @@ func (i Instant) Refund(ctx context.Context, key Key, granted time.Time, n int64
 }
 
 // RefundOnce is Limiter.RefundOnce at the instant.
-func (i Instant) RefundOnce(ctx context.Context, key Key, granted time.Time, n int64, id string) (int64, error) {
+func (i LimiterAt) RefundOnce(ctx context.Context, key Key, granted time.Time, n int64, id string) (int64, error) {
 	if i.err != nil {
 		return 0, i.err
 	}
@@ -69,7 +69,7 @@ func (i Instant) RefundOnce(ctx context.Context, key Key, granted time.Time, n i
 }
 
 // Count is Limiter.Count at the instant.
-func (i Instant) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
+func (i LimiterAt) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
 	if i.err != nil {
 		return 0, i.err
 	}

@@ -18,19 +18,19 @@ type Decision struct {
 	At         time.Time     // the instant of the decision
 	Limit      string        // the limit that bound, "" when none did
 	Degraded   bool          // the store could not be asked; a fallback answered
-	Repeated   bool          // the operation was known by its id: this was answered then, and nothing was charged now
+	Replayed   bool          // the operation was known by its id: this was answered then, and nothing was charged now
 }
 
 // LimitState is what one limit of a policy holds right after a decision.
 type LimitState struct {
-	Name       string
-	Max        int64         // units per window
-	Window     time.Duration // its length
-	Gap        time.Duration // the least time between two grants
-	Used       int64         // units that count now, at most MaxUnits
-	Remaining  int64         // Max - Used; below 0 after Record, CountDenied or a lowered Max
-	RetryAfter time.Duration // least wait until this limit alone would grant the attempt in full; Never
-	NextAfter  time.Duration // time until the oldest counted unit leaves; 0 when none is counted
-	GapAfter   time.Duration // time until the gap opens; 0 = open
-	ResetAfter time.Duration // time until no unit is counted any more
+	Name             string
+	Max              int64         // units per window
+	Window           time.Duration // its length
+	MinInterval      time.Duration // the least time between two grants
+	Used             int64         // units that count now, at most MaxUnits
+	Remaining        int64         // Max - Used; below 0 after Record, CountDenied or a lowered Max
+	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
+	NextAfter        time.Duration // time until the oldest counted unit leaves; 0 when none is counted
+	MinIntervalAfter time.Duration // time until the gap opens; 0 = open
+	ResetAfter       time.Duration // time until no unit is counted any more
 }

@@ -32,7 +32,7 @@ const (
 // Ask is one question to an engine. The front door has checked it: N is
 // 0 … MaxUnits, At is Now or 0 … MaxUnits, States is nil or as long as the
 // plan has limits.
-type Ask struct {
+type Request struct {
 	Op     Op
 	full   bool         // the memory engine has no room to remember the operation: recording units fails
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
@@ -46,16 +46,16 @@ type Ask struct {
 }
 
 // names reports whether the ask is an operation that its ID names.
-func (a *Ask) names() bool { return a.ID != "" && a.Op != OpPeek && a.N > 0 }
+func (a *Request) names() bool { return a.ID != "" && a.Op != OpPeek && a.N > 0 }
 
 // check refuses what no engine could answer (R14).
-func (a *Ask) check(p *Plan) error {
+func (a *Request) check(p *Plan) error {
 	if a.Op > OpRecord {
-		return fmt.Errorf("%w: %d is no Op; use OpAttempt, OpPeek or OpRecord", ErrAsk, a.Op)
+		return fmt.Errorf("%w: %d is no Op; use OpAttempt, OpPeek or OpRecord", ErrRequest, a.Op)
 	}
 	if a.States != nil && len(a.States) != len(p.limits) {
 		return fmt.Errorf("%w: room for %d states, and policy %q has %d limits; make it as long as Plan().Limits()",
-			ErrAsk, len(a.States), p.Name(), len(p.limits))
+			ErrRequest, len(a.States), p.Name(), len(p.limits))
 	}
 	if len(a.ID) > MaxIDBytes {
 		return fmt.Errorf("%w: it is %d bytes long; at most %d are allowed", ErrID, len(a.ID), MaxIDBytes)
@@ -76,14 +76,14 @@ func (a *Ask) check(p *Plan) error {
 //   - An error means that no decision could be made and nothing changed, unless it
 //     wraps ErrUnknownFate; a denial is not an error (R15).
 //   - What an Ask with an ID has recorded is charged once: asked again under the
-//     same policy, key and ID within Plan.Remembers, it gets the answer it got then,
+//     same policy, key and ID within Plan.IdempotencyTTL, it gets the answer it got then,
 //     with Repeated, and nothing changes. With other units or another Op it is ErrID.
 //   - Each method returns soon after its context ends, with the context's error or a
 //     decision. An engine that never waits may ignore the context.
 //   - Plan, Key, Ask.States and Ask.ID may not be kept beyond the call.
 type Engine interface {
 	// Decide answers an attempt, a peek or a record.
-	Decide(ctx context.Context, p *Plan, k Key, a Ask) (Decision, error)
+	Decide(ctx context.Context, p *Plan, k Key, a Request) (Decision, error)
 
 	// Refund takes back up to n units of the entry granted at instant at in
 	// every limit, never below zero (R10). It returns the most it took in one limit.
@@ -105,7 +105,7 @@ type RefundOnceEngine interface {
 	Engine
 
 	// RefundOnce is Refund that, asked again under the same policy, key and id within
-	// Plan.Remembers, changes nothing and returns what it took then. With other
+	// Plan.IdempotencyTTL, changes nothing and returns what it took then. With other
 	// units, another instant at, or an id of an attempt or a record it is ErrID.
 	RefundOnce(ctx context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error)
 }
@@ -115,7 +115,7 @@ func refundOnce(ctx context.Context, e Engine, p *Plan, k Key, at, n, now int64,
 	if id == "" {
 		return e.Refund(ctx, p, k, at, n, now)
 	}
-	if err := (&Ask{ID: id}).check(p); err != nil {
+	if err := (&Request{ID: id}).check(p); err != nil {
 		return 0, err
 	}
 	if once, ok := e.(RefundOnceEngine); ok {

@@ -18,12 +18,12 @@ var (
 	ErrInstant = errors.New("weir: bad instant")
 	// ErrUnknownLimit: the policy has no limit of that name.
 	ErrUnknownLimit = errors.New("weir: unknown limit")
-	// ErrSpan: the span asked of Count is not above 0 and within the limit's window.
-	ErrSpan = errors.New("weir: bad span")
+	// ErrRange: the span asked of Count is not above 0 and within the limit's window.
+	ErrRange = errors.New("weir: bad span")
 	// ErrID: the id of an operation is missing, too long, or was used for another one.
 	ErrID = errors.New("weir: bad operation id")
-	// ErrAsk: an Ask has an unknown Op, or States of another length than the plan has limits.
-	ErrAsk = errors.New("weir: bad ask")
+	// ErrRequest: an Ask has an unknown Op, or States of another length than the plan has limits.
+	ErrRequest = errors.New("weir: bad ask")
 
 	// State that would break a promise.
 
@@ -65,7 +65,7 @@ var (
 
 // IsBadInput reports whether every engine would reject the same call (R14).
 func IsBadInput(err error) bool {
-	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrSpan, ErrID, ErrAsk, ErrTTL} {
+	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrRange, ErrID, ErrRequest, ErrTTL} {
 		if errors.Is(err, input) {
 			return true
 		}

@@ -13,7 +13,7 @@ import (
 // decision, and nothing changes.
 func Example_whatIsBadInput() {
 	_, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 5, Window: time.Minute, Gap: time.Hour},
+		{Name: "minute", Max: 5, Window: time.Minute, MinInterval: time.Hour},
 	}})
 	fmt.Println(err)
 
@@ -25,7 +25,7 @@ func Example_whatIsBadInput() {
 	_, err = limiter.Allow(ctx, weir.K("192.0.2.1", "mobile"))
 	fmt.Println(errors.Is(err, weir.ErrKey), err)
 	// Output:
-	// weir: policy "search", limit "minute": Gap: 1h0m0s is longer than the window of 1m0s (R5)
+	// weir: policy "search", limit "minute": MinInterval: 1h0m0s is longer than the window of 1m0s (R5)
 	// true weir: bad number of units: -1; use 0 to 9007199254740991
 	// true weir: bad key: policy "search" counts by ["ip"], so its keys have 1 values; this one has 2
 }
@@ -50,7 +50,7 @@ type unreachable struct{ weir.Engine }
 
 var errStore = errors.New("store: connection refused")
 
-func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errStore
 }
 

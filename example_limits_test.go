@@ -10,7 +10,7 @@ import (
 // R5: give the limit a Gap. The grant that keeps exactly that distance passes.
 func Example_howDoIKeepGrantsApart() {
 	limiter := must(weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
-		{Name: "teacher", Max: 10, Window: time.Minute, Gap: 3 * time.Second, By: []string{"teacher"}},
+		{Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}},
 	}}))
 	for _, after := range []time.Duration{0, 3*time.Second - time.Microsecond, 3 * time.Second} {
 		d := must(limiter.AllowAt(ctx, weir.K("42"), 1, nine.Add(after)))

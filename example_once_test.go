@@ -29,7 +29,7 @@ func ExampleLimiter_AllowOnce() {
 		store.Mend() // in a program: wait a little
 		d, err = limiter.AllowOnce(ctx, weir.K("7"), 50_000, id)
 	}
-	fmt.Println("allowed:", d.Allowed, "repeated:", d.Repeated, "left of 200000:", d.Remaining, "error:", err)
+	fmt.Println("allowed:", d.Allowed, "repeated:", d.Replayed, "left of 200000:", d.Remaining, "error:", err)
 	// Output:
 	// no answer; again
 	// allowed: true repeated: true left of 200000: 150000 error: <nil>

@@ -31,14 +31,14 @@ const (
 // that long between two grants. Of another Kind, it is Max in each of its windows,
 // and up to twice that in a Window's length.
 type Limit struct {
-	Name   string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history
-	Max    int64         // units per window, 0 … MaxUnits; 0 refuses everything
-	Window time.Duration // whole microseconds, 1ms … 400 days
-	Gap    time.Duration // least time between two grants, whole microseconds, 0 … Window
-	By     []string      // dimensions this limit counts by; none = all callers together
-	Cells  int           // 0 = exact; b = sampled on a grid of b cells a window (R9); 0 where Kind is not Rolling
-	Cost   int64         // units that an attempt takes of this limit: 0 = as many as it asks for; k = k, whatever it asks for (R7)
-	Kind   Kind          // where windows begin: Rolling unless said otherwise (R3)
+	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history
+	Max         int64         // units per window, 0 … MaxUnits; 0 refuses everything
+	Window      time.Duration // whole microseconds, 1ms … 400 days
+	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window
+	By          []string      // dimensions this limit counts by; none = all callers together
+	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); 0 where Kind is not Rolling
+	Cost        int64         // units that an attempt takes of this limit: 0 = as many as it asks for; k = k, whatever it asks for (R7)
+	Kind        Kind          // where windows begin: Rolling unless said otherwise (R3)
 }
 
 // Kind says where the windows of a limit begin (R3).

@@ -64,7 +64,7 @@ func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, 1, Now, &d) {
 		return d, nil
 	}
-	err = l.decide(ctx, &key, &Ask{Op: OpAttempt, N: 1, At: Now}, &d)
+	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: 1, At: Now}, &d)
 	return d, err
 }
 
@@ -74,7 +74,7 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, n, Now, &d) {
 		return d, nil
 	}
-	err = l.decide(ctx, &key, &Ask{Op: OpAttempt, N: n, At: Now}, &d)
+	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: n, At: Now}, &d)
 	return d, err
 }
 
@@ -86,14 +86,14 @@ func (l *Limiter) AllowAt(ctx context.Context, key Key, n int64, at time.Time) (
 // Peek answers as an attempt of n would be answered now, and changes nothing.
 // Remaining, RetryAfter and ResetAfter are those of the state as it is (R4).
 func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	err = l.decide(ctx, &key, &Ask{Op: OpPeek, N: n, At: Now}, &d)
+	err = l.decide(ctx, &key, &Request{Op: OpPeek, N: n, At: Now}, &d)
 	return d, err
 }
 
 // Record adds n units without asking, for a cost known only afterwards; room
 // can then be below 0 (R10). Allowed is true and Granted is n.
 func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	err = l.decide(ctx, &key, &Ask{Op: OpRecord, N: n, At: Now}, &d)
+	err = l.decide(ctx, &key, &Request{Op: OpRecord, N: n, At: Now}, &d)
 	return d, err
 }
 
@@ -146,11 +146,11 @@ func (l *Limiter) InspectInto(ctx context.Context, key Key, op Op, n int64, stat
 	if states == nil {
 		states = []LimitState{} // of no length, rather than not wanted
 	}
-	if err := (&Ask{Op: op, States: states}).check(l.plan); err != nil {
+	if err := (&Request{Op: op, States: states}).check(l.plan); err != nil {
 		return d, err
 	}
 	clear(states) // an engine that could not look leaves them as they are
-	if err = l.decide(ctx, &key, &Ask{Op: op, N: n, At: Now, States: states}, &d); err != nil {
+	if err = l.decide(ctx, &key, &Request{Op: op, N: n, At: Now, States: states}, &d); err != nil {
 		clear(states)
 	}
 	return d, err
@@ -175,7 +175,7 @@ func (l *Limiter) check(key *Key, n int64) error {
 // decide puts the engine's answer into d, which is the zero Decision when it
 // fails. The memory engine is called directly, by reference: through the
 // interface the key and the answer are copied, a third of a decision on a hot key.
-func (l *Limiter) decide(ctx context.Context, key *Key, a *Ask, d *Decision) (err error) {
+func (l *Limiter) decide(ctx context.Context, key *Key, a *Request, d *Decision) (err error) {
 	if err := l.check(key, a.N); err != nil {
 		return err
 	}
@@ -216,7 +216,7 @@ func (l *Limiter) count(ctx context.Context, key *Key, limit string, last time.D
 	span := micros(last)
 	if span < 1 || span > l.plan.limits[i].Window {
 		return 0, fmt.Errorf("%w: %v; limit %q counts over more than 0 and at most %v",
-			ErrSpan, last, limit, l.plan.policy.Limits[i].Window)
+			ErrRange, last, limit, l.plan.policy.Limits[i].Window)
 	}
 	return l.engine.Count(ctx, l.plan, *key, i, span, now)
 }

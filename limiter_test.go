@@ -49,15 +49,15 @@ func TestR14BadInput(t *testing.T) {
 		"inspect into nil": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, nil); return err }, nil, "room for 0 states"},
 		"inspect into two": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, make([]LimitState, 2)); return err }, nil, "1 limits"},
 		"states of two": {func() error {
-			_, err := l.At(at).Decide(ctx, K("42"), Ask{N: 1, States: make([]LimitState, 2)})
+			_, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, States: make([]LimitState, 2)})
 			return err
-		}, ErrAsk, "room for 2 states"},
+		}, ErrRequest, "room for 2 states"},
 		"states of none": {func() error {
-			_, err := m.Decide(ctx, l.Plan(), K("42"), Ask{N: 1, At: Now, States: []LimitState{}})
+			_, err := m.Decide(ctx, l.Plan(), K("42"), Request{N: 1, At: Now, States: []LimitState{}})
 			return err
-		}, ErrAsk, "room for 0 states"},
-		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Ask{N: 1, Op: 77}); return err }, ErrAsk, "77"},
-		"inspect op":       {func() error { _, _, err := l.Inspect(ctx, K("42"), 3, 1); return err }, ErrAsk, "OpAttempt"},
+		}, ErrRequest, "room for 0 states"},
+		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
+		"inspect op":       {func() error { _, _, err := l.Inspect(ctx, K("42"), 3, 1); return err }, ErrRequest, "OpAttempt"},
 		"at the far end":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(1<<58, 0)); return err }, ErrInstant, "2255"},
 		"at the far start": {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(-1<<58, 0)); return err }, ErrInstant, ""},
 		"inspect into 0":   {func() error { _, err := new(Limiter).InspectInto(ctx, K(), OpPeek, 1, nil); return err }, nil, "weir.New"},
@@ -67,9 +67,9 @@ func TestR14BadInput(t *testing.T) {
 		"count at":         {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
 		"refund at":        {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
 		"unknown limit":    {count("users", time.Second), ErrUnknownLimit, `"users"`},
-		"span 0":           {count("user", 0), ErrSpan, "1m0s"},
-		"span < 0":         {count("user", -1), ErrSpan, ""},
-		"span > window":    {count("user", time.Minute+1), ErrSpan, ""},
+		"span 0":           {count("user", 0), ErrRange, "1m0s"},
+		"span < 0":         {count("user", -1), ErrRange, ""},
+		"span > window":    {count("user", time.Minute+1), ErrRange, ""},
 		"zero limiter":     {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
 		"nil limiter":      {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
 	} {
@@ -167,7 +167,7 @@ func TestInspectInto(t *testing.T) {
 		a, b := mustNew(t, limits(2)), mustNew(t, limits(2))
 		states := make([]LimitState, 2)
 		for i, op := range []Op{OpAttempt, OpRecord, OpPeek, OpAttempt} {
-			states[0].GapAfter, states[1].Name = time.Hour, "stale"
+			states[0].MinIntervalAfter, states[1].Name = time.Hour, "stale"
 			want, wantStates, err1 := a.Inspect(ctx, K("42"), op, int64(i+1))
 			got, err2 := b.InspectInto(ctx, K("42"), op, int64(i+1), states)
 			if got != want || !slices.Equal(states, wantStates) || err1 != nil || err2 != nil {
@@ -183,7 +183,7 @@ type blindEngine struct {
 	err error
 }
 
-func (e blindEngine) Decide(_ context.Context, _ *Plan, _ Key, a Ask) (Decision, error) {
+func (e blindEngine) Decide(_ context.Context, _ *Plan, _ Key, a Request) (Decision, error) {
 	if e.err != nil {
 		a.States[0].Name = "half done"
 	}

@@ -7,7 +7,7 @@ import (
 )
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *memoryBinding, p *Plan, a *Ask, sites []site, now int64, full bool, d *Decision) {
+func answer(b *memoryBinding, p *Plan, a *Request, sites []site, now int64, full bool, d *Decision) {
 	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range sites {
@@ -56,16 +56,16 @@ func describe(p *Plan, sites []site, states []LimitState, now int64) {
 	for i := range sites {
 		s, l := &sites[i], &p.policy.Limits[i]
 		states[i] = LimitState{
-			Name:       l.Name,
-			Max:        l.Max,
-			Window:     l.Window,
-			Gap:        l.Gap,
-			Used:       s.state.Used,
-			Remaining:  s.state.Room(&s.limit.Rule),
-			RetryAfter: span(s.wait),
-			NextAfter:  span(s.h.Next(s.arena, &s.limit.Rule, &s.state, now)),
-			GapAfter:   span(s.state.GapWait(&s.limit.Rule, now)),
-			ResetAfter: span(s.h.Reset(&s.limit.Rule, &s.state, now)),
+			Name:             l.Name,
+			Max:              l.Max,
+			Window:           l.Window,
+			MinInterval:      l.MinInterval,
+			Used:             s.state.Used,
+			Remaining:        s.state.Room(&s.limit.Rule),
+			RetryAfter:       span(s.wait),
+			NextAfter:        span(s.h.Next(s.arena, &s.limit.Rule, &s.state, now)),
+			MinIntervalAfter: span(s.state.IntervalWait(&s.limit.Rule, now)),
+			ResetAfter:       span(s.h.Reset(&s.limit.Rule, &s.state, now)),
 		}
 	}
 }

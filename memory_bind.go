@@ -82,7 +82,7 @@ func (m *Memory) bind(p *Plan) *memoryBinding {
 // rule is the limit's numbers. Windows of the calendar are a grid of cells as wide as
 // they are, whose units leave when they end rather than a window later (R3).
 func rule(l *PlanLimit) window.Rule {
-	r := window.Rule{Max: l.Max, Window: l.Window, Gap: l.Gap, Cell: l.Cell, Ahead: l.Cell, FirstHit: l.Kind == FirstHit}
+	r := window.Rule{Max: l.Max, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell, FirstHit: l.Kind == FirstHit}
 	if l.Kind == Calendar {
 		r.Cell = l.Window
 	}

@@ -129,7 +129,7 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 
 	var sites [2]site
 	var d Decision
-	key, ask, b := K("x", "y"), Ask{N: 1, At: at}, m.binding(l.plan)
+	key, ask, b := K("x", "y"), Request{N: 1, At: at}, m.binding(l.plan)
 	if err := m.try(b, l.plan, &key, &ask, sites[:], &d); err != m.fullOfKeys {
 		t.Fatalf("got %v, want the cap", err)
 	}

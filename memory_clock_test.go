@@ -115,13 +115,13 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 func TestPeeksAndRefusalsForgetNothing(t *testing.T) {
 	start := time.UnixMicro(1_000_000_000_000_000)
 	key := K("42")
-	for name, look := range map[string]func(Instant) error{
-		"peek":    func(at Instant) error { _, err := at.Peek(ctx, key, 1); return err },
-		"refusal": func(at Instant) error { _, err := at.Allow(ctx, key, 2); return err },
-		"id":      func(at Instant) error { _, err := at.Decide(ctx, key, Ask{N: 2, ID: "id"}); return err },
-		"record":  func(at Instant) error { _, err := at.Record(ctx, key, 0); return err },
-		"count":   func(at Instant) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
-		"refund":  func(at Instant) error { _, err := at.Refund(ctx, key, start, 1); return err },
+	for name, look := range map[string]func(LimiterAt) error{
+		"peek":    func(at LimiterAt) error { _, err := at.Peek(ctx, key, 1); return err },
+		"refusal": func(at LimiterAt) error { _, err := at.Allow(ctx, key, 2); return err },
+		"id":      func(at LimiterAt) error { _, err := at.Decide(ctx, key, Request{N: 2, ID: "id"}); return err },
+		"record":  func(at LimiterAt) error { _, err := at.Record(ctx, key, 0); return err },
+		"count":   func(at LimiterAt) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
+		"refund":  func(at LimiterAt) error { _, err := at.Refund(ctx, key, start, 1); return err },
 	} {
 		l := mustNew(t, perUser(1, time.Minute), WithEngine(NewMemory()))
 		if d, err := l.AllowAt(ctx, key, 1, start); err != nil || !d.Allowed {

@@ -30,7 +30,7 @@ type site struct {
 }
 
 // Decide answers an attempt, a peek or a record.
-func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (d Decision, err error) {
+func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Request) (d Decision, err error) {
 	if err := a.check(p); err != nil {
 		return d, err
 	}
@@ -40,7 +40,7 @@ func (m *Memory) Decide(_ context.Context, p *Plan, k Key, a Ask) (d Decision, e
 
 // decide is Decide by reference: an answer of a hundred bytes that is copied
 // from function to function takes as long as deciding it.
-func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
+func (m *Memory) decide(p *Plan, k *Key, a *Request, d *Decision) error {
 	if a.names() {
 		return m.decideOnce(p, k, a, d)
 	}
@@ -69,7 +69,7 @@ func (m *Memory) decide(p *Plan, k *Key, a *Ask, d *Decision) error {
 // persist decides with room for the sites given. When the engine is full it makes
 // room and tries again, for as long as it finds keys to forget: bytes come back
 // by whole pages, so the first ones found may not be enough.
-func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d *Decision) error {
+func (m *Memory) persist(b *memoryBinding, p *Plan, k *Key, a *Request, sites []site, d *Decision) error {
 	err := m.try(b, p, k, a, sites, d)
 	for tries := 0; !a.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
 		now := a.At
@@ -90,7 +90,7 @@ const mostTries = 16
 
 // try decides under the locks of all shards concerned: it reads
 // everything, then decides, then writes all or nothing (R7).
-func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d *Decision) error {
+func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Request, sites []site, d *Decision) error {
 	locks := m.locate(b.limits, k, sites)
 	m.lock(locks)
 	for i := range sites {
@@ -104,7 +104,7 @@ func (m *Memory) try(b *memoryBinding, p *Plan, k *Key, a *Ask, sites []site, d 
 		s.state.Used, s.from = s.h.Used(s.arena, now-s.limit.Window)
 		s.state.Last = s.h.Last
 		s.room = s.state.Room(&s.limit.Rule)
-		s.closed = s.state.GapWait(&s.limit.Rule, now) > 0
+		s.closed = s.state.IntervalWait(&s.limit.Rule, now) > 0
 		room = min(room, s.limit.fitting(s.room, a.N))
 		open = open && !s.closed
 	}

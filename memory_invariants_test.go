@@ -54,7 +54,7 @@ func policyOf(r *rand.Rand, n int) Policy {
 	for i := range n {
 		w := time.Duration(1+r.IntN(9000)) * time.Millisecond
 		p.Limits = append(p.Limits, Limit{
-			Name: fmt.Sprint("l", i), Max: r.Int64N(100), Window: w, Gap: w / 1000 * time.Duration(r.IntN(2)),
+			Name: fmt.Sprint("l", i), Max: r.Int64N(100), Window: w, MinInterval: w / 1000 * time.Duration(r.IntN(2)),
 			By: [][]string{{"user"}, {"user"}, {"user", "path"}, nil}[i%4], Cells: r.IntN(2) * r.IntN(100)})
 	}
 	return p

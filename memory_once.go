@@ -33,8 +33,8 @@ type operationShard struct {
 // operation is what was decided, and what is answered when it is asked again.
 type operation struct {
 	name     string
-	ask      Ask   // Op and N
-	granted  int64 // of a refund: the instant of the entry
+	ask      Request // Op and N
+	granted  int64   // of a refund: the instant of the entry
 	until    int64
 	virtual  bool
 	place    int // in its heap
@@ -48,12 +48,14 @@ const operationBytes = 296
 // RefundOnce is Refund of an operation with an id (RefundOnceEngine).
 func (m *Memory) RefundOnce(_ context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
 	var d Decision
-	err := m.once(p, &k, &Ask{Op: opRefund, N: n, At: now, ID: id}, at, &d)
+	err := m.once(p, &k, &Request{Op: opRefund, N: n, At: now, ID: id}, at, &d)
 	return d.Granted, err
 }
 
 // decideOnce is decide for an operation with an id.
-func (m *Memory) decideOnce(p *Plan, k *Key, a *Ask, d *Decision) error { return m.once(p, k, a, 0, d) }
+func (m *Memory) decideOnce(p *Plan, k *Key, a *Request, d *Decision) error {
+	return m.once(p, k, a, 0, d)
+}
 
 // operation finds the name of an operation, and the shard that knows it if any does.
 func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name string) {
@@ -63,7 +65,7 @@ func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name 
 
 // Replay returns the earlier answer of an operation with an ID, and reports whether
 // there is one. It decides nothing.
-func (m *Memory) Replay(p *Plan, k Key, a Ask) (d Decision, found bool, err error) {
+func (m *Memory) Replay(p *Plan, k Key, a Request) (d Decision, found bool, err error) {
 	if !a.names() {
 		return d, false, nil
 	}
@@ -79,7 +81,7 @@ func (m *Memory) Replay(p *Plan, k Key, a Ask) (d Decision, found bool, err erro
 
 // once does what has an id. Like persist it makes room when the engine is full, and
 // tries again. granted is the instant of the entry that a refund is of.
-func (m *Memory) once(p *Plan, k *Key, a *Ask, granted int64, d *Decision) error {
+func (m *Memory) once(p *Plan, k *Key, a *Request, granted int64, d *Decision) error {
 	s, name := m.operation(p, k, a.ID)
 	for tries := 0; ; tries++ {
 		done, err := m.tryOnce(s, name, p, k, a, granted, d)
@@ -100,7 +102,7 @@ func (m *Memory) once(p *Plan, k *Key, a *Ask, granted int64, d *Decision) error
 // tryOnce answers from the operations in memory, or decides and remembers. Without room
 // to remember it still decides an operation that records nothing; otherwise done is
 // false, and the error names the cap.
-func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask, granted int64, d *Decision) (done bool, err error) {
+func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Request, granted int64, d *Decision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if o := s.find(m, name, a.At); o != nil {
@@ -126,7 +128,7 @@ func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Ask
 		m.releaseOperation(len(name))
 		return true, err
 	}
-	s.remember(m, name, a, granted, p.Remembers().Microseconds(), d)
+	s.remember(m, name, a, granted, p.IdempotencyTTL().Microseconds(), d)
 	return true, nil
 }
 
@@ -139,13 +141,13 @@ func (s *operationShard) find(m *Memory, name string, at int64) *operation {
 }
 
 // repeat answers as the operation was answered, if it is the same.
-func (o *operation) repeat(a *Ask, granted int64, d *Decision) error {
+func (o *operation) repeat(a *Request, granted int64, d *Decision) error {
 	if o.ask.Op != a.Op || o.ask.N != a.N || o.granted != granted {
 		return errOtherOperation(&o.ask, a)
 	}
 	clear(a.States) // nobody looked
 	*d = o.decision
-	d.Repeated = true
+	d.Replayed = true
 	return nil
 }
 
@@ -173,7 +175,7 @@ func (m *Memory) releaseOperation(name int) {
 
 // remember keeps what was decided, in the room that was reserved, and forgets two
 // that are over: so that what is kept follows what is remembered.
-func (s *operationShard) remember(m *Memory, name string, a *Ask, granted, life int64, d *Decision) {
+func (s *operationShard) remember(m *Memory, name string, a *Request, granted, life int64, d *Decision) {
 	if before := s.of[name]; before != nil { // over, and not forgotten yet
 		s.drop(m, before)
 	}
@@ -181,7 +183,7 @@ func (s *operationShard) remember(m *Memory, name string, a *Ask, granted, life 
 		s.of = map[string]*operation{}
 	}
 	virtual := a.At != Now
-	o := &operation{name: name, ask: Ask{Op: a.Op, N: a.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
+	o := &operation{name: name, ask: Request{Op: a.Op, N: a.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
 	s.of[name] = o
 	queue.Push(s.heap(virtual), o)
 	s.forget(m, m.read(a.At), virtual, 2)

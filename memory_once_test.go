@@ -75,7 +75,7 @@ func TestOperationsCountAgainstCaps(t *testing.T) {
 				if n, _ := l.Count(ctx, K("42"), "user", time.Second); n != granted || granted < 40 {
 					t.Errorf("%d units are recorded, %d were granted", n, granted)
 				}
-				if d, err := l.AllowOnce(ctx, K("42"), 1, "a0"); err != nil || !d.Repeated {
+				if d, err := l.AllowOnce(ctx, K("42"), 1, "a0"); err != nil || !d.Replayed {
 					t.Errorf("at the cap, made again: %+v, %v", d, err)
 				}
 				time.Sleep(time.Minute)
@@ -99,7 +99,7 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 		}
 	}
 	later := l.At(start.Add(62 * time.Minute))
-	if d, err := later.Decide(ctx, K("42"), Ask{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != Never {
+	if d, err := later.Decide(ctx, K("42"), Request{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != Never {
 		t.Errorf("an attempt of 2 of 1: %+v, %v; want a refusal", d, err)
 	}
 	if took, err := later.RefundOnce(ctx, K("42"), start, 1, "r"); err != nil || took != 0 {
@@ -113,7 +113,7 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a refusal", key, d, err)
 		}
 	}
-	if d, err := later.Decide(ctx, K("42"), Ask{N: 1, ID: "b"}); err != nil || !d.Allowed {
+	if d, err := later.Decide(ctx, K("42"), Request{N: 1, ID: "b"}); err != nil || !d.Allowed {
 		t.Errorf("an attempt that fits, when the others are over: %+v, %v; want a grant", d, err)
 	}
 }
@@ -126,7 +126,7 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 		l := mustNew(t, perUser(10, time.Second), WithEngine(m))
 		past, far := time.UnixMicro(1_000_000), time.Now().Add(1000*time.Hour)
 		at := func(at time.Time, id string) Decision {
-			d, err := l.At(at).Decide(ctx, K(id), Ask{N: 1, ID: id})
+			d, err := l.At(at).Decide(ctx, K(id), Request{N: 1, ID: id})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,10 +140,10 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 			l.AllowOnce(ctx, K("42"), 1, fmt.Sprint(i))
 		}
 		m.Sweep()
-		if d, _ := l.AllowOnce(ctx, K("real"), 1, "real"); !d.Repeated {
+		if d, _ := l.AllowOnce(ctx, K("real"), 1, "real"); !d.Replayed {
 			t.Error("an instant of a caller's made the clock's operation forgotten")
 		}
-		if d := at(far, "far"); !d.Repeated {
+		if d := at(far, "far"); !d.Replayed {
 			t.Error("the clock made a caller's operation forgotten")
 		}
 	})
@@ -157,17 +157,17 @@ func TestOnceRefusesBadInput(t *testing.T) {
 		"no id to record": func() (Decision, error) { return l.RecordOnce(ctx, K("42"), 1, "") },
 		"too long":        func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, fmt.Sprintf("%*d", MaxIDBytes+1, 1)) },
 		"too long, at all": func() (Decision, error) {
-			return l.Decide(ctx, K("42"), Ask{N: 1, At: Now, ID: fmt.Sprintf("%*d", MaxIDBytes+1, 1)})
+			return l.Decide(ctx, K("42"), Request{N: 1, At: Now, ID: fmt.Sprintf("%*d", MaxIDBytes+1, 1)})
 		},
 	} {
 		if d, err := call(); !errors.Is(err, ErrID) || d != (Decision{}) {
 			t.Errorf("%s: got %+v, %v, want ErrID", name, d, err)
 		}
 	}
-	if _, err := l.Decide(ctx, K("42"), Ask{N: 1, At: -2}); !errors.Is(err, ErrInstant) {
+	if _, err := l.Decide(ctx, K("42"), Request{N: 1, At: -2}); !errors.Is(err, ErrInstant) {
 		t.Errorf("an instant before 1970: got %v", err)
 	}
-	if d, err := l.Decide(ctx, K("42"), Ask{Op: OpRecord, N: 2, At: Now}); err != nil || d.Remaining != 8 {
+	if d, err := l.Decide(ctx, K("42"), Request{Op: OpRecord, N: 2, At: Now}); err != nil || d.Remaining != 8 {
 		t.Errorf("a record of 2 by Decide: %+v, %v", d, err)
 	}
 	var zero Limiter

@@ -41,7 +41,7 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 	if h.Front <= cutoff {
 		used, from = h.Used(arena, cutoff)
 	}
-	open := l.Gap == 0 || now-h.Last >= l.Gap
+	open := l.MinInterval == 0 || now-h.Last >= l.MinInterval
 	granted, full := window.Grant(b.mode, n, l.Max-used, open)
 	if granted > 0 {
 		end := l.End(now)
@@ -56,8 +56,8 @@ func (m *Memory) one(b *memoryBinding, k *Key, n, at int64, d *Decision) bool {
 		used = h.Total
 	}
 	wait := int64(0)
-	if l.Gap > 0 {
-		wait = max(0, h.Last+l.Gap-now)
+	if l.MinInterval > 0 {
+		wait = max(0, h.Last+l.MinInterval-now)
 	}
 	if need := used + n - l.Max; need > 0 && n <= l.Max {
 		leaves := h.Front

@@ -44,7 +44,7 @@ func (s *site) correct(now int64, virtual bool) {
 
 // record adds units to every history, or to none: whatever can fail is tried
 // before the first write.
-func (m *Memory) record(b *memoryBinding, k *Key, a *Ask, sites []site, now, units int64) error {
+func (m *Memory) record(b *memoryBinding, k *Key, a *Request, sites []site, now, units int64) error {
 	created := 0
 	for i := range sites {
 		s := &sites[i]

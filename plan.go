@@ -20,14 +20,14 @@ type Plan struct {
 
 // PlanLimit is one limit of a Plan. Times are microseconds.
 type PlanLimit struct {
-	Name   string
-	Max    int64 // units, 0 … MaxUnits
-	Window int64 // 1,000 … 400 days
-	Gap    int64 // 0 … Window
-	Cell   int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Cost   int64 // units an attempt takes: 0 = as many as it asks for, k = always k
-	Kind   Kind  // where windows begin (R3)
-	By     []int // indices into the key's values, in the order of Limit.By; none = shared by all
+	Name        string
+	Max         int64 // units, 0 … MaxUnits
+	Window      int64 // 1,000 … 400 days
+	MinInterval int64 // 0 … Window
+	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
+	Cost        int64 // units an attempt takes: 0 = as many as it asks for, k = always k
+	Kind        Kind  // where windows begin (R3)
+	By          []int // indices into the key's values, in the order of Limit.By; none = shared by all
 }
 
 // Plan checks every field of the policy and compiles it. The error is a
@@ -54,12 +54,12 @@ func (p Policy) Plan() (*Plan, error) {
 // not seen to p.dimensions in order of first appearance.
 func (p *Plan) compile(l Limit) PlanLimit {
 	c := PlanLimit{
-		Name:   l.Name,
-		Max:    l.Max,
-		Window: l.Window.Microseconds(),
-		Gap:    l.Gap.Microseconds(),
-		Cost:   l.Cost,
-		Kind:   l.Kind,
+		Name:        l.Name,
+		Max:         l.Max,
+		Window:      l.Window.Microseconds(),
+		MinInterval: l.MinInterval.Microseconds(),
+		Cost:        l.Cost,
+		Kind:        l.Kind,
 	}
 	if l.Cells > 0 {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up

@@ -55,9 +55,9 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Window = time.Millisecond - time.Microsecond }), "l", "Window", "1ms"},
 		{with(func(l *Limit) { l.Window = MaxWindow + time.Microsecond }), "l", "Window", "400 days"},
 		{with(func(l *Limit) { l.Window = time.Second + 1 }), "l", "Window", "whole microseconds"},
-		{with(func(l *Limit) { l.Gap = -time.Second }), "l", "Gap", "below 0"},
-		{with(func(l *Limit) { l.Gap = time.Second + time.Microsecond }), "l", "Gap", "longer than the window"},
-		{with(func(l *Limit) { l.Gap = 1 }), "l", "Gap", "whole microseconds"},
+		{with(func(l *Limit) { l.MinInterval = -time.Second }), "l", "MinInterval", "below 0"},
+		{with(func(l *Limit) { l.MinInterval = time.Second + time.Microsecond }), "l", "MinInterval", "longer than the window"},
+		{with(func(l *Limit) { l.MinInterval = 1 }), "l", "MinInterval", "whole microseconds"},
 		{with(func(l *Limit) { l.Cells = -1 }), "l", "Cells", "0 is exact"},
 		{with(func(l *Limit) { l.Kind = 3 }), "l", "Kind", "use Rolling, Calendar or FirstHit"},
 		{with(func(l *Limit) { l.Kind, l.Cells = Calendar, 1 }), "l", "Cells", "kind Calendar"},
@@ -87,10 +87,10 @@ func TestNewChecksEveryField(t *testing.T) {
 func TestNewTakesTheBounds(t *testing.T) {
 	for _, l := range []Limit{
 		{Name: "0", Max: 0, Window: MinWindow},
-		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, Gap: MaxWindow, Cells: 1 << 30},
-		{Name: "a.b_c-d", Max: 1, Window: MinWindow, Gap: MinWindow, Cells: 1},
-		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, Gap: MaxWindow, Kind: Calendar},
-		{Name: "first", Max: 1, Window: MinWindow, Gap: MinWindow, Kind: FirstHit},
+		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Cells: 1 << 30},
+		{Name: "a.b_c-d", Max: 1, Window: MinWindow, MinInterval: MinWindow, Cells: 1},
+		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Kind: Calendar},
+		{Name: "first", Max: 1, Window: MinWindow, MinInterval: MinWindow, Kind: FirstHit},
 	} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {

@@ -55,12 +55,12 @@ func (l Limit) problem() (field, problem string) {
 		return "Window", fmt.Sprintf("%v is out of range; use 1ms to 400 days", l.Window)
 	case l.Window%time.Microsecond != 0:
 		return "Window", fmt.Sprintf("%v is not whole microseconds", l.Window)
-	case l.Gap < 0:
-		return "Gap", fmt.Sprintf("%v is below 0", l.Gap)
-	case l.Gap > l.Window:
-		return "Gap", fmt.Sprintf("%v is longer than the window of %v (R5)", l.Gap, l.Window)
-	case l.Gap%time.Microsecond != 0:
-		return "Gap", fmt.Sprintf("%v is not whole microseconds", l.Gap)
+	case l.MinInterval < 0:
+		return "MinInterval", fmt.Sprintf("%v is below 0", l.MinInterval)
+	case l.MinInterval > l.Window:
+		return "MinInterval", fmt.Sprintf("%v is longer than the window of %v (R5)", l.MinInterval, l.Window)
+	case l.MinInterval%time.Microsecond != 0:
+		return "MinInterval", fmt.Sprintf("%v is not whole microseconds", l.MinInterval)
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
 	case l.Kind > FirstHit:

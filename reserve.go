@@ -132,7 +132,7 @@ func (r *Reservation) correct(ctx context.Context, actual int64) error {
 	var err error
 	switch {
 	case actual > r.units:
-		err = r.limiter.decide(ctx, &r.key, &Ask{Op: OpRecord, N: actual - r.units, At: Now, ID: r.id}, &Decision{})
+		err = r.limiter.decide(ctx, &r.key, &Request{Op: OpRecord, N: actual - r.units, At: Now, ID: r.id}, &Decision{})
 	case actual < r.units && !r.degraded:
 		_, err = r.limiter.refund(ctx, &r.key, r.at, r.units-actual, Now, r.id)
 	}

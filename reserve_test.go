@@ -282,7 +282,7 @@ func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.E
 // down is a store that decides nothing.
 type down struct{ weir.Engine }
 
-func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, weir.ErrUnavailable
 }
 

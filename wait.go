@@ -46,12 +46,12 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 // there a refused attempt would push the next one away.
 func (l *Limiter) tryWhole(ctx context.Context, key Key, n int64) (Decision, error) {
 	if l.plan.Mode() == CountDenied {
-		d, err := l.engine.Decide(ctx, l.waits, key, Ask{Op: OpPeek, N: n, At: Now})
+		d, err := l.engine.Decide(ctx, l.waits, key, Request{Op: OpPeek, N: n, At: Now})
 		if err != nil || !d.Allowed {
 			return d, err
 		}
 	}
-	return l.engine.Decide(ctx, l.waits, key, Ask{Op: OpAttempt, N: n, At: Now})
+	return l.engine.Decide(ctx, l.waits, key, Request{Op: OpAttempt, N: n, At: Now})
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -15,7 +15,7 @@ func TestWaitPassesAtTheAnnouncedInstant(t *testing.T) {
 	for _, mode := range []Mode{AllOrNothing, Partial, CountDenied} {
 		synctest.Test(t, func(t *testing.T) {
 			p := perUser(2, time.Minute)
-			p.Mode, p.Limits[0].Gap = mode, time.Second
+			p.Mode, p.Limits[0].MinInterval = mode, time.Second
 			l := mustNew(t, p)
 			start := time.Now()
 			for i, want := range []time.Duration{0, time.Second, time.Minute, time.Minute + time.Second, 2 * time.Minute} {
@@ -114,7 +114,7 @@ type denier struct {
 	asked int
 }
 
-func (e *denier) Decide(context.Context, *Plan, Key, Ask) (Decision, error) {
+func (e *denier) Decide(context.Context, *Plan, Key, Request) (Decision, error) {
 	e.asked++
 	return Decision{Degraded: true, At: time.Now()}, nil
 }

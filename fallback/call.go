@@ -13,10 +13,10 @@ type call struct {
 	method  method
 	plan    *weir.Plan
 	key     weir.Key
-	request weir.Ask // of decide; other methods use its N, At and ID
-	at      int64    // of refund: the instant of the grant
-	limit   int      // of count: the index of the limit
-	last    int64    // of count: the span in microseconds
+	request weir.Request // of decide; other methods use its N, At and ID
+	at      int64        // of refund: the instant of the grant
+	limit   int          // of count: the index of the limit
+	last    int64        // of count: the span in microseconds
 }
 
 type method uint8

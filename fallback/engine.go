@@ -65,7 +65,7 @@ func (f *Engine) WithMode(mode Mode) *Engine {
 func (f *Engine) Mode() Mode { return f.mode }
 
 // Decide returns the store's decision or, while the store is out, that of the mode.
-func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Ask) (weir.Decision, error) {
+func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
 	c := call{method: decide, plan: p, key: k, request: r}
 	if f.mode == Local {
 		if d, found, err := f.replay(&c); found {
@@ -115,13 +115,13 @@ func (f *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 
 // RefundOnce is Refund with an idempotency key; "" is none.
 func (f *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	res, _ := f.store.do(ctx, &call{method: refund, plan: p, key: k, at: at, request: weir.Ask{N: n, At: now, ID: id}})
+	res, _ := f.store.do(ctx, &call{method: refund, plan: p, key: k, at: at, request: weir.Request{N: n, At: now, ID: id}})
 	return res.units, res.err
 }
 
 // Count counts in the store. During an outage it returns an error.
 func (f *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	res, _ := f.store.do(ctx, &call{method: count, plan: p, key: k, limit: i, last: last, request: weir.Ask{At: now}})
+	res, _ := f.store.do(ctx, &call{method: count, plan: p, key: k, limit: i, last: last, request: weir.Request{At: now}})
 	return res.units, res.err
 }
 

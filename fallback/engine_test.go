@@ -44,7 +44,7 @@ type store struct {
 
 func (s *store) Break(f weirtest.Fault) { s.faulty.Break(f) }
 func (s *store) Mend()                  { s.faulty.Mend() }
-func (s *store) Asked() int64           { return s.faulty.Asked() }
+func (s *store) Asked() int64           { return s.faulty.Calls() }
 
 // newStore makes a limiter of p on a memory engine that stands for a store.
 func newStore(t *testing.T, p weir.Policy, mode fallback.Mode, opts ...fallback.Option) *store {
@@ -199,7 +199,7 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 func TestFallbackOpenClearsStates(t *testing.T) {
 	s := newStore(t, ten, fallback.FailOpen)
 	states := make([]weir.LimitState, 2)
-	ask := weir.Ask{N: 1, At: weir.Now, States: states}
+	ask := weir.Request{N: 1, At: weir.Now, States: states}
 	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0].Used != 1 {
 		t.Fatalf("the store's states: %+v, %v", states, err)
 	}

@@ -111,7 +111,7 @@ func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 func TestFallbackBadInput(t *testing.T) {
 	policy := &weir.PolicyError{Policy: "ten", Field: "Limits", Problem: "of two slots"}
 	for _, mode := range modes {
-		for _, input := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrSpan, weir.ErrAsk, weir.ErrOverflow, weir.ErrFull, policy} {
+		for _, input := range []error{weir.ErrUnits, weir.ErrKey, weir.ErrInstant, weir.ErrUnknownLimit, weir.ErrRange, weir.ErrRequest, weir.ErrOverflow, weir.ErrFull, policy} {
 			s := newStore(t, ten, mode)
 			s.Break(func(context.Context, func()) error { return input })
 			for range 10 {

@@ -27,7 +27,7 @@ func TestOnceThroughFallback(t *testing.T) {
 	}
 	store.Mend()
 	d, err := closed.AllowOnce(ctx, key, 3, "lost")
-	if err != nil || !d.Repeated || d.Granted != 3 || d.Remaining != 7 {
+	if err != nil || !d.Replayed || d.Granted != 3 || d.Remaining != 7 {
 		t.Errorf("made again: got %+v, %v, want the 3 units that were granted", d, err)
 	}
 	if n, _ := closed.Count(ctx, key, "user", time.Minute); n != 3 {
@@ -37,12 +37,12 @@ func TestOnceThroughFallback(t *testing.T) {
 	store.Break(weirtest.Down())
 	states := make([]weir.LimitState, 1)
 	for i := range 3 {
-		d, err := local.Decide(ctx, key, weir.Ask{N: 4, At: weir.Now, ID: "down", States: states})
-		if err != nil || !d.Degraded || d.Granted != 4 || d.Repeated != (i > 0) {
+		d, err := local.Decide(ctx, key, weir.Request{N: 4, At: weir.Now, ID: "down", States: states})
+		if err != nil || !d.Degraded || d.Granted != 4 || d.Replayed != (i > 0) {
 			t.Errorf("call %d with the store down: %+v, %v, want 4 of a share of 5, once", i, d, err)
 		}
-		if known := states[0] != (weir.LimitState{}); known == d.Repeated {
-			t.Errorf("call %d: repeated %t, states %+v", i, d.Repeated, states)
+		if known := states[0] != (weir.LimitState{}); known == d.Replayed {
+			t.Errorf("call %d: repeated %t, states %+v", i, d.Replayed, states)
 		}
 	}
 	if d, err := local.AllowOnce(ctx, key, 1, "another"); err != nil || !d.Allowed {
@@ -64,7 +64,7 @@ func TestOnceByTheShare(t *testing.T) {
 	if want.Granted != 5 || want.RetryAfter != time.Second {
 		t.Errorf("got %+v, want the share of 5, and a wait until the store may be back", want)
 	}
-	want.Repeated = true
+	want.Replayed = true
 	if d := must(s.AllowOnce(ctx, weir.K(), 8, "a")); d != want {
 		t.Errorf("made again: %+v, want %+v", d, want)
 	}
@@ -79,10 +79,10 @@ func TestOnceAfterAnOutage(t *testing.T) {
 	first := must(l.AllowOnce(ctx, key, 3, "a"))
 	must(l.RecordOnce(ctx, key, 1, "b"))
 	store.Mend()
-	if d := must(l.AllowOnce(ctx, key, 3, "a")); !d.Repeated || !d.Degraded || d.Granted != 3 || !d.At.Equal(first.At) {
+	if d := must(l.AllowOnce(ctx, key, 3, "a")); !d.Replayed || !d.Degraded || d.Granted != 3 || !d.At.Equal(first.At) {
 		t.Errorf("made again: %+v, want %+v repeated", d, first)
 	}
-	if d := must(l.RecordOnce(ctx, key, 1, "b")); !d.Repeated {
+	if d := must(l.RecordOnce(ctx, key, 1, "b")); !d.Replayed {
 		t.Errorf("recorded again: %+v", d)
 	}
 	if _, err := l.AllowOnce(ctx, key, 4, "a"); !errors.Is(err, weir.ErrID) {

@@ -9,7 +9,7 @@ import (
 
 // openDecision returns the decision of an empty store. Unknown values stay zero:
 // Remaining, ResetAfter and the states.
-func openDecision(p *weir.Plan, r *weir.Ask) weir.Decision {
+func openDecision(p *weir.Plan, r *weir.Request) weir.Decision {
 	clear(r.States)
 	d := weir.Decision{Allowed: true, Granted: r.N, At: instantOf(r), Degraded: true}
 	if r.Op == weir.OpRecord {
@@ -52,7 +52,7 @@ func firstBelow(p *weir.Plan, n int64) int {
 }
 
 // instantOf returns the instant of the request. Now is read from this process's clock.
-func instantOf(r *weir.Ask) time.Time {
+func instantOf(r *weir.Request) time.Time {
 	if r.At != weir.Now {
 		return time.UnixMicro(r.At)
 	}

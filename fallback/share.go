@@ -77,7 +77,7 @@ func (s *localShare) decide(c *call) (weir.Decision, error) {
 		return d, err
 	}
 	degrade(c, &d)
-	if !d.Repeated { // a repeated answer fills no states
+	if !d.Replayed { // a repeated answer fills no states
 		for i := range c.request.States {
 			l := &c.plan.Limits()[i]
 			unscale(&c.request.States[i], l.Max, l.Units(c.request.N))

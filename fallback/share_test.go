@@ -78,12 +78,12 @@ func TestLocalShares(t *testing.T) {
 func TestLocalStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(10)
-		p.Limits[0].Gap = time.Minute
+		p.Limits[0].MinInterval = time.Minute
 		s := newStore(t, p, fallback.Local, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		d, states, err := s.Inspect(ctx, weir.K(), weir.OpAttempt, 2)
-		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, Gap: time.Minute,
-			Used: 9, Remaining: 1, RetryAfter: time.Hour, NextAfter: time.Hour, GapAfter: time.Minute, ResetAfter: time.Hour}
+		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, MinInterval: time.Minute,
+			Used: 9, Remaining: 1, RetryAfter: time.Hour, NextAfter: time.Hour, MinIntervalAfter: time.Minute, ResetAfter: time.Hour}
 		if err != nil || states[0] != want || d.Remaining != 1 {
 			t.Errorf("after 2 of a share of 3 of 10:\ngot  %+v, %v\nwant %+v", states[0], err, want)
 		}
@@ -102,7 +102,7 @@ func TestLocalStates(t *testing.T) {
 func TestLocalKeepsGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(30)
-		p.Limits[0].Gap = time.Minute
+		p.Limits[0].MinInterval = time.Minute
 		s := newStore(t, p, fallback.Local, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		for i, c := range []struct {

@@ -72,8 +72,8 @@ func (p *Policy) same(o *Policy) bool {
 func (p *Policy) unplaced() *Policy {
 	c := p.clone()
 	c.Line = 0
-	for i := range c.Plans {
-		c.Plans[i].Line = 0
+	for i := range c.Tiers {
+		c.Tiers[i].Line = 0
 	}
 	for i := range c.Overrides {
 		c.Overrides[i].Line = 0

@@ -217,7 +217,7 @@ func (c *checker) setMode(d *policyDraft) error {
 	count := d.denied != nil && d.denied.Text == counted
 	part := d.batch != nil && d.batch.Text == partial
 	switch {
-	case count && d.policy.Count == Reported:
+	case count && d.policy.ChargeOn == Reported:
 		at := max(d.denied.Offset, d.count.Offset)
 		return c.fail(at, "remove one of the two", "denied: counted and count: reported contradict each other: one counts every attempt, the other none")
 	case count && part:

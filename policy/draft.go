@@ -125,7 +125,7 @@ func (d *draft) setApart(at int, word string) *fault {
 	if !ok {
 		return faultf(at, useLength, "%s is not a length of time", clip(word))
 	}
-	d.limit.Gap, d.at.apart = length, at
+	d.limit.MinInterval, d.at.apart = length, at
 	return nil
 }
 
@@ -199,6 +199,6 @@ func (d *draft) settle() {
 }
 
 // shortestWindow is the window of an unlimited limit that names none.
-func shortestWindow(l weir.Limit) time.Duration { return max(weir.MinWindow, l.Gap) }
+func shortestWindow(l weir.Limit) time.Duration { return max(weir.MinWindow, l.MinInterval) }
 
 const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"

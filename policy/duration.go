@@ -37,7 +37,7 @@ var windows = []struct {
 
 // Duration writes d as the file does, in one number and the largest unit that
 // keeps it whole: 250ms, 90s, 24h, 7d. Less than a microsecond is cut off.
-func Duration(d time.Duration) string {
+func FormatDuration(d time.Duration) string {
 	d -= d % time.Microsecond
 	for i := len(lengths) - 1; i >= 0; i-- {
 		unit := lengths[i]
@@ -111,5 +111,5 @@ func formatWindow(d time.Duration) string {
 			return w.name
 		}
 	}
-	return Duration(d)
+	return FormatDuration(d)
 }

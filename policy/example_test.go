@@ -53,6 +53,6 @@ func ExampleParseLimit() {
 
 // How do I write a length as the file does?
 func ExampleDuration() {
-	fmt.Println(policy.Duration(7*24*time.Hour), policy.Duration(90*time.Second), policy.Duration(24*time.Hour))
+	fmt.Println(policy.FormatDuration(7*24*time.Hour), policy.FormatDuration(90*time.Second), policy.FormatDuration(24*time.Hour))
 	// Output: 7d 90s 24h
 }

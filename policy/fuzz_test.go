@@ -57,13 +57,13 @@ func FuzzParse(f *testing.F) {
 // override without a plan and on its own.
 func variations(p *Policy) [][][]Change {
 	var all [][][]Change
-	for _, plan := range p.Plans {
+	for _, plan := range p.Tiers {
 		all = append(all, [][]Change{plan.Changes})
 	}
 	for _, o := range p.Overrides {
 		all = append(all, [][]Change{o.Changes})
-		if i := p.PlanNamed(o.Plan); i >= 0 {
-			all = append(all, [][]Change{p.Plans[i].Changes, o.Changes})
+		if i := p.TierNamed(o.Tier); i >= 0 {
+			all = append(all, [][]Change{p.Tiers[i].Changes, o.Changes})
 		}
 	}
 	return all

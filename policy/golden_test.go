@@ -78,7 +78,7 @@ func describe(f *File) string {
 		fmt.Fprintf(&b, "%d %s mode=%v when-store-is-down=%v about=%q\n", p.Line, p.Name, p.Mode, p.WhenStoreIsDown, p.About)
 		for i, l := range p.Limits {
 			fmt.Fprintf(&b, "  %s: %s\n    max=%d unit=%q window=%v gap=%v by=%q cells=%d\n",
-				l.Name, p.Sentence(i), l.Max, p.Units[i], l.Window, l.Gap, l.By, l.Cells)
+				l.Name, p.Sentence(i), l.Max, p.Units[i], l.Window, l.MinInterval, l.By, l.Cells)
 			if l.Cost > 0 {
 				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
 			}
@@ -102,8 +102,8 @@ func describe(f *File) string {
 }
 
 func describeVariations(b *strings.Builder, p *Policy) {
-	if p.Shadow || p.Count != Attempts || p.PlanBy != "" {
-		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, p.Count, p.PlanBy)
+	if p.Shadow || p.ChargeOn != Attempts || p.TierBy != "" {
+		fmt.Fprintf(b, "  shadow=%v count=%v plan-by=%q\n", p.Shadow, p.ChargeOn, p.TierBy)
 	}
 	numbers := func(changes []Change) {
 		v := p.With(changes)
@@ -111,12 +111,12 @@ func describeVariations(b *strings.Builder, p *Policy) {
 			fmt.Fprintf(b, "    %s: %s\n", p.Limits[c.Limit].Name, v.Sentence(c.Limit))
 		}
 	}
-	for _, plan := range p.Plans {
+	for _, plan := range p.Tiers {
 		fmt.Fprintf(b, "  %d plan %s\n", plan.Line, plan.Name)
 		numbers(plan.Changes)
 	}
 	for _, o := range p.Overrides {
-		fmt.Fprintf(b, "  %d override for %q plan=%q until=%v why=%q\n", o.Line, o.For, o.Plan, o.Until, o.Why)
+		fmt.Fprintf(b, "  %d override for %q plan=%q until=%v why=%q\n", o.Line, o.For, o.Tier, o.Until, o.Why)
 		numbers(o.Changes)
 	}
 }
@@ -144,7 +144,7 @@ func TestLines(t *testing.T) {
 		if l.Kind != weir.Rolling {
 			block += fmt.Sprintf(" kind=%v", l.Kind)
 		}
-		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, l.Window, l.Gap, l.By, block)
+		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, l.Window, l.MinInterval, l.By, block)
 	}
 	golden(t, "testdata/lines.golden", []byte(b.String()))
 }

@@ -142,8 +142,8 @@ func (d *draft) fault(e *weir.PolicyError) *fault {
 			return faultf(d.at.window, "use 1ms to 400d", "the window is shorter than 1ms")
 		}
 		return faultf(d.at.window, "use 1ms to 400d", "the window is longer than 400 days")
-	case "Gap":
-		return faultf(d.at.apart, "use at most "+Duration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
+	case "MinInterval":
+		return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
 	}
 	problem, next, _ := strings.Cut(e.Problem, "; ")
 	return faultf(d.at.name, next, "%s", problem)

@@ -237,7 +237,7 @@ func (p *lineParser) apart() *fault {
 		return f
 	}
 	if t := p.next(); t.text != wordApart {
-		return faultf(t.at, "write "+Duration(p.d.limit.Gap)+" apart", "apart is missing")
+		return faultf(t.at, "write "+FormatDuration(p.d.limit.MinInterval)+" apart", "apart is missing")
 	}
 	return nil
 }
@@ -278,7 +278,7 @@ func (p *lineParser) end() *fault {
 	} else if t.text == wordThen && p.d.block == 0 {
 		next = "write a comma before then block"
 	}
-	if _, ok := parseLength(t.text); ok && p.d.limit.Gap == 0 {
+	if _, ok := parseLength(t.text); ok && p.d.limit.MinInterval == 0 {
 		next = "write a comma before " + t.text + " apart"
 	} else if slices.Contains([]string{"and", "by", "for", "each"}, t.text) {
 		next = "write per before each key"

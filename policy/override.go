@@ -10,7 +10,7 @@ import (
 // instant and for a reason.
 type Override struct {
 	For     []Dimension // whom it is for: keys that hold these values; at least one
-	Plan    string      // the plan they get, "" when they keep the one they have
+	Tier    string      // the plan they get, "" when they keep the one they have
 	Changes []Change    // on top of that
 	Until   time.Time   // from here on it no longer applies; zero = it stays
 	Why     string      // for people; never ""

@@ -75,8 +75,8 @@ func (c *checker) override(d *policyDraft, item *strictyaml.Node, dimensions []s
 	if missing != "" {
 		return o, c.fail(item.Offset, "add "+missing, "the override says not enough")
 	}
-	if v.plan != nil && !d.planNames[v.override.Plan] {
-		return o, c.fail(v.plan.Offset, d.nextPlan(), "%s is not a plan of the policy", clip(v.override.Plan))
+	if v.plan != nil && !d.planNames[v.override.Tier] {
+		return o, c.fail(v.plan.Offset, d.nextPlan(), "%s is not a plan of the policy", clip(v.override.Tier))
 	}
 	if v.limitWord != nil {
 		v.override.Changes, err = c.overrideLimits(d, &v)
@@ -137,7 +137,7 @@ func (c *checker) setOverrideLimit(v *overrideDraft, key, value *strictyaml.Node
 func (c *checker) setOverridePlan(v *overrideDraft, key, value *strictyaml.Node) error {
 	v.plan = value
 	return c.text(key, value, func(_ int, word string) *fault {
-		v.override.Plan = word
+		v.override.Tier = word
 		return nil
 	})
 }
@@ -190,11 +190,11 @@ func zoneless(at int, s string) *fault {
 
 // nextPlan says which plans there are to name.
 func (d *policyDraft) nextPlan() string {
-	if len(d.policy.Plans) == 0 {
+	if len(d.policy.Tiers) == 0 {
 		return "add plans: with a name and limits for each, or write limit: in place of plan:"
 	}
 	var all []string
-	for _, plan := range d.policy.Plans {
+	for _, plan := range d.policy.Tiers {
 		all = append(all, plan.Name)
 	}
 	return "its plans are " + listed(all)

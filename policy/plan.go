@@ -9,7 +9,7 @@ import (
 
 // Plan is a named variation of a policy, such as what a paying customer gets: other
 // numbers for some of its limits, on the same histories.
-type Plan struct {
+type Tier struct {
 	Name    string // as the value of the policy's PlanBy names it
 	Changes []Change
 	Line    int // of its name in the file
@@ -18,16 +18,16 @@ type Plan struct {
 // Change is other numbers for one limit of a policy. Its window, its kind and its keys stay:
 // they say what is remembered, and all plans share that.
 type Change struct {
-	Limit int           // index in the policy's limits
-	Max   int64         // as weir.Limit.Max
-	Gap   time.Duration // as weir.Limit.Gap; 0 where the change names none
-	Unit  string        // the file's word for a unit, "" if there is none
+	Limit       int           // index in the policy's limits
+	Max         int64         // as weir.Limit.Max
+	MinInterval time.Duration // as weir.Limit.MinInterval; 0 where the change names none
+	Unit        string        // the file's word for a unit, "" if there is none
 }
 
 // PlanNamed returns the index of the plan of that name, or -1: then the policy's
 // own limits apply.
-func (p *Policy) PlanNamed(name string) int {
-	return slices.IndexFunc(p.Plans, func(plan Plan) bool { return plan.Name == name })
+func (p *Policy) TierNamed(name string) int {
+	return slices.IndexFunc(p.Tiers, func(plan Tier) bool { return plan.Name == name })
 }
 
 // With returns the policy with those changes in its numbers, a later one over an
@@ -47,16 +47,16 @@ func (p *Policy) With(changes ...[]Change) *Policy {
 
 // on returns the limit with the change's numbers.
 func (c *Change) on(l weir.Limit) weir.Limit {
-	l.Max, l.Gap = c.Max, c.Gap
+	l.Max, l.MinInterval = c.Max, c.MinInterval
 	return l
 }
 
 // Count says what an attempt charges.
-type Count uint8
+type ChargeOn uint8
 
 const (
 	// Attempts are charged when they are granted.
-	Attempts Count = iota
+	Attempts ChargeOn = iota
 	// Reported units are charged when they are recorded; an attempt only looks.
 	Reported
 )
@@ -65,7 +65,7 @@ const (
 var countValues = []string{Attempts: "attempts", Reported: "reported"}
 
 // String returns the word of the file: attempts or reported.
-func (c Count) String() string {
+func (c ChargeOn) String() string {
 	if int(c) < len(countValues) {
 		return countValues[c]
 	}
@@ -73,4 +73,4 @@ func (c Count) String() string {
 }
 
 // Reports reports whether only what is recorded is charged.
-func (p *Policy) Reports() bool { return p.Count == Reported }
+func (p *Policy) Reports() bool { return p.ChargeOn == Reported }

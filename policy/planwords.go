@@ -18,7 +18,7 @@ func (c *checker) setShadow(d *policyDraft, _, value *strictyaml.Node) error {
 func (c *checker) setCount(d *policyDraft, key, value *strictyaml.Node) error {
 	d.count = value
 	i, err := c.choice(key, value, countValues)
-	d.policy.Count = Count(i)
+	d.policy.ChargeOn = ChargeOn(i)
 	return err
 }
 
@@ -28,7 +28,7 @@ func (c *checker) setPlanBy(d *policyDraft, key, value *strictyaml.Node) error {
 		if !weir.ValidName(word) {
 			return faultf(at, useName, "%s cannot be the name of a key", clip(word))
 		}
-		d.policy.PlanBy = word
+		d.policy.TierBy = word
 		return nil
 	})
 }
@@ -59,15 +59,15 @@ func (c *checker) completePlans(d *policyDraft) error {
 		if err != nil {
 			return err
 		}
-		d.policy.Plans = append(d.policy.Plans, Plan{Name: name.Text, Changes: changes, Line: name.Line})
+		d.policy.Tiers = append(d.policy.Tiers, Tier{Name: name.Text, Changes: changes, Line: name.Line})
 	}
 	return nil
 }
 
 // plansAreChosen refuses plans that nothing chooses.
 func (c *checker) plansAreChosen(d *policyDraft) error {
-	byOverride := func(o Override) bool { return o.Plan != "" }
-	if d.plans == nil || d.policy.PlanBy != "" || slices.ContainsFunc(d.policy.Overrides, byOverride) {
+	byOverride := func(o Override) bool { return o.Tier != "" }
+	if d.plans == nil || d.policy.TierBy != "" || slices.ContainsFunc(d.policy.Overrides, byOverride) {
 		return nil
 	}
 	return c.fail(d.plansWord.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: tier", "nothing chooses one of the plans")
@@ -131,7 +131,7 @@ func (c *checker) change(d *policyDraft, i int, value *strictyaml.Node) (Change,
 	if f := l.verdict(); f != nil {
 		return Change{}, c.fault(f)
 	}
-	return Change{Limit: i, Max: l.limit.Max, Gap: l.limit.Gap, Unit: l.unitOr(d.policy.Units[i])}, nil
+	return Change{Limit: i, Max: l.limit.Max, MinInterval: l.limit.MinInterval, Unit: l.unitOr(d.policy.Units[i])}, nil
 }
 
 // unitOr is the limit's word for a unit, or the one that it replaces.

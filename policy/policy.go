@@ -17,9 +17,9 @@ type Policy struct {
 	Blocks          []time.Duration // of each limit, how long a refusal blocks its key; 0 = not at all; nil if no limit blocks
 	WhenStoreIsDown StoreDown       // what becomes of attempts that cannot be decided
 	Shadow          bool            // decided and counted, never enforced
-	Count           Count           // what an attempt charges
-	PlanBy          string          // the name of the value beside the key that names a plan, "" if there is none
-	Plans           []Plan          // in the order of the file
+	ChargeOn        ChargeOn        // what an attempt charges
+	TierBy          string          // the name of the value beside the key that names a plan, "" if there is none
+	Tiers           []Tier          // in the order of the file
 	Overrides       []Override
 	Line            int // of the policy's name in the file
 }
@@ -33,9 +33,9 @@ func (p *Policy) clone() *Policy {
 	for i := range c.Limits {
 		c.Limits[i].By = slices.Clone(c.Limits[i].By)
 	}
-	c.Plans = slices.Clone(p.Plans)
-	for i := range c.Plans {
-		c.Plans[i].Changes = slices.Clone(c.Plans[i].Changes)
+	c.Tiers = slices.Clone(p.Tiers)
+	for i := range c.Tiers {
+		c.Tiers[i].Changes = slices.Clone(c.Tiers[i].Changes)
 	}
 	c.Overrides = slices.Clone(p.Overrides)
 	for i := range c.Overrides {

@@ -34,12 +34,12 @@ func sentence(l weir.Limit, unit string, block time.Duration) string {
 		keys.WriteString(" per " + key)
 	}
 	apart := ""
-	if l.Gap > 0 {
-		apart = ", " + Duration(l.Gap) + " apart"
+	if l.MinInterval > 0 {
+		apart = ", " + FormatDuration(l.MinInterval) + " apart"
 	}
 	then := ""
 	if block > 0 {
-		then = ", then block " + Duration(block)
+		then = ", then block " + FormatDuration(block)
 	}
 	return count + unit + window + keys.String() + fixedSentence(l.Kind) + apart + then
 }

@@ -38,16 +38,16 @@ func TestSentence(t *testing.T) {
 		want  string
 	}{
 		{weir.Limit{Max: 10, Window: time.Minute}, "", "10 per minute"},
-		{weir.Limit{Max: 10, Window: day, Gap: 3 * time.Second, By: []string{"phone"}}, "messages", "10 messages per day per phone, 3s apart"},
+		{weir.Limit{Max: 10, Window: day, MinInterval: 3 * time.Second, By: []string{"phone"}}, "messages", "10 messages per day per phone, 3s apart"},
 		{weir.Limit{Max: 9999, Window: time.Second}, "", "9999 per second"},
 		{weir.Limit{Max: 10000, Window: time.Second}, "", "10_000 per second"},
 		{weir.Limit{Max: 1234567, Window: 7 * day}, "cents", "1_234_567 cents per week"},
 		{weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow}, "", "unlimited"},
 		{weir.Limit{Max: weir.MaxUnits, Window: 2 * weir.MinWindow}, "", "unlimited per 2ms"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, Gap: time.Hour, By: []string{"a"}}, "", "unlimited per a, 1h apart"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, By: []string{"a"}}, "", "unlimited per a, 1h apart"},
 		{weir.Limit{Max: 10, Window: day, By: []string{"a"}, Kind: weir.Calendar}, "", "10 per day per a, fixed"},
-		{weir.Limit{Max: 10, Window: time.Hour, Gap: time.Second, Kind: weir.FirstHit}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, Gap: time.Hour, Kind: weir.Calendar}, "", "unlimited, fixed, 1h apart"},
+		{weir.Limit{Max: 10, Window: time.Hour, MinInterval: time.Second, Kind: weir.FirstHit}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, Kind: weir.Calendar}, "", "unlimited, fixed, 1h apart"},
 		{weir.Limit{Max: weir.MaxUnits - 1, Window: weir.MinWindow}, "", "9_007_199_254_740_990 per 1ms"},
 	}
 	for _, c := range cases {
@@ -87,7 +87,7 @@ func TestDuration(t *testing.T) {
 		{400 * day, "400d"},
 	}
 	for _, c := range cases {
-		if got := Duration(c.d); got != c.want {
+		if got := FormatDuration(c.d); got != c.want {
 			t.Errorf("Duration(%v): got %q, want %q", c.d, got, c.want)
 		}
 		if got, err := ParseDuration(c.want); err != nil || got != c.d {

@@ -45,7 +45,7 @@ func (c *checker) step(s *stepDraft, item *strictyaml.Node, before time.Duration
 	nothing := s.step.Expect.Nothing()
 	switch {
 	case s.step.At < before:
-		return c.fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", Duration(before))
+		return c.fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
 	case s.step.Do == Reset && !nothing:
 		return c.fail(item.Offset, "remove what it expects", "a reset is no decision")
 	}
@@ -89,7 +89,7 @@ func (c *checker) stepKey(s *stepDraft, item *strictyaml.Node) error {
 		}
 	}
 	for _, d := range s.step.Key {
-		if d.Name != p.PlanBy && !slices.Contains(dimensions, d.Name) {
+		if d.Name != p.TierBy && !slices.Contains(dimensions, d.Name) {
 			return c.fail(item.Offset, fmt.Sprintf("it counts by %s", listedOr(dimensions, "nothing")), "policy %s has no key %s", p.Name, clip(d.Name))
 		}
 	}
@@ -117,7 +117,7 @@ func (c *checker) setAt(s *stepDraft, key, value *strictyaml.Node) error {
 
 func (c *checker) setDo(s *stepDraft, key, value *strictyaml.Node) error {
 	i, err := c.choice(key, value, doValues)
-	s.step.Do = Do(i)
+	s.step.Do = StepOp(i)
 	return err
 }
 

@@ -18,7 +18,7 @@ type Test struct {
 // Step is what happens at an instant of a test.
 type Step struct {
 	At     time.Duration // from the beginning of the test
-	Do     Do
+	Do     StepOp
 	Key    []Dimension // with the value of PlanBy, if there is one
 	N      int64       // units
 	Times  int         // so often, one after the other; each must come to what is expected
@@ -27,11 +27,11 @@ type Step struct {
 }
 
 // Do is what a step does.
-type Do uint8
+type StepOp uint8
 
 const (
 	// Check attempts, as POST /v1/check does.
-	Check Do = iota
+	Check StepOp = iota
 	// Peek looks.
 	Peek
 	// Record adds units without asking.
@@ -44,7 +44,7 @@ const (
 var doValues = []string{Check: "check", Peek: "peek", Record: "record", Reset: "reset"}
 
 // String returns the word of the file: check, peek, record or reset.
-func (d Do) String() string {
+func (d StepOp) String() string {
 	if int(d) < len(doValues) {
 		return doValues[d]
 	}

@@ -35,7 +35,7 @@ func TestRunAgreesWithTheSpecification(t *testing.T) {
 
 func policyOfEachMode() []weir.Policy {
 	limits := []weir.Limit{
-		{Name: "few", Max: 3, Window: 20 * time.Millisecond, Gap: 2 * time.Millisecond, By: []string{"k"}},
+		{Name: "few", Max: 3, Window: 20 * time.Millisecond, MinInterval: 2 * time.Millisecond, By: []string{"k"}},
 		{Name: "cells", Max: 7, Window: 50 * time.Millisecond, Cells: 6, By: []string{"k"}},
 	}
 	return []weir.Policy{

@@ -38,7 +38,7 @@ func (r *result) appendTo(out []byte) []byte {
 		out = strconv.AppendInt(append(out, `,"refunded":`...), r.units, 10)
 	}
 	out = r.applied.Append(out)
-	if r.d.Repeated {
+	if r.d.Replayed {
 		out = append(out, `,"repeated":true`...)
 	}
 	return append(out, "}\n"...)

@@ -15,7 +15,7 @@ import (
 // fits of five a second.
 var policies = []weir.Policy{
 	{Name: "push", Limits: []weir.Limit{
-		{Name: "teacher", Max: 10, Window: time.Minute, Gap: 3 * time.Second, By: []string{"teacher"}}}},
+		{Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}}}},
 	{Name: "bulk", Mode: weir.Partial, Limits: []weir.Limit{
 		{Name: "all", Max: 5, Window: time.Second},
 		{Name: "each", Max: 3, Window: time.Second, By: []string{"host", "user"}}}},
@@ -221,7 +221,7 @@ type broken struct {
 	err error
 }
 
-func (b broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (b broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, b.err
 }
 

@@ -42,7 +42,7 @@ func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res 
 }
 
 // refund takes back what a line names; once for its id, if it has one.
-func refund(ctx context.Context, l weir.Instant, line *Line, key weir.Key) (int64, error) {
+func refund(ctx context.Context, l weir.LimiterAt, line *Line, key weir.Key) (int64, error) {
 	if line.ID == "" {
 		return l.Refund(ctx, key, time.UnixMicro(line.GrantedAt), line.N)
 	}

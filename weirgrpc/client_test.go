@@ -29,7 +29,7 @@ func client(t *testing.T, l *weir.Limiter, key KeyFunc, opts ...Option) *grpc.Cl
 
 // TestClientWaits for its turn, and not longer than it may.
 func TestClientWaits(t *testing.T) {
-	l := newLimiter(t, nil, weir.Limit{Name: "apart", Max: 100, Window: time.Hour, Gap: 100 * time.Millisecond, By: []string{"tenant"}})
+	l := newLimiter(t, nil, weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: 100 * time.Millisecond, By: []string{"tenant"}})
 	conn := client(t, l, ByMetadata("tenant"))
 	begun := time.Now()
 	for range 3 {

@@ -141,6 +141,6 @@ func byLength(_ context.Context, c *Call) int64 {
 // broken is an engine that cannot decide.
 type broken struct{ weir.Engine }
 
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, weir.ErrUnavailable
 }

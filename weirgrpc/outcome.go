@@ -51,7 +51,7 @@ func (o *Outcome) Status() *status.Status {
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
-		if s.Remaining >= o.Plan.Limits()[i].Units(o.N) && s.GapAfter <= 0 {
+		if s.Remaining >= o.Plan.Limits()[i].Units(o.N) && s.MinIntervalAfter <= 0 {
 			continue
 		}
 		f.Violations = append(f.Violations, o.violation(i, s))
@@ -70,8 +70,8 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 		QuotaValue:  s.Max,
 		Description: fmt.Sprintf("at most %d in %s, and %d are used", s.Max, answer.Exactly(s.Window), s.Used),
 	}
-	if s.GapAfter > 0 {
-		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.Gap))
+	if s.MinIntervalAfter > 0 {
+		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))
 	}
 	var who []string
 	for _, dim := range o.Plan.Limits()[i].By {

@@ -25,7 +25,7 @@ func as(tenant string) context.Context {
 // TestUnary: calls pass until the limit, for each key on its own; then they end
 // with all that a client needs to know.
 func TestUnary(t *testing.T) {
-	gap := weir.Limit{Name: "apart", Max: 100, Window: time.Hour, Gap: time.Hour, By: []string{"tenant", "method"}}
+	gap := weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: time.Hour, By: []string{"tenant", "method"}}
 	l := newLimiter(t, nil, perTenant(2), gap)
 	conn := limited(t, l, KeyBy(Metadata("tenant"), Method))
 	for _, tenant := range []string{"acme", "other"} {

@@ -13,7 +13,7 @@ import (
 // broken is an engine that cannot decide.
 type broken struct{ weir.Engine }
 
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errors.New("dial 10.0.0.9:6379: secret trouble")
 }
 
@@ -23,11 +23,11 @@ func TestStoreDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	n := new(served)
-	r := get(Limit(l, ByClientIP())(n))
+	r := get(Middleware(l, ByClientIP())(n))
 	if p := readProblem(t, r); r.StatusCode != 503 || strings.Contains(p.Detail, "secret") || *n != 0 {
 		t.Errorf("closed by default: status %d, %+v, %d served; want 503 that keeps the cause to itself", r.StatusCode, p, *n)
 	}
-	open := Limit(l, ByHeader("X-Api-Key"), FailOpen())(n)
+	open := Middleware(l, ByHeader("X-Api-Key"), FailOpen())(n)
 	if r := get(open, with("X-Api-Key", "k")); r.StatusCode != 200 || *n != 1 {
 		t.Errorf("FailOpen: status %d, %d served; want 200, 1", r.StatusCode, *n)
 	}
@@ -38,7 +38,7 @@ func TestStoreDown(t *testing.T) {
 		t.Errorf("FailOpen with a key that is too long: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
 	}
 	var seen error
-	get(Limit(l, ByClientIP(), OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
+	get(Middleware(l, ByClientIP(), OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
 	if seen == nil || !strings.Contains(seen.Error(), "secret") {
 		t.Errorf("OnError got %v, want the engine's error", seen)
 	}
@@ -51,7 +51,7 @@ func with(name, value string) func(*http.Request) {
 func TestBadKeys(t *testing.T) {
 	n := new(served)
 	l := newLimiter(t, search)
-	byHeader := Limit(l, ByHeader("x-api-key"))(n)
+	byHeader := Middleware(l, ByHeader("x-api-key"))(n)
 	for _, c := range []struct {
 		name   string
 		change []func(*http.Request)
@@ -68,7 +68,7 @@ func TestBadKeys(t *testing.T) {
 			t.Errorf("%s: status %d, detail %q; want 400, %q", c.name, r.StatusCode, p.Detail, c.want)
 		}
 	}
-	own := Limit(l, func(*http.Request) (weir.Key, error) { return weir.Key{}, errors.New("secret detail") })(n)
+	own := Middleware(l, func(*http.Request) (weir.Key, error) { return weir.Key{}, errors.New("secret detail") })(n)
 	r := get(own)
 	if p := readProblem(t, r); r.StatusCode != 400 || p.Detail != "the request does not say whom to count it for" {
 		t.Errorf("a foreign error: status %d, detail %q; want 400 that keeps it to itself", r.StatusCode, p.Detail)

@@ -79,10 +79,10 @@ func IPv6Prefix(bits int) IPOption {
 	return func(c *clientIP) { c.bits = bits }
 }
 
-// WarnTo gets one warning, once, if X-Forwarded-For or Forwarded arrives while no
+// Logger gets one warning, once, if X-Forwarded-For or Forwarded arrives while no
 // proxy is trusted: either a client is trying, or TrustedProxies was forgotten
 // and all clients behind the proxy share one history. Default: no warning.
-func WarnTo(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
+func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
 
 func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	peer, ok := parseNode(r.RemoteAddr)

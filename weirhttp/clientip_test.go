@@ -193,7 +193,7 @@ func TestIPv6Prefix(t *testing.T) {
 
 func TestWarnOnce(t *testing.T) {
 	var out bytes.Buffer
-	find := ClientIP(WarnTo(slog.New(slog.NewTextHandler(&out, nil))))
+	find := ClientIP(Logger(slog.New(slog.NewTextHandler(&out, nil))))
 	r := &http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{}}
 	find(r)
 	if out.Len() > 0 {

@@ -1,6 +1,6 @@
 // Package weirhttp holds HTTP handlers and clients to the limits of a weir.Limiter.
 //
-//	perIP := weirhttp.Limit(limiter, weirhttp.ByClientIP())
+//	perIP := weirhttp.Middleware(limiter, weirhttp.ByClientIP())
 //	http.ListenAndServe(addr, perIP(handler))
 //
 // A request over the limit gets 429 with Retry-After, the RateLimit and

@@ -20,7 +20,7 @@ func ExampleLimit() {
 		fmt.Println(err)
 		return
 	}
-	perIP := weirhttp.Limit(limiter, weirhttp.ByClientIP(
+	perIP := weirhttp.Middleware(limiter, weirhttp.ByClientIP(
 		weirhttp.TrustedProxies(netip.MustParsePrefix("10.0.0.0/8"))))
 	handler := perIP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "found")
@@ -65,7 +65,7 @@ func ExampleTransport() {
 	_, err = client.Get(server.URL)
 	var limited *weirhttp.LimitedError
 	if errors.As(err, &limited) {
-		fmt.Println("not sent; again in", limited.RetryAfter.Round(time.Second), "because the server said so:", limited.Told)
+		fmt.Println("not sent; again in", limited.RetryAfter.Round(time.Second), "because the server said so:", limited.FromServer)
 	}
 	// Output:
 	// the server says 429
@@ -81,7 +81,7 @@ func ExampleKeyBy() {
 		fmt.Println(err)
 		return
 	}
-	uploads := weirhttp.Limit(limiter,
+	uploads := weirhttp.Middleware(limiter,
 		weirhttp.KeyBy(weirhttp.Header("X-Tenant"), weirhttp.Header("X-User")),
 		weirhttp.Cost(func(r *http.Request) int64 { return r.ContentLength }))
 	handler := uploads(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))

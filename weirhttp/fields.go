@@ -11,19 +11,19 @@ import (
 
 // Form says which header fields tell clients about their limits. Retry-After is
 // no part of it: a refusal always carries it.
-type Form uint8
+type HeaderForm uint8
 
 const (
 	// Draft writes RateLimit and RateLimit-Policy as in
 	// draft-ietf-httpapi-ratelimit-headers-10.
-	Draft Form = iota
+	HeadersDraft HeaderForm = iota
 	// Legacy writes X-RateLimit-Limit, -Remaining and -Reset (Unix seconds), of
 	// the limit that bound or else has the least room.
-	Legacy
+	HeadersLegacy
 	// Both writes Draft and Legacy.
-	Both
+	HeadersBoth
 	// None writes neither.
-	None
+	HeadersNone
 )
 
 // spacing ends the name under which a limit's Gap is published: a gap of 3s is
@@ -37,22 +37,22 @@ const maxInteger = 999_999_999_999_999
 // form. Lines of RateLimit and RateLimit-Policy that an outer Limit has written
 // stay; but a refusal leaves in RateLimit only what stands in the way of it, so
 // that no t points past Retry-After.
-func (o *Outcome) WriteHeaders(h http.Header, form Form) {
+func (o *Outcome) WriteHeaders(h http.Header, form HeaderForm) {
 	o.writeHeaders(h, form, "")
 }
 
 // writeHeaders is WriteHeaders for who knows the policy field already, or "".
-func (o *Outcome) writeHeaders(h http.Header, form Form, field string) {
+func (o *Outcome) writeHeaders(h http.Header, form HeaderForm, field string) {
 	if seconds, ok := o.RetryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
-	if form == Draft || form == Both {
+	if form == HeadersDraft || form == HeadersBoth {
 		if field == "" {
 			field = PolicyField(o.Plan)
 		}
 		o.writeDraft(h, field)
 	}
-	if form == Legacy || form == Both {
+	if form == HeadersLegacy || form == HeadersBoth {
 		o.writeLegacy(h)
 	}
 }
@@ -76,8 +76,8 @@ func PolicyField(p *weir.Plan) string {
 	var b []byte
 	for i, l := range p.Limits() {
 		b = appendPolicy(b, fieldName(p, i), l.Max, l.Window)
-		if l.Gap > 0 {
-			b = appendPolicy(b, fieldName(p, i)+spacing, 1, l.Gap)
+		if l.MinInterval > 0 {
+			b = appendPolicy(b, fieldName(p, i)+spacing, 1, l.MinInterval)
 		}
 	}
 	return string(b)
@@ -103,12 +103,12 @@ func (o *Outcome) RateLimit() string {
 		if o.Decision.Allowed || o.lacksRoom(i, s) {
 			b = appendState(b, fieldName(o.Plan, i), s.Remaining, more(s))
 		}
-		if s.Gap > 0 && (o.Decision.Allowed || s.GapAfter > 0) {
+		if s.MinInterval > 0 && (o.Decision.Allowed || s.MinIntervalAfter > 0) {
 			open := int64(1)
-			if s.GapAfter > 0 {
+			if s.MinIntervalAfter > 0 {
 				open = 0
 			}
-			b = appendState(b, fieldName(o.Plan, i)+spacing, open, s.GapAfter)
+			b = appendState(b, fieldName(o.Plan, i)+spacing, open, s.MinIntervalAfter)
 		}
 	}
 	return string(b)

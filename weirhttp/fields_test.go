@@ -59,7 +59,7 @@ func wantItems(t *testing.T, what string, lines []string, want ...item) {
 
 var slack = weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 	{Name: "channel", Max: 100, Window: 30 * time.Minute},
-	{Name: "category", Max: 2, Window: 30 * time.Minute, Gap: 2500 * time.Millisecond, By: []string{"category"}},
+	{Name: "category", Max: 2, Window: 30 * time.Minute, MinInterval: 2500 * time.Millisecond, By: []string{"category"}},
 }}
 
 func TestPolicyField(t *testing.T) {
@@ -71,7 +71,7 @@ func TestPolicyField(t *testing.T) {
 		{"one limit", search.Limits, []item{{"p", 2, 60, -1, -1}}},
 		{"two limits and a gap", slack.Limits, []item{
 			{"p.channel", 100, 1800, -1, -1}, {"p.category", 2, 1800, -1, -1}, {"p.category.spacing", 1, 3, -1, -1}}},
-		{"short window and gap", []weir.Limit{{Name: "burst", Max: 5, Window: 250 * time.Millisecond, Gap: time.Millisecond}},
+		{"short window and gap", []weir.Limit{{Name: "burst", Max: 5, Window: 250 * time.Millisecond, MinInterval: time.Millisecond}},
 			[]item{{"p.burst", 5, -1, -1, -1}, {"p.burst.spacing", 1, -1, -1, -1}}},
 		{"part of a second", []weir.Limit{{Name: "limit", Max: 5, Window: time.Second + time.Microsecond}}, []item{{"p", 5, 2, -1, -1}}},
 		{"more than 15 digits", []weir.Limit{{Name: "limit", Max: weir.MaxUnits, Window: weir.MaxWindow}},
@@ -88,7 +88,7 @@ func TestPolicyField(t *testing.T) {
 func TestRateLimitField(t *testing.T) { synctest.Test(t, testRateLimitField) }
 
 func testRateLimitField(t *testing.T) {
-	h := Limit(newLimiter(t, slack), ByHeader("Category"))(new(served))
+	h := Middleware(newLimiter(t, slack), ByHeader("Category"))(new(served))
 	errs, info := with("Category", "errors"), with("Category", "info")
 
 	r := get(h, errs)
@@ -134,7 +134,7 @@ func testOverdrawn(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 	}
-	r := get(Limit(l, ByClientIP())(new(served)))
+	r := get(Middleware(l, ByClientIP())(new(served)))
 	wantItems(t, "4 of 2 used, the first 2 leave in 40s", r.Header["Ratelimit"], item{"search", -1, -1, 0, 50})
 	wantRetryAfter(t, r, "50")
 }
@@ -144,7 +144,7 @@ func TestStackedLimits(t *testing.T) { synctest.Test(t, testStackedLimits) }
 func testStackedLimits(t *testing.T) {
 	outer := newLimiter(t, search)
 	inner := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Second}}})
-	h := Limit(outer, ByClientIP())(Limit(inner, KeyBy())(new(served)))
+	h := Middleware(outer, ByClientIP())(Middleware(inner, KeyBy())(new(served)))
 
 	r := get(h)
 	wantItems(t, "both grant", r.Header["Ratelimit"], item{"search", -1, -1, 1, 60}, item{"all", -1, -1, 0, 1})
@@ -158,11 +158,11 @@ func TestForms(t *testing.T) { synctest.Test(t, testForms) }
 
 func testForms(t *testing.T) {
 	for _, f := range []struct {
-		form          Form
+		form          HeaderForm
 		draft, legacy bool
-	}{{Draft, true, false}, {Legacy, false, true}, {Both, true, true}, {None, false, false}} {
+	}{{HeadersDraft, true, false}, {HeadersLegacy, false, true}, {HeadersBoth, true, true}, {HeadersNone, false, false}} {
 		began := time.Now()
-		h := Limit(newLimiter(t, search), ByClientIP(), Headers(f.form))(new(served))
+		h := Middleware(newLimiter(t, search), ByClientIP(), Headers(f.form))(new(served))
 		ok := get(h)
 		get(h)
 		time.Sleep(time.Millisecond)
@@ -198,7 +198,7 @@ func TestDegradedWithoutStates(t *testing.T) {
 	}
 	o := Outcome{Plan: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
 	h := http.Header{}
-	o.WriteHeaders(h, Both)
+	o.WriteHeaders(h, HeadersBoth)
 	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("X-RateLimit-Limit") != "" || len(o.Violated()) != 0 {
 		t.Errorf("got %v, violated %v; want Retry-After 1 and no state", h, o.Violated())
 	}

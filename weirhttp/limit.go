@@ -19,7 +19,7 @@ type KeyFunc = func(*http.Request) (weir.Key, error)
 //
 // The charge is made even if the client has gone: a request that is cancelled at
 // once must not be free.
-func Limit(l *weir.Limiter, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
+func Middleware(l *weir.Limiter, key KeyFunc, opts ...Option) func(http.Handler) http.Handler {
 	if l == nil || l.Plan() == nil {
 		panic("weirhttp: Limit needs a limiter made with weir.New")
 	}

@@ -76,7 +76,7 @@ func TestLimit(t *testing.T) { synctest.Test(t, testLimit) }
 
 func testLimit(t *testing.T) {
 	n := new(served)
-	h := Limit(newLimiter(t, search), ByClientIP())(n)
+	h := Middleware(newLimiter(t, search), ByClientIP())(n)
 
 	for i := range 2 {
 		if got := get(h); got.StatusCode != 200 {
@@ -114,7 +114,7 @@ func from(addr string) func(*http.Request) {
 
 func TestNever(t *testing.T) {
 	cost := Cost(func(r *http.Request) int64 { return 3 })
-	r := get(Limit(newLimiter(t, search), ByClientIP(), cost)(new(served)))
+	r := get(Middleware(newLimiter(t, search), ByClientIP(), cost)(new(served)))
 	p := readProblem(t, r)
 	if _, there := r.Header["Retry-After"]; there || r.StatusCode != 429 {
 		t.Errorf("3 of at most 2: status %d, Retry-After %q; want 429 without Retry-After", r.StatusCode, r.Header["Retry-After"])
@@ -129,7 +129,7 @@ func TestCost(t *testing.T) { synctest.Test(t, testCost) }
 func testCost(t *testing.T) {
 	n := new(served)
 	units := int64(2)
-	h := Limit(newLimiter(t, search), ByClientIP(), Cost(func(*http.Request) int64 { return units }))(n)
+	h := Middleware(newLimiter(t, search), ByClientIP(), Cost(func(*http.Request) int64 { return units }))(n)
 	if r := get(h); r.StatusCode != 200 || r.Header.Get("RateLimit") != `"search";r=0;t=60` {
 		t.Errorf("2 units of 2: status %d, RateLimit %s", r.StatusCode, r.Header.Get("RateLimit"))
 	}
@@ -150,11 +150,11 @@ func testCost(t *testing.T) {
 func TestStatusAndOnDenied(t *testing.T) {
 	none := weir.Policy{Name: "none", Limits: []weir.Limit{{Name: "limit", Window: time.Minute}}}
 	l := newLimiter(t, none)
-	r := get(Limit(l, KeyBy(), Status(403))(new(served)))
+	r := get(Middleware(l, KeyBy(), Status(403))(new(served)))
 	if p := readProblem(t, r); r.StatusCode != 403 || p.Status != 403 {
 		t.Errorf("Status(403): status %d, in the body %d", r.StatusCode, p.Status)
 	}
-	r = get(Limit(l, KeyBy(), OnDenied(func(w http.ResponseWriter, _ *http.Request, o *Outcome) {
+	r = get(Middleware(l, KeyBy(), OnDenied(func(w http.ResponseWriter, _ *http.Request, o *Outcome) {
 		http.Error(w, "slow down: "+o.Why(), 420)
 	}))(new(served)))
 	body, _ := io.ReadAll(r.Body)
@@ -175,7 +175,7 @@ func TestCancelledRequestIsCharged(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	r := get(Limit(l, ByClientIP())(new(served)), func(r *http.Request) { *r = *r.WithContext(ctx) })
+	r := get(Middleware(l, ByClientIP())(new(served)), func(r *http.Request) { *r = *r.WithContext(ctx) })
 	if r.StatusCode != 200 || seen != nil {
 		t.Errorf("status %d, the engine's context says %v; want 200 and a live context", r.StatusCode, seen)
 	}
@@ -187,7 +187,7 @@ type watch struct {
 	seen *error
 }
 
-func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	*e.seen = ctx.Err()
 	return e.Engine.Decide(ctx, p, k, a)
 }
@@ -195,7 +195,7 @@ func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask)
 func TestFromContext(t *testing.T) {
 	part := weir.Policy{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute}}}
 	var got *Outcome
-	h := Limit(newLimiter(t, part), KeyBy(), Cost(func(*http.Request) int64 { return 5 }))(
+	h := Middleware(newLimiter(t, part), KeyBy(), Cost(func(*http.Request) int64 { return 5 }))(
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { got, _ = FromContext(r.Context()) }))
 	r := get(h)
 	if r.StatusCode != 200 || got == nil || got.Decision.Granted != 2 || r.Header.Get("Retry-After") != "" {
@@ -209,11 +209,11 @@ func TestFromContext(t *testing.T) {
 func TestLimitPanicsOnMissingParts(t *testing.T) {
 	l := newLimiter(t, search)
 	for name, f := range map[string]func(){
-		"no limiter":      func() { Limit(nil, ByClientIP()) },
-		"zero limiter":    func() { Limit(new(weir.Limiter), ByClientIP()) },
-		"no key function": func() { Limit(l, nil) },
-		"status 200":      func() { Limit(l, ByClientIP(), Status(200)) },
-		"form 9":          func() { Limit(l, ByClientIP(), Headers(9)) },
+		"no limiter":      func() { Middleware(nil, ByClientIP()) },
+		"zero limiter":    func() { Middleware(new(weir.Limiter), ByClientIP()) },
+		"no key function": func() { Middleware(l, nil) },
+		"status 200":      func() { Middleware(l, ByClientIP(), Status(200)) },
+		"form 9":          func() { Middleware(l, ByClientIP(), Headers(9)) },
 		"prefix of 16":    func() { ClientIP(IPv6Prefix(16)) },
 	} {
 		func() {

@@ -17,14 +17,14 @@ var ErrLimited = errors.New("weirhttp: the request was not sent")
 type LimitedError struct {
 	Decision   weir.Decision // of the limiter; the zero Decision when a server was in the way
 	RetryAfter time.Duration // until the request can be sent; weir.Never
-	Told       bool          // a server said to stay away
+	FromServer bool          // a server said to stay away
 	Cause      error         // why it did not wait: weir.ErrNever, weir.ErrDeadline; nil with FailFast
 }
 
 // Error says what was in the way, and when to come back.
 func (e *LimitedError) Error() string {
 	why := "limit " + answer.Shown(e.Decision.Limit) + " is reached"
-	if e.Told {
+	if e.FromServer {
 		why = "the server said to stay away"
 	}
 	when := "it fits in " + answer.Wait(e.RetryAfter)

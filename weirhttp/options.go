@@ -12,7 +12,7 @@ import (
 type Option func(*config)
 
 type config struct {
-	form     Form
+	form     HeaderForm
 	cost     func(*http.Request) int64
 	failOpen bool
 	status   int
@@ -41,8 +41,8 @@ func settle(opts []Option) config {
 
 // Headers chooses the fields that tell of the limits. Default: Draft. It panics
 // on a form that does not exist.
-func Headers(form Form) Option {
-	if form > None {
+func Headers(form HeaderForm) Option {
+	if form > HeadersNone {
 		panic(fmt.Sprintf("weirhttp: %d is not a form; use Draft, Legacy, Both or None", form))
 	}
 	return func(c *config) { c.form = form }
@@ -97,9 +97,9 @@ func FailFast() Option {
 	return func(c *config) { c.failFast = true }
 }
 
-// MaxHold bounds how long Transport stays away because a server said so, whatever it
+// MaxBackoff bounds how long Transport stays away because a server said so, whatever it
 // said. Default: 5 minutes. 0 or less stays away from no server.
-func MaxHold(d time.Duration) Option {
+func MaxBackoff(d time.Duration) Option {
 	return func(c *config) { c.maxHold = max(d, 0) }
 }
 
@@ -114,7 +114,7 @@ func Retries(n int) Option {
 
 // Through is what Transport sends requests by. Default, also for nil:
 // http.DefaultTransport.
-func Through(rt http.RoundTripper) Option {
+func Base(rt http.RoundTripper) Option {
 	return func(c *config) {
 		if rt != nil {
 			c.through = rt

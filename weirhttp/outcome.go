@@ -68,7 +68,7 @@ func (o *Outcome) Violated() []string {
 		if o.lacksRoom(i, s) {
 			names = append(names, fieldName(o.Plan, i))
 		}
-		if s.GapAfter > 0 {
+		if s.MinIntervalAfter > 0 {
 			names = append(names, fieldName(o.Plan, i)+spacing)
 		}
 	}

@@ -23,7 +23,7 @@ func limits(n int) weir.Policy {
 func TestOutcomesAreKept(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		var kept []*Outcome
-		h := Limit(newLimiter(t, limits(n)), KeyBy())(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := Middleware(newLimiter(t, limits(n)), KeyBy())(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			o, _ := FromContext(r.Context())
 			kept = append(kept, o)
 		}))

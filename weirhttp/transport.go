@@ -22,14 +22,14 @@ import (
 //
 // A response that says how long to stay away is believed: 429 and 503 with
 // Retry-After, and any with a RateLimit field or its older forms that says that
-// nothing remains. Until then, but no longer than MaxHold, requests of the same key
+// nothing remains. Until then, but no longer than MaxBackoff, requests of the same key
 // are held back as if they were over the limit. The response itself is returned as
 // it is; nothing is sent twice unless Retries asks for it.
 //
 // key says whom a request is counted for, and whom a response is about: all
 // requests together with KeyBy(), each host with KeyBy(Host). It is required, and a
 // request that names nobody is not sent (*KeyError). Of the options, Cost, FailOpen,
-// FailFast, MaxHold, Retries and Through have an effect. Transport panics if l or key
+// FailFast, MaxBackoff, Retries and Through have an effect. Transport panics if l or key
 // is missing.
 func Transport(l *weir.Limiter, key KeyFunc, opts ...Option) http.RoundTripper {
 	if l == nil || l.Plan() == nil {
@@ -150,9 +150,9 @@ func (t *transport) waitHeld(ctx context.Context, key weir.Key) error {
 		deadline, bounded := ctx.Deadline()
 		switch {
 		case t.failFast:
-			return &LimitedError{RetryAfter: left, Told: true}
+			return &LimitedError{RetryAfter: left, FromServer: true}
 		case bounded && time.Until(deadline) < left:
-			return &LimitedError{RetryAfter: left, Told: true, Cause: weir.ErrDeadline}
+			return &LimitedError{RetryAfter: left, FromServer: true, Cause: weir.ErrDeadline}
 		}
 		timer := time.NewTimer(left)
 		select {

@@ -40,7 +40,7 @@ func TestTransportKeepsItsConnection(t *testing.T) {
 		} else {
 			server.Start()
 		}
-		rt := Transport(outbound(t, nil, plenty), KeyBy(), Through(server.Client().Transport), Retries(5), MaxHold(time.Millisecond))
+		rt := Transport(outbound(t, nil, plenty), KeyBy(), Base(server.Client().Transport), Retries(5), MaxBackoff(time.Millisecond))
 		status, err := call(t, rt, "POST", server.URL, "cargo", t.Context())
 		if status != 200 || err != nil || asked.Load() != 4 || connections.Load() != 1 {
 			t.Errorf("HTTP/%d: %d, %v after %d times on %d connections; want 200 after 4 on one", version, status, err, asked.Load(), connections.Load())
@@ -61,7 +61,7 @@ func TestTransportLearnsConcurrently(t *testing.T) {
 	}))
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(server.URL, "http://"))
-	rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Retries(2), MaxHold(2*time.Millisecond))
+	rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Retries(2), MaxBackoff(2*time.Millisecond))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {

@@ -69,7 +69,7 @@ func outbound(t *testing.T, e weir.Engine, limits ...weir.Limit) *weir.Limiter {
 }
 
 var (
-	apart   = weir.Limit{Name: "apart", Max: 100, Window: time.Hour, Gap: time.Second}
+	apart   = weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: time.Second}
 	plenty  = weir.Limit{Name: "plenty", Max: 1 << 30, Window: time.Hour}
 	perHost = weir.Limit{Name: "host", Max: 1 << 30, Window: time.Hour, By: []string{"host"}}
 	oneHour = weir.Limit{Name: "hour", Max: 1, Window: time.Hour}
@@ -107,7 +107,7 @@ func wantTimes(t *testing.T, what string, w *wire, want ...time.Duration) {
 func TestTransportWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
-		rt := Transport(outbound(t, nil, apart), KeyBy(), Through(w), Through(nil))
+		rt := Transport(outbound(t, nil, apart), KeyBy(), Base(w), Base(nil))
 		for range 3 {
 			if status, err := call(t, rt, "GET", there, "", t.Context()); status != 200 || err != nil {
 				t.Fatal(status, err)
@@ -119,7 +119,7 @@ func TestTransportWaits(t *testing.T) {
 		defer cancel()
 		_, err := call(t, rt, "GET", there, "", ctx)
 		var e *LimitedError
-		if !errors.As(err, &e) || !errors.Is(err, ErrLimited) || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Second || e.Told || !e.Timeout() || e.Decision.Limit != "apart" {
+		if !errors.As(err, &e) || !errors.Is(err, ErrLimited) || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Second || e.FromServer || !e.Timeout() || e.Decision.Limit != "apart" {
 			t.Errorf("with less time than that: %v", err)
 		}
 		if since := time.Since(w.start); since != 2*time.Second {
@@ -137,7 +137,7 @@ func TestTransportWaits(t *testing.T) {
 func TestTransportFailFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(says(200), says(503, "Retry-After", "7"))
-		rt := Transport(outbound(t, nil, apart), KeyBy(), Through(w), FailFast(), Retries(3))
+		rt := Transport(outbound(t, nil, apart), KeyBy(), Base(w), FailFast(), Retries(3))
 		call(t, rt, "GET", there, "", t.Context())
 		_, err := call(t, rt, "GET", there, "", t.Context())
 		var e *LimitedError
@@ -150,7 +150,7 @@ func TestTransportFailFast(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		_, err = call(t, rt, "GET", there, "", t.Context())
-		if !errors.As(err, &e) || !e.Told || e.RetryAfter != 5*time.Second || !strings.Contains(err.Error(), "the server said to stay away; it fits in 5s") {
+		if !errors.As(err, &e) || !e.FromServer || e.RetryAfter != 5*time.Second || !strings.Contains(err.Error(), "the server said to stay away; it fits in 5s") {
 			t.Errorf("held back: %v", err)
 		}
 		wantTimes(t, "without waiting", w, 0, time.Second)
@@ -209,7 +209,7 @@ func TestTransportLearns(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(c.answer())
-			rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Through(w), MaxHold(time.Minute))
+			rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Base(w), MaxBackoff(time.Minute))
 			for _, url := range []string{there, "http://other.example/", there} {
 				if _, err := call(t, rt, "GET", url, "", t.Context()); err != nil {
 					t.Fatal(err)
@@ -220,29 +220,29 @@ func TestTransportLearns(t *testing.T) {
 	}
 }
 
-// TestTransportHolds: a shorter wait does not end a longer one, MaxHold(0) learns
+// TestTransportHolds: a shorter wait does not end a longer one, MaxBackoff(0) learns
 // nothing, and who cannot wait so long is told at once.
 func TestTransportHolds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(says(429, "Retry-After", "60"))
-		rt := Transport(outbound(t, nil, plenty), KeyBy(), Through(w))
+		rt := Transport(outbound(t, nil, plenty), KeyBy(), Base(w))
 		call(t, rt, "GET", there, "", t.Context())
 		rt.(*transport).holds.extend(weir.K(), time.Now().Add(5*time.Second)) // one that was under way meanwhile
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		_, err := call(t, rt, "GET", there, "", ctx)
 		var e *LimitedError
-		if !errors.As(err, &e) || !e.Told || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Minute {
+		if !errors.As(err, &e) || !e.FromServer || !errors.Is(err, weir.ErrDeadline) || e.RetryAfter != time.Minute {
 			t.Errorf("with half the time: %v", err)
 		}
 		call(t, rt, "GET", there, "", t.Context())
 		wantTimes(t, "the longer counts", w, 0, time.Minute)
 
 		w = newWire(says(429, "Retry-After", "60"))
-		rt = Transport(outbound(t, nil, plenty), KeyBy(), Through(w), MaxHold(0))
+		rt = Transport(outbound(t, nil, plenty), KeyBy(), Base(w), MaxBackoff(0))
 		call(t, rt, "GET", there, "", t.Context())
 		call(t, rt, "GET", there, "", t.Context())
-		wantTimes(t, "MaxHold(0)", w, 0, 0)
+		wantTimes(t, "MaxBackoff(0)", w, 0, 0)
 	})
 }
 
@@ -250,7 +250,7 @@ func TestTransportHolds(t *testing.T) {
 func TestTransportGivesBack(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := outbound(t, nil, apart)
-		rt := Transport(l, KeyBy(), Through(newWire())).(*transport)
+		rt := Transport(l, KeyBy(), Base(newWire())).(*transport)
 		call(t, rt, "GET", there, "", t.Context())
 		time.AfterFunc(500*time.Millisecond, func() { rt.holds.extend(weir.K(), time.Now().Add(time.Minute)) })
 		call(t, rt, "GET", there, "", t.Context()) // waits for a second, and then for the minute
@@ -281,7 +281,7 @@ func TestTransportRetries(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(c.answers...)
 			l := outbound(t, nil, plenty)
-			status, err := call(t, Transport(l, KeyBy(), Through(w), Retries(c.retries)), c.method, there, c.body, t.Context())
+			status, err := call(t, Transport(l, KeyBy(), Base(w), Retries(c.retries)), c.method, there, c.body, t.Context())
 			if status != c.status || err != nil || len(w.at) != c.want {
 				t.Errorf("%s: %d, %v after %d times; want %d after %d", c.name, status, err, len(w.at), c.status, c.want)
 			}
@@ -297,7 +297,7 @@ func TestTransportRetries(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(busy, busy)
-		rt := Transport(outbound(t, nil, plenty), KeyBy(), Through(w), Retries(5))
+		rt := Transport(outbound(t, nil, plenty), KeyBy(), Base(w), Retries(5))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if status, err := call(t, rt, "GET", there, "", ctx); status != 429 || err != nil || len(w.at) != 1 {
@@ -326,7 +326,7 @@ func TestTransportRetriesWithinTheLimiter(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(says(429, "Retry-After", "2"))
-			rt := Transport(outbound(t, nil, c.limit), KeyBy(), Through(w), Retries(3))
+			rt := Transport(outbound(t, nil, c.limit), KeyBy(), Base(w), Retries(3))
 			ctx := t.Context()
 			if c.within > 0 {
 				var cancel func()
@@ -351,12 +351,12 @@ func (c *closable) CloseIdleConnections() { c.closed++ }
 // TestTransportClosesIdleConnections of what it sends by, as http.Client asks it to.
 func TestTransportClosesIdleConnections(t *testing.T) {
 	through := &closable{wire: newWire()}
-	client := &http.Client{Transport: Transport(outbound(t, nil, oneHour), KeyBy(), Through(through))}
+	client := &http.Client{Transport: Transport(outbound(t, nil, oneHour), KeyBy(), Base(through))}
 	client.CloseIdleConnections()
 	if through.closed != 1 {
 		t.Errorf("closed %d times, want once", through.closed)
 	}
-	client.Transport = Transport(outbound(t, nil, oneHour), KeyBy(), Through(newWire()))
+	client.Transport = Transport(outbound(t, nil, oneHour), KeyBy(), Base(newWire()))
 	client.CloseIdleConnections() // has none
 }
 
@@ -398,11 +398,11 @@ func TestTransportLeavesBodies(t *testing.T) {
 	down := outbound(t, away{}, oneHour)
 	spent := outbound(t, nil, weir.Limit{Name: "none", Max: 0, Window: time.Hour})
 	for name, rt := range map[string]http.RoundTripper{
-		"never":     Transport(spent, KeyBy(), Through(newWire())),
-		"fail fast": Transport(spent, KeyBy(), Through(newWire()), FailFast()),
-		"nobody":    Transport(spent, nobody, Through(newWire()), FailOpen()),
-		"no store":  Transport(down, KeyBy(), Through(newWire())),
-		"bad cost":  Transport(spent, KeyBy(), Through(newWire()), FailOpen(), Cost(func(*http.Request) int64 { return -1 })),
+		"never":     Transport(spent, KeyBy(), Base(newWire())),
+		"fail fast": Transport(spent, KeyBy(), Base(newWire()), FailFast()),
+		"nobody":    Transport(spent, nobody, Base(newWire()), FailOpen()),
+		"no store":  Transport(down, KeyBy(), Base(newWire())),
+		"bad cost":  Transport(spent, KeyBy(), Base(newWire()), FailOpen(), Cost(func(*http.Request) int64 { return -1 })),
 	} {
 		body := &unread{t: t}
 		r := httptest.NewRequest("POST", there, nil)
@@ -416,17 +416,17 @@ func TestTransportLeavesBodies(t *testing.T) {
 // away is an engine that cannot decide.
 type away struct{ weir.Engine }
 
-func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, weir.ErrUnavailable
 }
 
 func TestTransportOutage(t *testing.T) {
 	down := outbound(t, away{}, oneHour)
-	if _, err := call(t, Transport(down, KeyBy(), Through(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
+	if _, err := call(t, Transport(down, KeyBy(), Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
 		t.Errorf("%v, want the store's error", err)
 	}
 	for _, opts := range [][]Option{{FailOpen()}, {FailOpen(), FailFast()}} {
-		if status, err := call(t, Transport(down, KeyBy(), append(opts, Through(newWire()))...), "GET", there, "", t.Context()); status != 200 || err != nil {
+		if status, err := call(t, Transport(down, KeyBy(), append(opts, Base(newWire()))...), "GET", there, "", t.Context()); status != 200 || err != nil {
 			t.Errorf("with FailOpen: %d, %v", status, err)
 		}
 	}
@@ -435,7 +435,7 @@ func TestTransportOutage(t *testing.T) {
 // TestTransportBehindLimit: what our own middleware says is understood.
 func TestTransportBehindLimit(t *testing.T) {
 	served := outbound(t, nil, weir.Limit{Name: "limit", Max: 1, Window: time.Hour})
-	server := httptest.NewServer(Limit(served, KeyBy())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Middleware(served, KeyBy())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(w, r.Body)
 	})))
 	defer server.Close()
@@ -449,8 +449,8 @@ func TestTransportBehindLimit(t *testing.T) {
 	res.Body.Close()
 	_, err = call(t, rt, "GET", server.URL, "", t.Context())
 	var e *LimitedError
-	if string(b) != "cargo" || !errors.As(err, &e) || !e.Told || e.RetryAfter < 4*time.Minute || e.RetryAfter > 5*time.Minute {
-		t.Errorf("%q, then %v; want to stay away for as long as MaxHold", b, err)
+	if string(b) != "cargo" || !errors.As(err, &e) || !e.FromServer || e.RetryAfter < 4*time.Minute || e.RetryAfter > 5*time.Minute {
+		t.Errorf("%q, then %v; want to stay away for as long as MaxBackoff", b, err)
 	}
 }
 

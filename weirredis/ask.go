@@ -23,7 +23,7 @@ const (
 
 // kindOf is the kind of the ask under the plan's mode. What asks for nothing is a
 // peek (R4).
-func kindOf(p *weir.Plan, a *weir.Ask) byte {
+func kindOf(p *weir.Plan, a *weir.Request) byte {
 	kind := byte(kindPeek)
 	if a.N > 0 {
 		switch a.Op {
@@ -45,7 +45,7 @@ func instant(at int64) int64 {
 
 // packOne is the argument of one.lua for one caller. Of a limit with a cost of its
 // own, that is the units.
-func packOne(kind byte, a *weir.Ask, l *weir.PlanLimit, plain bool) string {
+func packOne(kind byte, a *weir.Request, l *weir.PlanLimit, plain bool) string {
 	var room [48]byte
 	b := append(room[:0], kind)
 	b = append7(b, l.Units(a.N))
@@ -66,7 +66,7 @@ func oneTimes(arg string, plain bool, times int) string {
 }
 
 // packMany is the argument of many.lua for one caller.
-func packMany(kind byte, p *weir.Plan, a *weir.Ask) string {
+func packMany(kind byte, p *weir.Plan, a *weir.Request) string {
 	limits := p.Limits()
 	var room [256]byte
 	b := append(room[:0], kind, 1)
@@ -111,7 +111,7 @@ func packCount(last, now int64) string {
 func appendLimit(b []byte, l *weir.PlanLimit) []byte {
 	b = append7(b, l.Max)
 	b = append6(b, l.Window)
-	b = append6(b, l.Gap)
+	b = append6(b, l.MinInterval)
 	return append6(b, cell(l))
 }
 

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 // TestConformance holds the engine to the rules through both clients, as it comes
 // and with everything turned off that can be.
 func TestConformance(t *testing.T) {
-	plain := []weirredis.Option{weirredis.NoCoalescing(), weirredis.DenialsFor(0)}
+	plain := []weirredis.Option{weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)}
 	for _, c := range []struct {
 		name     string
 		conn     weirredis.Conn
@@ -33,7 +33,7 @@ func TestConformance(t *testing.T) {
 	}{
 		{"rueidis", rueidisConn(t), nil, 5_000, 5},
 		{"rueidis, plain", rueidisConn(t), plain, 1_000, 3},
-		{"rueidis, not merged", rueidisConn(t), []weirredis.Option{weirredis.NoMerging()}, 1_000, 2},
+		{"rueidis, not merged", rueidisConn(t), []weirredis.Option{weirredis.DisableMerging()}, 1_000, 2},
 		{"go-redis", goredisConn(t), nil, 1_000, 2},
 		{"go-redis, plain", goredisConn(t), plain, 1_000, 2},
 	} {
@@ -63,7 +63,7 @@ func TestSeveralProcesses(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) weir.Engine {
 		return &processes{engines: []weir.Engine{
 			newEngine(t, rueidisConn(t)),
-			newEngine(t, rueidisConn(t), weirredis.NoCoalescing()),
+			newEngine(t, rueidisConn(t), weirredis.DisableBatching()),
 			newEngine(t, goredisConn(t)),
 		}}
 	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), weirtest.Separate())
@@ -79,7 +79,7 @@ func (p *processes) engine() weir.Engine {
 	return p.engines[int(p.next.Add(1))%len(p.engines)]
 }
 
-func (p *processes) Decide(ctx context.Context, plan *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (p *processes) Decide(ctx context.Context, plan *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	return p.engine().Decide(ctx, plan, k, a)
 }
 

@@ -114,9 +114,9 @@ func TestDenialsEnd(t *testing.T) {
 		{about: "another user's grant", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.Allow(ctx, weir.K("v")); return err })
 		}, asked: 1, recall: true},
-		{about: "its option", opts: []weirredis.Option{weirredis.DenialsFor(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
+		{about: "its option", opts: []weirredis.Option{weirredis.DenialCacheTTL(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
 		{about: "CountDenied", mode: weir.CountDenied, do: func(*cannedConn, *weir.Limiter) error { return nil }},
-		{about: "its age", opts: []weirredis.Option{weirredis.DenialsFor(50 * time.Millisecond)},
+		{about: "its age", opts: []weirredis.Option{weirredis.DenialCacheTTL(50 * time.Millisecond)},
 			do: func(*cannedConn, *weir.Limiter) error { time.Sleep(50 * time.Millisecond); return nil }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -265,7 +265,7 @@ func TestDenialsOfManyKeys(t *testing.T) {
 // TestDeniedAgain costs neither a call nor memory.
 func TestDeniedAgain(t *testing.T) {
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
-	l := limiter(t, newEngine(t, c, weirredis.DenialsFor(time.Hour)), "again", weir.AllOrNothing, perUser(5, time.Second))
+	l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Hour)), "again", weir.AllOrNothing, perUser(5, time.Second))
 	if n := testing.AllocsPerRun(100, func() { must(t)(l.Allow(ctx, weir.K("u"))) }); n != 0 || c.calls != 1 {
 		t.Errorf("%v allocations and %d calls, want none but for the first", n, c.calls)
 	}
@@ -275,7 +275,7 @@ func TestDeniedAgain(t *testing.T) {
 // after it, is not remembered.
 func TestDenialDuringRefund(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, l := refused(t, weir.AllOrNothing, weirredis.NoCoalescing())
+		c, l := refused(t, weir.AllOrNothing, weirredis.DisableBatching())
 		done := make(chan error)
 		go func() { _, err := l.Allow(ctx, weir.K("u")); done <- err }()
 		synctest.Wait()
@@ -296,7 +296,7 @@ func TestDenialDuringRefund(t *testing.T) {
 // TestDenialsAreBounded denies more users than are remembered.
 func TestDenialsAreBounded(t *testing.T) {
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
-	e := newEngine(t, c, weirredis.DenialsFor(time.Hour))
+	e := newEngine(t, c, weirredis.DenialCacheTTL(time.Hour))
 	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(5, time.Second))
 	for i := range 70_000 {
 		must(t)(l.Allow(ctx, weir.K(fmt.Sprint(i))))
@@ -320,7 +320,7 @@ func TestRememberedDenialsAreTrue(t *testing.T) {
 		for i := range 1 + r.IntN(3) {
 			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond, By: by[i]}
 			if r.IntN(2) == 0 {
-				limit.Gap = time.Duration(r.IntN(4000)) * time.Microsecond
+				limit.MinInterval = time.Duration(r.IntN(4000)) * time.Microsecond
 			}
 			p.Limits = append(p.Limits, limit)
 		}

@@ -16,7 +16,7 @@
 // What is remembered is as durable as the server. One that loses writes in a
 // failover, or forgets keys to make room, forgets grants, and a window may then
 // hold up to twice its limit; Check refuses servers that evict. While the server
-// cannot be reached nothing is decided; weir.Fallback says what happens then. A
+// cannot be reached nothing is decided; package fallback says what happens then. A
 // call whose answer was lost is never repeated, since it may have been counted:
 // its error wraps weir.ErrUnknownFate.
 //
@@ -26,7 +26,7 @@
 //
 // Redis 6.2 or Valkey 7.2, alone, behind Sentinels, or as a Cluster. In a Cluster a
 // policy spreads over the slots by the dimensions that all its limits count by;
-// Slotting tells.
+// DescribeSlots tells.
 //
 // # Where to read on
 //

@@ -68,7 +68,7 @@ func (e *Engine) address() string {
 }
 
 // Decide answers an attempt, a peek or a record.
-func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return weir.Decision{}, err
 	}
@@ -118,7 +118,7 @@ func (e *Engine) learn(q *question, r *reply, err error) {
 }
 
 // inspect decides in a call of its own, with the states of all limits.
-func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Ask) (weir.Decision, error) {
+func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Request) (weir.Decision, error) {
 	text, err := e.eval(ctx, e.scripts.forLimits(q.limits()), q.keys(), []string{packMany(q.kind, p, a)})
 	var r reply
 	if err == nil {

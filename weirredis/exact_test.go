@@ -19,7 +19,7 @@ func TestExact(t *testing.T) {
 	conn := rueidisConn(t)
 	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 12, Piece: 8, Chunk: 40, Block: 2}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
-			e := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialsFor(0))
+			e := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialCacheTTL(0))
 			for seed := range uint64(200) {
 				x := newExact(t, seed, e)
 				for range 120 {
@@ -56,7 +56,7 @@ func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
 		case 1:
 			l.Kind = weir.Calendar + weir.Kind(r.IntN(2))
 		case 2:
-			l.Gap = time.Duration(1+r.Int64N(l.Window.Microseconds())) * time.Microsecond
+			l.MinInterval = time.Duration(1+r.Int64N(l.Window.Microseconds())) * time.Microsecond
 		}
 		if x.policy.Mode != weir.Partial && r.IntN(6) == 0 {
 			l.Cost = max(1, x.large())
@@ -122,7 +122,7 @@ func (x *exact) step(t *testing.T) {
 		op := []weir.Op{weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord}[x.r.IntN(5)]
 		withStates := x.r.IntN(2) == 0
 		x.same(t, fmt.Sprintf("op %v of %d", op, n), func(e weir.Engine) string {
-			a := weir.Ask{Op: op, N: n, At: x.at}
+			a := weir.Request{Op: op, N: n, At: x.at}
 			if withStates {
 				a.States = make([]weir.LimitState, len(x.policy.Limits))
 			}

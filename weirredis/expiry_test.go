@@ -39,11 +39,11 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 // may reach beyond the end of the window, and not half as long again (R3, R5, R13).
 func TestExpiryOfFixedWindows(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialsFor(0))
+	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
 	for _, kind := range []weir.Kind{weir.Calendar, weir.FirstHit} {
 		for _, window := range []time.Duration{time.Minute, 400 * 24 * time.Hour} {
 			limit := perUser(2, window)
-			limit.Kind, limit.Gap = kind, window
+			limit.Kind, limit.MinInterval = kind, window
 			l := limiter(t, e, "fixed", weir.AllOrNothing, limit)
 			if err := l.Reset(ctx, weir.K("u")); err != nil {
 				t.Fatal(err)
@@ -61,7 +61,7 @@ func TestExpiryOfFixedWindows(t *testing.T) {
 // not half as long again; what records nothing leaves its life as it is (R4, R13).
 func TestExpiry(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.DenialsFor(0))
+	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
 	for _, window := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
 		for _, cells := range []int{0, 1, 10} {
 			limit := perUser(2, window)

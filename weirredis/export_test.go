@@ -60,7 +60,7 @@ func ScriptTexts(files fs.ReadFileFS) (map[string]string, error) {
 type Asking struct {
 	Plan *weir.Plan
 	Key  weir.Key
-	Ask  weir.Ask
+	Ask  weir.Request
 }
 
 // Together asks for all of them in one call, as if they had waited for each other.

@@ -76,7 +76,7 @@ func TestSlotting(t *testing.T) {
 			"policy p is pinned to slot 16023 of a Cluster, and so to one server: its limits have no dimension in common"},
 	} {
 		p := plan(t, weir.Policy{Name: "p", Limits: c.limits})
-		if got := weirredis.Slotting(p); got != c.want || weirredis.Pinned(p) != c.pinned {
+		if got := weirredis.DescribeSlots(p); got != c.want || weirredis.Pinned(p) != c.pinned {
 			t.Errorf("got pinned=%v, %q, want pinned=%v, %q", weirredis.Pinned(p), got, c.pinned, c.want)
 		}
 	}

@@ -191,7 +191,7 @@ func TestCrowdsStayTogether(t *testing.T) {
 
 func TestNoCoalescing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t, weirredis.NoCoalescing())
+		o := newOffice(t, weirredis.DisableBatching())
 		for i := range 5 {
 			o.ask(context.Background(), fmt.Sprint("user", i))
 			o.conn.call(t, i+1)

@@ -17,9 +17,9 @@ import (
 func TestTogether(t *testing.T) {
 	for _, merging := range []bool{true, false} {
 		t.Run(fmt.Sprintf("merging=%v", merging), func(t *testing.T) {
-			opts := []weirredis.Option{weirredis.DenialsFor(0)}
+			opts := []weirredis.Option{weirredis.DenialCacheTTL(0)}
 			if !merging {
-				opts = append(opts, weirredis.NoMerging())
+				opts = append(opts, weirredis.DisableMerging())
 			}
 			engine, want := newEngine(t, rueidisConn(t), opts...), spec.New()
 			granted, merged := 0, 0
@@ -64,7 +64,7 @@ func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 			l.By = []string{"user"}
 		}
 		if r.IntN(4) == 0 {
-			l.Gap = time.Duration(r.IntN(500)) * time.Millisecond
+			l.MinInterval = time.Duration(r.IntN(500)) * time.Millisecond
 		}
 		if r.IntN(4) == 0 {
 			l.Cells = 1 + r.IntN(10)
@@ -83,7 +83,7 @@ func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Asking {
 	n := 1 + r.Int64N(3)
 	for range 1 + r.IntN(40) {
 		a := weirredis.Asking{Plan: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7])}
-		a.Ask = weir.Ask{N: n, At: at.UnixMicro()}
+		a.Ask = weir.Request{N: n, At: at.UnixMicro()}
 		switch r.IntN(12) {
 		case 0:
 			a.Ask.N = r.Int64N(40)

@@ -20,7 +20,7 @@ func TestRefundOfTheOldest(t *testing.T) {
 	for name, p := range map[string]weir.Policy{
 		"exact":     {Limits: []weir.Limit{perUser(40, 10*time.Second)}},
 		"cells":     {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Cells: 7, By: []string{"user"}}}},
-		"gap":       {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Gap: 50 * time.Millisecond, By: []string{"user"}}}},
+		"gap":       {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, MinInterval: 50 * time.Millisecond, By: []string{"user"}}}},
 		"counted":   {Mode: weir.CountDenied, Limits: []weir.Limit{perUser(40, 10*time.Second)}},
 		"two":       {Limits: []weir.Limit{perUser(40, 10*time.Second), shared}},
 		"cost":      {Limits: []weir.Limit{perUser(40, 10*time.Second), {Name: "calls", Max: 20, Window: 10 * time.Second, Cost: 1}}},
@@ -52,12 +52,12 @@ func TestRefundOfTheOldest(t *testing.T) {
 						}
 						return fmt.Sprint("refund ", took, err)
 					}
-					d, err := e.Decide(ctx, plan, key, weir.Ask{N: n, At: now})
+					d, err := e.Decide(ctx, plan, key, weir.Request{N: n, At: now})
 					return fmt.Sprint("attempt ", d, err)
 				}
 				looks := func(e weir.Engine) string {
 					states := make([]weir.LimitState, len(plan.Limits()))
-					d, err := e.Decide(ctx, plan, key, weir.Ask{Op: weir.OpPeek, N: 1, At: now, States: states})
+					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: now, States: states})
 					return fmt.Sprint(d, states, err)
 				}
 				want, then := did(engines[0]), looks(engines[0])

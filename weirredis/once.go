@@ -13,9 +13,9 @@ import (
 // once decides an attempt or a record that its caller gave an id: in a call of its
 // own, that is not merged with others and not answered from memory, since what is
 // known of the operation is known to Redis alone.
-func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *question, a *weir.Ask) (weir.Decision, error) {
+func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *question, a *weir.Request) (weir.Decision, error) {
 	keys := append(slices.Clip(q.keys()), e.operationKey(p, k, a.ID))
-	args := []string{packMany(q.kind, p, a), string(append7(nil, p.Remembers().Microseconds()))}
+	args := []string{packMany(q.kind, p, a), string(append7(nil, p.IdempotencyTTL().Microseconds()))}
 	text, err := e.eval(ctx, e.scripts.once, keys, args)
 	known := err == nil && len(text) > longBytes && text[0] == isRepeated
 	if known {
@@ -48,7 +48,7 @@ func (r *reply) repeated(limit string) weir.Decision {
 	c := *r
 	c.bound = 0
 	d := c.decision(nil)
-	d.Allowed, d.Limit, d.Repeated = r.bound == 0 || r.granted > 0, limit, true
+	d.Allowed, d.Limit, d.Replayed = r.bound == 0 || r.granted > 0, limit, true
 	return d
 }
 

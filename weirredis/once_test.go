@@ -19,7 +19,7 @@ func TestOperationKeys(t *testing.T) {
 		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
 		key := weirredis.OperationKey(l.Plan(), weir.K("u"), "first", false)
 		must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "first"))
-		least := l.Plan().Remembers()
+		least := l.Plan().IdempotencyTTL()
 		if got := ttl(t, s, key); got < least-500*time.Millisecond || got > least+5*time.Second {
 			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
 		}
@@ -29,7 +29,7 @@ func TestOperationKeys(t *testing.T) {
 		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Plan(), weir.K("u"), "second", false)); n != "0" {
 			t.Errorf("window %v: a refusal left a key behind", window)
 		}
-		must(t)(l.At(nine).Decide(ctx, weir.K("v"), weir.Ask{N: 1, ID: "virtual"}))
+		must(t)(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))
 		if got := ttl(t, s, weirredis.OperationKey(l.Plan(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
 			t.Errorf("window %v: an operation of the caller's time lives %v", window, got)
 		}
@@ -70,7 +70,7 @@ func TestOperationIsNotAnsweredFromMemory(t *testing.T) {
 	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Remembered() == 0 {
 		t.Fatalf("got %+v and %d denials in memory, want a denial that is remembered", d, e.Remembered())
 	}
-	first.Repeated = true
+	first.Replayed = true
 	if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op")); d != first {
 		t.Errorf("made again: got %+v, want %+v", d, first)
 	}

@@ -19,7 +19,7 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 	args := []string{packRefund(p, at, n, now)}
 	if id != "" {
 		keys = append(slices.Clip(keys), e.operationKey(p, &k, id))
-		args = append(args, string(append7(nil, p.Remembers().Microseconds())))
+		args = append(args, string(append7(nil, p.IdempotencyTTL().Microseconds())))
 	}
 	most, err := e.units(ctx, e.scripts.refund, p, keys, args, true)
 	e.denials.wrote(keys...)

@@ -34,7 +34,7 @@ func (q *question) keys() []string {
 func (q *question) limits() int { return max(1, len(q.several)) }
 
 // ask puts a question into the words of the scripts.
-func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Ask) (q question) {
+func (e *Engine) ask(p *weir.Plan, k *weir.Key, a *weir.Request) (q question) {
 	common := a.N == 1 && a.Op == weir.OpAttempt && a.At == weir.Now && a.States == nil
 	if !common {
 		q = newQuestion(p, a)
@@ -56,12 +56,12 @@ type commonQuestion struct {
 }
 
 // newQuestion is a question about nobody yet.
-func newQuestion(p *weir.Plan, a *weir.Ask) question {
+func newQuestion(p *weir.Plan, a *weir.Request) question {
 	q := question{n: a.N, asked: a.N, costs: costs(p), kind: kindOf(p, a), apart: apart(p), widest: widest(p)}
 	if len(p.Limits()) == 1 {
 		l := &p.Limits()[0]
 		q.max, q.n = l.Max, l.Units(a.N)
-		q.plain = l.Gap == 0 && cell(l) == 0 && p.Mode() != weir.CountDenied
+		q.plain = l.MinInterval == 0 && cell(l) == 0 && p.Mode() != weir.CountDenied
 		q.arg = packOne(q.kind, a, l, q.plain)
 	} else {
 		q.arg = packMany(q.kind, p, a)

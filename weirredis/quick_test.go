@@ -20,8 +20,8 @@ func TestQuick(t *testing.T) {
 	conn := connTo(t, s)
 	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 12, Piece: 8, Chunk: 8, Block: 3}, {Run: 12, Piece: 8, Chunk: 30, Block: 3}, {Run: 30, Piece: 12, Chunk: 48, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
-			quick := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialsFor(0), weirredis.NoMerging())
-			long := newEngine(t, conn, weirredis.WithoutQuick(z), weirredis.DenialsFor(0), weirredis.NoMerging())
+			quick := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialCacheTTL(0), weirredis.DisableMerging())
+			long := newEngine(t, conn, weirredis.WithoutQuick(z), weirredis.DenialCacheTTL(0), weirredis.DisableMerging())
 			for seed := range uint64(40) {
 				d := newDouble(t, s, seed, quick, long)
 				for range 80 {
@@ -67,7 +67,7 @@ func (d *double) step(t *testing.T) {
 	t.Helper()
 	limit := d.plans[0].Policy().Limits[0]
 	d.pass(limit.Window)
-	ask := weir.Ask{N: d.units(limit.Max), At: d.at.UnixMicro()}
+	ask := weir.Request{N: d.units(limit.Max), At: d.at.UnixMicro()}
 	switch d.r.IntN(12) {
 	case 0:
 		ask.Op = weir.OpRecord
@@ -106,7 +106,7 @@ func (d *double) units(max int64) int64 {
 	return min(max+1, []int64{0, 1, 1, 1, 1, 1, 2, 127, 128, min(max, 200), 20_000, 70_000, max}[d.r.IntN(some)])
 }
 
-func (d *double) decide(t *testing.T, ask weir.Ask, times int) {
+func (d *double) decide(t *testing.T, ask weir.Request, times int) {
 	t.Helper()
 	d.trace = append(d.trace, fmt.Sprintf("%v at %v, %d times", ask, d.at.Sub(nine), times))
 	var answers [2]string

@@ -15,7 +15,7 @@ import (
 // TestReplay answers one trace from memory and from Redis: the same bytes.
 func TestReplay(t *testing.T) {
 	policies := []weir.Policy{
-		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, Gap: 3 * time.Second, By: []string{"teacher"}}}},
+		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}}}},
 		{Name: "alerts", Mode: weir.Partial, Limits: []weir.Limit{
 			{Name: "channel", Max: 100, Window: 30 * time.Minute},
 			{Name: "category", Max: 10, Window: 30 * time.Minute, By: []string{"category"}, Cells: 30}}},

@@ -135,16 +135,16 @@ func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 		l, t := &limits[i], text[i*stateBytes:]
 		used := int64At(t, 0)
 		states[i] = weir.LimitState{
-			Name:       l.Name,
-			Max:        l.Max,
-			Window:     l.Window,
-			Gap:        l.Gap,
-			Used:       used,
-			Remaining:  l.Max - used,
-			RetryAfter: span(int64At(t, 8)),
-			NextAfter:  span(int64At(t, 16)),
-			GapAfter:   span(int64At(t, 24)),
-			ResetAfter: span(int64At(t, 32)),
+			Name:             l.Name,
+			Max:              l.Max,
+			Window:           l.Window,
+			MinInterval:      l.MinInterval,
+			Used:             used,
+			Remaining:        l.Max - used,
+			RetryAfter:       span(int64At(t, 8)),
+			NextAfter:        span(int64At(t, 16)),
+			MinIntervalAfter: span(int64At(t, 24)),
+			ResetAfter:       span(int64At(t, 32)),
 		}
 	}
 }

@@ -14,8 +14,8 @@ const slots = 16384
 // so on one server: it does where the limits have no dimension in common.
 func Pinned(p *weir.Plan) bool { return len(sharedDimensions(p)) == 0 }
 
-// Slotting says in a sentence where a Cluster keeps the histories of the plan.
-func Slotting(p *weir.Plan) string {
+// DescribeSlots says in a sentence where a Cluster keeps the histories of the plan.
+func DescribeSlots(p *weir.Plan) string {
 	shared := sharedDimensions(p)
 	if len(shared) > 0 {
 		names := make([]string, len(shared))

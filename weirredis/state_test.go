@@ -36,7 +36,7 @@ func perUser(max int64, window time.Duration) weir.Limit {
 // operation says so, names the key such that it can be printed, and writes nothing.
 func TestUnreadableState(t *testing.T) {
 	s := redistest.Shared(t)
-	e := newEngine(t, rueidisConn(t), weirredis.NoCoalescing())
+	e := newEngine(t, rueidisConn(t), weirredis.DisableBatching())
 	l := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
 	const user = "eve\n\x1b[31m"
 	key := weirredis.Keys(l.Plan(), weir.K(user), false)[0]

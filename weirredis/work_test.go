@@ -16,7 +16,7 @@ import (
 // header to a chunk, or back.
 func TestWork(t *testing.T) {
 	s := redistest.Start(t)
-	e := newEngine(t, connTo(t, s), weirredis.NoCoalescing())
+	e := newEngine(t, connTo(t, s), weirredis.DisableBatching())
 	for _, max := range []int64{10, 100, 1000} {
 		l := limiter(t, e, fmt.Sprint("work", max), weir.AllOrNothing, perUser(max, time.Hour))
 		fill(t, e, l, max, time.Hour)
@@ -209,7 +209,7 @@ func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window 
 	var all []weirredis.Asking
 	for i := range max {
 		at := nine.Add(time.Duration(i) * (window / time.Duration(max)))
-		all = append(all, weirredis.Asking{Plan: l.Plan(), Key: weir.K("u"), Ask: weir.Ask{N: 1, At: at.UnixMicro()}})
+		all = append(all, weirredis.Asking{Plan: l.Plan(), Key: weir.K("u"), Ask: weir.Request{N: 1, At: at.UnixMicro()}})
 		if len(all) == 128 || i == max-1 {
 			decisions, errs := e.Together(ctx, all)
 			for i, d := range decisions {

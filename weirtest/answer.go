@@ -28,7 +28,7 @@ var errorWords = []struct {
 	{"key", weir.ErrKey},
 	{"instant", weir.ErrInstant},
 	{"limit", weir.ErrUnknownLimit},
-	{"span", weir.ErrSpan},
+	{"span", weir.ErrRange},
 	{"id", weir.ErrID},
 	{"overflow", weir.ErrOverflow},
 	{"full", weir.ErrFull},
@@ -70,7 +70,7 @@ func (a answer) difference(got answer) string {
 		return "limit"
 	case w.Degraded != g.Degraded:
 		return "degraded"
-	case w.Repeated != g.Repeated:
+	case w.Replayed != g.Replayed:
 		return "repeated"
 	case !slices.Equal(a.states, got.states):
 		return "states"
@@ -105,7 +105,7 @@ func (a answer) text(s step, epoch int64) string {
 	if d.Degraded {
 		b.WriteString(" degraded")
 	}
-	if d.Repeated {
+	if d.Replayed {
 		b.WriteString(" repeated")
 	}
 	return b.String()
@@ -114,7 +114,7 @@ func (a answer) text(s step, epoch int64) string {
 // stateText writes the state of one limit as a vector does.
 func stateText(s weir.LimitState) string {
 	return fmt.Sprintf("%s: used=%d remaining=%d wait=%s next=%s gap=%s reset=%s", s.Name, s.Used, s.Remaining,
-		waitText(s.RetryAfter), spanText(s.NextAfter), spanText(s.GapAfter), spanText(s.ResetAfter))
+		waitText(s.RetryAfter), spanText(s.NextAfter), spanText(s.MinIntervalAfter), spanText(s.ResetAfter))
 }
 
 func waitText(d time.Duration) string {

@@ -68,8 +68,8 @@ func auditOutside(grants []grantSpan, limit weir.Limit) string {
 		return fmt.Sprintf("%d units provably granted within %v, at most %d allowed\n  The promise: %s\n  %s",
 			units, limit.Window, mostIn(limit), promise, bullet(3))
 	}
-	if n := fullest(grants, limit.Gap-us, func(grantSpan) int64 { return 1 }); n > 1 {
-		return fmt.Sprintf("%d grants provably within the gap of %v\n  %s", n, limit.Gap, bullet(5))
+	if n := fullest(grants, limit.MinInterval-us, func(grantSpan) int64 { return 1 }); n > 1 {
+		return fmt.Sprintf("%d grants provably within the gap of %v\n  %s", n, limit.MinInterval, bullet(5))
 	}
 	return ""
 }
@@ -93,7 +93,7 @@ func fullest(grants []grantSpan, span time.Duration, weight func(grantSpan) int6
 // window that begins with one, to the microsecond.
 func auditInstants(grants []grantSpan, limit weir.Limit) string {
 	slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
-	window, gap := limit.Window.Microseconds(), limit.Gap.Microseconds()
+	window, gap := limit.Window.Microseconds(), limit.MinInterval.Microseconds()
 	for i, first := range grants {
 		sum := int64(0)
 		for _, g := range grants[i:] {
@@ -106,7 +106,7 @@ func auditInstants(grants []grantSpan, limit weir.Limit) string {
 				sum, limit.Window, first.at, mostIn(limit), promise, bullet(3))
 		}
 		if i > 0 && first.at-grants[i-1].at < gap {
-			return fmt.Sprintf("grants at %d and %d, at least %v apart demanded\n  %s", grants[i-1].at, first.at, limit.Gap, bullet(5))
+			return fmt.Sprintf("grants at %d and %d, at least %v apart demanded\n  %s", grants[i-1].at, first.at, limit.MinInterval, bullet(5))
 		}
 	}
 	return ""
@@ -215,9 +215,9 @@ func (h *hammering) justified(c call) bool {
 			if g.to > c.from-longest(limit) {
 				counted += g.decision.Granted
 			}
-			gap = gap || g.to > c.from-limit.Gap-us
+			gap = gap || g.to > c.from-limit.MinInterval-us
 		}
-		if gap && limit.Gap > 0 || c.n > limit.Max-counted {
+		if gap && limit.MinInterval > 0 || c.n > limit.Max-counted {
 			return true
 		}
 	}

@@ -108,7 +108,7 @@ func setField(limit *weir.Limit, word string) (err error) {
 	case "window":
 		limit.Window, err = time.ParseDuration(value)
 	case "gap":
-		limit.Gap, err = time.ParseDuration(value)
+		limit.MinInterval, err = time.ParseDuration(value)
 	case "cells":
 		limit.Cells, err = strconv.Atoi(value)
 	case "cost":
@@ -131,8 +131,8 @@ func setField(limit *weir.Limit, word string) (err error) {
 func limitText(limit weir.Limit) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "limit %s max=%d window=%s", limit.Name, limit.Max, spanText(limit.Window))
-	if limit.Gap > 0 {
-		fmt.Fprintf(&b, " gap=%s", spanText(limit.Gap))
+	if limit.MinInterval > 0 {
+		fmt.Fprintf(&b, " gap=%s", spanText(limit.MinInterval))
 	}
 	if limit.Cells > 0 {
 		fmt.Fprintf(&b, " cells=%d", limit.Cells)

@@ -50,7 +50,7 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 
 // note learns from a step that was done.
 func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
-	if a.decision.Repeated {
+	if a.decision.Replayed {
 		return
 	}
 	wrote := s.writes(mode, a)

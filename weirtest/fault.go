@@ -38,7 +38,7 @@ func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
 func (f *Faulty) Mend() { f.fault.Store(nil) }
 
 // Asked is the number of calls begun, of all methods together.
-func (f *Faulty) Asked() int64 { return f.asked.Load() }
+func (f *Faulty) Calls() int64 { return f.asked.Load() }
 
 // Down is a store that refuses connections: nothing is recorded, and it says so.
 func Down() Fault {
@@ -95,7 +95,7 @@ func (f *Faulty) do(ctx context.Context, call func() error) (err error) {
 }
 
 // Decide is that of the engine below, or fails.
-func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.Decision, err error) {
+func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, err error) {
 	err = f.do(ctx, func() (err error) { d, err = f.engine.Decide(ctx, p, k, a); return err })
 	if err != nil {
 		return weir.Decision{}, err

@@ -47,8 +47,8 @@ func TestFaults(t *testing.T) {
 				if n != c.recorded || err != nil {
 					t.Errorf("count, mended: got %d, %v; want %d", n, err, c.recorded)
 				}
-				if f.Asked() != 2 {
-					t.Errorf("asked %d times, want 2", f.Asked())
+				if f.Calls() != 2 {
+					t.Errorf("asked %d times, want 2", f.Calls())
 				}
 			})
 		})

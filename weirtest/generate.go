@@ -37,7 +37,7 @@ func randomBook(r *rand.Rand, minWindow time.Duration) *book {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
 		limit.Window = randomWindow(r, scale, minWindow)
 		if r.IntN(3) == 0 {
-			limit.Gap = randomGap(r, limit.Window)
+			limit.MinInterval = randomGap(r, limit.Window)
 		}
 		switch cells := r.IntN(4) == 0; {
 		case fixed && r.IntN(3) > 0:
@@ -167,7 +167,7 @@ func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
 		return []string{limit.Name, "gap=" + spanText(randomGap(r, limit.Window))}
 	case 4, 5:
 		w := randomWindow(r, limit.Window, minWindow)
-		return []string{limit.Name, "window=" + spanText(w), "gap=" + spanText(min(limit.Gap, w))}
+		return []string{limit.Name, "window=" + spanText(w), "gap=" + spanText(min(limit.MinInterval, w))}
 	}
 	return []string{limit.Name, fmt.Sprintf("max=%d", min(max(0, limit.Max+r.Int64N(9)-4), weir.MaxUnits))}
 }

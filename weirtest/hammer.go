@@ -133,7 +133,7 @@ func hammerBook(r *rand.Rand, p pace) *book {
 			limit.Max, limit.By = 1+r.Int64N(2), [][]string{{"user"}, {"user", "ip"}}[r.IntN(2)]
 		}
 		if r.IntN(3) == 0 {
-			limit.Gap = (time.Duration(r.IntN(8_000)) * us / shorter).Truncate(us)
+			limit.MinInterval = (time.Duration(r.IntN(8_000)) * us / shorter).Truncate(us)
 		}
 		switch r.IntN(8) {
 		case 0, 1:

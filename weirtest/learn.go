@@ -23,7 +23,7 @@ func (g *game) learn(s step, a answer) {
 	if s.writes(g.book.mode, a) {
 		g.wrote = g.place(s)
 	}
-	if a.err != "" || a.decision.Repeated {
+	if a.err != "" || a.decision.Replayed {
 		return
 	}
 	if s.op == opRefund && s.id != "" && a.units > 0 {
@@ -38,7 +38,7 @@ func (g *game) learn(s step, a answer) {
 	}
 	g.decided(limits, s, a.decision)
 	for _, state := range a.states {
-		g.announce(g.at(a.decision)+state.NextAfter, g.at(a.decision)+state.GapAfter)
+		g.announce(g.at(a.decision)+state.NextAfter, g.at(a.decision)+state.MinIntervalAfter)
 	}
 }
 
@@ -67,7 +67,7 @@ func (g *game) decided(limits []weir.Limit, s step, d weir.Decision) {
 	g.newest = max(g.newest, at)
 	g.grants = lastFew(append(g.grants, grant{at, who, s.n}), 8)
 	for _, limit := range limits {
-		g.announce(at+limit.Window, at+limit.Gap)
+		g.announce(at+limit.Window, at+limit.MinInterval)
 	}
 }
 
@@ -106,7 +106,7 @@ func (g *game) longest() time.Duration {
 // sooner.
 func (g *game) probes(s step, a answer) (before, after step, ok bool) {
 	d := a.decision
-	if a.err != "" || !s.decides() || d.Repeated || d.RetryAfter == weir.Never {
+	if a.err != "" || !s.decides() || d.Replayed || d.RetryAfter == weir.Never {
 		return before, after, false
 	}
 	recorded := s.op != opPeek && s.n > 0

@@ -69,7 +69,7 @@ func newLiveGame(r *rand.Rand, e weir.Engine) *liveGame {
 			limit.Kind = weir.Calendar + weir.Kind(r.IntN(2))
 		}
 		if r.IntN(4) == 0 {
-			limit.Gap = time.Duration(r.IntN(4000)) * us
+			limit.MinInterval = time.Duration(r.IntN(4000)) * us
 		}
 		b.limits = append(b.limits, limit)
 		b.order = append(b.order, limit.Name)

@@ -88,7 +88,7 @@ func askOften(limiter *weir.Limiter, operations int, c config) ([][]weir.Decisio
 func sameGrant(answers []weir.Decision) (granted int, problem string) {
 	first := weir.Decision{}
 	for _, d := range answers {
-		if d.Allowed && !d.Repeated {
+		if d.Allowed && !d.Replayed {
 			granted++
 			first = d
 		}
@@ -96,12 +96,12 @@ func sameGrant(answers []weir.Decision) (granted int, problem string) {
 	if granted > 1 {
 		return granted, fmt.Sprintf("it was charged %d times", granted)
 	}
-	first.Repeated = true
+	first.Replayed = true
 	for _, d := range answers {
-		if d.Repeated && !(granted == 1 && d.At.Equal(first.At) && d.Remaining == first.Remaining && d.Granted == first.Granted) {
+		if d.Replayed && !(granted == 1 && d.At.Equal(first.At) && d.Remaining == first.Remaining && d.Granted == first.Granted) {
 			return granted, fmt.Sprintf("it was answered %+v, and again %+v", first, d)
 		}
-		if !d.Repeated && !d.Allowed && granted == 1 {
+		if !d.Replayed && !d.Allowed && granted == 1 {
 			return granted, fmt.Sprintf("it was granted once, and refused once: %+v", d)
 		}
 	}

@@ -85,7 +85,7 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 		{head + "change b max=1", `f:3: no limit is named "b"`},
 		{head + "change order b", `f:3: no limit is named "b"`},
 		{head + "change order", "Limits"},
-		{head + "change a gap=2s", "Gap"},
+		{head + "change a gap=2s", "MinInterval"},
 		{head + "use q", "f:3: use [\"q\"]: no policy has that name"},
 	} {
 		_, err := parseVectors("f", test.text)

@@ -102,7 +102,7 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 func parseDecision(s step, words []string, epoch int64) (a answer, err error) {
 	d := &a.decision
 	if last := len(words) - 1; last > 0 && words[last] == "repeated" {
-		d.Repeated, words = true, words[:last]
+		d.Replayed, words = true, words[:last]
 	}
 	switch words[0] {
 	case "allowed", "denied":
@@ -127,7 +127,7 @@ func parseState(words []string) (s weir.LimitState, err error) {
 	}
 	s.Name = name
 	err = readFields(words[1:], []field{{"used", &s.Used}, {"remaining", &s.Remaining},
-		{"wait", &s.RetryAfter}, {"next", &s.NextAfter}, {"gap", &s.GapAfter}, {"reset", &s.ResetAfter}}, nil)
+		{"wait", &s.RetryAfter}, {"next", &s.NextAfter}, {"gap", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}, nil)
 	return s, err
 }
 

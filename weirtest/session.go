@@ -24,7 +24,7 @@ type session struct {
 
 // caller is a weir.Limiter, or one at an instant.
 type caller interface {
-	Decide(context.Context, weir.Key, weir.Ask) (weir.Decision, error)
+	Decide(context.Context, weir.Key, weir.Request) (weir.Decision, error)
 	Refund(ctx context.Context, key weir.Key, granted time.Time, n int64) (int64, error)
 	RefundOnce(ctx context.Context, key weir.Key, granted time.Time, n int64, id string) (int64, error)
 	Count(ctx context.Context, key weir.Key, limit string, last time.Duration) (int64, error)
@@ -100,14 +100,14 @@ func (s *session) ask(st step) (a answer, err error) {
 	case opReset:
 		err = s.limiter.Reset(ctx, key)
 	default:
-		ask := weir.Ask{Op: askOps[st.op], N: st.n, At: weir.Now, ID: st.id}
+		ask := weir.Request{Op: askOps[st.op], N: st.n, At: weir.Now, ID: st.id}
 		if st.states {
 			ask.States = make([]weir.LimitState, len(s.current.order))
 		}
 		a.decision, err = at.Decide(ctx, key, ask)
 		switch {
 		case err != nil || !st.states:
-		case a.decision.Repeated:
+		case a.decision.Replayed:
 			err = unseen(ask.States)
 		default:
 			a.states, err = s.plain(ask.States)
@@ -157,11 +157,11 @@ func unseen(states []weir.LimitState) error {
 func (s *session) plain(states []weir.LimitState) ([]weir.LimitState, error) {
 	for i, limit := range s.limiter.Plan().Policy().Limits {
 		got := &states[i]
-		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.Gap != limit.Gap {
+		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.MinInterval != limit.MinInterval {
 			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v gap=%v, want %s max=%d window=%v gap=%v", i,
-				got.Name, got.Max, got.Window, got.Gap, limit.Name, limit.Max, limit.Window, limit.Gap)
+				got.Name, got.Max, got.Window, got.MinInterval, limit.Name, limit.Max, limit.Window, limit.MinInterval)
 		}
-		got.Max, got.Window, got.Gap = 0, 0, 0
+		got.Max, got.Window, got.MinInterval = 0, 0, 0
 	}
 	return states, nil
 }

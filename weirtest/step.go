@@ -54,7 +54,7 @@ func (s step) looks() bool { return s.op == opPeek || s.op == opCount }
 // units, took them back, or made a history forgotten. Corrections of a clock (R2) that a
 // refusal writes are left out.
 func (s step) writes(mode weir.Mode, a answer) bool {
-	if a.err != "" || a.decision.Repeated {
+	if a.err != "" || a.decision.Replayed {
 		return false
 	}
 	switch s.op {

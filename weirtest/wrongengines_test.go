@@ -17,9 +17,9 @@ type wrongEngine struct {
 	*spec.Engine
 	plan   func(weir.Policy) weir.Policy // what the limits are taken for
 	key    func(string) string           // what a value is taken for
-	ask    func(weir.Ask) weir.Ask
-	answer func(weir.Ask, *weir.Decision)
-	decide func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error)
+	ask    func(weir.Request) weir.Request
+	answer func(weir.Request, *weir.Decision)
+	decide func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error)
 	last   func(int64) int64 // what a span of Count is taken for
 }
 
@@ -41,7 +41,7 @@ func (w *wrongEngine) taken(p *weir.Plan, k weir.Key) (*weir.Plan, weir.Key) {
 	return p, k
 }
 
-func (w *wrongEngine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (w *wrongEngine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	limits := p.Policy().Limits
 	p, k = w.taken(p, k)
 	asked := a
@@ -55,12 +55,12 @@ func (w *wrongEngine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a we
 	if w.answer != nil && err == nil {
 		w.answer(asked, &d)
 	}
-	if d.Repeated {
+	if d.Replayed {
 		return d, err
 	}
 	for i := range a.States { // the fault is not that the numbers are told wrong
 		s := &a.States[i]
-		s.Name, s.Max, s.Window, s.Gap = limits[i].Name, limits[i].Max, limits[i].Window, limits[i].Gap
+		s.Name, s.Max, s.Window, s.MinInterval = limits[i].Name, limits[i].Max, limits[i].Window, limits[i].MinInterval
 	}
 	return d, err
 }
@@ -90,7 +90,7 @@ func limitsWith(change func(*weir.Limit)) func(weir.Policy) weir.Policy {
 
 // checkThenAct looks, and then records what it saw fit, with a step in between:
 // right for one caller, wrong for many.
-func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	ctx := context.Background()
 	if a.Op != weir.OpAttempt || a.N == 0 || p.Mode() != weir.AllOrNothing {
 		return e.Decide(ctx, p, k, a)
@@ -110,7 +110,7 @@ func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.De
 
 // limitByLimit decides the limits one after the other: what a later one refuses
 // stays recorded in the earlier ones.
-func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.Decision, err error) {
+func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, err error) {
 	ctx := context.Background()
 	if a.Op != weir.OpAttempt || len(p.Limits()) == 1 {
 		return e.Decide(ctx, p, k, a)
@@ -126,7 +126,7 @@ func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.
 		for _, dim := range p.Limits()[i].By {
 			values = append(values, k.Value(dim))
 		}
-		if d, err = e.Decide(ctx, one, weir.K(values...), weir.Ask{N: a.N, At: a.At}); err != nil || !d.Allowed {
+		if d, err = e.Decide(ctx, one, weir.K(values...), weir.Request{N: a.N, At: a.At}); err != nil || !d.Allowed {
 			break
 		}
 	}
@@ -138,15 +138,15 @@ func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (d weir.
 
 // recallThenAct looks an id up, and then decides, with a step in between: right
 // for one caller, wrong for many with one id.
-func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	var mu sync.Mutex
 	known := map[string]weir.Decision{}
-	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 		id := a.ID
 		mu.Lock()
 		d, ok := known[id]
 		mu.Unlock()
-		if d.Repeated = true; ok && id != "" {
+		if d.Replayed = true; ok && id != "" {
 			return d, nil
 		}
 		runtime.Gosched()
@@ -163,10 +163,10 @@ func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.De
 
 // cachesDenials repeats a denial for as long as its wait lasts. It ends at a decision of
 // the same key, but not at one of another key that shares a limit.
-func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	var mu sync.Mutex
 	denied := map[string]weir.Decision{}
-	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		key := p.Name()
@@ -193,7 +193,7 @@ func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Ask) (weir.De
 }
 
 // recordsRefusals counts what it refuses, in every mode.
-func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	d, err := e.Decide(context.Background(), p, k, a)
 	if err == nil && !d.Allowed && a.Op == weir.OpAttempt {
 		a.Op, a.States = weir.OpRecord, nil
@@ -210,15 +210,18 @@ var wrongEngines = []struct {
 	fault  wrongEngine
 	layers string // v, d, h, l and o for vectors, differential, hammer, live and once
 }{
-	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = max(l.Window-us, weir.MinWindow); l.Gap = min(l.Gap, l.Window) })}, "vd"},
+	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
+		l.Window = max(l.Window-us, weir.MinWindow)
+		l.MinInterval = min(l.MinInterval, l.Window)
+	})}, "vd"},
 	{"window a microsecond long", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Window = min(l.Window+us, weir.MaxWindow) })}, "vd"},
 	{"window a fifth short", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
 		l.Window = max(l.Window*4/5, weir.MinWindow).Truncate(us)
-		l.Gap = min(l.Gap, l.Window)
+		l.MinInterval = min(l.MinInterval, l.Window)
 	})}, "vdh"},
 	{"one unit too many", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = min(l.Max+1, weir.MaxUnits) })}, "vdh"},
 	{"one unit too few", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Max = max(l.Max-1, 0) })}, "vdh"},
-	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Gap = 0 })}, "vdh"},
+	{"gap never enforced", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.MinInterval = 0 })}, "vdh"},
 	{"cells ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Cells = 0 })}, "vd"},
 	{"kinds ignored", wrongEngine{plan: limitsWith(func(l *weir.Limit) { l.Kind = weir.Rolling })}, "vd"},
 	{"the kinds of window mistaken for each other", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
@@ -243,25 +246,25 @@ var wrongEngines = []struct {
 	{"policies share histories", wrongEngine{plan: func(p weir.Policy) weir.Policy { p.Name = "all"; return p }}, "v"},
 	{"keys end at NUL", wrongEngine{key: func(v string) string { v, _, _ = strings.Cut(v, "\x00"); return v }}, "vd"},
 	{"keys cut to 512 bytes", wrongEngine{key: func(v string) string { return v[:min(len(v), 512)] }}, "v"},
-	{"instants in milliseconds", wrongEngine{ask: func(a weir.Ask) weir.Ask {
+	{"instants in milliseconds", wrongEngine{ask: func(a weir.Request) weir.Request {
 		if a.At != weir.Now {
 			a.At -= a.At % 1000
 		}
 		return a
 	}}, "vd"},
-	{"a peek is an attempt", wrongEngine{ask: func(a weir.Ask) weir.Ask {
+	{"a peek is an attempt", wrongEngine{ask: func(a weir.Request) weir.Request {
 		if a.Op == weir.OpPeek {
 			a.Op = weir.OpAttempt
 		}
 		return a
 	}}, "vdh"},
-	{"wait a microsecond short", wrongEngine{answer: func(_ weir.Ask, d *weir.Decision) {
+	{"wait a microsecond short", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) {
 		if d.RetryAfter > 0 {
 			d.RetryAfter -= us
 		}
 	}}, "vd"},
-	{"wait in milliseconds", wrongEngine{answer: func(_ weir.Ask, d *weir.Decision) { d.RetryAfter = d.RetryAfter.Round(time.Millisecond) }}, "vd"},
-	{"never is a long wait", wrongEngine{answer: func(_ weir.Ask, d *weir.Decision) {
+	{"wait in milliseconds", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) { d.RetryAfter = d.RetryAfter.Round(time.Millisecond) }}, "vd"},
+	{"never is a long wait", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) {
 		if d.RetryAfter == weir.Never {
 			d.RetryAfter = time.Hour
 		}
@@ -271,13 +274,13 @@ var wrongEngines = []struct {
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
 	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
-	{"ids ignored", wrongEngine{ask: func(a weir.Ask) weir.Ask { a.ID = ""; return a }}, "vdo"},
+	{"ids ignored", wrongEngine{ask: func(a weir.Request) weir.Request { a.ID = ""; return a }}, "vdo"},
 	{"an id is known before it is recorded", wrongEngine{decide: recallThenAct()}, "o"},
-	{"ids of records ignored", wrongEngine{ask: func(a weir.Ask) weir.Ask {
+	{"ids of records ignored", wrongEngine{ask: func(a weir.Request) weir.Request {
 		if a.Op == weir.OpRecord {
 			a.ID = ""
 		}
 		return a
 	}}, "vd"},
-	{"ids cut short", wrongEngine{ask: func(a weir.Ask) weir.Ask { a.ID = a.ID[:min(len(a.ID), 127)]; return a }}, "v"},
+	{"ids cut short", wrongEngine{ask: func(a weir.Request) weir.Request { a.ID = a.ID[:min(len(a.ID), 127)]; return a }}, "v"},
 }

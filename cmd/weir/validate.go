@@ -135,7 +135,7 @@ func (v *validated) print(out io.Writer) error {
 	}
 	for _, l := range v.Fixed {
 		fmt.Fprintf(&b, "  note: limit %s of %s (%s) has fixed windows: up to %d in %s, twice its count, across the edge of two%s\n",
-			l.Limit, l.Policy, l.Sentence, l.Worst, policy.Duration(l.window), l.varies)
+			l.Limit, l.Policy, l.Sentence, l.Worst, policy.FormatDuration(l.window), l.varies)
 	}
 	for _, e := range v.Expired {
 		fmt.Fprintf(&b, "  note: line %d: the override of %s for %s expired at %s, so it does nothing; remove it\n", e.Line, e.Policy, e.For, e.Until)
@@ -171,7 +171,7 @@ func odd(p *policy.Policy) (notes []string) {
 		}
 		if b := p.BlockOf(i); b > 0 && b < l.Window {
 			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and by itself refuses for up to %s, its window; let the block be longer than that",
-				p.Line, l.Name, p.Name, policy.Duration(b), policy.Duration(l.Window)))
+				p.Line, l.Name, p.Name, policy.FormatDuration(b), policy.FormatDuration(l.Window)))
 		}
 	}
 	return notes
@@ -198,7 +198,7 @@ func mostOf(p *policy.Policy, i int) int64 {
 			}
 		}
 	}
-	for _, plan := range p.Plans {
+	for _, plan := range p.Tiers {
 		raise(plan.Changes)
 	}
 	for _, o := range p.Overrides {
@@ -214,7 +214,7 @@ func describe(path string, file *policy.File) (*validated, error) {
 		if err != nil {
 			return nil, err
 		}
-		row := validatedPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.Slotting(plan)}
+		row := validatedPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.DescribeSlots(plan)}
 		for i, l := range p.Limits {
 			row.Limits = append(row.Limits, l.Name)
 			if l.Kind != weir.Rolling && l.Max < weir.MaxUnits {

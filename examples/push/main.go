@@ -18,7 +18,7 @@ func main() {
 	limiter, err := weir.New(weir.Policy{
 		Name: "push-notifications",
 		Limits: []weir.Limit{{
-			Name: "teacher", Max: 10, Window: time.Minute, Gap: 3 * time.Second,
+			Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second,
 			By: []string{"teacher"},
 		}},
 	})

@@ -30,7 +30,7 @@ func run(w io.Writer) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	perIP := weirhttp.Limit(limiter, weirhttp.ByClientIP())
+	perIP := weirhttp.Middleware(limiter, weirhttp.ByClientIP())
 	handler := perIP(http.HandlerFunc(search))
 
 	for range 6 {

@@ -51,7 +51,7 @@ func (a *Answer) AppendJSONOf(b []byte, by *Applied) []byte {
 	if d.Degraded {
 		b = append(b, `,"degraded":true`...)
 	}
-	if d.Repeated {
+	if d.Replayed {
 		b = append(b, `,"repeated":true`...)
 	}
 	if by != nil {
@@ -106,8 +106,8 @@ func (a *Answer) appendLimit(b []byte, i int, s *weir.LimitState) []byte {
 	b = appendInt(b, `,"used":`, s.Used)
 	b = appendInt(b, `,"remaining":`, s.Remaining)
 	b = appendInt(b, `,"window_ms":`, Millis(s.Window))
-	if s.Gap > 0 {
-		b = appendInt(b, `,"gap_ms":`, Millis(s.Gap))
+	if s.MinInterval > 0 {
+		b = appendInt(b, `,"gap_ms":`, Millis(s.MinInterval))
 	}
 	b = appendInt(b, `,"retry_after_ms":`, Millis(s.RetryAfter))
 	b = appendInt(b, `,"next_ms":`, Millis(s.NextAfter))

@@ -18,13 +18,13 @@ func slack(t *testing.T, d weir.Decision) *Answer {
 	t.Helper()
 	plan := mustPlan(t, weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute},
-		{Name: "category", Max: 10, Window: 30 * time.Minute, Gap: 3 * time.Second, By: []string{"category"}},
+		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, By: []string{"category"}},
 	}})
 	d.At = instant
 	return &Answer{Plan: plan, Key: weir.K("errors"), N: 1, Decision: d, States: []weir.LimitState{
 		{Name: "channel", Max: 100, Window: 30 * time.Minute, Used: 63, Remaining: 37,
 			NextAfter: 10 * time.Second, ResetAfter: 29 * time.Minute},
-		{Name: "category", Max: 10, Window: 30 * time.Minute, Gap: 3 * time.Second, Used: 10, Remaining: 0,
+		{Name: "category", Max: 10, Window: 30 * time.Minute, MinInterval: 3 * time.Second, Used: 10, Remaining: 0,
 			RetryAfter: 411_999_001 * time.Microsecond, NextAfter: 411_999_001 * time.Microsecond,
 			ResetAfter: 1702 * time.Second},
 	}}

@@ -11,7 +11,7 @@ import (
 
 func TestIsBadInput(t *testing.T) {
 	for err, want := range map[error]bool{
-		weir.ErrUnits: true, weir.ErrKey: true, weir.ErrInstant: true, weir.ErrUnknownLimit: true, weir.ErrSpan: true, weir.ErrID: true, weir.ErrAsk: true, weir.ErrTTL: true,
+		weir.ErrUnits: true, weir.ErrKey: true, weir.ErrInstant: true, weir.ErrUnknownLimit: true, weir.ErrRange: true, weir.ErrID: true, weir.ErrRequest: true, weir.ErrTTL: true,
 		weir.ErrOverflow: true,
 		nil:              false, weir.ErrFull: false, context.Canceled: false, errors.New("weir: bad key"): false,
 	} {

@@ -64,7 +64,7 @@ func tellsMore(s, t *weir.LimitState) bool {
 func (a *Answer) appendUnknown(b []byte) []byte {
 	d := &a.Decision
 	switch {
-	case d.Repeated:
+	case d.Replayed:
 		b = append(b, "answered as at "...)
 		b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 		return append(b, ": this operation was made before, and is charged once"...)
@@ -93,7 +93,7 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 	switch {
 	case s.Max == 0 || n > s.Max && !partial:
 		return a.appendNever(b, i)
-	case s.GapAfter > 0 && (s.Remaining >= n || partial && s.Remaining > 0):
+	case s.MinIntervalAfter > 0 && (s.Remaining >= n || partial && s.Remaining > 0):
 		return a.appendTooClose(b, i)
 	case s.Remaining > 0:
 		b = a.appendUsed(b, i)
@@ -150,12 +150,12 @@ func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
 	if a.Plan.Mode() == weir.CountDenied {
 		b = append(b, "attempts must be "...)
-		b = append(append(b, Exactly(s.Gap)...), " apart"...)
+		b = append(append(b, Exactly(s.MinInterval)...), " apart"...)
 		b = a.appendWho(b, i)
 		b = append(b, ", and a refused one counts too"...)
 	} else {
-		b = append(append(b, "the last grant was "...), Ago(s.Gap-s.GapAfter)...)
-		b = append(append(b, " ago and grants must be "...), Exactly(s.Gap)...)
+		b = append(append(b, "the last grant was "...), Ago(s.MinInterval-s.MinIntervalAfter)...)
+		b = append(append(b, " ago and grants must be "...), Exactly(s.MinInterval)...)
 		b = append(b, " apart"...)
 		b = a.appendWho(b, i)
 	}
@@ -221,7 +221,7 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	b = append(b, "; all "...)
 	b = strconv.AppendInt(b, a.N, 10)
 	b = append(b, " never fit at once, some may in "...)
-	return append(b, Wait(max(s.GapAfter, nextRoom(s)))...)
+	return append(b, Wait(max(s.MinIntervalAfter, nextRoom(s)))...)
 }
 
 // nextRoom is when the limit may have room for one unit; of a history far above

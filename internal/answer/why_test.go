@@ -50,15 +50,15 @@ var stories = []story{
 		want:  "8 of 10 used in the last 30m for teacher=42 and 5 more asked for; room for 5 in 1m30s"},
 	{name: "too close", n: 1,
 		d:     weir.Decision{Limit: "push", RetryAfter: 1_799_900 * time.Microsecond},
-		state: weir.LimitState{Max: 10, Window: minute, Gap: 3 * second, Used: 1, Remaining: 9, GapAfter: 1_799_900 * time.Microsecond},
+		state: weir.LimitState{Max: 10, Window: minute, MinInterval: 3 * second, Used: 1, Remaining: 9, MinIntervalAfter: 1_799_900 * time.Microsecond},
 		want:  "the last grant was 1.2s ago and grants must be 3s apart for teacher=42; open again in 1.8s"},
 	{name: "full and too close", n: 1,
 		d:     weir.Decision{Limit: "push", RetryAfter: 2 * second},
-		state: weir.LimitState{Max: 1, Window: 2 * second, Gap: 2 * second, Used: 1, GapAfter: 2 * second},
+		state: weir.LimitState{Max: 1, Window: 2 * second, MinInterval: 2 * second, Used: 1, MinIntervalAfter: 2 * second},
 		want:  "1 of 1 used in the last 2s for teacher=42; room again in 2s"},
 	{name: "too close, denied attempts count", mode: weir.CountDenied, n: 1,
 		d:     weir.Decision{Limit: "push", RetryAfter: 3 * second},
-		state: weir.LimitState{Max: 10, Window: minute, Gap: 3 * second, Used: 2, Remaining: 8, GapAfter: 3 * second},
+		state: weir.LimitState{Max: 10, Window: minute, MinInterval: 3 * second, Used: 2, Remaining: 8, MinIntervalAfter: 3 * second},
 		want:  "attempts must be 3s apart for teacher=42, and a refused one counts too; open again in 3s"},
 	{name: "full, denied attempts count", mode: weir.CountDenied, n: 1,
 		d:     weir.Decision{Limit: "push", RetryAfter: minute},
@@ -125,7 +125,7 @@ var stories = []story{
 func TestWhy(t *testing.T) {
 	for _, s := range stories {
 		plan := mustPlan(t, weir.Policy{Name: "push", Mode: s.mode, Limits: []weir.Limit{{
-			Name: "push", Max: s.state.Max, Window: s.state.Window, Gap: s.state.Gap, By: []string{"teacher"}, Kind: s.kind}}})
+			Name: "push", Max: s.state.Max, Window: s.state.Window, MinInterval: s.state.MinInterval, By: []string{"teacher"}, Kind: s.kind}}})
 		s.state.Name = "push"
 		a := Answer{Plan: plan, Key: weir.K("42"), Op: s.op, N: s.n, Decision: s.d,
 			States: []weir.LimitState{s.state}, Units: []string{s.units}, Blocked: s.until}

@@ -135,7 +135,7 @@ type block struct {
 
 // running looks for a block of the key.
 func (b *blocks) running(ctx context.Context, a *Ask) (found block, err error) {
-	d, err := b.all.Decide(ctx, part(&a.Key, b.look), weir.Ask{Op: weir.OpPeek, N: 1, At: a.At})
+	d, err := b.all.Decide(ctx, part(&a.Key, b.look), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
 	if err == nil && !d.Allowed {
 		found = block{d.Limit, d.At.Add(d.RetryAfter)}
 	}
@@ -149,7 +149,7 @@ func (b *blocks) begin(ctx context.Context, a *Ask, i int, d *weir.Decision) (be
 	if a.At != weir.Now {
 		now = d.At.UnixMicro()
 	}
-	h, err := b.one[i].Decide(ctx, part(&a.Key, b.key[i]), weir.Ask{Op: weir.OpAttempt, N: 1, At: now})
+	h, err := b.one[i].Decide(ctx, part(&a.Key, b.key[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now})
 	if err != nil || h.Degraded { // what a fallback answers it does not remember
 		return begun, d.At, err
 	}

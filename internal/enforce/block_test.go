@@ -315,7 +315,7 @@ func TestBlockOnce(t *testing.T) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		r.wantsID(check, 0, "user=u", 2, "first", "allowed 2, 1m0s")
 		r.wantsID(check, 0, "user=u", 1, "second", "denied by limit for 10m0s, until 10m0s")
-		if o := r.wantsID(check, 30*time.Second, "user=u", 2, "first", "allowed 2, 1m0s"); !o.Decision.Repeated {
+		if o := r.wantsID(check, 30*time.Second, "user=u", 2, "first", "allowed 2, 1m0s"); !o.Decision.Replayed {
 			t.Errorf("not repeated: %+v", o.Decision)
 		}
 		r.wantsID(check, 30*time.Second, "user=u", 1, "second", "denied by limit for 9m30s, until 10m0s")
@@ -355,7 +355,7 @@ func TestBlockNow(t *testing.T) {
 // slow is an engine that takes its time for everything but blocks.
 type slow struct{ weir.Engine }
 
-func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if p.Name() == "guard" {
 		time.Sleep(time.Second)
 	}
@@ -487,7 +487,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	if o := attempt("", 1); o.Applied.Blocked.IsZero() {
 		t.Fatalf("no block: %+v", o)
 	}
-	if o := attempt("job", 1); !o.Decision.Repeated || !o.Decision.Allowed {
+	if o := attempt("job", 1); !o.Decision.Replayed || !o.Decision.Allowed {
 		t.Errorf("the same operation again: %+v", o.Decision)
 	}
 }
@@ -497,7 +497,7 @@ type limits struct{ *weirtest.Faulty }
 
 var blocksOf = weir.NewMemory()
 
-func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if strings.HasSuffix(p.Name(), ".block") {
 		return blocksOf.Decide(ctx, p, k, a)
 	}

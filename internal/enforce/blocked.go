@@ -26,7 +26,7 @@ func (r *Rule) decideBlocked(ctx context.Context, o *Outcome, a *Ask) (weir.Deci
 		}
 	}
 	d, err := o.ask(ctx, op, a)
-	if err != nil || d.Repeated {
+	if err != nil || d.Replayed {
 		return d, err
 	}
 	if a.Op == weir.OpRecord {
@@ -54,12 +54,12 @@ func (r *Rule) decideBlocked(ctx context.Context, o *Outcome, a *Ask) (weir.Deci
 // ended by the instant at which the limits are looked at.
 func (r *Rule) refuseBlocked(ctx context.Context, o *Outcome, op weir.Op, a *Ask, by block) (d weir.Decision, runs bool, err error) {
 	if a.ID != "" && op == weir.OpAttempt {
-		if d, err = r.blocks.known.Decide(ctx, a.Key, weir.Ask{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Repeated {
+		if d, err = r.blocks.known.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Replayed {
 			clear(a.States)
 			return d, true, err
 		}
 	}
-	d, err = o.Limiter.Decide(ctx, a.Key, weir.Ask{Op: weir.OpPeek, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	d, err = o.Limiter.Decide(ctx, a.Key, weir.Request{Op: weir.OpPeek, N: a.N, At: a.At, States: a.States, ID: a.ID})
 	if err != nil || !by.until.After(d.At) {
 		return d, err != nil, err
 	}
@@ -114,7 +114,7 @@ func rebase(d *weir.Decision, states []weir.LimitState, at time.Time) {
 	sooner(&d.RetryAfter, &d.ResetAfter)
 	for i := range states {
 		s := &states[i]
-		sooner(&s.RetryAfter, &s.NextAfter, &s.GapAfter, &s.ResetAfter)
+		sooner(&s.RetryAfter, &s.NextAfter, &s.MinIntervalAfter, &s.ResetAfter)
 	}
 }
 

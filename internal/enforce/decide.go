@@ -14,7 +14,7 @@ type Ask struct {
 	N      int64             // units
 	At     int64             // microseconds since 1970, or weir.Now
 	States []weir.LimitState // nil, or as long as the policy has limits
-	ID     string            // as weir.Ask.ID
+	ID     string            // as weir.Request.ID
 }
 
 // Outcome is a decision, and what of the policy it came from.
@@ -68,7 +68,7 @@ func (v *Variation) ask(ctx context.Context, op weir.Op, a *Ask) (weir.Decision,
 	if op == weir.OpAttempt && a.At == weir.Now && a.States == nil && a.ID == "" {
 		return v.Limiter.AllowN(ctx, a.Key, a.N) // the shortest way
 	}
-	return v.Limiter.Decide(ctx, a.Key, weir.Ask{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	return v.Limiter.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID})
 }
 
 // Limiter is that of the numbers that apply to a subject at an instant: for

@@ -171,7 +171,7 @@ type down struct{ weir.Engine }
 
 var errDown = errors.New("the store is away")
 
-func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errDown
 }
 
@@ -239,11 +239,11 @@ func TestEngine(t *testing.T) {
 	}
 	key, plan, now := weir.K("b", "root"), r.Base().Limiter.Plan(), at("2027-01-01")
 	states := make([]weir.LimitState, 2)
-	if d, err := e.Decide(ctx, plan, key, weir.Ask{N: 1, At: now, States: states}); err != nil || d.Allowed || states[0].Max != 0 {
+	if d, err := e.Decide(ctx, plan, key, weir.Request{N: 1, At: now, States: states}); err != nil || d.Allowed || states[0].Max != 0 {
 		t.Errorf("by an override of 0: %+v, %v, %+v", d, err, states)
 	}
 	key = weir.K("b", "u")
-	d, err := e.Decide(ctx, plan, key, weir.Ask{N: 1, At: now})
+	d, err := e.Decide(ctx, plan, key, weir.Request{N: 1, At: now})
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
@@ -262,7 +262,7 @@ func TestEngine(t *testing.T) {
 	if e, err = part.Engine(nil); err != nil {
 		t.Fatal(err)
 	}
-	if d, err := e.Decide(ctx, whole, weir.K(), weir.Ask{N: 4, At: now}); err != nil || !d.Allowed || d.Remaining != 3 {
+	if d, err := e.Decide(ctx, whole, weir.K(), weir.Request{N: 4, At: now}); err != nil || !d.Allowed || d.Remaining != 3 {
 		t.Errorf("4 of 3 or nothing, in a shadow: %+v, %v; want nothing charged", d, err)
 	}
 
@@ -270,7 +270,7 @@ func TestEngine(t *testing.T) {
 	if e, err = login.Engine(nil); err != nil {
 		t.Fatal(err)
 	}
-	e.Decide(ctx, login.Base().Limiter.Plan(), weir.K("u"), weir.Ask{Op: weir.OpRecord, N: 1, At: now})
+	e.Decide(ctx, login.Base().Limiter.Plan(), weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, At: now})
 	if n, err := e.Refund(ctx, login.Base().Limiter.Plan(), weir.K("u"), now, 1, now); n != 0 || err != nil {
 		t.Errorf("an attempt that charged nothing gave back %d, %v", n, err)
 	}

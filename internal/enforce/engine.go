@@ -53,7 +53,7 @@ func (e *engine) of(p *weir.Plan) *Rule {
 }
 
 // Decide answers as Rule.Decide does.
-func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	r := e.of(p)
 	ask := Ask{Subject: r.SubjectOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 	o, err := r.Decide(ctx, &ask)
@@ -65,7 +65,7 @@ func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.As
 
 // Refund takes back what an attempt was charged: nothing, where only reports are.
 func (e *engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	if e.rule.Count == policy.Reported {
+	if e.rule.ChargeOn == policy.Reported {
 		return 0, nil
 	}
 	l := e.limiter(p, &k, now)

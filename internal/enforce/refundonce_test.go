@@ -21,7 +21,7 @@ func TestRefundOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, after := weir.K("u"), func(d time.Duration) weir.Instant { return l.At(start.Add(d)) }
+		key, after := weir.K("u"), func(d time.Duration) weir.LimiterAt { return l.At(start.Add(d)) }
 		grant := func(d time.Duration, n int64) time.Time {
 			t.Helper()
 			made, err := after(d).Allow(ctx, key, n)
@@ -70,12 +70,12 @@ func TestRefundOnce(t *testing.T) {
 		counts(6*time.Second, 4)
 
 		for name, id := range map[string]string{"an attempt": "a", "a refund": "s"} {
-			after(10*time.Second).Decide(ctx, key, weir.Ask{N: 3, ID: "a"})
+			after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "a"})
 			if _, err := after(10*time.Second).RefundOnce(ctx, key, at, 3, id); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), name) {
 				t.Errorf("the id of %s: %v", name, err)
 			}
 		}
-		if d, err := after(10*time.Second).Decide(ctx, key, weir.Ask{N: 3, ID: "s"}); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), "a refund") {
+		if d, err := after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "s"}); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), "a refund") {
 			t.Errorf("an attempt by the id of a refund: %+v, %v", d, err)
 		}
 		if _, err := l.RefundOnce(ctx, key, at, 3, ""); !errors.Is(err, weir.ErrID) {

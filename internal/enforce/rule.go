@@ -59,15 +59,15 @@ const None = -1
 
 // New makes a policy ready to decide on e. The error is a *weir.PolicyError.
 func New(p *policy.Policy, e weir.Engine) (*Rule, error) {
-	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Plans))}
+	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Tiers))}
 	r.variations = make([]byPlan, len(p.Overrides)+1)
 	var err error
 	if r.base, err = r.compile(None, None); err != nil {
 		return nil, err
 	}
 	r.dimensions = r.base.Limiter.Plan().Dimensions()
-	r.planAt = slices.Index(r.dimensions, p.PlanBy)
-	for i, plan := range p.Plans {
+	r.planAt = slices.Index(r.dimensions, p.TierBy)
+	for i, plan := range p.Tiers {
 		r.plans[plan.Name] = i
 		if _, err := r.compile(i, None); err != nil {
 			return nil, fmt.Errorf("plan %s: %w", plan.Name, err)
@@ -98,8 +98,8 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 		changes = append(changes, v.Override.Changes)
 	}
 	if plan != None {
-		v.Plan = r.Policy.Plans[plan].Name
-		changes = slices.Insert(changes, 0, r.Policy.Plans[plan].Changes)
+		v.Plan = r.Policy.Tiers[plan].Name
+		changes = slices.Insert(changes, 0, r.Policy.Tiers[plan].Changes)
 	}
 	v.Policy = r.With(changes...)
 	var err error
@@ -112,8 +112,8 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 func (r *Rule) Choose(key *weir.Key, plan int, at int64) *Variation {
 	override := None
 	if len(r.overrides) > 0 {
-		if override = r.overrideOf(key, at); override != None && r.Policy.Overrides[override].Plan != "" {
-			plan = r.plans[r.Policy.Overrides[override].Plan]
+		if override = r.overrideOf(key, at); override != None && r.Policy.Overrides[override].Tier != "" {
+			plan = r.plans[r.Policy.Overrides[override].Tier]
 		}
 	}
 	return r.variation(plan, override)
@@ -124,7 +124,7 @@ func (r *Rule) variation(plan, override int) *Variation {
 	if plan == None && override == None {
 		return r.base
 	}
-	at := r.variations[override+1].slot(plan, len(r.Policy.Plans))
+	at := r.variations[override+1].slot(plan, len(r.Policy.Tiers))
 	if v := at.Load(); v != nil {
 		return v
 	}

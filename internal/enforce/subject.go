@@ -36,8 +36,8 @@ func (r *Rule) Subject(values Values) (Subject, error) {
 		ordered = append(ordered, v)
 	}
 	s, expected := Subject{Plan: None}, len(r.dimensions)
-	if r.PlanBy != "" {
-		if v, ok := values.Value(r.PlanBy); ok {
+	if r.TierBy != "" {
+		if v, ok := values.Value(r.TierBy); ok {
 			if len(v) > weir.MaxValueBytes {
 				return r.slowly(values.Map())
 			}
@@ -57,7 +57,7 @@ func (r *Rule) Subject(values Values) (Subject, error) {
 // SubjectOfKey is whom a key that has its dimensions in order is about. plan is what
 // PlanOf returned, or None; where a dimension names the plan, that one does.
 func (r *Rule) SubjectOfKey(key weir.Key, plan int) Subject {
-	if r.PlanBy != "" && r.planAt >= 0 && r.planAt < key.Len() {
+	if r.TierBy != "" && r.planAt >= 0 && r.planAt < key.Len() {
 		plan = r.PlanOf(key.Value(r.planAt))
 	}
 	return Subject{Key: key, Plan: plan}
@@ -69,14 +69,14 @@ func (r *Rule) SubjectOf(values map[string]string) (Subject, error) { return r.s
 // slowly finds out what is wrong with the values, if anything is.
 func (r *Rule) slowly(values map[string]string) (Subject, error) {
 	s := Subject{Plan: None}
-	if v, ok := values[r.PlanBy]; ok && r.PlanBy != "" {
+	if v, ok := values[r.TierBy]; ok && r.TierBy != "" {
 		s.Plan = r.PlanOf(v)
 		if r.planAt < 0 {
 			if len(v) > weir.MaxValueBytes {
-				return s, fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed", weir.ErrKey, r.PlanBy, len(v), weir.MaxValueBytes)
+				return s, fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed", weir.ErrKey, r.TierBy, len(v), weir.MaxValueBytes)
 			}
 			values = maps.Clone(values)
-			delete(values, r.PlanBy)
+			delete(values, r.TierBy)
 		}
 	}
 	var err error

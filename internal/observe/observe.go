@@ -52,7 +52,7 @@ func (o Outcome) String() string {
 // Of returns what became of an attempt, peek or record of n units that got a decision.
 func Of(op weir.Op, n int64, d *weir.Decision) Outcome {
 	switch {
-	case d.Repeated:
+	case d.Replayed:
 		return Repeated
 	case n == 0 || op == weir.OpPeek:
 		return Peeked

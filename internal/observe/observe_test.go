@@ -20,7 +20,7 @@ func TestOf(t *testing.T) {
 		{weir.OpPeek, 2, weir.Decision{}, Peeked},
 		{weir.OpRecord, 2, weir.Decision{Allowed: true, Granted: 2}, Recorded},
 		{weir.OpRecord, 0, weir.Decision{Allowed: true}, Peeked},
-		{weir.OpAttempt, 2, weir.Decision{Allowed: true, Granted: 2, Repeated: true}, Repeated},
+		{weir.OpAttempt, 2, weir.Decision{Allowed: true, Granted: 2, Replayed: true}, Repeated},
 	} {
 		if got := Of(c.op, c.n, &c.d); got != c.want {
 			t.Errorf("op %d of %d units, %+v: %v, want %v", c.op, c.n, c.d, got, c.want)

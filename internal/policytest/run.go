@@ -48,7 +48,7 @@ func Run(t *policy.Test) (*Failure, error) {
 
 // which names one of several times of a step.
 func which(s *policy.Step, time int) string {
-	at := "at " + policy.Duration(s.At)
+	at := "at " + policy.FormatDuration(s.At)
 	if s.Times > 1 {
 		at += fmt.Sprintf(", time %d of %d", time+1, s.Times)
 	}
@@ -56,7 +56,7 @@ func which(s *policy.Step, time int) string {
 }
 
 // ops are what the steps that are decisions ask.
-var ops = map[policy.Do]weir.Op{policy.Check: weir.OpAttempt, policy.Peek: weir.OpPeek, policy.Record: weir.OpRecord}
+var ops = map[policy.StepOp]weir.Op{policy.Check: weir.OpAttempt, policy.Peek: weir.OpPeek, policy.Record: weir.OpRecord}
 
 // take takes a step once and returns what did not meet the expectation, or "".
 func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (what string, err error) {
@@ -130,7 +130,7 @@ func wait(d time.Duration) string {
 	if d == weir.Never {
 		return "never"
 	}
-	return policy.Duration(d)
+	return policy.FormatDuration(d)
 }
 
 func name(limit string) string {

@@ -25,7 +25,7 @@ type gathering struct {
 	all   chan struct{}
 }
 
-func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	g.mu.Lock()
 	if g.under++; g.under == g.want {
 		close(g.all)

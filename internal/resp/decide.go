@@ -52,7 +52,7 @@ func (s *Server) decide(out []byte, op weir.Op, args []string, takes takes) []by
 	if a.id == "" {
 		return appendDecision(out, &d, 0)
 	}
-	return appendBool(appendDecision(out, &d, 1), d.Repeated)
+	return appendBool(appendDecision(out, &d, 1), d.Replayed)
 }
 
 // appendDecision appends a decision, and leaves room for more elements behind it.

@@ -37,7 +37,7 @@ func (l limiters) Policy(name string) (Policy, error) {
 type limiter struct{ *weir.Limiter }
 
 func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
-	return l.Limiter.Decide(ctx, key, weir.Ask{Op: op, N: n, At: weir.Now, ID: id})
+	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, At: weir.Now, ID: id})
 }
 
 func (l limiter) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {

@@ -49,7 +49,7 @@ func reserve(s *Server, out []byte, args []string) []byte {
 		until = r.Expires.UnixMicro()
 	}
 	if out = appendInt(out, until); a.id != "" {
-		out = appendBool(out, d.Repeated)
+		out = appendBool(out, d.Replayed)
 	}
 	return out
 }

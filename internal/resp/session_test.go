@@ -237,7 +237,7 @@ func TestQuitIsTheLast(t *testing.T) {
 // broken is a store that is out.
 type broken struct{ weir.Engine }
 
-func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable)
 }
 

@@ -95,7 +95,7 @@ func (c *claims) take(ctx context.Context, r *reservation, actual int64) (made c
 		switch {
 		case err != nil && !other:
 			return made, err
-		case err == nil && !d.Repeated:
+		case err == nil && !d.Replayed:
 			if r.expired(d.At) {
 				made.verdict = tooLate
 			}
@@ -105,7 +105,7 @@ func (c *claims) take(ctx context.Context, r *reservation, actual int64) (made c
 		if err != nil {
 			return made, err
 		}
-		if void.Repeated {
+		if void.Replayed {
 			continue
 		}
 		switch { // a look refused at the instant of now
@@ -133,5 +133,5 @@ func (c claim) name(what string) string { return what + " " + strconv.Itoa(c.num
 
 // repeats is for how long a settlement can be made again for the same answer at least.
 // What it corrects by is remembered that long, and for the longest window, which is as
-// long as the reservation lasts, too (weir.Plan.Remembers).
+// long as the reservation lasts, too (weir.Plan.IdempotencyTTL).
 const repeats = time.Minute

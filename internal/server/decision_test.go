@@ -179,7 +179,7 @@ type alive struct {
 	err error
 }
 
-func (e *alive) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e *alive) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	e.err = ctx.Err()
 	return e.Engine.Decide(ctx, p, k, a)
 }

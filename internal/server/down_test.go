@@ -19,7 +19,7 @@ type down struct{}
 
 var errDown = errors.New("dial tcp 10.0.0.9:6379: connection refused")
 
-func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Ask) (weir.Decision, error) {
+func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errDown
 }
 func (down) Refund(context.Context, *weir.Plan, weir.Key, int64, int64, int64) (int64, error) {
@@ -110,7 +110,7 @@ func TestBodiesInPieces(t *testing.T) {
 // and which says for which, as that on Redis does.
 type unreadable struct{ down }
 
-func (unreadable) Decide(_ context.Context, _ *weir.Plan, k weir.Key, _ weir.Ask) (weir.Decision, error) {
+func (unreadable) Decide(_ context.Context, _ *weir.Plan, k weir.Key, _ weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, fmt.Errorf("under weir1:%s: %w: %w", k.Value(0), weir.ErrUnreadable, weir.ErrUnavailable)
 }
 

@@ -26,7 +26,7 @@ func newHeld() *held {
 	return &held{weir.NewMemory(), make(chan struct{}, 100), make(chan struct{})}
 }
 
-func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	h.arrived <- struct{}{}
 	<-h.release
 	return h.Engine.Decide(ctx, p, k, a)

@@ -32,7 +32,7 @@ func (set *served) addressable() []rls.Policy {
 	all := make([]rls.Policy, len(set.entries))
 	for i, e := range set.entries {
 		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy,
-			PlanBy: e.PlanBy, Varies: len(e.Plans)+len(e.Overrides) > 0}
+			PlanBy: e.TierBy, Varies: len(e.Tiers)+len(e.Overrides) > 0}
 		if !e.Shadow { // its engine tells
 			all[i].Observer = e
 		}

@@ -50,14 +50,14 @@ func describe(entries []*entry) []byte {
 	for _, e := range entries {
 		p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
 			Dimensions: append([]string{}, e.plan.Dimensions()...),
-			Shadow:     e.Shadow, PlanBy: e.PlanBy, Overrides: len(e.Overrides)}
+			Shadow:     e.Shadow, PlanBy: e.TierBy, Overrides: len(e.Overrides)}
 		if e.Reports() {
-			p.Count = e.Count.String()
+			p.Count = e.ChargeOn.String()
 		}
 		for i := range e.Limits {
 			p.Limits = append(p.Limits, showLimit(e.Policy, i))
 		}
-		for _, plan := range e.Plans {
+		for _, plan := range e.Tiers {
 			shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
 			for _, c := range plan.Changes {
 				shown.Limits = append(shown.Limits, showLimit(v, c.Limit))
@@ -73,7 +73,7 @@ func describe(entries []*entry) []byte {
 func showLimit(p *policy.Policy, i int) limitShown {
 	l := &p.Limits[i]
 	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
-		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.Gap), BlockMS: answer.Millis(p.BlockOf(i)),
+		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)),
 		By: append([]string{}, l.By...), Cells: l.Cells, Cost: l.Cost}
 	if l.Kind != weir.Rolling {
 		shown.Kind = policy.KindWord(l.Kind)

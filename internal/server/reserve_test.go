@@ -343,7 +343,7 @@ type corrections struct{ *weirtest.Faulty }
 
 var claimed = weir.NewMemory()
 
-func (c corrections) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (c corrections) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if p.Name() == "weir.reservations" {
 		return claimed.Decide(ctx, p, k, a)
 	}

@@ -26,11 +26,11 @@ type respPolicy struct {
 // Vary takes the value that chooses a plan out of the dimension=value pairs of a
 // command, and returns the policy by that plan with the other pairs.
 func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
-	if p.PlanBy == "" || slices.Contains(p.Dimensions(), p.PlanBy) {
+	if p.TierBy == "" || slices.Contains(p.Dimensions(), p.TierBy) {
 		return p, pairs
 	}
 	for i, each := range pairs {
-		if name, value, ok := strings.Cut(each, "="); ok && name == p.PlanBy {
+		if name, value, ok := strings.Cut(each, "="); ok && name == p.TierBy {
 			return &respPolicy{p.s, p.entry, p.PlanOf(value), &pair{name, value}}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
 		}
 	}

@@ -56,7 +56,7 @@ func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
 // decision without its store: who can ask again is not told of units that nobody counts.
 func (e *entry) record(ctx context.Context, f observe.Front, on weir.Engine, whose *enforce.Subject, n int64, id string) error {
 	plan := e.Limiter(whose, weir.Now).Plan()
-	if _, err := on.Decide(ctx, plan, whose.Key, weir.Ask{Op: weir.OpRecord, N: n, At: weir.Now, ID: id}); err != nil {
+	if _, err := on.Decide(ctx, plan, whose.Key, weir.Request{Op: weir.OpRecord, N: n, At: weir.Now, ID: id}); err != nil {
 		return e.noted(f, err)
 	}
 	e.Note(observe.Call{Front: f, Outcome: observe.Recorded})

@@ -47,17 +47,17 @@ func (v view) longer(i, j int, n int64) bool {
 func (v view) state(i int, n int64) weir.LimitState {
 	limit := v.limits[i]
 	s := weir.LimitState{
-		Name:       limit.Name,
-		Max:        limit.Max,
-		Window:     micros(limit.Window),
-		Gap:        micros(limit.Gap),
-		Used:       v.used(i),
-		Remaining:  v.roomOf(i),
-		RetryAfter: v.alone(i).wait(n),
-		ResetAfter: v.alone(i).reset(),
+		Name:        limit.Name,
+		Max:         limit.Max,
+		Window:      micros(limit.Window),
+		MinInterval: micros(limit.MinInterval),
+		Used:        v.used(i),
+		Remaining:   v.roomOf(i),
+		RetryAfter:  v.alone(i).wait(n),
+		ResetAfter:  v.alone(i).reset(),
 	}
 	if !v.openOf(i) {
-		s.GapAfter = micros(v.past[i].last + limit.Gap - v.now)
+		s.MinIntervalAfter = micros(v.past[i].last + limit.MinInterval - v.now)
 	}
 	for _, e := range v.past[i].entries {
 		if e.units > 0 && e.u > v.now-limit.Window {

@@ -18,7 +18,7 @@ type operation struct {
 	until    int64
 }
 
-// opRefund marks the operation of a refund; no weir.Ask has it.
+// opRefund marks the operation of a refund; no weir.Request has it.
 const opRefund = weir.Op(255)
 
 // RefundOnce is Refund of an operation with an id (R15).
@@ -46,7 +46,7 @@ func (e *Engine) once(p *weir.Plan, k weir.Key, id string, now int64, o operatio
 		}
 		clear(states)
 		again := was.decision
-		again.Repeated = true
+		again.Replayed = true
 		return again, nil
 	}
 	d, err := decide()

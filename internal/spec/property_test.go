@@ -16,7 +16,7 @@ func randomLimits(r *rand.Rand) []weir.Limit {
 		window := time.Millisecond + time.Duration(r.IntN(3000))*us
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), Max: int64(r.IntN(6)), Window: window}
 		if r.IntN(3) == 0 {
-			limit.Gap = time.Duration(r.Int64N(int64(window/us)+1)) * us
+			limit.MinInterval = time.Duration(r.Int64N(int64(window/us)+1)) * us
 		}
 		if r.IntN(3) == 0 {
 			limit.Cells = 1 + r.IntN(5)
@@ -100,8 +100,8 @@ func auditWindows(t *testing.T, seed uint64, limit weir.Limit, grants []entry) {
 		if sum > limit.Max {
 			t.Errorf("seed %d: window of %v from %d holds %d, want at most %d", seed, limit.Window, first.u, sum, limit.Max)
 		}
-		if i > 0 && first.u-grants[i-1].u < limit.Gap.Microseconds() {
-			t.Errorf("seed %d: grants at %d and %d, want at least %v apart", seed, grants[i-1].u, first.u, limit.Gap)
+		if i > 0 && first.u-grants[i-1].u < limit.MinInterval.Microseconds() {
+			t.Errorf("seed %d: grants at %d and %d, want at least %v apart", seed, grants[i-1].u, first.u, limit.MinInterval)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func New(opts ...Option) *Engine {
 }
 
 // Decide answers an attempt, a peek or a record.
-func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if a.At == weir.Now {
@@ -65,7 +65,7 @@ func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Ask)
 }
 
 // decide is Decide at the instant a.At, whatever the ask is called.
-func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	names := namesOf(p, k, p.Limits())
 	before := e.look(p.Limits(), names, a.At)
 	granted := before.grant(p.Mode(), a)

@@ -55,7 +55,7 @@ func (v view) room() int64 {
 
 // openOf reports whether the gap of limit i is open (R5).
 func (v view) openOf(i int) bool {
-	return !v.past[i].tried || v.now-v.past[i].last >= v.limits[i].Gap
+	return !v.past[i].tried || v.now-v.past[i].last >= v.limits[i].MinInterval
 }
 
 // open reports whether every gap is open (R5).
@@ -88,7 +88,7 @@ func (v view) fits(n int64) bool {
 }
 
 // grant is how many units the ask is granted (R6, R10).
-func (v view) grant(mode weir.Mode, a weir.Ask) int64 {
+func (v view) grant(mode weir.Mode, a weir.Request) int64 {
 	switch {
 	case a.Op == weir.OpRecord || v.fits(a.N):
 		return a.N
@@ -101,7 +101,7 @@ func (v view) grant(mode weir.Mode, a weir.Ask) int64 {
 // record is v after the ask was granted so many units: every limit has recorded
 // the same attempt, or none has (R7). It fails rather than let a record take a
 // history above MaxUnits; in CountDenied the history is cut instead (R6, R10).
-func (v view) record(mode weir.Mode, a weir.Ask, granted int64) (view, error) {
+func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error) {
 	n := granted
 	if mode == weir.CountDenied {
 		n = a.N // R6: allowed or not
@@ -161,7 +161,7 @@ func (v view) moments() []int64 {
 	all := []int64{v.now}
 	for i, limit := range v.limits {
 		if v.past[i].tried {
-			all = append(all, v.past[i].last+limit.Gap)
+			all = append(all, v.past[i].last+limit.MinInterval)
 		}
 		for _, e := range v.past[i].entries {
 			all = append(all, e.u+limit.Window)

@@ -148,7 +148,7 @@ func (l *later) Eval(ctx context.Context, s *weirredis.Script, keys, args []stri
 	return (*conn).Eval(ctx, s, keys, args)
 }
 
-func (l *later) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (l *later) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	e, err := l.engine(ctx)
 	if err != nil {
 		return weir.Decision{}, err

@@ -23,12 +23,12 @@ const Step int64 = 1_000_000
 
 // Rule is the numbers of one limit. Times are microseconds.
 type Rule struct {
-	Max      int64 // units, 0 … 2^53-1
-	Window   int64 // > 0
-	Gap      int64 // 0 … Window
-	Cell     int64 // width of a cell, or of a window of the calendar; 0 = exact (R3, R9)
-	Ahead    int64 // from the beginning of a cell to what its units are remembered by: Cell, or 0 of the calendar
-	FirstHit bool  // a window begins with the first unit after the last one has ended (R3)
+	Max         int64 // units, 0 … 2^53-1
+	Window      int64 // > 0
+	MinInterval int64 // 0 … Window
+	Cell        int64 // width of a cell, or of a window of the calendar; 0 = exact (R3, R9)
+	Ahead       int64 // from the beginning of a cell to what its units are remembered by: Cell, or 0 of the calendar
+	FirstHit    bool  // a window begins with the first unit after the last one has ended (R3)
 }
 
 // End returns the instant by which an entry of instant t is remembered: t

@@ -20,11 +20,11 @@ type State struct {
 func (s *State) Room(r *Rule) int64 { return r.Max - s.Used }
 
 // GapWait is the time until the gap opens; 0 = open (R5).
-func (s *State) GapWait(r *Rule, now int64) int64 {
-	if r.Gap == 0 || now-s.Last >= r.Gap {
+func (s *State) IntervalWait(r *Rule, now int64) int64 {
+	if r.MinInterval == 0 || now-s.Last >= r.MinInterval {
 		return 0
 	}
-	return s.Last + r.Gap - now
+	return s.Last + r.MinInterval - now
 }
 
 // Grant returns how many of n units may go ahead, given the least room and
@@ -45,7 +45,7 @@ func (h *History) Wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 	if n > r.Max {
 		return Never
 	}
-	wait := s.GapWait(r, now)
+	wait := s.IntervalWait(r, now)
 	if need := s.Used + n - r.Max; need > 0 {
 		wait = max(wait, h.Leave(a, now-r.Window, need)+r.Window-now)
 	}

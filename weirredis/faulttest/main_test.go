@@ -8,7 +8,7 @@
 //     the call may have been counted, it may.
 //   - All limits of a policy hold the same grants: there are no partial writes.
 //   - No window holds more than its limit, seen from outside, except by what the
-//     store itself has lost. Behind a weir.Fallback it holds no more than the
+//     store itself has lost. Behind a package fallback it holds no more than the
 //     fallback promises.
 //
 // And when the fault is over the same client goes on without help.

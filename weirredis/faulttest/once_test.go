@@ -26,7 +26,7 @@ func TestOnceAcrossCuts(t *testing.T) {
 					awaitAnswer(t, g)
 					user := fmt.Sprintf("user-%d-%d", way, n)
 					p.CutAfter(way, n)
-					if insist(t, g, user, patience, func() { p.Heal() }).Repeated {
+					if insist(t, g, user, patience, func() { p.Heal() }).Replayed {
 						repeated++
 					}
 					p.Heal()

@@ -27,13 +27,13 @@ const (
 
 func weirPeers() []Peer {
 	const whole = "Limiter.Allow: decision, remaining, waits, binding limit; the server's clock"
-	forgetful, unmerged, plain := weirredis.DenialsFor(0), weirredis.NoMerging(), weirredis.NoCoalescing()
+	forgetful, unmerged, plain := weirredis.DenialCacheTTL(0), weirredis.DisableMerging(), weirredis.DisableBatching()
 	return []Peer{
 		weirPeer(WeirRueidis, whole+"; as it comes: waiting callers are asked for together, equal asks are merged, denials are remembered for up to a second", rueidisConn),
 		weirPeer(WeirGoRedis, "the same on a go-redis client as it comes", goRedisConn),
-		weirPeer(WeirForgetful, whole+"; DenialsFor(0)", rueidisConn, forgetful),
-		weirPeer(WeirUnmerged, whole+"; DenialsFor(0), NoMerging", rueidisConn, forgetful, unmerged),
-		weirPeer(WeirPlain, whole+"; DenialsFor(0), NoCoalescing", rueidisConn, forgetful, plain),
+		weirPeer(WeirForgetful, whole+"; DenialCacheTTL(0)", rueidisConn, forgetful),
+		weirPeer(WeirUnmerged, whole+"; DenialCacheTTL(0), DisableMerging", rueidisConn, forgetful, unmerged),
+		weirPeer(WeirPlain, whole+"; DenialCacheTTL(0), DisableBatching", rueidisConn, forgetful, plain),
 		weirPeer(WeirPlainGoRedis, "the same on a go-redis client as it comes", goRedisConn, forgetful, plain),
 	}
 }

@@ -35,7 +35,7 @@ func weirForm(name string, serverClock bool, units int64) Form {
 	return Form{Name: name, ServerClock: serverClock, Note: "exact: decision, remaining, waits, binding limit",
 		New: func(limit int64, window time.Duration) Decider {
 			d := &eavesdropped{serverClock: serverClock}
-			engine := must(weirredis.New(d, weirredis.NoCoalescing(), weirredis.DenialsFor(0)))
+			engine := must(weirredis.New(d, weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)))
 			d.l = must(weir.New(peers.WeirPolicy(int(limit*units), window), weir.WithEngine(engine)))
 			d.Commands(Ask{Key: "key", N: 1})
 			return d

@@ -21,7 +21,7 @@ type counting struct {
 	calls int
 }
 
-func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	c.calls++
 	return c.Engine.Decide(ctx, p, k, a)
 }

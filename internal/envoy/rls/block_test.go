@@ -17,7 +17,7 @@ type opening struct {
 
 func (*opening) Blocks() bool { return true }
 
-func (o *opening) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (o *opening) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	late := k.Value(0) == "late"
 	if late && a.Op == weir.OpAttempt {
 		o.attempts++

@@ -158,7 +158,7 @@ func (w *work) borrow(n int) []weir.LimitState {
 // ask puts the group's question. An attempt of no hits is a peek.
 func (g *group) ask(ctx context.Context, w *work, op weir.Op) (err error) {
 	clear(g.states)
-	g.d, err = g.engine.Decide(ctx, g.plan, g.key, weir.Ask{Op: op, N: g.n, At: weir.Now, States: g.states})
+	g.d, err = g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: op, N: g.n, At: weir.Now, States: g.states})
 	if err != nil {
 		return err
 	}
@@ -228,7 +228,7 @@ func (g *group) blocks() bool {
 // may begin, and tells how long it lasts. Should there be room by now, the request is
 // refused all the same, and charges nothing.
 func (g *group) beginBlock(ctx context.Context, w *work) error {
-	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Ask{Op: weir.OpAttempt, N: g.n, At: weir.Now})
+	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: weir.OpAttempt, N: g.n, At: weir.Now})
 	if err != nil {
 		return err
 	}

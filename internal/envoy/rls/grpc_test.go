@@ -149,7 +149,7 @@ type held struct {
 	arrived, release chan struct{}
 }
 
-func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	h.arrived <- struct{}{}
 	<-h.release
 	return h.Engine.Decide(ctx, p, k, a)

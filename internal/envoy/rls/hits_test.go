@@ -138,7 +138,7 @@ type stolen struct {
 	steal    func()
 }
 
-func (s *stolen) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (s *stolen) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if a.Op == weir.OpAttempt {
 		if s.attempts++; s.attempts == 2 && s.steal != nil {
 			steal := s.steal

@@ -50,7 +50,7 @@ type leaver struct {
 
 var errLost = errors.New("lost")
 
-func (l *leaver) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Ask) (weir.Decision, error) {
+func (l *leaver) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if a.Op == weir.OpAttempt {
 		if l.left--; l.left < 0 {
 			l.leave()

@@ -21,7 +21,7 @@ func policies(t testing.TB, e weir.Engine) []Policy {
 			{Name: "channel", Max: 4, Window: 30 * time.Minute},
 			{Name: "category", Max: 2, Window: 30 * time.Minute, By: []string{"category"}},
 		}},
-		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, Gap: 3 * time.Second, By: []string{"teacher"}}}},
+		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}}}},
 		{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 2, Window: 1500 * time.Millisecond}}},
 		{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{{Name: "limit", Max: 4, Window: time.Minute}}},
 		{Name: "login", Mode: weir.CountDenied, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}},
