@@ -75,10 +75,10 @@ test-integrations: tools ## Start nginx, HAProxy and Caddy with the recipes of i
 	$(GO) test -count 1 -v ./integrations
 
 mutants: ## Put one fault at a time into the memory engine and demand that a test notices.
-	$(GO) run ./internal/mutants
+	$(GO) run ./internal/testkit/mutants
 
 mutants-redis: ## The same for the Redis engine, its scripts and their clients, on a real server (half an hour).
-	$(GO) run ./internal/mutants -redis
+	$(GO) run ./internal/testkit/mutants -redis
 
 soak: ## Ask weir serve in every way for SOAK (30m); memory and goroutines must stay flat within 5 %.
 	cd bench && $(GO) run ./soak -for $(SOAK)

@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // TestReadmeQuickStart runs the README's commands as they stand, but for the

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -122,7 +122,7 @@ func TestPolicySnippetsAreRead(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, snippet := range snippets(t, page, "yaml") {
 			if strings.HasPrefix(snippet, "domain:") {
-				if _, err := envoy.Parse(page, []byte(snippet)); err != nil {
+				if _, err := envoyconf.Parse(page, []byte(snippet)); err != nil {
 					t.Error(err)
 				}
 				continue

@@ -8,8 +8,8 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/policy"
 )
 

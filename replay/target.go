@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/enforce"
 )
 
 // target is a policy that lines can name.

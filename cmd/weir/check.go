@@ -9,8 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // checkOptions are the flags of weir check.

@@ -12,9 +12,9 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/envoy"
-	"github.com/weirlimit/weir/internal/envoy/rls"
 	"github.com/weirlimit/weir/internal/filewatch"
+	"github.com/weirlimit/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/server"
 )
 
@@ -83,11 +83,11 @@ func (o *envoyOptions) configure(c *server.Config) error {
 	if o.maxAge < 0 {
 		return usage("such as 30m; 0 = for ever", "--grpc-max-connection-age must not be negative, and is %v", o.maxAge)
 	}
-	windows, err := rls.ParseWindows(o.windows)
+	windows, err := envoy.ParseWindows(o.windows)
 	if err != nil {
 		return usage("rolling is exact; fixed lets up to twice the limit through across an edge", "--envoy-windows: %w", err)
 	}
-	e := rls.Options{Windows: windows, Metadata: o.metadata, Shadow: o.shadow, Quota: o.quota, MaxConnectionAge: o.maxAge}
+	e := envoy.Options{Windows: windows, Metadata: o.metadata, Shadow: o.shadow, Quota: o.quota, MaxConnectionAge: o.maxAge}
 	if e.Outage, err = outageMode(o.storeDown); err != nil {
 		return err
 	}
@@ -109,8 +109,8 @@ func (o *envoyOptions) configure(c *server.Config) error {
 	return err
 }
 
-func (o *envoyOptions) load() (*envoy.Config, error) {
-	c, err := envoy.Load(o.config, envoy.Options{MergeDomains: o.merge})
+func (o *envoyOptions) load() (*envoyconf.Config, error) {
+	c, err := envoyconf.Load(o.config, envoyconf.Options{MergeDomains: o.merge})
 	if err != nil {
 		return nil, &failure{code: exitUsage, err: err}
 	}
@@ -131,8 +131,8 @@ func outageMode(word string) (fallback.Mode, error) {
 }
 
 // headerNames are those of the reference, or of its environment.
-func headerNames(prefix string) *rls.Headers {
-	h := rls.DefaultHeaders
+func headerNames(prefix string) *envoy.Headers {
+	h := envoy.DefaultHeaders
 	for name, to := range map[string]*string{"LIMIT_HEADER": &h.Limit, "REMAINING_HEADER": &h.Remaining, "RESET_HEADER": &h.Reset} {
 		if v := os.Getenv(prefix + name); v != "" {
 			*to = v
@@ -152,7 +152,7 @@ func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte,
 		}
 	})
 	defer stop()
-	w := filewatch.Watcher{Path: o.config, Seen: seen, Read: func() ([]byte, error) { return envoy.Fingerprint(o.config) },
+	w := filewatch.Watcher{Path: o.config, Seen: seen, Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) },
 		Warn: func(err error) {
 			log.Warn("changes of the Envoy configuration are found by looking every few seconds", "why", err)
 		}}
@@ -177,7 +177,7 @@ func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte,
 
 // reload puts the configuration in force, whole or not at all. The server logs which.
 func (o *envoyOptions) reload(s *server.Server, err error) {
-	var c *envoy.Config
+	var c *envoyconf.Config
 	if err == nil {
 		c, err = o.load()
 	}

@@ -12,7 +12,7 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/rogpeppe/go-internal/testscript"
-	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/server"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -59,27 +59,27 @@ func TestEnvoyEnvironment(t *testing.T) {
 		name  string
 		env   map[string]string
 		args  []string
-		check func(o *rls.Options) bool
+		check func(o *envoy.Options) bool
 		told  string
 	}{
-		{"nothing", nil, nil, func(o *rls.Options) bool { return o.Response == nil && !o.Metadata && !o.Shadow && !o.Quota }, ""},
+		{"nothing", nil, nil, func(o *envoy.Options) bool { return o.Response == nil && !o.Metadata && !o.Shadow && !o.Quota }, ""},
 		{"headers", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_LIMIT_HEADER": "x-limit"}, nil,
-			func(o *rls.Options) bool {
-				return *o.Response == rls.Headers{Limit: "x-limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"} && o.Request == nil
+			func(o *envoy.Options) bool {
+				return *o.Response == envoy.Headers{Limit: "x-limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"} && o.Request == nil
 			}, "LIMIT_RESPONSE_HEADERS_ENABLED"},
 		{"request headers", map[string]string{"LIMIT_REQUEST_HEADERS_ENABLED": "TRUE", "LIMIT_REQUEST_RESET_HEADER": "x-reset"}, nil,
-			func(o *rls.Options) bool { return o.Response == nil && o.Request.Reset == "x-reset" }, "LIMIT_REQUEST_HEADERS_ENABLED"},
+			func(o *envoy.Options) bool { return o.Response == nil && o.Request.Reset == "x-reset" }, "LIMIT_REQUEST_HEADERS_ENABLED"},
 		{"both", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "1", "LIMIT_REQUEST_HEADERS_ENABLED": "1"}, nil,
-			func(o *rls.Options) bool { return o.Response != nil && o.Request != nil }, "LIMIT_REQUEST_HEADERS_ENABLED"},
+			func(o *envoy.Options) bool { return o.Response != nil && o.Request != nil }, "LIMIT_REQUEST_HEADERS_ENABLED"},
 		{"the rest", map[string]string{"RESPONSE_DYNAMIC_METADATA": "true", "SHADOW_MODE": "true", "QUOTA_MODE": "true"}, nil,
-			func(o *rls.Options) bool { return o.Metadata && o.Shadow && o.Quota }, "SHADOW_MODE"},
+			func(o *envoy.Options) bool { return o.Metadata && o.Shadow && o.Quota }, "SHADOW_MODE"},
 		{"connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, nil,
-			func(o *rls.Options) bool { return o.MaxConnectionAge == 30*time.Minute }, "GRPC_MAX_CONNECTION_AGE"},
-		{"off", map[string]string{"SHADOW_MODE": "false"}, nil, func(o *rls.Options) bool { return !o.Shadow }, ""},
+			func(o *envoy.Options) bool { return o.MaxConnectionAge == 30*time.Minute }, "GRPC_MAX_CONNECTION_AGE"},
+		{"off", map[string]string{"SHADOW_MODE": "false"}, nil, func(o *envoy.Options) bool { return !o.Shadow }, ""},
 		{"flags go first", map[string]string{"SHADOW_MODE": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true"}, []string{"--envoy-shadow=false", "--envoy-headers", "none"},
-			func(o *rls.Options) bool { return !o.Shadow && o.Response == nil }, ""},
+			func(o *envoy.Options) bool { return !o.Shadow && o.Response == nil }, ""},
 		{"so does that of connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, []string{"--grpc-max-connection-age", "0"},
-			func(o *rls.Options) bool { return o.MaxConnectionAge == 0 }, ""},
+			func(o *envoy.Options) bool { return o.MaxConnectionAge == 0 }, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for name, value := range c.env {
@@ -89,7 +89,7 @@ func TestEnvoyEnvironment(t *testing.T) {
 			cmd := serveCommand()
 			cmd.ResetFlags()
 			o.addFlags(cmd)
-			if err := cmd.ParseFlags(append([]string{"--envoy-config", "../../internal/envoy/testdata/manual"}, c.args...)); err != nil {
+			if err := cmd.ParseFlags(append([]string{"--envoy-config", "../../internal/front/envoyconf/testdata/manual"}, c.args...)); err != nil {
 				t.Fatal(err)
 			}
 			var told bytes.Buffer

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // client asks a gate, each request for a key of its own, and counts the answers.

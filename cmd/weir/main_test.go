@@ -6,7 +6,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write what the scripts compare with anew")

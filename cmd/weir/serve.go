@@ -9,7 +9,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/policy"
@@ -94,7 +94,7 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 		return err
 	}
 	o.envoy.fromEnvironment(cmd, stderr)
-	envoySeen, _ := envoy.Fingerprint(o.envoy.config)
+	envoySeen, _ := envoyconf.Fingerprint(o.envoy.config)
 	if err := o.envoy.configure(&config); err != nil {
 		return err
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/policytest"
+	"github.com/weirlimit/weir/internal/testkit/policytest"
 	"github.com/weirlimit/weir/policy"
 )
 

@@ -10,14 +10,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
 
 func validateCommand() *cobra.Command {
 	var asJSON, isEnvoy bool
-	var o envoy.Options
+	var o envoyconf.Options
 	cmd := &cobra.Command{
 		Use:   "validate FILE",
 		Short: "Check a policy file",

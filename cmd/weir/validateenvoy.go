@@ -6,7 +6,7 @@ import (
 	"io"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 )
 
 // validatedEnvoy is what weir validate --envoy --json prints of a good configuration.
@@ -21,11 +21,11 @@ type validatedEnvoy struct {
 
 // validateEnvoy checks a configuration of Envoy's reference rate limit service: a file,
 // or a directory of them.
-func validateEnvoy(cmd *cobra.Command, path string, o envoy.Options, asJSON bool) error {
+func validateEnvoy(cmd *cobra.Command, path string, o envoyconf.Options, asJSON bool) error {
 	out := cmd.OutOrStdout()
-	c, err := envoy.Load(path, o)
+	c, err := envoyconf.Load(path, o)
 	if err != nil {
-		var e *envoy.Error
+		var e *envoyconf.Error
 		if asJSON && errors.As(err, &e) {
 			printJSON(out, invalid{e.File, false, e.Line, e.Column, e.Problem, e.Next})
 		}

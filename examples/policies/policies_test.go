@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/policytest"
+	"github.com/weirlimit/weir/internal/testkit/policytest"
 	"github.com/weirlimit/weir/policy"
 )
 

@@ -4,9 +4,9 @@ import (
 	"fmt"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/topkeys"

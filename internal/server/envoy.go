@@ -8,8 +8,8 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/envoy"
-	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/weirhttp"
@@ -23,15 +23,15 @@ func (s *Server) newEnvoy() {
 	if s.config.TopKeys != TopOff {
 		o.Top = func() *topkeys.Sketch { return s.newSketch(s.rules.Load().Rules()) }
 	}
-	s.envoy = rls.New(o)
+	s.envoy = envoy.New(o)
 	s.rules.Store(s.config.Envoy)
 }
 
 // addressable are the policies as the rate limit service addresses them.
-func (set *served) addressable() []rls.Policy {
-	all := make([]rls.Policy, len(set.entries))
+func (set *served) addressable() []envoy.Policy {
+	all := make([]envoy.Policy, len(set.entries))
 	for i, e := range set.entries {
-		all[i] = rls.Policy{Plan: e.plan, Engine: e.envoy,
+		all[i] = envoy.Policy{Plan: e.plan, Engine: e.envoy,
 			PlanBy: e.TierBy, Varies: len(e.Tiers)+len(e.Overrides) > 0}
 		if !e.Shadow { // its engine tells
 			all[i].Observer = e
@@ -42,7 +42,7 @@ func (set *served) addressable() []rls.Policy {
 
 // ReloadEnvoy puts another configuration of the rate limit service in force, or,
 // when the error is not nil, leaves the one before.
-func (s *Server) ReloadEnvoy(c *envoy.Config) error {
+func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	if err := s.envoy.Load(c, s.serving.Load().addressable()); err != nil {

@@ -19,7 +19,7 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
 	"github.com/weirlimit/weir/policy"
@@ -28,7 +28,7 @@ import (
 // withGRPC serves Envoy's rate limit service, with a rule of its own.
 func withGRPC(t *testing.T) func(*Config) {
 	t.Helper()
-	config, err := envoy.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]"))
+	config, err := envoyconf.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -105,7 +105,7 @@ func TestProxiesAskTheSame(t *testing.T) {
 	}
 	wants("search", pb.RateLimitResponse_OK, 2, 5, "ip=1")
 	wants("edge", pb.RateLimitResponse_OVER_LIMIT, 0, 2, "user=ann")
-	next, err := envoy.Parse("next.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]"))
+	next, err := envoyconf.Parse("next.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 3}}]"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,7 +116,7 @@ func TestProxiesAskTheSame(t *testing.T) {
 	if err := s.Reload(policyFile(t, "  edge: {limit: 5 per minute}\n"), "weir.yaml"); err == nil || !strings.Contains(err.Error(), "taken") {
 		t.Errorf("a policy with the name of a domain: %v, want an error", err)
 	}
-	taken, err := envoy.Parse("taken.yaml", []byte("domain: search"))
+	taken, err := envoyconf.Parse("taken.yaml", []byte("domain: search"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
 
-	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -19,7 +19,7 @@ type rpc struct {
 	server   *Server
 	address  listen.Address
 	tls      *tls.Config // nil without TLS
-	calls    *rls.Listener
+	calls    *envoy.Listener
 	listener *listen.Listener // nil until open
 	done     chan struct{}    // closed when calls has left the listener
 }
@@ -37,7 +37,7 @@ func (s *Server) newRPC() (*rpc, error) {
 	if s.config.TLS != nil && !r.address.IsUnix() {
 		r.tls = s.config.TLS.Config("h2")
 	}
-	r.calls = rls.NewListener(s.envoy, r.tls, r)
+	r.calls = envoy.NewListener(s.envoy, r.tls, r)
 	return r, nil
 }
 

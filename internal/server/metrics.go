@@ -2,7 +2,7 @@ package server
 
 import (
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
 )
@@ -162,11 +162,11 @@ func (s *Server) addEnvoyMetrics() {
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
 	m.Gauge("weir_envoy_last_reload_failed", "1 if the last attempt failed, so that an older configuration than wanted is in force.", nil,
 		func() float64 { return flag(s.envoyFailed.Load()) })
-	for outcome, of := range map[string]func(rls.Stats) int64{
-		"ok":         func(n rls.Stats) int64 { return n.OK },
-		"over_limit": func(n rls.Stats) int64 { return n.Over },
-		"error":      func(n rls.Stats) int64 { return n.Failed },
-		"bad_input":  func(n rls.Stats) int64 { return n.BadInputs },
+	for outcome, of := range map[string]func(envoy.Stats) int64{
+		"ok":         func(n envoy.Stats) int64 { return n.OK },
+		"over_limit": func(n envoy.Stats) int64 { return n.Over },
+		"error":      func(n envoy.Stats) int64 { return n.Failed },
+		"bad_input":  func(n envoy.Stats) int64 { return n.BadInputs },
 	} {
 		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by what became of them; error means that no decision could be made.",
 			metrics.Labels{"outcome": outcome}, func() int64 { return of(s.envoy.Stats()) })
@@ -179,13 +179,13 @@ func (s *Server) addEnvoyMetrics() {
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)
 	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",
 		[]string{"domain", "rule"}, func(yield func(metrics.Row)) {
-			s.envoy.EachRule(func(h rls.Hits) { yield(metrics.Row{Labels: []string{h.Domain, h.Rule}, N: h.Near}) })
+			s.envoy.EachRule(func(h envoy.Hits) { yield(metrics.Row{Labels: []string{h.Domain, h.Rule}, N: h.Near}) })
 		})
 }
 
 // envoyHits yields the hits of every rule.
 func (s *Server) envoyHits(yield func(metrics.Row)) {
-	s.envoy.EachRule(func(h rls.Hits) {
+	s.envoy.EachRule(func(h envoy.Hits) {
 		for _, each := range []struct {
 			outcome string
 			n       int64

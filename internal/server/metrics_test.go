@@ -14,9 +14,9 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/enforce"
-	"github.com/weirlimit/weir/internal/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/observe"
 )
 
@@ -24,7 +24,7 @@ import (
 // configured, after a call of each kind.
 func everything(t *testing.T) []string {
 	t.Helper()
-	rules, err := envoy.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
+	rules, err := envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,8 +4,8 @@ import (
 	"strconv"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/enforce"
 )
 
 // pair is one dimension of a key and its value.

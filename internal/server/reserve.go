@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/enforce"
 	"github.com/weirlimit/weir/internal/observe"
 )
 

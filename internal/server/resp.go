@@ -8,9 +8,9 @@ import (
 	"net/http"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/resp"
 )
 
 // respFace is the listener for Redis clients.

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/observe"
-	"github.com/weirlimit/weir/internal/resp"
 )
 
 // respPolicy is a policy as Redis clients ask it.

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/observe"
-	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
 )
 

@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/weirlimit/weir/internal/enforce"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/policy"
 )

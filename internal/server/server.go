@@ -43,12 +43,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/envoy"
-	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/front/envoy"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/observe"
-	"github.com/weirlimit/weir/internal/resp"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -68,8 +68,8 @@ type Config struct {
 	Limits        Limits
 
 	GRPCListen   string        // host:port or unix:/path for Envoy's rate limit service; default: none
-	Envoy        *envoy.Config // its domains besides the policies; with it Policies may be empty
-	EnvoyOptions rls.Options   // how they are answered; Engine and Log are those of the Server
+	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
+	EnvoyOptions envoy.Options   // how they are answered; Engine and Log are those of the Server
 
 	ReservationSecret string         // of all servers that settle each other's reservations; default: one of this process's own
 	GateID            string         // the header field that names the operation a gate is asked about, which proxies must set; default: none does
@@ -143,8 +143,8 @@ type Server struct {
 	reloading sync.Mutex              // held while serving and reloads are replaced
 	reloads   atomic.Pointer[reloads] // what became of reloads; never nil
 
-	envoy                     *rls.Service
-	rules                     atomic.Pointer[envoy.Config] // that envoy answers by besides the policies; nil = none
+	envoy                     *envoy.Service
+	rules                     atomic.Pointer[envoyconf.Config] // that envoy answers by besides the policies; nil = none
 	envoyReloads, envoyErrors atomic.Int64
 	envoyFailed               atomic.Bool // the last attempt to reload the rules failed
 

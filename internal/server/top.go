@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/answer"
-	"github.com/weirlimit/weir/internal/envoy/rls"
+	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/topkeys"
 )
@@ -120,7 +120,7 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request) {
 			a.addKeys(e.top, keyShown{Policy: e.Name}, e.Dimensions())
 		}
 	}
-	s.envoy.EachDenying(func(d rls.Denying) {
+	s.envoy.EachDenying(func(d envoy.Denying) {
 		if asked.domain == "" && asked.all || asked.domain == d.Domain {
 			a.addKeys(d.Sketch, keyShown{Policy: d.Domain, Rule: d.Rule}, d.Names)
 		}

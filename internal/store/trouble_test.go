@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // TestOpenRefuses: every error names the address and the next step, never the

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // Many more callers than connections, and a server that does not answer: who

@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // Scripts that the server forgets are sent again, and no caller notices.

@@ -4,7 +4,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"github.com/weirlimit/weir/internal/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // A Sentinel replaces a primary that was killed, and clients find the new one by

@@ -1,0 +1,522 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+const blocking = `version: 1
+policies:
+  guard: {limit: "2 per minute per user, then block 10m"}
+  long: {limit: "2 per hour per user, then block 1m"}
+  login:
+    limits: {account: "2 failures per minute per account, then block 10m", ip: 3 failures per minute per ip}
+    count: reported
+  both:
+    limits:
+      user:   "2 per minute per tenant per user, then block 10m"
+      tenant: "4 per minute per tenant, then block 5m"
+      all:    100 per minute
+  anchor:
+    limits: {user: "1 per minute per user, then block 10m", anchor: "2 per minute, then block 1m", ip: "3 per minute per ip, then block 3m"}
+  part: {limit: "3 per minute, then block 10m", batch: partial}
+  counted: {limit: "2 per minute per user, then block 10m", denied: counted}
+  shadow: {limit: "2 per minute per user, then block 10m", shadow: true}
+  tiers:
+    limit: 1 per minute per user, then block 10m
+    plan-by: tier
+    plans: {pro: 2 per minute}
+    overrides: [{for: {user: root}, limit: 5 per minute, until: forever, why: hers}]
+  local: {limit: "2 per minute per user, then block 10m", when-store-is-down: local}
+  open: {limit: "2 per minute per user, then block 10m", when-store-is-down: allow}
+`
+
+func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(blocking))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(f.Policy(name), e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// onEach runs a test on memory and on a Redis server.
+func onEach(t *testing.T, test func(t *testing.T, e weir.Engine)) {
+	t.Run("memory", func(t *testing.T) { test(t, weir.NewMemory()) })
+	t.Run("redis", func(t *testing.T) { test(t, onRedis(t, redistest.Start(t).Addr)) })
+}
+
+func onRedis(t *testing.T, addrs ...string) weir.Engine {
+	e, _ := enginetest.On(t, addrs...)
+	return e
+}
+
+// teller puts asks to a rule in virtual time, and holds the answers to what is wanted.
+type teller struct {
+	*testing.T
+	*Rule
+}
+
+// says is an answer in one line: allowed with the units granted, or denied with the
+// limit and the wait; then, where a block covers it, until when.
+func says(o *Outcome) string {
+	d := &o.Decision
+	if o.Applied.Shadow {
+		d = &o.Applied.Would
+	}
+	s := fmt.Sprintf("denied by %s for %v", d.Limit, d.RetryAfter)
+	if d.Allowed {
+		s = fmt.Sprintf("allowed %d, %v", d.Granted, d.RetryAfter)
+	}
+	if !o.Applied.Blocked.IsZero() {
+		s += fmt.Sprintf(", until %v", o.Applied.Blocked.Sub(start))
+	}
+	return s
+}
+
+var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// wants asks with the words of a subject at a time after the start.
+func (r teller) wants(op weir.Op, after time.Duration, words string, n int64, want string) Outcome {
+	r.Helper()
+	return r.wantsID(op, after, words, n, "", want)
+}
+
+func (r teller) wantsID(op weir.Op, after time.Duration, words string, n int64, id, want string) Outcome {
+	r.Helper()
+	whose, err := subject(r.T, r.Rule, words)
+	if err != nil {
+		r.Fatal(err)
+	}
+	states := make([]weir.LimitState, len(r.Limits))
+	o, err := r.Decide(context.Background(), &Ask{Subject: whose, Op: op, N: n, At: start.Add(after).UnixMicro(), States: states, ID: id})
+	if err != nil {
+		r.Fatal(err)
+	}
+	if got := says(&o); got != want {
+		r.Errorf("%v at %v of %d by %s: got %q, want %q", op, after, n, words, got, want)
+	}
+	if d := o.Decision; !r.Shadow && !o.Applied.Blocked.IsZero() {
+		rest := o.Applied.Blocked.Sub(d.At)
+		if d.Remaining > 0 || d.ResetAfter < rest {
+			r.Errorf("%v at %v: %d remain, reset after %v; want none for %v", op, after, d.Remaining, d.ResetAfter, rest)
+		}
+	}
+	return o
+}
+
+const (
+	check  = weir.OpAttempt
+	peek   = weir.OpPeek
+	record = weir.OpRecord
+	us     = time.Microsecond
+)
+
+// TestBlock: a refused attempt begins a block, which lasts exactly as long as it says
+// whatever is asked meanwhile, and ends for every key by itself.
+func TestBlock(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "guard", e)}
+		r.wants(check, 0, "user=u", 2, "allowed 2, 1m0s")
+		r.wants(peek, time.Second, "user=u", 1, "denied by limit for 59s")
+		r.wants(check, time.Second, "user=u", 0, "allowed 0, 0s")
+		r.wants(check, 2*time.Second, "user=u", 1, "denied by limit for 10m0s, until 10m2s")
+		r.wants(check, 3*time.Second, "user=u", 1, "denied by limit for 9m59s, until 10m2s")
+		r.wants(peek, 5*time.Minute, "user=u", 2, "denied by limit for 5m2s, until 10m2s")
+		r.wants(check, 5*time.Minute, "user=u", 0, "denied by limit for 5m2s, until 10m2s")
+		r.wants(check, 5*time.Minute, "user=u", 3, "denied by limit for -1ns, until 10m2s")
+		r.wants(check, 5*time.Minute, "user=other", 1, "allowed 1, 0s")
+		r.wants(check, 10*time.Minute+2*time.Second-us, "user=u", 1, "denied by limit for 1µs, until 10m2s")
+		r.wants(peek, 10*time.Minute+2*time.Second, "user=u", 2, "allowed 2, 0s")
+		r.wants(check, 10*time.Minute+2*time.Second, "user=u", 2, "allowed 2, 1m0s")
+		r.wants(record, 10*time.Minute+2*time.Second, "user=u", 1, "allowed 1, 1m0s")
+		r.wants(check, 10*time.Minute+2*time.Second, "user=u", 0, "denied by limit for 1m0s") // which is a look
+		r.wants(check, 10*time.Minute+3*time.Second, "user=u", 1, "denied by limit for 10m0s, until 20m3s")
+	})
+}
+
+// TestBlockWaits: the wait is the longer one of the block and the limits, and exact:
+// then it passes, a microsecond sooner it does not (R8).
+func TestBlockWaits(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "long", e)}
+		r.wants(check, 0, "user=u", 1, "allowed 1, 0s")
+		r.wants(check, 30*time.Minute, "user=u", 1, "allowed 1, 30m0s")
+		r.wants(check, 31*time.Minute, "user=u", 1, "denied by limit for 29m0s, until 32m0s")
+		r.wants(peek, 31*time.Minute+30*time.Second, "user=u", 2, "denied by limit for 58m30s, until 32m0s")
+		r.wants(record, 31*time.Minute+30*time.Second, "user=u", 1, "allowed 1, 58m30s, until 32m0s")
+		r.wants(peek, 90*time.Minute-us, "user=u", 1, "denied by limit for 1µs")
+		r.wants(check, 90*time.Minute, "user=u", 1, "allowed 1, 1m30s")
+		o := r.wants(check, 90*time.Minute+time.Second, "user=u", 1, "denied by limit for 1m29s, until 1h31m1s")
+		if !o.Applied.Blocked.Equal(start.Add(91*time.Minute + time.Second)) {
+			t.Errorf("until %v", o.Applied.Blocked)
+		}
+	})
+}
+
+// TestBlockReset: a reset ends a block, also through the engine of a front end.
+func TestBlockReset(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "guard", e)}
+		front, err := r.Engine(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, reset := range []func() error{
+			func() error { return r.Reset(context.Background(), weir.K("u")) },
+			func() error { return front.Reset(context.Background(), r.Base().Limiter.Plan(), weir.K("u")) },
+		} {
+			at := time.Duration(i) * time.Second
+			r.wants(check, at, "user=u", 2, "allowed 2, 1m0s")
+			r.wants(check, at, "user=u", 1, fmt.Sprintf("denied by limit for 10m0s, until %v", at+10*time.Minute))
+			if err := reset(); err != nil {
+				t.Fatal(err)
+			}
+			r.wants(peek, at, "user=u", 2, "allowed 2, 0s")
+		}
+	})
+}
+
+// TestBlockReported: where reports are charged, a check that is refused begins a
+// block, and a record never does.
+func TestBlockReported(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "login", e)}
+		r.wants(check, 0, "account=a ip=i", 1, "allowed 1, 0s")
+		r.wants(record, 0, "account=a ip=i", 1, "allowed 1, 0s")
+		r.wants(record, 0, "account=a ip=i", 1, "allowed 1, 1m0s")
+		r.wants(peek, 0, "account=a ip=i", 1, "denied by account for 1m0s")
+		r.wants(check, time.Second, "account=a ip=i", 1, "denied by account for 10m0s, until 10m1s")
+		r.wants(check, 2*time.Minute, "account=a ip=j", 1, "denied by account for 8m1s, until 10m1s")
+		r.wants(check, 2*time.Minute, "account=b ip=i", 3, "denied by account for -1ns, until 12m0s")
+		r.wants(record, 3*time.Minute, "account=c ip=i", 2, "allowed 2, 1m0s")
+		r.wants(record, 3*time.Minute, "account=d ip=i", 1, "allowed 1, 1m0s")
+		r.wants(check, 3*time.Minute, "account=e ip=i", 1, "denied by ip for 1m0s") // which does not block
+		r.wants(check, 4*time.Minute, "account=c ip=i", 1, "allowed 1, 0s")
+		r.wants(check, 10*time.Minute+time.Second, "account=a ip=i", 1, "allowed 1, 0s")
+	})
+}
+
+// TestBlockOfSeveral: limits that count by other keys have blocks of their own, also
+// on a Redis Cluster, where each is to be found whatever it is asked with.
+func TestBlockOfSeveral(t *testing.T) {
+	test := func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "both", e)}
+		r.wants(check, 0, "tenant=t user=u", 2, "allowed 2, 1m0s")
+		r.wants(check, 0, "tenant=t user=u", 1, "denied by user for 10m0s, until 10m0s")
+		r.wants(check, 0, "tenant=t user=v", 2, "allowed 2, 1m0s")
+		r.wants(check, time.Second, "tenant=t user=w", 1, "denied by tenant for 5m0s, until 5m1s")
+		r.wants(peek, 2*time.Minute, "tenant=t user=v", 1, "denied by tenant for 3m1s, until 5m1s")
+		r.wants(peek, 2*time.Minute, "tenant=t user=u", 1, "denied by user for 8m0s, until 10m0s")
+		r.wants(check, 5*time.Minute+time.Second, "tenant=t user=v", 1, "allowed 1, 0s")
+		r.wants(check, 5*time.Minute+time.Second, "tenant=t user=u", 1, "denied by user for 4m59s, until 10m0s")
+		r.wants(check, 0, "tenant=o user=u", 1, "allowed 1, 0s")
+
+		// Limits without a key in common, one of which has the name of the helper.
+		r = teller{t, blockingRule(t, "anchor", e)}
+		r.wants(check, 0, "user=u ip=i", 1, "allowed 1, 1m0s")
+		r.wants(check, 0, "user=u ip=i", 1, "denied by user for 10m0s, until 10m0s")
+		r.wants(check, 0, "user=v ip=i", 1, "allowed 1, 1m0s")
+		r.wants(check, 0, "user=w ip=j", 1, "denied by anchor for 1m0s, until 1m0s")
+		r.wants(check, time.Minute, "user=w ip=j", 1, "allowed 1, 1m0s")
+		r.wants(check, time.Minute, "user=u ip=j", 1, "denied by user for 9m0s, until 10m0s")
+	}
+	onEach(t, test)
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
+}
+
+// TestBlockStays: what runs goes on when limits that block come and go, on a Cluster as
+// well.
+func TestBlockStays(t *testing.T) {
+	test := func(t *testing.T, e weir.Engine) {
+		r := teller{t, ruleOf(t, e, `{user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant, ip: 9 per minute per ip}`)}
+		r.wants(check, 0, "tenant=t user=u ip=i", 1, "allowed 1, 1m0s")
+		r.wants(check, 0, "tenant=t user=u ip=i", 1, "denied by user for 10m0s, until 10m0s")
+		for _, limits := range []string{
+			`{user: "1 per minute per tenant per user, then block 10m", tenant: "9 per minute per tenant, then block 1m", ip: 9 per minute per ip}`,
+			`{ip: "9 per minute per ip, then block 1h", user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant}`,
+		} {
+			r = teller{t, ruleOf(t, e, limits)}
+			r.wants(check, 2*time.Minute, "tenant=t user=u ip=j", 1, "denied by user for 8m0s, until 10m0s")
+			r.wants(peek, 10*time.Minute, "tenant=t user=u ip=j", 1, "allowed 1, 0s")
+		}
+	}
+	onEach(t, test)
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
+}
+
+// ruleOf is a policy p of those limits.
+func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  p: {limits: "+limits+"}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := New(f.Policies[0], e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// TestBlockModes: what is granted in part begins no block; what is counted begins one.
+func TestBlockModes(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "part", e)}
+		r.wants(check, 0, "", 5, "allowed 3, -1ns")
+		r.wants(check, 0, "", 2, "denied by limit for 10m0s, until 10m0s")
+		r.wants(check, 2*time.Minute, "", 2, "denied by limit for 8m0s, until 10m0s")
+		r.wants(check, 10*time.Minute, "", 2, "allowed 2, 1m0s")
+
+		r = teller{t, blockingRule(t, "counted", e)}
+		r.wants(check, 0, "user=u", 2, "allowed 2, 1m0s")
+		r.wants(check, 59*time.Second, "user=u", 1, "denied by limit for 10m0s, until 10m59s")
+		r.wants(check, 10*time.Minute+58*time.Second, "user=u", 2, "denied by limit for 1s, until 10m59s") // and is not counted
+		r.wants(check, 10*time.Minute+59*time.Second, "user=u", 2, "allowed 2, 1m0s")
+
+		r = teller{t, blockingRule(t, "shadow", e)}
+		r.wants(check, 0, "user=u", 2, "allowed 2, 1m0s")
+		o := r.wants(check, 0, "user=u", 1, "denied by limit for 10m0s, until 10m0s")
+		o2 := r.wants(check, 2*time.Minute, "user=u", 1, "denied by limit for 8m0s, until 10m0s")
+		if !o.Decision.Allowed || !o2.Decision.Allowed || o2.Decision.Granted != 1 {
+			t.Errorf("a shadow enforced: %+v, %+v", o.Decision, o2.Decision)
+		}
+
+		r = teller{t, blockingRule(t, "tiers", e)}
+		r.wants(check, 0, "user=u tier=pro", 2, "allowed 2, 1m0s")
+		r.wants(check, 0, "user=u tier=pro", 1, "denied by limit for 10m0s, until 10m0s")
+		r.wants(check, 2*time.Minute, "user=u", 1, "denied by limit for 8m0s, until 10m0s")
+		r.wants(check, 0, "user=root", 5, "allowed 5, 1m0s")
+		r.wants(check, 0, "user=root", 1, "denied by limit for 10m0s, until 10m0s")
+	})
+}
+
+// TestBlockOnce: an operation that was granted is answered as granted while a block
+// runs; a new one is refused, and can be made again.
+func TestBlockOnce(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "guard", e)}
+		r.wantsID(check, 0, "user=u", 2, "first", "allowed 2, 1m0s")
+		r.wantsID(check, 0, "user=u", 1, "second", "denied by limit for 10m0s, until 10m0s")
+		if o := r.wantsID(check, 30*time.Second, "user=u", 2, "first", "allowed 2, 1m0s"); !o.Decision.Replayed {
+			t.Errorf("not repeated: %+v", o.Decision)
+		}
+		r.wantsID(check, 30*time.Second, "user=u", 1, "second", "denied by limit for 9m30s, until 10m0s")
+		r.wantsID(check, 10*time.Minute, "user=u", 1, "second", "allowed 1, 0s")
+		r.wantsID(check, 10*time.Minute, "user=u", 1, "third", "allowed 1, 1m0s")
+		whose, _ := subject(t, r.Rule, "user=u")
+		r.wants(check, 10*time.Minute, "user=u", 1, "denied by limit for 10m0s, until 20m0s")
+		_, err := r.Decide(context.Background(), &Ask{Subject: whose, N: 2, At: start.Add(10 * time.Minute).UnixMicro(), ID: "third"})
+		if !errors.Is(err, weir.ErrID) {
+			t.Errorf("the id of another operation: %v", err)
+		}
+	})
+}
+
+// TestBlockNow: on the engine's own clock as well.
+func TestBlockNow(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := blockingRule(t, "guard", e)
+		ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: weir.Now}
+		var last Outcome
+		for i, want := range []bool{true, true, false, false} {
+			o, err := r.Decide(context.Background(), &ask)
+			if err != nil || o.Decision.Allowed != want {
+				t.Fatalf("attempt %d: %+v, %v; want allowed %v", i, o, err, want)
+			}
+			if i == 2 && o.Decision.RetryAfter != 10*time.Minute {
+				t.Errorf("the refusal that begins a block: after %v, want 10m", o.Decision.RetryAfter)
+			}
+			if i == 3 && (!o.Applied.Blocked.Equal(last.Applied.Blocked) || !o.Decision.At.Add(o.Decision.RetryAfter).Equal(last.Applied.Blocked)) {
+				t.Errorf("blocked until %v, after a refusal until %v: %+v", o.Applied.Blocked, last.Applied.Blocked, o)
+			}
+			last = o
+		}
+	})
+}
+
+// slow is an engine that takes its time for everything but blocks.
+type slow struct{ weir.Engine }
+
+func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	if p.Name() == "guard" {
+		time.Sleep(time.Second)
+	}
+	return s.Engine.Decide(ctx, p, k, a)
+}
+
+// TestBlockEndsMeanwhile: a block that has ended by the time that the limits are asked
+// refuses nothing.
+func TestBlockEndsMeanwhile(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := blockingRule(t, "guard", slow{weir.NewMemory()})
+		decide := func(n int64) Outcome {
+			t.Helper()
+			o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: n, At: weir.Now})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return o
+		}
+		decide(2)
+		if o := decide(1); o.Decision.RetryAfter != 10*time.Minute {
+			t.Errorf("%+v, want a block", o)
+		}
+		time.Sleep(10*time.Minute - 1500*time.Millisecond)
+		if o := decide(1); o.Decision.Allowed || o.Decision.RetryAfter != 500*time.Millisecond {
+			t.Errorf("%+v, want what is left of the block when the limits were asked", o)
+		}
+		if o := decide(1); !o.Decision.Allowed || !o.Applied.Blocked.IsZero() {
+			t.Errorf("%+v, want it granted", o)
+		}
+	})
+}
+
+// TestBlockConcurrently: of many callers at one limit no more than Max are granted,
+// and all that are refused see one block.
+func TestBlockConcurrently(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := blockingRule(t, "guard", e)
+		var wg sync.WaitGroup
+		var mu sync.Mutex // protects the following
+		granted, until := 0, map[time.Time]bool{}
+		for range 16 {
+			wg.Go(func() {
+				for range 20 {
+					o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: weir.Now})
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					mu.Lock()
+					if o.Decision.Allowed {
+						granted++
+					} else {
+						until[o.Applied.Blocked] = true
+					}
+					mu.Unlock()
+				}
+			})
+		}
+		wg.Wait()
+		if granted != 2 || len(until) != 1 {
+			t.Errorf("%d granted, blocked until %v; want 2, and one end", granted, until)
+		}
+	})
+}
+
+// TestBlockOutage: while the store is away, blocks are what the policy's mode makes of
+// every decision; a share of one block must not refuse everybody.
+func TestBlockOutage(t *testing.T) {
+	f := fallback.New(down{}, fallback.FailClosed, fallback.Instances(3))
+	for name, want := range map[string]struct {
+		mode    fallback.Mode
+		granted int64
+	}{"local": {fallback.Local, 0}, "open": {fallback.FailOpen, 1}} {
+		r := blockingRule(t, name, f.WithMode(want.mode))
+		o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
+		if err != nil || o.Decision.Granted != want.granted || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
+			t.Errorf("%s: %+v, %v; want %+v and no block", name, o, err, want)
+		}
+	}
+	share := fallback.New(down{}, fallback.Local, fallback.Instances(2))
+	r := blockingRule(t, "local", share)
+	if o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
+		t.Errorf("one of a share of one: %+v, %v", o, err)
+	}
+	r = blockingRule(t, "guard", f)
+	if o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
+		t.Errorf("deny: %+v, %v", o, err)
+	}
+}
+
+// TestBlockBack: what a share refuses begins no block in the store, which is back by then.
+func TestBlockBack(t *testing.T) {
+	faulty := weirtest.NewFaulty(weir.NewMemory())
+	f := fallback.New(limits{faulty}, fallback.Local, fallback.Instances(2), fallback.FailureThreshold(0))
+	r := blockingRule(t, "local", f)
+	ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
+	faulty.Break(weirtest.Down())
+	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
+		t.Errorf("2 of a share of 1, while the store knows only of blocks: %+v, %v", o, err)
+	}
+	faulty.Mend()
+	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Granted != 2 {
+		t.Errorf("the store is back: %+v, %v", o, err)
+	}
+}
+
+// TestReplayWhileBlocked: an operation that a share has granted gets its earlier answer
+// again, although the store is back and the key is blocked there.
+func TestReplayWhileBlocked(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	r := blockingRule(t, "local", fallback.New(store, fallback.Local, fallback.FailureThreshold(0)))
+	attempt := func(id string, n int64) Outcome {
+		t.Helper()
+		o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: n, At: weir.Now, ID: id})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	store.Break(weirtest.Down())
+	if o := attempt("job", 1); !o.Decision.Allowed || !o.Decision.Degraded {
+		t.Fatalf("by the share: %+v", o)
+	}
+	store.Mend()
+	for range 3 {
+		attempt("", 2)
+	}
+	if o := attempt("", 1); o.Applied.Blocked.IsZero() {
+		t.Fatalf("no block: %+v", o)
+	}
+	if o := attempt("job", 1); !o.Decision.Replayed || !o.Decision.Allowed {
+		t.Errorf("the same operation again: %+v", o.Decision)
+	}
+}
+
+// limits is a store that is away for limits, and there for their blocks.
+type limits struct{ *weirtest.Faulty }
+
+var blocksOf = weir.NewMemory()
+
+func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	if strings.HasSuffix(p.Name(), ".block") {
+		return blocksOf.Decide(ctx, p, k, a)
+	}
+	return e.Faulty.Decide(ctx, p, k, a)
+}
+
+// TestBlockBadInput: the errors are those of the policy, not of its blocks (R14).
+func TestBlockBadInput(t *testing.T) {
+	r := blockingRule(t, "both", weir.NewMemory())
+	for _, a := range []Ask{
+		{Subject: Subject{weir.K("t"), None}, N: 1, At: 0},
+		{Subject: Subject{weir.K("t", strings.Repeat("x", 1025)), None}, N: 1, At: 0},
+		{Subject: Subject{weir.K("t", "u"), None}, N: -1, At: 0},
+	} {
+		if o, err := r.Decide(context.Background(), &a); err == nil || strings.Contains(err.Error(), ".block") {
+			t.Errorf("%+v: %+v, %v", a, o, err)
+		}
+	}
+	if err := r.Reset(context.Background(), weir.K("t")); !errors.Is(err, weir.ErrKey) || strings.Contains(err.Error(), ".block") {
+		t.Errorf("a reset: %v", err)
+	}
+}

@@ -1,0 +1,135 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"sort"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// sighting is a call and what it came to, by two clocks: of the caller and of the engine.
+type sighting struct {
+	asked, told time.Time
+	o           Outcome
+}
+
+// TestBlockHammer: many callers at once on few keys, on every engine and on a store that
+// comes and goes. No window holds more than Max, whoever asks after a block was told is
+// refused until it ends, a block is as long as it says and no longer, and when all is
+// over nobody is kept out.
+func TestBlockHammer(t *testing.T) {
+	const window, block = 20 * time.Millisecond, 60 * time.Millisecond
+	test := func(t *testing.T, e weir.Engine, faults <-chan struct{}) {
+		r := ruleOf(t, e, fmt.Sprintf(`{user: "3 per %dms per user, then block %dms", all: 1_000 per second}`, window.Milliseconds(), block.Milliseconds()))
+		keys := []weir.Key{weir.K("a"), weir.K("b")}
+		var mu sync.Mutex // protects the following
+		seen := make([][]sighting, len(keys))
+		var callers sync.WaitGroup
+		for i := range 12 {
+			callers.Go(func() {
+				random := rand.New(rand.NewPCG(uint64(i), 3))
+				for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
+					k := random.IntN(len(keys))
+					asked := time.Now()
+					o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(keys[k], None), N: 1, At: weir.Now})
+					if err != nil {
+						if faults == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+							t.Error(err)
+						}
+						continue
+					}
+					mu.Lock()
+					seen[k] = append(seen[k], sighting{asked, time.Now(), o})
+					mu.Unlock()
+					time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
+				}
+			})
+		}
+		callers.Wait()
+		if faults != nil {
+			<-faults
+		}
+		for k, all := range seen {
+			auditBlocks(t, all, window, block)
+			time.Sleep(block + window)
+			o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(keys[k], None), N: 3, Op: weir.OpPeek, At: weir.Now})
+			if err != nil || !o.Decision.Allowed {
+				t.Errorf("when all is over: %+v, %v", o, err)
+			}
+		}
+	}
+	onEach(t, func(t *testing.T, e weir.Engine) { test(t, e, nil) })
+	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...), nil) })
+	t.Run("faults", func(t *testing.T) {
+		store := weirtest.NewFaulty(weir.NewMemory())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			for i := range 40 {
+				time.Sleep(20 * time.Millisecond)
+				store.Break([]weirtest.Fault{weirtest.Down(), weirtest.Lost()}[i%2])
+				time.Sleep(5 * time.Millisecond)
+				store.Mend()
+			}
+		}()
+		test(t, fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)), done)
+	})
+}
+
+// auditBlocks holds what was seen of one key to the limit and to its blocks.
+func auditBlocks(t *testing.T, all []sighting, window, block time.Duration) {
+	t.Helper()
+	var grants []time.Time
+	blocked := map[time.Time]time.Time{} // until when, and when that was first told
+	for _, s := range all {
+		d := &s.o.Decision
+		if d.Allowed {
+			grants = append(grants, d.At)
+			continue
+		}
+		until := s.o.Applied.Blocked
+		if until.IsZero() {
+			t.Errorf("refused without a block: %+v", d)
+			continue
+		}
+		if rest := until.Sub(d.At); rest <= 0 || rest > block || d.RetryAfter < rest {
+			t.Errorf("blocked for %v of %v: %+v", rest, block, d)
+		}
+		if told, ok := blocked[until]; !ok || s.told.Before(told) {
+			blocked[until] = s.told
+		}
+	}
+	sort.Slice(grants, func(i, j int) bool { return grants[i].Before(grants[j]) })
+	for i := 3; i < len(grants); i++ {
+		if span := grants[i].Sub(grants[i-3]); span < window {
+			t.Errorf("4 grants of at most 3 within %v of %v", span, window)
+		}
+	}
+	var ends []time.Time
+	for until, told := range blocked {
+		ends = append(ends, until)
+		for _, s := range all {
+			if d := &s.o.Decision; d.Allowed && s.asked.After(told) && d.At.Before(until) {
+				t.Errorf("granted at %v, asked %v after a block until %v was told", d.At, s.asked.Sub(told), until)
+			}
+		}
+	}
+	sort.Slice(ends, func(i, j int) bool { return ends[i].Before(ends[j]) })
+	for i := 1; i < len(ends); i++ {
+		if apart := ends[i].Sub(ends[i-1]); apart < block {
+			t.Errorf("a block until %v, and another until %v: %v apart, and each lasts %v", ends[i-1], ends[i], apart, block)
+		}
+	}
+	if len(grants) < 4 || len(ends) < 3 {
+		t.Errorf("%d grants and %d blocks show little", len(grants), len(ends))
+	}
+}

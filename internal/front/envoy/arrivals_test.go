@@ -1,0 +1,121 @@
+package envoy
+
+import (
+	"context"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+)
+
+// ending is a listener that has been told to end: nobody connects any more, and who has
+// is handed out.
+type ending struct {
+	net.Listener
+	rest chan net.Conn
+}
+
+func (e *ending) Accept() (net.Conn, error) {
+	if c, ok := <-e.rest; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+
+func (e *ending) Close() error { return nil }
+
+// Whoever had connected when the listener ended is answered, although gRPC's own end
+// would close the connections that it has accepted and not looked at.
+func TestDrainAnswersWhoHasConnected(t *testing.T) {
+	const clients = 200
+	on, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer on.Close()
+	s := New(Options{Engine: weir.NewMemory()})
+	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
+		t.Fatal(err)
+	}
+	answers := make(chan error, clients)
+	for range clients {
+		c := pb.NewRateLimitServiceClient(dial(t, on.Addr().String()))
+		go func() {
+			_, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "a"}}}}})
+			answers <- err
+		}()
+	}
+	rest := make(chan net.Conn, clients)
+	for range clients {
+		c, err := on.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		rest <- c
+	}
+	on.Close() // whoever asks again is refused
+	close(rest)
+	l := NewListener(s, nil, nil)
+	if err := l.Serve(&ending{Listener: on, rest: rest}); err == nil {
+		t.Fatal("the listener does not end")
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := l.Drain(ctx); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	for range clients {
+		// Asked to leave before it could ask, a client finds nobody: it knows that it
+		// was not heard.
+		if err := <-answers; err != nil && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused")) {
+			t.Errorf("a client that had connected: %v", err)
+		}
+	}
+}
+
+// A client that connects and says nothing keeps no drain waiting for as long as a
+// handshake may take, nor does one that stops in the middle of one keep it for longer
+// than the drain may take.
+func TestDrainWaitsForNoSilence(t *testing.T) {
+	for _, says := range []string{"", "PRI * HTTP/2.0\r\n"} {
+		on, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := NewListener(New(Options{Engine: weir.NewMemory()}), nil, nil)
+		served := make(chan error, 1)
+		go func() { served <- l.Serve(on) }()
+		c, err := net.Dial("tcp", on.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte(says)); err != nil {
+			t.Fatal(err)
+		}
+		for l.conns.unseen() > 0 || len(l.conns.all()) == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		if says != "" {
+			cancel()
+		}
+		err = l.Drain(ctx)
+		cancel()
+		if (err == nil) != (says == "") {
+			t.Errorf("a client that said %q: drain returned %v", says, err)
+		}
+		if left := l.conns.all(); len(left) > 0 {
+			t.Errorf("a client that said %q: %d connections are left", says, len(left))
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+	}
+}

@@ -1,0 +1,121 @@
+package envoy
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/wrapperspb"
+
+	"github.com/weirlimit/weir"
+)
+
+// counting counts what reaches an engine.
+type counting struct {
+	weir.Engine
+	calls int
+}
+
+func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	c.calls++
+	return c.Engine.Decide(ctx, p, k, a)
+}
+
+func (c *counting) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	c.calls++
+	return c.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+type (
+	limitOverride = common.RateLimitDescriptor_RateLimitOverride
+	descriptors   = []*common.RateLimitDescriptor
+	entryList     = []*common.RateLimitDescriptor_Entry
+)
+
+// Bad input is refused with the protocol's error, which names the field, and reaches
+// no engine (R14).
+func TestBadInput(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	p := connect(t, e, parse(t, hitsConfig))
+	good := entryList{{Key: "a", Value: "1"}}
+	overridden := func(o *limitOverride) *pb.RateLimitRequest {
+		// Behind a good descriptor, to see that this is not charged.
+		return &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good}, {Entries: good, Limit: o}}}
+	}
+	for _, c := range []struct {
+		name  string
+		r     *pb.RateLimitRequest
+		words []string
+	}{
+		{"nothing", &pb.RateLimitRequest{}, []string{"domain", "rate limit domain must not be empty"}},
+		{"no domain", &pb.RateLimitRequest{Descriptors: descriptors{{Entries: good}}}, []string{"rate limit domain must not be empty"}},
+		{"no descriptors", &pb.RateLimitRequest{Domain: "hits"}, []string{"descriptors", "rate limit descriptor list must not be empty"}},
+		{"no entries", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good}, {}}}, []string{"descriptors[1].entries must not be empty"}},
+		{"no key", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "a"}, {Value: "v"}}}}}, []string{"descriptors[0].entries[1].key must not be empty"}},
+		{"hits 2^53", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good, HitsAddend: wrapperspb.UInt64(1 << 53)}}}, []string{"descriptors[0].hits_addend", "9007199254740991"}},
+		{"hits -1", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good, HitsAddend: wrapperspb.UInt64(1<<64 - 1)}}}, []string{"descriptors[0].hits_addend"}},
+		{"refund 2^53", &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good, IsNegativeHits: true, HitsAddend: wrapperspb.UInt64(1 << 53)}}}, []string{"hits_addend"}},
+		{"no unit", overridden(&limitOverride{RequestsPerUnit: 1}), []string{"descriptors[1].limit.unit", "SECOND"}},
+		{"unknown unit", overridden(&limitOverride{RequestsPerUnit: 1, Unit: 99}), []string{"limit.unit", "99"}},
+		{"negative unit", overridden(&limitOverride{RequestsPerUnit: 1, Unit: -1}), []string{"limit.unit", "-1"}},
+		{"a unit that wraps around", overridden(&limitOverride{RequestsPerUnit: 1, Unit: 257}), []string{"limit.unit", "257"}},
+		{"0 units", overridden(&limitOverride{RequestsPerUnit: 1, Unit: typev3.RateLimitUnit_SECOND, UnitMultiplier: wrapperspb.UInt32(0)}), []string{"descriptors[1].limit.unit_multiplier"}},
+		{"too many units", overridden(&limitOverride{RequestsPerUnit: 1, Unit: typev3.RateLimitUnit_YEAR, UnitMultiplier: wrapperspb.UInt32(2)}), []string{"limit.unit_multiplier", "400 days"}},
+		{"units that overflow", overridden(&limitOverride{RequestsPerUnit: 1, Unit: typev3.RateLimitUnit_YEAR, UnitMultiplier: wrapperspb.UInt32(1<<32 - 1)}), []string{"limit.unit_multiplier"}},
+	} {
+		a, err := p.send(c.r)
+		if a != nil || status.Code(err) != codes.InvalidArgument {
+			t.Errorf("%s: got %v, %v; want InvalidArgument", c.name, a, err)
+			continue
+		}
+		for _, word := range c.words {
+			if !strings.Contains(status.Convert(err).Message(), word) {
+				t.Errorf("%s: %v; want it to say %q", c.name, err, word)
+			}
+		}
+	}
+	if e.calls != 0 {
+		t.Errorf("bad input reached the engine %d times", e.calls)
+	}
+	p.wants("OK | OK 10/10 0s", "a=1 hits:0")
+}
+
+// A request of another domain is none of ours: OK, whatever it asks for.
+func TestUnknownDomain(t *testing.T) {
+	e := &counting{Engine: weir.NewMemory()}
+	p := connect(t, e, nil).in("nobody")
+	p.wants("OK | OK | OK | OK", "a=1 hits:5", "a=1 limit:0/SECOND", "a=1 refund")
+	if e.calls != 0 || p.service.counts.unknownDomains.Load() != 1 {
+		t.Errorf("%d calls of the engine, %d requests counted", e.calls, p.service.counts.unknownDomains.Load())
+	}
+}
+
+// Values of any length and any text have histories of their own.
+func TestLongValues(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, `
+domain: long
+descriptors:
+  - key: k
+    rate_limit: {unit: minute, requests_per_unit: 2}
+    descriptors: [{key: l, rate_limit: {unit: minute, requests_per_unit: 2}}]
+`))
+		long := strings.Repeat("x", 5000)
+		var all []string
+		for _, v := range []string{"", "a", "1024" + strings.Repeat("y", 1020), "1025" + strings.Repeat("y", 1021), long, long + "x", "{a}:b", "ä\u0000"} {
+			all = append(all, "k="+v)
+		}
+		all = append(all, "k=a,l=b", "k=ab,l=", "k=,l=ab", "k="+long+",l=b", "k="+long+"b,l=")
+		for _, d := range all {
+			p.wants("OK | OK 1/2 1m0s", d)
+		}
+		for _, d := range all {
+			p.wants("OK | OK 0/2 1m0s", d)
+		}
+	})
+}

@@ -1,0 +1,129 @@
+package envoy
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"golang.org/x/net/http2"
+)
+
+// piece is a connection from which frames are read in small pieces.
+type piece struct {
+	net.Conn
+	*bytes.Buffer
+	size int
+}
+
+func (p piece) Read(b []byte) (int, error)  { return p.Buffer.Read(b[:min(p.size, len(b))]) }
+func (p piece) Write(b []byte) (int, error) { return len(b), nil }
+func (p piece) Close() error                { return nil }
+
+// A connection knows which of its calls are incomplete, however the frames are cut, and
+// how long that may last.
+func TestConnKnowsItsCalls(t *testing.T) {
+	for _, size := range []int{1, 2, 8, 9, 10, 1 << 20} {
+		var in bytes.Buffer
+		in.WriteString(http2.ClientPreface)
+		f := http2.NewFramer(&in, nil)
+		f.WriteSettings()
+		begin := func(stream uint32) {
+			f.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: []byte("x"), EndHeaders: true})
+		}
+		for _, stream := range []uint32{1, 3, 5, 7, 9} {
+			begin(stream)
+		}
+		f.WriteData(1, false, make([]byte, 100)) // incomplete
+		f.WriteData(3, true, make([]byte, 100))  // complete
+		f.WriteRSTStream(5, http2.ErrCodeCancel)
+		f.WriteData(9, false, make([]byte, 1000)) // rejected by the server, see below
+		f.WriteData(11, false, make([]byte, 1000))
+
+		a := newArrivals()
+		a.sweeps.Store(100)
+		c := newConn(piece{Buffer: &in, size: size}, &arrival{of: a, began: 100})
+		wants := func(when string, held int, now uint32, overdue, answering bool) {
+			t.Helper()
+			if int(c.load.bytes) != held || int(a.bytes.Load()) != held || c.overdue(now) != overdue || c.answering() != answering {
+				t.Errorf("pieces of %d bytes, %s: %d and %d bytes held, overdue %t, answering %t; want %d, %t, %t",
+					size, when, c.load.bytes, a.bytes.Load(), c.overdue(now), c.answering(), held, overdue, answering)
+			}
+		}
+		wants("before the preface", 0, 100, false, false)
+		wants("long before the preface", 0, 100+lateAge+1, true, false)
+		if _, err := io.Copy(io.Discard, c); err != nil {
+			t.Fatal(err)
+		}
+		const header = frameCost + 1
+		held := header + frameCost + 100 + header + header + frameCost + 1000
+		wants("after the last frame", held, 100+lateAge, false, true)
+		wants("later", held, 100+lateAge+1, true, true)
+
+		var out bytes.Buffer
+		f = http2.NewFramer(&out, nil)
+		f.WriteSettings()
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: []byte("x"), EndHeaders: true}) // before a message
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: 3, BlockFragment: []byte("x"), EndHeaders: true, EndStream: true})
+		f.WriteRSTStream(9, http2.ErrCodeNo)
+		for out.Len() > 0 {
+			c.Write(out.Next(size))
+		}
+		wants("after an answer", header+frameCost+100+header, 100+lateAge, false, false)
+		c.forget()
+		wants("after the end", 0, 100+lateAge, false, false)
+	}
+}
+
+// Of connections, those with the most are closed once all have too much.
+func TestShed(t *testing.T) {
+	for _, each := range []struct {
+		name string
+		load load // a fourth
+	}{{"bytes", load{1, maxHeld / 4}}, {"calls", load{maxPartial / 4, 1}}} {
+		a := newArrivals()
+		var all []*conn
+		for i := range 4 {
+			one := &arrival{Conn: piece{}, of: a}
+			c := newConn(piece{}, one)
+			one.conn.Store(c)
+			a.open[one] = struct{}{}
+			for range []int{1, 1, 2, 1}[i] {
+				c.load.bytes += each.load.bytes
+				c.load.calls += each.load.calls
+			}
+			c.account(load{})
+			all = append(all, c)
+		}
+		a.shed()
+		if len(a.open) != 3 || !all[2].closed || a.over(3) || !a.over(2) {
+			t.Errorf("%s: %d connections with %d calls and %d bytes are left; want 3", each.name, len(a.open), a.calls.Load(), a.bytes.Load())
+		}
+	}
+}
+
+// A burst of honest calls is no attack: clients send the headers of many before the first
+// message.
+func TestBurstIsAnswered(t *testing.T) {
+	s := New(Options{})
+	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
+		t.Fatal(err)
+	}
+	address := serve(t, s).Target()
+	var all sync.WaitGroup
+	for range 8 {
+		c := pb.NewRateLimitServiceClient(dial(t, address))
+		for i := range 500 {
+			all.Go(func() {
+				if _, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "hits",
+					Descriptors: descriptors{{Entries: entryList{{Key: "big", Value: fmt.Sprint(i)}}}}}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+	all.Wait()
+}

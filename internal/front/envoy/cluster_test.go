@@ -1,0 +1,30 @@
+package envoy
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
+)
+
+// On a Redis Cluster a history is the same whichever others it is asked with: each
+// is decided in a step of its own, since they lie in slots of their own.
+func TestCluster(t *testing.T) {
+	nodes := redistest.StartCluster(t)
+	e, _ := enginetest.On(t, nodes.Addrs()...)
+	if !e.Spread() {
+		t.Fatal("the engine does not know that this is a Cluster")
+	}
+	p := connect(t, newClock(e), parse(t, hitsConfig), func(o *Options) { o.Apart = e.Spread })
+	for i := range 4 {
+		p.wants(fmt.Sprintf("OK | OK %d/10 1m0s | OK %d/5 1m0s", 9-i, 4-i), "a=1", "b=1")
+	}
+	p.wants("OK | OK 0/5 1m0s", "b=1")
+	p.wants("OVER_LIMIT | OK 6/10 1m0s | OVER_LIMIT 0/5 1m0s", "a=1", "b=1")
+	p.wants("OK | OK 5/10 1m0s", "a=1")
+	p.wants("OK | OK 0/10 1m0s", "a=1 hits:5")
+	p.wants("OVER_LIMIT | OVER_LIMIT 0/10 1m0s | OK 5/5 0s", "a=1", "b=2")
+	p.wants("OK | OK 3/10 1m0s | OK 4/5 1m0s", "a=1 refund hits:3", "b=3")
+	p.wants("OK | OK 1/2 1s | OK 2/3 1m0s", "a=1 limit:2/SECOND", "a=1 limit:3/MINUTE")
+}

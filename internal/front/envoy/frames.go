@@ -1,0 +1,58 @@
+package envoy
+
+import "encoding/binary"
+
+// Frames of HTTP/2 that begin and end streams (RFC 9113, section 6), and their flags.
+const (
+	frameData    = 0x0
+	frameHeaders = 0x1
+	frameReset   = 0x3
+
+	flagEndStream = 0x1
+)
+
+const (
+	frameHeader = 9                                       // bytes before the payload
+	preface     = len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n") // bytes before a client's first frame
+)
+
+// frame is the header of one frame.
+type frame struct {
+	kind, flags byte
+	stream      uint32
+	size        int // bytes of the payload
+}
+
+// frames finds the frames in one direction of a connection, which comes in pieces. It
+// reads their headers alone; gRPC checks everything else.
+type frames struct {
+	rest   int               // bytes to come of the payload
+	header [frameHeader]byte // begun and not complete
+	have   int               // bytes of header
+}
+
+// next returns the first frame header that ends in b, and the bytes after it; ok is
+// false if there is none.
+func (f *frames) next(b []byte) (one frame, after []byte, ok bool) {
+	n := min(f.rest, len(b))
+	f.rest -= n
+	b = b[n:]
+	if f.have == 0 && len(b) >= frameHeader {
+		return f.begin(b[:frameHeader]), b[frameHeader:], true
+	}
+	n = copy(f.header[f.have:], b)
+	f.have += n
+	if f.have < frameHeader {
+		return frame{}, nil, false
+	}
+	f.have = 0
+	return f.begin(f.header[:]), b[n:], true
+}
+
+func (f *frames) begin(header []byte) frame {
+	f.rest = int(header[0])<<16 | int(header[1])<<8 | int(header[2])
+	return frame{header[3], header[4], binary.BigEndian.Uint32(header[5:]) & (1<<31 - 1), f.rest}
+}
+
+// within reports whether a frame has begun and not ended.
+func (f *frames) within() bool { return f.rest > 0 || f.have > 0 }

@@ -1,0 +1,224 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/resolver"
+	"google.golang.org/grpc/resolver/manual"
+
+	"github.com/weirlimit/weir"
+)
+
+// The health of every name that proxies and platforms ask for.
+func TestHealth(t *testing.T) {
+	p := connect(t, weir.NewMemory(), nil)
+	h := grpc_health_v1.NewHealthClient(p.conn)
+	for _, name := range healthNames {
+		r, err := h.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: name})
+		if err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+			t.Errorf("%q: %v, %v; want SERVING", name, r, err)
+		}
+	}
+	if _, err := h.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "other"}); err == nil {
+		t.Error("another service is said to be healthy")
+	}
+}
+
+// A server that stops says so first, and answers whatever was sent to it: under load
+// no request is lost.
+func TestDrainUnderLoad(t *testing.T) {
+	s := New(Options{})
+	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
+		t.Fatal(err)
+	}
+	// Two servers behind one name, as proxies have them; the first one stops.
+	var addresses []string
+	var listeners []*Listener
+	for range 2 {
+		on, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := NewListener(s, nil, nil)
+		go l.Serve(on)
+		addresses, listeners = append(addresses, on.Addr().String()), append(listeners, l)
+	}
+	defer listeners[1].server.Stop()
+
+	watch := dial(t, addresses[0])
+	health, err := grpc_health_v1.NewHealthClient(watch).Watch(t.Context(), &grpc_health_v1.HealthCheckRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, err := health.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_SERVING {
+		t.Fatalf("health at first: %v, %v", r, err)
+	}
+
+	var answered atomic.Int64
+	stop := make(chan struct{})
+	var callers sync.WaitGroup
+	client := pb.NewRateLimitServiceClient(dialAll(t, addresses))
+	for i := range 16 {
+		callers.Go(func() {
+			r := &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "big", Value: fmt.Sprint(i)}}}}}
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				ctx, cancel := context.WithTimeout(context.Background(), patience)
+				if _, err := client.ShouldRateLimit(ctx, r); err != nil {
+					t.Errorf("a request is lost: %v", err)
+				}
+				answered.Add(1)
+				cancel()
+			}
+		})
+	}
+	until := func(n int64) {
+		for deadline := time.Now().Add(patience); answered.Load() < n; time.Sleep(time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatalf("%d requests answered, want %d", answered.Load(), n)
+			}
+		}
+	}
+	until(200)
+	listeners[0].NotServing()
+	if r, err := health.Recv(); err != nil || r.Status != grpc_health_v1.HealthCheckResponse_NOT_SERVING {
+		t.Errorf("health once it is to stop: %v, %v; want NOT_SERVING", r, err)
+	}
+	until(answered.Load() + 200) // still answered
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	watch.Close() // or the watch would last
+	if err := listeners[0].Drain(ctx); err != nil {
+		t.Errorf("drain: %v", err)
+	}
+	until(answered.Load() + 200)
+	close(stop)
+	callers.Wait()
+	if _, err := health.Recv(); err == nil || err == io.EOF {
+		t.Errorf("the watch of a server that is gone: %v", err)
+	}
+}
+
+// dialAll asks all addresses in turn, as far as they answer.
+func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
+	t.Helper()
+	r := manual.NewBuilderWithScheme("servers")
+	var state resolver.State
+	for _, a := range addresses {
+		state.Addresses = append(state.Addresses, resolver.Address{Addr: a})
+	}
+	r.InitialState(state)
+	conn, err := grpc.NewClient("servers:///all", grpc.WithResolvers(r), grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithDefaultServiceConfig(`{"loadBalancingConfig":[{"round_robin":{}}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+func dial(t testing.TB, address string) *grpc.ClientConn {
+	t.Helper()
+	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// held is an engine whose decisions wait until they are let go.
+type held struct {
+	weir.Engine
+	arrived, release chan struct{}
+}
+
+func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	h.arrived <- struct{}{}
+	<-h.release
+	return h.Engine.Decide(ctx, p, k, a)
+}
+
+// Requests under way are answered; those that take longer than they may are cut off.
+func TestDrainWaits(t *testing.T) {
+	for _, inTime := range []bool{true, false} {
+		e := &held{weir.NewMemory(), make(chan struct{}, 1), make(chan struct{})}
+		s := New(Options{Engine: e})
+		if err := s.Load(parse(t, hitsConfig), nil); err != nil {
+			t.Fatal(err)
+		}
+		on, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := NewListener(s, nil, nil)
+		served := make(chan error, 1)
+		go func() { served <- l.Serve(on) }()
+		c := pb.NewRateLimitServiceClient(dial(t, on.Addr().String()))
+		answer := make(chan error, 1)
+		go func() {
+			_, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "a"}}}}})
+			answer <- err
+		}()
+		<-e.arrived
+		ctx, cancel := context.WithCancel(context.Background())
+		drained := make(chan error, 1)
+		go func() { drained <- l.Drain(ctx) }()
+		select {
+		case err := <-drained:
+			t.Fatalf("drained with a request under way: %v", err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if inTime {
+			close(e.release)
+		} else {
+			cancel()
+			time.AfterFunc(20*time.Millisecond, func() { close(e.release) })
+		}
+		if err := <-drained; (err == nil) != inTime {
+			t.Errorf("in time %t: drain returned %v", inTime, err)
+		}
+		if err := <-answer; (err == nil) != inTime {
+			t.Errorf("in time %t: the request under way: %v", inTime, err)
+		}
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		cancel()
+	}
+}
+
+// A connection that is too old is left by both sides, and requests go on over another.
+func TestMaxConnectionAge(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, hitsConfig), func(o *Options) { o.MaxConnectionAge = 10 * time.Millisecond })
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for i := range 3 {
+		p.conn.Connect()
+		for s := p.conn.GetState(); s != connectivity.Ready; s = p.conn.GetState() {
+			if !p.conn.WaitForStateChange(ctx, s) {
+				t.Fatal("there is no connection")
+			}
+		}
+		if !p.conn.WaitForStateChange(ctx, connectivity.Ready) {
+			t.Fatalf("connection %d lasts for ever", i+1)
+		}
+	}
+	p.wants("OK | OK 9/10 1m0s", "a=1")
+}

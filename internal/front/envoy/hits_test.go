@@ -1,0 +1,245 @@
+package envoy
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir"
+)
+
+const hitsConfig = `
+domain: hits
+descriptors:
+  - {key: a, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: b, rate_limit: {unit: minute, requests_per_unit: 5}}
+  - {key: big, rate_limit: {unit: minute, requests_per_unit: 4294967295}}
+`
+
+// How many hits a descriptor asks for.
+func TestHits(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, hitsConfig))
+		r := p.request("a=1")
+		r.HitsAddend = 3
+		if a, err := p.send(r); err != nil || says(a) != "OK | OK 7/10 1m0s" {
+			t.Errorf("hits_addend 3: %v, %v", a, err)
+		}
+		p.wants("OK | OK 5/10 1m0s", "a=1 hits:2")
+		r = p.request("a=1 hits:1", "b=1")
+		r.HitsAddend = 3
+		if a, err := p.send(r); err != nil || says(a) != "OK | OK 4/10 1m0s | OK 2/5 1m0s" {
+			t.Errorf("a descriptor's own hits go before the request's: %v, %v", a, err)
+		}
+		// More than remains: refused whole, and what remains can still be had.
+		p.wants("OVER_LIMIT | OVER_LIMIT 4/10 1m0s", "a=1 hits:5")
+		p.wants("OK | OK 0/10 1m0s", "a=1 hits:4")
+		// More than ever fits.
+		p.wants("OVER_LIMIT | OVER_LIMIT 5/5 1m0s", "b=2 hits:6")
+		p.wants("OK | OK 0/4294967295 1m0s", "big=1 hits:4294967295")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/4294967295 1m0s", "big=1 hits:9007199254740991")
+	})
+}
+
+// No hits are a look: OK as long as there are not more than there may be, and
+// nothing is charged.
+func TestPeek(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, hitsConfig))
+		p.wants("OK | OK 10/10 0s", "a=1 hits:0")
+		p.wants("OK | OK 0/10 1m0s", "a=1 hits:10")
+		p.wants("OK | OK 0/10 1m0s", "a=1 hits:0")
+		p.wants("OK | OK 0/10 1m0s | OK 4/5 1m0s", "a=1 hits:0", "b=1")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/10 1m0s | OK 4/5 1m0s", "a=1", "b=1 hits:0")
+	})
+}
+
+// Different numbers of hits are decided in one step all the same.
+func TestDifferentHits(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &counting{Engine: c}
+		p := connect(t, e, parse(t, hitsConfig))
+		p.wants("OK | OK 8/10 1m0s | OK 2/5 1m0s", "a=1 hits:2", "b=1 hits:3")
+		p.wants("OVER_LIMIT | OK 8/10 1m0s | OVER_LIMIT 2/5 1m0s", "a=1 hits:2", "b=1 hits:3")
+		p.wants("OVER_LIMIT | OVER_LIMIT 8/10 1m0s | OK 2/5 1m0s", "a=1 hits:9", "b=1 hits:2")
+		p.wants("OK | OK 0/10 1m0s | OK 1/5 1m0s | OK 4294967294/4294967295 1m0s", "a=1 hits:8", "b=1", "big=1")
+		if e.calls != 4 {
+			t.Errorf("%d steps for 4 requests", e.calls)
+		}
+		// One step for what they ask, and histories are those of other requests.
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/10 1m0s", "a=1")
+		p.wants("OK | OK 0/5 1m0s", "b=1")
+		// More than ever fits of one of them.
+		p.wants("OVER_LIMIT | OVER_LIMIT 10/10 1m0s | OK 5/5 0s", "a=2 hits:11", "b=2 hits:5")
+	})
+}
+
+// Descriptors that cannot be decided in one step are still all or none.
+func TestSeveralSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, hitsConfig))
+		// One rule twice, with two values and with the same.
+		p.wants("OK | OK 9/10 1m0s | OK 9/10 1m0s", "a=2", "a=3")
+		p.wants("OK | OK 8/10 1m0s | OK 7/10 1m0s", "a=2", "a=2")
+		p.wants("OK | OK 0/10 1m0s", "a=2 hits:7")
+		p.wants("OVER_LIMIT | OK 9/10 1m0s | OVER_LIMIT 0/10 1m0s", "a=3", "a=2")
+		p.wants("OK | OK 1/10 1m0s", "a=3 hits:8")
+		// The last one of two: the step before is taken back.
+		p.wants("OVER_LIMIT | OK 1/10 1m0s | OVER_LIMIT 0/10 1m0s", "a=3", "a=3")
+		p.wants("OK | OK 0/10 1m0s", "a=3")
+	})
+}
+
+// More descriptors than are decided in one step.
+func TestManyDescriptors(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		var config strings.Builder
+		config.WriteString("domain: many\ndescriptors:\n")
+		var all []string
+		for i := range 40 {
+			fmt.Fprintf(&config, "  - {key: k%d, rate_limit: {unit: minute, requests_per_unit: %d}}\n", i, i+1)
+			all = append(all, fmt.Sprintf("k%d=v", i))
+		}
+		p := connect(t, c, parse(t, config.String()))
+		if a := p.ask(all...); a.OverallCode != pb.RateLimitResponse_OK || a.Statuses[39].LimitRemaining != 39 {
+			t.Errorf("first: %s", says(a))
+		}
+		if a := p.ask(all...); a.OverallCode != pb.RateLimitResponse_OVER_LIMIT || a.Statuses[39].LimitRemaining != 39 || a.Statuses[39].Code != pb.RateLimitResponse_OK {
+			t.Errorf("second: %s; want the first to refuse, and nothing charged", says(a))
+		}
+		if a := p.ask(all[1:]...); a.OverallCode != pb.RateLimitResponse_OK || a.Statuses[38].LimitRemaining != 38 {
+			t.Errorf("without the first: %s", says(a))
+		}
+	})
+}
+
+// On stores that decide no two histories in one step, answers are the same.
+func TestApart(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, hitsConfig), func(o *Options) { o.Apart = func() bool { return true } })
+		for i := range 5 {
+			p.wants(fmt.Sprintf("OK | OK %d/10 1m0s | OK %d/5 1m0s", 9-i, 4-i), "a=1", "b=1")
+		}
+		p.wants("OVER_LIMIT | OK 5/10 1m0s | OVER_LIMIT 0/5 1m0s", "a=1", "b=1")
+		p.wants("OK | OK 4/10 1m0s", "a=1")
+	})
+}
+
+// stolen is an engine on which, once, somebody else is faster: before the second
+// attempt of a request.
+type stolen struct {
+	weir.Engine
+	attempts int
+	steal    func()
+}
+
+func (s *stolen) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	if a.Op == weir.OpAttempt {
+		if s.attempts++; s.attempts == 2 && s.steal != nil {
+			steal := s.steal
+			s.steal = nil
+			steal()
+		}
+	}
+	return s.Engine.Decide(ctx, p, k, a)
+}
+
+// Somebody else takes the last between two steps: what the steps before were
+// charged is taken back.
+func TestStolen(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &stolen{Engine: c}
+		p := connect(t, e, parse(t, hitsConfig))
+		// One step for a and b, with hits of their own, another for the second a.
+		e.steal = func() { p.wants("OK | OK 0/10 1m0s", "a=2 hits:10") }
+		p.wants("OVER_LIMIT | OK 10/10 0s | OK 5/5 0s | OVER_LIMIT 0/10 1m0s", "a=1 hits:2", "b=1 hits:3", "a=2")
+		p.wants("OK | OK 0/10 1m0s | OK 0/5 1m0s", "a=1 hits:10", "b=1 hits:5")
+		// The same with equal hits.
+		c.pass(time.Minute)
+		e.attempts, e.steal = 0, func() { p.wants("OK | OK 0/10 1m0s", "a=2 hits:10") }
+		p.wants("OVER_LIMIT | OK 10/10 0s | OK 5/5 0s | OVER_LIMIT 0/10 1m0s", "a=1 hits:2", "b=1 hits:2", "a=2 hits:2")
+		p.wants("OK | OK 0/10 1m0s | OK 0/5 1m0s", "a=1 hits:10", "b=1 hits:5")
+	})
+}
+
+// Hits that are given back.
+func TestRefund(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		p := connect(t, c, parse(t, hitsConfig))
+		p.wants("OK | OK 6/10 1m0s", "a=1 hits:4")
+		c.pass(10 * time.Second)
+		p.wants("OK | OK 2/10 1m0s", "a=1 hits:4")
+		c.pass(10 * time.Second)
+		p.wants("OK | OK 0/10 1m0s", "a=1 hits:2")
+		// The oldest go first: all four of them and one of the next four.
+		p.wants("OK | OK 5/10 1m0s", "a=1 refund hits:5")
+		c.pass(50 * time.Second) // the second four leave
+		p.wants("OK | OK 8/10 10s", "a=1 hits:0")
+		// Never more than counts, and never below nothing.
+		p.wants("OK | OK 10/10 0s", "a=1 refund hits:1000")
+		p.wants("OK | OK 10/10 0s", "a=1 refund")
+		p.wants("OVER_LIMIT | OVER_LIMIT 10/10 1m0s", "a=1 hits:11")
+		// By default one, and 0 is none.
+		p.wants("OK | OK 0/5 1m0s", "b=1 hits:5")
+		p.wants("OK | OK 0/5 1m0s", "b=1 refund hits:0")
+		p.wants("OK | OK 1/5 1m0s", "b=1 refund")
+		// With others: given back although the request is refused, and of use to it.
+		p.wants("OVER_LIMIT | OVER_LIMIT 1/5 1m0s | OK 10/10 0s", "b=1 hits:2", "a=1 refund")
+		p.wants("OK | OK 2/5 1m0s | OK 0/5 1m0s", "b=1 refund", "b=1 hits:2")
+		// Without a rule, and of an override.
+		p.wants("OK | OK", "none=1 refund")
+		p.wants("OK | OK 0/2 1s", "a=1 limit:2/SECOND hits:2")
+		p.wants("OK | OK 1/2 1s", "a=1 limit:2/SECOND refund")
+		p.wants("OK | OK 5/5 0s", "b=9 refund hits:7")
+	})
+}
+
+// A refund takes a step for each entry that it takes from, and a look at what is left.
+func TestRefundSteps(t *testing.T) {
+	onEach(t, func(t *testing.T, c *clocked) {
+		e := &counting{Engine: c}
+		p := connect(t, e, parse(t, hitsConfig))
+		for range 3 {
+			p.ask("a=1 hits:3")
+			c.pass(time.Second)
+		}
+		steps := func(want int, says, descriptor string) {
+			t.Helper()
+			e.calls = 0
+			p.wants(says, descriptor)
+			if e.calls != want {
+				t.Errorf("%s: %d steps, want %d", descriptor, e.calls, want)
+			}
+		}
+		steps(2, "OK | OK 3/10 59s", "a=1 refund hits:2")
+		steps(3, "OK | OK 5/10 59s", "a=1 refund hits:2")
+		steps(4, "OK | OK 10/10 0s", "a=1 refund hits:9") // the last one finds nothing
+		steps(2, "OK | OK 10/10 0s", "a=1 refund")
+	})
+}
+
+// Refunds at once give back no more than was asked for, and lose none.
+func TestRefundsAtOnce(t *testing.T) {
+	p := connect(t, weir.NewMemory(), parse(t, hitsConfig))
+	p.ask("big=1 hits:1000")
+	p.ask("big=1 hits:1000")
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 50 {
+				if _, err := p.send(p.request("big=1 refund hits:3")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if got := 4294967295 - p.ask("big=1 hits:0").Statuses[0].LimitRemaining; got != 2000-8*50*3 {
+		t.Errorf("%d hits count after the refunds, want %d", got, 2000-8*50*3)
+	}
+}

@@ -1,0 +1,157 @@
+package envoy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// While the store is out, a request is an error, UNAVAILABLE: that is what a proxy
+// takes for a failure, and lets pass or not as it was told.
+func TestStoreOut(t *testing.T) {
+	faulty := weirtest.NewFaulty(weir.NewMemory())
+	p := connect(t, fallback.New(faulty, fallback.FailClosed), parse(t, hitsConfig))
+	p.wants("OK | OK 9/10 1m0s", "a=1")
+	faulty.Break(weirtest.Down())
+	for _, d := range []string{"a=1", "a=1 hits:0", "a=1 refund", "a=1 limit:1/HOUR"} {
+		if a, err := p.send(p.request(d)); status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "no decision") {
+			t.Errorf("%s: %v, %v; want Unavailable", d, a, err)
+		}
+	}
+	// What needs no decision gets an answer.
+	p.wants("OK | OK", "none=1")
+	p.in("nobody").wants("OK | OK", "a=1")
+	code, _, err := p.service.JSON(context.Background(), []byte(`{"domain":"hits","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`))
+	if code != 503 || err == nil {
+		t.Errorf("JSON: %d, %v; want 503", code, err)
+	}
+	faulty.Mend()
+	if got := p.service.counts.failed.Load(); got != 5 {
+		t.Errorf("%d requests counted as failed, want 5", got)
+	}
+}
+
+// leaver is an engine whose store is lost, or whose proxy leaves, before some call.
+type leaver struct {
+	weir.Engine
+	left  int // attempts until then
+	leave func()
+}
+
+var errLost = errors.New("lost")
+
+func (l *leaver) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	if a.Op == weir.OpAttempt {
+		if l.left--; l.left < 0 {
+			l.leave()
+			return weir.Decision{}, errLost
+		}
+	}
+	return l.Engine.Decide(ctx, p, k, a)
+}
+
+func (l *leaver) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	return l.Engine.Refund(ctx, p, k, at, n, now)
+}
+
+// A request that fails half way charges nothing: what it had been granted is taken
+// back, even if its proxy is gone.
+func TestLostHalfWay(t *testing.T) {
+	const config = `
+domain: lost
+descriptors:
+  - {key: a, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+  - {key: soft, quota_mode: true, rate_limit: {unit: minute, requests_per_unit: 10}}
+`
+	for _, second := range []string{"watched=1", "soft=1", "a=1"} {
+		l := &leaver{Engine: weir.NewMemory(), left: 1}
+		p := connect(t, l, parse(t, config))
+		r := p.request("a=1", second)
+		ctx, cancel := context.WithCancel(context.Background())
+		l.leave = cancel
+		if a, err := p.service.ShouldRateLimit(ctx, r); err == nil {
+			t.Errorf("%s: got %v, want an error", second, a)
+		}
+		l.left = 10
+		p.wants("OK | OK 10/10 0s", "a=1 hits:0")
+	}
+}
+
+// With an outage mode there is an answer, and it says that it is degraded.
+func TestDegraded(t *testing.T) {
+	for mode, want := range map[fallback.Mode]string{
+		fallback.FailOpen: "OK | OK 0/10 0s | OK 0/5 0s",
+		fallback.Local:    "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
+	} {
+		faulty := weirtest.NewFaulty(weir.NewMemory())
+		p := connect(t, fallback.New(faulty, fallback.FailClosed, fallback.Instances(2)), parse(t, hitsConfig), func(o *Options) { o.Outage = mode })
+		faulty.Break(weirtest.Down())
+		a := p.ask("a=1", "b=1")
+		if got := says(a); got != want {
+			t.Errorf("%v: got %s, want %s", mode, got, want)
+		}
+		if m := a.DynamicMetadata.AsMap(); fmt.Sprint(m) != "map[degraded:true]" {
+			t.Errorf("%v: dynamic_metadata %v, want that it says degraded", mode, m)
+		}
+		a = p.ask("a=1 hits:11", "b=1 hits:11")
+		if got := a.OverallCode.String() + a.Statuses[0].Code.String() + a.Statuses[1].Code.String(); got != "OVER_LIMITOVER_LIMITOVER_LIMIT" {
+			t.Errorf("%v: more than there ever may be: %s", mode, says(a))
+		}
+		p.ask("a=1 refund")
+		p.service.EachRule(func(h Hits) {
+			if h.Near > 0 {
+				t.Errorf("%v: %d hits of %s are said to be near the limit, which nobody knows", mode, h.Near, h.Rule)
+			}
+		})
+		faulty.Mend()
+		if a := p.ask("none=1"); a.DynamicMetadata != nil {
+			t.Errorf("%v: an answer without a decision says %v", mode, a.DynamicMetadata)
+		}
+	}
+}
+
+// A store that hangs keeps a proxy no longer than the budget, and after a few of its
+// requests nobody, although the proxy leaves before the budget is over.
+func TestHangingStore(t *testing.T) {
+	faulty := weirtest.NewFaulty(weir.NewMemory())
+	f := fallback.New(faulty, fallback.FailClosed, fallback.FailureThreshold(3))
+	p := connect(t, f, parse(t, hitsConfig))
+	p.ask("a=1")
+	release := make(chan struct{})
+	faulty.Break(func(ctx context.Context, call func()) error {
+		select {
+		case <-release:
+		case <-ctx.Done():
+		}
+		return ctx.Err()
+	})
+	defer close(release)
+	for range 3 {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Millisecond)
+		if _, err := p.c.ShouldRateLimit(ctx, p.request("a=1")); status.Code(err) != codes.DeadlineExceeded {
+			t.Errorf("got %v, want the proxy's own deadline", err)
+		}
+		cancel()
+	}
+	deadline := time.Now().Add(patience)
+	for f.Status().State != fallback.StoreDown {
+		if time.Now().After(deadline) {
+			t.Fatal("the breaker does not open")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}

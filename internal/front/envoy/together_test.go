@@ -1,0 +1,81 @@
+package envoy
+
+import (
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
+	"github.com/weirlimit/weir"
+)
+
+// Many callers ask for the same histories in all combinations, in one step and in
+// several. In the end every history holds exactly what was granted, and no more than
+// its limit.
+func TestTogether(t *testing.T) {
+	for name, engine := range map[string]func() weir.Engine{
+		"memory": func() weir.Engine { return weir.NewMemory() },
+		"redis":  func() weir.Engine { return onRedis(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := connect(t, engine(), parse(t, `
+domain: together
+descriptors:
+  - {key: a, rate_limit: {unit: hour, requests_per_unit: 300}}
+  - {key: b, rate_limit: {unit: hour, requests_per_unit: 200}}
+  - {key: c, value: "*", share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 250}}
+`))
+			all := []string{"a=1", "a=2", "b=1", "c=1"}
+			most := []int64{300, 300, 200, 250}
+			var granted [4]atomic.Int64
+			var callers sync.WaitGroup
+			for caller := range 8 {
+				r := rand.New(rand.NewPCG(uint64(caller), 1))
+				callers.Go(func() {
+					for range 150 {
+						var asked []int
+						var texts []string
+						for i := range all {
+							if r.IntN(2) == 0 {
+								asked = append(asked, i)
+								texts = append(texts, all[i])
+							}
+						}
+						if len(asked) == 0 {
+							continue
+						}
+						a, err := p.send(p.request(texts...))
+						if err != nil {
+							t.Error(err)
+							return
+						}
+						if a.OverallCode == pb.RateLimitResponse_OK {
+							for _, i := range asked {
+								granted[i].Add(1)
+							}
+						}
+					}
+				})
+			}
+			callers.Wait()
+			full := 0
+			for i, d := range all {
+				held := most[i] - int64(p.ask(d + " hits:0").Statuses[0].LimitRemaining)
+				if held != granted[i].Load() || held > most[i] {
+					t.Errorf("%s: %d hits are counted, %d were granted of at most %d", d, held, granted[i].Load(), most[i])
+				}
+				if held == most[i] {
+					full++
+				}
+			}
+			if full == 0 {
+				t.Error("no limit was reached: this test tries nothing")
+			}
+			if kept := p.service.counts.kept.Load(); kept != 0 {
+				t.Errorf("%d hits could not be taken back", kept)
+			}
+		})
+	}
+}

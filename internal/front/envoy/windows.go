@@ -1,0 +1,64 @@
+package envoy
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
+)
+
+// Windows says what "per minute" means for the rules of a configuration.
+type Windows uint8
+
+const (
+	// Rolling windows: never more than the limit in any minute.
+	Rolling Windows = iota
+
+	// Fixed windows as the reference has them: each begins at a whole multiple of
+	// its length since 1970 UTC. Up to twice the limit can pass within a minute,
+	// across the edge of two.
+	Fixed
+
+	// CalendarMonth is Fixed, but months are those of the calendar.
+	CalendarMonth
+)
+
+// windowWords are the words of the command line, by number.
+var windowWords = []string{Rolling: "rolling", Fixed: "fixed", CalendarMonth: "calendar-month"}
+
+// ParseWindows returns the Windows of that name.
+func ParseWindows(word string) (Windows, error) {
+	for i, known := range windowWords {
+		if word == known {
+			return Windows(i), nil
+		}
+	}
+	return 0, fmt.Errorf("windows are rolling, fixed or calendar-month, not %q", word)
+}
+
+// String returns the word of the command line.
+func (w Windows) String() string { return windowWords[w] }
+
+// span is how long histories remember. Those of a fixed window are of that window
+// alone, whose number is part of their key; they remember for longer than it lasts,
+// lest clocks that disagree end it early.
+func (w Windows) span(period time.Duration) time.Duration {
+	if w == Rolling {
+		return period
+	}
+	return min(2*period, weir.MaxWindow)
+}
+
+// at returns the number of the fixed window that is open at now, and when it ends.
+func (w Windows) at(now time.Time, unit envoyconf.Unit, period time.Duration) (number int64, ends time.Time) {
+	if w == CalendarMonth && unit == envoyconf.Month {
+		now = now.UTC()
+		months := int64(period / envoyconf.Month.Length())
+		number = (int64(now.Year()-1970)*12 + int64(now.Month()-1)) / months
+		return number, time.Date(1970, time.Month(1+(number+1)*months), 1, 0, 0, 0, 0, time.UTC)
+	}
+	length := period.Microseconds()
+	number = now.UnixMicro() / length
+	return number, time.UnixMicro((number + 1) * length)
+}

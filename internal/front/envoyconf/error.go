@@ -1,0 +1,32 @@
+package envoyconf
+
+import "fmt"
+
+// Error is the first thing wrong with a configuration.
+type Error struct {
+	File    string
+	Line    int // from 1; 0 when the file as a whole is meant
+	Column  int // from 1
+	Problem string
+	Next    string // what to write instead, or to do
+
+	cause error
+}
+
+// Error says where, what and the next step.
+func (e *Error) Error() string {
+	where := ""
+	if e.File != "" {
+		where = e.File + ": "
+	}
+	if e.Line > 0 {
+		where = fmt.Sprintf("%s:%d:%d: ", e.File, e.Line, e.Column)
+	}
+	if e.Next == "" {
+		return where + e.Problem
+	}
+	return where + e.Problem + "; " + e.Next
+}
+
+// Unwrap returns why a file could not be read, or nil.
+func (e *Error) Unwrap() error { return e.cause }

@@ -1,0 +1,177 @@
+package envoyconf
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// manual loads the examples of the reference's manual.
+func manual(t *testing.T) *Config {
+	t.Helper()
+	c, err := Load("testdata/manual", Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// entries reads "key=value,key=value".
+func entries(text string) (e []Entry) {
+	for _, each := range strings.Split(text, ",") {
+		key, value, _ := strings.Cut(each, "=")
+		e = append(e, Entry{key, value})
+	}
+	return e
+}
+
+// matched says which rule a descriptor finds: its path and its numbers.
+func matched(c *Config, domain, descriptor string) string {
+	d := c.Domain(domain)
+	if d == nil {
+		return "no domain"
+	}
+	r := d.Match(entries(descriptor))
+	switch {
+	case r == nil:
+		return "none"
+	case r.Unlimited:
+		return r.Path + " unlimited"
+	}
+	return fmt.Sprintf("%s %d per %v", strings.TrimPrefix(r.Path, domain+"."), r.Requests, r.Window)
+}
+
+func TestManual(t *testing.T) {
+	c := manual(t)
+	if len(c.Warnings) > 0 || len(c.Domains) != 13 {
+		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)
+	}
+	for _, each := range []struct{ domain, descriptor, want string }{
+		{"mongo_cps", "database=users", "database_users 500 per 1s"},
+		{"mongo_cps", "database=default", "database_default 500 per 1s"},
+		{"mongo_cps", "database=other", "none"},
+		{"mongo_cps", "Database=users", "none"}, // case matters
+		{"nobody", "database=users", "no domain"},
+
+		{"messaging", "message_type=marketing,to_number=2061111111", "message_type_marketing.to_number 5 per 24h0m0s"},
+		{"messaging", "to_number=2061111111", "to_number 100 per 24h0m0s"},
+		{"messaging", "message_type=marketing", "none"},
+		{"messaging", "to_number=2061111111,message_type=marketing", "none"}, // order matters
+
+		{"edge_proxy_per_ip", "remote_address=50.0.0.1", "remote_address 10 per 1s"},
+		{"edge_proxy_per_ip", "remote_address=50.0.0.5", "remote_address_50.0.0.5 0 per 1s"},
+
+		{"example4", "key=value,subkey=subvalue", "none"},
+		{"example4", "key=value", "key_value 300 per 1s"},
+		{"example4", "deep=value,subkey=subvalue", "deep_value.subkey 300 per 1s"},
+		{"example4", "deep=value", "none"},
+		{"example4", "deep=value,subkey=subvalue,more=1", "none"},
+
+		{"internal", "ldap=x", "internal.ldap unlimited"},
+		{"internal", "azure=x", "azure 100 per 1m0s"},
+
+		{"example6", "service=auth-service,user=user-a", "service.user_user-a 10 per 1s"},
+		{"example6", "service=auth-service,user=user-b", "service.user_user-b 20 per 1s"},
+		{"example6", "service=auth-service,user=user-c", "none"},
+
+		{"example8", "key1=unspecified", "key1 10 per 1m0s"},
+		{"example8", "key1=value1", "key1_value1 20 per 1m0s"},
+
+		{"example9", "key1=value1", "key1_value* 20 per 1m0s"},
+		{"example9", "key1=value", "key1_value* 20 per 1m0s"},
+		{"example9", "key1=valu", "none"},
+		{"example9", "path=/api/123/action", "path_/api/*/action 20 per 1m0s"},
+		{"example9", "path=/api/user-id/action", "path_/api/*/action 20 per 1m0s"},
+		{"example9", "path=/api/123/other", "none"},
+		{"example9", "path=/api/action", "none"}, // the two slashes are two
+		{"example9", "route=/api/v1/resource/123/action", "route_/api/*/resource/*/action 20 per 1m0s"},
+		{"example9", "route=/api/resource/123/action", "none"},
+
+		{"example10", "route=api,http_method=GET,subject_id=123", "route.http_method.subject_id 60 per 1m0s"},
+		{"example10", "user=alice,action=readfile,resource=documents", "user.action_read*.resource 100 per 1m0s"},
+
+		{"example11", "files=files/a.pdf", "files_files/* 10 per 1h0m0s"},
+		{"example11", "route=api/v1,method=GET", "route_api/*.method 60 per 1m0s"},
+
+		{"further", "five_minutes=1", "five_minutes 3 per 5m0s"},
+		{"further", "week=1", "week 7 per 168h0m0s"},
+		{"further", "month=1", "month 30 per 720h0m0s"},
+		{"further", "year=1", "year 365 per 8760h0m0s"},
+		{"further", "aliased=1", "aliased 3 per 5m0s"},
+		{"further", "merged=1", "merged 4 per 5m0s"},
+		{"further", "free=1", "none"},
+		{"further", "number=42", "number_42 42 per 1h0m0s"},
+		{"further", "yes_and_no=yes", "yes_and_no_yes 1 per 1h0m0s"},
+	} {
+		if got := matched(c, each.domain, each.descriptor); got != each.want {
+			t.Errorf("%s: %s: got %s, want %s", each.domain, each.descriptor, got, each.want)
+		}
+	}
+}
+
+// What rules say besides their numbers.
+func TestManualModes(t *testing.T) {
+	c := manual(t)
+	rule := func(domain, descriptor string) *Rule { return c.Domain(domain).Match(entries(descriptor)) }
+	if a, b := rule("example6", "service=x,user=user-a"), rule("example6", "service=x,user=user-b"); !a.Shadow || b.Shadow {
+		t.Errorf("shadow_mode: %t, %t; want true, false", a.Shadow, b.Shadow)
+	}
+	if a, b := rule("example7", "key_1=value_1,user=bkthomps"), rule("example7", "key_2=value_2,user=bkthomps"); a.Name != "specific_limit" ||
+		!slices.Equal(b.Replaces, []string{"specific_limit"}) || b.Name != "" {
+		t.Errorf("replaces: %+v and %+v", a, b)
+	}
+	for _, told := range []struct{ domain, descriptor, levels, told string }{
+		{"example8", "key1=other", "[key1]", "[0]"},
+		{"example8", "key1=value1", "[key1_value1]", "[]"},
+		{"example10", "route=api,http_method=GET,subject_id=123", "[route http_method subject_id]", "[0 1]"},
+		{"example10", "user=alice,action=readfile,resource=documents", "[user action_read* resource]", "[0 1]"},
+		{"example11", "route=api/v1,method=GET", "[route_api/* method]", "[]"}, // all of api/* share
+	} {
+		if r := rule(told.domain, told.descriptor); fmt.Sprint(r.Levels) != told.levels || fmt.Sprint(r.Told) != told.told {
+			t.Errorf("%s: metrics tell apart %v of %v, want %s of %s", told.descriptor, r.Told, r.Levels, told.told, told.levels)
+		}
+	}
+	if r := rule("quota", "service=service_2"); !r.Quota || fmt.Sprint(r.Metadata) != "map[backend:map[name:two]]" {
+		t.Errorf("quota: %+v", r)
+	}
+	if r := rule("further", "five_minutes=1"); r.Multiplier != 5 || r.Unit != Minute || r.Window != 5*time.Minute {
+		t.Errorf("unit_multiplier: %+v", r)
+	}
+	if r := rule("further", "yes_and_no=yes"); r.Shadow {
+		t.Error("shadow_mode: no is true")
+	}
+}
+
+// Which requests share a history.
+func TestHistories(t *testing.T) {
+	c := manual(t)
+	history := func(domain, descriptor string) string {
+		e := entries(descriptor)
+		r := c.Domain(domain).Match(e)
+		name := c.Domain(domain).Policy + "/" + r.History
+		for _, i := range r.Varying {
+			name += "/" + e[i].Value
+		}
+		return name
+	}
+	for _, each := range []struct {
+		domain, a, b string
+		same         bool
+	}{
+		{"example11", "files=files/a.pdf", "files=files/b.csv", true},
+		{"example11", "files=files/a.pdf", "files=files/*", true},
+		{"example11", "files_no_share=files_no_share/a.pdf", "files_no_share=files_no_share/b.csv", false},
+		{"example11", "route=api/v1,method=GET", "route=api/v2,method=GET", true},
+		{"example11", "route=api/v1,method=GET", "route=api/v1,method=PUT", false},
+		{"edge_proxy_per_ip", "remote_address=50.0.0.1", "remote_address=50.0.0.2", false},
+		{"example9", "key1=value1", "key1=value2", false},
+		{"messaging", "message_type=marketing,to_number=1", "to_number=1", false},
+		{"mongo_cps", "database=users", "database=default", false},
+	} {
+		if got := history(each.domain, each.a) == history(each.domain, each.b); got != each.same {
+			t.Errorf("%s and %s share a history: %t, want %t", each.a, each.b, got, each.same)
+		}
+	}
+}

@@ -1,0 +1,82 @@
+package envoyconf
+
+import "strings"
+
+// Entry is a key and a value of a request's descriptor.
+type Entry struct{ Key, Value string }
+
+// node is one level of a domain's tree, and the descriptor it belongs to.
+type node struct {
+	exact  map[Entry]*node // by key and value; a value of "" stands for a descriptor without one
+	wild   []wildcard      // those of exact that hold a *, in the order of the file
+	rule   *Rule           // nil = no rate_limit
+	shared bool            // all values that it matches share its histories
+}
+
+// wildcard is a descriptor whose value, or key, holds a *.
+type wildcard struct {
+	key, value pattern // value is nil for a descriptor without one
+	to         *node
+}
+
+// pattern is a text cut at its *; nil matches anything. Each * stands for any
+// number of characters, none included.
+type pattern []string
+
+func newPattern(text string) pattern { return strings.Split(text, "*") }
+
+// matches reports whether text fits the pattern.
+func (p pattern) matches(text string) bool {
+	switch len(p) {
+	case 0:
+		return true
+	case 1:
+		return p[0] == text
+	}
+	first, last := p[0], p[len(p)-1]
+	if len(text) < len(first)+len(last) || !strings.HasPrefix(text, first) || !strings.HasSuffix(text, last) {
+		return false
+	}
+	text = text[len(first) : len(text)-len(last)]
+	for _, part := range p[1 : len(p)-1] {
+		// The earliest place leaves the most for the parts that follow.
+		i := strings.Index(text, part)
+		if i < 0 {
+			return false
+		}
+		text = text[i+len(part):]
+	}
+	return true
+}
+
+// Match returns the rule for a descriptor, or nil: the one at the end of the path
+// of its entries, and only if the path is as long as the descriptor. At each level
+// key and value are tried first, then wildcards in the order of the file, then the
+// key alone. What was taken at one level is not taken back because nothing fits at
+// the next.
+func (d *Domain) Match(entries []Entry) *Rule {
+	at := &d.root
+	for i := range entries {
+		if at = at.next(&entries[i]); at == nil {
+			return nil
+		}
+	}
+	return at.rule
+}
+
+// next returns the descriptor for an entry, or nil.
+func (n *node) next(e *Entry) *node {
+	// An empty value is not looked up as one: it would find the key alone before
+	// wildcards, one of which may be a bare *.
+	if e.Value != "" {
+		if to := n.exact[*e]; to != nil {
+			return to
+		}
+	}
+	for i := range n.wild {
+		if w := &n.wild[i]; w.key.matches(e.Key) && w.value.matches(e.Value) {
+			return w.to
+		}
+	}
+	return n.exact[Entry{Key: e.Key}]
+}

@@ -1,0 +1,96 @@
+package envoyconf
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+)
+
+func parse(t testing.TB, src string) *Config {
+	t.Helper()
+	c, err := Parse("limits.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// The order in which the descriptors of a level are tried.
+func TestPrecedence(t *testing.T) {
+	c := parse(t, `
+domain: d
+descriptors:
+  - {key: k, rate_limit: {unit: second, requests_per_unit: 1}}
+  - {key: k, value: "a*", rate_limit: {unit: second, requests_per_unit: 2}}
+  - {key: k, value: "ab*", rate_limit: {unit: second, requests_per_unit: 3}}
+  - {key: k, value: "abc", rate_limit: {unit: second, requests_per_unit: 4}}
+  - {key: k, value: "*z", rate_limit: {unit: second, requests_per_unit: 5}}
+  - {key: all, value: "*", rate_limit: {unit: second, requests_per_unit: 6}}
+  - {key: all, rate_limit: {unit: second, requests_per_unit: 7}}
+  - key: dead
+    value: end
+    descriptors: [{key: sub, value: one, rate_limit: {unit: second, requests_per_unit: 8}}]
+  - key: dead
+    descriptors: [{key: sub, rate_limit: {unit: second, requests_per_unit: 9}}]
+  - {key: x, value: y, rate_limit: {unit: second, requests_per_unit: 10}}
+  - {key: tenant-*, rate_limit: {unit: second, requests_per_unit: 11}}
+`)
+	for _, each := range []struct {
+		descriptor string
+		requests   uint32 // 0 = no rule
+	}{
+		{"k=abc", 4},   // the value itself, though wildcards stand before it
+		{"k=abcd", 2},  // the first wildcard of the file, not the longest
+		{"k=xyz", 5},   // a * in front
+		{"k=az", 2},    // again the first
+		{"k=other", 1}, // the key alone, though it stands first
+		{"k=", 1},      // no value
+		{"all=", 6},    // a * stands for nothing too
+		{"all=x", 6},   // and never leaves anything to the key alone
+		{"dead=end,sub=one", 8},
+		{"dead=end,sub=two", 0}, // what was taken at a level is not taken back
+		{"dead=other,sub=two", 9},
+		{"x_y=", 0}, // keys never collide, as they do where key and value are joined
+		{"x=y", 10},
+		{"tenant-7=x", 11},
+		{"tenant=x", 0},
+	} {
+		got := uint32(0)
+		if r := c.Domain("d").Match(entries(each.descriptor)); r != nil {
+			got = r.Requests
+		}
+		if got != each.requests {
+			t.Errorf("%s: got rule %d, want %d", each.descriptor, got, each.requests)
+		}
+	}
+	if r := c.Domain("d").Match(nil); r != nil {
+		t.Errorf("no entries: got %+v", r)
+	}
+}
+
+// A pattern matches what the regular expression does.
+func FuzzPattern(f *testing.F) {
+	for _, seed := range [][2]string{{"a*b*c", "axbxc"}, {"*", ""}, {"a*a", "a"}, {"**", "x"}, {"ab*ba", "aba"}, {"*aa*", "aa"}} {
+		f.Add(seed[0], seed[1])
+	}
+	f.Fuzz(func(t *testing.T, text, value string) {
+		if !strings.Contains(text, "*") || len(text)+len(value) > 200 {
+			return
+		}
+		var parts []string
+		for _, part := range strings.Split(text, "*") {
+			parts = append(parts, regexp.QuoteMeta(part))
+		}
+		re, err := regexp.Compile(`(?s)\A` + strings.Join(parts, ".*") + `\z`)
+		if err != nil || !utf8Both(text, value) {
+			return
+		}
+		if got, want := newPattern(text).matches(value), re.MatchString(value); got != want {
+			t.Errorf("%q matches %q: %t, want %t", text, value, got, want)
+		}
+	})
+}
+
+func utf8Both(a, b string) bool {
+	return strings.ToValidUTF8(a, "") == a && strings.ToValidUTF8(b, "") == b
+}

@@ -1,0 +1,56 @@
+package envoyconf
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// A file that unpacks to a multiple of its size is rejected before it takes the memory.
+func TestSizeIsBounded(t *testing.T) {
+	const limit = "rate_limit: {unit: hour, requests_per_unit: 1}"
+	many := func(n int, head, each string) string {
+		var b strings.Builder
+		b.WriteString("domain: d\ndescriptors:\n" + head)
+		for i := range n {
+			fmt.Fprintf(&b, "  - {key: k%d, %s}\n", i, each)
+		}
+		return b.String()
+	}
+	list := "[" + strings.Repeat("x,", 900) + "]"
+	for _, c := range []struct{ name, src, want string }{
+		{"a long value by aliases", many(20_000, "  - {key: k, value: &v "+strings.Repeat("x", 3<<20)+"}\n", "value: *v, "+limit), "limits.yaml:3:21: value has 3145728 bytes, and at most 4096 are allowed"},
+		{"many values by aliases", many(20_000, "  - {key: k, value: &v "+strings.Repeat("x", 4000)+"}\n", "value: *v, "+limit), "more than 64 MiB"},
+		{"many stars by aliases", many(20_000, "  - {key: k, value: &v '"+strings.Repeat("*", 4000)+"'}\n", "value: *v, "+limit), "more than 64 MiB"},
+		{"metadata by aliases", many(20_000, "  - {key: k, metadata: &m {x: "+list+"}}\n", "metadata: *m, "+limit), "more than 1000000 nodes"},
+		{"long metadata by aliases", many(2, "  - {key: k, metadata: &m {x: &x "+strings.Repeat("x", 1<<20)+", y: ["+strings.Repeat("*x,", 50)+"]}}\n", "metadata: *m, "+limit), "more than 64 MiB"},
+		{"descriptors by aliases", many(20_000, "  - {key: k, descriptors: &d [{key: a}, {key: b}]}\n", "descriptors: *d, "+limit), ""},
+		{"a long path", strings.Replace(many(20_000, "", limit), "descriptors:\n", "descriptors:\n- key: "+strings.Repeat("x", 4000)+"\n  descriptors:\n", 1), "more than 64 MiB"},
+		{"short nodes", "domain: d\ndescriptors: [" + strings.Repeat("a,", 2<<20) + "]", "more than 1000000 nodes"},
+		{"metadata within itself", "domain: d\ndescriptors: [{key: k, metadata: &m {x: *m}}]", "nested more than 100 deep"},
+	} {
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err := Parse("limits.yaml", []byte(c.src))
+		runtime.ReadMemStats(&after)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: %.300v; want %q", c.name, err, c.want)
+		}
+		if took := (after.TotalAlloc - before.TotalAlloc) >> 20; took > 400 {
+			t.Errorf("%s: %d MiB allocated; want 400 at most", c.name, took)
+		}
+	}
+}
+
+// Warnings are bounded: there can be one for each word of a file.
+func TestWarningsAreBounded(t *testing.T) {
+	src := "domain: d\ndescriptors:\n"
+	for i := range 500 {
+		src += fmt.Sprintf("  - {key: k%d, unit: hour}\n", i)
+	}
+	c, err := Parse("limits.yaml", []byte(src))
+	if err != nil || len(c.Warnings) != maxWarnings+1 {
+		t.Errorf("%d warnings, %v; want %d", len(c.Warnings), err, maxWarnings+1)
+	}
+}

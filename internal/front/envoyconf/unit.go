@@ -1,0 +1,96 @@
+package envoyconf
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Unit is a unit of time. The numbers are those of the protocol.
+type Unit uint8
+
+// The units of the protocol. A month is 30 days and a year 365, as the reference
+// has it.
+const (
+	Second Unit = 1
+	Minute Unit = 2
+	Hour   Unit = 3
+	Day    Unit = 4
+	Month  Unit = 5
+	Year   Unit = 6
+	Week   Unit = 7
+)
+
+const day = 24 * time.Hour
+
+// units are the words of the file and how long they are, by number.
+var units = [...]struct {
+	word   string
+	length time.Duration
+}{
+	Second: {"second", time.Second},
+	Minute: {"minute", time.Minute},
+	Hour:   {"hour", time.Hour},
+	Day:    {"day", day},
+	Month:  {"month", 30 * day},
+	Year:   {"year", 365 * day},
+	Week:   {"week", 7 * day},
+}
+
+// unitWords lists them as a person would.
+const unitWords = "second, minute, hour, day, week, month or year"
+
+// ParseUnit returns the unit of that name, in any case.
+func ParseUnit(word string) (u Unit, ok bool) {
+	for i := range units {
+		if i > 0 && strings.EqualFold(units[i].word, word) {
+			return Unit(i), true
+		}
+	}
+	return 0, false
+}
+
+// String returns the word of the file.
+func (u Unit) String() string {
+	if u.Valid() {
+		return units[u].word
+	}
+	return fmt.Sprintf("Unit(%d)", uint8(u))
+}
+
+// Valid reports whether u is one of the units above.
+func (u Unit) Valid() bool { return u > 0 && int(u) < len(units) }
+
+// Length is how long the unit is; 0 if it is not Valid.
+func (u Unit) Length() time.Duration {
+	if !u.Valid() {
+		return 0
+	}
+	return units[u].length
+}
+
+// Period is so many units, and what keeps it from being a window, or "".
+func Period(u Unit, multiplier uint32) (period time.Duration, problem string) {
+	most := int64(weir.MaxWindow / u.Length())
+	if multiplier == 0 {
+		return 0, "0 units are no period; use 1 or more, or leave it out"
+	}
+	if int64(multiplier) > most {
+		return 0, fmt.Sprintf("%d × %s is longer than the longest window, 400 days", multiplier, u)
+	}
+	return u.Length() * time.Duration(multiplier), ""
+}
+
+// Express says a window in the words of the protocol: the largest unit, a week at
+// most, that it is a whole number of, and how many. What is no whole number of
+// seconds is rounded up to one.
+func Express(window time.Duration) (u Unit, multiplier uint32) {
+	for _, u := range []Unit{Week, Day, Hour, Minute} {
+		if window%u.Length() == 0 {
+			return u, uint32(window / u.Length())
+		}
+	}
+	return Second, uint32((window + time.Second - 1) / time.Second)
+}

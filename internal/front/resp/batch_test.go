@@ -1,0 +1,144 @@
+package resp
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/gcra"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
+)
+
+// gathering is an engine on which attempts wait until so many are under way.
+type gathering struct {
+	weir.Engine
+	mu    sync.Mutex
+	under int
+	want  int
+	all   chan struct{}
+}
+
+func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	g.mu.Lock()
+	if g.under++; g.under == g.want {
+		close(g.all)
+	}
+	g.mu.Unlock()
+	select {
+	case <-g.all:
+		return g.Engine.Decide(ctx, p, k, a)
+	case <-time.After(patience):
+		return weir.Decision{}, fmt.Errorf("only %d of %d attempts came together", g.under, g.want)
+	}
+}
+
+// TestPipelineIsAskedTogether: with a store that is waited for, decisions about
+// different keys are under way at the same time.
+func TestPipelineIsAskedTogether(t *testing.T) {
+	var log logged
+	g := &gathering{Engine: weir.NewMemory(), want: 16, all: make(chan struct{})}
+	s := newTestServer(t, func(c *Config) { c.Policies, c.Waits, c.Log = policies(t, g), true, log.log() })
+	var keys []string
+	for lines := map[uint64]bool{}; len(keys) < g.want; { // keys that share no line
+		key := fmt.Sprint("k=", rand.Int())
+		w := waiting{cmd: byName["WEIR.CHECK"], args: []string{"big", key}}
+		if line := w.line() % maxLines; !lines[line] {
+			lines[line] = true
+			keys = append(keys, key)
+		}
+	}
+	var ask strings.Builder
+	for _, key := range keys {
+		ask.WriteString(array("WEIR.CHECK", "big", key))
+	}
+	if got := say(t, s, ask.String()); strings.Count(got, "*8\r\n:1\r\n") != g.want {
+		t.Errorf("%q, want %d grants", got, g.want)
+	}
+}
+
+// TestOneKeyKeepsItsOrder: commands about one key happen one after the other, and
+// all are answered in the order in which they came, with a reset in between.
+func TestOneKeyKeepsItsOrder(t *testing.T) {
+	for _, waits := range []bool{false, true} {
+		s := newTestServer(t, func(c *Config) { c.Waits = waits })
+		var ask, want strings.Builder
+		for i := range 700 { // more than one batch
+			if i%70 == 69 {
+				ask.WriteString("PING\r\n")
+				want.WriteString("+PONG\r\n")
+			}
+			key, n := fmt.Sprint("k=", i%7), 1+i/7
+			ask.WriteString(array("WEIR.RECORD", "big", key, fmt.Sprint(n)))
+			fmt.Fprintf(&want, "%d ", int64(1<<40)-int64(n*(n+1)/2))
+		}
+		got := say(t, s, ask.String())
+		var remaining strings.Builder
+		for _, reply := range strings.SplitAfter(got, "*8\r\n")[1:] {
+			remaining.WriteString(strings.Split(reply, "\r\n")[2][1:] + " ")
+			if strings.Contains(reply, "+PONG\r\n") {
+				remaining.WriteString("+PONG\r\n")
+			}
+		}
+		if remaining.String() != want.String() {
+			t.Errorf("waits %v: what remains:\n%.400s\nwant\n%.400s", waits, remaining.String(), want.String())
+		}
+	}
+}
+
+// TestWordsOfAKeyMayComeInAnyOrder: they are one key all the same.
+func TestWordsOfAKeyMayComeInAnyOrder(t *testing.T) {
+	cmd := byName["WEIR.CHECK"]
+	a := waiting{cmd: cmd, args: []string{"wide", "tenant=1", "user=2"}}
+	b := waiting{cmd: byName["WEIR.RESET"], args: []string{"wide", "user=2", "tenant=1", "5"}}
+	if a.line() != b.line() {
+		t.Error("one key has two lines")
+	}
+}
+
+// TestOnRedis: pipelines on a real store, many at once: never more than Max.
+func TestOnRedis(t *testing.T) {
+	engine, conn := enginetest.On(t, redistest.Shared(t).Addr)
+	redistest.Shared(t).Must(t, "FLUSHALL")
+	s := newTestServer(t, func(c *Config) {
+		c.Policies, c.Throttler, c.Waits = policies(t, fallback.New(engine, fallback.FailClosed, fallback.Timeout(patience))), gcra.NewStore(conn), true
+	})
+	address := listening(t, s)
+	ask := strings.Repeat(array("WEIR.CHECK", "push", "teacher=42")+array("CL.THROTTLE", "user", "4", "1", "100000"), 16)
+	var mu sync.Mutex
+	granted, throttled, failed := 0, 0, 0
+	var all sync.WaitGroup
+	for range 4 {
+		all.Go(func() {
+			c := dial(t, address)
+			send(t, c, ask+"QUIT\r\n")
+			var b strings.Builder
+			buf := make([]byte, 4096)
+			for {
+				n, err := c.Read(buf)
+				b.Write(buf[:n])
+				if err != nil {
+					break
+				}
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			granted += strings.Count(b.String(), "*8\r\n:1\r\n")
+			throttled += strings.Count(b.String(), "*5\r\n:0\r\n")
+			failed += strings.Count(b.String(), "-UNAVAILABLE")
+			if n := strings.Count(b.String(), "*8") + strings.Count(b.String(), "*5") + strings.Count(b.String(), "-"+codeUnavailable); n != 32 {
+				t.Errorf("%d answers to 32 commands: %q", n, b.String())
+			}
+		})
+	}
+	all.Wait()
+	if granted > 10 || throttled > 5 || failed == 0 && (granted != 10 || throttled != 5) {
+		t.Errorf("%d granted and %d let through, want 10 and 5; %d failed", granted, throttled, failed)
+	}
+}

@@ -1,0 +1,172 @@
+package resp
+
+import (
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+)
+
+// run runs a program that the tests need and returns what it prints.
+func run(t *testing.T, dir, advice, name string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		t.Fatalf("%s is not installed: %s", name, advice)
+	}
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+func portOf(t *testing.T, address string) string {
+	t.Helper()
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+func TestRedisCLI(t *testing.T) {
+	port := portOf(t, listening(t, newTestServer(t)))
+	cli := func(args ...string) string {
+		t.Helper()
+		return run(t, "", redistest.Install, "redis-cli", append([]string{"-p", port}, args...)...)
+	}
+	for _, c := range []struct{ args, want string }{
+		{"PING", "PONG\n"},
+		{"CL.THROTTLE user123 15 30 60", "0\n16\n15\n-1\n2\n"},
+		{"-3 CL.THROTTLE user123 15 30 60 16", "1\n16\n15\n2\n2\n"},
+		{"WEIR.CHECK push teacher=42 10", "1\n10\n0\n60000\n60000\n\nAT\n0\n"},
+		{"-3 WEIR.CHECK push teacher=42", "0\n0\n0\nWAIT\nWAIT\nlimit\nAT\n0\n"},
+		{"WEIR.RESET push teacher=42", "OK\n"},
+		{"WEIR.CHECK push teacher", "ERR n must be a whole number, 0 to 9007199254740991, in digits alone, not teacher (a dimension is written dimension=value)\n\n"},
+	} {
+		got := cli(strings.Fields(c.args)...)
+		want := regexp.QuoteMeta(c.want)
+		want = strings.NewReplacer("AT", `\d{16}`, "WAIT", `\d{5}`, `\n2\n`, `\n[12]\n`).Replace(want)
+		if !regexp.MustCompile("^" + want + "$").MatchString(got) {
+			t.Errorf("redis-cli %s: %q, want %q", c.args, got, c.want)
+		}
+	}
+}
+
+// TestRedisBenchmark: it must find nothing strange, alone and with pipelines.
+func TestRedisBenchmark(t *testing.T) {
+	s := newTestServer(t)
+	port := portOf(t, listening(t, s))
+	for _, pipeline := range []string{"1", "16"} {
+		for _, ask := range []string{"WEIR.CHECK big k=__rand_int__", "CL.THROTTLE __rand_int__ 10 1 60"} {
+			args := append([]string{"-p", port, "-r", "100", "-n", "4000", "-c", "8", "-P", pipeline, "--csv"}, strings.Fields(ask)...)
+			out := run(t, "", redistest.Install, "redis-benchmark", args...)
+			if strings.Contains(out, "rror") || strings.Contains(out, "WARNING") || !strings.Contains(out, `"`+ask+`"`) {
+				t.Errorf("redis-benchmark %s with pipelines of %s:\n%s", ask, pipeline, out)
+			}
+		}
+	}
+	if n := s.Stats(); n.ThrottleAllowed+n.ThrottleLimited < 8000 || n.Refused != 0 {
+		t.Errorf("%+v; want 8,000 answers to CL.THROTTLE and nothing refused", n)
+	}
+}
+
+// TestNodeClients runs the two Redis clients that Node programs use, from the
+// registry of npm, at the versions of testdata/node/package-lock.json.
+func TestNodeClients(t *testing.T) {
+	const advice = "the tests need Node 20 and npm: on Debian and Ubuntu `apt-get install nodejs npm`, or https://nodejs.org"
+	address := listening(t, newTestServer(t))
+	dir := t.TempDir()
+	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node"))); err != nil {
+		t.Fatal(err)
+	}
+	run(t, dir, advice, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	got := run(t, dir, advice, "node", "client.mjs", portOf(t, address))
+	want := `ioredis [0,16,15,-1,2]
+ioredis [1,3,7,0,60000,"","number",0]
+ioredis [[0,0,7,WAIT,WAIT,"limit","number",0],[null,"höher"]]
+ioredis 10
+ioredis "ERR"
+node-redis-2 "PONG"
+node-redis-2 [0,16,15,-1,2]
+node-redis-2 [0,0,10,-1,0,"limit","number",0]
+node-redis-2 10
+node-redis-2 "ERR"
+node-redis-3 "PONG"
+node-redis-3 [0,16,15,-1,2]
+node-redis-3 [0,0,10,-1,0,"limit","number",0]
+node-redis-3 10
+node-redis-3 "ERR"
+`
+	if !regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(want), "WAIT", `\d+`) + "$").MatchString(got) {
+		t.Errorf("node client.mjs printed\n%s\nwant\n%s", got, want)
+	}
+}
+
+// TestGoClients: the two that Go programs use, with and without RESP3.
+func TestGoClients(t *testing.T) {
+	address := listening(t, newTestServer(t))
+	ctx := context.Background()
+	for _, protocol := range []int{2, 3} {
+		c := goredis.NewClient(&goredis.Options{Addr: address, Protocol: protocol, ClientName: "go", MaxRetries: -1})
+		got, err := c.Do(ctx, "CL.THROTTLE", "goredis", 100, 1, 100000).Int64Slice()
+		if err != nil || len(got) != 5 || got[0] != 0 {
+			t.Errorf("go-redis with RESP%d: %v, %v", protocol, got, err)
+		}
+		c.Close()
+	}
+	for name, option := range map[string]rueidis.ClientOption{
+		"rueidis":                 {ClientName: "go"}, // as it comes, with client-side caching
+		"rueidis without a cache": {DisableCache: true},
+		"rueidis with RESP2":      {DisableCache: true, AlwaysRESP2: true},
+	} {
+		option.InitAddress = []string{address}
+		c, err := rueidis.NewClient(option)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		defer c.Close()
+		got, err := c.Do(ctx, c.B().Arbitrary("WEIR.CHECK").Args("push", "teacher="+name).Build()).ToArray()
+		if err != nil || len(got) != 8 {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+	}
+}
+
+// TestDeepPipelines: who sends everything and reads afterwards gets every answer, in
+// order.
+func TestDeepPipelines(t *testing.T) {
+	const deep = 10_000
+	c := goredis.NewClient(&goredis.Options{Addr: listening(t, newTestServer(t)), MaxRetries: -1})
+	defer c.Close()
+	p := c.Pipeline()
+	for i := range deep {
+		p.Do(t.Context(), "WEIR.RECORD", "big", "k=deep")
+		p.Do(t.Context(), "ECHO", i)
+	}
+	answers, err := p.Exec(t.Context())
+	if err != nil || len(answers) != 2*deep {
+		t.Fatalf("%d answers, %v", len(answers), err)
+	}
+	for i := range deep {
+		recorded, err := answers[2*i].(*goredis.Cmd).Slice()
+		if want := int64(1<<40 - 1 - i); err != nil || recorded[2] != want {
+			t.Fatalf("record %d: %v, %v; want %d left", i, recorded, err, want)
+		}
+		if echo, err := answers[2*i+1].(*goredis.Cmd).Int(); err != nil || echo != i {
+			t.Fatalf("echo %d: %d, %v", i, echo, err)
+		}
+	}
+}
