@@ -67,9 +67,9 @@ type Config struct {
 	Version       string       // of the program, for /metrics; default: unknown
 	Limits        Limits
 
-	GRPCListen   string        // host:port or unix:/path for Envoy's rate limit service; default: none
+	GRPCListen   string            // host:port or unix:/path for Envoy's rate limit service; default: none
 	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
-	EnvoyOptions envoy.Options   // how they are answered; Engine and Log are those of the Server
+	EnvoyOptions envoy.Options     // how they are answered; Engine and Log are those of the Server
 
 	ReservationSecret string         // of all servers that settle each other's reservations; default: one of this process's own
 	GateID            string         // the header field that names the operation a gate is asked about, which proxies must set; default: none does

@@ -15,7 +15,7 @@ import (
 // limit is what a descriptor is decided by: a rule, or an override of a request. It
 // never changes.
 type limit struct {
-	id      uint64      // no other limit of this process has it
+	id      uint64          // no other limit of this process has it
 	rule    *envoyconf.Rule // of an override: one with nothing but numbers
 	weir    weir.Limit
 	plan    *weir.Plan // of this limit alone

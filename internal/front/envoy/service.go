@@ -157,10 +157,10 @@ type state struct {
 // domain is what a request names. Either rules or policy is nil.
 type domain struct {
 	name      string
-	policy    string        // names the histories of its rules and overrides
+	policy    string            // names the histories of its rules and overrides
 	rules     *envoyconf.Domain // nil where the domain is a policy
-	limits    []*limit      // of rules, by their index
-	addressed *addressed    // the policy
+	limits    []*limit          // of rules, by their index
+	addressed *addressed        // the policy
 
 	overrides  cache[limit]
 	overridden *tally           // of all overrides; nil where the domain is a policy
