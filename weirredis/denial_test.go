@@ -199,7 +199,7 @@ func TestDenialsSeeSharedHistories(t *testing.T) {
 			if c.do == nil {
 				c.do = func(conn *cannedConn, l *weir.Limiter) error {
 					return conn.granting(func() error {
-						_, errs := e.Together(ctx, []weirredis.Asking{{Plan: l.Plan(), Key: v, Ask: weir.Ask{N: 1, At: weir.Now}}})
+						_, errs := e.Together(ctx, []weirredis.Asking{{Plan: l.Plan(), Key: v, Ask: weir.Request{N: 1, At: weir.Now}}})
 						return errs[0]
 					})
 				}
