@@ -134,7 +134,7 @@ type block struct {
 }
 
 // running looks for a block of the key.
-func (b *blocks) running(ctx context.Context, a *Ask) (found block, err error) {
+func (b *blocks) running(ctx context.Context, a *Request) (found block, err error) {
 	d, err := b.all.Decide(ctx, part(&a.Key, b.look), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
 	if err == nil && !d.Allowed {
 		found = block{d.Limit, d.At.Add(d.RetryAfter)}
@@ -144,7 +144,7 @@ func (b *blocks) running(ctx context.Context, a *Ask) (found block, err error) {
 
 // begin begins a block of limit i at the instant of the refusal d, unless one runs.
 // It returns the one that runs now, and the instant of its own step.
-func (b *blocks) begin(ctx context.Context, a *Ask, i int, d *weir.Decision) (begun block, at time.Time, err error) {
+func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision) (begun block, at time.Time, err error) {
 	now := int64(weir.Now)
 	if a.At != weir.Now {
 		now = d.At.UnixMicro()

@@ -50,7 +50,7 @@ func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(f.Policy(name), e)
+	r, err := NewRule(f.Policy(name), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,7 +106,7 @@ func (r teller) wantsID(op weir.Op, after time.Duration, words string, n int64, 
 		r.Fatal(err)
 	}
 	states := make([]weir.LimitState, len(r.Limits))
-	o, err := r.Decide(context.Background(), &Ask{Subject: whose, Op: op, N: n, At: start.Add(after).UnixMicro(), States: states, ID: id})
+	o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: n, At: start.Add(after).UnixMicro(), States: states, ID: id})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -269,7 +269,7 @@ func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := New(f.Policies[0], e)
+	r, err := NewRule(f.Policies[0], e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -323,7 +323,7 @@ func TestBlockOnce(t *testing.T) {
 		r.wantsID(check, 10*time.Minute, "user=u", 1, "third", "allowed 1, 1m0s")
 		whose, _ := subject(t, r.Rule, "user=u")
 		r.wants(check, 10*time.Minute, "user=u", 1, "denied by limit for 10m0s, until 20m0s")
-		_, err := r.Decide(context.Background(), &Ask{Subject: whose, N: 2, At: start.Add(10 * time.Minute).UnixMicro(), ID: "third"})
+		_, err := r.Decide(context.Background(), &Request{Target: whose, N: 2, At: start.Add(10 * time.Minute).UnixMicro(), ID: "third"})
 		if !errors.Is(err, weir.ErrID) {
 			t.Errorf("the id of another operation: %v", err)
 		}
@@ -334,7 +334,7 @@ func TestBlockOnce(t *testing.T) {
 func TestBlockNow(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := blockingRule(t, "guard", e)
-		ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: weir.Now}
+		ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: weir.Now}
 		var last Outcome
 		for i, want := range []bool{true, true, false, false} {
 			o, err := r.Decide(context.Background(), &ask)
@@ -369,7 +369,7 @@ func TestBlockEndsMeanwhile(t *testing.T) {
 		r := blockingRule(t, "guard", slow{weir.NewMemory()})
 		decide := func(n int64) Outcome {
 			t.Helper()
-			o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: n, At: weir.Now})
+			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, At: weir.Now})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -400,7 +400,7 @@ func TestBlockConcurrently(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: weir.Now})
+					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: weir.Now})
 					if err != nil {
 						t.Error(err)
 						return
@@ -431,18 +431,18 @@ func TestBlockOutage(t *testing.T) {
 		granted int64
 	}{"local": {fallback.Local, 0}, "open": {fallback.FailOpen, 1}} {
 		r := blockingRule(t, name, f.WithMode(want.mode))
-		o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
 		if err != nil || o.Decision.Granted != want.granted || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%s: %+v, %v; want %+v and no block", name, o, err, want)
 		}
 	}
 	share := fallback.New(down{}, fallback.Local, fallback.Instances(2))
 	r := blockingRule(t, "local", share)
-	if o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
+	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
 	}
 	r = blockingRule(t, "guard", f)
-	if o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
+	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err == nil || o.Decision.Allowed {
 		t.Errorf("deny: %+v, %v", o, err)
 	}
 }
@@ -452,7 +452,7 @@ func TestBlockBack(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Local, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := blockingRule(t, "local", f)
-	ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
+	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
 		t.Errorf("2 of a share of 1, while the store knows only of blocks: %+v, %v", o, err)
@@ -470,7 +470,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	r := blockingRule(t, "local", fallback.New(store, fallback.Local, fallback.FailureThreshold(0)))
 	attempt := func(id string, n int64) Outcome {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: n, At: weir.Now, ID: id})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, At: weir.Now, ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -507,10 +507,10 @@ func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Req
 // TestBlockBadInput: the errors are those of the policy, not of its blocks (R14).
 func TestBlockBadInput(t *testing.T) {
 	r := blockingRule(t, "both", weir.NewMemory())
-	for _, a := range []Ask{
-		{Subject: Subject{weir.K("t"), None}, N: 1, At: 0},
-		{Subject: Subject{weir.K("t", strings.Repeat("x", 1025)), None}, N: 1, At: 0},
-		{Subject: Subject{weir.K("t", "u"), None}, N: -1, At: 0},
+	for _, a := range []Request{
+		{Target: Target{weir.K("t"), None}, N: 1, At: 0},
+		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), None}, N: 1, At: 0},
+		{Target: Target{weir.K("t", "u"), None}, N: -1, At: 0},
 	} {
 		if o, err := r.Decide(context.Background(), &a); err == nil || strings.Contains(err.Error(), ".block") {
 			t.Errorf("%+v: %+v, %v", a, o, err)

@@ -10,7 +10,7 @@ import (
 
 // decideBlocked is ask for a policy with blocks. The blocks are looked at first,
 // and begun by an attempt that a limit with one refuses.
-func (r *Rule) decideBlocked(ctx context.Context, o *Outcome, a *Ask) (weir.Decision, error) {
+func (r *Rule) decideBlocked(ctx context.Context, o *Outcome, a *Request) (weir.Decision, error) {
 	op := r.op(a.Op)
 	if !r.fits(&a.Key) {
 		return o.ask(ctx, op, a) // which says what is wrong with it
@@ -52,7 +52,7 @@ func (r *Rule) decideBlocked(ctx context.Context, o *Outcome, a *Ask) (weir.Deci
 
 // refuseBlocked refuses what asks while a block runs. It reports false if the block has
 // ended by the instant at which the limits are looked at.
-func (r *Rule) refuseBlocked(ctx context.Context, o *Outcome, op weir.Op, a *Ask, by block) (d weir.Decision, runs bool, err error) {
+func (r *Rule) refuseBlocked(ctx context.Context, o *Outcome, op weir.Op, a *Request, by block) (d weir.Decision, runs bool, err error) {
 	if a.ID != "" && op == weir.OpAttempt {
 		if d, err = r.blocks.known.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Replayed {
 			clear(a.States)

@@ -43,7 +43,7 @@ func randomBlocking(r *rand.Rand) string {
 
 // trace is a random sequence of asks, and what they came to.
 type traced struct {
-	ask  Ask
+	ask  Request
 	made Outcome
 }
 
@@ -75,7 +75,7 @@ func TestBlockRandomly(t *testing.T) {
 		}
 		p := f.Policies[0]
 		run := func(steps []traced) *Rule {
-			rule, err := New(p, weir.NewMemory())
+			rule, err := NewRule(p, weir.NewMemory())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -95,7 +95,7 @@ func TestBlockRandomly(t *testing.T) {
 			for i := range values {
 				values[i] = string(rune('a' + r.IntN(2)))
 			}
-			a := Ask{Subject: rule.SubjectOfKey(weir.K(values...), r.IntN(len(p.Tiers)+1)-1), Op: []weir.Op{check, check, check, peek, record}[r.IntN(5)],
+			a := Request{Target: rule.TargetOfKey(weir.K(values...), r.IntN(len(p.Tiers)+1)-1), Op: []weir.Op{check, check, check, peek, record}[r.IntN(5)],
 				N: int64(r.IntN(4)), At: now}
 			o, err := rule.Decide(context.Background(), &a)
 			if err != nil {
@@ -142,7 +142,7 @@ func TestBlockRandomly(t *testing.T) {
 			}
 			for i := range p.Limits {
 				count := func(steps []traced) int64 {
-					l := run(steps).Limiter(&a.Subject, a.At)
+					l := run(steps).Limiter(&a.Target, a.At)
 					n, err := l.At(d.At).Count(context.Background(), a.Key, p.Limits[i].Name, p.Limits[i].Window)
 					if err != nil {
 						t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 )
 
 // Ask is one attempt, peek or record.
-type Ask struct {
-	Subject
+type Request struct {
+	Target
 	Op     weir.Op
 	N      int64             // units
 	At     int64             // microseconds since 1970, or weir.Now
@@ -29,9 +29,9 @@ type Outcome struct {
 
 // Decide answers a. Bad input is an error (R14), and so is an engine that cannot
 // decide, unless the policy is a shadow.
-func (r *Rule) Decide(ctx context.Context, a *Ask) (o Outcome, err error) {
-	o.Variation = r.Choose(&a.Key, a.Plan, a.At)
-	o.Applied.Plan = o.Variation.Plan
+func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
+	o.Variation = r.Choose(&a.Key, a.Tier, a.At)
+	o.Applied.Plan = o.Variation.Tier
 	if by := o.Variation.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
@@ -64,7 +64,7 @@ func (r *Rule) op(op weir.Op) weir.Op {
 }
 
 // ask asks the engine, at its own instant or that of the caller.
-func (v *Variation) ask(ctx context.Context, op weir.Op, a *Ask) (weir.Decision, error) {
+func (v *Variation) ask(ctx context.Context, op weir.Op, a *Request) (weir.Decision, error) {
 	if op == weir.OpAttempt && a.At == weir.Now && a.States == nil && a.ID == "" {
 		return v.Limiter.AllowN(ctx, a.Key, a.N) // the shortest way
 	}
@@ -73,6 +73,6 @@ func (v *Variation) ask(ctx context.Context, op weir.Op, a *Ask) (weir.Decision,
 
 // Limiter is that of the numbers that apply to a subject at an instant: for
 // refunds and counts.
-func (r *Rule) Limiter(s *Subject, at int64) *weir.Limiter {
-	return r.Choose(&s.Key, s.Plan, at).Limiter
+func (r *Rule) Limiter(s *Target, at int64) *weir.Limiter {
+	return r.Choose(&s.Key, s.Tier, at).Limiter
 }

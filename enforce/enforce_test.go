@@ -38,7 +38,7 @@ func rule(t testing.TB, name string, e weir.Engine) *Rule {
 	if e == nil {
 		e = weir.NewMemory()
 	}
-	r, err := New(f.Policy(name), e)
+	r, err := NewRule(f.Policy(name), e)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,18 +47,18 @@ func rule(t testing.TB, name string, e weir.Engine) *Rule {
 
 // subject makes a subject of name=value words, and holds both ways of making one
 // against each other.
-func subject(t testing.TB, r *Rule, words string) (Subject, error) {
+func subject(t testing.TB, r *Rule, words string) (Target, error) {
 	t.Helper()
 	values := map[string]string{}
 	for _, w := range strings.Fields(words) {
 		name, value, _ := strings.Cut(w, "=")
 		values[name] = value
 	}
-	slow, slowErr := r.SubjectOf(values)
-	fast, err := r.Subject(Values{Len: len(values),
+	slow, slowErr := r.TargetOf(values)
+	fast, err := r.Target(Lookup{Count: len(values),
 		Value: func(name string) (string, bool) { v, ok := values[name]; return v, ok },
 		Map:   func() map[string]string { return values }})
-	if (err == nil) != (slowErr == nil) || err == nil && (fast.Plan != slow.Plan || fast.Key.Len() != slow.Key.Len()) {
+	if (err == nil) != (slowErr == nil) || err == nil && (fast.Tier != slow.Tier || fast.Key.Len() != slow.Key.Len()) {
 		t.Errorf("%s: %+v, %v at once and %+v, %v slowly", words, fast, err, slow, slowErr)
 	}
 	return fast, err
@@ -98,15 +98,15 @@ func TestChoose(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v := r.Choose(&whose.Key, whose.Plan, at(c.when))
+		v := r.Choose(&whose.Key, whose.Tier, at(c.when))
 		why := ""
 		if v.Override != nil {
 			why = v.Override.Why
 		}
-		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Plan != c.plan || why != c.why {
-			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Plan, why, c)
+		if l := v.Limits; l[0].Max != c.requests || l[1].Max != c.tokens || v.Tier != c.plan || why != c.why {
+			t.Errorf("%s at %s: %d requests, %d tokens, plan %q, override %q; want %+v", c.whom, c.when, l[0].Max, l[1].Max, v.Tier, why, c)
 		}
-		if again := r.Choose(&whose.Key, whose.Plan, at(c.when)); again != v {
+		if again := r.Choose(&whose.Key, whose.Tier, at(c.when)); again != v {
 			t.Errorf("%s at %s: chosen anew", c.whom, c.when)
 		}
 	}
@@ -116,11 +116,11 @@ func TestChoose(t *testing.T) {
 func TestPlanOfDimension(t *testing.T) {
 	r := rule(t, "tiers", nil)
 	whose, err := subject(t, r, "tier=pro")
-	if err != nil || r.Choose(&whose.Key, whose.Plan, 0).Limits[0].Max != 3 {
+	if err != nil || r.Choose(&whose.Key, whose.Tier, 0).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
-	if s := r.SubjectOfKey(weir.K("pro"), None); s.Plan != whose.Plan {
-		t.Errorf("of a key: plan %d, want %d", s.Plan, whose.Plan)
+	if s := r.TargetOfKey(weir.K("pro"), None); s.Tier != whose.Tier {
+		t.Errorf("of a key: plan %d, want %d", s.Tier, whose.Tier)
 	}
 }
 
@@ -149,7 +149,7 @@ func TestHistoryStays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		o, err := r.Decide(context.Background(), &Ask{Subject: whose, N: n, At: at("2026-01-01")})
+		o, err := r.Decide(context.Background(), &Request{Target: whose, N: n, At: at("2026-01-01")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.De
 // would have done; a store that is away stops nobody, bad input is an error.
 func TestShadow(t *testing.T) {
 	r := rule(t, "shadow", nil)
-	ask := Ask{Subject: r.SubjectOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}
+	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}
 	for i, would := range []bool{true, false, false} {
 		o, err := r.Decide(context.Background(), &ask)
 		if d := o.Decision; err != nil || !d.Allowed || d.Granted != 1 || d.RetryAfter != 0 || d.Limit != "" ||
@@ -204,10 +204,10 @@ func TestShadow(t *testing.T) {
 // TestReported: attempts look, records are charged.
 func TestReported(t *testing.T) {
 	r := rule(t, "login", nil)
-	whose := r.SubjectOfKey(weir.K("u"), None)
+	whose := r.TargetOfKey(weir.K("u"), None)
 	decide := func(op weir.Op) weir.Decision {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Ask{Subject: whose, Op: op, N: 1, At: at("2026-01-01")})
+		o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: 1, At: at("2026-01-01")})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -229,7 +229,7 @@ func TestReported(t *testing.T) {
 func TestEngine(t *testing.T) {
 	ctx := context.Background()
 	r := rule(t, "api", nil)
-	e, err := r.Engine(func(_ Ask, o Outcome) {
+	e, err := r.Engine(func(_ Request, o Outcome) {
 		if o.Err != nil {
 			t.Error("a failure")
 		}
@@ -284,8 +284,8 @@ func TestConcurrently(t *testing.T) {
 	for i := range granted {
 		wg.Go(func() {
 			for range 50 {
-				whose := r.SubjectOfKey(weir.K("acme", "u"), i%3-1)
-				o, err := r.Decide(context.Background(), &Ask{Subject: whose, N: 1, At: at("2026-07-01")})
+				whose := r.TargetOfKey(weir.K("acme", "u"), i%3-1)
+				o, err := r.Decide(context.Background(), &Request{Target: whose, N: 1, At: at("2026-07-01")})
 				if err != nil {
 					t.Error(err)
 				}
@@ -306,7 +306,7 @@ func TestConcurrently(t *testing.T) {
 // TestAllocations: choosing costs nothing that is left behind.
 func TestAllocations(t *testing.T) {
 	r := rule(t, "api", nil)
-	ctx, ask := context.Background(), Ask{Subject: r.SubjectOfKey(weir.K("acme", "u"), None), N: 0, At: at("2026-07-01")}
+	ctx, ask := context.Background(), Request{Target: r.TargetOfKey(weir.K("acme", "u"), None), N: 0, At: at("2026-07-01")}
 	r.Decide(ctx, &ask)
 	if n := testing.AllocsPerRun(100, func() { r.Decide(ctx, &ask) }); n != 0 {
 		t.Errorf("%v allocations by an override, want 0", n)

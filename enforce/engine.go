@@ -13,13 +13,13 @@ import (
 // which may be nil.
 //
 // A plan that wants all or nothing of a policy that grants in part gets that.
-func (r *Rule) Engine(watched func(Ask, Outcome)) (weir.Engine, error) {
+func (r *Rule) Engine(watched func(Request, Outcome)) (weir.Engine, error) {
 	e := &engine{rule: r, plan: None, watched: watched}
 	if r.Mode == weir.Partial {
 		whole := *r.Policy
 		whole.Mode = weir.AllOrNothing
 		var err error
-		if e.whole, err = New(&whole, r.engine); err != nil {
+		if e.whole, err = NewRule(&whole, r.engine); err != nil {
 			return nil, err
 		}
 	}
@@ -30,12 +30,12 @@ type engine struct {
 	rule    *Rule
 	whole   *Rule // of a policy of mode Partial, otherwise nil
 	plan    int   // of every key, unless a dimension names it
-	watched func(Ask, Outcome)
+	watched func(Request, Outcome)
 }
 
 // Under returns the engine for keys whose value of PlanBy is that one.
 func (e *engine) Under(value string) weir.Engine {
-	plan := e.rule.PlanOf(value)
+	plan := e.rule.TierOf(value)
 	if plan == e.plan {
 		return e
 	}
@@ -55,7 +55,7 @@ func (e *engine) of(p *weir.Plan) *Rule {
 // Decide answers as Rule.Decide does.
 func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	r := e.of(p)
-	ask := Ask{Subject: r.SubjectOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
+	ask := Request{Target: r.TargetOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 	o, err := r.Decide(ctx, &ask)
 	if r.Shadow && err == nil && e.watched != nil {
 		e.watched(ask, o)
@@ -89,6 +89,6 @@ func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 // limiter is that of the numbers that apply to the key.
 func (e *engine) limiter(p *weir.Plan, k *weir.Key, now int64) *weir.Limiter {
 	r := e.of(p)
-	whose := r.SubjectOfKey(*k, e.plan)
+	whose := r.TargetOfKey(*k, e.plan)
 	return r.Limiter(&whose, now)
 }

@@ -45,7 +45,7 @@ type Rule struct {
 type Variation struct {
 	*policy.Policy // what weir decides by, and the units
 	Limiter        *weir.Limiter
-	Plan           string           // its name, "" for the policy's own numbers
+	Tier           string           // its name, "" for the policy's own numbers
 	Override       *policy.Override // nil if none applies
 }
 
@@ -58,7 +58,7 @@ type byPlan struct {
 const None = -1
 
 // New makes a policy ready to decide on e. The error is a *weir.PolicyError.
-func New(p *policy.Policy, e weir.Engine) (*Rule, error) {
+func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
 	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Tiers))}
 	r.variations = make([]byPlan, len(p.Overrides)+1)
 	var err error
@@ -98,7 +98,7 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 		changes = append(changes, v.Override.Changes)
 	}
 	if plan != None {
-		v.Plan = r.Policy.Tiers[plan].Name
+		v.Tier = r.Policy.Tiers[plan].Name
 		changes = slices.Insert(changes, 0, r.Policy.Tiers[plan].Changes)
 	}
 	v.Policy = r.With(changes...)
@@ -151,7 +151,7 @@ func (b *byPlan) slot(plan, plans int) *atomic.Pointer[Variation] {
 }
 
 // PlanOf returns the plan that a value of PlanBy names, or None.
-func (r *Rule) PlanOf(value string) int {
+func (r *Rule) TierOf(value string) int {
 	if i, ok := r.plans[value]; ok {
 		return i
 	}

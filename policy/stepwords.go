@@ -42,11 +42,11 @@ func (c *checker) step(s *stepDraft, item *strictyaml.Node, before time.Duration
 	if err := apply(c, stepWords, aStep, item, s); err != nil {
 		return err
 	}
-	nothing := s.step.Expect.Nothing()
+	nothing := s.step.Expect.Empty()
 	switch {
 	case s.step.At < before:
 		return c.fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
-	case s.step.Do == Reset && !nothing:
+	case s.step.Op == Reset && !nothing:
 		return c.fail(item.Offset, "remove what it expects", "a reset is no decision")
 	}
 	if why := s.step.contradiction(); why != "" {
@@ -71,7 +71,7 @@ func (s *Step) contradiction() string {
 		return "denied, and no limit stood in the way"
 	case denied && e.Retry != nil && *e.Retry == 0:
 		return "denied, and the same fits now"
-	case s.Do == Record && denied:
+	case s.Op == Record && denied:
 		return "a record is never denied"
 	}
 	return ""
@@ -117,7 +117,7 @@ func (c *checker) setAt(s *stepDraft, key, value *strictyaml.Node) error {
 
 func (c *checker) setDo(s *stepDraft, key, value *strictyaml.Node) error {
 	i, err := c.choice(key, value, doValues)
-	s.step.Do = StepOp(i)
+	s.step.Op = StepOp(i)
 	return err
 }
 

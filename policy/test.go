@@ -18,7 +18,7 @@ type Test struct {
 // Step is what happens at an instant of a test.
 type Step struct {
 	At     time.Duration // from the beginning of the test
-	Do     StepOp
+	Op     StepOp
 	Key    []Dimension // with the value of PlanBy, if there is one
 	N      int64       // units
 	Times  int         // so often, one after the other; each must come to what is expected
@@ -61,4 +61,4 @@ type Expectation struct {
 }
 
 // Nothing reports whether everything meets the expectation.
-func (e *Expectation) Nothing() bool { return *e == Expectation{} }
+func (e *Expectation) Empty() bool { return *e == Expectation{} }

@@ -48,7 +48,7 @@ func runnerOf(policies []*policy.Policy, engine weir.Engine) (*Runner, error) {
 		parser:  newParser(newInterner()),
 	}
 	for _, p := range policies {
-		rule, err := enforce.New(p, engine)
+		rule, err := enforce.NewRule(p, engine)
 		if err != nil {
 			return nil, err
 		}

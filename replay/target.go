@@ -18,8 +18,8 @@ type target struct {
 var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord}
 
 // do decides a checked line, and puts what it came to into res.
-func (t *target) do(ctx context.Context, line *Line, whose enforce.Subject, res *result) (err error) {
-	ask := enforce.Ask{Subject: whose, N: line.N, At: line.At, ID: line.ID}
+func (t *target) do(ctx context.Context, line *Line, whose enforce.Target, res *result) (err error) {
+	ask := enforce.Request{Target: whose, N: line.N, At: line.At, ID: line.ID}
 	if int(line.Op) < len(ops) {
 		ask.Op = ops[line.Op]
 		return t.decide(ctx, &ask, res)
@@ -51,7 +51,7 @@ func refund(ctx context.Context, l weir.LimiterAt, line *Line, key weir.Key) (in
 
 // decide asks the policy. Where it is a shadow and cannot decide, the replay ends
 // all the same: it is there to learn what would be decided.
-func (t *target) decide(ctx context.Context, ask *enforce.Ask, res *result) error {
+func (t *target) decide(ctx context.Context, ask *enforce.Request, res *result) error {
 	o, err := t.rule.Decide(ctx, ask)
 	if err == nil {
 		err = o.Err
@@ -63,8 +63,8 @@ func (t *target) decide(ctx context.Context, ask *enforce.Ask, res *result) erro
 }
 
 // whose is the key of a line, and the plan that it names.
-func (t *target) whose(line *Line) (enforce.Subject, error) {
-	return t.rule.Subject(enforce.Values{Len: len(line.Key), Value: line.value, Map: line.named})
+func (t *target) whose(line *Line) (enforce.Target, error) {
+	return t.rule.Target(enforce.Lookup{Count: len(line.Key), Value: line.value, Map: line.named})
 }
 
 // value returns the value of a dimension.

@@ -88,7 +88,7 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 		return nil, nil, err
 	}
 	defer store.Close()
-	rule, err := enforce.New(p, store.Engine)
+	rule, err := enforce.NewRule(p, store.Engine)
 	if err != nil {
 		return nil, nil, usage("", "%s: %w", source, err)
 	}
@@ -100,7 +100,7 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 	if o.peek {
 		a.Op = weir.OpPeek
 	}
-	made, err := rule.Decide(context.Background(), &enforce.Ask{Subject: whose, Op: a.Op, N: o.n, At: weir.Now, States: a.States, ID: o.id})
+	made, err := rule.Decide(context.Background(), &enforce.Request{Target: whose, Op: a.Op, N: o.n, At: weir.Now, States: a.States, ID: o.id})
 	if err == nil {
 		err = made.Err
 	}
@@ -117,7 +117,7 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 }
 
 // parseKey makes whom it is about of arguments of the form key=value.
-func parseKey(rule *enforce.Rule, pairs []string) (whose enforce.Subject, err error) {
+func parseKey(rule *enforce.Rule, pairs []string) (whose enforce.Target, err error) {
 	plan := rule.Base().Limiter.Plan()
 	example := "write " + strings.Join(append([]string{"weir check", plan.Name()}, exampleKey(plan)...), " ")
 	values := map[string]string{}
@@ -131,7 +131,7 @@ func parseKey(rule *enforce.Rule, pairs []string) (whose enforce.Subject, err er
 		}
 		values[name] = value
 	}
-	if whose, err = rule.SubjectOf(values); err != nil {
+	if whose, err = rule.TargetOf(values); err != nil {
 		return whose, usage(example, "%w", err)
 	}
 	return whose, nil

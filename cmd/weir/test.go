@@ -70,7 +70,7 @@ func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 			return usage("", "%s: %s: %w", path, t.Name, err)
 		}
 		if failed != nil {
-			r.OK, r.Line, r.Got = false, failed.Line, failed.What
+			r.OK, r.Line, r.Got = false, failed.Line, failed.Problem
 			results.failed++
 		}
 		results.Tests = append(results.Tests, r)

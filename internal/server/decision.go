@@ -61,7 +61,7 @@ func (s *Server) inRoom(d *desk, use func(*desk) ([]byte, error)) ([]byte, error
 // question is a call whose policy was found.
 type question struct {
 	*entry
-	enforce.Subject
+	enforce.Target
 	n       int64 // units
 	granted int64 // of a refund: the instant of the grant, microseconds since 1970
 	id      string
@@ -82,7 +82,7 @@ func (s *Server) question(c *call) (q question, err error) {
 		return q, err
 	}
 	q.n, q.granted, q.id = c.n, c.granted, c.id
-	q.Subject, err = c.key.subject(q.Rule)
+	q.Target, err = c.key.subject(q.Rule)
 	return q, err
 }
 
@@ -114,7 +114,7 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 func (s *Server) decide(r *http.Request, f observe.Front, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
 	states := on.states[:len(q.plan.Limits())]
 	o, err = q.traced(context.WithoutCancel(r.Context()), f, s.traceparent(r),
-		&enforce.Ask{Subject: q.Subject, Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
+		&enforce.Request{Target: q.Target, Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})
 	if err == nil && o.Err != nil {
 		s.complain(o.Err)
 	}
@@ -145,7 +145,7 @@ func (s *Server) serveRefund(w http.ResponseWriter, r *http.Request) {
 		if err != nil {
 			return nil, err
 		}
-		n, err := q.refund(context.WithoutCancel(r.Context()), observe.HTTP, &q.Subject, time.UnixMicro(q.granted), q.n, q.id)
+		n, err := q.refund(context.WithoutCancel(r.Context()), observe.HTTP, &q.Target, time.UnixMicro(q.granted), q.n, q.id)
 		if err != nil {
 			return nil, err
 		}

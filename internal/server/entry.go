@@ -40,7 +40,7 @@ func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
 	if f, ok := e.(*fallback.Engine); ok {
 		e = f.WithMode(outageModes[p.WhenStoreIsDown])
 	}
-	r, err := enforce.New(p, e)
+	r, err := enforce.NewRule(p, e)
 	if err != nil {
 		return nil, err
 	}

@@ -76,7 +76,7 @@ func (s *Server) gate(e *entry, r *http.Request, on *desk) (o gated, denial int,
 	if denial, err = q.deny(); err != nil {
 		return o, 0, err
 	}
-	if asked.Subject, err = q.key.subject(e.Rule); err != nil {
+	if asked.Target, err = q.key.subject(e.Rule); err != nil {
 		return o, 0, err
 	}
 	if field := s.config.GateID; field != "" {

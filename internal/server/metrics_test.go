@@ -130,7 +130,7 @@ func TestMetricsOfPoliciesLeave(t *testing.T) {
 func TestDecisionsAllocateNoMore(t *testing.T) {
 	s, _ := newServer(t, nil)
 	e := s.serving.Load().byName["search"]
-	a := enforce.Ask{Subject: enforce.Subject{Key: weir.K("1"), Plan: enforce.None}, Op: weir.OpAttempt, N: 1, At: weir.Now, States: make([]weir.LimitState, 1)}
+	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Tier: enforce.None}, Op: weir.OpAttempt, N: 1, At: weir.Now, States: make([]weir.LimitState, 1)}
 	ctx := t.Context()
 	for range 3 {
 		e.decide(ctx, observe.HTTP, &a)

@@ -28,8 +28,8 @@ func (p *pairs) at(i int) pair {
 }
 
 // subject is who the pairs name to a policy.
-func (p *pairs) subject(r *enforce.Rule) (enforce.Subject, error) {
-	return r.Subject(enforce.Values{Len: p.n, Value: p.value, Map: p.named})
+func (p *pairs) subject(r *enforce.Rule) (enforce.Target, error) {
+	return r.Target(enforce.Lookup{Count: p.n, Value: p.value, Map: p.named})
 }
 
 // value returns the value of a dimension.

@@ -172,7 +172,7 @@ func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual 
 }
 
 // reserved finds what a reservation is of, under the policies that are in force now.
-func (s *Server) reserved(r *reservation) (e *entry, whose enforce.Subject, err error) {
+func (s *Server) reserved(r *reservation) (e *entry, whose enforce.Target, err error) {
 	if e, err = s.find(r.policy, http.StatusNotFound); err != nil {
 		return nil, whose, err
 	}

@@ -31,15 +31,15 @@ func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
 	}
 	for i, each := range pairs {
 		if name, value, ok := strings.Cut(each, "="); ok && name == p.TierBy {
-			return &respPolicy{p.s, p.entry, p.PlanOf(value), &pair{name, value}}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
+			return &respPolicy{p.s, p.entry, p.TierOf(value), &pair{name, value}}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
 		}
 	}
 	return p, pairs
 }
 
 // subject is whom a command is about.
-func (p *respPolicy) subject(key *weir.Key) enforce.Subject {
-	return p.SubjectOfKey(*key, p.chosen)
+func (p *respPolicy) subject(key *weir.Key) enforce.Target {
+	return p.TargetOfKey(*key, p.chosen)
 }
 
 // Plan is the compiled policy.
@@ -47,12 +47,12 @@ func (p *respPolicy) Plan() *weir.Plan { return p.plan }
 
 // Decide answers as POST /v1/check, /v1/peek and /v1/record do.
 func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (d weir.Decision, err error) {
-	o, err := p.ask(ctx, &enforce.Ask{Subject: p.subject(&key), Op: op, N: n, At: weir.Now, ID: id})
+	o, err := p.ask(ctx, &enforce.Request{Target: p.subject(&key), Op: op, N: n, At: weir.Now, ID: id})
 	return o.Decision, err
 }
 
 // ask asks the policy if there is room for another request.
-func (p *respPolicy) ask(ctx context.Context, a *enforce.Ask) (o enforce.Outcome, err error) {
+func (p *respPolicy) ask(ctx context.Context, a *enforce.Request) (o enforce.Outcome, err error) {
 	if !p.s.room.enter() {
 		return o, respError(errBusy)
 	}
@@ -71,7 +71,7 @@ func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id stri
 		return d, r, &resp.Refused{Code: "ERR", Problem: "TTL must be 1 to " + strconv.FormatInt(p.plan.LongestWindow().Milliseconds(), 10) +
 			": the longest window of " + p.Name + ", after which nothing is left to settle"}
 	}
-	o, err := p.ask(ctx, &enforce.Ask{Subject: p.subject(&key), Op: weir.OpAttempt, N: n, At: weir.Now, ID: id})
+	o, err := p.ask(ctx, &enforce.Request{Target: p.subject(&key), Op: weir.OpAttempt, N: n, At: weir.Now, ID: id})
 	if d = o.Decision; err != nil || !d.Allowed {
 		return d, r, err
 	}

@@ -14,12 +14,12 @@ import (
 // which tells by itself.
 
 // decide answers an attempt, a peek or a record.
-func (e *entry) decide(ctx context.Context, f observe.Front, a *enforce.Ask) (enforce.Outcome, error) {
+func (e *entry) decide(ctx context.Context, f observe.Front, a *enforce.Request) (enforce.Outcome, error) {
 	return e.traced(ctx, f, "", a)
 }
 
 // traced is decide for a request that came with a traceparent, or "".
-func (e *entry) traced(ctx context.Context, f observe.Front, traceparent string, a *enforce.Ask) (enforce.Outcome, error) {
+func (e *entry) traced(ctx context.Context, f observe.Front, traceparent string, a *enforce.Request) (enforce.Outcome, error) {
 	began := time.Now()
 	o, err := e.Rule.Decide(ctx, a)
 	took := time.Since(began)
@@ -39,7 +39,7 @@ func (e *entry) traced(ctx context.Context, f observe.Front, traceparent string,
 }
 
 // callOf is what became of an attempt, a peek or a record.
-func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
+func callOf(f observe.Front, a *enforce.Request, o *enforce.Outcome) observe.Call {
 	d := &o.Decision
 	c := observe.Call{Front: f, Outcome: observe.Of(a.Op, a.N, d), Degraded: d.Degraded}
 	if c.Outcome <= observe.Partial && o.Applied.Shadow && !o.Applied.Would.Allowed {
@@ -54,7 +54,7 @@ func callOf(f observe.Front, a *enforce.Ask, o *enforce.Outcome) observe.Call {
 
 // record adds units without asking, once for the id, on an engine that makes no
 // decision without its store: who can ask again is not told of units that nobody counts.
-func (e *entry) record(ctx context.Context, f observe.Front, on weir.Engine, whose *enforce.Subject, n int64, id string) error {
+func (e *entry) record(ctx context.Context, f observe.Front, on weir.Engine, whose *enforce.Target, n int64, id string) error {
 	plan := e.Limiter(whose, weir.Now).Plan()
 	if _, err := on.Decide(ctx, plan, whose.Key, weir.Request{Op: weir.OpRecord, N: n, At: weir.Now, ID: id}); err != nil {
 		return e.noted(f, err)
@@ -65,7 +65,7 @@ func (e *entry) record(ctx context.Context, f observe.Front, on weir.Engine, who
 
 // watched tells of a shadow that Envoy's rate limit service asked, which only sees that
 // it lets pass. What that looks at before it charges is no call.
-func (e *entry) watched(a enforce.Ask, o enforce.Outcome) {
+func (e *entry) watched(a enforce.Request, o enforce.Outcome) {
 	switch {
 	case o.Err != nil:
 		e.noted(observe.GRPC, o.Err)
@@ -76,7 +76,7 @@ func (e *entry) watched(a enforce.Ask, o enforce.Outcome) {
 
 // refund takes units back from whoever was granted them at an instant; once for the
 // id, if there is one.
-func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Subject, at time.Time, n int64, id string) (took int64, err error) {
+func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Target, at time.Time, n int64, id string) (took int64, err error) {
 	l := e.Limiter(whose, weir.Now)
 	if id == "" {
 		took, err = l.Refund(ctx, whose.Key, at, n)

@@ -41,7 +41,7 @@ func TestBlocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `at 20m: retry 41m, want 40m (blocked for user=ann by limit "limit" until 2000-01-01T01:01:00.000000Z; the same fits in 41m)`
-	if failed, err := Run(f.Tests[0]); err != nil || failed == nil || failed.What != want {
+	if failed, err := Run(f.Tests[0]); err != nil || failed == nil || failed.Problem != want {
 		t.Errorf("%+v, %v\nwant %s", failed, err, want)
 	}
 }

@@ -20,14 +20,14 @@ import (
 
 // Failure is the first step of a test that did not come to what is expected.
 type Failure struct {
-	Line int    // of the step in the file
-	What string // what was expected, what came of it, and why
+	Line    int    // of the step in the file
+	Problem string // what was expected, what came of it, and why
 }
 
 // Run runs a test. It returns nil when every step came to what is expected. The
 // error says that a step could not be decided at all.
 func Run(t *policy.Test) (*Failure, error) {
-	rule, err := enforce.New(t.Policy, weir.NewMemory())
+	rule, err := enforce.NewRule(t.Policy, weir.NewMemory())
 	if err != nil {
 		return nil, err
 	}
@@ -64,17 +64,17 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (what string, err 
 	for _, d := range s.Key {
 		values[d.Name] = d.Value
 	}
-	whose, err := rule.SubjectOf(values)
+	whose, err := rule.TargetOf(values)
 	if err != nil {
 		return "", err
 	}
 	at := t.From.Add(s.At).UnixMicro()
-	op, decides := ops[s.Do]
+	op, decides := ops[s.Op]
 	if !decides {
 		return "", rule.Reset(context.Background(), whose.Key)
 	}
 	a := answer.Answer{Key: whose.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
-	o, err := rule.Decide(context.Background(), &enforce.Ask{Subject: whose, Op: op, N: s.N, At: at, States: a.States})
+	o, err := rule.Decide(context.Background(), &enforce.Request{Target: whose, Op: op, N: s.N, At: at, States: a.States})
 	if err == nil {
 		err = o.Err
 	}

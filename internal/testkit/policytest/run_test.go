@@ -38,7 +38,7 @@ func failure(t *testing.T, words string) string {
 	if lines := strings.Split(policies+words, "\n"); !strings.Contains(lines[failed.Line-1], "# here") {
 		t.Errorf("line %d, want the one that says # here", failed.Line)
 	}
-	return failed.What
+	return failed.Problem
 }
 
 func TestPasses(t *testing.T) {
