@@ -28,6 +28,7 @@ type layer struct {
 
 var layers = []layer{
 	{"internal/redact", nil, "URLs without secrets, for errors and logs"},
+	{"internal/nearest", nil, "the name that a mistyped word means, for error messages"},
 	{"internal/clientaddr", nil, "the address that a client is counted by, the same for every front end"},
 	{"internal/slab", nil, "blocks of memory the collector need not look into; knows nothing of limits"},
 	{"internal/window", []string{"internal/slab"}, "arithmetic on histories that any engine may read"},
@@ -45,7 +46,7 @@ var layers = []layer{
 	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; it must not read by what it is there to check"},
 	{"internal/testkit/mutants", nil, "changes sources and runs the go command; reads nobody's types"},
 	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; knows no policy"},
-	{"policy", []string{".", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},
+	{"policy", []string{".", "internal/nearest", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},
 	{"enforce", []string{".", "fallback", "internal/answer", "policy"}, "policies of a file at work, one for every front end"},
 	{"internal/testkit/policytest", []string{".", "internal/answer", "enforce", "policy"}, "the tests of a policy file; how they are told is its callers' to know"},
 	{"replay", []string{".", "internal/answer", "enforce", "internal/strictjson", "policy"}, "traces in virtual time; it reads no files of policies and serves nothing"},
@@ -69,7 +70,7 @@ var layers = []layer{
 	{"scripts", nil, "commands of the Makefile, and their tests"},
 	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
 	{"integrations/prometheus", nil, "tests alone: alert rules and a dashboard, tried with Prometheus' own tool"},
-	{"cmd/weir", []string{".", "fallback", "integrations", "internal/answer", "enforce", "internal/front/envoyconf", "internal/front/envoy", "internal/filewatch", "internal/gcra", "internal/listen", "internal/otlp", "internal/testkit/policytest", "internal/redact", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "fallback", "integrations", "internal/answer", "enforce", "internal/front/envoyconf", "internal/front/envoy", "internal/filewatch", "internal/gcra", "internal/listen", "internal/nearest", "internal/otlp", "internal/testkit/policytest", "internal/redact", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that may never be there, not in a test either. Both

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
@@ -33,7 +34,7 @@ func (c *checker) fault(f *fault) error {
 // unknown refuses a word that no table has.
 func (c *checker) unknown(key, value *strictyaml.Node, of string, words []string) error {
 	next := "use " + strings.Join(words, ", ")
-	if meant := suggest(key.Text, words); meant != "" {
+	if meant := nearest.Name(key.Text, words); meant != "" {
 		next = fmt.Sprintf("did you mean %q? Here one may %s", meant, next)
 	} else if of == aFile && value.Kind == strictyaml.Map {
 		next = "indent policies below policies:"

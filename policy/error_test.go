@@ -3,6 +3,8 @@ package policy
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/nearest"
 )
 
 // TestErrorText: the caret stands below its column, whatever the line holds.
@@ -56,8 +58,8 @@ func TestSuggest(t *testing.T) {
 		"cell": "cells", "bathc": "batch", "when-store-down": "when-store-is-down", "when_store_is_down": "when-store-is-down",
 		"colour": "", "x": "", "": "", "description": "", strings.Repeat("limit", 20): "",
 	} {
-		if got := suggest(in, words); got != want {
-			t.Errorf("suggest(%q): got %q, want %q", in, got, want)
+		if got := nearest.Name(in, words); got != want {
+			t.Errorf("nearest.Name(%q): got %q, want %q", in, got, want)
 		}
 	}
 }

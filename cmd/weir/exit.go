@@ -4,10 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -84,7 +84,7 @@ func wrongFlag(cmd *cobra.Command, err error) error {
 	if errors.As(err, &unknown) {
 		var names []string
 		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near, ok := nearest(strings.TrimLeft(unknown.GetSpecifiedName(), "-"), names); ok {
+		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
 			next = "did you mean --" + near + "?"
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -45,7 +46,7 @@ func findPolicy(file *policy.File, source, name string) (*policy.Policy, error) 
 	if p := file.Policy(name); p != nil {
 		return p, nil
 	}
-	if near, ok := nearest(name, names(file)); ok {
+	if near := nearest.Name(name, names(file)); near != "" {
 		return nil, usage(fmt.Sprintf("did you mean %s?", near), "%s has no policy %q", source, name)
 	}
 	return nil, usage("its policies are "+listed(names(file)), "%s has no policy %q", source, name)

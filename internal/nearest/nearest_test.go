@@ -1,12 +1,17 @@
-package main
+package nearest
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
-func TestNearest(t *testing.T) {
+func TestName(t *testing.T) {
 	names := []string{"push-notifications", "search", "sms"}
 	for _, c := range []struct{ typed, want string }{
 		{"serach", "search"},
 		{"Search", "search"},
+		{"SEARCH", "search"},
+		{strings.Repeat("s", maxWord+1), ""},
 		{"seach", "search"},
 		{"push-notification", "push-notifications"},
 		{"push_notifications", "push-notifications"},
@@ -15,9 +20,8 @@ func TestNearest(t *testing.T) {
 		{"x", ""},
 		{"", ""},
 	} {
-		got, ok := nearest(c.typed, names)
-		if got != c.want || ok != (c.want != "") {
-			t.Errorf("%q: got %q, %v; want %q", c.typed, got, ok, c.want)
+		if got := Name(c.typed, names); got != c.want {
+			t.Errorf("%q: got %q, want %q", c.typed, got, c.want)
 		}
 	}
 }
