@@ -27,8 +27,8 @@ type LimitState struct {
 	Max              int64         // units per window
 	Window           time.Duration // its length
 	MinInterval      time.Duration // the least time between two grants
-	Used             int64         // units that count now, at most MaxUnits
-	Remaining        int64         // Max - Used; below 0 after Record, CountDenied or a lowered Max
+	Used             int64         // units that count now; MaxUnits if more do, as in CountDenied after huge attempts (R6)
+	Remaining        int64         // Max - units that count now, exact; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
 	NextAfter        time.Duration // time until the oldest counted unit leaves; 0 when none is counted
 	MinIntervalAfter time.Duration // time until the gap opens; 0 = open

@@ -60,7 +60,7 @@ func describe(p *Plan, sites []site, states []LimitState, now int64) {
 			Max:              l.Max,
 			Window:           l.Window,
 			MinInterval:      l.MinInterval,
-			Used:             s.state.Used,
+			Used:             min(s.state.Used, MaxUnits),
 			Remaining:        s.state.Room(&s.limit.Rule),
 			RetryAfter:       span(s.wait),
 			NextAfter:        span(s.h.Next(s.arena, &s.limit.Rule, &s.state, now)),

@@ -48,7 +48,11 @@ func (m *Memory) record(b *memoryBinding, k *Key, a *Request, sites []site, now,
 	created := 0
 	for i := range sites {
 		s := &sites[i]
-		if units := s.limit.units(units); a.Op == OpRecord && b.mode != window.CountDenied && s.state.Used > MaxUnits-units {
+		units := s.limit.units(units)
+		if b.mode == window.CountDenied {
+			units = min(units, s.limit.Max) // R6
+		}
+		if a.Op == OpRecord && s.state.Used > MaxUnits-units {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
 				ErrOverflow, s.limit.name, s.state.Used, units, MaxUnits)
 		}

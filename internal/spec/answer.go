@@ -51,7 +51,7 @@ func (v view) state(i int, n int64) weir.LimitState {
 		Max:         limit.Max,
 		Window:      micros(limit.Window),
 		MinInterval: micros(limit.MinInterval),
-		Used:        v.used(i),
+		Used:        min(v.used(i), weir.MaxUnits),
 		Remaining:   v.roomOf(i),
 		RetryAfter:  v.alone(i).wait(n),
 		ResetAfter:  v.alone(i).reset(),

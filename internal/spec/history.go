@@ -70,12 +70,14 @@ func (h history) since(s int64) int64 {
 	return sum
 }
 
-// corrected is h after the clock was found to be at now, behind last: what lies
-// in the future is taken as of now (R2).
+// corrected is h after the clock was found to be at now, behind last: entries of the
+// future merge into one entry of now, which holds at most MaxUnits (R2).
 func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	c := history{tried: true, last: now}
 	for _, e := range h.entries {
 		c = c.plus(min(e.u, mark(limit, now)), e.units)
+		merged := &c.entries[len(c.entries)-1]
+		merged.units = min(merged.units, weir.MaxUnits)
 	}
 	return c
 }
@@ -110,8 +112,8 @@ func (h history) filled() history {
 }
 
 // trimmed is h with the newest entry capped at most, and only the newest entries
-// that reach most units: in CountDenied no other entry can change a decision or a
-// wait. The oldest of them keeps no more units than leave the sum at MaxUnits (R6).
+// that reach most units, the oldest of them whole: in CountDenied no other entry can
+// change a decision or a wait (R6).
 func (h history) trimmed(most int64) history {
 	h.entries = slices.Clone(h.entries)
 	if newest := len(h.entries) - 1; newest >= 0 {
@@ -119,9 +121,7 @@ func (h history) trimmed(most int64) history {
 	}
 	sum := int64(0)
 	for i := len(h.entries) - 1; i >= 0; i-- {
-		e := &h.entries[i]
-		e.units = min(e.units, weir.MaxUnits-sum)
-		if sum += e.units; sum >= most {
+		if sum += h.entries[i].units; sum >= most {
 			h.entries = h.entries[i:]
 			break
 		}

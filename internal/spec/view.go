@@ -99,8 +99,8 @@ func (v view) grant(mode weir.Mode, a weir.Request) int64 {
 }
 
 // record is v after the ask was granted so many units: every limit has recorded
-// the same attempt, or none has (R7). It fails rather than let a record take a
-// history above MaxUnits; in CountDenied the history is cut instead (R6, R10).
+// the same attempt, or none has (R7). It fails if a record would take a history above
+// MaxUnits; in CountDenied the entry is capped at Max first (R6, R10).
 func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error) {
 	n := granted
 	if mode == weir.CountDenied {
@@ -113,10 +113,10 @@ func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error
 	for i, limit := range v.limits {
 		h := v.past[i].pruned(limit, v.now)
 		units := v.unitsOf(i, n)
-		if a.Op == weir.OpAttempt {
-			units = min(units, limit.Max) // only CountDenied attempts more (R6)
+		if mode == weir.CountDenied {
+			units = min(units, limit.Max)
 		}
-		if a.Op == weir.OpRecord && mode != weir.CountDenied && h.since(-1) > weir.MaxUnits-units {
+		if a.Op == weir.OpRecord && h.since(-1) > weir.MaxUnits-units {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
 		}

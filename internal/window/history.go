@@ -135,8 +135,8 @@ func (h *History) Add(a *Arena, end, now, n int64) {
 
 // Cap drops units that CountDenied does not keep (R6): those of the newest entry
 // above most, and entries older than the newest ones that reach most units. Older
-// ones cannot change a decision or a wait. The oldest of the rest keeps no more units
-// than leave the total at MaxUnits, a sum that doubles hold, too (R10).
+// ones cannot change a decision or a wait. The oldest entry of the rest stays whole, so
+// the total is at most 2*MaxUnits - 1.
 func (h *History) Cap(a *Arena, most int64) {
 	if most == 0 {
 		h.clear(a)
@@ -162,10 +162,6 @@ func (h *History) Cap(a *Arena, most int64) {
 	}
 	if from.place != 0 {
 		h.log.dropTo(a, from.place)
-	}
-	if above := h.Total - MaxUnits; above > 0 { // more than one entry: each has at most MaxUnits
-		h.cursor(a).set(e.units - above)
-		h.Total = MaxUnits
 	}
 }
 

@@ -4,8 +4,8 @@ package window
 // that it must have been corrected (R2).
 func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 
-// Redate takes the entries of the future as entries of now, where end is the
-// end of an entry of now (R2). The arena must have a chunk in reserve.
+// Redate merges the entries of the future into one entry of now, of at most MaxUnits,
+// where end is the end of an entry of now (R2). The arena must have a chunk in reserve.
 func (h *History) Redate(a *Arena, end, now int64) {
 	h.Last = min(h.Last, now)
 	if h.End <= end {
@@ -21,14 +21,15 @@ func (h *History) Redate(a *Arena, end, now int64) {
 		units += e.units
 		kept.see(&c, e)
 	}
-	h.End = end
+	merged := min(h.Total-units, MaxUnits)
+	h.End, h.Total = end, units+merged
 	if kept.place == 0 {
 		h.log.free(a)
 		h.Front = end
 		return
 	}
 	h.log.cutAt(a, kept.place, kept.kind)
-	h.log.add(a, end-kept.end, h.Total-units)
+	h.log.add(a, end-kept.end, merged)
 }
 
 // Clone returns a copy of the history whose log stands in an arena of its own.

@@ -10,8 +10,8 @@ package window
 // Never is a wait that does not end (R8).
 const Never int64 = -1
 
-// MaxUnits is the most units of a history, and the last instant: whole numbers up to it
-// are exact as doubles.
+// MaxUnits is the most units of an entry and of a limit, and the last instant: whole
+// numbers up to it are exact as doubles.
 const MaxUnits int64 = 1<<53 - 1
 
 // Forever is after every instant.
