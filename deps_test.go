@@ -46,7 +46,7 @@ var layers = []layer{
 	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; it must not read by what it is there to check"},
 	{"internal/testkit/mutants", nil, "changes sources and runs the go command; reads nobody's types"},
 	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; knows no policy"},
-	{"policy", []string{".", "internal/nearest", "policy/internal/strictyaml"}, "files to policies; it decides nothing"},
+	{"policy", []string{".", "fallback", "internal/nearest", "policy/internal/strictyaml"}, "files to policies, in the outage modes of fallback; it makes no decision"},
 	{"enforce", []string{".", "fallback", "internal/answer", "policy"}, "policies of a file at work, one for every front end"},
 	{"internal/testkit/policytest", []string{".", "internal/answer", "enforce", "policy"}, "the tests of a policy file; how they are told is its callers' to know"},
 	{"replay", []string{".", "internal/answer", "enforce", "internal/strictjson", "policy"}, "traces in virtual time; it reads no files of policies and serves nothing"},

@@ -33,7 +33,7 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 		return nil, nil
 	}
 	own := e
-	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == policy.Local {
+	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Local {
 		// A share of one block is none, and that would refuse everybody.
 		e = f.WithMode(fallback.FailOpen)
 	}

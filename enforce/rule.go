@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -57,8 +58,12 @@ type byPlan struct {
 // None stands for no plan, and for no override.
 const None = -1
 
-// New makes a policy ready to decide on e. The error is a *weir.PolicyError.
+// NewRule compiles a policy for decisions on e. A [fallback.Engine] takes the mode that
+// the policy names for outages. The error is a *weir.PolicyError.
 func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
+	if f, ok := e.(*fallback.Engine); ok {
+		e = f.WithMode(p.WhenStoreIsDown)
+	}
 	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Tiers))}
 	r.variations = make([]byPlan, len(p.Overrides)+1)
 	var err error

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 )
 
 // Policy is one policy of a file: what weir decides by, and what the file says
@@ -15,7 +16,7 @@ type Policy struct {
 	About           string          // a sentence for people, "" if there is none
 	Units           []string        // of each limit, the file's word for a unit ("messages"); "" where it has none
 	Blocks          []time.Duration // of each limit, how long a refusal blocks its key; 0 = not at all; nil if no limit blocks
-	WhenStoreIsDown StoreDown       // what becomes of attempts that cannot be decided
+	WhenStoreIsDown fallback.Mode   // deny = FailClosed, allow = FailOpen, local = Local (R15)
 	Shadow          bool            // decided and counted, never enforced
 	ChargeOn        ChargeOn        // what an attempt charges
 	TierBy          string          // the name of the value beside the key that names a plan, "" if there is none
@@ -45,26 +46,5 @@ func (p *Policy) clone() *Policy {
 	return &c
 }
 
-// StoreDown says what becomes of attempts while the store cannot be asked (R15).
-type StoreDown uint8
-
-const (
-	// Deny refuses them: the limit holds, the work waits.
-	Deny StoreDown = iota
-	// Allow lets them pass: the work goes on, the limit does not hold.
-	Allow
-	// Local decides them in the memory of each process: the limit holds for each
-	// process on its own.
-	Local
-)
-
-// storeDowns are the words of the file, by value.
-var storeDowns = []string{Deny: "deny", Allow: "allow", Local: "local"}
-
-// String returns the word of the file: deny, allow or local.
-func (s StoreDown) String() string {
-	if int(s) < len(storeDowns) {
-		return storeDowns[s]
-	}
-	return "unknown"
-}
+// storeDownValues are the words of the file for an outage of the store (R15), by mode.
+var storeDownValues = []string{fallback.FailClosed: "deny", fallback.FailOpen: "allow", fallback.Local: "local"}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
@@ -72,8 +73,8 @@ func (c *checker) setCells(d *policyDraft, _, value *strictyaml.Node) error {
 }
 
 func (c *checker) setWhenStoreIsDown(d *policyDraft, key, value *strictyaml.Node) error {
-	i, err := c.choice(key, value, storeDowns)
-	d.policy.WhenStoreIsDown = StoreDown(i)
+	i, err := c.choice(key, value, storeDownValues)
+	d.policy.WhenStoreIsDown = fallback.Mode(i)
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 )
 
 // checkSentences: every limit of the file is what Parse makes of its sentence.
@@ -111,12 +112,18 @@ func TestKindWord(t *testing.T) {
 	}
 }
 
-func TestStoreDown(t *testing.T) {
-	got := fmt.Sprint(Deny, Allow, Local, StoreDown(9))
-	if want := "deny allow local unknown"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
-	if (Policy{}).WhenStoreIsDown != Deny {
-		t.Error("a policy that says nothing does not deny while its store is down")
+func TestOutageWords(t *testing.T) {
+	for word, want := range map[string]fallback.Mode{"": fallback.FailClosed, "deny": fallback.FailClosed, "allow": fallback.FailOpen, "local": fallback.Local} {
+		line := ""
+		if word != "" {
+			line = "    when-store-is-down: " + word + "\n"
+		}
+		f, err := Parse("weir.yaml", []byte("version: 1\npolicies:\n  a:\n    limit: 1 per minute\n"+line))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := f.Policies[0].WhenStoreIsDown; got != want {
+			t.Errorf("when-store-is-down: %q: got %v, want %v", word, got, want)
+		}
 	}
 }

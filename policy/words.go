@@ -87,7 +87,7 @@ var policyWords = []word[*policyDraft]{
 		means: "whole: an attempt of several units gets all of them or none. partial: it gets as many as fit."},
 	{name: "cells", takes: takesCells, set: (*checker).setCells,
 		means: "0: windows are exact. N: instants are rounded to a grid of N cells a window, which bounds memory and refuses up to 1/(N+1) more, never less. Fixed windows need none."},
-	{name: "when-store-is-down", takes: takesChoice, values: storeDowns, set: (*checker).setWhenStoreIsDown,
+	{name: "when-store-is-down", takes: takesChoice, values: storeDownValues, set: (*checker).setWhenStoreIsDown,
 		means: "What becomes of attempts while the store cannot be asked. deny: refused. allow: pass, unlimited. local: each process limits on its own."},
 	{name: "count", takes: takesChoice, values: countValues, set: (*checker).setCount,
 		means: "attempts: a granted attempt is charged. reported: an attempt only looks, and what is recorded later is charged, such as logins that failed."},

@@ -190,7 +190,7 @@ func storeFailure(err error) error {
 func noteShares(stderr io.Writer, file *policy.File) {
 	var local []string
 	for _, p := range file.Policies {
-		if p.WhenStoreIsDown == policy.Local {
+		if p.WhenStoreIsDown == fallback.Local {
 			local = append(local, p.Name)
 		}
 	}

@@ -5,7 +5,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/observe"
@@ -27,19 +26,8 @@ type entry struct {
 	top    *topkeys.Sketch // nil if nobody wants to know who is denied
 }
 
-// outageModes are the modes of a policy's words.
-var outageModes = map[policy.StoreDown]fallback.Mode{
-	policy.Deny:  fallback.FailClosed,
-	policy.Allow: fallback.FailOpen,
-	policy.Local: fallback.Local,
-}
-
-// newEntry makes a policy ready to decide on e; with a fallback, by the mode that
-// the policy names.
+// newEntry makes a policy ready to decide on e.
 func newEntry(p *policy.Policy, e weir.Engine) (*entry, error) {
-	if f, ok := e.(*fallback.Engine); ok {
-		e = f.WithMode(outageModes[p.WhenStoreIsDown])
-	}
 	r, err := enforce.NewRule(p, e)
 	if err != nil {
 		return nil, err
