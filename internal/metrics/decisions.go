@@ -15,7 +15,7 @@ type decisions struct {
 var (
 	callsDesc = prometheus.NewDesc("weir_decisions_total",
 		"Calls for a policy, by where they came in and what became of them; error means that no decision could be made.",
-		[]string{"policy", "front", "outcome"}, nil)
+		[]string{"policy", "protocol", "outcome"}, nil)
 	denialsDesc = prometheus.NewDesc("weir_denials_total",
 		"Attempts that were denied, by the limit that bound.", []string{"policy", "limit"}, nil)
 	degradedDesc = prometheus.NewDesc("weir_degraded_decisions_total",
@@ -33,7 +33,7 @@ func (d decisions) Describe(to chan<- *prometheus.Desc) {
 func (d decisions) Collect(to chan<- prometheus.Metric) {
 	for _, p := range d.inForce() {
 		for f := range p.calls {
-			p.collect(to, observe.Front(f))
+			p.collect(to, observe.Protocol(f))
 		}
 		for i, limit := range p.limits {
 			to <- counter(denialsDesc, p.denials[i].Load(), p.name, limit)
@@ -46,7 +46,7 @@ func (d decisions) Collect(to chan<- prometheus.Metric) {
 // always there, so that a rate has something to begin with; the others, and front
 // ends that nobody uses, begin with their first call: a file may hold thousands of
 // policies.
-func (p *Policy) collect(to chan<- prometheus.Metric, f observe.Front) {
+func (p *Policy) collect(to chan<- prometheus.Metric, f observe.Protocol) {
 	var n [observe.Outcomes]int64
 	used := f == observe.HTTP
 	for o := range n {

@@ -25,7 +25,7 @@ import (
 // Metrics is a set of metrics. It is safe for concurrent use once all are added.
 type Metrics struct {
 	registry *prometheus.Registry
-	took     [observe.Fronts]prometheus.Observer
+	took     [observe.Protocols]prometheus.Observer
 }
 
 // buckets are upper bounds in seconds. The first is 50 microseconds: nearly every
@@ -41,9 +41,9 @@ func New(version string, inForce func() []*Policy) *Metrics {
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_decision_duration_seconds", Buckets: buckets,
 		Help: "How long the engine and its store took to decide, errors included, by where the call came in.",
-	}, []string{"front"})
+	}, []string{"protocol"})
 	for f := range m.took {
-		m.took[f] = took.WithLabelValues(observe.Front(f).String())
+		m.took[f] = took.WithLabelValues(observe.Protocol(f).String())
 	}
 	m.registry.MustRegister(took, decisions{inForce},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -53,7 +53,7 @@ func New(version string, inForce func() []*Policy) *Metrics {
 }
 
 // Took notes how long a decision took, or a request of several.
-func (m *Metrics) Took(f observe.Front, d time.Duration) { m.took[f].Observe(d.Seconds()) }
+func (m *Metrics) Took(f observe.Protocol, d time.Duration) { m.took[f].Observe(d.Seconds()) }
 
 // Labels are fixed labels of one series.
 type Labels = prometheus.Labels

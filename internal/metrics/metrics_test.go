@@ -43,19 +43,19 @@ func TestPolicies(t *testing.T) {
 	push := m.Policy("push", []string{"limit"}, nil)
 	inForce = []*Policy{search, push}
 	for range 3 {
-		search.Note(observe.Call{Front: observe.Gate, Outcome: observe.Denied, Limit: "all", Degraded: true})
+		search.Note(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Degraded: true})
 	}
-	search.Note(observe.Call{Front: observe.HTTP, Outcome: observe.Denied, Limit: "nobody knows"})
-	search.Note(observe.Call{Front: observe.RESP, Outcome: observe.Partial})
+	search.Note(observe.Call{Protocol: observe.HTTP, Outcome: observe.Denied, Limit: "nobody knows"})
+	search.Note(observe.Call{Protocol: observe.RESP, Outcome: observe.Partial})
 	wantLines(t, m,
-		`weir_decisions_total{front="gate",outcome="denied",policy="search"} 3`,
-		`weir_decisions_total{front="http",outcome="denied",policy="search"} 1`,
-		`weir_decisions_total{front="resp",outcome="partial",policy="search"} 1`,
-		`weir_decisions_total{front="resp",outcome="allowed",policy="search"} 0`,
-		`!weir_decisions_total{front="http",outcome="partial",policy="search"} 0`,
-		`!weir_decisions_total{front="grpc",outcome="allowed",policy="search"} 0`,
-		`weir_decisions_total{front="http",outcome="allowed",policy="push"} 0`,
-		`!weir_decisions_total{front="gate",outcome="allowed",policy="push"} 0`,
+		`weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 3`,
+		`weir_decisions_total{outcome="denied",policy="search",protocol="http"} 1`,
+		`weir_decisions_total{outcome="partial",policy="search",protocol="resp"} 1`,
+		`weir_decisions_total{outcome="allowed",policy="search",protocol="resp"} 0`,
+		`!weir_decisions_total{outcome="partial",policy="search",protocol="http"} 0`,
+		`!weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 0`,
+		`weir_decisions_total{outcome="allowed",policy="push",protocol="http"} 0`,
+		`!weir_decisions_total{outcome="allowed",policy="push",protocol="gate"} 0`,
 		`weir_denials_total{limit="all",policy="search"} 3`,
 		`weir_denials_total{limit="ip",policy="search"} 0`,
 		`weir_degraded_decisions_total{policy="search"} 3`)
@@ -67,13 +67,13 @@ func TestPolicies(t *testing.T) {
 	// the old one counts on.
 	next := m.Policy("search", []string{"all", "user"}, search)
 	inForce = []*Policy{next}
-	search.Note(observe.Call{Front: observe.Gate, Outcome: observe.Denied, Limit: "all"})
+	search.Note(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all"})
 	wantLines(t, m,
-		`weir_decisions_total{front="gate",outcome="denied",policy="search"} 4`,
+		`weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 4`,
 		`weir_denials_total{limit="all",policy="search"} 4`,
 		`weir_denials_total{limit="user",policy="search"} 0`,
 		`!weir_denials_total{limit="ip",policy="search"} 0`,
-		`!weir_decisions_total{front="http",outcome="allowed",policy="push"} 0`)
+		`!weir_decisions_total{outcome="allowed",policy="push",protocol="http"} 0`)
 }
 
 func TestTook(t *testing.T) {
@@ -82,11 +82,11 @@ func TestTook(t *testing.T) {
 	m.Took(observe.HTTP, 51*time.Microsecond)
 	m.Took(observe.HTTP, 3*time.Second)
 	wantLines(t, m,
-		`weir_decision_duration_seconds_bucket{front="http",le="5e-05"} 1`,
-		`weir_decision_duration_seconds_bucket{front="http",le="0.0001"} 2`,
-		`weir_decision_duration_seconds_bucket{front="http",le="2.5"} 2`,
-		`weir_decision_duration_seconds_count{front="http"} 3`,
-		`weir_decision_duration_seconds_count{front="resp"} 0`)
+		`weir_decision_duration_seconds_bucket{protocol="http",le="5e-05"} 1`,
+		`weir_decision_duration_seconds_bucket{protocol="http",le="0.0001"} 2`,
+		`weir_decision_duration_seconds_bucket{protocol="http",le="2.5"} 2`,
+		`weir_decision_duration_seconds_count{protocol="http"} 3`,
+		`weir_decision_duration_seconds_count{protocol="resp"} 0`)
 }
 
 // TestTablesSurviveAnything: whatever names a configuration holds, the rest of the
@@ -107,7 +107,7 @@ func TestCallsAllocateNothing(t *testing.T) {
 	var p observe.Policy = m.Policy("search", []string{"ip", "all"}, nil)
 	key := weir.K("192.0.2.1", "b", "c", "d")
 	if n := testing.AllocsPerRun(100, func() {
-		p.Note(observe.Call{Front: observe.Gate, Outcome: observe.Denied, Limit: "all", Key: key})
+		p.Note(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Key: key})
 		p.Note(observe.Call{Outcome: observe.Allowed})
 		m.Took(observe.Gate, time.Millisecond)
 	}); n != 0 {

@@ -18,7 +18,7 @@ type Policy struct {
 
 // outcomes are the counters that do not depend on what the policy's limits are.
 type outcomes struct {
-	calls    [observe.Fronts][observe.Outcomes]atomic.Int64
+	calls    [observe.Protocols][observe.Outcomes]atomic.Int64
 	degraded atomic.Int64
 }
 
@@ -52,7 +52,7 @@ func (p *Policy) denialsOf(limit string) *atomic.Int64 {
 
 // Note counts a call.
 func (p *Policy) Note(c observe.Call) {
-	p.calls[c.Front][c.Outcome].Add(1)
+	p.calls[c.Protocol][c.Outcome].Add(1)
 	if c.Degraded {
 		p.degraded.Add(1)
 	}

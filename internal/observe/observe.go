@@ -12,19 +12,19 @@ import (
 )
 
 // Front is where a call came in.
-type Front uint8
+type Protocol uint8
 
 // The front ends.
 const (
-	HTTP   Front = iota // POST /v1/…
-	Gate                // ANY /gate/{policy}
-	GRPC                // Envoy's rate limit service, over gRPC and as JSON
-	RESP                // Redis clients
-	Fronts = iota
+	HTTP      Protocol = iota // POST /v1/…
+	Gate                      // ANY /gate/{policy}
+	GRPC                      // Envoy's rate limit service, over gRPC and as JSON
+	RESP                      // Redis clients
+	Protocols = iota
 )
 
 // String is the front's name in metrics and traces.
-func (f Front) String() string { return [Fronts]string{"http", "gate", "grpc", "resp"}[f] }
+func (f Protocol) String() string { return [Protocols]string{"http", "gate", "grpc", "resp"}[f] }
 
 // Outcome is what became of a call.
 type Outcome uint8
@@ -68,7 +68,7 @@ func Of(op weir.Op, n int64, d *weir.Decision) Outcome {
 
 // Call is a call for a policy, and what became of it.
 type Call struct {
-	Front    Front
+	Protocol Protocol
 	Outcome  Outcome
 	Degraded bool     // a fallback answered
 	Limit    string   // of a denial, or what would be one: the limit that bound
@@ -86,7 +86,7 @@ type Policy interface{ Note(c Call) }
 
 // Span is a decision as a trace shows it. There is no key in it.
 type Span struct {
-	Front    Front
+	Protocol Protocol
 	Policy   string // or the domain of Envoy's rate limit service
 	Outcome  Outcome
 	Limit    string // of a denial: the limit that bound

@@ -31,13 +31,13 @@ func TestOf(t *testing.T) {
 // Names are labels of metrics: each is its own.
 func TestNames(t *testing.T) {
 	seen := map[string]bool{}
-	for f := range Front(Fronts) {
+	for f := range Protocol(Protocols) {
 		seen[f.String()] = true
 	}
 	for o := range Outcome(Outcomes) {
 		seen[o.String()] = true
 	}
-	if len(seen) != Fronts+Outcomes || seen[""] {
-		t.Errorf("%d names of %d, or an empty one: %v", len(seen), Fronts+Outcomes, seen)
+	if len(seen) != Protocols+Outcomes || seen[""] {
+		t.Errorf("%d names of %d, or an empty one: %v", len(seen), Protocols+Outcomes, seen)
 	}
 }

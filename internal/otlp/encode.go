@@ -90,7 +90,7 @@ func (s *span) json() spanJSON {
 		Name: "weir.decide", Kind: kindServer,
 		Start:      strconv.FormatInt(s.Began.UnixNano(), 10),
 		End:        strconv.FormatInt(s.Began.Add(s.Took).UnixNano(), 10),
-		Attributes: []attribute{text("weir.policy", s.Policy), text("weir.front", s.Front.String()), text("weir.outcome", s.Outcome.String())},
+		Attributes: []attribute{text("weir.policy", s.Policy), text("weir.front", s.Protocol.String()), text("weir.outcome", s.Outcome.String())},
 	}
 	if !s.root {
 		j.Parent = hex.EncodeToString(s.parent.span[:])

@@ -81,7 +81,7 @@ func closed(t *testing.T, tracer *Tracer) {
 	}
 }
 
-var denied = observe.Span{Front: observe.Gate, Policy: `sea"rch`, Outcome: observe.Denied, Limit: "ip", Degraded: true,
+var denied = observe.Span{Protocol: observe.Gate, Policy: `sea"rch`, Outcome: observe.Denied, Limit: "ip", Degraded: true,
 	Began: time.Unix(1_795_186_127, 69_717_001), Took: 12_345 * time.Nanosecond}
 
 func TestSpansArrive(t *testing.T) {

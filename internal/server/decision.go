@@ -111,7 +111,7 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 
 // decide asks the policy. A client that has gone is charged all the same, or
 // hanging up would be a way around a limit.
-func (s *Server) decide(r *http.Request, f observe.Front, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
+func (s *Server) decide(r *http.Request, f observe.Protocol, q *question, op weir.Op, on *desk) (o enforce.Outcome, err error) {
 	states := on.states[:len(q.plan.Limits())]
 	o, err = q.traced(context.WithoutCancel(r.Context()), f, s.traceparent(r),
 		&enforce.Request{Target: q.Target, Op: op, N: q.n, At: weir.Now, States: states, ID: q.id})

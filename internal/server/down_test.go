@@ -55,7 +55,7 @@ func TestStoreDown(t *testing.T) {
 			t.Errorf("%s with the store down: status %d, want 200", path, r.status)
 		}
 	}
-	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{front="http",outcome="error",policy="search"} 5`) {
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{outcome="error",policy="search",protocol="http"} 5`) {
 		t.Errorf("6 errors in the metrics: got\n%s", r.body)
 	}
 }

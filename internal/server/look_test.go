@@ -86,16 +86,16 @@ func TestMetrics(t *testing.T) {
 	ask(s, "POST", "/v1/check", `{`)
 	r := ask(s, "GET", "/metrics", "")
 	for _, line := range []string{
-		`weir_decisions_total{front="http",outcome="allowed",policy="search"} 2`,
-		`weir_decisions_total{front="http",outcome="denied",policy="search"} 1`,
-		`weir_decisions_total{front="gate",outcome="denied",policy="search"} 1`,
-		`weir_decisions_total{front="http",outcome="peeked",policy="search"} 2`,
-		`weir_decisions_total{front="http",outcome="recorded",policy="search"} 1`,
-		`weir_decisions_total{front="http",outcome="error",policy="search"} 0`,
-		`weir_decisions_total{front="http",outcome="allowed",policy="push"} 0`,
+		`weir_decisions_total{outcome="allowed",policy="search",protocol="http"} 2`,
+		`weir_decisions_total{outcome="denied",policy="search",protocol="http"} 1`,
+		`weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 1`,
+		`weir_decisions_total{outcome="peeked",policy="search",protocol="http"} 2`,
+		`weir_decisions_total{outcome="recorded",policy="search",protocol="http"} 1`,
+		`weir_decisions_total{outcome="error",policy="search",protocol="http"} 0`,
+		`weir_decisions_total{outcome="allowed",policy="push",protocol="http"} 0`,
 		`weir_denials_total{limit="limit",policy="search"} 2`,
-		`weir_decision_duration_seconds_count{front="http"} 6`,
-		`weir_bad_requests_total{front="http"} 1`,
+		`weir_decision_duration_seconds_count{protocol="http"} 6`,
+		`weir_bad_requests_total{protocol="http"} 1`,
 		`# TYPE weir_decisions_total counter`,
 		`weir_store_keys 1`,
 	} {

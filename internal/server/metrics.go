@@ -50,10 +50,10 @@ func (s *Server) addMetrics() {
 func (s *Server) addRequestMetrics() {
 	m := s.metrics
 	const bad, help = "weir_bad_requests_total", "Requests for decisions that were refused as bad input, unknown policies among them; gates count as http."
-	m.Counter(bad, help, metrics.Labels{"front": "http"}, s.badInputs.Load)
-	m.Counter(bad, help, metrics.Labels{"front": "grpc"}, func() int64 { return s.envoy.Stats().BadInputs })
+	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.badInputs.Load)
+	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, func() int64 { return s.envoy.Stats().BadInputs })
 	if s.resp != nil {
-		m.Counter(bad, help, metrics.Labels{"front": "resp"}, func() int64 { return s.resp.server.Stats().Refused })
+		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, func() int64 { return s.resp.server.Stats().Refused })
 	}
 	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
 		n := s.strangers.Load()
@@ -81,9 +81,9 @@ func (s *Server) addReloadMetrics() {
 	m.Gauge("weir_policies_generation", "Sets of policies that were in force, the present one included.", nil, func() float64 { return float64(s.Generation()) })
 	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, func() int64 { return s.reloads.Load().done })
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.reloads.Load().failed })
-	m.Gauge("weir_last_reload_failed", "1 if the last attempt failed, so that older policies than wanted are in force.", nil,
-		func() float64 { return flag(s.reloads.Load().err != nil) })
-	m.Gauge("weir_last_reload_success_timestamp_seconds", "When policies were put in force last, the start included, in seconds since 1970.", nil,
+	m.Gauge("weir_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", nil,
+		func() float64 { return flag(s.reloads.Load().err == nil) })
+	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "When policies were put in force last, the start included, in seconds since 1970.", nil,
 		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
 }
 
@@ -151,7 +151,7 @@ func (s *Server) addListenerMetrics() {
 	add("resp", &s.resp.listener)
 	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision could be made."
 	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, func() int64 { return s.resp.server.Stats().ThrottleAllowed })
-	m.Counter(name, help, metrics.Labels{"outcome": "limited"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })
+	m.Counter(name, help, metrics.Labels{"outcome": "denied"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })
 	m.Counter(name, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.resp.server.Stats().NoThrottle })
 }
 
@@ -160,20 +160,20 @@ func (s *Server) addEnvoyMetrics() {
 	const reloads, help = "weir_envoy_reloads_total", "Attempts to put another Envoy configuration in force; after an error the one before stays."
 	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, s.envoyReloads.Load)
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
-	m.Gauge("weir_envoy_last_reload_failed", "1 if the last attempt failed, so that an older configuration than wanted is in force.", nil,
-		func() float64 { return flag(s.envoyFailed.Load()) })
+	m.Gauge("weir_envoy_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", nil,
+		func() float64 { return flag(!s.envoyFailed.Load()) })
 	for outcome, of := range map[string]func(envoy.Stats) int64{
-		"ok":         func(n envoy.Stats) int64 { return n.OK },
-		"over_limit": func(n envoy.Stats) int64 { return n.Over },
-		"error":      func(n envoy.Stats) int64 { return n.Failed },
-		"bad_input":  func(n envoy.Stats) int64 { return n.BadInputs },
+		"ok":        func(n envoy.Stats) int64 { return n.OK },
+		"denied":    func(n envoy.Stats) int64 { return n.Over },
+		"error":     func(n envoy.Stats) int64 { return n.Failed },
+		"bad_input": func(n envoy.Stats) int64 { return n.BadInputs },
 	} {
 		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by what became of them; error means that no decision could be made.",
 			metrics.Labels{"outcome": outcome}, func() int64 { return of(s.envoy.Stats()) })
 	}
 	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil,
 		func() int64 { return s.envoy.Stats().UnknownDomains })
-	m.Counter("weir_envoy_kept_hits_total", "Hits of refused requests that stay charged since the store could not be asked to take them back.", nil,
+	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of refused requests that stay charged since the store could not be asked to take them back.", nil,
 		func() int64 { return s.envoy.Stats().Kept })
 	m.Table("weir_envoy_hits_total", "Hits by the rule that decided them; shadowed were over the limit of a rule in shadow_mode.",
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)

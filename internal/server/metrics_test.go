@@ -159,10 +159,10 @@ func TestShadowsAreCounted(t *testing.T) {
 			t.Fatalf("a shadow answers %d", d.status)
 		}
 	}
-	wantMetrics(t, s, `weir_decisions_total{front="grpc",outcome="allowed",policy="search"} 1`,
-		`weir_decisions_total{front="grpc",outcome="would_deny",policy="search"} 1`,
-		`weir_decisions_total{front="gate",outcome="allowed",policy="search"} 1`,
-		`weir_decisions_total{front="gate",outcome="would_deny",policy="search"} 2`,
+	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 1`,
+		`weir_decisions_total{outcome="would_deny",policy="search",protocol="grpc"} 1`,
+		`weir_decisions_total{outcome="allowed",policy="search",protocol="gate"} 1`,
+		`weir_decisions_total{outcome="would_deny",policy="search",protocol="gate"} 2`,
 		`weir_denials_total{limit="limit",policy="search"} 0`)
 }
 

@@ -25,7 +25,7 @@ func TestIDs(t *testing.T) {
 	if left := decide(t, s, "/v1/peek", key+`}`).Remaining; left != 6 {
 		t.Errorf("%d are left of 10, want 6", left)
 	}
-	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{front="http",outcome="allowed",policy="sms"} 1`+"\n") {
+	if r := ask(s, "GET", "/metrics", ""); !strings.Contains(r.body, `weir_decisions_total{outcome="allowed",policy="sms",protocol="http"} 1`+"\n") {
 		t.Errorf("want one attempt allowed in\n%s", r.body)
 	}
 

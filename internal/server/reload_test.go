@@ -78,7 +78,7 @@ func TestBadReloadChangesNothing(t *testing.T) {
 		t.Errorf("/readyz: %+v %+v", a, a.Reload)
 	}
 	wantMetrics(t, s, "weir_policies_generation 1", `weir_reloads_total{outcome="error"} 2`,
-		`weir_reloads_total{outcome="ok"} 0`, "weir_last_reload_failed 1")
+		`weir_reloads_total{outcome="ok"} 0`, "weir_config_last_reload_successful 0")
 
 	reload(t, s, "  search: {limit: 9 per minute per ip}\n")
 	a = readiness{}
@@ -86,7 +86,7 @@ func TestBadReloadChangesNothing(t *testing.T) {
 	if a.Generation != 2 || a.Reload == nil || !a.Reload.OK || a.Reload.Error != "" {
 		t.Errorf("/readyz after a good reload: %+v %+v", a, a.Reload)
 	}
-	wantMetrics(t, s, "weir_policies_generation 2", `weir_reloads_total{outcome="ok"} 1`, "weir_last_reload_failed 0")
+	wantMetrics(t, s, "weir_policies_generation 2", `weir_reloads_total{outcome="ok"} 1`, "weir_config_last_reload_successful 1")
 }
 
 func wantMetrics(t *testing.T, s *Server, lines ...string) {
@@ -105,7 +105,7 @@ func TestReloadKeepsCounts(t *testing.T) {
 	decide(t, s, "/v1/check", searchBody)
 	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
 	decide(t, s, "/v1/check", searchBody)
-	wantMetrics(t, s, `weir_decisions_total{front="http",outcome="allowed",policy="search"} 2`)
+	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="search",protocol="http"} 2`)
 }
 
 // TestReloadUnderLoad: every request is answered by one set or the other, and no

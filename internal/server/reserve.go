@@ -135,7 +135,7 @@ type settlement struct {
 // store dies behind it, the units stay as they were granted, which is never too few,
 // until whoever got no answer asks again. What corrects them has an id, so that it is
 // done once however often it is asked.
-func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual int64) (done settlement, err error) {
+func (s *Server) settle(ctx context.Context, f observe.Protocol, id string, actual int64) (done settlement, err error) {
 	if done.reservation, err = s.seal.open(id); err != nil {
 		return done, err
 	}
@@ -163,7 +163,7 @@ func (s *Server) settle(ctx context.Context, f observe.Front, id string, actual 
 	case actual < done.units && !done.degraded:
 		done.refunded, err = e.refund(ctx, f, &whose, time.UnixMicro(done.at), done.units-actual, operation)
 	default: // nothing is to be corrected, and it is a call like others
-		e.Note(observe.Call{Front: f, Outcome: observe.Recorded})
+		e.Note(observe.Call{Protocol: f, Outcome: observe.Recorded})
 	}
 	if err != nil && isBadInput(err) {
 		s.claims.void(ctx, done.reservation, claimed)

@@ -75,8 +75,8 @@ func TestRedisClientsAskTheSame(t *testing.T) {
 		}
 	}
 	metrics := ask(s, "GET", "/metrics", "").body
-	for _, want := range []string{`{front="http",outcome="allowed",policy="search"} 1`, `{front="resp",outcome="allowed",policy="search"} 1`, `{front="resp",outcome="denied",policy="search"} 1`, `{front="resp",outcome="recorded",policy="search"} 1`,
-		`weir_bad_requests_total{front="resp"} 1`, `weir_throttle_total{outcome="allowed"} 1`, `weir_throttle_total{outcome="limited"} 1`} {
+	for _, want := range []string{`{outcome="allowed",policy="search",protocol="http"} 1`, `{outcome="allowed",policy="search",protocol="resp"} 1`, `{outcome="denied",policy="search",protocol="resp"} 1`, `{outcome="recorded",policy="search",protocol="resp"} 1`,
+		`weir_bad_requests_total{protocol="resp"} 1`, `weir_throttle_total{outcome="allowed"} 1`, `weir_throttle_total{outcome="denied"} 1`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("metrics say nothing of %s:\n%s", want, metrics)
 		}

@@ -46,9 +46,9 @@ func TestRedisClientsReserve(t *testing.T) {
 	if n := left(t, s); n != 10-2-8 {
 		t.Errorf("%d are left, want 0", n)
 	}
-	wantMetrics(t, s, `weir_decisions_total{front="resp",outcome="allowed",policy="sms"} 1`, `weir_decisions_total{front="resp",outcome="denied",policy="sms"} 1`,
-		`weir_decisions_total{front="resp",outcome="recorded",policy="sms"} 1`, `weir_decisions_total{front="resp",outcome="refunded",policy="sms"} 1`,
-		`weir_bad_requests_total{front="resp"} 3`)
+	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="sms",protocol="resp"} 1`, `weir_decisions_total{outcome="denied",policy="sms",protocol="resp"} 1`,
+		`weir_decisions_total{outcome="recorded",policy="sms",protocol="resp"} 1`, `weir_decisions_total{outcome="refunded",policy="sms",protocol="resp"} 1`,
+		`weir_bad_requests_total{protocol="resp"} 3`)
 }
 
 // TestRedisClientsReserveByPlan: the plan that the reservation was made under is the
@@ -153,7 +153,7 @@ func TestRedisClientsAskOnce(t *testing.T) {
 	if n, err := c.Read(buf); err != nil || !strings.HasPrefix(string(buf[:n]), "*9\r\n:1\r\n:6\r\n:4\r\n") || !strings.HasSuffix(string(buf[:n]), ":0\r\n:1\r\n") {
 		t.Errorf("%q, %v; want the first decision, repeated", buf[:n], err)
 	}
-	wantMetrics(t, s, `weir_decisions_total{front="resp",outcome="repeated",policy="sms"} 201`)
+	wantMetrics(t, s, `weir_decisions_total{outcome="repeated",policy="sms",protocol="resp"} 201`)
 }
 
 // TestSettlementsAreCounted: each has one outcome, also that which has nothing to correct.

@@ -14,17 +14,17 @@ import (
 // which tells by itself.
 
 // decide answers an attempt, a peek or a record.
-func (e *entry) decide(ctx context.Context, f observe.Front, a *enforce.Request) (enforce.Outcome, error) {
+func (e *entry) decide(ctx context.Context, f observe.Protocol, a *enforce.Request) (enforce.Outcome, error) {
 	return e.traced(ctx, f, "", a)
 }
 
 // traced is decide for a request that came with a traceparent, or "".
-func (e *entry) traced(ctx context.Context, f observe.Front, traceparent string, a *enforce.Request) (enforce.Outcome, error) {
+func (e *entry) traced(ctx context.Context, f observe.Protocol, traceparent string, a *enforce.Request) (enforce.Outcome, error) {
 	began := time.Now()
 	o, err := e.Rule.Decide(ctx, a)
 	took := time.Since(began)
 	e.counts.Took(f, took)
-	c := observe.Call{Front: f, Outcome: observe.Error}
+	c := observe.Call{Protocol: f, Outcome: observe.Error}
 	switch {
 	case err != nil && isBadInput(err):
 		return o, err
@@ -33,15 +33,15 @@ func (e *entry) traced(ctx context.Context, f observe.Front, traceparent string,
 	}
 	e.Note(c)
 	if e.tracer != nil {
-		e.tracer.Span(traceparent, observe.Span{Front: f, Policy: e.Name, Outcome: c.Outcome, Limit: c.Limit, Degraded: c.Degraded, Began: began, Took: took})
+		e.tracer.Span(traceparent, observe.Span{Protocol: f, Policy: e.Name, Outcome: c.Outcome, Limit: c.Limit, Degraded: c.Degraded, Began: began, Took: took})
 	}
 	return o, err
 }
 
 // callOf is what became of an attempt, a peek or a record.
-func callOf(f observe.Front, a *enforce.Request, o *enforce.Outcome) observe.Call {
+func callOf(f observe.Protocol, a *enforce.Request, o *enforce.Outcome) observe.Call {
 	d := &o.Decision
-	c := observe.Call{Front: f, Outcome: observe.Of(a.Op, a.N, d), Degraded: d.Degraded}
+	c := observe.Call{Protocol: f, Outcome: observe.Of(a.Op, a.N, d), Degraded: d.Degraded}
 	if c.Outcome <= observe.Partial && o.Applied.Shadow && !o.Applied.Would.Allowed {
 		c.Outcome, d = observe.WouldDeny, &o.Applied.Would
 	}
@@ -54,12 +54,12 @@ func callOf(f observe.Front, a *enforce.Request, o *enforce.Outcome) observe.Cal
 
 // record adds units without asking, once for the id, on an engine that makes no
 // decision without its store: who can ask again is not told of units that nobody counts.
-func (e *entry) record(ctx context.Context, f observe.Front, on weir.Engine, whose *enforce.Target, n int64, id string) error {
+func (e *entry) record(ctx context.Context, f observe.Protocol, on weir.Engine, whose *enforce.Target, n int64, id string) error {
 	plan := e.Limiter(whose, weir.Now).Plan()
 	if _, err := on.Decide(ctx, plan, whose.Key, weir.Request{Op: weir.OpRecord, N: n, At: weir.Now, ID: id}); err != nil {
 		return e.noted(f, err)
 	}
-	e.Note(observe.Call{Front: f, Outcome: observe.Recorded})
+	e.Note(observe.Call{Protocol: f, Outcome: observe.Recorded})
 	return nil
 }
 
@@ -76,7 +76,7 @@ func (e *entry) watched(a enforce.Request, o enforce.Outcome) {
 
 // refund takes units back from whoever was granted them at an instant; once for the
 // id, if there is one.
-func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Target, at time.Time, n int64, id string) (took int64, err error) {
+func (e *entry) refund(ctx context.Context, f observe.Protocol, whose *enforce.Target, at time.Time, n int64, id string) (took int64, err error) {
 	l := e.Limiter(whose, weir.Now)
 	if id == "" {
 		took, err = l.Refund(ctx, whose.Key, at, n)
@@ -86,16 +86,16 @@ func (e *entry) refund(ctx context.Context, f observe.Front, whose *enforce.Targ
 	if err != nil {
 		return 0, e.noted(f, err)
 	}
-	e.Note(observe.Call{Front: f, Outcome: observe.Refunded})
+	e.Note(observe.Call{Protocol: f, Outcome: observe.Refunded})
 	return took, nil
 }
 
 // reset forgets the histories of a key.
-func (e *entry) reset(ctx context.Context, f observe.Front, key weir.Key) error {
+func (e *entry) reset(ctx context.Context, f observe.Protocol, key weir.Key) error {
 	if err := e.Rule.Reset(ctx, key); err != nil {
 		return e.noted(f, err)
 	}
-	e.Note(observe.Call{Front: f, Outcome: observe.Reset})
+	e.Note(observe.Call{Protocol: f, Outcome: observe.Reset})
 	return nil
 }
 
@@ -108,9 +108,9 @@ func (e *entry) Note(c observe.Call) {
 }
 
 // noted counts an error that is not the request's fault, and returns it.
-func (e *entry) noted(f observe.Front, err error) error {
+func (e *entry) noted(f observe.Protocol, err error) error {
 	if !isBadInput(err) {
-		e.Note(observe.Call{Front: f, Outcome: observe.Error})
+		e.Note(observe.Call{Protocol: f, Outcome: observe.Error})
 	}
 	return err
 }

@@ -48,7 +48,7 @@ func TestEveryDecisionIsTold(t *testing.T) {
 		if s.Began.IsZero() || s.Took < 0 || s.Took > time.Minute {
 			t.Errorf("%+v: when?", s)
 		}
-		got = append(got, s.Front.String()+" "+s.Policy+" "+s.Outcome.String()+" "+s.Limit)
+		got = append(got, s.Protocol.String()+" "+s.Policy+" "+s.Outcome.String()+" "+s.Limit)
 	}
 	want := []string{"http search allowed ", "http search peeked ", "http search allowed ", "gate search denied limit", "resp search recorded ", "grpc search denied ", "grpc  allowed "}
 	if !slices.Equal(got, want) {
@@ -69,8 +69,8 @@ func TestErrorsAreTold(t *testing.T) {
 		t.Errorf("%+v, want two errors", tracer.all)
 	}
 	body := ask(s, "GET", "/metrics", "").body
-	if !strings.Contains(body, `weir_decisions_total{front="http",outcome="error",policy="search"} 1`) ||
-		!strings.Contains(body, `weir_decisions_total{front="grpc",outcome="error",policy="search"} 1`) {
+	if !strings.Contains(body, `weir_decisions_total{outcome="error",policy="search",protocol="http"} 1`) ||
+		!strings.Contains(body, `weir_decisions_total{outcome="error",policy="search",protocol="grpc"} 1`) {
 		t.Errorf("want an error of each:\n%s", body)
 	}
 }

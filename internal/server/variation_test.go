@@ -51,7 +51,7 @@ func TestVariedChecks(t *testing.T) {
 		}
 	}
 	wantProblem(t, "a key too many", ask(s, "POST", "/v1/check", `{"policy":"api","key":{"tenant":"a","tier":"pro","x":"y"}}`), 400, `no dimension "x"`)
-	wantMetrics(t, s, `weir_decisions_total{front="http",outcome="would_deny",policy="watch"} 1`, `weir_decisions_total{front="http",outcome="allowed",policy="watch"} 0`)
+	wantMetrics(t, s, `weir_decisions_total{outcome="would_deny",policy="watch",protocol="http"} 1`, `weir_decisions_total{outcome="allowed",policy="watch",protocol="http"} 0`)
 	if l := logged(); !strings.Contains(l, "an override has expired") || strings.Contains(l, "tenant") {
 		t.Errorf("the log %q, want the override that expired, and no key", l)
 	}
@@ -79,7 +79,7 @@ func TestShadowOfAStoreThatIsAway(t *testing.T) {
 	if r.status != http.StatusOK || !strings.Contains(r.body, `"allowed":true`) || !strings.Contains(r.body, `"degraded":true`) {
 		t.Errorf("status %d, %s", r.status, r.body)
 	}
-	wantMetrics(t, s, `weir_decisions_total{front="http",outcome="error",policy="watch"} 1`, `weir_decisions_total{front="http",outcome="allowed",policy="watch"} 0`)
+	wantMetrics(t, s, `weir_decisions_total{outcome="error",policy="watch",protocol="http"} 1`, `weir_decisions_total{outcome="allowed",policy="watch",protocol="http"} 0`)
 	if !strings.Contains(logged(), "no decision could be made") {
 		t.Errorf("the log says %q", logged())
 	}

@@ -15,7 +15,7 @@ func (w *work) notePolicy(it *item, over bool) {
 	if it.kind == free || w.domain.addressed.seen == nil {
 		return
 	}
-	c := observe.Call{Front: observe.GRPC, Degraded: w.degraded}
+	c := observe.Call{Protocol: observe.GRPC, Degraded: w.degraded}
 	switch {
 	case it.kind == refunded:
 		c.Outcome = observe.Refunded
@@ -36,5 +36,5 @@ func (w *work) noteError(err error) {
 	if d == nil || d.addressed == nil || d.addressed.seen == nil || status.Code(err) == codes.InvalidArgument {
 		return
 	}
-	d.addressed.seen.Note(observe.Call{Front: observe.GRPC, Outcome: observe.Error})
+	d.addressed.seen.Note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
 }

@@ -131,7 +131,7 @@ func (s *Service) settle(caller context.Context, w *work, r *pb.RateLimitRequest
 
 // trace tells of a request that was decided, as a whole.
 func (s *Service) trace(caller context.Context, w *work, began time.Time, took time.Duration, err error) {
-	span := observe.Span{Front: observe.GRPC, Degraded: w.degraded, Began: began, Took: took}
+	span := observe.Span{Protocol: observe.GRPC, Degraded: w.degraded, Began: began, Took: took}
 	if w.domain != nil {
 		span.Policy = w.domain.name
 	}
