@@ -13,30 +13,32 @@ import (
 // IPOption adjusts ClientIP.
 type IPOption func(*clientIP)
 
-// clientIP finds the address a request came from.
+// clientIP finds the address of the client that sent a request.
 type clientIP struct {
 	trusted   []netip.Prefix
 	forwarded bool // read Forwarded in place of X-Forwarded-For
-	bits      int  // IPv6 addresses are cut to this prefix
+	bits      int  // prefix length to which IPv6 addresses are cut
 	log       *slog.Logger
-	warn      sync.Once
+	warned    sync.Once
 }
 
-// ClientIP takes the client's address from a request, in one canonical form:
-// IPv4 as 192.0.2.1, also when mapped into IPv6; IPv6 as the /64 it is in, such
-// as 2001:db8:1:2::/64, since a client has all addresses of its /64; no zone, no
-// port. A client behind NAT64 is counted by its IPv4 address, which 64:ff9b::/96
-// embeds, and within 64:ff9b:1::/48 by the whole address.
+// ClientIP takes the client's address from a request, in one canonical form without zone
+// and port:
+//   - IPv4 as 192.0.2.1, also if it is mapped into IPv6;
+//   - IPv6 as its /64, such as 2001:db8:1:2::/64, because a client has all addresses of
+//     its /64;
+//   - a client behind NAT64 by the IPv4 address that 64:ff9b::/96 embeds, and within
+//     64:ff9b:1::/48 by the whole address.
 //
-// Nothing a client can write is believed. The address is that of the peer,
-// unless the peer is one of TrustedProxies. Then the header that proxies write is
-// read from its right end, where the nearest proxy wrote: the first address that
-// is not a trusted proxy is the client; what stands left of it, the client may
-// have made up, and it is not even parsed. If every address is a trusted proxy,
-// it is the leftmost one; if a trusted proxy sent no header, its own.
+// The address is that of the peer, unless the peer is one of TrustedProxies. In that
+// case the header that proxies write is read from its right end, where the nearest proxy
+// wrote. The first address that is not a trusted proxy is the client's. The text left of
+// it may be forged by the client and is not parsed. If every address is a trusted proxy,
+// the leftmost one counts; if a trusted proxy sent no header, its own address counts.
 //
-// What a trusted proxy wrote must be an address: "unknown", an obfuscated name or
-// an empty element is a *KeyError, since all such clients would share a history.
+// An element that a trusted proxy wrote must be an address. "unknown", an obfuscated
+// name or an empty element is a *KeyError, because all such clients would share a
+// history.
 func ClientIP(opts ...IPOption) ValueFunc {
 	c := &clientIP{bits: clientaddr.Bits}
 	for _, o := range opts {
@@ -51,9 +53,9 @@ func ClientIP(opts ...IPOption) ValueFunc {
 	}
 }
 
-// TrustedProxies names the addresses of the proxies in front of this server.
-// List your proxies and nothing wider: each address of the ranges can name any
-// client. Default: none. Several TrustedProxies add up.
+// TrustedProxies sets the addresses of the proxies in front of this server. List your
+// proxies and nothing wider: each address of the ranges can name any client. Several
+// TrustedProxies add up. Default: none.
 func TrustedProxies(ranges ...netip.Prefix) IPOption {
 	return func(c *clientIP) {
 		for _, p := range ranges {
@@ -65,12 +67,12 @@ func TrustedProxies(ranges ...netip.Prefix) IPOption {
 	}
 }
 
-// UseForwarded reads the header Forwarded (RFC 7239) in place of
-// X-Forwarded-For. It has no effect without TrustedProxies. Choose the header
-// your proxies write: the other one arrives as the client sent it.
+// UseForwarded reads the header Forwarded (RFC 7239) in place of X-Forwarded-For, the
+// default. It has no effect without TrustedProxies. Choose the header that your proxies
+// write: the other one arrives as the client sent it.
 func UseForwarded() IPOption { return func(c *clientIP) { c.forwarded = true } }
 
-// IPv6Prefix counts IPv6 clients by a prefix of that many bits, 32 … 128.
+// IPv6Prefix sets the number of bits by which IPv6 clients are counted, 32 … 128.
 // Default: 64. It panics out of range.
 func IPv6Prefix(bits int) IPOption {
 	if bits < 32 || bits > 128 {
@@ -79,11 +81,12 @@ func IPv6Prefix(bits int) IPOption {
 	return func(c *clientIP) { c.bits = bits }
 }
 
-// Logger gets one warning, once, if X-Forwarded-For or Forwarded arrives while no
-// proxy is trusted: either a client is trying, or TrustedProxies was forgotten
-// and all clients behind the proxy share one history. Default: no warning.
+// Logger sets the logger for one warning: X-Forwarded-For or Forwarded arrived, but no
+// proxy is trusted. Either a client forges the header, or TrustedProxies was forgotten
+// and all clients behind the proxy share one history. Default, also for nil: no warning.
 func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log } }
 
+// find returns the client's address.
 func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	peer, ok := parseNode(r.RemoteAddr)
 	if !ok {
@@ -93,24 +96,24 @@ func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 		c.warnOnce(r)
 	}
 	if c.forwarded {
-		return c.walk(peer, r.Header["Forwarded"], "Forwarded", lastForwarded)
+		return c.follow(peer, r.Header["Forwarded"], "Forwarded", cutForwarded)
 	}
-	return c.walk(peer, r.Header["X-Forwarded-For"], "X-Forwarded-For", lastListed)
+	return c.follow(peer, r.Header["X-Forwarded-For"], "X-Forwarded-For", cutForwardedFor)
 }
 
-// lastNode splits the last address off a header's text. ok is false when it is
+// cutNode splits the last address off a header's text. ok is false if the last element is
 // not an address.
-type lastNode func(text string) (a netip.Addr, rest string, more, ok bool)
+type cutNode func(text string) (a netip.Addr, rest string, more, ok bool)
 
-// walk goes from the peer towards the client as long as it meets trusted
-// proxies, the peer itself to begin with.
-func (c *clientIP) walk(at netip.Addr, lines []string, name string, last lastNode) (netip.Addr, error) {
+// follow reads addresses from the peer towards the client, and returns the first that is
+// not a trusted proxy.
+func (c *clientIP) follow(at netip.Addr, lines []string, name string, cut cutNode) (netip.Addr, error) {
 	text, more := strings.Join(lines, ","), len(lines) > 0
 	for more && c.trusts(at) {
 		var ok bool
-		at, text, more, ok = last(text)
+		at, text, more, ok = cut(text)
 		if !ok {
-			return at, &KeyError{Problem: "the header " + name + " does not say which address the request came from"}
+			return at, &KeyError{Problem: "the header " + name + " does not hold the address that the request came from"}
 		}
 	}
 	return at, nil
@@ -129,7 +132,7 @@ func (c *clientIP) warnOnce(r *http.Request) {
 	if c.log == nil || r.Header["X-Forwarded-For"] == nil && r.Header["Forwarded"] == nil {
 		return
 	}
-	c.warn.Do(func() {
+	c.warned.Do(func() {
 		c.log.Warn("a forwarding header arrived, but no proxy is trusted, so it is ignored; " +
 			"if this server is behind a proxy, name it with weirhttp.TrustedProxies, else all its clients share one history")
 	})

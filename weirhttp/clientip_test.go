@@ -19,8 +19,8 @@ var proxies = TrustedProxies(
 	netip.MustParsePrefix("fd00:1::/32"),
 )
 
-// A header form: what arrives, and the address that is counted; "" where the
-// request must be refused.
+// A form is one request and the address that must be counted; "" = the request must be
+// rejected.
 type form struct {
 	peer  string
 	lines []string
@@ -167,7 +167,7 @@ func TestClientIP(t *testing.T) {
 	}
 }
 
-// The other header is the client's own words.
+// The header that the proxies do not write may be forged by the client.
 func TestClientIPReadsOneHeader(t *testing.T) {
 	r := &http.Request{RemoteAddr: proxy, Header: http.Header{"Forwarded": {"for=198.51.100.1"}, "X-Forwarded-For": {"203.0.113.9"}}}
 	if got, err := ClientIP(proxies)(r); got != "203.0.113.9" {
@@ -191,7 +191,7 @@ func TestIPv6Prefix(t *testing.T) {
 	}
 }
 
-func TestWarnOnce(t *testing.T) {
+func TestForwardingWithoutTrustedProxiesWarnsOnce(t *testing.T) {
 	var out bytes.Buffer
 	find := ClientIP(Logger(slog.New(slog.NewTextHandler(&out, nil))))
 	r := &http.Request{RemoteAddr: "192.0.2.1:1", Header: http.Header{}}
@@ -208,7 +208,7 @@ func TestWarnOnce(t *testing.T) {
 	}
 }
 
-// FuzzCanonical: the counted form of any text is stable: read again it is itself.
+// FuzzCanonical: the counted form of an address, parsed again, is the same.
 func FuzzCanonical(f *testing.F) {
 	for _, forms := range [][]form{untrusting, listed} {
 		for _, c := range forms {
@@ -234,8 +234,8 @@ func FuzzCanonical(f *testing.F) {
 	})
 }
 
-// Whatever the client puts on the left, the address the trusted proxy wrote on
-// the right is the one that counts.
+// FuzzSpoof: the address that the trusted proxy wrote on the right counts, for any text of
+// the client on the left.
 func FuzzSpoof(f *testing.F) {
 	for _, forms := range [][]form{listed, forwardedForms} {
 		for _, c := range forms {

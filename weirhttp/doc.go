@@ -1,24 +1,26 @@
-// Package weirhttp holds HTTP handlers and clients to the limits of a weir.Limiter.
+// Package weirhttp applies a weir.Limiter to HTTP handlers and to HTTP clients.
 //
-//	perIP := weirhttp.Middleware(limiter, weirhttp.ByClientIP())
+//	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()})
 //	http.ListenAndServe(addr, perIP(handler))
 //
-// A request over the limit gets 429 with Retry-After, the RateLimit and
-// RateLimit-Policy fields of draft-ietf-httpapi-ratelimit-headers-10, and a
-// problem document (RFC 9457) that says in one sentence what to do.
+// A request over the limit gets status 429 with Retry-After, the RateLimit and
+// RateLimit-Policy fields of draft-ietf-httpapi-ratelimit-headers-10, and a problem
+// document (RFC 9457) that gives the reason and the next step in one sentence.
 //
-// A client waits for its turn before it sends, and stays away when a server says so:
+// On the client side, requests wait for room before they are sent, and back off when a
+// server requests it:
 //
-//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.KeyBy(weirhttp.Host))}
+//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.By{"host": weirhttp.Host})}
 //
-// # The bargain
+// # Trade-off
 //
-// Whom a request is counted for is always said by a function that the caller
-// passes; nothing is guessed. A request that names nobody is refused with 400,
-// never counted together with others, and no header is believed unless the peer
-// that sent it is a proxy you listed. When no decision can be made the request is
-// refused with 503, unless FailOpen says otherwise.
+// The key of a request comes only from the functions in [By]; there is no default.
+// Middleware and Transport compare their names with the policy, so a missing or
+// misspelled dimension stops the program at its start. A request without a value is
+// rejected with 400 and never counted together with others, unless the value is
+// [Optional]. Forwarding headers are read only when the peer is one of your
+// [TrustedProxies]. When no decision is possible the request is rejected with 503,
+// unless [FailOpen] is set.
 //
-// A proxy that should ask for decisions over the network wants `weir serve` and
-// its /gate instead.
+// A proxy that needs decisions over the network uses `weir serve` and its /gate.
 package weirhttp

@@ -12,16 +12,16 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// How do I hold every client of a handler to a limit?
-func ExampleLimit() {
+// How do I limit each client of a handler?
+func ExampleMiddleware() {
 	limiter, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "limit", Max: 1, Window: time.Hour, By: []string{"ip"}}}})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	perIP := weirhttp.Middleware(limiter, weirhttp.ByClientIP(
-		weirhttp.TrustedProxies(netip.MustParsePrefix("10.0.0.0/8"))))
+	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP(
+		weirhttp.TrustedProxies(netip.MustParsePrefix("10.0.0.0/8")))})
 	handler := perIP(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, "found")
 	}))
@@ -39,7 +39,7 @@ func ExampleLimit() {
 	// 429, RateLimit: "search";r=0;t=3600, Retry-After: "3600"
 }
 
-// How do I keep a client below the limit of somebody else's server?
+// How do I keep a client below the limit of a remote server?
 func ExampleTransport() {
 	limiter, err := weir.New(weir.Policy{Name: "partners", Limits: []weir.Limit{
 		{Name: "hour", Max: 2, Window: time.Hour, By: []string{"host"}}}})
@@ -52,7 +52,7 @@ func ExampleTransport() {
 		w.WriteHeader(http.StatusTooManyRequests)
 	}))
 	defer server.Close()
-	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.KeyBy(weirhttp.Host), weirhttp.FailFast())}
+	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.By{"host": weirhttp.Host}, weirhttp.FailFast())}
 
 	res, err := client.Get(server.URL)
 	if err != nil {
@@ -60,20 +60,20 @@ func ExampleTransport() {
 		return
 	}
 	res.Body.Close()
-	fmt.Println("the server says", res.StatusCode)
+	fmt.Println("status", res.StatusCode)
 
 	_, err = client.Get(server.URL)
 	var limited *weirhttp.LimitedError
 	if errors.As(err, &limited) {
-		fmt.Println("not sent; again in", limited.RetryAfter.Round(time.Second), "because the server said so:", limited.FromServer)
+		fmt.Println("not sent; again in", limited.RetryAfter.Round(time.Second), "requested by the server:", limited.FromServer)
 	}
 	// Output:
-	// the server says 429
-	// not sent; again in 1m0s because the server said so: true
+	// status 429
+	// not sent; again in 1m0s requested by the server: true
 }
 
-// How do I count requests by more than one thing, and by what they cost?
-func ExampleKeyBy() {
+// How do I count requests by two dimensions, and by their size?
+func ExampleBy() {
 	limiter, err := weir.New(weir.Policy{Name: "uploads", Limits: []weir.Limit{
 		{Name: "tenant", Max: 1 << 30, Window: 24 * time.Hour, By: []string{"tenant"}},
 		{Name: "user", Max: 1 << 20, Window: time.Minute, By: []string{"tenant", "user"}}}})
@@ -82,7 +82,7 @@ func ExampleKeyBy() {
 		return
 	}
 	uploads := weirhttp.Middleware(limiter,
-		weirhttp.KeyBy(weirhttp.Header("X-Tenant"), weirhttp.Header("X-User")),
+		weirhttp.By{"tenant": weirhttp.Header("X-Tenant"), "user": weirhttp.Header("X-User")},
 		weirhttp.Cost(func(r *http.Request) int64 { return r.ContentLength }))
 	handler := uploads(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {}))
 

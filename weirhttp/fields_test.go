@@ -13,7 +13,7 @@ import (
 )
 
 // item is one member of a RateLimit or RateLimit-Policy field, read by a parser
-// of structured fields. -1 stands for a parameter that is not there.
+// of structured fields. -1 = the parameter is missing.
 type item struct {
 	name       string
 	q, w, r, t int64
@@ -88,7 +88,7 @@ func TestPolicyField(t *testing.T) {
 func TestRateLimitField(t *testing.T) { synctest.Test(t, testRateLimitField) }
 
 func testRateLimitField(t *testing.T) {
-	h := Middleware(newLimiter(t, slack), ByHeader("Category"))(new(served))
+	h := Middleware(newLimiter(t, slack), By{"category": Header("Category")})(new(served))
 	errs, info := with("Category", "errors"), with("Category", "info")
 
 	r := get(h, errs)
@@ -121,8 +121,8 @@ func wantRetryAfter(t *testing.T, r *http.Response, want string) {
 	}
 }
 
-// Over its Max, as Record leaves it, a limit has room only when enough units
-// have left, so t may not name the first of them.
+// A limit that Record took above its Max has room only after several units expire, so t
+// must not be the instant of the first.
 func TestOverdrawn(t *testing.T) { synctest.Test(t, testOverdrawn) }
 
 func testOverdrawn(t *testing.T) {
@@ -134,7 +134,7 @@ func testOverdrawn(t *testing.T) {
 		}
 		time.Sleep(10 * time.Second)
 	}
-	r := get(Middleware(l, ByClientIP())(new(served)))
+	r := get(Middleware(l, By{"ip": ClientIP()})(new(served)))
 	wantItems(t, "4 of 2 used, the first 2 leave in 40s", r.Header["Ratelimit"], item{"search", -1, -1, 0, 50})
 	wantRetryAfter(t, r, "50")
 }
@@ -144,12 +144,12 @@ func TestStackedLimits(t *testing.T) { synctest.Test(t, testStackedLimits) }
 func testStackedLimits(t *testing.T) {
 	outer := newLimiter(t, search)
 	inner := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Second}}})
-	h := Middleware(outer, ByClientIP())(Middleware(inner, KeyBy())(new(served)))
+	h := Middleware(outer, By{"ip": ClientIP()})(Middleware(inner, nil)(new(served)))
 
 	r := get(h)
 	wantItems(t, "both grant", r.Header["Ratelimit"], item{"search", -1, -1, 1, 60}, item{"all", -1, -1, 0, 1})
 	r = get(h)
-	wantItems(t, "the inner one refuses", r.Header["Ratelimit"], item{"all", -1, -1, 0, 1})
+	wantItems(t, "the inner one denies", r.Header["Ratelimit"], item{"all", -1, -1, 0, 1})
 	wantItems(t, "policies of both", r.Header["Ratelimit-Policy"], item{"search", 2, 60, -1, -1}, item{"all", 1, 1, -1, -1})
 	wantRetryAfter(t, r, "1")
 }
@@ -162,7 +162,7 @@ func testForms(t *testing.T) {
 		draft, legacy bool
 	}{{HeadersDraft, true, false}, {HeadersLegacy, false, true}, {HeadersBoth, true, true}, {HeadersNone, false, false}} {
 		began := time.Now()
-		h := Middleware(newLimiter(t, search), ByClientIP(), Headers(f.form))(new(served))
+		h := Middleware(newLimiter(t, search), By{"ip": ClientIP()}, Headers(f.form))(new(served))
 		ok := get(h)
 		get(h)
 		time.Sleep(time.Millisecond)
@@ -190,7 +190,7 @@ func testForms(t *testing.T) {
 	}
 }
 
-// A fallback that answers without having looked tells nothing it does not know.
+// A fallback that decides without states publishes none.
 func TestDegradedWithoutStates(t *testing.T) {
 	plan, err := search.Plan()
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-// lastListed splits the last element off the text of X-Forwarded-For.
-func lastListed(text string) (a netip.Addr, rest string, more, ok bool) {
+// cutForwardedFor splits the last element off the text of X-Forwarded-For.
+func cutForwardedFor(text string) (a netip.Addr, rest string, more, ok bool) {
 	rest, element, more := cutLast(text, strings.LastIndexByte(text, ','))
 	a, ok = parseNode(strings.Trim(element, " \t"))
 	return a, rest, more, ok
 }
 
-// lastForwarded splits the last element off the text of Forwarded and takes its
-// parameter for. It reads from the right, so that an open quote which a client
-// sent cannot swallow what the proxies wrote behind it.
-func lastForwarded(text string) (a netip.Addr, rest string, more, ok bool) {
+// cutForwarded splits the last element off the text of Forwarded and returns its
+// parameter "for". It reads from the right, so that an open quote of the client cannot
+// hide the elements that proxies appended.
+func cutForwarded(text string) (a netip.Addr, rest string, more, ok bool) {
 	rest, element, more := cutLast(text, lastComma(text))
 	node, ok := forParameter(element)
 	if !ok {
@@ -26,7 +26,7 @@ func lastForwarded(text string) (a netip.Addr, rest string, more, ok bool) {
 	return a, rest, more, ok
 }
 
-// cutLast splits text around the comma at index i, or takes all of it when i < 0.
+// cutLast splits text around the comma at index i. If i < 0, element is the whole text.
 func cutLast(text string, i int) (rest, element string, more bool) {
 	if i < 0 {
 		return "", text, false
@@ -48,7 +48,7 @@ func lastComma(text string) int {
 	return -1
 }
 
-// isEscaped reports whether an odd number of backslashes stands before text[i].
+// isEscaped reports whether an odd number of backslashes precedes text[i].
 func isEscaped(text string, i int) bool {
 	n := 0
 	for i--; i >= 0 && text[i] == '\\'; i-- {
@@ -57,8 +57,8 @@ func isEscaped(text string, i int) bool {
 	return n%2 == 1
 }
 
-// forParameter returns the value of the parameter for of one forwarded-element
-// (RFC 7239, 4). The whole element must be well formed and name it once.
+// forParameter returns the value of the parameter "for" of one forwarded-element
+// (RFC 7239, 4). The whole element must be well formed and have the parameter once.
 func forParameter(element string) (node string, found bool) {
 	rest := strings.Trim(element, " \t")
 	for {
@@ -86,7 +86,7 @@ func forParameter(element string) (node string, found bool) {
 	}
 }
 
-// parameterValue takes a token or a quoted string off the front of s.
+// parameterValue splits a token or a quoted string off the front of s.
 func parameterValue(s string) (value, rest string, ok bool) {
 	if !strings.HasPrefix(s, `"`) {
 		end := strings.IndexByte(s, ';')
@@ -112,6 +112,7 @@ func parameterValue(s string) (value, rest string, ok bool) {
 	return "", "", false
 }
 
+// isToken reports whether s is a token (RFC 9110, 5.6.2).
 func isToken(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -123,9 +124,9 @@ func isToken(s string) bool {
 	return s != ""
 }
 
-// parseNode reads an address as peers and proxies write it: 192.0.2.1,
-// 192.0.2.1:80, 2001:db8::1, [2001:db8::1], [2001:db8::1]:80, with a zone or
-// without. The result is unmapped and has no zone.
+// parseNode reads an address in the forms that peers and proxies write: 192.0.2.1,
+// 192.0.2.1:80, 2001:db8::1, [2001:db8::1] and [2001:db8::1]:80, with or without a zone.
+// The result is unmapped and has no zone.
 func parseNode(s string) (netip.Addr, bool) {
 	if host, port, ok := strings.Cut(s, "]"); ok {
 		if !strings.HasPrefix(host, "[") || !isPort(port) {
@@ -145,7 +146,7 @@ func parseNode(s string) (netip.Addr, bool) {
 	return a.Unmap().WithZone(""), err == nil
 }
 
-// isPort reports whether s is empty or a colon and a number of 16 bits.
+// isPort reports whether s is empty, or a colon and a number of 16 bits.
 func isPort(s string) bool {
 	if s == "" {
 		return true

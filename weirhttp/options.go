@@ -3,32 +3,37 @@ package weirhttp
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"time"
 )
 
-// Option adjusts Limit and Transport. Those that shape an answer have an effect on
-// Limit alone, and those that shape a client on Transport alone.
+// Option adjusts Middleware and Transport. Cost, FailOpen and Skip affect both. Headers,
+// Status, OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff,
+// Retries and Base affect Transport only.
 type Option func(*config)
 
 type config struct {
-	form     HeaderForm
 	cost     func(*http.Request) int64
 	failOpen bool
-	status   int
+	skip     func(*http.Request) bool
+
+	form     HeaderForm
 	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
 	onError  func(http.ResponseWriter, *http.Request, error)
+	status   int
+	errorLog *slog.Logger
 
-	through  http.RoundTripper
-	failFast bool
-	maxHold  time.Duration
-	retries  int
+	base       http.RoundTripper
+	failFast   bool
+	maxBackoff time.Duration
+	retries    int
 }
 
-// settle applies the options and fills in the defaults.
-func settle(opts []Option) config {
-	c := config{status: http.StatusTooManyRequests, onError: writeDecisionError,
-		through: http.DefaultTransport, maxHold: 5 * time.Minute}
+// newConfig applies the options to the defaults.
+func newConfig(opts []Option) config {
+	c := config{status: http.StatusTooManyRequests, errorLog: slog.Default(),
+		base: http.DefaultTransport, maxBackoff: 5 * time.Minute}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -36,98 +41,126 @@ func settle(opts []Option) config {
 		status := c.status
 		c.onDenied = func(w http.ResponseWriter, _ *http.Request, o *Outcome) { o.WriteProblem(w, status) }
 	}
+	if c.onError == nil {
+		log := c.errorLog
+		c.onError = func(w http.ResponseWriter, _ *http.Request, err error) { writeDecisionError(w, err, log) }
+	}
 	return c
 }
 
-// Headers chooses the fields that tell of the limits. Default: Draft. It panics
-// on a form that does not exist.
+// units returns the number of units that a request attempts.
+func (c *config) units(r *http.Request) int64 {
+	if c.cost == nil {
+		return 1
+	}
+	return c.cost(r)
+}
+
+// Headers chooses the header fields that describe the limits. Default: HeadersDraft. It
+// panics on an unknown form.
 func Headers(form HeaderForm) Option {
 	if form > HeadersNone {
-		panic(fmt.Sprintf("weirhttp: %d is not a form; use Draft, Legacy, Both or None", form))
+		panic(fmt.Sprintf("weirhttp: %d is not a form; use HeadersDraft, HeadersLegacy, HeadersBoth or HeadersNone", form))
 	}
 	return func(c *config) { c.form = form }
 }
 
-// Cost says how many units a request asks for, 0 … weir.MaxUnits; anything else
-// is refused with 400. Default, also for nil: 1.
+// Cost sets the function that returns the number of units of a request,
+// 0 … weir.MaxUnits. Any other number is rejected with 400. Default, also for nil: 1.
 func Cost(units func(*http.Request) int64) Option {
 	return func(c *config) { c.cost = units }
 }
 
-// Status is the status of a refusal, 400 … 599. Default: 429. It has no effect
-// beside OnDenied, and panics out of range.
+// Skip sets a function that reports whether a request passes without a decision, such as
+// a health check. It is neither counted nor given header fields. Default, also for nil:
+// no request is skipped.
+func Skip(skip func(*http.Request) bool) Option {
+	return func(c *config) { c.skip = skip }
+}
+
+// Status sets the status of a denial, 400 … 599. Default: 429. It has no effect together
+// with OnDenied. It panics out of range.
 func Status(code int) Option {
 	if code < 400 || code > 599 {
-		panic(fmt.Sprintf("weirhttp: %d is not the status of a refusal; use 400 to 599", code))
+		panic(fmt.Sprintf("weirhttp: %d is not the status of a denial; use 400 to 599", code))
 	}
 	return func(c *config) { c.status = code }
 }
 
-// OnDenied answers refused requests in place of Outcome.WriteProblem. The header
-// fields are set already. nil is no option at all.
+// OnDenied answers denied requests in place of Outcome.WriteProblem. The header fields
+// are set already. Default, also for nil: Outcome.WriteProblem with Status.
 func OnDenied(h func(http.ResponseWriter, *http.Request, *Outcome)) Option {
-	return func(c *config) {
-		if h != nil {
-			c.onDenied = h
-		}
-	}
+	return func(c *config) { c.onDenied = h }
 }
 
-// OnError answers requests for which no decision could be made. Default: 400 for
-// a request that names nobody (*KeyError, weir.ErrKey) or costs no valid number
-// of units (weir.ErrUnits), 503 for everything else. nil is no option at all.
+// OnError answers requests for which no decision was possible. Default, also for nil:
+//   - 400 for a request without a usable key (*KeyError, weir.ErrKey) or with an invalid
+//     number of units (weir.ErrUnits);
+//   - 500 and a line in ErrorLog for a ValueFunc that failed (ErrValue);
+//   - 503 for everything else.
 func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
+	return func(c *config) { c.onError = h }
+}
+
+// ErrorLog sets the logger for faults of the program (ErrValue), one line per request.
+// Default, also for nil: slog.Default(). It has no effect together with OnError.
+func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {
-		if h != nil {
-			c.onError = h
+		if log != nil {
+			c.errorLog = log
 		}
 	}
 }
 
-// FailOpen lets requests pass uncounted while the store cannot decide, instead
-// of OnError. Bad input stays refused: otherwise leaving out a header would be a
-// way around the limit.
+// FailOpen passes requests uncounted while the store cannot decide, in place of OnError.
+// Bad input is still rejected: otherwise a client could avoid the limit by leaving out a
+// header. Default: such requests are rejected.
 func FailOpen() Option {
 	return func(c *config) { c.failOpen = true }
 }
 
-// FailFast makes requests that Transport would keep waiting fail with a
-// *LimitedError.
+// FailFast makes requests fail with a *LimitedError where Transport would wait. Retries
+// has no effect then. Default: Transport waits.
 func FailFast() Option {
 	return func(c *config) { c.failFast = true }
 }
 
-// MaxBackoff bounds how long Transport stays away because a server said so, whatever it
-// said. Default: 5 minutes. 0 or less stays away from no server.
+// MaxBackoff bounds how long Transport backs off at a server's request. Default:
+// 5 minutes. With 0 or less it never backs off.
 func MaxBackoff(d time.Duration) Option {
-	return func(c *config) { c.maxHold = max(d, 0) }
+	return func(c *config) { c.maxBackoff = max(d, 0) }
 }
 
-// Retries lets Transport send a request again, up to n times, when the server refused
-// it and said for how long: with 429, or with 503 where the method is idempotent. It
-// waits that long, and asks the limiter anew. A body is sent again only if
-// Request.GetBody is set, as http.NewRequest does for buffers and strings. Where it
-// cannot be sent again in time the response is returned. Default: 0.
+// Retries lets Transport send a request again, up to n times. The server must have
+// rejected it with 429, or with 503 if the method is idempotent, and have named a wait.
+// Transport waits that long and takes units of the limiter anew. A body is sent again
+// only if Request.GetBody is set, as http.NewRequest does for buffers and strings. If
+// the request cannot be sent again in time the response is returned. Default: 0.
 func Retries(n int) Option {
 	return func(c *config) { c.retries = n }
 }
 
-// Through is what Transport sends requests by. Default, also for nil:
+// Base sets the RoundTripper by which Transport sends requests. Default, also for nil:
 // http.DefaultTransport.
 func Base(rt http.RoundTripper) Option {
 	return func(c *config) {
 		if rt != nil {
-			c.through = rt
+			c.base = rt
 		}
 	}
 }
 
-func writeDecisionError(w http.ResponseWriter, _ *http.Request, err error) {
-	var k *KeyError
+// writeDecisionError is the default of OnError. The text of an error that is not the
+// client's is not sent: it may hold secrets.
+func writeDecisionError(w http.ResponseWriter, err error, log *slog.Logger) {
+	k, bad := errors.AsType[*KeyError](err)
 	switch {
-	case errors.As(err, &k):
+	case bad:
 		WriteError(w, http.StatusBadRequest, k.Problem)
-	case badInput(err):
+	case errors.Is(err, ErrValue):
+		log.Error("a request was rejected with status 500: the program could not read its key", "error", err)
+		WriteError(w, http.StatusInternalServerError, "the server failed to read the key that the request is counted by; its log has the cause")
+	case isBadInput(err):
 		WriteError(w, http.StatusBadRequest, err.Error())
 	default:
 		WriteError(w, http.StatusServiceUnavailable,

@@ -18,12 +18,12 @@ func limits(n int) weir.Policy {
 	return p
 }
 
-// TestOutcomesAreKept: what a handler keeps of one request, later ones leave
-// alone, whatever the number of limits.
+// TestOutcomesAreKept: later requests do not change the outcome that a handler keeps, for
+// any number of limits.
 func TestOutcomesAreKept(t *testing.T) {
 	for n := 1; n <= 5; n++ {
 		var kept []*Outcome
-		h := Middleware(newLimiter(t, limits(n)), KeyBy())(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		h := Middleware(newLimiter(t, limits(n)), nil)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			o, _ := FromContext(r.Context())
 			kept = append(kept, o)
 		}))

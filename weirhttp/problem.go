@@ -7,14 +7,13 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// QuotaExceeded is the problem type of a refusal, registered by
+// QuotaExceeded is the problem type of a denial, registered by
 // draft-ietf-httpapi-ratelimit-headers-10.
 const QuotaExceeded = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 
-// WriteProblem answers a refusal with a problem document (RFC 9457): type,
-// title, status, detail (the sentence of Why), violated-policies and
-// retry_after_ms, -1 for never. It forbids storing the answer. Header fields that
-// tell of the limits are WriteHeaders' work and come first.
+// WriteProblem answers a denial with a problem document (RFC 9457). Its members are
+// type, title, status, detail (the sentence of Why), violated-policies and
+// retry_after_ms (-1 = never). The answer must not be cached. Call WriteHeaders first.
 func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
 	b := appendProblem(nil, QuotaExceeded, "Quota exceeded", status, o.Why())
 	b = append(b, `,"violated-policies":[`...)
@@ -29,14 +28,14 @@ func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
 	writeProblem(w, status, append(b, "}\n"...))
 }
 
-// WriteError answers with a problem document of no type of its own: the title is
-// the status text, detail says what is wrong and what to do about it.
+// WriteError answers with a problem document of type about:blank, whose title is the
+// status text. detail names the problem and the next step.
 func WriteError(w http.ResponseWriter, status int, detail string) {
 	b := appendProblem(nil, "about:blank", http.StatusText(status), status, detail)
 	writeProblem(w, status, append(b, "}\n"...))
 }
 
-// appendProblem appends the members every problem has and leaves the object open.
+// appendProblem appends the members that every problem has, and leaves the object open.
 func appendProblem(b []byte, kind, title string, status int, detail string) []byte {
 	b = answer.AppendString(append(b, `{"type":`...), kind)
 	b = answer.AppendString(append(b, `,"title":`...), title)

@@ -5,145 +5,99 @@ import (
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 )
 
-// Transport returns a RoundTripper that holds a client's requests to l before they
-// are sent, and to what servers say of their own limits:
+// Transport returns a RoundTripper that applies l to a client's requests before they are
+// sent, and backs off when a server requests it:
 //
-//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.KeyBy())}
+//	client := &http.Client{Transport: weirhttp.Transport(limiter, weirhttp.By{"host": weirhttp.Host})}
 //
-// A request over the limit waits for its turn, within its context; one whose turn
-// cannot come before the context's deadline fails at once with a *LimitedError, as
-// all do with FailFast. Nothing of its body is read then.
+// A request over the limit waits for room, within its context. If there can be no room
+// before the context's deadline it fails at once with a *LimitedError; with FailFast it
+// never waits. The body of a request that is not sent is closed and not read.
 //
-// A response that says how long to stay away is believed: 429 and 503 with
-// Retry-After, and any with a RateLimit field or its older forms that says that
-// nothing remains. Until then, but no longer than MaxBackoff, requests of the same key
-// are held back as if they were over the limit. The response itself is returned as
-// it is; nothing is sent twice unless Retries asks for it.
+// Responses that request a wait are obeyed: 429 and 503 with Retry-After, and any status
+// with a RateLimit field, or one of its older forms, of which nothing remains. Until
+// then, but at most for MaxBackoff, requests of the same key are treated as over the
+// limit. The response itself is returned unchanged. Nothing is sent twice without
+// Retries.
 //
-// key says whom a request is counted for, and whom a response is about: all
-// requests together with KeyBy(), each host with KeyBy(Host). It is required, and a
-// request that names nobody is not sent (*KeyError). Of the options, Cost, FailOpen,
-// FailFast, MaxBackoff, Retries and Through have an effect. Transport panics if l or key
-// is missing.
-func Transport(l *weir.Limiter, key KeyFunc, opts ...Option) http.RoundTripper {
-	if l == nil || l.Plan() == nil {
-		panic("weirhttp: Transport needs a limiter made with weir.New")
-	}
-	if key == nil {
-		panic("weirhttp: Transport needs a key function, such as weirhttp.KeyBy(weirhttp.Host)")
-	}
-	return &transport{limiter: l, key: key, config: settle(opts), holds: newHolds()}
-}
-
-// Host takes the host that a request goes to, in lower case, with its port where one
-// is written.
-func Host(r *http.Request) (string, error) {
-	if r.URL == nil || r.URL.Host == "" {
-		return "", &KeyError{Problem: "the request has no host that it goes to"}
-	}
-	return strings.ToLower(r.URL.Host), nil
+// by names the function for each dimension of l's policy; Transport panics as
+// [Middleware] does. A request without a value is not sent and fails with a *KeyError.
+func Transport(l *weir.Limiter, by By, opts ...Option) http.RoundTripper {
+	return &transport{keys: newKeyReader("Transport", l, by), limiter: l, config: newConfig(opts), backoffs: newBackoffs()}
 }
 
 type transport struct {
+	keys    keyReader
 	limiter *weir.Limiter
-	key     KeyFunc
 	config
-	holds *holds
+	backoffs *backoffs
 }
 
-// RoundTrip sends the request when its turn has come.
+// RoundTrip sends the request when there is room for it.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	key, err := t.key(r)
+	if t.skip != nil && t.skip(r) {
+		return t.base.RoundTrip(r)
+	}
+	key, err := t.keys.read(r)
 	if err != nil {
 		closeBody(r)
-		return nil, asKeyError(err)
+		return nil, err
 	}
 	n := t.units(r)
 	for left := t.retries; ; left-- {
-		if err := t.wait(r.Context(), key, n); err != nil {
+		if err := t.admit(r.Context(), key, n); err != nil {
 			closeBody(r)
 			return nil, err
 		}
-		res, err := t.through.RoundTrip(r)
+		res, err := t.base.RoundTrip(r)
 		if err != nil {
 			return nil, err
 		}
-		held := t.learn(key, res)
-		if left <= 0 || !held || !t.refused(r, res) {
+		backsOff := t.backOff(key, res)
+		if left <= 0 || !backsOff || !mayRepeat(r, res) {
 			return res, nil
 		}
-		again := t.again(r, key, n)
-		if again == nil {
+		repeat := t.repeat(r, key, n)
+		if repeat == nil {
 			return res, nil
 		}
 		discard(res.Body)
-		r = again
+		r = repeat
 	}
 }
 
-// CloseIdleConnections closes those of what it sends by, for
+// CloseIdleConnections closes the idle connections of the base RoundTripper, for
 // http.Client.CloseIdleConnections.
 func (t *transport) CloseIdleConnections() {
-	if c, ok := t.through.(interface{ CloseIdleConnections() }); ok {
+	if c, ok := t.base.(interface{ CloseIdleConnections() }); ok {
 		c.CloseIdleConnections()
 	}
 }
 
-// learn holds the key back if the response asks for it, and reports whether it does.
-func (t *transport) learn(key weir.Key, res *http.Response) bool {
-	now := time.Now()
-	asked := min(told(res, now), t.maxHold)
-	return asked > 0 && t.holds.extend(key, now.Add(asked))
-}
-
-// refused reports whether the server has surely not served the request, or it does
-// no harm to serve it twice.
-func (t *transport) refused(r *http.Request, res *http.Response) bool {
-	return res.StatusCode == http.StatusTooManyRequests ||
-		res.StatusCode == http.StatusServiceUnavailable && isIdempotent(r.Method)
-}
-
-// units is what a request asks for.
-func (t *transport) units(r *http.Request) int64 {
-	if t.cost == nil {
-		return 1
-	}
-	return t.cost(r)
-}
-
-// wait returns nil when the request may be sent.
-func (t *transport) wait(ctx context.Context, key weir.Key, n int64) error {
+// admit returns nil when the request may be sent.
+func (t *transport) admit(ctx context.Context, key weir.Key, n int64) error {
 	for {
-		if err := t.waitHeld(ctx, key); err != nil {
+		if err := t.waitForServer(ctx, key); err != nil {
 			return err
 		}
-		d, err := t.ask(ctx, key, n)
-		if err != nil || t.holds.left(key, time.Now()) <= 0 {
+		d, err := t.take(ctx, key, n)
+		if err != nil || t.backoffs.left(key, time.Now()) <= 0 {
 			return err
 		}
-		// While this one waited, another heard to stay away.
-		t.giveBack(ctx, key, &d)
+		// A backoff of the key began while this request waited for room.
+		t.refund(ctx, key, &d)
 	}
 }
 
-// giveBack takes back what was granted for nothing. Of what a fallback granted the
-// store knows nothing.
-func (t *transport) giveBack(ctx context.Context, key weir.Key, d *weir.Decision) {
-	if d.Granted > 0 && !d.Degraded {
-		t.limiter.Refund(context.WithoutCancel(ctx), key, d.At, d.Granted)
-	}
-}
-
-// waitHeld waits while servers want to be left alone.
-func (t *transport) waitHeld(ctx context.Context, key weir.Key) error {
+// waitForServer waits until the backoff of the key is over.
+func (t *transport) waitForServer(ctx context.Context, key weir.Key) error {
 	for {
-		left := t.holds.left(key, time.Now())
+		left := t.backoffs.left(key, time.Now())
 		if left <= 0 {
 			return nil
 		}
@@ -154,74 +108,96 @@ func (t *transport) waitHeld(ctx context.Context, key weir.Key) error {
 		case bounded && time.Until(deadline) < left:
 			return &LimitedError{RetryAfter: left, FromServer: true, Cause: weir.ErrDeadline}
 		}
-		timer := time.NewTimer(left)
 		select {
-		case <-timer.C:
+		case <-time.After(left):
 		case <-ctx.Done():
-			timer.Stop()
 			return ctx.Err()
 		}
 	}
 }
 
-// ask asks the limiter for the request's units, and waits for them.
-func (t *transport) ask(ctx context.Context, key weir.Key, n int64) (d weir.Decision, err error) {
+// take takes all n units from the limiter, and waits for them unless FailFast is set. Of
+// a request that passes uncounted the decision is zero.
+func (t *transport) take(ctx context.Context, key weir.Key, n int64) (d weir.Decision, err error) {
 	if t.failFast {
 		d, err = t.limiter.AllowN(ctx, key, n)
 		if err == nil && (!d.Allowed || d.Granted < n) {
-			t.giveBack(ctx, key, &d) // a part is of no use
+			t.refund(ctx, key, &d) // a request cannot be sent in part
 			return d, &LimitedError{Decision: d, RetryAfter: d.RetryAfter}
 		}
 	} else {
 		d, err = t.limiter.WaitN(ctx, key, n)
 	}
-	var given *weir.WaitError
+	var wait *weir.WaitError
 	switch {
 	case err == nil:
 		return d, nil
 	case ctx.Err() != nil:
 		return d, ctx.Err()
-	case errors.As(err, &given):
-		return d, &LimitedError{Decision: given.Decision, RetryAfter: given.Decision.RetryAfter, Cause: given.Cause}
-	case t.failOpen && !badInput(err):
+	case errors.As(err, &wait):
+		return d, &LimitedError{Decision: wait.Decision, RetryAfter: wait.Decision.RetryAfter, Cause: wait.Cause}
+	case t.passes(err):
 		return weir.Decision{}, nil
 	}
 	return d, err
 }
 
-// again returns the request to send once more, or nil if it cannot be sent again or
-// not in time: then the response is of more use than an error.
-func (t *transport) again(r *http.Request, key weir.Key, n int64) *http.Request {
+// refund returns the units of a request that is not sent. Units that a fallback granted
+// are not in the store.
+func (t *transport) refund(ctx context.Context, key weir.Key, d *weir.Decision) {
+	if d.Granted > 0 && !d.Degraded {
+		t.limiter.Refund(context.WithoutCancel(ctx), key, d.At, d.Granted)
+	}
+}
+
+// backOff begins the backoff that the response requests, and reports whether there is
+// one.
+func (t *transport) backOff(key weir.Key, res *http.Response) bool {
+	now := time.Now()
+	wait := min(serverWait(res, now), t.maxBackoff)
+	return wait > 0 && t.backoffs.extend(key, now.Add(wait))
+}
+
+// mayRepeat reports whether the server certainly did not serve the request, or serving
+// it twice does no harm.
+func mayRepeat(r *http.Request, res *http.Response) bool {
+	return res.StatusCode == http.StatusTooManyRequests ||
+		res.StatusCode == http.StatusServiceUnavailable && isIdempotent(r.Method)
+}
+
+// repeat returns a copy of the request to send again. It returns nil if the request
+// cannot be sent again, or not in time: then the response is more useful than an error.
+func (t *transport) repeat(r *http.Request, key weir.Key, n int64) *http.Request {
 	if t.failFast || !t.inTime(r.Context(), key, n) {
 		return nil
 	}
-	again := r.Clone(r.Context())
+	repeat := r.Clone(r.Context())
 	if r.Body == nil || r.Body == http.NoBody {
-		return again
+		return repeat
 	}
 	if r.GetBody == nil {
 		return nil
 	}
 	var err error
-	if again.Body, err = r.GetBody(); err != nil {
+	if repeat.Body, err = r.GetBody(); err != nil {
 		return nil
 	}
-	return again
+	return repeat
 }
 
-// inTime reports whether the turn of another n units can come before the deadline: as
-// far as anybody knows, since others may be faster.
+// inTime reports whether another n units can fit before the deadline. Other requests may
+// take them first.
 func (t *transport) inTime(ctx context.Context, key weir.Key, n int64) bool {
 	d, err := t.limiter.Peek(ctx, key, n)
 	if err == nil && d.RetryAfter == weir.Never {
 		return false
 	}
 	deadline, bounded := ctx.Deadline()
-	return !bounded || max(t.holds.left(key, time.Now()), d.RetryAfter) <= time.Until(deadline)
+	return !bounded || max(t.backoffs.left(key, time.Now()), d.RetryAfter) <= time.Until(deadline)
 }
 
-// isIdempotent reports whether a request that may have been served in part can be
-// sent again (RFC 9110, 9.2.2).
+// isIdempotent reports whether a request that was served in part may be sent again
+// (RFC 9110, 9.2.2).
 func isIdempotent(method string) bool {
 	switch method {
 	case "", http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
@@ -237,8 +213,8 @@ func closeBody(r *http.Request) {
 	}
 }
 
-// discard reads a response that nobody wants, so that its connection can be used
-// again; but not much of it.
+// discard reads up to 64 KiB of an unused response, so that its connection can be used
+// again.
 func discard(body io.ReadCloser) {
 	io.CopyN(io.Discard, body, 64<<10)
 	body.Close()

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// TestTransportKeepsItsConnection: what is sent again goes over the connection that is
-// there, whole, by HTTP/1.1 and by HTTP/2.
+// TestTransportKeepsItsConnection: a request is repeated completely and on the same
+// connection, with HTTP/1.1 and HTTP/2.
 func TestTransportKeepsItsConnection(t *testing.T) {
 	for _, version := range []int{1, 2} {
 		var asked, connections atomic.Int64
@@ -40,7 +40,7 @@ func TestTransportKeepsItsConnection(t *testing.T) {
 		} else {
 			server.Start()
 		}
-		rt := Transport(outbound(t, nil, plenty), KeyBy(), Base(server.Client().Transport), Retries(5), MaxBackoff(time.Millisecond))
+		rt := Transport(outbound(t, nil, plenty), nil, Base(server.Client().Transport), Retries(5), MaxBackoff(time.Millisecond))
 		status, err := call(t, rt, "POST", server.URL, "cargo", t.Context())
 		if status != 200 || err != nil || asked.Load() != 4 || connections.Load() != 1 {
 			t.Errorf("HTTP/%d: %d, %v after %d times on %d connections; want 200 after 4 on one", version, status, err, asked.Load(), connections.Load())
@@ -49,9 +49,9 @@ func TestTransportKeepsItsConnection(t *testing.T) {
 	}
 }
 
-// TestTransportLearnsConcurrently: many callers at once, told of different waits, and
-// each key keeps its own.
-func TestTransportLearnsConcurrently(t *testing.T) {
+// TestTransportBacksOffConcurrently: many callers at once get different waits, and each
+// key keeps its own.
+func TestTransportBacksOffConcurrently(t *testing.T) {
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if n.Add(1)%3 == 0 {
@@ -61,7 +61,7 @@ func TestTransportLearnsConcurrently(t *testing.T) {
 	}))
 	defer server.Close()
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(server.URL, "http://"))
-	rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Retries(2), MaxBackoff(2*time.Millisecond))
+	rt := Transport(outbound(t, nil, perHost), By{"host": Host}, Retries(2), MaxBackoff(2*time.Millisecond))
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -74,7 +74,7 @@ func TestTransportLearnsConcurrently(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if held := len(rt.(*transport).holds.until); held > 2 {
-		t.Errorf("%d keys are held back, want 2 at most", held)
+	if held := len(rt.(*transport).backoffs.until); held > 2 {
+		t.Errorf("%d keys have a backoff, want 2 at most", held)
 	}
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// wire is a server at the other end: it notes when requests come and what is in
-// them, and answers in turn.
+// wire is the remote server: it records the instant and body of each request, and sends
+// the answers in turn.
 type wire struct {
 	mu      sync.Mutex
 	start   time.Time
@@ -50,8 +50,8 @@ func (w *wire) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &res, nil
 }
 
-// says is a response with header fields.
-func says(status int, fields ...string) http.Response {
+// response returns a response with header fields.
+func response(status int, fields ...string) http.Response {
 	h := http.Header{}
 	for i := 0; i < len(fields); i += 2 {
 		h.Add(fields[i], fields[i+1])
@@ -103,11 +103,11 @@ func wantTimes(t *testing.T, what string, w *wire, want ...time.Duration) {
 	}
 }
 
-// TestTransportWaits for its turn, as long as it may.
+// TestTransportWaits for room, within the context.
 func TestTransportWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
-		rt := Transport(outbound(t, nil, apart), KeyBy(), Base(w), Base(nil))
+		rt := Transport(outbound(t, nil, apart), nil, Base(w), Base(nil))
 		for range 3 {
 			if status, err := call(t, rt, "GET", there, "", t.Context()); status != 200 || err != nil {
 				t.Fatal(status, err)
@@ -128,7 +128,7 @@ func TestTransportWaits(t *testing.T) {
 		ctx, cancel = context.WithCancel(t.Context())
 		time.AfterFunc(100*time.Millisecond, cancel)
 		if _, err := call(t, rt, "GET", there, "", ctx); !errors.Is(err, context.Canceled) {
-			t.Errorf("given up meanwhile: %v", err)
+			t.Errorf("cancelled while waiting: %v", err)
 		}
 		wantTimes(t, "refused ones", w, 0, time.Second, 2*time.Second)
 	})
@@ -136,8 +136,8 @@ func TestTransportWaits(t *testing.T) {
 
 func TestTransportFailFast(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(says(200), says(503, "Retry-After", "7"))
-		rt := Transport(outbound(t, nil, apart), KeyBy(), Base(w), FailFast(), Retries(3))
+		w := newWire(response(200), response(503, "Retry-After", "7"))
+		rt := Transport(outbound(t, nil, apart), nil, Base(w), FailFast(), Retries(3))
 		call(t, rt, "GET", there, "", t.Context())
 		_, err := call(t, rt, "GET", there, "", t.Context())
 		var e *LimitedError
@@ -150,66 +150,66 @@ func TestTransportFailFast(t *testing.T) {
 		}
 		time.Sleep(2 * time.Second)
 		_, err = call(t, rt, "GET", there, "", t.Context())
-		if !errors.As(err, &e) || !e.FromServer || e.RetryAfter != 5*time.Second || !strings.Contains(err.Error(), "the server said to stay away; it fits in 5s") {
-			t.Errorf("held back: %v", err)
+		if !errors.As(err, &e) || !e.FromServer || e.RetryAfter != 5*time.Second || !strings.Contains(err.Error(), "the server requested a wait; it fits in 5s") {
+			t.Errorf("in the backoff: %v", err)
 		}
 		wantTimes(t, "without waiting", w, 0, time.Second)
 	})
 }
 
-// TestTransportLearns what servers say, of the key that it is about.
-func TestTransportLearns(t *testing.T) {
+// TestTransportObeysServers: responses that request a wait delay requests of the same key.
+func TestTransportObeysServers(t *testing.T) {
 	in := func(d time.Duration) string { return time.Now().Add(d).UTC().Format(http.TimeFormat) }
 	unix := func(d time.Duration) string { return fmt.Sprint(time.Now().Add(d).Unix()) }
 	for name, c := range map[string]struct {
 		answer func() http.Response
 		want   time.Duration
 	}{
-		"429 and seconds": {func() http.Response { return says(429, "Retry-After", " 30 ") }, 30 * time.Second},
-		"503 and a date":  {func() http.Response { return says(503, "Retry-After", in(20*time.Second)) }, 20 * time.Second},
+		"429 and seconds": {func() http.Response { return response(429, "Retry-After", " 30 ") }, 30 * time.Second},
+		"503 and a date":  {func() http.Response { return response(503, "Retry-After", in(20*time.Second)) }, 20 * time.Second},
 		"a clock of its own": {func() http.Response {
-			return says(429, "Retry-After", in(time.Hour+20*time.Second), "Date", in(time.Hour))
+			return response(429, "Retry-After", in(time.Hour+20*time.Second), "Date", in(time.Hour))
 		}, 20 * time.Second},
-		"500 is no refusal":    {func() http.Response { return says(500, "Retry-After", "30") }, 0},
-		"nothing said":         {func() http.Response { return says(429) }, 0},
-		"rubbish":              {func() http.Response { return says(429, "Retry-After", "soon") }, 0},
-		"below 0":              {func() http.Response { return says(429, "Retry-After", "-5") }, 0},
-		"too long":             {func() http.Response { return says(429, "Retry-After", "9223372036854775807") }, time.Minute},
-		"longer than a number": {func() http.Response { return says(429, "Retry-After", "99999999999999999999") }, time.Minute},
-		"below any number":     {func() http.Response { return says(429, "Retry-After", "-99999999999999999999") }, 0},
-		"in the past":          {func() http.Response { return says(503, "Retry-After", in(-time.Hour)) }, 0},
-		"RateLimit":            {func() http.Response { return says(200, "RateLimit", `"a;r=0,";r=5;t=50, "b";r=0;t=10`) }, 10 * time.Second},
-		"RateLimit, two lines": {func() http.Response { return says(200, "RateLimit", `"a";r=0;t=3`, "RateLimit", `"b";r=0;t=4`) }, 4 * time.Second},
-		"RateLimit, some left": {func() http.Response { return says(200, "RateLimit", `"a";r=1;t=50`) }, 0},
-		"RateLimit, no reset":  {func() http.Response { return says(200, "RateLimit", `"a";r=0`) }, 0},
-		"RateLimit, rubbish":   {func() http.Response { return says(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`) }, 0},
-		"RateLimit, too long":  {func() http.Response { return says(200, "RateLimit", `"a";r=0;t=99999999999999999999`) }, time.Minute},
+		"500 is no refusal":    {func() http.Response { return response(500, "Retry-After", "30") }, 0},
+		"no wait named":        {func() http.Response { return response(429) }, 0},
+		"rubbish":              {func() http.Response { return response(429, "Retry-After", "soon") }, 0},
+		"below 0":              {func() http.Response { return response(429, "Retry-After", "-5") }, 0},
+		"too long":             {func() http.Response { return response(429, "Retry-After", "9223372036854775807") }, time.Minute},
+		"longer than a number": {func() http.Response { return response(429, "Retry-After", "99999999999999999999") }, time.Minute},
+		"below any number":     {func() http.Response { return response(429, "Retry-After", "-99999999999999999999") }, 0},
+		"in the past":          {func() http.Response { return response(503, "Retry-After", in(-time.Hour)) }, 0},
+		"RateLimit":            {func() http.Response { return response(200, "RateLimit", `"a;r=0,";r=5;t=50, "b";r=0;t=10`) }, 10 * time.Second},
+		"RateLimit, two lines": {func() http.Response { return response(200, "RateLimit", `"a";r=0;t=3`, "RateLimit", `"b";r=0;t=4`) }, 4 * time.Second},
+		"RateLimit, some left": {func() http.Response { return response(200, "RateLimit", `"a";r=1;t=50`) }, 0},
+		"RateLimit, no reset":  {func() http.Response { return response(200, "RateLimit", `"a";r=0`) }, 0},
+		"RateLimit, rubbish":   {func() http.Response { return response(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`) }, 0},
+		"RateLimit, too long":  {func() http.Response { return response(200, "RateLimit", `"a";r=0;t=99999999999999999999`) }, time.Minute},
 		"RateLimit of draft 7": {func() http.Response {
-			return says(200, "RateLimit", `limit=10, remaining=0, reset=12`, "RateLimit-Policy", "10;w=60")
+			return response(200, "RateLimit", `limit=10, remaining=0, reset=12`, "RateLimit-Policy", "10;w=60")
 		}, 12 * time.Second},
-		"draft 7, two lines": {func() http.Response { return says(200, "RateLimit", `remaining=0`, "RateLimit", `reset=12;x=1`) }, 12 * time.Second},
-		"draft 7, some left": {func() http.Response { return says(200, "RateLimit", `limit=10, remaining=3, reset=12`) }, 0},
-		"draft 7, no reset":  {func() http.Response { return says(200, "RateLimit", `limit=10, remaining=0`) }, 0},
-		"the longest counts": {func() http.Response { return says(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
+		"draft 7, two lines": {func() http.Response { return response(200, "RateLimit", `remaining=0`, "RateLimit", `reset=12;x=1`) }, 12 * time.Second},
+		"draft 7, some left": {func() http.Response { return response(200, "RateLimit", `limit=10, remaining=3, reset=12`) }, 0},
+		"draft 7, no reset":  {func() http.Response { return response(200, "RateLimit", `limit=10, remaining=0`) }, 0},
+		"the longest counts": {func() http.Response { return response(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
 		"legacy, Unix seconds": {func() http.Response {
-			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(15*time.Second))
+			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(15*time.Second))
 		}, 15 * time.Second},
 		"legacy, a clock of its own": {func() http.Response {
-			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(time.Hour+15*time.Second), "Date", in(time.Hour))
+			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(time.Hour+15*time.Second), "Date", in(time.Hour))
 		}, 15 * time.Second},
 		"legacy, too long": {func() http.Response {
-			return says(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "99999999999999999999")
+			return response(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "99999999999999999999")
 		}, time.Minute},
-		"legacy, seconds":       {func() http.Response { return says(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "15") }, 15 * time.Second},
-		"legacy, some left":     {func() http.Response { return says(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "15") }, 0},
-		"legacy, without reset": {func() http.Response { return says(200, "X-RateLimit-Remaining", "0") }, 0},
+		"legacy, seconds":       {func() http.Response { return response(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "15") }, 15 * time.Second},
+		"legacy, some left":     {func() http.Response { return response(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "15") }, 0},
+		"legacy, without reset": {func() http.Response { return response(200, "X-RateLimit-Remaining", "0") }, 0},
 		"legacy, milliseconds": {func() http.Response {
-			return says(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(0)+"000")
+			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(0)+"000")
 		}, time.Minute},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(c.answer())
-			rt := Transport(outbound(t, nil, perHost), KeyBy(Host), Base(w), MaxBackoff(time.Minute))
+			rt := Transport(outbound(t, nil, perHost), By{"host": Host}, Base(w), MaxBackoff(time.Minute))
 			for _, url := range []string{there, "http://other.example/", there} {
 				if _, err := call(t, rt, "GET", url, "", t.Context()); err != nil {
 					t.Fatal(err)
@@ -220,14 +220,14 @@ func TestTransportLearns(t *testing.T) {
 	}
 }
 
-// TestTransportHolds: a shorter wait does not end a longer one, MaxBackoff(0) learns
-// nothing, and who cannot wait so long is told at once.
-func TestTransportHolds(t *testing.T) {
+// TestTransportBackoff: a shorter wait does not end a longer one, MaxBackoff(0) ignores
+// servers, and a request whose deadline is too early fails at once.
+func TestTransportBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		w := newWire(says(429, "Retry-After", "60"))
-		rt := Transport(outbound(t, nil, plenty), KeyBy(), Base(w))
+		w := newWire(response(429, "Retry-After", "60"))
+		rt := Transport(outbound(t, nil, plenty), nil, Base(w))
 		call(t, rt, "GET", there, "", t.Context())
-		rt.(*transport).holds.extend(weir.K(), time.Now().Add(5*time.Second)) // one that was under way meanwhile
+		rt.(*transport).backoffs.extend(weir.K(), time.Now().Add(5*time.Second)) // of a request that was in flight
 		ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 		defer cancel()
 		_, err := call(t, rt, "GET", there, "", ctx)
@@ -238,32 +238,33 @@ func TestTransportHolds(t *testing.T) {
 		call(t, rt, "GET", there, "", t.Context())
 		wantTimes(t, "the longer counts", w, 0, time.Minute)
 
-		w = newWire(says(429, "Retry-After", "60"))
-		rt = Transport(outbound(t, nil, plenty), KeyBy(), Base(w), MaxBackoff(0))
+		w = newWire(response(429, "Retry-After", "60"))
+		rt = Transport(outbound(t, nil, plenty), nil, Base(w), MaxBackoff(0))
 		call(t, rt, "GET", there, "", t.Context())
 		call(t, rt, "GET", there, "", t.Context())
 		wantTimes(t, "MaxBackoff(0)", w, 0, 0)
 	})
 }
 
-// TestTransportGivesBack what it was granted while another heard to stay away.
-func TestTransportGivesBack(t *testing.T) {
+// TestTransportRefunds units that were granted while a backoff began.
+func TestTransportRefunds(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := outbound(t, nil, apart)
-		rt := Transport(l, KeyBy(), Base(newWire())).(*transport)
+		rt := Transport(l, nil, Base(newWire())).(*transport)
 		call(t, rt, "GET", there, "", t.Context())
-		time.AfterFunc(500*time.Millisecond, func() { rt.holds.extend(weir.K(), time.Now().Add(time.Minute)) })
+		time.AfterFunc(500*time.Millisecond, func() { rt.backoffs.extend(weir.K(), time.Now().Add(time.Minute)) })
 		call(t, rt, "GET", there, "", t.Context()) // waits for a second, and then for the minute
 		if n, err := l.Count(t.Context(), weir.K(), "apart", time.Hour); n != 2 || err != nil {
 			t.Errorf("%d units count for two requests, %v", n, err)
 		}
-		wantTimes(t, "held back while waiting", rt.through.(*wire), 0, 60500*time.Millisecond)
+		wantTimes(t, "backoff while waiting", rt.base.(*wire), 0, 60500*time.Millisecond)
 	})
 }
 
-// TestTransportRetries only where it was asked to and can, with the same body.
+// TestTransportRetries only with Retries, and only requests that can be repeated, with the
+// same body.
 func TestTransportRetries(t *testing.T) {
-	busy, down := says(429, "Retry-After", "2"), says(503, "Retry-After", "2")
+	busy, down := response(429, "Retry-After", "2"), response(503, "Retry-After", "2")
 	for _, c := range []struct {
 		name, method, body string
 		answers            []http.Response
@@ -275,13 +276,13 @@ func TestTransportRetries(t *testing.T) {
 		{"until it works", "POST", "cargo", []http.Response{busy, busy}, 5, 3, 200},
 		{"503 of a GET", "GET", "", []http.Response{down}, 5, 2, 200},
 		{"503 of a POST", "POST", "cargo", []http.Response{down}, 5, 1, 503},
-		{"nothing said", "GET", "", []http.Response{says(429)}, 5, 1, 429},
-		{"another status", "GET", "", []http.Response{says(500, "Retry-After", "2")}, 5, 1, 500},
+		{"no wait named", "GET", "", []http.Response{response(429)}, 5, 1, 429},
+		{"another status", "GET", "", []http.Response{response(500, "Retry-After", "2")}, 5, 1, 500},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			w := newWire(c.answers...)
 			l := outbound(t, nil, plenty)
-			status, err := call(t, Transport(l, KeyBy(), Base(w), Retries(c.retries)), c.method, there, c.body, t.Context())
+			status, err := call(t, Transport(l, nil, Base(w), Retries(c.retries)), c.method, there, c.body, t.Context())
 			if status != c.status || err != nil || len(w.at) != c.want {
 				t.Errorf("%s: %d, %v after %d times; want %d after %d", c.name, status, err, len(w.at), c.status, c.want)
 			}
@@ -297,7 +298,7 @@ func TestTransportRetries(t *testing.T) {
 	}
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(busy, busy)
-		rt := Transport(outbound(t, nil, plenty), KeyBy(), Base(w), Retries(5))
+		rt := Transport(outbound(t, nil, plenty), nil, Base(w), Retries(5))
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		if status, err := call(t, rt, "GET", there, "", ctx); status != 429 || err != nil || len(w.at) != 1 {
@@ -311,8 +312,8 @@ func TestTransportRetries(t *testing.T) {
 	})
 }
 
-// TestTransportRetriesWithinTheLimiter: a response that says to come back is worth more
-// than the news that the limiter has no room by then.
+// TestTransportRetriesWithinTheLimiter: if the limiter has no room in time, the response
+// is returned and no error.
 func TestTransportRetriesWithinTheLimiter(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -325,8 +326,8 @@ func TestTransportRetriesWithinTheLimiter(t *testing.T) {
 		{"no deadline", oneHour, 0, 200},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			w := newWire(says(429, "Retry-After", "2"))
-			rt := Transport(outbound(t, nil, c.limit), KeyBy(), Base(w), Retries(3))
+			w := newWire(response(429, "Retry-After", "2"))
+			rt := Transport(outbound(t, nil, c.limit), nil, Base(w), Retries(3))
 			ctx := t.Context()
 			if c.within > 0 {
 				var cancel func()
@@ -348,19 +349,19 @@ type closable struct {
 
 func (c *closable) CloseIdleConnections() { c.closed++ }
 
-// TestTransportClosesIdleConnections of what it sends by, as http.Client asks it to.
+// TestTransportClosesIdleConnections of its base, as http.Client requires.
 func TestTransportClosesIdleConnections(t *testing.T) {
 	through := &closable{wire: newWire()}
-	client := &http.Client{Transport: Transport(outbound(t, nil, oneHour), KeyBy(), Base(through))}
+	client := &http.Client{Transport: Transport(outbound(t, nil, oneHour), nil, Base(through))}
 	client.CloseIdleConnections()
 	if through.closed != 1 {
 		t.Errorf("closed %d times, want once", through.closed)
 	}
-	client.Transport = Transport(outbound(t, nil, oneHour), KeyBy(), Base(newWire()))
+	client.Transport = Transport(outbound(t, nil, oneHour), nil, Base(newWire()))
 	client.CloseIdleConnections() // has none
 }
 
-// TestHost: one host is one key, however it is written.
+// TestHost: all spellings of one host are one key.
 func TestHost(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://Partner.Example/": "partner.example", "https://partner.example:8443/": "partner.example:8443", "http://[2001:DB8::1]/": "[2001:db8::1]",
@@ -372,6 +373,9 @@ func TestHost(t *testing.T) {
 		if got, err := Host(r); got != want || err != nil {
 			t.Errorf("%s: %q, %v; want %q", url, got, err, want)
 		}
+	}
+	if _, err := Host(&http.Request{}); err == nil {
+		t.Error("a request to nowhere has a host")
 	}
 }
 
@@ -391,18 +395,16 @@ func (u *unread) Close() error {
 	return nil
 }
 
-// TestTransportLeavesBodies of requests that it does not send alone, but for closing
-// them, as every RoundTripper must.
-func TestTransportLeavesBodies(t *testing.T) {
-	nobody := func(*http.Request) (weir.Key, error) { return weir.Key{}, errors.New("nobody") }
+// TestTransportClosesUnsentBodies without reading them.
+func TestTransportClosesUnsentBodies(t *testing.T) {
 	down := outbound(t, away{}, oneHour)
 	spent := outbound(t, nil, weir.Limit{Name: "none", Max: 0, Window: time.Hour})
 	for name, rt := range map[string]http.RoundTripper{
-		"never":     Transport(spent, KeyBy(), Base(newWire())),
-		"fail fast": Transport(spent, KeyBy(), Base(newWire()), FailFast()),
-		"nobody":    Transport(spent, nobody, Base(newWire()), FailOpen()),
-		"no store":  Transport(down, KeyBy(), Base(newWire())),
-		"bad cost":  Transport(spent, KeyBy(), Base(newWire()), FailOpen(), Cost(func(*http.Request) int64 { return -1 })),
+		"never":     Transport(spent, nil, Base(newWire())),
+		"fail fast": Transport(spent, nil, Base(newWire()), FailFast()),
+		"no key":    Transport(outbound(t, nil, perHost), By{"host": Header("X")}, Base(newWire()), FailOpen()),
+		"no store":  Transport(down, nil, Base(newWire())),
+		"bad cost":  Transport(spent, nil, Base(newWire()), FailOpen(), Cost(func(*http.Request) int64 { return -1 })),
 	} {
 		body := &unread{t: t}
 		r := httptest.NewRequest("POST", there, nil)
@@ -413,7 +415,7 @@ func TestTransportLeavesBodies(t *testing.T) {
 	}
 }
 
-// away is an engine that cannot decide.
+// away is an engine whose store is unavailable.
 type away struct{ weir.Engine }
 
 func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
@@ -422,24 +424,24 @@ func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.De
 
 func TestTransportOutage(t *testing.T) {
 	down := outbound(t, away{}, oneHour)
-	if _, err := call(t, Transport(down, KeyBy(), Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
+	if _, err := call(t, Transport(down, nil, Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
 		t.Errorf("%v, want the store's error", err)
 	}
 	for _, opts := range [][]Option{{FailOpen()}, {FailOpen(), FailFast()}} {
-		if status, err := call(t, Transport(down, KeyBy(), append(opts, Base(newWire()))...), "GET", there, "", t.Context()); status != 200 || err != nil {
+		if status, err := call(t, Transport(down, nil, append(opts, Base(newWire()))...), "GET", there, "", t.Context()); status != 200 || err != nil {
 			t.Errorf("with FailOpen: %d, %v", status, err)
 		}
 	}
 }
 
-// TestTransportBehindLimit: what our own middleware says is understood.
-func TestTransportBehindLimit(t *testing.T) {
+// TestTransportUnderstandsMiddleware: it obeys the header fields of our own middleware.
+func TestTransportUnderstandsMiddleware(t *testing.T) {
 	served := outbound(t, nil, weir.Limit{Name: "limit", Max: 1, Window: time.Hour})
-	server := httptest.NewServer(Middleware(served, KeyBy())(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	server := httptest.NewServer(Middleware(served, nil)(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.Copy(w, r.Body)
 	})))
 	defer server.Close()
-	rt := Transport(outbound(t, nil, plenty), KeyBy(), FailFast())
+	rt := Transport(outbound(t, nil, plenty), nil, FailFast())
 	r, _ := http.NewRequest("POST", server.URL, bytes.NewReader([]byte("cargo")))
 	res, err := (&http.Client{Transport: rt}).Do(r)
 	if err != nil {
@@ -450,46 +452,27 @@ func TestTransportBehindLimit(t *testing.T) {
 	_, err = call(t, rt, "GET", server.URL, "", t.Context())
 	var e *LimitedError
 	if string(b) != "cargo" || !errors.As(err, &e) || !e.FromServer || e.RetryAfter < 4*time.Minute || e.RetryAfter > 5*time.Minute {
-		t.Errorf("%q, then %v; want to stay away for as long as MaxBackoff", b, err)
+		t.Errorf("%q, then %v; want a backoff of MaxBackoff", b, err)
 	}
 }
 
-func TestTransportMissingParts(t *testing.T) {
-	for name, f := range map[string]func(){
-		"no limiter": func() { Transport(nil, KeyBy()) },
-		"no key":     func() { Transport(outbound(t, nil, oneHour), nil) },
-	} {
-		func() {
-			defer func() {
-				if said, _ := recover().(string); !strings.HasPrefix(said, "weirhttp: Transport needs") {
-					t.Errorf("%s: panics with %q", name, said)
-				}
-			}()
-			f()
-		}()
-	}
-	if _, err := Host(&http.Request{}); err == nil {
-		t.Error("a request to nowhere has a host")
-	}
-}
-
-// TestHoldsAreBounded, and those that are over make room.
-func TestHoldsAreBounded(t *testing.T) {
+// TestBackoffsAreBounded, and those that are over make room.
+func TestBackoffsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		h := newHolds()
-		for i := range mostHolds + 100 {
-			if held := h.extend(weir.K(fmt.Sprint(i)), time.Now().Add(time.Second)); held != (i < mostHolds) {
-				t.Fatalf("key %d is held back: %v", i, held)
+		h := newBackoffs()
+		for i := range maxBackoffs + 100 {
+			if held := h.extend(weir.K(fmt.Sprint(i)), time.Now().Add(time.Second)); held != (i < maxBackoffs) {
+				t.Fatalf("key %d has a backoff: %v", i, held)
 			}
 		}
-		if !h.extend(weir.K("7"), time.Now().Add(time.Minute)) || len(h.until) != mostHolds {
-			t.Errorf("%d keys; one that is known must be extended", len(h.until))
+		if !h.extend(weir.K("7"), time.Now().Add(time.Minute)) || len(h.until) != maxBackoffs {
+			t.Errorf("%d keys; a remembered key must be extended", len(h.until))
 		}
 		time.Sleep(time.Second)
 		if !h.extend(weir.K("new"), time.Now().Add(time.Second)) || len(h.until) != 2 {
-			t.Errorf("%d keys, want the two that are held", len(h.until))
+			t.Errorf("%d keys, want the two in backoff", len(h.until))
 		}
-		if nameOf(ref(weir.K("a", "bc"))) == nameOf(ref(weir.K("ab", "c"))) {
+		if encodeKey(ref(weir.K("a", "bc"))) == encodeKey(ref(weir.K("ab", "c"))) {
 			t.Error("two keys have one name")
 		}
 	})

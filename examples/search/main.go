@@ -1,5 +1,5 @@
-// Command search answers five HTTP requests a minute per client address, and
-// tells the sixth when to come back.
+// Command search answers five HTTP requests a minute per client address. The sixth gets
+// status 429 with the wait.
 //
 // It calls its handler directly; a service would pass it to http.ListenAndServe.
 package main
@@ -30,7 +30,7 @@ func run(w io.Writer) {
 	if err != nil {
 		log.Fatal(err)
 	}
-	perIP := weirhttp.Middleware(limiter, weirhttp.ByClientIP())
+	perIP := weirhttp.Middleware(limiter, weirhttp.By{"ip": weirhttp.ClientIP()})
 	handler := perIP(http.HandlerFunc(search))
 
 	for range 6 {
@@ -39,10 +39,10 @@ func run(w io.Writer) {
 	get(w, handler, "198.51.100.7:4711")
 }
 
-// search finds nothing, quickly.
+// search is the handler behind the limit.
 func search(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "no results") }
 
-// get asks the handler as the client at an address, and prints what it said.
+// get sends one request from the client address, and prints the response.
 func get(w io.Writer, handler http.Handler, client string) {
 	request := httptest.NewRequest(http.MethodGet, "/search?q=weir", nil)
 	request.RemoteAddr = client

@@ -6,7 +6,7 @@ import (
 	"testing/synctest"
 )
 
-// TestRun runs where time stands still, so that Retry-After is always the same.
+// TestRun runs in a synctest bubble, so that Retry-After is always the same.
 func TestRun(t *testing.T) {
 	const want = `192.0.2.1:4711 200
   RateLimit: "search.minute";r=4;t=60

@@ -9,26 +9,26 @@ import (
 	"time"
 )
 
-// told is how long a response says to stay away, as of now; 0 if it does not. Fields
-// that cannot be read say nothing.
-func told(res *http.Response, now time.Time) time.Duration {
-	most := time.Duration(0)
+// serverWait returns how long a response requests to back off, from now on; 0 if it does
+// not. Fields that cannot be read are ignored; of several waits the longest counts.
+func serverWait(res *http.Response, now time.Time) time.Duration {
+	longest := time.Duration(0)
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
-		most = retryAfter(res.Header, now)
+		longest = retryAfter(res.Header, now)
 	}
 	items := splitField(strings.Join(res.Header.Values("RateLimit"), ","), ',')
 	for _, item := range items {
-		most = max(most, exhausted(item))
+		longest = max(longest, itemWait(item))
 	}
-	most = max(most, exhaustedDictionary(items))
+	longest = max(longest, dictionaryWait(items))
 	for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
-		most = max(most, exhaustedLegacy(res.Header, prefix, now))
+		longest = max(longest, legacyWait(res.Header, prefix, now))
 	}
-	return most
+	return longest
 }
 
-// serverNow is the server's own clock, with which instants that it names are to be
-// compared, if the response tells it, and else ours.
+// serverNow returns the server's clock, to compare instants that it names with. Without
+// a Date field it is ours.
 func serverNow(h http.Header, now time.Time) time.Time {
 	if date, err := http.ParseTime(h.Get("Date")); err == nil {
 		return date
@@ -36,14 +36,13 @@ func serverNow(h http.Header, now time.Time) time.Time {
 	return now
 }
 
-// integer reads a whole number in digits. One that is too long to be held is as good
-// as the longest.
+// integer reads a whole number in digits. One out of range becomes the nearest int64.
 func integer(text string) (int64, bool) {
 	n, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
 	return n, err == nil || errors.Is(err, strconv.ErrRange)
 }
 
-// retryAfter reads seconds or a date.
+// retryAfter reads the field Retry-After: seconds or a date.
 func retryAfter(h http.Header, now time.Time) time.Duration {
 	v := strings.TrimSpace(h.Get("Retry-After"))
 	if n, ok := integer(v); ok {
@@ -56,9 +55,8 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, at.Sub(serverNow(h, now)))
 }
 
-// exhausted reads an item of the RateLimit field, such as "name";r=0;t=30: the time
-// until there is more, if nothing remains.
-func exhausted(item string) time.Duration {
+// itemWait reads an item of the RateLimit field, such as "name";r=0;t=30.
+func itemWait(item string) time.Duration {
 	remaining, reset := int64(-1), int64(-1)
 	for i, part := range splitField(item, ';') {
 		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
@@ -73,15 +71,11 @@ func exhausted(item string) time.Duration {
 			reset = n
 		}
 	}
-	if remaining != 0 {
-		return 0
-	}
-	return seconds(reset)
+	return exhaustedFor(remaining, reset)
 }
 
-// exhaustedDictionary reads the field as draft 7 had it: limit=10, remaining=0,
-// reset=30.
-func exhaustedDictionary(items []string) time.Duration {
+// dictionaryWait reads the RateLimit field of draft 7: limit=10, remaining=0, reset=30.
+func dictionaryWait(items []string) time.Duration {
 	remaining, reset := int64(-1), int64(-1)
 	for _, item := range items {
 		member, _, _ := strings.Cut(item, ";")
@@ -95,15 +89,21 @@ func exhaustedDictionary(items []string) time.Duration {
 			reset = n
 		}
 	}
+	return exhaustedFor(remaining, reset)
+}
+
+// exhaustedFor returns the seconds until the reset if nothing remains, else 0. Both are
+// -1 if they were not sent.
+func exhaustedFor(remaining, reset int64) time.Duration {
 	if remaining != 0 {
 		return 0
 	}
 	return seconds(reset)
 }
 
-// exhaustedLegacy reads the fields …-Remaining and …-Reset. A reset is in seconds,
-// from now or, as its size tells, since 1970.
-func exhaustedLegacy(h http.Header, prefix string, now time.Time) time.Duration {
+// legacyWait reads the fields …-Remaining and …-Reset. A reset is in seconds: from now
+// or, if it is large, since 1970.
+func legacyWait(h http.Header, prefix string, now time.Time) time.Duration {
 	remaining, ok := integer(h.Get(prefix + "Remaining"))
 	if !ok || remaining > 0 {
 		return 0
@@ -119,13 +119,13 @@ func exhaustedLegacy(h http.Header, prefix string, now time.Time) time.Duration 
 	return seconds(reset)
 }
 
-// seconds converts a number of seconds that somebody else chose.
+// seconds converts a number of seconds that a server sent, within the range of Duration.
 func seconds(n int64) time.Duration {
 	const most = int64(math.MaxInt64 / int64(time.Second))
 	return time.Duration(min(max(n, 0), most)) * time.Second
 }
 
-// splitField splits a structured field where a separator is not within a string.
+// splitField splits a structured field at separators outside quoted strings.
 func splitField(s string, separator byte) (parts []string) {
 	start, quoted := 0, false
 	for i := 0; i < len(s); i++ {

@@ -1,0 +1,78 @@
+package weirhttp
+
+import (
+	"encoding/binary"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// backoffs remembers for each key until when servers requested to receive nothing. When
+// it is full, further keys are not remembered; the server repeats its request.
+type backoffs struct {
+	mu    sync.Mutex // protects the following
+	until map[string]time.Time
+}
+
+// maxBackoffs bounds the number of remembered keys.
+const maxBackoffs = 10_000
+
+func newBackoffs() *backoffs { return &backoffs{until: map[string]time.Time{}} }
+
+// encodeKey returns a key as one string: each value after its length.
+func encodeKey(k *weir.Key) string {
+	var b []byte
+	for i := range k.Len() {
+		v := k.Value(i)
+		b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+	}
+	return string(b)
+}
+
+// left returns the rest of the key's backoff at now; 0 or less if there is none.
+func (b *backoffs) left(k weir.Key, now time.Time) time.Duration {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.until) == 0 {
+		return 0
+	}
+	key := encodeKey(&k)
+	until, found := b.until[key]
+	if !found {
+		return 0
+	}
+	left := until.Sub(now)
+	if left <= 0 {
+		delete(b.until, key)
+	}
+	return left
+}
+
+// extend lengthens the key's backoff to until; it never shortens one. It reports whether
+// the key has a backoff.
+func (b *backoffs) extend(k weir.Key, until time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	key := encodeKey(&k)
+	before, found := b.until[key]
+	if found && !until.After(before) {
+		return true
+	}
+	if !found && len(b.until) >= maxBackoffs && !b.sweepLocked(time.Now()) {
+		return false
+	}
+	b.until[key] = until
+	return true
+}
+
+// sweepLocked deletes backoffs that are over, and reports whether there were any.
+func (b *backoffs) sweepLocked(now time.Time) (deleted bool) {
+	for key, until := range b.until {
+		if !until.After(now) {
+			delete(b.until, key)
+			deleted = true
+		}
+	}
+	return deleted
+}

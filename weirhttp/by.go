@@ -1,0 +1,127 @@
+package weirhttp
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// By maps each dimension of a policy to the function that takes its value from a
+// request. Its names are those of Plan.Dimensions, no more and no fewer. A policy that
+// counts all callers together has none; its By is nil or empty.
+type By map[string]ValueFunc
+
+// ValueFunc takes the value of one dimension from a request. A request without the value
+// is reported as a *KeyError and answered with 400. Any other error is a fault of the
+// program ([ErrValue]).
+type ValueFunc = func(*http.Request) (string, error)
+
+// ErrValue reports that a ValueFunc failed for a reason other than the request. The
+// default answer is 500 and a log line, also with FailOpen.
+var ErrValue = errors.New("weirhttp: a value function failed")
+
+// KeyError reports that a request lacks a value of the key, or that the value is
+// malformed. Its text is meant for the client.
+type KeyError struct {
+	Problem string
+	Missing bool // the request has no such value at all; Optional accepts that
+}
+
+// Error returns the problem.
+func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
+
+// keyReader builds the keys of one policy.
+type keyReader struct {
+	dimensions []string
+	values     []ValueFunc // in the order of dimensions
+}
+
+// newKeyReader checks l and by. It panics, naming the caller, if the limiter or a
+// dimension is missing, or if by has a name that is no dimension.
+func newKeyReader(caller string, l *weir.Limiter, by By) keyReader {
+	if l == nil || l.Plan() == nil {
+		panic("weirhttp: " + caller + " needs a limiter made with weir.New")
+	}
+	names := make(map[string]string, len(by))
+	for name, value := range by {
+		if value == nil {
+			panic(fmt.Sprintf("weirhttp: %s: the function for %q is nil", caller, name))
+		}
+		names[name] = ""
+	}
+	if _, err := l.Plan().Key(names); err != nil {
+		panic("weirhttp: " + caller + ": " + strings.TrimPrefix(err.Error(), weir.ErrKey.Error()+": "))
+	}
+	k := keyReader{dimensions: slices.Clone(l.Plan().Dimensions())}
+	for _, name := range k.dimensions {
+		k.values = append(k.values, by[name])
+	}
+	return k
+}
+
+// read returns the key of a request. The error is a *KeyError or wraps ErrValue.
+func (k *keyReader) read(r *http.Request) (weir.Key, error) {
+	var few [4]string
+	all := few[:0]
+	for i, value := range k.values {
+		v, err := value(r)
+		if err != nil {
+			if _, bad := errors.AsType[*KeyError](err); !bad {
+				err = fmt.Errorf("%w for %q: %w", ErrValue, k.dimensions[i], err)
+			}
+			return weir.Key{}, err
+		}
+		all = append(all, v)
+	}
+	return weir.K(all...), nil
+}
+
+// Header takes the value of a request header field. A field that is missing or empty is
+// a *KeyError: requests without it must not share one history by accident. So is a field
+// that was sent twice, because neither value can be trusted more.
+//
+// A client that can choose the value chooses the history. Count by a header only if it
+// is authenticated.
+func Header(name string) ValueFunc {
+	name = http.CanonicalHeaderKey(name)
+	return func(r *http.Request) (string, error) {
+		switch lines := r.Header[name]; {
+		case len(lines) == 0 || len(lines) == 1 && lines[0] == "":
+			return "", &KeyError{Missing: true, Problem: "the header " + answer.Shown(name) + " is missing; send it with every request"}
+		case len(lines) > 1:
+			return "", &KeyError{Problem: "the header " + answer.Shown(name) + " was sent more than once; send it once"}
+		default:
+			return lines[0], nil
+		}
+	}
+}
+
+// Host takes the host that a client's request is sent to, in lower case, with its port
+// if the URL has one.
+func Host(r *http.Request) (string, error) {
+	if r.URL == nil || r.URL.Host == "" {
+		return "", &KeyError{Missing: true, Problem: "the request has no host that it goes to"}
+	}
+	return strings.ToLower(r.URL.Host), nil
+}
+
+// Optional makes a value optional: requests without it are counted together, with the
+// empty value, which Header never returns. A malformed value is still an error. To send
+// such requests past the limit instead, use Skip.
+func Optional(value ValueFunc) ValueFunc {
+	if value == nil {
+		panic("weirhttp: Optional needs a function, such as weirhttp.Header(\"X-Api-Key\")")
+	}
+	return func(r *http.Request) (string, error) {
+		v, err := value(r)
+		if k, bad := errors.AsType[*KeyError](err); bad && k.Missing {
+			return "", nil
+		}
+		return v, err
+	}
+}
