@@ -1,36 +1,80 @@
 package weir
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
-// Never is the RetryAfter of an attempt that can never fit: it asks for more
-// units than some limit's Max (R8). It is a value of its own, below every wait;
-// test for it before sleeping.
+// Never is the RetryAfter of an attempt that can never fit: it needs more units than
+// some limit's Max (R8). It is negative, so test for it before a sleep.
 const Never time.Duration = -1
 
-// Decision is the answer to an attempt, a peek or a record. Durations are whole
-// microseconds.
+// Decision is the result of an attempt, a peek or a record. Durations are whole
+// microseconds. The zero Decision allows nothing.
 type Decision struct {
-	Allowed    bool          // the attempt may go ahead (in full, or in part in mode Partial)
-	Granted    int64         // units recorded and allowed; of a peek, units that would be
+	Allowed    bool          // the caller may proceed (in mode Partial with Granted units)
+	Granted    int64         // units recorded and allowed; for a peek, units that would be
 	Remaining  int64         // least room over all limits after this attempt; below 0 after Record or a lowered Max
-	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never = not at all (R8)
-	ResetAfter time.Duration // time until no unit is counted any more
+	RetryAfter time.Duration // least wait until the same attempt would be granted in full; 0 = now; Never (R8)
+	ResetAfter time.Duration // time until no unit counts
 	At         time.Time     // the instant of the decision
-	Limit      string        // the limit that bound, "" when none did
-	Degraded   bool          // the store could not be asked; a fallback answered
-	Replayed   bool          // the operation was known by its id: this was answered then, and nothing was charged now
+	Limit      string        // the limit that denied or cut the attempt, "" if none did
+	Degraded   bool          // the store did not answer; a fallback decided
+	Replayed   bool          // the first decision of this id is returned again; nothing was charged
 }
 
-// LimitState is what one limit of a policy holds right after a decision.
+// String returns the decision with its reason in one sentence, such as
+// `denied by limit "minute": retry after 12s`.
+func (d Decision) String() string {
+	s := d.reason()
+	if d.Degraded {
+		s += "; decided without the store"
+	}
+	if d.Replayed {
+		s += "; replayed, nothing was charged again"
+	}
+	return s
+}
+
+func (d *Decision) reason() string {
+	switch {
+	case d.At.IsZero():
+		return "no decision"
+	case d.Allowed && d.Limit != "":
+		return fmt.Sprintf("allowed %d units, cut by limit %q: %s", d.Granted, d.Limit, d.wait())
+	case d.Allowed && d.Degraded && d.ResetAfter == 0: // the room is unknown
+		return "allowed"
+	case d.Allowed && d.Remaining < 0:
+		return fmt.Sprintf("allowed: %d over the limit", -d.Remaining)
+	case d.Allowed:
+		return fmt.Sprintf("allowed: %d left", d.Remaining)
+	case d.Limit == "":
+		return "denied: " + d.wait()
+	}
+	return fmt.Sprintf("denied by limit %q: %s", d.Limit, d.wait())
+}
+
+// wait describes RetryAfter.
+func (d *Decision) wait() string {
+	switch d.RetryAfter {
+	case Never:
+		return "it never fits"
+	case 0:
+		return "retry later" // a fallback denied and the wait is unknown
+	}
+	return "retry after " + d.RetryAfter.String()
+}
+
+// LimitState is the state of one limit of a policy right after a decision.
 type LimitState struct {
 	Name             string
 	Max              int64         // units per window
 	Window           time.Duration // its length
-	MinInterval      time.Duration // the least time between two grants
+	MinInterval      time.Duration // least time between two grants
 	Used             int64         // units that count now; MaxUnits if more do, as in CountDenied after huge attempts (R6)
 	Remaining        int64         // Max - units that count now, exact; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
-	NextAfter        time.Duration // time until the oldest counted unit leaves; 0 when none is counted
-	MinIntervalAfter time.Duration // time until the gap opens; 0 = open
-	ResetAfter       time.Duration // time until no unit is counted any more
+	NextAfter        time.Duration // time until the oldest counted unit leaves; 0 if none counts
+	MinIntervalAfter time.Duration // time until the minimum interval ends; 0 = it has ended
+	ResetAfter       time.Duration // time until no unit counts
 }

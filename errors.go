@@ -5,8 +5,8 @@ import (
 	"fmt"
 )
 
-// A denial is not an error (R15). An error means that no decision could be
-// made, and that nothing changed.
+// A denial is not an error (R15). An error means that no decision was possible and
+// nothing changed.
 var (
 	// Bad input (R14).
 
@@ -14,23 +14,23 @@ var (
 	ErrUnits = errors.New("weir: bad number of units")
 	// ErrKey: the key does not fit the policy's dimensions, or a value is too long.
 	ErrKey = errors.New("weir: bad key")
-	// ErrInstant: an instant passed by the caller is before 1970 or after the year 2255.
+	// ErrInstant: an instant of the caller is before 1970 or after the year 2255.
 	ErrInstant = errors.New("weir: bad instant")
 	// ErrUnknownLimit: the policy has no limit of that name.
 	ErrUnknownLimit = errors.New("weir: unknown limit")
-	// ErrRange: the span asked of Count is not above 0 and within the limit's window.
+	// ErrRange: the span of a Count is not above 0 and within the limit's window.
 	ErrRange = errors.New("weir: bad span")
-	// ErrID: the id of an operation is missing, too long, or was used for another one.
+	// ErrID: the id of an operation is missing, too long, or used for another operation.
 	ErrID = errors.New("weir: bad operation id")
-	// ErrRequest: an Ask has an unknown Op, or States of another length than the plan has limits.
-	ErrRequest = errors.New("weir: bad ask")
+	// ErrRequest: a Request has an unknown Op, or a wrong number of States.
+	ErrRequest = errors.New("weir: bad request")
 
 	// State that would break a promise.
 
 	// ErrOverflow: recording would take a history above MaxUnits.
 	ErrOverflow = errors.New("weir: too many units in one history")
-	// ErrFull: the engine holds as many keys or bytes as it may, all of them
-	// still count, and none is forgotten early (R13).
+	// ErrFull: the engine is at its cap of keys or bytes, and all histories still count.
+	// None is forgotten early (R13).
 	ErrFull = errors.New("weir: the engine is full")
 
 	// Reservations.
@@ -49,17 +49,17 @@ var (
 	// ErrDeadline: the wait would outlast the context's deadline.
 	ErrDeadline = errors.New("weir: the wait would outlast the deadline")
 
-	// Stores. Only a call that failed with ErrUnavailable can be sent again without the
-	// risk of being counted twice.
+	// Stores. Only a call that failed with ErrUnavailable can be repeated without the
+	// risk of a second charge.
 
 	// ErrUnavailable: the store could not be reached, and nothing was recorded.
 	ErrUnavailable = errors.New("weir: the store is unavailable")
-	// ErrUnknownFate: the call was sent and got no answer. Its units may or may not
-	// have been recorded.
+	// ErrUnknownFate: the call was sent and not answered. Its units may have been
+	// recorded.
 	ErrUnknownFate = errors.New("weir: the fate of the call is unknown")
 	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
-	// nothing was recorded. Other keys work, so the store is not taken to be down.
-	// Errors that wrap it also wrap ErrUnavailable.
+	// nothing was recorded. Other keys work, so the store does not count as down. Errors
+	// that wrap it also wrap ErrUnavailable.
 	ErrUnreadable = errors.New("weir: the store holds unreadable data for the key")
 )
 
@@ -74,12 +74,12 @@ func IsBadInput(err error) bool {
 	return errors.As(err, &policy)
 }
 
-// PolicyError says which field of which limit of a policy is wrong, and why.
+// PolicyError is the error of a policy that New and Policy.Plan reject.
 type PolicyError struct {
-	Policy  string // name of the policy as given
-	Limit   string // name of the limit, or #1, #2, … where it has none; "" when the policy itself is wrong
+	Policy  string
+	Limit   string // name of the limit, or #1, #2, … if it has none; "" when the policy itself is wrong
 	Field   string // field of Policy or Limit
-	Problem string // what is wrong and what would be right
+	Problem string // the mistake and the valid values
 }
 
 // Error names policy, limit and field before the problem.
@@ -90,17 +90,16 @@ func (e *PolicyError) Error() string {
 	return fmt.Sprintf("weir: policy %q, limit %q: %s: %s", e.Policy, e.Limit, e.Field, e.Problem)
 }
 
-// WaitError is returned by Wait and WaitN when waiting was given up. It carries
-// the last decision, the zero Decision if there was none yet; its cause is ErrNever, ErrDeadline or the context's error.
+// WaitError is returned by Wait and WaitN when they stop waiting.
 type WaitError struct {
-	Decision Decision
-	Cause    error
+	Decision Decision // the last one; the zero Decision if there was none
+	Cause    error    // ErrNever, ErrDeadline or the context's error
 }
 
-// Error says why waiting was given up.
+// Error gives the cause, the limit and the remaining wait.
 func (e *WaitError) Error() string {
 	switch {
-	case e.Decision.At.IsZero(): // nobody was asked yet
+	case e.Decision.At.IsZero(): // no attempt was made
 		return fmt.Sprintf("weir: gave up waiting: %v", e.Cause)
 	case errors.Is(e.Cause, ErrNever):
 		return fmt.Sprintf("%v (limit %q)", e.Cause, e.Decision.Limit)

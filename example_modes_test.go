@@ -20,7 +20,7 @@ func Example_doesARefusalCostAnything() {
 
 	after := limiter.At(nine.Add(time.Minute))
 	fmt.Println("peek:", must(after.Peek(ctx, weir.K(), 1)).Allowed)
-	fmt.Println("attempt:", must(after.Allow(ctx, weir.K(), 1)).Allowed)
+	fmt.Println("attempt:", must(after.AllowN(ctx, weir.K(), 1)).Allowed)
 	// Output:
 	// peek: true
 	// attempt: true

@@ -1,16 +1,16 @@
 package weir
 
-// Key is the caller's tuple of dimension values, such as (teacher="42"). Values
-// are opaque bytes: two different tuples never share a history, whatever they
-// hold (R14). A Key is small enough to be passed by value.
+// Key is a tuple of dimension values, such as (teacher="42"). Values are opaque bytes:
+// two different tuples never share a history (R14).
 type Key struct {
 	n     int
 	first [4]string
 	more  []string // values beyond the fourth
 }
 
-// K makes a Key of values in the order in which the policy's dimensions first
-// appear in Limits[].By. It allocates only for more than four values.
+// K makes a Key of values, in the order in which the policy's dimensions first appear in
+// Limits[].By. It allocates only for more than four values. [Plan.Key] makes a Key of
+// named values.
 func K(values ...string) Key {
 	k := Key{n: len(values)}
 	switch len(values) {
@@ -26,11 +26,14 @@ func K(values ...string) Key {
 	return k
 }
 
-// Len is the number of values.
-func (k *Key) Len() int { return k.n }
+// Len returns the number of values.
+func (k Key) Len() int { return k.n }
 
 // Value returns the i-th value, 0 … Len()-1.
-func (k *Key) Value(i int) string {
+func (k Key) Value(i int) string { return k.value(i) }
+
+// value is Value without a copy of the key, for the memory engine.
+func (k *Key) value(i int) string {
 	if i < len(k.first) {
 		return k.first[i]
 	}

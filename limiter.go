@@ -7,22 +7,22 @@ import (
 	"time"
 )
 
-// Limiter is the front door: one policy on one engine. It is safe for
-// concurrent use. The zero Limiter answers every call with an error.
+// Limiter applies one policy on one engine. It is safe for concurrent use. Every call of
+// the zero Limiter returns an error.
 type Limiter struct {
-	plan   *Plan
-	waits  *Plan // what Wait asks with: the same histories, all or nothing
-	engine Engine
-	memory *Memory        // engine, when it is one of these
-	simple *memoryBinding // the plan in memory, when Memory.one may decide attempts
+	plan     *Plan
+	waitPlan *Plan // the plan of Wait: the same histories, all or nothing
+	engine   Engine
+	memory   *Memory        // engine, if it is a Memory
+	simple   *memoryBinding // the plan in memory, if Memory.one may decide attempts
 }
 
-// Option adjusts a Limiter.
+// Option changes a Limiter that New makes.
 type Option func(*Limiter)
 
-// WithEngine makes the limiter decide on e instead of a memory engine of its
-// own. Limiters on one engine share the histories of policies and limits of the
-// same names (R12). A nil engine is no option at all.
+// WithEngine makes the limiter decide on e instead of a memory engine of its own.
+// Limiters on one engine share the histories of policies and limits with the same names
+// (R12). A nil engine changes nothing.
 func WithEngine(e Engine) Option {
 	return func(l *Limiter) {
 		if e != nil {
@@ -32,15 +32,20 @@ func WithEngine(e Engine) Option {
 }
 
 // New checks every field of the policy and returns its limiter. The error is a
-// *PolicyError that names the limit and the field.
+// *PolicyError that names the limit and the field. A policy of a file that uses more than
+// a Limiter can apply is rejected too (Policy.Unsupported).
 func New(p Policy, opts ...Option) (*Limiter, error) {
+	if p.Unsupported != "" {
+		return nil, &PolicyError{Policy: clip(p.Name), Field: "Unsupported",
+			Problem: "the file uses " + p.Unsupported + ", which weir.New would drop; use package enforce (enforce.Open), which applies the whole file"}
+	}
 	plan, err := p.Plan()
 	if err != nil {
 		return nil, err
 	}
-	l := &Limiter{plan: plan, waits: plan.whole()}
+	l := &Limiter{plan: plan, waitPlan: plan.whole()}
 	if plan.Mode() == CountDenied {
-		l.waits = plan
+		l.waitPlan = plan
 	}
 	for _, o := range opts {
 		o(l)
@@ -68,8 +73,8 @@ func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 	return d, err
 }
 
-// AllowN decides whether n units may go ahead now, and records what it grants
-// in every limit of the policy or in none (R7). An attempt of 0 units is a peek.
+// AllowN decides an attempt of n units now. It records the granted units in every limit
+// of the policy or in none (R7). An attempt of 0 units is a peek.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, n, Now, &d) {
 		return d, nil
@@ -78,42 +83,54 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 	return d, err
 }
 
-// AllowAt is AllowN at an instant the caller passes, for replay and tests (R1).
-func (l *Limiter) AllowAt(ctx context.Context, key Key, n int64, at time.Time) (Decision, error) {
-	return l.At(at).Allow(ctx, key, n)
-}
-
-// Peek answers as an attempt of n would be answered now, and changes nothing.
-// Remaining, RetryAfter and ResetAfter are those of the state as it is (R4).
+// Peek returns the decision that an attempt of n units would get now, and changes
+// nothing. Remaining, RetryAfter and ResetAfter are those of the present state (R4).
 func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	err = l.decide(ctx, &key, &Request{Op: OpPeek, N: n, At: Now}, &d)
 	return d, err
 }
 
-// Record adds n units without asking, for a cost known only afterwards; room
-// can then be below 0 (R10). Allowed is true and Granted is n.
+// Record adds n units without a decision, for a cost that is known only afterwards. Room
+// may be below 0 after it (R10). Allowed is true and Granted is n.
 func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err error) {
 	err = l.decide(ctx, &key, &Request{Op: OpRecord, N: n, At: Now}, &d)
 	return d, err
 }
 
-// Refund takes back up to n units of the entry granted at instant at (the At of
-// its Decision) in every limit of the policy, never below zero; after its window
-// it is a no-op. It returns the most units it took back in one limit (R10).
+// Decide decides a request. It serves callers that need the state of every limit, from
+// the same atomic step (Request.States), or states and an id together. r.At is Now, or an
+// instant in microseconds since 1970.
+//
+// r.States is nil or as long as Plan().Limits(), in their order; other lengths return
+// ErrRequest. Decide clears it first, and also when it fails.
+func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, err error) {
+	if r.At != Now && (r.At < 0 || r.At > MaxUnits) {
+		return d, fmt.Errorf("%w: %d; use Now, or 0 to %d", ErrInstant, r.At, MaxUnits)
+	}
+	clear(r.States) // an engine without states leaves them as they are
+	if err = l.decide(ctx, &key, &r, &d); err != nil {
+		clear(r.States)
+	}
+	return d, err
+}
+
+// Refund takes back up to n units of the entry granted at instant at (the At of its
+// Decision) in every limit of the policy, never below zero. After the entry's window it
+// does nothing. It returns the most units that it took in one limit (R10).
 func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
 	return l.refund(ctx, &key, at, n, Now, "")
 }
 
-// Count returns the units recorded in the limit during the last d, in
-// (now - d, now]; with Cells, those of every cell that overlaps it, so never too
-// few, and with fixed windows (Kind) those of the whole window that is open.
-// 0 < d <= Window (R11). d is rounded up to a microsecond.
+// Count returns the units recorded in the limit in (now - last, now]. With Cells it
+// includes every cell that overlaps the span, and with fixed windows (Kind) the whole
+// open window, so the result is never too low. 0 < last <= Window (R11); last is rounded
+// up to a microsecond.
 func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
 	return l.count(ctx, &key, limit, last, Now)
 }
 
-// Reset forgets the key's histories of the policy, those it shares with other
-// keys included (R10).
+// Reset forgets the key's histories of the policy, including those that the key shares
+// with other keys (R10).
 func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	if err := l.check(&key, 0); err != nil {
 		return err
@@ -121,44 +138,9 @@ func (l *Limiter) Reset(ctx context.Context, key Key) error {
 	return l.engine.Reset(ctx, l.plan, key)
 }
 
-// Inspect is AllowN or, with op OpPeek or OpRecord, Peek or Record, that also
-// returns the state of every limit right after the decision, in the same atomic
-// step. It allocates the states; InspectInto takes a slice of the caller's.
-func (l *Limiter) Inspect(ctx context.Context, key Key, op Op, n int64) (d Decision, states []LimitState, err error) {
-	if l == nil || l.plan == nil {
-		return d, nil, errZeroLimiter
-	}
-	states = make([]LimitState, len(l.plan.limits))
-	if d, err = l.InspectInto(ctx, key, op, n, states); err != nil {
-		return d, nil, err
-	}
-	return d, states, nil
-}
-
-// InspectInto is Inspect that fills states, for callers that use one slice again
-// and again. It is as long as Plan().Limits(), and in their order; any other
-// length is an error, and nothing is decided. Whatever states held is gone,
-// after an error too.
-func (l *Limiter) InspectInto(ctx context.Context, key Key, op Op, n int64, states []LimitState) (d Decision, err error) {
-	if l == nil || l.plan == nil {
-		return d, errZeroLimiter
-	}
-	if states == nil {
-		states = []LimitState{} // of no length, rather than not wanted
-	}
-	if err := (&Request{Op: op, States: states}).check(l.plan); err != nil {
-		return d, err
-	}
-	clear(states) // an engine that could not look leaves them as they are
-	if err = l.decide(ctx, &key, &Request{Op: op, N: n, At: Now, States: states}, &d); err != nil {
-		clear(states)
-	}
-	return d, err
-}
-
 var errZeroLimiter = errors.New("weir: the zero Limiter decides nothing; make one with weir.New")
 
-// check refuses bad input before it reaches the engine (R14).
+// check rejects bad input before it reaches the engine (R14).
 func (l *Limiter) check(key *Key, n int64) error {
 	if l == nil || l.plan == nil {
 		return errZeroLimiter
@@ -169,25 +151,25 @@ func (l *Limiter) check(key *Key, n int64) error {
 	if key.n == 1 && len(l.plan.dimensions) == 1 && len(key.first[0]) <= MaxValueBytes {
 		return nil
 	}
-	return l.plan.checkKey(*key)
+	return l.plan.checkKey(key)
 }
 
-// decide puts the engine's answer into d, which is the zero Decision when it
-// fails. The memory engine is called directly, by reference: through the
-// interface the key and the answer are copied, a third of a decision on a hot key.
-func (l *Limiter) decide(ctx context.Context, key *Key, a *Request, d *Decision) (err error) {
-	if err := l.check(key, a.N); err != nil {
+// decide writes the engine's decision to d, or the zero Decision and an error. It calls
+// the memory engine directly and by reference. Through the interface the key and the
+// decision are copied, which takes a third of a decision on a hot key.
+func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision) (err error) {
+	if err := l.check(key, r.N); err != nil {
 		return err
 	}
-	if a.Op > OpRecord || a.States != nil || a.ID != "" {
-		if err := a.check(l.plan); err != nil {
+	if r.Op > OpRecord || r.States != nil || r.ID != "" {
+		if err := r.check(l.plan); err != nil {
 			return err
 		}
 	}
 	if l.memory != nil {
-		return l.memory.decide(l.plan, key, a, d)
+		return l.memory.decide(l.plan, key, r, d)
 	}
-	*d, err = l.engine.Decide(ctx, l.plan, *key, *a)
+	*d, err = l.engine.Decide(ctx, l.plan, *key, *r)
 	return err
 }
 

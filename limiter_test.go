@@ -4,14 +4,13 @@ import (
 	"context"
 	"errors"
 	"math"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-// TestR14BadInput: bad input is an error that says what is wrong, and changes nothing.
+// TestR14BadInput: bad input is an error that names the mistake, and changes nothing.
 func TestR14BadInput(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(5, time.Minute), WithEngine(m))
@@ -43,11 +42,9 @@ func TestR14BadInput(t *testing.T) {
 		"refund n < 0":     {func() error { _, err := l.Refund(ctx, K("42"), at, -1); return err }, ErrUnits, ""},
 		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, ErrInstant, ""},
 		"reset key":        {func() error { return l.Reset(ctx, K()) }, ErrKey, ""},
-		"inspect key":      {func() error { _, _, err := l.Inspect(ctx, K(), OpPeek, 1); return err }, ErrKey, ""},
-		"inspect zero":     {func() error { _, _, err := new(Limiter).Inspect(ctx, K(), OpPeek, 1); return err }, nil, "weir.New"},
-		"inspect into key": {func() error { _, err := l.InspectInto(ctx, K(), OpPeek, 1, make([]LimitState, 1)); return err }, ErrKey, ""},
-		"inspect into nil": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, nil); return err }, nil, "room for 0 states"},
-		"inspect into two": {func() error { _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, make([]LimitState, 2)); return err }, nil, "1 limits"},
+		"decide key":       {func() error { _, err := l.Decide(ctx, K(), Request{At: Now}); return err }, ErrKey, ""},
+		"decide zero":      {func() error { _, err := new(Limiter).Decide(ctx, K(), Request{At: Now}); return err }, nil, "weir.New"},
+		"decide before 70": {func() error { _, err := l.Decide(ctx, K("42"), Request{At: -3}); return err }, ErrInstant, "use Now"},
 		"states of two": {func() error {
 			_, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, States: make([]LimitState, 2)})
 			return err
@@ -57,10 +54,8 @@ func TestR14BadInput(t *testing.T) {
 			return err
 		}, ErrRequest, "room for 0 states"},
 		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
-		"inspect op":       {func() error { _, _, err := l.Inspect(ctx, K("42"), 3, 1); return err }, ErrRequest, "OpAttempt"},
 		"at the far end":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(1<<58, 0)); return err }, ErrInstant, "2255"},
 		"at the far start": {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(-1<<58, 0)); return err }, ErrInstant, ""},
-		"inspect into 0":   {func() error { _, err := new(Limiter).InspectInto(ctx, K(), OpPeek, 1, nil); return err }, nil, "weir.New"},
 		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
 		"at before 1970":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(-1)); return err }, ErrInstant, "1970"},
 		"at after 2255":    {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(MaxUnits+1)); return err }, ErrInstant, "2255"},
@@ -103,7 +98,7 @@ func TestBoundsAreInside(t *testing.T) {
 	}
 }
 
-// TestKeysAreOpaque: no two tuples share a history, whatever they hold (R14).
+// TestKeysAreOpaque: no two tuples share a history, for any bytes (R14).
 func TestKeysAreOpaque(t *testing.T) {
 	parts := []string{"", "a", "b", "ab", "a\x00", "\x00a", "\x00", "{a}", "a:b", "\n", "\xff\xfe", "1:a",
 		"\x01\x00a", strings.Repeat("a", 15), strings.Repeat("a", 16), strings.Repeat("a", 17), strings.Repeat("a", 18),
@@ -141,7 +136,7 @@ func FuzzKeys(f *testing.F) {
 	})
 }
 
-// TestK: values come back as given, however many.
+// TestK: a key returns its values unchanged, for any number of values.
 func TestK(t *testing.T) {
 	values := []string{"a", "", "c", "d", "e", "f"}
 	for n := range len(values) + 1 {
@@ -160,61 +155,68 @@ func TestK(t *testing.T) {
 	}
 }
 
-// TestInspectInto: the states of Inspect, in the caller's slice, with nothing
-// left of what stood there.
-func TestInspectInto(t *testing.T) {
+// TestDecideFillsStates: Decide makes the decision of AllowN and fills the states with
+// those of the engine, also where stale values stand in the slice.
+func TestDecideFillsStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // the clock stands still
-		a, b := mustNew(t, limits(2)), mustNew(t, limits(2))
-		states := make([]LimitState, 2)
-		for i, op := range []Op{OpAttempt, OpRecord, OpPeek, OpAttempt} {
+		l, states := mustNew(t, limits(2)), make([]LimitState, 2)
+		for i, want := range []struct {
+			op   Op
+			used int64
+		}{{OpAttempt, 1}, {OpRecord, 3}, {OpPeek, 3}, {OpAttempt, 7}} {
 			states[0].MinIntervalAfter, states[1].Name = time.Hour, "stale"
-			want, wantStates, err1 := a.Inspect(ctx, K("42"), op, int64(i+1))
-			got, err2 := b.InspectInto(ctx, K("42"), op, int64(i+1), states)
-			if got != want || !slices.Equal(states, wantStates) || err1 != nil || err2 != nil {
-				t.Errorf("step %d, op %d:\ngot  %+v %+v %v\nwant %+v %+v %v", i, op, got, states, err2, want, wantStates, err1)
+			d, err := l.Decide(ctx, K("42"), Request{Op: want.op, N: int64(i + 1), At: Now, States: states})
+			if !d.Allowed || err != nil {
+				t.Errorf("step %d: got %v, %v", i, d, err)
+			}
+			for j, s := range states {
+				limit := l.Plan().Limits()[j]
+				if s.Name != limit.Name || s.Used != want.used || s.Remaining != limit.Max-want.used || s.MinIntervalAfter != 0 {
+					t.Errorf("step %d: got state %+v, want %d used of limit %s", i, s, want.used, limit.Name)
+				}
 			}
 		}
 	})
 }
 
-// blindEngine decides and shows no states; with err it fails having shown some.
+// blindEngine decides without states; with err it fails after it has filled one.
 type blindEngine struct {
 	Engine
 	err error
 }
 
-func (e blindEngine) Decide(_ context.Context, _ *Plan, _ Key, a Request) (Decision, error) {
+func (e blindEngine) Decide(_ context.Context, _ *Plan, _ Key, r Request) (Decision, error) {
 	if e.err != nil {
-		a.States[0].Name = "half done"
+		r.States[0].Name = "half done"
 	}
 	return Decision{}, e.err
 }
 
-// TestInspectIntoClears: no state of an earlier decision passes for one of this.
-func TestInspectIntoClears(t *testing.T) {
+// TestDecideClearsStates: no state of an earlier decision remains.
+func TestDecideClearsStates(t *testing.T) {
 	for _, cause := range []error{nil, ErrFull} {
 		l := mustNew(t, limits(2), WithEngine(blindEngine{err: cause}))
 		states := []LimitState{{Name: "stale", Used: 7}, {Name: "stale"}}
-		if _, err := l.InspectInto(ctx, K("42"), OpAttempt, 1, states); err != cause || states[0] != (LimitState{}) || states[1] != (LimitState{}) {
-			t.Errorf("an engine that shows nothing, error %v: got %v, %+v; want no state", cause, err, states)
+		if _, err := l.Decide(ctx, K("42"), Request{N: 1, At: Now, States: states}); err != cause || states[0] != (LimitState{}) || states[1] != (LimitState{}) {
+			t.Errorf("an engine without states, error %v: got %v, %+v; want no state", cause, err, states)
 		}
 	}
 }
 
-// TestInspectIntoAllocatesNothing where the slice is used again.
-func TestInspectIntoAllocatesNothing(t *testing.T) {
+// TestDecideAllocatesNothing: a reused slice of states makes a decision without allocation.
+func TestDecideAllocatesNothing(t *testing.T) {
 	l, states := mustNew(t, limits(2)), make([]LimitState, 2)
-	if got := testing.AllocsPerRun(200, func() { l.InspectInto(ctx, K("42"), OpAttempt, 1, states) }); got != 0 {
+	if got := testing.AllocsPerRun(200, func() { l.Decide(ctx, K("42"), Request{N: 1, At: Now, States: states}) }); got != 0 {
 		t.Errorf("a decision allocates %v times, want 0", got)
 	}
 }
 
-// otherEngine hides the type of an engine, so that the front door takes the way
-// through the interface.
+// otherEngine hides the type of an engine, so that the limiter calls it through the
+// interface.
 type otherEngine struct{ Engine }
 
-// TestThroughTheInterface: the direct way to the memory engine and the way
-// through the interface answer alike.
+// TestThroughTheInterface: direct calls of the memory engine and calls through the
+// interface return the same decisions.
 func TestThroughTheInterface(t *testing.T) {
 	p := limits(2)
 	direct, through := mustNew(t, p), mustNew(t, p, WithEngine(otherEngine{NewMemory()}))
@@ -228,7 +230,7 @@ func TestThroughTheInterface(t *testing.T) {
 	}
 }
 
-// TestCancelledContext: the memory engine never waits, so it answers all the same.
+// TestCancelledContext: the memory engine never waits, so it decides anyway.
 func TestCancelledContext(t *testing.T) {
 	gone, cancel := context.WithCancel(ctx)
 	cancel()

@@ -122,12 +122,12 @@ func identity(p *Plan, l *PlanLimit) string {
 // hash returns the keyed hash of the values of k that the limit counts by.
 func (m *Memory) hash(l *memoryLimit, k *Key) uint64 {
 	if l.sole >= 0 {
-		return l.mix(maphash.String(m.seed, k.Value(l.sole)))
+		return l.mix(maphash.String(m.seed, k.value(l.sole)))
 	}
 	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, for order to matter
 	h := l.salt
 	for _, i := range l.by {
-		h = h*odd ^ maphash.String(m.seed, k.Value(i))
+		h = h*odd ^ maphash.String(m.seed, k.value(i))
 	}
 	return h
 }

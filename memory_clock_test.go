@@ -117,7 +117,7 @@ func TestPeeksAndRefusalsForgetNothing(t *testing.T) {
 	key := K("42")
 	for name, look := range map[string]func(LimiterAt) error{
 		"peek":    func(at LimiterAt) error { _, err := at.Peek(ctx, key, 1); return err },
-		"refusal": func(at LimiterAt) error { _, err := at.Allow(ctx, key, 2); return err },
+		"refusal": func(at LimiterAt) error { _, err := at.AllowN(ctx, key, 2); return err },
 		"id":      func(at LimiterAt) error { _, err := at.Decide(ctx, key, Request{N: 2, ID: "id"}); return err },
 		"record":  func(at LimiterAt) error { _, err := at.Record(ctx, key, 0); return err },
 		"count":   func(at LimiterAt) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },

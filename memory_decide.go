@@ -152,7 +152,7 @@ func (m *Memory) locate(limits []memoryLimit, k *Key, sites []site) (locks uint6
 		case sole < 0:
 			h = m.hash(s.limit, k)
 		case sole != hashed:
-			hashed, value = sole, maphash.String(m.seed, k.Value(sole))
+			hashed, value = sole, maphash.String(m.seed, k.value(sole))
 			fallthrough
 		default:
 			h = s.limit.mix(value)

@@ -270,7 +270,7 @@ func operationName(p *Plan, k *Key, id string) string {
 		return 1
 	})
 	for _, i := range dims {
-		b = appendCounted(appendCounted(b, p.dimensions[i]), k.Value(i))
+		b = appendCounted(appendCounted(b, p.dimensions[i]), k.value(i))
 	}
 	return string(appendCounted(b, id))
 }

@@ -33,11 +33,11 @@ const lengthBytes = 2
 // keySize is the size of the encoding.
 func keySize(by []int, k *Key) int {
 	if len(by) == 1 {
-		return len(k.Value(by[0]))
+		return len(k.value(by[0]))
 	}
 	n := 0
 	for _, i := range by {
-		n += lengthBytes + len(k.Value(i))
+		n += lengthBytes + len(k.value(i))
 	}
 	return n
 }
@@ -45,10 +45,10 @@ func keySize(by []int, k *Key) int {
 // encodeKey appends the encoding to b.
 func encodeKey(b []byte, by []int, k *Key) []byte {
 	if len(by) == 1 {
-		return append(b, k.Value(by[0])...)
+		return append(b, k.value(by[0])...)
 	}
 	for _, i := range by {
-		v := k.Value(i)
+		v := k.value(i)
 		b = binary.LittleEndian.AppendUint16(b, uint16(len(v)))
 		b = append(b, v...)
 	}
@@ -65,7 +65,7 @@ func (r *record) holds(a *window.Arena, l *memoryLimit, k *Key, scratch *[]byte)
 		return false
 	}
 	if l.sole >= 0 {
-		return longKeyIs(a, r.longKey(), k.Value(l.sole))
+		return longKeyIs(a, r.longKey(), k.value(l.sole))
 	}
 	*scratch = encodeKey((*scratch)[:0], l.by, k)
 	if len(*scratch) <= inlineKey {

@@ -51,7 +51,7 @@ func (s *shard) find(tag uint32, l *memoryLimit, k *Key) uint32 {
 	}
 	short, v := false, "" // a key of one value that fits its record is compared here
 	if l.sole >= 0 {
-		v = k.Value(l.sole)
+		v = k.value(l.sole)
 		short = len(v) <= inlineKey
 	}
 	for i := home(tag, size); ; {

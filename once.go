@@ -6,46 +6,42 @@ import (
 	"time"
 )
 
-// AllowOnce is AllowN for an operation that has a name of its own: whoever does not
-// know what became of a call, since its answer was lost (ErrUnknownFate), makes it
-// again with the same id, and it is charged once.
+// AllowOnce is [Limiter.AllowN] with an idempotency key. A caller that does not know the
+// fate of a call ([ErrUnknownFate]) repeats it with the same id, and is charged once.
 //
-// The second call gets the decision of the first, as it was answered then, with
-// Repeated. That holds for the policy, the key and the id together, and for as long
-// as Plan.IdempotencyTTL says. What was refused has left nothing behind (R4), so its id
-// is not known: made again, it is decided anew. In mode CountDenied a refusal is
-// recorded, and so it is known too. An id that was used for other units or for a
-// record is ErrID: two operations must not share one.
+// The repeated call returns the first decision unchanged, with Replayed. This holds for
+// the same policy, key and id, for as long as [Plan.IdempotencyTTL]. A denial records
+// nothing (R4), so its id is not remembered and a repeated call is decided anew. In
+// [CountDenied] a denial is recorded and remembered. An id that was used with other
+// units or for a record returns [ErrID].
 //
-// The id is 1 … MaxIDBytes bytes of any kind, such as a UUID, an order's number or a
-// message's. Choose it before the first call, and keep it with what the operation
-// is about. Neither Refund nor Reset forgets it: they change the histories, not
-// what was answered.
+// The id is 1 … MaxIDBytes arbitrary bytes, such as a UUID or an order number. Choose it
+// before the first call and store it with the operation. Refund and Reset do not forget
+// it: they change histories, not earlier answers.
 func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (Decision, error) {
 	return l.once(ctx, key, Request{Op: OpAttempt, N: n, At: Now, ID: id})
 }
 
-// RecordOnce is Record for an operation that has a name of its own, as AllowOnce is
-// AllowN.
+// RecordOnce is [Limiter.Record] with an idempotency key, as AllowOnce is AllowN.
 func (l *Limiter) RecordOnce(ctx context.Context, key Key, n int64, id string) (Decision, error) {
 	return l.once(ctx, key, Request{Op: OpRecord, N: n, At: Now, ID: id})
 }
 
-func (l *Limiter) once(ctx context.Context, key Key, a Request) (d Decision, err error) {
-	if a.ID == "" {
+func (l *Limiter) once(ctx context.Context, key Key, r Request) (d Decision, err error) {
+	if r.ID == "" {
 		return d, errNoID
 	}
-	err = l.decide(ctx, &key, &a, &d)
+	err = l.decide(ctx, &key, &r, &d)
 	return d, err
 }
 
-var errNoID = fmt.Errorf("%w: it is empty; give each operation one of its own", ErrID)
+var errNoID = fmt.Errorf("%w: it is empty; give each operation an id of its own", ErrID)
 
-// RefundOnce is Refund for an operation that has a name of its own: made again with
-// the same id, instant and units within Plan.IdempotencyTTL it takes nothing more, and
-// returns what it took then. A refund that took nothing has left nothing behind, so
-// its id is not known. An id that was used for something else is ErrID, and so is any
-// id with an engine that is no RefundOnceEngine.
+// RefundOnce is [Limiter.Refund] with an idempotency key. A repeated call with the same
+// id, instant and units within [Plan.IdempotencyTTL] takes nothing more and returns the
+// units that the first call took. A refund that took nothing is not remembered. An id
+// that was used for another operation returns [ErrID], as does any id on an engine that
+// is no [RefundOnceEngine].
 func (l *Limiter) RefundOnce(ctx context.Context, key Key, at time.Time, n int64, id string) (refunded int64, err error) {
 	if id == "" {
 		return 0, errNoID
@@ -53,46 +49,30 @@ func (l *Limiter) RefundOnce(ctx context.Context, key Key, at time.Time, n int64
 	return l.refund(ctx, &key, at, n, Now, id)
 }
 
-// Decide answers a, for what the other methods leave out: states and an id
-// together. a.At is Now, or an instant in microseconds since 1970.
-func (l *Limiter) Decide(ctx context.Context, key Key, a Request) (d Decision, err error) {
-	if a.At != Now && (a.At < 0 || a.At > MaxUnits) {
-		return d, fmt.Errorf("%w: %d; use Now, or 0 to %d", ErrInstant, a.At, MaxUnits)
+// refundOnce calls e.RefundOnce if there is an id, otherwise e.Refund.
+func refundOnce(ctx context.Context, e Engine, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
+	if id == "" {
+		return e.Refund(ctx, p, k, at, n, now)
 	}
-	clear(a.States) // an engine that could not look leaves them as they are
-	if err = l.decide(ctx, &key, &a, &d); err != nil {
-		clear(a.States)
+	if err := (&Request{ID: id}).check(p); err != nil {
+		return 0, err
 	}
-	return d, err
+	if once, ok := e.(RefundOnceEngine); ok {
+		return once.RefundOnce(ctx, p, k, at, n, now, id)
+	}
+	return 0, fmt.Errorf("%w: an engine of type %T does not remember refunds; leave the id out", ErrID, e)
 }
 
-// leastRemembered is how long operations are remembered at least: with windows of a
-// second a retry may come when the first call counts no more, and it should not
-// take another's place.
-const leastRemembered = time.Minute
-
-// Remembers is how long an operation with an id is remembered, from the instant of
-// its decision: for as long as it can count in some limit, and at least a minute.
-// It is what the policy says when the operation is decided; later changes do not
-// matter to it.
-func (p *Plan) IdempotencyTTL() time.Duration {
-	longest := leastRemembered.Microseconds()
-	for i := range p.limits {
-		longest = max(longest, p.limits[i].Window+p.limits[i].Cell)
-	}
-	return time.Duration(longest) * time.Microsecond
-}
-
-// records reports whether the decision on a has left anything behind, so that it
-// must not be made again.
-func (p *Plan) records(a *Request, d *Decision) bool {
-	if a.Op == opRefund {
+// records reports whether the decision d on r recorded anything, so that it must be
+// remembered.
+func (p *Plan) records(r *Request, d *Decision) bool {
+	if r.Op == opRefund {
 		return d.Granted > 0
 	}
-	return a.Op == OpRecord || d.Granted > 0 || p.Mode() == CountDenied
+	return r.Op == OpRecord || d.Granted > 0 || p.Mode() == CountDenied
 }
 
-// errOtherOperation is the error of an id that was used for something else.
+// errOtherOperation is the error of an id that was used for another operation.
 func errOtherOperation(before, now *Request) error {
 	return fmt.Errorf("%w: it names %s of %d units, and now %s of %d; give each operation an id of its own",
 		ErrID, before.Op.describe(), before.N, now.Op.describe(), now.N)

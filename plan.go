@@ -15,7 +15,7 @@ type Plan struct {
 	dimensions []string
 	limits     []PlanLimit
 
-	memory atomic.Pointer[memoryBinding] // what the last memory engine knows this plan's limits by
+	memory atomic.Pointer[memoryBinding] // the plan as compiled by the last memory engine that used it
 }
 
 // PlanLimit is one limit of a Plan. Times are microseconds.
@@ -25,7 +25,7 @@ type PlanLimit struct {
 	Window      int64 // 1,000 … 400 days
 	MinInterval int64 // 0 … Window
 	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
-	Cost        int64 // units an attempt takes: 0 = as many as it asks for, k = always k
+	Cost        int64 // units an attempt takes: 0 = its own number, k = always k
 	Kind        Kind  // where windows begin (R3)
 	By          []int // indices into the key's values, in the order of Limit.By; none = shared by all
 }
@@ -75,8 +75,8 @@ func (p *Plan) compile(l Limit) PlanLimit {
 	return c
 }
 
-// Units is how many units an attempt, a peek or a record of n takes of the limit. Of
-// 0 units none are taken: it is a look (R4).
+// Units returns the units that an attempt, a peek or a record of n takes of the limit.
+// An attempt of 0 takes none, because it is a peek (R4).
 func (l *PlanLimit) Units(n int64) int64 {
 	if l.Cost > 0 && n > 0 {
 		return l.Cost
@@ -84,8 +84,9 @@ func (l *PlanLimit) Units(n int64) int64 {
 	return n
 }
 
-// Span is how far a Count of the last microseconds looks back: of fixed windows as far
-// as the one that is open, whose units are remembered by its beginning alone (R11).
+// Span returns the span, in microseconds, that a Count of the last microseconds covers.
+// For fixed windows it is the whole open window, because only its beginning is stored
+// (R11).
 func (l *PlanLimit) Span(last int64) int64 {
 	if l.Kind != Rolling {
 		return l.Window
@@ -93,10 +94,10 @@ func (l *PlanLimit) Span(last int64) int64 {
 	return last
 }
 
-// Name is the policy's name.
+// Name returns the policy's name.
 func (p *Plan) Name() string { return p.policy.Name }
 
-// Mode is the policy's mode.
+// Mode returns the policy's mode.
 func (p *Plan) Mode() Mode { return p.policy.Mode }
 
 // Policy returns a copy of the policy the plan was made from.
@@ -109,16 +110,61 @@ func (p *Plan) Policy() Policy {
 	return c
 }
 
-// Limits are the compiled limits in the order of the policy. They must not be
-// changed.
+// Limits returns the compiled limits in the order of the policy. The caller must not
+// change them.
 func (p *Plan) Limits() []PlanLimit { return p.limits }
 
-// Dimensions are the names of the values a Key must hold, in order: the order
-// in which they first appear in Limits[].By. They must not be changed.
+// LimitNamed returns the index of the limit of that name, or -1.
+func (p *Plan) LimitNamed(name string) int {
+	for i := range p.limits {
+		if p.limits[i].Name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// LongestWindow returns the longest window of the plan's limits.
+func (p *Plan) LongestWindow() time.Duration {
+	w := int64(0)
+	for i := range p.limits {
+		w = max(w, p.limits[i].Window)
+	}
+	return time.Duration(w) * time.Microsecond
+}
+
+// CheckTTL returns ErrTTL unless a reservation of the policy may last for ttl.
+func (p *Plan) CheckTTL(ttl time.Duration) error {
+	if most := p.LongestWindow(); ttl <= 0 || ttl > most {
+		return fmt.Errorf("%w: %v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
+			ErrTTL, ttl, p.Name(), most)
+	}
+	return nil
+}
+
+// minIdempotencyTTL is the least time for which an operation is remembered. With a window
+// of a second, a retry may come after the first call has stopped to count; it must not be
+// charged again.
+const minIdempotencyTTL = time.Minute
+
+// IdempotencyTTL returns the time for which an operation with an id is remembered, from
+// the instant of its decision: as long as it can count in some limit, and at least a
+// minute. The policy at that instant determines it; later changes do not.
+func (p *Plan) IdempotencyTTL() time.Duration {
+	longest := minIdempotencyTTL.Microseconds()
+	for i := range p.limits {
+		longest = max(longest, p.limits[i].Window+p.limits[i].Cell)
+	}
+	return time.Duration(longest) * time.Microsecond
+}
+
+// Dimensions returns the names of the values of a Key, in the order in which they first
+// appear in Limits[].By. The caller must not change them.
 func (p *Plan) Dimensions() []string { return p.dimensions }
 
-// Key builds the plan's key from named values. Every dimension must be given,
-// and nothing else; the error wraps ErrKey and names what is missing or unknown.
+// Key builds the plan's key from named values. Every dimension needs a value, and no
+// other names are allowed. The error wraps ErrKey and lists the names that are missing or
+// unknown.
 func (p *Plan) Key(values map[string]string) (Key, error) {
 	if name, found := p.unknownDimension(values); found {
 		return Key{}, fmt.Errorf("%w: policy %q has no dimension %q; it counts by %s",
@@ -133,7 +179,7 @@ func (p *Plan) Key(values map[string]string) (Key, error) {
 		}
 		k.push(v)
 	}
-	return k, p.checkKey(k)
+	return k, p.checkKey(&k)
 }
 
 // unknownDimension returns the first name in alphabetical order that is no dimension.
@@ -147,14 +193,14 @@ func (p *Plan) unknownDimension(values map[string]string) (first string, found b
 	return first, found
 }
 
-// checkKey reports whether k has the plan's dimensions, each within its size (R14).
-func (p *Plan) checkKey(k Key) error {
+// checkKey returns ErrKey unless k has a value for each dimension, within its size (R14).
+func (p *Plan) checkKey(k *Key) error {
 	if k.Len() != len(p.dimensions) {
 		return fmt.Errorf("%w: policy %q counts by %s, so its keys have %d values; this one has %d",
 			ErrKey, p.Name(), p.describeDimensions(), len(p.dimensions), k.Len())
 	}
 	for i := range k.Len() {
-		if n := len(k.Value(i)); n > MaxValueBytes {
+		if n := len(k.value(i)); n > MaxValueBytes {
 			return fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed",
 				ErrKey, p.dimensions[i], n, MaxValueBytes)
 		}
@@ -169,7 +215,7 @@ func (p *Plan) describeDimensions() string {
 	return fmt.Sprintf("%q", p.dimensions)
 }
 
-// whole returns the plan with the mode AllOrNothing, on the same histories.
+// whole returns the plan with mode AllOrNothing, on the same histories.
 func (p *Plan) whole() *Plan {
 	if p.policy.Mode == AllOrNothing {
 		return p
@@ -179,7 +225,7 @@ func (p *Plan) whole() *Plan {
 	return c
 }
 
-// clip shortens a value that a caller chose, so that it can be shown in an error.
+// clip shortens a value of the caller for an error text.
 func clip(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -188,7 +234,7 @@ func clip(s string) string {
 	return s[:most] + "…"
 }
 
-// micros converts a duration to microseconds, rounded up: waits must not be short.
+// micros converts a duration to microseconds, rounded up, so that waits are not too short.
 func micros(d time.Duration) int64 {
 	us := d / time.Microsecond
 	if d%time.Microsecond > 0 {

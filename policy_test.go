@@ -64,7 +64,7 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.Kind, l.Cells = FirstHit, 60 }), "l", "Cells", "kind FirstHit"},
 		{with(func(l *Limit) { l.Cost = -1 }), "l", "Cost", "use 0"},
 		{with(func(l *Limit) { l.Cost = MaxUnits + 1 }), "l", "Cost", "out of range"},
-		{Policy{Name: "p", Mode: Partial, Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, Cost: 1}}}, "l", "Cost", "no parts"},
+		{Policy{Name: "p", Mode: Partial, Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, Cost: 1}}}, "l", "Cost", "in part"},
 		{with(func(l *Limit) { l.By = []string{"user", "User"} }), "l", "By", "dimension 2"},
 		{with(func(l *Limit) { l.By = []string{"user", "user"} }), "l", "By", "twice"},
 	} {
@@ -177,5 +177,21 @@ func TestModeString(t *testing.T) {
 		if got := m.String(); got != want {
 			t.Errorf("mode %d is %q, want %q", uint8(m), got, want)
 		}
+	}
+}
+
+// TestNewRejectsUnsupportedParts: a policy of a file that uses more than a Limiter can
+// apply is an error that points to package enforce.
+func TestNewRejectsUnsupportedParts(t *testing.T) {
+	p := perUser(5, time.Minute)
+	p.Unsupported = "shadow, overrides"
+	_, err := New(p)
+	var pe *PolicyError
+	if !errors.As(err, &pe) || pe.Field != "Unsupported" ||
+		!strings.Contains(err.Error(), "shadow, overrides") || !strings.Contains(err.Error(), "enforce.Open") {
+		t.Errorf("got %v, want a *PolicyError with the parts and package enforce", err)
+	}
+	if _, err := p.Plan(); err != nil {
+		t.Errorf("Plan: got %v, want a plan for package enforce", err)
 	}
 }

@@ -10,10 +10,10 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 	return l.WaitN(ctx, key, 1)
 }
 
-// WaitN blocks until n units have been granted in full, in mode Partial too. It
-// gives up at once, with a *WaitError and nothing recorded, when the attempt can
-// never be granted or the announced wait outlasts ctx's deadline; it stops when
-// ctx is done. Callers are served in no promised order.
+// WaitN blocks until n units are granted in full, in mode Partial too. It returns a
+// *WaitError at once, with nothing recorded, if the attempt can never be granted or the
+// announced wait outlasts ctx's deadline. It stops when ctx is done. Callers are served
+// in no particular order.
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
 	if err := l.check(&key, n); err != nil {
 		return Decision{}, err
@@ -34,7 +34,7 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 		}
 		wait := d.RetryAfter
 		if wait == 0 {
-			wait = time.Millisecond // a fallback refuses and knows no wait: do not ask it all the time
+			wait = time.Millisecond // a fallback denied with an unknown wait: do not spin
 		}
 		if err := sleep(ctx, wait); err != nil {
 			return d, &WaitError{Decision: d, Cause: err}
@@ -42,16 +42,16 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 	}
 }
 
-// tryWhole attempts n units, all or none. In CountDenied it peeks first, since
-// there a refused attempt would push the next one away.
+// tryWhole attempts n units, all or none. In CountDenied it peeks first, because a denied
+// attempt would delay the next one.
 func (l *Limiter) tryWhole(ctx context.Context, key Key, n int64) (Decision, error) {
 	if l.plan.Mode() == CountDenied {
-		d, err := l.engine.Decide(ctx, l.waits, key, Request{Op: OpPeek, N: n, At: Now})
+		d, err := l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpPeek, N: n, At: Now})
 		if err != nil || !d.Allowed {
 			return d, err
 		}
 	}
-	return l.engine.Decide(ctx, l.waits, key, Request{Op: OpAttempt, N: n, At: Now})
+	return l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpAttempt, N: n, At: Now})
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

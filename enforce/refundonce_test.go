@@ -24,7 +24,7 @@ func TestRefundOnce(t *testing.T) {
 		key, after := weir.K("u"), func(d time.Duration) weir.LimiterAt { return l.At(start.Add(d)) }
 		grant := func(d time.Duration, n int64) time.Time {
 			t.Helper()
-			made, err := after(d).Allow(ctx, key, n)
+			made, err := after(d).AllowN(ctx, key, n)
 			if err != nil || !made.Allowed {
 				t.Fatal(made, err)
 			}

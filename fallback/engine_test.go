@@ -154,7 +154,8 @@ func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op wei
 	p.Mode = mode
 	s := newStore(t, p, outage, fallback.Instances(2))
 	s.Break(weirtest.Down())
-	d, states, err := s.Inspect(context.Background(), weir.K("42"), op, n)
+	states := make([]weir.LimitState, 2)
+	d, err := s.Decide(context.Background(), weir.K("42"), weir.Request{Op: op, N: n, At: weir.Now, States: states})
 	if outage == fallback.FailClosed {
 		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)

@@ -81,17 +81,21 @@ func TestLocalStates(t *testing.T) {
 		p.Limits[0].MinInterval = time.Minute
 		s := newStore(t, p, fallback.Local, fallback.Instances(3))
 		s.Break(weirtest.Down())
-		d, states, err := s.Inspect(ctx, weir.K(), weir.OpAttempt, 2)
+		states := make([]weir.LimitState, 1)
+		decide := func(op weir.Op, n int64) (weir.Decision, error) {
+			return s.Decide(ctx, weir.K(), weir.Request{Op: op, N: n, At: weir.Now, States: states})
+		}
+		d, err := decide(weir.OpAttempt, 2)
 		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, MinInterval: time.Minute,
 			Used: 9, Remaining: 1, RetryAfter: time.Hour, NextAfter: time.Hour, MinIntervalAfter: time.Minute, ResetAfter: time.Hour}
 		if err != nil || states[0] != want || d.Remaining != 1 {
 			t.Errorf("after 2 of a share of 3 of 10:\ngot  %+v, %v\nwant %+v", states[0], err, want)
 		}
-		_, states, _ = s.Inspect(ctx, weir.K(), weir.OpPeek, 4)
+		decide(weir.OpPeek, 4)
 		if states[0].RetryAfter != time.Second {
 			t.Errorf("4 of a share of 3: retry after %v, want a second: the store may be back", states[0].RetryAfter)
 		}
-		_, states, _ = s.Inspect(ctx, weir.K(), weir.OpPeek, 11)
+		decide(weir.OpPeek, 11)
 		if states[0].RetryAfter != weir.Never {
 			t.Errorf("11 of a limit of 10: retry after %v, want never", states[0].RetryAfter)
 		}

@@ -61,7 +61,7 @@ func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
 // attempt decides what was asked.
 func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
 	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
-	o.Decision, err = l.limiter.InspectInto(ctx, o.Key, weir.OpAttempt, o.N, o.States)
+	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
 	return err
 }
 

@@ -60,7 +60,7 @@ func (m *middleware) decide(r *http.Request) (*Outcome, error) {
 		return nil, err
 	}
 	o := newOutcome(m.limiter.Plan(), key, m.units(r))
-	o.Decision, err = m.limiter.InspectInto(context.WithoutCancel(r.Context()), key, weir.OpAttempt, o.N, o.States)
+	o.Decision, err = m.limiter.Decide(context.WithoutCancel(r.Context()), key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
 	if err != nil {
 		return nil, err
 	}

@@ -17,7 +17,7 @@ type Outcome struct {
 	Op       weir.Op
 	N        int64 // requested units
 	Decision weir.Decision
-	States   []weir.LimitState // of Limiter.Inspect, in the plan's order; nil = unknown
+	States   []weir.LimitState // as Request.States, in the plan's order; nil = unknown
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
 	Blocked  time.Time         // end of the key's block (policy file); zero = no block
 }

@@ -163,7 +163,7 @@ func TestDenialsSeeSharedHistories(t *testing.T) {
 		{about: "a grant with the state of the limits", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error {
 				c.reply += strings.Repeat("\x00", 2*5*8) // the states
-				_, _, err := l.Inspect(ctx, v, weir.OpAttempt, 1)
+				_, err := l.Decide(ctx, v, weir.Request{N: 1, At: weir.Now, States: make([]weir.LimitState, 2)})
 				return err
 			})
 		}},

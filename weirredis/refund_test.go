@@ -36,7 +36,7 @@ func TestRefundIsSeenByWhatIsTrimmed(t *testing.T) {
 			if got, err := now.Refund(ctx, weir.K("u"), instant(c.at), c.back); err != nil || got != c.back {
 				t.Fatalf("engine %d: refund of %d: got %d, %v", i, c.back, got, err)
 			}
-			must(t)(now.Allow(ctx, weir.K("u"), units))
+			must(t)(now.AllowN(ctx, weir.K("u"), units))
 			var err error
 			if counts[i], err = now.Count(ctx, weir.K("u"), lower.Plan().Limits()[0].Name, time.Hour); err != nil {
 				t.Fatal(err)

@@ -74,7 +74,7 @@ func TestUnreadableState(t *testing.T) {
 		before := s.Must(t, "DUMP", key)
 		now := l.At(nine.Add(10 * time.Minute))
 		for op, ask := range map[string]func() error{
-			"attempt": func() error { _, err := now.Allow(ctx, weir.K(user), 1); return err },
+			"attempt": func() error { _, err := now.AllowN(ctx, weir.K(user), 1); return err },
 			"record":  func() error { _, err := now.Record(ctx, weir.K(user), 1); return err },
 			"peek":    func() error { _, err := now.Peek(ctx, weir.K(user), 1); return err },
 			"refund":  func() error { _, err := now.Refund(ctx, weir.K(user), nine, 1); return err },
@@ -145,7 +145,7 @@ func TestChunkCutOff(t *testing.T) {
 		before := s.Must(t, "DUMP", key)
 		now := l.At(nine.Add(time.Hour + 200*time.Second))
 		for op, ask := range map[string]func() error{
-			"attempt": func() error { _, err := now.Allow(ctx, weir.K("a"), 1); return err },
+			"attempt": func() error { _, err := now.AllowN(ctx, weir.K("a"), 1); return err },
 			"peek":    func() error { _, err := now.Peek(ctx, weir.K("a"), 1); return err },
 			"count":   func() error { _, err := now.Count(ctx, weir.K("a"), "user", time.Hour); return err },
 		} {

@@ -71,7 +71,7 @@ func TestFaultsOfEveryMethod(t *testing.T) {
 		do   func() (int64, error)
 		want int64
 	}{
-		{"allow 5", func() (int64, error) { d, err := now.Allow(ctx, weir.K(), 5); return d.Granted, err }, 5},
+		{"allow 5", func() (int64, error) { d, err := now.AllowN(ctx, weir.K(), 5); return d.Granted, err }, 5},
 		{"refund 2", func() (int64, error) { return now.Refund(ctx, weir.K(), at, 2) }, 2},
 		{"count", func() (int64, error) { return now.Count(ctx, weir.K(), "l", time.Hour) }, 3},
 		{"reset", func() (int64, error) { return 0, limiter.Reset(ctx, weir.K()) }, 0},

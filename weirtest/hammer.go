@@ -250,7 +250,8 @@ func (h *hammering) attempt(r *rand.Rand) (c call, err error) {
 // look notes what every key holds, with nobody else acting.
 func (h *hammering) look() error {
 	for _, parts := range h.keys {
-		d, states, err := h.limiter.Inspect(context.Background(), keyOf(h.limiter, parts), weir.OpPeek, 0)
+		states := make([]weir.LimitState, len(h.limiter.Plan().Limits()))
+		d, err := h.limiter.Decide(context.Background(), keyOf(h.limiter, parts), weir.Request{Op: weir.OpPeek, At: weir.Now, States: states})
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ type Answer struct {
 	Op       weir.Op // what was asked: an attempt, a peek or a record
 	N        int64   // units asked for, 0 … weir.MaxUnits
 	Decision weir.Decision
-	States   []weir.LimitState // of Limiter.Inspect, in the plan's order; nil when nobody looked
+	States   []weir.LimitState // as Request.States: in the plan's order, or nil
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
 	Blocked  time.Time         // until when a block of a policy file refuses the key; zero = none does
 }

@@ -89,12 +89,11 @@ func (g *rig) connect(conn weirredis.Conn) error {
 // states returns what a user's limits hold, asking again while the store fails.
 func (g *rig) states(t testing.TB, user string) []weir.LimitState {
 	t.Helper()
-	var states []weir.LimitState
+	states := make([]weir.LimitState, len(g.limits))
 	eventually(t, "looking at user "+user, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		var err error
-		_, states, err = g.limiter.Inspect(ctx, weir.K(user), weir.OpPeek, 0)
+		_, err := g.limiter.Decide(ctx, weir.K(user), weir.Request{Op: weir.OpPeek, At: weir.Now, States: states})
 		return err
 	})
 	return states

@@ -42,8 +42,8 @@ func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 // wantUsed compares how many units count in each limit now.
 func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
-	_, states, err := l.Inspect(ctx, acme, weir.OpPeek, 1)
-	if err != nil {
+	states := make([]weir.LimitState, len(want))
+	if _, err := l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range states {

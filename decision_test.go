@@ -1,0 +1,49 @@
+package weir
+
+import (
+	"testing"
+	"time"
+)
+
+// TestDecisionString: a decision gives its reason in one sentence.
+func TestDecisionString(t *testing.T) {
+	now := time.UnixMicro(1_700_000_000_000_000)
+	for want, d := range map[string]Decision{
+		"no decision":               {},
+		"allowed: 3 left":           {Allowed: true, Granted: 1, Remaining: 3, At: now},
+		"allowed: 2 over the limit": {Allowed: true, Granted: 5, Remaining: -2, At: now, RetryAfter: time.Second},
+		`allowed 2 units, cut by limit "day": retry after 3h0m0s`: {Allowed: true, Granted: 2, At: now, Limit: "day", RetryAfter: 3 * time.Hour},
+		`allowed 2 units, cut by limit "day": it never fits`:      {Allowed: true, Granted: 2, At: now, Limit: "day", RetryAfter: Never},
+		`denied by limit "minute": retry after 12s`:               {At: now, Limit: "minute", RetryAfter: 12 * time.Second},
+		`denied by limit "minute": retry after 6m51.999001s`:      {At: now, Limit: "minute", RetryAfter: 411_999_001 * time.Microsecond},
+		`denied by limit "minute": it never fits`:                 {At: now, Limit: "minute", RetryAfter: Never},
+		"denied: retry later; decided without the store":          {At: now, Degraded: true},
+		"allowed; decided without the store":                      {Allowed: true, Granted: 1, At: now, Degraded: true},
+		"allowed: 4 left; decided without the store": {Allowed: true, Granted: 1, Remaining: 4, At: now,
+			ResetAfter: time.Second, Degraded: true},
+		"allowed: 3 left; replayed, nothing was charged again": {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
+	} {
+		if got := d.String(); got != want {
+			t.Errorf("%#v:\ngot  %s\nwant %s", d, got, want)
+		}
+	}
+}
+
+// TestDecisionStringOfALimiter: the sentence matches the decisions that a limiter makes.
+func TestDecisionStringOfALimiter(t *testing.T) {
+	l, at := mustNew(t, perUser(2, time.Minute)), time.UnixMicro(1_700_000_000_000_000)
+	for _, step := range []struct {
+		n    int64
+		want string
+	}{
+		{1, "allowed: 1 left"},
+		{1, "allowed: 0 left"},
+		{1, `denied by limit "user": retry after 1m0s`},
+		{3, `denied by limit "user": it never fits`},
+	} {
+		d, err := l.AllowAt(ctx, K("42"), step.n, at)
+		if got := d.String(); got != step.want || err != nil {
+			t.Errorf("%d units: got %s, %v; want %s", step.n, got, err, step.want)
+		}
+	}
+}

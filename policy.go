@@ -1,0 +1,214 @@
+package weir
+
+import (
+	"fmt"
+	"slices"
+	"time"
+)
+
+const (
+	// MaxUnits is the largest number of units of a limit, an attempt or a history:
+	// 2^53 - 1, so that engines that count in float64 stay exact.
+	MaxUnits int64 = 1<<53 - 1
+
+	// MinWindow and MaxWindow bound Limit.Window.
+	MinWindow = time.Millisecond
+	MaxWindow = 400 * 24 * time.Hour
+
+	// MaxValueBytes is the largest size of one value of a Key (R14).
+	MaxValueBytes = 1 << 10
+
+	// MaxIDBytes is the largest size of an idempotency key (Limiter.AllowOnce).
+	MaxIDBytes = 128
+
+	// MaxLimits is the largest number of limits of one policy.
+	MaxLimits = 16
+
+	// MaxDimensions is the largest number of dimensions of one policy.
+	MaxDimensions = 16
+)
+
+// Policy is a named set of limits that are decided together, at one instant, all or none
+// (R7). New rejects the zero Policy.
+//
+// A history belongs to the policy's name, the limit's name and the key (R12). Two
+// limiters on one engine whose policies share those names share the histories, even if
+// their numbers differ.
+type Policy struct {
+	Name   string  // same form as Limit.Name
+	Mode   Mode    // AllOrNothing by default
+	Limits []Limit // 1 … MaxLimits
+
+	// Unsupported names the parts of a policy file that a Limiter cannot apply, such as
+	// "shadow, overrides". Package policy sets it and New rejects the policy, so that no
+	// part is dropped silently. Package enforce applies all parts.
+	Unsupported string
+}
+
+// Mode decides how many of n units an attempt may get and what a denial costs (R6).
+type Mode uint8
+
+const (
+	// AllOrNothing grants all n units or none. A denial costs nothing.
+	AllOrNothing Mode = iota
+
+	// Partial grants as many of the n units as fit. A denial costs nothing.
+	Partial
+
+	// CountDenied records every attempt in full, allowed or denied. A key that keeps
+	// trying stays denied.
+	CountDenied
+)
+
+// String returns the name of the mode's constant.
+func (m Mode) String() string {
+	switch m {
+	case AllOrNothing:
+		return "AllOrNothing"
+	case Partial:
+		return "Partial"
+	case CountDenied:
+		return "CountDenied"
+	}
+	return fmt.Sprintf("Mode(%d)", uint8(m))
+}
+
+// Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
+// that time between two grants. With another Kind it allows Max units in each of its
+// windows, and up to 2 * Max in a Window's length.
+type Limit struct {
+	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history
+	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
+	Window      time.Duration // whole microseconds, 1ms … 400 days
+	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window
+	By          []string      // dimensions this limit counts by; none = all callers together
+	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); Rolling only
+	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
+	Kind        Kind          // where windows begin (R3); Rolling by default
+}
+
+// Kind defines where the windows of a limit begin (R3).
+type Kind uint8
+
+const (
+	// Rolling windows begin everywhere: at most Max units in any window.
+	Rolling Kind = iota
+
+	// Calendar windows begin at the whole multiples of Window since 1970, UTC. Each holds
+	// at most Max units. A Window's length across the edge of two may hold 2 * Max.
+	Calendar
+
+	// FirstHit windows begin with the first unit recorded after the end of the last one.
+	// Each holds at most Max units. A Window's length across two may hold 2 * Max.
+	FirstHit
+)
+
+// String returns the name of the kind's constant.
+func (k Kind) String() string {
+	switch k {
+	case Rolling:
+		return "Rolling"
+	case Calendar:
+		return "Calendar"
+	case FirstHit:
+		return "FirstHit"
+	}
+	return fmt.Sprintf("Kind(%d)", uint8(k))
+}
+
+// check returns the first mistake of the policy as a *PolicyError.
+func (p Policy) check() error {
+	bad := func(limit, field, format string, args ...any) error {
+		return &PolicyError{Policy: clip(p.Name), Limit: clip(limit), Field: field, Problem: fmt.Sprintf(format, args...)}
+	}
+	if problem := nameProblem(p.Name); problem != "" {
+		return bad("", "Name", "%s", problem)
+	}
+	if p.Mode > CountDenied {
+		return bad("", "Mode", "%d is not a mode; use AllOrNothing, Partial or CountDenied", p.Mode)
+	}
+	if len(p.Limits) == 0 {
+		return bad("", "Limits", "a policy needs at least one limit")
+	}
+	if len(p.Limits) > MaxLimits {
+		return bad("", "Limits", "%d limits; at most %d are allowed", len(p.Limits), MaxLimits)
+	}
+	for i, l := range p.Limits {
+		name := l.Name
+		if name == "" {
+			name = fmt.Sprintf("#%d", i+1)
+		}
+		if problem := nameProblem(l.Name); problem != "" {
+			return bad(name, "Name", "%s", problem)
+		}
+		if slices.ContainsFunc(p.Limits[:i], func(o Limit) bool { return o.Name == l.Name }) {
+			return bad(name, "Name", "used twice; histories belong to the name, so it must be unique in the policy")
+		}
+		if field, problem := l.problem(); problem != "" {
+			return bad(name, field, "%s", problem)
+		}
+		if l.Cost > 0 && p.Mode == Partial {
+			return bad(name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
+		}
+	}
+	return nil
+}
+
+// problem returns the first field of the limit that is out of its range, and the reason.
+func (l Limit) problem() (field, problem string) {
+	switch {
+	case l.Max < 0:
+		return "Max", fmt.Sprintf("%d is below 0; use 0 to deny everything", l.Max)
+	case l.Max > MaxUnits:
+		return "Max", fmt.Sprintf("%d is above the largest, %d", l.Max, MaxUnits)
+	case l.Window < MinWindow || l.Window > MaxWindow:
+		return "Window", fmt.Sprintf("%v is out of range; use 1ms to 400 days", l.Window)
+	case l.Window%time.Microsecond != 0:
+		return "Window", fmt.Sprintf("%v is not whole microseconds", l.Window)
+	case l.MinInterval < 0:
+		return "MinInterval", fmt.Sprintf("%v is below 0", l.MinInterval)
+	case l.MinInterval > l.Window:
+		return "MinInterval", fmt.Sprintf("%v is longer than the window of %v (R5)", l.MinInterval, l.Window)
+	case l.MinInterval%time.Microsecond != 0:
+		return "MinInterval", fmt.Sprintf("%v is not whole microseconds", l.MinInterval)
+	case l.Cells < 0:
+		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
+	case l.Kind > FirstHit:
+		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Calendar or FirstHit", l.Kind)
+	case l.Kind != Rolling && l.Cells > 0:
+		return "Cells", fmt.Sprintf("%d cells of a window of kind %v, which is stored as one number anyway; use 0, or Rolling (R9)", l.Cells, l.Kind)
+	case l.Cost < 0 || l.Cost > MaxUnits:
+		return "Cost", fmt.Sprintf("%d is out of range; use 0 to take the units of the attempt, or 1 to %d", l.Cost, MaxUnits)
+	}
+	for i, dim := range l.By {
+		if problem := nameProblem(dim); problem != "" {
+			return "By", fmt.Sprintf("dimension %d: %s", i+1, problem)
+		}
+		if slices.Contains(l.By[:i], dim) {
+			return "By", fmt.Sprintf("%q is named twice", dim)
+		}
+	}
+	return "", ""
+}
+
+// nameProblem returns the reason why s is not [a-z0-9][a-z0-9._-]{0,63}, or "".
+func nameProblem(s string) string {
+	if s == "" {
+		return "empty; use 1 to 64 of a-z 0-9 . _ -"
+	}
+	if len(s) > 64 {
+		return fmt.Sprintf("%d bytes long; at most 64 are allowed", len(s))
+	}
+	for i := range len(s) {
+		c := s[i]
+		alnum := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
+		if !alnum && (i == 0 || c != '.' && c != '_' && c != '-') {
+			return fmt.Sprintf("%q: byte %d is not one of a-z 0-9%s", s, i+1, map[bool]string{true: "", false: " . _ -"}[i == 0])
+		}
+	}
+	return ""
+}
+
+// ValidName reports whether s can name a policy, a limit or a dimension:
+// [a-z0-9][a-z0-9._-]{0,63}.
+func ValidName(s string) bool { return nameProblem(s) == "" }
