@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"strings"
 	"time"
 
@@ -177,6 +178,7 @@ func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte,
 
 // reload puts the configuration in force, whole or not at all. The server logs which.
 func (o *envoyOptions) reload(s *server.Server, err error) {
+	defer debug.FreeOSMemory() // a large file that was parsed in vain is not kept
 	var c *envoyconf.Config
 	if err == nil {
 		c, err = o.load()

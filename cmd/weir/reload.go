@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"sync"
 	"syscall"
 
@@ -69,6 +70,7 @@ func (r *reloader) again() error {
 
 // reload puts what read returns in force, whole or not at all. The server logs which.
 func (r *reloader) reload(read func() ([]byte, error)) error {
+	defer debug.FreeOSMemory() // a large file that was parsed in vain is not kept
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var file *policy.File
