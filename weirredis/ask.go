@@ -102,9 +102,10 @@ func packRefund(p *weir.Plan, at, n, now int64) string {
 }
 
 // packCount is the argument of count.lua.
-func packCount(last, now int64) string {
-	var room [13]byte
-	return string(append6(append7(room[:0], instant(now)), last))
+func packCount(l *weir.PlanLimit, last, now int64) string {
+	var room [25]byte
+	b := append6(append7(room[:0], instant(now)), l.Span(last))
+	return string(append6(append6(b, l.Window), cell(l)))
 }
 
 // appendLimit appends the numbers of a limit.

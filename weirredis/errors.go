@@ -140,7 +140,7 @@ func overflow(word string, p *weir.Plan) error {
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir knows 1 to 4", n)
+		return fmt.Sprintf("its layout is version %s, this Weir reads 2 and 4 to 7", n)
 	}
 	return word
 }

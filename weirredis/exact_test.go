@@ -3,6 +3,7 @@ package weirredis_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -115,8 +116,11 @@ func (x *exact) step(t *testing.T) {
 		if x.r.IntN(4) == 0 { // R12
 			l := &x.policy.Limits[x.r.IntN(len(x.policy.Limits))]
 			l.Max = x.large()
+			if x.r.IntN(2) == 0 && !slices.ContainsFunc(x.policy.Limits, func(l weir.Limit) bool { return l.Cost > 0 }) {
+				x.policy.Mode = weir.Mode(x.r.IntN(3))
+			}
 			x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
-			x.trace = append(x.trace, fmt.Sprintf("limit %s is now %d", l.Name, l.Max))
+			x.trace = append(x.trace, fmt.Sprintf("limit %s is now %d, the mode %v", l.Name, l.Max, x.policy.Mode))
 		}
 	default:
 		op := []weir.Op{weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord}[x.r.IntN(5)]

@@ -14,7 +14,7 @@ var sources = []string{"number", "seek", "history", "write", "clock", "operation
 // state are the names of a history's state that its script may keep in locals,
 // but for those it declares itself. lua/history.lua says what they are.
 var state = strings.Fields(`s p q z o late from to low top wide last newest first units total lives
-	cut used ls lp lq lc lu own edge push sliced redated room closed wait reset next gapwait`)
+	cut used over extra ls lp lq lc lu own edge push sliced redated room closed wait reset next gapwait`)
 
 // shape is how a script differs from the others of one source.
 type shape struct {
@@ -33,7 +33,7 @@ type generator struct {
 
 	Single, Tables bool // Limits is 1, is 0
 
-	V, S, P, E, D, N, At, Need string // the arguments of a template that is used like a function
+	V, S, P, E, D, N, A, B, At, Need string // the arguments of a template that is used like a function
 
 	templates *template.Template
 }
@@ -42,7 +42,7 @@ type generator struct {
 func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 	g := &generator{sizes: z, templates: template.New("")}
 	g.templates.Funcs(template.FuncMap{
-		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave, "head": g.head, "grown": g.grown,
+		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave, "head": g.head, "signed": g.signed, "grown": g.grown,
 		"each": g.each, "done": g.done, "index": g.index,
 		"mark": g.mark, "calendar": func() int64 { return calendarCell }, "firstHit": func() int64 { return firstHitCell },
 		"plain": func() bool { return g.Plain }, "quick": func() bool { return g.Quick },
@@ -96,6 +96,10 @@ func (g *generator) entry(s, p string) (string, error) {
 
 func (g *generator) coded(e, delta, n string) (string, error) {
 	return g.with("coded", func(g *generator) { g.E, g.D, g.N = e, delta, n })
+}
+
+func (g *generator) signed(e, a, b string) (string, error) {
+	return g.with("signed", func(g *generator) { g.E, g.A, g.B = e, a, b })
 }
 
 func (g *generator) head(s string) (string, error) {

@@ -29,7 +29,7 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	keys := e.keysFor(p, &k)
-	return e.units(ctx, e.scripts.count, p, keys[i:i+1], []string{packCount(p.Limits()[i].Span(last), now)}, false)
+	return e.units(ctx, e.scripts.count, p, keys[i:i+1], []string{packCount(&p.Limits()[i], last, now)}, false)
 }
 
 // Reset forgets the histories of the key in every limit of the plan (R10).

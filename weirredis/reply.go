@@ -133,14 +133,14 @@ func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 	limits := p.Policy().Limits
 	for i := range states {
 		l, t := &limits[i], text[i*stateBytes:]
-		used := int64At(t, 0)
+		remaining := int64At(t, 0)
 		states[i] = weir.LimitState{
 			Name:             l.Name,
 			Max:              l.Max,
 			Window:           l.Window,
 			MinInterval:      l.MinInterval,
-			Used:             used,
-			Remaining:        l.Max - used,
+			Used:             min(l.Max-remaining, weir.MaxUnits),
+			Remaining:        remaining,
 			RetryAfter:       span(int64At(t, 8)),
 			NextAfter:        span(int64At(t, 16)),
 			MinIntervalAfter: span(int64At(t, 24)),

@@ -86,7 +86,7 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		{&s.many, "many", "many", shape{Costs: true, Loop: true}},
 		{&s.once, "once", "once", shape{Costs: true}},
 		{&s.refund, "refund", "refund", shape{}},
-		{&s.count, "count", "count", shape{Limits: 1, Plain: true}},
+		{&s.count, "count", "count", shape{Limits: 1}},
 		{&s.reset, "reset", "reset", shape{}},
 		{&s.check, "check", "check", shape{}},
 	} {

@@ -12,7 +12,7 @@ cells, the mode CountDenied, and callers merged into one.
   {{done}}
   {{each}}
     {{template "view" .}}
-    $room = $max - $used -- R5
+    $room = $max - $used - $over -- R5
     {{if not .Plain}}$closed = now - $last < $gap{{end}}
   {{done}}
   {{if .Single}}
@@ -30,7 +30,9 @@ cells, the mode CountDenied, and callers merged into one.
   local mode, granted, add, full = kind % 3, 0, 0, open and fits
   if kind >= 6 then
     {{each}}
-      if mode ~= 2 and $used > 9007199254740991 - {{units}} then
+      local units = {{units}}
+      {{if not .Plain}}if mode == 2 and units > $max then units = $max end{{end}}
+      if $used - (9007199254740991 - units) > -$over then
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end
     {{done}}
@@ -50,7 +52,7 @@ cells, the mode CountDenied, and callers merged into one.
   {{if .Single}}
   local stays = 0
   {{else}}
-  local wait, reset, remaining, bound, longest, stays = 0, 0, 9007199254740991, 0, 0, 9007199254740991
+  local wait, reset, remaining, under, bound, longest, stays = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
   {{end}}
   {{each}}
     if add > 0 then
@@ -65,7 +67,7 @@ cells, the mode CountDenied, and callers merged into one.
     {{else}}
     if wait >= 0 and $wait > wait or $wait < 0 then wait = $wait end
     if $reset > reset then reset = $reset end
-    if $max - $used < remaining then remaining = $max - $used end
+    if $max - $used - remaining < $over - under then remaining, under = $max - $used, $over end
     if not full then
       if $next > 0 and $next < stays then stays = $next end
       if $gapwait > 0 and $gapwait < stays then stays = $gapwait end
@@ -74,7 +76,7 @@ cells, the mode CountDenied, and callers merged into one.
     {{end}}
   {{done}}
   {{if .Single}}
-  local wait, reset, remaining, bound = $wait, $reset, $max - $used, full and 0 or 1
+  local wait, reset, remaining, under, bound = $wait, $reset, $max - $used, $over, full and 0 or 1
   {{end}}
 
   {{each}}
@@ -85,8 +87,22 @@ cells, the mode CountDenied, and callers merged into one.
   if full and granted == n and add == n and reset == {{if .Single}}$window{{else}}widest{{end}} then
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
-    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, full and 0 or stays)
+    {{template "long" "full and 0 or stays"}}
   end
+{{end}}
+
+{{define "long"}} {{- /* the long reply; of a denial it has how long that stays the same */}}
+    local left
+    {{signed "left" "remaining" "under"}}
+    reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, {{.}})
+{{end}}
+
+{{define "states"}} {{- /* behind the reply, the state of every limit */}}
+    {{each}}
+      local left
+      {{signed "left" "$max - $used" "$over"}}
+      reply = reply .. left .. encode('>i8i8i8i8', $wait, $next, $gapwait, $reset)
+    {{done}}
 {{end}}
 
 {{define "times"}} {{- /* so many callers at one instant, one after the other, until one is refused */}}
@@ -119,6 +135,7 @@ cells, the mode CountDenied, and callers merged into one.
     $wait = $gapwait
     {{end}}
     local need, at = $used - $max + {{units}}, nil
+    if need <= 0 and need > -$over then need = 1 end -- only $over is above Max, and it leaves with the oldest entry
     if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
@@ -139,7 +156,7 @@ cells, the mode CountDenied, and callers merged into one.
 {{end}}
 
 {{define "bound"}} {{- /* which limit kept the attempt from being granted in full (R8) */}}
-      if times > 1 then $room, $closed = $max - $used, $gapwait > 0 end -- as the first that was refused saw it
+      if times > 1 then $room, $closed = $max - $used - $over, $gapwait > 0 end -- as the first that was refused saw it
       if granted > 0 and times == 1 then
         if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
       elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < {{units}}) then
@@ -151,9 +168,9 @@ cells, the mode CountDenied, and callers merged into one.
     if add > 0 then
       {{template "write" .}}
     elseif $redated and kind < 3 then -- a refused attempt keeps the correction, and drops nothing (R2, R4)
-      local used = $used
-      $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total
+      local used, over = $used, $over
+      $ls, $lp, $lq, $lc, $lu, $own, $used, $over = $s, $p, $q, $from, $first, $units, $total, $extra
       {{template "write" .}}
-      $used = used
+      $used, $over = used, over
     end
 {{end}}

@@ -11,7 +11,8 @@ several.
 	$newest    mark of the newest entry: what it is remembered by (R9); 0 where there is none
 	$units     units of the newest entry, above 0; an older entry of which all was refunded may still stand
 	$first     mark of the oldest entry, which is the newest where there is but one
-	$total     units of all entries
+	$total     units of all entries, but for $extra
+	$extra     further units of the oldest entry: $total alone is at most 2^53 - 1 (R6)
 	$lives     second until which the key has been promised to live (R13); 2^39 more on a caller's clock
 	$s,$p,$q   the front: entries from $s[$p] to before $s[$q]
 	$z,$o      the tail: entries from $z[$o] on;  $late: their units
@@ -21,7 +22,8 @@ several.
 
 	as the decision finds it
 	$cut       entries count that are remembered by more: now - window (R3)
-	$used      units that count
+	$used      units that count, but for $over
+	$over      further units of the oldest entry that counts: $used alone is at most 2^53 - 1 (R6)
 	$ls,$lp,$lq,$lc,$lu   the place of the oldest older entry that counts
 	$own       units of the newest entry that count
 	$sliced    the oldest older entry that counts has lost units, so its piece is written again
@@ -34,17 +36,18 @@ what stands in it, and how wide:
 	4  front, chunks and tail
 	5  as 2; the newest entry was recorded at $last, every older one has units, and units are few
 	6  as 4; the same, and no chunks are dead
+	7  as 4, with $extra, which is above 0
 */ -}}
 
 {{define "load"}}
   $s = {{if quick}}stored{{else}}call('HGET', $key, 'h'){{end}}
-  $low, $top, $from, $to, $late, $wide = 0, 0, 0, 0, 0, false
+  $low, $top, $from, $to, $late, $wide, $extra = 0, 0, 0, 0, 0, false, 0
   if not $s then
     $s, $p, $q, $o = '', 1, 1, 1
     $last, $newest, $first, $units, $total, $lives = -9007199254740992, 0, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte($s), #$s, 0
-    $wide = form == 2 or form == 4
+    $wide = form == 2 or form == 4 or form == 7
     if form == 5 and size >= 26 then
       _, $last, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I5I2I3B', $s)
       $newest = $last
@@ -58,7 +61,12 @@ what stands in it, and how wide:
       _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', $s)
       $from, $to, $top = $low + $from, $low + $to, $low + $top
-    elseif form and form ~= 2 and (form < 4 or form > 6) then
+    elseif form == 7 and size >= 75 then
+      _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $extra, $p =
+        decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', $s)
+      $from, $to, $top = $low + $from, $low + $to, $low + $top
+      if $first == $newest then $units, $total, $extra = $units + $extra, $total + $extra, 0 end -- one entry is at most 2^53 - 1
+    elseif form and form ~= 2 and (form < 4 or form > 7) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
@@ -106,6 +114,10 @@ what stands in it, and how wide:
       retreat($key, $s, $p, $q, $from, $first, $to, $z, $o, mark - 1)
     if $newest < 0 then
       $first = mark
+      if $extra > 0 then
+        all = math.min(all + $extra, 9007199254740991)
+        $total, $extra = all, 0
+      end
     else
       local e
       {{coded "e" "mark - $newest" "$units"}}
@@ -116,13 +128,13 @@ what stands in it, and how wide:
 {{end}}
 
 {{define "live"}} {{- /* what counts at now (R3) */}}
-  $edge, $own = $newest, $units
+  $edge, $own, $over = $newest, $units, 0
   $ls, $lp, $lq, $lc, $lu = $s, $p, $q, $from, $first
   if $newest <= $cut then
     $used, $own = 0, 0
     {{template "none" .}}
   elseif $lu > $cut then
-    $used = $total
+    $used, $over = $total, $extra
   else
     local gone = 0
     repeat
@@ -176,7 +188,7 @@ what stands in it, and how wide:
 {{end}}
 
 {{define "cap"}} {{- /* makes room for N more units in CountDenied: only the newest that reach Max matter (R6) */}}
-    -- An entry counts at most Max. No sum here is above 2^53 - 1.
+    -- An entry counts at most Max. No number here is above 2^53 - 1.
     local most = merges and $max - $own or $max
     if {{.}} > most then {{.}} = most end
     local spare, gone = $used - $max + {{.}}, 0
@@ -186,9 +198,10 @@ what stands in it, and how wide:
     end
     if not merges and $lu == $edge and gone + $own <= spare then gone, $own = gone + $own, 0 end
     $used = $used - gone
+    if gone > 0 then $over = 0 end
     local excess = $used - 9007199254740991 + {{.}}
-    if excess > 0 then -- the oldest entry is cut, so that the sum is 2^53 - 1
-      $used = $used - excess
+    if excess > 0 then -- so many units of the oldest entry are counted by themselves
+      $used, $over = $used - excess, $over + excess
       if $lu == $edge then $own = $own - excess else {{template "slice" .}} end
     end
 {{end}}

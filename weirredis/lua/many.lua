@@ -3,7 +3,7 @@
 -- KEYS     the histories, in the order of the decisions and their limits
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, limits B (how many), states B (1 = wanted),
 --          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n)
--- reply    for each: as in batch.lua; where states are wanted, followed for each limit by used i8, wait i8,
+-- reply    for each: as in batch.lua; where states are wanted, followed for each limit by remaining i8, wait i8,
 --          next i8 (until the oldest unit leaves), gap i8 (until it opens), reset i8
 {{hoist}}
 local clock
@@ -16,9 +16,7 @@ local decision = function(arg, keys)
   {{template "clock" .}}
   {{template "decide" .}}
   if states then
-    {{each}}
-      reply = reply .. encode('>i8i8i8i8i8', $used, $wait, $next, $gapwait, $reset)
-    {{done}}
+    {{template "states" .}}
   end
   return reply
 end

@@ -22,16 +22,15 @@ end
 {{template "limits" .}}
 {{template "decide" .}}
 if states then
-  {{each}}
-    reply = reply .. encode('>i8i8i8i8i8', $used, $wait, $next, $gapwait, $reset)
-  {{done}}
+  {{template "states" .}}
 end
 if add > 0 then -- the histories are written: so is what was answered, and neither without the other
   local ends = now + decode('>I7', ARGV[2])
   local name = bound > 0 and string.match(KEYS[bound], '}([^:]+)') or ''
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
-  call('SET', operation, encode('>BBI7I7', 1, op, n, ends) ..
-    encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, 0) .. name,
-    'PX', string.format('%.0f', lives))
+  local answer = reply
+  {{template "long" "0"}}
+  call('SET', operation, encode('>BBI7I7', 1, op, n, ends) .. reply .. name, 'PX', string.format('%.0f', lives))
+  return answer
 end
 return reply

@@ -63,14 +63,18 @@ local most = 0
     {{mark "mark" "granted"}}
   end
   local n = $cost > 0 and 0 or n -- a cost of its own stays: the attempt was made
-  $took = 0
+  $took, $struck = 0, 0
   if mark == $edge then
     $took = math.min(n, $own)
+    $struck = $took
   elseif mark > $cut and mark < $edge and $lu < $edge then
     {{need}}
     local u, held, _
     $es, $ep, _, $ec, u, _, held = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, mark - 1, 0)
-    if u == mark then $took = math.min(n, held) end
+    if u == mark then -- $over is taken first
+      $took = math.min(n, held + (u == $lu and $over or 0))
+      $struck = math.max(0, $took - (u == $lu and $over or 0))
+    end
   end
   if $took > most then most = $took end
 {{done}}
@@ -79,20 +83,21 @@ if most == 0 then return encode('>i8', 0) end
 -- Every call that can fail runs before the first write. All entries but that of the instant stay, also those that
 -- no longer count: a later decision may be at an earlier instant (R2, R10).
 {{each}}
-  $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total - $took
-  $wide = $wide or $took > 0 and $ep
-  if $took == 0 then
-    -- only the correction of the clock is written (R2)
+  $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total - $struck
+  $over = $extra - ($took - $struck)
+  $wide = $wide or $struck > 0 and $ep
+  if $struck == 0 then
+    -- at most $over and the correction of the clock are written (R2)
   elseif not $ep then
-    $own = $own - $took
+    $own = $own - $struck
     if $own == 0 then
       {{template "drop" .}}
     end
   elseif $ec == $from then
-    $ls = strike($s, $p, $ep, $took)
+    $ls = strike($s, $p, $ep, $struck)
     $lq = $q + #$ls - #$s
   elseif $ec == $to + 1 then
-    $z, $late = strike($z, $o, $ep, $took), $late - $took
+    $z, $late = strike($z, $o, $ep, $struck), $late - $struck
   else
     {{template "chunk" .}}
   end
@@ -128,8 +133,8 @@ return encode('>i8', most)
 
 {{define "chunk"}} {{- /* the entry is in a chunk, whose head and whose block tell its units too */}}
       local behind, units, start = parse($es)
-      local text, size = strike($es, start, $ep, $took), ''
-      if units > 0 then units = units - $took end
+      local text, size = strike($es, start, $ep, $struck), ''
+      if units > 0 then units = units - $struck end
       {{put "units" "size"}}
       text = string.sub(text, start)
       $name, $chunk = encode('>I6', $ec - 1), encode('>I7BBB', behind, #text, 1, #text) .. size .. text
@@ -137,6 +142,6 @@ return encode('>i8', most)
       $block = call('HGET', $key, $bname)
       if $block then
         local after, all = decode('>I7I7', $block)
-        $block = encode('>I7I7', after, all - $took)
+        $block = encode('>I7I7', after, all - $struck)
       end
 {{end}}

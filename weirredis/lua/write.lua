@@ -39,7 +39,10 @@ do
   {{lives "($newest > $last and $newest or $last)" "$lives"}}
   local head
   local narrow = $newest == $last and $own < 65536 and not ($wide and $lu < $newest)
-  if $low == $top and tail == 0 then
+  if $over > 0 then
+    head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, $last, $newest, $lu, $lives, $own, $used,
+      $low, from - $low, $to - $low, $top - $low, $late, front, tail, $over)
+  elseif $low == $top and tail == 0 then
     if narrow and $used < 16777216 then
       head = encode('>BI7I7I5I2I3B', 5, $last, $lu, $lives, $own, $used, front)
     else
