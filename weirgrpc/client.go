@@ -12,9 +12,9 @@ import (
 // UnaryClient returns an interceptor that holds a client's calls to l before they
 // are sent: they wait for their turn or, with FailFast, end with RESOURCE_EXHAUSTED
 // as a server's would. A call whose turn cannot come before its context ends does
-// so at once. UnaryClient panics if l or key is missing.
-func UnaryClient(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.UnaryClientInterceptor {
-	held := newLimit("UnaryClient", l, key, opts)
+// so at once. UnaryClient panics as [Unary] does.
+func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterceptor {
+	held := newLimit("UnaryClient", l, by, opts)
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {
 		if err := held.wait(ctx, &Call{Method: method, Request: req, client: true}); err != nil {
 			return err
@@ -24,8 +24,8 @@ func UnaryClient(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.UnaryClientI
 }
 
 // StreamClient is UnaryClient for streams, which are held when they begin.
-func StreamClient(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.StreamClientInterceptor {
-	held := newLimit("StreamClient", l, key, opts)
+func StreamClient(l *weir.Limiter, by By, opts ...Option) grpc.StreamClientInterceptor {
+	held := newLimit("StreamClient", l, by, opts)
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, calls ...grpc.CallOption) (grpc.ClientStream, error) {
 		if err := held.wait(ctx, &Call{Method: method, client: true}); err != nil {
 			return nil, err

@@ -21,16 +21,16 @@ func passStream(srv any, s grpc.ServerStream, _ *grpc.StreamServerInfo, h grpc.S
 	return h(srv, s)
 }
 
-func client(t *testing.T, l *weir.Limiter, key KeyFunc, opts ...Option) *grpc.ClientConn {
+func client(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientConn {
 	t.Helper()
 	return serve(t, passUnary, passStream,
-		grpc.WithChainUnaryInterceptor(UnaryClient(l, key, opts...)), grpc.WithChainStreamInterceptor(StreamClient(l, key, opts...)))
+		grpc.WithChainUnaryInterceptor(UnaryClient(l, by, opts...)), grpc.WithChainStreamInterceptor(StreamClient(l, by, opts...)))
 }
 
 // TestClientWaits for its turn, and not longer than it may.
 func TestClientWaits(t *testing.T) {
 	l := newLimiter(t, nil, weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: 100 * time.Millisecond, By: []string{"tenant"}})
-	conn := client(t, l, ByMetadata("tenant"))
+	conn := client(t, l, byTenant)
 	begun := time.Now()
 	for range 3 {
 		if _, err := once(as("acme"), conn, "hi"); err != nil {
@@ -41,7 +41,7 @@ func TestClientWaits(t *testing.T) {
 		t.Errorf("three calls 100ms apart took %v", took)
 	}
 
-	conn = client(t, newLimiter(t, nil, perTenant(1)), ByMetadata("tenant"))
+	conn = client(t, newLimiter(t, nil, perTenant(1)), byTenant)
 	if stream, err := many(t, as("acme"), conn); err != nil {
 		t.Fatal(err)
 	} else if _, err := through(stream, "hi"); err != nil {
@@ -60,7 +60,7 @@ func TestClientWaits(t *testing.T) {
 }
 
 func TestClientFailFast(t *testing.T) {
-	conn := client(t, newLimiter(t, nil, perTenant(1)), ByMetadata("tenant"), FailFast())
+	conn := client(t, newLimiter(t, nil, perTenant(1)), byTenant, FailFast())
 	if _, err := once(as("acme"), conn, "hi"); err != nil {
 		t.Fatal(err)
 	}
@@ -75,13 +75,13 @@ func TestClientFailFast(t *testing.T) {
 
 func TestClientOutage(t *testing.T) {
 	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
-	if _, err := once(as("a"), client(t, l, ByMetadata("tenant")), "hi"); status.Code(err) != codes.Unavailable {
+	if _, err := once(as("a"), client(t, l, byTenant), "hi"); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
 	}
-	if _, err := once(as("a"), client(t, l, ByMetadata("tenant"), FailOpen()), "hi"); err != nil {
+	if _, err := once(as("a"), client(t, l, byTenant, FailOpen()), "hi"); err != nil {
 		t.Errorf("with FailOpen: %v", err)
 	}
-	if _, err := once(context.Background(), client(t, l, ByMetadata("tenant"), FailOpen()), "hi"); status.Code(err) != codes.InvalidArgument {
+	if _, err := once(context.Background(), client(t, l, byTenant, FailOpen()), "hi"); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("nobody: %v", err)
 	}
 }
@@ -94,7 +94,7 @@ func TestClientTakesAllOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, opts := range [][]Option{{FailFast(), Cost(byLength)}, {Cost(byLength)}} {
-		conn := client(t, l, ByMetadata("tenant"), opts...)
+		conn := client(t, l, byTenant, opts...)
 		if _, err := once(as("acme"), conn, "abc"); err != nil {
 			t.Fatal(err)
 		}
@@ -116,7 +116,7 @@ func TestClientThatLeftIsNotCharged(t *testing.T) {
 	ctx, cancel := context.WithCancel(as("acme"))
 	cancel()
 	for _, opts := range [][]Option{{FailFast()}, nil, {FailFast(), FailOpen()}} {
-		if _, err := once(ctx, client(t, l, ByMetadata("tenant"), opts...), "hi"); status.Code(err) != codes.Canceled {
+		if _, err := once(ctx, client(t, l, byTenant, opts...), "hi"); status.Code(err) != codes.Canceled {
 			t.Errorf("a caller that has left: %v", err)
 		}
 	}

@@ -3,6 +3,7 @@ package weirgrpc
 import (
 	"context"
 	"errors"
+	"log/slog"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -14,26 +15,20 @@ import (
 // limit is what interceptors have in common.
 type limit struct {
 	limiter *weir.Limiter
-	key     KeyFunc
+	keys    keyReader
 	config
 }
 
-// newLimit panics if l or key is missing.
-func newLimit(what string, l *weir.Limiter, key KeyFunc, opts []Option) *limit {
-	if l == nil || l.Plan() == nil {
-		panic("weirgrpc: " + what + " needs a limiter made with weir.New")
-	}
-	if key == nil {
-		panic("weirgrpc: " + what + ` needs a key function, such as weirgrpc.ByMetadata("tenant")`)
-	}
-	return &limit{l, key, settle(opts)}
+// newLimit panics as newKeyReader does.
+func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
+	return &limit{limiter: l, keys: newKeyReader(caller, l, by), config: settle(opts)}
 }
 
 // asked is whom a call is counted for, and for how much.
 func (l *limit) asked(ctx context.Context, c *Call) (*Outcome, error) {
-	key, err := l.key(ctx, c)
+	key, err := l.keys.read(ctx, c)
 	if err != nil {
-		return nil, asKeyError(err)
+		return nil, err
 	}
 	o := &Outcome{Plan: l.limiter.Plan(), Key: key, N: 1}
 	if l.cost != nil {
@@ -68,20 +63,10 @@ func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
 // failed is what a call ends with for which no decision could be made; nil if it
 // passes.
 func (l *limit) failed(ctx context.Context, err error) error {
-	if l.failOpen && !badInput(err) && ctx.Err() == nil {
+	if l.failOpen && !badInput(err) && !errors.Is(err, ErrValue) && ctx.Err() == nil {
 		return nil
 	}
 	return l.onError(ctx, err)
-}
-
-// asKeyError marks what a key function returned. The text of a foreign error is not
-// shown to clients: it may hold what they should not see.
-func asKeyError(err error) error {
-	var k *KeyError
-	if errors.As(err, &k) {
-		return err
-	}
-	return errors.Join(&KeyError{Problem: "the call does not say whom to count it for"}, err)
 }
 
 // badInput reports errors that come from the call (R14), not from the store.
@@ -90,12 +75,16 @@ func badInput(err error) bool {
 	return errors.As(err, &k) || answer.IsBadInput(err)
 }
 
-// statusOf is the default of OnError.
+// statusOf is the default of OnError. The text of an error that is not the client's is
+// not sent: it may hold secrets.
 func statusOf(err error) *status.Status {
 	var k *KeyError
 	switch {
 	case errors.As(err, &k):
 		return status.New(codes.InvalidArgument, k.Problem)
+	case errors.Is(err, ErrValue):
+		slog.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+		return status.New(codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause")
 	case badInput(err):
 		return status.New(codes.InvalidArgument, err.Error())
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

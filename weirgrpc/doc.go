@@ -1,8 +1,9 @@
 // Package weirgrpc holds gRPC services and clients to the limits of a weir.Limiter.
 //
+//	by := weirgrpc.By{"tenant": weirgrpc.Metadata("tenant")}
 //	server := grpc.NewServer(
-//		grpc.ChainUnaryInterceptor(weirgrpc.Unary(limiter, weirgrpc.ByMetadata("tenant"))),
-//		grpc.ChainStreamInterceptor(weirgrpc.Stream(limiter, weirgrpc.ByMetadata("tenant"))))
+//		grpc.ChainUnaryInterceptor(weirgrpc.Unary(limiter, by)),
+//		grpc.ChainStreamInterceptor(weirgrpc.Stream(limiter, by)))
 //
 // A call over the limit ends with RESOURCE_EXHAUSTED, a sentence that says what to
 // do, and the details that clients look for: RetryInfo with the exact wait, and

@@ -23,7 +23,7 @@ func ExampleUnary() {
 		fmt.Println(err)
 		return
 	}
-	perTenant := weirgrpc.Unary(limiter, weirgrpc.ByMetadata("tenant"))
+	perTenant := weirgrpc.Unary(limiter, weirgrpc.By{"tenant": weirgrpc.Metadata("tenant")})
 	// grpc.NewServer(grpc.ChainUnaryInterceptor(authenticate, perTenant))
 
 	ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs("tenant", "acme"))
@@ -63,7 +63,7 @@ func ExampleUnaryClient() {
 		fmt.Println(err)
 		return
 	}
-	everybody := weirgrpc.KeyBy() // one limit for all calls together
+	everybody := weirgrpc.By(nil) // one limit for all calls together
 	wait := grpc.WithChainUnaryInterceptor(weirgrpc.UnaryClient(limiter, everybody))
 	conn, err := grpc.NewClient("dns:///partner.example:443", wait, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {

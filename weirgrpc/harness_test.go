@@ -84,10 +84,13 @@ func serve(t *testing.T, unary grpc.UnaryServerInterceptor, stream grpc.StreamSe
 	return conn
 }
 
+// byTenant is the By of policies that count by tenant.
+var byTenant = By{"tenant": Metadata("tenant")}
+
 // limited serves with both interceptors of one limiter.
-func limited(t *testing.T, l *weir.Limiter, key KeyFunc, opts ...Option) *grpc.ClientConn {
+func limited(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientConn {
 	t.Helper()
-	return serve(t, Unary(l, key, opts...), Stream(l, key, opts...))
+	return serve(t, Unary(l, by, opts...), Stream(l, by, opts...))
 }
 
 func once(ctx context.Context, conn *grpc.ClientConn, text string, opts ...grpc.CallOption) (string, error) {

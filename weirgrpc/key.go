@@ -2,7 +2,10 @@ package weirgrpc
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
+	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -20,36 +23,65 @@ type Call struct {
 	client bool // it is about to be sent
 }
 
-// KeyFunc returns the key that a call is counted by. An error means that the call has
-// none; it is refused, not counted together with others.
-type KeyFunc = func(context.Context, *Call) (weir.Key, error)
+// By maps each dimension of a policy to the function that takes its value from a call. Its
+// names are those of Plan.Dimensions, no more and no fewer. A policy that counts all
+// callers together has none; its By is nil or empty.
+type By map[string]ValueFunc
 
-// ValueFunc takes one dimension's value from a call. Its error gives the reason why there is none.
+// ValueFunc takes the value of one dimension from a call. A call without the value is
+// reported as a *KeyError and ends with INVALID_ARGUMENT. Any other error is a fault of
+// the program ([ErrValue]).
 type ValueFunc = func(context.Context, *Call) (string, error)
 
-// KeyBy builds the key of a policy with several dimensions, one function each, in
-// the order of Plan.Dimensions. Without functions it is the key of a policy that
-// counts all callers together.
-func KeyBy(values ...ValueFunc) KeyFunc {
-	return func(ctx context.Context, c *Call) (weir.Key, error) {
-		var few [4]string
-		all := few[:0]
-		for _, value := range values {
-			v, err := value(ctx, c)
-			if err != nil {
-				return weir.Key{}, err
-			}
-			all = append(all, v)
-		}
-		return weir.K(all...), nil
-	}
+// ErrValue reports that a ValueFunc failed for a reason other than the call. The default
+// answer is INTERNAL and a log line, also with FailOpen.
+var ErrValue = errors.New("weirgrpc: a value function failed")
+
+// keyReader builds the keys of one policy.
+type keyReader struct {
+	dimensions []string
+	values     []ValueFunc // in the order of dimensions
 }
 
-// ByMetadata is KeyBy(Metadata(name)).
-func ByMetadata(name string) KeyFunc { return KeyBy(Metadata(name)) }
+// newKeyReader checks l and by. It panics, naming the caller, if the limiter or a
+// dimension is missing, or if by has a name that is no dimension.
+func newKeyReader(caller string, l *weir.Limiter, by By) keyReader {
+	if l == nil || l.Plan() == nil {
+		panic("weirgrpc: " + caller + " needs a limiter made with weir.New")
+	}
+	names := make(map[string]string, len(by))
+	for name, value := range by {
+		if value == nil {
+			panic(fmt.Sprintf("weirgrpc: %s: the function for %q is nil", caller, name))
+		}
+		names[name] = ""
+	}
+	if _, err := l.Plan().Key(names); err != nil {
+		panic("weirgrpc: " + caller + ": " + strings.TrimPrefix(err.Error(), weir.ErrKey.Error()+": "))
+	}
+	k := keyReader{dimensions: l.Plan().Dimensions()}
+	for _, name := range k.dimensions {
+		k.values = append(k.values, by[name])
+	}
+	return k
+}
 
-// ByPeer is KeyBy(PeerIP).
-func ByPeer() KeyFunc { return KeyBy(PeerIP) }
+// read returns the key of a call. The error is a *KeyError or wraps ErrValue.
+func (k *keyReader) read(ctx context.Context, c *Call) (weir.Key, error) {
+	var few [4]string
+	all := few[:0]
+	for i, value := range k.values {
+		v, err := value(ctx, c)
+		if err != nil {
+			if _, bad := errors.AsType[*KeyError](err); !bad {
+				err = fmt.Errorf("%w for %q: %w", ErrValue, k.dimensions[i], err)
+			}
+			return weir.Key{}, err
+		}
+		all = append(all, v)
+	}
+	return weir.K(all...), nil
+}
 
 // Metadata takes the value that the client sends under a name: on a server from the
 // incoming call, on a client from the outgoing one, also within a handler, whose

@@ -66,9 +66,10 @@ func OnDenied(f func(context.Context, *Outcome) error) Option {
 }
 
 // OnError makes the error of calls for which no decision could be made. Default:
-// INVALID_ARGUMENT for a call that names nobody (*KeyError, weir.ErrKey) or costs no
-// valid number of units (weir.ErrUnits), the status of a context that has ended, and
-// UNAVAILABLE for everything else. An error of nil lets the call pass. nil is no
+// INVALID_ARGUMENT for a call without a usable key (*KeyError, weir.ErrKey) or with an
+// invalid number of units (weir.ErrUnits), INTERNAL and a log line for a ValueFunc that
+// failed (ErrValue), the status of a context that has ended, and UNAVAILABLE for
+// everything else. An error of nil lets the call pass. nil is no
 // option at all.
 func OnError(f func(context.Context, error) error) Option {
 	return func(c *config) {

@@ -12,11 +12,12 @@ import (
 // pushbackTrailer tells clients that retry by a policy when to come back.
 const pushbackTrailer = "grpc-retry-pushback-ms"
 
-// Unary returns an interceptor that lets a call pass when l grants it. It must be
-// given whom to count for: key is required, and there is no default. Unary panics
-// if l or key is missing.
-func Unary(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.UnaryServerInterceptor {
-	held := newLimit("Unary", l, key, opts)
+// Unary returns an interceptor that passes a call on when l grants it. by names the
+// function for each dimension of l's policy. Unary panics if l is not made with weir.New,
+// or if the names in by are not the dimensions of its policy: both are mistakes in the
+// program.
+func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
+	held := newLimit("Unary", l, by, opts)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
 		o, err := held.decide(ctx, &Call{Method: info.FullMethod, Request: req})
 		if err != nil {
@@ -33,8 +34,8 @@ func Unary(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.UnaryServerInterce
 }
 
 // Stream is Unary for streams, which are counted when they begin; see EachMessage.
-func Stream(l *weir.Limiter, key KeyFunc, opts ...Option) grpc.StreamServerInterceptor {
-	held := newLimit("Stream", l, key, opts)
+func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor {
+	held := newLimit("Stream", l, by, opts)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
 		s := &limitedStream{ServerStream: stream, ctx: stream.Context(), method: info.FullMethod, limit: held}
 		o, err := s.decide(nil)

@@ -27,7 +27,7 @@ func as(tenant string) context.Context {
 func TestUnary(t *testing.T) {
 	gap := weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: time.Hour, By: []string{"tenant", "method"}}
 	l := newLimiter(t, nil, perTenant(2), gap)
-	conn := limited(t, l, KeyBy(Metadata("tenant"), Method))
+	conn := limited(t, l, By{"tenant": Metadata("tenant"), "method": Method})
 	for _, tenant := range []string{"acme", "other"} {
 		if got, err := once(as(tenant), conn, "hi"); err != nil || got != "hi for "+tenant {
 			t.Errorf("%s: %q, %v", tenant, got, err)
@@ -88,14 +88,14 @@ func TestViolationsByCost(t *testing.T) {
 		}
 		return ids
 	}
-	conn := limited(t, newLimiter(t, nil, requests, tokens, dear), ByMetadata("tenant"), Cost(byLength))
+	conn := limited(t, newLimiter(t, nil, requests, tokens, dear), byTenant, Cost(byLength))
 	if _, err := once(as("acme"), conn, "12345"); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := once(as("acme"), conn, "1"); named(err) != "requests dear " {
 		t.Errorf("%v names %q, want requests and dear, of which 1 and 10 would be taken", err, named(err))
 	}
-	conn = limited(t, newLimiter(t, nil, weir.Limit{Name: "requests", Max: 3, Window: time.Hour, By: []string{"tenant"}, Cost: 1}, tokens), ByMetadata("tenant"), Cost(byLength))
+	conn = limited(t, newLimiter(t, nil, weir.Limit{Name: "requests", Max: 3, Window: time.Hour, By: []string{"tenant"}, Cost: 1}, tokens), byTenant, Cost(byLength))
 	if _, err := once(as("acme"), conn, strings.Repeat("x", 101)); named(err) != "tokens " {
 		t.Errorf("%v names %q, want tokens alone: 1 of requests fits", err, named(err))
 	}
@@ -103,7 +103,7 @@ func TestViolationsByCost(t *testing.T) {
 
 // TestNever: what no waiting helps carries no RetryInfo and is not to be retried.
 func TestNever(t *testing.T) {
-	conn := limited(t, newLimiter(t, nil, perTenant(3)), ByMetadata("tenant"), Cost(byLength))
+	conn := limited(t, newLimiter(t, nil, perTenant(3)), byTenant, Cost(byLength))
 	var trailer metadata.MD
 	_, err := once(as("acme"), conn, "four", grpc.Trailer(&trailer))
 	s := status.Convert(err)
@@ -123,7 +123,7 @@ func TestNever(t *testing.T) {
 // TestStream: a stream is counted when it begins; with EachMessage so are its
 // messages, and the one too many ends it.
 func TestStream(t *testing.T) {
-	conn := limited(t, newLimiter(t, nil, perTenant(1)), ByMetadata("tenant"))
+	conn := limited(t, newLimiter(t, nil, perTenant(1)), byTenant)
 	first, err := many(t, as("acme"), conn)
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestStream(t *testing.T) {
 		t.Errorf("the second stream: %v, trailer %v", err, second.Trailer())
 	}
 
-	conn = limited(t, newLimiter(t, nil, perTenant(5)), ByMetadata("tenant"), Cost(byLength), EachMessage())
+	conn = limited(t, newLimiter(t, nil, perTenant(5)), byTenant, Cost(byLength), EachMessage())
 	third, err := many(t, as("acme"), conn)
 	if err != nil {
 		t.Fatal(err)
@@ -159,28 +159,23 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestNobody: a call that names nobody ends with INVALID_ARGUMENT, with FailOpen
-// too, and nothing of a foreign error is told.
-func TestNobody(t *testing.T) {
-	foreign := func(context.Context, *Call) (weir.Key, error) { return weir.Key{}, errors.New("password 1234") }
+// TestBadInputIsInvalidArgument, also with FailOpen, and charges nothing.
+func TestBadInputIsInvalidArgument(t *testing.T) {
 	twice := metadata.AppendToOutgoingContext(as("a"), "tenant", "b")
 	l := newLimiter(t, nil, perTenant(1))
 	for _, c := range []struct {
 		name string
-		key  KeyFunc
 		opts []Option
 		ctx  context.Context
 		want string
 	}{
-		{"none", ByMetadata("tenant"), nil, context.Background(), "the metadata tenant is missing"},
-		{"empty", ByMetadata("tenant"), []Option{FailOpen()}, as(""), "the metadata tenant is missing"},
-		{"two", ByMetadata("tenant"), nil, twice, "sent more than once"},
-		{"foreign", foreign, []Option{FailOpen()}, as("a"), "does not say whom to count it for"},
-		{"too many values", KeyBy(Metadata("tenant"), Method), nil, as("a"), "its keys have 1 values"},
-		{"bad cost", ByMetadata("tenant"), []Option{Cost(func(context.Context, *Call) int64 { return -1 }), FailOpen()}, as("a"), "bad number of units"},
+		{"no metadata", nil, context.Background(), "the metadata tenant is missing"},
+		{"empty", []Option{FailOpen()}, as(""), "the metadata tenant is missing"},
+		{"two", nil, twice, "sent more than once"},
+		{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), FailOpen()}, as("a"), "bad number of units"},
 	} {
-		_, err := once(c.ctx, limited(t, l, c.key, c.opts...), "hi")
-		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) || strings.Contains(s.Message(), "1234") {
+		_, err := once(c.ctx, limited(t, l, byTenant, c.opts...), "hi")
+		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) {
 			t.Errorf("%s: %v, want INVALID_ARGUMENT and %q", c.name, err, c.want)
 		}
 	}
@@ -189,18 +184,35 @@ func TestNobody(t *testing.T) {
 	}
 }
 
+// TestFailedValueIsInternal, also with FailOpen, and does not send the cause.
+func TestFailedValueIsInternal(t *testing.T) {
+	failing := By{"tenant": func(context.Context, *Call) (string, error) { return "", errors.New("password 1234") }}
+	var seen error
+	notice := OnError(func(_ context.Context, err error) error {
+		seen = err
+		return statusOf(err).Err()
+	})
+	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, FailOpen(), notice), "hi")
+	if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "1234") {
+		t.Errorf("%v, want INTERNAL without the cause", err)
+	}
+	if !errors.Is(seen, ErrValue) || !strings.Contains(seen.Error(), `for "tenant": password 1234`) {
+		t.Errorf("OnError got %v, want ErrValue with the dimension and the cause", seen)
+	}
+}
+
 // TestOutage: without a decision a call ends with UNAVAILABLE, unless it may pass.
 func TestOutage(t *testing.T) {
 	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
-	_, err := once(as("a"), limited(t, l, ByMetadata("tenant")), "hi")
+	_, err := once(as("a"), limited(t, l, byTenant), "hi")
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
 	}
-	if got, err := once(as("a"), limited(t, l, ByMetadata("tenant"), FailOpen()), "hi"); err != nil || got != "hi uncounted" {
+	if got, err := once(as("a"), limited(t, l, byTenant, FailOpen()), "hi"); err != nil || got != "hi uncounted" {
 		t.Errorf("with FailOpen: %q, %v", got, err)
 	}
 	mine := OnError(func(_ context.Context, err error) error { return status.Error(codes.Internal, err.Error()) })
-	if _, err := once(as("a"), limited(t, l, ByMetadata("tenant"), mine, OnError(nil)), "hi"); status.Code(err) != codes.Internal {
+	if _, err := once(as("a"), limited(t, l, byTenant, mine, OnError(nil)), "hi"); status.Code(err) != codes.Internal {
 		t.Errorf("with OnError: %v", err)
 	}
 }
@@ -212,14 +224,14 @@ func TestOnDenied(t *testing.T) {
 		}
 		return nil
 	})
-	conn := limited(t, newLimiter(t, nil, perTenant(0)), ByMetadata("tenant"), pass, OnDenied(nil))
+	conn := limited(t, newLimiter(t, nil, perTenant(0)), byTenant, pass, OnDenied(nil))
 	if _, err := once(as("a"), conn, "hi"); err != nil {
 		t.Errorf("let pass: %v", err)
 	}
 }
 
-func TestByPeer(t *testing.T) {
-	conn := limited(t, newLimiter(t, nil, weir.Limit{Name: "hour", Max: 1, Window: time.Hour, By: []string{"ip"}}), ByPeer())
+func TestPeerIPIsTheKey(t *testing.T) {
+	conn := limited(t, newLimiter(t, nil, weir.Limit{Name: "hour", Max: 1, Window: time.Hour, By: []string{"ip"}}), By{"ip": PeerIP})
 	if got, err := once(context.Background(), conn, "hi"); err != nil || got != "hi for 127.0.0.1" {
 		t.Errorf("%q, %v", got, err)
 	}
@@ -228,18 +240,20 @@ func TestByPeer(t *testing.T) {
 	}
 }
 
-func TestMissingParts(t *testing.T) {
+// TestMistakesOfTheProgramPanic when the interceptor is built, not with a call.
+func TestMistakesOfTheProgramPanic(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1))
-	for name, f := range map[string]func(){
-		"no limiter":    func() { Unary(nil, ByPeer()) },
-		"zero limiter":  func() { Stream(new(weir.Limiter), ByPeer()) },
-		"no key":        func() { UnaryClient(l, nil) },
-		"no key at all": func() { StreamClient(l, nil) },
+	for want, f := range map[string]func(){
+		"weirgrpc: Unary needs a limiter made with weir.New":                                        func() { Unary(nil, byTenant) },
+		"weirgrpc: Stream needs a limiter made with weir.New":                                       func() { Stream(new(weir.Limiter), byTenant) },
+		`weirgrpc: UnaryClient: policy "calls" needs a value for "tenant"; it counts by ["tenant"]`: func() { UnaryClient(l, nil) },
+		`weirgrpc: Stream: policy "calls" has no dimension "method"; it counts by ["tenant"]`:       func() { Stream(l, By{"tenant": Metadata("tenant"), "method": Method}) },
+		`weirgrpc: StreamClient: the function for "tenant" is nil`:                                  func() { StreamClient(l, By{"tenant": nil}) },
 	} {
 		func() {
 			defer func() {
-				if said, _ := recover().(string); !strings.HasPrefix(said, "weirgrpc: ") {
-					t.Errorf("%s: panics with %q", name, said)
+				if got := recover(); got != want {
+					t.Errorf("panic %v, want %q", got, want)
 				}
 			}()
 			f()
@@ -247,11 +261,11 @@ func TestMissingParts(t *testing.T) {
 	}
 }
 
-// TestOddKeys: whatever bytes a key holds, the status can be sent.
+// TestOddKeys: the status can be sent with any bytes in the key.
 func TestOddKeys(t *testing.T) {
-	odd := func(context.Context, *Call) (weir.Key, error) {
-		return weir.K("\xff\x00" + strings.Repeat("ö", 500)), nil
-	}
+	odd := By{"tenant": func(context.Context, *Call) (string, error) {
+		return "\xff\x00" + strings.Repeat("ö", 500), nil
+	}}
 	_, err := once(context.Background(), limited(t, newLimiter(t, nil, perTenant(0)), odd), "hi")
 	if s := status.Convert(err); s.Code() != codes.ResourceExhausted || len(s.Details()) == 0 {
 		t.Errorf("%v with %d details", err, len(s.Details()))
