@@ -131,7 +131,7 @@ func (p Policy) check() error {
 		return bad("", "Limits", "a policy needs at least one limit")
 	}
 	if len(p.Limits) > MaxLimits {
-		return bad("", "Limits", "%d limits; at most %d are allowed", len(p.Limits), MaxLimits)
+		return bad("", "Limits", "%d limits; at most %d are decided together", len(p.Limits), MaxLimits)
 	}
 	for i, l := range p.Limits {
 		name := l.Name

@@ -110,6 +110,7 @@ func blockLimiter(p weir.Policy, base *weir.Plan, e weir.Engine) (l *weir.Limite
 // nothing.
 func knowing(p *policy.Policy, e weir.Engine) (*weir.Limiter, error) {
 	none := p.Policy
+	none.Unsupported = ""
 	none.Mode, none.Limits = weir.AllOrNothing, slices.Clone(p.Limits)
 	for i := range none.Limits {
 		none.Limits[i].Max = 0

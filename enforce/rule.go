@@ -107,8 +107,10 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 		changes = slices.Insert(changes, 0, r.Policy.Tiers[plan].Changes)
 	}
 	v.Policy = r.With(changes...)
+	limits := v.Policy.Policy
+	limits.Unsupported = "" // this package applies those parts
 	var err error
-	v.Limiter, err = weir.New(v.Policy.Policy, weir.WithEngine(r.engine))
+	v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine))
 	return v, err
 }
 

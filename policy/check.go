@@ -200,6 +200,7 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 	if err := c.completeOverrides(d, plan.Dimensions()); err != nil {
 		return err
 	}
+	p.Unsupported = p.unsupported()
 	return c.plansAreChosen(d)
 }
 

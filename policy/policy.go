@@ -2,15 +2,16 @@ package policy
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 )
 
-// Policy is one policy of a file: what weir decides by, and what the file says
-// besides. weir.New(p.Policy) decides by the policy's own numbers; plans, overrides,
-// blocks, counts of reports and shadows are for whoever serves the file, as weir serve does.
+// Policy is one policy of a file: a weir.Policy and the parts that only package enforce
+// applies. Where the file uses shadow, count: reported, blocks, plans or overrides,
+// weir.New(p.Policy) returns an error instead of dropping them.
 type Policy struct {
 	weir.Policy                     // name, mode and limits, in the order of the file
 	About           string          // a sentence for people, "" if there is none
@@ -23,6 +24,27 @@ type Policy struct {
 	Tiers           []Tier          // in the order of the file
 	Overrides       []Override
 	Line            int // of the policy's name in the file
+}
+
+// unsupported names the parts of p that a weir.Limiter cannot apply.
+func (p *Policy) unsupported() string {
+	var parts []string
+	if p.Shadow {
+		parts = append(parts, "shadow")
+	}
+	if p.ChargeOn == Reported {
+		parts = append(parts, "count: reported")
+	}
+	if p.Blocks != nil {
+		parts = append(parts, "blocks")
+	}
+	if p.Tiers != nil {
+		parts = append(parts, "plans")
+	}
+	if p.Overrides != nil {
+		parts = append(parts, "overrides")
+	}
+	return strings.Join(parts, ", ")
 }
 
 // clone returns a copy that shares nothing with p.
