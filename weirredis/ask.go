@@ -9,6 +9,10 @@ import (
 // What scripts are asked is one packed string, since each further argument costs
 // as much as unpacking it. lua/one.lua and lua/many.lua say what is in it.
 
+// plainBytes is the size of an argument of one.lua without interval, cells and several
+// callers.
+const plainBytes = 1 + 7 + 7 + 7 + 6
+
 // serverClock, in place of an instant, asks for the server's clock. It is above
 // every instant.
 const serverClock = 1<<56 - 1
@@ -45,12 +49,12 @@ func instant(at int64) int64 {
 
 // packOne is the argument of one.lua for one caller. Of a limit with a cost of its
 // own, that is the units.
-func packOne(kind byte, a *weir.Request, l *weir.PlanLimit, plain bool) string {
+func packOne(kind byte, a *weir.Request, l *weir.PlanLimit) string {
 	var room [48]byte
 	b := append(room[:0], kind)
 	b = append7(b, l.Units(a.N))
 	b = append7(b, instant(a.At))
-	if plain {
+	if l.MinInterval == 0 && cell(l) == 0 {
 		return string(append6(append7(b, l.Max), l.Window))
 	}
 	return string(append(appendLimit(b, l), 1))
@@ -58,8 +62,11 @@ func packOne(kind byte, a *weir.Request, l *weir.PlanLimit, plain bool) string {
 
 // oneTimes is an argument of one.lua for several callers: that of a plain script
 // becomes one of a script that is not.
-func oneTimes(arg string, plain bool, times int) string {
-	if plain {
+func oneTimes(arg string, times int) string {
+	if times == 1 {
+		return arg
+	}
+	if len(arg) == plainBytes {
 		arg += "\x00\x00\x00\x00\x00\x00" + "\x00\x00\x00\x00\x00\x00" + "\x00" // gap, cell, times
 	}
 	return arg[:len(arg)-1] + string([]byte{byte(times)})

@@ -16,7 +16,7 @@ type Engine struct {
 	scripts *scripts
 	spread  bool     // keys are spread over the slots of a Cluster
 	merging bool     // equal questions about one key are merged
-	lanes   *[5]lane // nil = every question goes in a call of its own
+	lanes   *[4]lane // nil = every question goes in a call of its own
 	denials *denials
 	now     func() time.Time
 	since   func(time.Time) time.Duration
@@ -47,7 +47,7 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		since:   time.Since,
 	}
 	if o.coalescing {
-		e.lanes = new([5]lane)
+		e.lanes = new([4]lane)
 		for i := range e.lanes {
 			e.lanes[i].e = e
 		}

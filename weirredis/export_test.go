@@ -26,12 +26,12 @@ func WithoutQuick(z Sizes) Option {
 		script **Script
 		file   string
 		loop   bool
-	}{{&s.plain, "one", false}, {&s.plainBatch, "batch", true}} {
+	}{{&s.one, "one", false}, {&s.batch, "batch", true}} {
 		g, err := newGenerator(source, z)
 		if err != nil {
 			panic(err)
 		}
-		text, err := g.generate(plain.file, shape{Limits: 1, Plain: true, Loop: plain.loop})
+		text, err := g.generate(plain.file, shape{Limits: 1, Loop: plain.loop})
 		if err != nil {
 			panic(err)
 		}
@@ -52,7 +52,7 @@ func ScriptTexts(files fs.ReadFileFS) (map[string]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"plain": s.plain.Text, "plainBatch": s.plainBatch.Text, "one": s.one.Text, "batch": s.batch.Text,
+	return map[string]string{"one": s.one.Text, "batch": s.batch.Text,
 		"two": s.two.Text, "three": s.three.Text, "many": s.many.Text, "once": s.once.Text, "refund": s.refund.Text, "count": s.count.Text}, nil
 }
 

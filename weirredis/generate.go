@@ -19,7 +19,6 @@ var state = strings.Fields(`s p q z o late from to low top wide last newest firs
 // shape is how a script differs from the others of one source.
 type shape struct {
 	Limits int  // the state of so many stands in locals; 0 = of any number in tables
-	Plain  bool // no gap, no cells, not CountDenied, no callers merged into one
 	Quick  bool // the commonest decisions by a way of their own, lua/quick.lua
 	Costs  bool // limits may have costs of their own
 	Loop   bool // several decisions: functions are made once, in front
@@ -45,7 +44,7 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 		"get": g.get, "put": g.put, "entry": g.entry, "coded": g.coded, "leave": g.leave, "head": g.head, "signed": g.signed, "grown": g.grown,
 		"each": g.each, "done": g.done, "index": g.index,
 		"mark": g.mark, "calendar": func() int64 { return calendarCell }, "firstHit": func() int64 { return firstHitCell },
-		"plain": func() bool { return g.Plain }, "quick": func() bool { return g.Quick },
+		"quick": func() bool { return g.Quick },
 		"units": g.units, "lives": g.lives, "sized": g.sized, "sizes": g.sizesOf,
 		"hoist": g.hoist, "short": g.short, "lengthy": g.lengthy, "locals": g.locals, "fields": g.fields, "need": g.need,
 	})

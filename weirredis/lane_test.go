@@ -245,7 +245,7 @@ func TestLeavingAmongEquals(t *testing.T) {
 			synctest.Wait()
 			end()
 			call := o.conn.call(t, 3)
-			if call.script != "batch, plain" || len(call.keys) != 1 {
+			if call.script != "batch" || len(call.keys) != 1 {
 				t.Errorf("%d: the call is a %s about %q, want one caller's", round, call.script, call.keys)
 			}
 			call.answer <- nil

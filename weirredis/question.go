@@ -16,7 +16,6 @@ type question struct {
 	asked   int64    // units, as the caller asked
 	costs   bool     // a limit has a cost of its own
 	kind    byte
-	plain   bool
 	apart   bool  // no other tuple of keys shares one of the histories
 	widest  int64 // longest window, in microseconds
 	max     int64 // units per window, where there is one limit
@@ -61,8 +60,7 @@ func newQuestion(p *weir.Plan, a *weir.Request) question {
 	if len(p.Limits()) == 1 {
 		l := &p.Limits()[0]
 		q.max, q.n = l.Max, l.Units(a.N)
-		q.plain = l.MinInterval == 0 && cell(l) == 0 && p.Mode() != weir.CountDenied
-		q.arg = packOne(q.kind, a, l, q.plain)
+		q.arg = packOne(q.kind, a, l)
 	} else {
 		q.arg = packMany(q.kind, p, a)
 	}
@@ -96,10 +94,7 @@ func (q *question) canRecall() bool {
 
 // lane is the index of the lane: questions of one lane can go in one call.
 func (q *question) lane() int {
-	if q.plain {
-		return 0
-	}
-	return min(q.limits(), 4)
+	return min(q.limits(), 4) - 1
 }
 
 // same reports whether both ask the same of the same histories.

@@ -25,18 +25,16 @@ var source embed.FS
 // up to three histories are decided on, their state stands in locals, which is
 // fastest; where there are more, in a table each.
 type scripts struct {
-	plain      *Script // one decision under one limit without gap and cells, refusals not counted
-	plainBatch *Script // several of them
-	one        *Script // one decision under one limit
-	batch      *Script // several of them
-	two        *Script // decisions under two limits
-	three      *Script // decisions under three limits
-	many       *Script // decisions under any number of limits
-	once       *Script // a decision that its caller gave an id
-	refund     *Script
-	count      *Script
-	reset      *Script
-	check      *Script
+	one    *Script // one decision under one limit
+	batch  *Script // several of them
+	two    *Script // decisions under two limits
+	three  *Script // decisions under three limits
+	many   *Script // decisions under any number of limits
+	once   *Script // a decision that its caller gave an id
+	refund *Script
+	count  *Script
+	reset  *Script
+	check  *Script
 }
 
 // sizes are where a history begins another string, in bytes but for block.
@@ -77,10 +75,8 @@ func makeScripts(files fs.ReadFileFS, z sizes) (*scripts, error) {
 		file   string
 		shape
 	}{
-		{&s.plain, "one, plain", "one", shape{Limits: 1, Plain: true, Quick: true}},
-		{&s.plainBatch, "batch, plain", "batch", shape{Limits: 1, Plain: true, Quick: true, Loop: true}},
-		{&s.one, "one", "one", shape{Limits: 1}},
-		{&s.batch, "batch", "batch", shape{Limits: 1, Loop: true}},
+		{&s.one, "one", "one", shape{Limits: 1, Quick: true}},
+		{&s.batch, "batch", "batch", shape{Limits: 1, Quick: true, Loop: true}},
 		{&s.two, "two", "many", shape{Limits: 2, Costs: true, Loop: true}},
 		{&s.three, "three", "many", shape{Limits: 3, Costs: true, Loop: true}},
 		{&s.many, "many", "many", shape{Costs: true, Loop: true}},

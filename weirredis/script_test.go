@@ -27,7 +27,7 @@ func TestOneSource(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	deciding := []string{"plain", "plainBatch", "one", "batch", "two", "three", "many"}
+	deciding := []string{"one", "batch", "two", "three", "many"}
 	for _, c := range []struct {
 		about    string
 		old, new string
@@ -35,7 +35,7 @@ func TestOneSource(t *testing.T) {
 	}{
 		{"what counts (R3)", "$newest <= $cut", "$newest < $cut", append(deciding, "refund")},
 		{"clocks (R2)", "$last - raw >= 1000000", "$last - raw >= 1000001", append(deciding, "refund", "count")},
-		{"room (R5)", "{{units}} <= $room", "{{units}} < $room", []string{"plain", "plainBatch", "one", "batch"}},
+		{"room (R5)", "{{units}} <= $room", "{{units}} < $room", []string{"one", "batch"}},
 		{"room of several (R5)", "{{units}} > $room", "{{units}} >= $room", []string{"two", "three", "many", "once"}},
 		{"waits (R8)", "at - now + $window", "at - now", deciding},
 		{"expiry (R13)", "local ends = $window", "local ends = $gap", append(deciding, "refund")},

@@ -53,8 +53,6 @@ func (a *asked) answer(r *reply, err error) {
 // forOne is the script for one question.
 func (s *scripts) forOne(q *question) *Script {
 	switch {
-	case q.plain:
-		return s.plain
 	case q.limits() == 1:
 		return s.one
 	}
@@ -74,11 +72,7 @@ func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
 		}
 		return s.forLimits(first.limits()), keys, args
 	}
-	plain := first.plain && !merged(asks)
 	script = s.batch
-	if plain {
-		script = s.plainBatch
-	}
 	// Most questions of a batch are alike but for their keys: each argument is sent
 	// once, and one string of numbers says whose it is.
 	numbers := make([]byte, len(asks))
@@ -87,10 +81,7 @@ func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
 	last, number := "", byte(0)
 	for i := range asks {
 		a := &asks[i]
-		arg := a.arg
-		if !plain {
-			arg = oneTimes(a.arg, a.plain, a.callers())
-		}
+		arg := oneTimes(a.arg, a.callers())
 		keys = append(keys, a.all)
 		if arg != last {
 			var ok bool
@@ -105,13 +96,4 @@ func (s *scripts) compose(asks []asked) (script *Script, keys, args []string) {
 	}
 	args[0] = string(numbers)
 	return script, keys, args
-}
-
-func merged(asks []asked) bool {
-	for i := range asks {
-		if asks[i].callers() > 1 {
-			return true
-		}
-	}
-	return false
 }

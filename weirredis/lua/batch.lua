@@ -6,7 +6,7 @@
 -- reply    for each: its reply as there; or 1 B, a length I2, and what went wrong
 {{hoist}}
 {{template "failed" .}}
-local decided = function($key, virtual, stored, kind, n, raw, $max, $window{{if not plain}}, $gap, $cell, times{{end}})
+local decided = function($key, virtual, stored, kind, n, raw, $max, $window, $gap, $cell, times)
   {{locals 1}}
   {{template "decide" .}}
   return reply
@@ -15,12 +15,12 @@ local replies, i, clock = {}, 1, nil
 local keys, asks, alike = KEYS, ARGV[1], not ARGV[3] and 2
 -- decisions goes on from i. A decision that cannot be made ends it.
 local decisions = function()
-  local asked, virtual
-  {{template "ask" "ARGV[2]"}}
+  local asked, virtual, kind, n, raw, $max, $window, $gap, $cell, times
   while keys[i] do
     local $key, a = keys[i], alike or byte(asks, i)
     if a ~= asked then
-      {{template "asked" "ARGV[a]"}}
+      local text = ARGV[a]
+      {{template "request" .}}
       asked, virtual = a, true
     end
     {{template "clock" .}}
@@ -29,7 +29,7 @@ local decisions = function()
     {{else}}
     local reply, stored
     {{end}}
-    replies[i] = reply or decided($key, virtual, stored, kind, n, raw, $max, $window{{if not plain}}, $gap, $cell, times{{end}})
+    replies[i] = reply or decided($key, virtual, stored, kind, n, raw, $max, $window, $gap, $cell, times)
     i = i + 1
   end
 end

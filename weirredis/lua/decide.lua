@@ -1,7 +1,6 @@
 {{- /*
 One decision: the rules R1 to R12 in the order of internal/spec, over one or
-several histories. Plain scripts leave out what most limits do not have: gaps,
-cells, the mode CountDenied, and callers merged into one.
+several histories.
 */ -}}
 
 {{define "decide"}}
@@ -13,10 +12,10 @@ cells, the mode CountDenied, and callers merged into one.
   {{each}}
     {{template "view" .}}
     $room = $max - $used - $over -- R5
-    {{if not .Plain}}$closed = now - $last < $gap{{end}}
+    $closed = now - $last < $gap
   {{done}}
   {{if .Single}}
-  local room, open, fits = $room, {{if .Plain}}true{{else}}not $closed{{end}}, {{units}} <= $room
+  local room, open, fits = $room, not $closed, {{units}} <= $room
   {{else}}
   local room, open, fits = 9007199254740991, true, true
   {{each}}
@@ -31,7 +30,7 @@ cells, the mode CountDenied, and callers merged into one.
   if kind >= 6 then
     {{each}}
       local units = {{units}}
-      {{if not .Plain}}if mode == 2 and units > $max then units = $max end{{end}}
+      if mode == 2 and units > $max then units = $max end
       if $used - (9007199254740991 - units) > -$over then
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end
@@ -40,12 +39,12 @@ cells, the mode CountDenied, and callers merged into one.
   else
     if full then
       granted = n
-      {{if not .Plain}}{{template "times" .}}{{end}}
+      {{template "times" .}}
     elseif mode == 1 and open and room > 0 then
       granted = room
     end
     if kind < 3 then add = granted end
-    {{if not .Plain}}if kind == 2 then add = n end{{end}}
+    if kind == 2 then add = n end
   end
 
   -- The state afterwards and the waits (R8). Whatever can fail is done before the first write.
@@ -62,7 +61,7 @@ cells, the mode CountDenied, and callers merged into one.
     {{if .Single}}
     if not full then
       stays = $next > 0 and $next or 9007199254740991
-      {{if not .Plain}}if $gapwait > 0 and $gapwait < stays then stays = $gapwait end{{end}}
+      if $gapwait > 0 and $gapwait < stays then stays = $gapwait end
     end
     {{else}}
     if wait >= 0 and $wait > wait or $wait < 0 then wait = $wait end
@@ -115,33 +114,24 @@ cells, the mode CountDenied, and callers merged into one.
 
 {{define "record"}} {{- /* in memory: what is recorded takes the place of what no longer counts (R4) */}}
       {{if .Costs}}local add = $cost > 0 and $cost or add{{end}}
-      {{if .Plain}}
-      {{template "add" "add"}}
-      {{else}}
       local units = add
       {{template "add" "units"}}
       if mode == 2 and $max == 0 then -- a limit of 0 keeps none (R6)
         $newest, $edge, $push = 0, 0, false
         {{template "none" .}}
       end
-      {{end}}
 {{end}}
 
 {{define "waits"}} {{- /* $wait for n more units, $reset until none counts, $next until the oldest leaves (R8) */}}
-    {{if .Plain}}
-    $wait = 0
-    {{else}}
     $gapwait = now - $last < $gap and $gap - (now - $last) or 0
     $wait = $gapwait
-    {{end}}
     local need, at = $used - $max + {{units}}, nil
     if need <= 0 and need > -$over then need = 1 end -- only $over is above Max, and it leaves with the oldest entry
     if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
       {{leave "at" "need"}}
-      {{if .Plain}}$wait = at - now + $window
-      {{else}}if at - now + $window > $wait then $wait = at - now + $window end{{end}}
+      if at - now + $window > $wait then $wait = at - now + $window end
     end
     $reset, $next = 0, 0
     if $used > 0 then

@@ -95,12 +95,10 @@ what stands in it, and how wide:
 
 {{define "mark"}} {{- /* V = what an entry of instant AT is remembered by (R3, R9) */ -}}
   {{.V}} = {{.At}}
-  {{if not plain}}
   if $cell > 0 and $cell < {{firstHit}} then
     {{.V}} = {{.At}} - {{.At}} % $cell + $cell
     if {{.V}} > 9007199254740991 then {{.V}} = 9007199254740991 end -- no instant is later
   elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window end
-  {{end}}
 {{end}}
 
 {{define "redate"}} {{- /* the clock was corrected: what lies in the future is taken as of now (R2) */}}
@@ -172,12 +170,10 @@ what stands in it, and how wide:
   local mark
   {{mark "mark" "now"}}
   local merges = mark <= $newest -- a mark never runs back (R9)
-  {{if not plain}}
   merges = merges or $cell == {{firstHit}} and $own > 0 -- a window that is open takes all (R3)
   if mode == 2 then
     {{template "cap" .}}
   end
-  {{end}}
   if merges then
     $own = $own + {{.}}
   else

@@ -12,8 +12,9 @@
 --          to wait (lua/quick.lua)
 -- All times are whole microseconds.
 {{short}}
-local $key, virtual = KEYS[1], true
-{{template "ask" "ARGV[1]"}}
+local $key, virtual, text = KEYS[1], true, ARGV[1]
+local kind, n, raw, $max, $window, $gap, $cell, times
+{{template "request" .}}
 {{template "clock" .}}
 {{if .Quick}}
 {{template "quick" .}}
