@@ -71,7 +71,7 @@ func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func()
 		c.Limits.Linger = -1
 	}
 	g := guards{told: func(err error) {
-		if loose := new(listen.LooseFile); errors.As(err, &loose) {
+		if loose := new(listen.WorldReadableError); errors.As(err, &loose) {
 			log.Warn("a secret is not protected", "why", err)
 			return
 		}

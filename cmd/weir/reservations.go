@@ -47,7 +47,7 @@ func readSecret(file string, log *slog.Logger) (string, error) {
 	if !info.Mode().IsRegular() || info.Size() > most {
 		return "", errors.New(file + " is no file of at most 4 KiB")
 	}
-	if err := listen.Loose(file, info); err != nil {
+	if err := listen.CheckPrivate(file, info); err != nil {
 		log.Warn("a secret is not protected", "why", err)
 	}
 	b, err := os.ReadFile(file)

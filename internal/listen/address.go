@@ -54,14 +54,14 @@ func (a Address) String() string {
 }
 
 // Exposed is the refusal to serve other machines without asking who they are.
-type Exposed struct {
+type ExposedError struct {
 	Flag    string // the flag that says where to listen, such as --listen
 	Address Address
 	Next    string // what to set, such as "--token-file FILE"
 }
 
 // Error says what is wrong and what to do.
-func (e *Exposed) Error() string {
+func (e *ExposedError) Error() string {
 	return fmt.Sprintf("%s %s can be reached from other machines, and nothing would ask who they are; set %s, or listen on 127.0.0.1 or unix:/path",
 		e.Flag, e.Address, e.Next)
 }

@@ -43,7 +43,7 @@ func TestExposed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := (&Exposed{"--listen", a, "--token-file FILE"}).Error()
+	got := (&ExposedError{"--listen", a, "--token-file FILE"}).Error()
 	for _, word := range []string{"--listen 0.0.0.0:7070", "set --token-file FILE", "unix:/path"} {
 		if !strings.Contains(got, word) {
 			t.Errorf("%q says nothing of %q", got, word)

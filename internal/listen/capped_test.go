@@ -36,9 +36,9 @@ type visits struct {
 	clients  []net.Conn
 }
 
-func visit(t *testing.T, c Config) (*visits, *capped) {
+func visit(t *testing.T, c Config) (*visits, *slots) {
 	v := &visits{t, make(queue, 100), make(chan net.Conn, 100), nil}
-	l := newCapped(v.queue, c)
+	l := newSlots(v.queue, c)
 	go func() {
 		defer close(v.accepted)
 		for {
@@ -72,9 +72,9 @@ func (v *visits) comes(address string) *Conn {
 }
 
 func isOpen(c *Conn) bool {
-	c.of.mu.Lock()
-	defer c.of.mu.Unlock()
-	_, ok := c.of.open[c]
+	c.slots.mu.Lock()
+	defer c.slots.mu.Unlock()
+	_, ok := c.slots.open[c]
 	return ok
 }
 
@@ -90,7 +90,7 @@ func TestFullListenerMakesRoom(t *testing.T) {
 		if v.comes("192.0.2.4") != nil {
 			t.Fatal("a full listener closes a connection that is younger than a second")
 		}
-		time.Sleep(young)
+		time.Sleep(minAge)
 		synctest.Wait()
 		fourth, _ := (<-v.accepted).(*Conn)
 		if !isOpen(first) || isOpen(second) || !isOpen(third) || !isOpen(fourth) {
@@ -108,7 +108,7 @@ func TestFullListenerMakesRoom(t *testing.T) {
 // that are left are one address's.
 func TestConnectionsOfAnAddressCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, _ := visit(t, Config{Conns: 6, Spare: 2, PerAddress: 3, Prove: time.Minute})
+		v, _ := visit(t, Config{Conns: 6, Spare: 2, PerAddress: 3, AdmitWithin: time.Minute})
 		for i := range 5 {
 			c := v.comes("2001:db8::1")
 			if c == nil || !c.Admit() {
@@ -129,7 +129,7 @@ func TestConnectionsOfAnAddressCount(t *testing.T) {
 // A connection is closed unless it is admitted in time, also after it was demoted.
 func TestConnectionsProveThemselves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		v, _ := visit(t, Config{Conns: 6, Prove: 10 * time.Second})
+		v, _ := visit(t, Config{Conns: 6, AdmitWithin: 10 * time.Second})
 		stranger := v.comes("192.0.2.1")
 		time.Sleep(5 * time.Second)
 		caller, demoted := v.comes("192.0.2.1"), v.comes("192.0.2.1")

@@ -15,7 +15,7 @@ import (
 // Conn stands for a connection of another listener: it is admitted.
 type Conn struct {
 	net.Conn
-	of       *capped
+	slots    *slots
 	remote   remote
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
 	once     sync.Once
@@ -24,9 +24,9 @@ type Conn struct {
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
 
 	// protected by of.mu
-	since   time.Time     // when it became a stranger's
-	fresh   *list.Element // in of.fresh; nil once it is admitted or closed
-	counted bool          // in of.from
+	since      time.Time     // when it became a stranger's
+	unadmitted *list.Element // in of.fresh; nil once it is admitted or closed
+	counted    bool          // in of.from
 }
 
 // ConnOf returns the connection of a Listener that c is, or is TLS over; nil if it is
@@ -58,17 +58,17 @@ func (c *Conn) Admit() bool {
 	if c.Admitted() {
 		return true
 	}
-	l := c.of
+	l := c.slots
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if c.fresh == nil { // admitted meanwhile, or closed
+	if c.unadmitted == nil { // admitted meanwhile, or closed
 		return true
 	}
-	if len(l.open)-l.fresh.Len() >= l.conns {
+	if len(l.open)-l.unadmitted.Len() >= l.conns {
 		return false
 	}
-	l.knownLocked(c)
-	if l.prove > 0 {
+	l.removeUnadmittedLocked(c)
+	if l.admitWithin > 0 {
 		l.uncountLocked(c)
 	}
 	c.admitted.Store(true)
@@ -84,11 +84,11 @@ func (c *Conn) Demote() {
 	if c == nil || !c.admitted.Load() {
 		return
 	}
-	l := c.of
+	l := c.slots
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.open[c]; ok && c.admitted.Swap(false) {
-		l.freshLocked(c, time.Now())
+		l.addUnadmittedLocked(c, time.Now())
 	}
 }
 
@@ -96,9 +96,9 @@ func (c *Conn) Demote() {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
-		c.of.mu.Lock()
-		defer c.of.mu.Unlock()
-		c.of.forgetLocked(c)
+		c.slots.mu.Lock()
+		defer c.slots.mu.Unlock()
+		c.slots.releaseLocked(c)
 	})
 	return err
 }
@@ -113,14 +113,14 @@ func (c *Conn) CloseWrite() error {
 }
 
 // mark notes whether a client waits for an answer on the connection.
-func (c *Conn) mark(busy bool) {
+func (c *Conn) setBusy(busy bool) {
 	if c.busy.Swap(busy) == busy {
 		return
 	}
 	if busy {
-		c.of.busy.Add(1)
+		c.slots.busy.Add(1)
 	} else {
-		c.of.busy.Add(-1)
+		c.slots.busy.Add(-1)
 	}
 }
 

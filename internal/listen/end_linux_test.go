@@ -40,7 +40,7 @@ func TestEndLosesNobody(t *testing.T) {
 			for end := time.Now().Add(patience); answered.Load() < 200 && time.Now().Before(end); {
 				time.Sleep(time.Millisecond)
 			}
-			l.End()
+			l.Drain()
 			clients.Wait()
 			<-served
 			if answered.Load() < 200 {

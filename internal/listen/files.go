@@ -10,20 +10,20 @@ import (
 )
 
 // lookEvery is the least time between two looks at files.
-const lookEvery = time.Second
+const checkInterval = time.Second
 
 // filed is a value that files hold. It is read again when they have changed, by
 // whoever asks for it and at most once in lookEvery, so it needs no goroutine. A
 // change that cannot be read leaves the value as it is, and is tried again.
-type filed[T any] struct {
-	paths []string
-	read  func() (*T, error)
-	told  func(error) // gets each change that cannot be read, once, and *LooseFile; may be nil
+type watched[T any] struct {
+	paths   []string
+	read    func() (*T, error)
+	onError func(error) // gets each change that cannot be read, once, and *WorldReadableError; may be nil
 	// private is the path of the file that holds a secret; "" if none does.
 	private string
 
-	value atomic.Pointer[T]
-	next  atomic.Int64 // Unix nanoseconds of the next look
+	value     atomic.Pointer[T]
+	nextCheck atomic.Int64 // Unix nanoseconds of the next look
 
 	mu     sync.Mutex // guards what follows
 	seen   []fs.FileInfo
@@ -31,26 +31,26 @@ type filed[T any] struct {
 }
 
 // newFiled reads the files for the first time. private is the one that holds a secret.
-func newFiled[T any](read func() (*T, error), told func(error), private string, paths ...string) (*filed[T], error) {
-	f := &filed[T]{paths: paths, read: read, told: told, private: private}
+func newWatched[T any](read func() (*T, error), told func(error), private string, paths ...string) (*watched[T], error) {
+	f := &watched[T]{paths: paths, read: read, onError: told, private: private}
 	if err := f.reload(); err != nil {
 		return nil, err
 	}
-	f.next.Store(time.Now().Add(lookEvery).UnixNano())
+	f.nextCheck.Store(time.Now().Add(checkInterval).UnixNano())
 	return f, nil
 }
 
 // get returns the value.
-func (f *filed[T]) get() *T {
-	now, next := time.Now(), f.next.Load()
-	if now.UnixNano() >= next && f.next.CompareAndSwap(next, now.Add(lookEvery).UnixNano()) {
-		f.look()
+func (f *watched[T]) get() *T {
+	now, next := time.Now(), f.nextCheck.Load()
+	if now.UnixNano() >= next && f.nextCheck.CompareAndSwap(next, now.Add(checkInterval).UnixNano()) {
+		f.check()
 	}
 	return f.value.Load()
 }
 
 // look reads the files again if they have changed.
-func (f *filed[T]) look() {
+func (f *watched[T]) check() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	infos, err := f.stat()
@@ -62,14 +62,14 @@ func (f *filed[T]) look() {
 	}
 	if err != nil && !same(infos, f.failed) {
 		f.failed = infos
-		if f.told != nil {
-			f.told(err)
+		if f.onError != nil {
+			f.onError(err)
 		}
 	}
 }
 
 // reload reads the files whether they have changed or not.
-func (f *filed[T]) reload() error {
+func (f *watched[T]) reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	infos, err := f.stat()
@@ -79,7 +79,7 @@ func (f *filed[T]) reload() error {
 	return f.readLocked(infos)
 }
 
-func (f *filed[T]) readLocked(infos []fs.FileInfo) error {
+func (f *watched[T]) readLocked(infos []fs.FileInfo) error {
 	v, err := f.read()
 	if err != nil {
 		return err
@@ -87,8 +87,8 @@ func (f *filed[T]) readLocked(infos []fs.FileInfo) error {
 	f.value.Store(v)
 	f.seen, f.failed = infos, nil
 	for i, path := range f.paths {
-		if err := Loose(path, infos[i]); path == f.private && err != nil && f.told != nil {
-			f.told(err)
+		if err := CheckPrivate(path, infos[i]); path == f.private && err != nil && f.onError != nil {
+			f.onError(err)
 		}
 	}
 	return nil
@@ -96,24 +96,24 @@ func (f *filed[T]) readLocked(infos []fs.FileInfo) error {
 
 // LooseFile reports that every user of the machine can read a file with a secret. The
 // file is used all the same.
-type LooseFile struct{ Path string }
+type WorldReadableError struct{ Path string }
 
 // Error names the file and the command that protects it.
-func (e *LooseFile) Error() string {
+func (e *WorldReadableError) Error() string {
 	return "every user of this machine can read the secret in " + e.Path + "; chmod o= " + e.Path
 }
 
-// Loose returns a *LooseFile if every user of the machine can read the file, or nil.
-func Loose(path string, info fs.FileInfo) error {
+// Loose returns a *WorldReadableError if every user of the machine can read the file, or nil.
+func CheckPrivate(path string, info fs.FileInfo) error {
 	const othersRead = 0o004
 	if runtime.GOOS == "windows" || info.Mode().Perm()&othersRead == 0 { // Windows has no such mode
 		return nil
 	}
-	return &LooseFile{path}
+	return &WorldReadableError{path}
 }
 
 // stat describes the files, nil where one is missing; the error is the first.
-func (f *filed[T]) stat() (infos []fs.FileInfo, first error) {
+func (f *watched[T]) stat() (infos []fs.FileInfo, first error) {
 	for _, path := range f.paths {
 		info, err := os.Stat(path) // of what links point to: Kubernetes swaps a link
 		if err != nil {

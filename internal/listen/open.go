@@ -18,10 +18,10 @@ type Config struct {
 	Mode    fs.FileMode // of a unix socket; default 0660
 	TLS     *tls.Config // default: no TLS
 
-	Conns      int           // admitted connections at once; default 10,000
-	Spare      int           // connections beyond Conns, for clients that are not admitted, such as probes; default none
-	PerAddress int           // connections of one client address that are not admitted, or all of them without Prove; default no bound
-	Prove      time.Duration // for a client to be admitted; default: clients need show nothing, and there is no bound
+	Conns       int           // admitted connections at once; default 10,000
+	Spare       int           // connections beyond Conns, for clients that are not admitted, such as probes; default none
+	PerAddress  int           // connections of one client address that are not admitted, or all of them without Prove; default no bound
+	AdmitWithin time.Duration // for a client to be admitted; default: clients need show nothing, and there is no bound
 }
 
 // Open listens.
@@ -33,7 +33,7 @@ func Open(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	capped := newCapped(plain, c)
+	capped := newSlots(plain, c)
 	if c.TLS == nil {
 		return &Listener{capped, capped}, nil
 	}
@@ -43,37 +43,37 @@ func Open(c Config) (*Listener, error) {
 // Listener accepts connections up to a bound, and can be ended without a loss.
 type Listener struct {
 	net.Listener
-	capped *capped
+	slots *slots
 }
 
 // End takes no more connections, but hands every one that the system has already
 // taken to Accept, which then returns net.ErrClosed. Closing at once would reset
 // connections with a request on its way, as End does on systems other than Linux.
-func (l *Listener) End() { l.capped.end() }
+func (l *Listener) Drain() { l.slots.drain() }
 
 // Mark notes whether a client waits for an answer on a connection of the listener, or is
 // about to. Connections of other listeners do not count.
-func (l *Listener) Mark(c net.Conn, busy bool) {
+func (l *Listener) SetBusy(c net.Conn, busy bool) {
 	if own := underneath(c); own != nil {
-		own.mark(busy)
+		own.setBusy(busy)
 	}
 }
 
 // Open is the number of connections that are open, or may be about to be accepted.
-func (l *Listener) Open() int { return l.capped.count() + int(l.capped.accepting.Load()) }
+func (l *Listener) Active() int { return l.slots.count() + int(l.slots.accepting.Load()) }
 
 // Conns is the number of connections that are open.
-func (l *Listener) Conns() int { return l.capped.count() }
+func (l *Listener) Conns() int { return l.slots.count() }
 
 // Refused is the number of connections that were closed because of the bounds.
-func (l *Listener) Refused() int64 { return l.capped.refused.Load() }
+func (l *Listener) Refused() int64 { return l.slots.refused.Load() }
 
 // Busy is the number of connections that are marked busy.
-func (l *Listener) Busy() int64 { return l.capped.busy.Load() }
+func (l *Listener) Busy() int64 { return l.slots.busy.Load() }
 
 // Unread reports whether bytes of a client of the listener wait to be read: a busy server
 // may not have seen them. It is false on systems other than Unix.
-func (l *Listener) Unread() bool { return l.capped.unread() }
+func (l *Listener) Unread() bool { return l.slots.unread() }
 
 func open(c Config) (net.Listener, error) {
 	if !c.Address.IsUnix() {

@@ -110,7 +110,7 @@ func TestEndAcceptsWhatWaits(t *testing.T) {
 		}
 		defer c.Close()
 	}
-	l.End()
+	l.Drain()
 	for i := range n {
 		c, err := l.Accept()
 		if err != nil {
@@ -141,7 +141,7 @@ func TestEndWakesAccept(t *testing.T) {
 		_, err := l.Accept()
 		ended <- err
 	}()
-	l.End()
+	l.Drain()
 	select {
 	case err := <-ended:
 		if err == nil {
@@ -155,7 +155,7 @@ func TestEndWakesAccept(t *testing.T) {
 // A listener at its cap can be closed: Accept does not wait for ever.
 func TestCappedListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newCapped(nowhere{}, Config{Conns: 1})
+		l := newSlots(nowhere{}, Config{Conns: 1})
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 // takeRest accepts every connection that the system has taken for l, and keeps it
 // from taking more: it refuses whoever connects later.
-func takeRest(l net.Listener) (rest []net.Conn) {
+func takeBacklog(l net.Listener) (rest []net.Conn) {
 	with, ok := l.(syscall.Conn)
 	if !ok {
 		return nil
@@ -23,8 +23,8 @@ func takeRest(l net.Listener) (rest []net.Conn) {
 		// What is in the queue stays there. Of TCP this would reset it.
 		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RD) })
 	} else {
-		raw.Control(func(fd uintptr) { hide(int(fd)) })
-		time.Sleep(handshake(l.Addr()))
+		raw.Control(func(fd uintptr) { hideListener(int(fd)) })
+		time.Sleep(handshakeTime(l.Addr()))
 	}
 	var taken []int
 	raw.Control(func(fd uintptr) {
@@ -45,7 +45,7 @@ func takeRest(l net.Listener) (rest []net.Conn) {
 // handshake is how long a connection that is being made may take to be complete: on
 // this machine microseconds, from another one round trip. Whoever connects meanwhile
 // is refused already.
-func handshake(to net.Addr) time.Duration {
+func handshakeTime(to net.Addr) time.Duration {
 	if a, ok := to.(*net.TCPAddr); ok && a.IP.IsLoopback() {
 		return 5 * time.Millisecond
 	}
@@ -56,7 +56,7 @@ func handshake(to net.Addr) time.Duration {
 // made or being made stay. It binds the socket to a network interface that no machine
 // has, so that whoever connects is refused at once, as if nobody listened. Linux lets
 // everybody do that since 5.7; before, wantHops does nearly as well.
-func hide(fd int) {
+func hideListener(fd int) {
 	const (
 		bindToInterface = 62 // SO_BINDTOIFINDEX
 		none            = math.MaxInt32

@@ -24,7 +24,7 @@ const (
 // print it. A nil Secret matches nothing.
 type Secret struct {
 	key   []byte // of the digests, random
-	filed *filed[[]digest]
+	words *watched[[]digest]
 }
 
 type digest [sha256.Size]byte
@@ -32,12 +32,12 @@ type digest [sha256.Size]byte
 // SecretFile reads a secret from a file: a word a line, at most two; empty lines
 // and those that begin with # say nothing. It is read again within a second of
 // the first use after a change. told gets the error of a change that cannot be read,
-// while the value before stays, and *LooseFile at each read of a file that others can
+// while the value before stays, and *WorldReadableError at each read of a file that others can
 // read; it may be nil.
 func SecretFile(path string, told func(error)) (*Secret, error) {
 	s := &Secret{key: randomKey()}
 	var err error
-	s.filed, err = newFiled(func() (*[]digest, error) {
+	s.words, err = newWatched(func() (*[]digest, error) {
 		text, err := readSmall(path)
 		if err != nil {
 			return nil, err
@@ -62,43 +62,43 @@ func SecretText(text string) (*Secret, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.filed, err = newFiled(func() (*[]digest, error) { return &all, nil }, nil, "")
+	s.words, err = newWatched(func() (*[]digest, error) { return &all, nil }, nil, "")
 	return s, err
 }
 
 // Matches reports whether shown is one of the words, in a time that does not
 // depend on how much of it is right.
-func (s *Secret) Matches(shown string) bool { return s.Shown(shown).Valid() }
+func (s *Secret) Matches(shown string) bool { return s.Credential(shown).Valid() }
 
 // Shown is a word that a caller has shown. It keeps the digest alone.
-type Shown struct {
+type Credential struct {
 	secret *Secret // nil for a word that can match nothing
 	digest digest
 }
 
 // Shown returns the word for callers that are asked once and stay connected.
-func (s *Secret) Shown(word string) Shown {
+func (s *Secret) Credential(word string) Credential {
 	if s == nil || len(word) > maxSecret {
-		return Shown{}
+		return Credential{}
 	}
-	return Shown{s, s.digest(word)}
+	return Credential{s, s.digest(word)}
 }
 
 // Valid reports whether the word is one of the secret's now: it may have been replaced
 // since it was shown.
-func (w Shown) Valid() bool {
+func (w Credential) Valid() bool {
 	if w.secret == nil {
 		return false
 	}
 	found := 0
-	for _, word := range *w.secret.filed.get() {
+	for _, word := range *w.secret.words.get() {
 		found |= subtle.ConstantTimeCompare(word[:], w.digest[:])
 	}
 	return found == 1
 }
 
 // Reload reads the file now.
-func (s *Secret) Reload() error { return s.filed.reload() }
+func (s *Secret) Reload() error { return s.words.reload() }
 
 // Bearer returns the token of an Authorization field, "" if it holds none.
 func Bearer(authorization string) string {

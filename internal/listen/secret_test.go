@@ -45,7 +45,7 @@ func TestSecretRotates(t *testing.T) {
 		expect("at first", true, false)
 		write(t, path, "# the old one, and the one to come\n"+oldWord+"\r\n\n"+newWord+"\n")
 		expect("within the second", true, false)
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		expect("a second later", true, true)
 		write(t, path, newWord)
 		if err := s.Reload(); err != nil {
@@ -55,20 +55,20 @@ func TestSecretRotates(t *testing.T) {
 
 		write(t, path, "short")
 		for range 3 {
-			time.Sleep(lookEvery)
+			time.Sleep(checkInterval)
 			expect("with a bad file", false, true)
 		}
 		if len(told) != 1 || !strings.Contains(told[0].Error(), "has 5 characters") || strings.Contains(told[0].Error(), "short") {
 			t.Errorf("told %q, want once that it has 5 characters, and not which", told)
 		}
 		os.Remove(path)
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		expect("without a file", false, true)
 		if len(told) != 2 {
 			t.Errorf("told %q, want that the file is gone", told)
 		}
 		write(t, path, oldWord)
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		expect("with a good file", true, false)
 	})
 }
@@ -153,7 +153,7 @@ func TestLooseFiles(t *testing.T) {
 		}
 		expect := func(when string, n int) {
 			t.Helper()
-			loose := new(LooseFile)
+			loose := new(WorldReadableError)
 			if len(told) != n || n > 0 && (!errors.As(told[n-1], &loose) || loose.Path != path || !strings.Contains(loose.Error(), "chmod o= "+path)) {
 				t.Errorf("%s: told %q, want %d times that the file is loose", when, told, n)
 			}
@@ -168,13 +168,13 @@ func TestLooseFiles(t *testing.T) {
 		expect("at first", 1)
 		s.Reload()
 		expect("after Reload", 2)
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		s.Matches(oldWord)
 		expect("without a change", 2)
 		if err := os.WriteFile(path, []byte(newWord+"\n"), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		if !s.Matches(newWord) {
 			t.Error("a loose file is not used")
 		}

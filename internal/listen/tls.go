@@ -19,12 +19,12 @@ type TLSFiles struct {
 // reads its files again within a second of the first connection after a change:
 // a certificate that is renewed needs no restart.
 type TLS struct {
-	files TLSFiles
-	filed *filed[tls.Config]
+	files  TLSFiles
+	config *watched[tls.Config]
 }
 
 // LoadTLS reads the files. told gets the error of a later change that cannot be read,
-// while the value before stays, and *LooseFile at each read of a key that others can
+// while the value before stays, and *WorldReadableError at each read of a key that others can
 // read; it may be nil.
 func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
 	if files.Cert == "" || files.Key == "" {
@@ -34,18 +34,18 @@ func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
 	if files.ClientCA != "" {
 		paths = append(paths, files.ClientCA)
 	}
-	f, err := newFiled(files.read, told, files.Key, paths...)
+	f, err := newWatched(files.read, told, files.Key, paths...)
 	if err != nil {
 		return nil, err
 	}
-	return &TLS{files: files, filed: f}, nil
+	return &TLS{files: files, config: f}, nil
 }
 
 // Reload reads the files now.
-func (t *TLS) Reload() error { return t.filed.reload() }
+func (t *TLS) Reload() error { return t.config.reload() }
 
 // AsksClients reports whether clients may show certificates.
-func (t *TLS) AsksClients() bool { return t.files.ClientCA != "" }
+func (t *TLS) AcceptsClientCerts() bool { return t.files.ClientCA != "" }
 
 // Config returns what a listener needs, for the protocols in order of preference,
 // such as "h2" and "http/1.1"; none for a protocol of no name.
@@ -57,7 +57,7 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 		MinVersion: tls.VersionTLS12,
 		NextProtos: protocols,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			c := t.filed.get().Clone()
+			c := t.config.get().Clone()
 			c.NextProtos = protocols
 			return c, nil
 		},
@@ -78,7 +78,7 @@ func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false
 	}
-	by := t.filed.get().ClientCAs
+	by := t.config.get().ClientCAs
 	if by == nil {
 		return false
 	}

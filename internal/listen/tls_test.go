@@ -63,12 +63,12 @@ func TestTLSReloads(t *testing.T) {
 		}
 		pair = second.Issue(t, "weir.test")
 		write(t, files.Cert, pair.Cert)
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		if _, _, err := shake(config, client(first)); err != nil || len(told) != 1 {
 			t.Errorf("a certificate without its key: %v, told %v; want the old one, and word of it", err, told)
 		}
 		write(t, files.Key, pair.Key)
-		time.Sleep(lookEvery)
+		time.Sleep(checkInterval)
 		if _, _, err := shake(config, client(second)); err != nil || len(told) != 1 {
 			t.Errorf("the second certificate: %v, told %v", err, told)
 		}
@@ -90,8 +90,8 @@ func TestClientCertificates(t *testing.T) {
 	write(t, files.Key, pair.Key)
 	write(t, files.ClientCA, ours.PEM)
 	s, err := LoadTLS(files, nil)
-	if err != nil || !s.AsksClients() {
-		t.Fatal(err, s.AsksClients())
+	if err != nil || !s.AcceptsClientCerts() {
+		t.Fatal(err, s.AcceptsClientCerts())
 	}
 	for _, c := range []struct {
 		name     string
@@ -154,7 +154,7 @@ func TestLooseKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told []string
-		if _, err := LoadTLS(files, func(err error) { told = append(told, err.(*LooseFile).Path) }); err != nil || !slices.Equal(told, c.want) {
+		if _, err := LoadTLS(files, func(err error) { told = append(told, err.(*WorldReadableError).Path) }); err != nil || !slices.Equal(told, c.want) {
 			t.Errorf("%s is loose: told of %q, %v; want %q", c.loose, told, err, c.want)
 		}
 	}

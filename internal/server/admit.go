@@ -21,7 +21,7 @@ func (s *Server) bounds(address listen.Address, conns int, private bool) listen.
 		c.PerAddress = max(conns/4, spareConns)
 	}
 	if private {
-		c.Prove = s.config.Limits.Prove
+		c.AdmitWithin = s.config.Limits.Prove
 	}
 	return c
 }

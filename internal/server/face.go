@@ -61,7 +61,7 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 	}
 	f.local, f.done = f.address.Local(), make(chan struct{})
 	f.tls = s.tlsOf(f)
-	f.verifies = f.tls != nil && s.config.TLS.AsksClients()
+	f.verifies = f.tls != nil && s.config.TLS.AcceptsClientCerts()
 	f.names = s.namesOf(f)
 	c := s.config.Limits
 	f.http = &http.Server{
@@ -84,7 +84,7 @@ func (s *Server) newFace(f *face, address string) (_ *face, err error) {
 // mark notes which connections wait for an answer, or have just been made and are
 // about to ask.
 func (f *face) mark(c net.Conn, state http.ConnState) {
-	f.listener.Mark(c, state == http.StateNew || state == http.StateActive)
+	f.listener.SetBusy(c, state == http.StateNew || state == http.StateActive)
 }
 
 // faces are the listeners, the main one first.

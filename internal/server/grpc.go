@@ -83,7 +83,7 @@ func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization
 func (r *rpc) private() bool { return r.server.config.Guards.Token != nil || r.asksClients() }
 
 // asksClients reports whether clients may show certificates in place of a token.
-func (r *rpc) asksClients() bool { return r.tls != nil && r.server.config.TLS.AsksClients() }
+func (r *rpc) asksClients() bool { return r.tls != nil && r.server.config.TLS.AcceptsClientCerts() }
 
 var errCrowd = grpcstatus.Error(codes.ResourceExhausted, "as many connections are open as may be; come back later")
 
@@ -104,10 +104,10 @@ func (r *rpc) Leave() { r.server.room.leave() }
 // exposed returns why the listener may not listen where it should, nil if it may.
 func (r *rpc) exposed() error {
 	c := &r.server.config
-	if r.address.Local() || c.Guards.Token != nil || c.Insecure || c.TLS != nil && c.TLS.AsksClients() {
+	if r.address.Local() || c.Guards.Token != nil || c.Insecure || c.TLS != nil && c.TLS.AcceptsClientCerts() {
 		return nil
 	}
-	return &listen.Exposed{Flag: "--grpc-listen", Address: r.address,
+	return &listen.ExposedError{Flag: "--grpc-listen", Address: r.address,
 		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 }
 
@@ -127,10 +127,10 @@ func (r *rpc) warning() string {
 func (r *rpc) open() (err error) {
 	// TLS is that of gRPC, since the state of TLS authenticates the caller.
 	c := r.server.bounds(r.address, r.server.config.Limits.Conns, r.private())
-	if c.Prove > 0 {
+	if c.AdmitWithin > 0 {
 		// Health checks may come every ten seconds over one connection. Its end must not
 		// meet one of them.
-		c.Prove += c.Prove / 20
+		c.AdmitWithin += c.AdmitWithin / 20
 	}
 	r.listener, err = listen.Open(c)
 	if err != nil {
@@ -160,7 +160,7 @@ func (r *rpc) serve() error {
 // drain accepts the connections that wait, then no more, and waits for the requests
 // on them until ctx is done.
 func (r *rpc) drain(ctx context.Context) error {
-	r.listener.End()
+	r.listener.Drain()
 	taken(ctx, r.done)
 	return r.calls.Drain(ctx)
 }

@@ -120,13 +120,13 @@ var challenge = []string{`Bearer realm="weir"`}
 // if it may.
 func (s *Server) exposed() error {
 	c := &s.config
-	clients := c.TLS != nil && c.TLS.AsksClients()
+	clients := c.TLS != nil && c.TLS.AcceptsClientCerts()
 	if !s.main.local && c.Guards.Token == nil && !clients && !c.Insecure {
-		return &listen.Exposed{Flag: "--listen", Address: s.main.address,
+		return &listen.ExposedError{Flag: "--listen", Address: s.main.address,
 			Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 	}
 	if s.admin != nil && !s.admin.local && c.Guards.Admin == nil && !clients && !c.Insecure {
-		return &listen.Exposed{Flag: "--admin-listen", Address: s.admin.address,
+		return &listen.ExposedError{Flag: "--admin-listen", Address: s.admin.address,
 			Next: "--admin-token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 	}
 	if s.rpc != nil {
@@ -138,7 +138,7 @@ func (s *Server) exposed() error {
 // closed returns an error for a listener on which no call could be authorised, since it
 // has no gates and the secret of gates is the only one.
 func (s *Server) closed() error {
-	if !s.gatesOnly() || s.config.TLS != nil && s.config.TLS.AsksClients() {
+	if !s.gatesOnly() || s.config.TLS != nil && s.config.TLS.AcceptsClientCerts() {
 		return nil
 	}
 	for _, flag := range []struct{ name, value string }{{"--resp-listen", s.config.RESPListen}, {"--grpc-listen", s.config.GRPCListen}} {

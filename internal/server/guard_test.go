@@ -228,7 +228,7 @@ func TestExposure(t *testing.T) {
 	} {
 		s, err := New(Config{Policies: file(t), Listen: c.listen, AdminListen: c.admin, Guards: c.guards, Insecure: c.insecure})
 		if c.refused != "" {
-			var e *listen.Exposed
+			var e *listen.ExposedError
 			if !errors.As(err, &e) || e.Flag != c.refused {
 				t.Errorf("%s: %v, want a refusal of %s", c.name, err, c.refused)
 			}

@@ -160,7 +160,7 @@ const settle = time.Second
 // requests on them until ctx is done.
 func (f *face) drain(ctx context.Context) error {
 	f.leaving.Store(true)
-	f.listener.End()
+	f.listener.Drain()
 	f.settle(ctx)
 	err := f.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -179,7 +179,7 @@ func (f *face) settle(ctx context.Context) {
 	case <-f.done: // all that the system had taken is accepted
 	case <-patience.Done():
 	}
-	until(patience, func() bool { return f.listener.Open() == 0 })
+	until(patience, func() bool { return f.listener.Active() == 0 })
 	patience, cancel = context.WithTimeout(ctx, settle)
 	defer cancel()
 	until(patience, func() bool { return f.listener.Busy() == 0 && !f.listener.Unread() })

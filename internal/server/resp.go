@@ -50,7 +50,7 @@ func (s *Server) respGuard() (g resp.Guard) {
 	if c.Guards.Admin == nil && s.admin == nil {
 		shared |= resp.MayReset
 	}
-	if c.TLS != nil && c.TLS.AsksClients() {
+	if c.TLS != nil && c.TLS.AcceptsClientCerts() {
 		g.Certified = func(nc *tls.Conn) resp.Grant {
 			conn, state := listen.ConnOf(nc), nc.ConnectionState()
 			return func() (may resp.Rights) {
@@ -66,7 +66,7 @@ func (s *Server) respGuard() (g resp.Guard) {
 	}
 	if c.Guards.Token != nil || c.Guards.Admin != nil {
 		g.Password = func(password string) resp.Grant {
-			token, admin := c.Guards.Token.Shown(password), c.Guards.Admin.Shown(password)
+			token, admin := c.Guards.Token.Credential(password), c.Guards.Admin.Credential(password)
 			return func() (may resp.Rights) {
 				if token.Valid() {
 					may = shared
@@ -84,10 +84,10 @@ func (s *Server) respGuard() (g resp.Guard) {
 // exposedRESP returns why the server may not listen there for Redis clients.
 func (s *Server) exposedRESP() error {
 	f, c := s.resp, &s.config
-	if f == nil || f.address.Local() || c.Guards.Token != nil || c.TLS != nil && c.TLS.AsksClients() || c.Insecure {
+	if f == nil || f.address.Local() || c.Guards.Token != nil || c.TLS != nil && c.TLS.AcceptsClientCerts() || c.Insecure {
 		return nil
 	}
-	return &listen.Exposed{Flag: "--resp-listen", Address: f.address,
+	return &listen.ExposedError{Flag: "--resp-listen", Address: f.address,
 		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 }
 
@@ -112,7 +112,7 @@ func (f *respFace) addr() string {
 
 // drain accepts the connections that wait, then no more, and answers what was read.
 func (f *respFace) drain(ctx context.Context) error {
-	f.listener.End()
+	f.listener.Drain()
 	taken(ctx, f.done)
 	return f.server.Shutdown(ctx)
 }

@@ -154,7 +154,7 @@ func TestRedisClientsOverTLS(t *testing.T) {
 // must ask something of them.
 func TestRedisListenerIsNotExposed(t *testing.T) {
 	_, err := New(Config{Policies: file(t), RESPListen: "0.0.0.0:0"})
-	var e *listen.Exposed
+	var e *listen.ExposedError
 	if !errors.As(err, &e) || e.Flag != "--resp-listen" {
 		t.Errorf("%v, want a refusal of --resp-listen", err)
 	}
