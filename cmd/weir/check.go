@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
@@ -26,14 +28,14 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check POLICY [key=value ...]",
 		Short: "Make one decision",
-		Long: `Check asks one policy for n units, says why in one sentence, and shows what each
-limit holds. The exit code is 0 for allowed (also in part) and 1 for denied.
+		Long: `Check makes one decision and prints the reason in one sentence and the state of each
+limit. The exit code is 0 for allowed (also in part) and 1 for denied.
 
-Where the policy has plans, the value that chooses one is given like a key; what
-of plans, overrides and shadow applied is in the answer.
+If the policy has plans, give the value that chooses one like a key. The answer names
+the plan, the override and the shadow mode that applied.
 
-The memory store begins empty with every command, so on it only the first
-attempt can be seen; weir serve keeps one going, weir replay makes many.`,
+The memory store begins empty with every command, so on it check sees the first
+attempt only. For several attempts use weir serve or weir replay.`,
 		Example: `  weir check demo user=ann                                     # built-in policies
   weir check --policies weir.yaml push-notifications teacher=42
   weir check --policies weir.yaml transfers account=7 -n 200000 # units, here cents
@@ -41,30 +43,30 @@ attempt can be seen; weir serve keeps one going, weir replay makes many.`,
   weir check --policies weir.yaml search ip=192.0.2.7 --json && send
   weir check --store redis://127.0.0.1:6379 demo user=ann --id job-42 # again after exit code 3: charged once`,
 		Args: wantArgs(1, math.MaxInt, "POLICY"),
-		RunE: func(cmd *cobra.Command, args []string) error { return check(cmd, o, args[0], args[1:]) },
+		RunE: func(cmd *cobra.Command, args []string) error { return check(cmd, &o, args[0], args[1:]) },
 	}
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
-	cmd.Flags().Int64VarP(&o.n, "units", "n", 1, "units to ask for")
-	cmd.Flags().BoolVar(&o.peek, "peek", false, "answer as an attempt would be answered, and take nothing")
-	cmd.Flags().StringVar(&o.id, "id", "", "the `ID` of the operation: made again with it, the attempt is charged once")
+	cmd.Flags().Int64VarP(&o.n, "units", "n", 1, "units to take")
+	cmd.Flags().BoolVar(&o.peek, "peek", false, "return the answer of an attempt and take nothing")
+	cmd.Flags().StringVar(&o.id, "id", "", "the idempotency key: attempts with the same `ID` are charged once")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the answer as one JSON object")
 	return cmd
 }
 
-func check(cmd *cobra.Command, o checkOptions, name string, pairs []string) error {
+func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) error {
 	if o.peek && o.id != "" {
-		return usage("leave one of them away", "--peek takes nothing, so it has no --id")
+		return usage("leave out one of them", "--peek takes nothing, so it has no --id")
 	}
-	a, by, err := ask(cmd, o, name, pairs)
+	a, applied, err := decide(cmd, o, name, pairs)
 	if err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
 	if o.json {
-		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSONOf(nil, by))
+		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSONOf(nil, applied))
 	} else {
-		err = printAnswer(out, a, by)
+		err = printAnswer(out, a, applied)
 	}
 	if err == nil && !a.Decision.Allowed {
 		err = errDenied
@@ -72,14 +74,14 @@ func check(cmd *cobra.Command, o checkOptions, name string, pairs []string) erro
 	return err
 }
 
-// ask makes the decision. A shadow that cannot decide is an error here: whoever
-// asks on a command line wants to know.
-func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answer.Answer, *answer.Applied, error) {
-	file, source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+// decide makes the decision. If a shadow cannot decide, that is an error here: its
+// answer would hide the fault.
+func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (*answer.Answer, *answer.Applied, error) {
+	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := findPolicy(file, source, name)
+	p, err := source.policy(name)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -90,17 +92,17 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 	defer store.Close()
 	rule, err := enforce.NewRule(p, store.Engine)
 	if err != nil {
-		return nil, nil, usage("", "%s: %w", source, err)
+		return nil, nil, usage("", "%s: %w", source.name, err)
 	}
-	whose, err := parseKey(rule, pairs)
+	target, err := parseKey(rule, pairs)
 	if err != nil {
 		return nil, nil, err
 	}
-	a := &answer.Answer{Key: whose.Key, N: o.n, States: make([]weir.LimitState, len(p.Limits))}
+	a := &answer.Answer{Key: target.Key, N: o.n, States: make([]weir.LimitState, len(p.Limits))}
 	if o.peek {
 		a.Op = weir.OpPeek
 	}
-	made, err := rule.Decide(context.Background(), &enforce.Request{Target: whose, Op: a.Op, N: o.n, At: weir.Now, States: a.States, ID: o.id})
+	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: o.n, At: weir.Now, States: a.States, ID: o.id})
 	if err == nil {
 		err = made.Err
 	}
@@ -116,31 +118,76 @@ func ask(cmd *cobra.Command, o checkOptions, name string, pairs []string) (*answ
 	return a, &made.Applied, nil
 }
 
-// parseKey makes whom it is about of arguments of the form key=value.
-func parseKey(rule *enforce.Rule, pairs []string) (whose enforce.Target, err error) {
-	plan := rule.Base().Limiter.Plan()
-	example := "write " + strings.Join(append([]string{"weir check", plan.Name()}, exampleKey(plan)...), " ")
+// parseKey returns the key in arguments of the form key=value.
+func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err error) {
+	example := "write weir check " + rule.Base().Name
+	for _, dimension := range rule.Dimensions() {
+		example += " " + dimension + "=VALUE"
+	}
 	values := map[string]string{}
 	for _, pair := range pairs {
 		name, value, ok := strings.Cut(pair, "=")
 		if !ok {
-			return whose, usage(example, "%q is not key=value", pair)
+			return target, usage(example, "%q is not key=value", pair)
 		}
 		if _, twice := values[name]; twice {
-			return whose, usage(example, "%q is given twice", name)
+			return target, usage(example, "%q is given twice", name)
 		}
 		values[name] = value
 	}
-	if whose, err = rule.TargetOf(values); err != nil {
-		return whose, usage(example, "%w", err)
+	if target, err = rule.TargetOf(values); err != nil {
+		return target, usage(example, "%w", err)
 	}
-	return whose, nil
+	return target, nil
 }
 
-func exampleKey(plan *weir.Plan) []string {
-	var pairs []string
-	for _, dimension := range plan.Dimensions() {
-		pairs = append(pairs, dimension+"=VALUE")
+// printAnswer writes a decision for people: the verdict, the reason, and a row for
+// each limit whose state is known.
+func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error {
+	fmt.Fprintf(out, "%s: %s\n", verdict(a), a.WhyOf(applied))
+	if applied.Plan != "" {
+		fmt.Fprintf(out, "  plan %s\n", applied.Plan)
 	}
-	return pairs
+	if applied.Override != "" {
+		until := "forever"
+		if !applied.Until.IsZero() {
+			until = "until " + applied.Until.UTC().Format(time.RFC3339)
+		}
+		fmt.Fprintf(out, "  override: %s (%s)\n", applied.Override, until)
+	}
+	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
+	for _, s := range a.Known() {
+		rows = append(rows, []string{s.Name, number(s.Used), number(s.Max),
+			answer.Exactly(s.Window), waitText(s.RetryAfter), waitText(s.ResetAfter)})
+	}
+	if len(rows) == 1 {
+		return nil
+	}
+	fmt.Fprintln(out)
+	return writeTable(out, 1, rows)
+}
+
+func verdict(a *answer.Answer) string {
+	word := "denied"
+	switch {
+	case a.Decision.Allowed && a.Decision.Granted < a.N:
+		word = fmt.Sprintf("allowed in part, %d of %d", a.Decision.Granted, a.N)
+	case a.Decision.Allowed:
+		word = "allowed"
+	}
+	if a.Op == weir.OpPeek {
+		return "would be " + word
+	}
+	return word
+}
+
+// waitText returns a wait for people: now, in 3s, or never.
+func waitText(d time.Duration) string {
+	switch d {
+	case 0:
+		return "now"
+	case weir.Never:
+		return "never"
+	}
+	return "in " + answer.Wait(d)
 }

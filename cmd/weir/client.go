@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"net"
 	"net/http"
 	"net/url"
@@ -11,9 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/redact"
 )
 
-// clientOf returns an HTTP client for the weir serve at an address, a URL or unix:/path,
-// and the base of its URLs, without a slash at the end.
-func clientOf(address string) (client *http.Client, base string, err error) {
+// newHTTPClient returns an HTTP client for the weir serve at an address, a URL or
+// unix:/path, and the base of its URLs without a slash at the end.
+func newHTTPClient(address string) (client *http.Client, base string, err error) {
 	client = &http.Client{Timeout: 10 * time.Second,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	base = address
@@ -25,7 +26,12 @@ func clientOf(address string) (client *http.Client, base string, err error) {
 	}
 	u, err := url.Parse(base)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
-		return nil, "", usage("such as --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is no address of weir: %q", redact.URL(address))
+		return nil, "", usage("write --url http://127.0.0.1:7070 or --url unix:/run/weir.sock", "--url is not an address of weir: %q", redact.URL(address))
 	}
 	return client, strings.TrimSuffix(u.String(), "/"), nil
+}
+
+// noAnswer returns the failure, with an exit code, of a weir that does not answer.
+func noAnswer(code int, address string, err error) error {
+	return &failure{code: code, err: fmt.Errorf("%s does not answer: %w", address, redact.Error(err)), next: "does weir serve run there?"}
 }

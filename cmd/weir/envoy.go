@@ -26,24 +26,26 @@ type envoyOptions struct {
 	metadata, shadow, quota, merge              bool
 }
 
-// addFlags adds them to weir serve.
+// addFlags adds the flags to weir serve.
 func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "grpc-listen", "", "the `ADDRESS` of Envoy's rate limit service over gRPC, host:port or unix:/path; default: none")
-	f.StringVar(&o.config, "envoy-config", "", "a `PATH` with a configuration of Envoy's reference rate limit service: a file, or a directory of them")
-	f.DurationVar(&o.maxAge, "grpc-max-connection-age", 0, "how `LONG` a gRPC connection may last before its client is asked to connect anew, so that clients find new servers; 0 = for ever")
-	f.StringVar(&o.windows, "envoy-windows", "rolling", "what its periods `ARE`: rolling, fixed as the reference has them, or calendar-month, which is fixed but for months")
-	f.StringVar(&o.headers, "envoy-headers", "none", "whose header fields `SAY` what is left: response, request, both or none")
-	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "what becomes of its limits while the store is out: `WORD` deny (an error), allow or local")
-	f.BoolVar(&o.metadata, "envoy-metadata", false, "tell in dynamic_metadata what was asked and what rules with metadata say")
-	f.BoolVar(&o.shadow, "envoy-shadow", false, "answer OK whatever was decided")
-	f.BoolVar(&o.quota, "envoy-quota", false, "take every rule as one with quota_mode")
-	f.BoolVar(&o.merge, "envoy-merge-domains", false, "let several files add to one domain")
+	f.StringVar(&o.config, "envoy-config", "", "the `PATH` of a configuration of Envoy's reference rate limit service: a file or a directory of files")
+	f.DurationVar(&o.maxAge, "grpc-max-connection-age", 0, "the longest life of a gRPC connection, so that clients find new servers; 0 = without bound")
+	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
+	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
+	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or local")
+	f.BoolVar(&o.metadata, "envoy-metadata", false, "add the descriptors and the metadata of rules to dynamic_metadata")
+	f.BoolVar(&o.shadow, "envoy-shadow", false, "decide and count, and always answer OK")
+	f.BoolVar(&o.quota, "envoy-quota", false, "set quota_mode for every rule")
+	f.BoolVar(&o.merge, "envoy-merge-domains", false, "let several files add rules to one domain")
+	group(cmd, "Envoy's rate limit service:")
 }
 
-// fromEnvironment takes what the reference's environment says where no flag does: a
-// deployment of it moves over as it is. It tells what it took.
-func (o *envoyOptions) fromEnvironment(cmd *cobra.Command, stderr io.Writer) {
+// readEnvironment sets options from the variables of the reference service, unless
+// a flag sets them, so that deployments can move to weir unchanged. It writes a note
+// with the names of the variables.
+func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 	if o.config == "" {
 		return
 	}
@@ -51,46 +53,49 @@ func (o *envoyOptions) fromEnvironment(cmd *cobra.Command, stderr io.Writer) {
 		v := strings.ToLower(os.Getenv(name))
 		return v == "true" || v == "1" || v == "t"
 	}
-	var taken []string
-	take := func(flag, name string, set func()) {
+	var used []string
+	use := func(flag, name string, set func()) {
 		if on(name) && !cmd.Flags().Changed(flag) {
 			set()
-			taken = append(taken, name)
+			used = append(used, name)
 		}
 	}
-	take("envoy-headers", "LIMIT_RESPONSE_HEADERS_ENABLED", func() { o.headers = "response" })
-	take("envoy-headers", "LIMIT_REQUEST_HEADERS_ENABLED", func() {
+	use("envoy-headers", "LIMIT_RESPONSE_HEADERS_ENABLED", func() { o.headers = "response" })
+	use("envoy-headers", "LIMIT_REQUEST_HEADERS_ENABLED", func() {
 		if o.headers = "request"; on("LIMIT_RESPONSE_HEADERS_ENABLED") {
 			o.headers = "both"
 		}
 	})
-	take("envoy-metadata", "RESPONSE_DYNAMIC_METADATA", func() { o.metadata = true })
-	take("envoy-shadow", "SHADOW_MODE", func() { o.shadow = true })
-	take("envoy-quota", "QUOTA_MODE", func() { o.quota = true })
-	take("envoy-merge-domains", "MERGE_DOMAIN_CONFIG", func() { o.merge = true })
+	use("envoy-metadata", "RESPONSE_DYNAMIC_METADATA", func() { o.metadata = true })
+	use("envoy-shadow", "SHADOW_MODE", func() { o.shadow = true })
+	use("envoy-quota", "QUOTA_MODE", func() { o.quota = true })
+	use("envoy-merge-domains", "MERGE_DOMAIN_CONFIG", func() { o.merge = true })
 	const age = "GRPC_MAX_CONNECTION_AGE"
 	if d, err := time.ParseDuration(os.Getenv(age)); err == nil && d > 0 && !cmd.Flags().Changed("grpc-max-connection-age") {
 		o.maxAge = d
-		taken = append(taken, age)
+		used = append(used, age)
 	}
-	if len(taken) > 0 {
-		fmt.Fprintf(stderr, "weir: note: the environment sets %s, so that holds for --envoy-config\n", strings.Join(taken, ", "))
+	if len(used) > 0 {
+		fmt.Fprintf(stderr, "weir: note: the environment sets %s, which applies to --envoy-config\n", strings.Join(used, ", "))
 	}
 }
 
-// configure reads what the flags name into c.
+// configure sets the fields of c.
 func (o *envoyOptions) configure(c *server.Config) error {
 	c.GRPCListen = o.listen
 	if o.maxAge < 0 {
-		return usage("such as 30m; 0 = for ever", "--grpc-max-connection-age must not be negative, and is %v", o.maxAge)
+		return usage("write 30m, for example; 0 = without bound", "--grpc-max-connection-age must be 0 or more, not %v", o.maxAge)
 	}
 	windows, err := envoy.ParseWindows(o.windows)
 	if err != nil {
-		return usage("rolling is exact; fixed lets up to twice the limit through across an edge", "--envoy-windows: %w", err)
+		return usage("rolling is exact; fixed allows up to twice the limit across an edge", "--envoy-windows: %w", err)
 	}
 	e := envoy.Options{Windows: windows, Metadata: o.metadata, Shadow: o.shadow, Quota: o.quota, MaxConnectionAge: o.maxAge}
-	if e.Outage, err = outageMode(o.storeDown); err != nil {
-		return err
+	modes := map[string]fallback.Mode{"deny": fallback.FailClosed, "allow": fallback.FailOpen, "local": fallback.Local}
+	var known bool
+	if e.Outage, known = modes[o.storeDown]; !known {
+		return usage("deny keeps the limits, allow keeps requests going, local keeps both in part",
+			"--envoy-when-store-is-down must be deny, allow or local, not %q", o.storeDown)
 	}
 	switch o.headers {
 	case "none":
@@ -101,7 +106,7 @@ func (o *envoyOptions) configure(c *server.Config) error {
 	case "both":
 		e.Response, e.Request = headerNames("LIMIT_"), headerNames("LIMIT_REQUEST_")
 	default:
-		return usage("fields of the client's answer, or of the request on its way", "--envoy-headers is response, request, both or none, not %q", o.headers)
+		return usage("response adds fields to the client's answer, request to the forwarded request", "--envoy-headers must be response, request, both or none, not %q", o.headers)
 	}
 	c.EnvoyOptions = e
 	if o.config != "" {
@@ -118,20 +123,7 @@ func (o *envoyOptions) load() (*envoyconf.Config, error) {
 	return c, nil
 }
 
-func outageMode(word string) (fallback.Mode, error) {
-	switch word {
-	case "deny":
-		return fallback.FailClosed, nil
-	case "allow":
-		return fallback.FailOpen, nil
-	case "local":
-		return fallback.Local, nil
-	}
-	return 0, usage("deny holds the limits, allow keeps the work going, local does some of both",
-		"--envoy-when-store-is-down is deny, allow or local, not %q", word)
-}
-
-// headerNames are those of the reference, or of its environment.
+// headerNames returns the names of the reference service, or those of its variables.
 func headerNames(prefix string) *envoy.Headers {
 	h := envoy.DefaultHeaders
 	for name, to := range map[string]*string{"LIMIT_HEADER": &h.Limit, "REMAINING_HEADER": &h.Remaining, "RESET_HEADER": &h.Reset} {
@@ -142,11 +134,11 @@ func headerNames(prefix string) *envoy.Headers {
 	return &h
 }
 
-// watch reloads s whenever what the configuration is made of changes, and at SIGHUP,
-// until ctx is done.
+// watch reloads s when a file of the configuration changes, and at SIGHUP, until
+// ctx is done. seen is the fingerprint of the configuration in force.
 func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte, log *slog.Logger) {
 	reload := make(chan error, 1)
-	stop := atHangup(func() {
+	stop := onHangup(func() {
 		select {
 		case reload <- nil:
 		default:
@@ -155,10 +147,10 @@ func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte,
 	defer stop()
 	w := filewatch.Watcher{Path: o.config, Seen: seen, Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) },
 		Warn: func(err error) {
-			log.Warn("changes of the Envoy configuration are found by looking every few seconds", "why", err)
+			log.Warn("the Envoy configuration is polled for changes every few seconds", "why", err)
 		}}
 	if info, err := os.Stat(o.config); err == nil && info.IsDir() {
-		w.Path = filepath.Join(o.config, "any") // of its directory, notes are wanted
+		w.Path = filepath.Join(o.config, "any") // a Watcher watches the directory of its path
 	}
 	go w.Run(ctx, func(c filewatch.Content) {
 		select {
@@ -176,9 +168,10 @@ func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte,
 	}
 }
 
-// reload puts the configuration in force, whole or not at all. The server logs which.
+// reload gives the server the new configuration, all or nothing. The server logs
+// the result. err is that of reading the files.
 func (o *envoyOptions) reload(s *server.Server, err error) {
-	defer debug.FreeOSMemory() // a large file that was parsed in vain is not kept
+	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
 	var c *envoyconf.Config
 	if err == nil {
 		c, err = o.load()

@@ -93,7 +93,7 @@ func TestEnvoyEnvironment(t *testing.T) {
 				t.Fatal(err)
 			}
 			var told bytes.Buffer
-			o.fromEnvironment(cmd, &told)
+			o.readEnvironment(cmd, &told)
 			var config server.Config
 			if err := o.configure(&config); err != nil {
 				t.Fatal(err)

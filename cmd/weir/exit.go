@@ -4,10 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -15,36 +14,47 @@ import (
 // Exit codes are part of the contract with scripts.
 const (
 	exitOK     = 0 // allowed, or done
-	exitDenied = 1 // the decision was no, or a test failed
+	exitDenied = 1 // denied, not ready, or a test failed
 	exitUsage  = 2 // the command line, a policy, an input or a file is wrong
-	exitStore  = 3 // the store could not be asked
+	exitStore  = 3 // the store, or the running weir, cannot be reached
 )
 
-// errDenied ends a check whose answer was no: an exit code and no message.
+// errDenied ends a verb with exitDenied and no message: the output has the reason.
 var errDenied = errors.New("denied")
 
 // A failure is an error with its exit code and the next step for the user.
 type failure struct {
 	code int
 	err  error
-	next string // "" when the error says it itself
+	next string // "" if the error names it
 }
 
-// Error is the message without the next step.
+// Error returns the message without the next step.
 func (f *failure) Error() string { return f.err.Error() }
 
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// usage is a failure of the command line or of a file it names.
+// unprefixed is an error inside a message. Its text lacks the prefix "weir: ",
+// because the message begins with the name of the program.
+type unprefixed struct{ error }
+
+func (e unprefixed) Error() string { return strings.TrimPrefix(e.error.Error(), "weir: ") }
+func (e unprefixed) Unwrap() error { return e.error }
+
+// usage returns a failure of the command line or of a file that it names.
 func usage(next, format string, args ...any) error {
+	for i, arg := range args {
+		if err, ok := arg.(error); ok {
+			args[i] = unprefixed{err}
+		}
+	}
 	return &failure{code: exitUsage, err: fmt.Errorf(format, args...), next: next}
 }
 
-// unreachable is a failure of the store. Errors of Redis say the next step
-// themselves.
+// unreachable returns a failure of the store. Errors of Redis name the next step.
 func unreachable(store string, err error) error {
-	f := &failure{code: exitStore, err: fmt.Errorf("store %s: %w", store, err)}
+	f := &failure{code: exitStore, err: fmt.Errorf("store %s: %w", store, unprefixed{err})}
 	var redis *weirredis.StoreError
 	if !errors.As(err, &redis) && !errors.Is(err, weirredis.ErrState) {
 		f.next = "is the store up, and is --store right?"
@@ -52,20 +62,19 @@ func unreachable(store string, err error) error {
 	return f
 }
 
-// report writes what went wrong, where there is something to say, and returns
-// the exit code.
+// report writes the message of err, if it has one, and returns the exit code.
 func report(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	if errors.Is(err, errDenied) || errors.Is(err, errTestsFailed) {
+	if errors.Is(err, errDenied) {
 		return exitDenied
 	}
 	var bad *policy.Error
 	if errors.As(err, &bad) {
-		fmt.Fprintln(stderr, bad) // begins with file:line:column, which editors follow
+		fmt.Fprintln(stderr, err) // begins with file:line:column, which editors follow
 	} else {
-		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), err)
+		fmt.Fprintf(stderr, "%s: %v\n", cmd.CommandPath(), unprefixed{err})
 	}
 	var f *failure
 	if !errors.As(err, &f) {
@@ -75,18 +84,4 @@ func report(stderr io.Writer, cmd *cobra.Command, err error) int {
 		fmt.Fprintf(stderr, "  %s\n", f.next)
 	}
 	return f.code
-}
-
-// wrongFlag turns pflag's errors into failures, with the flag that was meant.
-func wrongFlag(cmd *cobra.Command, err error) error {
-	next := cmd.CommandPath() + " -h shows the flags"
-	var unknown *pflag.NotExistError
-	if errors.As(err, &unknown) {
-		var names []string
-		cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-		if near := nearest.Name(unknown.GetSpecifiedName(), names); near != "" {
-			next = "did you mean --" + near + "?"
-		}
-	}
-	return usage(next, "%w", err)
 }

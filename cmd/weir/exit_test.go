@@ -22,6 +22,8 @@ func TestReport(t *testing.T) {
 		{nil, 0, ""},
 		{errDenied, 1, ""},
 		{errors.New("disk full"), 2, "weir: disk full\n"},
+		{errors.New("weir: cannot listen"), 2, "weir: cannot listen\n"},
+		{usage("", "-n: %w", errors.New("weir: bad number")), 2, "weir: -n: bad number\n"},
 		{usage("", "no such thing"), 2, "weir: no such thing\n"},
 		{usage("try another", "no such thing"), 2, "weir: no such thing\n  try another\n"},
 		{&failure{code: exitUsage, err: badPolicy}, 2, badPolicy.Error() + "\n"},

@@ -12,8 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/server"
 )
 
-// listeners are the flags for the addresses of weir serve and the rights of callers.
-type listeners struct {
+// listenerOptions are the flags for the addresses of weir serve and for the access
+// to them.
+type listenerOptions struct {
 	listen, admin, socketMode     string
 	resp                          string
 	token, adminToken, gateSecret string // files
@@ -26,77 +27,81 @@ type listeners struct {
 	linger, drain                 time.Duration
 }
 
-// addFlags adds them to weir serve.
-func (l *listeners) addFlags(cmd *cobra.Command) {
+// addFlags adds the flags to weir serve, in three groups.
+func (o *listenerOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.StringVar(&l.listen, "listen", "127.0.0.1:7070", "the `ADDRESS` to listen on, host:port or unix:/path; port 0 chooses a free one")
-	f.StringVar(&l.resp, "resp-listen", "", "an `ADDRESS` for Redis clients, such as 127.0.0.1:7073; default: none")
-	f.StringVar(&l.admin, "admin-listen", "",
-		"an `ADDRESS` of its own for metrics, reload and forgetting keys; default: that of --listen, or 127.0.0.1:7072 if other machines can reach that")
-	f.StringVar(&l.socketMode, "socket-mode", "0660", "who may connect to a unix socket, as an octal `MODE`")
-	f.StringVar(&l.token, "token-file", "", "a `FILE` with the token callers must show as Authorization: Bearer; or set $WEIR_TOKEN")
-	f.StringVar(&l.adminToken, "admin-token-file", "", "a `FILE` with the token operators must show; or set $WEIR_ADMIN_TOKEN")
-	f.StringVar(&l.gateSecret, "gate-secret-file", "",
-		"a `FILE` with the secret that proxies must show to gates as "+server.GateHeader+"; without --token-file it closes all other calls; or set $WEIR_GATE_SECRET")
-	f.StringVar(&l.gateID, "gate-id-header", "",
-		"the header field `NAME` in which proxies name the operation a gate is asked about, so that asking again charges nothing; it must be the proxy that sets it, not its clients")
-	f.StringVar(&l.tls.Cert, "tls-cert", "", "a `FILE` with the certificate, in PEM; read again when it changes")
-	f.StringVar(&l.tls.Key, "tls-key", "", "a `FILE` with its private key, in PEM")
-	f.StringVar(&l.tls.ClientCA, "tls-client-ca", "", "a `FILE` with the authorities whose client certificates do in place of a token, in PEM")
-	f.StringArrayVar(&l.hosts, "host", nil,
-		"a `NAME` besides localhost by which callers may call a listener that asks for no token; again for another")
-	f.BoolVar(&l.insecure, "insecure-listen", false, "leave open, also to other machines, the calls that no token and no certificate protects")
-	f.IntVar(&l.connections, "max-connections", 10_000, "how many connections of callers may be open at once on a listener; further callers get 503, probes are answered still")
-	f.IntVar(&l.perAddress, "max-connections-per-address", 0,
-		"how many of them one client address may have before it has shown what is required, or at all where nothing is; default: a quarter of --max-connections, no bound on loopback where nothing is required")
-	f.IntVar(&l.inFlight, "max-in-flight", 1000, "how many requests may wait for the store at once; further ones are answered with 503")
-	f.DurationVar(&l.linger, "linger", 250*time.Millisecond, "how long requests are still taken after SIGTERM, while /readyz says no")
-	f.DurationVar(&l.drain, "drain", 10*time.Second, "then, how long requests under way may take")
+	f.StringVar(&o.listen, "listen", "127.0.0.1:7070", "the `ADDRESS` of the HTTP listener, host:port or unix:/path; port 0 chooses a free port")
+	f.StringVar(&o.admin, "admin-listen", "",
+		"a separate `ADDRESS` for metrics, reloads and resets of keys; default: that of --listen, or 127.0.0.1:7072 if other machines can reach --listen")
+	f.StringVar(&o.resp, "resp-listen", "", "the `ADDRESS` for Redis clients, such as 127.0.0.1:7073; default: none")
+	f.StringVar(&o.socketMode, "socket-mode", "0660", "the permissions of unix sockets, as an octal `MODE`")
+	group(cmd, "Listeners:")
+	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token that callers must send as Authorization: Bearer; or set $WEIR_TOKEN")
+	f.StringVar(&o.adminToken, "admin-token-file", "", "a `FILE` with the token that operators must send; or set $WEIR_ADMIN_TOKEN")
+	f.StringVar(&o.gateSecret, "gate-secret-file", "",
+		"a `FILE` with the secret that proxies must send to gates as "+server.GateHeader+"; without --token-file it closes all other calls; or set $WEIR_GATE_SECRET")
+	f.StringVar(&o.gateID, "gate-id-header", "",
+		"the header field `NAME` in which proxies send an idempotency key to gates; the proxy must set it and discard that of its clients")
+	f.StringVar(&o.tls.Cert, "tls-cert", "", "a `FILE` with the certificate, in PEM; weir reads it again when it changes")
+	f.StringVar(&o.tls.Key, "tls-key", "", "a `FILE` with the certificate's private key, in PEM")
+	f.StringVar(&o.tls.ClientCA, "tls-client-ca", "", "a `FILE` with authorities, in PEM; a client certificate of theirs replaces the token")
+	f.StringArrayVar(&o.hosts, "host", nil,
+		"a host `NAME` besides localhost that requests to a listener without authentication may use; repeat it for more names")
+	f.BoolVar(&o.insecure, "insecure-listen", false, "allow listeners that other machines can reach without a token or a certificate")
+	group(cmd, "Access:")
+	f.IntVar(&o.connections, "max-connections", 10_000, "the most open connections of each listener; further callers get 503, probes are still answered")
+	f.IntVar(&o.perAddress, "max-connections-per-address", 0,
+		"the most of them for one client address before it has authenticated, or at all if nothing is required; default: a quarter of --max-connections, without bound on loopback if nothing is required")
+	f.IntVar(&o.inFlight, "max-in-flight", 1000, "the most requests that wait for the store at once; further ones get 503")
+	f.DurationVar(&o.linger, "linger", 250*time.Millisecond, "after SIGTERM, accept requests for so long while /readyz reports 503")
+	f.DurationVar(&o.drain, "drain", 10*time.Second, "after that, wait so long for requests in flight")
+	group(cmd, "Load and shutdown:")
 }
 
-// configure reads what the flags name into c. reload reads it again.
-func (l *listeners) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
-	mode, err := l.check()
+// configure reads the files of the flags and sets the fields of c. reload reads the
+// files again.
+func (o *listenerOptions) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
+	mode, err := o.check()
 	if err != nil {
 		return nil, err
 	}
-	if c.Hosts, err = listen.ParseNames(l.hosts...); err != nil {
+	if c.Hosts, err = listen.ParseNames(o.hosts...); err != nil {
 		return nil, usage("", "--host: %w", err)
 	}
-	c.RESPListen, c.GateID = l.resp, l.gateID
-	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = l.listen, l.admin, mode, l.insecure
-	c.Limits.Conns, c.Limits.PerAddress = l.connections, l.perAddress
-	c.Limits.InFlight, c.Limits.Drain = l.inFlight, l.drain
-	if c.Limits.Linger = l.linger; l.linger == 0 {
+	c.RESPListen, c.GateID = o.resp, o.gateID
+	c.Listen, c.AdminListen, c.SocketMode, c.Insecure = o.listen, o.admin, mode, o.insecure
+	c.Limits.Conns, c.Limits.PerAddress = o.connections, o.perAddress
+	c.Limits.InFlight, c.Limits.Drain = o.inFlight, o.drain
+	if c.Limits.Linger = o.linger; o.linger == 0 {
 		c.Limits.Linger = -1
 	}
-	g := guards{told: func(err error) {
+	s := secrets{failed: func(err error) {
 		if loose := new(listen.WorldReadableError); errors.As(err, &loose) {
 			log.Warn("a secret is not protected", "why", err)
 			return
 		}
-		log.Error("what changed on disk cannot be used; what was read before stays", "error", err)
+		log.Error("a changed secret or certificate is invalid; the previous one stays", "error", err)
 	}}
-	if err := g.read(l, c); err != nil {
+	if err := s.read(o, c); err != nil {
 		return nil, err
 	}
-	return g.reload, nil
+	return s.reload, nil
 }
 
-// check refuses numbers that would stand for something else, and reads the mode.
-func (l *listeners) check() (fs.FileMode, error) {
-	mode, err := strconv.ParseUint(l.socketMode, 8, 32)
+// check rejects numbers out of range and returns the socket mode.
+func (o *listenerOptions) check() (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(o.socketMode, 8, 32)
 	switch {
 	case err != nil || mode == 0 || mode > 0o777:
-		return 0, usage("0660 lets the user and the group of weir connect", "--socket-mode must be an octal mode such as 0660, not %q", l.socketMode)
-	case l.connections < 1:
-		return 0, usage("leave it out for the default", "--max-connections must be 1 or more, not %d", l.connections)
-	case l.perAddress < 0:
-		return 0, usage("leave it out for the default", "--max-connections-per-address must be 1 or more, not %d", l.perAddress)
-	case l.inFlight < 1:
-		return 0, usage("leave it out for the default", "--max-in-flight must be 1 or more, not %d", l.inFlight)
-	case l.linger < 0 || l.drain <= 0:
-		return 0, usage("such as --linger 5s --drain 10s", "--linger must be 0 or more, and --drain more than 0")
+		return 0, usage("with 0660 the user and the group of weir can connect", "--socket-mode must be an octal mode such as 0660, not %q", o.socketMode)
+	case o.connections < 1:
+		return 0, usage("leave it out for the default", "--max-connections must be 1 or more, not %d", o.connections)
+	case o.perAddress < 0:
+		return 0, usage("leave it out for the default", "--max-connections-per-address must be 1 or more, not %d", o.perAddress)
+	case o.inFlight < 1:
+		return 0, usage("leave it out for the default", "--max-in-flight must be 1 or more, not %d", o.inFlight)
+	case o.linger < 0 || o.drain <= 0:
+		return 0, usage("write --linger 5s --drain 10s, for example", "--linger must be 0 or more, and --drain more than 0")
 	}
 	return fs.FileMode(mode), nil
 }

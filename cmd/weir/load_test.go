@@ -220,7 +220,7 @@ func TestTwiceItsCapacity(t *testing.T) {
 // At the bound of memory new keys are answered with 503, and those that are known
 // go on being refused (R13).
 func TestMaxMemory(t *testing.T) {
-	p := startServe(t, "--max-memory", "64KiB")
+	p := startServe(t, "--max-memory", "1MiB")
 	known := newClient(p.addr, 0)
 	for range 5 {
 		if err := known.ask(false); err != nil { // 5 a minute, used up
@@ -228,7 +228,7 @@ func TestMaxMemory(t *testing.T) {
 		}
 	}
 	flood := 0
-	for id := 1; id <= 5000 && flood == 0; id++ {
+	for id := 1; id <= 50_000 && flood == 0; id++ {
 		c := newClient(p.addr, id)
 		if err := c.ask(false); err != nil {
 			t.Fatal(err)
@@ -236,7 +236,7 @@ func TestMaxMemory(t *testing.T) {
 		flood = c.statuses[503]
 	}
 	if err := known.ask(false); err != nil || flood == 0 || known.statuses[429] != 1 {
-		t.Errorf("5,000 keys in 64 KiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood, known.statuses, err)
+		t.Errorf("50,000 keys in 1 MiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood, known.statuses, err)
 	}
 	p.terminate(t)
 	p.ended(t)
@@ -244,7 +244,7 @@ func TestMaxMemory(t *testing.T) {
 
 // TestMaxMemoryBoundsThrottle: the keys of CL.THROTTLE stand under --max-memory.
 func TestMaxMemoryBoundsThrottle(t *testing.T) {
-	p := startServe(t, "--max-memory", "64KiB", "--resp-listen", "127.0.0.1:0")
+	p := startServe(t, "--max-memory", "1MiB", "--resp-listen", "127.0.0.1:0")
 	address := regexp.MustCompile(`Redis clients\s+(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.awaitTalk(t, "Redis"))
 	if address == nil {
 		t.Fatalf("the banner names no address for Redis clients:\n%s", p.awaitTalk(t, "Redis"))
@@ -255,15 +255,15 @@ func TestMaxMemoryBoundsThrottle(t *testing.T) {
 	}
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(patience))
-	const keys = 2000
+	const keys = 5000
 	var commands strings.Builder
 	for i := range keys {
 		fmt.Fprintf(&commands, "CL.THROTTLE key%d 1 1 3600\r\n", i)
 	}
 	go io.WriteString(c, commands.String()+"QUIT\r\n")
 	answers, err := io.ReadAll(c)
-	if granted := strings.Count(string(answers), "*5\r\n"); err != nil || granted == 0 || granted > 100 || !strings.Contains(string(answers), "-UNAVAILABLE ") {
-		t.Errorf("%v, %d of %d keys were granted in an eighth of 64 KiB, want 1 to 100; answers end with %q", err, granted, keys, answers[max(0, len(answers)-300):])
+	if granted := strings.Count(string(answers), "*5\r\n"); err != nil || granted == 0 || granted > 1600 || !strings.Contains(string(answers), "-UNAVAILABLE ") {
+		t.Errorf("%v, %d of %d keys were granted in an eighth of 1 MiB, want 1 to 1600; answers end with %q", err, granted, keys, answers[max(0, len(answers)-300):])
 	}
 	p.terminate(t)
 	p.ended(t)

@@ -1,14 +1,107 @@
-// Weir is the command: it checks policy files, asks for single decisions,
-// replays traces, and serves decisions to other programs.
+// Command weir checks policy files, makes single decisions, replays traces, and
+// serves decisions to other programs.
 //
-// stdout is data, stderr is talk; every verb that prints data has --json. The
-// exit code is 0 for allowed and for success, 1 for denied, 2 for a wrong
-// command line, policy or input, 3 for a store that could not be asked. Nothing
-// is ever coloured.
+// Data goes to stdout and messages go to stderr. Each verb that prints data has
+// --json. The exit code is 0 for allowed or done, 1 for denied, 2 for a wrong
+// command line, policy or input, and 3 for a store that cannot be reached. Output
+// has no colours.
 package main
 
-import "os"
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
 
 func main() {
 	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// run executes a command line and returns its exit code.
+func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := rootCommand()
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	stderr = printable{stderr}
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteC()
+	return report(stderr, cmd, err)
+}
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "weir",
+		Short: "An exact rolling-window rate limiter",
+		Long: `Weir is a rate limiter with exact rolling windows. "10 per minute" means: never more
+than 10 in any minute, wherever the minute begins.`,
+		Example: `  weir serve                                          # serve the built-in policies over HTTP
+  weir validate weir.yaml                             # check a policy file
+  weir check --policies weir.yaml search ip=192.0.2.7 # one decision, exit code 0 or 1
+  weir test weir.yaml                                 # run the tests of a policy file
+  weir replay --policies weir.yaml trace.jsonl        # decide a recorded trace
+  weir top                                            # list the keys that a running weir denies most`,
+		Version:                    versionLine(),
+		Args:                       cobra.ArbitraryArgs,
+		RunE:                       helpOrUnknownVerb,
+		DisableFlagsInUseLine:      true,
+		SilenceErrors:              true,
+		SilenceUsage:               true,
+		SuggestionsMinimumDistance: 2,
+	}
+	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
+	root.SetFlagErrorFunc(wrongFlag)
+	setHelp(root)
+	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand())
+	addVerbs(root, "Service:", serveCommand(), readyCommand(), topCommand(), snippetCommand())
+	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
+	root.SetCompletionCommandGroupID("Other:")
+	return root
+}
+
+// helpOrUnknownVerb runs when the command line has no verb, or an unknown one.
+func helpOrUnknownVerb(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return root.Help()
+	}
+	return unknownVerb(root, args[0])
+}
+
+func unknownVerb(root *cobra.Command, name string) error {
+	next := "the verbs are " + strings.Join(verbs(root), ", ") + "; weir -h explains them"
+	if near := root.SuggestionsFor(name); len(near) > 0 {
+		next = "did you mean weir " + strings.Join(near, " or weir ") + "?"
+	}
+	return usage(next, "%q is not a verb of weir", name)
+}
+
+func verbs(root *cobra.Command) (names []string) {
+	for _, c := range root.Commands() {
+		if c.IsAvailableCommand() {
+			names = append(names, c.Name())
+		}
+	}
+	return names
+}
+
+// wantArgs rejects fewer than least or more than most arguments. name is that of
+// the argument in the usage line, "" for a verb without arguments.
+func wantArgs(least, most int, name string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, args []string) error {
+		takes := "only " + name + " is taken"
+		if name == "" {
+			takes = "only flags are taken"
+		}
+		next := fmt.Sprintf("%s -h shows examples", cmd.CommandPath())
+		switch {
+		case len(args) < least:
+			return usage(next, "%s is missing", name)
+		case len(args) > most:
+			return usage(next, "%q is one argument too many; %s", args[most], takes)
+		}
+		return nil
+	}
 }

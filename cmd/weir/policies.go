@@ -10,6 +10,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
+// builtIn is the source of policies without --policies.
 const builtIn = "the built-in demonstration policies"
 
 // policiesFlag adds --policies.
@@ -18,38 +19,42 @@ func policiesFlag(cmd *cobra.Command, path *string) {
 	cmd.MarkFlagFilename("policies", "yaml", "yml")
 }
 
-// loadPolicies reads the policy file, or takes the built-in policies and says so
-// when path is "". source names where they are from.
-func loadPolicies(path string, stderr io.Writer) (file *policy.File, source string, err error) {
-	file, source, _, err = readPolicies(path, stderr)
-	return file, source, err
+// policySource is a policy file as it was read.
+type policySource struct {
+	file *policy.File
+	name string // path of the file, or builtIn
+	text []byte // nil for the built-in policies
 }
 
-// readPolicies is loadPolicies that also returns what the file holds.
-func readPolicies(path string, stderr io.Writer) (file *policy.File, source string, src []byte, err error) {
+// loadPolicies reads a policy file. If path is "", it returns the built-in
+// policies and writes a note.
+func loadPolicies(path string, stderr io.Writer) (policySource, error) {
 	if path == "" {
 		file := policy.Demo()
 		fmt.Fprintf(stderr, "weir: no --policies FILE, so these are %s: %s\n", builtIn, strings.Join(names(file), ", "))
-		return file, builtIn, nil, nil
+		return policySource{file: file, name: builtIn}, nil
 	}
-	if src, err = policy.ReadFile(path); err == nil {
-		file, err = policy.Parse(path, src)
-	}
+	text, err := policy.ReadFile(path)
 	if err != nil {
-		return nil, "", nil, &failure{code: exitUsage, err: err}
+		return policySource{}, &failure{code: exitUsage, err: err}
 	}
-	return file, path, src, nil
+	file, err := policy.Parse(path, text)
+	if err != nil {
+		return policySource{}, &failure{code: exitUsage, err: err}
+	}
+	return policySource{file, path, text}, nil
 }
 
-// findPolicy returns the policy of that name.
-func findPolicy(file *policy.File, source, name string) (*policy.Policy, error) {
-	if p := file.Policy(name); p != nil {
+// policy returns the policy of that name.
+func (s *policySource) policy(name string) (*policy.Policy, error) {
+	if p := s.file.Policy(name); p != nil {
 		return p, nil
 	}
-	if near := nearest.Name(name, names(file)); near != "" {
-		return nil, usage(fmt.Sprintf("did you mean %s?", near), "%s has no policy %q", source, name)
+	next := "its policies are " + listed(names(s.file))
+	if near := nearest.Name(name, names(s.file)); near != "" {
+		next = fmt.Sprintf("did you mean %s?", near)
 	}
-	return nil, usage("its policies are "+listed(names(file)), "%s has no policy %q", source, name)
+	return nil, usage(next, "%s has no policy %q", s.name, name)
 }
 
 func names(file *policy.File) []string {
@@ -58,21 +63,4 @@ func names(file *policy.File) []string {
 		all = append(all, p.Name)
 	}
 	return all
-}
-
-// listed joins names, the first few of many.
-func listed(names []string) string {
-	const most = 12
-	if len(names) > most {
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
-
-// counted is "1 policy", "2 policies".
-func counted[N int | int64](n N, one, many string) string {
-	if n == 1 {
-		return "1 " + one
-	}
-	return fmt.Sprintf("%d %s", n, many)
 }

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir/internal/redact"
 )
 
 // readyOptions are the flags of weir ready.
@@ -21,10 +20,10 @@ func readyCommand() *cobra.Command {
 	var o readyOptions
 	cmd := &cobra.Command{
 		Use:   "ready",
-		Short: "Ask a running weir whether it is ready",
-		Long: `Ready asks /readyz of a running weir serve. The exit code is 0 if it is ready, and 1
-if it is not, drains, or does not answer in time. It serves as the health check of an
-image without a shell. It sends no token: readiness is public.`,
+		Short: "Report whether a running weir is ready",
+		Long: `Ready requests /readyz of a running weir serve. The exit code is 0 if it is ready, and
+1 if it is not ready, drains, or does not answer in time. It is the health check of an
+image without a shell. It sends no token, because readiness is public.`,
 		Example: `  weir ready
   weir ready --url http://127.0.0.1:7072 --timeout 2s`,
 		Args: wantArgs(0, 0, ""),
@@ -32,7 +31,7 @@ image without a shell. It sends no token: readiness is public.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of any of weir's HTTP listeners, or unix:/path")
-	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "how long to wait for the answer, 1ms to 1m")
+	f.DurationVar(&o.timeout, "timeout", 2*time.Second, "timeout of the request, 1ms to 1m")
 	f.BoolVar(&o.asJSON, "json", false, "print the answer, one JSON object")
 	return cmd
 }
@@ -42,33 +41,33 @@ const maxReady = 1 << 20
 
 func ready(cmd *cobra.Command, o *readyOptions) error {
 	if o.timeout < time.Millisecond || o.timeout > time.Minute {
-		return usage("such as --timeout 2s", "--timeout must be 1ms to 1m, not %v", o.timeout)
+		return usage("write --timeout 2s, for example", "--timeout must be 1ms to 1m, not %v", o.timeout)
 	}
-	client, base, err := clientOf(o.url)
+	client, base, err := newHTTPClient(o.url)
 	if err != nil {
 		return err
 	}
 	client.Timeout = o.timeout
 	res, err := client.Get(base + "/readyz")
 	if err != nil {
-		return &failure{code: exitDenied, err: fmt.Errorf("%s does not answer: %w", o.url, redact.Error(err)), next: "does weir serve run there?"}
+		return noAnswer(exitDenied, o.url, err)
 	}
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxReady))
 	if err != nil {
-		return &failure{code: exitDenied, err: fmt.Errorf("%s broke off its answer: %w", o.url, err)}
+		return noAnswer(exitDenied, o.url, err)
 	}
-	is := res.StatusCode == http.StatusOK
+	isReady := res.StatusCode == http.StatusOK
 	out := printable{cmd.OutOrStdout()}
 	switch {
 	case o.asJSON:
 		_, err = out.Write(body)
-	case is:
+	case isReady:
 		_, err = fmt.Fprintln(out, "ready")
 	default:
 		_, err = fmt.Fprintln(out, "not ready:", res.Status)
 	}
-	if err == nil && !is {
+	if err == nil && !isReady {
 		err = errDenied
 	}
 	return err

@@ -14,25 +14,25 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// reloader puts the policies of a file in force whenever its content changes, and
-// at SIGHUP whatever it holds. What is wrong with the file changes nothing.
+// reloader reloads a policy file when its content changes, and at each SIGHUP. An
+// invalid file changes nothing.
 type reloader struct {
 	path   string
 	server *server.Server
 	watch  filewatch.Watcher
 	hup    chan os.Signal
-	mu     sync.Mutex // held from reading to putting in force, so that what was read last stays
+	mu     sync.Mutex // held from reading to reloading, so that the newest file stays
 }
 
-// newReloader returns what reloads s from the file at path, of which src is in force.
-func newReloader(path string, src []byte, s *server.Server, log *slog.Logger) *reloader {
+// newReloader returns the reloader of s for a file. text is the content in force.
+func newReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
 	read := func() ([]byte, error) { return policy.ReadFile(path) }
 	warn := func(err error) {
-		log.Warn("changes of the policy file are found by looking every few seconds", "why", err)
+		log.Warn("the policy file is polled for changes every few seconds", "why", err)
 	}
 	r := &reloader{path: path, server: s, hup: make(chan os.Signal, 1),
-		watch: filewatch.Watcher{Path: path, Read: read, Seen: src, Warn: warn}}
-	signal.Notify(r.hup, syscall.SIGHUP) // from here on the signal ends nobody
+		watch: filewatch.Watcher{Path: path, Read: read, Seen: text, Warn: warn}}
+	signal.Notify(r.hup, syscall.SIGHUP) // from now on the signal does not end the process
 	return r
 }
 
@@ -40,16 +40,15 @@ func newReloader(path string, src []byte, s *server.Server, log *slog.Logger) *r
 func (r *reloader) run(ctx context.Context) {
 	defer signal.Stop(r.hup)
 	changed := make(chan filewatch.Content)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
+	ended := runInBackground(ctx, func(ctx context.Context) {
 		r.watch.Run(ctx, func(c filewatch.Content) {
 			select {
 			case changed <- c:
 			case <-ctx.Done():
 			}
 		})
-	}()
+	})
+	defer ended()
 	for {
 		select {
 		case c := <-changed:
@@ -57,26 +56,27 @@ func (r *reloader) run(ctx context.Context) {
 		case <-r.hup:
 			r.again()
 		case <-ctx.Done():
-			<-ended
 			return
 		}
 	}
 }
 
-// again reads the file and puts it in force. The error says why it did not.
+// again reads the file and reloads the server. The error is the reason why the
+// policies in force stay.
 func (r *reloader) again() error {
 	return r.reload(func() ([]byte, error) { return policy.ReadFile(r.path) })
 }
 
-// reload puts what read returns in force, whole or not at all. The server logs which.
+// reload gives the server the policies that read returns, all or none. The server
+// logs the result.
 func (r *reloader) reload(read func() ([]byte, error)) error {
-	defer debug.FreeOSMemory() // a large file that was parsed in vain is not kept
+	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var file *policy.File
-	src, err := read()
+	text, err := read()
 	if err == nil {
-		file, err = policy.Parse(r.path, src)
+		file, err = policy.Parse(r.path, text)
 	}
 	if err != nil {
 		r.server.ReloadFailed(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os/signal"
 	"syscall"
 
@@ -17,14 +18,12 @@ import (
 
 // serveOptions are the flags of weir serve.
 type serveOptions struct {
-	policies, store string
-	outage          outageOptions
-	reservations    string // file
-	listeners       listeners
-	log             logOptions
-	traces          traceOptions
-	topKeys         string
-	envoy           envoyOptions
+	policies, storeName string
+	store               storeOptions
+	reservations        string // file
+	listeners           listenerOptions
+	observe             observeOptions
+	envoy               envoyOptions
 }
 
 func serveCommand() *cobra.Command {
@@ -32,100 +31,79 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve decisions over HTTP",
-		Long: `Serve answers decisions over HTTP until SIGTERM or SIGINT; then it takes no more
-requests and answers those that are under way. Without --policies it serves
-built-in demonstration policies.
+		Long: `Serve answers requests for decisions over HTTP until SIGTERM or SIGINT. Then it rejects
+new requests and answers those in flight. Without --policies it serves built-in
+demonstration policies.
 
-The policy file is read again when its content changes and at SIGHUP. A file with
-a fault changes nothing: the log, /readyz and /metrics say what is wrong, and the
-policies in force stay. What was granted before counts on.
+Serve reloads the policy file when its content changes, and at SIGHUP. An invalid file
+changes nothing: the log, /readyz and /metrics report the error, and the policies in
+force stay. A reload keeps all histories.
 
-With --grpc-listen it also answers proxies over Envoy's rate limit service; its
-domains are those of --envoy-config, and every policy by its name.
+With --grpc-listen serve is also Envoy's rate limit service. Its domains are those of
+--envoy-config, and each policy by its name.
 
-Several weir serve with one --store share every limit. While it cannot be asked,
-from the start or later, each answers by what a policy says of when-store-is-down;
-with local it grants its share of every limit, Max / --instances.`,
+Several weir serve with one --store share every limit. In an outage of the store each
+follows when-store-is-down of the policy. With local it grants its share of each limit,
+Max / --instances.`,
 		Example: `  weir serve
   weir serve --policies weir.yaml --listen 127.0.0.1:7070
   weir serve --policies weir.yaml --store redis://127.0.0.1:6379 --instances 4
   weir serve --grpc-listen 127.0.0.1:7071 --envoy-config config/
   curl -d '{"policy":"demo","key":{"user":"ann"}}' http://127.0.0.1:7070/v1/check`,
 		Args: wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, o) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &o) },
 	}
 	policiesFlag(cmd, &o.policies)
-	storeFlag(cmd, &o.store)
+	storeFlag(cmd, &o.storeName)
+	o.store.addFlags(cmd)
+	group(cmd, "Policies and store:")
 	o.listeners.addFlags(cmd)
-	o.log.addFlags(cmd)
-	o.traces.addFlags(cmd)
-	cmd.Flags().StringVar(&o.topKeys, "top-keys", "shown",
-		"what GET /v1/top and weir top tell operators of the keys denied most: shown, hashed or off; `WORD`")
+	o.observe.addFlags(cmd)
 	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
-		"a `FILE` with the secret by which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: one of this process's own")
+		"a `FILE` with the secret with which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: a random secret of this process")
+	group(cmd, "Reservations:")
 	o.envoy.addFlags(cmd)
-	o.outage.addFlags(cmd)
 	return cmd
 }
 
-func serve(cmd *cobra.Command, o serveOptions) error {
-	if err := o.outage.check(o.store); err != nil {
+// serve runs a server until a signal. It checks the flags, connects the store, opens
+// the listeners, and begins to serve only if no step failed.
+func serve(cmd *cobra.Command, o *serveOptions) error {
+	if err := o.store.check(o.storeName); err != nil {
 		return err
 	}
-	log, stderr, err := o.log.open(cmd.ErrOrStderr())
+	log, stderr, err := o.observe.openLog(cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	file, source, src, err := o.readPolicies(stderr)
+	source, err := o.loadPolicies(stderr)
 	if err != nil {
 		return err
 	}
-	config := server.Config{Policies: file, Source: source, Log: log, Version: version()}
-	endTraces, err := o.traces.open(&config, log)
+	config := server.Config{Policies: source.file, Source: source.name, Log: log, Version: version()}
+	stopTraces, err := o.observe.startTraces(&config, log)
 	if err != nil {
 		return err
 	}
-	defer endTraces()
-	if config.TopKeys, err = server.ParseTopKeys(o.topKeys); err != nil {
-		return usage("shown is the default", "--top-keys: %w", err)
-	}
-	reloadGuards, err := o.listeners.configure(&config, log)
-	if err != nil {
-		return err
-	}
-	o.envoy.fromEnvironment(cmd, stderr)
+	defer stopTraces()
+	o.envoy.readEnvironment(cmd, stderr)
 	envoySeen, _ := envoyconf.Fingerprint(o.envoy.config)
-	if err := o.envoy.configure(&config); err != nil {
+	reloadSecrets, err := o.configure(&config, log)
+	if err != nil {
 		return err
 	}
-	if config.ReservationSecret, err = reservationSecret(o.reservations, log); err != nil {
-		return err
-	}
-	if o.listeners.resp != "" {
-		config.Throttler = o.outage.throttleTable()
-	}
-	store, err := awaitStore(o.store, o.outage, log)
+	store, err := o.connectStore(&config, log)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	if store.Shared && !cmd.Flags().Changed("instances") {
-		noteShares(stderr, file)
+		noteInstances(stderr, source.file)
 	}
-	config.Engine, config.StoreName, config.StoreDown = store.engine, store.Name, store.Down
-	if store.Conn != nil {
-		config.StoreIdentity = func(ctx context.Context) (string, error) {
-			ctx, cancel := context.WithTimeout(ctx, o.outage.budget)
-			defer cancel()
-			return store.Identity(ctx)
-		}
-		config.Throttler = gcra.NewStore(store.Conn)
-	}
-	config.EnvoyOptions.Apart = store.Spread
 	var reload *reloader
 	if o.policies != "" {
 		config.Reread = func() error {
-			reloadGuards()
+			reloadSecrets()
 			return reload.again()
 		}
 	}
@@ -133,66 +111,101 @@ func serve(cmd *cobra.Command, o serveOptions) error {
 	if err != nil {
 		return usage("", "%w", err)
 	}
-	for _, warning := range s.Warnings() {
+	warnings := s.Warnings()
+	if config.Envoy != nil {
+		warnings = append(warnings, config.Envoy.Warnings...)
+	}
+	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	if config.Envoy != nil {
-		for _, warning := range config.Envoy.Warnings {
-			fmt.Fprintln(stderr, "weir: warning:", warning)
-		}
-	}
-	defer atHangup(reloadGuards)()
+	defer onHangup(reloadSecrets)()
 	if err := s.Listen(); err != nil {
-		return usage("choose another address with --listen, such as 127.0.0.1:0 for any free port", "%w", err)
+		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
 	}
-	if err := store.look(); err != nil {
+	if err := store.checkAtStart(); err != nil {
 		return err
 	}
 	if o.policies != "" {
-		reload = newReloader(o.policies, src, s, log)
+		reload = newReloader(o.policies, source.text, s, log)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop() // not sooner: timeout(1), for one, sends its signal twice, and draining has a bound of its own
-	ctx = store.watched(ctx)
-	o.log.greet(s, stderr, log)
+	defer stop() // not sooner: timeout(1) sends its signal twice, and draining has its own bound
+	ctx = store.watch(ctx)
+	o.observe.greet(s, stderr, log)
 	close(store.serving)
-	var ended []func()
+	var wait []func()
 	if reload != nil {
-		ended = append(ended, begin(ctx, reload.run))
+		wait = append(wait, runInBackground(ctx, reload.run))
 	}
 	if o.envoy.config != "" {
-		ended = append(ended, begin(ctx, func(ctx context.Context) { o.envoy.watch(ctx, s, envoySeen, log) }))
+		wait = append(wait, runInBackground(ctx, func(ctx context.Context) { o.envoy.watch(ctx, s, envoySeen, log) }))
 	}
 	err = s.Serve(ctx)
 	stop()
-	for _, wait := range ended {
-		wait()
+	for _, ended := range wait {
+		ended()
 	}
-	var wrong *failure
-	if errors.As(context.Cause(ctx), &wrong) {
-		return wrong
+	var unusable *failure
+	if errors.As(context.Cause(ctx), &unusable) {
+		return unusable
 	}
 	if err != nil {
 		return err
 	}
-	endTraces() // now, so that nothing is said after the last word
+	stopTraces() // before the last message
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil
 }
 
-// readPolicies reads the policies to serve: those of the file or, where no file is
-// named, the built-in ones; beside an Envoy configuration, which is reason enough to
-// serve, none.
-func (o *serveOptions) readPolicies(stderr io.Writer) (*policy.File, string, []byte, error) {
-	if o.policies == "" && o.envoy.config != "" {
-		return &policy.File{}, "none", nil, nil
+// configure checks the flags of the listeners, Envoy and reservations, and sets the
+// fields of c. reload reads the secrets again.
+func (o *serveOptions) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
+	if c.TopKeys, err = server.ParseTopKeys(o.observe.topKeys); err != nil {
+		return nil, usage("shown is the default", "--top-keys: %w", err)
 	}
-	return readPolicies(o.policies, stderr)
+	if reload, err = o.listeners.configure(c, log); err != nil {
+		return nil, err
+	}
+	if err = o.envoy.configure(c); err != nil {
+		return nil, err
+	}
+	c.ReservationSecret, err = reservationSecret(o.reservations, log)
+	return reload, err
 }
 
-// begin calls run in a goroutine of its own. The function it returns waits until
-// run has returned.
-func begin(ctx context.Context, run func(context.Context)) (ended func()) {
+// connectStore begins to connect to the store, and sets the fields of c for it.
+func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*servedStore, error) {
+	if o.listeners.resp != "" {
+		c.Throttler = o.store.throttleTable()
+	}
+	store, err := connectStore(o.storeName, o.store, log)
+	if err != nil {
+		return nil, err
+	}
+	c.Engine, c.StoreName, c.StoreDown = store.engine, store.Name, store.Down
+	if store.Conn != nil {
+		c.StoreIdentity = func(ctx context.Context) (string, error) {
+			ctx, cancel := context.WithTimeout(ctx, o.store.timeout)
+			defer cancel()
+			return store.Identity(ctx)
+		}
+		c.Throttler = gcra.NewStore(store.Conn)
+	}
+	c.EnvoyOptions.Apart = store.Spread
+	return store, nil
+}
+
+// loadPolicies reads the policies to serve. With an Envoy configuration and without
+// a file there are none.
+func (o *serveOptions) loadPolicies(stderr io.Writer) (policySource, error) {
+	if o.policies == "" && o.envoy.config != "" {
+		return policySource{file: &policy.File{}, name: "none"}, nil
+	}
+	return loadPolicies(o.policies, stderr)
+}
+
+// runInBackground runs run in a goroutine. ended waits until run has returned.
+func runInBackground(ctx context.Context, run func(context.Context)) (ended func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

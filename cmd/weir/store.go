@@ -19,39 +19,35 @@ import (
 // storeFlag adds --store.
 func storeFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "store", "memory",
-		"where histories live: memory (of this process, gone when it ends) or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS")
+		"where histories are kept: memory (of this process, lost when it ends) or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS")
 }
 
-// openStore opens the store a user named; it must be there.
+// openStore opens a store, which must be reachable.
 func openStore(name string) (*store.Store, error) {
 	s, err := store.Open(name)
 	return s, storeFailure(err)
 }
 
-// outageOptions are the flags of what serve does about a store that is slow or gone.
-type outageOptions struct {
+// storeOptions are the flags for the memory store, and for outages of a shared one.
+type storeOptions struct {
 	instances int
-	budget    time.Duration
+	timeout   time.Duration
 	memory    size
 }
 
-func (o *outageOptions) addFlags(cmd *cobra.Command) {
-	o.memoryFlag(cmd)
-	cmd.Flags().IntVar(&o.instances, "instances", 1,
-		"how many `N` weir serve share the store at most; with when-store-is-down: local each grants Max/N while it is out")
-	cmd.Flags().DurationVar(&o.budget, "store-budget", 50*time.Millisecond,
-		"how long a decision waits for the store before when-store-is-down applies; a `DURATION` such as 50ms")
-}
-
-// memoryFlag adds --max-memory.
-func (o *outageOptions) memoryFlag(cmd *cobra.Command) {
-	cmd.Flags().Var(&o.memory, "max-memory",
-		"with --store memory, the most that histories may take, a `SIZE` such as 512MiB, of which --resp-listen leaves an eighth to CL.THROTTLE; at it new keys are answered with an error, and none that counts is forgotten; default: no bound, and 256MiB for CL.THROTTLE")
+func (o *storeOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.Var(&o.memory, "max-memory",
+		"with --store memory, the most memory of histories, a `SIZE` of 1MiB or more such as 512MiB; at the bound new keys get an error, and no history that counts is evicted; with --resp-listen an eighth is for CL.THROTTLE; default: no bound, and 256MiB for CL.THROTTLE")
+	f.IntVar(&o.instances, "instances", 1,
+		"the largest number `N` of weir serve that share the store; with when-store-is-down: local each grants Max/N in an outage")
+	f.DurationVar(&o.timeout, "store-budget", 50*time.Millisecond,
+		"the timeout of the store, a `DURATION` such as 50ms; after it when-store-is-down applies")
 }
 
 // throttleTable returns the table of CL.THROTTLE in memory. It takes an eighth of
-// --max-memory, so that both together stay within it.
-func (o *outageOptions) throttleTable() *gcra.Table {
+// --max-memory from o, so that both together stay within the bound.
+func (o *storeOptions) throttleTable() *gcra.Table {
 	if o.memory == 0 {
 		return gcra.NewTable(gcra.DefaultBytes)
 	}
@@ -60,134 +56,135 @@ func (o *outageOptions) throttleTable() *gcra.Table {
 	return gcra.NewTable(int64(share))
 }
 
-func (o *outageOptions) check(name string) error {
+func (o *storeOptions) check(name string) error {
 	switch {
 	case o.instances < 1:
 		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
 	case o.memory > 0 && name != "memory":
-		return usage("Redis has maxmemory for that; leave one of them out", "--max-memory is for --store memory, not for one that is shared")
-	case o.budget <= 0:
-		return usage("it is how long callers can wait, such as 50ms", "--store-budget must be above 0, not %v", o.budget)
+		return usage("Redis has maxmemory for that; leave out one of them", "--max-memory is for --store memory, not for a shared store")
+	case o.timeout <= 0:
+		return usage("it is the time that callers can wait, such as 50ms", "--store-budget must be above 0, not %v", o.timeout)
 	}
 	return nil
 }
 
-// firstLook is how long serve waits to see what the store is before it says that it
-// listens. Its addresses are open meanwhile, so nobody is turned away.
-const firstLook = 500 * time.Millisecond
+// startTimeout bounds the time that serve waits for the first answer of the store
+// before it prints that it listens. The listeners are open meanwhile.
+const startTimeout = 500 * time.Millisecond
 
-// A laterStore is the store of serve, which starts whether it is there or not.
-type laterStore struct {
+// servedStore is the store of serve. It may be unreachable, at the start or later.
+type servedStore struct {
 	*store.Store
 	engine  weir.Engine
 	log     *slog.Logger
 	serving chan struct{} // closed when serve has begun; nothing is logged before
-	over    chan struct{} // closed when it has ended
+	closed  chan struct{} // closed by Close
 
-	outages sparse // bounds what turned says
-	told    bool   // it has said that the store is down
+	outages logThrottle // of lines about outages
+	logged  bool        // the current outage has been logged
 }
 
-// awaitStore begins to look for the store.
-func awaitStore(name string, o outageOptions, log *slog.Logger) (*laterStore, error) {
-	l := &laterStore{log: log, outages: sparse{every: 10 * time.Second}, serving: make(chan struct{}), over: make(chan struct{})}
+// connectStore begins to connect to the store, and does not wait for it.
+func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, error) {
+	s := &servedStore{log: log, outages: logThrottle{every: 10 * time.Second}, serving: make(chan struct{}), closed: make(chan struct{})}
 	var err error
-	if l.Store, err = store.Later(name, l.hear); err != nil {
+	if s.Store, err = store.Later(name, s.logAttempt); err != nil {
 		return nil, storeFailure(err)
 	}
-	if !l.Shared && o.memory > 0 {
-		l.Engine = weir.NewMemory(weir.MaxBytes(int64(o.memory)))
+	if !s.Shared && o.memory > 0 {
+		s.Engine = weir.NewMemory(weir.MaxBytes(int64(o.memory)))
 	}
-	if l.engine = l.Engine; l.Shared {
-		// Within the budget, by what each policy says of when-store-is-down.
-		l.engine = fallback.New(l.Engine, fallback.FailClosed, fallback.Timeout(o.budget), fallback.Instances(o.instances), fallback.OnStoreState(l.turned))
+	if s.engine = s.Engine; s.Shared {
+		// A policy's when-store-is-down replaces the mode.
+		s.engine = fallback.New(s.Engine, fallback.FailClosed, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
 	}
-	return l, nil
+	return s, nil
 }
 
-// look refuses a store that is there and is the wrong one. One that is not there is
-// waited for while serving.
-func (l *laterStore) look() error {
-	ctx, cancel := context.WithTimeout(context.Background(), firstLook)
+// checkAtStart returns an error if the store answers within startTimeout and cannot
+// be used. An unreachable store is no error: serve goes on connecting.
+func (s *servedStore) checkAtStart() error {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	return l.wrong(ctx)
+	return s.unusable(ctx)
 }
 
-// wrong says why the store is the wrong one, as far as the first attempt to reach it
-// has shown when ctx ends.
-func (l *laterStore) wrong(ctx context.Context) error {
-	if err := l.Ready(ctx); !errors.Is(err, store.ErrUnreachable) {
+// unusable waits for the first attempt to connect, or for ctx, and returns the
+// reason why a reachable store cannot be used, or nil.
+func (s *servedStore) unusable(ctx context.Context) error {
+	if err := s.Ready(ctx); !errors.Is(err, store.ErrUnreachable) {
 		return storeFailure(err)
 	}
 	return nil
 }
 
-// watched returns a context that also ends when the first attempt, which may take
-// longer than the first look, has found the wrong store: that is the context's cause.
-func (l *laterStore) watched(ctx context.Context) context.Context {
-	ctx, end := context.WithCancelCause(ctx)
+// watch returns a context that also ends if the first attempt, which may take longer
+// than startTimeout, finds an unusable store. The context's cause is the reason.
+func (s *servedStore) watch(ctx context.Context) context.Context {
+	ctx, cancel := context.WithCancelCause(ctx)
 	go func() {
-		if err := l.wrong(ctx); err != nil {
-			end(err)
+		if err := s.unusable(ctx); err != nil {
+			cancel(err)
 		}
 	}()
 	return ctx
 }
 
-// hear logs what becomes of the search.
-func (l *laterStore) hear(err error, warnings []string) {
+// logAttempt logs the result of an attempt to connect.
+func (s *servedStore) logAttempt(err error, warnings []string) {
 	select {
-	case <-l.serving:
-	case <-l.over:
+	case <-s.serving:
+	case <-s.closed:
 		return
 	}
 	if err != nil {
-		l.log.Error("the store cannot be used; decisions follow when-store-is-down, and it is tried again", "why", err)
+		s.log.Error("the store is unavailable; decisions follow when-store-is-down, and weir goes on connecting", "why", err)
 		return
 	}
-	l.log.Info("the store is there")
+	s.log.Info("the store is connected")
 	for _, warning := range warnings {
-		l.log.Warn(warning)
+		s.log.Warn(warning)
 	}
 }
 
-// turned logs that a store which was found is down, or up again; of one that comes
-// and goes, once in ten seconds. Its calls come one at a time.
-func (l *laterStore) turned(to fallback.StoreState, cause error) {
-	if l.Down() != nil {
-		return // hear says why
+// logState logs that a connected store is down, or up again, at most once in ten
+// seconds. Calls come one at a time.
+func (s *servedStore) logState(state fallback.StoreState, cause error) {
+	if s.Down() != nil {
+		return // logAttempt logs the reason
 	}
-	if to == fallback.StoreUp {
-		if l.told {
-			l.log.Info("the store is up")
+	if state == fallback.StoreUp {
+		if s.logged {
+			s.log.Info("the store is up")
 		}
 		return
 	}
-	var unsaid int
-	if unsaid, l.told = l.outages.now(time.Now()); l.told {
-		l.log.Error("the store is down; decisions follow when-store-is-down", "why", cause, "unsaid", unsaid)
+	var suppressed int
+	if suppressed, s.logged = s.outages.allow(time.Now()); s.logged {
+		s.log.Error("the store is down; decisions follow when-store-is-down", "why", cause, "suppressed", suppressed)
 	}
 }
 
-// Close ends the search and gives connections back.
-func (l *laterStore) Close() error {
-	close(l.over)
-	return l.Store.Close()
+// Close stops connecting and closes the connections.
+func (s *servedStore) Close() error {
+	close(s.closed)
+	return s.Store.Close()
 }
 
-// storeFailure gives what is wrong with a store its exit code.
+// storeFailure adds the exit code to an error of a store.
 func storeFailure(err error) error {
 	switch {
 	case err == nil:
 		return nil
 	case errors.Is(err, store.ErrURL):
-		return usage("weir serve -h shows what --store takes", "%w", err)
+		return usage("weir serve -h shows the values of --store", "%w", err)
 	}
 	return &failure{code: exitStore, err: err}
 }
 
-// noteShares tells who did not say how many servers there are what follows.
-func noteShares(stderr io.Writer, file *policy.File) {
+// noteInstances writes a note if policies divide their limits among servers, whose
+// number is not set.
+func noteInstances(stderr io.Writer, file *policy.File) {
 	var local []string
 	for _, p := range file.Policies {
 		if p.WhenStoreIsDown == fallback.Local {
@@ -195,7 +192,7 @@ func noteShares(stderr io.Writer, file *policy.File) {
 		}
 	}
 	if len(local) > 0 {
-		fmt.Fprintf(stderr, "weir: note: while the store is out, this server grants the whole limit of %s (when-store-is-down: local);"+
+		fmt.Fprintf(stderr, "weir: note: in an outage of the store this server grants the whole limit of %s (when-store-is-down: local);"+
 			" with --instances N it grants Max/N\n", listed(local))
 	}
 }

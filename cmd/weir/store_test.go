@@ -32,7 +32,7 @@ func (b *lockedBuilder) String() string {
 func TestServeRefusesTheWrongStore(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "s3cret")
 	p := redistest.NewProxy(t, server.Addr)
-	p.Latency(firstLook, firstLook+50*time.Millisecond)
+	p.Latency(startTimeout, startTimeout+50*time.Millisecond)
 	var stderr lockedBuilder
 	code := run([]string{"serve", "--listen", "127.0.0.1:0", "--store", "redis://:wr0ng@" + p.Addr}, strings.NewReader(""), &stderr, &stderr)
 	said := stderr.String()

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -14,11 +13,10 @@ func testCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Run the tests of a policy file",
-		Long: `Test runs what a policy file says under tests: each test by itself, from empty
-histories, in virtual time, so that a day takes no longer than a second. A step
-that does not come to what is expected is told with its line, and with the reason
-of the decision. The exit code is 0 when every test passes, also of a file without
-any, 1 when one fails, and 2 for a file that is wrong.
+		Long: `Test runs the tests of a policy file. Each test begins with empty histories and runs in
+virtual time, so a test of a day takes less than a second. A step with an unexpected
+result is printed with its line and the reason of the decision. The exit code is 0 if
+all tests pass or the file has none, 1 if one fails, and 2 for an invalid file.
 
   tests:
     never two pushes in one breath:
@@ -37,12 +35,8 @@ any, 1 when one fails, and 2 for a file that is wrong.
 	return cmd
 }
 
-// errTestsFailed ends weir test after a failure that has been told: an exit code
-// and no message.
-var errTestsFailed = errors.New("a test failed")
-
-// tested is what weir test --json prints.
-type tested struct {
+// testResults is the output of weir test --json.
+type testResults struct {
 	File   string       `json:"file"`
 	OK     bool         `json:"ok"`
 	Tests  []testResult `json:"tests"`
@@ -54,7 +48,7 @@ type testResult struct {
 	Policy string `json:"policy"`
 	Line   int    `json:"line"` // of the test or, if it failed, of the step
 	OK     bool   `json:"ok"`
-	Got    string `json:"got,omitempty"` // of a test that failed: what came of it in place of what was expected
+	Got    string `json:"got,omitempty"` // of a failed test: the result and the expectation
 }
 
 func testFile(cmd *cobra.Command, path string, asJSON bool) error {
@@ -62,7 +56,7 @@ func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 	if err != nil {
 		return &failure{code: exitUsage, err: err}
 	}
-	results := tested{File: path, Tests: []testResult{}}
+	results := testResults{File: path, Tests: []testResult{}}
 	for _, t := range file.Tests {
 		r := testResult{Name: t.Name, Policy: t.Policy.Name, Line: t.Line, OK: true}
 		failed, err := policytest.Run(t)
@@ -79,10 +73,10 @@ func testFile(cmd *cobra.Command, path string, asJSON bool) error {
 	if err := results.print(cmd, asJSON); err != nil || results.OK {
 		return err
 	}
-	return errTestsFailed
+	return errDenied
 }
 
-func (r *tested) print(cmd *cobra.Command, asJSON bool) error {
+func (r *testResults) print(cmd *cobra.Command, asJSON bool) error {
 	out := printable{cmd.OutOrStdout()}
 	if asJSON {
 		return printJSON(out, r)

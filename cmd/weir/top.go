@@ -3,10 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
 	"os/signal"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/answer"
@@ -24,15 +30,14 @@ func topCommand() *cobra.Command {
 	var o topOptions
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch which keys are denied most",
-		Long: `Top asks a running weir serve, again and again, which keys are denied most and what
-becomes of the calls for each policy. Of keys it knows the last ten to twenty
-minutes; a count is never too low, and too high by what stands behind ± at most.
-On a terminal it waits for a weir that has gone to come back.
+		Short: "List the keys that are denied most",
+		Long: `Top lists the keys that a running weir serve denies most, and the calls for each
+policy, and refreshes the list. Denials of keys cover the last ten to twenty minutes. A
+count is never too low; ± is the most by which it is too high. On a terminal top waits
+for a weir that is restarted.
 
-What weir answers is for operators: --url is the address of its admin listener,
-where there is one. Keys are other people's data, so nothing of them reaches the
-terminal but letters, digits and marks: all else is escaped.`,
+The list is for operators: --url is the address of the admin listener, if there is one.
+Keys come from callers, so characters other than letters, digits and marks are escaped.`,
 		Example: `  weir top
   weir top --url http://127.0.0.1:7072 --interval 5s --policy search
   weir top --once --json`,
@@ -42,32 +47,32 @@ terminal but letters, digits and marks: all else is escaped.`,
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of weir's admin listener, or unix:/path")
 	f.StringVar(&o.policy, "policy", "", "only the policy of that `NAME`")
-	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token to show; or set $WEIR_ADMIN_TOKEN")
-	f.IntVarP(&o.n, "n", "n", 15, "how many keys, 0 to 1000")
-	f.DurationVar(&o.interval, "interval", 2*time.Second, "how long to wait between two looks, 100ms or more")
-	f.BoolVar(&o.once, "once", false, "look once")
-	f.BoolVar(&o.asJSON, "json", false, "print what weir answers, one JSON object for each look")
+	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token of operators; or set $WEIR_ADMIN_TOKEN")
+	f.IntVarP(&o.n, "n", "n", 15, "the number of keys, 0 to 1000")
+	f.DurationVar(&o.interval, "interval", 2*time.Second, "the time between two requests, 100ms or more")
+	f.BoolVar(&o.once, "once", false, "print the list once")
+	f.BoolVar(&o.asJSON, "json", false, "print the answers of weir, one JSON object for each request")
 	return cmd
 }
 
 func top(cmd *cobra.Command, o *topOptions) error {
 	if o.interval < 100*time.Millisecond {
-		return usage("such as --interval 2s", "--interval must be 100ms or more, not %v", o.interval)
+		return usage("write --interval 2s, for example", "--interval must be 100ms or more, not %v", o.interval)
 	}
 	if o.n < 0 || o.n > 1000 {
-		return usage("such as -n 20", "-n must be 0 to 1000, not %d", o.n)
+		return usage("write -n 20, for example", "-n must be 0 to 1000, not %d", o.n)
 	}
-	asker, err := newTopAsker(o)
+	client, err := newTopClient(o)
 	if err != nil {
 		return err
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	screen := newScreen(cmd.OutOrStdout(), o)
-	defer screen.leave()
-	var last *looked
+	defer screen.restore()
+	var last *topAnswer
 	for {
-		now, err := asker.look(ctx)
+		now, err := client.get(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -77,8 +82,8 @@ func top(cmd *cobra.Command, o *topOptions) error {
 				return err
 			}
 			last = now
-		case !screen.lost(last, err):
-			screen.leave()
+		case !screen.waitsFor(last, err):
+			screen.restore()
 			return err
 		}
 		if !sleep(ctx, o.interval) {
@@ -99,10 +104,11 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// looked is one answer of GET /v1/top.
-type looked struct {
+// topAnswer is one answer of GET /v1/top.
+type topAnswer struct {
 	body []byte
-	from string // the address that was asked
+	from string    // the address of weir
+	when time.Time // of the request, by the clock of this process
 
 	At    time.Time `json:"at"`
 	Keys  string    `json:"keys"`
@@ -115,13 +121,11 @@ type looked struct {
 		Denials int64             `json:"denials"`
 		Error   int64             `json:"error"`
 	} `json:"top"`
-	Policies []calls `json:"policies"`
-
-	when time.Time // it was asked, by the clock of this process
+	Policies []policyCalls `json:"policies"`
 }
 
-// calls is what became of the calls for a policy since weir's start.
-type calls struct {
+// policyCalls counts the calls for a policy since the start of weir.
+type policyCalls struct {
 	Policy    string `json:"policy"`
 	Allowed   int64  `json:"allowed"`
 	Denied    int64  `json:"denied"`
@@ -129,19 +133,86 @@ type calls struct {
 	Errors    int64  `json:"errors"`
 }
 
-// newLooked reads an answer.
-func newLooked(body []byte, from string, when time.Time) (*looked, error) {
-	l := &looked{body: answer.Printable(body), from: from, when: when}
-	if err := json.Unmarshal(body, l); err != nil || l.Policies == nil {
-		return nil, usage("is --url the address of weir's admin listener?", "%s does not answer as weir does", from)
+// parseTop reads an answer.
+func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
+	a := &topAnswer{body: answer.Printable(body), from: from, when: when}
+	if err := json.Unmarshal(body, a); err != nil || a.Policies == nil {
+		return nil, usage("is --url the address of weir's admin listener?", "%s is not a weir: its answer to /v1/top is malformed", from)
 	}
-	return l, nil
+	return a, nil
 }
 
-// perSecond is how many a second there were between two looks.
-func perSecond(now, last int64, d time.Duration) string {
-	if d <= 0 || now < last {
-		return "-"
+// maxTop is the largest answer that is read, in bytes.
+const maxTop = 16 << 20
+
+// topClient requests GET /v1/top.
+type topClient struct {
+	client *http.Client
+	from   string // for messages
+	target string
+	token  string
+}
+
+func newTopClient(o *topOptions) (*topClient, error) {
+	client, base, err := newHTTPClient(o.url)
+	if err != nil {
+		return nil, err
 	}
-	return fmt.Sprintf("%.1f", float64(now-last)/d.Seconds())
+	query := url.Values{"n": {strconv.Itoa(o.n)}}
+	if o.policy != "" {
+		query.Set("policy", o.policy)
+	}
+	c := &topClient{client: client, from: o.url, target: base + "/v1/top?" + query.Encode(), token: os.Getenv("WEIR_ADMIN_TOKEN")}
+	if o.token != "" {
+		b, err := os.ReadFile(o.token)
+		if err != nil {
+			return nil, usage("", "--token-file: %w", err)
+		}
+		c.token = strings.TrimSpace(string(b))
+	}
+	return c, nil
+}
+
+func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.target, nil)
+	if err != nil {
+		return nil, usage("", "--url: %w", err)
+	}
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	when := time.Now()
+	res, err := c.client.Do(r)
+	if err != nil {
+		return nil, noAnswer(exitStore, c.from, err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxTop))
+	if err != nil {
+		return nil, noAnswer(exitStore, c.from, err)
+	}
+	switch res.StatusCode {
+	case http.StatusOK:
+		return parseTop(body, c.from, when)
+	case http.StatusUnauthorized:
+		return nil, usage("name the file with the operators' token by --token-file, or set $WEIR_ADMIN_TOKEN", "%s: authentication required: the bearer token is missing or wrong", c.from)
+	}
+	return nil, usage("is --url the address of weir's admin listener, and does the policy exist?", "%s answers %s: %s", c.from, res.Status, problemDetail(body))
+}
+
+// problemDetail returns the detail of a problem document, or the whole body, in
+// printable characters.
+func problemDetail(body []byte) string {
+	var p struct {
+		Detail string `json:"detail"`
+	}
+	if json.Unmarshal(body, &p) != nil || p.Detail == "" {
+		return answer.Shown(string(body))
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return '?'
+		}
+		return r
+	}, p.Detail)
 }

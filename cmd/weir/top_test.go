@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-func lookedAt(t *testing.T, when time.Time, allowed, denied string) *looked {
+func answerAt(t *testing.T, when time.Time, allowed, denied string) *topAnswer {
 	t.Helper()
-	l, err := newLooked([]byte(`{"at":"2026-11-20T12:00:00Z","keys":"shown","since":"2026-11-20T11:51:00Z",
+	l, err := parseTop([]byte(`{"at":"2026-11-20T12:00:00Z","keys":"shown","since":"2026-11-20T11:51:00Z",
 		"top":[{"policy":"search","key":{"user":"\u001b[2Jann","ip":"1"},"clipped":true,"denials":12,"error":3},{"policy":"all","key":{},"denials":9,"error":0}],
 		"policies":[{"policy":"search","allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":1}]}`), "http://127.0.0.1:7070", when)
 	if err != nil {
@@ -21,7 +21,7 @@ func lookedAt(t *testing.T, when time.Time, allowed, denied string) *looked {
 
 func TestTopPage(t *testing.T) {
 	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	first, second := lookedAt(t, noon, "10", "4"), lookedAt(t, noon.Add(2*time.Second), "15", "4")
+	first, second := answerAt(t, noon, "10", "4"), answerAt(t, noon.Add(2*time.Second), "15", "4")
 	page := second.page(first, strings.ToUpper)
 	_, tables, _ := strings.Cut(page, "\n\n")
 	want := `POLICY  ALLOWED   /S  DENIED   /S  WOULD DENY  ERRORS
@@ -34,21 +34,21 @@ DENIALS  ±  POLICY  KEY
 	if tables != want {
 		t.Errorf("got\n%swant\n%s", tables, want)
 	}
-	if restarted := lookedAt(t, noon.Add(2*time.Second), "3", "0").page(second, strings.ToUpper); !strings.Contains(restarted, "search        3   -       0   -") {
+	if restarted := answerAt(t, noon.Add(2*time.Second), "3", "0").page(second, strings.ToUpper); !strings.Contains(restarted, "search        3   -       0   -") {
 		t.Errorf("counters that began anew have no rates:\n%s", restarted)
 	}
 }
 
-// TestTopOnATerminal: it is redrawn in place, and given back as it was; elsewhere no
-// control character is written.
-func TestTopOnATerminal(t *testing.T) {
-	l := lookedAt(t, time.Now(), "1", "1")
+// On a terminal top redraws in place and restores the modes. Elsewhere it writes no
+// control characters.
+func TestTopRedrawsOnTerminalOnly(t *testing.T) {
+	l := answerAt(t, time.Now(), "1", "1")
 	var b bytes.Buffer
 	s := &screen{out: &b, o: &topOptions{}, terminal: true, bold: true, rows: func() int { return 0 }}
 	s.show(l, nil)
 	s.show(l, l)
-	s.leave()
-	s.leave()
+	s.restore()
+	s.restore()
 	text := b.String()
 	if strings.Count(text, noWrap) != 1 || strings.Count(text, wrap) != 1 || !strings.HasSuffix(text, wrap) ||
 		!strings.Contains(text, bold+"POLICY") || strings.Contains(text, "\x1b[2J") || strings.Contains(strings.ReplaceAll(text, "\x1b[K\n", ""), "\n") {
@@ -59,16 +59,15 @@ func TestTopOnATerminal(t *testing.T) {
 	plain := newScreen(&b, &topOptions{})
 	plain.show(l, nil)
 	plain.show(l, l)
-	plain.leave()
+	plain.restore()
 	if strings.Contains(b.String(), "\x1b") || strings.Count(b.String(), "POLICY  ALLOWED") != 2 {
 		t.Errorf("elsewhere: %q", b.String())
 	}
 }
 
-// TestTopFitsTheTerminal: a page that is longer than the terminal is cut, or every look
-// would scroll the headings out of sight.
-func TestTopFitsTheTerminal(t *testing.T) {
-	l := lookedAt(t, time.Now(), "1", "1")
+// A page that is longer than the terminal is cut, so that the headings stay visible.
+func TestTopCutsPageToTerminal(t *testing.T) {
+	l := answerAt(t, time.Now(), "1", "1")
 	all := strings.Count(l.page(nil, strings.ToUpper), "\n")
 	for rows, want := range map[int]int{0: all, 1: 1, 2: 1, 4: 3, all: all - 1, all + 1: all, 100: all} {
 		var b bytes.Buffer
@@ -80,44 +79,29 @@ func TestTopFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestTopWaitsForWeir: on a terminal a weir that goes and comes back is waited for, with
-// what was seen last in sight.
-func TestTopWaitsForWeir(t *testing.T) {
-	l := lookedAt(t, time.Now(), "1", "1")
+// On a terminal top waits for a weir that is restarted, and keeps the last page.
+func TestTopWaitsForRestart(t *testing.T) {
+	l := answerAt(t, time.Now(), "1", "1")
 	var b bytes.Buffer
 	s := &screen{out: &b, o: &topOptions{interval: 2 * time.Second}, terminal: true, rows: func() int { return 0 }}
 	gone := &failure{code: exitStore, err: errors.New("connection refused")}
 	for _, c := range []struct {
 		on   *screen
-		last *looked
+		last *topAnswer
 		err  error
 		want bool
 	}{
 		{s, l, gone, true},
-		{s, nil, gone, false}, // it was never there
-		{s, l, usage("", "who asks?"), false},
-		{&screen{out: &b, o: s.o}, l, gone, false}, // nobody watches
+		{s, nil, gone, false}, // it has never answered
+		{s, l, usage("", "unauthorized"), false},
+		{&screen{out: &b, o: s.o}, l, gone, false}, // not a terminal
 		{&screen{out: &b, o: &topOptions{once: true}, terminal: true}, l, gone, false},
 	} {
-		if waits := c.on.lost(c.last, c.err); waits != c.want {
+		if waits := c.on.waitsFor(c.last, c.err); waits != c.want {
 			t.Errorf("%+v after %v: waits %v", c.on, c.err, waits)
 		}
 	}
-	if text := b.String(); !strings.Contains(text, "weir at http://127.0.0.1:7070 does not answer since ") || !strings.Contains(text, "asking again every 2s") || strings.Count(text, "POLICY  ALLOWED") != 1 {
+	if text := b.String(); !strings.Contains(text, "weir at http://127.0.0.1:7070 has not answered since ") || !strings.Contains(text, "trying again every 2s") || strings.Count(text, "POLICY  ALLOWED") != 1 {
 		t.Errorf("%q", text)
-	}
-}
-
-func TestSparse(t *testing.T) {
-	s := sparse{every: 10 * time.Second}
-	noon := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-	for _, c := range []struct {
-		after  time.Duration
-		unsaid int
-		ok     bool
-	}{{0, 0, true}, {time.Second, 0, false}, {9 * time.Second, 0, false}, {10 * time.Second, 2, true}, {11 * time.Second, 0, false}, {time.Hour, 1, true}, {2 * time.Hour, 0, true}} {
-		if unsaid, ok := s.now(noon.Add(c.after)); unsaid != c.unsaid || ok != c.ok {
-			t.Errorf("after %v: %d, %v; want %d, %v", c.after, unsaid, ok, c.unsaid, c.ok)
-		}
 	}
 }

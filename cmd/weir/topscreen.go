@@ -1,10 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,15 +16,15 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// screen is where weir top writes.
+// screen prints the pages of weir top.
 type screen struct {
-	out      io.Writer
-	o        *topOptions
-	terminal bool
-	bold     bool
-	drawn    bool
-	rows     func() int // of the terminal; 0 = nobody knows
-	gone     time.Time  // since when weir does not answer; zero while it does
+	out       io.Writer
+	o         *topOptions
+	terminal  bool
+	bold      bool
+	drawn     bool
+	rows      func() int // of the terminal; 0 = unknown
+	downSince time.Time  // of the first request without an answer; zero while weir answers
 }
 
 func newScreen(out io.Writer, o *topOptions) *screen {
@@ -29,7 +32,7 @@ func newScreen(out io.Writer, o *topOptions) *screen {
 	if f, ok := out.(*os.File); ok && !o.once && !o.asJSON {
 		s.terminal = term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"
 		s.rows = func() int {
-			_, rows, _ := term.GetSize(int(f.Fd())) // asked each time: windows change
+			_, rows, _ := term.GetSize(int(f.Fd())) // read each time, because windows change
 			return rows
 		}
 	}
@@ -38,42 +41,44 @@ func newScreen(out io.Writer, o *topOptions) *screen {
 	return s
 }
 
-// What a terminal is told. All of it is known since the VT100.
+// Control sequences, all of which the VT100 has.
 const (
 	home      = "\x1b[H"   // the cursor to the upper left
 	clearRest = "\x1b[J"   // of the screen
-	noWrap    = "\x1b[?7l" // lines that are too long are cut
+	noWrap    = "\x1b[?7l" // cut lines that are too long
 	wrap      = "\x1b[?7h"
 	bold      = "\x1b[1m"
 	normal    = "\x1b[0m"
 )
 
-// show writes what was seen: on a terminal in place of what was there.
-func (s *screen) show(now, last *looked) error {
+// show prints an answer; on a terminal it replaces the page before. last is the
+// answer before, or nil.
+func (s *screen) show(now, last *topAnswer) error {
 	if s.o.asJSON {
 		_, err := s.out.Write(now.body)
 		return err
 	}
-	s.gone = time.Time{}
+	s.downSince = time.Time{}
 	return s.draw(now.page(last, s.heading))
 }
 
-// lost reports whether a weir that does not answer any more is waited for: only where
-// somebody watches. Then it says so above what was seen last.
-func (s *screen) lost(last *looked, err error) bool {
+// waitsFor reports whether top goes on after a request without an answer: only on a
+// terminal, if weir has answered before. It then prints a line above the last page.
+func (s *screen) waitsFor(last *topAnswer, err error) bool {
 	var f *failure
 	if last == nil || !s.terminal || s.o.once || !errors.As(err, &f) || f.code != exitStore {
 		return false
 	}
-	if s.gone.IsZero() {
-		s.gone = time.Now()
+	if s.downSince.IsZero() {
+		s.downSince = time.Now()
 	}
 	_, rest, _ := strings.Cut(last.page(nil, s.heading), "\n")
-	return s.draw(fmt.Sprintf("weir at %s does not answer since %s; asking again every %v\n%s",
-		answer.Shown(last.from), s.gone.Format(time.TimeOnly), s.o.interval, rest)) == nil
+	return s.draw(fmt.Sprintf("weir at %s has not answered since %s; trying again every %v\n%s",
+		answer.Shown(last.from), s.downSince.Format(time.TimeOnly), s.o.interval, rest)) == nil
 }
 
-// draw writes a page: on a terminal in place of what was there, and no more than fits.
+// draw prints a page. On a terminal it replaces the page before, cut to the rows of
+// the terminal.
 func (s *screen) draw(page string) error {
 	switch {
 	case s.terminal:
@@ -89,7 +94,8 @@ func (s *screen) draw(page string) error {
 	return err
 }
 
-// firstLines are the first most lines of a page, at least one; below 0 all of it.
+// firstLines returns the first most lines of a page, at least one. If most is below
+// 0 it returns the page.
 func firstLines(page string, most int) string {
 	if most < 0 {
 		return page
@@ -98,8 +104,11 @@ func firstLines(page string, most int) string {
 	return strings.Join(lines[:min(max(most, 1), len(lines))], "")
 }
 
-// leave gives the terminal back as it was.
-func (s *screen) leave() {
+// clearLines clears the rest of each line, where an earlier page may have been longer.
+func clearLines(page string) string { return strings.ReplaceAll(page, "\n", "\x1b[K\n") }
+
+// restore resets the modes of the terminal.
+func (s *screen) restore() {
 	if s.terminal && s.drawn {
 		io.WriteString(s.out, wrap)
 		s.drawn = false
@@ -111,4 +120,104 @@ func (s *screen) heading(text string) string {
 		return bold + text + normal
 	}
 	return text
+}
+
+// maxPolicies is the number of policies on a page of weir top, the busiest.
+const maxPolicies = 8
+
+// page returns an answer for people. last is the answer before, for rates, or nil;
+// heading formats headings.
+func (a *topAnswer) page(last *topAnswer, heading func(string) string) string {
+	var b strings.Builder
+	b.WriteString(a.title() + "\n\n")
+	var policies strings.Builder
+	writeTable(&policies, 1, a.policyRows(last))
+	writeHeaded(&b, policies.String(), heading)
+	switch {
+	case a.Keys == "off":
+		b.WriteString("\nkeys are not kept (weir serve --top-keys off)\n")
+	case len(a.Top) == 0:
+		b.WriteString("\nno key was denied in the last ten minutes\n")
+	default:
+		b.WriteString("\n")
+		writeHeaded(&b, a.keyTable(), heading)
+	}
+	return b.String()
+}
+
+func (a *topAnswer) title() string {
+	title := "weir at " + answer.Shown(a.from) + ", " + a.At.Local().Format(time.TimeOnly)
+	if !a.Since.IsZero() {
+		title += ", keys since " + a.Since.Local().Format(time.TimeOnly)
+	}
+	if a.Keys == "hashed" {
+		title += ", as hashes"
+	}
+	return title
+}
+
+// policyRows returns rows of the busiest policies, by denials.
+func (a *topAnswer) policyRows(last *topAnswer) [][]string {
+	rows := [][]string{{"POLICY", "ALLOWED", "/S", "DENIED", "/S", "WOULD DENY", "ERRORS"}}
+	before := map[string]policyCalls{}
+	var d time.Duration
+	if last != nil {
+		d = a.when.Sub(last.when)
+		for _, c := range last.Policies {
+			before[c.Policy] = c
+		}
+	}
+	busiest := slices.SortedStableFunc(slices.Values(a.Policies), func(a, b policyCalls) int {
+		return cmp.Or(cmp.Compare(b.Denied+b.WouldDeny, a.Denied+a.WouldDeny), cmp.Compare(b.Allowed, a.Allowed))
+	})
+	for _, c := range busiest[:min(maxPolicies, len(busiest))] {
+		old := before[c.Policy]
+		rows = append(rows, []string{answer.Shown(c.Policy),
+			number(c.Allowed), perSecond(c.Allowed, old.Allowed, d), number(c.Denied), perSecond(c.Denied, old.Denied, d),
+			number(c.WouldDeny), number(c.Errors)})
+	}
+	return rows
+}
+
+// perSecond returns the rate of a counter between two answers.
+func perSecond(now, last int64, d time.Duration) string {
+	if d <= 0 || now < last {
+		return "-"
+	}
+	return fmt.Sprintf("%.1f", float64(now-last)/d.Seconds())
+}
+
+// keyTable returns the table of the keys denied most: two columns of numbers, then
+// two columns of text.
+func (a *topAnswer) keyTable() string {
+	numbers, texts := [][]string{{"DENIALS", "±"}}, [][]string{{"POLICY", "KEY"}}
+	for _, e := range a.Top {
+		var key []string
+		for _, name := range slices.Sorted(maps.Keys(e.Key)) {
+			key = append(key, answer.Shown(name)+"="+answer.Shown(e.Key[name]))
+		}
+		if e.Clipped {
+			key = append(key, "…")
+		}
+		policy := answer.Shown(e.Policy)
+		if e.Rule != "" {
+			policy += ": " + answer.Shown(e.Rule)
+		}
+		numbers = append(numbers, []string{number(e.Denials), number(e.Error)})
+		texts = append(texts, []string{policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
+	}
+	var b, left, right strings.Builder
+	writeTable(&left, 0, numbers)
+	writeTable(&right, 2, texts)
+	l, r := strings.Split(left.String(), "\n"), strings.Split(right.String(), "\n")
+	for i := range numbers {
+		b.WriteString(l[i] + "  " + r[i] + "\n")
+	}
+	return b.String()
+}
+
+// writeHeaded writes a table with its first line as the heading.
+func writeHeaded(b *strings.Builder, table string, heading func(string) string) {
+	first, rest, _ := strings.Cut(table, "\n")
+	b.WriteString(heading(first) + "\n" + rest)
 }

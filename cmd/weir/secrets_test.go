@@ -55,7 +55,7 @@ func TestHangup(t *testing.T) {
 		t.Error("the first token still opens")
 	}
 	set(p, bad)
-	p.awaitTalk(t, "what changed on disk cannot be used")
+	p.awaitTalk(t, "a changed secret or certificate is invalid")
 	if !opens(second) {
 		t.Error("a bad file has taken the good token away")
 	}

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir/internal/otlp"
+	"github.com/weirlimit/weir/internal/server"
+)
+
+// observeOptions are the flags for the log, the traces and the counts of keys.
+type observeOptions struct {
+	format, level, topKeys string
+	endpoint               string
+	ratio                  float64
+}
+
+// addFlags adds the flags to weir serve.
+func (o *observeOptions) addFlags(cmd *cobra.Command) {
+	f := cmd.Flags()
+	f.StringVar(&o.format, "log-format", "text", "the `FORMAT` of stderr: text, or json with one object per line")
+	f.StringVar(&o.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
+	f.StringVar(&o.topKeys, "top-keys", "shown", "`HOW` GET /v1/top and weir top print the keys denied most: shown, hashed or off")
+	f.StringVar(&o.endpoint, "otlp-endpoint", "",
+		"the `URL` of an OpenTelemetry collector that gets a span of each decision, such as http://127.0.0.1:4318; or set $OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces")
+	f.Float64Var(&o.ratio, "otlp-ratio", 0.01, "the share of calls without a trace that begin one, 0 to 1")
+	group(cmd, "Logs and traces:")
+}
+
+// openLog returns the log, and the writer of the messages at the start and the end:
+// stderr itself, or the log if its format is JSON.
+func (o *observeOptions) openLog(stderr io.Writer) (log *slog.Logger, messages io.Writer, err error) {
+	var level slog.Level
+	if level.UnmarshalText([]byte(o.level)) != nil {
+		return nil, nil, usage("info is the default", "--log-level must be debug, info, warn or error, not %q", o.level)
+	}
+	options := &slog.HandlerOptions{Level: level}
+	switch o.format {
+	case "text":
+		return slog.New(slog.NewTextHandler(stderr, options)), stderr, nil
+	case "json":
+		log = slog.New(slog.NewJSONHandler(stderr, options))
+		return log, &logWriter{log: log}, nil
+	}
+	return nil, nil, usage("text is the default", "--log-format must be text or json, not %q", o.format)
+}
+
+// greet prints the banner, or logs its facts if the format of the log is JSON.
+func (o *observeOptions) greet(s *server.Server, messages io.Writer, log *slog.Logger) {
+	if o.format == "text" {
+		s.Banner(messages)
+		return
+	}
+	log.Info("weir serves", s.Facts()...)
+}
+
+// logWriter logs each line that is written to it.
+type logWriter struct {
+	log  *slog.Logger
+	mu   sync.Mutex // protects the following
+	rest []byte     // an incomplete line
+}
+
+// Write logs the lines that end in p.
+func (w *logWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.rest = append(w.rest, p...)
+	for {
+		line, rest, ended := bytes.Cut(w.rest, []byte("\n"))
+		if !ended {
+			return len(p), nil
+		}
+		w.line(string(line))
+		w.rest = append([]byte(nil), rest...)
+	}
+}
+
+func (w *logWriter) line(line string) {
+	line = strings.TrimPrefix(line, "weir: ")
+	if warning, ok := strings.CutPrefix(line, "warning: "); ok {
+		w.log.Warn(warning)
+		return
+	}
+	w.log.Info(strings.TrimPrefix(line, "note: "))
+}
+
+// logThrottle bounds the frequency of a line of the log.
+type logThrottle struct {
+	every      time.Duration
+	last       time.Time
+	suppressed int
+}
+
+// allow reports whether the line may be logged at an instant, and the number of
+// lines that were suppressed since the last one.
+func (s *logThrottle) allow(at time.Time) (suppressed int, ok bool) {
+	if !s.last.IsZero() && at.Sub(s.last) < s.every {
+		s.suppressed++
+		return 0, false
+	}
+	suppressed, s.last, s.suppressed = s.suppressed, at, 0
+	return suppressed, true
+}
+
+// flushTimeout bounds the time to send the last spans.
+const flushTimeout = 2 * time.Second
+
+// startTraces sets c.Tracer if a flag or the environment names a collector. stop
+// sends the last spans.
+func (o *observeOptions) startTraces(c *server.Config, log *slog.Logger) (stop func(), err error) {
+	endpoint, source := o.endpoint, "--otlp-endpoint"
+	if endpoint == "" {
+		endpoint, source = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "$OTEL_EXPORTER_OTLP_ENDPOINT"
+		if endpoint != "" {
+			endpoint = strings.TrimSuffix(endpoint, "/") + "/v1/traces" // as OpenTelemetry defines the variable
+		}
+	}
+	if endpoint == "" {
+		return func() {}, nil
+	}
+	headers, err := otlpHeaders(os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
+	if err != nil {
+		return nil, err
+	}
+	t, err := otlp.New(otlp.Config{Endpoint: endpoint, Headers: headers, Service: os.Getenv("OTEL_SERVICE_NAME"),
+		Version: c.Version, Ratio: o.ratio, Log: log})
+	if err != nil {
+		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "%s: %w", source, err)
+	}
+	c.Tracer = t
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), flushTimeout)
+		defer cancel()
+		if err := t.Close(ctx); err != nil {
+			log.Warn("the last spans are lost", "error", err)
+		}
+	}, nil
+}
+
+// otlpHeaders reads name=value,… with values escaped as in URLs. Errors leave out
+// the value, which may be secret.
+func otlpHeaders(text string) (map[string]string, error) {
+	headers := map[string]string{}
+	for part := range strings.SplitSeq(text, ",") {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		value, err := url.PathUnescape(strings.TrimSpace(value))
+		if !ok || err != nil {
+			return nil, usage("write api-key=…,other=…", "$OTEL_EXPORTER_OTLP_HEADERS is not a list of name=value")
+		}
+		headers[strings.TrimSpace(name)] = value
+	}
+	return headers, nil
+}

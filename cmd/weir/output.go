@@ -1,0 +1,72 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// printable escapes characters that would act in a terminal: messages repeat names
+// of files, arguments and answers of other programs.
+type printable struct{ to io.Writer }
+
+// Write writes answer.Printable of p, which must not end inside a character.
+func (w printable) Write(p []byte) (int, error) {
+	if _, err := w.to.Write(answer.Printable(p)); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// printJSON prints a value as one line.
+func printJSON(out io.Writer, v any) error { return json.NewEncoder(printable{out}).Encode(v) }
+
+// writeTable writes rows with equally many cells. The first left cells are aligned
+// left, the others, numbers and waits, are aligned right.
+func writeTable(out io.Writer, left int, rows [][]string) error {
+	width := make([]int, len(rows[0]))
+	for _, row := range rows {
+		for i, cell := range row {
+			width[i] = max(width[i], utf8.RuneCountInString(cell))
+		}
+	}
+	var b strings.Builder
+	for _, row := range rows {
+		line := ""
+		for i, cell := range row {
+			padding := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
+			if i < left {
+				line += cell + padding + "  "
+			} else {
+				line += padding + cell + "  "
+			}
+		}
+		b.WriteString(strings.TrimRight(line, " ") + "\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func number(n int64) string { return strconv.FormatInt(n, 10) }
+
+// listed joins names, at most the first 12.
+func listed(names []string) string {
+	const most = 12
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// counted returns "1 policy" or "2 policies".
+func counted[N int | int64](n N, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
