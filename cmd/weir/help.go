@@ -31,6 +31,7 @@ weir help VERB explains a verb.{{end}}
 // setHelp sets the templates of root and its verbs.
 func setHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagGroups", flagGroups)
+	cobra.EnableCommandSorting = false // the order of addVerbs
 	root.SetUsageTemplate(usageTemplate)
 }
 
