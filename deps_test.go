@@ -17,9 +17,8 @@ import (
 
 const module = "github.com/weirlimit/weir"
 
-// A layer is one package of the module, by its directory, and what it may
-// import of the others outside its tests. Imports point one way: a row may only
-// name rows above it.
+// A layer is one package of the module, by its directory, with the packages of the module
+// that its programs may import. Imports point one way: a row names only rows above it.
 type layer struct {
 	dir     string
 	imports []string
@@ -28,68 +27,69 @@ type layer struct {
 
 var layers = []layer{
 	{"internal/redact", nil, "URLs without secrets, for errors and logs"},
-	{"internal/nearest", nil, "the name that a mistyped word means, for error messages"},
-	{"internal/clientaddr", nil, "the address that a client is counted by, the same for every front end"},
-	{"internal/slab", nil, "blocks of memory the collector need not look into; knows nothing of limits"},
-	{"internal/window", []string{"internal/slab"}, "arithmetic on histories that any engine may read"},
-	{".", []string{"internal/window", "internal/slab"}, "everybody imports it, so it carries nobody along"},
-	{"fallback", []string{".", "internal/window"}, "decides for a store that is slow or gone; it knows engines, and no store by name"},
-	{"internal/spec", []string{"."}, "the rules once more, naive: it shares the words and no arithmetic"},
-	{"internal/observe", []string{"."}, "the words for what became of a call; it knows nobody who listens"},
-	{"internal/otlp", []string{"internal/observe", "internal/redact"}, "spans to a collector; it knows the words for a decision, and nobody who makes one"},
-	{"internal/topkeys", []string{"."}, "who is denied most; it knows keys, and neither policies nor who asks"},
-	{"internal/metrics", []string{"internal/observe"}, "what Prometheus reads; it counts what it is told, and knows no policy"},
-	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, one for every front end"},
-	{"weirtest", []string{".", "internal/spec"}, "holds any engine to the specification"},
-	{"internal/testkit/redistest", nil, "Redis servers for tests, seen with no client in between"},
-	{"internal/strictjson", nil, "words of JSON with their places; which members there are is its callers' to know"},
-	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; it must not read by what it is there to check"},
-	{"internal/testkit/mutants", nil, "changes sources and runs the go command; reads nobody's types"},
-	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; knows no policy"},
-	{"policy", []string{".", "fallback", "internal/nearest", "policy/internal/strictyaml"}, "files to policies, in the outage modes of fallback; it makes no decision"},
-	{"enforce", []string{".", "fallback", "internal/answer", "policy"}, "policies of a file at work, one for every front end"},
-	{"internal/testkit/policytest", []string{".", "internal/answer", "enforce", "policy"}, "the tests of a policy file; how they are told is its callers' to know"},
-	{"replay", []string{".", "internal/answer", "enforce", "internal/strictjson", "policy"}, "traces in virtual time; it reads no files of policies and serves nothing"},
-	{"weirhttp", []string{".", "internal/answer", "internal/clientaddr"}, "net/http around a Limiter; knows no files"},
-	{"weirgrpc", []string{".", "internal/answer", "internal/clientaddr"}, "gRPC around a Limiter; knows no files and no service of ours"},
-	{"internal/listen/listentest", nil, "certificates for tests, made of the standard library"},
-	{"internal/listen", []string{"internal/clientaddr"}, "addresses, TLS and secrets, the same for every protocol; it knows none of them"},
-	{"internal/front/envoyconf", []string{"."}, "the configuration of Envoy's reference service to rules; it decides nothing"},
-	{"internal/front/envoy", []string{".", "fallback", "internal/answer", "internal/front/envoyconf", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; knows no files and no store"},
-	{"weirredis", []string{"."}, "decisions on Redis over one method, so that it knows no client"},
+	{"internal/nearest", nil, "the nearest of some names, for errors that suggest one"},
+	{"internal/clientaddr", nil, "the address that a client is counted by, the same for every front"},
+	{"internal/slab", nil, "blocks of memory that the garbage collector does not scan; independent of limits"},
+	{"internal/window", []string{"internal/slab"}, "arithmetic on histories, readable by any engine"},
+	{"internal/keyenc", nil, "the one encoding of tuples of strings"},
+	{".", []string{"internal/keyenc", "internal/slab", "internal/window"}, "every package imports it, so its dependencies would be those of every program"},
+	{"fallback", []string{".", "internal/window"}, "decides while the store is slow or out; it works with every engine, so it imports no store"},
+	{"internal/spec", []string{"."}, "the rules once more, naive: it shares the vocabulary and no arithmetic"},
+	{"internal/observe", []string{"."}, "the words for the result of a call, for metrics, logs and traces"},
+	{"internal/otlp", []string{"internal/observe", "internal/redact"}, "spans for a collector; it makes no decisions"},
+	{"internal/topkeys", []string{"."}, "the keys with the most denials; independent of policies and fronts"},
+	{"internal/metrics", []string{"internal/observe"}, "metrics for Prometheus; independent of policies"},
+	{"internal/answer", []string{"."}, "a decision as JSON and as a sentence, the same for every front"},
+	{"weirtest", []string{".", "internal/spec"}, "compares any engine with the specification"},
+	{"internal/testkit/redistest", nil, "Redis servers for tests, without a client in between"},
+	{"internal/strictjson", nil, "JSON tokens with their places; its callers define the members"},
+	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; a reference must not share code with its subject"},
+	{"internal/testkit/mutants", nil, "changes sources and runs the go command; it needs no types"},
+	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; independent of policies"},
+	{"policy", []string{".", "fallback", "internal/nearest", "policy/internal/strictyaml"}, "files to policies; it makes no decisions"},
+	{"enforce", []string{".", "fallback", "internal/answer", "internal/keyenc", "policy"}, "the policies of a file at work, the same for every front"},
+	{"internal/testkit/policytest", []string{".", "internal/answer", "enforce", "policy"}, "runs the tests of a policy file; its callers print the results"},
+	{"replay", []string{".", "internal/answer", "enforce", "internal/strictjson", "policy"}, "traces in virtual time; it reads no policy files and serves nothing"},
+	{"weirhttp", []string{".", "internal/answer", "internal/clientaddr", "internal/keyenc"}, "net/http around a Limiter; it works without files"},
+	{"weirgrpc", []string{".", "internal/answer", "internal/clientaddr"}, "gRPC around a Limiter; it works without files and without our service"},
+	{"internal/listen/listentest", nil, "certificates for tests, from the standard library"},
+	{"internal/listen", []string{"internal/clientaddr"}, "addresses, TLS and secrets, the same for every protocol"},
+	{"internal/front/envoyconf", []string{".", "internal/keyenc"}, "the configuration of Envoy's reference service as rules; it makes no decisions"},
+	{"internal/front/envoy", []string{".", "fallback", "internal/answer", "internal/front/envoyconf", "internal/keyenc", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; independent of files and stores"},
+	{"weirredis", []string{"."}, "decisions on Redis through one method, so that every client fits"},
 	{"internal/gcra", []string{".", "weirredis"}, "smoothing for CL.THROTTLE; it shares words and errors with the engines, and no history"},
-	{"internal/front/resp", []string{".", "internal/answer", "internal/gcra", "internal/listen"}, "the protocol of Redis; which policies there are is its callers' to know"},
-	{"internal/server", []string{".", "fallback", "internal/answer", "internal/front/envoyconf", "internal/front/envoy", "enforce", "internal/gcra", "internal/listen", "internal/metrics", "internal/observe", "internal/front/resp", "internal/strictjson", "internal/topkeys", "policy", "weirhttp"}, "what weir serve serves"},
-	{"weirredis/rueidisconn", []string{"weirredis"}, "the client of our own program; only who wants it links it"},
-	{"weirredis/goredisconn", []string{"weirredis"}, "the client most programs hold already; only who has it links it"},
-	{"internal/testkit/redistest/enginetest", []string{"weirredis", "weirredis/rueidisconn"}, "the engine for tests of what is built on it; those of the engine itself make their own"},
-	{"weirredis/faulttest", nil, "tests alone: servers that die, freeze and forget"},
-	{"internal/store", []string{".", "internal/redact", "weirredis", "weirredis/rueidisconn"}, "a store by the word or URL an operator writes"},
-	{"internal/filewatch", nil, "whether a file's content is another; what stands in it is nobody's business here"},
+	{"internal/front/resp", []string{".", "internal/answer", "internal/gcra", "internal/listen"}, "the protocol of Redis; its callers define the policies"},
+	{"internal/server", []string{".", "enforce", "fallback", "internal/answer", "internal/front/envoy", "internal/front/envoyconf", "internal/front/resp", "internal/gcra", "internal/keyenc", "internal/listen", "internal/metrics", "internal/observe", "internal/strictjson", "internal/topkeys", "policy", "weirhttp"}, "the service of weir serve"},
+	{"weirredis/rueidisconn", []string{"weirredis"}, "the client of our own program, linked only by its importers"},
+	{"weirredis/goredisconn", []string{"weirredis"}, "the client that most Go programs use, linked only by its importers"},
+	{"internal/testkit/redistest/enginetest", []string{"weirredis", "weirredis/rueidisconn"}, "the Redis engine for tests of packages above it"},
+	{"weirredis/faulttest", nil, "tests only: servers that stop, freeze and lose data"},
+	{"internal/store", []string{".", "internal/redact", "weirredis", "weirredis/rueidisconn"}, "a store from the word or URL that an operator writes"},
+	{"internal/filewatch", nil, "notices changed content of files; independent of its meaning"},
 	{"deploy", nil, "files that run weir elsewhere, and their tests"},
 	{"scripts", nil, "commands of the Makefile, and their tests"},
-	{"integrations", nil, "recipes for proxies; it writes text and knows neither policies nor the server"},
-	{"integrations/prometheus", nil, "tests alone: alert rules and a dashboard, tried with Prometheus' own tool"},
+	{"integrations", nil, "recipes for proxies; it writes text and needs neither policies nor the server"},
+	{"integrations/prometheus", nil, "tests only: alert rules and a dashboard, checked with Prometheus' own tool"},
 	{"cmd/weir", []string{".", "fallback", "integrations", "internal/answer", "enforce", "internal/front/envoyconf", "internal/front/envoy", "internal/filewatch", "internal/gcra", "internal/listen", "internal/nearest", "internal/otlp", "internal/testkit/policytest", "internal/redact", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
-// A barrier is an import that may never be there, not in a test either. Both
-// ends must exist: a barrier around something that is gone guards nothing.
+// A barrier is an import that is forbidden, in tests too. Both ends must exist: a barrier
+// around a deleted package guards nothing.
 type barrier struct{ from, to, why string }
 
 var barriers = []barrier{
 	{"internal/spec", module + "/internal/window", "shared code would be a shared bug"},
 	{"internal/strictjson/jsontest", module + "/internal/strictjson", "a reference that shares code shares its faults"},
 	{"internal/window", "time", "the core has no clock: an instant is an int64 of microseconds"},
-	{"internal/window", "sync", "the core has no lock: who calls it holds one"},
+	{"internal/window", "sync", "the core has no lock: its caller holds one"},
 	{"internal/window", "context", "the core never waits"},
-	{".", "net/http", "who limits a queue need not link a web server"},
-	{".", "log/slog", "a library returns what it has to say"},
+	{".", "net/http", "a program that limits a queue need not link a web server"},
+	{".", "log/slog", "a library returns errors and does not log"},
 	{"policy", module + "/internal/server", "a policy file means the same with and without a service"},
 }
 
-// A dependency is somebody else's module: which directories may import it, in
-// programs and in tests alone, and the line that says what it saves us.
+// A dependency is a module of others: the directories that may import it, in programs or
+// only in tests, and its benefit in one line.
 type dependency struct {
 	module          string
 	programs, tests []string
@@ -98,35 +98,35 @@ type dependency struct {
 
 var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
-	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, to say which of them was wrong"},
+	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, for errors that name the wrong one"},
 	{"golang.org/x/net/http2", nil, []string{"cmd/weir", "internal/front/envoy"}, "HTTP/2 frames and header compression, to attack the gRPC listener in tests"},
-	{"golang.org/x/term", []string{"cmd/weir"}, nil, "whether somebody watches weir top, and how high his terminal is"},
-	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notes of the operating system about files that change"},
+	{"golang.org/x/term", []string{"cmd/weir"}, nil, "detects the terminal of weir top and its height"},
+	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notifications of the operating system about changed files"},
 	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/front/envoy"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages of Envoy's protocol, always those of its newest version"},
 	{"github.com/prometheus/client_golang", []string{"internal/metrics"}, nil, "counters, histograms and their text format as Prometheus reads it, and the metrics of the process"},
-	{"go.opentelemetry.io/collector/pdata", nil, []string{"internal/otlp"}, "the library by which collectors read, to read our spans"},
+	{"go.opentelemetry.io/collector/pdata", nil, []string{"internal/otlp"}, "the library of the collectors, to read our spans"},
 	{"google.golang.org/grpc", []string{"internal/front/envoy", "internal/server", "weirgrpc"}, []string{"cmd/weir"},
-		"gRPC, which is what Envoy speaks, with its health service"},
+		"gRPC, the protocol of Envoy, with its health service"},
 	{"google.golang.org/protobuf", []string{"internal/front/envoy", "weirgrpc"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages' JSON form and the types all messages share"},
 	{"go.yaml.in/yaml/v3", []string{"internal/front/envoyconf"}, []string{"deploy", "integrations"},
-		"the YAML that the reference reads, with anchors and merge keys, and the place of every word"},
+		"YAML as the reference service reads it, with anchors, merge keys and the place of every word"},
 	{"github.com/redis/rueidis", []string{"examples/processes", "internal/testkit/redistest/enginetest", "internal/store", "weirredis/rueidisconn"}, []string{"internal/gcra", "internal/front/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"internal/front/resp", "weirredis", "weirredis/faulttest"},
-		"the Redis client that most Go programs hold already"},
+		"the Redis client that most Go programs use"},
 	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir"}, "tests of the program that read like a terminal"},
 	{"google.golang.org/genproto/googleapis/rpc", []string{"weirgrpc"}, nil,
-		"the details of a status that gRPC clients look for: RetryInfo and QuotaFailure"},
+		"the status details that gRPC clients read: RetryInfo and QuotaFailure"},
 	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},
 	{"github.com/google/jsonschema-go", nil, []string{"policy"}, "the words of JSON Schema as Go types, to write weir.schema.json with"},
 	{"github.com/santhosh-tekuri/jsonschema", nil, []string{"policy"}, "a strict validator, to try weir.schema.json on files"},
 	{"github.com/goccy/go-yaml", nil, []string{"policy/internal/strictyaml"}, "another reader of YAML, to agree with"},
 }
 
-// TestWhoImportsWhom holds the table of layers against what is there.
-func TestWhoImportsWhom(t *testing.T) {
+// TestImportsFollowTheLayers compares the table of layers with the source files.
+func TestImportsFollowTheLayers(t *testing.T) {
 	found := readImports(t)
 	above := map[string]bool{}
 	for _, row := range layers {
@@ -148,13 +148,13 @@ func TestWhoImportsWhom(t *testing.T) {
 	}
 	for _, dir := range slices.Sorted(maps.Keys(found)) {
 		if !above[dir] && !isLeaf(dir) {
-			t.Errorf("%s has no row in layers; add one that says what it may import and why", dir)
+			t.Errorf("%s has no row in layers; add one with its imports and the reason", dir)
 		}
 	}
 }
 
-// isLeaf reports whether the directory holds programs and tests for readers,
-// which may import anything and which nobody can import.
+// isLeaf reports whether the directory holds programs and tests for readers. They may
+// import any package, and no package imports them.
 func isLeaf(dir string) bool {
 	return dir == "docs" || strings.HasPrefix(dir, "examples/")
 }
@@ -199,7 +199,7 @@ func TestDependencies(t *testing.T) {
 	}
 	for _, d := range dependencies {
 		if !used[d.module] {
-			t.Errorf("dependencies: nobody imports %s any more; remove its row, and go mod tidy", d.module)
+			t.Errorf("dependencies: %s is not imported any more; remove its row, and run go mod tidy", d.module)
 		}
 	}
 }
@@ -216,12 +216,12 @@ func dependencyOf(t *testing.T, dir, imported string) *dependency {
 			return &dependencies[i]
 		}
 	}
-	t.Errorf("%s imports %s, which has no row in dependencies; add one that says what it saves us", dir, imported)
+	t.Errorf("%s imports %s, which has no row in dependencies; add one with its benefit", dir, imported)
 	return nil
 }
 
-// TestRootNeedsOnlyTheStandardLibrary asks the go command, which follows every
-// import to its end.
+// TestRootNeedsOnlyTheStandardLibrary uses the go command, which follows imports
+// transitively.
 func TestRootNeedsOnlyTheStandardLibrary(t *testing.T) {
 	out, err := exec.Command("go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()
 	if err != nil {

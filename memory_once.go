@@ -3,12 +3,13 @@ package weir
 import (
 	queue "container/heap"
 	"context"
-	"encoding/binary"
 	"hash/maphash"
 	"math"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // operations are the decisions to which callers gave an id (Ask.ID), by policy, key
@@ -257,7 +258,7 @@ func (all *operations) len() int {
 // changed places has the same operations (R12).
 func operationName(p *Plan, k *Key, id string) string {
 	var room [256]byte
-	b := appendCounted(room[:0], p.Name())
+	b := keyenc.Append(room[:0], p.Name())
 	var order [MaxDimensions]int
 	dims := order[:0]
 	for i := range p.dimensions {
@@ -270,11 +271,7 @@ func operationName(p *Plan, k *Key, id string) string {
 		return 1
 	})
 	for _, i := range dims {
-		b = appendCounted(appendCounted(b, p.dimensions[i]), k.value(i))
+		b = keyenc.Append(keyenc.Append(b, p.dimensions[i]), k.value(i))
 	}
-	return string(appendCounted(b, id))
-}
-
-func appendCounted(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+	return string(keyenc.Append(b, id))
 }

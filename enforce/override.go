@@ -1,10 +1,10 @@
 package enforce
 
 import (
-	"encoding/binary"
 	"slices"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -40,8 +40,7 @@ func indexed(overrides []policy.Override, dimensions []string) []overrideIndex {
 // append appends the values of the key that the overrides are for.
 func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
 	for _, i := range x.dimensions {
-		v := key.Value(i)
-		b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+		b = keyenc.Append(b, key.Value(i))
 	}
 	return b
 }

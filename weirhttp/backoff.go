@@ -1,11 +1,11 @@
 package weirhttp
 
 import (
-	"encoding/binary"
 	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // backoffs remembers for each key until when servers requested to receive nothing. When
@@ -24,8 +24,7 @@ func newBackoffs() *backoffs { return &backoffs{until: map[string]time.Time{}} }
 func encodeKey(k *weir.Key) string {
 	var b []byte
 	for i := range k.Len() {
-		v := k.Value(i)
-		b = append(binary.AppendUvarint(b, uint64(len(v))), v...)
+		b = keyenc.Append(b, k.Value(i))
 	}
 	return string(b)
 }

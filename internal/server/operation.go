@@ -8,6 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // operationField is the header field that names an operation as the member "id" of a
@@ -85,11 +86,11 @@ func checkGateID(field string) error {
 // made the operation again, since the answer was lost, has another id of the same
 // reservation, and of all of them one is settled.
 func (e *entry) markOf(key *weir.Key, id string, at int64) string {
-	b := appendText(nil, e.Name)
+	b := keyenc.Append(nil, e.Name)
 	for i := range key.Len() {
-		b = appendText(b, key.Value(i))
+		b = keyenc.Append(b, key.Value(i))
 	}
-	b = appendText(b, id)
+	b = keyenc.Append(b, id)
 	sum := sha256.Sum256(strconv.AppendInt(b, at, 10))
 	return string(sum[:markBytes])
 }

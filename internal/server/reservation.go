@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // reservation is a grant that is to be settled. All of it is in its id, sealed with
@@ -72,17 +73,13 @@ func (s *seal) id(r *reservation) string {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
 	if r.span > 0 {
-		b = appendText(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
+		b = keyenc.Append(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
 	}
-	b = appendText(appendText(b, r.store), r.policy)
+	b = keyenc.Append(keyenc.Append(b, r.store), r.policy)
 	for _, p := range r.key {
-		b = appendText(appendText(b, p.name), p.value)
+		b = keyenc.Append(keyenc.Append(b, p.name), p.value)
 	}
 	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil))
-}
-
-func appendText(b []byte, text string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
 // errNoReservation is the answer to an id that no server with this secret made.

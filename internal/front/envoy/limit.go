@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // limit is what a descriptor is decided by: a rule, or an override of a request. It
@@ -75,8 +76,7 @@ func (l *limit) value(w *work, entries []envoyconf.Entry, now time.Time) (value 
 		b = binary.AppendVarint(b, number)
 	}
 	for _, i := range varying {
-		b = binary.AppendUvarint(b, uint64(len(entries[i].Value)))
-		b = append(b, entries[i].Value...)
+		b = keyenc.Append(b, entries[i].Value)
 	}
 	w.text = b
 	if len(b) > weir.MaxValueBytes {

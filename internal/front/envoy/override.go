@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/weirlimit/weir/internal/keyenc"
+
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/weirlimit/weir/internal/front/envoyconf"
@@ -31,8 +33,7 @@ func (s *Service) override(d *domain, w *work, o *common.RateLimitDescriptor_Rat
 	key = binary.AppendUvarint(key, uint64(o.Unit))
 	key = binary.AppendUvarint(key, uint64(multiplier(o)))
 	for i := range entries {
-		key = binary.AppendUvarint(key, uint64(len(entries[i].Key)))
-		key = append(key, entries[i].Key...)
+		key = keyenc.Append(key, entries[i].Key)
 	}
 	w.text = key
 	if l := d.overrides.get(key); l != nil {
@@ -59,8 +60,7 @@ func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimit
 	r.Window, _ = envoyconf.Period(r.Unit, max(r.Multiplier, 1))
 	var keys []byte
 	for i := range entries {
-		keys = binary.AppendUvarint(keys, uint64(len(entries[i].Key)))
-		keys = append(keys, entries[i].Key...)
+		keys = keyenc.Append(keys, entries[i].Key)
 		r.Varying = append(r.Varying, i)
 	}
 	// Engines store the name and the longest period of each limit for ever. So periods of

@@ -3,10 +3,10 @@ package envoyconf
 import (
 	"crypto/sha256"
 	"encoding/base32"
-	"encoding/binary"
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
 // Names of histories are made of what configuration and requests name them by,
@@ -46,8 +46,7 @@ func HistoryName(kind string, keys, shared []string) string {
 func digest(letters int, parts ...string) string {
 	var b []byte
 	for _, p := range parts {
-		b = binary.AppendUvarint(b, uint64(len(p)))
-		b = append(b, p...)
+		b = keyenc.Append(b, p)
 	}
 	sum := sha256.Sum256(b)
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:letters]

@@ -1,0 +1,24 @@
+// Package keyenc encodes tuples of strings as one string: each value after its length.
+// Two different tuples never have the same encoding, whatever bytes their values hold
+// (R14). A separator between the values would need escapes to promise that.
+//
+// internal/spec encodes keys by other means, because it shares no code with the engines.
+package keyenc
+
+import "encoding/binary"
+
+// Append appends the length of value as a uvarint, and value.
+func Append[T string | []byte](b []byte, value T) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(value))), value...)
+}
+
+// Next splits the first value off b. It reports whether b began with a whole value; if not,
+// value and rest are nil. value shares the memory of b.
+func Next(b []byte) (value, rest []byte, ok bool) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)-size) {
+		return nil, nil, false
+	}
+	end := size + int(n)
+	return b[size:end:end], b[end:], true
+}
