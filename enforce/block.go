@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"time"
 
@@ -10,72 +11,87 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// blocks remember which keys of a policy are blocked, as histories of limits of
-// their own: at most one block begins in any time that it lasts, and the attempt
-// that is granted it begins it. So a block ends by itself, to the microsecond, on
-// every engine, and of several that would begin it at once one does.
+// blocks stores the blocked keys of a policy, as histories of limits of their own. Such a
+// limit allows one unit per length of the block, and a block begins with the attempt that
+// gets this unit. So a block ends by itself, to the microsecond, on every engine. Of
+// several attempts that would begin it at once, one does.
 //
-// To look at the blocks, to decide, and to begin a block are steps of their own, not
-// one: of attempts that are under way together when a block begins, some may still be
-// decided by the limits, as they would be without blocks. Hence no window ever holds
-// more than Max for it.
+// Looking for a block, deciding and beginning a block are three steps, not one. Attempts
+// in flight while a block begins may still be decided by the limits alone, as without
+// blocks. So blocks never let a window hold more than Max.
 type blocks struct {
-	all   *weir.Limiter   // of every limit that blocks: for looks and resets
-	look  []int           // which values of the policy's key are the key of all
-	one   []*weir.Limiter // to begin a block of that limit alone; nil where it has none
-	key   [][]int         // of each of one, as look
-	known *weir.Limiter   // on the policy's own histories, with room for nothing
+	combined    *weir.Limiter   // all limits that block, for peeks and resets
+	combinedKey []int           // for each value of combined's key, its index in the policy's key
+	single      []*weir.Limiter // by limit: begins a block of that limit; nil if it does not block
+	singleKey   [][]int         // by limit, as combinedKey
+
+	// replay decides on the policy's own histories with Max 0. It grants nothing and
+	// changes nothing, but returns the earlier grant of an idempotency key.
+	replay *weir.Limiter
 }
 
-// newBlocks returns nil for a policy without blocks. base is its own plan.
+// newBlocks returns nil for a policy without blocks. base is the plan of its own numbers.
 func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error) {
 	if p.Blocks == nil {
 		return nil, nil
 	}
 	own := e
 	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Local {
-		// A share of one block is none, and that would refuse everybody.
+		// The local share of one unit is 0, which would deny every attempt.
 		e = f.WithMode(fallback.FailOpen)
 	}
-	b := &blocks{one: make([]*weir.Limiter, len(p.Limits)), key: make([][]int, len(p.Limits))}
-	all := weir.Policy{Name: p.BlocksName()}
-	for i := range p.Limits {
-		if p.BlockOf(i) > 0 {
-			all.Limits = append(all.Limits, blockOf(p, i))
-		}
-	}
-	blocking := all.Limits
-	all.Limits = append(blocking[:len(blocking):len(blocking)], anchor(blocking, p)...)
-	var err error
-	if b.all, b.look, err = blockLimiter(all, base, e); err != nil {
-		return nil, err
-	}
+	b := &blocks{single: make([]*weir.Limiter, len(p.Limits)), singleKey: make([][]int, len(p.Limits))}
+	var all []weir.Limit
 	for i := range p.Limits {
 		if p.BlockOf(i) == 0 {
 			continue
 		}
-		alone := weir.Policy{Name: all.Name, Limits: []weir.Limit{blockOf(p, i)}}
-		alone.Limits = append(alone.Limits, anchor(alone.Limits, p)...)
-		if b.one[i], b.key[i], err = blockLimiter(alone, base, e); err != nil {
+		limit := blockLimit(p, i)
+		all = append(all, limit)
+		var err error
+		if b.single[i], b.singleKey[i], err = newBlockLimiter(p, []weir.Limit{limit}, base, e); err != nil {
 			return nil, err
 		}
 	}
-	b.known, err = knowing(p, own)
+	var err error
+	if b.combined, b.combinedKey, err = newBlockLimiter(p, all, base, e); err != nil {
+		return nil, err
+	}
+	none := p.Policy
+	none.Mode, none.Limits, none.Unsupported = weir.AllOrNothing, slices.Clone(p.Limits), ""
+	for i := range none.Limits {
+		none.Limits[i].Max = 0
+	}
+	b.replay, err = weir.New(none, weir.WithEngine(own))
 	return b, err
 }
 
-// blockOf is the limit of which limit i's blocks are histories.
-func blockOf(p *policy.Policy, i int) weir.Limit {
+// blockLimit returns the limit whose histories are the blocks of limit i.
+func blockLimit(p *policy.Policy, i int) weir.Limit {
 	return weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 }
 
-// anchor is what stands beside blocks, so that a Redis Cluster keeps them where the
-// histories of the policy are: it places limits by the dimensions that they have in
-// common. So they stay when blocks of other limits come and go, and are found one by
-// one as well as all at once. It is nothing where those dimensions are the same.
-func anchor(beside []weir.Limit, p *policy.Policy) []weir.Limit {
-	shared := common(p.Limits)
-	if len(shared) == len(common(beside)) {
+// newBlockLimiter compiles the limits of blocks. key holds the index in the key of base
+// of each value of the limiter's key.
+func newBlockLimiter(p *policy.Policy, limits []weir.Limit, base *weir.Plan, e weir.Engine) (l *weir.Limiter, key []int, err error) {
+	limits = append(limits[:len(limits):len(limits)], anchor(limits, p)...)
+	if l, err = weir.New(weir.Policy{Name: p.BlocksName(), Limits: limits}, weir.WithEngine(e)); err != nil {
+		return nil, nil, err
+	}
+	for _, dim := range l.Plan().Dimensions() {
+		key = append(key, slices.Index(base.Dimensions(), dim))
+	}
+	return l, key, nil
+}
+
+// anchor returns the limit that keeps blocks beside the policy's histories on a Redis
+// Cluster, which places histories by the dimensions that all limits share. The anchor
+// makes the shared dimensions those of the policy. So blocks keep their place when other
+// limits gain or lose a block, and combined and single find the same histories. It is
+// empty where the shared dimensions agree already.
+func anchor(blocking []weir.Limit, p *policy.Policy) []weir.Limit {
+	shared := sharedDimensions(p.Limits)
+	if len(shared) == len(sharedDimensions(blocking)) {
 		return nil
 	}
 	name := "anchor"
@@ -85,8 +101,8 @@ func anchor(beside []weir.Limit, p *policy.Policy) []weir.Limit {
 	return []weir.Limit{{Name: name, Max: weir.MaxUnits, Window: weir.MinWindow, By: shared}}
 }
 
-// common are the dimensions that all of the limits count by.
-func common(limits []weir.Limit) []string {
+// sharedDimensions returns the dimensions that all of the limits count by.
+func sharedDimensions(limits []weir.Limit) []string {
 	shared := slices.Clone(limits[0].By)
 	for _, l := range limits[1:] {
 		shared = slices.DeleteFunc(shared, func(dim string) bool { return !slices.Contains(l.By, dim) })
@@ -94,65 +110,165 @@ func common(limits []weir.Limit) []string {
 	return shared
 }
 
-// blockLimiter compiles a policy of blocks, and finds its key in the key of base.
-func blockLimiter(p weir.Policy, base *weir.Plan, e weir.Engine) (l *weir.Limiter, key []int, err error) {
-	if l, err = weir.New(p, weir.WithEngine(e)); err != nil {
-		return nil, nil, err
-	}
-	for _, dim := range l.Plan().Dimensions() {
-		key = append(key, slices.Index(base.Dimensions(), dim))
-	}
-	return l, key, nil
-}
-
-// knowing makes the limiter of the policy with room for nothing. An attempt by it is
-// answered by what it was granted before under the same id, or refused, and changes
-// nothing.
-func knowing(p *policy.Policy, e weir.Engine) (*weir.Limiter, error) {
-	none := p.Policy
-	none.Unsupported = ""
-	none.Mode, none.Limits = weir.AllOrNothing, slices.Clone(p.Limits)
-	for i := range none.Limits {
-		none.Limits[i].Max = 0
-	}
-	return weir.New(none, weir.WithEngine(e))
-}
-
-// part is the key of those values.
-func part(k *weir.Key, of []int) weir.Key {
-	var room [weir.MaxDimensions]string
-	values := room[:0]
-	for _, i := range of {
+// project returns the key of the values of k at those indexes.
+func project(k *weir.Key, indexes []int) weir.Key {
+	var few [weir.MaxDimensions]string
+	values := few[:0]
+	for _, i := range indexes {
 		values = append(values, k.Value(i))
 	}
 	return weir.K(values...)
 }
 
-// block is one that a look or an attempt has found, or begun.
+// block is a running block.
 type block struct {
 	limit string
-	until time.Time // the first instant that it does not refuse; zero = there is none
+	until time.Time // the first instant after the block; zero if there is no block
 }
 
-// running looks for a block of the key.
-func (b *blocks) running(ctx context.Context, a *Request) (found block, err error) {
-	d, err := b.all.Decide(ctx, part(&a.Key, b.look), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
+// find looks for a running block of the key.
+func (b *blocks) find(ctx context.Context, a *Request) (found block, err error) {
+	d, err := b.combined.Decide(ctx, project(&a.Key, b.combinedKey), weir.Request{Op: weir.OpPeek, N: 1, At: a.At})
 	if err == nil && !d.Allowed {
 		found = block{d.Limit, d.At.Add(d.RetryAfter)}
 	}
 	return found, err
 }
 
-// begin begins a block of limit i at the instant of the refusal d, unless one runs.
-// It returns the one that runs now, and the instant of its own step.
+// begin begins a block of limit i at the instant of the denial d, unless one is running.
+// It returns the block that runs now and the instant of its own step.
 func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision) (begun block, at time.Time, err error) {
-	now := int64(weir.Now)
+	now := weir.Now
 	if a.At != weir.Now {
 		now = d.At.UnixMicro()
 	}
-	h, err := b.one[i].Decide(ctx, part(&a.Key, b.key[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now})
-	if err != nil || h.Degraded { // what a fallback answers it does not remember
+	h, err := b.single[i].Decide(ctx, project(&a.Key, b.singleKey[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now})
+	if err != nil || h.Degraded { // a degraded decision is not stored, so no block has begun
 		return begun, d.At, err
 	}
 	return block{d.Limit, h.At.Add(h.RetryAfter)}, h.At, nil
+}
+
+// decideWithBlocks is decideLimits for a policy with blocks: it looks for a running
+// block, decides, and begins a block if a limit that blocks denies an attempt.
+func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request) (weir.Decision, error) {
+	op := r.charging(a.Op)
+	if !r.fits(&a.Key) {
+		return o.decideLimits(ctx, op, a) // returns the error of the key
+	}
+	found, err := r.blocks.find(ctx, a)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	if !found.until.IsZero() && op != weir.OpRecord {
+		d, running, err := r.denyBlocked(ctx, o, op, a, found)
+		if err != nil || running {
+			return d, err
+		}
+	}
+	d, err := o.decideLimits(ctx, op, a)
+	if err != nil || d.Replayed {
+		return d, err
+	}
+	if a.Op == weir.OpRecord {
+		o.applyBlock(&d, a.States, found)
+		return d, nil
+	}
+	i := o.Limiter.Plan().LimitNamed(d.Limit)
+	if d.Allowed || d.Degraded || a.Op != weir.OpAttempt || a.N == 0 || i < 0 || r.blocks.single[i] == nil {
+		return d, nil // a degraded denial begins no block, because the store cannot hold it
+	}
+	begun, at, err := r.blocks.begin(ctx, a, i, &d)
+	switch {
+	case err != nil && r.Mode == weir.CountDenied:
+		return weir.Decision{}, fmt.Errorf("%w: the denial was counted, but no block has begun: %w", weir.ErrUnknownFate, err)
+	case err != nil:
+		return weir.Decision{}, err
+	case r.Mode != weir.CountDenied: // a counted denial keeps its instant, which refunds name
+		shiftTo(at, &d, a.States)
+	}
+	o.applyBlock(&d, a.States, begun)
+	return d, nil
+}
+
+// denyBlocked denies a request during a block. It reports false if the block has ended
+// at the instant of the limits' states. A request that repeats the idempotency key of an
+// earlier grant gets that grant.
+func (r *Rule) denyBlocked(ctx context.Context, o *Outcome, op weir.Op, a *Request, by block) (d weir.Decision, running bool, err error) {
+	if a.ID != "" && op == weir.OpAttempt {
+		if d, err = r.blocks.replay.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Replayed {
+			clear(a.States)
+			return d, true, err
+		}
+	}
+	d, err = o.Limiter.Decide(ctx, a.Key, weir.Request{Op: weir.OpPeek, N: a.N, At: a.At, States: a.States, ID: a.ID})
+	if err != nil || !by.until.After(d.At) {
+		return d, err != nil, err
+	}
+	d.Allowed, d.Granted, d.Limit = false, 0, by.limit
+	o.applyBlock(&d, a.States, by)
+	return d, true, nil
+}
+
+// applyBlock adds a running block to a decision: Remaining is at most 0, and every wait
+// lasts at least as long as the block. The state of the block's limit changes alike,
+// except Used.
+func (o *Outcome) applyBlock(d *weir.Decision, states []weir.LimitState, by block) {
+	rest := by.until.Sub(d.At)
+	if by.until.IsZero() || rest <= 0 {
+		return
+	}
+	o.Applied.Blocked = by.until
+	if !d.Allowed {
+		d.Limit = by.limit
+	}
+	d.Remaining, d.RetryAfter, d.ResetAfter = min(d.Remaining, 0), longerWait(d.RetryAfter, rest), max(d.ResetAfter, rest)
+	for i := range states {
+		if s := &states[i]; s.Name == by.limit {
+			s.Remaining, s.RetryAfter, s.ResetAfter = min(s.Remaining, 0), longerWait(s.RetryAfter, rest), max(s.ResetAfter, rest)
+			s.NextAfter = max(s.NextAfter, rest)
+		}
+	}
+}
+
+// longerWait returns the longer of two waits. a may be weir.Never.
+func longerWait(a, b time.Duration) time.Duration {
+	if a == weir.Never {
+		return a
+	}
+	return max(a, b)
+}
+
+// shiftTo moves a denial to a later instant. Its waits end when they ended before.
+func shiftTo(at time.Time, d *weir.Decision, states []weir.LimitState) {
+	later := at.Sub(d.At)
+	if later <= 0 {
+		return
+	}
+	d.At = at
+	shorten := func(waits ...*time.Duration) {
+		for _, w := range waits {
+			if *w != weir.Never {
+				*w = max(0, *w-later)
+			}
+		}
+	}
+	shorten(&d.RetryAfter, &d.ResetAfter)
+	for i := range states {
+		s := &states[i]
+		shorten(&s.RetryAfter, &s.NextAfter, &s.MinIntervalAfter, &s.ResetAfter)
+	}
+}
+
+// fits reports whether a key has the values that the policy counts by (R14).
+func (r *Rule) fits(k *weir.Key) bool {
+	if k.Len() != len(r.dimensions) {
+		return false
+	}
+	for i := range k.Len() {
+		if len(k.Value(i)) > weir.MaxValueBytes {
+			return false
+		}
+	}
+	return true
 }

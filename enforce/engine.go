@@ -4,17 +4,15 @@ import (
 	"context"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy"
 )
 
-// Engine returns the rule as an engine, for front ends that bring their own plan of
-// the policy: whatever its numbers are, those decide that apply to the key. What is
-// not enforced is allowed. What a shadow decides, or why it cannot, goes to watched,
-// which may be nil.
+// Engine returns the rule as an engine, for front ends that compile a plan of the policy
+// themselves. The numbers that apply to the key decide, not those of that plan. A shadow
+// allows every attempt, and observe, unless it is nil, gets its request and outcome.
 //
-// A plan that wants all or nothing of a policy that grants in part gets that.
-func (r *Rule) Engine(watched func(Request, Outcome)) (weir.Engine, error) {
-	e := &engine{rule: r, plan: None, watched: watched}
+// An AllOrNothing plan of a policy whose mode is Partial is decided all or nothing.
+func (r *Rule) Engine(observe func(Request, Outcome)) (weir.Engine, error) {
+	e := &engine{rule: r, tier: None, observe: observe}
 	if r.Mode == weir.Partial {
 		whole := *r.Policy
 		whole.Mode = weir.AllOrNothing
@@ -28,48 +26,47 @@ func (r *Rule) Engine(watched func(Request, Outcome)) (weir.Engine, error) {
 
 type engine struct {
 	rule    *Rule
-	whole   *Rule // of a policy of mode Partial, otherwise nil
-	plan    int   // of every key, unless a dimension names it
-	watched func(Request, Outcome)
+	whole   *Rule // the rule in mode AllOrNothing, if its own mode is Partial; otherwise nil
+	tier    int   // of every key, unless a dimension selects it
+	observe func(Request, Outcome)
 }
 
-// Under returns the engine for keys whose value of PlanBy is that one.
+// Under returns the engine for keys with that value of plan-by.
 func (e *engine) Under(value string) weir.Engine {
-	plan := e.rule.TierOf(value)
-	if plan == e.plan {
+	tier := e.rule.TierOf(value)
+	if tier == e.tier {
 		return e
 	}
 	c := *e
-	c.plan = plan
+	c.tier = tier
 	return &c
 }
 
-// of is the rule for a plan.
-func (e *engine) of(p *weir.Plan) *Rule {
+// ruleFor returns the rule in the mode of a plan.
+func (e *engine) ruleFor(p *weir.Plan) *Rule {
 	if e.whole != nil && p.Mode() == weir.AllOrNothing {
 		return e.whole
 	}
 	return e.rule
 }
 
-// Decide answers as Rule.Decide does.
+// Decide decides as [Rule.Decide] does.
 func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	r := e.of(p)
-	ask := Request{Target: r.TargetOfKey(k, e.plan), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
-	o, err := r.Decide(ctx, &ask)
-	if r.Shadow && err == nil && e.watched != nil {
-		e.watched(ask, o)
+	r := e.ruleFor(p)
+	request := Request{Target: r.TargetOfKey(k, e.tier), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
+	o, err := r.Decide(ctx, &request)
+	if r.Shadow && err == nil && e.observe != nil {
+		e.observe(request, o)
 	}
 	return o.Decision, err
 }
 
-// Refund takes back what an attempt was charged: nothing, where only reports are.
+// Refund returns the units of an attempt, which are 0 under count: reported.
 func (e *engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
-	if e.rule.ChargeOn == policy.Reported {
+	if e.rule.Reports() {
 		return 0, nil
 	}
-	l := e.limiter(p, &k, now)
-	return e.rule.engine.Refund(ctx, l.Plan(), k, at, n, now)
+	return e.rule.engine.Refund(ctx, e.limiter(p, &k, now).Plan(), k, at, n, now)
 }
 
 // Count returns the units recorded in limit i.
@@ -77,18 +74,18 @@ func (e *engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, las
 	return e.rule.engine.Count(ctx, e.limiter(p, &k, now).Plan(), k, i, last, now)
 }
 
-// Blocks reports whether a refused attempt may begin a block, so that one which was
-// only looked at must still be made.
+// Blocks reports whether a denied attempt may begin a block, so that a front end must
+// follow a denied peek by the attempt itself.
 func (e *engine) Blocks() bool { return e.rule.blocks != nil }
 
-// Reset forgets the histories of the key, and ends its blocks.
+// Reset deletes the histories of the key and ends its blocks.
 func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	return e.rule.Reset(ctx, k)
 }
 
-// limiter is that of the numbers that apply to the key.
+// limiter returns the limiter with the numbers that apply to the key.
 func (e *engine) limiter(p *weir.Plan, k *weir.Key, now int64) *weir.Limiter {
-	r := e.of(p)
-	whose := r.TargetOfKey(*k, e.plan)
-	return r.Limiter(&whose, now)
+	r := e.ruleFor(p)
+	t := r.TargetOfKey(*k, e.tier)
+	return r.Limiter(&t, now)
 }

@@ -8,14 +8,14 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// overrideIndex finds the overrides that are for the same dimensions.
+// overrideIndex finds overrides that name the same dimensions.
 type overrideIndex struct {
-	dimensions []int            // indices into the key's values, in order
-	byValues   map[string][]int // the values, each behind its length; to overrides in the order of the file
+	dimensions []int            // indexes of the key's values, ascending
+	byValues   map[string][]int // from the values, each after its length, to overrides in the order of the file
 }
 
-// indexed makes an index for each set of dimensions that overrides are for.
-func indexed(overrides []policy.Override, dimensions []string) []overrideIndex {
+// indexOverrides returns an index for each set of dimensions that overrides name.
+func indexOverrides(overrides []policy.Override, dimensions []string) []overrideIndex {
 	var all []overrideIndex
 	for i, o := range overrides {
 		values := make([]string, len(dimensions))
@@ -37,7 +37,7 @@ func indexed(overrides []policy.Override, dimensions []string) []overrideIndex {
 	return all
 }
 
-// append appends the values of the key that the overrides are for.
+// append appends the key's values of the index's dimensions.
 func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
 	for _, i := range x.dimensions {
 		b = keyenc.Append(b, key.Value(i))
@@ -45,8 +45,8 @@ func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
 	return b
 }
 
-// overrideOf returns the first override in the order of the file that is for the
-// key and has not expired, or None.
+// overrideOf returns the first override in the order of the file that matches the key
+// and has not expired, or None.
 func (r *Rule) overrideOf(key *weir.Key, at int64) int {
 	first := None
 	var space [128]byte

@@ -1,20 +1,3 @@
-// Package enforce puts the policies of a file to work on an engine, alike for every
-// front end: which plan and which override a key has at an instant, what an
-// attempt asks where only reports are charged, and what becomes of a decision that
-// is not to be enforced.
-//
-// A policy, its plans and its overrides are one set of histories with other
-// numbers (R12), so a key that changes its plan takes along what it has used.
-//
-// A limit that blocks has a second history for its blocks, under a name of their
-// own (blocks). It costs an attempt one look more at the engine, and the refusal that
-// begins a block one attempt more.
-//
-// The bargain: a policy is compiled once, and each pair of a plan and an override
-// when it is first met, so the first decision of a pair takes a few microseconds
-// longer. Whether an override has expired is asked of the clock of this process,
-// not of the store's: at its last instant processes may differ by what their
-// clocks differ.
 package enforce
 
 import (
@@ -28,34 +11,36 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// Rule is one policy of a file on an engine. It is safe for concurrent use.
+// Rule is one policy of a file on an engine. It is not changed by reloads, and safe for
+// concurrent use.
 type Rule struct {
 	*policy.Policy
 	engine     weir.Engine
 	dimensions []string
-	planAt     int // the index of PlanBy among the dimensions, -1 if it is none of them
-	plans      map[string]int
+	tierAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
+	tiers      map[string]int // from the name of a tier to its index
 	overrides  []overrideIndex
 	blocks     *blocks // nil if no limit blocks
 
 	base       *Variation
-	variations []byPlan // by override + 1
+	variations []tierVariations // by override + 1
 }
 
-// Variation is a policy with the numbers of a plan and an override.
+// Variation is a policy with the numbers of a tier and an override.
 type Variation struct {
-	*policy.Policy // what weir decides by, and the units
+	*policy.Policy // with the numbers that apply
 	Limiter        *weir.Limiter
-	Tier           string           // its name, "" for the policy's own numbers
+	Tier           string           // the name of the tier; "" for the policy's own numbers
 	Override       *policy.Override // nil if none applies
 }
 
-// byPlan are the variations of one override, by plan + 1. All of it is nil until met.
-type byPlan struct {
+// tierVariations are the variations of one override, by tier + 1. Each is nil until its
+// first use.
+type tierVariations struct {
 	atomic.Pointer[[]atomic.Pointer[Variation]]
 }
 
-// None stands for no plan, and for no override.
+// None stands for no tier, and for no override.
 const None = -1
 
 // NewRule compiles a policy for decisions on e. A [fallback.Engine] takes the mode that
@@ -64,18 +49,18 @@ func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
 	if f, ok := e.(*fallback.Engine); ok {
 		e = f.WithMode(p.WhenStoreIsDown)
 	}
-	r := &Rule{Policy: p, engine: e, plans: make(map[string]int, len(p.Tiers))}
-	r.variations = make([]byPlan, len(p.Overrides)+1)
+	r := &Rule{Policy: p, engine: e, tiers: make(map[string]int, len(p.Tiers))}
+	r.variations = make([]tierVariations, len(p.Overrides)+1)
 	var err error
 	if r.base, err = r.compile(None, None); err != nil {
 		return nil, err
 	}
 	r.dimensions = r.base.Limiter.Plan().Dimensions()
-	r.planAt = slices.Index(r.dimensions, p.TierBy)
-	for i, plan := range p.Tiers {
-		r.plans[plan.Name] = i
+	r.tierAt = slices.Index(r.dimensions, p.TierBy)
+	for i, tier := range p.Tiers {
+		r.tiers[tier.Name] = i
 		if _, err := r.compile(i, None); err != nil {
-			return nil, fmt.Errorf("plan %s: %w", plan.Name, err)
+			return nil, fmt.Errorf("plan %s: %w", tier.Name, err)
 		}
 	}
 	for i := range p.Overrides {
@@ -83,28 +68,28 @@ func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
 			return nil, fmt.Errorf("override %d: %w", i+1, err)
 		}
 	}
-	r.overrides = indexed(p.Overrides, r.dimensions)
+	r.overrides = indexOverrides(p.Overrides, r.dimensions)
 	r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e)
 	return r, err
 }
 
-// Base is the policy with its own numbers.
+// Base returns the policy with its own numbers.
 func (r *Rule) Base() *Variation { return r.base }
 
-// Dimensions are the names of the values of a key, in order.
+// Dimensions returns the names of the values of a key, in order.
 func (r *Rule) Dimensions() []string { return r.dimensions }
 
-// compile makes the limiter of a plan and an override, each of which may be None.
-func (r *Rule) compile(plan, override int) (*Variation, error) {
+// compile returns the variation of a tier and an override, each of which may be None.
+func (r *Rule) compile(tier, override int) (*Variation, error) {
 	v := &Variation{}
 	var changes [][]policy.Change
+	if tier != None {
+		v.Tier = r.Policy.Tiers[tier].Name
+		changes = append(changes, r.Policy.Tiers[tier].Changes)
+	}
 	if override != None {
 		v.Override = &r.Policy.Overrides[override]
 		changes = append(changes, v.Override.Changes)
-	}
-	if plan != None {
-		v.Tier = r.Policy.Tiers[plan].Name
-		changes = slices.Insert(changes, 0, r.Policy.Tiers[plan].Changes)
 	}
 	v.Policy = r.With(changes...)
 	limits := v.Policy.Policy
@@ -114,30 +99,30 @@ func (r *Rule) compile(plan, override int) (*Variation, error) {
 	return v, err
 }
 
-// Choose returns what applies to a key at an instant in microseconds since 1970, or
-// weir.Now. plan is what PlanOf returned for it.
-func (r *Rule) Choose(key *weir.Key, plan int, at int64) *Variation {
+// Choose returns the variation of a key at an instant, in microseconds since 1970 or
+// weir.Now. tier is a result of TierOf, or None.
+func (r *Rule) Choose(key *weir.Key, tier int, at int64) *Variation {
 	override := None
 	if len(r.overrides) > 0 {
 		if override = r.overrideOf(key, at); override != None && r.Policy.Overrides[override].Tier != "" {
-			plan = r.plans[r.Policy.Overrides[override].Tier]
+			tier = r.tiers[r.Policy.Overrides[override].Tier]
 		}
 	}
-	return r.variation(plan, override)
+	return r.variation(tier, override)
 }
 
-// variation compiles what nobody has met yet.
-func (r *Rule) variation(plan, override int) *Variation {
-	if plan == None && override == None {
+// variation returns the variation of a tier and an override, compiled at its first use.
+func (r *Rule) variation(tier, override int) *Variation {
+	if tier == None && override == None {
 		return r.base
 	}
-	at := r.variations[override+1].slot(plan, len(r.Policy.Tiers))
+	at := r.variations[override+1].slot(tier, len(r.Policy.Tiers))
 	if v := at.Load(); v != nil {
 		return v
 	}
-	v, err := r.compile(plan, override)
+	v, err := r.compile(tier, override)
 	if err != nil {
-		panic(err) // New has tried every number: a plan and an override only choose among them
+		panic(err) // NewRule has compiled every number; this pair only combines them
 	}
 	if at.CompareAndSwap(nil, v) {
 		return v
@@ -145,27 +130,27 @@ func (r *Rule) variation(plan, override int) *Variation {
 	return at.Load()
 }
 
-// slot is where the variation of a plan goes, of so many plans.
-func (b *byPlan) slot(plan, plans int) *atomic.Pointer[Variation] {
+// slot returns the place of a tier's variation among those of n tiers.
+func (b *tierVariations) slot(tier, n int) *atomic.Pointer[Variation] {
 	all := b.Load()
 	if all == nil {
-		fresh := make([]atomic.Pointer[Variation], plans+1)
+		fresh := make([]atomic.Pointer[Variation], n+1)
 		if all = &fresh; !b.CompareAndSwap(nil, all) {
 			all = b.Load()
 		}
 	}
-	return &(*all)[plan+1]
+	return &(*all)[tier+1]
 }
 
-// PlanOf returns the plan that a value of PlanBy names, or None.
+// TierOf returns the index of the tier that a value of plan-by selects, or None.
 func (r *Rule) TierOf(value string) int {
-	if i, ok := r.plans[value]; ok {
+	if i, ok := r.tiers[value]; ok {
 		return i
 	}
 	return None
 }
 
-// instant is at as a time.Time.
+// instant returns at as a time.Time.
 func instant(at int64) time.Time {
 	if at == weir.Now {
 		return time.Now()

@@ -6,6 +6,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/answer"
 )
 
 // target is a policy that lines can name.
@@ -57,7 +58,7 @@ func (t *target) decide(ctx context.Context, ask *enforce.Request, res *result) 
 		err = o.Err
 	}
 	if err == nil {
-		res.d, res.applied = o.Decision, o.Applied
+		res.d, res.applied = o.Decision, answer.Applied(o.Applied)
 	}
 	return err
 }

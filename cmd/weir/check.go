@@ -115,7 +115,7 @@ func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (*
 		return nil, nil, unreachable(store.Name, err)
 	}
 	a.Plan, a.Units, a.Decision = made.Limiter.Plan(), made.Units, made.Decision
-	return a, &made.Applied, nil
+	return a, (*answer.Applied)(&made.Applied), nil
 }
 
 // parseKey returns the key in arguments of the form key=value.

@@ -105,7 +105,7 @@ func (s *Server) serveDecision(w http.ResponseWriter, r *http.Request, op weir.O
 			return nil, err
 		}
 		a := q.answer(op, &o, d)
-		return append(a.AppendJSONOf(d.body, &o.Applied), '\n'), nil
+		return append(a.AppendJSONOf(d.body, (*answer.Applied)(&o.Applied)), '\n'), nil
 	})
 }
 

@@ -36,7 +36,7 @@ func (s *Server) serveReserve(w http.ResponseWriter, r *http.Request) {
 			return nil, err
 		}
 		a := q.answer(weir.OpAttempt, &o, d)
-		b := a.AppendJSONOf(d.body, &o.Applied)
+		b := a.AppendJSONOf(d.body, (*answer.Applied)(&o.Applied))
 		if a.Decision.Allowed {
 			var key []pair
 			for i := range c.key.n {

@@ -1,0 +1,120 @@
+package enforce_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/policy"
+)
+
+// How do I use a policy file in a Go program?
+func Example() {
+	file, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+policies:
+  api:
+    limit: 1 per minute per tenant
+    plan-by: tier
+    plans: {pro: 100 per minute}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := enforce.New(file, weir.NewMemory()) // or enforce.Open("weir.yaml", engine)
+	if err != nil {
+		log.Fatal(err)
+	}
+	for _, values := range []enforce.Values{{"tenant": "acme"}, {"tenant": "acme"}, {"tenant": "acme", "tier": "pro"}} {
+		out, err := set.Check(context.Background(), "api", values, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(out.Allowed, out.Remaining)
+	}
+	// Output:
+	// true 0
+	// false 0
+	// true 98
+}
+
+// How does a shadow report the decision that it does not enforce?
+func ExampleSet_Check_shadow() {
+	file, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+policies:
+  search: {limit: 1 per minute per user, shadow: true}
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := enforce.New(file, weir.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 2 {
+		out, err := set.Check(context.Background(), "search", enforce.Values{"user": "ann"}, 1)
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(out.Allowed, out.Applied.Would.Allowed)
+	}
+	// Output:
+	// true true
+	// true false
+}
+
+// How do failed logins block an account?
+func ExampleSet_Record() {
+	file, err := policy.Parse("weir.yaml", []byte(`
+version: 1
+policies:
+  login:
+    limit: 2 failures per 15m per user, then block 1h
+    count: reported
+`))
+	if err != nil {
+		log.Fatal(err)
+	}
+	set, err := enforce.New(file, weir.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, ann := context.Background(), enforce.Values{"user": "ann"}
+	for range 3 {
+		out, err := set.Check(ctx, "login", ann, 1) // before the password is checked
+		if err != nil {
+			log.Fatal(err)
+		}
+		if !out.Allowed {
+			fmt.Println("blocked for", out.RetryAfter.Round(time.Minute))
+			continue
+		}
+		fmt.Println("wrong password")
+		if _, err := set.Record(ctx, "login", ann, 1); err != nil { // after a failure
+			log.Fatal(err)
+		}
+	}
+	// Output:
+	// wrong password
+	// wrong password
+	// blocked for 1h0m0s
+}
+
+// How do I reload a policy file while the program runs?
+func ExampleSet_Watch() {
+	set, err := enforce.Open("weir.yaml", weir.NewMemory())
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go set.Watch(ctx, func(err error) {
+		if err != nil {
+			log.Print("the previous policies stay in force: ", err)
+		}
+	})
+}

@@ -1,0 +1,180 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/filewatch"
+	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/policy"
+)
+
+// ErrNoPolicy reports that the file has no policy of the given name.
+var ErrNoPolicy = errors.New("weir: no policy")
+
+// Values is a key by the names of its dimensions, such as {"user": "ann"}. It also holds
+// the value of plan-by, if the policy has plans and the caller has one.
+type Values map[string]string
+
+// Set applies the policies of one file to an engine. It is safe for concurrent use. A
+// reload replaces all policies at once: a decision uses the old file or the new one.
+type Set struct {
+	engine  weir.Engine
+	path    string // of the file that Open read; "" for New
+	current atomic.Pointer[fileRules]
+}
+
+// fileRules are the rules of one version of the file. They are not changed.
+type fileRules struct {
+	source []byte // the content that Open or Watch read
+	rules  map[string]*Rule
+	names  []string // of the policies, in the order of the file
+}
+
+// New returns a Set of the policies of f on e. A [fallback.Engine] takes the mode for
+// outages from each policy's when-store-is-down. The error is a *[weir.PolicyError].
+func New(f *policy.File, e weir.Engine) (*Set, error) {
+	s := &Set{engine: e}
+	return s, s.reload(f, nil)
+}
+
+// Open returns a Set of the policies of the file at path. The error is that of
+// [policy.Load]. The file is read once; [Set.Watch] reloads it when it changes.
+func Open(path string, e weir.Engine) (*Set, error) {
+	src, err := policy.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f, err := policy.Parse(path, src)
+	if err != nil {
+		return nil, err
+	}
+	s := &Set{engine: e, path: path}
+	return s, s.reload(f, src)
+}
+
+// Reload replaces all policies by those of f. On an error the present ones stay in
+// force. Histories stay: units already granted count under the new numbers (R12).
+func (s *Set) Reload(f *policy.File) error { return s.reload(f, nil) }
+
+func (s *Set) reload(f *policy.File, source []byte) error {
+	next := &fileRules{source: source, rules: make(map[string]*Rule, len(f.Policies))}
+	for _, p := range f.Policies {
+		r, err := NewRule(p, s.engine)
+		if err != nil {
+			return err
+		}
+		next.rules[p.Name] = r
+		next.names = append(next.names, p.Name)
+	}
+	s.current.Store(next)
+	return nil
+}
+
+// Watch reloads the file whenever its content changes, until ctx is done. It blocks, so
+// run it in a goroutine of its own. It calls reloaded, unless that is nil, after each
+// attempt: with nil, or with the reason why the present policies stay in force. Watch
+// notices files written in place, renamed into place, or reached through a swapped link.
+// It returns ctx.Err(), or an error at once if the Set has no file because New made it.
+func (s *Set) Watch(ctx context.Context, reloaded func(error)) error {
+	if s.path == "" {
+		return errors.New("weir: enforce.New has no file to watch; use enforce.Open, or Set.Reload")
+	}
+	w := filewatch.Watcher{Path: s.path, Seen: s.current.Load().source, Read: func() ([]byte, error) { return policy.ReadFile(s.path) }}
+	w.Run(ctx, func(c filewatch.Content) {
+		err := c.Err
+		if err == nil {
+			err = s.reloadSource(c.Bytes)
+		}
+		if reloaded != nil {
+			reloaded(err)
+		}
+	})
+	return ctx.Err()
+}
+
+func (s *Set) reloadSource(src []byte) error {
+	f, err := policy.Parse(s.path, src)
+	if err != nil {
+		return err
+	}
+	return s.reload(f, src)
+}
+
+// Names returns the names of the policies, in the order of the file.
+func (s *Set) Names() []string { return append([]string(nil), s.current.Load().names...) }
+
+// Rule returns the policy of that name as it is now. A reload does not change a Rule.
+// The error wraps [ErrNoPolicy] and suggests the nearest name.
+func (s *Set) Rule(name string) (*Rule, error) {
+	now := s.current.Load()
+	if r := now.rules[name]; r != nil {
+		return r, nil
+	}
+	if near := nearest.Name(name, now.names); near != "" {
+		return nil, fmt.Errorf("%w %q; did you mean %q?", ErrNoPolicy, answer.Shown(name), near)
+	}
+	return nil, fmt.Errorf("%w %q", ErrNoPolicy, answer.Shown(name))
+}
+
+// target returns the rule of a policy and the target that values select.
+func (s *Set) target(name string, values Values) (*Rule, Target, error) {
+	r, err := s.Rule(name)
+	if err != nil {
+		return nil, Target{}, err
+	}
+	t, err := r.TargetOf(values)
+	return r, t, err
+}
+
+// Check decides whether n units fit now, and charges them if they do. Under count:
+// reported it charges nothing; report the units with [Set.Record]. A denial is not an
+// error. The error wraps [ErrNoPolicy] for an unknown policy and [weir.ErrKey] for
+// values that do not match the policy's keys. Otherwise it is that of [weir.Limiter.AllowN].
+func (s *Set) Check(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
+	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpAttempt, N: n, At: weir.Now})
+}
+
+// Peek decides as Check does and charges nothing.
+func (s *Set) Peek(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
+	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpPeek, N: n, At: weir.Now})
+}
+
+// Record charges n units without a decision. Remaining may fall below 0.
+func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
+	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpRecord, N: n, At: weir.Now})
+}
+
+// Decide decides a request with all its options: an instant, an idempotency key, the
+// states of all limits. Request.At is an instant or [weir.Now]; 0 is 1970.
+func (s *Set) Decide(ctx context.Context, name string, values Values, a weir.Request) (Outcome, error) {
+	r, t, err := s.target(name, values)
+	if err != nil {
+		return Outcome{}, err
+	}
+	return r.Decide(ctx, &Request{Target: t, Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID})
+}
+
+// Refund returns up to n units of the grant at the instant at, which is Decision.At. It
+// returns the number of units refunded.
+func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Time, n int64) (int64, error) {
+	r, t, err := s.target(name, values)
+	if err != nil {
+		return 0, err
+	}
+	return r.Limiter(&t, weir.Now).Refund(ctx, t.Key, at, n)
+}
+
+// Reset deletes the histories of a key and ends its blocks.
+func (s *Set) Reset(ctx context.Context, name string, values Values) error {
+	r, t, err := s.target(name, values)
+	if err != nil {
+		return err
+	}
+	return r.Reset(ctx, t.Key)
+}

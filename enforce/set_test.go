@@ -1,0 +1,207 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/policy"
+)
+
+func newSet(t *testing.T, src string, e weir.Engine) *Set {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(src))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New(f, e)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestSetDecides: each method decides, charges, refunds or forgets as its name says.
+func TestSetDecides(t *testing.T) {
+	s, ctx, ann := newSet(t, source, weir.NewMemory()), context.Background(), Values{"user": "ann", "tenant": "t"}
+	if got, want := s.Names(), []string{"api", "tiers", "shadow", "login", "part"}; !reflect.DeepEqual(got, want) {
+		t.Errorf("names %q, want %q", got, want)
+	}
+	wants := func(o Outcome, err error, allowed bool, remaining int64) Outcome {
+		t.Helper()
+		if err != nil || o.Allowed != allowed || o.Remaining != remaining {
+			t.Errorf("%+v, %v; want allowed %v, %d left", o.Decision, err, allowed, remaining)
+		}
+		return o
+	}
+	o, err := s.Peek(ctx, "api", ann, 1)
+	wants(o, err, true, 1)
+	o, err = s.Check(ctx, "api", ann, 1)
+	granted := wants(o, err, true, 0).At
+	o, err = s.Check(ctx, "api", ann, 1)
+	wants(o, err, false, 0)
+	if n, err := s.Refund(ctx, "api", ann, granted, 1); n != 1 || err != nil {
+		t.Errorf("refunded %d, %v; want 1", n, err)
+	}
+	o, err = s.Record(ctx, "api", ann, 3)
+	wants(o, err, true, -2)
+	if err := s.Reset(ctx, "api", ann); err != nil {
+		t.Error(err)
+	}
+	for range 2 { // an idempotency key charges once
+		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, At: weir.Now, ID: "a"})
+		wants(o, err, true, 0)
+	}
+}
+
+// TestSetAppliesEveryFeature: tiers, overrides, shadows, counts of reports and the mode
+// for outages come from the file.
+func TestSetAppliesEveryFeature(t *testing.T) {
+	ctx, s := context.Background(), newSet(t, source, weir.NewMemory())
+	check := func(name string, values Values) Outcome {
+		t.Helper()
+		o, err := s.Check(ctx, name, values, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	if o := check("api", Values{"user": "u", "tenant": "t", "tier": "pro"}); o.Remaining != 9 || o.Applied.Plan != "pro" || o.Tier != "pro" {
+		t.Errorf("plan: %+v", o)
+	}
+	if o := check("api", Values{"user": "root", "tenant": "t"}); o.Allowed || o.Applied.Override != "third" {
+		t.Errorf("override: %+v", o)
+	}
+	check("shadow", Values{"user": "u"})
+	if o := check("shadow", Values{"user": "u"}); !o.Allowed || !o.Applied.Shadow || o.Applied.Would.Allowed {
+		t.Errorf("shadow: %+v", o)
+	}
+	for range 3 {
+		if o := check("login", Values{"user": "u"}); !o.Allowed || o.Remaining != 2 {
+			t.Errorf("count: reported charged an attempt: %+v", o)
+		}
+	}
+	s = newSet(t, blocking, weir.NewMemory())
+	check("guard", Values{"user": "u"})
+	check("guard", Values{"user": "u"})
+	if o := check("guard", Values{"user": "u"}); o.Allowed || o.RetryAfter != 10*time.Minute || o.Applied.Blocked.IsZero() {
+		t.Errorf("block: %+v", o)
+	}
+	s = newSet(t, blocking, fallback.New(down{}, fallback.FailClosed))
+	if o := check("open", Values{"user": "u"}); !o.Allowed || !o.Degraded {
+		t.Errorf("when-store-is-down: allow: %+v", o)
+	}
+	if o, err := s.Check(ctx, "guard", Values{"user": "u"}, 1); err == nil {
+		t.Errorf("when-store-is-down: deny: %+v, want an error", o)
+	}
+}
+
+func TestSetErrors(t *testing.T) {
+	s, ctx := newSet(t, source, weir.NewMemory()), context.Background()
+	for _, c := range []struct {
+		name   string
+		values Values
+		is     error
+		holds  string
+	}{
+		{"shadw", Values{"user": "u"}, ErrNoPolicy, `weir: no policy "shadw"; did you mean "shadow"?`},
+		{"zzzzzzzzzzzz", nil, ErrNoPolicy, `"zzzzzzzzzzzz"`},
+		{"shadow", nil, weir.ErrKey, `needs a value for "user"`},
+		{"shadow", Values{"user": "u", "ip": "1"}, weir.ErrKey, `has no dimension "ip"`},
+	} {
+		_, checkErr := s.Check(ctx, c.name, c.values, 1)
+		_, refundErr := s.Refund(ctx, c.name, c.values, time.Now(), 1)
+		for _, err := range []error{checkErr, refundErr, s.Reset(ctx, c.name, c.values)} {
+			if !errors.Is(err, c.is) || !strings.Contains(err.Error(), c.holds) {
+				t.Errorf("%s %v: got %v, want %v with %s", c.name, c.values, err, c.is, c.holds)
+			}
+		}
+	}
+	if _, err := Open(filepath.Join(t.TempDir(), "none.yaml"), weir.NewMemory()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if err := s.Watch(ctx, nil); err == nil || !strings.Contains(err.Error(), "enforce.Open") {
+		t.Errorf("a set without a file: %v", err)
+	}
+}
+
+// TestSetReload: a reload replaces all policies, and units already granted count on.
+func TestSetReload(t *testing.T) {
+	const one, two = "version: 1\npolicies: {a: {limit: 1 per hour}}", "version: 1\npolicies: {a: {limit: 3 per hour}, b: {limit: 1 per hour}}"
+	ctx, s := context.Background(), newSet(t, one, weir.NewMemory())
+	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed {
+		t.Fatal(o, err)
+	}
+	f, err := policy.Parse("weir.yaml", []byte(two))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Reload(f); err != nil {
+		t.Fatal(err)
+	}
+	if o, err := s.Check(ctx, "a", nil, 1); err != nil || !o.Allowed || o.Remaining != 1 {
+		t.Errorf("the second of 3: %+v, %v", o, err)
+	}
+	f.Policies[1].Limits[0].Window = 0
+	if err := s.Reload(f); err == nil {
+		t.Error("a policy without a window was accepted")
+	}
+	if o, err := s.Check(ctx, "b", nil, 1); err != nil || !o.Allowed {
+		t.Errorf("after a failed reload: %+v, %v", o, err)
+	}
+}
+
+// TestSetWatch: a changed file comes into force, a wrong one changes nothing, and Watch
+// ends with its context.
+func TestSetWatch(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "weir.yaml")
+	write := func(limit string) {
+		t.Helper()
+		if err := os.WriteFile(path+".new", []byte("version: 1\npolicies: {a: {limit: "+limit+"}}"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Rename(path+".new", path); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("1 per hour")
+	s, err := Open(path, weir.NewMemory())
+	if err != nil {
+		t.Fatal(err)
+	}
+	write("2 per hour") // a change between Open and Watch is noticed
+	ctx, stop := context.WithCancel(context.Background())
+	reloaded, ended := make(chan error), make(chan error)
+	go func() { ended <- s.Watch(ctx, func(err error) { reloaded <- err }) }()
+	room := func(want int64) {
+		t.Helper()
+		if o, err := s.Peek(ctx, "a", nil, 1); err != nil || o.Remaining != want {
+			t.Errorf("%d left, %v; want %d", o.Remaining, err, want)
+		}
+	}
+	if err := <-reloaded; err != nil {
+		t.Error(err)
+	}
+	room(2)
+	write("2 per minit")
+	if err := <-reloaded; err == nil || !strings.Contains(err.Error(), "minit") {
+		t.Errorf("a wrong file: %v", err)
+	}
+	room(2)
+	write("5 per hour")
+	if err := <-reloaded; err != nil {
+		t.Error(err)
+	}
+	room(5)
+	stop()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("Watch returned %v, want context.Canceled", err)
+	}
+}
