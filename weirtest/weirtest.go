@@ -1,106 +1,92 @@
-// Package weirtest tells whether a weir.Engine keeps its promises. Run it
-// against an engine of your own:
+// Package weirtest is the conformance kit for implementations of weir.Engine, and a
+// faulty engine for tests of outages. Run it against your engine:
 //
 //	func TestConformance(t *testing.T) {
 //		weirtest.Run(t, func(t *testing.T) weir.Engine { return mystore.New(t) })
 //	}
 //
-// It looks in five ways, each of which sees what the others miss:
+// It checks in five layers. Each layer finds faults that the others miss:
 //
-//   - vectors: stories in testdata/*.txt, one rule each, with every answer
-//     written down. They explain a failure best.
-//   - differential: random policies and histories, asked mostly at the very
-//     instants at which something changes, and compared answer by answer with
-//     the executable specification. Announced waits are tried on both sides. A
-//     difference is cut down to a short vector, ready to paste.
-//   - hammer: many goroutines on short windows by the engine's own clock, on few
-//     keys or on so many that they are forgotten and made anew, audited from outside
-//     by nothing but the times of call and return, and again by the instants the
-//     engine claims.
+//   - vectors: the files testdata/*.txt, short histories about one rule each, with
+//     every expected answer. They explain a failure best.
+//   - differential: random policies and histories in virtual time, mostly at the exact
+//     instants at which something changes. Every answer is compared with the executable
+//     specification, and announced waits are tried on both sides. A difference is
+//     reduced to a short vector, ready to paste.
+//   - hammer: many goroutines on short windows by the engine's own clock, on a few keys,
+//     or on so many that keys are forgotten and made anew. The audit uses only the times
+//     of call and return, and then the instants that the engine reports.
 //   - live: random histories by the engine's own clock, one call after the other,
-//     compared with the specification at the instants of the answers. Refused attempts
-//     are made again between calls of other keys, which finds stale caches.
-//   - once: operations with an id, each made by several goroutines at once.
+//     compared with the specification at the instants of the answers. Denied attempts
+//     are repeated between calls with other keys, which finds stale caches.
+//   - once: operations with an idempotency key, each made by several goroutines at once.
 //
-// What it cannot see: restarts, lost connections and failovers of a store, and
-// anything that takes longer than the test.
+// The kit cannot find faults in restarts, lost connections and failovers of a store, and
+// faults that need longer than the test.
 package weirtest
 
 import (
+	"embed"
+	"io/fs"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/conformance"
 )
+
+//go:embed testdata/*.txt
+var testdata embed.FS
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
 // vectors, differential, hammer, live and once. It calls newEngine several times, also
-// concurrently; an engine may remember other policies, since Run never uses a
-// policy's name twice. newEngine may register t.Cleanup to close the engine.
+// concurrently. An engine may remember other policies, because Run never uses the name
+// of a policy twice. newEngine may register t.Cleanup to close the engine.
 //
-// The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test
-// binary take precedence over options.
+// The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test binary
+// take precedence over options.
 func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, opts ...Option) {
 	t.Helper()
-	c := newConfig(opts)
-	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
-	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
-	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
-	t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
-	t.Run("once", func(t *testing.T) {
-		if report := once(newEngine(t), c); report != "" {
-			t.Fatal(report)
-		}
-	})
-}
-
-// Option adjusts a Run.
-type Option func(*config)
-
-type config struct {
-	attempts   int
-	hammers    int
-	goroutines int
-	seed       uint64
-	fixed      bool
-	refundIDs  bool
-	separate   bool
-	minWindow  time.Duration
-}
-
-func newConfig(opts []Option) config {
-	c := config{attempts: 20_000, hammers: 12, goroutines: 16, seed: 1, minWindow: weir.MinWindow}
+	vectors, err := fs.Sub(testdata, "testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := conformance.DefaultConfig(vectors)
 	for _, o := range opts {
 		o(&c)
 	}
-	c.obeyFlags()
-	return c
+	conformance.Run(t, newEngine, c)
 }
 
-// Attempts sets how many attempts the differential makes, peeks and the rest not
-// counted: 20,000 by default, 0 for none.
-func Attempts(n int) Option { return func(c *config) { c.attempts = n } }
+// Option changes a Run.
+type Option func(*conformance.Config)
 
-// Hammers sets how many concurrent histories the hammer makes, of about a tenth
-// of a second each: 12 by default, 0 for none. The live histories are four times as many.
-func Hammers(n int) Option { return func(c *config) { c.hammers = n } }
+// Attempts sets the number of attempts in the differential; peeks and other operations
+// do not count. The default is 20,000; 0 skips the differential.
+func Attempts(n int) Option { return func(c *conformance.Config) { c.Attempts = n } }
 
-// Goroutines sets how many goroutines hammer at once: 16 by default.
-func Goroutines(n int) Option { return func(c *config) { c.goroutines = n } }
+// Hammers sets the number of concurrent histories, of about a tenth of a second each. The
+// default is 12; 0 skips them. There are four times as many live histories.
+func Hammers(n int) Option { return func(c *conformance.Config) { c.Hammers = n } }
 
-// Seed sets where the random choices begin: 1 by default. Failures print it.
-func Seed(n uint64) Option { return func(c *config) { c.seed = n } }
+// Goroutines sets the number of goroutines in one concurrent history. The default is 16.
+func Goroutines(n int) Option { return func(c *conformance.Config) { c.Goroutines = n } }
 
-// FixedLimits is for an engine whose limits cannot change while histories live
-// (R12): no vector and no random history changes them.
-func FixedLimits() Option { return func(c *config) { c.fixed = true } }
+// Seed sets the seed of the random choices. The default is 1. Failures print it.
+func Seed(n uint64) Option { return func(c *conformance.Config) { c.Seed = n } }
 
-// Separate is for an engine that passes its calls to several, as processes on one store
-// are: a denial that one of them has cached may have a wait from before a grant of
-// another (R8). The live histories are left out.
-func Separate() Option { return func(c *config) { c.separate = true } }
+// FixedLimits skips changes of limits that have histories (R12), for engines that do not
+// support them.
+func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits = true } }
 
-// MinWindow sets the shortest window of the differential, which runs in virtual
-// time: 1ms by default. An engine that lets real time expire what virtual time
-// still counts, sooner than within the hour R13 demands, needs more.
-func MinWindow(d time.Duration) Option { return func(c *config) { c.minWindow = d } }
+// Separate skips the live histories. It is for an engine that spreads its calls over
+// several others, as processes on one store do. There a cached denial may have a wait from
+// before a grant of another process (R8).
+func Separate() Option { return func(c *conformance.Config) { c.Separate = true } }
+
+// MinWindow sets the shortest window of the differential, which runs in virtual time. The
+// default is 1ms. A longer one is for engines that expire, by real time, entries that
+// still count in virtual time, sooner than after the hour that R13 demands.
+func MinWindow(d time.Duration) Option {
+	return func(c *conformance.Config) { c.MinWindow = d }
+}

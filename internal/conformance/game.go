@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"math/rand/v2"
@@ -39,10 +39,10 @@ type grant struct {
 	n   int64
 }
 
-func newGame(r *rand.Rand, c config, epoch int64) *game {
-	b := randomBook(r, c.minWindow)
+func newGame(r *rand.Rand, c Config, epoch int64) *game {
+	b := randomBook(r, c.MinWindow)
 	g := &game{
-		r: r, fixed: c.fixed, refundIDs: c.refundIDs, minWindow: c.minWindow, wrote: -1,
+		r: r, fixed: c.FixedLimits, refundIDs: c.refundIDs, minWindow: c.MinWindow, wrote: -1,
 		v:     &vector{name: "a random history", epoch: epoch, books: []*book{b}},
 		book:  b.clone(),
 		keys:  randomKeys(r),

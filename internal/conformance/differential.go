@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"fmt"
@@ -28,16 +28,16 @@ func (a *tally) add(b tally) {
 
 // runDifferential plays random histories on engines and on the specification, in
 // a few shards at once, until so many attempts were made or an answer differs.
-func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c config) {
+func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	var mu sync.Mutex
 	var total tally
-	shards := min(runtime.GOMAXPROCS(0), 1+c.attempts/10_000)
+	shards := min(runtime.GOMAXPROCS(0), 1+c.Attempts/10_000)
 	t.Run("shards", func(t *testing.T) {
 		for i := range shards {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {
 				t.Parallel()
 				d := &differential{c: c, newEngine: func() weir.Engine { return newEngine(t) }, shard: i, shards: shards}
-				if report := d.run((c.attempts + shards - 1) / shards); report != "" {
+				if report := d.run((c.Attempts + shards - 1) / shards); report != "" {
 					t.Fatal(report)
 				}
 				mu.Lock()
@@ -47,12 +47,12 @@ func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c c
 		}
 	})
 	t.Logf("seed %d: %d attempts (%d granted) and %d other steps in %d histories; %d announced waits tried on both sides",
-		c.seed, total.attempts, total.granted, total.others, total.histories, total.waits)
+		c.Seed, total.attempts, total.granted, total.others, total.histories, total.waits)
 }
 
 // differential is one shard: it plays every shards-th history.
 type differential struct {
-	c             config
+	c             Config
 	newEngine     func() weir.Engine
 	shard, shards int
 	tally
@@ -66,7 +66,7 @@ func (d *differential) run(attempts int) string {
 	epoch, engine := int64(defaultEpoch), d.newEngine()
 	d.c.refundIDs = remembersRefunds(engine)
 	for d.attempts < attempts {
-		r := rand.New(rand.NewPCG(d.c.seed, uint64(d.shard+d.shards*d.histories)))
+		r := rand.New(rand.NewPCG(d.c.Seed, uint64(d.shard+d.shards*d.histories)))
 		g := newGame(r, d.c, epoch+r.Int64N(hour))
 		atTheEnd := r.IntN(40) == 0
 		if atTheEnd {
@@ -164,7 +164,7 @@ func full(s step, a answer) bool {
 func (d *differential) report(g *game) string {
 	short, m := reduce(g.v, func(v *vector) *mismatch { return differs(v, d.newEngine()) })
 	var b strings.Builder
-	fmt.Fprintf(&b, "the engine and the specification differ (seed %d, history %d of shard %d).\n", d.c.seed, d.histories, d.shard)
+	fmt.Fprintf(&b, "the engine and the specification differ (seed %d, history %d of shard %d).\n", d.c.Seed, d.histories, d.shard)
 	if m == nil {
 		fmt.Fprintf(&b, "On an engine that remembers nothing else they do not: look for state that leaks between policies,"+
 			" or for chance. The whole history, with the specification's answers:\n\n%s", g.v.text())

@@ -1,7 +1,6 @@
-package weirtest
+package conformance
 
 import (
-	"embed"
 	"io/fs"
 	"strings"
 	"testing"
@@ -9,20 +8,17 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-//go:embed testdata/*.txt
-var vectorFiles embed.FS
-
-// runVectors runs every vector on a fresh engine, in a subtest named after its
-// file and rule.
-func runVectors(t *testing.T, newEngine func(t *testing.T) weir.Engine, c config) {
-	for _, v := range allVectors(t) {
-		if c.fixed && v.changes() {
+// runVectors runs every vector on a new engine, in a subtest named after its file and
+// rule.
+func runVectors(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+	for _, v := range allVectors(t, c.Vectors) {
+		if c.FixedLimits && v.changes() {
 			continue
 		}
 		t.Run(strings.TrimSuffix(v.file, ".txt")+"/"+v.name, func(t *testing.T) {
 			e := newEngine(t)
 			if v.refundsOnce() && !remembersRefunds(e) {
-				t.Skipf("an engine of type %T remembers no refunds", e)
+				t.Skipf("an engine of type %T does not remember refunds", e)
 			}
 			m, err := v.run(e)
 			if err != nil {
@@ -35,20 +31,20 @@ func runVectors(t *testing.T, newEngine func(t *testing.T) weir.Engine, c config
 	}
 }
 
-// allVectors reads the embedded files.
-func allVectors(t *testing.T) []*vector {
+// allVectors reads the files of vectors.
+func allVectors(t *testing.T, files fs.FS) []*vector {
 	t.Helper()
-	names, err := fs.Glob(vectorFiles, "testdata/*.txt")
+	names, err := fs.Glob(files, "*.txt")
 	if err != nil {
 		t.Fatal(err)
 	}
 	var all []*vector
 	for _, name := range names {
-		text, err := vectorFiles.ReadFile(name)
+		text, err := fs.ReadFile(files, name)
 		if err != nil {
 			t.Fatal(err)
 		}
-		vectors, err := parseVectors(strings.TrimPrefix(name, "testdata/"), string(text))
+		vectors, err := parseVectors(name, string(text))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"regexp"
@@ -44,21 +44,21 @@ func layerReport(t *testing.T, layer string, newEngine func() weir.Engine) (repo
 	case "v":
 		return vectorReport(t, newEngine)
 	case "d":
-		return (&differential{c: newConfig(nil), newEngine: newEngine, shards: 1}).run(20_000)
+		return (&differential{c: DefaultConfig(nil), newEngine: newEngine, shards: 1}).run(20_000)
 	}
 	switch layer {
 	case "o":
-		return once(newEngine(), config{goroutines: 8, seed: 1})
+		return once(newEngine(), Config{Goroutines: 8, Seed: 1})
 	case "l":
-		return live(newEngine(), config{hammers: 4, seed: 1})
+		return live(newEngine(), Config{Hammers: 4, Seed: 1})
 	}
-	_, report = hammer(newEngine(), config{hammers: 40, goroutines: 8, seed: 1})
+	_, report = hammer(newEngine(), Config{Hammers: 40, Goroutines: 8, Seed: 1})
 	return report
 }
 
 func vectorReport(t *testing.T, newEngine func() weir.Engine) string {
 	t.Helper()
-	for _, v := range allVectors(t) {
+	for _, v := range allVectors(t, vectorFiles) {
 		if m, err := v.run(newEngine()); err != nil {
 			t.Fatal(err)
 		} else if m != nil {

@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"fmt"
@@ -14,8 +14,8 @@ import (
 const livePerHammer = 4
 
 // runLive plays random histories by the engine's own clock and compares every answer.
-func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c config) {
-	if c.separate {
+func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+	if c.Separate {
 		t.Skip("the engine is several processes, which learn late of each other's grants")
 	}
 	if report := live(newEngine(t), c); report != "" {
@@ -24,12 +24,12 @@ func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c config) {
 }
 
 // live plays the histories and returns a report of the first difference, or "".
-func live(e weir.Engine, c config) string {
-	for i := range livePerHammer * c.hammers {
-		g := newLiveGame(rand.New(rand.NewPCG(c.seed, 1<<34+uint64(i))), e)
+func live(e weir.Engine, c Config) string {
+	for i := range livePerHammer * c.Hammers {
+		g := newLiveGame(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e)
 		if m := g.play(); m != nil {
 			return fmt.Sprintf("seed %d, live history %d: the engine and the specification differ.\n%s\nThe history, at the instants of its answers:\n\n%s",
-				c.seed, i, m, g.v.text())
+				c.Seed, i, m, g.v.text())
 		}
 	}
 	return ""

@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"context"
@@ -14,10 +14,10 @@ import (
 // once has each of many operations made by several goroutines at once, twice as many
 // as fit, and returns a report of the first that was charged twice, or of answers
 // that differ, or "".
-func once(e weir.Engine, c config) string {
+func once(e weir.Engine, c Config) string {
 	const fit, operations = 100, 200
 	report := func(format string, args ...any) string {
-		return fmt.Sprintf("seed %d: %s\n  %s", c.seed, fmt.Sprintf(format, args...), bullet(15))
+		return fmt.Sprintf("seed %d: %s\n  %s", c.Seed, fmt.Sprintf(format, args...), bullet(15))
 	}
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "once", Limits: []weir.Limit{
 		{Name: "all", Max: fit, Window: time.Hour},
@@ -60,13 +60,13 @@ func remembersRefunds(e weir.Engine) bool {
 
 // askOften makes every operation in every goroutine, in an order of its own, and
 // returns all answers by operation.
-func askOften(limiter *weir.Limiter, operations int, c config) ([][]weir.Decision, error) {
+func askOften(limiter *weir.Limiter, operations int, c Config) ([][]weir.Decision, error) {
 	answers := make([][]weir.Decision, operations)
 	var mu sync.Mutex
 	var failed error
 	var all sync.WaitGroup
-	for g := range max(2, c.goroutines/2) {
-		r := rand.New(rand.NewPCG(c.seed, 1<<33+uint64(g/2))) // two in step each
+	for g := range max(2, c.Goroutines/2) {
+		r := rand.New(rand.NewPCG(c.Seed, 1<<33+uint64(g/2))) // two in step each
 		all.Go(func() {
 			for _, id := range r.Perm(operations) {
 				d, err := limiter.AllowOnce(context.Background(), weir.K("ann"), 1, fmt.Sprint("operation ", id))

@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"slices"

@@ -1,4 +1,4 @@
-package weirtest
+package conformance
 
 import (
 	"context"
@@ -14,19 +14,19 @@ import (
 
 // runHammer makes histories by many goroutines at once on one engine, by the
 // engine's own clock, and audits each.
-func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c config) {
+func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	done, report := hammer(newEngine(t), c)
 	if report != "" {
 		t.Fatal(report)
 	}
 	t.Logf("seed %d: %d concurrent histories by %d goroutines: %d calls, %d granted",
-		c.seed, c.hammers, c.goroutines, done.attempts, done.granted)
+		c.Seed, c.Hammers, c.Goroutines, done.attempts, done.granted)
 }
 
 // hammer makes the histories and returns a report of the first broken promise, or "".
-func hammer(e weir.Engine, c config) (done tally, report string) {
-	for i := range c.hammers {
-		h := newHammering(rand.New(rand.NewPCG(c.seed, 1<<32+uint64(i))), e, c.goroutines)
+func hammer(e weir.Engine, c Config) (done tally, report string) {
+	for i := range c.Hammers {
+		h := newHammering(rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(i))), e, c.Goroutines)
 		breach := ""
 		if err := h.run(); err != nil {
 			breach = fmt.Sprintf("%v\n  %s", err, bullet(15))
@@ -34,12 +34,12 @@ func hammer(e weir.Engine, c config) (done tally, report string) {
 			breach = h.audit()
 		}
 		if breach != "" {
-			return done, fmt.Sprintf("seed %d, hammering %d: %s\n%s", c.seed, i, breach, h.describe())
+			return done, fmt.Sprintf("seed %d, hammering %d: %s\n%s", c.Seed, i, breach, h.describe())
 		}
 		done.add(tally{histories: 1, attempts: h.made, granted: h.granted()})
 	}
-	if c.hammers > 0 && done.granted == 0 {
-		return done, fmt.Sprintf("seed %d: %d calls and not one was granted", c.seed, done.attempts)
+	if c.Hammers > 0 && done.granted == 0 {
+		return done, fmt.Sprintf("seed %d: %d calls and not one was granted", c.Seed, done.attempts)
 	}
 	return done, ""
 }

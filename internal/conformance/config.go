@@ -1,0 +1,78 @@
+// Package conformance checks that a weir.Engine keeps its promises, in five layers:
+// vectors, differential, hammer, live and once. Package weirtest is its public face and
+// describes the layers.
+package conformance
+
+import (
+	"flag"
+	"io/fs"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Config sets the size of a run. DefaultConfig returns the defaults.
+type Config struct {
+	Vectors     fs.FS         // of *.txt files
+	Attempts    int           // of the differential; peeks and other operations do not count
+	Hammers     int           // concurrent histories; the live histories are four times as many
+	Goroutines  int           // of one concurrent history
+	Seed        uint64        // of the random choices
+	FixedLimits bool          // no vector and no random history changes limits (R12)
+	Separate    bool          // no live histories
+	MinWindow   time.Duration // shortest window of the differential
+
+	refundIDs bool // the engine's refunds accept an idempotency key
+}
+
+// DefaultConfig returns the defaults of a run with these vectors.
+func DefaultConfig(vectors fs.FS) Config {
+	return Config{Vectors: vectors, Attempts: 20_000, Hammers: 12, Goroutines: 16, Seed: 1, MinWindow: weir.MinWindow}
+}
+
+// Run checks the engines that newEngine makes, in one subtest per layer. Flags of the
+// test binary take precedence over c.
+func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+	t.Helper()
+	c.applyFlags()
+	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
+	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
+	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
+	t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
+	t.Run("once", func(t *testing.T) {
+		if report := once(newEngine(t), c); report != "" {
+			t.Fatal(report)
+		}
+	})
+}
+
+// flagValues are the flags for long runs; 0 = not given.
+var flagValues struct {
+	attempts, hammers int
+	seed              uint64
+}
+
+// init registers the flags in the test binary, unless another copy of this package has
+// registered them.
+func init() {
+	if flag.Lookup("weirtest.attempts") != nil {
+		return
+	}
+	flag.IntVar(&flagValues.attempts, "weirtest.attempts", 0, "`number` of attempts of the differential; 0 = its default")
+	flag.IntVar(&flagValues.hammers, "weirtest.hammers", 0, "`number` of concurrent histories of the hammer; 0 = its default")
+	flag.Uint64Var(&flagValues.seed, "weirtest.seed", 0, "`seed` of the random choices; 0 = the default")
+}
+
+// applyFlags overwrites the fields whose flags are set.
+func (c *Config) applyFlags() {
+	if flagValues.attempts != 0 {
+		c.Attempts = flagValues.attempts
+	}
+	if flagValues.hammers != 0 {
+		c.Hammers = flagValues.hammers
+	}
+	if flagValues.seed != 0 {
+		c.Seed = flagValues.seed
+	}
+}
