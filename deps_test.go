@@ -57,7 +57,7 @@ var layers = []layer{
 	{"internal/listen/listentest", nil, "certificates for tests, from the standard library"},
 	{"internal/listen", []string{"internal/clientaddr"}, "addresses, TLS and secrets, the same for every protocol"},
 	{"internal/front/envoyconf", []string{".", "internal/keyenc"}, "the configuration of Envoy's reference service as rules; it makes no decisions"},
-	{"internal/front/envoy", []string{".", "fallback", "internal/answer", "internal/front/envoyconf", "internal/keyenc", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; independent of files and stores"},
+	{"internal/front/envoy", []string{".", "fallback", "internal/answer", "internal/front/envoyconf", "internal/listen", "internal/keyenc", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; independent of files and stores"},
 	{"weirredis", []string{"."}, "decisions on Redis through one method, so that every client fits"},
 	{"internal/gcra", []string{".", "weirredis"}, "smoothing for CL.THROTTLE; it shares words and errors with the engines, and no history"},
 	{"internal/front/resp", []string{".", "internal/answer", "internal/gcra", "internal/listen"}, "the protocol of Redis; its callers define the policies"},

@@ -191,7 +191,7 @@ func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*served
 		}
 		c.Throttler = gcra.NewStore(store.Conn)
 	}
-	c.EnvoyOptions.Apart = store.Spread
+	c.EnvoyOptions.Cluster = store.Spread
 	return store, nil
 }
 

@@ -32,7 +32,7 @@ func (set *served) addressable() []envoy.Policy {
 	all := make([]envoy.Policy, len(set.entries))
 	for i, e := range set.entries {
 		all[i] = envoy.Policy{Plan: e.plan, Engine: e.envoy,
-			PlanBy: e.TierBy, Varies: len(e.Tiers)+len(e.Overrides) > 0}
+			TierBy: e.TierBy, Varies: len(e.Tiers)+len(e.Overrides) > 0}
 		if !e.Shadow { // its engine tells
 			all[i].Observer = e
 		}

@@ -41,9 +41,9 @@ func (s *Server) newRPC() (*rpc, error) {
 	return r, nil
 }
 
-// Knows rejects calls that show neither the token nor a certificate, where one of them
+// Authorize rejects calls that show neither the token nor a certificate, where one of them
 // is required, and calls on a connection that finds no slot.
-func (r *rpc) Knows(from net.Addr, state *tls.ConnectionState, authorization []string) error {
+func (r *rpc) Authorize(from net.Addr, state *tls.ConnectionState, authorization []string) error {
 	conn := listen.ConnFrom(from)
 	if !r.shows(conn, state, authorization) {
 		return errStranger

@@ -120,7 +120,7 @@ func (s *Server) serveTop(w http.ResponseWriter, r *http.Request) {
 			a.addKeys(e.top, keyShown{Policy: e.Name}, e.Dimensions())
 		}
 	}
-	s.envoy.EachDenying(func(d envoy.Denying) {
+	s.envoy.EachRuleDenials(func(d envoy.RuleDenials) {
 		if asked.domain == "" && asked.all || asked.domain == d.Domain {
 			a.addKeys(d.Sketch, keyShown{Policy: d.Domain, Rule: d.Rule}, d.Names)
 		}

@@ -8,27 +8,28 @@ import (
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/front/envoyconf"
 )
 
-// answer is the response to a request that was decided.
-func (s *Service) answer(w *work, r *pb.RateLimitRequest) *pb.RateLimitResponse {
-	a := &pb.RateLimitResponse{OverallCode: s.conclude(w), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(w.items))}
-	for i := range w.items {
-		a.Statuses[i] = w.items[i].status(w)
+// answer returns the response to a decided call.
+func (s *Service) answer(c *call) *pb.RateLimitResponse {
+	a := &pb.RateLimitResponse{OverallCode: s.conclude(c), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
+	for i := range c.items {
+		a.Statuses[i] = c.items[i].status(c)
 	}
 	if s.options.Response != nil || s.options.Request != nil {
-		s.addHeaders(a, w)
+		s.addHeaders(a, c)
 	}
-	if s.options.Metadata || w.degraded {
-		a.DynamicMetadata = s.metadata(w, r)
+	if s.options.Metadata || c.degraded {
+		a.DynamicMetadata = s.metadata(c)
 	}
 	return a
 }
 
-// conclude counts what became of the request and returns its code.
-func (s *Service) conclude(w *work) pb.RateLimitResponse_Code {
-	over := w.over(s.options.Quota)
-	s.tally(w, over)
+// conclude counts a decided call and returns its code.
+func (s *Service) conclude(c *call) pb.RateLimitResponse_Code {
+	over := c.over(s.options.Quota)
+	s.count(c, over)
 	if !over {
 		s.counts.ok.Add(1)
 		return pb.RateLimitResponse_OK
@@ -40,12 +41,12 @@ func (s *Service) conclude(w *work) pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OVER_LIMIT
 }
 
-// over reports whether the request as a whole is over: one enforced item is, or all
-// of those with quota are and there is one.
-func (w *work) over(allQuota bool) bool {
+// over reports whether the request is denied: an enforced item is over, or there are
+// items with quota and all of them are over.
+func (c *call) over(allQuota bool) bool {
 	soft, softOver := 0, 0
-	for i := range w.items {
-		it := &w.items[i]
+	for i := range c.items {
+		it := &c.items[i]
 		switch {
 		case it.quota || allQuota && it.kind == free:
 			soft++
@@ -59,15 +60,18 @@ func (w *work) over(allQuota bool) bool {
 	return soft > 0 && soft == softOver
 }
 
-// status is what the answer says of one descriptor.
-func (it *item) status(w *work) *pb.RateLimitResponse_DescriptorStatus {
-	st := &pb.RateLimitResponse_DescriptorStatus{Code: it.code(), LimitRemaining: it.left()}
-	if it.kind != free && it.kind != unlimited {
+// status returns the status of one descriptor.
+func (it *item) status(c *call) *pb.RateLimitResponse_DescriptorStatus {
+	st := &pb.RateLimitResponse_DescriptorStatus{Code: it.code(), LimitRemaining: it.limitRemaining()}
+	if it.limited() {
 		st.CurrentLimit = it.shown.RateLimitResponse_RateLimit
-		st.DurationUntilReset = durationpb.New(it.untilReset(w))
+		st.DurationUntilReset = durationpb.New(it.untilReset(c))
 	}
 	return st
 }
+
+// limited reports whether a limit applies to the item.
+func (it *item) limited() bool { return it.kind != free && it.kind != unlimited }
 
 func (it *item) code() pb.RateLimitResponse_Code {
 	if it.over && it.kind != shadowed {
@@ -76,8 +80,8 @@ func (it *item) code() pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OK
 }
 
-// left is how many hits remain, as the protocol can say it.
-func (it *item) left() uint32 {
+// limitRemaining returns the remaining hits in the protocol's range.
+func (it *item) limitRemaining() uint32 {
 	switch it.kind {
 	case free:
 		return 0
@@ -87,13 +91,13 @@ func (it *item) left() uint32 {
 	return uint32(min(max(it.remaining, 0), math.MaxUint32))
 }
 
-// untilReset is, of an item that is over, the exact wait until the same would be
-// granted; of any other, the time until nothing of it is counted any more. What can
-// never be granted is told to wait for a period: the limit may be another one then.
-func (it *item) untilReset(w *work) time.Duration {
+// untilReset returns, for an item that is over, the exact wait until the same hits would
+// be granted; for other items, the time until no hit counts any more. If the hits can
+// never be granted, it is a whole period: by then the limit may have changed.
+func (it *item) untilReset(c *call) time.Duration {
 	switch {
 	case !it.ends.IsZero():
-		return max(it.ends.Sub(w.now), 0)
+		return max(it.ends.Sub(c.now), 0)
 	case !it.over:
 		return it.reset
 	case it.wait != weir.Never:
@@ -101,41 +105,6 @@ func (it *item) untilReset(w *work) time.Duration {
 	case it.limit != nil:
 		return it.limit.weir.Window
 	}
-	return it.period()
-}
-
-// period is that of the limit shown, for a policy.
-func (it *item) period() time.Duration {
-	unit := unitOf(it.shown.RateLimitResponse_RateLimit)
+	unit := envoyconf.Unit(it.shown.GetUnit())
 	return unit.Length() * time.Duration(max(it.shown.GetUnitMultiplier().GetValue(), 1))
-}
-
-// tally counts what became of the hits of every rule.
-func (s *Service) tally(w *work, over bool) {
-	for i := range w.items {
-		it := &w.items[i]
-		if it.limit == nil {
-			w.notePolicy(it, over)
-			continue
-		}
-		t := it.limit.tally.of(it.detail)
-		switch {
-		case it.kind == free:
-		case it.kind == refunded:
-			t.refunded.Add(it.n)
-		case it.kind == shadowed && it.over:
-			t.shadowed.Add(it.n)
-			s.noteDenial(w, i)
-		case it.over:
-			t.denied.Add(it.n)
-			if over { // not a quota that is over beside another that is not
-				s.noteDenial(w, i)
-			}
-		case !over:
-			t.granted.Add(it.n)
-			if it.kind != unlimited && !w.degraded { // a fallback may not know what is left
-				t.near.Add(it.near())
-			}
-		}
-	}
 }

@@ -16,7 +16,7 @@ func TestCluster(t *testing.T) {
 	if !e.Spread() {
 		t.Fatal("the engine does not know that this is a Cluster")
 	}
-	p := connect(t, newClock(e), parse(t, hitsConfig), func(o *Options) { o.Apart = e.Spread })
+	p := connect(t, newClock(e), parse(t, hitsConfig), func(o *Options) { o.Cluster = e.Spread })
 	for i := range 4 {
 		p.wants(fmt.Sprintf("OK | OK %d/10 1m0s | OK %d/5 1m0s", 9-i, 4-i), "a=1", "b=1")
 	}

@@ -93,15 +93,15 @@ descriptors:
 		c.pass(1234567 * time.Microsecond)
 		p := &proxy{t: t, domain: each.domain}
 		r := p.request(each.descriptors...)
-		w := s.begin(r)
-		if err := s.settle(t.Context(), w, r); err != nil {
+		w := s.newCall(r)
+		if err := s.run(t.Context(), w); err != nil {
 			t.Fatal(err)
 		}
-		want := s.answer(w, r)
+		want := s.answer(w)
 		var got pb.RateLimitResponse
 		if err := proto.Unmarshal(s.appendAnswer(nil, w), &got); err != nil || !proto.Equal(&got, want) {
 			t.Errorf("%d %v: %v\n got %v\nwant %v", i, each, err, &got, want)
 		}
-		s.end(w)
+		s.release(w)
 	}
 }

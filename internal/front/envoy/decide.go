@@ -2,109 +2,94 @@ package envoy
 
 import (
 	"context"
-	"slices"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
 
-// undoTime bounds how long is tried to take back what a request was granted.
-const undoTime = time.Second
-
-// decide decides a request whose items are resolved, and charges what it grants.
-func (s *Service) decide(ctx context.Context, w *work) error {
-	if len(w.items) == 1 && w.items[0].kind == enforced {
-		return s.decideOne(ctx, w)
+// decide decides a resolved call and charges the hits that it grants.
+func (s *Service) decide(ctx context.Context, c *call) error {
+	if len(c.items) == 1 && c.items[0].kind == enforced {
+		return s.decideSingle(ctx, c)
 	}
-	for i := range w.items {
-		if it := &w.items[i]; it.kind == refunded {
-			if err := s.takeBack(ctx, w, it); err != nil {
-				return err
-			}
-		}
+	if err := s.refundItems(ctx, c); err != nil {
+		return err
 	}
-	w.groups = slices.Grow(w.groups, len(w.items)) // or a slice of them would be left behind
-	hard := s.gather(w, enforced)
-	soft := s.gather(w, quota)
-	watched := s.gather(w, shadowed)
-	for i := range w.groups {
-		if err := s.prepare(w, &w.groups[i]); err != nil {
-			return err
-		}
+	gs, err := s.group(c)
+	if err != nil {
+		return err
 	}
-	granted, err := s.grant(ctx, w, hard, soft)
+	granted, err := s.grant(ctx, c, gs)
 	if err == nil {
-		// What is only watched is charged as if it were enforced: with what is
-		// granted, as long as it fits. It refuses nothing.
+		// A shadowed item is charged as if it were enforced: together with a granted
+		// request, if it fits. It denies nothing.
 		op := weir.OpPeek
 		if granted {
 			op = weir.OpAttempt
 		}
-		err = askAll(ctx, w, watched, op)
+		err = queryAll(ctx, c, gs.shadowed, op)
 	}
 	if err != nil {
-		s.undo(ctx, w.groups) // a request without an answer charges nothing
+		s.rollBack(ctx, c.groups) // a request without an answer charges nothing
 	}
 	return err
 }
 
-// decideOne is decide for one descriptor under one limit: by far the commonest.
-func (s *Service) decideOne(ctx context.Context, w *work) error {
-	w.groups = append(w.groups, group{engine: s.engine, n: w.items[0].n, items: w.one[:]})
-	w.one[0] = &w.items[0]
-	g := &w.groups[0]
-	if err := s.prepare(w, g); err != nil {
+// decideSingle is decide for the most common call: one enforced descriptor.
+func (s *Service) decideSingle(ctx context.Context, c *call) error {
+	c.groups = append(c.groups, group{engine: s.engine, n: c.items[0].n, items: c.one[:]})
+	c.one[0] = &c.items[0]
+	g := &c.groups[0]
+	if err := s.prepare(c, g); err != nil {
 		return err
 	}
-	return g.ask(ctx, w, weir.OpAttempt)
+	return g.query(ctx, c, weir.OpAttempt)
 }
 
-// grant decides what can refuse the request, and reports whether it is granted:
-// all hard groups are, and of the soft ones, if there are any, one at least.
-// Whatever the answer, all items are told.
-func (s *Service) grant(ctx context.Context, w *work, hard, soft []group) (bool, error) {
-	spared := w.spared(s.options.Quota) || len(soft) == 0
-	if len(hard) == 0 {
-		err := askAll(ctx, w, soft, weir.OpAttempt)
-		return spared || anyAllowed(soft), err
+// grant charges the hard and soft groups if the request is granted, and reports whether
+// it is: all hard groups fit and, if there are soft groups, at least one of these. Every
+// item gets its result.
+func (s *Service) grant(ctx context.Context, c *call, gs groups) (bool, error) {
+	anySoft := c.quotaSpared(s.options.Quota) || len(gs.soft) == 0
+	if len(gs.hard) == 0 {
+		err := queryAll(ctx, c, gs.soft, weir.OpAttempt)
+		return anySoft || anyAllowed(gs.soft), err
 	}
-	if err := askAll(ctx, w, soft, weir.OpPeek); err != nil {
+	if err := queryAll(ctx, c, gs.soft, weir.OpPeek); err != nil {
 		return false, err
 	}
-	if !spared && !anyAllowed(soft) {
-		return false, askAll(ctx, w, hard, weir.OpPeek)
+	if !anySoft && !anyAllowed(gs.soft) {
+		return false, queryAll(ctx, c, gs.hard, weir.OpPeek)
 	}
-	granted, err := s.grantHard(ctx, w, hard)
+	granted, err := s.grantHard(ctx, c, gs.hard)
 	if err != nil || !granted {
 		return false, err
 	}
-	for i := range soft {
-		if g := &soft[i]; g.d.Allowed {
-			if err := g.ask(ctx, w, weir.OpAttempt); err != nil {
+	for i := range gs.soft {
+		if g := &gs.soft[i]; g.d.Allowed {
+			if err := g.query(ctx, c, weir.OpAttempt); err != nil {
 				return false, err
 			}
 		}
 	}
-	if spared || anyAllowed(soft) {
+	if anySoft || anyAllowed(gs.soft) {
 		return true, nil
 	}
-	// Somebody else took the last of every quota since they were looked at.
-	s.undo(ctx, hard)
-	return false, askAll(ctx, w, hard, weir.OpPeek)
+	// A concurrent request took the last of every quota after the peek.
+	s.rollBack(ctx, gs.hard)
+	return false, queryAll(ctx, c, gs.hard, weir.OpPeek)
 }
 
-// spared reports whether an item with quota is not over whatever is decided: those
-// that give hits back, those that are only watched and, where every rule is one with
-// quota, those without a rule.
-func (w *work) spared(all bool) bool {
-	for i := range w.items {
-		switch it := &w.items[i]; it.kind {
+// quotaSpared reports whether some item with quota is never over: one that gives hits
+// back, a shadowed one or, if every rule has quota, one without a rule.
+func (c *call) quotaSpared(allQuota bool) bool {
+	for i := range c.items {
+		switch it := &c.items[i]; it.kind {
 		case refunded, shadowed:
 			if it.quota {
 				return true
 			}
 		case free:
-			if all {
+			if allQuota {
 				return true
 			}
 		}
@@ -113,42 +98,42 @@ func (w *work) spared(all bool) bool {
 }
 
 // grantHard charges all groups or none, and reports whether it did.
-func (s *Service) grantHard(ctx context.Context, w *work, groups []group) (bool, error) {
+func (s *Service) grantHard(ctx context.Context, c *call, groups []group) (bool, error) {
 	if len(groups) == 1 {
-		err := groups[0].ask(ctx, w, weir.OpAttempt)
+		err := groups[0].query(ctx, c, weir.OpAttempt)
 		return groups[0].d.Allowed, err
 	}
-	last := charging(groups) // what only looks is asked first: then one charge is one step
+	last := onlyCharge(groups) // the peeks come first: a single charge needs no peek of its own
 	fits := true
 	for i := range groups {
 		if g := &groups[i]; g != last {
-			if err := g.ask(ctx, w, weir.OpPeek); err != nil {
+			if err := g.query(ctx, c, weir.OpPeek); err != nil {
 				return false, err
 			}
 			fits = fits && g.d.Allowed
 		}
 	}
 	if !fits {
-		return false, countRefusals(ctx, w, groups, last)
+		return false, countDenials(ctx, c, groups, last)
 	}
 	for i := range groups {
 		g := &groups[i]
 		if g.n == 0 {
 			continue // it was a peek already
 		}
-		if err := g.ask(ctx, w, weir.OpAttempt); err != nil {
+		if err := g.query(ctx, c, weir.OpAttempt); err != nil {
 			return false, err
 		}
 		if !g.d.Allowed {
-			s.undo(ctx, groups[:i])
-			return false, askAll(ctx, w, groups[:i], weir.OpPeek)
+			s.rollBack(ctx, groups[:i])
+			return false, queryAll(ctx, c, groups[:i], weir.OpPeek)
 		}
 	}
 	return true, nil
 }
 
-// charging returns the only group that charges anything, or nil if there are more.
-func charging(groups []group) (only *group) {
+// onlyCharge returns the group that charges anything, or nil if there are several.
+func onlyCharge(groups []group) (only *group) {
 	for i := range groups {
 		if groups[i].n > 0 {
 			if only != nil {
@@ -160,12 +145,12 @@ func charging(groups []group) (only *group) {
 	return only
 }
 
-// countRefusals completes what is known of a request that is refused: policies that
-// count refusals count theirs, and those that block begin a block, since they have
-// only been looked at, and last, if it is not nil, has not been asked at all.
-func countRefusals(ctx context.Context, w *work, groups []group, last *group) error {
+// countDenials completes a denial that only peeks have found: policies that count
+// denials count this one, and policies with blocks begin one. last, if not nil, has not
+// been queried yet.
+func countDenials(ctx context.Context, c *call, groups []group, last *group) error {
 	if last != nil {
-		if err := last.ask(ctx, w, weir.OpPeek); err != nil {
+		if err := last.query(ctx, c, weir.OpPeek); err != nil {
 			return err
 		}
 	}
@@ -176,44 +161,13 @@ func countRefusals(ctx context.Context, w *work, groups []group, last *group) er
 		}
 		var err error
 		if g.plan.Mode() == weir.CountDenied {
-			err = g.ask(ctx, w, weir.OpAttempt)
+			err = g.query(ctx, c, weir.OpAttempt)
 		} else if g.blocks() {
-			err = g.beginBlock(ctx, w)
+			err = g.beginBlock(ctx, c)
 		}
 		if err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// undo takes back what was granted, also for a proxy that has left. What cannot be
-// taken back stays charged: that refuses too much, never too little, and is counted.
-func (s *Service) undo(ctx context.Context, groups []group) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), undoTime)
-	defer cancel()
-	for i := range groups {
-		if kept, err := groups[i].giveBack(ctx); err != nil {
-			s.counts.kept.Add(kept)
-			s.complain(err)
-		}
-	}
-}
-
-func askAll(ctx context.Context, w *work, groups []group, op weir.Op) error {
-	for i := range groups {
-		if err := groups[i].ask(ctx, w, op); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func anyAllowed(groups []group) bool {
-	for i := range groups {
-		if groups[i].d.Allowed {
-			return true
-		}
-	}
-	return false
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/weirlimit/weir/internal/topkeys"
 )
 
-// denials is whom a rule denies. There is no sketch before the first.
+// denials are the keys that a rule denies most. The sketch is made at the first denial.
 type denials struct {
 	names  []string // of the values of a key
 	sketch atomic.Pointer[topkeys.Sketch]
 }
 
-// newDenials returns those of a rule, or, if they are of the same names, before, which
-// may be nil.
+// newDenials returns the denials of a rule: those of before, which may be nil, if the
+// names are the same.
 func newDenials(r *envoyconf.Rule, before *denials) *denials {
 	d := &denials{}
 	for _, i := range r.Varying {
@@ -36,8 +36,8 @@ func newDenials(r *envoyconf.Rule, before *denials) *denials {
 	return d
 }
 
-// note counts a denial of a descriptor with those entries.
-func (d *denials) note(s *Service, r *envoyconf.Rule, entries []*common.RateLimitDescriptor_Entry) {
+// add counts a denial of a descriptor with those entries.
+func (d *denials) add(s *Service, r *envoyconf.Rule, entries []*common.RateLimitDescriptor_Entry) {
 	sketch := d.sketch.Load()
 	if sketch == nil {
 		d.sketch.CompareAndSwap(nil, s.options.Top())
@@ -48,31 +48,31 @@ func (d *denials) note(s *Service, r *envoyconf.Rule, entries []*common.RateLimi
 	for _, i := range r.Varying {
 		values = append(values, entries[i].GetValue())
 	}
-	// By the clock of this process: that of the store may be another.
+	// By the clock of this process: the clock of the store may differ.
 	sketch.Add(weir.K(values...), time.Now().UnixMicro())
 }
 
-// noteDenial tells whom a rule denied, or would have denied if it did not only watch.
-func (s *Service) noteDenial(w *work, i int) {
-	it := &w.items[i]
+// noteDenial counts a denial of item i by its rule, also in shadow_mode.
+func (s *Service) noteDenial(c *call, i int) {
+	it := &c.items[i]
 	if s.options.Top != nil && it.n > 0 && it.limit.denials != nil {
-		it.limit.denials.note(s, it.limit.rule, w.request.Descriptors[i].Entries)
+		it.limit.denials.add(s, it.limit.rule, c.request.Descriptors[i].Entries)
 	}
 }
 
-// Denying is a rule that has denied something.
-type Denying struct {
+// RuleDenials are the keys that a rule denies most.
+type RuleDenials struct {
 	Domain, Rule string
 	Names        []string        // of the values of a key
 	Sketch       *topkeys.Sketch // of such keys
 }
 
-// EachDenying calls yield with every rule in force that has denied something.
-func (s *Service) EachDenying(yield func(Denying)) {
-	for name, d := range s.state.Load().domains {
+// EachRuleDenials calls yield with every rule in force that has denied something.
+func (s *Service) EachRuleDenials(yield func(RuleDenials)) {
+	for name, d := range *s.domains.Load() {
 		for _, l := range d.limits {
 			if sketch := l.denials.sketch.Load(); sketch != nil {
-				yield(Denying{name, ruleIn(name, l.rule.Path), l.denials.names, sketch})
+				yield(RuleDenials{name, ruleIn(name, l.rule.Path), l.denials.names, sketch})
 			}
 		}
 	}

@@ -1,22 +1,24 @@
-// Package envoy is Envoy's rate limit service, version 3, on a Weir engine: over gRPC
-// and, as the reference has it, as JSON over HTTP. A request names a domain and
-// descriptors; the answer has a status for each, in their order.
+// Package envoy is version 3 of Envoy's rate limit service on a Weir engine, over gRPC
+// and, as in the reference implementation, as JSON over HTTP. A request names a domain
+// and descriptors. The answer has a status for each descriptor, in their order.
 //
-// What a request asks for is all or none: a descriptor that is over its limit
-// charges none of the others (R7), and a denial charges nothing at all (R4).
-// Descriptors that are decided together are decided at one instant. That is so for
-// all that are enforced, unless
+// A request is all or nothing: a descriptor over its limit charges none of the others
+// (R7), and a denial charges nothing (R4). All enforced descriptors are decided in one
+// step at one instant, except when
 //
-//   - two of them fall under one rule,
-//   - some ask for no hits, which is a look, beside others that charge,
-//   - they are more than 16, or
-//   - the store is a Redis Cluster, whose slots cannot be decided in one step.
+//   - two descriptors have the same rule,
+//   - some have 0 hits, which is a peek, beside others that charge,
+//   - there are more than 16 of them, or
+//   - the store is a Redis Cluster, where two keys may be on two servers.
 //
-// Then all are looked at, and only if none would be refused they are charged, one
-// step after the other. Should somebody else have been faster, the steps before are
-// taken back. So a window never holds more than its limit, and what such a request
-// can do wrong is that another one is refused meanwhile.
+// These requests take several steps: a peek at every descriptor, then a charge for each
+// if all peeks fit. If a concurrent request takes the room in between, the charges made
+// so far are refunded. So a window never exceeds its limit; the cost is that such a
+// request may briefly deny another one.
 //
-// The bargain: a service for proxies that are trusted. Who can reach the listener
-// can charge every key.
+// Trade-off: the service trusts its clients, which are proxies. Every client of the
+// listener can charge every key.
+//
+// A request passes these files in order: admit.go, codec.go, read.go, service.go,
+// resolve.go, group.go, decide.go, query.go, answer.go, write.go.
 package envoy

@@ -2,7 +2,7 @@ package envoy
 
 import "encoding/binary"
 
-// Frames of HTTP/2 that begin and end streams (RFC 9113, section 6), and their flags.
+// HTTP/2 frames that begin and end streams (RFC 9113, section 6), and their flags.
 const (
 	frameData    = 0x0
 	frameHeaders = 0x1
@@ -23,12 +23,12 @@ type frame struct {
 	size        int // bytes of the payload
 }
 
-// frames finds the frames in one direction of a connection, which comes in pieces. It
-// reads their headers alone; gRPC checks everything else.
+// frames finds the frames in one direction of a connection, read in pieces. It parses
+// only their headers; gRPC checks everything else.
 type frames struct {
-	rest   int               // bytes to come of the payload
-	header [frameHeader]byte // begun and not complete
-	have   int               // bytes of header
+	rest   int               // bytes of the payload still to come
+	header [frameHeader]byte // of a header that is not complete
+	have   int               // bytes in header
 }
 
 // next returns the first frame header that ends in b, and the bytes after it; ok is

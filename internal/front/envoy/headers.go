@@ -6,14 +6,17 @@ import (
 
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-
-	"github.com/weirlimit/weir/internal/front/envoyconf"
 )
 
-// addHeaders adds the fields that say how much is left, of the item nearest to its
-// limit.
-func (s *Service) addHeaders(a *pb.RateLimitResponse, w *work) {
-	i := w.nearest(a)
+// Headers are the names of header fields.
+type Headers struct{ Limit, Remaining, Reset string }
+
+// DefaultHeaders are the names in the reference.
+var DefaultHeaders = Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
+
+// addHeaders adds the header fields for the item nearest to its limit.
+func (s *Service) addHeaders(a *pb.RateLimitResponse, c *call) {
+	i := c.nearest(a)
 	if i < 0 {
 		return
 	}
@@ -26,17 +29,17 @@ func (s *Service) addHeaders(a *pb.RateLimitResponse, w *work) {
 	}
 }
 
-// nearest is the index of the item that headers speak of: the last one that refuses
-// the request, otherwise the one with the least remaining, the first of equals. It
-// is -1 if no item has a limit.
-func (w *work) nearest(a *pb.RateLimitResponse) int {
-	nearest, refuses := -1, false
+// nearest returns the index of the item for the header fields: the last one that denies
+// the request, otherwise the first one with the least remaining hits. It is −1 if no item
+// has a limit.
+func (c *call) nearest(a *pb.RateLimitResponse) int {
+	nearest, denied := -1, false
 	for i, st := range a.Statuses {
-		it := &w.items[i]
+		it := &c.items[i]
 		switch {
 		case it.kind == enforced && it.over:
-			nearest, refuses = i, true
-		case refuses || st.CurrentLimit == nil:
+			nearest, denied = i, true
+		case denied || st.CurrentLimit == nil:
 		case nearest < 0 || st.LimitRemaining < a.Statuses[nearest].LimitRemaining:
 			nearest = i
 		}
@@ -44,8 +47,8 @@ func (w *work) nearest(a *pb.RateLimitResponse) int {
 	return nearest
 }
 
-// fields are the three fields for a status. Seconds are rounded up: who comes then
-// must not come too early.
+// fields returns the three fields for a status. Seconds are rounded up, so that a client
+// that waits is not too early.
 func (h *Headers) fields(st *pb.RateLimitResponse_DescriptorStatus) []*core.HeaderValue {
 	reset := int64((st.DurationUntilReset.AsDuration() + time.Second - 1) / time.Second)
 	return []*core.HeaderValue{
@@ -54,6 +57,3 @@ func (h *Headers) fields(st *pb.RateLimitResponse_DescriptorStatus) []*core.Head
 		{Key: h.Reset, Value: strconv.FormatInt(reset, 10)},
 	}
 }
-
-// unitOf is the unit of a limit that is shown.
-func unitOf(l *pb.RateLimitResponse_RateLimit) envoyconf.Unit { return envoyconf.Unit(l.GetUnit()) }

@@ -11,24 +11,25 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// Services with a health: the server, the name of the protocol, that of the reference.
+// Names with a health status: the server, the protocol's service, the reference's name.
 var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
 
 // maxWatches bounds the watches of connections without an authorized call.
 const maxWatches = 256
 
-// healths is gRPC's health service. It requires no token, so it stores nothing about
-// unknown names, bounds the watches of strangers, and ends all when the server drains.
-type healths struct {
+// healthService is gRPC's health service. It requires no token, so it stores nothing
+// about unknown names, bounds the watches of unauthorized connections, and ends all
+// watches when the server drains.
+type healthService struct {
 	*health.Server
-	strange atomic.Int64 // watches of strangers
-	ending  context.Context
-	end     context.CancelFunc
+	unauthorized atomic.Int64 // watches of unauthorized connections
+	draining     context.Context
+	end          context.CancelFunc
 }
 
-func newHealths() *healths {
-	h := &healths{Server: health.NewServer()}
-	h.ending, h.end = context.WithCancel(context.Background())
+func newHealthService() *healthService {
+	h := &healthService{Server: health.NewServer()}
+	h.draining, h.end = context.WithCancel(context.Background())
 	for _, name := range healthNames {
 		h.SetServingStatus(name, grpc_health_v1.HealthCheckResponse_SERVING)
 	}
@@ -36,21 +37,21 @@ func newHealths() *healths {
 }
 
 // Watch reports the health of a known service until the server drains.
-func (h *healths) Watch(r *grpc_health_v1.HealthCheckRequest, to grpc_health_v1.Health_WatchServer) error {
+func (h *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, to grpc_health_v1.Health_WatchServer) error {
 	if _, err := h.Check(to.Context(), r); err != nil {
 		return err
 	}
-	if c, ok := callerOf(to.Context()); ok && !c.conn.known.Load() {
-		defer h.strange.Add(-1)
-		if h.strange.Add(1) > maxWatches {
+	if p, ok := peerOf(to.Context()); ok && !p.conn.slot.Admitted() {
+		defer h.unauthorized.Add(-1)
+		if h.unauthorized.Add(1) > maxWatches {
 			return status.Errorf(codes.ResourceExhausted, "more than %d health watches without a token; use Check, or send the token", maxWatches)
 		}
 	}
 	ctx, cancel := context.WithCancel(to.Context())
 	defer cancel()
-	defer context.AfterFunc(h.ending, cancel)()
+	defer context.AfterFunc(h.draining, cancel)()
 	err := h.Server.Watch(r, watcher{to, ctx})
-	if h.ending.Err() != nil {
+	if h.draining.Err() != nil {
 		return status.Error(codes.Unavailable, "the server drains; watch another one")
 	}
 	return err

@@ -121,7 +121,7 @@ func TestManyDescriptors(t *testing.T) {
 // On stores that decide no two histories in one step, answers are the same.
 func TestApart(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
-		p := connect(t, c, parse(t, hitsConfig), func(o *Options) { o.Apart = func() bool { return true } })
+		p := connect(t, c, parse(t, hitsConfig), func(o *Options) { o.Cluster = func() bool { return true } })
 		for i := range 5 {
 			p.wants(fmt.Sprintf("OK | OK %d/10 1m0s | OK %d/5 1m0s", 9-i, 4-i), "a=1", "b=1")
 		}

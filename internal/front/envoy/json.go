@@ -11,18 +11,18 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 )
 
-// JSON answers a request in the JSON form of the protocol's messages, as the
-// reference's /json does: 200, or 429 if it is over. The error says why there is no
-// decision; the status is then 400 for bad input and 503 for anything else.
+// JSON answers a request in the JSON form of the protocol's messages, as the reference's
+// /json does: 200, or 429 if the request is denied. The error gives the reason why there
+// is no decision; the code is then 400 for bad input and 503 otherwise.
 //
-// caller names the trace that the request is part of, as the metadata of gRPC do.
-func (s *Service) JSON(caller context.Context, body []byte) (code int, answer []byte, err error) {
+// ctx may hold the trace of the request in the form of gRPC metadata.
+func (s *Service) JSON(ctx context.Context, body []byte) (code int, answer []byte, err error) {
 	var r pb.RateLimitRequest
 	if err := protojson.Unmarshal(body, &r); err != nil {
 		s.counts.badInputs.Add(1)
 		return http.StatusBadRequest, nil, badInput("the body is not a RateLimitRequest in JSON: %s", plainSpaces(err.Error()))
 	}
-	a, err := s.ShouldRateLimit(caller, &r)
+	a, err := s.ShouldRateLimit(ctx, &r)
 	if err != nil {
 		code = http.StatusServiceUnavailable
 		if status.Code(err) == codes.InvalidArgument {
@@ -38,6 +38,6 @@ func (s *Service) JSON(caller context.Context, body []byte) (code int, answer []
 	return code, answer, err
 }
 
-// plainSpaces replaces the no-break spaces that protojson puts into its errors at
-// random, so that nobody compares them.
+// plainSpaces replaces the no-break spaces that protojson puts into its errors at random,
+// so that programs do not compare the texts.
 func plainSpaces(text string) string { return strings.ReplaceAll(text, "\u00a0", " ") }

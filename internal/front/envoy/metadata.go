@@ -2,17 +2,17 @@ package envoy
 
 import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// metadata is what an answer says in dynamic_metadata, in the members that the
-// reference has: domain, descriptors, hitsAddend and metadata, which holds what the
-// rules of items that are not over have to say. A member of our own, degraded, says
-// that the store could not be asked; it is there without being asked for.
-func (s *Service) metadata(w *work, r *pb.RateLimitRequest) *structpb.Struct {
+// metadata returns the dynamic_metadata of an answer. Its members are those of the
+// reference: domain, descriptors, hitsAddend and metadata, which merges the metadata of
+// the rules of items that are not over. The member degraded is an addition; it is present
+// without the option when a fallback decided.
+func (s *Service) metadata(c *call) *structpb.Struct {
+	r := c.request
 	fields := map[string]*structpb.Value{}
-	if w.degraded {
+	if c.degraded {
 		fields["degraded"] = structpb.NewBoolValue(true)
 	}
 	if !s.options.Metadata {
@@ -27,22 +27,22 @@ func (s *Service) metadata(w *work, r *pb.RateLimitRequest) *structpb.Struct {
 	if r.HitsAddend != 0 {
 		fields["hitsAddend"] = structpb.NewNumberValue(float64(r.HitsAddend))
 	}
-	said := map[string]any{}
-	for i := range w.items {
-		it := &w.items[i]
+	merged := map[string]any{}
+	for i := range c.items {
+		it := &c.items[i]
 		if it.limit != nil && it.kind != unlimited && (!it.over || it.kind == shadowed) {
-			merge(said, it.limit.rule.Metadata)
+			merge(merged, it.limit.rule.Metadata)
 		}
 	}
-	if len(said) > 0 {
-		if v, err := structpb.NewValue(said); err == nil { // it was checked when it was read
+	if len(merged) > 0 {
+		if v, err := structpb.NewValue(merged); err == nil { // the configuration was validated
 			fields["metadata"] = v
 		}
 	}
 	return &structpb.Struct{Fields: fields}
 }
 
-// describe says a descriptor as the reference does.
+// describe returns a descriptor in the form of the reference.
 func describe(d *common.RateLimitDescriptor) *structpb.Value {
 	entries := make([]*structpb.Value, len(d.Entries))
 	for i, e := range d.Entries {
@@ -58,15 +58,15 @@ func describe(d *common.RateLimitDescriptor) *structpb.Value {
 	return structpb.NewStructValue(&structpb.Struct{Fields: fields})
 }
 
-// merge adds what is new in src to dst. What is there stays, but maps are merged.
+// merge adds the members of src that dst lacks. Maps are merged; src is not changed.
 func merge(dst, src map[string]any) {
 	for key, value := range src {
 		below, isMap := value.(map[string]any)
 		switch there, known := dst[key]; {
 		case !known && isMap:
-			c := map[string]any{} // rules are not ours to change
-			merge(c, below)
-			dst[key] = c
+			m := map[string]any{} // a copy: rules never change
+			merge(m, below)
+			dst[key] = m
 		case !known:
 			dst[key] = value
 		case isMap:

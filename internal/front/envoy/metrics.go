@@ -2,17 +2,30 @@ package envoy
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// Stats is what became of requests since the start.
+// counts are the counters of requests since the start.
+type counts struct {
+	ok, over       atomic.Int64
+	failed         atomic.Int64 // without a decision
+	badInputs      atomic.Int64
+	unknownDomains atomic.Int64
+	kept           atomic.Int64 // hits that a rollback could not refund
+
+	unlogged atomic.Int64 // errors since the last log line
+	logged   atomic.Int64 // Unix second of that line
+}
+
+// Stats are the counters of requests since the start.
 type Stats struct {
 	OK, Over       int64
 	Failed         int64 // no decision could be made
 	BadInputs      int64
 	UnknownDomains int64 // for a domain that is neither configured nor a policy; they are answered OK
-	Kept           int64 // hits of refused requests that stay charged, since the store could not be asked to take them back
+	Kept           int64 // hits of denied requests that stay charged, since the store did not answer the refund
 }
 
 // Stats returns the counters of requests.
@@ -21,25 +34,25 @@ func (s *Service) Stats() Stats {
 	return Stats{c.ok.Load(), c.over.Load(), c.failed.Load(), c.badInputs.Load(), c.unknownDomains.Load(), c.kept.Load()}
 }
 
-// Hits is what became of the hits of a rule.
+// Hits are the counted hits of a rule.
 type Hits struct {
 	Domain, Rule    string
 	Granted, Denied int64
 	Shadowed        int64 // over the limit of a rule in shadow_mode
-	Refunded        int64 // given back, as asked for
+	Refunded        int64 // given back by is_negative_hits
 	Near            int64 // of those granted: of the last fifth of the limit
 }
 
-// Overridden stands for the rule where requests bring limits of their own. No rule has
-// that name.
+// Overridden stands for the rule of requests with limits of their own. No rule has that
+// name.
 const Overridden = "(override)"
 
-// EachRule calls yield with the hits of every rule in force, and of all overrides of a
-// domain as of one. Names are words of the
-// configuration; values of requests are in them only where detailed_metric or
-// value_to_metric asks for it, and then a bounded number of them.
+// EachRule calls yield with the hits of every rule in force, and with those of all
+// overrides of a domain as one rule. Names come from the configuration. Values of
+// requests appear in them only for detailed_metric and value_to_metric, in a bounded
+// number.
 func (s *Service) EachRule(yield func(Hits)) {
-	for name, d := range s.state.Load().domains {
+	for name, d := range *s.domains.Load() {
 		if d.overridden != nil {
 			yield(d.overridden.hits(name, Overridden))
 		}
@@ -53,10 +66,10 @@ func (s *Service) EachRule(yield func(Hits)) {
 	}
 }
 
-// ruleIn is a rule's path without the domain that it begins with.
+// ruleIn returns a rule's path without the domain that it begins with.
 func ruleIn(domain, path string) string { return strings.TrimPrefix(path, domain+".") }
 
-// printable escapes characters that act in a terminal: names are any text.
+// printable escapes control characters, which terminals act on: names are any text.
 func printable(name string) string { return string(answer.Printable([]byte(name))) }
 
 // hits returns the numbers of the tally; path begins with the domain.

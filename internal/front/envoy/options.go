@@ -10,43 +10,36 @@ import (
 	"github.com/weirlimit/weir/internal/topkeys"
 )
 
-// Options say how a Service answers. The zero value is right for most: rolling
-// windows, no header fields, no metadata.
+// Options configure a Service. The zero value has rolling windows, no header fields and
+// no metadata.
 type Options struct {
-	Engine weir.Engine   // decides; default: a memory engine of its own
-	Outage fallback.Mode // what becomes of rules while the store is out, where Engine is a Fallback
-	Apart  func() bool   // reports whether histories of different keys cannot be decided in one step, as in a Redis Cluster; nil = they can
+	Engine  weir.Engine   // decides; default: a new memory engine
+	Outage  fallback.Mode // mode of rules during an outage, if Engine is a fallback
+	Cluster func() bool   // reports whether keys must be decided one by one, as in a Redis Cluster; nil = never
 
 	Windows  Windows
-	Response *Headers // fields that the proxy adds to the client's answer; nil = none
-	Request  *Headers // fields that it adds to the request on its way; nil = none
-	Metadata bool     // say in dynamic_metadata what was asked, and what rules with metadata have to say
-	Shadow   bool     // answer OK whatever was decided; statuses tell the truth
-	Quota    bool     // take every rule as one with quota_mode
+	Response *Headers // fields that the proxy adds to the client's response; nil = none
+	Request  *Headers // fields that the proxy adds to the forwarded request; nil = none
+	Metadata bool     // dynamic_metadata repeats the request and has the metadata of rules
+	Shadow   bool     // every request is answered OK; statuses have the real results
+	Quota    bool     // every rule has quota_mode
 
-	// MaxConnectionAge is how long a connection may last, give or take a tenth, before
-	// its client is asked to connect anew; 0 = for ever. What is under way then is still
-	// answered.
+	// MaxConnectionAge is the age, within a tenth, at which a connection gets a GOAWAY, so
+	// that its client connects again; 0 = no bound. Calls in flight are still answered.
 	MaxConnectionAge time.Duration
 
-	Now func() time.Time // for windows that do not roll; default: time.Now
+	Now func() time.Time // selects fixed windows; default: time.Now
 	Log *slog.Logger     // default: no log
 
-	Tracer observe.Tracer // is told of every request; default: none, and then nothing is computed for it
-	// Top makes a sketch of the keys that a rule denies, when it first denies one; nil
-	// = nobody wants to know.
+	Tracer observe.Tracer // receives a span for every request; default: none, at no cost
+	// Top returns a new sketch for the keys that a rule denies, at its first denial; nil =
+	// no sketches.
 	Top func() *topkeys.Sketch
 
-	Took func(time.Duration) // is told how long each request took to decide; default: nobody is
+	Took func(time.Duration) // receives the duration of each decision; default: none
 }
 
-// Headers are the names of header fields.
-type Headers struct{ Limit, Remaining, Reset string }
-
-// DefaultHeaders are the names that the reference gives.
-var DefaultHeaders = Headers{Limit: "RateLimit-Limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"}
-
-// withDefaults fills in what is zero.
+// withDefaults returns o with the defaults of zero fields.
 func (o Options) withDefaults() Options {
 	if o.Engine == nil {
 		o.Engine = weir.NewMemory()

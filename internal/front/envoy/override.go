@@ -6,47 +6,71 @@ import (
 	"fmt"
 	"math/bits"
 
-	"github.com/weirlimit/weir/internal/keyenc"
-
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 
 	"github.com/weirlimit/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/internal/keyenc"
 )
 
-// Bounds of the overrides and the plans that a domain caches. Requests choose them, so
-// at the bound all are dropped and made anew. An override with longer keys is not cached.
+// Bounds of the overrides and the plans that a domain caches. Requests choose them, so a
+// full cache is cleared. An override with longer keys is not cached.
 const (
-	mostCached      = 4096
-	mostCachedBytes = 1 << 10 // of the numbers and keys of an override
+	maxCached      = 4096
+	maxCachedBytes = 1 << 10 // of the numbers and keys of an override
 )
 
 // overrideNames bounds the names of histories of overrides, for each domain and length of
 // a period. Two descriptors of one request are decided in one step if their names differ.
 const overrideNames = 64
 
-// override returns the limit of a descriptor that brings its own numbers. It stands
-// in place of any rule. Its histories belong to the descriptor's keys and values and
-// to the period, not to the number of requests: who is given more finds what was
-// counted (R12), and a limit per second and one per minute are two.
-func (s *Service) override(d *domain, w *work, o *common.RateLimitDescriptor_RateLimitOverride, entries []envoyconf.Entry) (*limit, error) {
-	key := binary.AppendUvarint(w.text[:0], uint64(o.RequestsPerUnit))
+// checkOverride validates a limit of the request's own.
+func checkOverride(o *common.RateLimitDescriptor_RateLimitOverride) error {
+	if o == nil {
+		return nil
+	}
+	unit := envoyconf.Unit(o.Unit)
+	if o.Unit <= 0 || int32(o.Unit) > int32(envoyconf.Year) {
+		return badInput("limit.unit: %d is not a unit; use SECOND, MINUTE, HOUR, DAY, MONTH or YEAR", o.Unit)
+	}
+	n := uint32(1)
+	if o.UnitMultiplier != nil {
+		n = o.UnitMultiplier.Value
+	}
+	if _, problem := envoyconf.Period(unit, n); problem != "" {
+		return badInput("limit.unit_multiplier: %s", problem)
+	}
+	return nil
+}
+
+// override returns the limit of a descriptor with numbers of its own, which replaces any
+// rule. Its histories belong to the keys and values of c.entries and to the period, but
+// not to the number of requests: after a change of the number the hits still count
+// (R12), while a limit per second and one per minute are separate.
+func (s *Service) override(d *domain, c *call, o *common.RateLimitDescriptor_RateLimitOverride) (*limit, error) {
+	key := binary.AppendUvarint(c.text[:0], uint64(o.RequestsPerUnit))
 	key = binary.AppendUvarint(key, uint64(o.Unit))
 	key = binary.AppendUvarint(key, uint64(multiplier(o)))
-	for i := range entries {
-		key = keyenc.Append(key, entries[i].Key)
-	}
-	w.text = key
+	key = appendKeys(key, c.entries)
+	c.text = key
 	if l := d.overrides.get(key); l != nil {
 		return l, nil
 	}
-	l, err := s.newOverride(d, o, entries)
-	if err == nil && len(key) <= mostCachedBytes {
+	l, err := s.newOverride(d, o, c.entries)
+	if err == nil && len(key) <= maxCachedBytes {
 		d.overrides.put(key, l)
 	}
 	return l, err
 }
 
-// multiplier is how many units the period has; 0 stands for what is not said.
+// appendKeys appends the keys of entries.
+func appendKeys(b []byte, entries []envoyconf.Entry) []byte {
+	for i := range entries {
+		b = keyenc.Append(b, entries[i].Key)
+	}
+	return b
+}
+
+// multiplier returns the number of units in the period; 0 = not set, which is 1.
 func multiplier(o *common.RateLimitDescriptor_RateLimitOverride) uint32 {
 	if o.UnitMultiplier == nil {
 		return 0
@@ -54,23 +78,21 @@ func multiplier(o *common.RateLimitDescriptor_RateLimitOverride) uint32 {
 	return o.UnitMultiplier.Value
 }
 
-// newOverride compiles an override whose numbers have been checked.
+// newOverride compiles a valid override.
 func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimitOverride, entries []envoyconf.Entry) (*limit, error) {
 	r := &envoyconf.Rule{Path: "override", Requests: o.RequestsPerUnit, Unit: envoyconf.Unit(o.Unit), Multiplier: multiplier(o)}
 	r.Window, _ = envoyconf.Period(r.Unit, max(r.Multiplier, 1))
-	var keys []byte
 	for i := range entries {
-		keys = keyenc.Append(keys, entries[i].Key)
 		r.Varying = append(r.Varying, i)
 	}
 	// Engines store the name and the longest period of each limit for ever. So periods of
 	// about the same length share names, and the key holds the period and the keys.
 	period := uint64(r.Window.Microseconds())
-	sum := sha256.Sum256(keys)
+	sum := sha256.Sum256(appendKeys(nil, entries))
 	r.History = envoyconf.HistoryName(fmt.Sprintf("override %d %d", bits.Len64(period), sum[0]%overrideNames), nil, nil)
 	l, err := s.newLimit(d, r, string(append(binary.AppendUvarint(nil, period), sum[:16]...)))
 	if err == nil && d.overridden != nil {
-		l.tally = d.overridden // there are as many overrides as requests care to name
+		l.tally = d.overridden // one tally: requests could choose any number of overrides
 	}
 	return l, err
 }

@@ -65,11 +65,11 @@ func TestOverridesAddFewNames(t *testing.T) {
 	const most = 26 * overrideNames // there are 26 lengths of periods, in bits
 	for _, w := range []Windows{Rolling, Fixed} {
 		s := New(Options{Windows: w})
-		d := &domain{name: "d", policy: "envoy.d", overridden: new(tally)}
+		d := &domain{name: "d", histories: "envoy.d", overridden: new(tally)}
 		names := map[string]bool{}
 		for i := range 10_000 {
 			o := override(t, fmt.Sprintf("1/SECOND*%d", 1+i*3000))
-			l, err := s.override(d, new(work), o, []envoyconf.Entry{{Key: fmt.Sprint("k", i), Value: "v"}})
+			l, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: fmt.Sprint("k", i), Value: "v"}}}, o)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -79,7 +79,7 @@ func TestOverridesAddFewNames(t *testing.T) {
 			t.Errorf("%v windows: %d names of limits, want %d at most", w, len(names), most)
 		}
 		d.overrides.of = nil
-		if _, err := s.override(d, new(work), override(t, "1/HOUR"), []envoyconf.Entry{{Key: strings.Repeat("k", mostCachedBytes)}}); err != nil || len(d.overrides.of) > 0 {
+		if _, err := s.override(d, &call{entries: []envoyconf.Entry{{Key: strings.Repeat("k", maxCachedBytes)}}}, override(t, "1/HOUR")); err != nil || len(d.overrides.of) > 0 {
 			t.Errorf("an override with a long key: %v, %d cached; want none", err, len(d.overrides.of))
 		}
 	}

@@ -152,7 +152,7 @@ func TestReload(t *testing.T) {
 		// A rule for the one value goes on from what the rule for all has counted.
 		load(parse(t, "domain: d\ndescriptors: [{key: k, value: v, rate_limit: {unit: minute, requests_per_unit: 5}}]"))
 		p.wants("OK | OK 1/5 1m0s", "k=v")
-		l := p.service.state.Load().domains["d"].limits[0]
+		l := (*p.service.domains.Load())["d"].limits[0]
 		if got := l.tally.granted.Load(); got != 1 {
 			t.Errorf("%d hits granted by the new rule, want 1", got)
 		}

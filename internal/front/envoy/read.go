@@ -1,19 +1,20 @@
 package envoy
 
 import (
-	"encoding/binary"
+	"bytes"
 	"math"
 	"unicode/utf8"
+	"unsafe"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 )
 
-// Kinds of fields: a number, and bytes behind their count.
-const varint, counted = 0, 2
-
-// Fields of messages as they are sent: number and kind.
+// Tags of encoded fields: field number and wire type.
 const (
+	varint, counted = uint64(protowire.VarintType), uint64(protowire.BytesType)
+
 	requestDomain      = 1<<3 | counted
 	requestDescriptors = 2<<3 | counted
 	requestHits        = 3<<3 | varint
@@ -25,147 +26,121 @@ const (
 	wrapperValue       = 1<<3 | varint
 )
 
-// mostUsual bounds, in bytes, what stays in memory with a key that somebody keeps.
-const mostUsual = 4 << 10
+// maxUsual bounds a usual message, in bytes. A key that an engine stores keeps the whole
+// message in memory.
+const maxUsual = 4 << 10
 
-// readUsual reads a message whose every field is known, at most once where it can
-// be there once, and no override. If it reports false, the message is half read, and
-// may be right all the same.
+// readUsual decodes a message without unknown fields, repeated scalars and overrides. If
+// it reports false, the message is only half decoded and may still be valid.
 func (r *request) readUsual(data []byte) bool {
-	if len(data) > mostUsual {
+	if len(data) > maxUsual {
 		return false
 	}
-	all := string(data) // what is read points into it
-	domain, hits := false, false
-	for p := 0; p < len(all); {
-		field, rest, ok := cut(all, &p)
+	hits := false
+	for b := bytes.Clone(data); len(b) > 0; { // the strings of the message point into the clone
+		f, rest, ok := cutField(b)
 		switch {
 		case !ok:
 			return false
-		case field == requestDomain && !domain && utf8.ValidString(rest):
-			r.Domain, domain = rest, true
-		case field == requestDescriptors:
-			if !r.readDescriptor(rest) {
+		case f.tag == requestDomain && r.Domain == "" && utf8.Valid(f.bytes):
+			r.Domain = f.text()
+		case f.tag == requestDescriptors:
+			if !r.readDescriptor(f.bytes) {
 				return false
 			}
-		case field == requestHits && !hits:
-			n, ok := number(rest)
-			if !ok || n > math.MaxUint32 {
-				return false
-			}
-			r.HitsAddend, hits = uint32(n), true
+		case f.tag == requestHits && !hits && f.number <= math.MaxUint32:
+			r.HitsAddend, hits = uint32(f.number), true
 		default:
 			return false
 		}
+		b = rest
 	}
 	return true
 }
 
-func (r *request) readDescriptor(all string) bool {
+func (r *request) readDescriptor(b []byte) bool {
 	d := r.nextDescriptor()
-	for p := 0; p < len(all); {
-		field, rest, ok := cut(all, &p)
+	for len(b) > 0 {
+		f, rest, ok := cutField(b)
 		switch {
 		case !ok:
 			return false
-		case field == descriptorEntries:
+		case f.tag == descriptorEntries:
 			e := r.nextEntry()
-			if !readEntry(e, rest) {
+			if !readEntry(e, f.bytes) {
 				return false
 			}
 			d.Entries = append(d.Entries, e)
-		case field == descriptorHits && d.HitsAddend == nil:
+		case f.tag == descriptorHits && d.HitsAddend == nil:
 			d.HitsAddend = new(wrapperspb.UInt64Value)
-			if !readWrapper(d.HitsAddend, rest) {
+			if !readWrapper(d.HitsAddend, f.bytes) {
 				return false
 			}
-		case field == descriptorNegative && !d.IsNegativeHits:
-			n, ok := number(rest)
-			if !ok {
-				return false
-			}
-			d.IsNegativeHits = n != 0
+		case f.tag == descriptorNegative && !d.IsNegativeHits:
+			d.IsNegativeHits = f.number != 0
 		default:
 			return false
 		}
+		b = rest
 	}
 	r.Descriptors = append(r.Descriptors, d)
 	return true
 }
 
-func readEntry(e *common.RateLimitDescriptor_Entry, all string) bool {
-	for p := 0; p < len(all); {
-		field, rest, ok := cut(all, &p)
+func readEntry(e *common.RateLimitDescriptor_Entry, b []byte) bool {
+	for len(b) > 0 {
+		f, rest, ok := cutField(b)
 		switch {
-		case !ok || !utf8.ValidString(rest):
+		case !ok || !utf8.Valid(f.bytes):
 			return false
-		case field == entryKey && e.Key == "":
-			e.Key = rest
-		case field == entryValue && e.Value == "":
-			e.Value = rest
+		case f.tag == entryKey && e.Key == "":
+			e.Key = f.text()
+		case f.tag == entryValue && e.Value == "":
+			e.Value = f.text()
 		default:
 			return false
 		}
+		b = rest
 	}
 	return true
 }
 
-func readWrapper(v *wrapperspb.UInt64Value, all string) bool {
-	if all == "" {
+func readWrapper(v *wrapperspb.UInt64Value, b []byte) bool {
+	if len(b) == 0 {
 		return true
 	}
-	p := 0
-	field, rest, ok := cut(all, &p)
-	n, isNumber := number(rest)
-	v.Value = n
-	return ok && isNumber && field == wrapperValue && p == len(all)
+	f, rest, ok := cutField(b)
+	v.Value = f.number
+	return ok && f.tag == wrapperValue && len(rest) == 0
 }
 
-// cut reads the field at *p and moves *p behind it. rest is what the field holds: of
-// a number, its digits as they are sent.
-func cut(all string, p *int) (field int, rest string, ok bool) {
-	field = int(all[*p])
-	if field >= 0x80 { // a number of 16 or more
-		return 0, "", false
-	}
-	*p++
-	if field&7 == 0 {
-		n := digits(all[*p:])
-		rest = all[*p : *p+n]
-		*p += n
-		return field, rest, n > 0
-	}
-	n := digits(all[*p:])
-	size, ok := number(all[*p : *p+n])
-	*p += n
-	if !ok || field&7 != 2 || size > uint64(len(all)-*p) {
-		return 0, "", false
-	}
-	rest = all[*p : *p+int(size)]
-	*p += int(size)
-	return field, rest, true
+// field is one encoded field: a number or bytes, by its wire type.
+type field struct {
+	tag    uint64
+	number uint64
+	bytes  []byte
 }
 
-// digits is how many bytes the number at the beginning of text has, 0 if it does not
-// end.
-func digits(text string) int {
-	for i := range min(len(text), binary.MaxVarintLen64) {
-		if text[i] < 0x80 {
-			return i + 1
-		}
-	}
-	return 0
-}
+// text returns the bytes as a string, without a copy.
+func (f *field) text() string { return unsafe.String(unsafe.SliceData(f.bytes), len(f.bytes)) }
 
-// number reads a number that is all of text.
-func number(text string) (n uint64, ok bool) {
-	for i := range len(text) {
-		if i == binary.MaxVarintLen64-1 && text[i] > 1 {
-			return 0, false // more than 64 bits
-		}
-		n |= uint64(text[i]&0x7f) << (7 * i)
+// cutField decodes the field at the start of b. It reports false for bytes that are no
+// field, and for field numbers and wire types that no usual message has.
+func cutField(b []byte) (f field, rest []byte, ok bool) {
+	f.tag = uint64(b[0])
+	b = b[1:]
+	n := -1
+	switch {
+	case f.tag >= 0x80: // a field number of 16 or more
+	case f.tag&7 == varint:
+		f.number, n = protowire.ConsumeVarint(b)
+	case f.tag&7 == counted:
+		f.bytes, n = protowire.ConsumeBytes(b)
 	}
-	return n, len(text) > 0
+	if n < 0 {
+		return f, nil, false
+	}
+	return f, b[n:], true
 }
 
 // nextDescriptor returns an empty descriptor.

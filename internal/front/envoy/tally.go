@@ -3,70 +3,73 @@ package envoy
 import (
 	"sync"
 	"sync/atomic"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/internal/observe"
 )
 
-// tally is what became of the hits of a rule, since it was first in force without a
-// break.
+// tally counts the hits of a rule since the rule came into force.
 type tally struct {
 	granted, denied atomic.Int64 // hits
-	shadowed        atomic.Int64 // hits over the limit of a rule that only watches
-	refunded        atomic.Int64 // hits given back, as asked for
-	near            atomic.Int64 // hits granted of the last fifth of the limit
+	shadowed        atomic.Int64 // hits over the limit of a rule in shadow_mode
+	refunded        atomic.Int64 // hits given back by is_negative_hits
+	near            atomic.Int64 // granted hits in the last fifth of the limit
 
-	details sync.Map // of a rule whose metrics tell values apart: a name with them to *tally
-	known   atomic.Int64
+	details     sync.Map // name with values to *tally, of a rule with metrics for each value
+	detailCount atomic.Int64
 }
 
-// Values that a rule's metrics tell apart are the callers' to choose, and a metric must
-// not grow without end: so they are as many at most, and names with them so long.
+// Requests choose the values in metrics, and metrics must not grow without bound.
 const (
-	mostDetails     = 1000
-	mostDetailBytes = 512
+	maxDetails     = 1000 // names with values of a rule
+	maxDetailBytes = 512  // of one name
 )
 
-// of returns the tally of requests with those values, or t once there are too many, or
-// if they are too long.
+// of returns the tally of requests with those values. It returns t for further names
+// beyond the bounds.
 func (t *tally) of(detail string) *tally {
-	if detail == "" || len(detail) > mostDetailBytes {
+	if detail == "" || len(detail) > maxDetailBytes {
 		return t
 	}
 	if d, ok := t.details.Load(detail); ok {
 		return d.(*tally)
 	}
-	if t.known.Add(1) > mostDetails {
-		t.known.Add(-1)
+	if t.detailCount.Add(1) > maxDetails {
+		t.detailCount.Add(-1)
 		return t
 	}
-	d, there := t.details.LoadOrStore(detail, new(tally))
-	if there {
-		t.known.Add(-1)
+	d, loaded := t.details.LoadOrStore(detail, new(tally))
+	if loaded {
+		t.detailCount.Add(-1)
 	}
 	return d.(*tally)
 }
 
-// near is how many of the hits that the item was granted are near its limit: above four
-// fifths of it, as the reference has it.
+// near returns the number of granted hits above four fifths of the limit, as the
+// reference counts them.
 func (it *item) near() int64 {
-	most := int64(it.limit.rule.Requests)
-	return max(min(most-it.remaining-most*4/5, it.n), 0)
+	limit := int64(it.limit.rule.Requests)
+	return max(min(limit-it.remaining-limit*4/5, it.n), 0)
 }
 
-// detailOf names requests of a rule with detailed_metric or value_to_metric as the
-// reference's metrics do: with the values that are told apart, and of the other
-// descriptors on its path what the configuration says, the pattern included where
-// values share a threshold.
+// detailOf returns the metric name for requests of a rule with detailed_metric or
+// value_to_metric, as the reference names it. It has the values of r.MetricLevels, and
+// the configured name of all other levels. Values that share a threshold appear as their
+// pattern.
 func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) string {
 	b := []byte(domain)
-	told := r.Told
+	levels := r.MetricLevels
 	for i, e := range entries {
 		b = append(b, '.')
-		if len(told) == 0 || told[0] != i {
+		if len(levels) == 0 || levels[0] != i {
 			b = append(b, r.Levels[i]...)
 			continue
 		}
-		told = told[1:]
+		levels = levels[1:]
 		b = append(b, e.Key...)
 		if e.Value != "" {
 			b = append(append(b, '_'), e.Value...)
@@ -75,14 +78,62 @@ func detailOf(domain string, r *envoyconf.Rule, entries []envoyconf.Entry) strin
 	return string(b)
 }
 
-// counts is what became of requests.
-type counts struct {
-	ok, over       atomic.Int64
-	failed         atomic.Int64 // without a decision
-	badInputs      atomic.Int64
-	unknownDomains atomic.Int64
-	kept           atomic.Int64 // hits that should have been taken back, and the store could not be asked
+// count counts the hits of every item of a decided call.
+func (s *Service) count(c *call, over bool) {
+	for i := range c.items {
+		it := &c.items[i]
+		if it.limit == nil {
+			c.notePolicy(it, over)
+			continue
+		}
+		t := it.limit.tally.of(it.detail)
+		switch {
+		case it.kind == free:
+		case it.kind == refunded:
+			t.refunded.Add(it.n)
+		case it.kind == shadowed && it.over:
+			t.shadowed.Add(it.n)
+			s.noteDenial(c, i)
+		case it.over:
+			t.denied.Add(it.n)
+			if over { // not a quota that is over beside another one that is not
+				s.noteDenial(c, i)
+			}
+		case !over:
+			t.granted.Add(it.n)
+			if it.kind != unlimited && !c.degraded { // a fallback may not know the remaining hits
+				t.near.Add(it.near())
+			}
+		}
+	}
+}
 
-	unsaid     atomic.Int64 // errors since the last line of the log
-	complained atomic.Int64 // Unix second of that line
+// notePolicy reports an item with a policy to its observer. An item that fits in a denied
+// request was not charged and is not reported.
+func (c *call) notePolicy(it *item, over bool) {
+	if it.kind == free || c.domain.policy.observer == nil {
+		return
+	}
+	o := observe.Call{Protocol: observe.GRPC, Degraded: c.degraded}
+	switch {
+	case it.kind == refunded:
+		o.Outcome = observe.Refunded
+	case it.n == 0:
+		o.Outcome = observe.Peeked
+	case it.over:
+		o.Outcome, o.Limit, o.Key, o.At = observe.Denied, it.shown.GetName(), it.key, time.Now().UnixMicro()
+	case over:
+		return
+	}
+	c.domain.policy.observer.Note(o)
+}
+
+// noteError reports a call without a decision to the observer of its policy, except for
+// bad input.
+func (c *call) noteError(err error) {
+	d := c.domain
+	if d == nil || d.policy == nil || d.policy.observer == nil || status.Code(err) == codes.InvalidArgument {
+		return
+	}
+	d.policy.observer.Note(observe.Call{Protocol: observe.GRPC, Outcome: observe.Error})
 }

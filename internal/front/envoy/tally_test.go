@@ -99,16 +99,16 @@ descriptors:
   - {key: a_b, value: c, rate_limit: {unit: minute, requests_per_unit: 60}}
 `
 	p := connect(t, weir.NewMemory(), parse(t, config))
-	for i := range mostDetails + 5 {
+	for i := range maxDetails + 5 {
 		p.ask(fmt.Sprintf("k=%d", i))
 	}
-	p.ask("k=" + strings.Repeat("x", mostDetailBytes))
+	p.ask("k=" + strings.Repeat("x", maxDetailBytes))
 	p.ask("a=b_c")
 	p.ask("a_b=c", "x=1 limit:2/HOUR")
 	for _, when := range []string{"before a reload", "after a reload"} {
 		all := p.counted()
-		if len(all) != mostDetails+4 || !slices.Contains(all, "k 6") || !slices.Contains(all, "(override) 1") {
-			t.Errorf("%s: %d rules and values, want %d; those without a value: %q", when, len(all), mostDetails+4,
+		if len(all) != maxDetails+4 || !slices.Contains(all, "k 6") || !slices.Contains(all, "(override) 1") {
+			t.Errorf("%s: %d rules and values, want %d; those without a value: %q", when, len(all), maxDetails+4,
 				slices.DeleteFunc(all, func(s string) bool { return strings.HasPrefix(s, "k_") }))
 		}
 		if err := p.service.Load(parse(t, config), nil); err != nil {
@@ -207,7 +207,7 @@ descriptors:
 		o.Top = func() *topkeys.Sketch { return topkeys.New(64, topkeys.Shown) }
 	})
 	told := func() (all []string) {
-		p.service.EachDenying(func(d Denying) {
+		p.service.EachRuleDenials(func(d RuleDenials) {
 			for _, e := range d.Sketch.Top(10, time.Now()).Top {
 				all = append(all, fmt.Sprint(d.Domain, " ", d.Rule, " ", d.Names, e.Values, " ", e.Denials))
 			}

@@ -8,23 +8,23 @@ import (
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 )
 
-// Windows says what "per minute" means for the rules of a configuration.
+// Windows is the kind of the windows of a configuration's rules.
 type Windows uint8
 
 const (
-	// Rolling windows: never more than the limit in any minute.
+	// Rolling windows: "per minute" bounds every minute.
 	Rolling Windows = iota
 
-	// Fixed windows as the reference has them: each begins at a whole multiple of
-	// its length since 1970 UTC. Up to twice the limit can pass within a minute,
-	// across the edge of two.
+	// Fixed windows, as in the reference: each begins at a whole multiple of its length
+	// since 1970 UTC. Up to twice the limit can pass within a minute, across the edge of
+	// two windows.
 	Fixed
 
-	// CalendarMonth is Fixed, but months are those of the calendar.
+	// CalendarMonth is Fixed, with calendar months.
 	CalendarMonth
 )
 
-// windowWords are the words of the command line, by number.
+// windowWords are the words of the command line.
 var windowWords = []string{Rolling: "rolling", Fixed: "fixed", CalendarMonth: "calendar-month"}
 
 // ParseWindows returns the Windows of that name.
@@ -40,9 +40,9 @@ func ParseWindows(word string) (Windows, error) {
 // String returns the word of the command line.
 func (w Windows) String() string { return windowWords[w] }
 
-// span is how long histories remember. Those of a fixed window are of that window
-// alone, whose number is part of their key; they remember for longer than it lasts,
-// lest clocks that disagree end it early.
+// span returns the window of the histories. A fixed window has a history of its own, with
+// its number in the key. This history lasts longer than the window, so that differences
+// between clocks do not end it early.
 func (w Windows) span(period time.Duration) time.Duration {
 	if w == Rolling {
 		return period
@@ -50,7 +50,7 @@ func (w Windows) span(period time.Duration) time.Duration {
 	return min(2*period, weir.MaxWindow)
 }
 
-// at returns the number of the fixed window that is open at now, and when it ends.
+// at returns the number of the fixed window at now, and its end.
 func (w Windows) at(now time.Time, unit envoyconf.Unit, period time.Duration) (number int64, ends time.Time) {
 	if w == CalendarMonth && unit == envoyconf.Month {
 		now = now.UTC()

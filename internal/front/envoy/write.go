@@ -8,79 +8,77 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Fields of the answer as they are sent: number and kind.
+// Tags of the encoded fields of an answer.
 const (
-	answerCode     = 1<<3 | varint
-	answerStatuses = 2<<3 | counted
-	statusCode     = 1<<3 | varint
-	statusLimit    = 2<<3 | counted
-	statusLeft     = 3<<3 | varint
-	statusReset    = 4<<3 | counted
-	spanSeconds    = 1<<3 | varint
-	spanNanos      = 2<<3 | varint
+	answerCode      = byte(1<<3 | varint)
+	answerStatuses  = byte(2<<3 | counted)
+	statusCode      = byte(1<<3 | varint)
+	statusLimit     = byte(2<<3 | counted)
+	statusRemaining = byte(3<<3 | varint)
+	statusReset     = byte(4<<3 | counted)
+	durationSeconds = byte(1<<3 | varint)
+	durationNanos   = byte(2<<3 | varint)
 )
 
-// shown is a limit as answers show it.
-type shown struct {
+// shownLimit is a limit as answers show it.
+type shownLimit struct {
 	*pb.RateLimitResponse_RateLimit
-	sent []byte // the same as it is sent, behind its length
+	encoded []byte // the same, behind its length
 }
 
-func show(l *pb.RateLimitResponse_RateLimit) *shown {
+func newShownLimit(l *pb.RateLimitResponse_RateLimit) *shownLimit {
 	b, err := proto.Marshal(l)
 	if err != nil {
-		panic(err) // numbers and a name that was read as text
+		panic(err) // impossible: numbers, and a name of valid text
 	}
-	return &shown{l, append(binary.AppendUvarint(nil, uint64(len(b))), b...)}
+	return &shownLimit{l, append(binary.AppendUvarint(nil, uint64(len(b))), b...)}
 }
 
-// usual reports whether an answer holds nothing but a code and statuses.
-func (s *Service) usual(w *work) bool {
-	return s.options.Response == nil && s.options.Request == nil && !s.options.Metadata && !w.degraded
+// usual reports whether an answer has only a code and statuses.
+func (s *Service) usual(c *call) bool {
+	return s.options.Response == nil && s.options.Request == nil && !s.options.Metadata && !c.degraded
 }
 
-// appendAnswer is answer as it is sent, for a usual one.
-func (s *Service) appendAnswer(b []byte, w *work) []byte {
-	b = append(b, answerCode, byte(s.conclude(w)))
-	for i := range w.items {
+// appendAnswer appends the encoding of a usual answer.
+func (s *Service) appendAnswer(b []byte, c *call) []byte {
+	b = append(b, answerCode, byte(s.conclude(c)))
+	for i := range c.items {
 		b = append(b, answerStatuses, 0)
 		at := len(b)
-		b = w.items[i].appendStatus(b, w)
+		b = c.items[i].appendStatus(b, c)
 		size := len(b) - at
 		if size < 0x80 {
 			b[at-1] = byte(size)
 			continue
 		}
-		// A name of a rule can be long: what follows makes room for a longer size.
+		// The name of a rule can be long: its status moves behind a longer size.
 		status := append([]byte(nil), b[at:]...)
 		b = append(binary.AppendUvarint(b[:at-1], uint64(size)), status...)
 	}
 	return b
 }
 
-// appendStatus is status as it is sent.
-func (it *item) appendStatus(b []byte, w *work) []byte {
+// appendStatus appends the encoding of status.
+func (it *item) appendStatus(b []byte, c *call) []byte {
 	b = append(b, statusCode, byte(it.code()))
-	left := it.left()
-	limited := it.kind != free && it.kind != unlimited
-	if limited {
-		b = append(append(b, statusLimit), it.shown.sent...)
+	if it.limited() {
+		b = append(append(b, statusLimit), it.shown.encoded...)
 	}
-	if left > 0 {
-		b = binary.AppendUvarint(append(b, statusLeft), uint64(left))
+	if n := it.limitRemaining(); n > 0 {
+		b = binary.AppendUvarint(append(b, statusRemaining), uint64(n))
 	}
-	if !limited {
+	if !it.limited() {
 		return b
 	}
-	reset := it.untilReset(w)
+	reset := it.untilReset(c)
 	seconds, nanos := reset/time.Second, reset%time.Second
 	b = append(b, statusReset, 0)
 	at := len(b)
 	if seconds > 0 {
-		b = binary.AppendUvarint(append(b, spanSeconds), uint64(seconds))
+		b = binary.AppendUvarint(append(b, durationSeconds), uint64(seconds))
 	}
 	if nanos > 0 {
-		b = binary.AppendUvarint(append(b, spanNanos), uint64(nanos))
+		b = binary.AppendUvarint(append(b, durationNanos), uint64(nanos))
 	}
 	b[at-1] = byte(len(b) - at)
 	return b

@@ -1,12 +1,13 @@
 package envoyconf
 
 import (
+	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// builder makes a Config of files.
+// builder builds a Config from files.
 type builder struct {
 	options Options
 	config  *Config
@@ -17,14 +18,14 @@ func newBuilder(source string, o Options) *builder {
 	return &builder{options: o, config: &Config{Source: source, byName: map[string]*Domain{}}}
 }
 
-// file is one file on its way into the Config.
+// file is the state of reading one file into the Config.
 type file struct {
 	reader
 	b      *builder
 	domain *Domain
 }
 
-// add reads a file into the Config. After an error the Config is good for nothing.
+// add reads a file into the Config. After an error the Config is unusable.
 func (b *builder) add(name string, src []byte) error {
 	f := &file{reader: reader{file: name, size: &b.size}, b: b}
 	root, err := f.document(src)
@@ -35,7 +36,7 @@ func (b *builder) add(name string, src []byte) error {
 	return f.root(root)
 }
 
-// words of each mapping. A word of another mapping has no effect and causes a warning.
+// Words of each mapping. A word of another mapping has no effect and causes a warning.
 var (
 	rootWords       = []string{"domain", "descriptors"}
 	descriptorWords = []string{"key", "value", "rate_limit", "descriptors", "shadow_mode", "quota_mode",
@@ -56,7 +57,7 @@ func (f *file) root(n *yaml.Node) error {
 	return f.descriptors(&f.domain.root, members.at("descriptors"), &place{path: f.domain.Name}, 1)
 }
 
-// open finds or makes the domain that the file adds to.
+// open sets the domain of the file: a new one, or one of an earlier file.
 func (f *file) open(root, n *yaml.Node) error {
 	if n == nil {
 		n = root
@@ -79,12 +80,12 @@ func (f *file) open(root, n *yaml.Node) error {
 		c.byName[name] = f.domain
 		c.Domains = append(c.Domains, f.domain)
 	case !f.b.options.MergeDomains:
-		return f.fail(n, "write it into one file, or let files add to a domain of others", "duplicate domain '%s' in config file", name)
+		return f.fail(n, "write it into one file, or allow several files for a domain with --envoy-merge-domains", "duplicate domain '%s' in config file", name)
 	}
 	return nil
 }
 
-// members are those of a mapping, by name.
+// members are the members of a mapping.
 type members []member
 
 // at returns the value of the key, or nil.
@@ -97,9 +98,8 @@ func (m members) at(key string) *yaml.Node {
 	return nil
 }
 
-// words returns the members of a mapping that may hold those words. Words of other
-// mappings have no effect in the reference, so they are a warning; other words are
-// an error.
+// words returns the members of a mapping that have one of the given keys. Words of other
+// mappings are a warning, since the reference ignores them. All other keys are an error.
 func (f *file) words(n *yaml.Node, what string, words []string, depth int) (members, error) {
 	all, err := f.mapping(n, what, depth)
 	if err != nil {
@@ -108,9 +108,9 @@ func (f *file) words(n *yaml.Node, what string, words []string, depth int) (memb
 	var known members
 	for _, m := range all {
 		switch {
-		case contains(words, m.key):
+		case slices.Contains(words, m.key):
 			known = append(known, m)
-		case contains(rootWords, m.key), contains(descriptorWords, m.key), contains(limitWords, m.key):
+		case slices.Contains(rootWords, m.key), slices.Contains(descriptorWords, m.key), slices.Contains(limitWords, m.key):
 			f.warn(m.keyNode, "%s has no effect here, in %s; it takes %s", m.key, what, strings.Join(words, ", "))
 		default:
 			return nil, f.fail(m.keyNode, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", m.key, what)
@@ -132,13 +132,4 @@ func (f *file) warn(n *yaml.Node, format string, args ...any) {
 		warning = "further warnings are left out"
 	}
 	c.Warnings = append(c.Warnings, warning)
-}
-
-func contains(words []string, word string) bool {
-	for _, w := range words {
-		if w == word {
-			return true
-		}
-	}
-	return false
 }

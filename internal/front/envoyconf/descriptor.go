@@ -8,36 +8,36 @@ import (
 
 // place is the position of a descriptor in the tree, with the words of each level.
 type place struct {
-	path   string   // as metrics name it
-	keys   []string // of each level
-	names  []string // of each level, as metrics name it
-	shared []string // by level: the pattern if its values share histories, otherwise ""
-	told   []int    // indices of the levels with a metric for each value
+	path    string   // its name in metrics
+	keys    []string // of each level
+	names   []string // of each level, in metrics
+	shared  []string // by level: the pattern if its values share histories, otherwise ""
+	metrics []int    // indices of the levels with a metric for each value
 }
 
-// below is the place of a descriptor under p.
+// below returns the place of a descriptor under p.
 func (p *place) below(d *descriptor) *place {
 	name := d.key
 	if d.value != "" {
 		name += "_" + d.value
 	}
 	c := &place{path: p.path + "." + name,
-		keys:   append(p.keys[:len(p.keys):len(p.keys)], d.key),
-		names:  append(p.names[:len(p.names):len(p.names)], name),
-		shared: append(p.shared[:len(p.shared):len(p.shared)], ""),
-		told:   p.told[:len(p.told):len(p.told)]}
+		keys:    append(p.keys[:len(p.keys):len(p.keys)], d.key),
+		names:   append(p.names[:len(p.names):len(p.names)], name),
+		shared:  append(p.shared[:len(p.shared):len(p.shared)], ""),
+		metrics: p.metrics[:len(p.metrics):len(p.metrics)]}
 	if d.shared {
-		c.shared[len(c.shared)-1] = name // never empty, so never taken for a level that is not shared
+		c.shared[len(c.shared)-1] = name // never empty, unlike the name of a level that is not shared
 	}
-	if d.told && !d.shared && (d.value == "" || strings.Contains(d.value, "*")) {
-		c.told = append(c.told, len(c.keys)-1)
+	if d.valueMetric && !d.shared && (d.value == "" || strings.Contains(d.value, "*")) {
+		c.metrics = append(c.metrics, len(c.keys)-1)
 	}
 	return c
 }
 
-// cost is the memory of the descriptor's place below p, in bytes.
+// cost returns the memory of the descriptor's place below p, in bytes.
 func (d *descriptor) cost(p *place) int {
-	const level, part = 64, 16 // of a level above, and of a piece between two *
+	const level, part = 64, 16 // bytes of a level above, and of a piece between two *
 	return len(p.path) + 2*len(d.key+d.value) + level*(len(p.keys)+1) + part*strings.Count(d.key+d.value, "*")
 }
 
@@ -113,13 +113,13 @@ type descriptor struct {
 	*file
 	node *yaml.Node
 
-	key, value             string
-	shadow, quota          bool
-	detailed, told, shared bool
-	metadata               map[string]any
+	key, value                    string
+	shadow, quota                 bool
+	detailed, valueMetric, shared bool
+	metadata                      map[string]any
 }
 
-// read fills in all but the limit.
+// read sets all fields except the limit.
 func (d *descriptor) read(m members) (err error) {
 	for _, text := range []struct {
 		word string
@@ -138,7 +138,7 @@ func (d *descriptor) read(m members) (err error) {
 		word string
 		to   *bool
 	}{{"shadow_mode", &d.shadow}, {"quota_mode", &d.quota}, {"detailed_metric", &d.detailed},
-		{"value_to_metric", &d.told}, {"share_threshold", &d.shared}} {
+		{"value_to_metric", &d.valueMetric}, {"share_threshold", &d.shared}} {
 		if n := m.at(flag.word); n != nil {
 			if *flag.to, err = d.flag(n, flag.word); err != nil {
 				return err

@@ -2,18 +2,18 @@ package envoyconf
 
 import "fmt"
 
-// Error is the first thing wrong with a configuration.
+// Error is the first error of a configuration.
 type Error struct {
 	File    string
-	Line    int // from 1; 0 when the file as a whole is meant
+	Line    int // from 1; 0 = the whole file
 	Column  int // from 1
 	Problem string
-	Next    string // what to write instead, or to do
+	Next    string // the correction
 
 	cause error
 }
 
-// Error says where, what and the next step.
+// Error returns the place, the problem and the next step.
 func (e *Error) Error() string {
 	where := ""
 	if e.File != "" {
@@ -28,5 +28,5 @@ func (e *Error) Error() string {
 	return where + e.Problem + "; " + e.Next
 }
 
-// Unwrap returns why a file could not be read, or nil.
+// Unwrap returns the reason why a file could not be read, or nil.
 func (e *Error) Unwrap() error { return e.cause }

@@ -9,15 +9,14 @@ import (
 	"github.com/weirlimit/weir/internal/keyenc"
 )
 
-// Names of histories are made of what configuration and requests name them by,
-// which may be any text, while names of policies and limits are short and plain:
-// so a name is some readable letters and a hash of the whole.
+// Domains and keys may be any text, while names of policies and limits are short and
+// plain. So the name of a history has some readable letters and a hash of the whole.
 
 // policyPrefix begins the policy names of domains.
 const policyPrefix = "envoy."
 
-// PolicyName is what the histories of a domain stand under. Different domains have
-// different ones.
+// PolicyName returns the policy name under which the histories of a domain are stored.
+// Different domains have different names.
 func PolicyName(domain string) string {
 	if name := policyPrefix + domain; weir.ValidName(domain) && weir.ValidName(name) {
 		return name
@@ -25,9 +24,9 @@ func PolicyName(domain string) string {
 	return policyPrefix + "." + digest(26, "domain", domain) // no valid domain begins with a dot
 }
 
-// HistoryName is the name of the histories of descriptors with those keys. kind
-// sets names of different uses apart. shared are the patterns of entries whose
-// values share histories, by index; "" stands for the others.
+// HistoryName returns the name of the histories of descriptors with those keys. kind
+// separates names of different uses. shared holds the patterns of entries whose values
+// share histories, by index; "" marks other entries.
 func HistoryName(kind string, keys, shared []string) string {
 	parts := make([]string, 0, 1+2*len(keys))
 	parts = append(parts, kind)
@@ -41,8 +40,8 @@ func HistoryName(kind string, keys, shared []string) string {
 	return readable(keys) + "-" + digest(20, parts...)
 }
 
-// digest is the first letters of a hash of the parts, each of them told apart from
-// the next by its length. 20 letters are 100 bits.
+// digest returns the first letters of a hash of the parts. Each part is hashed behind its
+// length. 20 letters are 100 bits.
 func digest(letters int, parts ...string) string {
 	var b []byte
 	for _, p := range parts {
@@ -52,7 +51,7 @@ func digest(letters int, parts ...string) string {
 	return strings.ToLower(base32.StdEncoding.EncodeToString(sum[:]))[:letters]
 }
 
-// readable is up to 24 letters that remind of the last key.
+// readable returns up to 24 letters of the last key.
 func readable(keys []string) string {
 	const most = 24
 	var b []byte

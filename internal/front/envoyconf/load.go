@@ -15,21 +15,21 @@ import (
 const (
 	// MaxBytes is the largest size of a file, 8 MiB.
 	MaxBytes = 8 << 20
-	// MaxFiles is how many files a directory may hold.
+	// MaxFiles is the largest number of files in a directory.
 	MaxFiles = 10_000
 )
 
-// Options say how a configuration is read.
+// Options configure how a configuration is read.
 type Options struct {
-	// MergeDomains lets several files add to one domain, as the reference does with
-	// MERGE_DOMAIN_CONFIG. Otherwise that is an error.
+	// MergeDomains allows several files for one domain, as MERGE_DOMAIN_CONFIG does in the
+	// reference. Otherwise that is an error.
 	MergeDomains bool
 }
 
-// Load reads the configuration at path: a file, or a directory with all *.yaml and
-// *.yml files in it and in its subdirectories. Names that begin with a dot are left
-// out, so a ConfigMap that Kubernetes mounts is read once. The error is an *Error,
-// and then nothing is returned.
+// Load reads the configuration at path: a file, or a directory with all *.yaml and *.yml
+// files in it and in its subdirectories. Names that begin with a dot are skipped, so a
+// ConfigMap that Kubernetes mounts is read once. The error is an *Error, and the Config
+// is then nil.
 func Load(path string, o Options) (*Config, error) {
 	names, err := list(path)
 	if err != nil {
@@ -48,7 +48,7 @@ func Load(path string, o Options) (*Config, error) {
 	return b.config, nil
 }
 
-// Fingerprint is the same for as long as what Load would read is the same.
+// Fingerprint returns a hash of all that Load would read.
 func Fingerprint(path string) ([]byte, error) {
 	names, err := list(path)
 	if err != nil {
@@ -78,7 +78,7 @@ func Parse(name string, src []byte) (*Config, error) {
 	return b.config, nil
 }
 
-// list returns the files at path, in the order of their names.
+// list returns the files at path, sorted by name.
 func list(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -109,7 +109,7 @@ func listDirectory(dir string, names []string) ([]string, error) {
 		if strings.HasPrefix(e.Name(), ".") {
 			continue
 		}
-		if e.IsDir() { // not through a link: links may lead back
+		if e.IsDir() { // links are not followed: they may form a cycle
 			if names, err = listDirectory(name, names); err != nil {
 				return nil, err
 			}
@@ -125,7 +125,7 @@ func listDirectory(dir string, names []string) ([]string, error) {
 	return names, nil
 }
 
-// read returns the file's content.
+// read returns the content of the file.
 func read(name string) ([]byte, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -147,7 +147,7 @@ func tooLong(name string) error {
 }
 
 func unreadable(path string, err error) error {
-	e := &Error{File: path, Problem: fmt.Sprintf("it cannot be read: %v", err), Next: "check the path and the rights", cause: err}
+	e := &Error{File: path, Problem: fmt.Sprintf("it cannot be read: %v", err), Next: "check the path and the permissions", cause: err}
 	var bare *fs.PathError
 	if errors.As(err, &bare) {
 		e.Problem = fmt.Sprintf("it cannot be read: %v", bare.Err)

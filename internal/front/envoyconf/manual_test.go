@@ -129,8 +129,8 @@ func TestManualModes(t *testing.T) {
 		{"example10", "user=alice,action=readfile,resource=documents", "[user action_read* resource]", "[0 1]"},
 		{"example11", "route=api/v1,method=GET", "[route_api/* method]", "[]"}, // all of api/* share
 	} {
-		if r := rule(told.domain, told.descriptor); fmt.Sprint(r.Levels) != told.levels || fmt.Sprint(r.Told) != told.told {
-			t.Errorf("%s: metrics tell apart %v of %v, want %s of %s", told.descriptor, r.Told, r.Levels, told.told, told.levels)
+		if r := rule(told.domain, told.descriptor); fmt.Sprint(r.Levels) != told.levels || fmt.Sprint(r.MetricLevels) != told.told {
+			t.Errorf("%s: metrics tell apart %v of %v, want %s of %s", told.descriptor, r.MetricLevels, r.Levels, told.told, told.levels)
 		}
 	}
 	if r := rule("quota", "service=service_2"); !r.Quota || fmt.Sprint(r.Metadata) != "map[backend:map[name:two]]" {

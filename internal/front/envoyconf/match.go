@@ -5,22 +5,22 @@ import "strings"
 // Entry is a key and a value of a request's descriptor.
 type Entry struct{ Key, Value string }
 
-// node is one level of a domain's tree, and the descriptor it belongs to.
+// node is one level of a domain's tree with its descriptor.
 type node struct {
-	exact  map[Entry]*node // by key and value; a value of "" stands for a descriptor without one
-	wild   []wildcard      // those of exact that hold a *, in the order of the file
+	exact  map[Entry]*node // by key and value; "" = a descriptor without a value
+	wild   []wildcard      // the nodes of exact with a *, in the order of the file
 	rule   *Rule           // nil = no rate_limit
 	shared bool            // all values that it matches share its histories
 }
 
-// wildcard is a descriptor whose value, or key, holds a *.
+// wildcard is a descriptor with a * in its key or value.
 type wildcard struct {
-	key, value pattern // value is nil for a descriptor without one
+	key, value pattern // value is nil for a descriptor without a value
 	to         *node
 }
 
-// pattern is a text cut at its *; nil matches anything. Each * stands for any
-// number of characters, none included.
+// pattern is a text split at each *, which stands for any number of characters, or none.
+// A nil pattern matches every text.
 type pattern []string
 
 func newPattern(text string) pattern { return strings.Split(text, "*") }
@@ -39,7 +39,7 @@ func (p pattern) matches(text string) bool {
 	}
 	text = text[len(first) : len(text)-len(last)]
 	for _, part := range p[1 : len(p)-1] {
-		// The earliest place leaves the most for the parts that follow.
+		// The first match leaves the most text for the next parts.
 		i := strings.Index(text, part)
 		if i < 0 {
 			return false
@@ -49,11 +49,10 @@ func (p pattern) matches(text string) bool {
 	return true
 }
 
-// Match returns the rule for a descriptor, or nil: the one at the end of the path
-// of its entries, and only if the path is as long as the descriptor. At each level
-// key and value are tried first, then wildcards in the order of the file, then the
-// key alone. What was taken at one level is not taken back because nothing fits at
-// the next.
+// Match returns the rule for a descriptor, or nil: the rule at the end of the path of its
+// entries, if the path is as long as the descriptor. Each level tries the key with its
+// value first, then wildcards in the order of the file, then the key alone. There is no
+// backtracking: a level keeps its choice even if nothing matches on the next.
 func (d *Domain) Match(entries []Entry) *Rule {
 	at := &d.root
 	for i := range entries {
@@ -66,8 +65,8 @@ func (d *Domain) Match(entries []Entry) *Rule {
 
 // next returns the descriptor for an entry, or nil.
 func (n *node) next(e *Entry) *node {
-	// An empty value is not looked up as one: it would find the key alone before
-	// wildcards, one of which may be a bare *.
+	// An empty value would find the key alone before the wildcards, one of which may be a
+	// bare *.
 	if e.Value != "" {
 		if to := n.exact[*e]; to != nil {
 			return to

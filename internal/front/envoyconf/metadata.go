@@ -6,8 +6,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// freeMap reads a map that may hold anything that answers can hold: text, numbers,
-// booleans, null, lists and maps.
+// freeMap reads a map of the values that an answer can hold: text, numbers, booleans,
+// null, lists and maps.
 func (d *descriptor) freeMap(n *yaml.Node) (map[string]any, error) {
 	if err := d.countAll(n, 0); err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (d *descriptor) freeMap(n *yaml.Node) (map[string]any, error) {
 	return free, nil
 }
 
-// plain turns what YAML knows into what JSON knows.
+// plain converts a YAML value to a JSON value.
 func plain(v any, depth int) (any, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
@@ -69,7 +69,7 @@ func plainList(v []any, depth int) (any, error) {
 	return list, nil
 }
 
-// plainMap makes text of keys that are not, as the reference does.
+// plainMap converts keys that are not text to text, as the reference does.
 func plainMap(v map[any]any, depth int) (any, error) {
 	m := make(map[string]any, len(v))
 	for key, each := range v {

@@ -1,8 +1,6 @@
 package envoyconf
 
-import (
-	"go.yaml.in/yaml/v3"
-)
+import "go.yaml.in/yaml/v3"
 
 // limit reads the descriptor's rate_limit; nil if it has none.
 func (d *descriptor) limit(m members, p *place) (*Rule, error) {
@@ -17,9 +15,9 @@ func (d *descriptor) limit(m members, p *place) (*Rule, error) {
 	r := &Rule{Path: p.path, File: d.reader.file, Line: d.node.Line,
 		Shadow: d.shadow, Quota: d.quota, Metadata: d.metadata,
 		History: HistoryName("rule", p.keys, p.shared), Varying: p.varying(),
-		Levels: p.names, Told: p.told, Keys: p.keys}
+		Levels: p.names, MetricLevels: p.metrics, Keys: p.keys}
 	if d.detailed {
-		r.Told = r.Varying
+		r.MetricLevels = r.Varying
 	}
 	if n := words.at("unlimited"); n != nil {
 		if r.Unlimited, err = d.flag(n, "unlimited"); err != nil {
@@ -40,7 +38,7 @@ func (d *descriptor) limit(m members, p *place) (*Rule, error) {
 	return r, err
 }
 
-// period reads how many requests there may be in how long.
+// period reads the number of requests and the period.
 func (d *descriptor) period(r *Rule, at *yaml.Node, words members) error {
 	word, n := "", words.at("unit")
 	if n != nil {
@@ -64,7 +62,7 @@ func (d *descriptor) period(r *Rule, at *yaml.Node, words members) error {
 	return d.count(r, at, words)
 }
 
-// count reads the numbers of a limit that has a unit.
+// count reads the numbers of a limit with a unit.
 func (d *descriptor) count(r *Rule, at *yaml.Node, words members) (err error) {
 	n := words.at("requests_per_unit")
 	if n == nil {

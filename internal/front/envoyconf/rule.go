@@ -2,57 +2,56 @@ package envoyconf
 
 import "time"
 
-// Rule is one descriptor of the configuration that has a rate_limit.
+// Rule is one descriptor of the configuration with a rate_limit.
 type Rule struct {
-	Path string // its place as the reference's metrics name it: domain.key_value.key
+	Path string // its name in the reference's metrics: domain.key_value.key
 	File string
 	Line int // of its key in the file
 
 	Index int // in Domain.Rules
 
-	Requests   uint32        // per period; 0 refuses everything
+	Requests   uint32        // per period; 0 denies everything
 	Unit       Unit          // 0 with Unlimited
 	Multiplier uint32        // units in the period; 0 = not given, which is 1
 	Window     time.Duration // the period; 0 with Unlimited
 
-	Unlimited bool     // always granted, and not counted
-	Shadow    bool     // decided, and granted all the same
-	Quota     bool     // refuses a request only when all rules with Quota do
-	Name      string   // by which others replace it, and which answers tell
-	Replaces  []string // names of rules that do not apply to a request for which this one does
+	Unlimited bool     // always granted, not counted
+	Shadow    bool     // decided, but always granted
+	Quota     bool     // denies a request only when all rules with Quota do
+	Name      string   // its name in answers and in Replaces
+	Replaces  []string // names of rules that this rule disables for a request
 	Metadata  map[string]any
 
-	// History names the rule's histories within its domain, as a limit does: rules
-	// for the same keys share them, so that a further rule for some value goes on
-	// from what was counted for it.
+	// History is the limit name of the rule's histories within its domain. Rules for the
+	// same keys share it, so a new rule for one value continues its count.
 	History string
-	// Varying are the indices of the entries whose values tell histories apart: all
-	// but those matched by a wildcard whose values share a threshold.
+	// Varying are the indices of the entries whose values have separate histories: all
+	// except those that match a wildcard with share_threshold.
 	Varying []int
 
-	// Levels are the names of the descriptors on its path as metrics have them: key,
-	// or key_value. Told are the indices of those whose values metrics tell apart:
-	// with detailed_metric all that Varying has, otherwise those with value_to_metric.
+	// Levels are the names of the descriptors on its path in metrics: key, or key_value.
 	Levels []string
-	Told   []int
+	// MetricLevels are the indices of the levels with a metric for each value: Varying
+	// with detailed_metric, otherwise those with value_to_metric.
+	MetricLevels []int
 
 	Keys []string // of the descriptors on its path
 }
 
-// Domain is the rules of one domain.
+// Domain holds the rules of one domain.
 type Domain struct {
 	Name   string
-	Policy string  // names its histories, as a policy does; no policy file can have it
+	Policy string  // the policy name of its histories; no policy file can have it
 	Rules  []*Rule // in the order of the file
 	root   node
 }
 
-// Config is the rules of all domains. It never changes.
+// Config holds the rules of all domains. It never changes.
 type Config struct {
-	Source   string    // where it is from, for people
-	Files    int       // how many were read
-	Domains  []*Domain // in the order of the files' names
-	Warnings []string  // what is in the files and has no effect
+	Source   string    // its path, for messages
+	Files    int       // number of files read
+	Domains  []*Domain // sorted by the names of the files
+	Warnings []string  // words in the files without effect
 
 	byName map[string]*Domain
 }
@@ -65,7 +64,7 @@ func (c *Config) Domain(name string) *Domain {
 	return c.byName[name]
 }
 
-// Rules is the number of rules in all domains.
+// Rules returns the number of rules in all domains.
 func (c *Config) Rules() int {
 	n := 0
 	if c == nil {

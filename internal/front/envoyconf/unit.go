@@ -11,8 +11,7 @@ import (
 // Unit is a unit of time. The numbers are those of the protocol.
 type Unit uint8
 
-// The units of the protocol. A month is 30 days and a year 365, as the reference
-// has it.
+// The units of the protocol. A month is 30 days and a year 365 days, as in the reference.
 const (
 	Second Unit = 1
 	Minute Unit = 2
@@ -25,7 +24,7 @@ const (
 
 const day = 24 * time.Hour
 
-// units are the words of the file and how long they are, by number.
+// units are the words of the file and their lengths.
 var units = [...]struct {
 	word   string
 	length time.Duration
@@ -39,7 +38,7 @@ var units = [...]struct {
 	Week:   {"week", 7 * day},
 }
 
-// unitWords lists them as a person would.
+// unitWords lists the words in error messages.
 const unitWords = "second, minute, hour, day, week, month or year"
 
 // ParseUnit returns the unit of that name, in any case.
@@ -63,7 +62,7 @@ func (u Unit) String() string {
 // Valid reports whether u is one of the units above.
 func (u Unit) Valid() bool { return u > 0 && int(u) < len(units) }
 
-// Length is how long the unit is; 0 if it is not Valid.
+// Length returns the length of the unit; 0 if it is not Valid.
 func (u Unit) Length() time.Duration {
 	if !u.Valid() {
 		return 0
@@ -71,11 +70,12 @@ func (u Unit) Length() time.Duration {
 	return units[u].length
 }
 
-// Period is so many units, and what keeps it from being a window, or "".
+// Period returns the length of so many units. problem is the reason why it cannot be a
+// window, or "".
 func Period(u Unit, multiplier uint32) (period time.Duration, problem string) {
 	most := int64(weir.MaxWindow / u.Length())
 	if multiplier == 0 {
-		return 0, "0 units are no period; use 1 or more, or leave it out"
+		return 0, "0 units are not a period; use 1 or more, or leave it out"
 	}
 	if int64(multiplier) > most {
 		return 0, fmt.Sprintf("%d × %s is longer than the longest window, 400 days", multiplier, u)
@@ -83,9 +83,8 @@ func Period(u Unit, multiplier uint32) (period time.Duration, problem string) {
 	return u.Length() * time.Duration(multiplier), ""
 }
 
-// Express says a window in the words of the protocol: the largest unit, a week at
-// most, that it is a whole number of, and how many. What is no whole number of
-// seconds is rounded up to one.
+// Express returns a window as a number of units: the largest unit up to a week that
+// divides the window. A fraction of a second is rounded up.
 func Express(window time.Duration) (u Unit, multiplier uint32) {
 	for _, u := range []Unit{Week, Day, Hour, Minute} {
 		if window%u.Length() == 0 {

@@ -33,7 +33,7 @@ type reader struct {
 	size *size
 }
 
-// document returns the one document of the file.
+// document returns the only document of the file.
 func (r *reader) document(src []byte) (*yaml.Node, error) {
 	if marks(src) > maxNodes {
 		return nil, &Error{File: r.file, Problem: fmt.Sprintf("the file has more than %d nodes", maxNodes), Next: "remove rules"}
@@ -53,13 +53,13 @@ func (r *reader) document(src []byte) (*yaml.Node, error) {
 		return nil, r.malformed(err)
 	}
 	if len(doc.Content) != 1 {
-		return nil, &Error{File: r.file, Problem: "the file holds nothing", Next: "begin with domain: NAME"}
+		return nil, &Error{File: r.file, Problem: "the file has no content", Next: "begin with domain: NAME"}
 	}
 	return doc.Content[0], nil
 }
 
-// marks counts the characters that begin or end nodes: there are as many at least as
-// nodes. The library takes some hundred bytes for each node.
+// marks counts the characters that begin or end nodes, which are at least as many as the
+// nodes. The YAML library allocates some hundred bytes for each node.
 func marks(src []byte) (n int) {
 	for _, c := range src {
 		switch c {
@@ -72,7 +72,8 @@ func marks(src []byte) (n int) {
 
 var yamlPlace = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
-// malformed turns the library's words into an Error with the line they name.
+// malformed converts an error of the YAML library to an Error with the line that it
+// names.
 func (r *reader) malformed(err error) error {
 	e := &Error{File: r.file, Problem: "malformed YAML: " + err.Error(), cause: err}
 	if m := yamlPlace.FindStringSubmatch(err.Error()); m != nil {
@@ -84,12 +85,12 @@ func (r *reader) malformed(err error) error {
 	return e
 }
 
-// fail is an Error at a node.
+// fail returns an Error at a node.
 func (r *reader) fail(n *yaml.Node, next, format string, args ...any) error {
 	return &Error{File: r.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...), Next: next}
 }
 
-// target returns the node that an alias stands for, and counts it.
+// target returns the node that an alias refers to, and counts it.
 func (r *reader) target(n *yaml.Node) (*yaml.Node, error) {
 	if r.size.nodes++; r.size.nodes > maxNodes {
 		return nil, r.fail(n, "remove aliases or rules", "the configuration has more than %d nodes once its aliases are followed", maxNodes)
@@ -135,7 +136,7 @@ type member struct {
 	keyNode, n *yaml.Node
 }
 
-// mapping returns the members of a mapping in their order, those merged with <<
+// mapping returns the members of a mapping in their order, with members merged by <<
 // behind its own. what names the mapping in error messages.
 func (r *reader) mapping(n *yaml.Node, what string, depth int) ([]member, error) {
 	n, err := r.target(n)
@@ -181,8 +182,8 @@ func (r *reader) mapping(n *yaml.Node, what string, depth int) ([]member, error)
 	return own, nil
 }
 
-// merged returns the members of the value of a <<: a mapping, or several in
-// a list, of which the first counts.
+// merged returns the members of the value of a <<: a mapping, or a list of mappings, of
+// which earlier ones take precedence.
 func (r *reader) merged(n *yaml.Node, what string, depth int) ([]member, error) {
 	n, err := r.target(n)
 	if err != nil {
@@ -202,7 +203,7 @@ func (r *reader) merged(n *yaml.Node, what string, depth int) ([]member, error) 
 	return all, nil
 }
 
-// sequence returns the elements of a list; of null, none.
+// sequence returns the elements of a list; null has none.
 func (r *reader) sequence(n *yaml.Node, what string) ([]*yaml.Node, error) {
 	n, err := r.target(n)
 	if err != nil {
@@ -250,7 +251,7 @@ func (r *reader) flag(n *yaml.Node, what string) (b bool, err error) {
 	return b, nil
 }
 
-// number returns a whole number of 0 … 2^32-1.
+// number returns a whole number, 0 … 2^32−1.
 func (r *reader) number(n *yaml.Node, what string) (v uint32, err error) {
 	if n, err = r.target(n); err != nil {
 		return 0, err
@@ -263,7 +264,7 @@ func (r *reader) number(n *yaml.Node, what string) (v uint32, err error) {
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
-// kindOf names the kind of a node, and returns a short scalar itself.
+// kindOf returns the kind of a node for error messages; of a short scalar, its text.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:

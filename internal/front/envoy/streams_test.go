@@ -43,9 +43,9 @@ func TestConnKnowsItsCalls(t *testing.T) {
 		f.WriteData(9, false, make([]byte, 1000)) // rejected by the server, see below
 		f.WriteData(11, false, make([]byte, 1000))
 
-		a := newArrivals()
+		a := newConnSet()
 		a.sweeps.Store(100)
-		c := newConn(piece{Buffer: &in, size: size}, &arrival{of: a, began: 100})
+		c := newStreamConn(piece{Buffer: &in, size: size}, &acceptedConn{set: a})
 		wants := func(when string, held int, now uint32, overdue, answering bool) {
 			t.Helper()
 			if int(c.load.bytes) != held || int(a.bytes.Load()) != held || c.overdue(now) != overdue || c.answering() != answering {
@@ -84,12 +84,12 @@ func TestShed(t *testing.T) {
 		name string
 		load load // a fourth
 	}{{"bytes", load{1, maxHeld / 4}}, {"calls", load{maxPartial / 4, 1}}} {
-		a := newArrivals()
-		var all []*conn
+		a := newConnSet()
+		var all []*streamConn
 		for i := range 4 {
-			one := &arrival{Conn: piece{}, of: a}
-			c := newConn(piece{}, one)
-			one.conn.Store(c)
+			one := &acceptedConn{Conn: piece{}, set: a}
+			c := newStreamConn(piece{}, one)
+			one.streams.Store(c)
 			a.open[one] = struct{}{}
 			for range []int{1, 1, 2, 1}[i] {
 				c.load.bytes += each.load.bytes

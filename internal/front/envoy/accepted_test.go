@@ -99,7 +99,7 @@ func TestDrainWaitsForNoSilence(t *testing.T) {
 		if _, err := c.Write([]byte(says)); err != nil {
 			t.Fatal(err)
 		}
-		for l.conns.unseen() > 0 || len(l.conns.all()) == 0 {
+		for l.conns.unread() > 0 || len(l.conns.all()) == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		ctx, cancel := context.WithCancel(context.Background())

@@ -1,0 +1,120 @@
+package envoy
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"runtime"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/health/grpc_health_v1"
+	"google.golang.org/grpc/keepalive"
+)
+
+// Bounds of the memory and time that gRPC spends on one client.
+const (
+	maxMessage = 64 << 10 // bytes of a request: hundreds of descriptors
+	maxHeaders = 16 << 10 // bytes of a header list
+	maxFields  = 64       // names in a header list: each takes memory beside its bytes
+	maxStreams = 256      // concurrent streams of one connection
+	window     = 64 << 10 // bytes in flight to one stream
+	connWindow = 1 << 20  // bytes in flight to all streams of one connection
+	readBuffer = 8 << 10
+	idleTime   = 2 * time.Minute
+)
+
+// ageGrace is the time that calls have to finish on a connection that is too old.
+const ageGrace = time.Minute
+
+// Listener serves a Service over gRPC, with the gRPC health service beside it.
+type Listener struct {
+	server *grpc.Server
+	health *healthService
+	gate   Gate // nil = every call is authorized
+	conns  *connSet
+}
+
+// NewListener returns a listener that does not serve yet. config enables TLS; nil is
+// plain text. gate may be nil.
+func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
+	l := &Listener{health: newHealthService(), gate: gate, conns: newConnSet()}
+	secure := insecure.NewCredentials()
+	if config != nil {
+		secure = credentials.NewTLS(config)
+	}
+	keep := keepalive.ServerParameters{MaxConnectionIdle: idleTime}
+	if age := s.options.MaxConnectionAge; age > 0 {
+		keep.MaxConnectionAge, keep.MaxConnectionAgeGrace = age, ageGrace
+	}
+	l.server = grpc.NewServer(
+		grpc.Creds(handshake{secure}),
+		grpc.InTapHandle(l.admit),
+		grpc.ForceServerCodecV2(newCodec()),
+		grpc.MaxRecvMsgSize(maxMessage),
+		grpc.MaxHeaderListSize(maxHeaders),
+		grpc.MaxConcurrentStreams(maxStreams),
+		// Windows of a fixed size also avoid the pings that measure the bandwidth.
+		grpc.StaticStreamWindowSize(window),
+		grpc.StaticConnWindowSize(connWindow),
+		grpc.ReadBufferSize(readBuffer),
+		grpc.SharedWriteBuffer(true),
+		grpc.ConnectionTimeout(10*time.Second),
+		// A pool of goroutines avoids the growth of a new stack for each request.
+		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),
+		// By default gRPC closes the connections of proxies that ping while idle.
+		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
+		grpc.KeepaliveParams(keep))
+	l.server.RegisterService(&serviceDesc, &endpoint{service: s, gate: gate, requests: sync.Pool{New: func() any { return new(request) }}})
+	grpc_health_v1.RegisterHealthServer(l.server, l.health)
+	return l
+}
+
+// Serve answers requests until on is closed or Drain is called; then it returns nil. It
+// is called once, and before Drain.
+func (l *Listener) Serve(on net.Listener) error {
+	l.conns.Listener = on
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	go l.conns.sweep(ctx)
+	if err := l.server.Serve(l.conns); err != nil {
+		return fmt.Errorf("envoy: cannot accept connections: %w", err)
+	}
+	return nil
+}
+
+// NotServing makes the health service report that the server is about to stop. Requests
+// are still answered: proxies need a moment to switch to other servers.
+func (l *Listener) NotServing() { l.health.Shutdown() }
+
+// Drain accepts no more connections, ends health watches, and has gRPC send GOAWAY. It
+// returns when all calls that were sent have been answered, or ctx is done; its error is
+// that of ctx, and reports that calls were cut off. Connected clients have a second for
+// another call. Then connections without a call in progress are closed.
+func (l *Listener) Drain(ctx context.Context) error {
+	l.health.end()
+	for l.conns.unread() > 0 && ctx.Err() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	drained, stop := context.WithCancel(ctx)
+	defer stop()
+	go l.conns.closeIdle(drained)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		l.server.GracefulStop()
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+		l.conns.closeAll()
+		l.server.Stop()
+		<-done
+		return ctx.Err()
+	}
+}

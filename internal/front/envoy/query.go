@@ -1,0 +1,158 @@
+package envoy
+
+import (
+	"context"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// queryAll queries the groups in turn.
+func queryAll(ctx context.Context, c *call, groups []group, op weir.Op) error {
+	for i := range groups {
+		if err := groups[i].query(ctx, c, op); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func anyAllowed(groups []group) bool {
+	for i := range groups {
+		if groups[i].d.Allowed {
+			return true
+		}
+	}
+	return false
+}
+
+// query has the engine decide the group, and sets the results of its items. An attempt
+// of no hits is a peek.
+func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
+	clear(g.states)
+	g.d, err = g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: op, N: g.n, At: weir.Now, States: g.states})
+	if err != nil {
+		return err
+	}
+	c.degraded = c.degraded || g.d.Degraded
+	g.charged = op == weir.OpAttempt && g.n > 0 && g.d.Allowed
+	if g.items[0].limit == nil {
+		g.setPolicyResult(c.domain.policy)
+	} else {
+		g.setResults()
+	}
+	return nil
+}
+
+// setResults sets the results of items with limits.
+func (g *group) setResults() {
+	for i, it := range g.items {
+		it.shown = it.limit.shown
+		if g.states == nil {
+			it.over, it.remaining, it.wait, it.reset = !g.d.Allowed, g.d.Remaining, g.d.RetryAfter, g.d.ResetAfter
+			continue
+		}
+		st := &g.states[i]
+		it.over, it.remaining, it.wait, it.reset = false, st.Remaining, st.RetryAfter, st.ResetAfter
+		if !g.d.Allowed { // nothing was charged, so the room is that before the attempt
+			it.over = it.n > it.room(st)
+		}
+	}
+}
+
+// room returns the room for the item in a state. A fallback that allows without a state
+// (FailOpen) leaves the whole limit.
+func (it *item) room(st *weir.LimitState) int64 {
+	if st.Name == "" {
+		return it.limit.weir.Max
+	}
+	return st.Remaining
+}
+
+// setPolicyResult sets the result of an item with a policy. It shows the limit that
+// denied the item, otherwise the limit with the least remaining.
+func (g *group) setPolicyResult(p *policyDomain) {
+	it, d := g.items[0], &g.d
+	it.over, it.remaining, it.wait, it.reset = !d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter
+	show := 0
+	for i := range g.states {
+		st := &g.states[i]
+		if st.Name == d.Limit || d.Limit == "" && st.Remaining < g.states[show].Remaining {
+			show = i
+		}
+	}
+	it.shown = p.shown[show]
+	if g.states == nil {
+		return
+	}
+	st := &g.states[show]
+	it.shown = p.shownLimit(show, st)
+	if st.Name != "" {
+		it.remaining, it.reset = st.Remaining, st.ResetAfter
+	}
+}
+
+// blocks reports whether a denied attempt at the group's policy may begin a block.
+func (g *group) blocks() bool {
+	b, ok := g.engine.(interface{ Blocks() bool })
+	return ok && b.Blocks()
+}
+
+// beginBlock repeats as an attempt a peek that was denied, so that a block may begin,
+// and sets the result with its length. If there is room by now, the request is denied
+// all the same and charges nothing.
+func (g *group) beginBlock(ctx context.Context, c *call) error {
+	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: weir.OpAttempt, N: g.n, At: weir.Now})
+	if err != nil {
+		return err
+	}
+	if d.Allowed && d.Degraded {
+		return nil // a fallback has charged nothing in the store
+	}
+	if d.Allowed && g.n > 0 {
+		_, err = g.engine.Refund(ctx, g.plan, g.key, d.At.UnixMicro(), d.Granted, weir.Now)
+		return err
+	}
+	return g.query(ctx, c, weir.OpPeek)
+}
+
+// rollBackTime bounds the time for the refunds of one rollback.
+const rollBackTime = time.Second
+
+// rollBack refunds the charges of groups, even if the client has hung up. Hits that
+// cannot be refunded stay charged and are counted: the limit then grants too little,
+// never too much.
+func (s *Service) rollBack(ctx context.Context, groups []group) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), rollBackTime)
+	defer cancel()
+	for i := range groups {
+		if kept, err := groups[i].refundCharge(ctx); err != nil {
+			s.counts.kept.Add(kept)
+			s.logOutage(err)
+		}
+	}
+}
+
+// refundCharge refunds the charge of the group's last query, and returns the number of
+// hits that it could not refund.
+func (g *group) refundCharge(ctx context.Context) (kept int64, err error) {
+	if !g.charged {
+		return 0, nil
+	}
+	g.charged = false
+	at := g.d.At.UnixMicro()
+	if !g.mixed {
+		if _, err := g.engine.Refund(ctx, g.plan, g.key, at, g.n, weir.Now); err != nil {
+			return g.n * int64(len(g.items)), err
+		}
+		return 0, nil
+	}
+	// A refund skips limits with a cost of their own. So each item is refunded by the
+	// plan of its limit alone, which has no cost.
+	for _, it := range g.items {
+		if _, failed := g.engine.Refund(ctx, it.limit.plan, it.limitKey(), at, it.n, weir.Now); failed != nil {
+			kept, err = kept+it.n, failed
+		}
+	}
+	return kept, err
+}
