@@ -38,7 +38,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestExposed(t *testing.T) {
+func TestExposedErrorNamesTheNextStep(t *testing.T) {
 	a, err := Parse("0.0.0.0:7070")
 	if err != nil {
 		t.Fatal(err)
@@ -46,7 +46,7 @@ func TestExposed(t *testing.T) {
 	got := (&ExposedError{"--listen", a, "--token-file FILE"}).Error()
 	for _, word := range []string{"--listen 0.0.0.0:7070", "set --token-file FILE", "unix:/path"} {
 		if !strings.Contains(got, word) {
-			t.Errorf("%q says nothing of %q", got, word)
+			t.Errorf("%q does not contain %q", got, word)
 		}
 	}
 }

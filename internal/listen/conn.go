@@ -2,6 +2,7 @@ package listen
 
 import (
 	"container/list"
+	"crypto/tls"
 	"net"
 	"net/netip"
 	"sync"
@@ -11,30 +12,35 @@ import (
 	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
-// Conn is a connection of a Listener. It gives its slot back when it is closed. A nil
-// Conn stands for a connection of another listener: it is admitted.
+// Conn is a connection of a Listener. Close releases its slot. A nil Conn stands for a
+// connection of another listener; it is always admitted.
 type Conn struct {
 	net.Conn
 	slots    *slots
 	remote   remote
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
-	once     sync.Once
+	once     sync.Once    // releases the slot
 	busy     atomic.Bool
 	admitted atomic.Bool
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
 
-	// protected by of.mu
-	since      time.Time     // when it became a stranger's
-	unadmitted *list.Element // in of.fresh; nil once it is admitted or closed
-	counted    bool          // in of.from
+	// protected by slots.mu
+	since      time.Time     // of the connection, or of Demote
+	unadmitted *list.Element // in slots.unadmitted; nil once it is admitted or closed
+	counted    bool          // in slots.perClient
 }
 
-// ConnOf returns the connection of a Listener that c is, or is TLS over; nil if it is
-// none.
-func ConnOf(c net.Conn) *Conn { return underneath(c) }
+// ConnOf returns the Conn that c is or that is below its TLS, or nil.
+func ConnOf(c net.Conn) *Conn {
+	if over, ok := c.(*tls.Conn); ok {
+		c = over.NetConn()
+	}
+	own, _ := c.(*Conn)
+	return own
+}
 
-// ConnFrom returns the connection of a Listener with the RemoteAddr a, nil for other
-// addresses. Protocols that hide their connections still show this address.
+// ConnFrom returns the Conn with the RemoteAddr a, or nil. It serves protocols that hide
+// their connections but show this address.
 func ConnFrom(a net.Addr) *Conn {
 	if r, ok := a.(*remote); ok {
 		return r.conn
@@ -42,18 +48,18 @@ func ConnFrom(a net.Addr) *Conn {
 	return nil
 }
 
-// remote is the address of a client that leads back to its connection.
+// remote is the address of a client with its connection.
 type remote struct {
 	net.Addr
 	conn *Conn
 }
 
-// RemoteAddr is the address of the client, for ConnFrom as well.
+// RemoteAddr returns the address of the client, from which ConnFrom finds c.
 func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 
-// Admit notes that the client has shown the credential that the listener requires. From
-// then on the connection is not closed for a newer one. It reports false if as many connections
-// are admitted as may be; the caller then answers so and closes it.
+// Admit records that the client has sent the required credential: from now on the
+// connection is not closed for a newer one. It reports false if the bound of admitted
+// connections is reached; the caller then rejects the request and closes the connection.
 func (c *Conn) Admit() bool {
 	if c.Admitted() {
 		return true
@@ -75,11 +81,11 @@ func (c *Conn) Admit() bool {
 	return true
 }
 
-// Admitted reports whether Admit was called.
+// Admitted reports whether the connection is admitted.
 func (c *Conn) Admitted() bool { return c == nil || c.admitted.Load() }
 
-// Demote makes the connection a stranger's again, such as after its credential was
-// revoked: it is closed unless Admit follows in time.
+// Demote withdraws the admission, for example after the credential was revoked. The
+// connection is closed unless Admit follows in time.
 func (c *Conn) Demote() {
 	if c == nil || !c.admitted.Load() {
 		return
@@ -92,7 +98,7 @@ func (c *Conn) Demote() {
 	}
 }
 
-// Close closes the connection and gives its slot back.
+// Close closes the connection and releases its slot.
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
@@ -112,7 +118,7 @@ func (c *Conn) CloseWrite() error {
 	return nil
 }
 
-// mark notes whether a client waits for an answer on the connection.
+// setBusy records whether a request is in progress on the connection.
 func (c *Conn) setBusy(busy bool) {
 	if c.busy.Swap(busy) == busy {
 		return
@@ -132,4 +138,29 @@ func clientOf(c net.Conn) netip.Prefix {
 		return netip.Prefix{}
 	}
 	return clientaddr.Prefix(a.AddrPort().Addr(), clientaddr.Bits)
+}
+
+// Cork makes the system hold back the bytes written to a Conn until its write side is
+// closed, so that the last bytes and the end are sent together. It does nothing over unix
+// sockets and on systems other than Linux.
+func Cork(c net.Conn) {
+	if own := ConnOf(c); own != nil {
+		cork(own.Conn)
+	}
+}
+
+// Unread reports whether a Conn has received bytes that are not read yet.
+func Unread(c net.Conn) bool {
+	own := ConnOf(c)
+	return own != nil && unread(own.Conn)
+}
+
+// CloseRead makes later writes of the client of a Conn fail. Bytes that were written
+// before can still be read. Only unix sockets can do that; it does nothing over TCP.
+func CloseRead(c net.Conn) {
+	if own := ConnOf(c); own != nil {
+		if unix, ok := own.Conn.(*net.UnixConn); ok {
+			unix.CloseRead()
+		}
+	}
 }

@@ -1,14 +1,14 @@
-// Package listen opens the addresses that servers answer on, and says who may
-// talk there: the same for HTTP, gRPC and RESP.
+// Package listen opens the addresses of servers and decides which clients may connect:
+// the same for HTTP, gRPC and RESP.
 //
 //   - Address: TCP or a unix socket, and whether other machines can reach it.
-//   - Open: a listener with a bound on its connections, with or without TLS.
-//   - TLS: a certificate, and the authority of clients' certificates, read again
-//     when their files change.
-//   - Secret: what a caller must show, compared in constant time; two at once
-//     while one takes the place of the other.
-//   - Exposed: the refusal to serve other machines without either of them.
+//   - Open: a listener with bounds on its connections, with or without TLS.
+//   - TLS: a certificate, and the authorities of client certificates, read again when
+//     their files change.
+//   - Secret: a secret that callers send, compared in constant time; two at once during a
+//     rotation.
+//   - ExposedError: a server without either must not be reachable from other machines.
 //
-// The bargain: a secret is for programs of one operator, not for people; there
-// are no users, roles or sessions here.
+// Trade-off: a secret is for the programs of one operator, not for people. There are no
+// users, roles or sessions.
 package listen

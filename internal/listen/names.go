@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// Names are what a listener that asks nothing of its callers may be called in their
-// Host fields: besides localhost, addresses, and names that no stranger's site can have,
-// such as weir or weir.internal. The zero value has none.
+// Names are the host names that a listener without authentication accepts in Host fields.
+// localhost, addresses, and names that no public site can have, such as weir or
+// weir.internal, are always accepted. The zero value adds none.
 //
-// A page in a browser of this machine can be served under a name of its own site, and
-// that name can then be made to stand for 127.0.0.1 (DNS rebinding). For the browser
-// the page may read whatever it asks there; only the Host field tells.
+// They prevent DNS rebinding: a web page is loaded from its own site, and the site's name
+// is then resolved to 127.0.0.1. The browser on this machine lets the page read the
+// answers of the listener. Only the Host field reveals the page's site.
 type Names struct{ all []string }
 
 // ParseNames reads names such as weir.example.com, without ports.
 func ParseNames(all ...string) (n Names, err error) {
 	for _, name := range all {
 		if !isName(name) {
-			return n, fmt.Errorf("%q is no name of a host; write the name alone, such as weir.example.com, without a port or a scheme", name)
+			return n, fmt.Errorf("%q is not a host name; write the name alone, such as weir.example.com, without a port or a scheme", name)
 		}
 		n.all = append(n.all, canonical(name))
 	}
 	return n, nil
 }
 
-// With returns these names and the one by which an address was written, if it was.
+// With returns these names and the host name of an address, if it has one.
 func (n Names) With(a Address) Names {
 	if !isName(a.host) {
 		return n
@@ -35,8 +35,8 @@ func (n Names) With(a Address) Names {
 	return Names{append(slices.Clone(n.all), canonical(a.host))}
 }
 
-// Has reports whether a Host field, with or without a port, names this listener. A
-// request without one comes from no browser.
+// Has reports whether a Host field, with or without a port, is accepted. A request
+// without the field is accepted: browsers always send it.
 func (n Names) Has(host string) bool {
 	if host == "" {
 		return true
@@ -52,10 +52,10 @@ func (n Names) Has(host string) bool {
 	return isLocal(name) || slices.Contains(n.all, name)
 }
 
-// Empty reports whether there are none but those that nobody can forge.
+// Empty reports whether only the names that are always accepted are.
 func (n Names) Empty() bool { return len(n.all) == 0 }
 
-// withoutPort cuts the digits of a port.
+// withoutPort removes the port from a Host field.
 func withoutPort(host string) string {
 	colon := strings.LastIndexByte(host, ':')
 	if colon < 0 || strings.IndexByte(host, ':') != colon && host[colon-1] != ']' {
@@ -64,20 +64,19 @@ func withoutPort(host string) string {
 	return host[:colon]
 }
 
-// canonical is the form in which names are compared: DNS knows no capitals, and a dot
-// at the end means nothing.
+// canonical returns the form in which names are compared: lower case, without a final
+// dot.
 func canonical(name string) string { return strings.ToLower(strings.TrimSuffix(name, ".")) }
 
-// isLocal reports whether a name is of one label, as those of a composition's
-// containers or a cluster's services are, or below localhost (RFC 6761) or internal,
-// which ICANN keeps for private use: host.docker.internal is one. The world's DNS has
-// no site of such a name.
+// isLocal reports whether no public site can have the name. It has one label, as
+// containers of a composition and services of a cluster have, or is below localhost
+// (RFC 6761) or internal, which ICANN reserves: host.docker.internal is one.
 func isLocal(name string) bool {
 	return isName(name) && (!strings.Contains(name, ".") || strings.HasSuffix(name, ".localhost") || strings.HasSuffix(name, ".internal"))
 }
 
-// isName reports whether name is one that a URL can hold: letters, digits, dashes,
-// underscores and dots.
+// isName reports whether name is a host name of letters, digits, dashes, underscores and
+// dots.
 func isName(name string) bool {
 	for _, c := range []byte(name) {
 		switch {

@@ -25,7 +25,7 @@ func TestNames(t *testing.T) {
 		"weir.corp.example":       true,
 		"Weir.Corp.Example.:7070": true,
 		"weir-2.example:1":        true,
-		"weir":                    true, // of one label: no stranger's site
+		"weir":                    true, // of one label: no public site
 		"Weir:7070":               true,
 		"weir.localhost:7070":     true,
 		"host.docker.internal":    true,
@@ -38,13 +38,13 @@ func TestNames(t *testing.T) {
 		"localhost.evil":          false,
 		"127.0.0.1.evil":          false,
 		"127.0.0.1.":              false,
-		"127.1":                   false, // a name to those who look it up
+		"127.1":                   false, // a name to resolvers
 		"evil.localhost.evil":     false,
 		"weir..":                  false,
 		".evil":                   false,
 		"evil:":                   true,
 		"[evil.example]":          false,
-		"[::1":                    true, // net/http refuses it before
+		"[::1":                    true, // net/http rejects it before
 		":7070":                   false,
 		":":                       false,
 		"localhost:7070:evil":     false,
@@ -58,20 +58,20 @@ func TestNames(t *testing.T) {
 		}
 	}
 	if n := names.With(Address{host: "Here.example"}); !n.Has("here.example:7070") || !n.Has("weir.corp.example") || names.Has("here.example") {
-		t.Errorf("%v and the name listened on: %v", names, n)
+		t.Errorf("%v and the name of the address: %v", names, n)
 	}
 	if n := names.With(Address{host: "::1"}); len(n.all) != len(names.all) {
 		t.Errorf("an address is no name: %v", n)
 	}
 	if (Names{}).Has("weir.corp.example") || !(Names{}).Empty() {
-		t.Error("no names have one")
+		t.Error("empty Names accept a name")
 	}
 }
 
 func TestBadNames(t *testing.T) {
 	for _, name := range []string{"", ".", "weir:7070", "http://weir", "weir/", "*", "*.weir", "[::1]", "a b", "wéir", "weir\n", strings.Repeat("x", 254)} {
 		if _, err := ParseNames("weir", name); err == nil || !strings.Contains(err.Error(), "without a port") {
-			t.Errorf("%q: %v, want an error that says what a name is", name, err)
+			t.Errorf("%q: %v, want an error that describes a name", name, err)
 		}
 	}
 }

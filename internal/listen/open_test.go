@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// patience bounds what a test waits for; nothing is expected to take long.
+// patience bounds each wait of a test.
 const patience = 20 * time.Second
 
 func socket(t *testing.T) (path string, a Address) {
@@ -54,7 +54,7 @@ func TestUnixSocket(t *testing.T) {
 			t.Errorf("Dial: %v", err)
 		}
 		if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "another process listens") {
-			t.Errorf("a second listener: %v, want an error that says that one is there", err)
+			t.Errorf("a second listener: %v, want an error about the other listener", err)
 		}
 		l.Close()
 		if _, err := os.Stat(path); !os.IsNotExist(err) {
@@ -63,8 +63,7 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// A socket that a killed process has left behind is taken over, any other file
-// is left alone.
+// A socket that a killed process left behind is replaced; any other file is left alone.
 func TestStaleSocket(t *testing.T) {
 	path, a := socket(t)
 	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
@@ -77,23 +76,23 @@ func TestStaleSocket(t *testing.T) {
 	syscall.Close(fd)
 	l, err := Open(Config{Address: a})
 	if err != nil {
-		t.Fatalf("over a socket nobody listens on: %v", err)
+		t.Fatalf("over a socket without a listener: %v", err)
 	}
 	l.Close()
 	if err := os.WriteFile(path, []byte("precious"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "is no socket") {
-		t.Errorf("over a file: %v, want an error that says it is no socket", err)
+	if _, err := Open(Config{Address: a}); err == nil || !strings.Contains(err.Error(), "is not a socket") {
+		t.Errorf("over a file: %v, want an error that it is not a socket", err)
 	}
 	if b, err := os.ReadFile(path); string(b) != "precious" {
 		t.Errorf("the file holds %q, %v", b, err)
 	}
 }
 
-// Connections the system has taken before End are accepted, though the cap let
-// nobody in until then; after them Accept says that it is over.
-func TestEndAcceptsWhatWaits(t *testing.T) {
+// TestDrainAcceptsTheBacklog: Accept returns the connections that the system accepted
+// before Drain, and then an error.
+func TestDrainAcceptsTheBacklog(t *testing.T) {
 	a, err := Parse("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -122,12 +121,12 @@ func TestEndAcceptsWhatWaits(t *testing.T) {
 		t.Error("Accept after the last: no error")
 	}
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		t.Error("the address still takes connections")
+		t.Error("the address still accepts connections")
 	}
 }
 
-// End reaches an Accept that waits already.
-func TestEndWakesAccept(t *testing.T) {
+// TestDrainWakesAccept: Drain ends an Accept that is waiting.
+func TestDrainWakesAccept(t *testing.T) {
 	a, err := Parse("127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -145,15 +144,15 @@ func TestEndWakesAccept(t *testing.T) {
 	select {
 	case err := <-ended:
 		if err == nil {
-			t.Error("Accept: a connection from nowhere")
+			t.Error("Accept returned a connection")
 		}
 	case <-time.After(patience):
 		t.Error("Accept waits for ever")
 	}
 }
 
-// A listener at its cap can be closed: Accept does not wait for ever.
-func TestCappedListenerCloses(t *testing.T) {
+// TestFullListenerCloses: Close ends an Accept that waits for a slot.
+func TestFullListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newSlots(nowhere{}, Config{Conns: 1})
 		c, err := l.Accept()
@@ -169,14 +168,14 @@ func TestCappedListenerCloses(t *testing.T) {
 		synctest.Wait()
 		l.Close()
 		if err := <-failed; err == nil {
-			t.Error("Accept at the cap returned no error after Close")
+			t.Error("Accept of a full listener returned no error after Close")
 		}
 		c.Close()
-		c.Close() // gives its slot back once
+		c.Close() // releases its slot once
 	})
 }
 
-// nowhere is a listener whose connections lead nowhere.
+// nowhere is a listener of connections without another end.
 type nowhere struct{}
 
 func (nowhere) Accept() (net.Conn, error) { c, _ := net.Pipe(); return c, nil }

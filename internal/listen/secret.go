@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	// MinSecret is the fewest characters a secret may have.
+	// MinSecret is the least number of characters of a secret.
 	MinSecret = 16
 
 	maxSecret     = 512     // characters
 	maxSecretFile = 4 << 10 // bytes
 )
 
-// Secret is what a caller must show. It holds one word, or two while one takes the
-// place of the other: then either will do. It keeps digests alone, so nothing can
-// print it. A nil Secret matches nothing.
+// Secret is a shared secret that callers send. It holds one word, or two during a
+// rotation; either matches. It stores digests only, so it cannot be printed. A nil Secret
+// matches nothing.
 type Secret struct {
-	key   []byte // of the digests, random
+	key   []byte // random, of the digests
 	words *watched[[]digest]
 }
 
 type digest [sha256.Size]byte
 
-// SecretFile reads a secret from a file: a word a line, at most two; empty lines
-// and those that begin with # say nothing. It is read again within a second of
-// the first use after a change. told gets the error of a change that cannot be read,
-// while the value before stays, and *WorldReadableError at each read of a file that others can
-// read; it may be nil.
-func SecretFile(path string, told func(error)) (*Secret, error) {
+// SecretFile reads a secret from a file: one word per line, at most two. Empty lines and
+// lines that begin with # are ignored. The file is read again within a second of the
+// first use after a change. If that fails onError gets the error, and the old value
+// stays. It also gets a *WorldReadableError at each read of a file that other users can
+// read. onError may be nil.
+func SecretFile(path string, onError func(error)) (*Secret, error) {
 	s := &Secret{key: randomKey()}
 	var err error
 	s.words, err = newWatched(func() (*[]digest, error) {
@@ -47,15 +47,15 @@ func SecretFile(path string, told func(error)) (*Secret, error) {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 		return &all, nil
-	}, told, path, path)
+	}, onError, path, path)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
 
-// SecretText reads a secret from text, such as a variable of the environment: a
-// word, or two with a space between.
+// SecretText reads a secret from text, such as an environment variable: one word, or two
+// separated by a space.
 func SecretText(text string) (*Secret, error) {
 	s := &Secret{key: randomKey()}
 	all, err := s.digests(strings.Fields(text))
@@ -66,17 +66,17 @@ func SecretText(text string) (*Secret, error) {
 	return s, err
 }
 
-// Matches reports whether shown is one of the words, in a time that does not
-// depend on how much of it is right.
-func (s *Secret) Matches(shown string) bool { return s.Credential(shown).Valid() }
+// Matches reports whether word is one of the secret's words. The comparison takes
+// constant time.
+func (s *Secret) Matches(word string) bool { return s.Credential(word).Valid() }
 
-// Shown is a word that a caller has shown. It keeps the digest alone.
+// Credential is a word that a caller has sent. It stores the digest only.
 type Credential struct {
-	secret *Secret // nil for a word that can match nothing
+	secret *Secret // nil: matches nothing
 	digest digest
 }
 
-// Shown returns the word for callers that are asked once and stay connected.
+// Credential returns the credential of a connection on which the word is sent once.
 func (s *Secret) Credential(word string) Credential {
 	if s == nil || len(word) > maxSecret {
 		return Credential{}
@@ -84,8 +84,8 @@ func (s *Secret) Credential(word string) Credential {
 	return Credential{s, s.digest(word)}
 }
 
-// Valid reports whether the word is one of the secret's now: it may have been replaced
-// since it was shown.
+// Valid reports whether the word is one of the secret's current words. It may have been
+// replaced since the client sent it.
 func (w Credential) Valid() bool {
 	if w.secret == nil {
 		return false
@@ -100,7 +100,7 @@ func (w Credential) Valid() bool {
 // Reload reads the file now.
 func (s *Secret) Reload() error { return s.words.reload() }
 
-// Bearer returns the token of an Authorization field, "" if it holds none.
+// Bearer returns the bearer token of an Authorization field, "" if there is none.
 func Bearer(authorization string) string {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "bearer") {
@@ -109,7 +109,7 @@ func Bearer(authorization string) string {
 	return strings.TrimSpace(token)
 }
 
-// digests checks words and forgets them. Its errors hold nothing of a word.
+// digests checks words and returns their digests. Its errors contain no part of a word.
 func (s *Secret) digests(lines []string) (all []digest, err error) {
 	for i, line := range lines {
 		word := strings.TrimSpace(line)
@@ -133,6 +133,7 @@ func (s *Secret) digests(lines []string) (all []digest, err error) {
 	return all, nil
 }
 
+// digest returns the keyed digest of a word.
 func (s *Secret) digest(word string) (d digest) {
 	h := hmac.New(sha256.New, s.key)
 	h.Write([]byte(word))
@@ -146,15 +147,15 @@ func randomKey() []byte {
 	return key
 }
 
-// readSmall reads a file that must be small: a path that leads to something else
-// by mistake is told of, not read to its end.
+// readSmall reads a file of at most maxSecretFile bytes. A larger file or a device is an
+// error and is not read.
 func readSmall(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecretFile {
-		return "", fmt.Errorf("%s is no file of at most %d bytes", path, maxSecretFile)
+		return "", fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxSecretFile)
 	}
 	b, err := os.ReadFile(path)
 	return string(b), err

@@ -16,7 +16,7 @@ const (
 	newWord = "the-new-secret-9876543210"
 )
 
-// write replaces a file as a careful program does: at once.
+// write replaces a file atomically.
 func write(t *testing.T, path, text string) {
 	t.Helper()
 	if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -31,8 +31,8 @@ func TestSecretRotates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "secret")
 		write(t, path, oldWord+"\n")
-		var told []error
-		s, err := SecretFile(path, func(err error) { told = append(told, err) })
+		var reported []error
+		s, err := SecretFile(path, func(err error) { reported = append(reported, err) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -58,14 +58,14 @@ func TestSecretRotates(t *testing.T) {
 			time.Sleep(checkInterval)
 			expect("with a bad file", false, true)
 		}
-		if len(told) != 1 || !strings.Contains(told[0].Error(), "has 5 characters") || strings.Contains(told[0].Error(), "short") {
-			t.Errorf("told %q, want once that it has 5 characters, and not which", told)
+		if len(reported) != 1 || !strings.Contains(reported[0].Error(), "has 5 characters") || strings.Contains(reported[0].Error(), "short") {
+			t.Errorf("reported %q, want once the number of characters, not the characters", reported)
 		}
 		os.Remove(path)
 		time.Sleep(checkInterval)
 		expect("without a file", false, true)
-		if len(told) != 2 {
-			t.Errorf("told %q, want that the file is gone", told)
+		if len(reported) != 2 {
+			t.Errorf("reported %q, want also the missing file", reported)
 		}
 		write(t, path, oldWord)
 		time.Sleep(checkInterval)
@@ -87,7 +87,7 @@ func TestSecretMatches(t *testing.T) {
 		}
 	}
 	if (*Secret)(nil).Matches("") {
-		t.Error("no secret matches nothing")
+		t.Error("a nil Secret matches the empty word")
 	}
 }
 
@@ -102,7 +102,7 @@ func TestBadSecrets(t *testing.T) {
 	} {
 		_, err := SecretText(text)
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.40q: %v, want an error that says %s", text, err, want)
+			t.Errorf("%.40q: %v, want an error with %q", text, err, want)
 		}
 		for _, word := range strings.Fields(text) {
 			if err != nil && strings.Contains(err.Error(), word) {
@@ -115,7 +115,7 @@ func TestBadSecrets(t *testing.T) {
 	}
 }
 
-// Whoever prints a secret prints nothing of it.
+// TestSecretIsNotPrinted by any verb of fmt.
 func TestSecretIsNotPrinted(t *testing.T) {
 	s, err := SecretText(oldWord)
 	if err != nil {
@@ -137,15 +137,15 @@ func TestBearer(t *testing.T) {
 	}
 }
 
-// TestLooseFiles: a file with a secret that every user of the machine can read is used,
-// and reported at the first read, at every reload and after a change.
-func TestLooseFiles(t *testing.T) {
+// TestWorldReadableSecretIsReported at the first read, at every reload and after a change,
+// and is used.
+func TestWorldReadableSecretIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "secret")
 		write(t, path, oldWord)
-		var told []error
+		var reported []error
 		load := func() *Secret {
-			s, err := SecretFile(path, func(err error) { told = append(told, err) })
+			s, err := SecretFile(path, func(err error) { reported = append(reported, err) })
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -153,9 +153,9 @@ func TestLooseFiles(t *testing.T) {
 		}
 		expect := func(when string, n int) {
 			t.Helper()
-			loose := new(WorldReadableError)
-			if len(told) != n || n > 0 && (!errors.As(told[n-1], &loose) || loose.Path != path || !strings.Contains(loose.Error(), "chmod o= "+path)) {
-				t.Errorf("%s: told %q, want %d times that the file is loose", when, told, n)
+			readable := new(WorldReadableError)
+			if len(reported) != n || n > 0 && (!errors.As(reported[n-1], &readable) || readable.Path != path || !strings.Contains(readable.Error(), "chmod o= "+path)) {
+				t.Errorf("%s: reported %q, want %d times that others can read the file", when, reported, n)
 			}
 		}
 		s := load()
@@ -176,7 +176,7 @@ func TestLooseFiles(t *testing.T) {
 		}
 		time.Sleep(checkInterval)
 		if !s.Matches(newWord) {
-			t.Error("a loose file is not used")
+			t.Error("a world-readable file is not used")
 		}
 		expect("after a change", 3)
 	})

@@ -8,25 +8,25 @@ import (
 	"os"
 )
 
-// TLSFiles names the files of a server's TLS, all PEM.
+// TLSFiles holds the paths of a server's TLS files, all PEM.
 type TLSFiles struct {
-	Cert     string // the certificate, and those that lead to its root
-	Key      string // its private key
-	ClientCA string // the authorities of clients' certificates; "" = none are looked at
+	Cert     string // certificate chain
+	Key      string // private key
+	ClientCA string // authorities of client certificates; "" = client certificates are ignored
 }
 
-// TLS is a server's certificate and the authorities it believes about clients. It
-// reads its files again within a second of the first connection after a change:
-// a certificate that is renewed needs no restart.
+// TLS is a server's certificate and the authorities of its clients. The files are read
+// again within a second of the first connection after a change, so a renewed certificate
+// needs no restart.
 type TLS struct {
 	files  TLSFiles
 	config *watched[tls.Config]
 }
 
-// LoadTLS reads the files. told gets the error of a later change that cannot be read,
-// while the value before stays, and *WorldReadableError at each read of a key that others can
-// read; it may be nil.
-func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
+// LoadTLS reads the files. If a later change cannot be read onError gets the error, and
+// the old value stays. It also gets a *WorldReadableError at each read of a key that
+// other users can read. onError may be nil.
+func LoadTLS(files TLSFiles, onError func(error)) (*TLS, error) {
 	if files.Cert == "" || files.Key == "" {
 		return nil, errors.New("TLS needs a certificate and its key; set both")
 	}
@@ -34,7 +34,7 @@ func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
 	if files.ClientCA != "" {
 		paths = append(paths, files.ClientCA)
 	}
-	f, err := newWatched(files.read, told, files.Key, paths...)
+	f, err := newWatched(files.read, onError, files.Key, paths...)
 	if err != nil {
 		return nil, err
 	}
@@ -44,14 +44,14 @@ func LoadTLS(files TLSFiles, told func(error)) (*TLS, error) {
 // Reload reads the files now.
 func (t *TLS) Reload() error { return t.config.reload() }
 
-// AsksClients reports whether clients may show certificates.
+// AcceptsClientCerts reports whether clients may send certificates.
 func (t *TLS) AcceptsClientCerts() bool { return t.files.ClientCA != "" }
 
-// Config returns what a listener needs, for the protocols in order of preference,
-// such as "h2" and "http/1.1"; none for a protocol of no name.
+// Config returns a listener's configuration for protocols in order of preference, such as
+// "h2" and "http/1.1"; none for a protocol without an ALPN name.
 //
-// A client's certificate is verified if the client shows one; whether it had to
-// is for the caller to decide by Verified: probes of a platform have none.
+// A client certificate is verified if the client sends one. The caller decides by
+// Verified whether one is required: a platform's probes have none.
 func (t *TLS) Config(protocols ...string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12,
@@ -64,16 +64,15 @@ func (t *TLS) Config(protocols ...string) *tls.Config {
 	}
 }
 
-// verdict is whether a certificate is good by a set of authorities.
+// verdict is the result of verifying a certificate against a set of authorities.
 type verdict struct {
 	by   *x509.CertPool
 	good bool
 }
 
-// Verified reports whether the client of a connection has shown a certificate that
-// one of the authorities in force has signed. An authority that was removed ends the
-// rights of connections that are open. state is nil without TLS; c keeps the verdict
-// until the authorities change, and may be nil.
+// Verified reports whether the client of a connection has sent a certificate that a
+// current authority signed. Removing an authority also affects open connections. state is
+// nil without TLS. c caches the verdict until the authorities change, and may be nil.
 func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 	if state == nil || len(state.VerifiedChains) == 0 {
 		return false
@@ -96,7 +95,7 @@ func (t *TLS) Verified(c *Conn, state *tls.ConnectionState) bool {
 	return v.good
 }
 
-// verify reports whether one of the authorities has signed the certificate of a client.
+// verify reports whether one of the authorities has signed the client's certificate.
 func verify(state *tls.ConnectionState, by *x509.CertPool) bool {
 	between := x509.NewCertPool()
 	for _, cert := range state.PeerCertificates[1:] {
@@ -107,6 +106,7 @@ func verify(state *tls.ConnectionState, by *x509.CertPool) bool {
 	return err == nil
 }
 
+// read reads the files.
 func (f TLSFiles) read() (*tls.Config, error) {
 	pair, err := tls.LoadX509KeyPair(f.Cert, f.Key)
 	if err != nil {
@@ -122,9 +122,9 @@ func (f TLSFiles) read() (*tls.Config, error) {
 	}
 	c.ClientCAs = x509.NewCertPool()
 	if !c.ClientCAs.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%s holds no certificate in PEM", f.ClientCA)
+		return nil, fmt.Errorf("%s holds no PEM certificate", f.ClientCA)
 	}
 	c.ClientAuth = tls.VerifyClientCertIfGiven
-	c.SessionTicketsDisabled = true // a resumed session would outlive an authority that was taken out
+	c.SessionTicketsDisabled = true // a resumed session would outlive a removed authority
 	return c, nil
 }

@@ -15,8 +15,7 @@ import (
 	"github.com/weirlimit/weir/internal/listen/listentest"
 )
 
-// shake has a client of config connect to a server of s, and returns what the
-// server knows of the client and the client of the server.
+// shake connects a client to a server, and returns the connection state of each side.
 func shake(s *tls.Config, client *tls.Config) (server, there tls.ConnectionState, err error) {
 	a, b := net.Pipe()
 	c, d := tls.Server(a, s), tls.Client(b, client)
@@ -24,7 +23,7 @@ func shake(s *tls.Config, client *tls.Config) (server, there tls.ConnectionState
 	go func() {
 		err := d.Handshake()
 		if err == nil {
-			_, err = d.Read(make([]byte, 1)) // TLS 1.3 tells only here that a certificate was refused
+			_, err = d.Read(make([]byte, 1)) // TLS 1.3 reports a rejected certificate only here
 		}
 		b.Close()
 		failed <- err
@@ -48,8 +47,8 @@ func TestTLSReloads(t *testing.T) {
 		pair := first.Issue(t, "weir.test")
 		write(t, files.Cert, pair.Cert)
 		write(t, files.Key, pair.Key)
-		var told []error
-		s, err := LoadTLS(files, func(err error) { told = append(told, err) })
+		var reported []error
+		s, err := LoadTLS(files, func(err error) { reported = append(reported, err) })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,19 +63,19 @@ func TestTLSReloads(t *testing.T) {
 		pair = second.Issue(t, "weir.test")
 		write(t, files.Cert, pair.Cert)
 		time.Sleep(checkInterval)
-		if _, _, err := shake(config, client(first)); err != nil || len(told) != 1 {
-			t.Errorf("a certificate without its key: %v, told %v; want the old one, and word of it", err, told)
+		if _, _, err := shake(config, client(first)); err != nil || len(reported) != 1 {
+			t.Errorf("a certificate without its key: %v, reported %v; want the old one, and the error", err, reported)
 		}
 		write(t, files.Key, pair.Key)
 		time.Sleep(checkInterval)
-		if _, _, err := shake(config, client(second)); err != nil || len(told) != 1 {
-			t.Errorf("the second certificate: %v, told %v", err, told)
+		if _, _, err := shake(config, client(second)); err != nil || len(reported) != 1 {
+			t.Errorf("the second certificate: %v, reported %v", err, reported)
 		}
 		if _, _, err := shake(config, client(first)); err == nil {
-			t.Error("the first certificate is still shown")
+			t.Error("the first certificate is still sent")
 		}
 		if _, _, err := shake(config, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS11}); err == nil {
-			t.Error("TLS 1.1 is spoken")
+			t.Error("TLS 1.1 is accepted")
 		}
 	})
 }
@@ -103,7 +102,7 @@ func TestClientCertificates(t *testing.T) {
 		if c.by != nil {
 			pair := c.by.Issue(t, "client").TLS(t)
 			config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-				return &pair, nil // whatever the server said it would take
+				return &pair, nil // also one that the server does not accept
 			}
 		}
 		state, _, err := shake(s.Config(), config)
@@ -130,16 +129,16 @@ func TestBadTLSFiles(t *testing.T) {
 		{TLSFiles{Cert: cert}, "set both"},
 		{TLSFiles{Cert: cert, Key: cert}, "certificate " + cert},
 		{TLSFiles{Cert: cert, Key: filepath.Join(dir, "none")}, "no such file"},
-		{TLSFiles{Cert: cert, Key: key, ClientCA: empty}, "holds no certificate"},
+		{TLSFiles{Cert: cert, Key: key, ClientCA: empty}, "holds no PEM certificate"},
 	} {
 		if _, err := LoadTLS(c.files, nil); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%+v: %v, want an error that says %s", c.files, err, c.want)
+			t.Errorf("%+v: %v, want an error with %q", c.files, err, c.want)
 		}
 	}
 }
 
-// TestLooseKey: of the files of TLS the private key alone is a secret.
-func TestLooseKey(t *testing.T) {
+// TestWorldReadableKeyIsReported: of the TLS files only the private key is a secret.
+func TestWorldReadableKeyIsReported(t *testing.T) {
 	dir := t.TempDir()
 	authority := listentest.NewAuthority(t)
 	files := TLSFiles{Cert: filepath.Join(dir, "cert"), Key: filepath.Join(dir, "key")}
@@ -147,15 +146,15 @@ func TestLooseKey(t *testing.T) {
 	write(t, files.Cert, pair.Cert)
 	write(t, files.Key, pair.Key)
 	for _, c := range []struct {
-		loose string
-		want  []string
+		readable string
+		want     []string
 	}{{files.Cert, nil}, {files.Key, []string{files.Key}}} {
-		if err := os.Chmod(c.loose, 0o644); err != nil {
+		if err := os.Chmod(c.readable, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		var told []string
-		if _, err := LoadTLS(files, func(err error) { told = append(told, err.(*WorldReadableError).Path) }); err != nil || !slices.Equal(told, c.want) {
-			t.Errorf("%s is loose: told of %q, %v; want %q", c.loose, told, err, c.want)
+		var reported []string
+		if _, err := LoadTLS(files, func(err error) { reported = append(reported, err.(*WorldReadableError).Path) }); err != nil || !slices.Equal(reported, c.want) {
+			t.Errorf("%s: reported %q, %v; want %q", c.readable, reported, err, c.want)
 		}
 	}
 }

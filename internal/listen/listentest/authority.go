@@ -1,5 +1,4 @@
-// Package listentest makes certificates for tests, without a file or program from
-// elsewhere.
+// Package listentest makes certificates for tests with the standard library only.
 package listentest
 
 import (
@@ -16,8 +15,8 @@ import (
 	"time"
 )
 
-// Authority signs certificates that are good for a century, so also for the
-// clock of a synctest.
+// Authority signs certificates that are valid for a century, which includes the clock of
+// a synctest bubble.
 type Authority struct {
 	PEM  string // its own certificate
 	cert *x509.Certificate
@@ -27,7 +26,7 @@ type Authority struct {
 // Pair is a certificate and its key, in PEM.
 type Pair struct{ Cert, Key string }
 
-// NewAuthority makes an authority of its own key.
+// NewAuthority makes an authority with a new key.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
 	template := template("an authority of a test")
@@ -43,7 +42,7 @@ func NewAuthority(t testing.TB) *Authority {
 	return a
 }
 
-// Issue makes a certificate for a name and for 127.0.0.1, of a server or a client.
+// Issue makes a certificate for a name and for 127.0.0.1, valid for servers and clients.
 func (a *Authority) Issue(t testing.TB, name string) Pair {
 	t.Helper()
 	template := template(name)
@@ -58,14 +57,14 @@ func (a *Authority) Issue(t testing.TB, name string) Pair {
 	return Pair{block("CERTIFICATE", sign(t, template, a.cert, key, a.key)), block("PRIVATE KEY", der)}
 }
 
-// Pool holds the authority alone.
+// Pool returns a pool with this authority only.
 func (a *Authority) Pool() *x509.CertPool {
 	p := x509.NewCertPool()
 	p.AddCert(a.cert)
 	return p
 }
 
-// TLS is the pair as crypto/tls takes it.
+// TLS returns the pair as a tls.Certificate.
 func (p Pair) TLS(t testing.TB) tls.Certificate {
 	t.Helper()
 	c, err := tls.X509KeyPair([]byte(p.Cert), []byte(p.Key))

@@ -9,30 +9,29 @@ import (
 	"time"
 )
 
-// lookEvery is the least time between two looks at files.
+// checkInterval is the least time between two checks of files for changes.
 const checkInterval = time.Second
 
-// filed is a value that files hold. It is read again when they have changed, by
-// whoever asks for it and at most once in lookEvery, so it needs no goroutine. A
-// change that cannot be read leaves the value as it is, and is tried again.
+// watched is a value that is read from files, and read again when they change. get checks
+// for changes at most once in checkInterval, so no goroutine is needed. If a changed file
+// cannot be read the value stays, and the next check tries again.
 type watched[T any] struct {
 	paths   []string
 	read    func() (*T, error)
-	onError func(error) // gets each change that cannot be read, once, and *WorldReadableError; may be nil
-	// private is the path of the file that holds a secret; "" if none does.
-	private string
+	onError func(error) // gets the error of each failed change once, and *WorldReadableError; may be nil
+	private string      // path of the file that holds a secret; "" = none
 
 	value     atomic.Pointer[T]
-	nextCheck atomic.Int64 // Unix nanoseconds of the next look
+	nextCheck atomic.Int64 // Unix nanoseconds of the next check
 
-	mu     sync.Mutex // guards what follows
-	seen   []fs.FileInfo
+	mu     sync.Mutex    // protects the following
+	seen   []fs.FileInfo // of the current value
 	failed []fs.FileInfo // of the last change that could not be read
 }
 
-// newFiled reads the files for the first time. private is the one that holds a secret.
-func newWatched[T any](read func() (*T, error), told func(error), private string, paths ...string) (*watched[T], error) {
-	f := &watched[T]{paths: paths, read: read, onError: told, private: private}
+// newWatched reads the files for the first time.
+func newWatched[T any](read func() (*T, error), onError func(error), private string, paths ...string) (*watched[T], error) {
+	f := &watched[T]{paths: paths, read: read, onError: onError, private: private}
 	if err := f.reload(); err != nil {
 		return nil, err
 	}
@@ -40,7 +39,7 @@ func newWatched[T any](read func() (*T, error), told func(error), private string
 	return f, nil
 }
 
-// get returns the value.
+// get returns the current value.
 func (f *watched[T]) get() *T {
 	now, next := time.Now(), f.nextCheck.Load()
 	if now.UnixNano() >= next && f.nextCheck.CompareAndSwap(next, now.Add(checkInterval).UnixNano()) {
@@ -49,7 +48,7 @@ func (f *watched[T]) get() *T {
 	return f.value.Load()
 }
 
-// look reads the files again if they have changed.
+// check reads the files again if they have changed since the last read.
 func (f *watched[T]) check() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,7 +67,7 @@ func (f *watched[T]) check() {
 	}
 }
 
-// reload reads the files whether they have changed or not.
+// reload reads the files, changed or not.
 func (f *watched[T]) reload() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -79,6 +78,7 @@ func (f *watched[T]) reload() error {
 	return f.readLocked(infos)
 }
 
+// readLocked reads the value. infos describes the files.
 func (f *watched[T]) readLocked(infos []fs.FileInfo) error {
 	v, err := f.read()
 	if err != nil {
@@ -94,8 +94,8 @@ func (f *watched[T]) readLocked(infos []fs.FileInfo) error {
 	return nil
 }
 
-// LooseFile reports that every user of the machine can read a file with a secret. The
-// file is used all the same.
+// WorldReadableError reports that every user of the machine can read a file with a secret.
+// It is a warning: the file is used.
 type WorldReadableError struct{ Path string }
 
 // Error names the file and the command that protects it.
@@ -103,7 +103,8 @@ func (e *WorldReadableError) Error() string {
 	return "every user of this machine can read the secret in " + e.Path + "; chmod o= " + e.Path
 }
 
-// Loose returns a *WorldReadableError if every user of the machine can read the file, or nil.
+// CheckPrivate returns a *WorldReadableError if every user of the machine can read the
+// file, or nil.
 func CheckPrivate(path string, info fs.FileInfo) error {
 	const othersRead = 0o004
 	if runtime.GOOS == "windows" || info.Mode().Perm()&othersRead == 0 { // Windows has no such mode
@@ -112,10 +113,10 @@ func CheckPrivate(path string, info fs.FileInfo) error {
 	return &WorldReadableError{path}
 }
 
-// stat describes the files, nil where one is missing; the error is the first.
+// stat describes the files: nil for a missing one. The error is the first.
 func (f *watched[T]) stat() (infos []fs.FileInfo, first error) {
 	for _, path := range f.paths {
-		info, err := os.Stat(path) // of what links point to: Kubernetes swaps a link
+		info, err := os.Stat(path) // follows links: Kubernetes replaces a link
 		if err != nil {
 			info = nil
 			if first == nil {
@@ -127,7 +128,7 @@ func (f *watched[T]) stat() (infos []fs.FileInfo, first error) {
 	return infos, first
 }
 
-// same reports whether files are as they were, by identity, size and time.
+// same reports whether files are unchanged, by identity, size and time.
 func same(a, b []fs.FileInfo) bool {
 	if len(a) != len(b) {
 		return false

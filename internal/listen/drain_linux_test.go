@@ -13,9 +13,9 @@ import (
 	"time"
 )
 
-// Whoever has connected when a listener ends is answered, though clients connect
-// all the time; who comes later cannot connect.
-func TestEndLosesNobody(t *testing.T) {
+// TestDrainLosesNoConnection: under constant connects, each connection that was accepted
+// is answered, and later ones are refused.
+func TestDrainLosesNoConnection(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0", "[::1]:0", "[::]:0", "unix:" + filepath.Join(t.TempDir(), "weir.sock")} {
 		t.Run(address, func(t *testing.T) {
 			t.Parallel()
@@ -30,7 +30,7 @@ func TestEndLosesNobody(t *testing.T) {
 			var answered, lost atomic.Int64
 			var clients sync.WaitGroup
 			for range 8 {
-				clients.Go(func() { askUntilRefused(t, l.Addr(), &answered, &lost) })
+				clients.Go(func() { connectUntilRefused(t, l.Addr(), &answered, &lost) })
 			}
 			served := make(chan struct{})
 			go func() {
@@ -47,7 +47,7 @@ func TestEndLosesNobody(t *testing.T) {
 				t.Errorf("%d answers, want 200 and more", answered.Load())
 			}
 			if n := lost.Load(); n > 0 {
-				t.Errorf("%d connected and were not answered", n)
+				t.Errorf("%d connections were not answered", n)
 			}
 		})
 	}
@@ -67,7 +67,8 @@ func answerAll(l net.Listener) {
 	}
 }
 
-func askUntilRefused(t *testing.T, to net.Addr, answered, lost *atomic.Int64) {
+// connectUntilRefused connects again and again, and counts answers.
+func connectUntilRefused(t *testing.T, to net.Addr, answered, lost *atomic.Int64) {
 	for {
 		c, err := net.Dial(to.Network(), to.String())
 		switch {

@@ -4,14 +4,15 @@ package listen
 
 import (
 	"io/fs"
+	"math"
 	"net"
 	"os"
 	"syscall"
 )
 
-// listenUnix makes the socket so that nobody can connect before it has its mode.
-// The umask is the whole process's for that instant: files made meanwhile are
-// more private than asked for, never less.
+// listenUnix makes the socket so that no client can connect before it has its mode. The
+// umask applies to the whole process for that instant: files made meanwhile are more
+// private than intended, never less.
 func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	before := syscall.Umask(0o777)
 	l, err := net.Listen("unix", path)
@@ -26,7 +27,7 @@ func listenUnix(path string, mode fs.FileMode) (net.Listener, error) {
 	return l, nil
 }
 
-// unread looks at what has come for a connection, and leaves it there.
+// unread reports whether a connection has received bytes, without reading them.
 func unread(c net.Conn) (is bool) {
 	with, ok := c.(syscall.Conn)
 	if !ok {
@@ -41,4 +42,14 @@ func unread(c net.Conn) (is bool) {
 		is = n > 0 && err == nil
 	})
 	return is
+}
+
+// Descriptors returns the number of file descriptors that the process may have open, 0 if
+// there is no known limit. Each connection is one.
+func Descriptors() int {
+	var limit syscall.Rlimit
+	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil || uint64(limit.Cur) > math.MaxInt32 {
+		return 0
+	}
+	return int(limit.Cur)
 }

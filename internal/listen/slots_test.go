@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// queue is a listener whose connections a test makes.
+// queue is a listener of connections that the test makes.
 type queue chan net.Conn
 
 func (q queue) Accept() (net.Conn, error) {
@@ -28,7 +28,7 @@ type from struct {
 
 func (c from) RemoteAddr() net.Addr { return c.address }
 
-// visits accepts connections by their addresses, and reports which are open.
+// visits connects from chosen addresses and collects the accepted connections.
 type visits struct {
 	t        *testing.T
 	queue    queue
@@ -57,8 +57,8 @@ func visit(t *testing.T, c Config) (*visits, *slots) {
 	return v, l
 }
 
-// comes connects from an address. It returns nil if the connection is not accepted.
-func (v *visits) comes(address string) *Conn {
+// connect connects from an address. It returns nil if the connection is not accepted.
+func (v *visits) connect(address string) *Conn {
 	ours, theirs := net.Pipe()
 	v.clients = append(v.clients, theirs)
 	v.queue <- from{ours, net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.MustParseAddr(address), 1))}
@@ -78,16 +78,16 @@ func isOpen(c *Conn) bool {
 	return ok
 }
 
-// A full listener closes the oldest connection that is not admitted, once it is a second
+// A full listener closes the oldest connection that is not admitted, once it is minAge
 // old, and never an admitted one.
 func TestFullListenerMakesRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, l := visit(t, Config{Conns: 2, Spare: 1})
-		first, second, third := v.comes("192.0.2.1"), v.comes("192.0.2.2"), v.comes("192.0.2.3")
+		first, second, third := v.connect("192.0.2.1"), v.connect("192.0.2.2"), v.connect("192.0.2.3")
 		if !first.Admit() || !third.Admit() || second.Admit() {
 			t.Error("of three connections two must be admitted")
 		}
-		if v.comes("192.0.2.4") != nil {
+		if v.connect("192.0.2.4") != nil {
 			t.Fatal("a full listener closes a connection that is younger than a second")
 		}
 		time.Sleep(minAge)
@@ -104,35 +104,35 @@ func TestFullListenerMakesRoom(t *testing.T) {
 	})
 }
 
-// Connections of an address count until they are admitted, and at most half of the slots
-// that are left are one address's.
+// Connections of an address count until they are admitted, and one address gets at most
+// half of the slots that are left.
 func TestConnectionsOfAnAddressCount(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, _ := visit(t, Config{Conns: 6, Spare: 2, PerAddress: 3, AdmitWithin: time.Minute})
 		for i := range 5 {
-			c := v.comes("2001:db8::1")
+			c := v.connect("2001:db8::1")
 			if c == nil || !c.Admit() {
 				t.Fatalf("connection %d that is admitted at once is refused", i+1)
 			}
 		}
-		one, two := v.comes("2001:db8::2"), v.comes("2001:db8::3") // the same /64
-		if one == nil || two == nil || v.comes("2001:db8::4") != nil {
+		one, two := v.connect("2001:db8::2"), v.connect("2001:db8::3") // the same /64
+		if one == nil || two == nil || v.connect("2001:db8::4") != nil {
 			t.Error("of three slots that are left an address must get two")
 		}
-		if v.comes("2001:db8:0:1::1") == nil {
+		if v.connect("2001:db8:0:1::1") == nil {
 			t.Error("another address must get the third")
 		}
 		close(v.queue)
 	})
 }
 
-// A connection is closed unless it is admitted in time, also after it was demoted.
-func TestConnectionsProveThemselves(t *testing.T) {
+// A connection is closed unless it is admitted in time, also after Demote.
+func TestUnadmittedConnectionsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		v, _ := visit(t, Config{Conns: 6, AdmitWithin: 10 * time.Second})
-		stranger := v.comes("192.0.2.1")
+		stranger := v.connect("192.0.2.1")
 		time.Sleep(5 * time.Second)
-		caller, demoted := v.comes("192.0.2.1"), v.comes("192.0.2.1")
+		caller, demoted := v.connect("192.0.2.1"), v.connect("192.0.2.1")
 		caller.Admit()
 		demoted.Admit()
 		demoted.Demote()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// What a client has sent is unread until somebody reads it, and looking takes nothing.
+// TestUnread: bytes of a client are unread until they are read, and Unread reads none.
 func TestUnread(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "weir.sock")} {
 		a, err := Parse(address)

@@ -2,7 +2,6 @@ package listen
 
 import (
 	"container/list"
-	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -11,41 +10,42 @@ import (
 	"time"
 )
 
-// young is the least age at which a connection that is not admitted yet makes room
-// for a newer one: a client on a slow network gets its first request through.
+// minAge is the least age at which a connection that is not admitted can be closed for a
+// newer one. A client on a slow network can send its first request within it.
 const minAge = time.Second
 
-// capped bounds the connections of a listener that are open at once. A connection
-// counts as a stranger's until [Conn.Admit].
+// slots bounds the connections of a listener that are open at once. A connection is
+// admitted by [Conn.Admit].
 //
-//   - At most conns connections are admitted, and spare more are open: a full
-//     listener still answers probes.
-//   - A full listener closes the oldest connection that is not admitted. Admitted
-//     connections are never closed for a newer one.
-//   - One client address holds at most perAddress connections, and at most half of
-//     the slots that admitted connections leave. Further ones are closed at once.
-//   - A connection that is not admitted after prove is closed.
+//   - At most conns connections are admitted, and spare more are open: a full listener
+//     still answers probes.
+//   - A full listener closes the oldest connection that is not admitted. An admitted
+//     connection is never closed for a newer one.
+//   - One client address holds at most perAddress connections, and at most half of the
+//     slots that admitted connections leave. Further ones are closed at once.
+//   - A connection that is not admitted within admitWithin is closed.
 type slots struct {
 	net.Listener
 	conns, spare int
 	perAddress   int           // 0 = no bound for one address
-	admitWithin  time.Duration // 0 = clients need show nothing
+	admitWithin  time.Duration // 0 = clients need no admission
 
 	closed    chan struct{}
-	once      sync.Once
+	once      sync.Once     // closes closed
 	released  chan struct{} // holds an element after a connection was closed
-	busy      atomic.Int64  // connections marked busy
+	busy      atomic.Int64  // busy connections
 	accepting atomic.Int64  // calls of Accept, which may hold a connection that is not in open yet
 	refused   atomic.Int64  // connections closed because of these bounds
 
-	draining   atomic.Bool
-	drained    chan struct{} // closed when rest is known
-	mu         sync.Mutex    // protects the following
-	backlog    []net.Conn    // taken by the system before the end, and not accepted yet
+	draining atomic.Bool
+	drained  chan struct{} // closed when backlog is set
+
+	mu         sync.Mutex // protects the following
+	backlog    []net.Conn // accepted by the system before drain, and not returned by Accept yet
 	open       map[*Conn]struct{}
 	unadmitted list.List            // of *Conn, those in open that are not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as perAddress counts them
-	expiry     *time.Timer          // closes the oldest of fresh after prove; nil until the first
+	expiry     *time.Timer          // runs evictExpired; nil until the first connection
 }
 
 func newSlots(l net.Listener, c Config) *slots {
@@ -54,7 +54,7 @@ func newSlots(l net.Listener, c Config) *slots {
 		open: map[*Conn]struct{}{}, perClient: map[netip.Prefix]int{}}
 }
 
-// Accept waits for a connection, and for a slot that it can have.
+// Accept waits for a connection and for its slot.
 func (l *slots) Accept() (net.Conn, error) {
 	l.accepting.Add(1)
 	defer l.accepting.Add(-1)
@@ -63,8 +63,8 @@ func (l *slots) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if one := l.place(c); one != nil {
-			return one, nil
+		if own := l.place(c); own != nil {
+			return own, nil
 		}
 		select {
 		case <-l.closed:
@@ -77,24 +77,20 @@ func (l *slots) Accept() (net.Conn, error) {
 // next waits for a connection of the system.
 func (l *slots) next() (net.Conn, error) {
 	c, err := l.Listener.Accept()
-	if !l.draining.Load() {
+	if err == nil || !l.draining.Load() {
 		return c, err
-	}
-	if err == nil {
-		admit(c)
-		return c, nil
 	}
 	return l.acceptBacklog()
 }
 
-// place waits for a slot for c. It returns nil, and c is closed, if c cannot have one.
+// place waits for a slot for c. It closes c and returns nil if c cannot have one.
 func (l *slots) place(c net.Conn) *Conn {
-	one := &Conn{Conn: c, slots: l, client: clientOf(c)}
-	one.remote = remote{c.RemoteAddr(), one}
+	own := &Conn{Conn: c, slots: l, client: clientOf(c)}
+	own.remote = remote{c.RemoteAddr(), own}
 	for {
-		wait, ok := l.tryPlace(one)
+		wait, ok := l.tryPlace(own)
 		if ok {
-			return one
+			return own
 		}
 		if wait < 0 {
 			l.refused.Add(1)
@@ -114,12 +110,12 @@ func (l *slots) place(c net.Conn) *Conn {
 	}
 }
 
-// tryPlace gives one a slot if there is one now. If not, it returns how long to wait
-// before the next try; below 0, one is refused.
-func (l *slots) tryPlace(one *Conn) (wait time.Duration, ok bool) {
+// tryPlace gives c a slot if one is free now. Otherwise it returns the wait before the
+// next try; below 0, c is refused.
+func (l *slots) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.clientIsFullLocked(one.client) {
+	if l.clientIsFullLocked(c.client) {
 		return -1, false
 	}
 	now := time.Now()
@@ -134,16 +130,16 @@ func (l *slots) tryPlace(one *Conn) (wait time.Duration, ok bool) {
 		}
 		l.evictLocked(victim)
 	}
-	l.open[one] = struct{}{}
-	if l.perAddress > 0 && one.client.IsValid() {
-		l.perClient[one.client]++
-		one.counted = true
+	l.open[c] = struct{}{}
+	if l.perAddress > 0 && c.client.IsValid() {
+		l.perClient[c.client]++
+		c.counted = true
 	}
-	l.addUnadmittedLocked(one, now)
+	l.addUnadmittedLocked(c, now)
 	return 0, true
 }
 
-// crowdsLocked reports whether a client has as many connections as it may.
+// clientIsFullLocked reports whether a client has as many connections as it may have.
 func (l *slots) clientIsFullLocked(client netip.Prefix) bool {
 	if l.perAddress == 0 || !client.IsValid() {
 		return false
@@ -156,7 +152,7 @@ func (l *slots) clientIsFullLocked(client netip.Prefix) bool {
 	return l.perClient[client] >= most
 }
 
-// freshLocked adds a connection to those that are not admitted.
+// addUnadmittedLocked adds a connection to those that are not admitted.
 func (l *slots) addUnadmittedLocked(c *Conn, now time.Time) {
 	c.since = now
 	c.unadmitted = l.unadmitted.PushBack(c)
@@ -170,7 +166,7 @@ func (l *slots) addUnadmittedLocked(c *Conn, now time.Time) {
 	l.expiry.Reset(l.admitWithin)
 }
 
-// expire closes the connections that were not admitted in time.
+// evictExpired closes the connections that were not admitted in time.
 func (l *slots) evictExpired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -184,14 +180,14 @@ func (l *slots) evictExpired() {
 	}
 }
 
-// evictLocked closes a connection and takes its slot.
+// evictLocked closes a connection and releases its slot.
 func (l *slots) evictLocked(c *Conn) {
 	l.refused.Add(1)
 	c.Conn.Close()
 	l.releaseLocked(c)
 }
 
-// forgetLocked takes the slot of a connection.
+// releaseLocked releases the slot of a connection.
 func (l *slots) releaseLocked(c *Conn) {
 	if _, ok := l.open[c]; !ok {
 		return
@@ -205,7 +201,7 @@ func (l *slots) releaseLocked(c *Conn) {
 	}
 }
 
-// knownLocked removes a connection from those that are not admitted.
+// removeUnadmittedLocked removes a connection from those that are not admitted.
 func (l *slots) removeUnadmittedLocked(c *Conn) {
 	if c.unadmitted != nil {
 		l.unadmitted.Remove(c.unadmitted)
@@ -224,7 +220,7 @@ func (l *slots) uncountLocked(c *Conn) {
 	}
 }
 
-// unread reports whether bytes of a client wait to be read.
+// unread reports whether any connection has unread bytes.
 func (l *slots) unread() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,14 +232,14 @@ func (l *slots) unread() bool {
 	return false
 }
 
-// count returns how many connections are open.
+// count returns the number of open connections.
 func (l *slots) count() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// end makes Accept return the connections that the system has taken, and then
+// drain makes Accept return the connections of the system's queue, and then
 // net.ErrClosed.
 func (l *slots) drain() {
 	if l.draining.Swap(true) {
@@ -252,14 +248,15 @@ func (l *slots) drain() {
 	if u, ok := l.Listener.(*net.UnixListener); ok {
 		removeSocket(u)
 	}
-	rest := takeBacklog(l.Listener)
+	backlog := takeBacklog(l.Listener)
 	l.mu.Lock()
-	l.backlog = rest
+	l.backlog = backlog
 	l.mu.Unlock()
 	close(l.drained)
 	l.Listener.Close()
 }
 
+// acceptBacklog waits for drain and returns the next connection of the backlog.
 func (l *slots) acceptBacklog() (net.Conn, error) {
 	<-l.drained
 	l.mu.Lock()
@@ -272,8 +269,8 @@ func (l *slots) acceptBacklog() (net.Conn, error) {
 	return c, nil
 }
 
-// Close also ends an Accept that waits for a slot. After the end it is no error that the
-// listener is closed already.
+// Close also ends an Accept that waits for a slot. It returns no error if drain has
+// closed the listener already.
 func (l *slots) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	l.mu.Lock()
@@ -287,13 +284,4 @@ func (l *slots) Close() error {
 		return nil
 	}
 	return err
-}
-
-// underneath returns the connection of a Listener that c is, or is TLS over.
-func underneath(c net.Conn) *Conn {
-	if over, ok := c.(*tls.Conn); ok {
-		c = over.NetConn()
-	}
-	own, _ := c.(*Conn)
-	return own
 }
