@@ -22,7 +22,7 @@ func BenchmarkAllow(b *testing.B) {
 		}
 		b.Run(fmt.Sprintf("keys=%d/limits=1/general", keys), func(b *testing.B) {
 			l := mustNew(b, limits(1))
-			l.simple, l.memory.binding(l.plan).simple = nil, false // see Memory.one
+			l.simple, l.memory.compiled(l.plan).simple = nil, false // see Memory.allowSimple
 			benchmarkAllow(b, l, users)
 		})
 	}

@@ -13,8 +13,8 @@ type Limiter struct {
 	plan     *Plan
 	waitPlan *Plan // the plan of Wait: the same histories, all or nothing
 	engine   Engine
-	memory   *Memory        // engine, if it is a Memory
-	simple   *memoryBinding // the plan in memory, if Memory.one may decide attempts
+	memory   *Memory     // engine, if it is a Memory
+	simple   *memoryPlan // the plan in memory, if Memory.allowSimple may decide attempts
 }
 
 // Option changes a Limiter that New makes.
@@ -54,7 +54,7 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 		l.engine = NewMemory()
 	}
 	if l.memory, _ = l.engine.(*Memory); l.memory != nil {
-		if b := l.memory.binding(plan); b.simple {
+		if b := l.memory.compiled(plan); b.simple {
 			l.simple = b
 		}
 	}
@@ -66,7 +66,7 @@ func (l *Limiter) Plan() *Plan { return l.plan }
 
 // Allow is AllowN(ctx, key, 1).
 func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
-	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, 1, Now, &d) {
+	if l != nil && l.simple != nil && l.memory.allowSimple(l.simple, &key, 1, Now, &d) {
 		return d, nil
 	}
 	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: 1, At: Now}, &d)
@@ -76,7 +76,7 @@ func (l *Limiter) Allow(ctx context.Context, key Key) (d Decision, err error) {
 // AllowN decides an attempt of n units now. It records the granted units in every limit
 // of the policy or in none (R7). An attempt of 0 units is a peek.
 func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	if l != nil && l.simple != nil && l.memory.one(l.simple, &key, n, Now, &d) {
+	if l != nil && l.simple != nil && l.memory.allowSimple(l.simple, &key, n, Now, &d) {
 		return d, nil
 	}
 	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: n, At: Now}, &d)
@@ -167,7 +167,7 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 		}
 	}
 	if l.memory != nil {
-		return l.memory.decide(l.plan, key, r, d)
+		return l.memory.handle(l.plan, key, r, d)
 	}
 	*d, err = l.engine.Decide(ctx, l.plan, *key, *r)
 	return err

@@ -7,13 +7,13 @@ import (
 )
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *memoryBinding, p *Plan, a *Request, sites []site, now int64, full bool, d *Decision) {
+func answer(b *memoryPlan, p *Plan, req *Request, slots []slot, now int64, full bool, d *Decision) {
 	var wait, reset int64
 	remaining := int64(window.Forever)
-	for i := range sites {
-		s := &sites[i]
+	for i := range slots {
+		s := &slots[i]
 		r := &s.limit.Rule
-		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(a.N))
+		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(req.N))
 		if window.Longer(s.wait, wait) {
 			wait = s.wait
 		}
@@ -23,20 +23,20 @@ func answer(b *memoryBinding, p *Plan, a *Request, sites []site, now int64, full
 	d.Remaining, d.RetryAfter, d.ResetAfter = remaining, span(wait), span(reset)
 	d.At = time.UnixMicro(now)
 	if !full {
-		d.Limit = bound(b.mode, sites, a.N, d.Granted).limit.name
+		d.Limit = binding(b.mode, slots, req.N, d.Granted).limit.name
 	}
-	if a.States != nil {
-		describe(p, sites, a.States, now)
+	if req.States != nil {
+		describe(p, slots, req.States, now)
 	}
 }
 
-// bound returns the limit that kept an attempt of n units from being granted in
-// full: of those that cut a partial grant the one with the least room, of those
-// that refused the one with the longest wait; the first of equals.
-func bound(mode window.Mode, sites []site, n, granted int64) *site {
-	var b *site
-	for i := range sites {
-		s := &sites[i]
+// binding returns the limit that kept an attempt of n units from being granted in full:
+// after a partial grant the limit with the least room, after a denial that with the
+// longest wait. The first wins a tie.
+func binding(mode window.Mode, slots []slot, n, granted int64) *slot {
+	var b *slot
+	for i := range slots {
+		s := &slots[i]
 		switch {
 		case granted > 0:
 			if b == nil || s.room < b.room {
@@ -51,10 +51,10 @@ func bound(mode window.Mode, sites []site, n, granted int64) *site {
 	return b
 }
 
-// describe fills in the state of every limit.
-func describe(p *Plan, sites []site, states []LimitState, now int64) {
-	for i := range sites {
-		s, l := &sites[i], &p.policy.Limits[i]
+// describe fills in the state of each limit.
+func describe(p *Plan, slots []slot, states []LimitState, now int64) {
+	for i := range slots {
+		s, l := &slots[i], &p.policy.Limits[i]
 		states[i] = LimitState{
 			Name:             l.Name,
 			Max:              l.Max,

@@ -127,35 +127,17 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	onlyA.AllowAt(ctx, K("x"), 1, time.UnixMicro(at+5_000_000)) // ahead, to be corrected
 	onlyA.AllowAt(ctx, K("z"), 1, time.UnixMicro(at))           // fills the cap
 
-	var sites [2]site
+	var slots [2]slot
 	var d Decision
-	key, ask, b := K("x", "y"), Request{N: 1, At: at}, m.binding(l.plan)
-	if err := m.try(b, l.plan, &key, &ask, sites[:], &d); err != m.fullOfKeys {
+	key, ask, b := K("x", "y"), Request{N: 1, At: at}, m.compiled(l.plan)
+	if err := m.decideSlots(b, l.plan, &key, &ask, slots[:], &d); err != m.fullOfKeys {
 		t.Fatalf("got %v, want the cap", err)
 	}
 	onlyA.Reset(ctx, K("x"))
 	onlyA.Reset(ctx, K("z"))
 	onlyB.AllowAt(ctx, K("y"), 1, time.UnixMicro(at))
-	if err := m.try(b, l.plan, &key, &ask, sites[:], &d); err != nil || d.Allowed || d.Limit != "b" {
+	if err := m.decideSlots(b, l.plan, &key, &ask, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
 		t.Errorf("got %+v, %v; want a refusal by b", d, err)
-	}
-}
-
-// TestSweepEndsAtAnySize: Sweep goes round once, however many slots there are.
-func TestSweepEndsAtAnySize(t *testing.T) {
-	for _, size := range []int{1, 1023, 1024, 1025, 2049, 5000} {
-		m := NewMemory()
-		s := &m.shards[0]
-		if !s.resizeIndex(m, size) {
-			t.Fatal("no room")
-		}
-		done := make(chan struct{})
-		go func() { m.Sweep(); close(done) }()
-		select {
-		case <-done:
-		case <-time.After(20 * time.Second):
-			t.Fatalf("no end with %d slots", size)
-		}
 	}
 }
 

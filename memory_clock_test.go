@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/keytable"
 )
 
 // A call that waits for a shard's lock decides after the calls that held it meanwhile. A
@@ -12,10 +14,10 @@ import (
 // it; before a refund, it must find all others (R1, R3).
 
 // shardOf returns the shard of the key in the limiter's first limit.
-func shardOf(m *Memory, l *Limiter, k Key) *shard {
-	sites := make([]site, len(l.plan.limits))
-	m.locate(m.binding(l.plan).limits, &k, sites)
-	return sites[0].shard
+func shardOf(m *Memory, l *Limiter, k Key) *keytable.Shard {
+	slots := make([]slot, len(l.plan.limits))
+	m.locate(m.compiled(l.plan).limits, &k, slots)
+	return slots[0].shard
 }
 
 func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
@@ -30,7 +32,7 @@ func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
 			t.Fatal(first, err)
 		}
 		time.Sleep(w / 2)
-		s.mu.Lock()
+		s.Lock()
 		started, got := make(chan struct{}), make(chan Decision)
 		go func() {
 			close(started)
@@ -42,8 +44,10 @@ func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
 		}()
 		<-started
 		time.Sleep(w)
-		s.sweep(m, m.now(), false, 1000) // as a decision on another key does
-		s.mu.Unlock()
+		for range 10 * keytable.SweepEvery {
+			s.SweepStep(&m.table, m.now(), false) // as decisions on other keys do
+		}
+		s.Unlock()
 		if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
 			t.Errorf("by %q: granted at %d and again %v later, within the window of %v", by, first.At.UnixMicro(), d.At.Sub(first.At), w)
 		}
@@ -61,7 +65,7 @@ func TestR1NoDecisionFromBeforeARefund(t *testing.T) {
 		time.Sleep(w / 4)
 		second, _ := l.Allow(ctx, key)
 		time.Sleep(w / 4)
-		s.mu.Lock()
+		s.Lock()
 		started, got := make(chan struct{}), make(chan Decision)
 		go func() {
 			close(started)
@@ -73,7 +77,7 @@ func TestR1NoDecisionFromBeforeARefund(t *testing.T) {
 		}()
 		<-started
 		time.Sleep(w * 3 / 5) // the first unit leaves
-		s.mu.Unlock()
+		s.Unlock()
 		if _, err := l.Refund(ctx, key, second.At, 1); err != nil {
 			t.Fatal(err)
 		}
@@ -127,7 +131,7 @@ func TestPeeksAndRefusalsForgetNothing(t *testing.T) {
 		if d, err := l.AllowAt(ctx, key, 1, start); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		for range 4 * sweepEvery {
+		for range 4 * keytable.SweepEvery {
 			if err := look(l.At(start.Add(62 * time.Minute))); err != nil {
 				t.Fatal(name, err)
 			}

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -37,9 +38,7 @@ func TestMemoryInvariants(t *testing.T) {
 			}
 			time.Sleep(time.Minute)
 			m.Sweep()
-			for i := range m.shards {
-				m.shards[i].sweep(m, MaxUnits, true, 1<<12)
-			}
+			m.table.Reclaim(^uint64(0), MaxUnits, true) // all shards
 			if checkMemory(t, m); m.Len() != 0 {
 				t.Errorf("%d keys are held when none counts, want 0", m.Len())
 			}
@@ -62,9 +61,10 @@ func policyOf(r *rand.Rand, n int) Policy {
 
 const keysInUse = 200 * 6
 
-// keyOf is one of the keys in use, of so many dimensions: short, long, very long.
+// keyOf is one of the keys in use, of so many dimensions. Up to 17 bytes fit a
+// record, and 60 a chunk.
 func keyOf(i, dimensions int) Key {
-	path := strings.Repeat("x", []int{0, 1, inlineKey, longKeyBytes + 1, 500, MaxValueBytes}[i%6])
+	path := strings.Repeat("x", []int{0, 1, 17, 61, 500, MaxValueBytes}[i%6])
 	return K([]string{fmt.Sprint("user", i/6), path}[:dimensions]...)
 }
 
@@ -90,40 +90,52 @@ func actAtRandom(r *rand.Rand, l *Limiter) {
 	time.Sleep(time.Duration(r.IntN(2)*r.IntN(50)) * time.Microsecond)
 }
 
-// checkMemory asks of all of m whether it is found, whole, and counted once.
+// checkMemory checks that each record of m is found, whole, and counted once.
 func checkMemory(t *testing.T, m *Memory) {
 	t.Helper()
-	found, chunks, bytes := map[*record]bool{}, map[*shard]int{}, 0
-	all := m.binding(mustNew(t, policyOf(rand.New(rand.NewPCG(0, 0)), MaxLimits)).plan)
+	found, chunks, bytes := map[*keytable.Record]bool{}, map[*keytable.Shard]int{}, 0
+	all := m.compiled(mustNew(t, policyOf(rand.New(rand.NewPCG(0, 0)), MaxLimits)).plan)
 	for i := range keysInUse {
-		k, sites := keyOf(i, 2), [MaxLimits]site{}
-		m.locate(all.limits, &k, sites[:])
-		for i := range sites {
-			s := &sites[i]
-			if s.load(&k); s.ref != 0 && !found[s.shard.records.At(s.ref)] { // limits share histories
-				found[s.shard.records.At(s.ref)] = true
-				chunks[s.shard] += checkHistory(t, s.h, s.arena) + keyChunks(keySize(s.limit.by, &k))
+		k, slots := keyOf(i, 2), [MaxLimits]slot{}
+		m.locate(all.limits, &k, slots[:])
+		for i := range slots {
+			s := &slots[i]
+			if s.load(&k); s.ref != 0 && !found[s.shard.At(s.ref)] { // limits share histories
+				found[s.shard.At(s.ref)] = true
+				chunks[s.shard] += checkHistory(t, s.h, s.arena) + keytable.KeyChunks(s.limit.keySize(s.shard, &k))
 			}
 		}
 	}
-	for i := range m.shards {
-		s := &m.shards[i]
-		if n := s.records.Len(); 4*n > 3*len(s.index) || s.arena.Len() != chunks[s] {
-			t.Errorf("shard %d: %d records in %d slots own %d of %d chunks", i, n, len(s.index), chunks[s], s.arena.Len())
+	shards := tableField(m, "shards")
+	for i := range shards.Len() {
+		records, slots := shards.Index(i).FieldByName("records"), shards.Index(i).FieldByName("index").Len()
+		shard := m.table.Shard(uint64(i) << 58)
+		if n := int(records.FieldByName("live").Int()); 4*n > 3*slots || shard.Arena.Len() != chunks[shard] {
+			t.Errorf("shard %d: %d records in %d slots own %d of %d chunks", i, n, slots, chunks[shard], shard.Arena.Len())
 		}
-		bytes += len(s.index)*slotSize + places(&s.records)*recordSize + places(&s.arena.Slab)*window.ChunkSize
+		const slotSize, recordSize = 8, 64
+		bytes += slots*slotSize + places(records)*recordSize + places(reflect.ValueOf(&shard.Arena.Slab).Elem())*window.ChunkSize
 	}
-	if got, most := int(m.Bytes()), int(m.budget.most); got != bytes || most > 0 && got > most {
-		t.Errorf("%d bytes are counted of at most %d, %d are held", got, most, bytes)
+	mostKeys, mostBytes := m.Caps()
+	if got := int(m.Bytes()); got != bytes || mostBytes > 0 && got > int(mostBytes) {
+		t.Errorf("%d bytes are counted of at most %d, %d are held", got, mostBytes, bytes)
 	}
-	if got, most, keys := int(m.keys.Load()), int(m.maxKeys), m.Len(); keys != len(found) || most > 0 && (got != keys || got > most) {
-		t.Errorf("%d keys are counted of at most %d, %d are held, %d of them found", got, most, keys, len(found))
+	if got, keys := keysCounted(m), m.Len(); keys != len(found) || mostKeys > 0 && (got != keys || got > int(mostKeys)) {
+		t.Errorf("%d keys are counted of at most %d, %d are held, %d of them found", got, mostKeys, keys, len(found))
 	}
 }
 
+// tableField returns a private field of the engine's table.
+func tableField(m *Memory, name string) reflect.Value {
+	return reflect.ValueOf(&m.table).Elem().FieldByName(name)
+}
+
+// keysCounted is the number of keys counted under MaxKeys.
+func keysCounted(m *Memory) int { return int(tableField(m, "keys").FieldByName("v").Int()) }
+
 // places is the number of values that a slab has room for.
-func places(slab any) (n int) {
-	pages := reflect.ValueOf(slab).Elem().FieldByName("values")
+func places(slab reflect.Value) (n int) {
+	pages := slab.FieldByName("values")
 	for i := range pages.Len() {
 		n += pages.Index(i).Len()
 	}

@@ -1,7 +1,7 @@
 package weir
 
 import (
-	queue "container/heap"
+	"container/heap"
 	"context"
 	"hash/maphash"
 	"math"
@@ -10,114 +10,110 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/keytable"
 )
 
-// operations are the decisions to which callers gave an id (Ask.ID), by policy, key
-// and id. They stand apart from histories, so that decisions without an id do not
-// pay for them.
+// operations are the decisions with an idempotency key (Request.ID), by policy, key and
+// id. They stand apart from histories, so that decisions without an id do not pay for
+// them.
 type operations struct {
 	shards [16]operationShard
 }
 
-// operationShard is a part of them under one lock, which is held while an operation
-// of it is decided: of two callers with one id the second waits for the first.
-// Whoever holds it may lock shards of histories, never the reverse.
+// operationShard is a part of them under one lock, which is held while an operation of it
+// is decided: of two callers with one id the second waits for the first. A caller that
+// holds it may lock shards of histories, never the reverse.
 type operationShard struct {
-	mu sync.Mutex // protects the following
-	of map[string]*operation
+	mu     sync.Mutex // protects the following
+	byName map[string]*operation
 
-	// Those that were decided on the engine's clock, and those at instants of the
-	// caller's: like histories, each are forgotten by their own time alone (R13).
-	real, virtual due
+	// The operations decided on the engine's clock, and those at instants of callers.
+	// Like histories, each are removed by their own time alone (R13).
+	real, virtual byExpiry
 }
 
-// operation is what was decided, and what is answered when it is asked again.
+// operation is one decision, and the answer when the call is made again.
 type operation struct {
 	name     string
-	ask      Request // Op and N
+	request  Request // Op and N
 	granted  int64   // of a refund: the instant of the entry
-	until    int64
+	until    int64   // the operation is known before this instant
 	virtual  bool
 	place    int // in its heap
 	decision Decision
 }
 
-// operationBytes is what an operation takes besides its name, in itself, in the map
+// operationBytes is the memory of an operation besides its name: in itself, in the map
 // and in the heap.
 const operationBytes = 296
 
-// RefundOnce is Refund of an operation with an id (RefundOnceEngine).
+// removedAtCap is the most operations that a caller at a cap removes.
+const removedAtCap = 4096
+
+// RefundOnce is Refund with an idempotency key (RefundOnceEngine).
 func (m *Memory) RefundOnce(_ context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
 	var d Decision
-	err := m.once(p, &k, &Request{Op: opRefund, N: n, At: now, ID: id}, at, &d)
+	err := m.handleOnce(p, &k, &Request{Op: opRefund, N: n, At: now, ID: id}, at, &d)
 	return d.Granted, err
-}
-
-// decideOnce is decide for an operation with an id.
-func (m *Memory) decideOnce(p *Plan, k *Key, a *Request, d *Decision) error {
-	return m.once(p, k, a, 0, d)
-}
-
-// operation finds the name of an operation, and the shard that knows it if any does.
-func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name string) {
-	name = operationName(p, k, id)
-	return &m.known.shards[maphash.String(m.seed, name)%uint64(len(m.known.shards))], name
 }
 
 // Replay returns the earlier answer of an operation with an ID, and reports whether
 // there is one. It decides nothing.
-func (m *Memory) Replay(p *Plan, k Key, a Request) (d Decision, found bool, err error) {
-	if !a.names() {
+func (m *Memory) Replay(p *Plan, k Key, req Request) (d Decision, found bool, err error) {
+	if !req.names() {
 		return d, false, nil
 	}
-	s, name := m.operation(p, &k, a.ID)
+	s, name := m.operation(p, &k, req.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.find(m, name, a.At); o != nil {
-		err = o.repeat(&a, 0, &d)
+	if o := s.find(m, name, req.At); o != nil {
+		err = o.replay(&req, 0, &d)
 		return d, true, err
 	}
 	return d, false, nil
 }
 
-// once does what has an id. Like persist it makes room when the engine is full, and
-// tries again. granted is the instant of the entry that a refund is of.
-func (m *Memory) once(p *Plan, k *Key, a *Request, granted int64, d *Decision) error {
-	s, name := m.operation(p, k, a.ID)
+// handleOnce decides a request with an ID, or replays the earlier answer. Like
+// decideWithRoom it makes room at a cap and tries again. granted is the instant of the
+// entry that a refund is of.
+func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, granted int64, d *Decision) error {
+	s, name := m.operation(p, k, req.ID)
 	for tries := 0; ; tries++ {
-		done, err := m.tryOnce(s, name, p, k, a, granted, d)
+		done, err := m.replayOrDecide(s, name, p, k, req, granted, d)
 		if done {
 			return err
 		}
-		now := a.At
-		if now == Now {
-			now = m.now()
-		}
-		if tries == mostTries || !m.makeRoom(nil, now, a.At != Now) {
+		if tries == mostTries || !m.makeRoom(0, req.At) {
 			m.refused.Add(1)
 			return err
 		}
 	}
 }
 
-// tryOnce answers from the operations in memory, or decides and remembers. Without room
-// to remember it still decides an operation that records nothing; otherwise done is
-// false, and the error names the cap.
-func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Request, granted int64, d *Decision) (done bool, err error) {
+// operation returns the name of an operation and its shard.
+func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name string) {
+	name = operationName(p, k, id)
+	return &m.operations.shards[maphash.String(m.seed, name)%uint64(len(m.operations.shards))], name
+}
+
+// replayOrDecide replays the answer of a known operation, or decides it and remembers
+// the answer. Without room to remember it still decides an operation that records
+// nothing; otherwise done is false, and the error names the cap.
+func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key, req *Request, granted int64, d *Decision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.find(m, name, a.At); o != nil {
-		return true, o.repeat(a, granted, d)
+	if o := s.find(m, name, req.At); o != nil {
+		return true, o.replay(req, granted, d)
 	}
 	full := m.takeOperation(len(name))
-	if a.Op == opRefund {
+	if req.Op == opRefund {
 		var decided int64
-		d.Granted, decided, err = m.refund(p, k, granted, a.N, a.At, full != nil)
+		d.Granted, decided, err = m.refund(p, k, granted, req.N, req.At, full != nil)
 		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	} else {
-		once := *a
+		once := *req
 		once.ID, once.full = "", full != nil
-		err = m.decide(p, k, &once, d)
+		err = m.handle(p, k, &once, d)
 	}
 	if full != nil {
 		if err == m.fullOfKeys || err == m.fullOfBytes {
@@ -125,120 +121,116 @@ func (m *Memory) tryOnce(s *operationShard, name string, p *Plan, k *Key, a *Req
 		}
 		return true, err
 	}
-	if err != nil || !p.records(a, d) {
+	if err != nil || !p.records(req, d) {
 		m.releaseOperation(len(name))
 		return true, err
 	}
-	s.remember(m, name, a, granted, p.IdempotencyTTL().Microseconds(), d)
+	s.remember(m, name, req, granted, p.IdempotencyTTL().Microseconds(), d)
 	return true, nil
 }
 
-// find returns the operation of that name, if it is known at an instant. s.mu is held.
+// find returns the operation of that name if it is known at an instant. s.mu is held.
 func (s *operationShard) find(m *Memory, name string, at int64) *operation {
-	if o := s.of[name]; o != nil && m.read(at) < o.until {
+	if o := s.byName[name]; o != nil && m.instant(at) < o.until {
 		return o
 	}
 	return nil
 }
 
-// repeat answers as the operation was answered, if it is the same.
-func (o *operation) repeat(a *Request, granted int64, d *Decision) error {
-	if o.ask.Op != a.Op || o.ask.N != a.N || o.granted != granted {
-		return errOtherOperation(&o.ask, a)
+// replay returns the earlier answer, or ErrID for another operation under the same id.
+func (o *operation) replay(req *Request, granted int64, d *Decision) error {
+	if o.request.Op != req.Op || o.request.N != req.N || o.granted != granted {
+		return errOtherOperation(&o.request, req)
 	}
-	clear(a.States) // nobody looked
+	clear(req.States) // no state was read
 	*d = o.decision
 	d.Replayed = true
 	return nil
 }
 
-// takeOperation takes the room of one operation, or says what is full.
+// takeOperation takes the room of one operation; the error names the cap that was met.
 func (m *Memory) takeOperation(name int) error {
-	if m.maxKeys > 0 && !within(&m.keys, 1, m.maxKeys) {
+	if !m.table.TakeKeys(1) {
 		return m.fullOfKeys
 	}
-	if !m.budget.Take(operationBytes + name) {
-		if m.maxKeys > 0 {
-			m.keys.Add(-1)
-		}
+	if !m.table.TakeBytes(operationBytes + name) {
+		m.table.GiveKeys(1)
 		return m.fullOfBytes
 	}
 	return nil
 }
 
-// releaseOperation gives back what takeOperation took.
+// releaseOperation returns the room that takeOperation took.
 func (m *Memory) releaseOperation(name int) {
-	if m.maxKeys > 0 {
-		m.keys.Add(-1)
-	}
-	m.budget.Give(operationBytes + name)
+	m.table.GiveKeys(1)
+	m.table.GiveBytes(operationBytes + name)
 }
 
-// remember keeps what was decided, in the room that was reserved, and forgets two
-// that are over: so that what is kept follows what is remembered.
-func (s *operationShard) remember(m *Memory, name string, a *Request, granted, life int64, d *Decision) {
-	if before := s.of[name]; before != nil { // over, and not forgotten yet
-		s.drop(m, before)
+// remember stores a decision in the room that was reserved and removes two operations
+// that are over, so that memory follows the operations that are known.
+func (s *operationShard) remember(m *Memory, name string, req *Request, granted, life int64, d *Decision) {
+	if before := s.byName[name]; before != nil { // over, and not removed yet
+		s.remove(m, before)
 	}
-	if s.of == nil {
-		s.of = map[string]*operation{}
+	if s.byName == nil {
+		s.byName = map[string]*operation{}
 	}
-	virtual := a.At != Now
-	o := &operation{name: name, ask: Request{Op: a.Op, N: a.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
-	s.of[name] = o
-	queue.Push(s.heap(virtual), o)
-	s.forget(m, m.read(a.At), virtual, 2)
+	virtual := req.At != Now
+	o := &operation{name: name, request: Request{Op: req.Op, N: req.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
+	s.byName[name] = o
+	heap.Push(s.heap(virtual), o)
+	s.removeOver(m, m.instant(req.At), virtual, 2)
 }
 
-// heap is the one that operations of a kind of time are in.
-func (s *operationShard) heap(virtual bool) *due {
+// heap returns the heap of operations of one kind of time.
+func (s *operationShard) heap(virtual bool) *byExpiry {
 	if virtual {
 		return &s.virtual
 	}
 	return &s.real
 }
 
-// forget drops at most n that are over.
-func (s *operationShard) forget(m *Memory, now int64, virtual bool, n int) (forgotten int) {
+// removeOver removes at most n operations that are over.
+func (s *operationShard) removeOver(m *Memory, now int64, virtual bool, n int) (removed int) {
 	if virtual {
-		now -= virtualSlack
+		now -= keytable.VirtualSlack
 	}
-	for h := s.heap(virtual); forgotten < n && len(*h) > 0 && (*h)[0].until <= now; forgotten++ {
-		s.drop(m, (*h)[0])
+	for h := s.heap(virtual); removed < n && len(*h) > 0 && (*h)[0].until <= now; removed++ {
+		s.remove(m, (*h)[0])
 	}
-	return forgotten
+	return removed
 }
 
-func (s *operationShard) drop(m *Memory, o *operation) {
-	queue.Remove(s.heap(o.virtual), o.place)
-	delete(s.of, o.name)
-	if len(s.of) == 0 {
-		s.of, s.real, s.virtual = nil, nil, nil
+func (s *operationShard) remove(m *Memory, o *operation) {
+	heap.Remove(s.heap(o.virtual), o.place)
+	delete(s.byName, o.name)
+	if len(s.byName) == 0 {
+		s.byName, s.real, s.virtual = nil, nil, nil
 	}
 	m.releaseOperation(len(o.name))
 }
 
-// forget drops all operations on the engine's clock that are over.
-func (all *operations) forget(m *Memory, now int64) (forgotten int) {
+// removeOver removes all operations on the engine's clock that are over.
+func (all *operations) removeOver(m *Memory, now int64) (removed int) {
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
-		forgotten += s.forget(m, now, false, math.MaxInt)
+		removed += s.removeOver(m, now, false, math.MaxInt)
 		s.mu.Unlock()
 	}
-	return forgotten
+	return removed
 }
 
-// forgetSome drops at most n that are over. Shards in use are passed over: the
-// caller may be the one who holds one.
-func (all *operations) forgetSome(m *Memory, now int64, virtual bool, n int) (forgotten int) {
+// removeSome removes some operations that are over. It skips locked shards: the caller may
+// hold one.
+func (all *operations) removeSome(m *Memory, now int64, virtual bool) (removed int) {
 	for i := range all.shards {
 		if s := &all.shards[i]; s.mu.TryLock() {
-			forgotten += s.forget(m, now, virtual, n-forgotten)
+			removed += s.removeOver(m, now, virtual, removedAtCap-removed)
 			s.mu.Unlock()
 		}
 	}
-	return forgotten
+	return removed
 }
 
 func (all *operations) len() int {
@@ -246,16 +238,39 @@ func (all *operations) len() int {
 	for i := range all.shards {
 		s := &all.shards[i]
 		s.mu.Lock()
-		n += len(s.of)
+		n += len(s.byName)
 		s.mu.Unlock()
 	}
 	return n
 }
 
-// operationName is the policy's name, the key's values by the names of their
-// dimensions, and the id, each behind its length, so that no two operations share
-// one (R14). Dimensions stand in the order of their names: a policy whose limits
-// changed places has the same operations (R12).
+// byExpiry is a heap of operations, the one that is over first in front.
+type byExpiry []*operation
+
+func (h byExpiry) Len() int           { return len(h) }
+func (h byExpiry) Less(i, j int) bool { return h[i].until < h[j].until }
+func (h byExpiry) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].place, h[j].place = i, j
+}
+
+func (h *byExpiry) Push(o any) {
+	o.(*operation).place = len(*h)
+	*h = append(*h, o.(*operation))
+}
+
+func (h *byExpiry) Pop() any {
+	last := len(*h) - 1
+	o := (*h)[last]
+	(*h)[last] = nil
+	*h = (*h)[:last]
+	return o
+}
+
+// operationName consists of the policy's name, the key's values by the names of their
+// dimensions, and the id, each behind its length, so that no two operations share one
+// (R14). Dimensions stand in the order of their names: a policy whose limits changed
+// places has the same operations (R12).
 func operationName(p *Plan, k *Key, id string) string {
 	var room [256]byte
 	b := keyenc.Append(room[:0], p.Name())

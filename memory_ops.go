@@ -8,19 +8,19 @@ func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (in
 	return took, err
 }
 
-// refund is Refund that returns the instant of its decision, too. If full is set, a
-// refund that would take units fails, since there is no room to remember it.
+// refund is Refund that returns the instant of its decision, too. If full is set there is
+// no room to remember the refund, so one that would take units fails.
 func (m *Memory) refund(p *Plan, k *Key, at, n, now int64, full bool) (took, decided int64, err error) {
-	b := m.binding(p)
-	sites := make([]site, len(b.limits))
+	b := m.compiled(p)
+	slots := make([]slot, len(b.limits))
 	virtual := now != Now
-	now, locks := m.visit(b.limits, k, sites, now)
-	defer m.unlock(locks)
-	if err := m.reserveCorrections(sites); err != nil {
+	_, now, locks := m.lockSlots(b.limits, k, slots, now)
+	defer m.table.Unlock(locks)
+	if err := m.reserveCorrections(slots); err != nil {
 		return 0, 0, err
 	}
-	for i := range sites {
-		s := &sites[i]
+	for i := range slots {
+		s := &slots[i]
 		if full {
 			s.h, s.arena = s.h.Clone(s.arena)
 		}
@@ -32,8 +32,8 @@ func (m *Memory) refund(p *Plan, k *Key, at, n, now int64, full bool) (took, dec
 	case full:
 		return 0, now, m.fullOfKeys
 	}
-	for i := range sites {
-		if s := &sites[i]; s.corrected { // so far on a copy (R2)
+	for i := range slots {
+		if s := &slots[i]; s.corrected { // so far on a copy (R2)
 			s.correct(now, virtual)
 			s.refund(at, n, now)
 		}
@@ -41,10 +41,10 @@ func (m *Memory) refund(p *Plan, k *Key, at, n, now int64, full bool) (took, dec
 	return took, now, nil
 }
 
-// refund takes up to n units back from the entry granted at instant at, and returns
-// how many. No other entry changes: a refund leaves no trace of its instant, so a
-// later decision may be at an earlier one (R2), at which older entries still count.
-func (s *site) refund(at, n, now int64) int64 {
+// refund takes up to n units back from the entry granted at instant at, and returns their
+// number. No other entry changes: a refund does not store its instant, so a later decision
+// may be at an earlier one (R2), at which older entries still count.
+func (s *slot) refund(at, n, now int64) int64 {
 	if s.limit.cost > 0 { // a cost of its own stays: the attempt was made (R10)
 		return 0
 	}
@@ -52,9 +52,9 @@ func (s *site) refund(at, n, now int64) int64 {
 	return s.h.Refund(s.arena, s.refunded(at, cutoff), cutoff, n)
 }
 
-// refunded is the end of the entry that a refund takes from: of that granted at an
-// instant, or of the oldest that counts; cutoff if there is none.
-func (s *site) refunded(at, cutoff int64) int64 {
+// refunded is the end of the entry that a refund takes from: the entry granted at an
+// instant, or the oldest that counts; cutoff if there is none.
+func (s *slot) refunded(at, cutoff int64) int64 {
 	if at != Oldest {
 		return s.h.Holder(&s.limit.Rule, at)
 	}
@@ -66,37 +66,24 @@ func (s *site) refunded(at, cutoff int64) int64 {
 
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64) (int64, error) {
-	var sites [1]site
-	now, locks := m.visit(m.binding(p).limits[i:i+1], &k, sites[:], now)
-	defer m.unlock(locks)
-	recorded, _ := sites[0].h.Used(sites[0].arena, now-p.limits[i].Span(last))
+	var slots [1]slot
+	_, now, locks := m.lockSlots(m.compiled(p).limits[i:i+1], &k, slots[:], now)
+	defer m.table.Unlock(locks)
+	recorded, _ := slots[0].h.Used(slots[0].arena, now-p.limits[i].Span(last))
 	return recorded, nil
 }
 
 // Reset forgets the histories of the key in every limit of the plan (R10).
 func (m *Memory) Reset(_ context.Context, p *Plan, k Key) error {
-	sites := make([]site, len(p.limits))
-	locks := m.locate(m.binding(p).limits, &k, sites)
-	m.lock(locks)
-	defer m.unlock(locks)
-	for i := range sites {
-		s := &sites[i]
+	slots := make([]slot, len(p.limits))
+	locks := m.locate(m.compiled(p).limits, &k, slots)
+	m.table.Lock(locks)
+	defer m.table.Unlock(locks)
+	for i := range slots {
+		s := &slots[i]
 		if s.load(&k); s.ref != 0 {
-			s.shard.wake(0) // slots move, so the present pass may miss one
-			s.shard.remove(m, s.shard.slotOf(s.tag, s.ref))
+			s.shard.Remove(&m.table, s.tag, s.ref)
 		}
 	}
 	return nil
-}
-
-// visit locks and loads the sites of a call that looks without asking, and
-// returns the instant of the call. Where the clock was corrected the sites hold
-// copies (R2).
-func (m *Memory) visit(limits []memoryLimit, k *Key, sites []site, at int64) (now int64, locks uint64) {
-	locks = m.locate(limits, k, sites)
-	m.lock(locks)
-	for i := range sites {
-		sites[i].load(k)
-	}
-	return clamp(sites, m.read(at)), locks
 }

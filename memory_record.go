@@ -1,151 +1,124 @@
 package weir
 
 import (
-	"encoding/binary"
+	"fmt"
 
+	"github.com/weirlimit/weir/internal/keytable"
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// inlineKey is the size of a key that fits its record. It fills the record up to
-// 64 bytes, a cache line.
-const inlineKey = 17
-
-const recordSize = 64
-
-// record is one history with the key it belongs to.
-type record struct {
-	window.History
-	limit   uint32
-	size    uint16 // bytes of the key's encoding
-	virtual bool   // its entries were recorded at instants the caller passed
-	key     [inlineKey]byte
-}
-
-// Link returns the reference a free record keeps.
-func (r *record) Link() *uint32 { return &r.limit }
-
-// A key is encoded as the values the limit counts by. A single value stands as
-// it is; of several, each follows its length in two bytes. The limit fixes the
-// number of values, so no two keys share an encoding (R14).
-
-const lengthBytes = 2
-
-// keySize is the size of the encoding.
-func keySize(by []int, k *Key) int {
-	if len(by) == 1 {
-		return len(k.value(by[0]))
-	}
-	n := 0
-	for _, i := range by {
-		n += lengthBytes + len(k.value(i))
-	}
-	return n
-}
-
-// encodeKey appends the encoding to b.
-func encodeKey(b []byte, by []int, k *Key) []byte {
-	if len(by) == 1 {
-		return append(b, k.value(by[0])...)
-	}
-	for _, i := range by {
-		v := k.value(i)
-		b = binary.LittleEndian.AppendUint16(b, uint16(len(v)))
-		b = append(b, v...)
-	}
-	return b
-}
-
-// holds reports whether the record belongs to the key, other than the short ones
-// that find compares itself. scratch is overwritten.
-func (r *record) holds(a *window.Arena, l *memoryLimit, k *Key, scratch *[]byte) bool {
-	if len(l.by) == 0 {
-		return true
-	}
-	if keySize(l.by, k) != int(r.size) {
-		return false
-	}
-	if l.sole >= 0 {
-		return longKeyIs(a, r.longKey(), k.value(l.sole))
-	}
-	*scratch = encodeKey((*scratch)[:0], l.by, k)
-	if len(*scratch) <= inlineKey {
-		return string(r.key[:len(*scratch)]) == string(*scratch)
-	}
-	return longKeyIs(a, r.longKey(), *scratch)
-}
-
-// longKey is the reference of the first chunk of a key that does not fit the
-// record.
-func (r *record) longKey() uint32 { return binary.LittleEndian.Uint32(r.key[:]) }
-
-// longKeyBytes is how much of a long key a chunk holds.
-const longKeyBytes = window.WordsPerChunk * wordBytes
-
-// keyChunks is the number of chunks a key of that size needs.
-func keyChunks(size int) int {
-	if size <= inlineKey {
-		return 0
-	}
-	return (size + longKeyBytes - 1) / longKeyBytes
-}
-
-// setKey stores the encoded key; the arena has keyChunks in reserve.
-func (r *record) setKey(a *window.Arena, key []byte) {
-	r.size = uint16(len(key))
-	if len(key) <= inlineKey {
-		copy(r.key[:], key)
-		return
-	}
-	var next uint32
-	for start := (len(key) - 1) / longKeyBytes * longKeyBytes; start >= 0; start -= longKeyBytes {
-		ref := a.Alloc()
-		c := a.At(ref)
-		*c.Link() = next
-		for i := 0; i*wordBytes < longKeyBytes && start+i*wordBytes < len(key); i++ {
-			c.Words()[i] = wordAt(key, start+i*wordBytes)
+// record adds units to all histories, or to none: each step that can fail comes before
+// the first write.
+func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64) error {
+	created := 0
+	for i := range slots {
+		s := &slots[i]
+		units := s.limit.units(units)
+		if b.mode == window.CountDenied {
+			units = min(units, s.limit.Max) // R6
 		}
-		next = ref
+		if req.Op == OpRecord && s.state.Used > MaxUnits-units {
+			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
+				ErrOverflow, s.limit.name, s.state.Used, units, MaxUnits)
+		}
+		if s.ref == 0 {
+			created++
+		}
 	}
-	binary.LittleEndian.PutUint32(r.key[:], next)
+	if req.full {
+		return m.fullOfKeys
+	}
+	if err := m.reserve(slots, k, now, units, created); err != nil {
+		return err
+	}
+	virtual := req.At != Now
+	for i := range slots {
+		s := &slots[i]
+		isNew := s.ref == 0
+		if isNew {
+			s.ref = s.limit.insert(s.shard, s.tag, k)
+		}
+		r := s.shard.At(s.ref)
+		s.h = &r.History
+		s.correct(now, virtual)
+		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.from)
+		s.h.Add(s.arena, s.h.EndOf(&s.limit.Rule, now), now, s.limit.units(units))
+		if b.mode == window.CountDenied {
+			s.h.Cap(s.arena, s.limit.Max)
+		}
+		s.state = window.State{Used: s.h.Total, Last: now}
+		s.shard.Recorded(&m.table, r, isNew, virtual)
+	}
+	return nil
 }
 
-// freeKey gives the chunks of a long key back.
-func (r *record) freeKey(a *window.Arena) {
-	if int(r.size) <= inlineKey {
-		return
-	}
-	for ref := r.longKey(); ref != 0; {
-		next := *a.At(ref).Link()
-		a.Free(ref)
-		ref = next
-	}
-}
-
-// longKeyIs reports whether the chunks from ref on hold key, whose size is known
-// to be right.
-func longKeyIs[T string | []byte](a *window.Arena, ref uint32, key T) bool {
-	for start := 0; start < len(key); start += longKeyBytes {
-		c := a.At(ref)
-		words := c.Words()
-		for i := 0; i < len(words) && start+i*wordBytes < len(key); i++ {
-			if words[i] != wordAt(key, start+i*wordBytes) {
-				return false
+// reserve makes sure that each history can grow by an entry and that records can be
+// created where there are none, within the caps. The error names the cap that was met.
+// Keys come last: keys that are counted and given back would for a moment reject others.
+func (m *Memory) reserve(slots []slot, k *Key, now, units int64, created int) error {
+	for i := range slots {
+		records, chunks := slots[i].needs(k, now, units)
+		if records+chunks == 0 {
+			continue
+		}
+		for j := range slots[:i] { // several limits of a decision may share a shard
+			if slots[j].shard == slots[i].shard {
+				r, c := slots[j].needs(k, now, units)
+				records, chunks = records+r, chunks+c
 			}
 		}
-		ref = *c.Link()
+		if !slots[i].shard.Reserve(&m.table, records, chunks) {
+			return m.fullOfBytes
+		}
 	}
-	return true
+	if created > 0 && !m.table.TakeKeys(created) {
+		return m.fullOfKeys
+	}
+	return nil
 }
 
-const wordBytes = 4
+// needs returns the number of records and chunks that recording in the slot takes.
+func (s *slot) needs(k *Key, now, units int64) (records, chunks int) {
+	if s.corrected {
+		return 0, 2 // at most: one to correct, one to add
+	}
+	if s.ref != 0 {
+		return 0, s.h.Chunks(s.h.EndOf(&s.limit.Rule, now), s.limit.units(units))
+	}
+	return 1, keytable.KeyChunks(s.limit.keySize(s.shard, k))
+}
 
-// wordAt returns up to four bytes of s from i on as one word, the first lowest.
-func wordAt[T string | []byte](s T, i int) (w uint32) {
-	if i+wordBytes <= len(s) {
-		return uint32(s[i]) | uint32(s[i+1])<<8 | uint32(s[i+2])<<16 | uint32(s[i+3])<<24
+// correct stores the corrections that the slots hold on copies so far, or none (R2).
+func (m *Memory) correct(slots []slot, now int64, virtual bool) error {
+	if err := m.reserveCorrections(slots); err != nil {
+		return err
 	}
-	for j := i; j < len(s); j++ {
-		w |= uint32(s[j]) << (8 * (j - i))
+	for i := range slots {
+		slots[i].correct(now, virtual)
 	}
-	return w
+	return nil
+}
+
+// reserveCorrections makes sure that the slots can be corrected: the units of many
+// entries in one may take a word more than before.
+func (m *Memory) reserveCorrections(slots []slot) error {
+	for i := range slots {
+		if s := &slots[i]; s.corrected && !s.shard.Arena.Reserve(len(slots)) {
+			return m.fullOfBytes
+		}
+	}
+	return nil
+}
+
+// correct stores the correction that the slot holds on a copy so far, if any. It writes
+// instants of now, so they are virtual if now is.
+func (s *slot) correct(now int64, virtual bool) {
+	if !s.corrected {
+		return
+	}
+	r := s.shard.At(s.ref)
+	s.arena, s.h = &s.shard.Arena, &r.History
+	s.h.Redate(s.arena, s.limit.End(now), now)
+	s.state.Used, s.from = s.h.Used(s.arena, now-s.limit.Window)
+	s.shard.Corrected(r, virtual)
 }

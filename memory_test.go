@@ -69,16 +69,6 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestSizes holds records and shards to the sizes their comments claim.
-func TestSizes(t *testing.T) {
-	if got := sizeOf[record](); got != recordSize {
-		t.Errorf("a record has %d bytes, want %d", got, recordSize)
-	}
-	if got := sizeOf[shard](); got%64 != 0 {
-		t.Errorf("a shard has %d bytes, want whole cache lines", got)
-	}
-}
-
 // TestBytesAKey: what a key and an entry take at most, measured on the heap.
 func TestBytesAKey(t *testing.T) {
 	const keys = 40_000
@@ -91,7 +81,7 @@ func TestBytesAKey(t *testing.T) {
 		most   float64 // bytes a key beyond its 16 own ones; half-filled pages and chunks count
 	}{{1, 64 + 6}, {10, 64 + 9*9 + 27}, {100, 1024}} {
 		l := mustNew(t, perUser(1000, time.Hour))
-		before := heap()
+		before := heapBytes()
 		for i := range c.events {
 			at := time.UnixMicro(1_700_000_000_000_000 + int64(i))
 			for _, u := range users {
@@ -100,7 +90,7 @@ func TestBytesAKey(t *testing.T) {
 				}
 			}
 		}
-		got := float64(heap()-before)/keys - 16
+		got := float64(heapBytes()-before)/keys - 16
 		t.Logf("%d events a key: %.1f bytes", c.events, got)
 		if got > c.most {
 			t.Errorf("%d events a key: %.1f bytes, want at most %.0f", c.events, got, c.most)
@@ -112,7 +102,7 @@ func TestBytesAKey(t *testing.T) {
 	}
 }
 
-func heap() int64 {
+func heapBytes() int64 {
 	runtime.GC()
 	runtime.GC()
 	var m runtime.MemStats

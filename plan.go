@@ -15,7 +15,7 @@ type Plan struct {
 	dimensions []string
 	limits     []PlanLimit
 
-	memory atomic.Pointer[memoryBinding] // the plan as compiled by the last memory engine that used it
+	memory atomic.Pointer[memoryPlan] // the plan as compiled by the last memory engine that used it
 }
 
 // PlanLimit is one limit of a Plan. Times are microseconds.

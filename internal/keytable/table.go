@@ -1,0 +1,170 @@
+// Package keytable keeps histories in memory by key: shards with a lock each, lookup,
+// records, expiry, and caps on keys and bytes. It knows no policy, mode or clock; the
+// instant is always an argument.
+//
+// A key takes one record of 64 bytes in a slab, so that the collector sees a few large
+// pages. The price: a history must be removed by hand, a pointer to a record is valid
+// only until the next Insert in its shard, and nothing is evicted before it expires.
+// A map of pointers was four times as large, and the collector looked into every key.
+package keytable
+
+import (
+	"math/bits"
+	"slices"
+	"sync"
+	"sync/atomic"
+)
+
+// Table holds the histories of all keys. A caller locks the shards that it needs in one
+// call, so that a decision over several limits is atomic:
+//
+//	shards := keytable.Bit(hash1) | keytable.Bit(hash2)
+//	t.Lock(shards)
+//	defer t.Unlock(shards)
+//
+// Start it with Init.
+type Table struct {
+	shards [shardCount]Shard // first, so that each begins on a cache line
+
+	maxKeys int64 // 0 = no cap
+
+	// retain[group] is the longest window that a group ever had, in microseconds.
+	// Readers hold no lock: the slice grows behind its end or is replaced, and an
+	// element that was read never changes.
+	retain atomic.Pointer[[]int64]
+	mu     sync.Mutex        // protects the following
+	groups map[string]uint32 // the name of a group to its number
+
+	next int // the shard at which Reclaim goes on; its caller holds a lock
+
+	_      [64]byte // fields that each decision reads share no cache line with counters
+	budget budget
+	keys   atomic.Int64 // keys held, counted only under maxKeys
+	_      [64]byte
+}
+
+// shardCount is 64, so that a set of shards is the bits of one word.
+const (
+	shardCount = 64
+	shardShift = 64 - 6 // a hash shifted by it is the number of its shard
+)
+
+// Init makes the zero Table an empty one with caps on its keys and bytes, 0 for none.
+func (t *Table) Init(maxKeys, maxBytes int64) {
+	t.maxKeys, t.budget.most = maxKeys, maxBytes
+	t.groups = map[string]uint32{}
+	t.retain.Store(&[]int64{})
+	for i := range t.shards {
+		t.shards[i].Arena.Budget = &t.budget
+		t.shards[i].soonest = forever
+	}
+}
+
+// Group returns the number of a group of histories, such as those of one limit. They are
+// kept for the longest window that the group was ever given, in microseconds (R12).
+func (t *Table) Group(name string, window int64) uint32 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	retain := *t.retain.Load()
+	group, known := t.groups[name]
+	switch {
+	case !known:
+		group = uint32(len(retain))
+		t.groups[name] = group
+		retain = append(retain, window) // behind the end that readers have seen
+	case retain[group] < window:
+		retain = slices.Clone(retain)
+		retain[group] = window
+	}
+	t.retain.Store(&retain)
+	return group
+}
+
+// Shard returns the shard of a key with that hash.
+func (t *Table) Shard(hash uint64) *Shard { return &t.shards[hash>>shardShift] }
+
+// Bit is the set of shards that holds only the shard of that hash.
+func Bit(hash uint64) uint64 { return 1 << (hash >> shardShift) }
+
+// Lock locks a set of shards in ascending order, so that no two callers wait for each
+// other.
+func (t *Table) Lock(shards uint64) {
+	for ; shards != 0; shards &= shards - 1 {
+		t.shards[bits.TrailingZeros64(shards)].Lock()
+	}
+}
+
+// Unlock unlocks a set of shards.
+func (t *Table) Unlock(shards uint64) {
+	for ; shards != 0; shards &= shards - 1 {
+		t.shards[bits.TrailingZeros64(shards)].Unlock()
+	}
+}
+
+// Len is the number of histories held, expired ones included.
+func (t *Table) Len() int {
+	n := 0
+	for i := range t.shards {
+		s := &t.shards[i]
+		s.Lock()
+		n += s.records.Len()
+		s.Unlock()
+	}
+	return n
+}
+
+// Bytes is the memory that the table and its users have taken.
+func (t *Table) Bytes() int64 { return t.budget.taken.Load() }
+
+// Caps are the caps on keys and bytes, 0 for none.
+func (t *Table) Caps() (keys, bytes int64) { return t.maxKeys, t.budget.most }
+
+// TakeBytes reports whether n more bytes fit the cap, and if so counts them.
+func (t *Table) TakeBytes(n int) bool { return t.budget.Take(n) }
+
+// GiveBytes returns n bytes.
+func (t *Table) GiveBytes(n int) { t.budget.Give(n) }
+
+// TakeKeys reports whether n more keys fit the cap, and if so counts them.
+func (t *Table) TakeKeys(n int) bool {
+	return t.maxKeys == 0 || within(&t.keys, int64(n), t.maxKeys)
+}
+
+// GiveKeys returns n keys.
+func (t *Table) GiveKeys(n int) {
+	if t.maxKeys > 0 {
+		t.keys.Add(-int64(n))
+	}
+}
+
+// budget counts bytes, up to most if that is not 0.
+type budget struct {
+	most  int64
+	taken atomic.Int64
+}
+
+// Take reports whether n more bytes fit, and if so counts them.
+func (b *budget) Take(n int) bool {
+	if b.most > 0 {
+		return within(&b.taken, int64(n), b.most)
+	}
+	b.taken.Add(int64(n))
+	return true
+}
+
+// Give returns n bytes.
+func (b *budget) Give(n int) { b.taken.Add(-int64(n)) }
+
+// within adds n to v if the sum is at most most. v never exceeds most in between, which
+// would reject other callers.
+func within(v *atomic.Int64, n, most int64) bool {
+	for {
+		before := v.Load()
+		if before+n > most {
+			return false
+		}
+		if v.CompareAndSwap(before, before+n) {
+			return true
+		}
+	}
+}

@@ -1,5 +1,0 @@
-package weir
-
-import "reflect"
-
-func sizeOf[T any]() uintptr { return reflect.TypeFor[T]().Size() }
