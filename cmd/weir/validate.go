@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"time"
 
@@ -15,68 +16,131 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
+// validateOptions are the flags of weir validate.
+type validateOptions struct {
+	asJSON, cluster, envoy, merge bool
+}
+
 func validateCommand() *cobra.Command {
-	var asJSON, isEnvoy bool
-	var o envoyconf.Options
+	var o validateOptions
 	cmd := &cobra.Command{
-		Use:   "validate FILE",
-		Short: "Check a policy file",
-		Long: `Validate reads a policy file as weir serve would and reports the first thing wrong
-with it: file, line, column, the line itself, and what would be right. The exit
-code is 0 for a good file and 2 for any other. Of a good file it also tells which
-overrides have expired, and what limits with fixed windows let through at worst:
-twice their count in a window's length, across the edge of two.
+		Use:   "validate FILE...",
+		Short: "Check policy files",
+		Long: `Validate reads policy files like weir serve. For a good file it prints ok, each limit
+in words and its worst case: the most units that the limit allows in the length of its
+window. Notes name expired overrides and limits that are probably mistakes.
 
-Of a good file it says how a Redis Cluster would keep each policy: spread over its
-slots by the dimensions that all limits of the policy count by, or, where there are
-none, pinned to one slot and so to one server.
+For a bad file it prints file, line, column, the line itself, and the next step. The
+exit code is 0 if all files are good, else 2.
 
-With --envoy, FILE is a configuration of Envoy's reference rate limit service, a file or
-a directory of them, as weir serve --envoy-config reads it.`,
+With --cluster it also prints where a Redis Cluster keeps each policy: spread over its
+slots by the dimensions that all limits of the policy share, or pinned to one slot, and
+so to one server, if they share none.
+
+With --envoy each FILE is a configuration of Envoy's reference rate limit service, a
+file or a directory of files, as for weir serve --envoy-config.`,
 		Example: `  weir validate weir.yaml
+  weir validate policies/*.yaml
   weir validate --json weir.yaml
   weir validate --envoy config/`,
-		Args: wantArgs(1, 1, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			if isEnvoy {
-				return validateEnvoy(cmd, args[0], o, asJSON)
-			}
-			return validate(cmd, args[0], asJSON)
-		},
+		Args: wantArgs(1, math.MaxInt, "FILE"),
+		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd, &o, args) },
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print the result as one JSON object")
-	cmd.Flags().BoolVar(&isEnvoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
-	cmd.Flags().BoolVar(&o.MergeDomains, "envoy-merge-domains", false, "with --envoy: let several files add to one domain")
+	f := cmd.Flags()
+	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object for each file")
+	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
+	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
+	f.BoolVar(&o.merge, "envoy-merge-domains", false, "with --envoy: let several files add rules to one domain")
 	return cmd
 }
 
-// validated is what weir validate --json prints of a good file.
-type validated struct {
+// validate checks all files. Its error joins those of the bad files.
+func validate(cmd *cobra.Command, o *validateOptions, paths []string) error {
+	out := printable{cmd.OutOrStdout()}
+	var bad []error
+	for _, path := range paths {
+		result, err := validateFile(path, o)
+		switch {
+		case err != nil && o.asJSON:
+			bad = append(bad, err)
+			if invalid := newInvalidFile(path, err); invalid != nil {
+				err = printJSON(out, invalid)
+			} else {
+				err = nil
+			}
+		case err != nil:
+			bad = append(bad, err)
+			err = nil
+		case o.asJSON:
+			err = printJSON(out, result)
+		default:
+			_, err = io.WriteString(out, result.text(o))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(bad) > 0 {
+		return &failure{code: exitUsage, err: errors.Join(bad...)}
+	}
+	return nil
+}
+
+// validResult is the result for a good file: an object for --json, or text.
+type validResult interface {
+	text(o *validateOptions) string
+}
+
+func validateFile(path string, o *validateOptions) (validResult, error) {
+	if o.envoy {
+		return validateEnvoy(path, envoyconf.Options{MergeDomains: o.merge})
+	}
+	file, err := policy.Load(path)
+	if err != nil {
+		return nil, err
+	}
+	v, err := describe(path, file)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, unprefixed{err})
+	}
+	return v, nil
+}
+
+// validFile is the output of weir validate --json for a good policy file.
+type validFile struct {
 	File     string            `json:"file"`
 	OK       bool              `json:"ok"` // true
 	Policies int               `json:"policies"`
 	Limits   int               `json:"limits"`
-	Names    []validatedPolicy `json:"names"`
-	Tests    int               `json:"tests"`             // weir test runs them
-	Expired  []expired         `json:"expired,omitempty"` // overrides that no longer apply
-	Notes    []string          `json:"notes,omitempty"`   // what is hardly meant, a sentence each
-	Fixed    []fixed           `json:"fixed,omitempty"`   // limits with fixed windows
+	Names    []validPolicy     `json:"names"`
+	Tests    int               `json:"tests"`             // that weir test runs
+	Expired  []expiredOverride `json:"expired,omitempty"` // overrides that no longer apply
+	Notes    []string          `json:"notes,omitempty"`   // sentences about probable mistakes
+	Fixed    []fixedLimit      `json:"fixed,omitempty"`   // limits with fixed windows
+
+	rows [][]string // for people: policy, limit, sentence, worst case
 }
 
-// fixed is a limit with fixed windows, and its worst case.
-type fixed struct {
+type validPolicy struct {
+	Policy  string   `json:"policy"`
+	Line    int      `json:"line"`
+	Limits  []string `json:"limits"`
+	Pinned  bool     `json:"pinned"`  // to one slot of a Redis Cluster
+	Cluster string   `json:"cluster"` // a sentence about its slots
+}
+
+// fixedLimit is a limit with fixed windows and its worst case.
+type fixedLimit struct {
 	Policy   string `json:"policy"`
 	Limit    string `json:"limit"`
 	Sentence string `json:"sentence"`
 	Max      int64  `json:"max"`
-	Worst    int64  `json:"worst"`     // units in a window's length, across the edge of two
+	Worst    int64  `json:"worst"`     // units in the length of a window, across the edge of two
 	WindowMS int64  `json:"window_ms"` // rounded up
-	window   time.Duration
-	varies   string // the end of the sentence about it
 }
 
-// expired is an override to remove.
-type expired struct {
+// expiredOverride is an override that no longer applies.
+type expiredOverride struct {
 	Policy string `json:"policy"`
 	Line   int    `json:"line"`
 	For    string `json:"for"`
@@ -84,112 +148,131 @@ type expired struct {
 	Why    string `json:"why"`
 }
 
-type validatedPolicy struct {
-	Policy  string   `json:"policy"`
-	Line    int      `json:"line"`
-	Limits  []string `json:"limits"`
-	Pinned  bool     `json:"pinned"`  // a Redis Cluster keeps all of it in one slot
-	Cluster string   `json:"cluster"` // where it keeps it, in a sentence
+// invalidFile is the output of weir validate --json for a bad file.
+type invalidFile struct {
+	File string `json:"file"`
+	OK   bool   `json:"ok"` // false
+	place
+	More []place `json:"more,omitempty"` // the other errors of the file
 }
 
-// invalid is what it prints of a bad one.
-type invalid struct {
-	File    string `json:"file"`
-	OK      bool   `json:"ok"`     // false
-	Line    int    `json:"line"`   // from 1; 0 when the file as a whole is meant
+// place is one error of a file.
+type place struct {
+	Line    int    `json:"line"`   // from 1; 0 for the file as a whole
 	Column  int    `json:"column"` // from 1, in characters
 	Problem string `json:"problem"`
 	Next    string `json:"next"`
 }
 
-func validate(cmd *cobra.Command, path string, asJSON bool) error {
-	out := cmd.OutOrStdout()
-	file, err := policy.Load(path)
-	if err != nil {
-		var e *policy.Error
-		if asJSON && errors.As(err, &e) {
-			printJSON(out, invalid{path, false, e.Line, e.Column, e.Problem, e.Next})
-		}
-		return &failure{code: exitUsage, err: err}
+// newInvalidFile returns the errors of a file, or nil if err has no places.
+func newInvalidFile(path string, err error) *invalidFile {
+	var envoy *envoyconf.Error
+	if errors.As(err, &envoy) {
+		return &invalidFile{File: envoy.File, place: place{envoy.Line, envoy.Column, envoy.Problem, envoy.Next}}
 	}
-	v, err := describe(path, file)
-	if err != nil {
-		return usage("", "%s: %w", path, err)
+	all := places(err)
+	if len(all) == 0 {
+		return nil
 	}
-	if asJSON {
-		return printJSON(out, v)
-	}
-	return v.print(printable{out})
+	return &invalidFile{File: path, place: all[0], More: all[1:]}
 }
 
-// print writes the result for a person.
-func (v *validated) print(out io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s: %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
-	for _, p := range v.Names {
-		note := ""
-		if p.Pinned {
-			note = "note: "
+// places returns the places of the policy errors in a tree of errors.
+func places(err error) (all []place) {
+	switch e := err.(type) {
+	case *policy.Error:
+		return []place{{e.Line, e.Column, e.Problem, e.Next}}
+	case interface{ Unwrap() []error }:
+		for _, each := range e.Unwrap() {
+			all = append(all, places(each)...)
 		}
-		b.WriteString("  " + note + p.Cluster + "\n")
-	}
-	for _, l := range v.Fixed {
-		fmt.Fprintf(&b, "  note: limit %s of %s (%s) has fixed windows: up to %d in %s, twice its count, across the edge of two%s\n",
-			l.Limit, l.Policy, l.Sentence, l.Worst, policy.FormatDuration(l.window), l.varies)
-	}
-	for _, e := range v.Expired {
-		fmt.Fprintf(&b, "  note: line %d: the override of %s for %s expired at %s, so it does nothing; remove it\n", e.Line, e.Policy, e.For, e.Until)
-	}
-	for _, n := range v.Notes {
-		fmt.Fprintf(&b, "  note: %s\n", n)
-	}
-	if v.Tests > 0 {
-		fmt.Fprintf(&b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
-	}
-	_, err := io.WriteString(out, b.String())
-	return err
-}
-
-// overdue are the overrides of the policy that no longer apply at an instant.
-func overdue(p *policy.Policy, at time.Time) []expired {
-	var all []expired
-	for _, o := range p.Expired(at) {
-		var whom []string
-		for _, d := range o.For {
-			whom = append(whom, d.Name+"="+answer.Shown(d.Value))
-		}
-		all = append(all, expired{p.Name, o.Line, strings.Join(whom, " "), o.Until.UTC().Format(time.RFC3339), o.Why})
+	case interface{ Unwrap() error }:
+		return places(e.Unwrap())
 	}
 	return all
 }
 
-// odd is what is allowed in a policy and hardly meant.
-func odd(p *policy.Policy) (notes []string) {
-	for i, l := range p.Limits {
-		if l.Cost > mostOf(p, i) {
-			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so that none is ever allowed", p.Line, l.Cost, l.Name, p.Name, mostOf(p, i)))
+// describe returns the result for a good policy file.
+func describe(path string, file *policy.File) (*validFile, error) {
+	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
+	for _, p := range file.Policies {
+		plan, err := p.Policy.Plan()
+		if err != nil {
+			return nil, err
 		}
-		if b := p.BlockOf(i); b > 0 && b < l.Window {
-			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and by itself refuses for up to %s, its window; let the block be longer than that",
-				p.Line, l.Name, p.Name, policy.FormatDuration(b), policy.FormatDuration(l.Window)))
+		row := validPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.DescribeSlots(plan)}
+		for i, l := range p.Limits {
+			row.Limits = append(row.Limits, l.Name)
+			name := p.Name
+			if i > 0 {
+				name = ""
+			}
+			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i)})
+			if l.Kind != weir.Rolling && l.Max < weir.MaxUnits {
+				v.Fixed = append(v.Fixed, fixedLimit{p.Name, l.Name, p.Sentence(i), l.Max, 2 * l.Max, answer.Millis(l.Window)})
+			}
 		}
+		v.Limits += len(p.Limits)
+		v.Names = append(v.Names, row)
+		v.Expired = append(v.Expired, expiredOverrides(p, time.Now())...)
+		v.Notes = append(v.Notes, mistakes(p)...)
 	}
-	return notes
+	return v, nil
 }
 
-// fixedOf labels limit i, which has fixed windows, with its worst case.
-func fixedOf(p *policy.Policy, i int) fixed {
+// text returns the result for people.
+func (v *validFile) text(o *validateOptions) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
+	if len(v.rows) > 0 {
+		var table strings.Builder
+		writeTable(&table, len(v.rows[0]), v.rows)
+		b.WriteString("  " + strings.TrimSuffix(strings.ReplaceAll(table.String(), "\n", "\n  "), "  "))
+	}
+	note := func(format string, args ...any) { fmt.Fprintf(&b, "  note: "+format+"\n", args...) }
+	for _, p := range v.Names {
+		switch {
+		case o.cluster && p.Pinned:
+			note("%s", p.Cluster)
+		case o.cluster:
+			b.WriteString("  " + p.Cluster + "\n")
+		}
+	}
+	for _, e := range v.Expired {
+		note("line %d: the override of %s for %s expired at %s and has no effect; remove it", e.Line, e.Policy, e.For, e.Until)
+	}
+	for _, n := range v.Notes {
+		note("%s", n)
+	}
+	if v.Tests > 0 {
+		fmt.Fprintf(&b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
+	}
+	return b.String()
+}
+
+// worstCase returns the most units that limit i allows in the length of its window.
+// Limits with fixed windows allow twice their count, across the edge of two.
+func worstCase(p *policy.Policy, i int) string {
 	l := &p.Limits[i]
-	f := fixed{Policy: p.Name, Limit: l.Name, Sentence: p.Sentence(i), Max: l.Max, Worst: 2 * l.Max,
-		WindowMS: answer.Millis(l.Window), window: l.Window}
-	if mostOf(p, i) > l.Max {
-		f.varies = ", and twice theirs under plans and overrides"
+	if l.Max == weir.MaxUnits {
+		return "no bound"
 	}
-	return f
+	factor, edge := int64(1), ""
+	if l.Kind != weir.Rolling {
+		factor, edge = 2, ", across the edge of two windows"
+	}
+	text := fmt.Sprintf("at most %d in any %s%s", factor*l.Max, policy.FormatDuration(l.Window), edge)
+	switch most := maxOf(p, i); {
+	case most == weir.MaxUnits:
+		text += "; no bound with plans and overrides"
+	case most > l.Max:
+		text += fmt.Sprintf("; %d with plans and overrides", factor*most)
+	}
+	return text
 }
 
-// mostOf is the largest count of limit i, with its plans and overrides.
-func mostOf(p *policy.Policy, i int) int64 {
+// maxOf returns the largest Max of limit i, with the policy's plans and overrides.
+func maxOf(p *policy.Policy, i int) int64 {
 	most := p.Limits[i].Max
 	raise := func(changes []policy.Change) {
 		for _, c := range changes {
@@ -198,8 +281,8 @@ func mostOf(p *policy.Policy, i int) int64 {
 			}
 		}
 	}
-	for _, plan := range p.Tiers {
-		raise(plan.Changes)
+	for _, tier := range p.Tiers {
+		raise(tier.Changes)
 	}
 	for _, o := range p.Overrides {
 		raise(o.Changes)
@@ -207,24 +290,63 @@ func mostOf(p *policy.Policy, i int) int64 {
 	return most
 }
 
-func describe(path string, file *policy.File) (*validated, error) {
-	v := &validated{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validatedPolicy{}}
-	for _, p := range file.Policies {
-		plan, err := p.Policy.Plan()
-		if err != nil {
-			return nil, err
+// expiredOverrides returns the overrides of a policy that no longer apply.
+func expiredOverrides(p *policy.Policy, at time.Time) []expiredOverride {
+	var all []expiredOverride
+	for _, o := range p.Expired(at) {
+		var key []string
+		for _, d := range o.For {
+			key = append(key, d.Name+"="+answer.Shown(d.Value))
 		}
-		row := validatedPolicy{Policy: p.Name, Line: p.Line, Pinned: weirredis.Pinned(plan), Cluster: weirredis.DescribeSlots(plan)}
-		for i, l := range p.Limits {
-			row.Limits = append(row.Limits, l.Name)
-			if l.Kind != weir.Rolling && l.Max < weir.MaxUnits {
-				v.Fixed = append(v.Fixed, fixedOf(p, i))
-			}
+		all = append(all, expiredOverride{p.Name, o.Line, strings.Join(key, " "), o.Until.UTC().Format(time.RFC3339), o.Why})
+	}
+	return all
+}
+
+// mistakes returns notes about valid limits that are probably mistakes.
+func mistakes(p *policy.Policy) (notes []string) {
+	for i, l := range p.Limits {
+		if most := maxOf(p, i); l.Cost > most {
+			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so no attempt is ever allowed", p.Line, l.Cost, l.Name, p.Name, most))
 		}
-		v.Limits += len(p.Limits)
-		v.Names = append(v.Names, row)
-		v.Expired = append(v.Expired, overdue(p, time.Now())...)
-		v.Notes = append(v.Notes, odd(p)...)
+		if b := p.BlockOf(i); b > 0 && b < l.Window {
+			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and without a block it denies for up to %s, its window; make the block longer",
+				p.Line, l.Name, p.Name, policy.FormatDuration(b), policy.FormatDuration(l.Window)))
+		}
+	}
+	return notes
+}
+
+// validEnvoy is the output of weir validate --envoy --json for a good configuration.
+type validEnvoy struct {
+	File     string   `json:"file"`
+	OK       bool     `json:"ok"` // true
+	Files    int      `json:"files"`
+	Domains  []string `json:"domains"`
+	Rules    int      `json:"rules"`
+	Warnings []string `json:"warnings"` // settings without effect
+}
+
+// validateEnvoy checks a configuration of Envoy's reference rate limit service: a
+// file or a directory of files.
+func validateEnvoy(path string, o envoyconf.Options) (validResult, error) {
+	c, err := envoyconf.Load(path, o)
+	if err != nil {
+		return nil, err
+	}
+	v := &validEnvoy{path, true, c.Files, []string{}, c.Rules(), append([]string{}, c.Warnings...)}
+	for _, d := range c.Domains {
+		v.Domains = append(v.Domains, d.Name)
 	}
 	return v, nil
+}
+
+// text returns the result for people.
+func (v *validEnvoy) text(*validateOptions) string {
+	text := fmt.Sprintf("%s: ok, %s, %s, %s\n", v.File,
+		counted(v.Files, "file", "files"), counted(len(v.Domains), "domain", "domains"), counted(v.Rules, "rule", "rules"))
+	for _, warning := range v.Warnings {
+		text += "  note: " + warning + "\n"
+	}
+	return text
 }
