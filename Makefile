@@ -71,7 +71,7 @@ hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine fro
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
 	$(GO) test -race -count 1 -timeout 30m ./weirredis/faulttest -args -faulttest.seeds $(SEEDS)
 
-test-integrations: tools ## Start nginx, HAProxy and Caddy with the recipes of integrations/, and take weir away.
+test-integrations: tools ## Start nginx, HAProxy and Caddy with the snippets of integrations/, and take weir away.
 	$(GO) test -count 1 -v ./integrations
 
 mutants: ## Put one fault at a time into the memory engine and demand that a test notices.

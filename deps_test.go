@@ -70,7 +70,7 @@ var layers = []layer{
 	{"internal/store", []string{".", "internal/redact", "weirredis", "weirredis/rueidisconn"}, "a store from the word or URL that an operator writes"},
 	{"deploy", nil, "files that run weir elsewhere, and their tests"},
 	{"scripts", nil, "commands of the Makefile, and their tests"},
-	{"integrations", nil, "recipes for proxies; it writes text and needs neither policies nor the server"},
+	{"integrations", nil, "snippets for proxies; it writes text and needs neither policies nor the server"},
 	{"integrations/prometheus", nil, "tests only: alert rules and a dashboard, checked with Prometheus' own tool"},
 	{"cmd/weir", []string{".", "fallback", "integrations", "internal/answer", "enforce", "internal/front/envoyconf", "internal/front/envoy", "internal/filewatch", "internal/gcra", "internal/listen", "internal/nearest", "internal/otlp", "internal/testkit/policytest", "internal/redact", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }

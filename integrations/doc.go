@@ -1,9 +1,9 @@
-// Package integrations holds recipes for proxies that call weir before they let a
-// request pass: complete configurations of nginx, HAProxy, Caddy, Traefik and
-// Envoy. `weir snippet` prints them.
+// Package integrations has snippets: complete configurations of nginx, HAProxy, Caddy,
+// Traefik and Envoy that call weir before they forward a request. `weir snippet`
+// prints them.
 //
-// A recipe is a template. The files beside it are made of it with the defaults,
-// once failing open and once failing closed, for readers; a test keeps them equal.
-// Another starts the real nginx, HAProxy and Caddy with a real weir and takes weir
-// away in every manner.
+// A snippet is a template. The files beside it are the template with the defaults, for
+// readers: one version fails open, the other fails closed. A test compares them with
+// the templates. Other tests start the real nginx, HAProxy and Caddy with a real weir,
+// and stop, hang or restart weir.
 package integrations

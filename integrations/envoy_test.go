@@ -16,9 +16,9 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 )
 
-// TestEnvoyRecipe reads the recipe by Envoy's own definitions: every name is known,
+// TestEnvoySnippet reads the snippet by Envoy's own definitions: every name is known,
 // every value is one Envoy would take. No Envoy runs.
-func TestEnvoyRecipe(t *testing.T) {
+func TestEnvoySnippet(t *testing.T) {
 	for _, o := range allOptions() {
 		if o.Secret {
 			continue

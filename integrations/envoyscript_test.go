@@ -42,7 +42,7 @@ want(status{"a\xffb"}, "400", "no UTF-8")
 want(status{"a\1b"}, "400", "a control character")
 `
 
-// TestEnvoyKeyScript runs the script of Envoy's recipe in the Lua of HAProxy, as no
+// TestEnvoyKeyScript runs the script of Envoy's snippet in the Lua of HAProxy, as no
 // Envoy is there.
 func TestEnvoyKeyScript(t *testing.T) {
 	files, err := Render("envoy", Options{Header: "X-User"})

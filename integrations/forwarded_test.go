@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// replaced replaces what stands in a recipe exactly once, as docs/service.md tells users
+// replaced replaces what stands in a snippet exactly once, as docs/service.md tells users
 // to.
 func replaced(old, new string) func(*testing.T, string) string {
 	return func(t *testing.T, text string) string {
@@ -15,7 +15,7 @@ func replaced(old, new string) func(*testing.T, string) string {
 			return text // of the other files
 		}
 		if strings.Count(text, old) != 1 {
-			t.Fatalf("the recipe holds %q more than once", old)
+			t.Fatalf("the snippet holds %q more than once", old)
 		}
 		return strings.Replace(text, old, new, 1)
 	}

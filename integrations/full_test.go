@@ -12,7 +12,7 @@ import (
 )
 
 // Clients that take all of HAProxy's connections leave none for its questions to weir.
-// That is no fault of weir, so the recipe does not fail open.
+// That is no fault of weir, so the snippet does not fail open.
 func TestFullProxyDoesNotOpen(t *testing.T) {
 	for name, c := range map[string]struct{ global, web, passed int }{
 		"with room for questions": {12, 6, 3},

@@ -211,7 +211,7 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 	}
 }
 
-// overHTTP2 changes a recipe to speak HTTP/2 to its clients.
+// overHTTP2 changes a snippet to speak HTTP/2 to its clients.
 func overHTTP2(text, proxy string, secure bool) string {
 	var old *regexp.Regexp
 	var new string

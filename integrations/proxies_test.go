@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// proxy is a program that a recipe is for.
+// proxy is a program that a snippet is for.
 type proxy struct {
 	name  string
 	start func(s *stand)
-	edit  func(t *testing.T, text string) string // what a user changes in the recipe's files; nil = nothing
+	edit  func(t *testing.T, text string) string // what a user changes in the snippet's files; nil = nothing
 
 	global string // further global options of a Caddyfile
 }
@@ -165,7 +165,7 @@ func (s *stand) decides(when, user string) {
 }
 
 // What becomes of requests while weir hangs, is gone, and is back, with the bounds
-// of the recipe.
+// of the snippet.
 func TestWithoutWeir(t *testing.T) {
 	each(t, func(o *Options) { o.Timeout = "" }, func(t *testing.T, s *stand) {
 		unanswered := 503

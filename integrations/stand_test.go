@@ -45,7 +45,7 @@ type stand struct {
 	client  *http.Client
 }
 
-// newStand starts everything. change says what the recipe is made for.
+// newStand starts everything. change says what the snippet is made for.
 func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	t.Helper()
 	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: patience}}

@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// traefikFile is as much of Traefik's dynamic configuration as the recipe uses.
+// traefikFile is as much of Traefik's dynamic configuration as the snippet uses.
 // Unknown words fail.
 type traefikFile struct {
 	HTTP struct {
@@ -35,9 +35,9 @@ type traefikFile struct {
 	} `yaml:"http"`
 }
 
-// TestTraefikRecipe checks the form of the recipe, and that its parts name each
+// TestTraefikSnippet checks the form of the snippet, and that its parts name each
 // other. No Traefik runs.
-func TestTraefikRecipe(t *testing.T) {
+func TestTraefikSnippet(t *testing.T) {
 	for _, o := range allOptions() {
 		files, err := Render("traefik", o)
 		if err != nil {

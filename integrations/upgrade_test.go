@@ -75,7 +75,7 @@ func TestUpgrades(t *testing.T) {
 	})
 }
 
-// No other protocol begins through a recipe: over HTTP/2 a client would ask on, and
+// No other protocol begins through a snippet: over HTTP/2 a client would ask on, and
 // nobody would count.
 func TestOtherProtocols(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// startWeir starts weir where the recipe looks for it.
+// startWeir starts weir where the snippet looks for it.
 func (s *stand) startWeir() {
 	s.t.Helper()
 	args := []string{"serve", "--policies", s.write("policies.yaml", policies), "--listen", s.options.Weir, "--socket-mode", "0666"}

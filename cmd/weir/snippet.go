@@ -12,55 +12,114 @@ import (
 	"github.com/weirlimit/weir/integrations"
 )
 
+// snippetOptions are the flags of weir snippet.
+type snippetOptions struct {
+	integrations.Options
+	policies, whenDown, write string
+}
+
 func snippetCommand() *cobra.Command {
-	var o integrations.Options
-	var whenDown, write string
+	var o snippetOptions
 	names := strings.Join(integrations.Names(), "|")
 	cmd := &cobra.Command{
 		Use:   "snippet " + names,
 		Short: "Print the configuration of a proxy that calls weir",
 		Long: `Snippet prints a complete configuration of a proxy that calls weir serve before it
-lets a request pass, and answers 429 for those that weir denies. Those of nginx,
-HAProxy and Caddy are tried with the real programs, also while weir is down and
-while it hangs; those of Traefik and Envoy are checked for their form.`,
-		Example: `  weir snippet nginx --policy search --app 127.0.0.1:8080
+forwards a request, and answers 429 if weir denies it. With --policies it takes the
+dimension from the policy, and fails if the snippet would not fit the policy.
+
+Tests run the snippets of nginx, HAProxy and Caddy with the real programs, also while
+weir is down or hangs. Those of Traefik and Envoy are checked for their form.`,
+		Example: `  weir snippet nginx --policies weir.yaml --policy search --app 127.0.0.1:8080
   weir snippet haproxy --policy api --dimension key --header X-Api-Key --write .
   weir snippet caddy --weir unix:/run/weir/weir.sock --secret --when-down open`,
 		Args:      wantArgs(1, 1, names),
 		ValidArgs: integrations.Names(),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			switch whenDown {
-			case "open", "closed":
-				o.Open = whenDown == "open"
-			default:
-				return usage("open lets requests pass while weir does not answer, closed refuses them", "--when-down must be open or closed, not %q", whenDown)
-			}
-			files, err := integrations.Render(args[0], o)
-			if err != nil {
-				return usage(cmd.CommandPath()+" -h lists the options", "%w", err)
-			}
-			if write != "" {
-				return writeFiles(cmd, write, files)
-			}
-			return printFiles(cmd, files)
-		},
+		RunE:      func(cmd *cobra.Command, args []string) error { return snippet(cmd, &o, args[0]) },
 	}
 	f := cmd.Flags()
+	policiesFlag(cmd, &o.policies)
 	f.StringVar(&o.Policy, "policy", "search", "the `POLICY` that limits the requests; for envoy its domain")
-	f.StringVar(&o.Dimension, "dimension", "ip", "the `DIMENSION` that the policy counts by")
-	f.StringVar(&o.Header, "header", "", "the request header `FIELD` whose value is counted; default: the client's address is")
+	f.StringVar(&o.Dimension, "dimension", "ip", "the `DIMENSION` that the policy counts by; with --policies its default is that of the policy")
+	f.StringVar(&o.Header, "header", "", "the request header `FIELD` with the key; default: the key is the client's address")
 	f.StringVar(&o.Weir, "weir", "", "the `ADDRESS` of weir serve, host:port or unix:/path; default 127.0.0.1:7070, for envoy 127.0.0.1:7071")
 	f.StringVar(&o.App, "app", "127.0.0.1:8080", "the `ADDRESS` of the application behind the proxy")
-	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` where the proxy listens")
-	f.StringVar(&whenDown, "when-down", "closed", "open lets requests pass while weir is down or hangs, closed refuses them with 503; `WORD`")
-	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIME` that weir has to answer")
-	f.BoolVar(&o.Secret, "secret", false, "show weir the secret of its --gate-secret-file")
-	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` where the files will lie, for those that name each other; default: the proxy's below /etc")
-	f.StringVar(&write, "write", "", "write the files to a `DIRECTORY` in place of printing them; none that is there is overwritten")
+	f.StringVar(&o.Listen, "listen", "0.0.0.0:80", "the `ADDRESS` of the proxy's listener")
+	f.StringVar(&o.whenDown, "when-down", "closed", "while weir is down or hangs, let requests pass (open) or answer 503 (closed); `WORD`")
+	f.StringVar(&o.Timeout, "timeout", "100ms", "the `TIMEOUT` of requests to weir")
+	f.BoolVar(&o.Secret, "secret", false, "send weir the secret of its --gate-secret-file")
+	f.StringVar(&o.Dir, "dir", "", "the `DIRECTORY` of the files, for references between them; default: the proxy's below /etc")
+	f.StringVar(&o.write, "write", "", "write the files to a `DIRECTORY` instead of stdout; existing files are kept")
 	return cmd
 }
 
-// printFiles prints the files, each under its name if they are several.
+func snippet(cmd *cobra.Command, o *snippetOptions, proxy string) error {
+	if o.whenDown != "open" && o.whenDown != "closed" {
+		return usage("open lets requests pass while weir does not answer, closed rejects them", "--when-down must be open or closed, not %q", o.whenDown)
+	}
+	o.Open = o.whenDown == "open"
+	if o.policies != "" {
+		if err := o.fit(cmd, proxy); err != nil {
+			return err
+		}
+	}
+	files, err := integrations.Render(proxy, o.Options)
+	if err != nil {
+		return usage(cmd.CommandPath()+" -h lists the options", "%w", err)
+	}
+	if o.write != "" {
+		return writeFiles(cmd, o.write, files)
+	}
+	return printFiles(cmd, files)
+}
+
+// fit sets the policy and the dimension from --policies, or returns an error if a
+// snippet cannot send the keys of the policy: it sends one value.
+func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
+	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if !cmd.Flags().Changed("policy") {
+		if len(source.file.Policies) != 1 {
+			return usage("name one of "+listed(names(source.file)), "%s has several policies, and --policy is missing", source.name)
+		}
+		o.Policy = source.file.Policies[0].Name
+	}
+	p, err := source.policy(o.Policy)
+	if err != nil {
+		return err
+	}
+	plan, err := p.Policy.Plan()
+	if err != nil {
+		return usage("", "%s: %w", source.name, err)
+	}
+	by, byFlag := plan.Dimensions(), cmd.Flags().Changed("dimension")
+	switch {
+	case len(by) != 1:
+		return usage("choose another policy, or write the configuration by hand after docs/http-api.md",
+			"policy %q counts by %s, and a snippet sends the value of one dimension", p.Name, describeDimensions(by))
+	case byFlag && o.Dimension != by[0]:
+		return usage("leave out --dimension", "policy %q counts by %q, not by %q", p.Name, by[0], o.Dimension)
+	case proxy == "envoy" && o.Header == "" && by[0] != "masked_remote_address":
+		return usage("name the dimension masked_remote_address in the policy, or add --header FIELD",
+			"policy %q counts by %q, and Envoy sends the client's address as masked_remote_address", p.Name, by[0])
+	case o.Header == "" && !byFlag && by[0] != "ip" && proxy != "envoy":
+		return usage(fmt.Sprintf("add --header FIELD, or --dimension %s if it is the client's address", by[0]),
+			"policy %q counts by %q, and the source of its value is missing", p.Name, by[0])
+	}
+	o.Dimension = by[0]
+	return nil
+}
+
+func describeDimensions(by []string) string {
+	if len(by) == 0 {
+		return "no dimension"
+	}
+	return strings.Join(by, " and ")
+}
+
+// printFiles prints the files, each below its name if there are several.
 func printFiles(cmd *cobra.Command, files []integrations.File) error {
 	out := cmd.OutOrStdout()
 	for i, f := range files {
@@ -68,7 +127,7 @@ func printFiles(cmd *cobra.Command, files []integrations.File) error {
 			if i > 0 {
 				fmt.Fprintln(out)
 			}
-			fmt.Fprintf(out, "##### file %s: --write DIRECTORY writes the files apart\n", f.Name)
+			fmt.Fprintf(out, "##### file %s: --write DIRECTORY writes separate files\n", f.Name)
 		}
 		if _, err := fmt.Fprint(out, f.Text); err != nil {
 			return err
@@ -77,15 +136,15 @@ func printFiles(cmd *cobra.Command, files []integrations.File) error {
 	return nil
 }
 
-// writeFiles writes the files to a directory, all or none if one is there already.
+// writeFiles writes the files to a directory. If one exists, it writes none.
 func writeFiles(cmd *cobra.Command, dir string, files []integrations.File) error {
 	for _, f := range files {
 		path := filepath.Join(dir, f.Name)
 		if _, err := os.Lstat(path); !errors.Is(err, fs.ErrNotExist) {
 			if err == nil {
-				err = fmt.Errorf("%s is there already", path)
+				err = fmt.Errorf("%s exists", path)
 			}
-			return usage("choose another directory with --write, or move the file away; nothing was written", "%w", err)
+			return usage("choose another directory with --write, or move the file; nothing was written", "%w", err)
 		}
 	}
 	for _, f := range files {

@@ -2,14 +2,14 @@
 -- the transaction:
 --
 --   txn.weir_status    the status; HAProxy's own 503 or 504 if weir did not answer
---   txn.weir_asked     there if the attempt reached the listener
---   txn.weir_answered  there if weir itself answered
+--   txn.weir_asked     set if the attempt reached the listener
+--   txn.weir_answered  set if weir itself answered
 --   txn.weir_limit, txn.weir_policy, txn.weir_retry, txn.weir_body
 --                      RateLimit, RateLimit-Policy, Retry-After and the body
 --
--- Arguments: the abstract socket of the listener that leads to weir, and the path
--- of the gate. txn.weir_key is sent as Weir-Key, txn.weir_secret as Weir-Gate-Secret,
--- and nothing of the request.
+-- Arguments: the abstract socket of the listener that leads to weir, and the path of
+-- the gate. The action sends txn.weir_key as Weir-Key and txn.weir_secret as
+-- Weir-Gate-Secret, and nothing else of the request.
 core.register_action("weir", { "http-req" }, function(txn, socket, path)
   local headers = {}
   local function send(field, variable)

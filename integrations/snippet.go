@@ -16,31 +16,31 @@ import (
 //go:embed nginx haproxy caddy traefik envoy
 var files embed.FS
 
-// Options hold the addresses and names in a recipe. Zero values stand for the defaults.
+// Options are the addresses and names in a snippet. Zero values mean the defaults.
 type Options struct {
-	Policy    string // that limits the requests; default search
-	Dimension string // of the policy, which a key names; default ip
-	Header    string // the request header field whose value is the key; default: the client's address is
-	Weir      string // where weir listens, host:port or unix:/path; default 127.0.0.1:7070
+	Policy    string // name; default search
+	Dimension string // of the policy that the key is the value of; default ip
+	Header    string // the request header field with the key; default: the key is the client's address
+	Weir      string // listener of weir, host:port or unix:/path; default 127.0.0.1:7070, for Envoy 127.0.0.1:7071
 	App       string // host:port of the application behind the proxy; default 127.0.0.1:8080
 	Listen    string // host:port where the proxy listens; default 0.0.0.0:80
-	Timeout   string // for weir to answer, in ms or s, 10ms to 10s; default 100ms
-	Open      bool   // let requests pass while weir is down or hangs; default: refuse them
-	Secret    bool   // show weir the secret of --gate-secret-file
-	Dir       string // where the recipe's files will lie, for those that name each other; default: that of the proxy's package
+	Timeout   string // of requests to weir, in ms or s, 10ms to 10s; default 100ms
+	Open      bool   // while weir is down or hangs, let requests pass; default: reject them
+	Secret    bool   // send weir the secret of --gate-secret-file
+	Dir       string // directory of the files, for references between them; default: that of the proxy's package
 }
 
-// File is one file of a recipe.
+// File is one file of a snippet.
 type File struct{ Name, Text string }
 
-// recipe is how the files of one proxy are made.
-type recipe struct {
+// snippet lists the files of one proxy.
+type snippet struct {
 	name  string
-	files []string // templates below the proxy's directory, and others as they are
+	files []string // below the proxy's directory: templates, and files that are copied
 	weir  string   // default of Options.Weir
 	dir   string   // default of Options.Dir
 
-	// Why an option is not to be had, "" if it is.
+	// Reasons why an option is not supported, "" if it is.
 	noOpen, noSecret, noSocket string
 }
 
@@ -49,39 +49,38 @@ const (
 	overGRPC = "127.0.0.1:7071" // an example of --grpc-listen
 )
 
-var recipes = []recipe{
+var snippets = []snippet{
 	{name: "nginx", files: []string{"nginx.tmpl"}, weir: overHTTP, dir: "/etc/nginx"},
 	{name: "haproxy", files: []string{"haproxy.tmpl", "weir.lua"}, weir: overHTTP, dir: "/etc/haproxy"},
 	{name: "caddy", files: []string{"Caddyfile.tmpl"}, weir: overHTTP, dir: "/etc/caddy"},
 	{name: "traefik", files: []string{"traefik.tmpl"}, weir: overHTTP, dir: "/etc/traefik",
-		noOpen:   "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; take a recipe that fails closed, or another proxy",
-		noSocket: "Traefik's forwardAuth connects over TCP alone; write host:port"},
+		noOpen:   "Traefik's forwardAuth answers 500 when it gets no answer, and has no other mode; fail closed, or choose another proxy",
+		noSocket: "Traefik's forwardAuth connects over TCP only; write host:port"},
 	{name: "envoy", files: []string{"envoy.tmpl", "ratelimit.tmpl"}, weir: overGRPC, dir: "/etc/envoy",
-		noSecret: "Envoy calls weir over gRPC, and the secret opens gates alone; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
+		noSecret: "Envoy calls weir over gRPC, and the secret is for gates only; let weir listen on loopback or a unix socket, or give Envoy's cluster a client certificate"},
 }
 
-// Names are the proxies there is a recipe for.
+// Names returns the proxies with a snippet.
 func Names() (names []string) {
-	for _, r := range recipes {
+	for _, r := range snippets {
 		names = append(names, r.name)
 	}
 	return names
 }
 
-// outputs are the names of the files that templates make.
+// outputs maps templates to the names of their files.
 var outputs = map[string]string{
 	"nginx.tmpl": "weir.conf", "haproxy.tmpl": "haproxy.cfg", "Caddyfile.tmpl": "Caddyfile",
 	"traefik.tmpl": "weir.yaml", "envoy.tmpl": "envoy.yaml", "ratelimit.tmpl": "ratelimit.yaml",
 }
 
-// Render returns the files of the recipe for a proxy; the first is the one to
-// begin with.
+// Render returns the files of the snippet for a proxy, the main file first.
 func Render(name string, o Options) ([]File, error) {
-	i := slices.IndexFunc(recipes, func(r recipe) bool { return r.name == name })
+	i := slices.IndexFunc(snippets, func(r snippet) bool { return r.name == name })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no recipe for %q; there are %s", name, strings.Join(Names(), ", "))
+		return nil, fmt.Errorf("there is no snippet for %q; there are %s", name, strings.Join(Names(), ", "))
 	}
-	r := recipes[i]
+	r := snippets[i]
 	o.setDefaults(r)
 	if err := o.check(r); err != nil {
 		return nil, err
@@ -97,7 +96,7 @@ func Render(name string, o Options) ([]File, error) {
 	return all, nil
 }
 
-// render makes a file of a template, or takes it as it is.
+// render executes a template, or copies another file.
 func render(dir, file string, o Options) (File, error) {
 	text, err := files.ReadFile(dir + "/" + file)
 	if err != nil {
@@ -116,7 +115,7 @@ func render(dir, file string, o Options) (File, error) {
 	return File{made, b.String()}, err
 }
 
-func (o *Options) setDefaults(r recipe) {
+func (o *Options) setDefaults(r snippet) {
 	for _, d := range []struct {
 		to    *string
 		value string
@@ -130,7 +129,8 @@ func (o *Options) setDefaults(r recipe) {
 	}
 }
 
-// The forms of values in a recipe. None has a meaning in any proxy's language.
+// The forms of values in a snippet. They exclude characters with a meaning in a
+// proxy's language.
 var (
 	nameForm    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$`)
 	headerForm  = regexp.MustCompile(`^[A-Za-z0-9-]{1,64}$`)
@@ -139,13 +139,14 @@ var (
 	addressForm = regexp.MustCompile(`^[A-Za-z0-9.:\[\]-]{1,200}$`)
 )
 
-// ownHeaders are fields that proxies set or remove themselves, so that the application
-// would not see the counted value.
+// ownHeaders are fields that proxies set or remove, so that the application would not
+// get the counted value.
 var ownHeaders = []string{"Connection", "Content-Length", "Expect", "Host", "Keep-Alive", "Proxy-Connection", "TE",
 	"Trailer", "Transfer-Encoding", "Upgrade", "Weir-Gate-Secret", "X-Forwarded-For"}
 
-// check rejects options that would not be one word in the configuration of a proxy.
-func (o *Options) check(r recipe) error {
+// check rejects options that would not be one word in the configuration of a proxy,
+// and those that the proxy does not support.
+func (o *Options) check(r snippet) error {
 	switch {
 	case o.Open && r.noOpen != "":
 		return errors.New(r.noOpen)
@@ -154,22 +155,22 @@ func (o *Options) check(r recipe) error {
 	case o.socket() != "" && r.noSocket != "":
 		return errors.New(r.noSocket)
 	case !nameForm.MatchString(o.Policy):
-		return fmt.Errorf("%q is no name of a policy", o.Policy)
+		return fmt.Errorf("%q is not a name of a policy", o.Policy)
 	case !nameForm.MatchString(o.Dimension):
-		return fmt.Errorf("%q is no name of a dimension of a recipe: letters, digits, dots, underscores and dashes", o.Dimension)
+		return fmt.Errorf("%q is not a name of a dimension; use letters, digits, dots, underscores and dashes", o.Dimension)
 	case o.Header != "" && !headerForm.MatchString(o.Header):
-		return fmt.Errorf("%q is no name of a header field of a recipe: letters, digits and dashes", o.Header)
+		return fmt.Errorf("%q is not a name of a header field; use letters, digits and dashes", o.Header)
 	case slices.ContainsFunc(ownHeaders, func(own string) bool { return strings.EqualFold(own, o.Header) }):
-		return fmt.Errorf("the header field %s is no key of a recipe: the proxy sets or removes it; choose another field", o.Header)
+		return fmt.Errorf("the header field %s cannot be the key: the proxy sets or removes it; choose another field", o.Header)
 	case !pathForm.MatchString(o.Dir):
-		return fmt.Errorf("%q is no directory of a recipe: a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
+		return fmt.Errorf("%q is not a directory; write a path from the root, of letters, digits, dots, underscores and dashes", o.Dir)
 	}
 	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
-		return fmt.Errorf("%q is no timeout of a recipe: 10ms to 10s, in whole ms or s", o.Timeout)
+		return fmt.Errorf("%q is not a timeout; write 10ms to 10s, in whole ms or s", o.Timeout)
 	}
 	if path, unix := strings.CutPrefix(o.Weir, "unix:"); unix {
 		if !pathForm.MatchString(path) {
-			return fmt.Errorf("%q is no socket; write unix:/run/weir/weir.sock", o.Weir)
+			return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
 		}
 		return checkAddresses(o.App, o.Listen)
 	}
@@ -180,7 +181,7 @@ func checkAddresses(all ...string) error {
 	for _, a := range all {
 		host, port, err := net.SplitHostPort(a)
 		if err != nil || host == "" || port == "" || !addressForm.MatchString(a) {
-			return fmt.Errorf("%q is no address; write host:port", a)
+			return fmt.Errorf("%q is not an address; write host:port", a)
 		}
 	}
 	return nil

@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-var rewrite = flag.Bool("rewrite", false, "write the recipes that readers see anew")
+var rewrite = flag.Bool("rewrite", false, "write the files beside the templates")
 
-// TestFilesForReaders: the files beside a template are what it makes of the
-// defaults. After a change of a template, run the test with -rewrite and read them.
+// The files beside a template are the template with the defaults. After a change of
+// a template, run the test with -rewrite and review the files.
 func TestFilesForReaders(t *testing.T) {
-	for _, r := range recipes {
+	for _, r := range snippets {
 		for name, open := range map[string]bool{"open": true, "closed": false} {
 			if open && r.noOpen != "" {
 				continue
@@ -33,21 +33,21 @@ func TestFilesForReaders(t *testing.T) {
 				}
 				got, err := os.ReadFile(path)
 				if err != nil || string(got) != f.Text {
-					t.Errorf("%s is not what the template makes (%v); go test ./integrations -run FilesForReaders -rewrite, and read it", path, err)
+					t.Errorf("%s differs from the template (%v); run go test ./integrations -run FilesForReaders -rewrite, and review it", path, err)
 				}
 			}
 		}
 	}
 }
 
-// Whatever is asked for, no line of a recipe is empty of sense: no trace of the
-// template, no line that ends in spaces.
-func TestRecipesAreTidy(t *testing.T) {
+// With all options a snippet has no rest of the template and no line that ends in
+// spaces.
+func TestSnippetsAreTidy(t *testing.T) {
 	for _, o := range allOptions() {
 		for _, name := range Names() {
 			files, err := Render(name, o)
 			if err != nil {
-				continue // TestRenderRefuses says which
+				continue // TestRenderRejectsOptions lists them
 			}
 			for _, f := range files {
 				if strings.Contains(f.Text, "[[") && name != "traefik" || strings.Contains(f.Text, "<no value>") || strings.Contains(f.Text, "\n\n\n") {
@@ -77,35 +77,35 @@ func allOptions() (all []Options) {
 	return all
 }
 
-func TestRenderRefuses(t *testing.T) {
+func TestRenderRejectsOptions(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		options Options
 		want    string
 	}{
 		{"apache", Options{}, "there are nginx, haproxy, caddy, traefik, envoy"},
-		{"nginx", Options{Policy: "a;b"}, `"a;b" is no name of a policy`},
-		{"nginx", Options{Dimension: "a b"}, `"a b" is no name of a dimension`},
-		{"nginx", Options{Header: "X_User"}, `"X_User" is no name of a header field`},
-		{"nginx", Options{Header: "X-User;\n"}, "is no name of a header field"},
-		{"nginx", Options{Header: "host"}, "the header field host is no key of a recipe"},
-		{"caddy", Options{Header: "X-Forwarded-For"}, "the header field X-Forwarded-For is no key of a recipe"},
-		{"nginx", Options{Weir: "unix:"}, "is no socket"},
-		{"nginx", Options{Weir: "unix:/a;b"}, "is no socket"},
-		{"nginx", Options{Weir: ":7070"}, `":7070" is no address; write host:port`},
-		{"nginx", Options{App: "app"}, `"app" is no address`},
-		{"nginx", Options{App: "a;b:1"}, `"a;b:1" is no address`},
-		{"nginx", Options{Listen: "80"}, `"80" is no address`},
-		{"nginx", Options{Dir: "etc"}, `"etc" is no directory`},
-		{"nginx", Options{Timeout: "1h"}, `"1h" is no timeout`},
-		{"nginx", Options{Timeout: "0.5s"}, `"0.5s" is no timeout`},
-		{"nginx", Options{Timeout: "1ms"}, `"1ms" is no timeout`},
-		{"traefik", Options{Open: true}, "fails closed, or another proxy"},
+		{"nginx", Options{Policy: "a;b"}, `"a;b" is not a name of a policy`},
+		{"nginx", Options{Dimension: "a b"}, `"a b" is not a name of a dimension`},
+		{"nginx", Options{Header: "X_User"}, `"X_User" is not a name of a header field`},
+		{"nginx", Options{Header: "X-User;\n"}, "is not a name of a header field"},
+		{"nginx", Options{Header: "host"}, "the header field host cannot be the key"},
+		{"caddy", Options{Header: "X-Forwarded-For"}, "the header field X-Forwarded-For cannot be the key"},
+		{"nginx", Options{Weir: "unix:"}, "is not a socket"},
+		{"nginx", Options{Weir: "unix:/a;b"}, "is not a socket"},
+		{"nginx", Options{Weir: ":7070"}, `":7070" is not an address; write host:port`},
+		{"nginx", Options{App: "app"}, `"app" is not an address`},
+		{"nginx", Options{App: "a;b:1"}, `"a;b:1" is not an address`},
+		{"nginx", Options{Listen: "80"}, `"80" is not an address`},
+		{"nginx", Options{Dir: "etc"}, `"etc" is not a directory`},
+		{"nginx", Options{Timeout: "1h"}, `"1h" is not a timeout`},
+		{"nginx", Options{Timeout: "0.5s"}, `"0.5s" is not a timeout`},
+		{"nginx", Options{Timeout: "1ms"}, `"1ms" is not a timeout`},
+		{"traefik", Options{Open: true}, "fail closed, or choose another proxy"},
 		{"traefik", Options{Weir: "unix:/run/weir.sock"}, "write host:port"},
-		{"envoy", Options{Secret: true}, "the secret opens gates alone"},
+		{"envoy", Options{Secret: true}, "the secret is for gates only"},
 	} {
 		if _, err := Render(c.name, c.options); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s %+v: %v, want an error that says %s", c.name, c.options, err, c.want)
+			t.Errorf("%s %+v: %v, want an error with %s", c.name, c.options, err, c.want)
 		}
 	}
 }
