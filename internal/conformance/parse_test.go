@@ -97,8 +97,8 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds the parser anything: it must not panic, and what it accepts it
-// must write so that it reads the same again.
+// FuzzParse: the parser does not panic, and the text of an accepted vector parses to the
+// same vector.
 func FuzzParse(f *testing.F) {
 	f.Add(goodVector)
 	files, err := os.ReadDir(vectorDir)
