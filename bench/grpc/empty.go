@@ -21,8 +21,8 @@ func (empty) ShouldRateLimit(context.Context, *pb.RateLimitRequest) (*pb.RateLim
 	return nothing, nil
 }
 
-// serveNothing serves until the process is killed. It has whatever makes gRPC
-// cheaper that Weir has, so that the ratio tells what deciding costs.
+// serveNothing serves until the process is killed. It uses the same gRPC settings as
+// Weir, so the ratio is the cost of deciding.
 func serveNothing() error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -16,15 +16,14 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// configuration is what the servers enforce: one rule that grants all, one that
-// grants next to nothing.
+// configuration has one rule that grants everything and one that grants almost nothing.
 const configuration = `domain: bench
 descriptors:
   - {key: user, rate_limit: {unit: hour, requests_per_unit: 1000000}}
   - {key: hot, rate_limit: {unit: hour, requests_per_unit: 1}}
 `
 
-// workload is what is asked.
+// workload is a stream of requests.
 type workload struct {
 	name string
 	key  string

@@ -1,15 +1,13 @@
-// Command grpc measures what a decision costs a rate limit service: the processor
-// time of the server for each call of Envoy's protocol, beside a gRPC service that
-// decides nothing.
+// Command grpc measures the processor time of the server for each call of Envoy's rate
+// limit protocol, beside a gRPC service that decides nothing.
 //
 //	go run ./grpc
 //	go run ./grpc -rounds 9 -for 2s -callers 16,64
 //
 // The servers are processes of their own; Weir's is its program, built from this
-// checkout. All run at once and idle, except for the one whose turn it is: in every
-// round each serves the same clients for a while, in an order that is shuffled. A
-// ratio compares two servers in one round, and the median over the rounds is
-// printed. It needs Linux.
+// checkout. All run at once, and one at a time serves the same clients, in shuffled
+// order within each round. A ratio compares two servers in one round; the median over
+// the rounds is printed. It needs Linux.
 package main
 
 import (

@@ -15,13 +15,13 @@ import (
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 )
 
-// field is what is measured of a server: a workload, by so many callers.
+// field is one measurement of a server: a workload and a number of callers.
 type field struct {
 	server            string
 	workload, callers int
 }
 
-// round is what one server needed in one round, for each call.
+// round is the cost of each call of one server in one round.
 type round struct {
 	cpu      float64 // microseconds of the server's processor time
 	redis    float64 // microseconds of Redis's

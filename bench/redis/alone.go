@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// What is measured of a script besides serverCPU.
+// Measurements of a script besides serverCPU.
 const (
 	ofYardstick = "of_yardstick" // serverCPU, divided by that of the yardstick's script
 	entriesHeld = "entries"      // in a key's log at the end
@@ -51,8 +51,8 @@ func logs(entries int) int {
 	return max(min(scale.logs, 20*scale.logs*scale.logs/entries), scale.logs/5)
 }
 
-// plenty is a limit that no log here reaches. Much larger ones lie beyond what
-// the yardstick's floating-point instants can tell apart.
+// plenty is a limit that no log here reaches. The yardstick's
+// floating-point instants cannot resolve much larger ones.
 const plenty = 1_000_000
 
 func formNames() []string {

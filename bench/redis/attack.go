@@ -17,10 +17,10 @@ const (
 	attackLimit   = 100
 	attackWindow  = 200 * time.Millisecond
 	attackCallers = 16
-	edge          = 0.94 // where in the window of the first request everybody begins
+	edge          = 0.94 // the place in the first window at which all callers begin
 )
 
-// attack is the workload that counts what is let through.
+// attack is the workload that counts the grants in one window.
 func attack() contest.Workload {
 	return contest.Workload{Name: attacked, Contestants: names(), Run: runAttack,
 		About: "one request, then 16 callers ask without a pause from 0.94 of its window on; limit 100 per 200ms"}
@@ -57,7 +57,7 @@ func runAttack(contestant string) contest.Metrics {
 	return contest.Metrics{most: float64(audit.Most(grants, attackWindow))}
 }
 
-// attacker is one caller, who notes what was granted.
+// attacker is one caller, with its grants.
 type attacker struct {
 	l      redispeers.Limiter
 	base   time.Time // instants are nanoseconds since base, on the monotonic clock

@@ -11,7 +11,7 @@ import (
 )
 
 // duel lets a form and the yardstick's script take turns on one server, a few
-// milliseconds each: whatever else happens on the machine happens to both.
+// milliseconds each, so disturbances of the machine affect both.
 type duel struct {
 	form, yardstick line
 	asks, others    *fleet
@@ -26,7 +26,7 @@ func newDuel(c *redis.Client) *duel {
 	}
 }
 
-// challenge makes d the form's decider and f what it is asked.
+// challenge sets the form's decider and the fleet of its keys.
 func (d *duel) challenge(decider redispeers.Decider, f *fleet) {
 	d.form, d.asks = newLine(d.yardstick.c, decider), f
 }

@@ -6,11 +6,11 @@ import (
 	"github.com/weirlimit/weir/bench/internal/redispeers"
 )
 
-// fleet are keys whose logs are full and stay full: so many entries a window, and
-// whenever one enters, one has just left. The instants are the callers'.
+// fleet is a set of keys with full logs: whenever an entry enters, one has just left.
+// The instants are the callers'.
 //
-// No two keys are asked at alike instants. If they were, their logs would be equal
-// texts, which Lua makes only once, and long texts would look cheaper than they are.
+// No two keys have the same instants. Otherwise their logs would be equal strings, which
+// Lua stores once, and long strings would look cheaper than they are.
 type fleet struct {
 	keys    []string
 	entries int           // that count at any instant
@@ -19,7 +19,7 @@ type fleet struct {
 	heavy   bool          // attempts of many units
 
 	asked []int // how often each key was asked for
-	next  int   // whose turn it is
+	next  int   // the key of the next request
 	total int   // asks of all keys
 }
 
@@ -27,7 +27,7 @@ func newFleet(keys, entries int, window time.Duration, base time.Time) *fleet {
 	return &fleet{keys: makeKeys(keys), entries: entries, window: window, base: base.UnixMicro(), asked: make([]int, keys)}
 }
 
-// ask is the next ask of the key whose turn it is.
+// ask returns the next request and moves to the next key.
 func (f *fleet) ask() redispeers.Ask {
 	k := f.next
 	f.next = (k + 1) % len(f.keys)
@@ -55,9 +55,9 @@ func (f *fleet) units(k int) int64 {
 	return 1
 }
 
-// instant is when key k is asked for the i-th time. The pattern of a window
-// repeats a microsecond after its end: by then its first entry has left, in
-// whatever way the edge is drawn.
+// instant is the instant of the i-th request of key k. The pattern of a window
+// repeats a microsecond after its end: by then its first entry has left, on
+// either side of the edge.
 func (f *fleet) instant(k, i int) int64 {
 	window := f.window.Microseconds()
 	step := window / int64(f.entries)

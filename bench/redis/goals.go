@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// goals are the numbers the Redis engine is meant to reach, and what r says.
+// goals returns the goals of the Redis engine with the measurements of r.
 func goals(r contest.Results) []report.Goal {
 	g := aloneGoals(r)
 	g = append(g, loadGoals(r)...)

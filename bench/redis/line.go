@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 )
 
-// line is one connection over which decisions are sent many at a time, so that
-// what the server does for each is all there is to measure.
+// line is one connection over which decisions are sent many at a time. Its cost is the
+// server's work alone.
 type line struct {
 	c *redis.Client
 	d redispeers.Decider
@@ -35,7 +35,7 @@ func (l line) send(n int, next func() redispeers.Ask) {
 	l.sendAll(n, func() [][]any { return l.d.Commands(next()) })
 }
 
-// sendAll sends n times what commands returns, at once, and awaits the answers.
+// sendAll sends the result of commands n times in one pipeline and reads the answers.
 func (l line) sendAll(n int, commands func() [][]any) {
 	p := l.c.Pipeline()
 	for range n {
@@ -57,8 +57,8 @@ func (l line) until(length time.Duration, next func() redispeers.Ask) int {
 	return n
 }
 
-// cost sends decisions for a while, at least one batch, and returns what each cost
-// the server, in nanoseconds.
+// cost sends decisions for a while, at least one batch, and returns the server's
+// nanoseconds per decision.
 func (l line) cost(length time.Duration, next func() redispeers.Ask) float64 {
 	before := must(redisserver.CPU(ctx, l.c))
 	n := l.until(length, next)

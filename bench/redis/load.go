@@ -16,14 +16,14 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// What a load measures.
+// Measurements of a load.
 const (
 	perSecond = "per_second" // decisions
 	p50       = "p50_us"     // the time of a decision as its caller sees it
 	p99       = "p99_us"
 	clientCPU = "client_ns" // processor time of this process a decision
 	serverCPU = "server_ns" // processor time of the server's main thread a decision
-	bothCPU   = "both_ns"   // their sum: what bounds a machine that they share
+	bothCPU   = "both_ns"   // their sum, the bound of a shared machine
 	allocs    = "allocs"    // heap allocations of this process a decision
 	granted   = "granted"   // share of the decisions that were granted, 0 … 1
 	failed    = "failed"    // share of the decisions that were errors, 0 … 1
@@ -95,7 +95,7 @@ func (d load) fill(l redispeers.Limiter, keys []string) {
 	}
 }
 
-// tally is what one caller saw. It is padded by its histogram: callers do not
+// tally is the result of one caller. It is padded by its histogram: callers do not
 // share cache lines.
 type tally struct {
 	times   stat.Histogram // of all decisions, in nanoseconds
@@ -176,7 +176,7 @@ func makeKeys(n int) []string {
 	return keys
 }
 
-// must ends this process: what cannot be measured has no number to show.
+// must ends this process on an error, because a failed measurement has no number.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

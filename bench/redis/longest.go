@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// What the longest script took, in microseconds by the server's slow log.
+// The longest script, in microseconds of the server's slow log.
 const (
 	longestHalf = "longest_half_us" // half of the entries leave at once
 	longestMost = "longest_most_us" // all but the newest
@@ -39,8 +39,8 @@ func longestName(entries int) string {
 	return report.Count(float64(entries)) + " entries expire at once"
 }
 
-// runLongest fills logs, lets so many entries leave each, and looks at what the
-// decisions after that took.
+// runLongest fills logs, lets entries leave each, and returns the longest script of the
+// decisions after that.
 func runLongest(name string, entries, leaving int) float64 {
 	const window = time.Hour
 	c := emptyServer()
@@ -66,7 +66,7 @@ func runLongest(name string, entries, leaving int) float64 {
 	return stat.Median(took)
 }
 
-// slowest is what the longest script took while ask ran, in microseconds.
+// slowest returns the microseconds of the longest script while ask ran.
 func slowest(c *redis.Client, ask func()) float64 {
 	must(c.ConfigSet(ctx, "slowlog-log-slower-than", "0").Result())
 	must(c.ConfigSet(ctx, "slowlog-max-len", "1000").Result())

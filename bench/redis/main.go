@@ -1,15 +1,15 @@
-// Command redis shows what a decision on Redis costs: decisions a second, waiting
-// times, processor time of client and server, bytes in memory and to a replica;
-// Weir beside the limiters Go programs and tutorials use on Redis, and the server's
-// part of each by itself.
+// Command redis measures decisions on Redis: decisions a second, latency, processor time
+// of client and server, bytes in memory and to a replica. It compares Weir with the
+// limiters that Go programs and tutorials use on Redis, and the server's part of each
+// alone.
 //
-// The bargain: client and server share this machine's cores, so decisions a second
+// The trade-off: client and server share this machine's cores, so decisions a second
 // are noise and only their ratios within a round mean something. Processor time of
-// the server's main thread means more: it is what bounds a server, and it stands
-// still while somebody else has the core.
+// the server's main thread means more: it bounds a server, and it stands still while
+// another process has the core.
 //
-// It starts one redis-server without persistence on a free loopback port, lets all
-// contestants ask it in interleaved rounds, each measurement in a process of its
+// It starts one redis-server without persistence on a free loopback port, runs all
+// contestants on it in interleaved rounds, each measurement in a process of its
 // own, and stops it. Markdown goes to stdout, the goals of the project last. It exits
 // 1 if Weir let more through than its limit.
 package main
@@ -77,7 +77,7 @@ func workloads() []contest.Workload {
 	return slices.Concat(loads(), alone(), []contest.Workload{attack(), replicas()}, memory(), longest())
 }
 
-// play runs the workloads whose name contains only, against a server of its own.
+// play runs the workloads whose name contains only, on a server of its own.
 func play(only string, rounds int, quick bool) (page, error) {
 	all := workloads()
 	chosen := slices.DeleteFunc(slices.Clone(all), func(w contest.Workload) bool { return !strings.Contains(w.Name, only) })

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// What the memory workloads measure: the server's used_memory, key and TTL included.
+// Measurements of the memory workloads: the server's used_memory, key and TTL included.
 const (
 	bytesPerKey   = "bytes_per_key"
 	bytesPerEntry = "bytes_per_entry" // bytes_per_key / entries
@@ -21,7 +21,7 @@ const (
 // the further apart, the more bytes an instant may need.
 const perDay = ", N a day"
 
-// memory are the workloads that fill logs and ask the server what they take.
+// memory returns the workloads that fill logs and read the server's memory.
 func memory() []contest.Workload {
 	forms := append(formNames(), redispeers.WeirCaller+perDay, redispeers.WeirWeighted+perDay)
 	var all []contest.Workload
@@ -48,7 +48,7 @@ func runMemory(name string, entries int) contest.Metrics {
 	}
 	keys := min(max(scale.stored/entries, 10), 2_000)
 	emptyServer().Close()
-	fillLogs(form, 1, 1, window) // what the server sets up once is not counted
+	fillLogs(form, 1, 1, window) // the server's one-time memory is not counted
 	emptyServer().Close()
 	before := usedMemory()
 	fillLogs(form, keys, entries, window)
@@ -65,8 +65,8 @@ func fillLogs(form redispeers.Form, keys, entries int, window time.Duration) {
 	f.fill(newLine(c, form.New(int64(entries), window)), entries)
 }
 
-// usedMemory is what the server uses with one client that has just connected: the
-// buffers of a client change as it gets older.
+// usedMemory is the server's memory with one client that has just connected. The buffers
+// of a client change with its age.
 func usedMemory() int64 {
 	c := redisserver.Client(address)
 	defer c.Close()

@@ -23,7 +23,7 @@ type page struct {
 
 func (p page) print(w io.Writer) {
 	fmt.Fprintf(w, "One server (%s, no persistence) and its clients on the same machine. Medians over %d interleaved rounds, each measurement in a process of its own; ", p.server, p.rounds)
-	fmt.Fprintf(w, "ratios compare contestants within a round. Absolute numbers are what this machine happened to give and are noise. %s = 1.00.\n", redispeers.RedisRate)
+	fmt.Fprintf(w, "ratios compare contestants within a round. Absolute numbers are noise of this machine. %s = 1.00.\n", redispeers.RedisRate)
 	for _, s := range shapes() {
 		p.shapeTables(w, s)
 	}
@@ -55,8 +55,8 @@ func (p page) played(name string) bool {
 	return slices.ContainsFunc(p.workloads, func(w contest.Workload) bool { return w.Name == name })
 }
 
-// shapeTables prints what callers of a shape got: first the ratios of all numbers
-// of callers, then for each number of callers everything that was measured.
+// shapeTables prints the results of a shape: first the ratios for all numbers of
+// callers, then every measurement for each number of callers.
 func (p page) shapeTables(w io.Writer, s shape) {
 	var callers []int
 	head := []string{"contestant"}
@@ -113,7 +113,7 @@ func micros(v float64) string {
 	return report.Decimal(v, 0)
 }
 
-// marks tell who answered otherwise than the load means, and who failed.
+// marks returns the marks of contestants with unexpected answers or failures.
 func (p page) marks(workload, contestant string, meant float64) string {
 	m := ""
 	if share := p.results.Median(workload, contestant, granted); math.Abs(share-meant) > 0.05 {

@@ -18,7 +18,7 @@ const replication = "bytes to a replica"
 // replicated are the sizes of the logs.
 var replicated = []int{10, 1_000}
 
-// What is sent to a replica, in bytes a decision.
+// Bytes sent to a replica per decision.
 func bytesGranted(entries int) string { return "granted, N = " + report.Count(float64(entries)) }
 
 const bytesRefused = "refused"
@@ -76,7 +76,7 @@ func grantedBytes(c *redis.Client, form redispeers.Form, entries int) float64 {
 	return offsetOf(c, 2_000, func(n int) { l.send(n, f.ask) })
 }
 
-// refusedBytes asks for a key whose limit of 1 is used up.
+// refusedBytes measures denials of a key whose limit of 1 is used.
 func refusedBytes(c *redis.Client, form redispeers.Form) float64 {
 	l := newLine(c, form.New(1, time.Hour))
 	a := redispeers.Ask{Key: "refused", N: 1, At: time.Now().UnixMicro()}

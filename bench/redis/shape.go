@@ -8,13 +8,13 @@ import (
 	"github.com/weirlimit/weir/bench/internal/redispeers"
 )
 
-// shape is what callers ask for: how many keys, and how much of it is granted.
+// shape describes a load: the number of keys and the share of grants.
 type shape struct {
 	name    string
 	about   string
 	limit   int
 	window  time.Duration
-	hot     bool    // everybody asks for one key
+	hot     bool    // all requests have one key
 	prefill int     // asks of every key before the measurement
 	meant   float64 // the share that is to be granted
 }
@@ -66,8 +66,8 @@ func loadName(shape string, callers int) string {
 	return fmt.Sprintf("%s, %d callers", shape, callers)
 }
 
-// contestants are all peers; what is coalesced is also held against the yardstick
-// in a pipeline.
+// contestants are all peers; batched loads also include the yardstick in a
+// pipeline.
 func (d load) contestants() []string {
 	n := names()
 	if d.shape.name == manyKeys && d.callers == 64 {

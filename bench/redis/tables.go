@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// aloneTable prints what the server's part costs by itself.
+// aloneTable prints the cost of the server's part alone.
 func (p page) aloneTable(w io.Writer) {
 	sizes := p.sizes(scale.entries, aloneName)
 	if len(sizes) == 0 {
@@ -40,7 +40,7 @@ func (p page) aloneTable(w io.Writer) {
 	}
 }
 
-// sizes are those of the numbers whose workload was played.
+// sizes returns the numbers whose workload was run.
 func (p page) sizes(all []int, name func(int) string) []int {
 	var played []int
 	for _, n := range all {
@@ -60,7 +60,7 @@ func bySize(word string, sizes []int) []string {
 	return head
 }
 
-// memoryTable prints what logs take in the server's memory.
+// memoryTable prints the memory of logs in the server.
 func (p page) memoryTable(w io.Writer) {
 	sizes := p.sizes(scale.entries, memoryName)
 	if len(sizes) == 0 {
@@ -80,7 +80,7 @@ func (p page) memoryTable(w io.Writer) {
 	table.Print(w)
 }
 
-// replicationTable prints what decisions send to a replica.
+// replicationTable prints the bytes that decisions send to a replica.
 func (p page) replicationTable(w io.Writer) {
 	if !p.played(replication) {
 		return

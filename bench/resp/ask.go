@@ -24,7 +24,7 @@ const keys = 10_000
 // connections is how many connections callers share.
 const connections = 4
 
-// together lets callers ask until time is up, and adds up what they return.
+// together runs callers until time is up and adds their results.
 func together(callers int, each time.Duration, caller func(i int, end time.Time) (int64, error)) (int64, error) {
 	var sum atomic.Int64
 	var bad atomic.Pointer[error]
@@ -82,8 +82,7 @@ func (s *server) askGRPC(callers, connections int, each time.Duration) (int64, e
 	})
 }
 
-// askRueidis asks as programs do whose Redis client pipelines what they ask at the
-// same time.
+// askRueidis sends commands through a Redis client that pipelines concurrent commands.
 func askRueidis(s *server, callers int, each time.Duration) (int64, error) {
 	client, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: []string{s.resp}, DisableCache: true, PipelineMultiplex: 2}) // 2 to the power of 2
 	if err != nil {

@@ -1,14 +1,12 @@
-// Command resp measures what a decision costs the listener for Redis clients: the
-// processor time of the server for each decision, alone and in pipelines, beside
-// the same decisions over gRPC.
+// Command resp measures the processor time of the server for each decision over RESP,
+// alone and in pipelines, beside the same decisions over gRPC.
 //
 //	go run ./resp
 //	go run ./resp -rounds 9 -for 2s -callers 16,64
 //	go run ./resp -quick
 //
-// One process of weir, built from this checkout, listens on both and is asked on one
-// after the other: in every round each way serves for a while, in an order that is
-// shuffled. A ratio compares two ways in one round, and the median over the rounds is
+// One process of weir, built from this checkout, serves both protocols in turn, in
+// shuffled order within each round. A ratio compares two ways in one round, and the median over the rounds is
 // printed. It needs Linux.
 package main
 
@@ -65,7 +63,7 @@ const (
 	checkAlone, checkShared, checkPipelined = 1, 4, 5
 )
 
-// measure asks in all ways and prints what each cost.
+// measure runs all protocols and prints the cost of each.
 func measure(list string, rounds int, each time.Duration) error {
 	s, err := start()
 	if err != nil {

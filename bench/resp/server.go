@@ -19,7 +19,7 @@ type server struct {
 	cmd             *exec.Cmd
 }
 
-// What both ways are held to: a limit that grants all.
+// The policy of both protocols: a limit that grants everything.
 const (
 	policies = "version: 1\npolicies: {users: {limit: 1_000_000 per hour per user}}\n"
 	envoy    = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1000000}}]\n"

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// answer is as long as what weir answers to a check.
+// answer is as long as weir's answer to a check.
 var answer = make([]byte, 420)
 
 // fields are those of a gate's 204.

@@ -1,16 +1,15 @@
-// Command service measures what a decision costs weir serve over HTTP: the processor
-// time of the server for each request, beside a net/http server that does the least a
-// server can do with the same bytes; and what the process takes: memory, disk, time to
-// start, and time to answer while its store is dead.
+// Command service measures the processor time of weir serve for each HTTP request, beside
+// a net/http server that does the least possible work with the same bytes. It also
+// measures the process: memory, disk, time to start, and latency while its store is dead.
 //
 //	go run ./service
 //	go run ./service -rounds 9 -for 2s
 //	go run ./service -quick
 //
 // Servers are processes of their own, weir is built from this checkout. In every round
-// each way is asked for a while, in an order that is shuffled; a ratio compares two
-// ways in one round, and the median over the rounds is printed. What Envoy's protocol
-// and Redis clients cost is measured by the programs grpc and resp. It needs Linux.
+// each call is made for a while, in shuffled order. A ratio compares two calls in one
+// round, and the median over the rounds is printed. The programs grpc and resp measure
+// Envoy's protocol and RESP. It needs Linux.
 package main
 
 import (
@@ -48,8 +47,7 @@ func main() {
 	}
 }
 
-// policies are what is asked: a limit that grants all, and one that denies all but
-// the first.
+// policies has a limit that grants everything and one that denies all but the first.
 const policies = `version: 1
 policies:
   users: {limit: 1_000_000 per hour per user}
@@ -117,7 +115,7 @@ var ways = []way{
 	{"GET /gate, 429", 4, weir, gate("hot"), 0},
 }
 
-// measureCost asks in all ways and prints what each costs.
+// measureCost makes all calls and prints the cost of each.
 func measureCost(program, file string, callers, rounds int, each time.Duration) (goals []report.Goal, err error) {
 	self, err := os.Executable()
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 
 const mib = 1 << 20
 
-// measureProcess measures what a process takes.
+// measureProcess measures memory, disk and time to start of a process.
 func measureProcess(weir, file string, rounds int) ([]report.Goal, error) {
 	info, err := os.Stat(weir)
 	if err != nil {
@@ -87,8 +87,8 @@ func residentWithKeys(weir, file string) (float64, error) {
 	return float64(most) / mib, err
 }
 
-// answersWithoutStore is how long 99 of 100 answers take at most, in milliseconds,
-// when nobody listens where the store should be and weir has found out.
+// answersWithoutStore returns the 99th percentile of latency, in milliseconds, after
+// weir has noticed that no store listens.
 func answersWithoutStore(weir, file string) (float64, error) {
 	s, err := weirserve.Start(weir, "--policies", file, "--store", "redis://127.0.0.1:1")
 	if err != nil {

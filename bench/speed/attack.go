@@ -13,7 +13,7 @@ import (
 
 const attack = "attack under a cap"
 
-// What the attack measures.
+// Measurements of the attack.
 const (
 	peakMiB   = "peak_mib"  // most resident memory of the whole process
 	refused   = "refused"   // attacker's keys that got ErrFull
@@ -27,8 +27,8 @@ func attacked() contest.Workload {
 		About: "1,000 victims use up their limit, then an attacker asks with ever new keys, all within the window"}
 }
 
-// attackKeys lets an attacker bring a new key with every ask, while victims who
-// used up their limit wait to be forgotten.
+// attackKeys runs an attacker with a new key per request beside victims with a used
+// limit, whose histories must not be evicted.
 func attackKeys(string) contest.Metrics {
 	const limit = 10
 	e := weir.NewMemory(weir.MaxBytes(capMiB << 20))

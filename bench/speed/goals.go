@@ -98,8 +98,8 @@ func (g goal) verdict(v float64) string {
 	return "**no**"
 }
 
-// least is the smallest ratio to Weir that any of the contestants shows in any
-// of the workloads, and whose it is.
+// least returns the smallest ratio to Weir of any contestant in any workload, and the
+// contestant.
 func least(workloads, contestants []string) func(contest.Results) (float64, string) {
 	return func(r contest.Results) (smallest float64, where string) {
 		smallest = math.NaN()
@@ -162,7 +162,7 @@ func entryHeap(r contest.Results) (float64, string) {
 }
 
 // onTwoCores is by the clock, and needs a machine that has two cores to itself;
-// processor time shows what the callers cost each other apart from waiting.
+// processor time shows the contention of the callers apart from waiting.
 func onTwoCores(r contest.Results) (float64, string) {
 	const one, two = "weir, 1 core", "weir, 2 cores, 2 goroutines"
 	return r.Ratio(cores, one, two, wall), fmt.Sprintf(" (by processor time %s, the empty loop by the clock %s)",

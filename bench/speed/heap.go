@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// What the memory workloads measure.
+// Measurements of the memory workloads.
 const (
 	bytesPerKey = "bytes_per_key" // live heap a key, the key's own bytes included
 	gcWall      = "gc_ms"         // a forced collection, by the clock
@@ -29,7 +29,7 @@ func memory() []contest.Workload {
 	}
 }
 
-// heapAndCollector fills a limiter with keys that nobody else holds.
+// heapAndCollector fills a limiter with keys that it alone references.
 func heapAndCollector(contestant string) contest.Metrics {
 	p, err := peers.Named(contestant)
 	if err != nil {

@@ -5,7 +5,7 @@ package main
 const keySize = 16
 
 // makeKeys returns n different keys, cut from one string: they cost the
-// collector nothing, whatever the limiter does with them.
+// collector nothing.
 func makeKeys(n int) []string {
 	all := make([]byte, 0, n*keySize)
 	for i := range n {

@@ -25,7 +25,7 @@ type load struct {
 // a busy machine it takes longer, and does as much.
 var warming, running = 50 * time.Millisecond, 300 * time.Millisecond
 
-// What a load measures, a decision.
+// Measurements of a load, per decision.
 const (
 	cpu     = "cpu_ns"  // processor time of the process
 	wall    = "wall_ns" // by the clock, all goroutines together
@@ -98,8 +98,8 @@ func batch(l peers.Limiter, keys []string, r *random) (yes int64) {
 	return yes
 }
 
-// random is xorshift64*: a nanosecond a number, so that choosing a key is not
-// what is measured. Its seed is not 0.
+// random is xorshift64*: a nanosecond a number, so the choice of a
+// key is negligible. Its seed is not 0.
 type random uint64
 
 func (r *random) below(n int) int {

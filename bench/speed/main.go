@@ -1,11 +1,10 @@
-// Command speed shows what a decision costs in process: processor time, bytes a
-// key, work for the collector; Weir's public API doing its whole job beside the
-// limiters Go programs use today, and beside itself with more limits, larger
-// windows, more cores and an attacker.
+// Command speed measures a decision in process: processor time, bytes a key, work for the
+// collector. It compares Weir's whole public API with the limiters that Go programs use,
+// and with itself with more limits, larger windows, more cores and an attacker.
 //
-// The bargain: times on a shared machine are noise. Every measurement runs in a
-// process of its own, rounds are interleaved, and what counts is the ratio of
-// two contestants in the same round, its median over the rounds.
+// The trade-off: times on a shared machine are noise. Every measurement runs in a process
+// of its own, and rounds are interleaved. The result is the median over the rounds of the
+// ratio of two contestants in the same round.
 //
 // It prints Markdown on stdout, the goals of the project last.
 package main

@@ -90,7 +90,7 @@ func (p page) explainTimed() {
 // meant is the share of decisions that a workload means to be allowed.
 var meant = map[string]float64{hotAllowed: 1, tenAlone: 1, tenEight: 1, tenDenied: 0, insert: 1, million: 1}
 
-// mark is a dagger for who answered otherwise than the workload means.
+// mark is a dagger for contestants with unexpected answers.
 func (p page) mark(workload, contestant string) string {
 	share, ok := meant[workload]
 	if ok && math.Abs(p.results.Median(workload, contestant, granted)-share) > 0.01 {
@@ -114,7 +114,7 @@ func (p page) memoryTable() {
 			decimal(p.results.Median(tenAlone, c, allocs), 1))
 	}
 	table.Print(p.w)
-	fmt.Fprintf(p.w, "\nThe %d bytes of the key itself are included, except in the two of httprate, which keeps hashes in place of keys. Nobody else holds the keys.\n", keySize)
+	fmt.Fprintf(p.w, "\nThe %d bytes of the key itself are included, except in the two of httprate, which keeps hashes in place of keys. Only the limiter references the keys.\n", keySize)
 }
 
 func (p page) eventsTable() {
@@ -130,8 +130,8 @@ func (p page) eventsTable() {
 	table.Print(p.w)
 }
 
-// perEntry is what each entry after the first adds to a key of Weir, NaN of
-// anybody else.
+// perEntry is the bytes that each entry after the first adds to a key of Weir, NaN for
+// other contestants.
 func perEntry(r contest.Results, contestant string) float64 {
 	for _, v := range weirEvents {
 		if v.name == contestant && v.events > 1 {
@@ -189,7 +189,7 @@ func (p page) attackTable() {
 }
 
 // ratio formats a ratio, decimal a number with places digits behind the point;
-// what was not measured is a dash.
+// a missing measurement is a dash.
 func ratio(v float64) string { return decimal(v, 2) }
 
 func decimal(v float64, places int) string {

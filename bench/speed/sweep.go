@@ -18,7 +18,7 @@ const (
 	with     = "everything idle is forgotten"
 )
 
-// What the sweep measures.
+// Measurements of the sweep.
 const (
 	p50, p999 = "p50_ns", "p999_ns" // a decision by the clock
 	longest   = "longest_us"        // the most processor time inside one decision
@@ -47,7 +47,7 @@ func besideSweep(contestant string) contest.Metrics {
 	for _, k := range keys {
 		mustAllow(busy.Allow(ctx, weir.K(k)))
 	}
-	time.Sleep(expiry) // what may expire has
+	time.Sleep(expiry) // all entries have expired
 	runtime.GC()
 	held := e.Len()
 	byClock := latencies(busy, keys, scale.latencies)
@@ -60,7 +60,7 @@ func besideSweep(contestant string) contest.Metrics {
 	return m
 }
 
-// fill gives the engine idle keys whose only entry counts for the window.
+// fill adds idle keys with one entry each, which counts for the window.
 func fill(e *weir.Memory, window time.Duration) {
 	p := peers.WeirPolicy(100, window)
 	p.Name = "idle"
@@ -93,7 +93,7 @@ func latencies(l *weir.Limiter, keys []string, n int) []float64 {
 
 // longestDecision returns the most processor time that one of n decisions took,
 // in microseconds. It is measured on the thread's clock: on a shared machine the
-// longest by the wall clock is the length of somebody else's turn.
+// longest by the wall clock is the time slice of another process.
 func longestDecision(l *weir.Limiter, keys []string, n int) float64 {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/process"
 )
 
-// Names of the workloads in which everybody takes part.
+// Names of the workloads with all contestants.
 const (
 	hotAllowed = "1 hot key, all allowed"
 	hotLimited = "1 hot key at its limit"
@@ -20,7 +20,7 @@ const (
 	collector  = "heap and collector, 1,000,000 keys"
 )
 
-// timed are the workloads whose processor time a decision is compared.
+// timed returns the workloads whose processor time per decision is compared.
 func timed() []contest.Workload {
 	return []contest.Workload{
 		loadWorkload(hotAllowed, "one goroutine; 50,000 per 1ms, more than anyone asks, and every entry leaves again after 1ms",

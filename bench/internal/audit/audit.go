@@ -4,7 +4,7 @@
 // came back. The limiter decided somewhere between them. Only grants whose whole
 // interval [Call, Return] lies inside a window are counted, so timing noise, a
 // preempted goroutine or a slow clock can make the count too low, never too
-// high: what is reported was provably let through.
+// high: every reported grant was provably allowed.
 package audit
 
 import (

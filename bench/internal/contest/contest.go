@@ -18,14 +18,14 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// Metrics is what one run of one contestant measured, by name.
+// Metrics are the measurements of one run of one contestant, by name.
 type Metrics map[string]float64
 
 // Workload is one thing to measure.
 type Workload struct {
 	Name        string
 	About       string   // one sentence for the reader of the table
-	Contestants []string // who takes part; ratios refer to the first
+	Contestants []string // ratios refer to the first
 	MaxRounds   int      // most rounds, where more would tell nothing new; 0 = all
 	Run         func(contestant string) Metrics
 }
@@ -33,8 +33,8 @@ type Workload struct {
 // childTimeout ends a contestant that hangs.
 const childTimeout = 3 * time.Minute
 
-// Child runs one contestant in this process and writes its metrics to w. It is
-// what Play's child processes do.
+// Child runs one contestant in this process and writes its metrics to w. Play's
+// child processes call it.
 func Child(workloads []Workload, workload, contestant string, w io.Writer) error {
 	i := slices.IndexFunc(workloads, func(x Workload) bool { return x.Name == workload })
 	if i < 0 {
@@ -46,7 +46,7 @@ func Child(workloads []Workload, workload, contestant string, w io.Writer) error
 // Play runs every contestant of every workload, rounds times, each in a child
 // process: this program with args, then the workload and the contestant. Within
 // a round the order is shuffled, alike in every run of the program. Progress and
-// what children complain about go to stderr.
+// the errors of children go to stderr.
 func Play(workloads []Workload, rounds int, args []string) Results {
 	results := Results{}
 	order := rand.New(rand.NewPCG(1, 2))

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Machine is what a reader needs to know about the numbers' origin.
+// Machine describes the origin of the numbers for readers.
 type Machine struct {
 	CPU    string // model name
 	Cores  int    // that this process may use
@@ -20,9 +20,9 @@ type Machine struct {
 	Commit string // of the checkout, with a note if files differ from it
 }
 
-// Here describes this machine and the checkout in the current directory. What
-// cannot be found out is "unknown". generated are files the caller will write
-// itself: that they differ from the commit is not noted.
+// Here describes this machine and the checkout in the current directory. Unknown
+// values are "unknown". Differences of the files in generated, which the caller writes,
+// do not count as uncommitted.
 func Here(generated ...string) Machine {
 	return Machine{
 		CPU:    field("/proc/cpuinfo", "model name"),

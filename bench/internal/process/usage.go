@@ -1,5 +1,5 @@
-// Package process asks the operating system what this process has used. It
-// needs a Unix.
+// Package process reads the resources that this process has used from the operating
+// system. It needs Unix.
 package process
 
 import (
@@ -17,7 +17,7 @@ func CPU() time.Duration {
 
 // Heap returns the bytes of live objects after a collection.
 func Heap() uint64 {
-	// The second collection frees what finalizers and pools held through the first.
+	// The second collection frees the objects that finalizers and pools kept.
 	runtime.GC()
 	runtime.GC()
 	return Memory().HeapAlloc

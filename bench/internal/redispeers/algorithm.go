@@ -30,14 +30,13 @@ type algorithm struct {
 	entry func(a Ask) []any
 }
 
-// SortedSet is the name of what most tutorials show.
+// SortedSet is the name of the script that most tutorials show.
 const SortedSet = "sorted set script"
 
-// gridCells is how many cells a window of the grid has: what its model takes
-// unless told otherwise.
+// gridCells is the number of cells per window, the default of the grid's model.
 const gridCells = 10_000
 
-// plenty is the limit of everybody together in the hierarchy: never reached.
+// plenty is the upper limit of the hierarchy. It is never reached.
 const plenty = 1 << 40
 
 func algorithms() []algorithm {

@@ -1,10 +1,10 @@
-// Package redispeers puts Weir on Redis, and what Go programs and tutorials limit
-// rates with on Redis today, behind one question: may this key act now?
+// Package redispeers puts Weir and the rate limiters that Go programs and tutorials use
+// on Redis behind one interface.
 //
-// A Peer is asked as its library's own documentation asks it, with the client it
-// is written for and that client's usual settings. A Form is what a decision sends
-// to the server and no more: a program can pipeline the commands of many of them,
-// which shows what the server's part costs by itself.
+// A Peer is called as its library's documentation shows, with the client it is written
+// for and that client's usual settings. A Form is the commands that a decision sends to
+// the server. A program can pipeline the commands of many decisions to measure the
+// server alone.
 package redispeers
 
 import (
@@ -27,7 +27,7 @@ type Form struct {
 	Name        string
 	Note        string
 	ServerClock bool // reads the server's clock, so that a log cannot be filled in advance
-	ReadsAll    bool // every decision reads the whole log, so that it costs what the log holds
+	ReadsAll    bool // every decision reads the whole log, so its cost grows with the log
 
 	// New returns the decider of a limit of so many units per window.
 	New func(limit int64, window time.Duration) Decider
@@ -35,7 +35,7 @@ type Form struct {
 
 // Decider states the decisions of one limit. It is not safe for concurrent use.
 type Decider interface {
-	// Commands are what one decision sends, in order.
+	// Commands are the commands of one decision, in order.
 	Commands(a Ask) [][]any
 	// Scripts are the texts that the commands refer to by their hashes.
 	Scripts() []string

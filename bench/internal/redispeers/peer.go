@@ -60,7 +60,7 @@ func Named(name string) (Peer, error) {
 	return Peer{}, fmt.Errorf("no contestant %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Forms returns what can be measured without a client's part, the yardstick first.
+// Forms returns the forms, which are measured without a client, the yardstick first.
 func Forms() []Form {
 	all := append([]Form{redisRateForm()}, weirForms()...)
 	all = append(all, randomMemberForm())

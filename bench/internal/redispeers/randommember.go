@@ -12,8 +12,8 @@ import (
 
 // randomMember is a log in a sorted set with a random member for each attempt, as
 // rolling-rate-limiter keeps it: four commands between MULTI and EXEC, without a
-// script. Every attempt is stored, refused or not, and every decision sends the
-// whole set to the caller, who decides.
+// script. Every attempt is stored, denied or not. Every decision sends the
+// whole set to the caller, which decides.
 const randomMember = "sorted set, random members"
 
 const randomMemberNote = "as rolling-rate-limiter: MULTI of four commands, refused attempts are stored, the caller reads the whole set and decides"

@@ -30,8 +30,8 @@ func redisRate() Peer {
 	}
 }
 
-// redisRateForm takes redis_rate's script and arguments from what the library
-// itself would send.
+// redisRateForm takes redis_rate's script and arguments from the commands that the
+// library sends.
 func redisRateForm() Form {
 	return Form{Name: RedisRate, ServerClock: true, Note: "the library's own script and arguments",
 		New: func(limit int64, window time.Duration) Decider {
@@ -42,8 +42,7 @@ func redisRateForm() Form {
 		}}
 }
 
-// overheard is the connection that the library is given: it notes what is asked
-// and answers nothing.
+// overheard is the connection for the library. It records commands and returns nothing.
 type overheard struct {
 	redis.UniversalClient // nil: nothing else is called
 	l                     *redis_rate.Limiter
@@ -64,7 +63,7 @@ func (o *overheard) EvalSha(ctx context.Context, sha string, keys []string, args
 
 var errNoScript = noScript{}
 
-// noScript is how go-redis hands on what the server says.
+// noScript is the server's NOSCRIPT error as go-redis returns it.
 type noScript struct{}
 
 func (noScript) Error() string { return "NOSCRIPT No matching script." }

@@ -42,8 +42,7 @@ func weirForm(name string, serverClock bool, units int64) Form {
 		}}
 }
 
-// eavesdropped is the connection that the engine is given: it notes what is asked
-// and answers nothing.
+// eavesdropped is the connection for the engine. It records scripts and returns nothing.
 type eavesdropped struct {
 	l           *weir.Limiter
 	serverClock bool

@@ -11,8 +11,8 @@ import (
 )
 
 // CPU is the processor time the server's main thread has used so far, user and
-// system: what bounds how many decisions one server can make. Unlike the clock it
-// stands still while another process has the core.
+// system. It bounds the decisions of one server per second. Unlike the clock it stands
+// still while another process has the core.
 func CPU(ctx context.Context, c *redis.Client) (time.Duration, error) {
 	text, err := c.Info(ctx, "cpu").Result()
 	if err != nil {

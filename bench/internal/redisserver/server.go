@@ -1,6 +1,6 @@
 // Package redisserver runs a redis-server to measure: on loopback, on a free
-// port, in a directory of its own, keeping nothing. It also reads what the server
-// says of itself.
+// port, in a directory of its own, keeping nothing. It also reads the server's
+// INFO.
 package redisserver
 
 import (
@@ -30,8 +30,8 @@ var ErrAbsent = errors.New("redis-server is not installed: on Debian and Ubuntu 
 	"on macOS `brew install redis`; the comparison starts its own server and leaves others alone")
 
 // Start starts a server with further arguments, such as "--replicaof", "127.0.0.1 6379",
-// and returns when it answers. Between finding a free port and taking it somebody
-// else may have taken it, so it tries a few.
+// and returns when it answers. Another process
+// may take the free port first, so it tries a few.
 func Start(args ...string) (s *Server, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {

@@ -6,13 +6,13 @@ import (
 	"math"
 )
 
-// Goal is one number that is meant to be reached, and what was measured.
+// Goal is a number to reach, with the measurement.
 type Goal struct {
 	Text     string
 	Bound    float64
 	AtMost   bool    // the measured number is to be at most Bound; otherwise at least
 	Measured float64 // NaN = not measured
-	Where    string  // what else there is to say of the measured number
+	Where    string  // a remark about the measurement
 }
 
 // Goals prints a row a goal.
@@ -42,8 +42,8 @@ func (g Goal) Verdict() string {
 	return "**no**"
 }
 
-// Decimal formats a number with places digits behind the point; what was not
-// measured is a dash.
+// Decimal formats a number with places digits behind the point; a missing
+// measurement is a dash.
 func Decimal(v float64, places int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"

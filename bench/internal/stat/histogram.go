@@ -6,8 +6,8 @@ import (
 )
 
 // Histogram counts durations in nanoseconds, or any numbers from 0 on, without
-// allocating: up to 128 exactly, above in buckets no wider than a 64th of what
-// they hold. The zero Histogram is empty.
+// allocating: up to 128 exactly, above in buckets no wider than a 64th of
+// their values. The zero Histogram is empty.
 type Histogram struct {
 	buckets [fine * (64 - fineBits)]uint32
 	n       int64
@@ -18,13 +18,13 @@ const (
 	fine     = 1 << fineBits
 )
 
-// Add counts v; what is below 0 counts as 0.
+// Add counts v; negative values count as 0.
 func (h *Histogram) Add(v int64) {
 	h.buckets[bucketOf(uint64(max(v, 0)))]++
 	h.n++
 }
 
-// Merge adds what other has counted.
+// Merge adds the counts of other.
 func (h *Histogram) Merge(other *Histogram) {
 	for i, n := range other.buckets {
 		h.buckets[i] += n
@@ -47,7 +47,7 @@ func (h *Histogram) Quantile(q float64) float64 {
 	return math.NaN()
 }
 
-// bucketOf numbers the buckets in the order of what they hold.
+// bucketOf numbers the buckets in the order of their values.
 func bucketOf(v uint64) int {
 	shift := max(bits.Len64(v)-fineBits-1, 0)
 	return shift<<fineBits + int(v>>shift)

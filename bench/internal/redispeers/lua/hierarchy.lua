@@ -1,4 +1,4 @@
--- Two sorted sets, one for everybody and one for the category, decided together at
+-- Two sorted sets, one for all callers and one for the category, decided together at
 -- the server's clock. Member and score are the instant, and nothing expires the keys.
 --
 -- KEYS   the set of all, the set of the category
