@@ -62,7 +62,11 @@ var layers = []layer{
 	{"weirredis", []string{"."}, "decisions on Redis through one method, so that every client fits"},
 	{"internal/gcra", []string{".", "weirredis"}, "smoothing for CL.THROTTLE; it shares words and errors with the engines, and no history"},
 	{"internal/front/resp", []string{".", "internal/answer", "internal/gcra", "internal/listen"}, "the protocol of Redis; its callers define the policies"},
-	{"internal/server", []string{".", "enforce", "fallback", "internal/answer", "internal/front/envoy", "internal/front/envoyconf", "internal/front/resp", "internal/gcra", "internal/keyenc", "internal/listen", "internal/metrics", "internal/observe", "internal/strictjson", "internal/topkeys", "policy", "weirhttp"}, "the service of weir serve"},
+	{"internal/serving", []string{".", "enforce", "internal/answer", "internal/metrics", "internal/nearest", "internal/observe", "internal/topkeys", "policy", "weirhttp"}, "the policies in force with their counters, for every front"},
+	{"internal/reserve", []string{".", "enforce", "fallback", "internal/keyenc", "internal/observe", "internal/serving"}, "reservations in sealed tokens, for HTTP and RESP"},
+	{"internal/server/httpapi/httpapitest", nil, "requests that every reader of the HTTP interface must reject"},
+	{"internal/server/httpapi", []string{".", "enforce", "internal/answer", "internal/front/envoy", "internal/listen", "internal/nearest", "internal/observe", "internal/reserve", "internal/serving", "internal/strictjson", "internal/topkeys", "policy", "weirhttp"}, "the calls of HTTP; independent of listeners and flags"},
+	{"internal/server", []string{".", "enforce", "fallback", "internal/front/envoy", "internal/front/envoyconf", "internal/front/resp", "internal/gcra", "internal/listen", "internal/metrics", "internal/observe", "internal/reserve", "internal/server/httpapi", "internal/serving", "internal/topkeys", "policy"}, "the service of weir serve: configuration, listeners, reload and shutdown"},
 	{"weirredis/rueidisconn", []string{"weirredis"}, "the client of our own program, linked only by its importers"},
 	{"weirredis/goredisconn", []string{"weirredis"}, "the client that most Go programs use, linked only by its importers"},
 	{"internal/testkit/redistest/enginetest", []string{"weirredis", "weirredis/rueidisconn"}, "the Redis engine for tests of packages above it"},
@@ -72,7 +76,7 @@ var layers = []layer{
 	{"scripts", nil, "commands of the Makefile, and their tests"},
 	{"integrations", nil, "snippets for proxies; it writes text and needs neither policies nor the server"},
 	{"integrations/prometheus", nil, "tests only: alert rules and a dashboard, checked with Prometheus' own tool"},
-	{"cmd/weir", []string{".", "fallback", "integrations", "internal/answer", "enforce", "internal/front/envoyconf", "internal/front/envoy", "internal/filewatch", "internal/gcra", "internal/listen", "internal/nearest", "internal/otlp", "internal/testkit/policytest", "internal/redact", "internal/server", "internal/store", "policy", "replay", "weirredis"}, "flags in, exit code out"},
+	{"cmd/weir", []string{".", "fallback", "integrations", "internal/answer", "enforce", "internal/front/envoyconf", "internal/front/envoy", "internal/filewatch", "internal/gcra", "internal/listen", "internal/nearest", "internal/otlp", "internal/testkit/policytest", "internal/redact", "internal/server", "internal/server/httpapi", "internal/store", "internal/topkeys", "policy", "replay", "weirredis"}, "flags in, exit code out"},
 }
 
 // A barrier is an import that is forbidden, in tests too. Both ends must exist: a barrier
@@ -108,7 +112,7 @@ var dependencies = []dependency{
 		"the messages of Envoy's protocol, always those of its newest version"},
 	{"github.com/prometheus/client_golang", []string{"internal/metrics"}, nil, "counters, histograms and their text format as Prometheus reads it, and the metrics of the process"},
 	{"go.opentelemetry.io/collector/pdata", nil, []string{"internal/otlp"}, "the library of the collectors, to read our spans"},
-	{"google.golang.org/grpc", []string{"internal/front/envoy", "internal/server", "weirgrpc"}, []string{"cmd/weir"},
+	{"google.golang.org/grpc", []string{"internal/front/envoy", "internal/server", "internal/server/httpapi", "weirgrpc"}, []string{"cmd/weir"},
 		"gRPC, the protocol of Envoy, with its health service"},
 	{"google.golang.org/protobuf", []string{"internal/front/envoy", "weirgrpc"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages' JSON form and the types all messages share"},

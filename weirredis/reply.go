@@ -8,26 +8,27 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Sizes of replies, as the headers of lua/generated describe them.
+// Sizes of replies: lua/one.lua and lua/many.lua say what is in them.
 const (
 	longBytes  = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
 	shortBytes = 1 + 7 + 8 + 8
 	stateBytes = 5 * 8 // the state of one limit behind a reply
-	headBytes  = 26    // of a history's header, described in lua/history.lua
+	headBytes  = 26    // of a header, as lua/history.lua lays it out
 )
 
-// First bytes of replies.
+// What a reply begins with.
 const (
-	replyLong = iota
-	replyError
-	replyShort    // granted in full, and all units leave within a window
-	replyReplayed // the stored answer of an operation
+	isLong = iota
+	isProblem
+	isShort    // granted in full, and all is reset a window later
+	isRepeated // what was answered before
 
-	replyHeader5 = 5 // as replyShort; the reply is the header that was written
-	replyHeader6 = 6
+	isShortRun = 5 // the same, and the reply is the header that was written
+	isLongRun  = 6
 )
 
-// reply is a script's answer to one request: durations and instants are microseconds.
+// reply is the answer to one decision as scripts give it: durations and instants
+// are microseconds.
 type reply struct {
 	bound     int   // the limit that bound, from 1; 0 = granted in full
 	granted   int64 // units
@@ -35,23 +36,24 @@ type reply struct {
 	at        int64 // the instant
 	wait      int64 // -1 = never
 	reset     int64
-	validFor  int64 // time for which the denial stays the same if no call writes
+	stays     int64 // how long the denial stays the same, with nobody else acting
 }
 
-// cutReply reads the reply to req at the beginning of text and returns the text behind it.
-func cutReply(text string, req *request) (r reply, rest string, err error) {
+// cutReply reads the reply at the beginning of text, which answers q, and returns
+// what stands behind it.
+func cutReply(text string, q *question) (r reply, rest string, err error) {
 	switch {
-	case len(text) >= shortBytes && text[0] == replyShort:
+	case len(text) >= shortBytes && text[0] == isShort:
 		return reply{
-			granted:   req.n,
+			granted:   q.n,
 			at:        int56At(text, 1),
 			remaining: int64At(text, 8),
 			wait:      int64At(text, 16),
-			reset:     req.window,
+			reset:     q.widest,
 		}, text[shortBytes:], nil
-	case len(text) >= headBytes && (text[0] == replyHeader5 || text[0] == replyHeader6):
-		return headerReply(text, req), text[headBytes:], nil
-	case len(text) >= longBytes && text[0] == replyLong:
+	case len(text) >= headBytes && (text[0] == isShortRun || text[0] == isLongRun):
+		return headReply(text, q), text[headBytes:], nil
+	case len(text) >= longBytes && text[0] == isLong:
 		return reply{
 			bound:     int(text[1]),
 			granted:   int56At(text, 2),
@@ -59,9 +61,9 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 			at:        int56At(text, 17),
 			wait:      int64At(text, 24),
 			reset:     int56At(text, 32),
-			validFor:  int56At(text, 39),
+			stays:     int56At(text, 39),
 		}, text[longBytes:], nil
-	case len(text) >= 3 && text[0] == replyError:
+	case len(text) >= 3 && text[0] == isProblem:
 		size := 3 + int(text[1])<<8 + int(text[2])
 		if len(text) >= size {
 			return r, text[size:], ReplyError(text[3:size])
@@ -70,47 +72,47 @@ func cutReply(text string, req *request) (r reply, rest string, err error) {
 	return r, "", badReply{len(text)}
 }
 
-// headerReply derives the reply from a new header, which holds the instant, the mark of
-// the oldest entry that counts, and the units that count. If one unit more does not fit,
-// it waits for the oldest entry (R8).
-func headerReply(text string, req *request) reply {
-	r := reply{granted: req.n, at: int56At(text, 1), reset: req.window}
+// headReply is the reply that a new header implies: it holds the instant, the mark
+// of the oldest entry that counts, and the units that do. Of one unit more the
+// oldest entry decides how long it has to wait (R8).
+func headReply(text string, q *question) reply {
+	r := reply{granted: q.n, at: int56At(text, 1), reset: q.widest}
 	used := int64At(text, 18) & (1<<32 - 1)
-	if text[0] == replyHeader5 {
+	if text[0] == isShortRun {
 		used >>= 8
 	}
-	if r.remaining = req.max - used; r.remaining < req.n {
-		r.wait = int56At(text, 8) + req.window - r.at
+	if r.remaining = q.max - used; r.remaining < q.n {
+		r.wait = int56At(text, 8) + q.widest - r.at
 	}
 	return r
 }
 
-// badReply is the error of a reply that no script of this package gives.
+// badReply is the error of a reply that no script of ours gives.
 type badReply struct{ size int }
 
-// Error names the likely cause.
+// Error says what may be the matter.
 func (e badReply) Error() string {
 	return fmt.Sprintf("%d bytes that are not a reply of this version; is there a proxy that changes replies?", e.size)
 }
 
-// part returns the reply to caller i, from 0, of the callers merged into req: the first
-// ones got their units, one after the other, the others none.
-func (r *reply) part(req *request, i int64) reply {
-	fit := r.granted / req.n
+// share is the reply to caller i, from 0, of so many who asked q together: the
+// first got their units, one after the other, the others none.
+func (r *reply) share(q *question, i int64) reply {
+	fit := r.granted / q.n
 	c := *r
 	switch {
 	case i >= fit:
 		c.granted = 0
 	case i == fit-1:
-		c.granted, c.bound, c.validFor = req.n, 0, 0
-	default: // the next caller still fitted, so the wait was 0
-		c.granted, c.bound, c.validFor, c.wait = req.n, 0, 0, 0
-		c.remaining += (fit - 1 - i) * req.n
+		c.granted, c.bound, c.stays = q.n, 0, 0
+	default: // the next one still fitted, so there was nothing to wait for
+		c.granted, c.bound, c.stays, c.wait = q.n, 0, 0, 0
+		c.remaining += (fit - 1 - i) * q.n
 	}
 	return c
 }
 
-// decision returns the reply as a decision under the plan.
+// decision is what the reply means under the plan.
 func (r *reply) decision(p *weir.Plan) weir.Decision {
 	d := weir.Decision{
 		Allowed:    r.bound == 0 || r.granted > 0,
@@ -126,7 +128,7 @@ func (r *reply) decision(p *weir.Plan) weir.Decision {
 	return d
 }
 
-// readStates reads the states behind a reply.
+// readStates fills in the states from the text behind a reply.
 func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 	limits := p.Policy().Limits
 	for i := range states {
@@ -148,7 +150,7 @@ func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 }
 
 func int56At(text string, i int) int64 {
-	return int64At(text, i-1) & (1<<56 - 1) // i > 0: the byte before is masked out
+	return int64At(text, i-1) & (1<<56 - 1) // i > 0: the byte before is cut off again
 }
 
 func int64At(text string, i int) int64 {

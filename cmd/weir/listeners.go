@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 // listenerOptions are the flags for the addresses of weir serve and for the access
@@ -39,7 +40,7 @@ func (o *listenerOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.token, "token-file", "", "a `FILE` with the token that callers must send as Authorization: Bearer; or set $WEIR_TOKEN")
 	f.StringVar(&o.adminToken, "admin-token-file", "", "a `FILE` with the token that operators must send; or set $WEIR_ADMIN_TOKEN")
 	f.StringVar(&o.gateSecret, "gate-secret-file", "",
-		"a `FILE` with the secret that proxies must send to gates as "+server.GateHeader+"; without --token-file it closes all other calls; or set $WEIR_GATE_SECRET")
+		"a `FILE` with the secret that proxies must send to gates as "+httpapi.GateHeader+"; without --token-file it closes all other calls; or set $WEIR_GATE_SECRET")
 	f.StringVar(&o.gateID, "gate-id-header", "",
 		"the header field `NAME` in which proxies send an idempotency key to gates; the proxy must set it and discard that of its clients")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "a `FILE` with the certificate, in PEM; weir reads it again when it changes")

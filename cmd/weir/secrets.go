@@ -24,9 +24,9 @@ func (s *secrets) read(o *listenerOptions, c *server.Config) (err error) {
 		flag, file, variable string
 		to                   **listen.Secret
 	}{
-		{"--token-file", o.token, "WEIR_TOKEN", &c.Guards.Token},
-		{"--admin-token-file", o.adminToken, "WEIR_ADMIN_TOKEN", &c.Guards.Admin},
-		{"--gate-secret-file", o.gateSecret, "WEIR_GATE_SECRET", &c.Guards.Gate},
+		{"--token-file", o.token, "WEIR_TOKEN", &c.Auth.Token},
+		{"--admin-token-file", o.adminToken, "WEIR_ADMIN_TOKEN", &c.Auth.Admin},
+		{"--gate-secret-file", o.gateSecret, "WEIR_GATE_SECRET", &c.Auth.Gate},
 	} {
 		text, source, err := secretSource(f.flag, f.file, f.variable)
 		switch {

@@ -13,6 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/server"
+	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -160,7 +161,7 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 // configure checks the flags of the listeners, Envoy and reservations, and sets the
 // fields of c. reload reads the secrets again.
 func (o *serveOptions) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
-	if c.TopKeys, err = server.ParseTopKeys(o.observe.topKeys); err != nil {
+	if c.TopKeys, err = topkeys.ParseForm(o.observe.topKeys); err != nil {
 		return nil, usage("shown is the default", "--top-keys: %w", err)
 	}
 	if reload, err = o.listeners.configure(c, log); err != nil {
@@ -182,7 +183,7 @@ func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*served
 	if err != nil {
 		return nil, err
 	}
-	c.Engine, c.StoreName, c.StoreDown = store.engine, store.Name, store.Err
+	c.Engine, c.StoreName, c.StoreDown = store.engine, store.Name, store.Down
 	if store.Conn != nil {
 		c.StoreIdentity = func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, o.store.timeout)

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/serving"
 )
 
 // Clients that never finish their requests lose their connections, and the
@@ -125,16 +128,16 @@ func TestBodiesAreBounded(t *testing.T) {
 	never := func(c *Config) { c.Limits.Read = 10 * patience } // no answer may wait for the body
 	open, _ := newServer(t, nil, never)
 	start(t, open)
-	closed, _ := newServer(t, nil, never, func(c *Config) { c.Guards.Token = secret(t, tokenWord) })
+	closed, _ := newServer(t, nil, never, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, closed)
 	for _, path := range bodied {
-		if got := statusOf(t, halfSent(t, open, path, maxBody+1, 0)); got != 400 {
+		if got := statusOf(t, halfSent(t, open, path, httpapi.MaxBody+1, 0)); got != 400 {
 			t.Errorf("%s, 64 KiB and a byte: status %d, want 400", path, got)
 		}
-		if got := statusOf(t, halfSent(t, closed, path, maxBody, 0)); got != 401 {
+		if got := statusOf(t, halfSent(t, closed, path, httpapi.MaxBody, 0)); got != 401 {
 			t.Errorf("%s, no token: status %d, want 401", path, got)
 		}
-		if got := statusOf(t, halfSent(t, open, path+"s", maxBody, 0)); got != 404 {
+		if got := statusOf(t, halfSent(t, open, path+"s", httpapi.MaxBody, 0)); got != 404 {
 			t.Errorf("%ss: status %d, want 404", path, got)
 		}
 	}
@@ -143,9 +146,9 @@ func TestBodiesAreBounded(t *testing.T) {
 // awaitBodies waits until n long bodies are being read.
 func awaitBodies(t *testing.T, s *Server, n int64) {
 	t.Helper()
-	for end := time.Now().Add(patience); s.bodies.taken.Load() != n; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); s.api.Bodies.InFlight() != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%d long bodies are being read, want %d", s.bodies.taken.Load(), n)
+			t.Fatalf("%d long bodies are being read, want %d", s.api.Bodies.InFlight(), n)
 		}
 	}
 }
@@ -155,15 +158,15 @@ func awaitBodies(t *testing.T, s *Server, n int64) {
 func TestHalfSentBodies(t *testing.T) {
 	const places = 3
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Read = 10 * patience })
-	s.bodies.most = places
+	s.api.Bodies = serving.NewCapacity(places)
 	start(t, s)
 	var slow []net.Conn
 	for i := range places {
-		slow = append(slow, halfSent(t, s, bodied[i*3%len(bodied)], maxBody, maxBody-1))
+		slow = append(slow, halfSent(t, s, bodied[i*3%len(bodied)], httpapi.MaxBody, httpapi.MaxBody-1))
 	}
 	awaitBodies(t, s, places)
 	for _, path := range bodied {
-		if got := statusOf(t, halfSent(t, s, path, maxBody, maxBody-1)); got != 503 {
+		if got := statusOf(t, halfSent(t, s, path, httpapi.MaxBody, httpapi.MaxBody-1)); got != 503 {
 			t.Errorf("%s, one long body too many: status %d, want 503", path, got)
 		}
 	}
@@ -174,7 +177,7 @@ func TestHalfSentBodies(t *testing.T) {
 		c.Close()
 	}
 	awaitBodies(t, s, 0)
-	if r, body, err := checkOver(s, searchBody+strings.Repeat(" ", maxBody-len(searchBody))); err != nil || r.StatusCode != 200 {
+	if r, body, err := checkOver(s, searchBody+strings.Repeat(" ", httpapi.MaxBody-len(searchBody))); err != nil || r.StatusCode != 200 {
 		t.Errorf("a long body when there is a place again: %v, %s", err, body)
 	}
 }

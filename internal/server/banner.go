@@ -11,9 +11,9 @@ import (
 
 // Facts are what Banner writes, for a line of the log: names and values in turn.
 func (s *Server) Facts() []any {
-	set := s.serving.Load()
+	set := s.set()
 	facts := []any{"version", s.config.Version, "listen", s.main.url(), "store", s.config.StoreName,
-		"source", set.source, "policies", len(set.entries), "limits", set.limits}
+		"source", set.Source, "policies", len(set.Policies), "limits", set.Limits}
 	for _, each := range []struct{ name, address string }{{"grpc", s.GRPCAddr()}, {"resp", s.RESPAddr()}} {
 		if each.address != "" {
 			facts = append(facts, each.name, each.address)
@@ -28,7 +28,7 @@ func (s *Server) Facts() []any {
 // Banner writes what a person wants to see when the server starts: where it
 // listens, what it enforces and where it counts. It is for after Listen.
 func (s *Server) Banner(w io.Writer) error {
-	set := s.serving.Load()
+	set := s.set()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintf(t, "weir listens on %s\n", s.main.url())
 	if s.admin != nil {
@@ -41,15 +41,15 @@ func (s *Server) Banner(w io.Writer) error {
 		fmt.Fprintf(t, "  grpc\t%s (Envoy's rate limit service)\n", s.rpc.addr())
 	}
 	fmt.Fprintf(t, "  store\t%s\n", s.config.StoreName)
-	fmt.Fprintf(t, "  policies\t%s\n", set.source)
-	for _, e := range set.entries {
-		for i, l := range e.plan.Limits() {
+	fmt.Fprintf(t, "  policies\t%s\n", set.Source)
+	for _, e := range set.Policies {
+		for i, l := range e.Plan.Limits() {
 			name := e.Name
 			if i > 0 {
 				name = ""
 			}
 			sentence := e.Sentence(i)
-			if len(e.plan.Limits()) > 1 {
+			if len(e.Plan.Limits()) > 1 {
 				sentence = l.Name + ": " + sentence
 			}
 			fmt.Fprintf(t, "    %s\t%s\n", name, sentence)

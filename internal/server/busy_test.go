@@ -44,7 +44,7 @@ func TestBusy(t *testing.T) {
 	if r := ask(s, "GET", "/gate/search?ip=2", ""); r.status != 204 {
 		t.Errorf("with room again: status %d, %s", r.status, r.body)
 	}
-	if got := s.room.taken.Load(); got != 0 {
+	if got := s.capacity.InFlight(); got != 0 {
 		t.Errorf("%d places are taken by nobody", got)
 	}
 }

@@ -6,23 +6,21 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// portions are how many connections each kind of listener admits at once. Together they
-// leave enough file descriptors for the store, for files and for whoever watches the
-// process: at the limit of descriptors the system accepts nobody, on any listener, and
-// a crowd on one would silence /livez on another.
-type portions struct {
-	each  int // of listeners for programs and proxies
+// connections are the slots of each kind of listener. Together they leave enough file
+// descriptors for the store and for files. At the limit of descriptors the system accepts
+// no connection on any listener, so a flood on one would silence /livez on another.
+type connections struct {
+	each  int // of a listener for programs and proxies
 	admin int
-	spare int // beyond these, on every listener: for probes, and to answer callers that there are too many
+	spare int // further ones of every listener, for probes and for the answer 503
 
-	descriptors int // how many the process may have, where they make each less than was asked for; otherwise 0
+	descriptors int // the limit of the process, if it reduces each; otherwise 0
 }
 
-// portion splits descriptors, 0 for no known limit, among so many listeners of which
-// each should admit most connections. admin is whether there is a listener for operators
-// besides.
-func portion(descriptors, listeners, most int, admin bool) portions {
-	p := portions{each: most, spare: spareConns}
+// splitConnections splits the file descriptors, 0 for no known limit, among the listeners,
+// each with most slots if possible. admin is whether operators have one more listener.
+func splitConnections(descriptors, listeners, most int, admin bool) connections {
+	p := connections{each: most, spare: spareConns}
 	all := listeners
 	if admin {
 		p.admin = adminConns
@@ -41,15 +39,14 @@ func portion(descriptors, listeners, most int, admin bool) portions {
 	return p
 }
 
-// adminConns bounds the connections to the admin listener, spareConns those beyond the
-// bound of any listener.
+// adminConns is the number of slots of the admin listener, spareConns that of spare slots.
 const (
 	adminConns = 100
 	spareConns = 16
 )
 
-// splitDescriptors splits what the process may have. admin is whether there is a
-// listener for operators.
+// splitDescriptors splits the descriptors of the process. admin is whether operators have
+// a listener of their own.
 func (s *Server) splitDescriptors(admin bool) {
 	listeners := 1
 	for _, address := range []string{s.config.GRPCListen, s.config.RESPListen} {
@@ -57,12 +54,12 @@ func (s *Server) splitDescriptors(admin bool) {
 			listeners++
 		}
 	}
-	s.portions = portion(listen.Descriptors(), listeners, s.config.Limits.Conns, admin)
-	s.config.Limits.Conns = s.portions.each
+	s.connections = splitConnections(listen.Descriptors(), listeners, s.config.Limits.Conns, admin)
+	s.config.Limits.Conns = s.connections.each
 }
 
-// warning is what an operator should know of them, or "".
-func (p *portions) warning() string {
+// warning returns a sentence about missing descriptors, or "".
+func (p *connections) warning() string {
 	if p.descriptors == 0 || p.each >= 1000 {
 		return ""
 	}

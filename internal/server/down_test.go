@@ -42,7 +42,7 @@ func TestStoreDown(t *testing.T) {
 		{"GET", "/gate/search?ip=192.0.2.1", ""},
 	} {
 		r := ask(s, c.method, c.target, c.body)
-		wantProblem(t, c.target, r, 503, "the store could not be asked", "try again later")
+		wantProblem(t, c.target, r, 503, "the store is unavailable", "try again later")
 		if strings.Contains(r.body, "10.0.0.9") {
 			t.Errorf("%s tells where the store is: %s", c.target, r.body)
 		}

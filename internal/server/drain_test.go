@@ -87,7 +87,7 @@ func TestLinger(t *testing.T) {
 	if err != nil || r.StatusCode != 200 {
 		t.Errorf("a request while lingering: %v, %v, %s; want an answer", err, r, body)
 	}
-	s.main.listener.Close() // nothing to linger for any more
+	s.main.socket.Close() // nothing to linger for any more
 }
 
 // Clients that keep their connections busy learn from an answer that they must
@@ -110,7 +110,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	}
 	go stop()
 	untilDraining(t, s)
-	s.main.listener.Close() // nothing to linger for any more
+	s.main.socket.Close() // nothing to linger for any more
 	for i := range clients {
 		if err := <-done; err != nil {
 			t.Errorf("client %d lost a request: %v", i+1, err)

@@ -1,51 +1,46 @@
 package server
 
 import (
-	"context"
-	"net/http"
 	"time"
 
-	"google.golang.org/grpc/metadata"
-
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/internal/topkeys"
-	"github.com/weirlimit/weir/weirhttp"
 )
 
-// newEnvoy makes the rate limit service of the configuration.
+// newEnvoy makes Envoy's rate limit service of the configuration.
 func (s *Server) newEnvoy() {
 	o := s.config.EnvoyOptions
 	o.Engine, o.Log, o.Tracer = s.config.Engine, s.log, s.config.Tracer
 	o.Took = func(d time.Duration) { s.metrics.Took(observe.GRPC, d) }
-	if s.config.TopKeys != TopOff {
-		o.Top = func() *topkeys.Sketch { return s.newSketch(s.rules.Load().Rules()) }
+	if s.config.TopKeys != topkeys.Off {
+		o.Top = func() *topkeys.Sketch { return s.compiler.NewSketch(s.rules.Load().Rules()) }
 	}
 	s.envoy = envoy.New(o)
 	s.rules.Store(s.config.Envoy)
 }
 
-// addressable are the policies as the rate limit service addresses them.
-func (set *served) addressable() []envoy.Policy {
-	all := make([]envoy.Policy, len(set.entries))
-	for i, e := range set.entries {
-		all[i] = envoy.Policy{Plan: e.plan, Engine: e.envoy,
-			TierBy: e.TierBy, Varies: len(e.Tiers)+len(e.Overrides) > 0}
-		if !e.Shadow { // its engine tells
-			all[i].Observer = e
+// forEnvoy returns the policies as domains of the rate limit service.
+func forEnvoy(set *serving.Set) []envoy.Policy {
+	all := make([]envoy.Policy, len(set.Policies))
+	for i, p := range set.Policies {
+		all[i] = envoy.Policy{Plan: p.Plan, Engine: p.Envoy,
+			TierBy: p.TierBy, Varies: len(p.Tiers)+len(p.Overrides) > 0}
+		if !p.Shadow { // the engine of a shadow counts its calls
+			all[i].Observer = p
 		}
 	}
 	return all
 }
 
-// ReloadEnvoy puts another configuration of the rate limit service in force, or,
-// when the error is not nil, leaves the one before.
+// ReloadEnvoy puts a configuration of the rate limit service in force. After an error the
+// older one stays.
 func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	if err := s.envoy.Load(c, s.serving.Load().addressable()); err != nil {
+	if err := s.envoy.Load(c, forEnvoy(s.set())); err != nil {
 		s.noteEnvoy(err)
 		return err
 	}
@@ -54,8 +49,8 @@ func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
 	return nil
 }
 
-// ReloadEnvoyFailed notes that another configuration was wanted and could not be
-// read. The one in force stays.
+// ReloadEnvoyFailed counts a reload whose configuration could not be read. The one in
+// force stays.
 func (s *Server) ReloadEnvoyFailed(err error) { s.noteEnvoy(err) }
 
 func (s *Server) noteEnvoy(err error) {
@@ -72,52 +67,4 @@ func (s *Server) noteEnvoy(err error) {
 	for _, warning := range c.Warnings {
 		s.log.Warn("envoy configuration", "warning", warning)
 	}
-}
-
-// envoyShown is what /readyz says of the Envoy configuration.
-type envoyShown struct {
-	Source  string `json:"source"`
-	Domains int    `json:"domains"`
-	Rules   int    `json:"rules"`
-	Failed  bool   `json:"last_reload_failed,omitempty"`
-}
-
-func (s *Server) showEnvoy() *envoyShown {
-	c := s.rules.Load()
-	if c == nil {
-		return nil
-	}
-	return &envoyShown{c.Source, len(c.Domains), c.Rules(), s.envoyFailed.Load()}
-}
-
-// envoyCaller names the trace that a request is part of as gRPC would, while somebody
-// wants to know.
-func (s *Server) envoyCaller(r *http.Request) context.Context {
-	if s.config.Tracer == nil {
-		return r.Context()
-	}
-	return metadata.NewIncomingContext(r.Context(), metadata.Pairs("traceparent", s.traceparent(r)))
-}
-
-// serveEnvoy answers the rate limit service's requests in JSON, as the reference
-// does: 200 or, if it is over, 429.
-func (s *Server) serveEnvoy(w http.ResponseWriter, r *http.Request) {
-	d := desks.Get().(*desk)
-	defer d.put()
-	var err error
-	if d.body, err = s.readBody(w, r, d.body); err != nil {
-		s.refuse(w, err)
-		return
-	}
-	if !s.room.enter() {
-		s.refuse(w, errBusy)
-		return
-	}
-	defer s.room.leave()
-	code, text, err := s.envoy.JSON(s.envoyCaller(r), d.body)
-	if err != nil {
-		weirhttp.WriteError(w, code, err.Error())
-		return
-	}
-	writeJSON(w, code, answer.Printable(text))
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -97,7 +98,7 @@ func TestProxiesAskTheSame(t *testing.T) {
 		t.Errorf("/json over the limit: %d, %s", r.status, r.body)
 	}
 	wantProblem(t, "/json", ask(s, "POST", "/json", `{"domain":""}`), 400, "domain must not be empty")
-	wantProblem(t, "/json", ask(s, "POST", "/json", strings.Repeat(" ", maxBody+1)), 400, "64 KiB")
+	wantProblem(t, "/json", ask(s, "POST", "/json", strings.Repeat(" ", httpapi.MaxBody+1)), 400, "64 KiB")
 
 	// Policies and rules are reloaded each on their own, whole or not at all.
 	if err := s.Reload(policyFile(t, "  search: {limit: 5 per minute per ip}\n"), "weir.yaml"); err != nil {
@@ -184,7 +185,7 @@ func TestProxiesShowTheToken(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := &counting{Engine: weir.NewMemory()}
-	s, _ := newServer(t, e, withGRPC(t), func(c *Config) { c.Guards.Token = token })
+	s, _ := newServer(t, e, withGRPC(t), func(c *Config) { c.Auth.Token = token })
 	start(t, s)
 	conn := proxyOf(t, s, nil)
 	for _, wrong := range []string{"", "0123456789abcdef0123456789abcdeX"} {
@@ -251,5 +252,5 @@ func TestEnvoyAlone(t *testing.T) {
 	if a, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
 		t.Errorf("got %v, %v", a, err)
 	}
-	wantProblem(t, "/v1/check", ask(s, "POST", "/v1/check", searchBody), 400, "there is no policy search")
+	wantProblem(t, "/v1/check", ask(s, "POST", "/v1/check", searchBody), 400, `no policy "search"`)
 }

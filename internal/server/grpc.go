@@ -41,16 +41,16 @@ func (s *Server) newRPC() (*rpc, error) {
 	return r, nil
 }
 
-// Authorize rejects calls that show neither the token nor a certificate, where one of them
-// is required, and calls on a connection that finds no slot.
+// Authorize rejects calls with neither the token nor a certificate, where one of them is
+// required, and calls on a connection without a slot.
 func (r *rpc) Authorize(from net.Addr, state *tls.ConnectionState, authorization []string) error {
 	conn := listen.ConnFrom(from)
 	if !r.shows(conn, state, authorization) {
-		return errStranger
+		return errUnauthenticated
 	}
 	if !conn.Admit() {
-		r.server.room.shed.Add(1)
-		return errCrowd
+		r.server.capacity.Reject()
+		return errNoSlot
 	}
 	return nil
 }
@@ -58,8 +58,8 @@ func (r *rpc) Authorize(from net.Addr, state *tls.ConnectionState, authorization
 // Rejected counts a call without the token or certificate. Its connection is closed
 // unless a call that shows one follows in time.
 func (r *rpc) Rejected(from net.Addr, err error) {
-	if err == errStranger {
-		r.server.strangers.Add(1)
+	if err == errUnauthenticated {
+		r.server.api.CountUnauthorized()
 		listen.ConnFrom(from).Demote()
 	}
 }
@@ -72,57 +72,34 @@ func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization
 		return true
 	}
 	for _, v := range authorization {
-		if c.Guards.Token.Matches(listen.Bearer(v)) {
+		if c.Auth.Token.Matches(listen.Bearer(v)) {
 			return true
 		}
 	}
 	return false
 }
 
-// private reports whether callers must show something.
-func (r *rpc) private() bool { return r.server.config.Guards.Token != nil || r.asksClients() }
+// private reports whether callers must authenticate.
+func (r *rpc) private() bool { return r.server.config.Auth.Token != nil || r.asksClients() }
 
-// asksClients reports whether clients may show certificates in place of a token.
+// asksClients reports whether client certificates authenticate.
 func (r *rpc) asksClients() bool { return r.tls != nil && r.server.config.TLS.AcceptsClientCerts() }
 
-var errCrowd = grpcstatus.Error(codes.ResourceExhausted, "as many connections are open as may be; come back later")
+var errNoSlot = grpcstatus.Error(codes.ResourceExhausted, "too many open connections; try again in a second")
 
-var errStranger = grpcstatus.Error(codes.Unauthenticated,
+var errUnauthenticated = grpcstatus.Error(codes.Unauthenticated,
 	"authentication required: the bearer token is missing or wrong; send the metadata authorization: Bearer TOKEN, with the token of weir")
 
-// Enter lets a request in if there is room.
+// Enter takes a place in the capacity of the server.
 func (r *rpc) Enter() error {
-	if !r.server.room.enter() {
-		return grpcstatus.Error(codes.ResourceExhausted, "as many requests wait for the store as may; come back later")
+	if r.server.capacity.Enter() != nil {
+		return grpcstatus.Error(codes.ResourceExhausted, "too many requests in flight; try again in a second")
 	}
 	return nil
 }
 
-// Leave follows Enter.
-func (r *rpc) Leave() { r.server.room.leave() }
-
-// exposed returns why the listener may not listen where it should, nil if it may.
-func (r *rpc) exposed() error {
-	c := &r.server.config
-	if r.address.Local() || c.Guards.Token != nil || c.Insecure || c.TLS != nil && c.TLS.AcceptsClientCerts() {
-		return nil
-	}
-	return &listen.ExposedError{Flag: "--grpc-listen", Address: r.address,
-		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
-}
-
-// warning returns a sentence about callers from other machines, or "".
-func (r *rpc) warning() string {
-	where := "--grpc-listen " + r.address.String() + " "
-	switch {
-	case r.address.Local():
-	case r.server.config.Insecure:
-		return where + "can be reached from other machines; with --insecure-listen they can charge every key"
-	case r.tls == nil:
-		return where + "speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key"
-	}
-	return ""
-}
+// Leave returns the place.
+func (r *rpc) Leave() { r.server.capacity.Leave() }
 
 func (r *rpc) open() (err error) {
 	// TLS is that of gRPC, since the state of TLS authenticates the caller.
@@ -139,13 +116,7 @@ func (r *rpc) open() (err error) {
 	return nil
 }
 
-// addr is the address listened on, before open the one that was asked for.
-func (r *rpc) addr() string {
-	if r.listener == nil || r.address.IsUnix() {
-		return r.address.String()
-	}
-	return r.listener.Addr().String()
-}
+func (r *rpc) addr() string { return boundAddress(r.listener, r.address) }
 
 // serve answers requests until the listener ends.
 func (r *rpc) serve() error {
@@ -157,15 +128,15 @@ func (r *rpc) serve() error {
 	return err
 }
 
-// drain accepts the connections that wait, then no more, and waits for the requests
-// on them until ctx is done.
+// drain accepts the waiting connections, then no more, and waits for the requests on
+// them until ctx is done.
 func (r *rpc) drain(ctx context.Context) error {
 	r.listener.Drain()
-	taken(ctx, r.done)
+	accepted(ctx, r.done)
 	return r.calls.Drain(ctx)
 }
 
-// GRPCAddr is the address of the gRPC listener, "" if there is none.
+// GRPCAddr returns the address of the gRPC listener, "" if there is none.
 func (s *Server) GRPCAddr() string {
 	if s.rpc == nil {
 		return ""

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -169,4 +170,14 @@ func wantProblem(t *testing.T, what string, r reply, status int, words ...string
 // withQuery sets a query as it came over the network, whatever it holds.
 func withQuery(raw string) func(*http.Request) {
 	return func(r *http.Request) { r.URL.RawQuery = raw }
+}
+
+// policyOf returns the policy in force of that name.
+func policyOf(t *testing.T, s *Server, name string) *serving.Policy {
+	t.Helper()
+	p, err := s.set().Find(name, http.StatusNotFound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -42,7 +43,7 @@ func TestNewRefuses(t *testing.T) {
 func TestReadyAndLive(t *testing.T) {
 	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
 	want := `{"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml","generation":1,"since":"` +
-		stamp(s.serving.Load().since) + "\"}\n"
+		httpapi.Stamp(s.set().Since) + "\"}\n"
 	if r := ask(s, "GET", "/readyz", ""); r.status != 200 || r.body != want {
 		t.Errorf("/readyz: status %d, %swant 200, %s", r.status, r.body, want)
 	}
@@ -53,9 +54,7 @@ func TestReadyAndLive(t *testing.T) {
 
 func TestPolicies(t *testing.T) {
 	s, _ := newServer(t, nil)
-	var got struct {
-		Policies []policyShown `json:"policies"`
-	}
+	var got httpapi.PolicyList
 	r := ask(s, "GET", "/v1/policies", "")
 	readStrictly(t, r.body, &got)
 	if len(got.Policies) != 7 {
@@ -127,7 +126,7 @@ func TestBanner(t *testing.T) {
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
 	}
-	defer s.main.listener.Close()
+	defer s.main.socket.Close()
 	var b strings.Builder
 	if err := s.Banner(&b); err != nil {
 		t.Fatal(err)

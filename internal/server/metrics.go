@@ -7,36 +7,36 @@ import (
 	"github.com/weirlimit/weir/internal/metrics"
 )
 
-// sized is an engine that knows how much it holds, as weir.Memory does.
+// sized is an engine that measures its histories, such as weir.Memory.
 type sized interface {
 	Len() int
 	Bytes() int64
 }
 
-// capped is an engine that bounds how much it holds, as weir.Memory does.
+// capped is an engine that bounds its histories, such as weir.Memory.
 type capped interface {
 	Caps() (keys, bytes int64) // 0 = no bound
 	Refused() int64
 }
 
-// sender is a tracer that knows what became of its spans, as otlp.Tracer does.
+// sender is a tracer that counts its spans, such as otlp.Tracer.
 type sender interface {
 	Sent() int64
 	Dropped() int64
 }
 
-// counted are the counters of the policies in force.
-func (s *Server) counted() []*metrics.Policy {
-	entries := s.serving.Load().entries
-	all := make([]*metrics.Policy, len(entries))
-	for i, e := range entries {
-		all[i] = e.counts
+// counters returns the counters of the policies in force.
+func (s *Server) counters() []*metrics.Policy {
+	policies := s.set().Policies
+	all := make([]*metrics.Policy, len(policies))
+	for i, p := range policies {
+		all[i] = p.Counts
 	}
 	return all
 }
 
-// addMetrics adds what the server knows besides decisions. It is for the end of New:
-// what is not configured has no series.
+// addMetrics adds the metrics of the server, besides those of decisions. New calls it
+// last: parts that are not configured have no series.
 func (s *Server) addMetrics() {
 	s.addRequestMetrics()
 	s.addReloadMetrics()
@@ -50,21 +50,21 @@ func (s *Server) addMetrics() {
 func (s *Server) addRequestMetrics() {
 	m := s.metrics
 	const bad, help = "weir_bad_requests_total", "Requests for decisions that were refused as bad input, unknown policies among them; gates count as http."
-	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.badInputs.Load)
+	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests)
 	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, func() int64 { return s.envoy.Stats().BadInputs })
 	if s.resp != nil {
 		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, func() int64 { return s.resp.server.Stats().Refused })
 	}
 	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
-		n := s.strangers.Load()
+		n := s.api.Unauthorized()
 		if s.resp != nil {
 			n += s.resp.server.Stats().Unauthorized
 		}
 		return n
 	})
 	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since too many waited for the store, sent long bodies, or were connected.", nil,
-		func() int64 { return s.room.shed.Load() + s.bodies.shed.Load() })
-	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.room.taken.Load()) })
+		func() int64 { return s.capacity.Rejected() + s.api.Bodies.Rejected() })
+	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.capacity.InFlight()) })
 	if t, ok := s.config.Tracer.(sender); ok {
 		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped since it is away or too slow."
 		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
@@ -73,8 +73,8 @@ func (s *Server) addRequestMetrics() {
 	m.Gauge("weir_ready", "1 while /readyz says yes, 0 once the server drains.", nil, func() float64 { return flag(!s.draining.Load()) })
 }
 
-// addReloadMetrics adds which policies are in force, and whether the last attempt to
-// put others in force failed: what to alert on.
+// addReloadMetrics adds the generation of the policies and the result of the last reload,
+// for alerts.
 func (s *Server) addReloadMetrics() {
 	m := s.metrics
 	const reloads, help = "weir_reloads_total", "Attempts to put other policies in force; after an error those before stay."
@@ -107,7 +107,7 @@ func (s *Server) addStoreMetrics() {
 	m.Counter("weir_store_timeouts_total", "Of these, calls that were not answered within the budget.", nil, func() int64 { return f.Status().Timeouts })
 }
 
-// addCapMetrics adds the bound of memory, if there is one, and how often it was met.
+// addCapMetrics adds the bound of memory, if there is one, and its rejections.
 func (s *Server) addCapMetrics(e capped) {
 	m := s.metrics
 	keys, bytes := e.Caps()
@@ -138,9 +138,9 @@ func (s *Server) addListenerMetrics() {
 				return (*of).Refused()
 			})
 	}
-	add("main", &s.main.listener)
+	add("main", &s.main.socket)
 	if s.admin != nil {
-		add("admin", &s.admin.listener)
+		add("admin", &s.admin.socket)
 	}
 	if s.rpc != nil {
 		add("grpc", &s.rpc.listener)
@@ -148,7 +148,7 @@ func (s *Server) addListenerMetrics() {
 	if s.resp == nil {
 		return
 	}
-	add("resp", &s.resp.listener)
+	add("resp", &s.resp.socket)
 	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision could be made."
 	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, func() int64 { return s.resp.server.Stats().ThrottleAllowed })
 	m.Counter(name, help, metrics.Labels{"outcome": "denied"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })

@@ -129,14 +129,14 @@ func TestMetricsOfPoliciesLeave(t *testing.T) {
 // beyond those of the limiter itself.
 func TestDecisionsAllocateNoMore(t *testing.T) {
 	s, _ := newServer(t, nil)
-	e := s.serving.Load().byName["search"]
+	e := policyOf(t, s, "search")
 	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Tier: enforce.None}, Op: weir.OpAttempt, N: 1, At: weir.Now, States: make([]weir.LimitState, 1)}
 	ctx := t.Context()
 	for range 3 {
-		e.decide(ctx, observe.HTTP, &a)
+		e.Decide(ctx, observe.HTTP, "", &a)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		o, err := e.decide(ctx, observe.HTTP, &a)
+		o, err := e.Decide(ctx, observe.HTTP, "", &a)
 		if err != nil || o.Decision.Allowed {
 			t.Fatal(o, err)
 		}

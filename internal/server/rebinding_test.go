@@ -60,7 +60,7 @@ func TestNamesOfOthers(t *testing.T) {
 // TestNamesThatDoNotMatter: who must show something may call the server what it likes,
 // and so may who reaches it over a unix socket or, on purpose, from other machines.
 func TestNamesThatDoNotMatter(t *testing.T) {
-	token := func(c *Config) { c.Guards.Token = secret(t, tokenWord) }
+	token := func(c *Config) { c.Auth.Token = secret(t, tokenWord) }
 	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) }
 	for _, c := range []struct {
 		name   string
@@ -89,7 +89,7 @@ func TestNamesThatDoNotMatter(t *testing.T) {
 func TestNamesOfTheOperatorsListener(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) {
 		c.AdminListen = "127.0.0.1:0"
-		c.Guards.Token = secret(t, tokenWord)
+		c.Auth.Token = secret(t, tokenWord)
 	})
 	for _, host := range []string{"evil.example", "localhost"} {
 		w := ask(&Server{main: s.admin}, "GET", "/v1/top", "", called(host))

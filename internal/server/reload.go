@@ -1,54 +1,52 @@
 package server
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/policy"
 )
 
-var errNoPolicy = errors.New("weir: there is no policy to serve; name a file with at least one")
-
-// reloads is what became of attempts to put other policies in force.
+// reloads counts reloads.
 type reloads struct {
 	done, failed int64
-	last         time.Time // of the last attempt; zero before the first
-	succeeded    time.Time // the last one that did, which may be the start
-	err          error     // why it failed, nil when it did not
+	last         time.Time // zero before the first reload
+	succeeded    time.Time // the last success, which may be the start
+	err          error     // of the last reload, nil if it succeeded
 }
 
-// Reload puts the policies of f in force, all of them or, when the error is not
-// nil, none: then those before stay, and /readyz and /metrics say why. Requests
-// under way end by the policies they began with. Histories belong to the names of
-// policy, limit and key, so they stay (R12), and so do the counts of what became
-// of requests. Reload is safe for concurrent use.
+// Reload puts all policies of f in force. After an error the older ones stay, and /readyz
+// and /metrics report the error. Requests in flight keep the policies they started with.
+// Histories belong to the names of policy, limit and key, so they stay (R12); so do the
+// counters. Reload is safe for concurrent use.
 func (s *Server) Reload(f *policy.File, source string) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
-	before := s.serving.Load()
+	before := s.set()
 	next, err := s.compile(f, source, before)
 	if err == nil {
-		err = s.envoy.Load(s.rules.Load(), next.addressable())
+		err = s.envoy.Load(s.rules.Load(), forEnvoy(next.Set))
 	}
 	if err == nil {
-		s.serving.Store(next)
-		s.log.Info("policies reloaded", "source", source, "generation", next.generation, "changes", shown(policy.Changes(before.file, f)))
+		s.policies.Store(next)
+		s.log.Info("policies reloaded", "source", source, "generation", next.Generation, "changes", firstOf(policy.Changes(before.File, f)))
 	}
 	s.noteReload(err)
 	return err
 }
 
-// ReloadFailed notes that other policies were wanted and could not be read. Those
-// in force stay.
+// ReloadFailed counts a reload whose file could not be read. The policies in force stay.
 func (s *Server) ReloadFailed(err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()
 	s.noteReload(err)
 }
 
-// noteReload replaces what is known of reloads; s.reloading is held.
+// noteReload counts a reload; s.reloading is held.
 func (s *Server) noteReload(err error) {
 	r := *s.reloads.Load()
 	r.last, r.err = time.Now(), err
@@ -62,15 +60,15 @@ func (s *Server) noteReload(err error) {
 	s.reloads.Store(&r)
 }
 
-// firstLine is what is wrong and where, without the line of the file: that is for a
-// terminal, and may name customers.
+// firstLine returns the place and the fault of an error, without the line of the file:
+// that is for a terminal, and may name customers.
 func firstLine(err error) string {
 	line, _, _ := strings.Cut(err.Error(), "\n")
 	return line
 }
 
-// shown is the first few changes in one line.
-func shown(changes []string) string {
+// firstOf joins the first few changes in one line.
+func firstOf(changes []string) string {
 	const most = 10
 	if n := len(changes) - most; n > 0 {
 		changes = append(changes[:most:most], fmt.Sprintf("and %d more", n))
@@ -81,6 +79,30 @@ func shown(changes []string) string {
 	return strings.Join(changes, "; ")
 }
 
-// Generation counts the sets of policies that were in force: 1 until the first
-// Reload that succeeds.
-func (s *Server) Generation() int64 { return s.serving.Load().generation }
+// Generation returns the number of the policies in force: 1 until the first Reload that
+// succeeds.
+func (s *Server) Generation() int64 { return s.set().Generation }
+
+// compile makes the policies of f ready to decide. before is the set in force, nil at the
+// start. f may be empty beside an Envoy configuration.
+func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*inForce, error) {
+	if f == nil && s.config.Envoy != nil {
+		f = &policy.File{}
+	}
+	if f == nil || len(f.Policies) == 0 && s.config.Envoy == nil {
+		return nil, serving.ErrNoPolicy
+	}
+	set, err := s.compiler.Compile(f, source, before)
+	if err != nil {
+		return nil, err
+	}
+	all := &inForce{Set: set, resp: make(map[string]*respPolicy, len(set.Policies))}
+	for _, p := range set.Policies {
+		all.resp[p.Name] = &respPolicy{Policy: p, s: s, tier: enforce.None}
+		for _, o := range p.Expired(set.Since) {
+			s.log.Warn("an override has expired and no longer applies; remove it",
+				"policy", p.Name, "line", o.Line, "until", httpapi.Stamp(o.Until), "reason", o.Why)
+		}
+	}
+	return all, nil
+}

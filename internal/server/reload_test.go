@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -51,7 +52,7 @@ func TestReloadKeepsHistories(t *testing.T) {
 func TestReloadChangesWhatIsServed(t *testing.T) {
 	s, _ := newServer(t, nil)
 	reload(t, s, "  fresh: {limit: 1 per minute}\n")
-	wantProblem(t, "a policy that left", ask(s, "POST", "/v1/check", searchBody), 400, "no policy search", "such as fresh")
+	wantProblem(t, "a policy that left", ask(s, "POST", "/v1/check", searchBody), 400, `no policy "search"`)
 	if d := decide(t, s, "/v1/check", `{"policy":"fresh","key":{}}`); !d.Allowed {
 		t.Errorf("a new policy: %+v", d)
 	}
@@ -72,7 +73,7 @@ func TestBadReloadChangesNothing(t *testing.T) {
 	if d := decide(t, s, "/v1/check", searchBody); d.Limits[0].Max != 2 {
 		t.Errorf("after a bad reload: %+v, want the limit of before, 2", d)
 	}
-	var a readiness
+	var a httpapi.Readiness
 	readStrictly(t, ask(s, "GET", "/readyz", "").body, &a)
 	if !a.Ready || a.Generation != 1 || a.Source != "weir.yaml" || a.Reload == nil || a.Reload.OK || !strings.Contains(a.Reload.Error, "weir.yaml:3:1") {
 		t.Errorf("/readyz: %+v %+v", a, a.Reload)
@@ -81,7 +82,7 @@ func TestBadReloadChangesNothing(t *testing.T) {
 		`weir_reloads_total{outcome="ok"} 0`, "weir_config_last_reload_successful 0")
 
 	reload(t, s, "  search: {limit: 9 per minute per ip}\n")
-	a = readiness{}
+	a = httpapi.Readiness{}
 	readStrictly(t, ask(s, "GET", "/readyz", "").body, &a)
 	if a.Generation != 2 || a.Reload == nil || !a.Reload.OK || a.Reload.Error != "" {
 		t.Errorf("/readyz after a good reload: %+v %+v", a, a.Reload)

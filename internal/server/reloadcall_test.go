@@ -12,12 +12,12 @@ func TestReloadCall(t *testing.T) {
 	wantProblem(t, "no file", ask(s, "POST", "/v1/reload", ""), 409, "--policies FILE")
 
 	s, _ = newServer(t, nil)
-	s.config.Reread = func() error { return s.Reload(file(t), "weir.yaml") }
+	s.api.Reread = func() error { return s.Reload(file(t), "weir.yaml") }
 	if r := ask(s, "POST", "/v1/reload", ""); r.status != 200 || r.body != "{\"generation\":2,\"policies\":7,\"limits\":8}\n" {
 		t.Errorf("a good file: status %d, %s", r.status, r.body)
 	}
 	bad := errors.New("weir.yaml:3:5: \"limt\" is not a word\n> 3 | limt: 1\n      ^")
-	s.config.Reread = func() error { s.ReloadFailed(bad); return bad }
+	s.api.Reread = func() error { s.ReloadFailed(bad); return bad }
 	wantProblem(t, "a bad file", ask(s, "POST", "/v1/reload", ""), 422, "the policies in force stay: weir.yaml:3:5", "limt: 1")
 	if got := s.Generation(); got != 2 {
 		t.Errorf("generation %d after a bad file, want 2", got)

@@ -6,23 +6,31 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/serving"
 )
 
-// respFace is the listener for Redis clients.
-type respFace struct {
-	address  listen.Address
-	server   *resp.Server
-	listener *listen.Listener // nil until open
-	done     chan struct{}    // closed when the server has left the listener
+// respListener is the listener for Redis clients.
+type respListener struct {
+	address listen.Address
+	server  *resp.Server
+	socket  *listen.Listener // nil until open
+	done    chan struct{}    // closed when server has left socket
+
 }
 
 // newRESP makes the listener of Config.RESPListen, not open yet; nil if there is none.
-func (s *Server) newRESP() (*respFace, error) {
+func (s *Server) newRESP() (*respListener, error) {
 	c := &s.config
 	if c.RESPListen == "" {
 		return nil, nil
@@ -35,19 +43,19 @@ func (s *Server) newRESP() (*respFace, error) {
 		c.Throttler = gcra.NewTable(gcra.DefaultBytes)
 	}
 	_, memory := c.Engine.(*weir.Memory)
-	return &respFace{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
-		Policies: respPolicies{s}, Reservations: respReservations{s}, Throttler: respThrottler{s}, Waits: !memory,
+	return &respListener{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
+		Policies: respPolicies{s}, Reservations: respReservations{s, s.reservations}, Throttler: respThrottler{s}, Waits: !memory,
 		Guard: s.respGuard(), Version: c.Version, Log: s.log,
 	})}, nil
 }
 
-// respGuard gives the tokens and certificates of HTTP the same meaning here.
-// WEIR.RESET is for operators, who are not answered here when they have a listener
-// of their own and no token.
+// respGuard grants the tokens and certificates of HTTP the same rights here. WEIR.RESET
+// is for operators: if they have a listener of their own and no token, nobody has that
+// right here.
 func (s *Server) respGuard() (g resp.Guard) {
 	c := &s.config
 	shared := resp.MayDecide
-	if c.Guards.Admin == nil && s.admin == nil {
+	if c.Auth.Admin == nil && s.admin == nil {
 		shared |= resp.MayReset
 	}
 	if c.TLS != nil && c.TLS.AcceptsClientCerts() {
@@ -61,12 +69,12 @@ func (s *Server) respGuard() (g resp.Guard) {
 			}
 		}
 	}
-	if c.Guards.Token == nil && g.Certified == nil {
+	if c.Auth.Token == nil && g.Certified == nil {
 		g.Anybody = shared
 	}
-	if c.Guards.Token != nil || c.Guards.Admin != nil {
+	if c.Auth.Token != nil || c.Auth.Admin != nil {
 		g.Password = func(password string) resp.Grant {
-			token, admin := c.Guards.Token.Credential(password), c.Guards.Admin.Credential(password)
+			token, admin := c.Auth.Token.Credential(password), c.Auth.Admin.Credential(password)
 			return func() (may resp.Rights) {
 				if token.Valid() {
 					may = shared
@@ -81,43 +89,28 @@ func (s *Server) respGuard() (g resp.Guard) {
 	return g
 }
 
-// exposedRESP returns why the server may not listen there for Redis clients.
-func (s *Server) exposedRESP() error {
-	f, c := s.resp, &s.config
-	if f == nil || f.address.Local() || c.Guards.Token != nil || c.TLS != nil && c.TLS.AcceptsClientCerts() || c.Insecure {
-		return nil
-	}
-	return &listen.ExposedError{Flag: "--resp-listen", Address: f.address,
-		Next: "--token-file FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
-}
-
-func (f *respFace) open(s *Server) (err error) {
-	c := s.bounds(f.address, s.config.Limits.Conns, s.respGuard().Anybody == 0)
-	if s.config.TLS != nil && !f.address.IsUnix() {
+func (l *respListener) open(s *Server) (err error) {
+	c := s.bounds(l.address, s.config.Limits.Conns, s.respGuard().Anybody == 0)
+	if s.config.TLS != nil && !l.address.IsUnix() {
 		c.TLS = s.config.TLS.Config()
 	}
-	if f.listener, err = listen.Open(c); err != nil {
+	if l.socket, err = listen.Open(c); err != nil {
 		return fmt.Errorf("weir: cannot listen: %w", err)
 	}
 	return nil
 }
 
-// addr is the address listened on, before open the one that was asked for.
-func (f *respFace) addr() string {
-	if f.listener == nil || f.address.IsUnix() {
-		return f.address.String()
-	}
-	return f.listener.Addr().String()
+func (l *respListener) addr() string { return boundAddress(l.socket, l.address) }
+
+// drain accepts the waiting connections, then no more, and answers the commands that
+// were read.
+func (l *respListener) drain(ctx context.Context) error {
+	l.socket.Drain()
+	accepted(ctx, l.done)
+	return l.server.Shutdown(ctx)
 }
 
-// drain accepts the connections that wait, then no more, and answers what was read.
-func (f *respFace) drain(ctx context.Context) error {
-	f.listener.Drain()
-	taken(ctx, f.done)
-	return f.server.Shutdown(ctx)
-}
-
-// RESPAddr is the address where Redis clients are answered, "" if there is none.
+// RESPAddr returns the address for Redis clients, "" if there is none.
 func (s *Server) RESPAddr() string {
 	if s.resp == nil {
 		return ""
@@ -125,42 +118,164 @@ func (s *Server) RESPAddr() string {
 	return s.resp.addr()
 }
 
-// respPolicies are the policies in force, as Redis clients ask them.
+// respPolicies are the policies in force for Redis clients.
 type respPolicies struct{ s *Server }
 
 // Policy returns the policy of that name.
 func (p respPolicies) Policy(name string) (resp.Policy, error) {
-	e, err := p.s.find(name, http.StatusBadRequest)
-	if err != nil {
-		return nil, err
+	set := p.s.policies.Load()
+	if found := set.resp[name]; found != nil {
+		return found, nil
 	}
-	return &e.redis, nil
+	_, err := set.Find(name, http.StatusBadRequest)
+	return nil, err
 }
 
-// respThrottler decides for CL.THROTTLE if there is room for another request.
+// respThrottler decides CL.THROTTLE within the capacity of the server.
 type respThrottler struct{ s *Server }
 
-// Throttle asks Config.Throttler.
+// Throttle decides by Config.Throttler.
 func (t respThrottler) Throttle(ctx context.Context, key string, l gcra.Limit, n int64) (gcra.Answer, error) {
-	if !t.s.room.enter() {
-		return gcra.Answer{}, respError(errBusy)
+	if err := t.s.enterRESP(); err != nil {
+		return gcra.Answer{}, err
 	}
-	defer t.s.room.leave()
+	defer t.s.capacity.Leave()
 	return t.s.config.Throttler.Throttle(ctx, key, l, n)
 }
 
-// told logs an error that is not the client's fault, and returns what it is told.
-func (s *Server) told(err error) error {
-	if err != nil && !isBadInput(err) {
-		s.complain(err)
+// enterRESP takes a place in the capacity, or returns an error for a Redis client.
+func (s *Server) enterRESP() error {
+	if s.capacity.Enter() != nil {
+		return resp.Unavailable("no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir")
+	}
+	return nil
+}
+
+// logged logs an error of the store, and returns it.
+func (s *Server) logged(err error) error {
+	if err != nil && !serving.IsBadInput(err) {
+		s.errors.NoDecision(err)
 	}
 	return err
 }
 
-// respError is what a Redis client is told of an error of the server.
-func respError(err error) error {
-	if errors.Is(err, errBusy) {
-		return resp.Unavailable("no decision: as many requests are under way as may be; nothing was charged, try again in a second, or start more of weir")
+// respPolicy is a policy for Redis clients.
+type respPolicy struct {
+	*serving.Policy
+	s    *Server
+	tier int           // the plan that the command named, or enforce.None
+	by   *reserve.Pair // the value that chose it, nil if there was none
+}
+
+// Vary takes the value that chooses a plan out of the dimension=value pairs of a command.
+// It returns the policy by that plan, and the other pairs.
+func (p *respPolicy) Vary(pairs []string) (resp.Policy, []string) {
+	if p.TierBy == "" || slices.Contains(p.Dimensions(), p.TierBy) {
+		return p, pairs
 	}
-	return err
+	for i, each := range pairs {
+		if name, value, ok := strings.Cut(each, "="); ok && name == p.TierBy {
+			return &respPolicy{p.Policy, p.s, p.TierOf(value), &reserve.Pair{Name: name, Value: value}}, append(slices.Clone(pairs[:i]), pairs[i+1:]...)
+		}
+	}
+	return p, pairs
+}
+
+// Plan returns the compiled policy.
+func (p *respPolicy) Plan() *weir.Plan { return p.Policy.Plan }
+
+// Decide decides as POST /v1/check, /v1/peek and /v1/record do.
+func (p *respPolicy) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
+	o, err := p.decide(ctx, key, op, n, id)
+	return o.Decision, err
+}
+
+// decide decides a request within the capacity of the server.
+func (p *respPolicy) decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (o enforce.Outcome, err error) {
+	if err := p.s.enterRESP(); err != nil {
+		return o, err
+	}
+	defer p.s.capacity.Leave()
+	o, err = p.Policy.Decide(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.tier), Op: op, N: n, At: weir.Now, ID: id})
+	if err != nil {
+		return o, p.s.logged(err)
+	}
+	p.s.logged(o.Err)
+	return o, nil
+}
+
+// Reserve decides as POST /v1/reserve does.
+func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id string, ms int64) (d weir.Decision, r resp.Reservation, err error) {
+	ttl, err := reserve.TTL(p.Policy, ms, "TTL")
+	if err != nil {
+		return d, r, &resp.Refused{Code: "ERR", Problem: err.Error()}
+	}
+	o, err := p.decide(ctx, key, weir.OpAttempt, n, id)
+	if d = o.Decision; err != nil || !d.Allowed {
+		return d, r, err
+	}
+	var pairs []reserve.Pair
+	for i, name := range p.Dimensions() {
+		pairs = append(pairs, reserve.Pair{Name: name, Value: key.Value(i)})
+	}
+	if p.by != nil {
+		pairs = append(pairs, *p.by)
+	}
+	token, err := p.s.reservations.Issue(ctx, reserve.Grant{Policy: p.Policy, Pairs: pairs, Key: key, ID: id, Outcome: &o, TTL: ttl})
+	return d, resp.Reservation{ID: token, Expires: d.At.Add(ttl)}, p.s.logged(err)
+}
+
+// Refund takes units back as POST /v1/refund does.
+func (p *respPolicy) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {
+	if err := p.s.enterRESP(); err != nil {
+		return 0, err
+	}
+	defer p.s.capacity.Leave()
+	target := p.TargetOfKey(key, p.tier)
+	took, err := p.Policy.Refund(ctx, observe.RESP, &target, at, n, id)
+	return took, p.s.logged(err)
+}
+
+// Reset drops histories as DELETE /v1/keys/{policy} does.
+func (p *respPolicy) Reset(ctx context.Context, key weir.Key) error {
+	if err := p.s.enterRESP(); err != nil {
+		return err
+	}
+	defer p.s.capacity.Leave()
+	return p.s.logged(p.Policy.Reset(ctx, observe.RESP, key))
+}
+
+// respReservations settles reservations for Redis clients.
+type respReservations struct {
+	s *Server
+	*reserve.Service
+}
+
+// Settle settles as POST /v1/settle does.
+func (r respReservations) Settle(ctx context.Context, token string, actual int64) (resp.Settlement, error) {
+	if err := r.s.enterRESP(); err != nil {
+		return resp.Settlement{}, err
+	}
+	defer r.s.capacity.Leave()
+	done, err := r.Service.Settle(ctx, observe.RESP, token, actual)
+	if err != nil {
+		return resp.Settlement{}, settleError(r.s.logged(err))
+	}
+	return resp.Settlement{Reserved: done.Reserved, Refunded: done.Refunded, Recorded: done.Recorded}, nil
+}
+
+// settleError translates the problem of a settlement to a code of RESP.
+func settleError(err error) error {
+	var p *serving.Problem
+	if !errors.As(err, &p) {
+		return err
+	}
+	code := "ERR"
+	switch p.Status {
+	case http.StatusConflict:
+		code = resp.CodeSettled
+	case http.StatusGone:
+		code = resp.CodeExpired
+	}
+	return &resp.Refused{Code: code, Problem: p.Detail}
 }

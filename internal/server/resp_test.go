@@ -42,7 +42,7 @@ func plainly(s *Server) func() (net.Conn, error) {
 // TestRedisClientsUnauthorized: a wrong password and a command without one are counted
 // as a 401 over HTTP is.
 func TestRedisClientsUnauthorized(t *testing.T) {
-	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Guards.Token = secret(t, tokenWord) })
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, s)
 	sayTo(t, plainly(s), "AUTH "+gateWord, "HELLO 3 AUTH default "+gateWord, "PING", "AUTH "+tokenWord, "PING")
 	ask(s, "POST", "/v1/check", searchBody)
@@ -69,7 +69,7 @@ func TestRedisClientsAskTheSame(t *testing.T) {
 	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
 	got := sayTo(t, plainly(s), "WEIR.PEEK search ip=1", "WEIR.RECORD search ip=1 2", "WEIR.CHECK nosuch", "WEIR.RESET search ip=1",
 		"WEIR.PEEK search ip=1", "CL.THROTTLE k 15 30 60", "CL.THROTTLE k 0 30 60")
-	for _, want := range []string{"*8 :1 :1 :1 ", "*8 :1 :2 :-1 ", "-ERR there is no policy nosuch; ", "+OK *8 :1 :1 :3 ", "*5 :0 :16 :15 :-1 :2 ", "*5 :1 :1 :0 :2 :2"} {
+	for _, want := range []string{"*8 :1 :1 :1 ", "*8 :1 :2 :-1 ", "-ERR no policy \"nosuch\"; ", "+OK *8 :1 :1 :3 ", "*5 :0 :16 :15 :-1 :2 ", "*5 :1 :1 :0 :2 :2"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q, want it to hold %q", got, want)
 		}
@@ -93,12 +93,12 @@ func TestRedisClientsShowTheToken(t *testing.T) {
 		want   string
 	}{
 		{"nobody asks", func(*Config) {}, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*8+"},
-		{"no token is shown", func(c *Config) { c.Guards.Token = secret(t, tokenWord) }, []string{"WEIR.PEEK search ip=1", "CL.THROTTLE k 1 1 1"}, "-NOAUTH-NOAUTH"},
-		{"the token", func(c *Config) { c.Guards.Token = secret(t, tokenWord) }, []string{"AUTH " + tokenWord, "WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "+*8+"},
-		{"another token", func(c *Config) { c.Guards.Token = secret(t, tokenWord) }, []string{"AUTH " + gateWord, "WEIR.PEEK search ip=1"}, "-WRONGPASS-NOAUTH"},
-		{"two tokens", func(c *Config) { c.Guards.Token, c.Guards.Admin = secret(t, tokenWord), secret(t, adminWord) },
+		{"no token is shown", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"WEIR.PEEK search ip=1", "CL.THROTTLE k 1 1 1"}, "-NOAUTH-NOAUTH"},
+		{"the token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + tokenWord, "WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "+*8+"},
+		{"another token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + gateWord, "WEIR.PEEK search ip=1"}, "-WRONGPASS-NOAUTH"},
+		{"two tokens", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
 			[]string{"AUTH " + tokenWord, "WEIR.RESET search ip=1", "AUTH " + adminWord, "WEIR.RESET search ip=1"}, "+-NOPERM++"},
-		{"the operators' alone", func(c *Config) { c.Guards.Token, c.Guards.Admin = secret(t, tokenWord), secret(t, adminWord) },
+		{"the operators' alone", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
 			[]string{"AUTH " + adminWord, "WEIR.PEEK search ip=1"}, "+-NOAUTH"},
 		{"operators elsewhere", func(c *Config) { c.AdminListen = "127.0.0.1:0" }, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*8-NOPERM"},
 	} {
@@ -159,7 +159,7 @@ func TestRedisListenerIsNotExposed(t *testing.T) {
 		t.Errorf("%v, want a refusal of --resp-listen", err)
 	}
 	for _, change := range []func(*Config){
-		func(c *Config) { c.Guards.Token = secret(t, tokenWord) },
+		func(c *Config) { c.Auth.Token = secret(t, tokenWord) },
 		func(c *Config) { c.Insecure = true },
 	} {
 		c := Config{Policies: file(t), RESPListen: "0.0.0.0:0"}
@@ -180,11 +180,10 @@ func TestRedisListenerIsNotExposed(t *testing.T) {
 // TestRedisClientsAreShed: as many decisions as may wait for the store are under
 // way, and one more is told so.
 func TestRedisClientsAreShed(t *testing.T) {
-	s, _ := newServer(t, nil, withRESP)
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.InFlight = -1 })
 	start(t, s)
-	s.room.most = 0
 	for _, command := range []string{"WEIR.CHECK search ip=1", "CL.THROTTLE k 1 1 1"} {
-		if got := sayTo(t, plainly(s), command); !strings.HasPrefix(got, "-UNAVAILABLE no decision: as many requests") {
+		if got := sayTo(t, plainly(s), command); !strings.HasPrefix(got, "-UNAVAILABLE no decision: too many requests") {
 			t.Errorf("%s without room: %q", command, got)
 		}
 	}

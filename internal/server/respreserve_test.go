@@ -33,7 +33,7 @@ func TestRedisClientsReserve(t *testing.T) {
 	if r := ask(s, "POST", "/v1/settle", settleBody(id, 2)); r.status != 200 || r.body != `{"policy":"sms","reserved":6,"actual":2,"refunded":4,"recorded":0}`+"\n" {
 		t.Errorf("settled over HTTP: %d %s", r.status, r.body)
 	}
-	first, second := reserve(t, s, smsReserve).Reservation, reserve(t, s, `{"policy":"sms","key":{"phone":"+1"}}`).Reservation
+	first, second := reserveBy(t, s, smsReserve).Reservation, reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"}}`).Reservation
 	got := sayTo(t, plainly(s), "WEIR.SETTLE "+id+" 1", "WEIR.SETTLE "+first+" 8", "WEIR.RELEASE "+second, "WEIR.RELEASE x", "WEIR.RESERVE sms phone=+1 10", "WEIR.RESERVE sms phone=+1 TTL 999999999999")
 	for i, want := range []string{"-SETTLED the reservation is settled already; nothing was changed ", "*4 :6 :8 :0 :2 ", "*4 :1 :0 :1 :0 ", "-ERR there is no such reservation: ",
 		"*10 :0 :0 :0 ", "-ERR TTL must be 1 to 86400000: the longest window of sms, "} {
@@ -87,7 +87,7 @@ func TestRedisClientsReserveOnce(t *testing.T) {
 		}
 		ids = append(ids, parts[11])
 	}
-	ids = append(ids, reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job"}`).Reservation)
+	ids = append(ids, reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job"}`).Reservation)
 	if n := left(t, s); n != 4 {
 		t.Errorf("%d are left, want 4", n)
 	}
@@ -117,7 +117,7 @@ func TestRedisClientsReserveInTime(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		var refused *resp.Refused
-		if _, err := (respReservations{s}).Settle(t.Context(), r.ID, 0); !errors.As(err, &refused) || refused.Code != "EXPIRED" {
+		if _, err := (respReservations{s, s.reservations}).Settle(t.Context(), r.ID, 0); !errors.As(err, &refused) || refused.Code != "EXPIRED" {
 			t.Errorf("a second later: %v", err)
 		}
 		if n := left(t, s); n != 4 {
@@ -160,12 +160,12 @@ func TestRedisClientsAskOnce(t *testing.T) {
 func TestSettlementsAreCounted(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for actual, outcome := range []string{"refunded", "recorded", "recorded"} {
-		id := reserve(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1}`).Reservation
-		before := s.serving.Load().byName["sms"].counts.Calls(outcomeNamed(outcome))
+		id := reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":1}`).Reservation
+		before := policyOf(t, s, "sms").Counts.Calls(outcomeNamed(outcome))
 		if r := ask(s, "POST", "/v1/settle", settleBody(id, actual)); r.status != 200 {
 			t.Fatalf("%d used: %d %s", actual, r.status, r.body)
 		}
-		if n := s.serving.Load().byName["sms"].counts.Calls(outcomeNamed(outcome)); n != before+1 {
+		if n := policyOf(t, s, "sms").Counts.Calls(outcomeNamed(outcome)); n != before+1 {
 			t.Errorf("%d of 1 used: %d calls %s, want one more than %d", actual, n, outcome, before)
 		}
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 const nextWord = "the-token-of-tomorrow"
@@ -92,7 +93,7 @@ func (c talk) get(path, header string) int {
 // While both are in force, neither loses any.
 func TestRotationReachesOpenRedisConnections(t *testing.T) {
 	token, rotate := secretIn(t, tokenWord)
-	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Guards.Token = token })
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token = token })
 	start(t, s)
 	c, err := net.Dial("tcp", s.RESPAddr())
 	old := talkTo(t, c, err)
@@ -136,7 +137,7 @@ func peekWith(t *testing.T, s *Server, token, body string) (d decision) {
 // The operators' token that was replaced takes with it the right to reset, and no other.
 func TestRotationOfTheOperatorsToken(t *testing.T) {
 	admin, rotate := secretIn(t, adminWord)
-	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Guards = Guards{Token: secret(t, tokenWord), Admin: admin} })
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Admin: admin} })
 	start(t, s)
 	c, err := net.Dial("tcp", s.RESPAddr())
 	client := talkTo(t, c, err)
@@ -157,10 +158,10 @@ func TestRotationOfTheOperatorsToken(t *testing.T) {
 // A secret of gates that was replaced is worth nothing on a connection that is open.
 func TestRotationOfTheGateSecret(t *testing.T) {
 	gate, rotate := secretIn(t, gateWord)
-	s, _ := newServer(t, nil, func(c *Config) { c.Guards = Guards{Token: secret(t, tokenWord), Gate: gate} })
+	s, _ := newServer(t, nil, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Gate: gate} })
 	start(t, s)
 	proxy := talkTo(t, dial(t, s), nil)
-	header := GateHeader + ": " + gateWord + "\r\n"
+	header := httpapi.GateHeader + ": " + gateWord + "\r\n"
 	if got := proxy.get("/gate/search?ip=1", header); got != 204 {
 		t.Fatalf("with the secret: status %d", got)
 	}

@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 
 	"github.com/weirlimit/weir/internal/listen/listentest"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 // dialFrom connects from an address of this machine.
@@ -84,7 +85,7 @@ func TestStrangersDoNotTakeTheSlots(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {
-				c.Guards.Token, c.Limits.Conns = secret(t, tokenWord), slots
+				c.Auth.Token, c.Limits.Conns = secret(t, tokenWord), slots
 			})
 			start(t, s)
 			for _, to := range []string{s.Addr(), s.RESPAddr(), s.GRPCAddr()} {
@@ -130,7 +131,7 @@ func answersHonest(t *testing.T, s *Server) {
 
 // Where callers hold all slots, probes are answered still.
 func TestProbesOfAFullListener(t *testing.T) {
-	s, _ := newServer(t, nil, func(c *Config) { c.Guards.Token, c.Limits.Conns = secret(t, tokenWord), 4 })
+	s, _ := newServer(t, nil, func(c *Config) { c.Auth.Token, c.Limits.Conns = secret(t, tokenWord), 4 })
 	start(t, s)
 	shown := "Authorization: Bearer " + tokenWord + "\r\n"
 	for range 4 {
@@ -156,7 +157,7 @@ func TestStrangersAreLetGo(t *testing.T) {
 	ours := listentest.NewAuthority(t)
 	for _, over := range []string{"plain", "TLS"} {
 		s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {
-			c.Guards.Token = secret(t, tokenWord)
+			c.Auth.Token = secret(t, tokenWord)
 			c.Limits.Prove, c.Limits.ReadHeader = 300*time.Millisecond, patience
 			if over == "TLS" {
 				tlsOn(t, ours, nil)(c)
@@ -234,7 +235,7 @@ func isTimeout(err error) bool {
 
 // A stranger's connection ends with the answer: whether it is refused, or a probe's.
 func TestAnswersToStrangersEndTheConnection(t *testing.T) {
-	s, _ := newServer(t, nil, func(c *Config) { c.Guards.Token = secret(t, tokenWord) })
+	s, _ := newServer(t, nil, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, s)
 	for path, want := range map[string]int{"/v1/policies": 401, "/gate/search?ip=1": 401, "/metrics": 401, "/nothing": 401, "/livez": 200} {
 		c := talkTo(t, dial(t, s), nil)
@@ -255,7 +256,7 @@ func TestAnswersToStrangersEndTheConnection(t *testing.T) {
 
 // Before AUTH a Redis client can send 2 KiB. Behind it, in the same packet, all it likes.
 func TestRedisClientsSendLittleBeforeTheToken(t *testing.T) {
-	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Guards.Token = secret(t, tokenWord) })
+	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, s)
 	for name, text := range map[string]string{
 		"half a command": "*2\r\n$4\r\nAUTH\r\n$60000\r\n" + strings.Repeat("x", 3000),
@@ -285,10 +286,10 @@ func TestRedisClientsSendLittleBeforeTheToken(t *testing.T) {
 func TestConnectionsOfOneAddress(t *testing.T) {
 	for _, c := range []struct {
 		set, want int
-		guards    Guards
-	}{{0, 20, Guards{}}, {3, 3, Guards{}}, {0, 16, Guards{Token: secret(t, tokenWord)}}, {3, 3, Guards{Token: secret(t, tokenWord)}}} {
+		guards    httpapi.Auth
+	}{{0, 20, httpapi.Auth{}}, {3, 3, httpapi.Auth{}}, {0, 16, httpapi.Auth{Token: secret(t, tokenWord)}}, {3, 3, httpapi.Auth{Token: secret(t, tokenWord)}}} {
 		s, _ := newServer(t, nil, func(config *Config) {
-			config.Guards, config.Limits.PerAddress, config.Limits.Conns = c.guards, c.set, 20
+			config.Auth, config.Limits.PerAddress, config.Limits.Conns = c.guards, c.set, 20
 		})
 		start(t, s)
 		var held int

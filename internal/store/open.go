@@ -18,43 +18,43 @@ import (
 )
 
 var (
-	// ErrUnreachable: the store did not answer; it may do so later.
+	// ErrUnreachable: the store could not be asked; it may be there later.
 	ErrUnreachable = errors.New("store: unreachable")
 
-	// ErrRefused: the server answered, but rejects the credentials or is not of the
-	// kind that the URL names. Retrying does not help.
+	// ErrRefused: the server is there, and lets nobody in or is not what the URL
+	// says. Waiting is of no use.
 	ErrRefused = errors.New("store: refused")
 )
 
-// Store is an engine with its connection.
+// Store is an engine and what it stands on.
 type Store struct {
 	Engine weir.Engine
-	Conn   weirredis.Conn // of Engine; nil for memory
-	Name   string         // without a password, for logs and errors
-	Shared bool           // other processes see the same histories
+	Conn   weirredis.Conn // what Engine stands on; nil for memory
+	Name   string         // fit to be shown: without a password
+	Shared bool           // whether other processes see the same histories
 
-	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
+	Warnings []string // what an operator should know of the server; Later tells them otherwise
 
-	close      func()
-	background *background // nil unless opened by OpenInBackground
+	close func()
+	later *later // nil unless opened by Later
 }
 
-// Spread reports whether the store spreads keys over the slots of a Cluster. It sends
-// nothing; before the store is connected it reports true.
+// Spread reports whether the store spreads keys over the slots of a Cluster. It does
+// not ask it; before the store is found it is taken to.
 func (s *Store) Spread() bool {
 	engine := s.Engine
-	if s.background != nil {
-		redis := s.background.redis.Load()
-		if redis == nil {
+	if s.later != nil {
+		found := s.later.found.Load()
+		if found == nil {
 			return true
 		}
-		engine = redis
+		engine = found
 	}
 	e, ok := engine.(interface{ Spread() bool })
 	return ok && e.Spread()
 }
 
-// Close closes the connections.
+// Close gives connections back.
 func (s *Store) Close() error {
 	if s.close != nil {
 		s.close()
@@ -62,21 +62,19 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Environment variables of the credentials that a URL does not have.
+// Names of the environment variables that hold what a URL does not.
 const (
 	usernameVariable = "WEIR_REDIS_USERNAME"
 	passwordVariable = "WEIR_REDIS_PASSWORD"
 )
 
-// dialTimeout bounds the wait for a server that does not answer.
+// dialTimeout bounds how long Open waits for a server that does not answer.
 const dialTimeout = 3 * time.Second
 
-// Open opens the store with the given name: memory, or a URL. It writes nothing to the
-// store. The error wraps
-//   - ErrURL if the name is wrong;
-//   - ErrUnreachable if the server does not answer;
-//   - ErrRefused if it is the wrong server or the credentials are wrong;
-//   - weirredis.ErrServer if the server is not fit for limits.
+// Open opens the store of that name: memory, or a URL. The error wraps ErrURL if
+// the name is wrong, ErrUnreachable if the server could not be asked, ErrRefused if
+// it is the wrong one or the password is, and weirredis.ErrServer if it is not fit
+// for limits. Nothing is written.
 func Open(name string) (*Store, error) {
 	if name == "memory" {
 		return &Store{Engine: weir.NewMemory(), Name: name}, nil
@@ -85,14 +83,14 @@ func Open(name string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := t.open(o)
+	found, err := t.open(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Engine: c.engine, Conn: c.conn, Name: t.String(), Shared: true, Warnings: c.warnings, close: c.close}, nil
+	return &Store{Engine: found.engine, Conn: found.conn, Name: t.String(), Shared: true, Warnings: found.warnings, close: found.close}, nil
 }
 
-// prepare reads a URL and the file and variables that it refers to.
+// prepare reads a URL and what it refers to.
 func prepare(name string) (*target, rueidis.ClientOption, error) {
 	t, err := parse(name)
 	if err != nil {
@@ -102,33 +100,33 @@ func prepare(name string) (*target, rueidis.ClientOption, error) {
 	return t, o, err
 }
 
-// connection is a connection to a server that is fit for limits.
-type connection struct {
+// found is a server that is fit for limits.
+type found struct {
 	engine   *weirredis.Engine
 	conn     weirredis.Conn
 	warnings []string
 	close    func()
 }
 
-// open connects and checks the server.
-func (t *target) open(o rueidis.ClientOption) (*connection, error) {
+// open connects, and looks at what is there.
+func (t *target) open(o rueidis.ClientOption) (*found, error) {
 	conn, err := rueidisconn.New(o)
 	if err != nil {
-		return nil, t.explain(err)
+		return nil, t.trouble(err)
 	}
 	if t.kind == cluster && !conn.Clustered() {
 		conn.Close()
-		return nil, fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
+		return nil, fmt.Errorf("%w: %s is no Cluster; write redis:// for a single server", ErrURL, t)
 	}
 	engine, report, err := fitEngine(conn)
 	if err != nil {
 		conn.Close()
-		return nil, t.explain(err)
+		return nil, t.trouble(err)
 	}
-	return &connection{engine, conn, report.Warnings, conn.Close}, nil
+	return &found{engine, conn, report.Warnings, conn.Close}, nil
 }
 
-// fitEngine returns an engine on a server that is fit for limits.
+// fitEngine is the engine on a server that is fit for limits.
 func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error) {
 	engine, err := weirredis.New(conn)
 	if err != nil {
@@ -140,7 +138,7 @@ func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error)
 	return engine, report, err
 }
 
-// options returns the client's options for the target.
+// options are the client's options for the target.
 func (t *target) options(env func(string) string) (rueidis.ClientOption, error) {
 	o := rueidis.ClientOption{
 		InitAddress: t.addresses,
@@ -164,7 +162,7 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	}
 	switch t.kind {
 	case single:
-		o.ForceSingleClient = t.db != 0 // otherwise the client detects a node of a Cluster
+		o.ForceSingleClient = t.db != 0 // otherwise a node of a Cluster says so itself
 	case sentinel:
 		o.Sentinel = rueidis.SentinelOption{
 			MasterSet: t.master,
@@ -175,7 +173,7 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	return o, nil
 }
 
-// authorities returns those of the file of ca=; nil stands for the system's.
+// authorities are those of the file ca= names; nil stands for the system's.
 func (t *target) authorities() (*x509.CertPool, error) {
 	if t.ca == "" {
 		return nil, nil
@@ -186,7 +184,7 @@ func (t *target) authorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%w: ca=%s holds no PEM certificate", ErrURL, t.ca)
+		return nil, fmt.Errorf("%w: ca=%s holds no certificate in PEM form", ErrURL, t.ca)
 	}
 	return pool, nil
 }

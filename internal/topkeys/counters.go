@@ -1,22 +1,22 @@
 package topkeys
 
-// counter is one key and how often it was denied.
+// counter counts the denials of one key.
 type counter struct {
 	id   uint64
-	n    int64  // denials, never too few
-	err  int64  // at most so many of n are others'
+	n    int64  // denials, never too low
+	err  int64  // the most by which n is too high
 	text []byte // the key, by appendKey
 }
 
 // counters are the counters of a stripe for one period: a heap with the least count
-// on top, and where each key is in it.
+// on top.
 type counters struct {
 	heap  []counter
-	at    map[uint64]int // by id
+	at    map[uint64]int // ids to places in heap
 	total int64          // denials of all keys
 }
 
-// add counts one denial. text appends the key to a slice of its own.
+// add counts one denial. text appends the key to its argument.
 func (c *counters) add(id uint64, slots int, text func([]byte) []byte) {
 	c.total++
 	if i, ok := c.at[id]; ok {
@@ -40,7 +40,7 @@ func (c *counters) add(id uint64, slots int, text func([]byte) []byte) {
 	c.down(0)
 }
 
-// push adds a counter. Room that an earlier period has left is used again.
+// push adds a counter. It reuses the memory of an earlier period.
 func (c *counters) push(id uint64, text func([]byte) []byte) {
 	i := len(c.heap)
 	if i < cap(c.heap) {
@@ -55,7 +55,7 @@ func (c *counters) push(id uint64, text func([]byte) []byte) {
 	}
 }
 
-// down moves a counter that has grown to its place.
+// down restores the heap after the counter at i has grown.
 func (c *counters) down(i int) {
 	for {
 		least := i
@@ -77,16 +77,16 @@ func (c *counters) swap(i, j int) {
 	c.at[c.heap[i].id], c.at[c.heap[j].id] = i, j
 }
 
-// reset forgets everything but the room.
+// reset drops all counters and keeps their memory.
 func (c *counters) reset() {
 	c.heap = c.heap[:0]
 	clear(c.at)
 	c.total = 0
 }
 
-// bounds returns what a key was denied at least and at most, and whether it has a
-// counter. One that has none was denied no more often than the least of the others,
-// if there was no room for it.
+// bounds returns the most denials of a key, the error of that number, and whether the
+// key has a counter. In a full heap a key without one was denied no more often than the
+// least of the others.
 func (c *counters) bounds(id uint64, slots int) (n, err int64, known bool) {
 	if i, ok := c.at[id]; ok {
 		return c.heap[i].n, c.heap[i].err, true

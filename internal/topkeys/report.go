@@ -6,27 +6,27 @@ import (
 	"time"
 )
 
-// Entry is a key and how often it was denied.
+// Entry is a key with its denials.
 type Entry struct {
-	Values  []string // in the order of the policy's dimensions; hashes, if the sketch is of those
-	Clipped bool     // a value is longer than what is shown of it
-	Denials int64    // never too few
-	Error   int64    // Denials may be too many by this
+	Values  []string // in the order of the policy's dimensions; hashes in form Hashed
+	Clipped bool     // a value is longer than shown
+	Denials int64    // never too low
+	Error   int64    // the most by which Denials is too high
 }
 
-// Report is what a sketch holds.
+// Report is the content of a sketch.
 type Report struct {
-	Since   time.Time // from when on it counts; zero if nothing was denied
+	Since   time.Time // the beginning of the count; zero without a denial
 	Denials int64     // of all keys
-	Top     []Entry   // first those that were surely denied most
+	Top     []Entry   // by Surely, the highest first
 }
 
-// Surely is how often the key was denied at least.
+// Surely returns the least number of denials of the key.
 func (e *Entry) Surely() int64 { return e.Denials - e.Error }
 
-// Top returns the n keys denied most in the present period and the one before, as of
-// now. They are ranked by what is sure of them: when a million keys are denied once
-// each, the counters that they pass around say thousands, all but one of it error.
+// Top returns the n keys that were denied most in the current period and the one before,
+// as of now. It ranks them by Surely: when a million keys are denied once each, their
+// shared counters reach thousands, of which all but one is error.
 func (s *Sketch) Top(n int, now time.Time) Report {
 	var r Report
 	for i := range s.parts {
@@ -39,14 +39,14 @@ func (s *Sketch) Top(n int, now time.Time) Report {
 	return r
 }
 
-// report adds what the stripe holds.
+// report adds the counters of the stripe to r.
 func (p *stripe) report(r *Report, now time.Time, slots int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.began == 0 {
 		return
 	}
-	p.turn(now.UnixMicro())
+	p.rotate(now.UnixMicro())
 	began := p.began
 	if p.before.total > 0 {
 		began -= period.Microseconds()
@@ -70,7 +70,7 @@ func (p *stripe) report(r *Report, now time.Time, slots int) {
 	}
 }
 
-// add adds a counter, and what the other period says of its key.
+// add adds a counter, and the count and error of its key in the other period.
 func (r *Report) add(c *counter, n, err int64) {
 	e := Entry{Denials: c.n + n, Error: c.err + err}
 	e.Values, e.Clipped = values(c.text)

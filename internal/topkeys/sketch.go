@@ -1,18 +1,19 @@
-// Package topkeys finds the keys that are denied most, in bounded memory: a sketch
-// of Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent
-// and Top-k Elements in Data Streams, 2005).
+// Package topkeys finds the keys that are denied most, in bounded memory, with a sketch
+// of Space-Saving (Metwally, Agrawal, El Abbadi: Efficient Computation of Frequent and
+// Top-k Elements in Data Streams, 2005).
 //
-// A sketch has a fixed number of counters. A key that has none takes over the one
-// with the least count, and its count as its error: so what a counter says is never
-// too little, and too much by its error at most. A key with more than 1/64 of a
-// stripe's denials always has a counter where there are 64 to a stripe.
+// A sketch has a fixed number of counters. A key without one takes over the counter
+// with the least count, and that count becomes its error. So a count is never too low,
+// and too high by its error at most. With 64 counters to a stripe, a key with more than
+// 1/64 of the stripe's denials always has a counter.
 //
-// The bargain: keys are kept for up to two periods of ten minutes, so this is
-// personal data, for operators alone; nothing of it goes into logs or metrics. Keys
-// denied equally often, each seldom, are told apart by their errors only.
+// The trade-off: keys are kept for up to two periods of ten minutes. They are personal
+// data, for operators only, and never go into logs or metrics. Keys that are denied
+// equally often, each seldom, differ by their errors only.
 package topkeys
 
 import (
+	"fmt"
 	"hash/maphash"
 	"sync"
 	"time"
@@ -21,11 +22,11 @@ import (
 )
 
 const (
-	// stripes are locked one by one. A key is always in the same one.
+	// stripes are locked one by one. A key is always in the same stripe.
 	stripes = 8
 
-	// period is how long a sketch counts before it becomes the one before; a Report
-	// covers the present one and the one before.
+	// period is how long a sketch counts before its counters become those of the
+	// period before. A Report covers the current period and the one before.
 	period = 10 * time.Minute
 )
 
@@ -37,35 +38,48 @@ type Sketch struct {
 	parts [stripes]stripe
 }
 
-// Form is what is kept of a key.
+// Form is the form in which keys are kept and shown.
 type Form uint8
 
-// The forms.
 const (
-	Shown  Form = iota // its values, the first maxValue bytes of each
-	Hashed             // a hash of each value, by a secret that ends with the process
+	Shown  Form = iota // the values, the first maxValue bytes of each
+	Hashed             // a hash of each value, with a secret of the process
+	Off                // no key is kept; New does not take it
 )
 
-// New returns a sketch of about slots counters, 8 at least. It takes no memory
-// before the first denial.
+// String returns the form's word.
+func (f Form) String() string { return [...]string{"shown", "hashed", "off"}[f] }
+
+// ParseForm returns the form of a word.
+func ParseForm(word string) (Form, error) {
+	for f := Shown; f <= Off; f++ {
+		if word == f.String() {
+			return f, nil
+		}
+	}
+	return 0, fmt.Errorf("there are shown, hashed and off, not %q", word)
+}
+
+// New returns a sketch of about slots counters, at least 8. It takes no memory before
+// the first denial.
 func New(slots int, form Form) *Sketch {
 	return &Sketch{seed: maphash.MakeSeed(), slots: max(slots/stripes, 1), form: form}
 }
 
-// Add counts a denial of the key at an instant, in microseconds since 1970. It keeps
-// nothing of the key. It allocates only while the sketch grows and, in form Hashed,
-// for a key that has no counter yet.
+// Add counts a denial of the key at an instant, in microseconds since 1970. It keeps no
+// reference to the key. It allocates only while the sketch grows and, in form Hashed,
+// for a key without a counter.
 func (s *Sketch) Add(key weir.Key, at int64) {
 	id := s.id(&key)
 	p := &s.parts[id%stripes]
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.turn(at)
+	p.rotate(at)
 	p.now.add(id, s.slots, func(text []byte) []byte { return s.appendKey(text, &key) })
 }
 
-// id tells keys apart. Two keys of one id would be counted as one: of 2^64 ids that
-// a caller cannot foresee, that is nobody's worry.
+// id returns a hash of the key. Keys with the same id count as one; with 2^64 ids that a
+// caller cannot foresee, that is negligible.
 func (s *Sketch) id(key *weir.Key) uint64 {
 	var h uint64
 	for i := range key.Len() {
@@ -79,13 +93,13 @@ type stripe struct {
 	mu     sync.Mutex // protects the following
 	now    counters
 	before counters // of the period before
-	began  int64    // the present period, microseconds since 1970; 0 = no denial yet
-	_      [64]byte // keeps the locks of stripes off each other's cache lines
+	began  int64    // the current period, microseconds since 1970; 0 = no denial yet
+	_      [64]byte // keeps the locks of stripes on different cache lines
 }
 
-// turn begins another period when the present one is over. A clock that was set back
-// by more than a period begins anew as well.
-func (p *stripe) turn(at int64) {
+// rotate begins a period when the current one is over, and starts again after a clock
+// step back of more than a period.
+func (p *stripe) rotate(at int64) {
 	age := at - p.began
 	switch {
 	case p.began == 0:

@@ -10,16 +10,17 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// maxValue is how many bytes of a value are kept, at most.
+// maxValue is the most bytes that are kept of a value.
 const maxValue = 64
 
-// secret makes hashes of this process useless to whoever tries all addresses.
+// secret is mixed into hashes, so that trying all addresses does not reveal one.
 var secret = sync.OnceValue(func() (s [32]byte) {
 	rand.Read(s[:])
 	return s
 })
 
-// appendKey appends each value behind its length, which is odd for one that was cut.
+// appendKey appends each value behind a byte of twice its length, plus 1 for a value
+// that was cut.
 func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
 	for i := range key.Len() {
 		v, cut := key.Value(i), byte(0)
@@ -33,7 +34,7 @@ func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
 	return b
 }
 
-// hash is 16 hexadecimal digits.
+// hash returns 16 hexadecimal digits.
 func hash(v string) string {
 	salt := secret()
 	h := sha256.New()
@@ -43,7 +44,7 @@ func hash(v string) string {
 	return hex.EncodeToString(h.Sum(sum[:0])[:8])
 }
 
-// clip cuts between characters.
+// clip returns the first maxValue bytes of v, cut between characters.
 func clip(v string) string {
 	end := maxValue
 	for end > maxValue-utf8.UTFMax && !utf8.RuneStart(v[end]) {
@@ -52,7 +53,7 @@ func clip(v string) string {
 	return v[:end]
 }
 
-// values reads what appendKey wrote.
+// values is the inverse of appendKey.
 func values(b []byte) (values []string, clipped bool) {
 	for len(b) > 0 {
 		n := int(b[0] >> 1)

@@ -1,0 +1,148 @@
+package conformance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// livePerHammer is how many live histories there are for each of the hammer's.
+const livePerHammer = 4
+
+// runLive plays random histories by the engine's own clock and compares every answer.
+func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
+	if c.Separate {
+		t.Skip("the engine is several processes, which learn late of each other's grants")
+	}
+	if report := live(newEngine(t), c); report != "" {
+		t.Fatal(report)
+	}
+}
+
+// live plays the histories and returns a report of the first difference, or "".
+func live(e weir.Engine, c Config) string {
+	for i := range livePerHammer * c.Hammers {
+		g := newLiveGame(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e)
+		if m := g.play(); m != nil {
+			return fmt.Sprintf("seed %d, live history %d: the engine and the specification differ.\n%s\nThe history, at the instants of its answers:\n\n%s",
+				c.Seed, i, m, g.v.text())
+		}
+	}
+	return ""
+}
+
+// liveGame is one history by the engine's clock: a few keys that share limits, one call
+// after the other. The specification gets every step at the instant of the engine's
+// answer. The same refused attempts are made again and again, between steps of other
+// keys, since an engine may answer them from a cache.
+type liveGame struct {
+	r         *rand.Rand
+	got, want *session
+	v         *vector
+	begun     time.Time
+
+	long   bool          // no unit leaves a window during the game
+	now    time.Duration // the newest instant of an answer
+	denied []step        // attempts that were refused
+	grants []step        // at the instants of their decisions
+}
+
+// liveAtMost is how long a live game may last.
+const liveAtMost = 5 * time.Second
+
+func newLiveGame(r *rand.Rand, e weir.Engine) *liveGame {
+	g := &liveGame{r: r, begun: time.Now(), long: r.IntN(2) == 0}
+	b := &book{name: "live", mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
+	for i := range 1 + r.IntN(3) {
+		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), Max: 1 + r.Int64N(6)}
+		if r.IntN(2) == 0 {
+			limit.By = dims[:1]
+		}
+		limit.Window = time.Duration(5+r.IntN(100)) * time.Millisecond
+		if g.long {
+			limit.Window = 2*liveAtMost + time.Duration(r.IntN(3600))*time.Second
+		} else if r.IntN(4) == 0 {
+			limit.Kind = weir.Calendar + weir.Kind(r.IntN(2))
+		}
+		if r.IntN(4) == 0 {
+			limit.MinInterval = time.Duration(r.IntN(4000)) * us
+		}
+		b.limits = append(b.limits, limit)
+		b.order = append(b.order, limit.Name)
+	}
+	g.v = &vector{name: "a live history", epoch: g.begun.UnixMicro(), books: []*book{b}}
+	g.v.write()
+	var err error
+	g.got, err = newSession(e, g.v)
+	mustBeRight(err)
+	g.got.live = true
+	g.want, err = newSession(spec.New(), g.v)
+	mustBeRight(err)
+	return g
+}
+
+// play makes the steps and returns the first difference, or nil.
+func (g *liveGame) play() *mismatch {
+	for range 60 {
+		if g.r.IntN(4) == 0 {
+			time.Sleep(time.Duration(g.r.IntN(3000)) * us)
+		}
+		s := g.next()
+		if time.Since(g.begun) > liveAtMost {
+			return nil // the machine stood still
+		}
+		got := g.got.do(s)
+		if s.decides() && got.err == "" {
+			s.at = got.decision.At.Sub(time.UnixMicro(g.v.epoch))
+			g.now = max(g.now, s.at)
+		} else {
+			s.at = g.now
+		}
+		s.want = g.want.do(s)
+		g.v.steps = append(g.v.steps, s)
+		if !s.want.equal(got) {
+			return &mismatch{v: g.v, step: len(g.v.steps) - 1, want: s.want, got: got}
+		}
+		g.learn(s)
+	}
+	return nil
+}
+
+// next chooses a step.
+func (g *liveGame) next() step {
+	if len(g.denied) > 0 && g.r.IntN(2) == 0 {
+		return g.denied[g.r.IntN(len(g.denied))]
+	}
+	s := step{op: opTake, n: 1 + g.r.Int64N(3)}
+	if g.got.limiter.Plan().Dimensions() != nil {
+		s.key = []keyPart{{dims[0], values[g.r.IntN(3)]}}
+	}
+	switch x := g.r.IntN(20); {
+	case x < 2:
+		s.op = opPeek
+	case x < 5:
+		s.op = opRecord
+	case x < 8 && g.long && len(g.grants) > 0:
+		was := g.grants[g.r.IntN(len(g.grants))]
+		s.op, s.from, s.key = opRefund, was.at, was.key
+	case x < 9:
+		s.op = opReset
+	}
+	return s
+}
+
+// learn remembers attempts to make again, and grants to give back.
+func (g *liveGame) learn(s step) {
+	d := s.want.decision
+	switch {
+	case !s.decides() || s.op == opPeek || s.want.err != "":
+	case d.Granted > 0:
+		g.grants = lastFew(append(g.grants, s), 4)
+	default:
+		g.denied = lastFew(append(g.denied, step{op: opTake, n: s.n, key: s.key}), 2)
+	}
+}

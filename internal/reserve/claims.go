@@ -1,0 +1,137 @@
+package reserve
+
+import (
+	"context"
+	"errors"
+	"math/bits"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+)
+
+// claims remember in the store which reservations were settled, and with how many
+// units, so that one of all servers and retries settles. A claim is an operation with an
+// idempotency key, in a history of the reservation's mark. Its window is that of the
+// reservation rounded up to a power of two, so that the store drops it soon after it
+// matters.
+type claims struct {
+	engine weir.Engine
+
+	mu     sync.Mutex
+	ledger map[int]*ledger // by the power of two of the window, in microseconds
+}
+
+// ledger holds the claims of one window.
+type ledger struct {
+	write *weir.Limiter
+	read  *weir.Limiter // of the same histories with Max 0: replays an operation, or denies
+}
+
+// newClaims returns the claims of reservations on e. Without its store it makes none.
+func newClaims(e weir.Engine) *claims {
+	if f, ok := e.(*fallback.Engine); ok {
+		e = f.WithMode(fallback.FailClosed)
+	}
+	return &claims{engine: e, ledger: map[int]*ledger{}}
+}
+
+// of returns the ledger whose window is at least ttl.
+func (c *claims) of(ttl time.Duration) (*ledger, error) {
+	power := bits.Len64(uint64(max(ttl, weir.MinWindow).Microseconds() - 1))
+	window := min(time.Duration(1)<<power*time.Microsecond, weir.MaxWindow)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if l := c.ledger[power]; l != nil {
+		return l, nil
+	}
+	limit := weir.Limit{Name: "settled" + strconv.Itoa(power), Cost: 1, Window: max(window, weir.MinWindow), By: []string{"reservation"}}
+	var l ledger
+	for _, each := range []struct {
+		to  *(*weir.Limiter)
+		max int64
+	}{{&l.write, weir.MaxUnits}, {&l.read, 0}} {
+		var err error
+		limit.Max = each.max
+		if *each.to, err = weir.New(weir.Policy{Name: "weir.reservations", Limits: []weir.Limit{limit}}, weir.WithEngine(c.engine)); err != nil {
+			return nil, err
+		}
+	}
+	c.ledger[power] = &l
+	return &l, nil
+}
+
+// claim is the result of an attempt to claim a reservation.
+type claim struct {
+	verdict verdict
+	number  int // among the claims of the reservation, from 0
+}
+
+type verdict uint8
+
+const (
+	mayCorrect    verdict = iota // the first claim, or a retry with the same actual
+	tooLate                      // expired
+	settledBefore                // with another actual, or too long ago for a retry
+)
+
+// maxClaims is how often a reservation can be claimed with units that no correction
+// accepts.
+const maxClaims = 64
+
+// minRetry is the least time for which a settlement can be retried. The store remembers
+// its correction that long, and at least for the longest window, which is also the
+// longest life of a reservation (weir.Plan.IdempotencyTTL).
+const minRetry = time.Minute
+
+// take claims the reservation with the units that were used. The same units again are a
+// retry.
+func (c *claims) take(ctx context.Context, r *reservation, actual int64) (made claim, err error) {
+	l, err := c.of(r.claimTTL())
+	if err != nil {
+		return made, err
+	}
+	units := min(actual, weir.MaxUnits-1) + 1 // 0 would be a peek
+	for ; made.number < maxClaims; made.number++ {
+		d, err := l.write.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
+		other := errors.Is(err, weir.ErrID)
+		switch {
+		case err != nil && !other:
+			return made, err
+		case err == nil && !d.Replayed:
+			if r.expired(d.At) {
+				made.verdict = tooLate
+			}
+			return made, nil
+		}
+		void, err := l.read.AllowOnce(ctx, r.claimKey(), 1, made.id("void"))
+		if err != nil {
+			return made, err
+		}
+		if void.Replayed {
+			continue
+		}
+		switch { // a denial has the instant of now
+		case !other && r.expired(d.At) || other && r.expired(void.At):
+			made.verdict = tooLate
+		case other || r.expired(void.At) && void.At.Sub(d.At) >= minRetry:
+			made.verdict = settledBefore
+		}
+		return made, nil
+	}
+	made.verdict = settledBefore
+	return made, nil
+}
+
+// void cancels a claim whose correction was rejected. If it fails, the claim stays and
+// the reservation keeps its units.
+func (c *claims) void(ctx context.Context, r *reservation, made claim) {
+	if l, err := c.of(r.claimTTL()); err == nil {
+		l.write.AllowOnce(ctx, r.claimKey(), 1, made.id("void"))
+	}
+}
+
+// id returns the idempotency key of a step of the claim.
+func (c claim) id(step string) string { return step + " " + strconv.Itoa(c.number) }

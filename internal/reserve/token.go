@@ -1,0 +1,185 @@
+package reserve
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyenc"
+	"github.com/weirlimit/weir/internal/serving"
+)
+
+// Pair is a dimension of a key with its value.
+type Pair struct{ Name, Value string }
+
+// reservation is the content of a token.
+type reservation struct {
+	store    string // the identity of its store; "" = unknown, only of a degraded one
+	policy   string
+	key      []Pair
+	units    int64
+	at       int64         // the instant of the grant, microseconds since 1970
+	ttl      time.Duration // from then on, whole microseconds
+	degraded bool          // granted by a fallback; the store has no record of it
+	mark     string        // its name among claims: random, or that of its operation
+	span     time.Duration // of an operation: how long its claims are kept, for every token of it; otherwise 0
+}
+
+// seal makes tokens and opens them.
+type seal struct {
+	aead cipher.AEAD // puts a random nonce in front
+}
+
+// The first byte of a sealed reservation.
+const (
+	plainVersion     = 3 // 1 and 2 held no store
+	operationVersion = 4 // also holds span and mark
+)
+
+// newSeal returns the seal of a secret; "" stands for a random one.
+func newSeal(secret string) (*seal, error) {
+	if secret == "" {
+		secret = rand.Text()
+	}
+	key, err := hkdf.Key(sha256.New, []byte(secret), nil, "weir reservations", 32)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return &seal{aead}, err
+}
+
+// token seals r. Every call returns another token, by its nonce.
+func (s *seal) token(r *reservation) string {
+	b := []byte{plainVersion, 0}
+	if r.span > 0 {
+		b[0] = operationVersion
+	}
+	if r.degraded {
+		b[1] = 1
+	}
+	for _, n := range []int64{r.units, r.at, r.ttl.Microseconds()} {
+		b = binary.AppendUvarint(b, uint64(n))
+	}
+	if r.span > 0 {
+		b = keyenc.Append(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
+	}
+	b = keyenc.Append(keyenc.Append(b, r.store), r.policy)
+	for _, p := range r.key {
+		b = keyenc.Append(keyenc.Append(b, p.Name), p.Value)
+	}
+	return base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, b, nil))
+}
+
+// errNoReservation rejects a token that no server with this secret made.
+var errNoReservation error = &serving.Problem{Status: http.StatusNotFound, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
+
+// markBytes is the length of a mark: that of a nonce.
+const markBytes = 12
+
+// markOf returns the mark of an operation with an idempotency key. A retry after a lost
+// answer has another token but the same mark, so one of the tokens is settled.
+func markOf(policy string, key *weir.Key, id string, at int64) string {
+	b := keyenc.Append(nil, policy)
+	for i := range key.Len() {
+		b = keyenc.Append(b, key.Value(i))
+	}
+	sum := sha256.Sum256(strconv.AppendInt(keyenc.Append(b, id), at, 10))
+	return string(sum[:markBytes])
+}
+
+// open returns the reservation of a token.
+func (s *seal) open(token string) (*reservation, error) {
+	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
+	if err != nil || len(sealed) < markBytes {
+		return nil, errNoReservation
+	}
+	b, err := s.aead.Open(nil, nil, sealed, nil)
+	if err != nil {
+		return nil, errNoReservation
+	}
+	u := unsealer{rest: b}
+	version, degraded := u.byte(), u.byte()
+	r := &reservation{degraded: degraded == 1, mark: string(sealed[:markBytes])}
+	r.units, r.at, r.ttl = u.number(), u.number(), time.Duration(u.number())*time.Microsecond
+	if version == operationVersion {
+		r.span, r.mark = time.Duration(u.number())*time.Microsecond, u.text()
+	}
+	r.store, r.policy = u.text(), u.text()
+	for len(u.rest) > 0 && u.err == nil {
+		r.key = append(r.key, Pair{u.text(), u.text()})
+	}
+	if u.err != nil || version != plainVersion && version != operationVersion {
+		return nil, errNoReservation // sealed by a later version
+	}
+	return r, nil
+}
+
+// unsealer reads the fields of a sealed reservation.
+type unsealer struct {
+	rest []byte
+	err  error
+}
+
+var errShort = errors.New("short")
+
+func (u *unsealer) byte() byte {
+	if len(u.rest) == 0 {
+		u.err = errShort
+		return 0
+	}
+	c := u.rest[0]
+	u.rest = u.rest[1:]
+	return c
+}
+
+func (u *unsealer) number() int64 {
+	n, size := binary.Uvarint(u.rest)
+	if size <= 0 {
+		u.err, u.rest = errShort, nil
+		return 0
+	}
+	u.rest = u.rest[size:]
+	return int64(n)
+}
+
+func (u *unsealer) text() string {
+	n := u.number()
+	if n < 0 || n > int64(len(u.rest)) {
+		u.err, u.rest = errShort, nil
+		return ""
+	}
+	text := string(u.rest[:n])
+	u.rest = u.rest[n:]
+	return text
+}
+
+// expired reports whether the reservation has expired at an instant of the engine's
+// clock.
+func (r *reservation) expired(at time.Time) bool {
+	return at.UnixMicro() >= r.at+r.ttl.Microseconds()
+}
+
+// claimTTL returns the least time for which a claim must be kept.
+func (r *reservation) claimTTL() time.Duration {
+	if r.span > 0 {
+		return r.span
+	}
+	return r.ttl
+}
+
+// claimKey returns the key of the reservation's claims.
+func (r *reservation) claimKey() weir.Key { return weir.K(r.mark) }

@@ -1,0 +1,77 @@
+package reserve
+
+import (
+	"encoding/base64"
+	"reflect"
+	"testing"
+	"time"
+)
+
+// TestSeal: what is sealed is what is opened, whatever bytes a key holds, and every
+// id is another.
+func TestSeal(t *testing.T) {
+	s, err := newSeal("a secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
+		key: []Pair{{"a", ""}, {"b", "\x00\xff=&\n"}, {"", "x"}}}
+	first, second := s.token(&want), s.token(&want)
+	if first == second {
+		t.Error("two reservations have one id")
+	}
+	got, err := s.open(first)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got.mark) != markBytes {
+		t.Errorf("the mark is %d bytes long", len(got.mark))
+	}
+	got.mark = ""
+	if !reflect.DeepEqual(*got, want) {
+		t.Errorf("opened %+v, want %+v", *got, want)
+	}
+	want.mark, want.span = "of an operation", time.Hour
+	if got, err := s.open(s.token(&want)); err != nil || !reflect.DeepEqual(*got, want) {
+		t.Errorf("of an operation: opened %+v, %v, want %+v", got, err, want)
+	}
+	same, _ := newSeal("a secret")
+	if _, err := same.open(first); err != nil {
+		t.Errorf("another server with the secret: %v", err)
+	}
+	other, _ := newSeal("another secret")
+	if _, err := other.open(first); err != errNoReservation {
+		t.Errorf("another secret: %v", err)
+	}
+	own, _ := newSeal("")
+	if _, err := own.open(first); err != errNoReservation {
+		t.Errorf("a secret of its own: %v", err)
+	}
+}
+
+// FuzzUnseal opens what a server of another version, or one with a fault, has sealed:
+// it must be read or refused, and never panic.
+func FuzzUnseal(f *testing.F) {
+	s, err := newSeal("a secret")
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add([]byte{})
+	f.Add([]byte{plainVersion, 0, 1, 2, 3, 1, 's', 1, 'p', 1, 'a', 1, 'b'})
+	f.Add([]byte{operationVersion, 0, 1, 2, 3, 4, 1, 'm', 1, 's', 1, 'p'})
+	f.Add([]byte{operationVersion + 1, 0, 1, 2, 3, 1, 's', 1, 'p'})
+	f.Add([]byte{plainVersion, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
+	f.Fuzz(func(t *testing.T, plain []byte) {
+		id := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil))
+		r, err := s.open(id)
+		if err != nil {
+			if err != errNoReservation || r != nil {
+				t.Errorf("%q: %v, %v", plain, r, err)
+			}
+			return
+		}
+		if again, err := s.open(s.token(r)); err != nil || again.policy != r.policy || again.units != r.units || len(again.key) != len(r.key) {
+			t.Errorf("%q: %+v, and sealed again %+v, %v", plain, r, again, err)
+		}
+	})
+}

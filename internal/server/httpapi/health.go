@@ -1,0 +1,106 @@
+package httpapi
+
+import (
+	"net/http"
+	"time"
+)
+
+// Status is the state of the server that /readyz reports.
+type Status struct {
+	Draining  bool
+	Store     string // without credentials
+	StoreDown error  // nil = the store is up, as far as is known without a call
+	Reload    *Reload
+	Envoy     *EnvoyStatus
+}
+
+// Reload is the last reload; nil before the first.
+type Reload struct {
+	At  time.Time
+	Err string // "" = it succeeded
+}
+
+// EnvoyStatus is the Envoy configuration in force; nil if there is none.
+type EnvoyStatus struct {
+	Source  string `json:"source"`
+	Domains int    `json:"domains"`
+	Rules   int    `json:"rules"`
+	Failed  bool   `json:"last_reload_failed,omitempty"`
+}
+
+// liveness is the answer to GET /livez.
+type liveness struct {
+	Live bool `json:"live"`
+}
+
+// serveLive reports that the process answers. It does not touch the store: an outage
+// must not restart every weir.
+func (a *API) serveLive(w http.ResponseWriter, _ *http.Request) {
+	writeJSON(w, http.StatusOK, marshal(liveness{true}))
+}
+
+// Readiness is the answer to GET /readyz. A caller without credentials gets Ready only.
+type Readiness struct {
+	Ready      bool         `json:"ready"`
+	Why        string       `json:"why,omitempty" jsonschema:"the reason if ready is false"`
+	Policies   int          `json:"policies" jsonschema:"number of policies"`
+	Limits     int          `json:"limits" jsonschema:"number of limits of all policies"`
+	Store      string       `json:"store"`
+	StoreDown  string       `json:"store_down,omitempty" jsonschema:"the reason why the store is unavailable"`
+	Source     string       `json:"source" jsonschema:"the policy file"`
+	Generation int64        `json:"generation" jsonschema:"of the policies: 1 at the start, one more with every reload"`
+	Since      string       `json:"since" jsonschema:"the instant at which these policies came into force, RFC 3339"`
+	Reload     *reloadShown `json:"last_reload,omitempty"`
+	Envoy      *EnvoyStatus `json:"envoy,omitempty" jsonschema:"the configuration of Envoy's rate limit service"`
+}
+
+// reloadShown is the last reload.
+type reloadShown struct {
+	OK    bool   `json:"ok"`
+	At    string `json:"at" jsonschema:"RFC 3339"`
+	Error string `json:"error,omitempty"`
+}
+
+// serveReady reports the policies in force: 200, or 503 while the server drains. A
+// failed reload does not make it 503: the older policies are in force, and taking every
+// server away would be worse. Neither does an outage of the store: when-store-is-down
+// decides then.
+func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
+	set, now := a.Policies(), a.Status()
+	ready := Readiness{Ready: true, Policies: len(set.Policies), Limits: set.Limits,
+		Store: now.Store, Source: set.Source, Generation: set.Generation, Since: Stamp(set.Since), Envoy: now.Envoy}
+	if now.Reload != nil {
+		ready.Reload = &reloadShown{now.Reload.Err == "", Stamp(now.Reload.At), now.Reload.Err}
+	}
+	if now.StoreDown != nil {
+		ready.StoreDown = now.StoreDown.Error()
+	}
+	status := http.StatusOK
+	if now.Draining {
+		ready.Ready, ready.Why, status = false, "draining: the server is about to stop", http.StatusServiceUnavailable
+	}
+	writeJSON(w, status, marshal(ready))
+}
+
+// serveReadyBriefly reports only whether the server is ready: probes of a platform have
+// no token.
+func (a *API) serveReadyBriefly(w http.ResponseWriter, _ *http.Request) {
+	if a.Status().Draining {
+		writeJSON(w, http.StatusServiceUnavailable, []byte("{\"ready\":false}\n"))
+		return
+	}
+	writeJSON(w, http.StatusOK, []byte("{\"ready\":true}\n"))
+}
+
+// serveHealth is /readyz in the words of Envoy's reference rate limit service, for probes
+// that were made for it: 200 with OK, or 500 with nothing.
+func (a *API) serveHealth(w http.ResponseWriter, _ *http.Request) {
+	if a.Status().Draining {
+		w.WriteHeader(http.StatusInternalServerError)
+		return
+	}
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Write([]byte("OK"))
+}
+
+func (a *API) serveMetrics(w http.ResponseWriter, r *http.Request) { a.Metrics.ServeHTTP(w, r) }

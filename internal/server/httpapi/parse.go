@@ -1,0 +1,417 @@
+package httpapi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/reserve"
+	"github.com/weirlimit/weir/internal/serving"
+	"github.com/weirlimit/weir/internal/strictjson"
+)
+
+// scratch is reusable memory of one request. States of decisions point into it, so
+// nothing of it may be kept.
+type scratch struct {
+	body   []byte // of the request
+	answer []byte
+	states [weir.MaxLimits]weir.LimitState
+}
+
+var scratches = sync.Pool{New: func() any { return new(scratch) }}
+
+func newScratch() *scratch { return scratches.Get().(*scratch) }
+
+// release returns s to the pool. It drops a buffer that a long body has grown, since the
+// next body may be short and slow.
+func (s *scratch) release() {
+	if cap(s.body) > 2*shortBody {
+		s.body = nil
+	}
+	if cap(s.answer) > 4*shortBody {
+		s.answer = nil
+	}
+	scratches.Put(s)
+}
+
+// request is a parsed request.
+type request struct {
+	call
+	to     *serving.Policy // that the call names; nil for a settlement
+	target enforce.Target  // its key
+}
+
+// parse reads the body of r, which may hold the members takes, and finds its policy.
+func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) (q request, err error) {
+	if s.body, err = a.readBody(w, r, s.body); err != nil {
+		return q, err
+	}
+	if q.call, err = parseCall(s.body, takes); err != nil || takes&policyMember == 0 {
+		return q, err
+	}
+	if q.to, err = a.Policies().Find(q.policy, http.StatusBadRequest); err != nil {
+		return q, err
+	}
+	if q.target, err = q.key.target(q.to); err == nil && takes&idMember != 0 {
+		q.id, err = idempotencyKey(r.Header, q.id)
+	}
+	return q, err
+}
+
+const (
+	// MaxBody is the largest request body, in bytes: sixteen key values of 1 KiB with
+	// every byte escaped as \u0000 fit.
+	MaxBody = 64 << 10
+
+	// shortBody is the most of a body, in bytes, that is read without a place in
+	// API.Bodies. Nearly every body is shorter.
+	shortBody = 4 << 10
+
+	// longBodies is how many longer bodies are received at once: 16 MiB of them.
+	longBodies = 256
+)
+
+var errLongBody = serving.BadInput("the body is longer than 64 KiB; a call fits in far less")
+
+// readBody reads the body of r into buf, at most MaxBody bytes. The buffer grows with
+// the received bytes, and beyond shortBody only with a place in Bodies, so half-sent
+// bodies take little memory together. The read timeout of the server is the deadline.
+func (a *API) readBody(w http.ResponseWriter, r *http.Request, buf []byte) ([]byte, error) {
+	buf = buf[:0]
+	if r.ContentLength > MaxBody {
+		stopReading(w, r)
+		return buf, errLongBody
+	}
+	long := false
+	for {
+		if len(buf) == cap(buf) {
+			buf = slices.Grow(buf, 512)
+		}
+		end := min(cap(buf), MaxBody+1)
+		if !long {
+			end = min(end, shortBody)
+		}
+		n, err := r.Body.Read(buf[len(buf):end])
+		buf = buf[:len(buf)+n]
+		switch {
+		case len(buf) > MaxBody:
+			stopReading(w, r)
+			return buf, errLongBody
+		case errors.Is(err, io.EOF):
+			return buf, nil
+		case err != nil:
+			return buf, serving.BadInput("the body could not be read to its end; send all of Content-Length, and in time")
+		case len(buf) == shortBody && !long:
+			if err := a.Bodies.Enter(); err != nil {
+				stopReading(w, r)
+				return buf, err
+			}
+			long = true
+			defer a.Bodies.Leave()
+		}
+	}
+}
+
+// stopReading ends the reading of a body that no handler reads. Otherwise net/http waits
+// for the rest of it, up to the read timeout, before it sends the answer.
+func stopReading(w http.ResponseWriter, r *http.Request) {
+	if r.ContentLength != 0 {
+		http.NewResponseController(w).SetReadDeadline(time.Now())
+	}
+}
+
+// call is the content of a body.
+type call struct {
+	policy  string
+	key     pairs
+	n       int64  // units, 0 … weir.MaxUnits; default 1
+	granted int64  // the instant of a grant to refund, microseconds since 1970; -1 = missing
+	id      string // the idempotency key, 1 … weir.MaxIDBytes bytes; "" = none
+
+	ttl    int64  // of a reservation, in milliseconds; 0 = default
+	token  string // of a reservation
+	actual int64  // units that were used
+}
+
+// member is a set of the members of a body.
+type member uint16
+
+const (
+	policyMember member = 1 << iota
+	keyMember
+	unitsMember
+	grantedMember // granted_at_us
+	atMember      // the same instant, as the member "at" of an answer
+	idMember
+	ttlMember // ttl_ms
+	tokenMember
+	actualMember
+)
+
+// The members that each call takes.
+const (
+	peekMembers     = policyMember | keyMember | unitsMember
+	decisionMembers = peekMembers | idMember
+	refundMembers   = decisionMembers | grantedMember | atMember
+	reserveMembers  = decisionMembers | ttlMember
+	settleMembers   = tokenMember | actualMember
+	releaseMembers  = tokenMember
+)
+
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual"}
+
+func (m member) String() string {
+	switch m {
+	case refundMembers:
+		return "policy, key, n, id, and granted_at_us or at"
+	case decisionMembers:
+		return "policy, key, n, id"
+	case reserveMembers:
+		return "policy, key, n, id, ttl_ms"
+	case settleMembers:
+		return "reservation and actual"
+	case releaseMembers:
+		return "reservation"
+	}
+	return "policy, key, n"
+}
+
+// example returns a body with the members of a call.
+func (m member) example() string {
+	switch {
+	case m == settleMembers:
+		return `{"reservation":"…","actual":1}`
+	case m == releaseMembers:
+		return `{"reservation":"…"}`
+	}
+	return `{"policy":"…","key":{…},"n":1}`
+}
+
+// parseCall reads {"policy":"…","key":{…},"n":1}. Members may come in any order;
+// unknown members, repeated members and text behind the object are errors.
+func parseCall(b []byte, takes member) (call, error) {
+	r := callReader{Scanner: strictjson.Scanner{Called: "body"}, takes: takes, call: call{n: 1, granted: -1}}
+	r.Reset(b)
+	if r.AtEnd() {
+		return r.call, serving.BadInput("the body is empty; send " + takes.example())
+	}
+	more, err := r.Object("the body must be an object, {…}")
+	for more && err == nil {
+		more, err = r.member()
+	}
+	if err == nil && !r.AtEnd() {
+		err = r.Fault(r.At(), "more text behind the object; send one object")
+	}
+	if err != nil {
+		return r.call, serving.BadInput("body, " + err.Error())
+	}
+	return r.call, r.complete()
+}
+
+// callReader reads a call. All errors but those of complete come from the scanner.
+type callReader struct {
+	strictjson.Scanner
+	call        call
+	takes, seen member
+}
+
+const wantName = `a member's name must be a string, in "…"`
+
+// member reads a member and reports whether another follows.
+func (r *callReader) member() (more bool, err error) {
+	name, at, err := r.Name(wantName)
+	if err != nil {
+		return false, err
+	}
+	var m member
+	for i, known := range memberNames {
+		if string(name) == known {
+			m = r.takes & (1 << i)
+		}
+	}
+	if m == 0 {
+		return false, r.Fault(at, "unknown member "+answer.Shown(string(name))+"; this call takes "+r.takes.String())
+	}
+	if r.seen&m != 0 {
+		return false, r.Fault(at, strconv.Quote(string(name))+" is given twice; give it once")
+	}
+	r.seen |= m
+	if err := r.value(m); err != nil {
+		return false, err
+	}
+	return r.More("in the body a comma or } must follow here")
+}
+
+func (r *callReader) value(m member) (err error) {
+	switch m {
+	case policyMember:
+		r.call.policy, err = r.text(`"policy"`)
+	case keyMember:
+		err = r.key()
+	case unitsMember:
+		r.call.n, err = r.units(`"n"`)
+	case grantedMember:
+		r.call.granted, err = r.units(`"granted_at_us"`)
+	case atMember:
+		r.call.granted, err = r.instant()
+	case idMember:
+		at := r.At()
+		if r.call.id, err = r.text(`"id"`); err == nil && (r.call.id == "" || len(r.call.id) > weir.MaxIDBytes) {
+			err = r.Fault(at, `"id" must hold 1 to `+strconv.Itoa(weir.MaxIDBytes)+" bytes; leave it away for an operation without one")
+		}
+	case ttlMember:
+		at := r.At()
+		if r.call.ttl, err = r.units(`"ttl_ms"`); err == nil && r.call.ttl == 0 {
+			err = r.Fault(at, `"ttl_ms" must be 1 or more; leave it away for as long as can be`)
+		}
+	case tokenMember:
+		r.call.token, err = r.text(`"reservation"`)
+	case actualMember:
+		r.call.actual, err = r.units(`"actual"`)
+	}
+	return err
+}
+
+// text reads a string.
+func (r *callReader) text(name string) (string, error) {
+	b, err := r.Text(name + ` must be a string, in "…"`)
+	return string(b), err
+}
+
+// key reads the dimensions of the key.
+func (r *callReader) key() error {
+	more, err := r.Object(`"key" must be an object, {…}`)
+	for more && err == nil {
+		name, at, err := r.Name(wantName)
+		if err != nil {
+			return err
+		}
+		if r.Peek() != '"' {
+			return r.Unexpected("the value of " + answer.Shown(string(name)) + ` must be a string, in "…"`)
+		}
+		value, err := r.Text("")
+		if err != nil {
+			return err
+		}
+		if problem := r.call.key.add(string(name), string(value)); problem != "" {
+			return r.Fault(at, problem)
+		}
+		if more, err = r.More(`in "key" a comma or } must follow here`); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+// units reads a whole number of 0 … weir.MaxUnits.
+func (r *callReader) units(name string) (int64, error) {
+	at := r.At()
+	if r.Peek() != '-' {
+		if n, err := r.Number(name); err == nil && n <= weir.MaxUnits {
+			return n, nil
+		}
+	}
+	return 0, r.Fault(at, name+" must be a whole number, 0 to "+strconv.FormatInt(weir.MaxUnits, 10)+
+		", in digits alone: no quotes, sign, fraction or exponent")
+}
+
+// instant reads an instant as the member "at" of an answer holds it.
+func (r *callReader) instant() (int64, error) {
+	at := r.At()
+	v, err := r.text(`"at"`)
+	if err != nil {
+		return 0, err
+	}
+	t, err := time.Parse(time.RFC3339Nano, v)
+	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxUnits {
+		return us, nil
+	}
+	return 0, r.Fault(at, `"at" must be the instant of the grant as its answer told it, such as "2026-11-20T13:07:31.000005Z"`)
+}
+
+// complete reports a missing member, or a contradiction.
+func (r *callReader) complete() error {
+	const instant = grantedMember | atMember
+	switch {
+	case r.takes&^r.seen&tokenMember != 0:
+		return serving.BadInput(`"reservation" is missing: the one that the answer to /v1/reserve told`)
+	case r.takes&^r.seen&actualMember != 0:
+		return serving.BadInput(`"actual" is missing: the units that were used; 0, or /v1/release, if none were`)
+	case r.takes&^r.seen&policyMember != 0:
+		return serving.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
+	case r.seen&instant == instant:
+		return serving.BadInput(`"at" and "granted_at_us" say the same; give one of them`)
+	case r.takes&instant != 0 && r.seen&instant == 0:
+		return serving.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at", as its answer told it)`)
+	}
+	return nil
+}
+
+// pairs is a key by names, each of them once. Up to four pairs need no allocation, so
+// it is no slice.
+type pairs struct {
+	n    int
+	few  [4]reserve.Pair
+	more []reserve.Pair // those beyond the fourth
+}
+
+// at returns pair i, 0 … n-1.
+func (p *pairs) at(i int) reserve.Pair {
+	if i < len(p.few) {
+		return p.few[i]
+	}
+	return p.more[i-len(p.few)]
+}
+
+// value returns the value of a dimension.
+func (p *pairs) value(name string) (value string, ok bool) {
+	for i := range p.n {
+		if o := p.at(i); o.Name == name {
+			return o.Value, true
+		}
+	}
+	return "", false
+}
+
+// add appends a pair. It returns the reason if it cannot, or "".
+func (p *pairs) add(name, value string) (problem string) {
+	if _, twice := p.value(name); twice {
+		return "the dimension " + answer.Shown(name) + " is given twice; give it once"
+	}
+	if p.n == weir.MaxDimensions {
+		return "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
+	}
+	if p.n < len(p.few) {
+		p.few[p.n] = reserve.Pair{Name: name, Value: value}
+	} else {
+		p.more = append(p.more, reserve.Pair{Name: name, Value: value})
+	}
+	p.n++
+	return ""
+}
+
+// all returns the pairs as a slice.
+func (p *pairs) all() (all []reserve.Pair) {
+	for i := range p.n {
+		all = append(all, p.at(i))
+	}
+	return all
+}
+
+// target returns the target that the pairs name to a policy.
+func (p *pairs) target(to *serving.Policy) (enforce.Target, error) {
+	return to.Target(enforce.Lookup{Count: p.n, Value: p.value, Map: func() map[string]string {
+		m := map[string]string{}
+		for _, each := range p.all() {
+			m[each.Name] = each.Value
+		}
+		return m
+	}})
+}

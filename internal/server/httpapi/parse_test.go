@@ -1,0 +1,144 @@
+package httpapi
+
+import (
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/server/httpapi/httpapitest"
+	"github.com/weirlimit/weir/internal/strictjson/jsontest"
+)
+
+// referenceCall reads a body by encoding/json, at leisure. It is what parseCall
+// is held against.
+func referenceCall(b []byte, takes member) (c call, err error) {
+	defer jsontest.Refused(&err)
+	c = call{n: 1, granted: -1}
+	seen := map[string]bool{}
+	for _, m := range jsontest.Members(jsontest.Must(b)) {
+		seen[m.Name] = true
+		switch {
+		case m.Name == "reservation" && takes&tokenMember != 0:
+			c.token = jsontest.Text(m.Value)
+		case m.Name == "actual" && takes == settleMembers:
+			c.actual = referenceUnits(m.Value)
+		case takes&policyMember == 0:
+			jsontest.Need(false, "unknown member")
+		case m.Name == "ttl_ms" && takes == reserveMembers:
+			c.ttl = referenceUnits(m.Value)
+			jsontest.Need(c.ttl > 0, "ttl_ms")
+		case m.Name == "policy":
+			c.policy = jsontest.Text(m.Value)
+		case m.Name == "key":
+			for _, d := range jsontest.Members(m.Value) {
+				jsontest.Need(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
+			}
+		case m.Name == "n":
+			c.n = referenceUnits(m.Value)
+		case m.Name == "granted_at_us" && takes == refundMembers:
+			c.granted = referenceUnits(m.Value)
+		case m.Name == "at" && takes == refundMembers:
+			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
+			c.granted = at.UnixMicro()
+			jsontest.Need(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
+		case m.Name == "id" && takes&idMember != 0:
+			c.id = jsontest.Text(m.Value)
+			jsontest.Need(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
+		default:
+			jsontest.Need(false, "unknown member")
+		}
+	}
+	jsontest.Need(seen["policy"] || takes&policyMember == 0, "no policy")
+	jsontest.Need(seen["reservation"] || takes&tokenMember == 0, "no reservation")
+	jsontest.Need(seen["actual"] || takes != settleMembers, "no actual")
+	jsontest.Need(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
+	return c, nil
+}
+
+func referenceUnits(v any) int64 {
+	n, signed := jsontest.Number(v, weir.MaxUnits)
+	jsontest.Need(!signed, "a sign")
+	return n
+}
+
+// compareCalls holds a body to the reference and reports whether it is good.
+func compareCalls(t *testing.T, b []byte, takes member) bool {
+	t.Helper()
+	if !jsontest.CanRead(b) {
+		return false
+	}
+	got, err := parseCall(b, takes)
+	want, wantErr := referenceCall(b, takes)
+	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
+		t.Fatalf("a body of %v: %q\ngot  %+v, %v\nwant %+v, %v", takes, b, got, err, want, wantErr)
+	}
+	return err == nil
+}
+
+// wholeBodies are good bodies of either kind of call, and words what mutations
+// write into them.
+var wholeBodies = []struct {
+	takes  member
+	bodies []string
+}{
+	{decisionMembers, []string{
+		`{"policy":"search","key":{"ip":"192.0.2.1"}}`,
+		`{"policy":"slack","key":{"category":"error"},"n":9007199254740991}`,
+		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\xff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
+		`{"policy":"search","key":{"ip":"192.0.2.1"},"id":"op \u0000 1"}`,
+		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,
+		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
+	}},
+	{peekMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`}},
+	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
+	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`}},
+	{releaseMembers, []string{`{"reservation":"AQID"}`}},
+	{refundMembers, []string{
+		`{"policy":"sms","key":{"phone":"+1"},"n":2,"granted_at_us":1790000000000000}`,
+		`{"policy":"sms","key":{"phone":"+1"},"at":"2026-11-20T13:07:31.000005Z"}`,
+		`{"at":"2026-11-20T14:07:31+01:00","policy":"batch"}`,
+	}},
+}
+
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "actual":1 "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+
+func TestCallsAgreeWithEncodingJSON(t *testing.T) {
+	for _, c := range wholeBodies {
+		for _, bad := range httpapitest.Bodies {
+			compareCalls(t, []byte(bad.Body), c.takes)
+		}
+		for _, body := range c.bodies {
+			if !compareCalls(t, []byte(body), c.takes) {
+				t.Errorf("%s: refused, want it read", body)
+			}
+		}
+		const tries = 10_000
+		good := 0
+		for seed := range uint64(tries) {
+			r := rand.New(rand.NewPCG(seed, uint64(c.takes)))
+			if compareCalls(t, jsontest.Mutate(r, c.bodies[r.IntN(len(c.bodies))], words...), c.takes) {
+				good++
+			}
+		}
+		if good < tries/50 || good > tries/2 {
+			t.Errorf("%d of %d mutated bodies of %v are good; the mutations no longer lie about the border", good, tries, c.takes)
+		}
+	}
+}
+
+// FuzzCall looks for a body that parseCall and encoding/json read differently.
+func FuzzCall(f *testing.F) {
+	for _, c := range wholeBodies {
+		for _, body := range c.bodies {
+			f.Add([]byte(body))
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		for _, c := range wholeBodies {
+			compareCalls(t, b, c.takes)
+		}
+	})
+}

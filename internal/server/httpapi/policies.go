@@ -1,0 +1,114 @@
+package httpapi
+
+import (
+	"net/http"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/serving"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirhttp"
+)
+
+// PolicyList is the answer to GET /v1/policies, in the order of the file.
+type PolicyList struct {
+	Policies []policyShown `json:"policies"`
+}
+
+type policyShown struct {
+	Name       string       `json:"name"`
+	About      string       `json:"about,omitempty"`
+	Mode       string       `json:"mode"`
+	Dimensions []string     `json:"dimensions" jsonschema:"the names that a key must hold"`
+	Limits     []limitShown `json:"limits"`
+
+	Shadow    bool        `json:"shadow,omitempty" jsonschema:"decided and counted, but not enforced"`
+	Count     string      `json:"count,omitempty" jsonschema:"reported if only reports are charged"`
+	PlanBy    string      `json:"plan_by,omitempty" jsonschema:"a further name that a key may hold, to choose a plan"`
+	Plans     []planShown `json:"plans,omitempty"`
+	Overrides int         `json:"overrides,omitempty" jsonschema:"number of overrides; their keys are not shown"`
+}
+
+// planShown is a plan with the limits that it changes.
+type planShown struct {
+	Name   string       `json:"name"`
+	Limits []limitShown `json:"limits"`
+}
+
+type limitShown struct {
+	Name     string   `json:"name"`
+	Sentence string   `json:"sentence"`
+	Max      int64    `json:"max"`
+	Units    string   `json:"units,omitempty" jsonschema:"the word for its units"`
+	WindowMS int64    `json:"window_ms" jsonschema:"milliseconds, rounded up"`
+	GapMS    int64    `json:"gap_ms,omitempty" jsonschema:"the least time between two grants, milliseconds, rounded up"`
+	BlockMS  int64    `json:"block_ms,omitempty" jsonschema:"how long a denial blocks the key, milliseconds, rounded up"`
+	By       []string `json:"by" jsonschema:"the dimensions that it counts by"`
+	Kind     string   `json:"kind,omitempty" jsonschema:"fixed or fixed-from-first-hit; missing for a rolling limit"`
+	Cells    int      `json:"cells,omitempty"`
+	Cost     int64    `json:"cost,omitempty" jsonschema:"units that every attempt takes, whatever n is"`
+}
+
+func (a *API) servePolicies(w http.ResponseWriter, _ *http.Request) {
+	list := PolicyList{[]policyShown{}}
+	for _, p := range a.Policies().Policies {
+		list.Policies = append(list.Policies, showPolicy(p))
+	}
+	writeJSON(w, http.StatusOK, marshal(list))
+}
+
+func showPolicy(e *serving.Policy) policyShown {
+	p := policyShown{Name: e.Name, About: e.About, Mode: e.Mode.String(),
+		Dimensions: append([]string{}, e.Plan.Dimensions()...),
+		Shadow:     e.Shadow, PlanBy: e.TierBy, Overrides: len(e.Overrides)}
+	if e.Reports() {
+		p.Count = e.ChargeOn.String()
+	}
+	for i := range e.Limits {
+		p.Limits = append(p.Limits, showLimit(e.Policy, i))
+	}
+	for _, plan := range e.Tiers {
+		shown, v := planShown{Name: plan.Name}, e.With(plan.Changes)
+		for _, c := range plan.Changes {
+			shown.Limits = append(shown.Limits, showLimit(v, c.Limit))
+		}
+		p.Plans = append(p.Plans, shown)
+	}
+	return p
+}
+
+func showLimit(p *policy.Policy, i int) limitShown {
+	l := &p.Limits[i]
+	shown := limitShown{Name: l.Name, Sentence: p.Sentence(i), Max: l.Max,
+		WindowMS: answer.Millis(l.Window), GapMS: answer.Millis(l.MinInterval), BlockMS: answer.Millis(p.BlockOf(i)),
+		By: append([]string{}, l.By...), Cells: l.Cells, Cost: l.Cost}
+	if l.Kind != weir.Rolling {
+		shown.Kind = policy.KindWord(l.Kind)
+	}
+	if i < len(p.Units) {
+		shown.Units = p.Units[i]
+	}
+	return shown
+}
+
+// reloaded is the answer to POST /v1/reload.
+type reloaded struct {
+	Generation int64 `json:"generation"`
+	Policies   int   `json:"policies" jsonschema:"number of policies"`
+	Limits     int   `json:"limits" jsonschema:"number of limits of all policies"`
+}
+
+// serveReload reads the policy file again, as SIGHUP does, and answers when that is done:
+// 200, or 422 with the fault of the file, while the older policies stay.
+func (a *API) serveReload(w http.ResponseWriter, _ *http.Request) {
+	if a.Reread == nil {
+		weirhttp.WriteError(w, http.StatusConflict, "there is no file of policies to read again; start weir serve with --policies FILE")
+		return
+	}
+	if err := a.Reread(); err != nil {
+		weirhttp.WriteError(w, http.StatusUnprocessableEntity, "the policies in force stay: "+err.Error())
+		return
+	}
+	set := a.Policies()
+	writeJSON(w, http.StatusOK, marshal(reloaded{set.Generation, len(set.Policies), set.Limits}))
+}

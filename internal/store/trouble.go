@@ -1,0 +1,124 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// trouble says why a server cannot be the store: where, what happened, and the next
+// step.
+func (t *target) trouble(err error) error {
+	if errors.Is(err, weirredis.ErrServer) {
+		return fmt.Errorf("store: %s: %w", t, err)
+	}
+	var call *weirredis.StoreError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	var refused weirredis.ReplyError
+	if errors.As(err, &refused) {
+		return t.refusal(refused)
+	}
+	var record tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var certificate *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &record):
+		return t.failed(ErrRefused, "it does not speak TLS", "write %s:// for a server without", t.otherScheme())
+	case errors.As(err, &unknown):
+		return t.failed(ErrRefused, err.Error(), "name the file of the authority that signed it with ?ca=FILE")
+	case errors.As(err, &certificate):
+		return t.failed(ErrRefused, err.Error(), "write the host that its certificate names, or renew the certificate")
+	case isForeign(err):
+		return t.failed(ErrRefused, "what answers there does not speak Redis's protocol", "are host and port right, and is it Redis or Valkey?")
+	case errors.As(err, &dns):
+		return t.failed(ErrUnreachable, err.Error(), "is the host's name right?")
+	case isTimeout(err) && t.tls:
+		return t.failed(ErrUnreachable, "no answer over TLS in time", "does it speak TLS? write %s:// if it does not", t.otherScheme())
+	case isTimeout(err):
+		return t.failed(ErrUnreachable, "no answer in time", "is it overloaded or stopped, or does a firewall drop what is sent to it?")
+	case isClosed(err) && !t.tls:
+		return t.failed(ErrUnreachable, "it closes the connection", "does it speak TLS? then write %s://", t.otherScheme())
+	}
+	return t.failed(ErrUnreachable, err.Error(), "does it run, and does it listen there?")
+}
+
+// failed is an error that names the target.
+func (t *target) failed(kind error, what, next string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s; %s", kind, t, what, fmt.Sprintf(next, args...))
+}
+
+// refusal is what a server's error reply means.
+func (t *target) refusal(r weirredis.ReplyError) error {
+	text := string(r)
+	says := func(part string) bool { return strings.Contains(strings.ToLower(text), part) }
+	word, _, _ := strings.Cut(text, " ")
+	switch {
+	case word == "NOAUTH":
+		return t.failed(ErrRefused, "it wants a password (NOAUTH)", "set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
+	case word == "WRONGPASS" || says("invalid password"):
+		return t.failed(ErrRefused, "it refuses user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
+	case word == "NOPERM":
+		return t.failed(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*")
+	case says("db index is out of range"):
+		return t.failed(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
+	case says("no such master"):
+		return t.failed(ErrRefused, fmt.Sprintf("the Sentinel knows no master %q", t.master), "write the name that its line `sentinel monitor NAME …` says")
+	case says("unknown command") && says("sentinel"):
+		return t.failed(ErrRefused, "it is no Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379",
+			strings.TrimSuffix(t.scheme, "+sentinel"))
+	case says("unknown command"):
+		return t.failed(ErrRefused, "it runs no scripts", "is it a Sentinel? then write %s+sentinel://host/NAME; or too old? then use Redis 6.2 or later, or Valkey", t.plainScheme())
+	}
+	return t.failed(ErrUnreachable, text, "wait, or look at its log")
+}
+
+// plainScheme is redis or rediss.
+func (t *target) plainScheme() string {
+	scheme, _, _ := strings.Cut(t.scheme, "+")
+	return scheme
+}
+
+// otherScheme is the scheme with TLS in place of that without, or the reverse.
+func (t *target) otherScheme() string {
+	if t.tls {
+		return strings.Replace(t.scheme, "rediss", "redis", 1)
+	}
+	return strings.Replace(t.scheme, "redis", "rediss", 1)
+}
+
+// isForeign reports whether the reply was none of Redis. The client has no error
+// value for it.
+func isForeign(err error) bool {
+	text := err.Error()
+	for _, sign := range []string{"received unknown message type", "received unexpected", "parse error"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+func isClosed(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}

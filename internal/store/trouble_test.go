@@ -1,0 +1,153 @@
+package store
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+)
+
+// TestOpenRefuses: every error names the address and the next step, never the
+// password, and nothing is written.
+func TestOpenRefuses(t *testing.T) {
+	server := redistest.Start(t, "--requirepass", secret)
+	plain := redistest.Start(t)
+	watched := redistest.StartSentinel(t, plain, 0)
+	nobody := freeAddress(t)
+	memcached := listen(t, repeat("ERROR\r\n"))
+	web := listen(t, repeat("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))
+	closing := listen(t, func(net.Conn) {})
+	old := listen(t, asRedis2)
+	for name, want := range map[string]struct {
+		err  error
+		says []string
+	}{
+		"redis://u:" + secret + "@" + nobody:                {ErrUnreachable, []string{nobody, "refused", "does it run"}},
+		"redis+sentinel://:" + secret + "@" + nobody + "/m": {ErrUnreachable, []string{nobody, "refused", "does it run"}},
+		"redis+cluster://:" + secret + "@" + nobody:         {ErrUnreachable, []string{nobody, "refused", "does it run"}},
+		"redis://:" + secret + "@no-such-host.invalid":      {ErrUnreachable, []string{"no-such-host.invalid", "name right?"}},
+		"redis://" + server.Addr:                            {ErrRefused, []string{server.Addr, "NOAUTH", passwordVariable}},
+		"redis://:wrong-pass@" + server.Addr:                {ErrRefused, []string{server.Addr, "WRONGPASS", passwordVariable}},
+		"redis://:" + secret + "@" + server.Addr + "/99":    {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
+		"redis+cluster://:" + secret + "@" + server.Addr:    {ErrURL, []string{server.Addr, "no Cluster", "redis://"}},
+		"redis+sentinel://" + watched.Addr + "/other":       {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
+		"redis+sentinel://" + plain.Addr + "/other":         {ErrRefused, []string{plain.Addr, "no Sentinel", "redis://", "26379"}},
+		"redis://" + watched.Addr:                           {ErrRefused, []string{watched.Addr, "no scripts", "redis+sentinel://"}},
+		"redis://" + old:                                    {ErrRefused, []string{old, "too old", "6.2"}},
+		"redis://" + memcached:                              {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
+		"redis://" + web:                                    {ErrRefused, []string{web, "Redis's protocol", "port"}},
+		"rediss://" + web:                                   {ErrRefused, []string{web, "does not speak TLS", "redis://"}},
+		"redis://" + closing:                                {ErrUnreachable, []string{closing, "closes", "rediss://"}},
+		"rediss://" + plain.Addr:                            {ErrUnreachable, []string{plain.Addr, "TLS", "write redis://"}},
+		"rediss://h?ca=" + filepath.Join(t.TempDir(), "x"):  {ErrURL, []string{"ca=", "no such file"}},
+		"rediss://h?ca=open_test.go":                        {ErrURL, []string{"PEM"}},
+	} {
+		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
+			t.Parallel()
+			s, err := Open(name)
+			if err == nil {
+				s.Close()
+			}
+			if !errors.Is(err, want.err) {
+				t.Fatalf("got %v, want %v", err, want.err)
+			}
+			for _, word := range want.says {
+				if !strings.Contains(err.Error(), word) {
+					t.Errorf("%q does not say %q", err, word)
+				}
+			}
+			if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "wrong-pass") {
+				t.Errorf("the error holds the password: %s", text)
+			}
+		})
+	}
+	t.Cleanup(func() {
+		for _, s := range []*redistest.Server{server, plain} {
+			if keys, err := s.Do("DBSIZE"); keys != "0" {
+				t.Errorf("%s holds %s keys (%v), want nothing written", s.Addr, keys, err)
+			}
+		}
+	})
+}
+
+// freeAddress is one where nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	return closed.Addr().String()
+}
+
+// listen serves connections until the test ends, and returns where.
+func listen(t *testing.T, serve func(net.Conn)) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				serve(c)
+			}()
+		}
+	}()
+	return l.Addr().String()
+}
+
+// repeat is a server that says the same to everything.
+func repeat(answer string) func(net.Conn) {
+	return func(c net.Conn) {
+		for b := make([]byte, 4096); ; {
+			if _, err := c.Read(b); err != nil {
+				return
+			}
+			io.WriteString(c, answer)
+		}
+	}
+}
+
+// asRedis2 knows as little as a Redis without scripts.
+func asRedis2(c net.Conn) {
+	in := bufio.NewReader(c)
+	for {
+		var words int
+		if _, err := fmt.Fscanf(in, "*%d\r\n", &words); err != nil {
+			return
+		}
+		var first string
+		for i := range words {
+			var size int
+			if _, err := fmt.Fscanf(in, "$%d\r\n", &size); err != nil {
+				return
+			}
+			word := make([]byte, size+2)
+			if _, err := io.ReadFull(in, word); err != nil {
+				return
+			}
+			if i == 0 {
+				first = strings.ToUpper(string(word[:size]))
+			}
+		}
+		if first == "PING" {
+			io.WriteString(c, "+PONG\r\n")
+		} else {
+			io.WriteString(c, "-ERR unknown command '"+first+"'\r\n")
+		}
+	}
+}

@@ -1,0 +1,376 @@
+package weirredis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+	"unsafe"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// cannedConn answers every call with the same reply, and counts them.
+type cannedConn struct {
+	reply string
+	calls int
+	took  time.Duration
+}
+
+func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string) (string, error) {
+	c.calls++
+	time.Sleep(c.took)
+	switch s.Name {
+	case "refund", "count":
+		return "\x00\x00\x00\x00\x00\x00\x00\x01", nil
+	case "reset":
+		return "", nil
+	}
+	return c.reply, nil
+}
+
+// refused is a caller who asks again and again after a denial: its wait is
+// 300 ms, and it stays as it is for 200 ms.
+func refused(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedConn, *weir.Limiter) {
+	t.Helper()
+	c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000), took: 10 * time.Millisecond}
+	return c, limiter(t, newEngine(t, c, opts...), "refused", mode, perUser(5, time.Second))
+}
+
+// granting runs do while the server grants everything.
+func (c *cannedConn) granting(do func() error) error {
+	denial := c.reply
+	c.reply = weirredis.Grant(nine, 1)
+	defer func() { c.reply = denial }()
+	return do()
+}
+
+// TestDenialsAreRemembered follows a denial through time: it is answered from
+// memory, aged, until it could have changed, counted from when it was asked for.
+func TestDenialsAreRemembered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := refused(t, weir.AllOrNothing)
+		start := time.Now()
+		for _, step := range []struct {
+			at    time.Duration // since the first question
+			calls int
+			age   time.Duration // of the answer
+		}{
+			{0, 1, 0},
+			{10 * time.Millisecond, 1, 10 * time.Millisecond},
+			{50 * time.Millisecond, 1, 50 * time.Millisecond},
+			{200*time.Millisecond - time.Microsecond, 1, 200*time.Millisecond - time.Microsecond},
+			{200 * time.Millisecond, 2, 0},
+		} {
+			time.Sleep(time.Until(start.Add(step.at)))
+			d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
+			want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.Add(step.age).UnixMicro()),
+				RetryAfter: 300*time.Millisecond - step.age, ResetAfter: 900*time.Millisecond - step.age}
+			if c.calls != step.calls || d != want {
+				t.Errorf("after %v: got %+v after %d calls, want %+v after %d", step.at, d, c.calls, want, step.calls)
+			}
+		}
+	})
+}
+
+// TestDenialsEnd lists what ends or does not share a remembered denial.
+func TestDenialsEnd(t *testing.T) {
+	again := func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err }
+	for _, c := range []struct {
+		about  string
+		opts   []weirredis.Option
+		mode   weir.Mode
+		do     func(c *cannedConn, l *weir.Limiter) error
+		asked  int // calls of do
+		recall bool
+	}{
+		{about: "nothing", do: func(*cannedConn, *weir.Limiter) error { return nil }, recall: true},
+		{about: "a peek", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Peek(ctx, weir.K("u"), 1); return err }, asked: 1, recall: true},
+		{about: "a count", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.Count(ctx, weir.K("u"), "user", time.Second)
+			return err
+		}, asked: 1, recall: true},
+		{about: "another user's denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("v")); return err }, asked: 1, recall: true},
+		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.Refund(ctx, weir.K("u"), nine, 1)
+			return err
+		}, asked: 1},
+		{about: "a refund to another user", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.Refund(ctx, weir.K("v"), nine, 1)
+			return err
+		}, asked: 1, recall: true},
+		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, weir.K("u")) }, asked: 1},
+		{about: "a grant of fewer units", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err })
+		}, asked: 1},
+		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Record(ctx, weir.K("u"), 1); return err })
+		}, asked: 1},
+		{about: "another user's grant", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Allow(ctx, weir.K("v")); return err })
+		}, asked: 1, recall: true},
+		{about: "its option", opts: []weirredis.Option{weirredis.DenialCacheTTL(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
+		{about: "CountDenied", mode: weir.CountDenied, do: func(*cannedConn, *weir.Limiter) error { return nil }},
+		{about: "its age", opts: []weirredis.Option{weirredis.DenialCacheTTL(50 * time.Millisecond)},
+			do: func(*cannedConn, *weir.Limiter) error { time.Sleep(50 * time.Millisecond); return nil }},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn, l := refused(t, c.mode, c.opts...)
+			conn.took = 0
+			if err := again(l); err != nil {
+				t.Fatal(err)
+			}
+			if err := c.do(conn, l); err != nil {
+				t.Fatal(err)
+			}
+			if err := again(l); err != nil {
+				t.Fatal(err)
+			}
+			want := 1 + c.asked
+			if !c.recall {
+				want++
+			}
+			if conn.calls != want {
+				t.Errorf("%s: %d calls, want %d", c.about, conn.calls, want)
+			}
+		})
+	}
+}
+
+// TestDenialsSeeSharedHistories lists what another user does to a history of the denial
+// (R8). Everything that writes to it ends the denial.
+func TestDenialsSeeSharedHistories(t *testing.T) {
+	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
+	v := weir.K("v")
+	for _, c := range []struct {
+		about  string
+		mode   weir.Mode                                  // of the other user's limiter
+		do     func(c *cannedConn, l *weir.Limiter) error // nil = a grant in a batch
+		recall bool
+	}{
+		{about: "a grant in a call that several share"},
+		{about: "a grant", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Allow(ctx, v); return err })
+		}},
+		{about: "a grant at an instant of the caller", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.AllowAt(ctx, v, 1, nine); return err })
+		}},
+		{about: "a grant with the state of the limits", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error {
+				c.reply += strings.Repeat("\x00", 2*5*8) // the states
+				_, err := l.Decide(ctx, v, weir.Request{N: 1, At: weir.Now, States: make([]weir.LimitState, 2)})
+				return err
+			})
+		}},
+		{about: "a grant with an id", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.AllowOnce(ctx, v, 1, "id"); return err })
+		}},
+		{about: "a grant whose answer is lost", do: func(c *cannedConn, l *weir.Limiter) error {
+			denial := c.reply
+			c.reply = ""
+			_, err := l.Allow(ctx, v)
+			if c.reply = denial; err == nil {
+				return errors.New("no error")
+			}
+			return nil
+		}},
+		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Record(ctx, v, 1); return err })
+		}},
+		{about: "a denial that counts", mode: weir.CountDenied, do: func(c *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, v); return err }},
+		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Refund(ctx, v, nine, 1); return err }},
+		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, v) }},
+		{about: "a denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, v); return err }, recall: true},
+		{about: "a peek that may be granted", do: func(c *cannedConn, l *weir.Limiter) error {
+			return c.granting(func() error { _, err := l.Peek(ctx, v, 1); return err })
+		}, recall: true},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+			e := newEngine(t, conn)
+			l := limiter(t, e, "shared", weir.AllOrNothing, everybody, perUser(5, time.Second))
+			must(t)(l.Allow(ctx, weir.K("u")))
+			other := limiter(t, e, "shared", c.mode, everybody, perUser(5, time.Second))
+			if c.do == nil {
+				c.do = func(conn *cannedConn, l *weir.Limiter) error {
+					return conn.granting(func() error {
+						_, errs := e.Together(ctx, []weirredis.Asking{{Plan: l.Plan(), Key: v, Ask: weir.Request{N: 1, At: weir.Now}}})
+						return errs[0]
+					})
+				}
+			}
+			if err := c.do(conn, other); err != nil {
+				t.Fatal(c.about, err)
+			}
+			before := conn.calls
+			must(t)(l.Allow(ctx, weir.K("u")))
+			if recall := conn.calls == before; recall != c.recall {
+				t.Errorf("%s of another user: answered from memory: %v, want %v", c.about, recall, c.recall)
+			}
+		})
+	}
+}
+
+// TestDenialsOfOtherNumbers: another limit, or another number of units, is another
+// question.
+func TestDenialsOfOtherNumbers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+		e := newEngine(t, c)
+		l := limiter(t, e, "numbers", weir.AllOrNothing, perUser(5, time.Second))
+		raised := limiter(t, e, "numbers", weir.AllOrNothing, perUser(6, time.Second))
+		must(t)(l.Allow(ctx, weir.K("u")))
+		must(t)(raised.Allow(ctx, weir.K("u")))
+		must(t)(raised.AllowN(ctx, weir.K("u"), 2))
+		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine)) // somebody else's clock
+		if c.calls != 4 {
+			t.Errorf("%d calls, want 4", c.calls)
+		}
+	})
+}
+
+// TestDenialsOfManyKeys: of more users than the latest denials have room for, each is
+// answered as he was before, whatever becomes of the memory his name was in.
+func TestDenialsOfManyKeys(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const users = 3000
+		c := &cannedConn{}
+		e := newEngine(t, c)
+		l := limiter(t, e, "many", weir.AllOrNothing, weir.Limit{Name: "pair", Max: 5, Window: time.Second, By: []string{"user", "device"}})
+		buffer := []byte("user0000")
+		ask := func(i int) weir.Decision {
+			copy(buffer[4:], fmt.Sprintf("%04d", i/2))
+			return must(t)(l.Allow(ctx, weir.K(unsafe.String(&buffer[0], len(buffer)), fmt.Sprint(i%2))))
+		}
+		for i := range users {
+			c.reply = weirredis.Denial(nine.Add(time.Duration(i)*time.Second), 300_000, 900_000, 200_000)
+			ask(i)
+		}
+		for i := range users {
+			if d, want := ask(i), nine.Add(time.Duration(i)*time.Second); !d.At.Equal(want) {
+				t.Fatalf("user %d: got the denial of %v, want that of %v", i, d.At, want)
+			}
+		}
+		if c.calls != users {
+			t.Errorf("%d calls, want %d", c.calls, users)
+		}
+	})
+}
+
+// TestDeniedAgain costs neither a call nor memory.
+func TestDeniedAgain(t *testing.T) {
+	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
+	l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Hour)), "again", weir.AllOrNothing, perUser(5, time.Second))
+	if n := testing.AllocsPerRun(100, func() { must(t)(l.Allow(ctx, weir.K("u"))) }); n != 0 || c.calls != 1 {
+		t.Errorf("%v allocations and %d calls, want none but for the first", n, c.calls)
+	}
+}
+
+// TestDenialDuringRefund: a denial that was asked for before a refund, and answered
+// after it, is not remembered.
+func TestDenialDuringRefund(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, l := refused(t, weir.AllOrNothing, weirredis.DisableBatching())
+		done := make(chan error)
+		go func() { _, err := l.Allow(ctx, weir.K("u")); done <- err }()
+		synctest.Wait()
+		c.took = 0
+		if _, err := l.Refund(ctx, weir.K("u"), nine, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		must(t)(l.Allow(ctx, weir.K("u")))
+		if c.calls != 3 {
+			t.Errorf("%d calls, want 3: the denial was older than the refund", c.calls)
+		}
+	})
+}
+
+// TestDenialsAreBounded denies more users than are remembered.
+func TestDenialsAreBounded(t *testing.T) {
+	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
+	e := newEngine(t, c, weirredis.DenialCacheTTL(time.Hour))
+	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(5, time.Second))
+	for i := range 70_000 {
+		must(t)(l.Allow(ctx, weir.K(fmt.Sprint(i))))
+	}
+	if n := e.Remembered(); n > 1<<16 || n < 1<<15 {
+		t.Errorf("%d denials are remembered, want at most %d", n, 1<<16)
+	}
+}
+
+// TestRememberedDenialsAreTrue compares each denial from memory with what Redis
+// answers at that very instant: all of it is the same (R8), whatever other keys of the
+// engine wrote to shared histories meanwhile.
+func TestRememberedDenialsAreTrue(t *testing.T) {
+	conn := &countingConn{Conn: rueidisConn(t)}
+	e := newEngine(t, conn)
+	remembered := 0
+	for seed := range uint64(40) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		p := weir.Policy{Name: fmt.Sprint("true-", time.Now().UnixNano()), Mode: weir.Mode(r.IntN(2))}
+		by := [][]string{{"user"}, nil, {"user"}}
+		for i := range 1 + r.IntN(3) {
+			limit := weir.Limit{Name: fmt.Sprint("l", i), Max: 1 + r.Int64N(9), Window: time.Duration(5+r.IntN(40)) * time.Millisecond, By: by[i]}
+			if r.IntN(2) == 0 {
+				limit.MinInterval = time.Duration(r.IntN(4000)) * time.Microsecond
+			}
+			p.Limits = append(p.Limits, limit)
+		}
+		l, err := weir.New(p, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		grants := []time.Time{nine}
+		for range 300 {
+			k, n := weir.K([]string{"a", "b", "c"}[r.IntN(3)]), 1+r.Int64N(4)
+			switch r.IntN(40) {
+			case 0:
+				must(t)(l.Record(ctx, k, n))
+			case 1:
+				if _, err := l.Refund(ctx, k, grants[r.IntN(len(grants))], n); err != nil {
+					t.Fatal(err)
+				}
+			case 2:
+				if err := l.Reset(ctx, k); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := conn.calls
+			d := must(t)(l.AllowN(ctx, k, n))
+			if d.Granted > 0 {
+				grants = append(grants[max(0, len(grants)-3):], d.At)
+			}
+			if conn.calls != before {
+				continue
+			}
+			remembered++
+			want := must(t)(l.At(d.At).Peek(ctx, k, n))
+			if d.Allowed || d != want {
+				t.Fatalf("seed %d: from memory %+v, Redis answers %+v\n%+v", seed, d, want, p)
+			}
+		}
+	}
+	if remembered < 200 {
+		t.Errorf("only %d denials came from memory", remembered)
+	}
+	t.Logf("%d denials came from memory", remembered)
+}
+
+// countingConn counts the calls of one goroutine.
+type countingConn struct {
+	weirredis.Conn
+	calls int
+}
+
+func (c *countingConn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	c.calls++
+	return c.Conn.Eval(ctx, s, keys, args)
+}
