@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -48,8 +49,24 @@ func TestReadmeQuickStart(t *testing.T) {
 	if wait := eleven[10].RetryAfterMS; wait <= 0 || wait > 10_000 {
 		t.Errorf("the denial says retry_after_ms %d, want 1 … 10000", wait)
 	}
+	checkShownAnswer(t, eleven[10])
 	if then := ask(commands[2]); len(then) != 1 || !then[0].Allowed {
 		t.Errorf("after the wait the answer is %+v, want one that is allowed", then)
+	}
+}
+
+// checkShownAnswer compares the JSON answer in the README with a real one: instants and
+// waits differ, all else is equal.
+func checkShownAnswer(t *testing.T, real answer) {
+	t.Helper()
+	shown := snippets(t, "README.md", "json")
+	if len(shown) != 1 {
+		t.Fatalf("the README has %d JSON answers, want 1", len(shown))
+	}
+	varying := regexp.MustCompile(`"at":"[^"]*"|"(retry_after|reset_after|next)_(ms|us)":[0-9]+|room again in [^"]*`)
+	got, want := varying.ReplaceAllString(strings.TrimSpace(shown[0]), ""), varying.ReplaceAllString(real.text, "")
+	if got != want {
+		t.Errorf("the README shows\n%s\nand the service answers\n%s", shown[0], real.text)
 	}
 }
 
@@ -80,6 +97,23 @@ func TestReadmeSeveralProcesses(t *testing.T) {
 			t.Errorf("got %+v, want the first allowed, the second denied, and 4 left", got)
 		}
 		return
+	}
+}
+
+// TestReadmeOneShotCommands runs the README's `go run` commands.
+func TestReadmeOneShotCommands(t *testing.T) {
+	for _, want := range []struct{ command, out string }{
+		{"weir snippet nginx", "proxy_pass http://weir/gate/search?address.ip=Weir-Key"},
+		{"weir replay", `{"at_us":1000000,"allowed":true,"granted":1,"remaining":4,`},
+	} {
+		commands := snippets(t, "README.md", "sh")
+		i := slices.IndexFunc(commands, func(c string) bool { return strings.Contains(c, want.command) })
+		if i < 0 {
+			t.Fatalf("the README has no command with %s", want.command)
+		}
+		if out := shell(t, root, commands[i]); !strings.Contains(out, want.out) {
+			t.Errorf("%s\nprints\n%s\nwant %s", commands[i], out, want.out)
+		}
 	}
 }
 
@@ -121,6 +155,7 @@ type answer struct {
 	RetryAfterMS int64 `json:"retry_after_ms"`
 	Remaining    int64 `json:"remaining"`
 	Status       int   `json:"status"` // of a problem document
+	text         string
 }
 
 func answers(t *testing.T, out string) []answer {
@@ -134,6 +169,7 @@ func answers(t *testing.T, out string) []answer {
 		if err := json.Unmarshal([]byte(line), &a); err != nil {
 			t.Fatalf("not an answer: %q: %v", line, err)
 		}
+		a.text = strings.TrimSpace(line)
 		all = append(all, a)
 	}
 	return all

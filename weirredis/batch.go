@@ -7,165 +7,178 @@ import (
 	"time"
 )
 
-// batch is what several callers ask in one call.
+// batch is the requests of several callers in one call.
 type batch struct {
-	turn chan struct{} // whoever receives from it sends
-	done chan struct{} // closed when all have been answered
-	sent time.Time     // when; set before done is closed
+	start chan struct{} // the caller that receives from it sends the batch
+	done  chan struct{} // closed when all callers have their replies
+	sent  time.Time     // set before done is closed
 
-	// The lane's mutex protects the following until started is set.
-	turned  bool // its turn has come
-	crowd   bool // it counts as a call for a crowd
-	taken   bool // somebody is about to send
-	started bool // somebody does
-	paper
+	// The queue's mutex protects the following until started is set.
+	ready   bool // a caller may receive from start
+	big     bool // it counts as a big batch
+	claimed bool // a caller is about to send it
+	started bool // it is being sent
+	scratch
 	merging bool
-	waiting int                // callers that have not given up; protected to the end
+	callers int                // that have not left; always protected
 	until   time.Time          // the last deadline
-	endless bool               // somebody has no deadline
-	cancel  context.CancelFunc // ends the call when nobody waits for it any more
+	endless bool               // a caller has no deadline
+	cancel  context.CancelFunc // ends the call when all callers have left
 }
 
-// paper is what questions are put down on. It is used again.
-type paper struct {
-	asks   []asked
-	latest map[string]int // where callers are merged, the last of asks about the same keys
+// scratch is a reusable buffer of requests.
+type scratch struct {
+	requests []shared
+	latest   map[string]int // if requests are merged: by joined keys, the last index in requests
 }
 
-// wipe takes off what is on it.
-func (p *paper) wipe() {
-	clear(p.asks)
-	p.asks = p.asks[:0]
-	clear(p.latest)
+// clear empties the buffer.
+func (s *scratch) clear() {
+	clear(s.requests)
+	s.requests = s.requests[:0]
+	clear(s.latest)
 }
 
-// asked is one question and those who asked it.
-type asked struct {
-	question
+// shared is one request and its callers.
+type shared struct {
+	request
 	first *caller
 	more  []*caller
 }
 
-// callers is how many asked it.
-func (a *asked) callers() int { return 1 + len(a.more) }
-
-// caller returns the i-th of them, from 0.
-func (a *asked) caller(i int) *caller {
-	if i == 0 {
-		return a.first
-	}
-	return a.more[i-1]
-}
-
-// stay leaves out who has given up, and reports whether anybody is left.
-func (a *asked) stay() bool {
-	a.more = slices.DeleteFunc(a.more, func(c *caller) bool { return c.gone })
-	if a.first.gone {
-		if len(a.more) == 0 {
-			return false
-		}
-		a.first, a.more = a.more[0], a.more[1:]
-	}
-	return true
-}
-
 // caller waits for a reply.
 type caller struct {
-	gone  bool // it has given up; protected by the lane's mutex
+	gone  bool // its context has ended; protected by the queue's mutex
 	reply reply
 	err   error
 }
 
-// errUnanswered is the error of a caller whose sender never came back.
-var errUnanswered = errors.New("the call that asked for several callers was broken off")
+// errUnanswered is the error of a caller whose batch was not sent to its end.
+var errUnanswered = errors.New("the call for several callers was aborted")
 
-// mostMerged is how many callers one question can stand for.
-const mostMerged = 255
+// maxMerged is the number of callers of one request.
+const maxMerged = 255
 
-// newBatch is a batch of nobody yet, on paper of which it becomes the owner.
-func newBatch(p *paper, merging bool) *batch {
-	b := &batch{turn: make(chan struct{}, 1), done: make(chan struct{}), paper: *p, merging: merging}
+// newBatch returns an empty batch that takes over the buffer s.
+func newBatch(s *scratch, merging bool) *batch {
+	b := &batch{start: make(chan struct{}, 1), done: make(chan struct{}), scratch: *s, merging: merging}
 	if merging && b.latest == nil {
 		b.latest = map[string]int{}
 	}
-	*p = paper{}
+	*s = scratch{}
 	return b
 }
 
-// full reports whether no further question fits.
-func (b *batch) full() bool { return len(b.asks) >= mostAsked }
+// full reports whether no further request fits.
+func (b *batch) full() bool { return len(b.requests) >= maxRequests }
 
-// takes reports whether there is room for q.
-func (b *batch) takes(q *question) bool {
-	return !b.full() || b.like(q) >= 0
+// takes reports whether there is room for req.
+func (b *batch) takes(req *request) bool {
+	return !b.full() || b.equalTo(req) >= 0
 }
 
-// like returns the question that a caller who asks q may join, or -1. It is the
-// last one about any of those histories, so that callers are served in the order in
-// which they came.
-func (b *batch) like(q *question) int {
-	if !b.merging || !q.canMerge() {
+// equalTo returns the index of the request that a caller of req may join, or -1. It is
+// the last one for any of those histories, so that callers are served in their order.
+func (b *batch) equalTo(req *request) int {
+	if !b.merging || !req.canMerge() {
 		return -1
 	}
-	i, ok := b.latest[q.all]
-	if ok && (q.apart || i == len(b.asks)-1) && b.asks[i].same(q) && b.asks[i].callers() < mostMerged {
+	i, ok := b.latest[req.joined]
+	if ok && (req.apart || i == len(b.requests)-1) && b.requests[i].equal(req) && b.requests[i].callers() < maxMerged {
 		return i
 	}
 	return -1
 }
 
-// add puts a caller into the batch.
-func (b *batch) add(ctx context.Context, q *question) *caller {
+// add adds a caller with its request.
+func (b *batch) add(ctx context.Context, req *request) *caller {
 	me := &caller{err: errUnanswered}
-	b.waiting++
+	b.callers++
 	if deadline, ok := ctx.Deadline(); !ok {
 		b.endless = true
 	} else if deadline.After(b.until) {
 		b.until = deadline
 	}
-	if i := b.like(q); i >= 0 {
-		b.asks[i].more = append(b.asks[i].more, me)
+	if i := b.equalTo(req); i >= 0 {
+		b.requests[i].more = append(b.requests[i].more, me)
 		return me
 	}
 	if b.merging {
-		b.latest[q.all] = len(b.asks)
+		b.latest[req.joined] = len(b.requests)
 	}
-	b.asks = append(b.asks, asked{question: *q, first: me})
+	b.requests = append(b.requests, shared{request: *req, first: me})
 	return me
 }
 
-// send asks for all who still wait, and answers them. The call ends with the last
-// of their deadlines, or when none of them waits any more.
-func (b *batch) send(ctx context.Context, l *lane) {
+// call sends the requests of all callers that still wait and delivers the replies. The
+// call ends with the last of their deadlines, or when all callers have left.
+func (b *batch) call(ctx context.Context, q *queue) {
 	defer close(b.done)
-	call, cancel := b.start(ctx, l)
+	callCtx, cancel := b.close(ctx, q)
 	defer cancel()
-	b.sent = l.e.now()
-	if len(b.asks) > 0 {
-		l.e.together(call, b.asks)
+	b.sent = q.e.now()
+	if len(b.requests) > 0 {
+		q.e.callBatch(callCtx, b.requests)
 	}
 }
 
-// start closes the batch: who has given up is left out, and who gives up from now
-// on changes nothing. The context is that of the call; ctx is the sender's.
-func (b *batch) start(ctx context.Context, l *lane) (context.Context, context.CancelFunc) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// close removes the callers that have left; the requests do not change any more. It
+// returns the context of the call; ctx is the sender's.
+func (b *batch) close(ctx context.Context, q *queue) (context.Context, context.CancelFunc) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
 	b.started = true
-	kept := b.asks[:0]
-	for i := range b.asks {
-		if a := &b.asks[i]; a.stay() {
-			kept = append(kept, *a)
+	kept := b.requests[:0]
+	for i := range b.requests {
+		if s := &b.requests[i]; s.dropGone() {
+			kept = append(kept, *s)
 		}
 	}
-	clear(b.asks[len(kept):])
-	b.asks = kept
-	l.start(b, b.waiting)
-	var call context.Context
+	clear(b.requests[len(kept):])
+	b.requests = kept
+	q.sending(b, b.callers)
+	var callCtx context.Context
 	if b.endless {
-		call, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
+		callCtx, b.cancel = context.WithCancel(context.WithoutCancel(ctx))
 	} else {
-		call, b.cancel = context.WithDeadline(context.WithoutCancel(ctx), b.until)
+		callCtx, b.cancel = context.WithDeadline(context.WithoutCancel(ctx), b.until)
 	}
-	return call, b.cancel
+	return callCtx, b.cancel
+}
+
+// callers returns the number of callers.
+func (s *shared) callers() int { return 1 + len(s.more) }
+
+// caller returns caller i, from 0.
+func (s *shared) caller(i int) *caller {
+	if i == 0 {
+		return s.first
+	}
+	return s.more[i-1]
+}
+
+// dropGone removes callers whose context has ended, and reports whether any is left.
+func (s *shared) dropGone() bool {
+	s.more = slices.DeleteFunc(s.more, func(c *caller) bool { return c.gone })
+	if s.first.gone {
+		if len(s.more) == 0 {
+			return false
+		}
+		s.first, s.more = s.more[0], s.more[1:]
+	}
+	return true
+}
+
+// deliver gives every caller its part of the reply.
+func (s *shared) deliver(r *reply, err error) {
+	for i := range s.callers() {
+		c := s.caller(i)
+		if c.err = err; err != nil {
+			continue
+		}
+		c.reply = *r
+		if s.callers() > 1 {
+			c.reply = r.part(&s.request, int64(i))
+		}
+	}
 }

@@ -8,16 +8,16 @@ import (
 	"time"
 )
 
-// Report is what Check found out about the server.
+// Report describes a server.
 type Report struct {
-	Address   string        // where it is, "" where the Conn does not say
+	Address   string        // "" if the Conn has none
 	Server    string        // such as "Redis 7.0.15" or "Valkey 8.0.1"
-	Mode      string        // standalone, sentinel or cluster, in the server's words
-	Eviction  string        // its maxmemory-policy; "" where it does not tell
+	Mode      string        // standalone, sentinel or cluster
+	Eviction  string        // maxmemory-policy; "" if the server hides it
 	MaxMemory int64         // bytes, 0 = no bound
-	Offset    time.Duration // its clock less this machine's, give or take half of RoundTrip
-	RoundTrip time.Duration // how long the call took
-	Warnings  []string      // what should be looked at
+	Offset    time.Duration // the server's clock minus this machine's, ± half of RoundTrip
+	RoundTrip time.Duration // duration of the call
+	Warnings  []string      // problems that do not make the server unfit
 }
 
 // CheckOption adjusts a Check.
@@ -25,20 +25,20 @@ type CheckOption func(*check)
 
 type check struct{ evictionAllowed bool }
 
-// AllowEviction makes Check warn of a server that evicts keys, instead of refusing
-// it. Where it evicts a history that still counts, a window may hold twice its
+// AllowEviction makes Check warn about a server that evicts keys, instead of rejecting
+// it. After the eviction of a history that still counts, a window may hold twice its
 // limit.
 func AllowEviction() CheckOption { return func(c *check) { c.evictionAllowed = true } }
 
-// bigOffset is a difference between clocks that is worth a warning. Decisions use
-// the server's clock alone, but people compare logs.
+// bigOffset is the difference between clocks from which Check warns. Decisions use only
+// the server's clock, but people compare logs.
 const bigOffset = time.Second
 
-// Check asks the server whether it is fit for limits. The error wraps ErrServer if
-// it is too old or evicts keys, and is a StoreError if it could not be asked; it
-// says what to do. In a Cluster one server is asked.
+// Check reports whether the server is fit for limits. The error wraps ErrServer if the
+// server is too old or evicts keys; it is a StoreError if the server is unreachable. It
+// has the next step. In a Cluster one server is checked.
 //
-// New does not check, so that a program can start while the server is away.
+// New does not check, so that a program can start while the server is down.
 func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error) {
 	var c check
 	for _, set := range opts {
@@ -49,7 +49,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	text, err := e.eval(ctx, e.scripts.check, nil, nil)
 	r.RoundTrip = e.now().Sub(sent)
 	if err != nil {
-		return r, &StoreError{Address: r.Address, Err: theirs(ctx, err)}
+		return r, &StoreError{Address: r.Address, Err: callersError(ctx, err)}
 	}
 	clock, info, _ := strings.Cut(text, "\n")
 	us, err := strconv.ParseInt(clock, 10, 64)
@@ -61,7 +61,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 	return r, r.judge(c, fieldsOf(info))
 }
 
-// read fills in what the server says of itself.
+// read fills in the fields of INFO.
 func (r *Report) read(info map[string]string) {
 	r.Mode, r.Eviction = info["redis_mode"], info["maxmemory_policy"]
 	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
@@ -73,10 +73,10 @@ func (r *Report) read(info map[string]string) {
 	}
 }
 
-// judge finds what is wrong.
+// judge returns an error if the server is unfit, and adds warnings.
 func (r *Report) judge(c check, info map[string]string) error {
 	if info["redis_version"] == "" {
-		r.warn("%s does not tell its version; Redis 6.2 and Valkey 7.2 or later are known to be fit", r.where())
+		r.warn("%s hides its version; Redis 6.2 and Valkey 7.2 or later are known to be fit", r.where())
 	} else if !atLeast(info["redis_version"], 6, 2) {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
 	}

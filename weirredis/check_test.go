@@ -88,7 +88,7 @@ func TestJudge(t *testing.T) {
 		{"redis_version:6.0.16\r\n", "Redis 6.0.16", "use Redis 6.2 or later"},
 		{"redis_version:5.0.7\r\n", "Redis 5.0.7", "use Redis 6.2 or later"},
 		{"redis_version:255.255.255\r\nmaxmemory_policy:volatile-lfu\r\n", "Redis 255.255.255", "volatile-lfu"},
-		{"", "", "?does not tell its version"},
+		{"", "", "?hides its version"},
 	} {
 		r := weirredis.Report{Address: "10.0.0.7:6379"}
 		err := r.Judge(c.info)

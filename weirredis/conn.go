@@ -7,39 +7,39 @@ import "context"
 //
 //   - Eval runs the script at most once. A script that may have run is never sent
 //     again: its decision may have been counted.
-//   - A server that does not know the script (NOSCRIPT) has not run it; Eval then
+//   - A server that does not have the script (NOSCRIPT) has not run it; Eval then
 //     sends the text.
 //   - The reply is one binary string.
-//   - What the server answers in place of a reply is a ReplyError. A call that did
-//     not reach it is an UnsentError. Any other error leaves open whether the
+//   - An error reply of the server is a ReplyError. The error of a call that did not
+//     reach the server is an UnsentError. Any other error leaves open whether the
 //     script ran.
-//   - In a Cluster the keys of one call hash to one slot; the Engine sees to it. Eval
-//     follows redirections, and finds a primary's successor without being retried.
+//   - In a Cluster the keys of one call hash to one slot; the Engine ensures that. Eval
+//     follows redirections, and finds a primary's successor without a retry.
 //   - Eval is safe for concurrent use and returns when ctx is done.
 //
-// A Conn that is also a Topology and a fmt.Stringer tells the Engine whether the
-// keys are spread over slots, and errors where the server is.
+// A Conn can also be a Topology, so that the Engine spreads keys over the slots of a
+// Cluster, and a fmt.Stringer, so that errors contain the server's address.
 type Conn interface {
 	Eval(ctx context.Context, s *Script, keys, args []string) (string, error)
 }
 
-// Topology is what a Conn may tell about its servers.
+// Topology is an optional interface of a Conn.
 type Topology interface {
 	// Clustered reports whether the keys of a call must hash to one slot.
 	Clustered() bool
 }
 
-// ReplyError is an error that the server answered. It did not run the script, or
-// the script ended before it wrote anything.
+// ReplyError is an error reply of the server. The server did not run the script, or
+// the script ended before its first write.
 type ReplyError string
 
-// Error returns the server's words.
+// Error returns the server's text.
 func (e ReplyError) Error() string { return string(e) }
 
-// UnsentError is the error of a call that surely did not reach the server.
+// UnsentError is the error of a call that did not reach the server.
 type UnsentError struct{ Err error }
 
-// Error returns the words of the cause.
+// Error returns the text of the cause.
 func (e UnsentError) Error() string { return e.Err.Error() }
 
 // Unwrap returns the cause.

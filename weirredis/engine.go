@@ -14,22 +14,22 @@ import (
 type Engine struct {
 	conn    Conn
 	scripts *scripts
-	spread  bool     // keys are spread over the slots of a Cluster
-	merging bool     // equal questions about one key are merged
-	lanes   *[4]lane // nil = every question goes in a call of its own
-	denials *denials
+	spread  bool      // keys are spread over the slots of a Cluster
+	merging bool      // equal requests for one key are merged
+	queues  *[4]queue // for 1, 2, 3 and more limits; nil = every request has a call of its own
+	cache   *denialCache
 	now     func() time.Time
 	since   func(time.Time) time.Duration
-	common  atomic.Pointer[commonQuestion] // the last that was asked
+	common  atomic.Pointer[commonRequest] // the last one used
 }
 
 var _ weir.RefundOnceEngine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
-	o := options{denials: time.Second, coalescing: true, merging: true}
+	o := options{cacheTTL: time.Second, batching: true, merging: true}
 	if t, ok := conn.(Topology); ok && t.Clustered() {
-		o.spread, o.coalescing = true, false
+		o.spread, o.batching = true, false
 	}
 	for _, set := range opts {
 		set(&o)
@@ -42,24 +42,24 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		scripts: o.scripts,
 		spread:  o.spread,
 		merging: o.merging,
-		denials: newDenials(o.denials),
+		cache:   newDenialCache(o.cacheTTL),
 		now:     time.Now,
 		since:   time.Since,
 	}
-	if o.coalescing {
-		e.lanes = new([4]lane)
-		for i := range e.lanes {
-			e.lanes[i].e = e
+	if o.batching {
+		e.queues = new([4]queue)
+		for i := range e.queues {
+			e.queues[i].e = e
 		}
 	}
 	return e, nil
 }
 
-// Spread reports whether keys are spread over the slots of a Cluster. Where a history
-// lies then also depends on the other limits of its plan, by what they count by.
+// Spread reports whether keys are spread over the slots of a Cluster. The slot of a
+// history then also depends on the other limits of its plan, by their dimensions.
 func (e *Engine) Spread() bool { return e.spread }
 
-// address is where conn says that the server is.
+// address is the server's address as conn reports it, or "".
 func (e *Engine) address() string {
 	if s, ok := e.conn.(fmt.Stringer); ok {
 		return s.String()
@@ -67,70 +67,63 @@ func (e *Engine) address() string {
 	return ""
 }
 
-// Decide answers an attempt, a peek or a record.
+// Decide decides an attempt, a peek or a record.
 func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	if err := ctx.Err(); err != nil {
 		return weir.Decision{}, err
 	}
-	plain := a.At == weir.Now && a.ID == "" && a.States == nil
-	if plain && a.Op == weir.OpAttempt {
-		if d, ok := e.denials.repeat(p, &k, a.N, e.since); ok {
+	simple := a.At == weir.Now && a.ID == "" && a.States == nil
+	if simple && a.Op == weir.OpAttempt {
+		if d, ok := e.cache.latestDenial(p, &k, a.N, e.since); ok {
 			return d, nil
 		}
 	}
-	q := e.ask(p, &k, &a)
-	if a.ID != "" && q.writes() {
-		return e.once(ctx, p, &k, &q, &a)
+	req := e.newRequest(p, &k, &a)
+	if a.ID != "" && req.writes() {
+		return e.decideOnce(ctx, p, &k, &req, &a)
 	}
 	if a.States != nil {
-		return e.inspect(ctx, p, &q, &a)
+		return e.decideWithStates(ctx, p, &req, &a)
 	}
-	version := e.denials.version(&q)
-	if plain && q.canRecall() {
-		if r, ok := e.denials.recall(&q, e.since); ok {
-			return q.decision(&r, p), nil
+	version := e.cache.version(&req)
+	if simple && req.canCache() {
+		if r, ok := e.cache.find(&req, e.since); ok {
+			return req.decision(&r, p), nil
 		}
 	}
-	r, sent, err := e.submit(ctx, &q)
+	r, sent, err := e.send(ctx, &req)
 	if err != nil {
-		return weir.Decision{}, e.problem(ctx, err, p, q.keys(), q.writes())
+		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
 	}
 	if a.At == weir.Now {
-		e.denials.note(p, &k, &q, &r, version, sent)
+		e.cache.add(p, &k, &req, &r, version, sent)
 	}
-	return q.decision(&r, p), nil
+	return req.decision(&r, p), nil
 }
 
-// submit asks q, together with others where that is allowed.
-func (e *Engine) submit(ctx context.Context, q *question) (reply, time.Time, error) {
-	if e.lanes == nil {
-		return e.alone(ctx, q)
+// send returns the reply to req and when it was sent. A queue may send it in one call
+// with requests of other callers.
+func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, error) {
+	if e.queues == nil {
+		return e.callOne(ctx, req)
 	}
-	return e.lanes[q.lane()].ask(ctx, q)
+	return e.queues[req.queue()].send(ctx, req)
 }
 
-// learn reads from the reply to q, or from its error, whether histories were written or
-// may have been, and ends the cached denials that depend on them.
-func (e *Engine) learn(q *question, r *reply, err error) {
-	if q.writes() && (err != nil || r.granted > 0 || !q.canRecall()) {
-		e.denials.wrote(q.keys()...)
-	}
-}
-
-// inspect decides in a call of its own, with the states of all limits.
-func (e *Engine) inspect(ctx context.Context, p *weir.Plan, q *question, a *weir.Request) (weir.Decision, error) {
-	text, err := e.eval(ctx, e.scripts.forLimits(q.limits()), q.keys(), []string{packMany(q.kind, p, a)})
+// decideWithStates decides in a call of its own and fills in the states of all limits.
+func (e *Engine) decideWithStates(ctx context.Context, p *weir.Plan, req *request, a *weir.Request) (weir.Decision, error) {
+	text, err := e.eval(ctx, e.scripts.forLimits(req.limits()), req.keys(), []string{packMany(req.kind, p, a)})
 	var r reply
 	if err == nil {
-		r, text, err = cutReply(text, q)
+		r, text, err = cutReply(text, req)
 	}
 	if err == nil && len(text) != len(a.States)*stateBytes {
 		err = badReply{len(text)}
 	}
-	e.learn(q, &r, err)
+	e.cache.replied(req, &r, err)
 	if err != nil {
-		return weir.Decision{}, e.problem(ctx, err, p, q.keys(), q.writes())
+		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
 	}
 	readStates(text, p, a.States)
-	return q.decision(&r, p), nil
+	return req.decision(&r, p), nil
 }

@@ -6,33 +6,35 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
 
 var (
-	// ErrState: what is stored under a key is not what this version of Weir
-	// stores. Nothing was written. Errors that wrap it also wrap
-	// weir.ErrUnreadable and weir.ErrUnavailable.
+	// ErrState means that a key holds data that this version of Weir does not write.
+	// Nothing was written. Errors that wrap it also wrap weir.ErrUnreadable and
+	// weir.ErrUnavailable.
 	ErrState = errors.New("weirredis: unreadable history")
 
-	// ErrServer: the server is unfit for limits; the error says why and what to do.
+	// ErrServer means that the server is unfit for limits. The error has the reason and
+	// the next step.
 	ErrServer = errors.New("weirredis: unfit server")
 )
 
-// StoreError means that Redis could not be asked, refused, or did not answer. It
-// wraps weir.ErrUnknownFate or weir.ErrUnavailable, and the cause. It wraps a
-// context's error only if the context of the call is over: a timeout of the client's
-// own is not the caller's.
+// StoreError means that Redis was unreachable, rejected the call, or did not reply. It
+// wraps weir.ErrUnknownFate or weir.ErrUnavailable, and the cause. It wraps a context's
+// error only if the context of the call has ended: a timeout of the client itself is not
+// the caller's.
 type StoreError struct {
-	Address string // where the server was looked for, never with a password; "" where the Conn does not say
+	Address string // the server's address, never with a password; "" if the Conn has none
 	Err     error
-	// MayHaveCounted reports whether the call may have run all the same: it was
-	// sent, and its answer was lost. Asking again could count it twice.
+	// MayHaveCounted reports whether the script may have run: the call was sent and its
+	// reply was lost. A retry could count twice.
 	MayHaveCounted bool
 }
 
-// Error says what happened, where, and what to look at.
+// Error returns the problem, the server and the next step.
 func (e *StoreError) Error() string {
 	where := ""
 	if e.Address != "" {
@@ -48,7 +50,7 @@ func (e *StoreError) Error() string {
 	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; nothing was counted; does it run, and does it listen there?", where, e.Err)
 }
 
-// Unwrap returns what the error says of the call's fate, and the cause.
+// Unwrap returns the sentinel for the call's fate, and the cause.
 func (e *StoreError) Unwrap() []error {
 	if e.MayHaveCounted {
 		return []error{weir.ErrUnknownFate, e.Err}
@@ -56,7 +58,7 @@ func (e *StoreError) Unwrap() []error {
 	return []error{weir.ErrUnavailable, e.Err}
 }
 
-// advice is the next step for the refusals that people meet.
+// advice returns the next step for common error replies.
 func advice(err ReplyError) string {
 	word, _, _ := strings.Cut(string(err), " ")
 	switch word {
@@ -73,7 +75,7 @@ func advice(err ReplyError) string {
 	case "NOPERM":
 		return "; its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*"
 	case "CROSSSLOT":
-		return "; it is a Cluster, which its Conn has to say (Topology)"
+		return "; it is a Cluster: its Conn must report that (Topology)"
 	case "MISCONF":
 		return "; it cannot save its data: look at its log"
 	case "TRYAGAIN":
@@ -88,7 +90,7 @@ func advice(err ReplyError) string {
 	return ""
 }
 
-// stateError is ErrState with what was found where.
+// stateError is ErrState with the key and the problem.
 type stateError struct{ text string }
 
 func (e *stateError) Error() string { return ErrState.Error() + e.text }
@@ -97,16 +99,16 @@ func (e *stateError) Unwrap() []error {
 	return []error{ErrState, weir.ErrUnreadable, weir.ErrUnavailable}
 }
 
-// problem turns what went wrong with a call into an error of this package. ctx is
-// that of the call, the keys are those of the decision, p is its policy; writes says
-// whether the call would have recorded anything.
-func (e *Engine) problem(ctx context.Context, err error, p *weir.Plan, keys []string, writes bool) error {
+// callError returns the error of this package for a failed call. ctx is the call's
+// context, keys are those of the decision, p is its policy. writes reports whether the
+// call would have recorded units.
+func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []string, writes bool) error {
 	var refused ReplyError
 	if !errors.As(err, &refused) {
 		var unsent UnsentError
-		return &StoreError{Address: e.address(), Err: theirs(ctx, err), MayHaveCounted: writes && !errors.As(err, &unsent)}
+		return &StoreError{Address: e.address(), Err: callersError(ctx, err), MayHaveCounted: writes && !errors.As(err, &unsent)}
 	}
-	text, _, _ := strings.Cut(string(refused), " script: ") // what the server adds to the words of a script
+	text, _, _ := strings.Cut(string(refused), " script: ") // the server appends the script and the line
 	_, word, ours := strings.Cut(text, "weir:")
 	switch {
 	case ours && strings.HasPrefix(word, "overflow "):
@@ -126,7 +128,7 @@ func (e *Engine) problem(ctx context.Context, err error, p *weir.Plan, keys []st
 	return &StoreError{Address: e.address(), Err: err}
 }
 
-// overflow reads "overflow LIMIT UNITS".
+// overflow returns the error for the script's "overflow LIMIT UNITS".
 func overflow(word string, p *weir.Plan) error {
 	limit, used := 0, ""
 	if _, err := fmt.Sscanf(word, "overflow %d %s", &limit, &used); err != nil || limit < 1 || limit > len(p.Limits()) {
@@ -136,7 +138,7 @@ func overflow(word string, p *weir.Plan) error {
 		weir.ErrOverflow, p.Limits()[limit-1].Name, used, weir.MaxUnits)
 }
 
-// describeState reads "state …".
+// describeState returns the text for the script's "state …".
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
@@ -145,7 +147,7 @@ func describeState(word string) string {
 	return word
 }
 
-// quoteKeys shows keys, whose bytes callers chose, so that they are safe to print.
+// quoteKeys escapes keys for messages, because callers choose their bytes.
 func quoteKeys(keys []string) string {
 	const most = 200
 	var b strings.Builder
@@ -160,4 +162,32 @@ func quoteKeys(keys []string) string {
 		}
 	}
 	return b.String()
+}
+
+// clientTimeout is a timeout of the client itself. It hides the context's error in it,
+// which callers would mistake for the end of their own context.
+type clientTimeout struct{ error }
+
+// Is reports whether the error is the target, unless that is a context's error.
+func (e clientTimeout) Is(target error) bool {
+	return target != context.DeadlineExceeded && target != context.Canceled && errors.Is(e.error, target)
+}
+
+// As finds the target in the error.
+func (e clientTimeout) As(target any) bool { return errors.As(e.error, target) }
+
+// callersError returns err for the owner of ctx: it contains a context's error only if
+// that context has ended.
+func callersError(ctx context.Context, err error) error {
+	if !hasEnded(ctx) && (errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled)) {
+		return clientTimeout{err}
+	}
+	return err
+}
+
+// hasEnded reports whether ctx is done or its deadline has passed: several contexts of
+// one deadline do not end at the same instant.
+func hasEnded(ctx context.Context) bool {
+	deadline, ok := ctx.Deadline()
+	return ctx.Err() != nil || ok && time.Until(deadline) <= 0
 }

@@ -142,6 +142,30 @@ func (x *exact) step(t *testing.T) {
 	}
 }
 
+// TestExactEntryAlone refunds the newer of two entries that exceed 2^53 - 1 together. The
+// older one, now alone, merges with an attempt of its cell after the clock was corrected.
+func TestExactEntryAlone(t *testing.T) {
+	x := &exact{engine: newEngine(t, rueidisConn(t), weirredis.DenialCacheTTL(0)), spec: spec.New(), at: nine.UnixMicro()}
+	x.policy = weir.Policy{Name: fmt.Sprint("alone-", time.Now().UnixNano()), Mode: weir.CountDenied,
+		Limits: []weir.Limit{{Name: "l", Max: weir.MaxUnits, Window: time.Minute, Cells: 1}}}
+	x.plan = limiter(t, x.engine, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
+	cell := x.at - x.at%60_000_000 + 60_000_000
+	attempt := func(at, n int64) {
+		x.at = at
+		x.same(t, fmt.Sprint("attempt of ", n), func(e weir.Engine) string {
+			d, err := e.Decide(ctx, x.plan, weir.K(), weir.Request{N: n, At: at})
+			return fmt.Sprintf("%+v %v", d, err)
+		})
+	}
+	attempt(cell-100_000, weir.MaxUnits)
+	attempt(cell+100_000, 5)
+	x.same(t, "refund", func(e weir.Engine) string {
+		took, err := e.Refund(ctx, x.plan, weir.K(), cell+100_000, 5, cell+100_000)
+		return fmt.Sprint(took, err)
+	})
+	attempt(cell-1_000_000, 3)
+}
+
 // same demands the same answer from the engine and the specification.
 func (x *exact) same(t *testing.T, what string, ask func(e weir.Engine) string) {
 	t.Helper()

@@ -9,20 +9,20 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Sizes are the sizes of the pieces that histories are cut into.
+// Sizes are the bounds at which histories are cut.
 type Sizes = sizes
 
-// WithSizes makes the engine cut histories into pieces of such sizes, so that a
-// test meets long histories after a few entries.
+// WithSizes makes the engine cut histories at other bounds, so that a few entries make a
+// long history.
 func WithSizes(z Sizes) Option {
 	s := must(makeScripts(source, z))
 	return func(o *options) { o.scripts = s }
 }
 
-// WithoutQuick makes the engine decide everything the long way, as WithSizes.
+// WithoutQuick is WithSizes without the quick path.
 func WithoutQuick(z Sizes) Option {
 	s := must(makeScripts(source, z))
-	for _, plain := range []struct {
+	for _, single := range []struct {
 		script **Script
 		file   string
 		loop   bool
@@ -31,52 +31,57 @@ func WithoutQuick(z Sizes) Option {
 		if err != nil {
 			panic(err)
 		}
-		text, err := g.generate(plain.file, shape{Limits: 1, Loop: plain.loop})
+		text, err := g.generate(single.file, shape{Limits: 1, Loop: single.loop})
 		if err != nil {
 			panic(err)
 		}
-		*plain.script = newScript("the long way", text)
+		*single.script = newScript("without the quick path", compact(text))
 	}
 	return func(o *options) { o.scripts = s }
 }
 
-// Standard are the sizes that histories are cut into otherwise.
+// Standard are the bounds outside of tests.
 var Standard = standardSizes
 
-// Source is the source of the scripts.
+// Source holds the templates of the scripts.
 var Source fs.ReadFileFS = source
 
-// ScriptTexts generates all scripts and returns their texts by name.
+// ScriptTexts generates all scripts and returns their texts, with comments, by name.
 func ScriptTexts(files fs.ReadFileFS) (map[string]string, error) {
-	s, err := makeScripts(files, standardSizes)
+	g, err := newGenerator(files, standardSizes)
 	if err != nil {
 		return nil, err
 	}
-	return map[string]string{"one": s.one.Text, "batch": s.batch.Text,
-		"two": s.two.Text, "three": s.three.Text, "many": s.many.Text, "once": s.once.Text, "refund": s.refund.Text, "count": s.count.Text}, nil
-}
-
-// Asking is what one caller asks.
-type Asking struct {
-	Plan *weir.Plan
-	Key  weir.Key
-	Ask  weir.Request
-}
-
-// Together asks for all of them in one call, as if they had waited for each other.
-// They must have as many limits.
-func (e *Engine) Together(ctx context.Context, all []Asking) ([]weir.Decision, []error) {
-	b := newBatch(new(paper), e.merging)
-	callers, asked := make([]*caller, len(all)), make([]question, len(all))
-	for i := range all {
-		asked[i] = e.ask(all[i].Plan, &all[i].Key, &all[i].Ask)
-		callers[i] = b.add(ctx, &asked[i])
+	texts := map[string]string{}
+	for _, r := range recipes {
+		if texts[r.name], err = g.generate(r.file, r.shape); err != nil {
+			return nil, err
+		}
 	}
-	e.together(ctx, b.asks)
+	return texts, nil
+}
+
+// Call is one request of a caller.
+type Call struct {
+	Plan    *weir.Plan
+	Key     weir.Key
+	Request weir.Request
+}
+
+// DecideBatch decides all requests in one call, as if their callers had waited for each
+// other. The plans have the same number of limits.
+func (e *Engine) DecideBatch(ctx context.Context, all []Call) ([]weir.Decision, []error) {
+	b := newBatch(new(scratch), e.merging)
+	callers, requests := make([]*caller, len(all)), make([]request, len(all))
+	for i := range all {
+		requests[i] = e.newRequest(all[i].Plan, &all[i].Key, &all[i].Request)
+		callers[i] = b.add(ctx, &requests[i])
+	}
+	e.callBatch(ctx, b.requests)
 	decisions, errs := make([]weir.Decision, len(all)), make([]error, len(all))
 	for i, c := range callers {
 		if errs[i] = c.err; c.err == nil {
-			decisions[i] = asked[i].decision(&c.reply, all[i].Plan)
+			decisions[i] = requests[i].decision(&c.reply, all[i].Plan)
 		}
 	}
 	return decisions, errs
@@ -98,7 +103,7 @@ func OperationKey(p *weir.Plan, k weir.Key, id string, cluster bool) string {
 	return (&Engine{spread: cluster}).operationKey(p, &k, id)
 }
 
-// Judge judges a server that says this of itself.
+// Judge judges a server with this reply to INFO.
 func (s *Report) Judge(info string, opts ...CheckOption) error {
 	var c check
 	for _, set := range opts {
@@ -109,13 +114,13 @@ func (s *Report) Judge(info string, opts ...CheckOption) error {
 	return s.judge(c, fields)
 }
 
-// Idle reports whether nobody is asking.
+// Idle reports whether no request waits or is in flight.
 func (e *Engine) Idle() bool {
-	for i := range e.lanes {
-		l := &e.lanes[i]
-		l.mu.Lock()
-		idle := l.under == 0 && len(l.queue) == 0
-		l.mu.Unlock()
+	for i := range e.queues {
+		q := &e.queues[i]
+		q.mu.Lock()
+		idle := q.inFlight == 0 && len(q.waiting) == 0
+		q.mu.Unlock()
 		if !idle {
 			return false
 		}
@@ -123,21 +128,21 @@ func (e *Engine) Idle() bool {
 	return true
 }
 
-// Denial is the reply of a script that refuses: waits are microseconds.
-func Denial(at time.Time, wait, reset, stays int64) string {
-	b := append7([]byte{isLong, 1}, 0)
+// Denial is the reply of a script that denies: waits are microseconds.
+func Denial(at time.Time, wait, reset, validFor int64) string {
+	b := append7([]byte{replyLong, 1}, 0)
 	b = binary.BigEndian.AppendUint64(b, 0)
 	b = append7(b, at.UnixMicro())
 	b = binary.BigEndian.AppendUint64(b, uint64(wait))
-	return string(append7(append7(b, reset), stays))
+	return string(append7(append7(b, reset), validFor))
 }
 
 // Grant is the reply of a script that grants all, after which so many units remain.
 func Grant(at time.Time, remaining int64) string {
-	b := append7([]byte{isShort}, at.UnixMicro())
+	b := append7([]byte{replyShort}, at.UnixMicro())
 	b = binary.BigEndian.AppendUint64(b, uint64(remaining))
 	return string(binary.BigEndian.AppendUint64(b, 0))
 }
 
-// Remembered is the number of denials in memory.
-func (e *Engine) Remembered() int64 { return e.denials.held.Load() }
+// Cached returns the number of cached denials.
+func (e *Engine) Cached() int64 { return e.cache.size.Load() }

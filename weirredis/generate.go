@@ -7,25 +7,25 @@ import (
 	"text/template"
 )
 
-// sources are the files of the source, lua/….lua.
-var sources = []string{"number", "seek", "history", "write", "clock", "operation", "quick", "decide",
+// sources are the templates, lua/….lua.
+var sources = []string{"number", "seek", "history", "write", "request", "operation", "quick", "decide",
 	"one", "batch", "many", "once", "refund", "count", "reset", "check"}
 
-// state are the names of a history's state that its script may keep in locals,
-// but for those it declares itself. lua/history.lua says what they are.
+// state are the names of a history's state that its script keeps in local variables or
+// in a table. lua/history.lua describes them. Scripts declare further ones themselves.
 var state = strings.Fields(`s p q z o late from to low top wide last newest first units total lives
 	cut used over extra ls lp lq lc lu own edge push sliced redated room closed wait reset next gapwait`)
 
-// shape is how a script differs from the others of one source.
+// shape is the difference between scripts of one template.
 type shape struct {
-	Limits int  // the state of so many stands in locals; 0 = of any number in tables
-	Quick  bool // the commonest decisions by a way of their own, lua/quick.lua
+	Limits int  // the state of so many limits is kept in local variables; 0 = of any number in tables
+	Quick  bool // the most frequent decisions have a path of their own, lua/quick.lua
 	Costs  bool // limits may have costs of their own
-	Loop   bool // several decisions: functions are made once, in front
+	Loop   bool // several decisions: functions are made once, before the loop
 }
 
-// generator expands the source into scripts, one after the other. Its exported
-// fields are what templates refer to.
+// generator expands the templates into scripts, one after the other. Templates refer to
+// its exported fields.
 type generator struct {
 	shape
 	sizes
@@ -37,7 +37,7 @@ type generator struct {
 	templates *template.Template
 }
 
-// newGenerator reads the source.
+// newGenerator parses the templates.
 func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 	g := &generator{sizes: z, templates: template.New("")}
 	g.templates.Funcs(template.FuncMap{
@@ -60,11 +60,11 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 	return g, nil
 }
 
-// generate makes one script.
+// generate returns the text of one script, with comments.
 func (g *generator) generate(file string, s shape) (string, error) {
 	g.shape, g.Single, g.Tables = s, s.Limits == 1, s.Limits == 0
 	text, err := g.expand(file)
-	return compact(g.unroll(text)), err
+	return g.unroll(text), err
 }
 
 // expand executes a template on g.
@@ -74,7 +74,7 @@ func (g *generator) expand(name string) (string, error) {
 	return b.String(), err
 }
 
-// with expands a template that is used like a function, with its own arguments.
+// with expands a template that is used like a function; set sets its arguments.
 func (g *generator) with(name string, set func(g *generator)) (string, error) {
 	c := *g
 	set(&c)
@@ -129,7 +129,7 @@ func (g *generator) sizesOf(head, units string, size int) (string, error) {
 	return g.with("sizes", func(g *generator) { g.E, g.V, g.N = head, units, strconv.Itoa(size) })
 }
 
-// units is what the decision takes of a limit.
+// units is the expression for the units that a limit is charged.
 func (g *generator) units() string {
 	if g.Costs {
 		return "$n"
@@ -137,14 +137,14 @@ func (g *generator) units() string {
 	return "n"
 }
 
-// each begins a block that runs for every limit; done ends it. In between, index
-// is the number of the limit, from 1. unroll replaces all three.
+// each begins a block that runs for every limit; done ends it. Within it, index is the
+// number of the limit, from 1. unroll replaces all three.
 func (g *generator) each() string  { return "\x01" }
 func (g *generator) done() string  { return "\x02" }
 func (g *generator) index() string { return "$index" }
 
-// unroll repeats the blocks for every limit, or makes loops of them, and gives
-// every $name its place.
+// unroll repeats the blocks for every limit, or makes loops of them, and replaces every
+// $name by its variable.
 func (g *generator) unroll(text string) string {
 	var b strings.Builder
 	for {
@@ -164,7 +164,7 @@ func (g *generator) unroll(text string) string {
 	}
 }
 
-// place gives the names of limit i their place.
+// place replaces the $names of limit i by h1_name, or by H.name in tables.
 func (g *generator) place(text string, i int) string {
 	index, prefix := strconv.Itoa(i), "h"+strconv.Itoa(i)+"_"
 	if g.Tables {
@@ -173,7 +173,7 @@ func (g *generator) place(text string, i int) string {
 	return strings.NewReplacer("$index", index, "$", prefix).Replace(text)
 }
 
-// compact leaves out empty lines, indentation and comments.
+// compact removes empty lines, indentation and comment lines.
 func compact(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -190,7 +190,7 @@ func (g *generator) locals(i int) string {
 	return g.place("local $"+strings.Join(state, ", $"), i)
 }
 
-// Range are the numbers of the limits whose state stands in locals.
+// Range returns the numbers of the limits whose state is kept in local variables.
 func (g *generator) Range() []int {
 	var numbers []int
 	for i := range g.Limits {
@@ -199,29 +199,29 @@ func (g *generator) Range() []int {
 	return numbers
 }
 
-// fields makes room in a table for the state of a history: filled one by one it
-// would grow six times.
+// fields makes room in a table for the state of a history. A table that is filled field
+// by field grows six times.
 func (g *generator) fields() string { return strings.Join(state, " = false, ") + " = false" }
 
-// hoist makes locals of what is used more than once.
+// hoist declares local names for functions.
 func (g *generator) hoist() (string, error) {
 	functions, err := g.lengthy()
 	return g.short() + functions, err
 }
 
-// short makes locals of what every decision uses.
+// short declares local names for the functions of every decision.
 func (g *generator) short() string {
 	return "local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack\n"
 }
 
-// lengthy is a function that makes those for long histories. They are made only
-// when they are needed, which is seldom: making them costs a tenth of a decision.
+// lengthy declares the functions for long histories. A script makes them only when it
+// needs them, because making them costs a tenth of a decision.
 func (g *generator) lengthy() (string, error) {
 	functions, err := g.expand("lengthy")
 	return functions + "\nlocal parse, seek, retreat", err
 }
 
-// need makes sure that the functions for long histories are there.
+// need makes the functions for long histories, once.
 func (g *generator) need() string {
 	return "if not seek then parse, seek, retreat = lengthy() end"
 }

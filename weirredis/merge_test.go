@@ -30,17 +30,17 @@ func TestTogether(t *testing.T) {
 				for range 12 {
 					at = at.Add(time.Duration(r.IntN(400)) * time.Millisecond)
 					all := crowd(r, p, at)
-					got, errs := engine.Together(ctx, all)
+					got, errs := engine.DecideBatch(ctx, all)
 					for i, a := range all {
-						d, err := want.Decide(ctx, a.Plan, a.Key, a.Ask)
+						d, err := want.Decide(ctx, a.Plan, a.Key, a.Request)
 						if err != nil || errs[i] != nil || got[i] != d {
 							t.Fatalf("seed %d: caller %d of %d asks %d at %v under %+v:\n got  %+v, %v\n want %+v, %v",
-								seed, i, len(all), a.Ask.N, at.Sub(nine), p.Limits(), got[i], errs[i], d, err)
+								seed, i, len(all), a.Request.N, at.Sub(nine), p.Limits(), got[i], errs[i], d, err)
 						}
 						if d.Granted > 0 {
 							granted++
 						}
-						if i > 0 && a.Key.Value(0) == all[i-1].Key.Value(0) && a.Ask.N == all[i-1].Ask.N {
+						if i > 0 && a.Key.Value(0) == all[i-1].Key.Value(0) && a.Request.N == all[i-1].Request.N {
 							merged++
 						}
 					}
@@ -78,19 +78,19 @@ func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 }
 
 // crowd makes callers at one instant, many of whom ask the same of few keys.
-func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Asking {
-	var all []weirredis.Asking
+func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
+	var all []weirredis.Call
 	n := 1 + r.Int64N(3)
 	for range 1 + r.IntN(40) {
-		a := weirredis.Asking{Plan: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7])}
-		a.Ask = weir.Request{N: n, At: at.UnixMicro()}
+		a := weirredis.Call{Plan: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7])}
+		a.Request = weir.Request{N: n, At: at.UnixMicro()}
 		switch r.IntN(12) {
 		case 0:
-			a.Ask.N = r.Int64N(40)
+			a.Request.N = r.Int64N(40)
 		case 1:
-			a.Ask.Op = weir.OpPeek
+			a.Request.Op = weir.OpPeek
 		case 2:
-			a.Ask.Op = weir.OpRecord
+			a.Request.Op = weir.OpRecord
 		}
 		all = append(all, a)
 	}

@@ -10,41 +10,41 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// once decides an attempt or a record that its caller gave an id: in a call of its
-// own, that is not merged with others and not answered from memory, since what is
-// known of the operation is known to Redis alone.
-func (e *Engine) once(ctx context.Context, p *weir.Plan, k *weir.Key, q *question, a *weir.Request) (weir.Decision, error) {
-	keys := append(slices.Clip(q.keys()), e.operationKey(p, k, a.ID))
-	args := []string{packMany(q.kind, p, a), string(append7(nil, p.IdempotencyTTL().Microseconds()))}
+// decideOnce decides an attempt or a record with an idempotency key. It has a call of its
+// own, is not merged and is not answered from memory, because only Redis has the
+// operation's stored answer (R15).
+func (e *Engine) decideOnce(ctx context.Context, p *weir.Plan, k *weir.Key, req *request, a *weir.Request) (weir.Decision, error) {
+	keys := append(slices.Clip(req.keys()), e.operationKey(p, k, a.ID))
+	args := []string{packMany(req.kind, p, a), string(append7(nil, p.IdempotencyTTL().Microseconds()))}
 	text, err := e.eval(ctx, e.scripts.once, keys, args)
-	known := err == nil && len(text) > longBytes && text[0] == isRepeated
-	if known {
+	replayed := err == nil && len(text) > longBytes && text[0] == replyReplayed
+	if replayed {
 		text = text[1:]
 	}
 	var r reply
 	if err == nil {
-		r, text, err = cutReply(text, q)
+		r, text, err = cutReply(text, req)
 	}
-	if err == nil && !known && len(text) != len(a.States)*stateBytes {
+	if err == nil && !replayed && len(text) != len(a.States)*stateBytes {
 		err = badReply{len(text)}
 	}
-	if !known {
-		e.learn(q, &r, err)
+	if !replayed {
+		e.cache.replied(req, &r, err)
 	}
 	switch {
 	case err != nil:
-		return weir.Decision{}, e.problem(ctx, err, p, keys, true)
-	case known:
-		clear(a.States) // nobody looked
-		return r.repeated(text), nil
+		return weir.Decision{}, e.callError(ctx, err, p, keys, true)
+	case replayed:
+		clear(a.States) // the script reads no history
+		return r.replayed(text), nil
 	}
 	readStates(text, p, a.States)
-	return q.decision(&r, p), nil
+	return req.decision(&r, p), nil
 }
 
-// repeated is the decision of what was answered before. The name of the limit that
-// bound stands behind it, since the policy may not have that limit any more.
-func (r *reply) repeated(limit string) weir.Decision {
+// replayed returns the stored decision of an operation. The name of its limit is stored
+// behind it, because the policy may not have that limit any more.
+func (r *reply) replayed(limit string) weir.Decision {
 	c := *r
 	c.bound = 0
 	d := c.decision(nil)
@@ -52,13 +52,13 @@ func (r *reply) repeated(limit string) weir.Decision {
 	return d
 }
 
-// operationKey is the key of an operation:
+// operationKey returns the key of an operation:
 //
 //	weir2:{push}!teacher=2:42:36:dc0fd1d6-…
 //
-// the tag of its decision, a mark that no limit's name begins with, then all
-// dimensions of the key in the order of their names, the length of the id, and the
-// id.
+// It has the tag of its decision; a mark with which no limit's name begins; all
+// dimensions of the key in the order of their names; the length of the idempotency key;
+// the idempotency key.
 func (e *Engine) operationKey(p *weir.Plan, k *weir.Key, id string) string {
 	var room [256]byte
 	b := append(e.appendTag(room[:0], p, k), '!')
@@ -74,16 +74,17 @@ func (e *Engine) operationKey(p *weir.Plan, k *weir.Key, id string) string {
 	return string(append(append(b, ':'), id...))
 }
 
-// otherOperation reads "id KIND UNITS".
+// otherOperation returns the error for the script's "id KIND UNITS": the idempotency key
+// belongs to another operation.
 func otherOperation(word string) error {
 	kind, units := 0, ""
-	fmt.Sscanf(word, "id %d %s", &kind, &units) // what is not there stays empty
-	what := "an attempt"
+	fmt.Sscanf(word, "id %d %s", &kind, &units) // missing parts stay empty
+	op := "an attempt"
 	switch {
 	case kind == kindRefund:
-		what = "a refund"
+		op = "a refund"
 	case kind >= kindRecord:
-		what = "a record"
+		op = "a record"
 	}
-	return fmt.Errorf("%w: it names %s of %s units; give each operation an id of its own", weir.ErrID, what, units)
+	return fmt.Errorf("%w: it names %s of %s units; give each operation an id of its own", weir.ErrID, op, units)
 }

@@ -67,8 +67,8 @@ func TestOperationIsNotAnsweredFromMemory(t *testing.T) {
 	e := newEngine(t, rueidisConn(t))
 	l := limiter(t, e, "recalled", weir.AllOrNothing, perUser(1, time.Hour))
 	first := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op"))
-	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Remembered() == 0 {
-		t.Fatalf("got %+v and %d denials in memory, want a denial that is remembered", d, e.Remembered())
+	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Cached() == 0 {
+		t.Fatalf("got %+v and %d denials in memory, want a denial that is remembered", d, e.Cached())
 	}
 	first.Replayed = true
 	if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op")); d != first {

@@ -12,8 +12,7 @@ func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	return e.RefundOnce(ctx, p, k, at, n, now, "")
 }
 
-// RefundOnce is Refund of an operation with an id (weir.RefundOnceEngine). An id of ""
-// is none.
+// RefundOnce is Refund with an idempotency key (weir.RefundOnceEngine); "" is none.
 func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	keys := e.keysFor(p, &k)
 	args := []string{packRefund(p, at, n, now)}
@@ -22,7 +21,7 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 		args = append(args, string(append7(nil, p.IdempotencyTTL().Microseconds())))
 	}
 	most, err := e.units(ctx, e.scripts.refund, p, keys, args, true)
-	e.denials.wrote(keys...)
+	e.cache.wrote(keys...)
 	return most, err
 }
 
@@ -32,16 +31,16 @@ func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, las
 	return e.units(ctx, e.scripts.count, p, keys[i:i+1], []string{packCount(&p.Limits()[i], last, now)}, false)
 }
 
-// Reset forgets the histories of the key in every limit of the plan (R10).
+// Reset deletes the histories of the key in every limit of the plan (R10).
 func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
 	keys := e.keysFor(p, &k)
 	_, err := e.eval(ctx, e.scripts.reset, keys, nil)
-	e.denials.wrote(keys...)
+	e.cache.wrote(keys...)
 	if err != nil {
-		return e.problem(ctx, err, p, keys, true)
+		return e.callError(ctx, err, p, keys, true)
 	}
 	return nil
 }
@@ -56,7 +55,7 @@ func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys, args 
 		err = badReply{len(text)}
 	}
 	if err != nil {
-		return 0, e.problem(ctx, err, p, keys, writes)
+		return 0, e.callError(ctx, err, p, keys, writes)
 	}
 	return int64At(text, 0), nil
 }

@@ -111,9 +111,9 @@ func (d *double) decide(t *testing.T, ask weir.Request, times int) {
 	d.trace = append(d.trace, fmt.Sprintf("%v at %v, %d times", ask, d.at.Sub(nine), times))
 	var answers [2]string
 	for i, e := range d.engines {
-		all := make([]weirredis.Asking, times)
+		all := make([]weirredis.Call, times)
 		for j := range all {
-			all[j] = weirredis.Asking{Plan: d.plans[i], Key: weir.K(fmt.Sprint(d.seed)), Ask: ask}
+			all[j] = weirredis.Call{Plan: d.plans[i], Key: weir.K(fmt.Sprint(d.seed)), Request: ask}
 		}
 		if times == 1 { // in a script of its own
 			decision, err := e.Decide(ctx, all[0].Plan, all[0].Key, ask)
@@ -123,7 +123,7 @@ func (d *double) decide(t *testing.T, ask weir.Request, times int) {
 			}
 			continue
 		}
-		decisions, errs := e.Together(ctx, all)
+		decisions, errs := e.DecideBatch(ctx, all)
 		answers[i] = fmt.Sprint(decisions, errs)
 	}
 	d.same(t, answers)

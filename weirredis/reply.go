@@ -8,27 +8,26 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Sizes of replies: lua/one.lua and lua/many.lua say what is in them.
+// Sizes of replies, as the headers of lua/generated describe them.
 const (
 	longBytes  = 1 + 1 + 7 + 8 + 7 + 8 + 7 + 7
 	shortBytes = 1 + 7 + 8 + 8
 	stateBytes = 5 * 8 // the state of one limit behind a reply
-	headBytes  = 26    // of a header, as lua/history.lua lays it out
+	headBytes  = 26    // of a history's header, described in lua/history.lua
 )
 
-// What a reply begins with.
+// First bytes of replies.
 const (
-	isLong = iota
-	isProblem
-	isShort    // granted in full, and all is reset a window later
-	isRepeated // what was answered before
+	replyLong = iota
+	replyError
+	replyShort    // granted in full, and all units leave within a window
+	replyReplayed // the stored answer of an operation
 
-	isShortRun = 5 // the same, and the reply is the header that was written
-	isLongRun  = 6
+	replyHeader5 = 5 // as replyShort; the reply is the header that was written
+	replyHeader6 = 6
 )
 
-// reply is the answer to one decision as scripts give it: durations and instants
-// are microseconds.
+// reply is a script's answer to one request: durations and instants are microseconds.
 type reply struct {
 	bound     int   // the limit that bound, from 1; 0 = granted in full
 	granted   int64 // units
@@ -36,24 +35,23 @@ type reply struct {
 	at        int64 // the instant
 	wait      int64 // -1 = never
 	reset     int64
-	stays     int64 // how long the denial stays the same, with nobody else acting
+	validFor  int64 // time for which the denial stays the same if no call writes
 }
 
-// cutReply reads the reply at the beginning of text, which answers q, and returns
-// what stands behind it.
-func cutReply(text string, q *question) (r reply, rest string, err error) {
+// cutReply reads the reply to req at the beginning of text and returns the text behind it.
+func cutReply(text string, req *request) (r reply, rest string, err error) {
 	switch {
-	case len(text) >= shortBytes && text[0] == isShort:
+	case len(text) >= shortBytes && text[0] == replyShort:
 		return reply{
-			granted:   q.n,
+			granted:   req.n,
 			at:        int56At(text, 1),
 			remaining: int64At(text, 8),
 			wait:      int64At(text, 16),
-			reset:     q.widest,
+			reset:     req.window,
 		}, text[shortBytes:], nil
-	case len(text) >= headBytes && (text[0] == isShortRun || text[0] == isLongRun):
-		return headReply(text, q), text[headBytes:], nil
-	case len(text) >= longBytes && text[0] == isLong:
+	case len(text) >= headBytes && (text[0] == replyHeader5 || text[0] == replyHeader6):
+		return headerReply(text, req), text[headBytes:], nil
+	case len(text) >= longBytes && text[0] == replyLong:
 		return reply{
 			bound:     int(text[1]),
 			granted:   int56At(text, 2),
@@ -61,9 +59,9 @@ func cutReply(text string, q *question) (r reply, rest string, err error) {
 			at:        int56At(text, 17),
 			wait:      int64At(text, 24),
 			reset:     int56At(text, 32),
-			stays:     int56At(text, 39),
+			validFor:  int56At(text, 39),
 		}, text[longBytes:], nil
-	case len(text) >= 3 && text[0] == isProblem:
+	case len(text) >= 3 && text[0] == replyError:
 		size := 3 + int(text[1])<<8 + int(text[2])
 		if len(text) >= size {
 			return r, text[size:], ReplyError(text[3:size])
@@ -72,47 +70,47 @@ func cutReply(text string, q *question) (r reply, rest string, err error) {
 	return r, "", badReply{len(text)}
 }
 
-// headReply is the reply that a new header implies: it holds the instant, the mark
-// of the oldest entry that counts, and the units that do. Of one unit more the
-// oldest entry decides how long it has to wait (R8).
-func headReply(text string, q *question) reply {
-	r := reply{granted: q.n, at: int56At(text, 1), reset: q.widest}
+// headerReply derives the reply from a new header, which holds the instant, the mark of
+// the oldest entry that counts, and the units that count. If one unit more does not fit,
+// it waits for the oldest entry (R8).
+func headerReply(text string, req *request) reply {
+	r := reply{granted: req.n, at: int56At(text, 1), reset: req.window}
 	used := int64At(text, 18) & (1<<32 - 1)
-	if text[0] == isShortRun {
+	if text[0] == replyHeader5 {
 		used >>= 8
 	}
-	if r.remaining = q.max - used; r.remaining < q.n {
-		r.wait = int56At(text, 8) + q.widest - r.at
+	if r.remaining = req.max - used; r.remaining < req.n {
+		r.wait = int56At(text, 8) + req.window - r.at
 	}
 	return r
 }
 
-// badReply is the error of a reply that no script of ours gives.
+// badReply is the error of a reply that no script of this package gives.
 type badReply struct{ size int }
 
-// Error says what may be the matter.
+// Error names the likely cause.
 func (e badReply) Error() string {
 	return fmt.Sprintf("%d bytes that are not a reply of this version; is there a proxy that changes replies?", e.size)
 }
 
-// share is the reply to caller i, from 0, of so many who asked q together: the
-// first got their units, one after the other, the others none.
-func (r *reply) share(q *question, i int64) reply {
-	fit := r.granted / q.n
+// part returns the reply to caller i, from 0, of the callers merged into req: the first
+// ones got their units, one after the other, the others none.
+func (r *reply) part(req *request, i int64) reply {
+	fit := r.granted / req.n
 	c := *r
 	switch {
 	case i >= fit:
 		c.granted = 0
 	case i == fit-1:
-		c.granted, c.bound, c.stays = q.n, 0, 0
-	default: // the next one still fitted, so there was nothing to wait for
-		c.granted, c.bound, c.stays, c.wait = q.n, 0, 0, 0
-		c.remaining += (fit - 1 - i) * q.n
+		c.granted, c.bound, c.validFor = req.n, 0, 0
+	default: // the next caller still fitted, so the wait was 0
+		c.granted, c.bound, c.validFor, c.wait = req.n, 0, 0, 0
+		c.remaining += (fit - 1 - i) * req.n
 	}
 	return c
 }
 
-// decision is what the reply means under the plan.
+// decision returns the reply as a decision under the plan.
 func (r *reply) decision(p *weir.Plan) weir.Decision {
 	d := weir.Decision{
 		Allowed:    r.bound == 0 || r.granted > 0,
@@ -128,7 +126,7 @@ func (r *reply) decision(p *weir.Plan) weir.Decision {
 	return d
 }
 
-// readStates fills in the states from the text behind a reply.
+// readStates reads the states behind a reply.
 func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 	limits := p.Policy().Limits
 	for i := range states {
@@ -150,7 +148,7 @@ func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 }
 
 func int56At(text string, i int) int64 {
-	return int64At(text, i-1) & (1<<56 - 1) // i > 0: the byte before is cut off again
+	return int64At(text, i-1) & (1<<56 - 1) // i > 0: the byte before is masked out
 }
 
 func int64At(text string, i int) int64 {

@@ -206,12 +206,12 @@ func (h *seconds) check(t *testing.T, at int) {
 // fill records max units for user u, evenly over a window from nine on, in few calls.
 func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window time.Duration) {
 	t.Helper()
-	var all []weirredis.Asking
+	var all []weirredis.Call
 	for i := range max {
 		at := nine.Add(time.Duration(i) * (window / time.Duration(max)))
-		all = append(all, weirredis.Asking{Plan: l.Plan(), Key: weir.K("u"), Ask: weir.Request{N: 1, At: at.UnixMicro()}})
+		all = append(all, weirredis.Call{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: 1, At: at.UnixMicro()}})
 		if len(all) == 128 || i == max-1 {
-			decisions, errs := e.Together(ctx, all)
+			decisions, errs := e.DecideBatch(ctx, all)
 			for i, d := range decisions {
 				if errs[i] != nil || !d.Allowed {
 					t.Fatalf("filling: %+v, %v", d, errs[i])

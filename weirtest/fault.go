@@ -9,46 +9,47 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Faulty is an engine around an engine that can be broken and mended, to test what
-// becomes of a program when its store is slow or gone:
+// Faulty is an engine around another that can be broken and mended. It tests a program
+// with a store that is slow or unreachable:
 //
 //	store := weirtest.NewFaulty(weir.NewMemory())
 //	engine := fallback.New(store, fallback.FailOpen)
 //	store.Break(weirtest.Down())
 //
-// It is safe for concurrent use, and works in virtual time (testing/synctest).
+// It is safe for concurrent use and works in virtual time (testing/synctest).
 type Faulty struct {
 	engine weir.Engine
 	fault  atomic.Pointer[Fault]
-	asked  atomic.Int64
+	calls  atomic.Int64
 }
 
-// Fault is what a broken engine does in place of a call. call makes the call on
-// the engine below; a fault that returns nil must have called it, exactly once.
-// Whatever the fault, the call was counted by Asked before it began.
+// Fault replaces the calls of a broken engine. call makes the call on the inner engine; a
+// fault that returns nil must have called it exactly once. Calls counts the call before
+// the fault begins.
 type Fault func(ctx context.Context, call func()) error
 
-// NewFaulty returns an engine that does as e does until it is broken.
+// NewFaulty returns an engine that behaves like e until it is broken.
 func NewFaulty(e weir.Engine) *Faulty { return &Faulty{engine: e} }
 
-// Break makes every call from now on suffer the fault.
+// Break applies the fault to every call from now on.
 func (f *Faulty) Break(fault Fault) { f.fault.Store(&fault) }
 
-// Mend ends the fault for calls from now on. Those under way keep theirs.
+// Mend ends the fault for calls from now on. Calls in flight keep it.
 func (f *Faulty) Mend() { f.fault.Store(nil) }
 
-// Asked is the number of calls begun, of all methods together.
-func (f *Faulty) Calls() int64 { return f.asked.Load() }
+// Calls returns the number of calls begun, of all methods together.
+func (f *Faulty) Calls() int64 { return f.calls.Load() }
 
-// Down is a store that refuses connections: nothing is recorded, and it says so.
+// Down is a store that refuses connections. Calls fail with weir.ErrUnavailable and record
+// nothing.
 func Down() Fault {
 	return func(context.Context, func()) error {
 		return fmt.Errorf("%w: weirtest: down", weir.ErrUnavailable)
 	}
 }
 
-// Silent is a store that takes calls and never answers: nothing is recorded, and
-// callers wait for their contexts.
+// Silent is a store that accepts calls and never answers. Calls record nothing and end with
+// their contexts.
 func Silent() Fault {
 	return func(ctx context.Context, _ func()) error {
 		<-ctx.Done()
@@ -56,8 +57,8 @@ func Silent() Fault {
 	}
 }
 
-// Lost is a store whose answers are lost on the way: it records, and callers
-// cannot know.
+// Lost is a store whose answers are lost. It records, and calls fail with
+// weir.ErrUnknownFate.
 func Lost() Fault {
 	return func(_ context.Context, call func()) error {
 		call()
@@ -65,8 +66,8 @@ func Lost() Fault {
 	}
 }
 
-// Slow is a store that takes d for every call. One that is given up meanwhile is
-// not made.
+// Slow is a store that needs d for every call. A call whose context ends before is not
+// made.
 func Slow(d time.Duration) Fault {
 	return func(ctx context.Context, call func()) error {
 		t := time.NewTimer(d)
@@ -81,9 +82,9 @@ func Slow(d time.Duration) Fault {
 	}
 }
 
-// do makes the call, or has the fault make it.
+// do makes the call, or lets the fault make it.
 func (f *Faulty) do(ctx context.Context, call func() error) (err error) {
-	f.asked.Add(1)
+	f.calls.Add(1)
 	fault := f.fault.Load()
 	if fault == nil {
 		return call()
@@ -94,16 +95,16 @@ func (f *Faulty) do(ctx context.Context, call func() error) (err error) {
 	return err
 }
 
-// Decide is that of the engine below, or fails.
-func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, err error) {
-	err = f.do(ctx, func() (err error) { d, err = f.engine.Decide(ctx, p, k, a); return err })
+// Decide calls the inner engine, or fails.
+func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (d weir.Decision, err error) {
+	err = f.do(ctx, func() (err error) { d, err = f.engine.Decide(ctx, p, k, r); return err })
 	if err != nil {
 		return weir.Decision{}, err
 	}
 	return d, nil
 }
 
-// Refund is that of the engine below, or fails.
+// Refund calls the inner engine, or fails.
 func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (refunded int64, err error) {
 	err = f.do(ctx, func() (err error) { refunded, err = f.engine.Refund(ctx, p, k, at, n, now); return err })
 	if err != nil {
@@ -112,7 +113,7 @@ func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	return refunded, nil
 }
 
-// RefundOnce is that of the engine below, which must be a weir.RefundOnceEngine, or fails.
+// RefundOnce calls the inner engine, which must be a weir.RefundOnceEngine, or fails.
 func (f *Faulty) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (refunded int64, err error) {
 	once := f.engine.(weir.RefundOnceEngine)
 	err = f.do(ctx, func() (err error) { refunded, err = once.RefundOnce(ctx, p, k, at, n, now, id); return err })
@@ -122,7 +123,7 @@ func (f *Faulty) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 	return refunded, nil
 }
 
-// Count is that of the engine below, or fails.
+// Count calls the inner engine, or fails.
 func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (counted int64, err error) {
 	err = f.do(ctx, func() (err error) { counted, err = f.engine.Count(ctx, p, k, i, last, now); return err })
 	if err != nil {
@@ -131,7 +132,7 @@ func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, las
 	return counted, nil
 }
 
-// Reset is that of the engine below, or fails.
+// Reset calls the inner engine, or fails.
 func (f *Faulty) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	return f.do(ctx, func() error { return f.engine.Reset(ctx, p, k) })
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// TestFaults: what each fault answers, how long it takes, and what it records.
+// TestFaults: each fault has its error, its duration and its effect on the history.
 func TestFaults(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault    Fault
@@ -55,8 +55,8 @@ func TestFaults(t *testing.T) {
 	}
 }
 
-// TestFaultsOfEveryMethod: a broken engine fails whatever it is asked, and mended
-// it passes on what the engine below says.
+// TestFaultsOfEveryMethod: every method of a broken engine fails, and every method of a
+// mended one returns the result of the inner engine.
 func TestFaultsOfEveryMethod(t *testing.T) {
 	f := NewFaulty(weir.NewMemory())
 	limiter, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 9, Window: time.Hour}}}, weir.WithEngine(f))

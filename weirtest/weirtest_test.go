@@ -8,8 +8,7 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// TestSpec runs the kit against the specification itself: a kit that finds fault
-// with it is wrong.
+// TestSpec runs the kit against the specification, which has no faults.
 func TestSpec(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) weir.Engine { return spec.New() })
 }

@@ -183,7 +183,7 @@ func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*served
 	if err != nil {
 		return nil, err
 	}
-	c.Engine, c.StoreName, c.StoreDown = store.engine, store.Name, store.Down
+	c.Engine, c.StoreName, c.StoreDown = store.engine, store.Name, store.Err
 	if store.Conn != nil {
 		c.StoreIdentity = func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, o.store.timeout)

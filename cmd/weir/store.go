@@ -88,7 +88,7 @@ type servedStore struct {
 func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, error) {
 	s := &servedStore{log: log, outages: logThrottle{every: 10 * time.Second}, serving: make(chan struct{}), closed: make(chan struct{})}
 	var err error
-	if s.Store, err = store.Later(name, s.logAttempt); err != nil {
+	if s.Store, err = store.OpenInBackground(name, s.logAttempt); err != nil {
 		return nil, storeFailure(err)
 	}
 	if !s.Shared && o.memory > 0 {
@@ -150,7 +150,7 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 // logState logs that a connected store is down, or up again, at most once in ten
 // seconds. Calls come one at a time.
 func (s *servedStore) logState(state fallback.StoreState, cause error) {
-	if s.Down() != nil {
+	if s.Err() != nil {
 		return // logAttempt logs the reason
 	}
 	if state == fallback.StoreUp {

@@ -36,7 +36,7 @@ func TestServeRefusesTheWrongStore(t *testing.T) {
 	var stderr lockedBuilder
 	code := run([]string{"serve", "--listen", "127.0.0.1:0", "--store", "redis://:wr0ng@" + p.Addr}, strings.NewReader(""), &stderr, &stderr)
 	said := stderr.String()
-	if code != exitStore || !strings.Contains(said, "weir listens on") || !strings.Contains(said, "weir serve: store: refused: redis://"+p.Addr+": it refuses user or password (WRONGPASS)") {
+	if code != exitStore || !strings.Contains(said, "weir listens on") || !strings.Contains(said, "weir serve: store: refused: redis://"+p.Addr+": it rejects user or password (WRONGPASS)") {
 		t.Errorf("exit code %d, want %d; it said:\n%s", code, exitStore, said)
 	}
 	if strings.Contains(said, "wr0ng") {

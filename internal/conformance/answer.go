@@ -10,12 +10,11 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// answer is what an engine said to one step. The zero answer is that of a reset
-// that worked.
+// answer is the result of one step. The zero answer is that of a reset without error.
 type answer struct {
 	err      string            // one of errorWords or the text of an unknown error; "" = none
 	decision weir.Decision     // of take, peek and record
-	states   []weir.LimitState // of take, peek and record that asked for them
+	states   []weir.LimitState // of take, peek and record with states
 	units    int64             // of refund and count
 }
 
@@ -34,7 +33,7 @@ var errorWords = []struct {
 	{"full", weir.ErrFull},
 }
 
-// errorWord is the word for err, or its text when there is none.
+// errorWord returns the word for err, or its quoted text if there is none.
 func errorWord(err error) string {
 	for _, e := range errorWords {
 		if errors.Is(err, e.err) {
@@ -44,11 +43,11 @@ func errorWord(err error) string {
 	return fmt.Sprintf("%q", err.Error())
 }
 
-// equal reports whether two engines said the same, to the nanosecond.
+// equal reports whether two answers are the same, to the nanosecond.
 func (a answer) equal(b answer) bool { return a.difference(b) == "" }
 
-// difference names the first field in which got differs from a, or "". The order
-// is from what a caller feels first to what explains it.
+// difference names the first field in which got differs from a, or "". Fields that affect
+// a caller most come first; those that explain a difference come last.
 func (a answer) difference(got answer) string {
 	w, g := a.decision, got.decision
 	switch {
@@ -78,8 +77,8 @@ func (a answer) difference(got answer) string {
 	return ""
 }
 
-// text writes the answer to s as a vector does, without states. Instants are
-// relative to epoch.
+// text formats the answer to s as in a vector, without states. Instants are relative to
+// epoch.
 func (a answer) text(s step, epoch int64) string {
 	switch {
 	case a.err != "":
@@ -111,7 +110,7 @@ func (a answer) text(s step, epoch int64) string {
 	return b.String()
 }
 
-// stateText writes the state of one limit as a vector does.
+// stateText formats the state of one limit as in a vector.
 func stateText(s weir.LimitState) string {
 	return fmt.Sprintf("%s: used=%d remaining=%d wait=%s next=%s gap=%s reset=%s", s.Name, s.Used, s.Remaining,
 		waitText(s.RetryAfter), spanText(s.NextAfter), spanText(s.MinIntervalAfter), spanText(s.ResetAfter))
@@ -124,7 +123,7 @@ func waitText(d time.Duration) string {
 	return spanText(d)
 }
 
-// spanText writes d so that time.ParseDuration reads it: 10m, 59.999999s, 1us.
+// spanText formats d for time.ParseDuration: 10m, 59.999999s, 1us.
 func spanText(d time.Duration) string {
 	s := strings.Replace(d.String(), "µ", "u", 1)
 	if strings.HasSuffix(s, "m0s") {

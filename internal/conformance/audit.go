@@ -9,17 +9,17 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// grantSpan is a grant as seen from outside: it happened at some instant between
-// from and to, and the engine says it was at.
+// grantSpan is a grant as seen from outside. It happened at some instant between from and
+// to; the engine reported the instant at.
 type grantSpan struct {
-	from, to time.Duration // since the hammering began
+	from, to time.Duration // since the history began
 	at       int64         // microseconds since 1970
 	units    int64
 }
 
-// audit looks for a broken promise and describes the first it finds, or returns "".
-func (h *hammering) audit() string {
-	for i, limit := range h.book.limits {
+// audit returns a description of the first broken promise, or "".
+func (h *concurrentHistory) audit() string {
+	for i, limit := range h.policy.limits {
 		histories := h.histories(i)
 		for id, grants := range histories {
 			breach := auditOutside(grants, limit)
@@ -40,15 +40,15 @@ func (h *hammering) audit() string {
 	return h.auditDenials()
 }
 
-// stalled reports whether a call took so long that the engine may have found its
-// clock behind by a second and re-dated entries (R2). The instants it told before
-// are then void; what callers saw from outside still holds.
-func (h *hammering) stalled() bool { return slices.ContainsFunc(h.calls, call.stalled) }
+// stalled reports whether a call took so long that the engine may have found its clock
+// behind by a second and re-dated entries (R2). The instants that it reported before are
+// then void; the times of call and return stay valid.
+func (h *concurrentHistory) stalled() bool { return slices.ContainsFunc(h.calls, call.stalled) }
 
 func (c call) stalled() bool { return c.to-c.from > 500*time.Millisecond }
 
-// histories are the grants of limit i, by the history that counts them.
-func (h *hammering) histories(i int) map[string][]grantSpan {
+// histories returns the grants of limit i, by the history that counts them.
+func (h *concurrentHistory) histories(i int) map[string][]grantSpan {
 	m := map[string][]grantSpan{}
 	for _, c := range h.calls {
 		if c.decision.Granted > 0 {
@@ -59,23 +59,22 @@ func (h *hammering) histories(i int) map[string][]grantSpan {
 	return m
 }
 
-// auditOutside trusts nothing but the times of call and return. Grants whose
-// calls lie entirely within less than a window were granted within a window,
-// whenever within its call each was. Engines cut instants to microseconds, so a
-// window may be up to one shorter than it says.
+// auditOutside uses only the times of call and return. If several calls lie entirely
+// within less than a window, all their grants do. Engines cut instants to microseconds,
+// so a window may be up to a microsecond shorter than declared.
 func auditOutside(grants []grantSpan, limit weir.Limit) string {
-	if units := fullest(grants, limit.Window-us, func(g grantSpan) int64 { return g.units }); units > mostIn(limit) {
+	if units := mostWithin(grants, limit.Window-us, func(g grantSpan) int64 { return g.units }); units > mostIn(limit) {
 		return fmt.Sprintf("%d units provably granted within %v, at most %d allowed\n  The promise: %s\n  %s",
-			units, limit.Window, mostIn(limit), promise, bullet(3))
+			units, limit.Window, mostIn(limit), promise, quoteRule(3))
 	}
-	if n := fullest(grants, limit.MinInterval-us, func(grantSpan) int64 { return 1 }); n > 1 {
-		return fmt.Sprintf("%d grants provably within the gap of %v\n  %s", n, limit.MinInterval, bullet(5))
+	if n := mostWithin(grants, limit.MinInterval-us, func(grantSpan) int64 { return 1 }); n > 1 {
+		return fmt.Sprintf("%d grants provably within the minimum interval of %v\n  %s", n, limit.MinInterval, quoteRule(5))
 	}
 	return ""
 }
 
-// fullest is the most of weight that lies entirely within less than span.
-func fullest(grants []grantSpan, span time.Duration, weight func(grantSpan) int64) int64 {
+// mostWithin returns the greatest sum of weights that lies entirely within less than span.
+func mostWithin(grants []grantSpan, span time.Duration, weight func(grantSpan) int64) int64 {
 	most := int64(0)
 	for _, first := range grants {
 		sum := int64(0)
@@ -89,8 +88,8 @@ func fullest(grants []grantSpan, span time.Duration, weight func(grantSpan) int6
 	return most
 }
 
-// auditInstants believes the engine's instants and looks at every half-open
-// window that begins with one, to the microsecond.
+// auditInstants trusts the engine's instants. It checks every half-open window that begins
+// with a grant, to the microsecond.
 func auditInstants(grants []grantSpan, limit weir.Limit) string {
 	slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
 	window, gap := limit.Window.Microseconds(), limit.MinInterval.Microseconds()
@@ -103,21 +102,20 @@ func auditInstants(grants []grantSpan, limit weir.Limit) string {
 		}
 		if sum > mostIn(limit) {
 			return fmt.Sprintf("%d units in the window of %v from %d, at most %d allowed\n  The promise: %s\n  %s",
-				sum, limit.Window, first.at, mostIn(limit), promise, bullet(3))
+				sum, limit.Window, first.at, mostIn(limit), promise, quoteRule(3))
 		}
 		if i > 0 && first.at-grants[i-1].at < gap {
-			return fmt.Sprintf("grants at %d and %d, at least %v apart demanded\n  %s", grants[i-1].at, first.at, limit.MinInterval, bullet(5))
+			return fmt.Sprintf("grants at %d and %d, at least %v apart demanded\n  %s", grants[i-1].at, first.at, limit.MinInterval, quoteRule(5))
 		}
 	}
 	return ""
 }
 
-// auditStates compares what limit i held when all was over with what the callers
-// were granted: nothing was lost, and nothing was recorded that was not granted.
-// In CountDenied refusals are recorded too, so that nothing can be said.
-func (h *hammering) auditStates(i int, histories map[string][]grantSpan) string {
-	limit := h.book.limits[i]
-	if h.book.mode == weir.CountDenied || h.stalled() {
+// auditStates compares the final state of limit i with the grants: no grant was lost, and
+// nothing else was recorded. It skips CountDenied, because denials are recorded there.
+func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan) string {
+	limit := h.policy.limits[i]
+	if h.policy.mode == weir.CountDenied || h.stalled() {
 		return ""
 	}
 	for key, s := range h.last {
@@ -129,15 +127,15 @@ func (h *hammering) auditStates(i int, histories map[string][]grantSpan) string 
 			}
 		}
 		if got := s.states[i].Used; got != want {
-			return fmt.Sprintf("history %q: it holds %d units at %d, the grants that count then are %d\n  %s\n  %s",
-				h.ids[i][key], got, s.at, want, bullet(7), bullet(4))
+			return fmt.Sprintf("history %q holds %d units at %d, but the grants that count then have %d\n  %s\n  %s",
+				h.ids[i][key], got, s.at, want, quoteRule(7), quoteRule(4))
 		}
 	}
 	return ""
 }
 
-// mostIn is how many units any window's length of the limit may hold: of fixed
-// windows, those of two.
+// mostIn returns the units that a window's length of the limit may hold. With fixed windows
+// they are those of two windows.
 func mostIn(limit weir.Limit) int64 {
 	if limit.Kind != weir.Rolling {
 		return 2 * limit.Max
@@ -145,11 +143,10 @@ func mostIn(limit weir.Limit) int64 {
 	return limit.Max
 }
 
-// auditFixed believes the engine's instants and looks at every fixed window: none
-// holds more than Max. In CountDenied refusals open windows too, so that nothing can
-// be said of those that begin with their first unit.
-func (h *hammering) auditFixed(grants []grantSpan, limit weir.Limit) string {
-	if h.book.mode == weir.CountDenied && limit.Kind == weir.FirstHit {
+// auditFixed trusts the engine's instants and checks that no fixed window holds more than
+// Max. It skips FirstHit windows in CountDenied, because denials open windows there.
+func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) string {
+	if h.policy.mode == weir.CountDenied && limit.Kind == weir.FirstHit {
 		return ""
 	}
 	sums := map[int64]int64{}
@@ -157,13 +154,13 @@ func (h *hammering) auditFixed(grants []grantSpan, limit weir.Limit) string {
 		sums[begin] += grants[i].units
 		if sums[begin] > limit.Max {
 			return fmt.Sprintf("%d units in the fixed window of %v from %d, at most %d allowed\n  %s",
-				sums[begin], limit.Window, begin, limit.Max, bullet(3))
+				sums[begin], limit.Window, begin, limit.Max, quoteRule(3))
 		}
 	}
 	return ""
 }
 
-// marks are the instants that the grants are remembered by, which are sorted on the way.
+// marks sorts the grants and returns the instants under which they are stored.
 func marks(limit weir.Limit, grants []grantSpan) []int64 {
 	slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
 	window, all := limit.Window.Microseconds(), make([]int64, len(grants))
@@ -176,7 +173,7 @@ func marks(limit weir.Limit, grants []grantSpan) []int64 {
 	return all
 }
 
-// markOf is the instant that an entry is remembered by (R3, R9).
+// markOf returns the instant under which an entry is stored (R3, R9).
 func markOf(limit weir.Limit, at int64) int64 {
 	switch {
 	case limit.Kind == weir.Calendar:
@@ -189,24 +186,24 @@ func markOf(limit weir.Limit, at int64) int64 {
 	return at/cell*cell + cell
 }
 
-// auditDenials looks for a refusal that no limit can have caused: whatever could
-// have counted at its instant left room and gap.
-func (h *hammering) auditDenials() string {
-	if h.book.mode != weir.AllOrNothing || h.stalled() {
+// auditDenials finds a denial that no limit can have caused: all units that may have
+// counted at its instant left room, and the minimum interval was over.
+func (h *concurrentHistory) auditDenials() string {
+	if h.policy.mode != weir.AllOrNothing || h.stalled() {
 		return ""
 	}
 	for _, c := range h.calls {
 		if !c.decision.Allowed && !h.justified(c) {
-			return fmt.Sprintf("an attempt of %d units was refused between %v and %v (by limit %q), with room and gap in every limit\n  %s\n  %s",
-				c.n, c.from, c.to, c.decision.Limit, bullet(5), bullet(4))
+			return fmt.Sprintf("an attempt of %d units was denied between %v and %v (by limit %q), though every limit had room and its minimum interval was over\n  %s\n  %s",
+				c.n, c.from, c.to, c.decision.Limit, quoteRule(5), quoteRule(4))
 		}
 	}
 	return ""
 }
 
-// justified reports whether some limit may have refused c.
-func (h *hammering) justified(c call) bool {
-	for i, limit := range h.book.limits {
+// justified reports whether some limit may have denied c.
+func (h *concurrentHistory) justified(c call) bool {
+	for i, limit := range h.policy.limits {
 		counted, gap := int64(0), false
 		for _, g := range h.calls {
 			if g.decision.Granted == 0 || g.from >= c.to || h.ids[i][g.key] != h.ids[i][c.key] {
@@ -224,8 +221,8 @@ func (h *hammering) justified(c call) bool {
 	return false
 }
 
-// longest is how long an entry of the limit may count, seen from outside: a
-// window, one cell (R9), and the microsecond that instants are cut to.
+// longest returns the longest time that an entry of the limit may count, seen from outside:
+// a window, one cell (R9), and the microsecond that instants are cut to.
 func longest(limit weir.Limit) time.Duration {
 	if limit.Cells == 0 {
 		return limit.Window + us

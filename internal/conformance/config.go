@@ -64,7 +64,7 @@ func init() {
 	flag.Uint64Var(&flagValues.seed, "weirtest.seed", 0, "`seed` of the random choices; 0 = the default")
 }
 
-// applyFlags overwrites the fields whose flags are set.
+// applyFlags overwrites fields by flags that are set.
 func (c *Config) applyFlags() {
 	if flagValues.attempts != 0 {
 		c.Attempts = flagValues.attempts

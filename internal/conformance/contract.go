@@ -8,33 +8,33 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// contract knows which steps an engine has to answer by the rules. Engines may
-// forget a history when its newest entry no longer counts (R13), and the
-// specification never does. So two kinds of steps are out of contract: an instant far
-// behind a write, and a history that had expired when its window was made longer.
-// Peeks, counts and refusals write nothing, at any instant (R4).
+// contract decides which steps an engine must answer by the rules. Engines may forget a
+// history when its newest entry no longer counts (R13); the specification never does. So
+// two kinds of steps are out of contract: an instant far behind a write, and a history
+// that had expired when its window was made longer. Peeks, counts and denials write
+// nothing, at any instant (R4).
 type contract struct {
 	high  time.Duration // the furthest instant of a write so far
 	lives map[string]life
 }
 
-// life is how long a history has to be remembered.
+// life is the time for which a history must be kept.
 type life struct {
 	until  time.Duration
-	window time.Duration // as it was when until was set
+	window time.Duration // at the time when until was set
 }
 
-// maxBack is how far behind the furthest write a step may be. R13 demands an
-// hour where the caller passes the instants.
+// maxBack is the greatest distance of a step behind the furthest write. R13 demands an hour
+// where the caller passes the instants.
 const maxBack = 30 * time.Minute
 
 func newContract() *contract { return &contract{lives: map[string]life{}} }
 
-// floor is the earliest instant of a step in contract.
+// floor returns the earliest instant of a step in contract.
 func (c *contract) floor() time.Duration { return c.high - maxBack }
 
-// stale reports whether the step asks about a history that the engine may have
-// forgotten while a longer window still counts it. A reset asks nothing.
+// stale reports whether the step needs a history that the engine may have forgotten while
+// a longer window still counts it. A reset needs none.
 func (c *contract) stale(limits []weir.Limit, s step) bool {
 	if s.op == opReset {
 		return false
@@ -48,8 +48,8 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 	return false
 }
 
-// note learns from a step that was done.
-func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
+// observe updates the contract by a step and its answer.
+func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer) {
 	if a.decision.Replayed {
 		return
 	}
@@ -72,7 +72,7 @@ func (c *contract) note(limits []weir.Limit, mode weir.Mode, s step, a answer) {
 	}
 }
 
-// historyOf names the history of the limit that a key is counted in.
+// historyOf names the history of the limit that counts the key.
 func historyOf(limit weir.Limit, key []keyPart) string {
 	var b strings.Builder
 	b.WriteString(limit.Name)

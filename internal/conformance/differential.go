@@ -12,10 +12,10 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// tally is what a differential has done.
+// tally counts the work of a run.
 type tally struct {
 	histories, attempts, granted, others int
-	waits                                int // announced waits tried on both sides
+	waits                                int // announced waits that were tried
 }
 
 func (a *tally) add(b tally) {
@@ -26,8 +26,8 @@ func (a *tally) add(b tally) {
 	a.waits += b.waits
 }
 
-// runDifferential plays random histories on engines and on the specification, in
-// a few shards at once, until so many attempts were made or an answer differs.
+// runDifferential applies random histories to engines and to the specification, in a few
+// concurrent shards, until c.Attempts attempts were made or an answer differs.
 func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	var mu sync.Mutex
 	var total tally
@@ -50,7 +50,7 @@ func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c C
 		c.Seed, total.attempts, total.granted, total.others, total.histories, total.waits)
 }
 
-// differential is one shard: it plays every shards-th history.
+// differential is one shard: it applies every shards-th history.
 type differential struct {
 	c             Config
 	newEngine     func() weir.Engine
@@ -58,16 +58,16 @@ type differential struct {
 	tally
 }
 
-// run plays histories one after the other on one engine, each of them later than
-// the one before, so that no step needs a history that an engine forgets by time. A few
-// of them are at the end of time. It returns a report of the first difference, or "".
+// run applies histories one after the other to one engine. Each is later than the one
+// before, so that no step needs a history that an engine has forgotten. A few are at the
+// end of time, in 2255. It returns a report of the first difference, or "".
 func (d *differential) run(attempts int) string {
 	const last, hour = int64(weir.MaxUnits) / 2, 3_600_000_000
 	epoch, engine := int64(defaultEpoch), d.newEngine()
 	d.c.refundIDs = remembersRefunds(engine)
 	for d.attempts < attempts {
 		r := rand.New(rand.NewPCG(d.c.Seed, uint64(d.shard+d.shards*d.histories)))
-		g := newGame(r, d.c, epoch+r.Int64N(hour))
+		g := newRandomHistory(r, d.c, epoch+r.Int64N(hour))
 		atTheEnd := r.IntN(40) == 0
 		if atTheEnd {
 			g.v.epoch = weir.MaxUnits - r.Int64N(hour)
@@ -79,20 +79,20 @@ func (d *differential) run(attempts int) string {
 		if atTheEnd {
 			continue
 		}
-		if epoch = g.v.epoch + g.rules.high.Microseconds(); epoch > last {
+		if epoch = g.v.epoch + g.contract.high.Microseconds(); epoch > last {
 			epoch, engine = defaultEpoch, d.newEngine()
 		}
 	}
 	return ""
 }
 
-// play is one history. It reports whether the engine agreed throughout.
-func (d *differential) play(g *game, engine weir.Engine) bool {
+// play applies one history and reports whether all answers agreed.
+func (d *differential) play(g *randomHistory, engine weir.Engine) bool {
 	g.v.write()
 	want, err := newSession(spec.New(), g.v)
-	mustBeRight(err)
+	mustBeValid(err)
 	got, err := newSession(engine, g.v)
-	mustBeRight(err)
+	mustBeValid(err)
 	for range 20 + g.r.IntN(100) {
 		if !d.step(g, g.next(), want, got) {
 			return false
@@ -101,24 +101,24 @@ func (d *differential) play(g *game, engine weir.Engine) bool {
 	return true
 }
 
-// mustBeRight panics if this package made a policy or a change that is wrong.
-func mustBeRight(err error) {
+// mustBeValid panics if a policy or a change made by this package is invalid.
+func mustBeValid(err error) {
 	if err != nil {
-		panic("weirtest: a random policy is wrong: " + err.Error())
+		panic("conformance: a random policy is invalid: " + err.Error())
 	}
 }
 
-// step does s on both engines and reports whether they agree, and whether the
-// announced wait is one.
-func (d *differential) step(g *game, s step, want, got *session) bool {
-	if !s.asks() {
-		mustBeRight(want.turn(s))
-		mustBeRight(got.turn(s))
-		g.learn(s, answer{})
+// step applies s to both engines. It reports whether the answers agree and the announced
+// wait is exact.
+func (d *differential) step(g *randomHistory, s step, want, got *session) bool {
+	if !s.callsEngine() {
+		mustBeValid(want.apply(s))
+		mustBeValid(got.apply(s))
+		g.observe(s, answer{})
 		return true
 	}
 	a := want.do(s)
-	g.learn(s, a)
+	g.observe(s, a)
 	d.count(s, a)
 	return a.equal(got.do(s)) && d.tryWait(g, s, a, got)
 }
@@ -134,9 +134,9 @@ func (d *differential) count(s step, a answer) {
 	}
 }
 
-// tryWait tries the wait that s announced on the engine, on both sides. The two
+// tryWait peeks at the end of the wait that s announced and a microsecond before it. The
 // peeks become steps of the history, though they must change nothing (R4).
-func (d *differential) tryWait(g *game, s step, a answer, got *session) bool {
+func (d *differential) tryWait(g *randomHistory, s step, a answer, got *session) bool {
 	if g.r.IntN(3) > 0 {
 		return true
 	}
@@ -155,27 +155,27 @@ func (d *differential) tryWait(g *game, s step, a answer, got *session) bool {
 	return full(after, got.do(after))
 }
 
-// full reports whether the answer grants the step all it asked for.
+// full reports whether the answer grants all units of the step.
 func full(s step, a answer) bool {
 	return a.err == "" && a.decision.Allowed && a.decision.Granted == s.n
 }
 
-// report says what differs, with the shortest history in which it still does.
-func (d *differential) report(g *game) string {
+// report describes the difference with the shortest history that still shows it.
+func (d *differential) report(g *randomHistory) string {
 	short, m := reduce(g.v, func(v *vector) *mismatch { return differs(v, d.newEngine()) })
 	var b strings.Builder
 	fmt.Fprintf(&b, "the engine and the specification differ (seed %d, history %d of shard %d).\n", d.c.Seed, d.histories, d.shard)
 	if m == nil {
-		fmt.Fprintf(&b, "On an engine that remembers nothing else they do not: look for state that leaks between policies,"+
-			" or for chance. The whole history, with the specification's answers:\n\n%s", g.v.text())
+		fmt.Fprintf(&b, "On a new engine they agree: look for state that leaks between policies,"+
+			" or for randomness. The whole history, with the specification's answers:\n\n%s", g.v.text())
 	} else {
-		fmt.Fprintf(&b, "%s\nTo keep it, paste this into weirtest/testdata and say which rule it is about:\n\n%s", m, short.text())
+		fmt.Fprintf(&b, "%s\nTo keep it, paste this into weirtest/testdata and name the rule in its first line:\n\n%s", m, short.text())
 	}
 	return b.String()
 }
 
-// differs plays v on a fresh specification and on e, up to the first difference.
-// It returns nil when there is none, or when the steps are not in contract.
+// differs applies v to a new specification and to e, up to the first difference. It
+// returns nil if there is none, or if a step is out of contract.
 func differs(v *vector, e weir.Engine) *mismatch {
 	if err := v.answers(spec.New()); err != nil || !inContract(v) {
 		return nil
@@ -187,9 +187,9 @@ func differs(v *vector, e weir.Engine) *mismatch {
 	return m
 }
 
-// inContract reports whether an engine has to answer every step of v by the rules.
+// inContract reports whether an engine must answer every step of v by the rules.
 func inContract(v *vector) bool {
-	rules, b := newContract(), v.books[0].clone()
+	rules, b := newContract(), v.policies[0].clone()
 	for _, s := range v.steps {
 		if s.op == opChange {
 			if b.change(s.words) != nil {
@@ -197,11 +197,11 @@ func inContract(v *vector) bool {
 			}
 			continue
 		}
-		limits := b.policy("").Limits
+		limits := b.current("").Limits
 		if s.at < rules.floor() || rules.stale(limits, s) {
 			return false
 		}
-		rules.note(limits, b.mode, s, s.want)
+		rules.observe(limits, b.mode, s, s.want)
 	}
 	return true
 }

@@ -11,28 +11,28 @@ import (
 
 const us = time.Microsecond
 
-// maxPlain is the largest Max that is not huge: many grants of it pass no 2^53.
+// maxPlain is the largest Max that is not huge: many grants of it stay below 2^53.
 const maxPlain = 1 << 45
 
-// dims are the dimensions of random policies, and values what keys hold in them:
-// few, so that they meet, and hostile (R14).
+// dims are the dimensions of random policies, and values those of their keys. They are few,
+// so that histories are shared, and hostile (R14).
 var (
 	dims   = []string{"user", "ip", "tenant"}
 	values = []string{"a", "b", "", "a\x00", "{a}", "a:b", "1:a", "a\nb", "\xff", "日"}
 )
 
-// scales are the lengths that windows of one random policy are about.
+// scales are approximate lengths of the windows of one random policy.
 var scales = []time.Duration{
 	time.Millisecond, 10 * time.Millisecond, time.Second, 5 * time.Second, time.Minute,
 	10 * time.Minute, 10 * time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour, 300 * 24 * time.Hour,
 }
 
-// randomBook makes a policy of one to four limits.
-func randomBook(r *rand.Rand, minWindow time.Duration) *book {
-	b := &book{name: "p", mode: weir.Mode(r.IntN(3))}
+// randomPolicy returns a policy of one to four limits.
+func randomPolicy(r *rand.Rand, minWindow time.Duration) *mutablePolicy {
+	b := &mutablePolicy{name: "p", mode: weir.Mode(r.IntN(3))}
 	scale := scales[r.IntN(len(scales))]
 	huge := r.IntN(8) == 0
-	fixed := r.IntN(5) == 0 // seldom: a window that rolls has more to go wrong
+	fixed := r.IntN(5) == 0 // seldom: rolling windows have more faults
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
 		limit.Window = randomWindow(r, scale, minWindow)
@@ -56,7 +56,7 @@ func randomBook(r *rand.Rand, minWindow time.Duration) *book {
 	return b
 }
 
-// randomCost is a cost that fits a few times, once, or never; or none.
+// randomCost returns a cost that fits a few times, once or never, or 0 for none.
 func randomCost(r *rand.Rand, most int64) int64 {
 	switch r.IntN(6) {
 	case 0, 1:
@@ -67,11 +67,11 @@ func randomCost(r *rand.Rand, most int64) int64 {
 	return 1 + r.Int64N(3)
 }
 
-// randomDims picks dimensions in a fixed order: whether By of (a, b) and of
-// (b, a) share histories is nobody's promise.
+// randomDims returns dimensions in a fixed order: no rule decides whether By of (a, b) and
+// of (b, a) share histories.
 func randomDims(r *rand.Rand) []string {
 	if r.IntN(3) == 0 {
-		return []string{dims[r.IntN(len(dims))]} // the commonest, for which engines may have shortcuts
+		return []string{dims[r.IntN(len(dims))]} // the most frequent case, for which engines may have fast paths
 	}
 	var by []string
 	for _, dim := range dims {
@@ -96,7 +96,8 @@ func randomMax(r *rand.Rand, huge bool) int64 {
 	return r.Int64N(7)
 }
 
-// nearPower is just about where engines that pack units into fewer bits go wrong.
+// nearPower returns a number near a power of two, where engines that pack units into fewer
+// bits may fail.
 func nearPower(r *rand.Rand) int64 {
 	return 1<<[]int{7, 8, 15, 16, 24, 31, 32}[r.IntN(7)] + r.Int64N(5) - 2
 }
@@ -125,7 +126,7 @@ func randomCells(r *rand.Rand) int {
 	return []int{1, 2, 3, 5, 7, 10, 60, 1000, 1_000_000}[r.IntN(9)]
 }
 
-// randomKeys makes a few keys over all dimensions.
+// randomKeys returns a few keys over all dimensions.
 func randomKeys(r *rand.Rand) [][]keyPart {
 	keys := make([][]keyPart, 1+r.IntN(4))
 	few := make([]string, 2)
@@ -140,8 +141,8 @@ func randomKeys(r *rand.Rand) [][]keyPart {
 	return keys
 }
 
-// randomChange makes the words of a change of b (R12).
-func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
+// randomChange returns the words of a change of b (R12).
+func randomChange(r *rand.Rand, b *mutablePolicy, minWindow time.Duration) []string {
 	limit := b.limits[r.IntN(len(b.limits))]
 	switch r.IntN(8) {
 	case 0:
@@ -172,26 +173,26 @@ func randomChange(r *rand.Rand, b *book, minWindow time.Duration) []string {
 	return []string{limit.Name, fmt.Sprintf("max=%d", min(max(0, limit.Max+r.Int64N(9)-4), weir.MaxUnits))}
 }
 
-// randomMode is the word of a mode that the limits may have.
-func randomMode(r *rand.Rand, b *book) string {
+// randomMode returns the word of a mode that the limits allow.
+func randomMode(r *rand.Rand, b *mutablePolicy) string {
 	i := r.IntN(len(modeWords))
 	if b.costs() && weir.Mode(i) == weir.Partial {
-		return modeWords[0] // a cost of its own has no parts
+		return modeWords[0] // a fixed cost has no parts
 	}
 	return modeWords[i]
 }
 
-// costs reports whether a limit has a cost of its own.
-func (b *book) costs() bool {
+// costs reports whether a limit has a fixed cost.
+func (b *mutablePolicy) costs() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Cost > 0 })
 }
 
-// huge reports whether a Max is so large that sums may come near 2^53.
-func (b *book) huge() bool {
+// huge reports whether a Max is so large that sums may approach 2^53.
+func (b *mutablePolicy) huge() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Max > maxPlain })
 }
 
-func allNames(b *book) []string {
+func allNames(b *mutablePolicy) []string {
 	var names []string
 	for _, limit := range b.limits {
 		names = append(names, limit.Name)

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// runHammer makes histories by many goroutines at once on one engine, by the
-// engine's own clock, and audits each.
+// runHammer makes histories with many concurrent goroutines on one engine, by the engine's
+// own clock, and audits each.
 func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	done, report := hammer(newEngine(t), c)
 	if report != "" {
@@ -23,33 +23,33 @@ func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config)
 		c.Seed, c.Hammers, c.Goroutines, done.attempts, done.granted)
 }
 
-// hammer makes the histories and returns a report of the first broken promise, or "".
+// hammer makes the histories. It returns a report of the first broken promise, or "".
 func hammer(e weir.Engine, c Config) (done tally, report string) {
 	for i := range c.Hammers {
-		h := newHammering(rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(i))), e, c.Goroutines)
+		h := newConcurrentHistory(rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(i))), e, c.Goroutines)
 		breach := ""
 		if err := h.run(); err != nil {
-			breach = fmt.Sprintf("%v\n  %s", err, bullet(15))
+			breach = fmt.Sprintf("%v\n  %s", err, quoteRule(15))
 		} else {
 			breach = h.audit()
 		}
 		if breach != "" {
-			return done, fmt.Sprintf("seed %d, hammering %d: %s\n%s", c.Seed, i, breach, h.describe())
+			return done, fmt.Sprintf("seed %d, concurrent history %d: %s\n%s", c.Seed, i, breach, h.describe())
 		}
 		done.add(tally{histories: 1, attempts: h.made, granted: h.granted()})
 	}
 	if c.Hammers > 0 && done.granted == 0 {
-		return done, fmt.Sprintf("seed %d: %d calls and not one was granted", c.Seed, done.attempts)
+		return done, fmt.Sprintf("seed %d: none of %d calls was granted", c.Seed, done.attempts)
 	}
 	return done, ""
 }
 
-// hammering is one concurrent history: a policy of its own, a few keys, many callers.
-type hammering struct {
-	book       *book
+// concurrentHistory has a policy of its own, a few keys and many callers.
+type concurrentHistory struct {
+	policy     *mutablePolicy
 	limiter    *weir.Limiter
 	keys       [][]keyPart
-	ids        [][]string // of a limit and a key: which history counts it
+	ids        [][]string // ids[limit][key] names the history that counts the key
 	goroutines int
 	pace       pace
 	seed       uint64
@@ -57,16 +57,16 @@ type hammering struct {
 
 	mu    sync.Mutex
 	made  int        // attempts
-	calls []call     // all that were granted, and others
-	last  []snapshot // what each key held when all was over
+	calls []call     // all grants and some denials
+	last  []snapshot // the final state of each key
 }
 
-// call is one attempt, as its caller saw it.
+// call is one attempt as seen by its caller.
 type call struct {
 	key      int
 	n        int64
 	decision weir.Decision
-	from, to time.Duration // when it was made, and when it was answered, since start
+	from, to time.Duration // times of call and return, since start
 }
 
 // snapshot is the state of a key at an instant after the last call.
@@ -75,31 +75,31 @@ type snapshot struct {
 	states []weir.LimitState
 }
 
-// pace is how callers come.
+// pace is the pattern of the calls.
 type pace uint8
 
 const (
-	calm pace = iota // in bursts, with waits between them
-	hot              // without a rest, to few keys
-	cold             // without a rest, to so many keys that what a key held is forgotten when it is asked for again (R13)
+	calm pace = iota // bursts with waits between them
+	hot              // no pauses, few keys
+	cold             // no pauses, so many keys that each history is forgotten before its next call (R13)
 )
 
-func newHammering(r *rand.Rand, e weir.Engine, goroutines int) *hammering {
-	h := &hammering{pace: pace(r.IntN(3)), goroutines: goroutines, seed: r.Uint64()}
-	h.book = hammerBook(r, h.pace)
+func newConcurrentHistory(r *rand.Rand, e weir.Engine, goroutines int) *concurrentHistory {
+	h := &concurrentHistory{pace: pace(r.IntN(3)), goroutines: goroutines, seed: r.Uint64()}
+	h.policy = hammerPolicy(r, h.pace)
 	few := 1 + r.IntN(3)
 	if h.pace == cold {
 		few = 0
 		h.goroutines *= 4
 		for i := range 400 {
-			h.keys = append(h.keys, keyFor(h.book, []keyPart{{"user", fmt.Sprint(i)}, {"ip", "x"}}))
+			h.keys = append(h.keys, keyFor(h.policy, []keyPart{{"user", fmt.Sprint(i)}, {"ip", "x"}}))
 		}
 	}
 	for i := range few {
 		key := []keyPart{{"user", string(rune('a' + i%2))}, {"ip", string(rune('x' + i/2))}}
-		h.keys = append(h.keys, keyFor(h.book, key))
+		h.keys = append(h.keys, keyFor(h.policy, key))
 	}
-	for _, limit := range h.book.limits {
+	for _, limit := range h.policy.limits {
 		var ids []string
 		for _, key := range h.keys {
 			ids = append(ids, historyOf(limit, key))
@@ -107,20 +107,19 @@ func newHammering(r *rand.Rand, e weir.Engine, goroutines int) *hammering {
 		h.ids = append(h.ids, ids)
 	}
 	var err error
-	h.limiter, err = weir.New(h.book.policy(freshPrefix()), weir.WithEngine(e))
-	mustBeRight(err)
+	h.limiter, err = weir.New(h.policy.current(freshPrefix()), weir.WithEngine(e))
+	mustBeValid(err)
 	return h
 }
 
-// hammerBook makes a policy of few units whose windows roll while it is hammered:
-// several times, with windows of 10 to 50 ms, or without a rest dozens of times,
-// with windows of 1 to 3 ms.
-func hammerBook(r *rand.Rand, p pace) *book {
-	b := &book{name: "h", mode: weir.Mode(r.IntN(3))}
+// hammerPolicy returns a policy of few units whose windows end several times during the
+// history. They last 10 to 50 ms, or 1 to 3 ms where the callers make no pauses.
+func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
+	b := &mutablePolicy{name: "h", mode: weir.Mode(r.IntN(3))}
 	shorter := time.Duration(1)
 	if p != calm {
 		shorter = 16
-		b.mode = weir.Mode(r.IntN(2)) // CountDenied would grant next to nothing
+		b.mode = weir.Mode(r.IntN(2)) // CountDenied would grant almost nothing
 	}
 	for i := range 1 + r.IntN(3) {
 		limit := weir.Limit{
@@ -149,9 +148,8 @@ func hammerBook(r *rand.Rand, p pace) *book {
 	return b
 }
 
-// run lets the goroutines loose together and, when they are done, looks at what
-// each key holds.
-func (h *hammering) run() error {
+// run starts the goroutines together, waits for them, and reads the state of each key.
+func (h *concurrentHistory) run() error {
 	var all sync.WaitGroup
 	errs := make(chan error, h.goroutines)
 	gate := make(chan struct{})
@@ -172,8 +170,8 @@ func (h *hammering) run() error {
 	return h.look()
 }
 
-// call makes attempts, and keeps those that the audit looks at.
-func (h *hammering) call(r *rand.Rand) (err error) {
+// call makes attempts and keeps those that the audit needs.
+func (h *concurrentHistory) call(r *rand.Rand) (err error) {
 	var mine []call
 	made := 0
 	if h.pace != calm {
@@ -188,9 +186,9 @@ func (h *hammering) call(r *rand.Rand) (err error) {
 	return err
 }
 
-// bursts makes attempts in bursts, between which it waits for announced instants,
-// where every caller that was refused comes back at once.
-func (h *hammering) bursts(r *rand.Rand) (mine []call, made int, err error) {
+// bursts makes attempts in bursts and waits for announced instants between them. All
+// denied callers return at the same instant.
+func (h *concurrentHistory) bursts(r *rand.Rand) (mine []call, made int, err error) {
 	for len(mine) < 40 {
 		wait := time.Duration(0)
 		for range 1 + r.IntN(8) {
@@ -209,10 +207,10 @@ func (h *hammering) bursts(r *rand.Rand) (mine []call, made int, err error) {
 	return mine, len(mine), nil
 }
 
-// restless makes attempts without a pause, so that several callers are at the
-// engine when a window opens, or when it forgets. It keeps what was granted, and of the many refusals
-// a few.
-func (h *hammering) restless(r *rand.Rand) (mine []call, made int, err error) {
+// restless makes attempts without a pause, so that several calls are in flight when a
+// window opens or a history is forgotten. It keeps the grants and a few of the many
+// denials.
+func (h *concurrentHistory) restless(r *rand.Rand) (mine []call, made int, err error) {
 	for time.Since(h.start) < 40*time.Millisecond {
 		c, err := h.attempt(r)
 		if err != nil {
@@ -228,15 +226,15 @@ func (h *hammering) restless(r *rand.Rand) (mine []call, made int, err error) {
 	return mine, made, nil
 }
 
-func (h *hammering) attempt(r *rand.Rand) (c call, err error) {
+func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 	ctx := context.Background()
 	c.key, c.n = r.IntN(len(h.keys)), 1+r.Int64N(2)*r.Int64N(3)
 	key := keyOf(h.limiter, h.keys[c.key])
-	if r.IntN(8) == 0 { // neither may leave a trace (R4)
+	if r.IntN(8) == 0 { // neither changes anything (R4)
 		if _, err = h.limiter.Peek(ctx, key, c.n); err != nil {
 			return c, err
 		}
-		limit := h.book.limits[0]
+		limit := h.policy.limits[0]
 		if _, err = h.limiter.Count(ctx, key, limit.Name, limit.Window); err != nil {
 			return c, err
 		}
@@ -247,8 +245,8 @@ func (h *hammering) attempt(r *rand.Rand) (c call, err error) {
 	return c, err
 }
 
-// look notes what every key holds, with nobody else acting.
-func (h *hammering) look() error {
+// look reads the state of every key while no call is in flight.
+func (h *concurrentHistory) look() error {
 	for _, parts := range h.keys {
 		states := make([]weir.LimitState, len(h.limiter.Plan().Limits()))
 		d, err := h.limiter.Decide(context.Background(), keyOf(h.limiter, parts), weir.Request{Op: weir.OpPeek, At: weir.Now, States: states})
@@ -260,7 +258,7 @@ func (h *hammering) look() error {
 	return nil
 }
 
-func (h *hammering) granted() int {
+func (h *concurrentHistory) granted() int {
 	n := 0
 	for _, c := range h.calls {
 		if c.decision.Granted > 0 {
@@ -270,10 +268,10 @@ func (h *hammering) granted() int {
 	return n
 }
 
-// describe says what was hammered.
-func (h *hammering) describe() string {
-	s := fmt.Sprintf("  %d goroutines, %d keys, mode %v", h.goroutines, len(h.keys), h.book.mode)
-	for _, limit := range h.book.limits {
+// describe returns the parameters of the history, for reports.
+func (h *concurrentHistory) describe() string {
+	s := fmt.Sprintf("  %d goroutines, %d keys, mode %v", h.goroutines, len(h.keys), h.policy.mode)
+	for _, limit := range h.policy.limits {
 		s += "\n  " + limitText(limit)
 	}
 	return s

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// mismatch is a step that an engine answered otherwise than the rules demand.
+// mismatch is a step whose answer breaks the rules.
 type mismatch struct {
 	v    *vector
 	step int
@@ -15,16 +15,16 @@ type mismatch struct {
 	got  answer
 }
 
-// run does the steps of v on e, up to the first that is answered otherwise than
-// the vector wants. It returns nil when there is none.
+// run applies the steps of v to e, up to the first answer that differs from the vector.
+// It returns nil if there is none.
 func (v *vector) run(e weir.Engine) (*mismatch, error) {
 	s, err := newSession(e, v)
 	if err != nil {
 		return nil, err
 	}
 	for i, st := range v.steps {
-		if !st.asks() {
-			if err := s.turn(st); err != nil {
+		if !st.callsEngine() {
+			if err := s.apply(st); err != nil {
 				return nil, err
 			}
 			continue
@@ -36,7 +36,7 @@ func (v *vector) run(e weir.Engine) (*mismatch, error) {
 	return nil, nil
 }
 
-// answers replaces what the steps of v want by what e answers.
+// answers replaces the expected answers of v by those of e.
 func (v *vector) answers(e weir.Engine) error {
 	s, err := newSession(e, v)
 	if err != nil {
@@ -44,16 +44,16 @@ func (v *vector) answers(e weir.Engine) error {
 	}
 	for i := range v.steps {
 		st := &v.steps[i]
-		if st.asks() {
+		if st.callsEngine() {
 			st.want = s.do(*st)
-		} else if err := s.turn(*st); err != nil {
+		} else if err := s.apply(*st); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// String shows the step, both answers and the rules to look at.
+// String shows the step, both answers and the rules to read.
 func (m *mismatch) String() string {
 	var b strings.Builder
 	s := m.v.steps[m.step]
@@ -63,9 +63,9 @@ func (m *mismatch) String() string {
 	if field == "states" {
 		b.WriteString(m.stateDifference())
 	}
-	fmt.Fprintf(&b, "\n  The %s differs. Look at", strings.TrimSuffix(field, "s"))
-	for _, r := range suspects[field] {
-		fmt.Fprintf(&b, "\n    %s", bullet(r))
+	fmt.Fprintf(&b, "\n  The %s differs. Read", strings.TrimSuffix(field, "s"))
+	for _, r := range rulesByField[field] {
+		fmt.Fprintf(&b, "\n    %s", quoteRule(r))
 	}
 	return b.String()
 }

@@ -11,13 +11,13 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// once has each of many operations made by several goroutines at once, twice as many
-// as fit, and returns a report of the first that was charged twice, or of answers
-// that differ, or "".
+// once makes many operations, twice as many as fit, each in several goroutines at once. It
+// returns a report of the first operation that was charged twice or got different
+// answers, or "".
 func once(e weir.Engine, c Config) string {
 	const fit, operations = 100, 200
 	report := func(format string, args ...any) string {
-		return fmt.Sprintf("seed %d: %s\n  %s", c.Seed, fmt.Sprintf(format, args...), bullet(15))
+		return fmt.Sprintf("seed %d: %s\n  %s", c.Seed, fmt.Sprintf(format, args...), quoteRule(15))
 	}
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "once", Limits: []weir.Limit{
 		{Name: "all", Max: fit, Window: time.Hour},
@@ -26,7 +26,7 @@ func once(e weir.Engine, c Config) string {
 	if err != nil {
 		return report("%v", err)
 	}
-	answers, err := askOften(limiter, operations, c)
+	answers, err := callConcurrently(limiter, operations, c)
 	if err != nil {
 		return report("%v", err)
 	}
@@ -45,28 +45,28 @@ func once(e weir.Engine, c Config) string {
 	return ""
 }
 
-// remembersRefunds reports whether refunds of e may have an id, which an engine need
-// not support. One that is around another finds out only when it is called.
+// remembersRefunds reports whether refunds of e accept an idempotency key. Engines need not
+// support it. An engine around another can detect it only by a call.
 func remembersRefunds(e weir.Engine) bool {
 	limiter, err := weir.New(weir.Policy{Name: freshPrefix() + "refunds", Limits: []weir.Limit{
 		{Name: "all", Max: 1, Window: time.Hour},
 	}}, weir.WithEngine(e))
 	if err != nil {
-		panic("weirtest: the policy of a probe is wrong: " + err.Error())
+		panic("conformance: the policy of a probe is invalid: " + err.Error())
 	}
 	_, err = limiter.RefundOnce(context.Background(), weir.K(), time.UnixMicro(defaultEpoch), 1, "id")
 	return !errors.Is(err, weir.ErrID)
 }
 
-// askOften makes every operation in every goroutine, in an order of its own, and
-// returns all answers by operation.
-func askOften(limiter *weir.Limiter, operations int, c Config) ([][]weir.Decision, error) {
+// callConcurrently makes every operation in every goroutine, in random order. It returns
+// all answers by operation.
+func callConcurrently(limiter *weir.Limiter, operations int, c Config) ([][]weir.Decision, error) {
 	answers := make([][]weir.Decision, operations)
 	var mu sync.Mutex
 	var failed error
 	var all sync.WaitGroup
 	for g := range max(2, c.Goroutines/2) {
-		r := rand.New(rand.NewPCG(c.Seed, 1<<33+uint64(g/2))) // two in step each
+		r := rand.New(rand.NewPCG(c.Seed, 1<<33+uint64(g/2))) // two goroutines have the same order
 		all.Go(func() {
 			for _, id := range r.Perm(operations) {
 				d, err := limiter.AllowOnce(context.Background(), weir.K("ann"), 1, fmt.Sprint("operation ", id))
@@ -83,8 +83,8 @@ func askOften(limiter *weir.Limiter, operations int, c Config) ([][]weir.Decisio
 	return answers, failed
 }
 
-// sameGrant is 1 if the operation was granted once and then repeated, 0 if it was
-// refused throughout.
+// sameGrant returns 1 if the operation was granted once and then replayed, 0 if it was
+// always denied, or a problem.
 func sameGrant(answers []weir.Decision) (granted int, problem string) {
 	first := weir.Decision{}
 	for _, d := range answers {
@@ -99,10 +99,10 @@ func sameGrant(answers []weir.Decision) (granted int, problem string) {
 	first.Replayed = true
 	for _, d := range answers {
 		if d.Replayed && !(granted == 1 && d.At.Equal(first.At) && d.Remaining == first.Remaining && d.Granted == first.Granted) {
-			return granted, fmt.Sprintf("it was answered %+v, and again %+v", first, d)
+			return granted, fmt.Sprintf("the answers were %#v and %#v", first, d)
 		}
 		if !d.Replayed && !d.Allowed && granted == 1 {
-			return granted, fmt.Sprintf("it was granted once, and refused once: %+v", d)
+			return granted, fmt.Sprintf("it was granted once and denied once: %#v", d)
 		}
 	}
 	return granted, ""

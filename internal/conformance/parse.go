@@ -6,22 +6,23 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
-// parseVectors reads a file of vectors, which blank lines separate. The language
-// is closed: a word it does not know is an error, with file and line.
+// parseVectors reads a file of vectors, separated by blank lines. An unknown word is an
+// error with file and line.
 //
 //	# R3: An entry counts for exactly one window.
 //	limit a max=2 window=10m
 //	@0s             take 1 -> allowed granted=1 remaining=1 wait=0s reset=10m
 //
-// The first line is a comment that names the rule. Then:
+// The first line is a comment that names the rule. The other lines are:
 //
 //	epoch MICROSECONDS                  the instant of @0s, else 1700000000000000
 //	policy NAME [mode=all|partial|denied]
 //	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=rolling|calendar|first-hit] [by=DIM,DIM]
 //	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
-//	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (each limit's state, or none)
+//	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (the state of each limit, or of none)
 //	@D refund N from=D [#ID] [DIM=VALUE…]  -> refunded=N
 //	@D count LIMIT last=D [DIM=VALUE…]  -> count=N
 //	@D reset [DIM=VALUE…]               -> done
@@ -29,7 +30,7 @@ import (
 //	use POLICY
 //
 // Any answer may be error=units|key|instant|limit|span|id|overflow|full instead.
-// #ID names the operation: asked again, it is charged once.
+// #ID is an idempotency key.
 // Values are plain words, or quoted as in Go, or "x"*1025 for many of one.
 func parseVectors(file, text string) ([]*vector, error) {
 	var vectors []*vector
@@ -71,11 +72,11 @@ func parseVector(file string, line int, block []string) (*vector, error) {
 	return p.v, nil
 }
 
-// parser is a vector half read.
+// parser holds a partly read vector.
 type parser struct {
 	v    *vector
-	now  []*book // v's books as the steps so far left them
-	cur  *book   // of now: the one the next step is about
+	now  []*mutablePolicy // v's policies after the steps so far
+	cur  *mutablePolicy   // the policy of the next step, one of now
 	note []string
 }
 
@@ -93,13 +94,13 @@ func (p *parser) line(text string) error {
 	case strings.HasPrefix(text, "  "):
 		return p.state(words)
 	case strings.HasPrefix(text, "@"):
-		return p.question(words)
+		return p.request(words)
 	}
 	switch words[0] {
 	case "epoch", "policy", "limit":
 		return p.declare(text, words)
 	case opChange, opUse:
-		return p.turn(step{op: words[0], words: words[1:]})
+		return p.apply(step{op: words[0], words: words[1:]})
 	}
 	return fmt.Errorf("unknown word %q; a line is a comment, epoch, policy, limit, change, use or @INSTANT …", words[0])
 }
@@ -116,28 +117,28 @@ func (p *parser) declare(text string, words []string) (err error) {
 		p.v.epoch, err = strconv.ParseInt(words[1], 10, 64)
 		return err
 	case words[0] == "policy" && (len(words) == 2 || len(words) == 3):
-		b := &book{name: words[1]}
-		p.v.books = append(p.v.books, b)
+		b := &mutablePolicy{name: words[1]}
+		p.v.policies = append(p.v.policies, b)
 		if len(words) == 3 {
 			return b.setMode(words[2])
 		}
 		return nil
 	case words[0] == "limit":
-		if len(p.v.books) == 0 {
-			p.v.books = []*book{{name: "p"}}
+		if len(p.v.policies) == 0 {
+			p.v.policies = []*mutablePolicy{{name: "p"}}
 		}
-		return p.v.books[len(p.v.books)-1].declare(words[1:])
+		return p.v.policies[len(p.v.policies)-1].declare(words[1:])
 	}
-	return fmt.Errorf("too few or too many words behind %q", words[0])
+	return fmt.Errorf("too few or too many words after %q", words[0])
 }
 
-// begin checks the policies and opens the first; the steps follow.
+// begin checks the policies and selects the first, before the first step.
 func (p *parser) begin() error {
 	if p.now != nil {
 		return nil
 	}
-	for _, b := range p.v.books {
-		if _, err := b.policy("").Plan(); err != nil {
+	for _, b := range p.v.policies {
+		if _, err := b.current("").Plan(); err != nil {
 			return err
 		}
 		p.now = append(p.now, b.clone())
@@ -149,13 +150,13 @@ func (p *parser) begin() error {
 	return nil
 }
 
-// turn reads a change or use line, and checks the policy it leaves.
-func (p *parser) turn(s step) error {
+// apply reads a change or use line and checks the resulting policy.
+func (p *parser) apply(s step) error {
 	if err := p.begin(); err != nil {
 		return err
 	}
 	if s.op == opUse {
-		i := slices.IndexFunc(p.now, func(b *book) bool { return len(s.words) == 1 && b.name == s.words[0] })
+		i := slices.IndexFunc(p.now, func(b *mutablePolicy) bool { return len(s.words) == 1 && b.name == s.words[0] })
 		if i < 0 {
 			return fmt.Errorf("use %q: no policy has that name", s.words)
 		}
@@ -163,14 +164,14 @@ func (p *parser) turn(s step) error {
 	} else if err := p.cur.change(s.words); err != nil {
 		return err
 	}
-	if _, err := p.cur.policy("").Plan(); err != nil {
+	if _, err := p.cur.current("").Plan(); err != nil {
 		return err
 	}
 	p.push(s)
 	return nil
 }
 
-// push appends a step, with the comments in front of it.
+// push appends a step with the comments before it.
 func (p *parser) push(s step) {
 	if p.note != nil {
 		p.v.notes[len(p.v.steps)] = p.note
@@ -179,16 +180,16 @@ func (p *parser) push(s step) {
 	p.v.steps = append(p.v.steps, s)
 }
 
-// question reads a line that begins with an instant.
-func (p *parser) question(words []string) error {
+// request reads a line that begins with an instant.
+func (p *parser) request(words []string) error {
 	if err := p.begin(); err != nil {
 		return err
 	}
 	arrow := slices.Index(words, "->")
 	if arrow < 0 {
-		return fmt.Errorf("no answer: behind the question stands \"-> ANSWER\"")
+		return fmt.Errorf("no answer; write \"-> ANSWER\" after the request")
 	}
-	s, err := parseQuestion(words[:arrow])
+	s, err := parseRequest(words[:arrow])
 	if err != nil {
 		return err
 	}
@@ -202,7 +203,7 @@ func (p *parser) question(words []string) error {
 // state reads an indented line: the state of the next limit after the last step.
 func (p *parser) state(words []string) error {
 	if len(p.v.steps) == 0 || !p.v.steps[len(p.v.steps)-1].decides() {
-		return fmt.Errorf("a limit's state stands behind take, peek or record")
+		return fmt.Errorf("the state of a limit belongs after take, peek or record")
 	}
 	s := &p.v.steps[len(p.v.steps)-1]
 	if s.states = true; words[0] == draft {
@@ -216,13 +217,78 @@ func (p *parser) state(words []string) error {
 	return nil
 }
 
-// finish checks that the vector is whole.
+// finish checks that the vector is complete.
 func (p *parser) finish() error {
 	if len(p.v.steps) == 0 {
 		return fmt.Errorf("a vector without steps")
 	}
 	if p.note != nil && len(p.v.steps) > 0 {
-		return fmt.Errorf("a comment behind the last step; put it in front of a step")
+		return fmt.Errorf("a comment after the last step; put it before a step")
 	}
 	return nil
+}
+
+// parseRequest reads the words of @INSTANT OP … before the arrow.
+func parseRequest(words []string) (s step, err error) {
+	if len(words) < 2 {
+		return s, fmt.Errorf("no operation after %s", words[0])
+	}
+	if s.at, err = time.ParseDuration(words[0][1:]); err != nil {
+		return s, err
+	}
+	s.op = words[1]
+	rest := words[2:]
+	next := func() string {
+		if len(rest) == 0 {
+			return ""
+		}
+		word := rest[0]
+		rest = rest[1:]
+		return word
+	}
+	switch s.op {
+	case opTake, opPeek, opRecord:
+		s.n, err = strconv.ParseInt(next(), 10, 64)
+	case opRefund:
+		if s.n, err = strconv.ParseInt(next(), 10, 64); err == nil {
+			s.from, err = parseField(next(), "from")
+		}
+	case opCount:
+		s.limit = next()
+		s.last, err = parseField(next(), "last")
+	case opReset:
+	default:
+		err = fmt.Errorf("unknown word %q; use take, peek, record, refund, count or reset", s.op)
+	}
+	if err == nil && s.takesID() && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
+		s.id, err = parseValue(next()[1:])
+	}
+	if err == nil {
+		s.key, err = parseKey(rest)
+	}
+	return s, err
+}
+
+// parseField reads name=DURATION.
+func parseField(word, name string) (time.Duration, error) {
+	value, ok := strings.CutPrefix(word, name+"=")
+	if !ok {
+		return 0, fmt.Errorf("%q where %s=DURATION belongs", word, name)
+	}
+	return time.ParseDuration(value)
+}
+
+func parseKey(words []string) (key []keyPart, err error) {
+	for _, word := range words {
+		dim, text, ok := strings.Cut(word, "=")
+		if !ok {
+			return nil, fmt.Errorf("unknown word %q; a key is DIM=VALUE", word)
+		}
+		value, err := parseValue(text)
+		if err != nil {
+			return nil, fmt.Errorf("%s=%s: %w", dim, text, err)
+		}
+		key = append(key, keyPart{dim, value})
+	}
+	return key, nil
 }

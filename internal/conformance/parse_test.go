@@ -41,7 +41,7 @@ func TestParseWritesWhatItRead(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
+func TestParseRejectsUnknownWords(t *testing.T) {
 	const head = "# R1: x\nlimit a max=1 window=1s\n"
 	for _, test := range []struct{ text, want string }{
 		{"limit a max=1 window=1s\n@0s take 1 -> done", "f:1: a vector begins with a comment that names its rule"},
@@ -56,7 +56,7 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 		{"# R1: x\nlimit a max=one window=1s", "f:2: strconv.ParseInt"},
 		{"# R1: x\nlimit a max=-1 window=1s\n@0s take 1 -> done", "Max"},
 		{"# R1: x\npolicy p mode=nary\n", `f:2: "mode=nary" is not a mode`},
-		{"# R1: x\npolicy p mode=all x\n", `f:2: too few or too many words behind "policy"`},
+		{"# R1: x\npolicy p mode=all x\n", `f:2: too few or too many words after "policy"`},
 		{"# R1: x\npolicy p\nlimit a max=1 window=1s\npolicy q\n@0s take 1 -> error=key", "Limits"},
 		{head + "allow 1", `f:3: unknown word "allow"`},
 		{head + "@0s allow 1 -> done", `f:3: unknown word "allow"`},
@@ -69,21 +69,21 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 		{head + "@0s take 1 u= -> done", "f:3: u=: quote the value"},
 		{head + "@0s take 1 u=a,b -> done", "f:3: u=a,b: quote the value"},
 		{head + `@0s take 1 u="a -> done`, "f:3: no end to the quote"},
-		{head + `@0s take 1 u="a"*x -> done`, "f:3: u=\"a\"*x: behind the quote"},
+		{head + `@0s take 1 u="a"*x -> done`, "f:3: u=\"a\"*x: after the quote"},
 		{head + "@0s refund 1 -> refunded=1", "f:3: \"\" where from=DURATION belongs"},
 		{head + "@0s count a last=x -> count=1", "f:3: time: invalid duration"},
-		{head + "@0s reset -> gone", "f:3: [\"gone\"]; a reset is answered by done"},
+		{head + "@0s reset -> gone", "f:3: [\"gone\"]; the answer to a reset is done"},
 		{head + "@0s take 1 -> granted", `f:3: unknown word "granted"`},
 		{head + "@0s take 1 -> allowed granted=1 remaining=1 wait=0s", "f:3: the answer lacks reset="},
 		{head + "@0s take 1 -> allowed granted=1 wait=0s remaining=1 reset=0s", `f:3: "wait=0s" where remaining= belongs`},
 		{head + "@0s take 1 -> allowed granted=1 remaining=1 wait=0s reset=never", "f:3: time: invalid duration"},
 		{head + "@0s take 1 -> allowed granted=1 remaining=1 wait=0s reset=0s why=x", `f:3: unknown word "why=x"`},
 		{head + "@0s take 1 -> error=broken", `f:3: unknown error "broken"`},
-		{head + "@0s reset -> done\n  a: used=0", "f:4: a limit's state stands behind take"},
+		{head + "@0s reset -> done\n  a: used=0", "f:4: the state of a limit belongs after take"},
 		{head + "@0s take 1 -> error=key\n  a used=0", "f:4: unknown word \"a\""},
 		{head + "@0s take 1 -> error=key\nlimit b max=1 window=1s", "f:4: limit after the first step; use change"},
-		{head + "@0s take 1 -> error=key\n# end", "f:1: a comment behind the last step"},
-		{head + "change", "f:3: change what?"},
+		{head + "@0s take 1 -> error=key\n# end", "f:1: a comment after the last step"},
+		{head + "change", "f:3: a change needs"},
 		{head + "change b max=1", `f:3: no limit is named "b"`},
 		{head + "change order b", `f:3: no limit is named "b"`},
 		{head + "change order", "Limits"},
@@ -97,8 +97,8 @@ func TestParseRefusesWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-// FuzzParse feeds the parser anything: it must not panic, and what it accepts it
-// must write so that it reads the same again.
+// FuzzParse: the parser does not panic, and the text of an accepted vector parses to the
+// same vector.
 func FuzzParse(f *testing.F) {
 	f.Add(goodVector)
 	files, err := os.ReadDir(vectorDir)

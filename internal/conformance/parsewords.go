@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// splitWords cuts a line at its spaces, except within quotes.
+// splitWords splits a line at spaces outside quotes.
 func splitWords(line string) ([]string, error) {
 	var words []string
 	for rest := strings.TrimSpace(line); rest != ""; rest = strings.TrimLeft(rest, " \t") {
@@ -57,19 +57,18 @@ func parseValue(text string) (string, error) {
 	}
 	times, err := strconv.Atoi(strings.TrimPrefix(text[len(quoted):], "*"))
 	if err != nil || text[len(quoted)] != '*' || times < 0 || times > 1<<16 {
-		return "", fmt.Errorf("behind the quote stands nothing, or *TIMES")
+		return "", fmt.Errorf("after the quote only *TIMES is allowed")
 	}
 	return strings.Repeat(value, times), nil
 }
 
-// draft stands in place of an answer or of states that -rewrite is to fill in. It
-// equals no answer.
+// draft stands for an answer or for states that -rewrite fills in. It equals no answer.
 const draft = "?"
 
-// parseAnswer reads what stands behind the arrow.
+// parseAnswer reads the words after the arrow.
 func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 	if len(words) == 0 {
-		return a, fmt.Errorf("no answer behind the arrow")
+		return a, fmt.Errorf("no answer after the arrow")
 	}
 	if len(words) == 1 && words[0] == draft {
 		return answer{err: draft}, nil
@@ -85,7 +84,7 @@ func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
 	switch s.op {
 	case opReset:
 		if len(words) != 1 || words[0] != "done" {
-			return a, fmt.Errorf("%q; a reset is answered by done", words)
+			return a, fmt.Errorf("%q; the answer to a reset is done", words)
 		}
 		return a, nil
 	case opRefund:
@@ -131,14 +130,14 @@ func parseState(words []string) (s weir.LimitState, err error) {
 	return s, err
 }
 
-// field is a name=value of an answer and where its value goes: an *int64, a
-// *string or a *time.Duration.
+// field is a name=value of an answer. to points to its value: an *int64, a *string or a
+// *time.Duration.
 type field struct {
 	name string
 	to   any
 }
 
-// readFields reads words into all of must, in order, and then any of may.
+// readFields reads words into all fields of must, in order, and then any of may.
 func readFields(words []string, must, may []field) error {
 	for _, f := range must {
 		if len(words) == 0 {

@@ -7,10 +7,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// reduce cuts a history down while fails still finds a mismatch in it: what is
-// behind the mismatch, then runs of steps, longest first, then limits and big
-// numbers. It returns the shortest it found and its mismatch, or v and nil when v
-// itself does not fail.
+// reduce shortens a history while fails still finds a mismatch in it. It removes the steps
+// after the mismatch, then runs of steps, longest first, then limits and large numbers.
+// It returns the shortest history and its mismatch, or v and nil if v does not fail.
 func reduce(v *vector, fails func(*vector) *mismatch) (*vector, *mismatch) {
 	r := reducer{fails: fails, best: v}
 	if !r.try(v.with(v.steps)) {
@@ -19,20 +18,20 @@ func reduce(v *vector, fails func(*vector) *mismatch) (*vector, *mismatch) {
 	for r.dropSteps() || r.dropLimits() {
 	}
 	r.simplify()
-	rule := suspects[r.found.want.difference(r.found.got)][0]
-	r.best.name = fmt.Sprintf("R%d: Found by the differential; say what it is about.", rule)
+	rule := rulesByField[r.found.want.difference(r.found.got)][0]
+	r.best.name = fmt.Sprintf("R%d: Found by the differential; describe it here.", rule)
 	r.best.write()
 	return r.best, r.found
 }
 
-// reducer is the shortest history so far, and where it fails.
+// reducer holds the shortest history so far and its mismatch.
 type reducer struct {
 	fails func(*vector) *mismatch
 	best  *vector
 	found *mismatch
 }
 
-// try takes c in place of the best if it fails, too. c is r's from now on.
+// try replaces the best history by c if c fails too. r owns c.
 func (r *reducer) try(c *vector) bool {
 	found := r.fails(c)
 	if found == nil {
@@ -43,7 +42,7 @@ func (r *reducer) try(c *vector) bool {
 	return true
 }
 
-// with returns v with a copy of the steps in place of its own.
+// with returns v with a copy of steps.
 func (v *vector) with(steps []step) *vector {
 	c := *v
 	c.steps = slices.Clone(steps)
@@ -51,8 +50,8 @@ func (v *vector) with(steps []step) *vector {
 	return &c
 }
 
-// dropSteps tries to do without runs of steps, and reports whether any went. The
-// last step, at which the history fails, stays.
+// dropSteps removes runs of steps and reports whether it removed any. The last step, at
+// which the history fails, stays.
 func (r *reducer) dropSteps() (dropped bool) {
 	for size := len(r.best.steps) / 2; size > 0; size /= 2 {
 		for from := len(r.best.steps) - 1 - size; from >= 0; from -= size {
@@ -67,15 +66,15 @@ func (r *reducer) dropSteps() (dropped bool) {
 	return dropped
 }
 
-// dropLimits tries to do without whole limits, and reports whether any went.
+// dropLimits removes limits and reports whether it removed any.
 func (r *reducer) dropLimits() (dropped bool) {
-	for i := len(r.best.books[0].limits) - 1; i >= 0 && len(r.best.books[0].limits) > 1; i-- {
+	for i := len(r.best.policies[0].limits) - 1; i >= 0 && len(r.best.policies[0].limits) > 1; i-- {
 		c := r.best.with(r.best.steps)
-		b := c.books[0].clone()
+		b := c.policies[0].clone()
 		name := b.limits[i].Name
 		b.limits = slices.Delete(b.limits, i, i+1)
 		b.order = slices.DeleteFunc(b.order, func(n string) bool { return n == name })
-		c.books = []*book{b}
+		c.policies = []*mutablePolicy{b}
 		for j := range c.steps {
 			c.steps[j].key = keyFor(b, c.steps[j].key)
 		}
@@ -84,14 +83,14 @@ func (r *reducer) dropLimits() (dropped bool) {
 	return dropped
 }
 
-// keyFor is the part of a key that some limit of b counts by.
-func keyFor(b *book, key []keyPart) []keyPart {
+// keyFor returns the part of a key that some limit of b counts by.
+func keyFor(b *mutablePolicy, key []keyPart) []keyPart {
 	return slices.DeleteFunc(slices.Clone(key), func(part keyPart) bool {
 		return !slices.ContainsFunc(b.limits, func(limit weir.Limit) bool { return slices.Contains(limit.By, part.dim) })
 	})
 }
 
-// simplify tries answers without states, and smaller units.
+// simplify tries steps without states and with fewer units.
 func (r *reducer) simplify() {
 	for i := 0; i < len(r.best.steps); i++ {
 		if r.best.steps[i].states {

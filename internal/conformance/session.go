@@ -11,27 +11,27 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// session does the steps of one vector on one engine.
+// session applies the steps of one vector to one engine.
 type session struct {
-	engine  weir.Engine
-	prefix  string // in front of every policy's name
-	epoch   int64
-	books   []*book
-	current *book
-	limiter *weir.Limiter // of the current book
-	live    bool          // steps happen by the engine's clock, not at their instants
+	engine   weir.Engine
+	prefix   string // of every policy's name
+	epoch    int64
+	policies []*mutablePolicy
+	current  *mutablePolicy
+	limiter  *weir.Limiter // of the current policy
+	live     bool          // steps use the engine's clock instead of their instants
 }
 
-// caller is a weir.Limiter, or one at an instant.
-type caller interface {
+// limiter is a weir.Limiter or a weir.LimiterAt.
+type limiter interface {
 	Decide(context.Context, weir.Key, weir.Request) (weir.Decision, error)
 	Refund(ctx context.Context, key weir.Key, granted time.Time, n int64) (int64, error)
 	RefundOnce(ctx context.Context, key weir.Key, granted time.Time, n int64, id string) (int64, error)
 	Count(ctx context.Context, key weir.Key, limit string, last time.Duration) (int64, error)
 }
 
-// freshPrefix begins a policy name that no other run has used, so that an engine
-// that outlives the test (a store) remembers nothing of it.
+// freshPrefix returns the start of a policy name that no other run has used, because a
+// store may outlive the test.
 func freshPrefix() string {
 	return fmt.Sprintf("w%s-%d.", processNonce, prefixes.Add(1))
 }
@@ -43,28 +43,28 @@ var (
 
 func newSession(e weir.Engine, v *vector) (*session, error) {
 	s := &session{engine: e, prefix: freshPrefix(), epoch: v.epoch}
-	for _, b := range v.books {
-		s.books = append(s.books, b.clone())
+	for _, b := range v.policies {
+		s.policies = append(s.policies, b.clone())
 	}
-	s.current = s.books[0]
+	s.current = s.policies[0]
 	return s, s.open()
 }
 
-// open makes the limiter of the current book as it stands.
+// open makes the limiter of the current policy with its present numbers.
 func (s *session) open() (err error) {
-	s.limiter, err = weir.New(s.current.policy(s.prefix), weir.WithEngine(s.engine))
+	s.limiter, err = weir.New(s.current.current(s.prefix), weir.WithEngine(s.engine))
 	return err
 }
 
-// turn obeys a change or use step.
-func (s *session) turn(st step) error {
+// apply applies a change or use step.
+func (s *session) apply(st step) error {
 	if st.op == opChange {
 		if err := s.current.change(st.words); err != nil {
 			return err
 		}
 		return s.open()
 	}
-	for _, b := range s.books {
+	for _, b := range s.policies {
 		if len(st.words) == 1 && b.name == st.words[0] {
 			s.current = b
 			return s.open()
@@ -73,18 +73,18 @@ func (s *session) turn(st step) error {
 	return fmt.Errorf("use %q: no policy has that name", st.words)
 }
 
-// do asks the engine what the step asks and returns its answer.
+// do makes the call of the step and returns its answer.
 func (s *session) do(st step) answer {
-	a, err := s.ask(st)
+	a, err := s.call(st)
 	if err != nil {
 		return answer{err: errorWord(err)}
 	}
 	return a
 }
 
-func (s *session) ask(st step) (a answer, err error) {
+func (s *session) call(st step) (a answer, err error) {
 	ctx, key := context.Background(), keyOf(s.limiter, st.key)
-	var at caller = s.limiter.At(s.instant(st.at))
+	var at limiter = s.limiter.At(s.instant(st.at))
 	if s.live {
 		at = s.limiter
 	}
@@ -100,7 +100,7 @@ func (s *session) ask(st step) (a answer, err error) {
 	case opReset:
 		err = s.limiter.Reset(ctx, key)
 	default:
-		ask := weir.Request{Op: askOps[st.op], N: st.n, At: weir.Now, ID: st.id}
+		ask := weir.Request{Op: requestOps[st.op], N: st.n, At: weir.Now, ID: st.id}
 		if st.states {
 			ask.States = make([]weir.LimitState, len(s.current.order))
 		}
@@ -108,22 +108,22 @@ func (s *session) ask(st step) (a answer, err error) {
 		switch {
 		case err != nil || !st.states:
 		case a.decision.Replayed:
-			err = unseen(ask.States)
+			err = checkNoStates(ask.States)
 		default:
-			a.states, err = s.plain(ask.States)
+			a.states, err = s.stripPolicy(ask.States)
 		}
 	}
 	return a, err
 }
 
-var askOps = map[string]weir.Op{opTake: weir.OpAttempt, opPeek: weir.OpPeek, opRecord: weir.OpRecord}
+var requestOps = map[string]weir.Op{opTake: weir.OpAttempt, opPeek: weir.OpPeek, opRecord: weir.OpRecord}
 
 func (s *session) instant(at time.Duration) time.Time {
 	return time.UnixMicro(s.epoch).Add(at)
 }
 
-// keyOf puts the values in the order of the policy's dimensions. Values of other
-// dimensions come last: the front door must refuse them (R14).
+// keyOf orders the values by the policy's dimensions. Values of other dimensions come last:
+// the limiter must reject them (R14).
 func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
 	var values []string
 	dims := limiter.Plan().Dimensions()
@@ -142,19 +142,19 @@ func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
 	return weir.K(values...)
 }
 
-// unseen checks that an answer that was given before tells no states: nobody looked.
-func unseen(states []weir.LimitState) error {
+// checkNoStates checks that a replayed answer has no states.
+func checkNoStates(states []weir.LimitState) error {
 	for i, s := range states {
 		if s != (weir.LimitState{}) {
-			return fmt.Errorf("state %d of a repeated answer is %+v, want none", i, s)
+			return fmt.Errorf("state %d of a replayed answer is %+v, want none", i, s)
 		}
 	}
 	return nil
 }
 
-// plain checks what the states repeat of the policy and takes it out, which
-// leaves what vectors write down.
-func (s *session) plain(states []weir.LimitState) ([]weir.LimitState, error) {
+// stripPolicy checks the fields of the states that repeat the policy and clears them.
+// Vectors contain the other fields.
+func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, error) {
 	for i, limit := range s.limiter.Plan().Policy().Limits {
 		got := &states[i]
 		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.MinInterval != limit.MinInterval {

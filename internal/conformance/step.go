@@ -13,16 +13,16 @@ import (
 const (
 	opTake   = "take"   // an attempt
 	opPeek   = "peek"   // an attempt that changes nothing
-	opRecord = "record" // units without asking
-	opRefund = "refund" // units given back
-	opCount  = "count"  // units of the last while
+	opRecord = "record" // units without a decision
+	opRefund = "refund" // takes units back
+	opCount  = "count"  // units of the last span
 	opReset  = "reset"  // forget the key
-	opChange = "change" // the policy has other numbers from here on
-	opUse    = "use"    // the steps from here on are about another policy
+	opChange = "change" // changes numbers of the policy
+	opUse    = "use"    // selects the policy of the next steps
 )
 
-// step is one line of a vector: something to do, and what must be answered.
-// Instants are relative to the vector's epoch.
+// step is one line of a vector: a call and its expected answer. Instants are relative to
+// the vector's epoch.
 type step struct {
 	op    string
 	at    time.Duration
@@ -31,28 +31,27 @@ type step struct {
 	limit string        // of count
 	last  time.Duration // of count
 	key   []keyPart
-	id    string   // the operation's, where the step may have one; "" = none
-	words []string // of change and use: the words behind
+	id    string   // idempotency key; "" = none
+	words []string // of change and use: the other words of the line
 
-	states bool // the states of the limits are asked for too
+	states bool // the call requests the states of the limits
 	want   answer
 }
 
 // keyPart is the value of one dimension.
 type keyPart struct{ dim, value string }
 
-// asks reports whether the step asks an engine anything.
-func (s step) asks() bool { return s.op != opChange && s.op != opUse }
+// callsEngine reports whether the step is a call.
+func (s step) callsEngine() bool { return s.op != opChange && s.op != opUse }
 
 // decides reports whether the answer to the step is a weir.Decision.
 func (s step) decides() bool { return s.op == opTake || s.op == opPeek || s.op == opRecord }
 
-// looks reports whether the step never changes a history.
-func (s step) looks() bool { return s.op == opPeek || s.op == opCount }
+// readsOnly reports whether the step never changes a history.
+func (s step) readsOnly() bool { return s.op == opPeek || s.op == opCount }
 
-// writes reports whether the step changed a history, given its answer: it recorded
-// units, took them back, or made a history forgotten. Corrections of a clock (R2) that a
-// refusal writes are left out.
+// writes reports whether the step with answer a changed a history: it recorded units, took
+// them back, or reset it. Adjustments of the clock (R2) by a denial do not count.
 func (s step) writes(mode weir.Mode, a answer) bool {
 	if a.err != "" || a.decision.Replayed {
 		return false
@@ -68,13 +67,13 @@ func (s step) writes(mode weir.Mode, a answer) bool {
 	return s.op == opReset
 }
 
-// takesID reports whether the step may have an id: decisions and refunds may, although
-// a peek ignores it.
+// takesID reports whether the step may have an id: decisions and refunds may; a peek
+// ignores it.
 func (s step) takesID() bool { return s.decides() || s.op == opRefund }
 
-// text writes the step as a vector does, without its answer.
+// text formats the step as in a vector, without its answer.
 func (s step) text() string {
-	if !s.asks() {
+	if !s.callsEngine() {
 		return strings.Join(append([]string{s.op}, s.words...), " ")
 	}
 	var b strings.Builder
@@ -96,8 +95,7 @@ func (s step) text() string {
 	return b.String()
 }
 
-// valueText quotes v unless it is a plain word. A long run of one byte is
-// written as "x"*1025.
+// valueText quotes v unless it is a plain word. A long run of one byte becomes "x"*1025.
 func valueText(v string) string {
 	if len(v) > 64 && v == strings.Repeat(v[:1], len(v)) {
 		return fmt.Sprintf("%q*%d", v[:1], len(v))

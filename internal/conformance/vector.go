@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// vector is a story about one rule: policies, then steps with the answers that
-// the rule demands.
+// vector is a short history about one rule: policies, then steps with the answers that the
+// rule demands.
 type vector struct {
-	name  string // its first comment: the rule and what it says
-	file  string
-	line  int   // of its first line in file, from 1
-	epoch int64 // the instant of @0s, in microseconds since 1970
-	books []*book
-	head  []string // the lines before the first step, as written
-	steps []step
-	notes map[int][]string // comment lines in front of a step
+	name     string // its first comment: the rule and a sentence
+	file     string
+	line     int   // of its first line in file, from 1
+	epoch    int64 // the instant of @0s, in microseconds since 1970
+	policies []*mutablePolicy
+	head     []string // the lines before the first step, as written
+	steps    []step
+	notes    map[int][]string // comment lines before a step
 }
 
-// defaultEpoch is a realistic instant: an engine that prints numbers of this
-// size as 1.7e+15 must fail.
+// defaultEpoch is a realistic instant: an engine that prints numbers of this size as
+// 1.7e+15 must fail.
 const defaultEpoch = 1_700_000_000_000_000
 
-// text writes the vector with the answers its steps want.
+// text formats the vector with its expected answers.
 func (v *vector) text() string {
 	var b strings.Builder
 	for _, line := range v.head {
@@ -34,7 +34,7 @@ func (v *vector) text() string {
 		for _, note := range v.notes[i] {
 			fmt.Fprintln(&b, note)
 		}
-		if !s.asks() {
+		if !s.callsEngine() {
 			fmt.Fprintln(&b, s.text())
 			continue
 		}
@@ -46,20 +46,20 @@ func (v *vector) text() string {
 	return b.String()
 }
 
-// width is that of the longest question, for the arrows to stand in one column.
-// Very long questions stick out.
+// width returns the length of the longest call, so that the arrows form one column. Calls
+// of more than 60 bytes are ignored.
 func (v *vector) width() int {
 	const most = 60
 	width := 0
 	for _, s := range v.steps {
-		if n := len(s.text()); s.asks() && n <= most {
+		if n := len(s.text()); s.callsEngine() && n <= most {
 			width = max(width, n)
 		}
 	}
 	return width
 }
 
-// changes reports whether the vector changes limits that are in use (R12).
+// changes reports whether the vector changes limits that have histories (R12).
 func (v *vector) changes() bool {
 	return slices.ContainsFunc(v.steps, func(s step) bool { return s.op == opChange })
 }
@@ -69,13 +69,13 @@ func (v *vector) refundsOnce() bool {
 	return slices.ContainsFunc(v.steps, func(s step) bool { return s.op == opRefund && s.id != "" })
 }
 
-// write puts the policies of v into its head. Vectors that were parsed have one.
+// write sets the head of v by its policies. Parsed vectors have one already.
 func (v *vector) write() {
 	v.head = []string{"# " + v.name}
 	if v.epoch != defaultEpoch {
 		v.head = append(v.head, fmt.Sprintf("epoch %d", v.epoch))
 	}
-	for _, b := range v.books {
+	for _, b := range v.policies {
 		v.head = append(v.head, fmt.Sprintf("policy %s mode=%s", b.name, modeWords[b.mode]))
 		for _, limit := range b.limits {
 			v.head = append(v.head, limitText(limit))

@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// TestWrongEngines shows that the kit finds every fault, in the layers that
-// should, and says something useful.
+// TestWrongEngines: the kit finds every fault in the expected layers, and its report quotes
+// a rule.
 func TestWrongEngines(t *testing.T) {
 	for _, wrong := range wrongEngines {
 		t.Run(wrong.name, func(t *testing.T) {
@@ -37,7 +37,7 @@ func TestWrongEngines(t *testing.T) {
 
 var quotesRule = regexp.MustCompile(`\n *R\d+: `)
 
-// layerReport is what one layer has to say against the engine, or "".
+// layerReport returns one layer's report about the engine, or "".
 func layerReport(t *testing.T, layer string, newEngine func() weir.Engine) (report string) {
 	t.Helper()
 	switch layer {
@@ -85,7 +85,7 @@ func wantPasteable(t *testing.T, report string, e weir.Engine) {
 	if m, err := v.run(e); err != nil || m == nil {
 		t.Errorf("the engine passes the vector: %v\n%s", err, report)
 	}
-	if asked := len(slices.DeleteFunc(v.steps, func(s step) bool { return !s.asks() })); asked > 6 {
+	if asked := len(slices.DeleteFunc(v.steps, func(s step) bool { return !s.callsEngine() })); asked > 6 {
 		t.Errorf("the vector is not short: %d steps\n%s", asked, report)
 	}
 }

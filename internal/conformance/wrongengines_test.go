@@ -15,12 +15,12 @@ import (
 // wrongEngine is the specification with one fault.
 type wrongEngine struct {
 	*spec.Engine
-	plan   func(weir.Policy) weir.Policy // what the limits are taken for
-	key    func(string) string           // what a value is taken for
+	plan   func(weir.Policy) weir.Policy // replaces the limits
+	key    func(string) string           // replaces a value of the key
 	ask    func(weir.Request) weir.Request
 	answer func(weir.Request, *weir.Decision)
 	decide func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error)
-	last   func(int64) int64 // what a span of Count is taken for
+	last   func(int64) int64 // replaces the span of Count
 }
 
 func (w *wrongEngine) taken(p *weir.Plan, k weir.Key) (*weir.Plan, weir.Key) {
@@ -88,8 +88,8 @@ func limitsWith(change func(*weir.Limit)) func(weir.Policy) weir.Policy {
 	}
 }
 
-// checkThenAct looks, and then records what it saw fit, with a step in between:
-// right for one caller, wrong for many.
+// checkThenAct peeks, and then records in a second step: right for one caller, wrong for
+// concurrent ones.
 func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	ctx := context.Background()
 	if a.Op != weir.OpAttempt || a.N == 0 || p.Mode() != weir.AllOrNothing {
@@ -108,8 +108,8 @@ func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (wei
 	return e.Decide(ctx, p, k, a)
 }
 
-// limitByLimit decides the limits one after the other: what a later one refuses
-// stays recorded in the earlier ones.
+// limitByLimit decides the limits one after the other: units that a later one denies stay
+// recorded in the earlier ones.
 func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, err error) {
 	ctx := context.Background()
 	if a.Op != weir.OpAttempt || len(p.Limits()) == 1 {
@@ -192,7 +192,7 @@ func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (wei
 	}
 }
 
-// recordsRefusals counts what it refuses, in every mode.
+// recordsRefusals records denied units in every mode.
 func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	d, err := e.Decide(context.Background(), p, k, a)
 	if err == nil && !d.Allowed && a.Op == weir.OpAttempt {

@@ -1,13 +1,13 @@
-// Package store opens the store that an operator names by a word or a URL: the
-// memory of the process, or Redis as one server, behind Sentinels, or as a Cluster.
+// Package store opens a store by a name or a URL: the memory of the process, or Redis as a
+// single server, behind Sentinels, or as a Cluster.
 //
 //	memory
 //	redis://[user[:password]@]host[:port][/db]
 //	redis+sentinel://[user[:password]@]host[:port],…/master-name[?db=N]
 //	redis+cluster://[user[:password]@]host[:port],…
 //
-// rediss, rediss+sentinel and rediss+cluster speak TLS; ?ca=FILE names the
-// authority to trust in place of the system's. A password is better kept out of
-// command lines: where the URL has none, WEIR_REDIS_USERNAME and
-// WEIR_REDIS_PASSWORD are used. Neither is ever part of an error or a name.
+// rediss, rediss+sentinel and rediss+cluster use TLS; ?ca=FILE trusts the authorities of a
+// file in place of the system's. To keep passwords out of command lines, a URL without
+// them uses WEIR_REDIS_USERNAME and WEIR_REDIS_PASSWORD. No error and no name of a store
+// contains either.
 package store

@@ -18,43 +18,43 @@ import (
 )
 
 var (
-	// ErrUnreachable: the store could not be asked; it may be there later.
+	// ErrUnreachable: the store did not answer; it may do so later.
 	ErrUnreachable = errors.New("store: unreachable")
 
-	// ErrRefused: the server is there, and lets nobody in or is not what the URL
-	// says. Waiting is of no use.
+	// ErrRefused: the server answered, but rejects the credentials or is not of the
+	// kind that the URL names. Retrying does not help.
 	ErrRefused = errors.New("store: refused")
 )
 
-// Store is an engine and what it stands on.
+// Store is an engine with its connection.
 type Store struct {
 	Engine weir.Engine
-	Conn   weirredis.Conn // what Engine stands on; nil for memory
-	Name   string         // fit to be shown: without a password
-	Shared bool           // whether other processes see the same histories
+	Conn   weirredis.Conn // of Engine; nil for memory
+	Name   string         // without a password, for logs and errors
+	Shared bool           // other processes see the same histories
 
-	Warnings []string // what an operator should know of the server; Later tells them otherwise
+	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
 
-	close func()
-	later *later // nil unless opened by Later
+	close      func()
+	background *background // nil unless opened by OpenInBackground
 }
 
-// Spread reports whether the store spreads keys over the slots of a Cluster. It does
-// not ask it; before the store is found it is taken to.
+// Spread reports whether the store spreads keys over the slots of a Cluster. It sends
+// nothing; before the store is connected it reports true.
 func (s *Store) Spread() bool {
 	engine := s.Engine
-	if s.later != nil {
-		found := s.later.found.Load()
-		if found == nil {
+	if s.background != nil {
+		redis := s.background.redis.Load()
+		if redis == nil {
 			return true
 		}
-		engine = found
+		engine = redis
 	}
 	e, ok := engine.(interface{ Spread() bool })
 	return ok && e.Spread()
 }
 
-// Close gives connections back.
+// Close closes the connections.
 func (s *Store) Close() error {
 	if s.close != nil {
 		s.close()
@@ -62,19 +62,21 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// Names of the environment variables that hold what a URL does not.
+// Environment variables of the credentials that a URL does not have.
 const (
 	usernameVariable = "WEIR_REDIS_USERNAME"
 	passwordVariable = "WEIR_REDIS_PASSWORD"
 )
 
-// dialTimeout bounds how long Open waits for a server that does not answer.
+// dialTimeout bounds the wait for a server that does not answer.
 const dialTimeout = 3 * time.Second
 
-// Open opens the store of that name: memory, or a URL. The error wraps ErrURL if
-// the name is wrong, ErrUnreachable if the server could not be asked, ErrRefused if
-// it is the wrong one or the password is, and weirredis.ErrServer if it is not fit
-// for limits. Nothing is written.
+// Open opens the store with the given name: memory, or a URL. It writes nothing to the
+// store. The error wraps
+//   - ErrURL if the name is wrong;
+//   - ErrUnreachable if the server does not answer;
+//   - ErrRefused if it is the wrong server or the credentials are wrong;
+//   - weirredis.ErrServer if the server is not fit for limits.
 func Open(name string) (*Store, error) {
 	if name == "memory" {
 		return &Store{Engine: weir.NewMemory(), Name: name}, nil
@@ -83,14 +85,14 @@ func Open(name string) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	found, err := t.open(o)
+	c, err := t.open(o)
 	if err != nil {
 		return nil, err
 	}
-	return &Store{Engine: found.engine, Conn: found.conn, Name: t.String(), Shared: true, Warnings: found.warnings, close: found.close}, nil
+	return &Store{Engine: c.engine, Conn: c.conn, Name: t.String(), Shared: true, Warnings: c.warnings, close: c.close}, nil
 }
 
-// prepare reads a URL and what it refers to.
+// prepare reads a URL and the file and variables that it refers to.
 func prepare(name string) (*target, rueidis.ClientOption, error) {
 	t, err := parse(name)
 	if err != nil {
@@ -100,33 +102,33 @@ func prepare(name string) (*target, rueidis.ClientOption, error) {
 	return t, o, err
 }
 
-// found is a server that is fit for limits.
-type found struct {
+// connection is a connection to a server that is fit for limits.
+type connection struct {
 	engine   *weirredis.Engine
 	conn     weirredis.Conn
 	warnings []string
 	close    func()
 }
 
-// open connects, and looks at what is there.
-func (t *target) open(o rueidis.ClientOption) (*found, error) {
+// open connects and checks the server.
+func (t *target) open(o rueidis.ClientOption) (*connection, error) {
 	conn, err := rueidisconn.New(o)
 	if err != nil {
-		return nil, t.trouble(err)
+		return nil, t.explain(err)
 	}
 	if t.kind == cluster && !conn.Clustered() {
 		conn.Close()
-		return nil, fmt.Errorf("%w: %s is no Cluster; write redis:// for a single server", ErrURL, t)
+		return nil, fmt.Errorf("%w: %s is not a Cluster; write redis:// for a single server", ErrURL, t)
 	}
 	engine, report, err := fitEngine(conn)
 	if err != nil {
 		conn.Close()
-		return nil, t.trouble(err)
+		return nil, t.explain(err)
 	}
-	return &found{engine, conn, report.Warnings, conn.Close}, nil
+	return &connection{engine, conn, report.Warnings, conn.Close}, nil
 }
 
-// fitEngine is the engine on a server that is fit for limits.
+// fitEngine returns an engine on a server that is fit for limits.
 func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error) {
 	engine, err := weirredis.New(conn)
 	if err != nil {
@@ -138,7 +140,7 @@ func fitEngine(conn weirredis.Conn) (*weirredis.Engine, weirredis.Report, error)
 	return engine, report, err
 }
 
-// options are the client's options for the target.
+// options returns the client's options for the target.
 func (t *target) options(env func(string) string) (rueidis.ClientOption, error) {
 	o := rueidis.ClientOption{
 		InitAddress: t.addresses,
@@ -162,7 +164,7 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	}
 	switch t.kind {
 	case single:
-		o.ForceSingleClient = t.db != 0 // otherwise a node of a Cluster says so itself
+		o.ForceSingleClient = t.db != 0 // otherwise the client detects a node of a Cluster
 	case sentinel:
 		o.Sentinel = rueidis.SentinelOption{
 			MasterSet: t.master,
@@ -173,7 +175,7 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	return o, nil
 }
 
-// authorities are those of the file ca= names; nil stands for the system's.
+// authorities returns those of the file of ca=; nil stands for the system's.
 func (t *target) authorities() (*x509.CertPool, error) {
 	if t.ca == "" {
 		return nil, nil
@@ -184,7 +186,7 @@ func (t *target) authorities() (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("%w: ca=%s holds no certificate in PEM form", ErrURL, t.ca)
+		return nil, fmt.Errorf("%w: ca=%s holds no PEM certificate", ErrURL, t.ca)
 	}
 	return pool, nil
 }

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"net"
+	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/listen/listentest"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/weirredis"
 )
@@ -67,7 +70,7 @@ func TestOpenShares(t *testing.T) {
 	}
 }
 
-// TestOpenUnfit: a server that throws histories away is refused.
+// TestOpenUnfit: a server that evicts histories is rejected.
 func TestOpenUnfit(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
 	_, err := Open("redis://" + server.Addr)
@@ -76,22 +79,29 @@ func TestOpenUnfit(t *testing.T) {
 	}
 }
 
-// TestOpenTLS speaks TLS with a server whose authority is given by ca=.
+// TestOpenTLS connects over TLS to a server with the authority of ca=.
 func TestOpenTLS(t *testing.T) {
 	dir := t.TempDir()
-	key, cert := filepath.Join(dir, "key.pem"), filepath.Join(dir, "cert.pem")
-	writeCertificate(t, key, cert)
+	files := map[string]string{}
+	authority := listentest.NewAuthority(t)
+	pair := authority.Issue(t, "store.test")
+	for name, text := range map[string]string{"key": pair.Key, "cert": pair.Cert, "ca": authority.PEM} {
+		files[name] = filepath.Join(dir, name+".pem")
+		if err := os.WriteFile(files[name], []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	port := listener.Addr().(*net.TCPAddr).Port
+	port := strconv.Itoa(listener.Addr().(*net.TCPAddr).Port)
 	listener.Close()
-	redistest.Start(t, "--tls-port", itoa(port), "--tls-cert-file", cert, "--tls-key-file", key, "--tls-auth-clients", "no")
-	if s := mustOpen(t, "rediss://127.0.0.1:"+itoa(port)+"?ca="+cert); !decide(t, s) || decide(t, s) {
+	redistest.Start(t, "--tls-port", port, "--tls-cert-file", files["cert"], "--tls-key-file", files["key"], "--tls-auth-clients", "no")
+	if s := mustOpen(t, "rediss://127.0.0.1:"+port+"?ca="+files["ca"]); !decide(t, s) || decide(t, s) {
 		t.Error("over TLS: want one grant")
 	}
-	if _, err := Open("rediss://127.0.0.1:" + itoa(port)); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ca=") {
+	if _, err := Open("rediss://127.0.0.1:" + port); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ca=") {
 		t.Errorf("an unknown authority: got %v, want ErrRefused and the way to trust it", err)
 	}
 }

@@ -13,10 +13,10 @@ import (
 	"github.com/weirlimit/weir/internal/redact"
 )
 
-// ErrURL: the store's name or URL is not one that Open understands.
+// ErrURL: the store's name or URL is not in a form that Open reads.
 var ErrURL = errors.New("store: bad name")
 
-// kind is how Redis is reached.
+// kind is a way to reach Redis.
 type kind uint8
 
 const (
@@ -25,7 +25,7 @@ const (
 	cluster
 )
 
-// schemes are the kinds of store besides memory.
+// schemes holds the kinds of stores besides memory.
 var schemes = map[string]struct {
 	kind kind
 	tls  bool
@@ -38,7 +38,7 @@ var schemes = map[string]struct {
 	"rediss+cluster":  {cluster, true},
 }
 
-// Schemes are the schemes of the URLs that Open understands, sorted.
+// Schemes returns the schemes of the URLs that Open reads, sorted.
 func Schemes() []string {
 	var names []string
 	for name := range schemes {
@@ -48,7 +48,7 @@ func Schemes() []string {
 	return names
 }
 
-// target is a URL taken apart.
+// target is a parsed URL.
 type target struct {
 	scheme             string
 	kind               kind
@@ -60,8 +60,8 @@ type target struct {
 	ca                 string // file
 }
 
-// parse takes a URL apart. Errors repeat no part that may hold a password, also in a
-// URL without a host or with characters that are not escaped.
+// parse parses a URL. Errors repeat no part that may hold a password, not even of a URL
+// without a host or with unescaped characters.
 func parse(text string) (*target, error) {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	s, known := schemes[scheme]
@@ -76,7 +76,7 @@ func parse(text string) (*target, error) {
 	t := &target{scheme: scheme, kind: s.kind, tls: s.tls}
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") { // the text before it may be half of a password
-		return nil, fmt.Errorf("%w: an @ stands behind a ?; in user and password write %%3F for a ?, in a parameter %%40 for an @", ErrURL)
+		return nil, fmt.Errorf("%w: an @ follows a ?; in user and password write %%3F for a ?, in a parameter %%40 for an @", ErrURL)
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		if err := t.credentials(rest[:i]); err != nil {
@@ -107,7 +107,7 @@ func (t *target) credentials(text string) error {
 	return nil
 }
 
-// hosts reads host[:port], several of them where there are Sentinels or a Cluster.
+// hosts reads host[:port], or a list of them for Sentinels and a Cluster.
 func (t *target) hosts(text string) error {
 	port := "6379"
 	if t.kind == sentinel {
@@ -127,17 +127,17 @@ func (t *target) hosts(text string) error {
 	return nil
 }
 
-// withPort returns host:port, with the usual port where none is written.
+// withPort returns host:port, with the default port if text has none.
 func withPort(text, port string) (string, error) {
 	host, given, err := net.SplitHostPort(text)
-	if err != nil { // no port, or nonsense
+	if err != nil { // no port, or malformed
 		host, given = strings.Trim(text, "[]"), port
 		if strings.Contains(host, ":") && net.ParseIP(host) == nil {
-			return "", fmt.Errorf("%q is no host:port", redact.URL(text))
+			return "", fmt.Errorf("%q is not host:port", redact.URL(text))
 		}
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("the text behind the colon is no port from 1 to 65535; user and password stand before an @")
+		return "", fmt.Errorf("the text after the colon is not a port from 1 to 65535; write user and password before an @")
 	}
 	if host == "" {
 		return "", errors.New("the host is missing")
@@ -145,7 +145,7 @@ func withPort(text, port string) (string, error) {
 	return net.JoinHostPort(host, given), nil
 }
 
-// path reads the part behind the hosts: a database, or the master's name.
+// path reads the part after the hosts: a database, or the master's name.
 func (t *target) path(text string) error {
 	switch {
 	case t.kind == sentinel && text == "":
@@ -153,27 +153,28 @@ func (t *target) path(text string) error {
 	case t.kind == sentinel:
 		t.master = text
 	case text != "" && t.kind == cluster:
-		return fmt.Errorf("%w: a Cluster has no database but 0; leave out the / and the text behind it", ErrURL)
+		return fmt.Errorf("%w: a Cluster has no database but 0; leave out the / and the text after it", ErrURL)
 	case text != "":
 		return t.database(text)
 	}
 	return nil
 }
 
+// database reads the number of a database.
 func (t *target) database(text string) error {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return fmt.Errorf("%w: the text behind the last / is no database; use a number, mostly 0", ErrURL)
+		return fmt.Errorf("%w: the text after the last / is not a database; use a number, mostly 0", ErrURL)
 	}
 	t.db = int(n)
 	return nil
 }
 
-// query reads the parameters behind a question mark.
+// query reads the parameters after a question mark.
 func (t *target) query(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return fmt.Errorf("%w: the text behind the ? is not name=value&…", ErrURL)
+		return fmt.Errorf("%w: the text after the ? is not name=value&…", ErrURL)
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all := values[name]
@@ -196,7 +197,7 @@ func (t *target) query(text string) error {
 	return nil
 }
 
-// String is the URL without the password.
+// String returns the URL without the password.
 func (t *target) String() string {
 	var b strings.Builder
 	b.WriteString(t.scheme + "://")

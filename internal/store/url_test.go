@@ -41,9 +41,9 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejects(t *testing.T) {
 	const secret = "s3cret"
-	for text, says := range map[string]string{
+	for text, want := range map[string]string{
 		"":                              "neither memory nor a URL",
 		"Memory":                        "redis://",
 		"redis":                         "neither",
@@ -53,10 +53,10 @@ func TestParseRefuses(t *testing.T) {
 		"redis://h:0":                   "1 to 65535",
 		"redis://h:65536":               "1 to 65535",
 		"redis://h:x":                   "1 to 65535",
-		"redis://a:b:c":                 "no host:port",
+		"redis://a:b:c":                 "not host:port",
 		"redis://a,b":                   "one server, not 2",
-		"redis://h/x":                   "no database",
-		"redis://h/-1":                  "no database",
+		"redis://h/x":                   "not a database",
+		"redis://h/-1":                  "not a database",
 		"redis://u:" + secret + "%@h":   "%25",
 		"redis+sentinel://h":            "master's name",
 		"redis+cluster://h/1":           "no database but 0",
@@ -64,10 +64,10 @@ func TestParseRefuses(t *testing.T) {
 		"redis://h?db=1":                "no parameter",
 		"redis://h?x=1":                 "no parameter",
 		"redis://h?db=1&ca=x":           "ca= is for TLS", // parameters are read in order
-		"redis://u:" + secret:           "stand before an @",
-		"redis://u:" + secret + "/0":    "stand before an @",
-		"redis://u:" + secret + ":6379": "no host:port",
-		"redis://u:1/" + secret:         "no database",
+		"redis://u:" + secret:           "before an @",
+		"redis://u:" + secret + "/0":    "before an @",
+		"redis://u:" + secret + ":6379": "not host:port",
+		"redis://u:1/" + secret:         "not a database",
 		"redis://u:1?" + secret + "=1":  "no parameter",
 		"redis://u:1?" + secret + "=%":  "name=value",
 		"u:" + secret:                   `"u:…" is neither memory nor a URL`,
@@ -75,9 +75,9 @@ func TestParseRefuses(t *testing.T) {
 		"redis+cluster://u:1/" + secret: "no database but 0",
 		"rediss://h?ca=a&ca=b":          "twice",
 		"redis://h?%zz":                 "name=value",
-		"redis+sentinel://h/m?db=x":     "no database",
+		"redis+sentinel://h/m?db=x":     "not a database",
 		"redis+cluster://a,,b":          "host is missing",
-		"redis://u:" + secret + "@h:zz": "no port",
+		"redis://u:" + secret + "@h:zz": "not a port",
 		"mysql://u:" + secret + "@h":    "mysql",
 		"u:" + secret + "@h":            `"…@h" is neither memory nor a URL`,
 		"u:" + secret + "@h://x":        `no store of the kind "…@h://"`,
@@ -86,8 +86,8 @@ func TestParseRefuses(t *testing.T) {
 		"redis://h/0#u:" + secret + "@": "host is missing",
 	} {
 		_, err := parse(text)
-		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), says) {
-			t.Errorf("%s: got %v, want ErrURL …%s…", text, err, says)
+		if !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want ErrURL …%s…", text, err, want)
 		}
 		if err != nil && strings.Contains(err.Error(), secret) {
 			t.Errorf("%s: the error holds the password: %v", text, err)

@@ -10,23 +10,23 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// livePerHammer is how many live histories there are for each of the hammer's.
+// livePerHammer is the number of live histories per concurrent history.
 const livePerHammer = 4
 
-// runLive plays random histories by the engine's own clock and compares every answer.
+// runLive applies random histories by the engine's own clock and compares every answer.
 func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	if c.Separate {
-		t.Skip("the engine is several processes, which learn late of each other's grants")
+		t.Skip("the engine consists of several processes, whose caches lag behind")
 	}
 	if report := live(newEngine(t), c); report != "" {
 		t.Fatal(report)
 	}
 }
 
-// live plays the histories and returns a report of the first difference, or "".
+// live applies the histories. It returns a report of the first difference, or "".
 func live(e weir.Engine, c Config) string {
 	for i := range livePerHammer * c.Hammers {
-		g := newLiveGame(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e)
+		g := newLiveHistory(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e)
 		if m := g.play(); m != nil {
 			return fmt.Sprintf("seed %d, live history %d: the engine and the specification differ.\n%s\nThe history, at the instants of its answers:\n\n%s",
 				c.Seed, i, m, g.v.text())
@@ -35,28 +35,28 @@ func live(e weir.Engine, c Config) string {
 	return ""
 }
 
-// liveGame is one history by the engine's clock: a few keys that share limits, one call
+// liveHistory is a history by the engine's clock: a few keys that share limits, one call
 // after the other. The specification gets every step at the instant of the engine's
-// answer. The same refused attempts are made again and again, between steps of other
-// keys, since an engine may answer them from a cache.
-type liveGame struct {
+// answer. Denied attempts are repeated between steps of other keys, because an engine may
+// answer them from a cache.
+type liveHistory struct {
 	r         *rand.Rand
 	got, want *session
 	v         *vector
 	begun     time.Time
 
-	long   bool          // no unit leaves a window during the game
+	long   bool          // no unit leaves a window during the history
 	now    time.Duration // the newest instant of an answer
-	denied []step        // attempts that were refused
+	denied []step        // denied attempts
 	grants []step        // at the instants of their decisions
 }
 
-// liveAtMost is how long a live game may last.
+// liveAtMost bounds the time of a live history.
 const liveAtMost = 5 * time.Second
 
-func newLiveGame(r *rand.Rand, e weir.Engine) *liveGame {
-	g := &liveGame{r: r, begun: time.Now(), long: r.IntN(2) == 0}
-	b := &book{name: "live", mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
+func newLiveHistory(r *rand.Rand, e weir.Engine) *liveHistory {
+	g := &liveHistory{r: r, begun: time.Now(), long: r.IntN(2) == 0}
+	b := &mutablePolicy{name: "live", mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
 	for i := range 1 + r.IntN(3) {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), Max: 1 + r.Int64N(6)}
 		if r.IntN(2) == 0 {
@@ -74,26 +74,26 @@ func newLiveGame(r *rand.Rand, e weir.Engine) *liveGame {
 		b.limits = append(b.limits, limit)
 		b.order = append(b.order, limit.Name)
 	}
-	g.v = &vector{name: "a live history", epoch: g.begun.UnixMicro(), books: []*book{b}}
+	g.v = &vector{name: "a live history", epoch: g.begun.UnixMicro(), policies: []*mutablePolicy{b}}
 	g.v.write()
 	var err error
 	g.got, err = newSession(e, g.v)
-	mustBeRight(err)
+	mustBeValid(err)
 	g.got.live = true
 	g.want, err = newSession(spec.New(), g.v)
-	mustBeRight(err)
+	mustBeValid(err)
 	return g
 }
 
-// play makes the steps and returns the first difference, or nil.
-func (g *liveGame) play() *mismatch {
+// play applies the steps and returns the first difference, or nil.
+func (g *liveHistory) play() *mismatch {
 	for range 60 {
 		if g.r.IntN(4) == 0 {
 			time.Sleep(time.Duration(g.r.IntN(3000)) * us)
 		}
 		s := g.next()
 		if time.Since(g.begun) > liveAtMost {
-			return nil // the machine stood still
+			return nil // the machine was suspended or overloaded
 		}
 		got := g.got.do(s)
 		if s.decides() && got.err == "" {
@@ -107,13 +107,13 @@ func (g *liveGame) play() *mismatch {
 		if !s.want.equal(got) {
 			return &mismatch{v: g.v, step: len(g.v.steps) - 1, want: s.want, got: got}
 		}
-		g.learn(s)
+		g.observe(s)
 	}
 	return nil
 }
 
 // next chooses a step.
-func (g *liveGame) next() step {
+func (g *liveHistory) next() step {
 	if len(g.denied) > 0 && g.r.IntN(2) == 0 {
 		return g.denied[g.r.IntN(len(g.denied))]
 	}
@@ -135,8 +135,8 @@ func (g *liveGame) next() step {
 	return s
 }
 
-// learn remembers attempts to make again, and grants to give back.
-func (g *liveGame) learn(s step) {
+// observe remembers denied attempts for repetition and grants for refunds.
+func (g *liveHistory) observe(s step) {
 	d := s.want.decision
 	switch {
 	case !s.decides() || s.op == opPeek || s.want.err != "":

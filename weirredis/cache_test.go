@@ -199,7 +199,7 @@ func TestDenialsSeeSharedHistories(t *testing.T) {
 			if c.do == nil {
 				c.do = func(conn *cannedConn, l *weir.Limiter) error {
 					return conn.granting(func() error {
-						_, errs := e.Together(ctx, []weirredis.Asking{{Plan: l.Plan(), Key: v, Ask: weir.Request{N: 1, At: weir.Now}}})
+						_, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: v, Request: weir.Request{N: 1, At: weir.Now}}})
 						return errs[0]
 					})
 				}
@@ -301,7 +301,7 @@ func TestDenialsAreBounded(t *testing.T) {
 	for i := range 70_000 {
 		must(t)(l.Allow(ctx, weir.K(fmt.Sprint(i))))
 	}
-	if n := e.Remembered(); n > 1<<16 || n < 1<<15 {
+	if n := e.Cached(); n > 1<<16 || n < 1<<15 {
 		t.Errorf("%d denials are remembered, want at most %d", n, 1<<16)
 	}
 }

@@ -9,60 +9,60 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// game is one random history: it chooses each step by what the answers so far
-// announced, since that is where engines err.
-type game struct {
+// randomHistory chooses each step of a history by the answers so far, because engines err
+// at the instants that answers announce.
+type randomHistory struct {
 	r         *rand.Rand
 	fixed     bool          // limits do not change
-	refundIDs bool          // refunds may have an id
+	refundIDs bool          // refunds accept an idempotency key
 	minWindow time.Duration // of changed limits
 
-	v     *vector // the steps so far
-	book  *book   // the policy as it stands
-	keys  [][]keyPart
-	rules *contract
+	v        *vector        // the steps so far
+	policy   *mutablePolicy // with its present numbers
+	keys     [][]keyPart
+	contract *contract
 
-	now    time.Duration   // of the last step that is no look
+	now    time.Duration   // of the last step that is neither a peek nor a count
 	wrote  int             // the key of that step if it changed a history, else -1
-	newest time.Duration   // the furthest instant at which anything was recorded
-	edges  []time.Duration // announced instants
-	grants []grant         // that could be refunded
+	newest time.Duration   // the furthest instant of a recording
+	edges  []time.Duration // instants that answers announced
+	grants []grant         // candidates for refunds
 	done   []step          // operations with an id
-	ids    int             // how many ids there were
-	room   []int64         // what each key was last said to have left
+	ids    int             // number of ids used
+	room   []int64         // the last reported room of each key
 }
 
-// grant is where units may be given back.
+// grant is a candidate for a refund.
 type grant struct {
 	at  time.Duration
 	key int
 	n   int64
 }
 
-func newGame(r *rand.Rand, c Config, epoch int64) *game {
-	b := randomBook(r, c.MinWindow)
-	g := &game{
+func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
+	b := randomPolicy(r, c.MinWindow)
+	g := &randomHistory{
 		r: r, fixed: c.FixedLimits, refundIDs: c.refundIDs, minWindow: c.MinWindow, wrote: -1,
-		v:     &vector{name: "a random history", epoch: epoch, books: []*book{b}},
-		book:  b.clone(),
-		keys:  randomKeys(r),
-		rules: newContract(),
+		v:        &vector{name: "a random history", epoch: epoch, policies: []*mutablePolicy{b}},
+		policy:   b.clone(),
+		keys:     randomKeys(r),
+		contract: newContract(),
 	}
 	g.room = make([]int64, len(g.keys))
 	return g
 }
 
-// next chooses a step. It is in contract: an engine has to answer it by the rules.
-func (g *game) next() step {
+// next chooses a step in contract.
+func (g *randomHistory) next() step {
 	if !g.fixed && g.r.IntN(25) == 0 {
-		return step{op: opChange, words: randomChange(g.r, g.book, g.minWindow)}
+		return step{op: opChange, words: randomChange(g.r, g.policy, g.minWindow)}
 	}
 	who := g.r.IntN(len(g.keys))
 	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(3) == 0}
 	if g.wrote >= 0 && g.r.IntN(5) == 0 {
-		who, s.at = g.wrote, max(g.now-g.jolt(), g.rules.floor())
+		who, s.at = g.wrote, max(g.now-g.jolt(), g.contract.floor())
 	}
-	if s.looks() && g.r.IntN(6) == 0 {
+	if s.readsOnly() && g.r.IntN(6) == 0 {
 		s.at += g.far()
 	}
 	switch s.op {
@@ -76,21 +76,21 @@ func (g *game) next() step {
 		g.count(&s)
 	}
 	if s.op == opTake || s.op == opRecord || s.op == opRefund && g.refundIDs {
-		who = g.name(&s, who)
+		who = g.chooseID(&s, who)
 	}
 	s.key = g.keyOf(who)
 	if !s.decides() {
 		s.states = false
 	}
-	if g.rules.stale(g.book.policy("").Limits, s) {
+	if g.contract.stale(g.policy.current("").Limits, s) {
 		return step{op: opReset, at: s.at, key: s.key}
 	}
 	return s
 }
 
-// name gives some attempts, records and refunds an id: a new one, or that of a step made
-// before, mostly of the same units and the same key. It returns the place of the key.
-func (g *game) name(s *step, who int) int {
+// chooseID gives some attempts, records and refunds an id: a new one, or that of an earlier
+// step, mostly with the same units and the same key. It returns the index of the key.
+func (g *randomHistory) chooseID(s *step, who int) int {
 	switch x := g.r.IntN(100); {
 	case x < 12:
 		g.ids++
@@ -108,18 +108,18 @@ func (g *game) name(s *step, who int) int {
 	return who
 }
 
-// keyOf is the part of a key that the policy counts by as it stands.
-func (g *game) keyOf(who int) []keyPart {
+// keyOf returns the part of a key that the present policy counts by.
+func (g *randomHistory) keyOf(who int) []keyPart {
 	var key []keyPart
 	for _, part := range g.keys[who] {
-		if slices.ContainsFunc(g.book.policy("").Limits, func(l weir.Limit) bool { return slices.Contains(l.By, part.dim) }) {
+		if slices.ContainsFunc(g.policy.current("").Limits, func(l weir.Limit) bool { return slices.Contains(l.By, part.dim) }) {
 			key = append(key, part)
 		}
 	}
 	return key
 }
 
-func (g *game) operation() string {
+func (g *randomHistory) operation() string {
 	switch x := g.r.IntN(100); {
 	case x < 68:
 		return opTake
@@ -135,11 +135,11 @@ func (g *game) operation() string {
 	return opReset
 }
 
-// instant chooses when: mostly an announced edge, a microsecond to either side of
-// it, or the present; sometimes behind.
-func (g *game) instant() time.Duration {
+// instant chooses the instant of a step: mostly an announced edge, a microsecond beside it,
+// or the present; sometimes an earlier instant.
+func (g *randomHistory) instant() time.Duration {
 	at := g.now
-	window := g.book.limits[0].Window
+	window := g.policy.limits[0].Window
 	switch x := g.r.IntN(100); {
 	case x < 50 && len(g.edges) > 0:
 		at = g.edge() + time.Duration(g.r.IntN(3)-1)*us
@@ -155,11 +155,11 @@ func (g *game) instant() time.Duration {
 	default:
 		at = max(at, g.newest) + 3*window
 	}
-	return max(at, g.rules.floor())
+	return max(at, g.contract.floor())
 }
 
-// edge picks an announced instant, mostly one that is not over.
-func (g *game) edge() time.Duration {
+// edge returns an announced instant, mostly one that is not over.
+func (g *randomHistory) edge() time.Duration {
 	e := g.edges[g.r.IntN(len(g.edges))]
 	for range 3 {
 		if e >= g.now {
@@ -170,8 +170,8 @@ func (g *game) edge() time.Duration {
 	return e
 }
 
-// back is how far the clock steps back: around the second of R2, or further.
-func (g *game) back() time.Duration {
+// back returns a step back of the clock: about the second of R2, or more.
+func (g *randomHistory) back() time.Duration {
 	switch g.r.IntN(4) {
 	case 0:
 		return time.Duration(g.r.IntN(1_000_000)) * us
@@ -183,9 +183,9 @@ func (g *game) back() time.Duration {
 	return time.Duration(g.r.Int64N(int64(maxBack))).Truncate(us)
 }
 
-// jolt is a step back right after a write to the same key, mostly of less than a second:
-// a few microseconds, less than a window, or just about the second of R2.
-func (g *game) jolt() time.Duration {
+// jolt returns a step back right after a write to the same key: a few microseconds, less
+// than a window, or just about the second of R2.
+func (g *randomHistory) jolt() time.Duration {
 	switch g.r.IntN(4) {
 	case 0:
 		return time.Duration(1+g.r.IntN(3)) * us
@@ -194,18 +194,19 @@ func (g *game) jolt() time.Duration {
 	case 2:
 		return time.Duration(g.r.IntN(1_000_000)) * us
 	}
-	return min(time.Duration(g.r.Int64N(int64(g.book.limits[0].Window))).Truncate(us), time.Second)
+	return min(time.Duration(g.r.Int64N(int64(g.policy.limits[0].Window))).Truncate(us), time.Second)
 }
 
-// far is how far ahead a peek or a count looks: hours or years, since it forgets nothing.
-func (g *game) far() time.Duration {
+// far returns the distance of a peek or a count in the future: hours or years, because
+// neither forgets anything.
+func (g *randomHistory) far() time.Duration {
 	return time.Duration(g.r.Int64N(int64(time.Hour) << g.r.IntN(16))).Truncate(us)
 }
 
-// units chooses how many to attempt: one, what is left, or one more.
-func (g *game) units(who int) int64 {
+// units chooses the units of an attempt: one, the room, or one more than the room.
+func (g *randomHistory) units(who int) int64 {
 	room := max(0, g.room[who])
-	max0 := g.book.limits[g.r.IntN(len(g.book.limits))].Max
+	max0 := g.policy.limits[g.r.IntN(len(g.policy.limits))].Max
 	n := int64(1)
 	switch x := g.r.IntN(100); {
 	case max0 > 100 && x < 25:
@@ -231,10 +232,10 @@ func (g *game) units(who int) int64 {
 	return min(n, weir.MaxUnits)
 }
 
-// weight chooses how many units to record.
-func (g *game) weight() int64 {
+// weight chooses the units of a record.
+func (g *randomHistory) weight() int64 {
 	switch {
-	case g.book.huge() && g.r.IntN(3) == 0:
+	case g.policy.huge() && g.r.IntN(3) == 0:
 		return weir.MaxUnits - g.r.Int64N(1<<uint(g.r.IntN(53)))
 	case g.r.IntN(10) == 0:
 		return g.r.Int64N(maxPlain)
@@ -244,8 +245,8 @@ func (g *game) weight() int64 {
 	return g.r.Int64N(5)
 }
 
-// refund aims at an entry, or just beside one, and returns whose.
-func (g *game) refund(s *step, who int) int {
+// refund chooses an entry, or an instant just beside one, and returns the index of its key.
+func (g *randomHistory) refund(s *step, who int) int {
 	s.n, s.from = 1+g.r.Int64N(4), g.now
 	if len(g.grants) == 0 {
 		return who
@@ -265,9 +266,9 @@ func (g *game) refund(s *step, who int) int {
 	return was.key
 }
 
-// count asks for a while that begins at an edge or is as long or as short as may be.
-func (g *game) count(s *step) {
-	limit := g.book.policy("").Limits[g.r.IntN(len(g.book.order))]
+// count chooses a span that begins at an edge, or is as long or as short as possible.
+func (g *randomHistory) count(s *step) {
+	limit := g.policy.current("").Limits[g.r.IntN(len(g.policy.order))]
 	s.limit, s.last = limit.Name, limit.Window
 	switch g.r.IntN(4) {
 	case 0:

@@ -10,20 +10,20 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// book is a policy whose numbers change while its histories live on (R12).
-type book struct {
+// mutablePolicy is a policy whose numbers change while its histories stay (R12).
+type mutablePolicy struct {
 	name   string
 	mode   weir.Mode
-	limits []weir.Limit // all that were ever declared
-	order  []string     // names of those that are decided on now, in this order
+	limits []weir.Limit // all declared limits
+	order  []string     // names of the limits in use, in this order
 }
 
 var modeWords = []string{"all", "partial", "denied"} // in the order of weir.Mode
 
 var kindWords = []string{"rolling", "calendar", "first-hit"} // in the order of weir.Kind
 
-// policy is the policy as it stands, its name behind prefix.
-func (b *book) policy(prefix string) weir.Policy {
+// current returns the policy with its present numbers, its name after prefix.
+func (b *mutablePolicy) current(prefix string) weir.Policy {
 	p := weir.Policy{Name: prefix + b.name, Mode: b.mode}
 	for _, name := range b.order {
 		p.Limits = append(p.Limits, b.limits[b.index(name)])
@@ -31,13 +31,13 @@ func (b *book) policy(prefix string) weir.Policy {
 	return p
 }
 
-// index is the place of the declared limit of that name, or -1.
-func (b *book) index(name string) int {
+// index returns the index of the declared limit of that name, or -1.
+func (b *mutablePolicy) index(name string) int {
 	return slices.IndexFunc(b.limits, func(l weir.Limit) bool { return l.Name == name })
 }
 
 // clone returns a book that can be changed without changing b.
-func (b *book) clone() *book {
+func (b *mutablePolicy) clone() *mutablePolicy {
 	c := *b
 	c.limits = slices.Clone(b.limits)
 	c.order = slices.Clone(b.order)
@@ -45,7 +45,7 @@ func (b *book) clone() *book {
 }
 
 // declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=K] [by=DIM,DIM].
-func (b *book) declare(words []string) error {
+func (b *mutablePolicy) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return fmt.Errorf("a limit begins with its name: limit NAME max=N window=D")
 	}
@@ -57,12 +57,12 @@ func (b *book) declare(words []string) error {
 	return b.set(words)
 }
 
-// change obeys the words of a change line: mode=M, order NAME…, or NAME and the
-// fields of the limit that are different from now on.
-func (b *book) change(words []string) error {
+// change applies the words of a change line: mode=M, order NAME…, or NAME and the new
+// fields of the limit.
+func (b *mutablePolicy) change(words []string) error {
 	switch {
 	case len(words) == 0:
-		return fmt.Errorf("change what? mode=M, order NAME…, or NAME field=value…")
+		return fmt.Errorf("a change needs mode=M, order NAME…, or NAME field=value…")
 	case strings.HasPrefix(words[0], "mode=") && len(words) == 1:
 		return b.setMode(words[0])
 	case words[0] == "order":
@@ -77,7 +77,7 @@ func (b *book) change(words []string) error {
 	return b.set(words)
 }
 
-func (b *book) setMode(word string) error {
+func (b *mutablePolicy) setMode(word string) error {
 	i := slices.Index(modeWords, strings.TrimPrefix(word, "mode="))
 	if i < 0 {
 		return fmt.Errorf("%q is not a mode; use mode=all, mode=partial or mode=denied", word)
@@ -86,8 +86,8 @@ func (b *book) setMode(word string) error {
 	return nil
 }
 
-// set gives the limit named by the first word the fields of the others.
-func (b *book) set(words []string) error {
+// set assigns the fields in words[1:] to the limit named words[0].
+func (b *mutablePolicy) set(words []string) error {
 	i := b.index(words[0])
 	if i < 0 {
 		return fmt.Errorf("no limit is named %q", words[0])
@@ -127,7 +127,7 @@ func setField(limit *weir.Limit, word string) (err error) {
 	return err
 }
 
-// limitText writes a limit as a vector does.
+// limitText formats a limit as in a vector.
 func limitText(limit weir.Limit) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "limit %s max=%d window=%s", limit.Name, limit.Max, spanText(limit.Window))

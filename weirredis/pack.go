@@ -6,27 +6,26 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// What scripts are asked is one packed string, since each further argument costs
-// as much as unpacking it. lua/one.lua and lua/many.lua say what is in it.
+// Arguments of scripts are packed into one string, because unpacking it costs the server
+// as much as one further argument. The headers of lua/generated describe the layouts.
 
-// plainBytes is the size of an argument of one.lua without interval, cells and several
-// callers.
+// plainBytes is the size of a request under one limit whose interval, cells and further
+// callers are left out.
 const plainBytes = 1 + 7 + 7 + 7 + 6
 
-// serverClock, in place of an instant, asks for the server's clock. It is above
-// every instant.
+// serverClock stands for the server's clock in place of an instant. It is above every
+// instant.
 const serverClock = 1<<56 - 1
 
-// kinds of a decision, to which the mode is added.
+// Kinds of requests. The mode (0 to 2) is added to the first three.
 const (
 	kindAttempt = 0
 	kindPeek    = 3
 	kindRecord  = 6
-	kindRefund  = 9 // of an operation that is known; no decision is of that kind
+	kindRefund  = 9 // of a stored operation; no request is of this kind
 )
 
-// kindOf is the kind of the ask under the plan's mode. What asks for nothing is a
-// peek (R4).
+// kindOf returns the kind of a under the plan's mode. Zero units are a peek (R4).
 func kindOf(p *weir.Plan, a *weir.Request) byte {
 	kind := byte(kindPeek)
 	if a.N > 0 {
@@ -47,8 +46,7 @@ func instant(at int64) int64 {
 	return at
 }
 
-// packOne is the argument of one.lua for one caller. Of a limit with a cost of its
-// own, that is the units.
+// packOne packs a request under one limit. A limit's cost replaces the units.
 func packOne(kind byte, a *weir.Request, l *weir.PlanLimit) string {
 	var room [48]byte
 	b := append(room[:0], kind)
@@ -60,8 +58,7 @@ func packOne(kind byte, a *weir.Request, l *weir.PlanLimit) string {
 	return string(append(appendLimit(b, l), 1))
 }
 
-// oneTimes is an argument of one.lua for several callers: that of a plain script
-// becomes one of a script that is not.
+// oneTimes is arg of packOne for so many callers, 1 to 255.
 func oneTimes(arg string, times int) string {
 	if times == 1 {
 		return arg
@@ -72,7 +69,7 @@ func oneTimes(arg string, times int) string {
 	return arg[:len(arg)-1] + string([]byte{byte(times)})
 }
 
-// packMany is the argument of many.lua for one caller.
+// packMany packs a request under several limits.
 func packMany(kind byte, p *weir.Plan, a *weir.Request) string {
 	limits := p.Limits()
 	var room [256]byte
@@ -89,18 +86,18 @@ func packMany(kind byte, p *weir.Plan, a *weir.Request) string {
 	return string(b)
 }
 
-// manyTimes is an argument of many.lua for several callers.
+// manyTimes is arg of packMany for so many callers, 1 to 255.
 func manyTimes(arg string, times int) string {
 	return arg[:1] + string([]byte{byte(times)}) + arg[2:]
 }
 
-// packRefund is the argument of refund.lua.
+// packRefund packs a refund of n units of the entry at instant at.
 func packRefund(p *weir.Plan, at, n, now int64) string {
 	limits := p.Limits()
 	var room [256]byte
 	b := append(room[:0], byte(p.Mode()), byte(len(limits)))
 	b = append7(b, instant(now))
-	b = append7(b, at) // Oldest becomes a number above 2^53
+	b = append7(b, at) // weir.Oldest becomes a number above 2^53
 	b = append7(b, n)
 	for i := range limits {
 		b = append7(appendLimit(b, &limits[i]), limits[i].Cost)
@@ -108,7 +105,7 @@ func packRefund(p *weir.Plan, at, n, now int64) string {
 	return string(b)
 }
 
-// packCount is the argument of count.lua.
+// packCount packs a count of the last microseconds.
 func packCount(l *weir.PlanLimit, last, now int64) string {
 	var room [25]byte
 	b := append6(append7(room[:0], instant(now)), l.Span(last))
@@ -123,14 +120,13 @@ func appendLimit(b []byte, l *weir.PlanLimit) []byte {
 	return append6(b, cell(l))
 }
 
-// What scripts are told in place of the width of a cell, above every width: lua/history.lua
-// says what they mean.
+// Markers in place of the width of a cell, above every width: lua/history.lua.
 const (
 	calendarCell = 1<<48 - 1
 	firstHitCell = 1<<48 - 2
 )
 
-// cell is the width of a cell of the limit, or what says that it has fixed windows.
+// cell returns the width of a cell of the limit, or the marker of its fixed windows.
 func cell(l *weir.PlanLimit) int64 {
 	switch l.Kind {
 	case weir.Calendar:

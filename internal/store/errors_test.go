@@ -13,32 +13,32 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// TestOpenRefuses: every error names the address and the next step, never the
-// password, and nothing is written.
-func TestOpenRefuses(t *testing.T) {
+// TestOpenErrors: every error names the address and the next step, never the password,
+// and nothing is written.
+func TestOpenErrors(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", secret)
 	plain := redistest.Start(t)
 	watched := redistest.StartSentinel(t, plain, 0)
-	nobody := freeAddress(t)
+	unused := freeAddress(t)
 	memcached := listen(t, repeat("ERROR\r\n"))
 	web := listen(t, repeat("HTTP/1.1 400 Bad Request\r\nContent-Length: 0\r\n\r\n"))
 	closing := listen(t, func(net.Conn) {})
 	old := listen(t, asRedis2)
 	for name, want := range map[string]struct {
-		err  error
-		says []string
+		err   error
+		words []string
 	}{
-		"redis://u:" + secret + "@" + nobody:                {ErrUnreachable, []string{nobody, "refused", "does it run"}},
-		"redis+sentinel://:" + secret + "@" + nobody + "/m": {ErrUnreachable, []string{nobody, "refused", "does it run"}},
-		"redis+cluster://:" + secret + "@" + nobody:         {ErrUnreachable, []string{nobody, "refused", "does it run"}},
+		"redis://u:" + secret + "@" + unused:                {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis+sentinel://:" + secret + "@" + unused + "/m": {ErrUnreachable, []string{unused, "refused", "does it run"}},
+		"redis+cluster://:" + secret + "@" + unused:         {ErrUnreachable, []string{unused, "refused", "does it run"}},
 		"redis://:" + secret + "@no-such-host.invalid":      {ErrUnreachable, []string{"no-such-host.invalid", "name right?"}},
 		"redis://" + server.Addr:                            {ErrRefused, []string{server.Addr, "NOAUTH", passwordVariable}},
 		"redis://:wrong-pass@" + server.Addr:                {ErrRefused, []string{server.Addr, "WRONGPASS", passwordVariable}},
 		"redis://:" + secret + "@" + server.Addr + "/99":    {ErrRefused, []string{server.Addr, "no database 99", "lower number"}},
-		"redis+cluster://:" + secret + "@" + server.Addr:    {ErrURL, []string{server.Addr, "no Cluster", "redis://"}},
+		"redis+cluster://:" + secret + "@" + server.Addr:    {ErrURL, []string{server.Addr, "not a Cluster", "redis://"}},
 		"redis+sentinel://" + watched.Addr + "/other":       {ErrRefused, []string{watched.Addr, `no master "other"`, "sentinel monitor"}},
-		"redis+sentinel://" + plain.Addr + "/other":         {ErrRefused, []string{plain.Addr, "no Sentinel", "redis://", "26379"}},
-		"redis://" + watched.Addr:                           {ErrRefused, []string{watched.Addr, "no scripts", "redis+sentinel://"}},
+		"redis+sentinel://" + plain.Addr + "/other":         {ErrRefused, []string{plain.Addr, "not a Sentinel", "redis://", "26379"}},
+		"redis://" + watched.Addr:                           {ErrRefused, []string{watched.Addr, "cannot run scripts", "redis+sentinel://"}},
 		"redis://" + old:                                    {ErrRefused, []string{old, "too old", "6.2"}},
 		"redis://" + memcached:                              {ErrRefused, []string{memcached, "Redis's protocol", "port"}},
 		"redis://" + web:                                    {ErrRefused, []string{web, "Redis's protocol", "port"}},
@@ -57,9 +57,9 @@ func TestOpenRefuses(t *testing.T) {
 			if !errors.Is(err, want.err) {
 				t.Fatalf("got %v, want %v", err, want.err)
 			}
-			for _, word := range want.says {
+			for _, word := range want.words {
 				if !strings.Contains(err.Error(), word) {
-					t.Errorf("%q does not say %q", err, word)
+					t.Errorf("%q does not contain %q", err, word)
 				}
 			}
 			if text := err.Error(); strings.Contains(text, secret) || strings.Contains(text, "wrong-pass") {
@@ -76,7 +76,7 @@ func TestOpenRefuses(t *testing.T) {
 	})
 }
 
-// freeAddress is one where nobody listens.
+// freeAddress returns an address without a listener.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	closed, err := net.Listen("tcp", "127.0.0.1:0")
@@ -87,7 +87,7 @@ func freeAddress(t *testing.T) string {
 	return closed.Addr().String()
 }
 
-// listen serves connections until the test ends, and returns where.
+// listen serves connections until the test ends, and returns its address.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -110,7 +110,7 @@ func listen(t *testing.T, serve func(net.Conn)) string {
 	return l.Addr().String()
 }
 
-// repeat is a server that says the same to everything.
+// repeat is a server that sends the same answer to every request.
 func repeat(answer string) func(net.Conn) {
 	return func(c net.Conn) {
 		for b := make([]byte, 4096); ; {
@@ -122,7 +122,7 @@ func repeat(answer string) func(net.Conn) {
 	}
 }
 
-// asRedis2 knows as little as a Redis without scripts.
+// asRedis2 answers as a Redis without scripts.
 func asRedis2(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {

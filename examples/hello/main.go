@@ -1,0 +1,29 @@
+// Command hello is the smallest program with Weir: at most two a minute for each
+// user.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+func main() {
+	limiter, err := weir.New(weir.Policy{
+		Name:   "hello",
+		Limits: []weir.Limit{{Name: "user", Max: 2, Window: time.Minute, By: []string{"user"}}},
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for range 3 {
+		d, err := limiter.Allow(context.Background(), weir.K("ann"))
+		if err != nil {
+			log.Fatal(err) // no decision was possible
+		}
+		fmt.Println(d.Allowed, d.Remaining, d.RetryAfter.Round(time.Second))
+	}
+}

@@ -1,0 +1,121 @@
+package conformance
+
+import (
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// observe adds a step with its right answer a, and remembers the instants that a announces.
+func (g *randomHistory) observe(s step, a answer) {
+	s.want = a
+	g.v.steps = append(g.v.steps, s)
+	if s.op == opChange {
+		mustBeValid(g.policy.change(s.words))
+		return
+	}
+	limits := g.policy.current("").Limits
+	g.contract.observe(limits, g.policy.mode, s, a)
+	if !s.readsOnly() {
+		g.now, g.wrote = s.at, -1
+	}
+	if s.writes(g.policy.mode, a) {
+		g.wrote = g.place(s)
+	}
+	if a.err != "" || a.decision.Replayed {
+		return
+	}
+	if s.op == opRefund && s.id != "" && a.units > 0 {
+		g.remember(s, s.at)
+		g.announce(g.newest + g.longest()) // the instant of the refund, if R2 moved it forward
+	}
+	if !s.decides() {
+		return
+	}
+	if s.id != "" {
+		g.remember(s, g.at(a.decision))
+	}
+	g.decided(limits, s, a.decision)
+	for _, state := range a.states {
+		g.announce(g.at(a.decision)+state.NextAfter, g.at(a.decision)+state.MinIntervalAfter)
+	}
+}
+
+// remember keeps a step with an id, decided at that instant, and announces the end of its
+// time to live.
+func (g *randomHistory) remember(s step, at time.Duration) {
+	g.done = lastFew(append(g.done, s), 8)
+	g.announce(at+time.Minute, at+g.longest())
+}
+
+// place returns the index of the step's key.
+func (g *randomHistory) place(s step) int {
+	return slices.IndexFunc(g.keys, func(k []keyPart) bool { return holds(k, s.key) })
+}
+
+func (g *randomHistory) decided(limits []weir.Limit, s step, d weir.Decision) {
+	at := g.at(d)
+	who := g.place(s)
+	g.room[who] = d.Remaining
+	if d.RetryAfter != weir.Never {
+		g.announce(at + d.RetryAfter)
+	}
+	g.announce(at + d.ResetAfter)
+	if s.op == opPeek || s.n == 0 || !d.Allowed && g.policy.mode != weir.CountDenied {
+		return
+	}
+	g.newest = max(g.newest, at)
+	g.grants = lastFew(append(g.grants, grant{at, who, s.n}), 8)
+	for _, limit := range limits {
+		g.announce(at+limit.Window, at+limit.MinInterval)
+	}
+}
+
+// at returns the instant of a decision, relative to the epoch.
+func (g *randomHistory) at(d weir.Decision) time.Duration { return d.At.Sub(time.UnixMicro(g.v.epoch)) }
+
+// announce remembers instants at which something changes. It keeps the last 24.
+func (g *randomHistory) announce(at ...time.Duration) { g.edges = lastFew(append(g.edges, at...), 24) }
+
+// lastFew returns the last n elements of s, or all.
+func lastFew[T any](s []T, n int) []T { return s[max(0, len(s)-n):] }
+
+// holds reports whether k has every one of parts.
+func holds(k, parts []keyPart) bool {
+	return !slices.ContainsFunc(parts, func(p keyPart) bool { return !slices.Contains(k, p) })
+}
+
+// longest returns the time for which an operation is remembered, if that is above a minute.
+func (g *randomHistory) longest() time.Duration {
+	longest := time.Duration(0)
+	for _, limit := range g.policy.current("").Limits {
+		w := limit.Window
+		if limit.Cells > 0 {
+			us, b := w.Microseconds(), int64(limit.Cells)
+			w += time.Duration((us+b-1)/b) * time.Microsecond
+		}
+		longest = max(longest, w)
+	}
+	return longest
+}
+
+// probes returns the two peeks that try an announced wait: a microsecond before its end,
+// and at its end (R8). ok is false if the wait cannot be tried: the clock was behind and
+// nothing was recorded, so the next peek finds another state (R2); a history may be
+// forgotten by then (R13); or time ends sooner.
+func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
+	d := a.decision
+	if a.err != "" || !s.decides() || d.Replayed || d.RetryAfter == weir.Never {
+		return before, after, false
+	}
+	recorded := s.op != opPeek && s.n > 0
+	if !recorded && g.at(d) < g.newest {
+		return before, after, false
+	}
+	after = step{op: opPeek, n: s.n, key: s.key, at: g.at(d) + d.RetryAfter}
+	before = after
+	before.at -= us
+	ends := time.Duration(weir.MaxUnits-g.v.epoch) * us
+	return before, after, after.at <= ends && !g.contract.stale(g.policy.current("").Limits, after)
+}

@@ -1,0 +1,184 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// OpenInBackground is Open for a program that must start without waiting for its store. It
+// returns at once and connects on a goroutine, which retries until it succeeds or the
+// store is closed. Until then the engine's calls return an error that wraps
+// weir.ErrUnavailable and the last error. Calls before the end of the first attempt wait
+// for it.
+//
+// A server that is unfit is tried again as well: an operator may repair it. Ready returns
+// the result of the first attempt.
+//
+// onChange is called with every new error of the connection, and on success with nil and
+// the warnings about the server. It runs on the goroutine, which waits for it. The error
+// of OpenInBackground wraps ErrURL.
+func OpenInBackground(name string, onChange func(err error, warnings []string)) (*Store, error) {
+	if name == "memory" {
+		return Open(name)
+	}
+	t, o, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	b := &background{target: t, options: o, onChange: onChange, tried: make(chan struct{}), ended: make(chan struct{})}
+	pending := t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")
+	b.lastErr.Store(&pending)
+	go b.run(ctx)
+	return &Store{Engine: b, Conn: b, Name: t.String(), Shared: true, background: b, close: cancel}, nil
+}
+
+// Ready waits until the first attempt to connect or ctx has ended. It returns the error of
+// the attempt as Open does; ErrUnreachable if the attempt has not ended.
+func (s *Store) Ready(ctx context.Context) error {
+	if s.background == nil {
+		return nil
+	}
+	select {
+	case <-s.background.tried:
+	case <-ctx.Done():
+	}
+	return s.Err()
+}
+
+// Err returns the last error of connecting, or nil once connected. It sends nothing.
+func (s *Store) Err() error {
+	if s.background == nil || s.background.redis.Load() != nil {
+		return nil
+	}
+	return *s.background.lastErr.Load()
+}
+
+// background is the engine of a store that may not be connected yet.
+type background struct {
+	target   *target
+	options  rueidis.ClientOption
+	onChange func(error, []string)
+
+	redis   atomic.Pointer[weirredis.Engine] // nil until connected
+	conn    atomic.Pointer[weirredis.Conn]   // of redis
+	lastErr atomic.Pointer[error]            // of connecting
+	tried   chan struct{}                    // closed after the first attempt
+	once    sync.Once                        // closes tried
+	ended   chan struct{}                    // closed when the goroutine has ended
+}
+
+var _ weir.RefundOnceEngine = (*background)(nil)
+
+// The pause between two attempts doubles from retryMin up to retryMax.
+const (
+	retryMin = 100 * time.Millisecond
+	retryMax = time.Second
+)
+
+// run connects, and closes the connection when ctx ends. An attempt in progress is
+// finished first.
+func (b *background) run(ctx context.Context) {
+	defer close(b.ended)
+	for pause := retryMin; ; pause = min(2*pause, retryMax) {
+		c, err := b.connect()
+		if err == nil {
+			<-ctx.Done()
+			c.close()
+			return
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// connect makes one attempt.
+func (b *background) connect() (*connection, error) {
+	c, err := b.target.open(b.options)
+	before := b.lastErr.Load()
+	if err == nil {
+		b.conn.Store(&c.conn)
+		b.redis.Store(c.engine)
+	} else {
+		b.lastErr.Store(&err)
+	}
+	b.once.Do(func() { close(b.tried) })
+	if err == nil {
+		b.onChange(nil, c.warnings)
+	} else if (*before).Error() != err.Error() {
+		b.onChange(err, nil)
+	}
+	return c, err
+}
+
+// engine returns the engine of the store, or the last error. It waits for the first
+// attempt.
+func (b *background) engine(ctx context.Context) (*weirredis.Engine, error) {
+	if e := b.redis.Load(); e != nil {
+		return e, nil
+	}
+	select {
+	case <-b.tried:
+	case <-ctx.Done():
+	}
+	if e := b.redis.Load(); e != nil {
+		return e, nil
+	}
+	return nil, fmt.Errorf("%w: %w", weir.ErrUnavailable, *b.lastErr.Load())
+}
+
+// Eval runs a script on the store, or reports that it was not sent.
+func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	conn := b.conn.Load()
+	if conn == nil {
+		return "", weirredis.UnsentError{Err: *b.lastErr.Load()}
+	}
+	return (*conn).Eval(ctx, s, keys, args)
+}
+
+func (b *background) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	e, err := b.engine(ctx)
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return e.Decide(ctx, p, k, a)
+}
+
+func (b *background) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return b.RefundOnce(ctx, p, k, at, n, now, "")
+}
+
+func (b *background) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	e, err := b.engine(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return e.RefundOnce(ctx, p, k, at, n, now, id)
+}
+
+func (b *background) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	e, err := b.engine(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return e.Count(ctx, p, k, i, last, now)
+}
+
+func (b *background) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	e, err := b.engine(ctx)
+	if err != nil {
+		return err
+	}
+	return e.Reset(ctx, p, k)
+}

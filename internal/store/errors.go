@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/weirlimit/weir/weirredis"
+)
+
+// explain returns an error with the target, the problem and the next step.
+func (t *target) explain(err error) error {
+	if errors.Is(err, weirredis.ErrServer) {
+		return fmt.Errorf("store: %s: %w", t, err)
+	}
+	var call *weirredis.StoreError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	var refused weirredis.ReplyError
+	if errors.As(err, &refused) {
+		return t.replyError(refused)
+	}
+	var record tls.RecordHeaderError
+	var unknown x509.UnknownAuthorityError
+	var certificate *tls.CertificateVerificationError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &record):
+		return t.errorf(ErrRefused, "it does not speak TLS", "write %s:// for a server without", t.otherScheme())
+	case errors.As(err, &unknown):
+		return t.errorf(ErrRefused, err.Error(), "name the file of the authority that signed it with ?ca=FILE")
+	case errors.As(err, &certificate):
+		return t.errorf(ErrRefused, err.Error(), "write the host that its certificate names, or renew the certificate")
+	case isForeign(err):
+		return t.errorf(ErrRefused, "the answer is not of Redis's protocol", "are host and port right, and is it Redis or Valkey?")
+	case errors.As(err, &dns):
+		return t.errorf(ErrUnreachable, err.Error(), "is the host's name right?")
+	case isTimeout(err) && t.tls:
+		return t.errorf(ErrUnreachable, "no answer over TLS in time", "does it speak TLS? write %s:// if it does not", t.otherScheme())
+	case isTimeout(err):
+		return t.errorf(ErrUnreachable, "no answer in time", "is it overloaded or stopped, or does a firewall drop its packets?")
+	case isClosed(err) && !t.tls:
+		return t.errorf(ErrUnreachable, "it closes the connection", "does it speak TLS? then write %s://", t.otherScheme())
+	}
+	return t.errorf(ErrUnreachable, err.Error(), "does it run, and does it listen there?")
+}
+
+// errorf returns an error of a kind with the target, the problem and the next step.
+func (t *target) errorf(kind error, problem, next string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s; %s", kind, t, problem, fmt.Sprintf(next, args...))
+}
+
+// replyError returns the error for a server's error reply.
+func (t *target) replyError(r weirredis.ReplyError) error {
+	text := string(r)
+	contains := func(part string) bool { return strings.Contains(strings.ToLower(text), part) }
+	word, _, _ := strings.Cut(text, " ")
+	switch {
+	case word == "NOAUTH":
+		return t.errorf(ErrRefused, "it requires a password (NOAUTH)", "set %s, or write %s://:PASSWORD@host", passwordVariable, t.scheme)
+	case word == "WRONGPASS" || contains("invalid password"):
+		return t.errorf(ErrRefused, "it rejects user or password (WRONGPASS)", "check them, in the URL or in %s and %s", usernameVariable, passwordVariable)
+	case word == "NOPERM":
+		return t.errorf(ErrRefused, text, "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*")
+	case contains("db index is out of range"):
+		return t.errorf(ErrRefused, fmt.Sprintf("it has no database %d", t.db), "use a lower number, mostly 0")
+	case contains("no such master"):
+		return t.errorf(ErrRefused, fmt.Sprintf("the Sentinel has no master %q", t.master), "write the name in its line `sentinel monitor NAME …`")
+	case contains("unknown command") && contains("sentinel"):
+		return t.errorf(ErrRefused, "it is not a Sentinel", "write %s:// for a server, or the Sentinel's own port, mostly 26379",
+			strings.TrimSuffix(t.scheme, "+sentinel"))
+	case contains("unknown command"):
+		return t.errorf(ErrRefused, "it cannot run scripts", "is it a Sentinel? then write %s+sentinel://host/NAME; or too old? then use Redis 6.2 or later, or Valkey", t.plainScheme())
+	}
+	return t.errorf(ErrUnreachable, text, "wait, or look at its log")
+}
+
+// plainScheme returns redis or rediss.
+func (t *target) plainScheme() string {
+	scheme, _, _ := strings.Cut(t.scheme, "+")
+	return scheme
+}
+
+// otherScheme returns the scheme with TLS if the target has none, or the reverse.
+func (t *target) otherScheme() string {
+	if t.tls {
+		return strings.Replace(t.scheme, "rediss", "redis", 1)
+	}
+	return strings.Replace(t.scheme, "redis", "rediss", 1)
+}
+
+// isForeign reports whether the reply was not of Redis's protocol. The client has no
+// error value for it.
+func isForeign(err error) bool {
+	text := err.Error()
+	for _, sign := range []string{"received unknown message type", "received unexpected", "parse error"} {
+		if strings.Contains(text, sign) {
+			return true
+		}
+	}
+	return false
+}
+
+func isTimeout(err error) bool {
+	var t net.Error
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &t) && t.Timeout()
+}
+
+func isClosed(err error) bool {
+	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
+		if errors.Is(err, end) {
+			return true
+		}
+	}
+	return false
+}

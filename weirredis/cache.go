@@ -1,0 +1,245 @@
+package weirredis
+
+import (
+	"hash/maphash"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// denialCache answers retries after a denial without the server.
+//
+// A denial stays the same until an entry leaves or the minimum interval has passed, if no
+// call writes to one of its histories. Its age is measured from before its request was
+// sent, on this process's monotonic clock, so no other machine's clock matters.
+//
+// Every write of this engine to a history ends the denials that depend on it. A write of
+// another process becomes visible when the denial expires, after ttl at the latest.
+type denialCache struct {
+	ttl  time.Duration // most age of a denial; 0 turns the cache off
+	seed maphash.Seed
+	size atomic.Int64 // cached denials; an empty cache costs one load
+
+	// writes counts this engine's writes to histories, by the hash of their keys.
+	// Histories of one hash share a counter; that only ends more denials.
+	writes [1 << 14]atomic.Uint32
+
+	shards [16]denialShard
+
+	// latest are denials that shards hold, too. They are found without a lock and
+	// without packing the request.
+	latest [1024]atomic.Pointer[cachedDenial]
+}
+
+type denialShard struct {
+	mu      sync.Mutex // protects the following
+	denials map[string]*cachedDenial
+}
+
+// cachedDenial is the denial of one request; there is one for each tuple of keys. It is
+// not changed after it was added.
+type cachedDenial struct {
+	arg       string
+	sent      time.Time
+	validFor  time.Duration // from then on
+	histories []uint16      // indices of their counters in denialCache.writes
+	version   uint32        // sum of those counters before the request was sent
+	reply     reply
+
+	// The weir.Request, for latest.
+	plan *weir.Plan
+	key  weir.Key
+	n    int64
+}
+
+// maxShard bounds the cache: 16 shards of so many denials.
+const maxShard = 4096
+
+// maxValid bounds reply.validFor in microseconds, so that the time.Duration cannot
+// overflow.
+const maxValid = 1 << 50
+
+func newDenialCache(ttl time.Duration) *denialCache {
+	return &denialCache{ttl: ttl, seed: maphash.MakeSeed()}
+}
+
+// latestDenial answers an attempt now from the latest denial of its key, if plan, key
+// and units are the same. It costs two hashes and one reading of the clock.
+func (c *denialCache) latestDenial(p *weir.Plan, k *weir.Key, n int64, since func(time.Time) time.Duration) (d weir.Decision, ok bool) {
+	if c.size.Load() == 0 {
+		return d, false
+	}
+	hash := maphash.String(c.seed, p.Name())
+	cached := c.slot(hash, k).Load()
+	if cached == nil || cached.plan != p || cached.n != n {
+		return d, false
+	}
+	for i := range k.Len() {
+		if k.Value(i) != cached.key.Value(i) {
+			return d, false
+		}
+	}
+	age, ok := c.age(cached, since)
+	if !ok {
+		return d, false
+	}
+	r := cached.reply.after(age.Microseconds())
+	return r.decision(p), true
+}
+
+// slot returns the place in latest of a key under a policy with this hash of its name.
+func (c *denialCache) slot(hash uint64, k *weir.Key) *atomic.Pointer[cachedDenial] {
+	for i := range k.Len() {
+		hash = hash*31 + maphash.String(c.seed, k.Value(i))
+	}
+	return &c.latest[hash%uint64(len(c.latest))]
+}
+
+// age returns the age of d, and reports whether d is still valid.
+func (c *denialCache) age(d *cachedDenial, since func(time.Time) time.Duration) (age time.Duration, ok bool) {
+	sum := uint32(0)
+	for _, i := range d.histories {
+		sum += c.writes[i].Load()
+	}
+	if sum != d.version {
+		return 0, false
+	}
+	age = since(d.sent)
+	return age, age < d.validFor
+}
+
+// version returns a number that increases with every write of this engine to a history
+// of req. A denial is added with the version from before its request was sent.
+func (c *denialCache) version(req *request) (sum uint32) {
+	if c.ttl == 0 {
+		return 0
+	}
+	if req.several == nil {
+		return c.writes[c.counter(req.joined)].Load()
+	}
+	for _, key := range req.several {
+		sum += c.writes[c.counter(key)].Load()
+	}
+	return sum
+}
+
+// counter returns the index of a history's counter in writes.
+func (c *denialCache) counter(key string) uint16 {
+	return uint16(maphash.String(c.seed, key) % uint64(len(c.writes)))
+}
+
+// find answers req with a cached denial. It removes a denial that is not valid any more.
+func (c *denialCache) find(req *request, since func(time.Time) time.Duration) (r reply, ok bool) {
+	if c.size.Load() == 0 {
+		return r, false
+	}
+	s := c.shard(req.joined)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	d := s.denials[req.joined]
+	if d == nil {
+		return r, false
+	}
+	age, ok := c.age(d, since)
+	if !ok {
+		delete(s.denials, req.joined)
+		c.size.Add(-1)
+		return r, false
+	}
+	if d.arg != req.arg {
+		return r, false
+	}
+	return d.reply.after(age.Microseconds()), true
+}
+
+func (c *denialCache) shard(joined string) *denialShard {
+	return &c.shards[maphash.String(c.seed, joined)%uint64(len(c.shards))]
+}
+
+// after returns the reply so many microseconds later, without a write in between.
+func (r *reply) after(us int64) reply {
+	c := *r
+	c.at += us
+	c.validFor -= us
+	if c.wait > 0 {
+		c.wait -= us
+	}
+	c.reset = max(0, c.reset-us)
+	return c
+}
+
+// replied ends the cached denials of the histories that req wrote to, or may have
+// written to: r is its reply, err its error.
+func (c *denialCache) replied(req *request, r *reply, err error) {
+	if req.writes() && (err != nil || r.granted > 0 || !req.canCache()) {
+		c.wrote(req.keys()...)
+	}
+}
+
+// wrote ends all denials that depend on one of the histories. It is called after the
+// server's reply and before the writing caller returns.
+func (c *denialCache) wrote(keys ...string) {
+	if c.ttl == 0 {
+		return
+	}
+	for _, key := range keys {
+		c.writes[c.counter(key)].Add(1)
+	}
+}
+
+// add caches the reply to req if it is a denial that can be repeated. The request was
+// sent at that time, when its histories had that version.
+func (c *denialCache) add(p *weir.Plan, k *weir.Key, req *request, r *reply, version uint32, sent time.Time) {
+	denied := r.bound > 0 && r.granted == 0
+	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
+		return
+	}
+	d := &cachedDenial{arg: req.arg, sent: sent, version: version, reply: *r, plan: p, key: cloneKey(k), n: req.asked}
+	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
+	for _, key := range req.keys() {
+		d.histories = append(d.histories, c.counter(key))
+	}
+	c.store(req.joined, d)
+	c.slot(maphash.String(c.seed, p.Name()), k).Store(d)
+}
+
+// cloneKey returns the key with values of its own. The caller's may be parts of a large
+// string, or of a buffer that is reused.
+func cloneKey(k *weir.Key) weir.Key {
+	values := make([]string, k.Len())
+	for i := range values {
+		values[i] = strings.Clone(k.Value(i))
+	}
+	return weir.K(values...)
+}
+
+func (c *denialCache) store(joined string, d *cachedDenial) {
+	s := c.shard(joined)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.denials == nil {
+		s.denials = map[string]*cachedDenial{}
+	}
+	before := len(s.denials)
+	if before >= maxShard {
+		s.evict(d.sent)
+	}
+	s.denials[joined] = d
+	c.size.Add(int64(len(s.denials) - before))
+}
+
+// evict removes the expired ones among eight denials, and in any case the eighth.
+func (s *denialShard) evict(now time.Time) {
+	seen := 0
+	for joined, d := range s.denials {
+		if seen++; now.Sub(d.sent) >= d.validFor || seen == 8 {
+			delete(s.denials, joined)
+		}
+		if seen == 8 {
+			return
+		}
+	}
+}

@@ -1,0 +1,199 @@
+package weirredis
+
+import (
+	"context"
+	"runtime"
+	"slices"
+	"sync"
+	"time"
+)
+
+// queue collects requests that one script decides. While calls are in flight, further
+// callers wait in a batch. When a call may start, one of them sends the batch for all.
+// There is no timer and no background goroutine. A caller that finds the queue free
+// sends its request at once.
+//
+// The callers of a big batch mostly return together. So after a big batch the next call
+// starts only after other runnable goroutines had the processor. While a big batch is in
+// flight, only a full batch may start beside it.
+type queue struct {
+	e *Engine
+
+	mu       sync.Mutex // protects the following, and the fields of batches that name it
+	inFlight int        // calls in flight or about to start
+	big      int        // of those, the big batches
+	lastBig  bool       // the call that started last was a big batch
+	waiting  []*batch   // batches that are not sent yet, oldest first
+	spare    scratch    // of a batch that is done
+}
+
+const (
+	// maxInFlight is the number of calls of a queue in flight. With one, two callers
+	// would always wait for each other; with many, batches stay small.
+	maxInFlight = 2
+
+	// bigBatch is the number of callers from which a batch is big.
+	bigBatch = 4
+
+	// maxRequests is the number of requests in one call. Longer calls make others wait
+	// longer and save nothing.
+	maxRequests = 128
+)
+
+// send returns the reply to req, and when it was sent.
+func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error) {
+	q.mu.Lock()
+	if len(q.waiting) == 0 && !q.lastBig && q.isFree() {
+		q.inFlight++
+		q.mu.Unlock()
+		defer q.release(nil)
+		return q.e.callOne(ctx, req)
+	}
+	b, me := q.join(ctx, req)
+	q.startNext()
+	q.mu.Unlock()
+	for start := b.start; ; {
+		select {
+		case <-b.done:
+			return me.reply, b.sent, me.err
+		case <-start:
+			start = nil
+			if !q.claim(ctx, b, me) {
+				return reply{}, time.Time{}, UnsentError{ctx.Err()}
+			}
+			if ctx.Done() == nil {
+				q.sendBatch(ctx, b)
+			} else {
+				go q.sendBatch(ctx, b) // ends with the call; this caller may leave before
+			}
+		case <-ctx.Done():
+			return reply{}, time.Time{}, q.leave(ctx, b, me)
+		}
+	}
+}
+
+// sendBatch sends b and releases its place in flight. Runnable goroutines can still
+// join: the first yield runs callers that were just answered, the second those that
+// waited for a processor meanwhile. Of 64 callers one yield collects 45, two collect 60.
+func (q *queue) sendBatch(ctx context.Context, b *batch) {
+	defer q.release(b)
+	runtime.Gosched()
+	runtime.Gosched()
+	b.call(ctx, q)
+}
+
+// join adds req to a batch that is not sent yet. q.mu is held.
+func (q *queue) join(ctx context.Context, req *request) (*batch, *caller) {
+	if n := len(q.waiting); n > 0 {
+		if b := q.waiting[n-1]; b.takes(req) {
+			return b, b.add(ctx, req)
+		}
+	}
+	b := newBatch(&q.spare, q.e.merging)
+	q.waiting = append(q.waiting, b)
+	return b, b.add(ctx, req)
+}
+
+// isFree reports whether a call of any size may start. q.mu is held.
+func (q *queue) isFree() bool { return q.inFlight < maxInFlight && q.big == 0 }
+
+// startNext lets waiting batches start while calls may start. The size of a batch is
+// final only when it is sent; until then it counts as big. q.mu is held.
+func (q *queue) startNext() {
+	for _, b := range q.waiting {
+		switch {
+		case b.ready:
+		case q.isFree(), q.inFlight < maxInFlight && b.full():
+			b.ready, b.big = true, true
+			q.inFlight++
+			q.big++
+			b.start <- struct{}{} // buffered: a batch starts once
+		default:
+			return
+		}
+	}
+}
+
+// sending removes b, which is sent now for so many callers. q.mu is held.
+func (q *queue) sending(b *batch, callers int) {
+	q.remove(b)
+	if q.lastBig = callers >= bigBatch; !q.lastBig {
+		b.big = false
+		q.big--
+		q.startNext()
+	}
+}
+
+// release ends the call of a batch, or of a single request for nil.
+func (q *queue) release(b *batch) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if b != nil {
+		b.clear()
+		q.spare = b.scratch
+	}
+	q.releaseLocked(b)
+}
+
+func (q *queue) releaseLocked(b *batch) {
+	q.inFlight--
+	if b != nil && b.big {
+		q.big--
+	}
+	q.startNext()
+}
+
+// claim makes me the sender of the batch and reports whether it may send. If its context
+// has ended, another caller becomes the sender.
+func (q *queue) claim(ctx context.Context, b *batch, me *caller) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if ctx.Err() == nil {
+		b.claimed = true
+		return true
+	}
+	me.gone = true
+	b.callers--
+	if b.callers > 0 {
+		b.start <- struct{}{}
+	} else {
+		q.drop(b)
+	}
+	return false
+}
+
+// leave removes me from its batch and returns its error. A request that was not sent yet
+// will not be sent. A call that was sent ends when all its callers have left.
+func (q *queue) leave(ctx context.Context, b *batch, me *caller) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	me.gone = true
+	b.callers--
+	switch {
+	case b.started:
+		if b.callers == 0 {
+			b.cancel()
+		}
+		return ctx.Err()
+	case b.callers > 0 || b.claimed:
+	default:
+		if b.ready { // and no caller is left to receive it
+			<-b.start
+		}
+		q.drop(b)
+	}
+	return UnsentError{ctx.Err()}
+}
+
+// drop removes a batch that has no callers. q.mu is held.
+func (q *queue) drop(b *batch) {
+	q.remove(b)
+	if b.ready {
+		q.releaseLocked(b)
+	}
+}
+
+// remove takes a batch out of the waiting ones. q.mu is held.
+func (q *queue) remove(b *batch) {
+	q.waiting = slices.DeleteFunc(q.waiting, func(other *batch) bool { return other == b })
+}
