@@ -1,8 +1,8 @@
-// Package weir decides, exactly and fast, whether an action may go ahead.
+// Package weir is a rate limiter that decides exactly.
 //
-// "20 per second" means: never more than 20 in any second, wherever the second
-// begins. Weir keeps that promise for several limits over different keys in one
-// atomic step, and every refusal says exactly how long to wait.
+// "20 per second" means: never more than 20 in any second, wherever the second begins.
+// Several limits over different keys are decided in one atomic step, and every denial
+// gives the exact wait.
 //
 //	limiter, err := weir.New(weir.Policy{
 //		Name: "push-notifications",
@@ -16,22 +16,21 @@
 //		// try again after d.RetryAfter: then it passes, one microsecond sooner it does not
 //	}
 //
-// # The bargain
+// # Trade-off and alternatives
 //
-// An exact rolling window remembers when each unit was granted: 4 to 9 bytes a
-// unit that still counts. A limit with a large Max and many keys may set
-// Limit.Cells to bound that, at the price of refusing slightly more, never of
-// granting more. Fixed windows (Limit.Kind) remember one number, and let up to twice
-// Max through across an edge. If a smooth flow matters and a burst of twice the limit does
-// not hurt, golang.org/x/time/rate is smaller.
+// An exact rolling window stores the instant of each unit: 4 to 9 bytes per unit that
+// counts. For a large Max and many keys, Limit.Cells bounds that memory. Cells deny
+// slightly more than the exact form and never grant more. Fixed windows (Limit.Kind)
+// store one number, and let up to 2 * Max pass across an edge. If a smooth flow matters
+// more than a bound, golang.org/x/time/rate is smaller.
 //
-// The embedded engine keeps its histories in the memory of one process and
-// loses them when the process ends. Several processes share limits through an
-// engine of their own, such as weirredis.
+// The memory engine keeps its histories in one process and loses them when the process
+// ends. Several processes share limits through another engine, such as weirredis. A
+// policy file is applied by package enforce.
 //
 // # Where to read on
 //
-// limit.go and decision.go hold the vocabulary, docs/semantics.md the rules R1
-// to R15 that comments quote, internal/spec the same rules as the slowest and
-// plainest program, internal/window the arithmetic the memory engine runs.
+// The vocabulary is in policy.go and decision.go. docs/semantics.md holds the rules R1 to
+// R15 that comments cite, and internal/spec the same rules as a plain, slow program.
+// docs/architecture.md follows a call from Limiter.Allow to the arithmetic.
 package weir

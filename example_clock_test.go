@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R1: the engine's own, read once a decision, or the instant the caller passes.
-// Every decision says at which instant it was made.
+// R1: the engine's own clock, read once per decision, or the instant that the caller
+// passes. Decision.At is the instant of the decision.
 func Example_whichClockDecides() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 1, Window: time.Minute},
@@ -24,8 +24,8 @@ func Example_whichClockDecides() {
 	// caller's instant: 2027-01-05 09:00:00
 }
 
-// R2: a clock that is behind by less than a second is taken to stand still; one
-// that is further behind has been corrected, and entries of the future count
+// R2: if the clock is behind by less than a second, the decision uses the instant of the
+// newest entry. If it is further behind, it was corrected, and entries of the future count
 // from now on.
 func Example_whatIfTheClockStepsBack() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
@@ -33,17 +33,17 @@ func Example_whatIfTheClockStepsBack() {
 	}}))
 	try := func(after time.Duration) {
 		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
-		fmt.Println("asked at", nine.Add(after).Format("04:05.0"), "decided at", d.At.UTC().Format("04:05.0"),
+		fmt.Println("clock at", nine.Add(after).Format("04:05.0"), "decided at", d.At.UTC().Format("04:05.0"),
 			d.Allowed, "wait", d.RetryAfter)
 	}
 
 	try(10 * time.Second)
 	try(9600 * time.Millisecond) // 0.4 s behind: decided at the newest entry's instant
 	try(5 * time.Second)         // 5 s behind: corrected, both entries count from here
-	try(65 * time.Second)        // never refused wrongly for longer than one window
+	try(65 * time.Second)        // a correction denies wrongly for at most one window
 	// Output:
-	// asked at 00:10.0 decided at 00:10.0 true wait 0s
-	// asked at 00:09.6 decided at 00:10.0 true wait 1m0s
-	// asked at 00:05.0 decided at 00:05.0 false wait 1m0s
-	// asked at 01:05.0 decided at 01:05.0 true wait 0s
+	// clock at 00:10.0 decided at 00:10.0 true wait 0s
+	// clock at 00:09.6 decided at 00:10.0 true wait 1m0s
+	// clock at 00:05.0 decided at 00:05.0 false wait 1m0s
+	// clock at 01:05.0 decided at 01:05.0 true wait 0s
 }

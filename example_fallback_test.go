@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// R15: what you chose happens, and the answer says Degraded. Here four processes
-// share 10 an hour: while the store is down, each may grant 2 on its own.
+// R15: the fallback's mode decides, and the decision is marked Degraded. Here four
+// processes share 10 an hour. While the store is down, each may grant 2 on its own.
 func Example_whatIfTheStoreIsDown() {
 	for _, mode := range []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local} {
 		store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
@@ -39,8 +39,8 @@ func Example_whatIfTheStoreIsDown() {
 	// Local 2 more: false degraded: true error: false
 }
 
-// R15: after ErrUnavailable, yes: nothing was recorded. After ErrUnknownFate only
-// if it does no harm to be counted twice.
+// R15: after ErrUnavailable, yes: nothing was recorded. After ErrUnknownFate only if a
+// second charge does no harm, or with an idempotency key (AllowOnce).
 func Example_mayAFailedCallBeMadeAgain() {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
@@ -54,7 +54,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 		case errors.Is(err, weir.ErrUnavailable):
 			fmt.Println("not recorded; try again later")
 		case errors.Is(err, weir.ErrUnknownFate):
-			fmt.Println("perhaps recorded; ask somebody")
+			fmt.Println("perhaps recorded; check by hand")
 		}
 	}
 
@@ -63,12 +63,12 @@ func Example_mayAFailedCallBeMadeAgain() {
 	fmt.Println("left of 200000:", d.Remaining)
 	// Output:
 	// not recorded; try again later
-	// perhaps recorded; ask somebody
+	// perhaps recorded; check by hand
 	// left of 200000: 150000
 }
 
-// What goes where it is seen: the store's comings and goings to a log, the rest to
-// metrics.
+// OnStoreState reports each outage and each recovery, for a log. Status returns counters,
+// for metrics.
 func Example_howAreOutagesNoticed() {
 	store := weirtest.NewFaulty(weir.NewMemory())
 

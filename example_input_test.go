@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R14: an error that says what, where and what would be right; never a
-// decision, and nothing changes.
+// R14: a value out of range, or a key with the wrong number of values. The error names the
+// input, the place and the valid range. No decision is made, and nothing changes.
 func Example_whatIsBadInput() {
 	_, err := weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 5, Window: time.Minute, MinInterval: time.Hour},
@@ -30,7 +30,7 @@ func Example_whatIsBadInput() {
 	// true weir: bad key: policy "search" counts by ["ip"], so its keys have 1 values; this one has 2
 }
 
-// R14: no. Keys are tuples of opaque bytes, not strings glued together.
+// R14: no. Keys are tuples of opaque bytes, not joined strings.
 func Example_canTwoKeysCollide() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}},
@@ -45,7 +45,7 @@ func Example_canTwoKeysCollide() {
 	// false
 }
 
-// unreachable is an engine whose store does not answer.
+// unreachable is an engine with an unreachable store.
 type unreachable struct{ weir.Engine }
 
 var errStore = errors.New("store: connection refused")
@@ -54,8 +54,8 @@ func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (
 	return weir.Decision{}, errStore
 }
 
-// R15: no. A denial is an answer; an error means that there is none. Who looks
-// at Allowed alone fails closed.
+// R15: no. A denial is a decision; an error means that there is none. Code that reads only
+// Allowed fails closed.
 func Example_isADenialAnError() {
 	policy := weir.Policy{Name: "search", Limits: []weir.Limit{{Name: "minute", Max: 0, Window: time.Minute}}}
 

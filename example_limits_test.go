@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R5: give the limit a Gap. The grant that keeps exactly that distance passes.
+// R5: give the limit a MinInterval. A grant at exactly that distance passes.
 func Example_howDoIKeepGrantsApart() {
 	limiter := must(weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
 		{Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}},
@@ -40,8 +40,8 @@ func Example_howDoICountCallsAndTokens() {
 	// 1 false calls 56s
 }
 
-// R7: no. What one limit refuses is not charged to the other, and the decision
-// names the limit that stood in the way.
+// R7: no. An attempt that one limit denies is not charged to the other. The decision names
+// the limit that denied.
 func Example_canARefusalChargeTheOtherLimit() {
 	limiter := must(weir.New(weir.Policy{Name: "slack-alerts", Limits: []weir.Limit{
 		{Name: "channel", Max: 3, Window: 30 * time.Minute},
@@ -64,9 +64,9 @@ func Example_canARefusalChargeTheOtherLimit() {
 	// login held back by channel
 }
 
-// R12: the history stays, and the new numbers hold from the next decision on.
-// Raising never refuses what the old limit would have granted; lowering grants
-// nothing until enough has left.
+// R12: the history stays, and the new numbers apply from the next decision on. A raised
+// limit never denies an attempt that the old one would have granted. A lowered one grants
+// nothing until enough units have left.
 func Example_whatHappensWhenALimitChanges() {
 	engine := weir.NewMemory()
 	withMax := func(most int64) *weir.Limiter {

@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R13: cap the engine. At the cap, keys it has never seen get an error; those it
-// knows go on, and nobody's history is forgotten while it counts.
+// R13: cap the engine. At the cap new keys get an error, and known keys continue. No
+// history is forgotten while it counts.
 func Example_whatIfSomebodyInventsKeys() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"ip"}},

@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R4: nothing. A caller who hammers is let in at the same instant as one who
-// waits, and a peek leaves no trace either.
+// R4: nothing. A caller that retries all the time is admitted at the same instant as one
+// that waits. A peek costs nothing either.
 func Example_doesARefusalCostAnything() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 1, Window: time.Minute},
@@ -26,8 +26,8 @@ func Example_doesARefusalCostAnything() {
 	// attempt: true
 }
 
-// R6: it depends on the mode: all or nothing, as much as fits, or nothing with
-// the attempt held against the caller.
+// R6: it depends on the mode. AllOrNothing grants nothing, Partial as many units as fit.
+// CountDenied grants nothing and records the attempt.
 func Example_whatHappensToABatchThatDoesNotFit() {
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
 		limiter := must(weir.New(weir.Policy{Name: "import", Mode: mode, Limits: []weir.Limit{

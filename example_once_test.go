@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// R15: whoever gives an operation an id of its own can make it again until there is
-// an answer, and it is charged once.
+// R15: an operation with an idempotency key can be repeated until it is answered, and is
+// charged once.
 func ExampleLimiter_AllowOnce() {
 	store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
 	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
@@ -25,12 +25,12 @@ func ExampleLimiter_AllowOnce() {
 		if !errors.Is(err, weir.ErrUnknownFate) && !errors.Is(err, weir.ErrUnavailable) {
 			break
 		}
-		fmt.Println("no answer; again")
+		fmt.Println("no answer; retry")
 		store.Mend() // in a program: wait a little
 		d, err = limiter.AllowOnce(ctx, weir.K("7"), 50_000, id)
 	}
-	fmt.Println("allowed:", d.Allowed, "repeated:", d.Replayed, "left of 200000:", d.Remaining, "error:", err)
+	fmt.Println("allowed:", d.Allowed, "replayed:", d.Replayed, "left of 200000:", d.Remaining, "error:", err)
 	// Output:
-	// no answer; again
-	// allowed: true repeated: true left of 200000: 150000 error: <nil>
+	// no answer; retry
+	// allowed: true replayed: true left of 200000: 150000 error: <nil>
 }

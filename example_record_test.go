@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R10: Record adds units without asking; room may go below zero, and then
-// everybody waits until it is back.
+// R10: Record adds units without a decision. Room may go below zero; attempts are then
+// denied until it is back.
 func Example_whatIfTheCostIsKnownOnlyAfterwards() {
 	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
 		{Name: "tokens", Max: 1000, Window: time.Minute, By: []string{"tenant"}},
@@ -18,7 +18,7 @@ func Example_whatIfTheCostIsKnownOnlyAfterwards() {
 	d := must(limiter.AllowAt(ctx, tenant, 600, nine)) // the estimate
 	fmt.Println("estimate granted:", d.Granted, "remaining", d.Remaining)
 
-	d = must(limiter.At(nine.Add(2*time.Second)).Record(ctx, tenant, 700)) // what it cost beyond that
+	d = must(limiter.At(nine.Add(2*time.Second)).Record(ctx, tenant, 700)) // the cost beyond the estimate
 	fmt.Println("recorded:", d.Granted, "remaining", d.Remaining)
 
 	d = must(limiter.At(nine.Add(3*time.Second)).Peek(ctx, tenant, 600))
@@ -29,8 +29,8 @@ func Example_whatIfTheCostIsKnownOnlyAfterwards() {
 	// the next 600: false retry after 59s
 }
 
-// R10: Refund takes units back from the entry granted at the decision's instant,
-// never more than it holds, and not after its window.
+// R10: Refund takes units back from the entry granted at the decision's instant, never
+// more than the entry has, and none after its window.
 func Example_howDoIGiveUnitsBack() {
 	limiter := must(weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{
 		{Name: "day", Max: 10, Window: 24 * time.Hour, By: []string{"phone"}},

@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R10: a reservation is granted before the use and settled once after it, with what
-// was used. What is used beyond it is recorded, and room may go below zero.
+// R10: a reservation is granted before the use and settled once after it, with the units
+// really used. Units beyond the reservation are recorded, and room may go below zero.
 func Example_howDoIReserveAndSettle() {
 	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
 		{Name: "tokens", Max: 1000, Window: time.Hour, By: []string{"tenant"}},
@@ -22,7 +22,7 @@ func Example_howDoIReserveAndSettle() {
 	_, d, err = limiter.Reserve(ctx, tenant, 600)
 	fmt.Println("another 600:", d.Allowed, err)
 
-	err = answer.Commit(ctx, 250) // what it took
+	err = answer.Commit(ctx, 250) // units really used
 	fmt.Println("used 250:", err, "remaining", must(limiter.Peek(ctx, tenant, 1)).Remaining)
 
 	err = answer.Cancel(ctx)

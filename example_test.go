@@ -8,14 +8,13 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// nine is the instant at which the examples begin. They pass their instants, so
-// that they print the same on every run; a program calls Allow and AllowN, which
-// read the engine's clock.
+// nine is the first instant of the examples. They pass their instants, so that every run
+// prints the same. A program calls Allow and AllowN, which read the engine's clock.
 var nine = time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 
 var ctx = context.Background()
 
-// must keeps the examples short; a program should say what went wrong.
+// must keeps the examples short; a program should handle the error.
 func must[T any](value T, err error) T {
 	if err != nil {
 		panic(err)
@@ -39,11 +38,11 @@ func Example() {
 
 	fmt.Println("first push:", d.Allowed, d.Remaining, "left")
 	d, err = limiter.Allow(ctx, weir.K("42"))
-	fmt.Println("in the same breath:", d.Allowed, err)
+	fmt.Println("at once again:", d.Allowed, err)
 	d, err = limiter.Allow(ctx, weir.K("43"))
 	fmt.Println("another teacher:", d.Allowed, err)
 	// Output:
 	// first push: true 9 left
-	// in the same breath: false <nil>
+	// at once again: false <nil>
 	// another teacher: true <nil>
 }

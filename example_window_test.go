@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// R3: exactly one window after it was granted, not a microsecond sooner.
+// R3: exactly one window after its grant, not a microsecond sooner.
 func Example_whenDoesAUnitComeBack() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 1, Window: time.Minute},
@@ -22,9 +22,8 @@ func Example_whenDoesAUnitComeBack() {
 	// 1m0s true
 }
 
-// R3: a fixed window gives everything back at its edge, so that up to twice Max passes
-// across it. One of the calendar ends with the minute, one from the first hit a minute
-// after that.
+// R3: a fixed window returns all units at its edge, so up to 2 * Max passes across it. A
+// Calendar window ends with the minute, a FirstHit window one minute after its first unit.
 func Example_whatIfTheWindowIsFixed() {
 	for _, kind := range []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit} {
 		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
@@ -41,7 +40,7 @@ func Example_whatIfTheWindowIsFixed() {
 	// FirstHit full at 9:00:59, empty in 31s; five more at 9:01:00: false
 }
 
-// R8: exactly RetryAfter, if nobody else takes the units first.
+// R8: exactly RetryAfter, if no other call takes the units first.
 func Example_howLongMustIWait() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 3, Window: time.Minute},
@@ -65,8 +64,8 @@ func Example_howLongMustIWait() {
 	// then: true
 }
 
-// R8: more units than Max never fit. That is a value of its own, so that nobody
-// sleeps on it.
+// R8: more units than Max never fit. RetryAfter is then Never, a value below 0, so that no
+// program sleeps on it.
 func Example_canItEverFit() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 		{Name: "minute", Max: 3, Window: time.Minute},
@@ -76,8 +75,8 @@ func Example_canItEverFit() {
 	// Output: false true minute
 }
 
-// R9: with six cells a minute, a unit is remembered until the end of its ten
-// seconds: it comes back up to one cell later, never sooner.
+// R9: with six cells a minute, a unit counts from the end of its ten seconds. It comes back
+// up to one cell later, never sooner.
 func Example_whatDoCellsCost() {
 	for _, cells := range []int{0, 6, 60} {
 		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
@@ -104,11 +103,11 @@ func Example_howManyInTheLastSeconds() {
 
 	now := limiter.At(nine.Add(50 * time.Second))
 	for _, last := range []time.Duration{time.Second, 20 * time.Second, 45 * time.Second, time.Hour} {
-		fmt.Println("last", last, "saw", must(now.Count(ctx, user, "hour", last)))
+		fmt.Println("last", last, "has", must(now.Count(ctx, user, "hour", last)))
 	}
 	// Output:
-	// last 1s saw 0
-	// last 20s saw 2
-	// last 45s saw 3
-	// last 1h0m0s saw 5
+	// last 1s has 0
+	// last 20s has 2
+	// last 45s has 3
+	// last 1h0m0s has 5
 }

@@ -1,5 +1,5 @@
-// Command batches shows what becomes of a batch that does not fit, in the three
-// modes: all of it waits, as much as fits goes ahead, or the attempt itself counts.
+// Command batches sends batches that do not fit, in the three modes: the whole batch waits,
+// as many rows as fit proceed, or the denied attempt counts too.
 package main
 
 import (

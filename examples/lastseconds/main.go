@@ -1,6 +1,6 @@
-// Command lastseconds counts failed logins over the last twenty seconds without
-// deciding anything: the limit's history answers for any span within its window.
-// Cells of five seconds bound the memory, whatever a guesser does.
+// Command lastseconds counts failed logins over the last twenty seconds without a
+// decision. A history can be counted over any span within its window. Cells of five
+// seconds bound the memory, for any number of failures.
 package main
 
 import (
@@ -45,7 +45,7 @@ func main() {
 	}
 }
 
-// alarm marks a count that somebody should look at.
+// alarm marks a count that needs attention.
 func alarm(n int64) string {
 	if n > 5 {
 		return "  <- alarm"

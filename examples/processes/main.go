@@ -1,11 +1,11 @@
-// Command processes starts itself several times. The processes share one limit on
-// one Redis and all ask for it as fast as they can, while this one looks on: from
-// the times at which calls were made and answered it works out the most that was
-// let through in any window, and fails if that is more than the limit.
+// Command processes starts itself several times. The processes share one limit on one
+// Redis and call it as fast as they can. The first process audits them: from the times of
+// call and return it computes the most grants in any window, and fails if that is more
+// than the limit.
 //
 //	go run ./examples/processes -store redis://127.0.0.1:6379 -processes 8
 //
-// The URL may also stand in REDIS_URL, where no list of processes shows its password.
+// REDIS_URL may hold the URL instead, so that no process list shows its password.
 package main
 
 import (
@@ -30,7 +30,7 @@ type options struct {
 	max       int64
 	window    time.Duration
 	length    time.Duration
-	worker    string // what this process is called, if it is one of those started; else ""
+	worker    string // run name, in a worker process; else ""
 }
 
 func main() {
@@ -55,17 +55,17 @@ func parse(args []string) (*options, error) {
 	var o options
 	f := flag.NewFlagSet("processes", flag.ContinueOnError)
 	f.StringVar(&o.store, "store", "", "the `URL` of Redis; default: $"+storeVariable+", or redis://127.0.0.1:6379")
-	f.IntVar(&o.processes, "processes", 4, "how many processes share the limit")
-	f.IntVar(&o.callers, "callers", 8, "how many callers each of them has")
+	f.IntVar(&o.processes, "processes", 4, "`number` of processes that share the limit")
+	f.IntVar(&o.callers, "callers", 8, "`number` of callers in each process")
 	f.Int64Var(&o.max, "max", 50, "units per window")
 	f.DurationVar(&o.window, "window", 500*time.Millisecond, "the rolling window")
-	f.DurationVar(&o.length, "for", 3*time.Second, "how long they ask")
+	f.DurationVar(&o.length, "for", 3*time.Second, "duration of the run")
 	f.StringVar(&o.worker, "worker", "", "for the processes themselves")
 	if err := f.Parse(args); err != nil {
 		return nil, err
 	}
 	if f.NArg() > 0 || o.processes < 1 || o.callers < 1 {
-		return nil, fmt.Errorf("wants flags alone, and at least one process and one caller; -h shows them")
+		return nil, fmt.Errorf("only flags are allowed, with at least one process and one caller; -h lists them")
 	}
 	if o.store == "" {
 		o.store = os.Getenv(storeVariable)

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// TestMain makes the test binary be the program where the program starts itself.
+// TestMain runs the program instead of the tests in worker processes.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == "-worker" {
 		main()
@@ -31,10 +31,11 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	}
 }
 
-// TestAuditNotices: an audit that cannot fail shows nothing.
-func TestAuditNotices(t *testing.T) {
+// TestAuditDetectsExcess: the audit fails for too many grants in a window and for a run
+// that never reached the limit.
+func TestAuditDetectsExcess(t *testing.T) {
 	o := &options{max: 2, window: 10_000}
-	at := func(asked, answered, decided int64) grant { return grant{asked, answered, decided} }
+	at := func(called, returned, decided int64) grant { return grant{called, returned, decided} }
 	for name, c := range map[string]struct {
 		grants []grant
 		says   string
@@ -60,7 +61,7 @@ func TestErrorsNameThePlaceAndNoPassword(t *testing.T) {
 	} {
 		_, _, err := limiter(&options{store: url, max: 1, window: 1e9})
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "s3cret") {
-			t.Errorf("got %v, want an error that says %q and no password", err, says)
+			t.Errorf("got %v, want an error with %q and without the password", err, says)
 		}
 	}
 }

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// worker is one of the processes as the overseer sees it.
+// worker is a started process.
 type worker struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 	out *bufio.Reader
 }
 
-// oversee starts the processes, lets them go at the same time, and audits.
+// oversee starts the workers, releases them together, and audits their reports.
 func oversee(o *options, out io.Writer) error {
 	_, end, err := limiter(o)
 	if err != nil {
-		return err // once, and not from every process
+		return err // once, instead of in every process
 	}
 	end()
 	run := strconv.FormatInt(time.Now().UnixMicro(), 36) // each run has a history of its own
@@ -42,7 +42,7 @@ func oversee(o *options, out io.Writer) error {
 	}
 	for _, w := range workers {
 		if _, err := w.out.ReadString('\n'); err != nil {
-			return fmt.Errorf("a process ended before it was ready; it says why above")
+			return fmt.Errorf("a process ended before it was ready; its error stands above")
 		}
 	}
 	for _, w := range workers {
@@ -55,16 +55,16 @@ func oversee(o *options, out io.Writer) error {
 	for i, w := range workers {
 		var r report
 		if err := json.NewDecoder(w.out).Decode(&r); err != nil {
-			return fmt.Errorf("process %d did not report; it says why above", i+1)
+			return fmt.Errorf("process %d did not report; its error stands above", i+1)
 		}
-		fmt.Fprintf(out, "  process %d  asked %7d times, was granted %5d\n", i+1, r.Attempts, len(r.Grants))
+		fmt.Fprintf(out, "  process %d  %7d attempts, %5d granted\n", i+1, r.Attempts, len(r.Grants))
 		all.Attempts += r.Attempts
 		all.Grants = append(all.Grants, r.Grants...)
 	}
 	return audit(o, all, out)
 }
 
-// start starts a process, which tells on stdout when it is ready.
+// start starts a worker. It writes a line to stdout when it is ready.
 func start(o *options, run string) (*worker, error) {
 	self, err := os.Executable()
 	if err != nil {

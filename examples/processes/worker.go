@@ -16,20 +16,20 @@ import (
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
-// report is what a process tells when it has ended.
+// report is the result of one process.
 type report struct {
 	Attempts int
 	Grants   []grant
 }
 
-// grant is one unit let through. Times are microseconds since 1970.
+// grant is one granted unit. Times are microseconds since 1970.
 type grant struct {
-	Asked    int64 // when the call was made, by this machine's clock
-	Answered int64 // when it returned
+	Called   int64 // instant of the call, by this machine's clock
+	Returned int64 // instant of the return
 	Decided  int64 // Decision.At: the server's clock
 }
 
-// limiter is the limit on the store. Whoever makes it under the same names shares it.
+// limiter returns the limit on the store. Processes that use the same names share it.
 func limiter(o *options) (l *weir.Limiter, end func(), err error) {
 	client, err := rueidis.ParseURL(o.store)
 	if err != nil {
@@ -51,7 +51,7 @@ func limiter(o *options) (l *weir.Limiter, end func(), err error) {
 	return l, conn.Close, err
 }
 
-// work asks as fast as it can once the overseer says so, and reports.
+// work waits for the start line, calls the limiter as fast as it can, and reports.
 func work(ctx context.Context, o *options, in io.Reader, out io.Writer) error {
 	l, end, err := limiter(o)
 	if err != nil {
@@ -60,7 +60,7 @@ func work(ctx context.Context, o *options, in io.Reader, out io.Writer) error {
 	defer end()
 	fmt.Fprintln(out, "ready")
 	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
-		return fmt.Errorf("the overseer is gone: %w", err)
+		return fmt.Errorf("the first process has ended: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.length)
 	defer cancel()
@@ -86,18 +86,17 @@ func work(ctx context.Context, o *options, in io.Reader, out io.Writer) error {
 	return json.NewEncoder(out).Encode(all)
 }
 
-// hammer is one caller: it asks, and asks again a millisecond after a denial,
-// whatever the denial says of waiting.
+// hammer is one caller. It retries a millisecond after a denial, regardless of RetryAfter.
 func hammer(ctx context.Context, l *weir.Limiter, key weir.Key) (r report, err error) {
 	for ctx.Err() == nil {
-		asked := time.Now()
-		d, err := l.Allow(context.WithoutCancel(ctx), key) // one that is under way must be reported
+		called := time.Now()
+		d, err := l.Allow(context.WithoutCancel(ctx), key) // a call in flight must be reported
 		if err != nil {
 			return r, err
 		}
 		r.Attempts++
 		if d.Allowed {
-			r.Grants = append(r.Grants, grant{asked.UnixMicro(), time.Now().UnixMicro(), d.At.UnixMicro()})
+			r.Grants = append(r.Grants, grant{called.UnixMicro(), time.Now().UnixMicro(), d.At.UnixMicro()})
 		} else {
 			time.Sleep(time.Millisecond)
 		}

@@ -1,8 +1,8 @@
-// Command push sends twelve notifications that are all ready at once to one
-// teacher: at most ten in any minute, and never two in the same breath.
+// Command push sends twelve notifications, all ready at once, to one teacher: at most ten
+// in any minute, at least three seconds apart.
 //
-// It passes its instants, so that it takes no time; a service would call
-// limiter.Wait, which sleeps for exactly these waits.
+// It passes its instants, so it takes no time. A service would call limiter.Wait, which
+// sleeps for exactly these waits.
 package main
 
 import (

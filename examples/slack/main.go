@@ -1,6 +1,6 @@
-// Command slack keeps an alert channel readable: at most 100 messages in any half
-// hour, and at most 10 of one category. Both limits are decided in one step: what
-// a category holds back is not charged to the channel.
+// Command slack keeps an alert channel readable: at most 100 messages in any half hour, and
+// at most 10 of one category. Both limits are decided in one step: a message that the
+// category denies is not charged to the channel.
 package main
 
 import (

@@ -1,5 +1,5 @@
-// Command sms sends login codes: at most ten text messages a day to one phone. A
-// day is any twenty-four hours, so nobody gets twenty around midnight.
+// Command sms sends login codes: at most ten text messages a day to one phone. A day is
+// any twenty-four hours, so no phone gets twenty around midnight.
 package main
 
 import (
@@ -22,7 +22,7 @@ func main() {
 		log.Fatal(err)
 	}
 
-	// Somebody asks for a code every ten minutes, from 22:30 on.
+	// One user requests a code every ten minutes, from 22:30 on.
 	ctx, phone := context.Background(), weir.K("+1 555 0100")
 	now := time.Date(2026, time.January, 5, 22, 30, 0, 0, time.UTC)
 	for range 12 {

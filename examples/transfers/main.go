@@ -1,5 +1,5 @@
-// Command transfers lets a new customer send $2,000 a day. Units are whole cents,
-// so each transfer weighs its amount, and one that fails gives its cents back.
+// Command transfers lets a new customer send $2,000 a day. Units are whole cents, so each
+// transfer takes its amount, and a failed one refunds it.
 package main
 
 import (

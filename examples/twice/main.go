@@ -1,6 +1,6 @@
-// Command twice offers the same attempts to a fixed window, to a token bucket and
-// to Weir, all meant as "5 per minute", and prints the most that each lets through
-// in any minute. Weir has fixed windows too, for who must count as the calendar does.
+// Command twice offers the same attempts to a fixed window, to a token bucket and to Weir,
+// all meant as "5 per minute". It prints the most that each grants in any minute. Weir has
+// fixed windows too, for limits that follow the calendar.
 package main
 
 import (
@@ -17,7 +17,7 @@ const (
 	window = time.Minute
 )
 
-// A decider answers whether an attempt may go ahead at an instant.
+// A decider reports whether an attempt is granted at an instant.
 type decider func(at time.Time) bool
 
 func main() {
@@ -69,7 +69,7 @@ func tokenBucket() decider {
 	}
 }
 
-// weirWith is Weir with that kind of window.
+// weirWith returns a decider of Weir with that kind of window.
 func weirWith(kind weir.Kind) decider {
 	limiter, err := weir.New(weir.Policy{
 		Name:   "five-per-minute",
