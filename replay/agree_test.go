@@ -64,7 +64,7 @@ func randomTrace(r *rand.Rand, lines int) string {
 	return b.String()
 }
 
-// Whatever comes in, every line that is not blank gets one line of JSON.
+// Each line that is not blank has one line of JSON as its answer, for any input.
 func FuzzRun(f *testing.F) {
 	f.Add([]byte(strings.Join(wholeLines, "\n")))
 	f.Add([]byte(randomTrace(rand.New(rand.NewPCG(3, 4)), 20)))

@@ -7,19 +7,19 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// result is what one line came to.
+// result is the result of one line.
 type result struct {
 	op      Op
-	at      int64 // the instant of the line, where hasAt
+	at      int64 // the instant of the line, if hasAt
 	hasAt   bool
 	d       weir.Decision
 	applied answer.Applied
-	units   int64  // of Count: counted; of Refund: taken back
-	problem string // not "": the line was refused, and changed nothing
+	units   int64  // of Count: counted; of Refund: refunded
+	problem string // not "": the line is bad and changed nothing
 }
 
-// appendTo appends the answer to the line, a line of JSON. Fields stand in fixed
-// order and there is no white space: the same decisions are the same bytes.
+// appendTo appends the answer, a line of JSON. The order of fields is fixed and there
+// is no white space, so equal decisions are equal bytes.
 func (r *result) appendTo(out []byte) []byte {
 	if r.problem != "" {
 		return r.appendProblem(out)
@@ -44,7 +44,7 @@ func (r *result) appendTo(out []byte) []byte {
 	return append(out, "}\n"...)
 }
 
-// decided is the decision as it was made, enforced or not.
+// decided returns the decision before shadow mode.
 func (r *result) decided() *weir.Decision {
 	if r.applied.Shadow {
 		return &r.applied.Would

@@ -67,7 +67,7 @@ func BenchmarkParse(b *testing.B) {
 	}
 }
 
-// A line whose words came by lately costs no allocation from end to end.
+// A line with recently seen strings costs no allocation.
 func TestNoAllocations(t *testing.T) {
 	r := newRunner(t, weir.NewMemory())
 	out := make([]byte, 0, 4096)

@@ -40,7 +40,7 @@ func sameLine(a, b Line) bool {
 	return reflect.DeepEqual(a, b)
 }
 
-// wholeLines are good lines of every op, and words is what mutations write into them.
+// wholeLines are good lines of every op; mutations write words into them.
 var wholeLines = []string{
 	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"},"n":1,"op":"check"}`,
 	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,

@@ -6,35 +6,67 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// MaxLineBytes is the largest size of one line, its line ending apart.
+// MaxLineBytes is the largest size of one line, without its line ending.
 const MaxLineBytes = 64 << 10
 
 // Line is one line of a trace. Instants are microseconds since 1970, spans are
 // microseconds.
 type Line struct {
 	At        int64       // at_us, 0 … weir.MaxUnits
-	Policy    string      // name of the policy
-	Key       []Dimension // in the order of the line; no name twice
-	N         int64       // units, 0 … weir.MaxUnits; 1 when the line has none
-	Op        Op          // Check when the line has none
+	Policy    string      // its name
+	Key       []Dimension // in the order of the line; names are unique
+	N         int64       // units, 0 … weir.MaxUnits; default 1
+	Op        Op          // default Check
 	Limit     string      // of Count: the name of a limit
 	Last      int64       // of Count: last_us, 0 … weir.MaxUnits
 	GrantedAt int64       // of Refund: granted_at_us, 0 … weir.MaxUnits
-	ID        string      // of Check, Record and Refund: the operation, at most weir.MaxIDBytes bytes; "" = none
+	ID        string      // of Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
 
 	given fields
+}
+
+// Op is the operation of a line.
+type Op uint8
+
+const (
+	Check  Op = iota // an attempt: decide, and record the grant (R6)
+	Peek             // return the answer of an attempt and change nothing (R4)
+	Record           // add units without a decision (R10)
+	Refund           // take back units of an earlier grant (R10)
+	Reset            // forget the key's histories of the policy (R10)
+	Count            // count the units of one limit over a span (R11)
+)
+
+var opNames = [...]string{"check", "peek", "record", "refund", "reset", "count"}
+
+// String returns the name of the op in traces.
+func (o Op) String() string {
+	if int(o) < len(opNames) {
+		return opNames[o]
+	}
+	return "unknown"
+}
+
+// parseOp returns the op with a name.
+func parseOp(name []byte) (Op, bool) {
+	for o, s := range opNames {
+		if string(name) == s {
+			return Op(o), true
+		}
+	}
+	return 0, false
 }
 
 // Dimension is one named value of a key.
 type Dimension struct{ Name, Value string }
 
-// LineError says what is wrong with a line of a trace.
+// LineError is an error in a line of a trace.
 type LineError struct {
-	Byte    int    // where, counted from 1; 0 when the line as a whole is meant
-	Problem string // what is wrong, and what would be right
+	Byte    int    // the place, counted from 1; 0 for the line as a whole
+	Problem string // the error and the next step
 }
 
-// Error names the byte before the problem.
+// Error returns the byte and the problem.
 func (e *LineError) Error() string {
 	if e.Byte == 0 {
 		return e.Problem
@@ -42,7 +74,7 @@ func (e *LineError) Error() string {
 	return fmt.Sprintf("byte %d: %s", e.Byte, e.Problem)
 }
 
-// fields is the set of fields a line has given.
+// fields is a set of fields of a line.
 type fields uint16
 
 const (
@@ -59,7 +91,7 @@ const (
 
 const fieldNames = "at_us, policy, key, n, op, limit, last_us, granted_at_us, id"
 
-// fieldNamed returns the field of that name, 0 when there is none.
+// fieldNamed returns the field with a name, or 0.
 func fieldNamed(name []byte) fields {
 	switch string(name) {
 	case "at_us":
@@ -84,13 +116,13 @@ func fieldNamed(name []byte) fields {
 	return 0
 }
 
-// reset makes l the line that gives no field.
+// reset sets l to the line without fields. It keeps the memory of the key.
 func (l *Line) reset() {
 	*l = Line{Key: l.Key[:0], N: 1}
 }
 
-// check reports the first number that is out of its range (R14), and the first
-// field that the line's op needs and that is not there.
+// check returns an error for the first number out of range (R14), then for the first
+// missing field that the op needs.
 func (l *Line) check() error {
 	const most = uint64(weir.MaxUnits)
 	if uint64(l.At) <= most && uint64(l.N) <= most && uint64(l.Last) <= most && uint64(l.GrantedAt) <= most {

@@ -3,14 +3,15 @@ package replay
 import (
 	"encoding/json"
 	"fmt"
+	"hash/maphash"
 	"strconv"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/strictjson"
 )
 
-// ParseLine reads one line of a trace. The error is a *LineError; the line then
-// holds what was read before the fault.
+// ParseLine reads one line of a trace. The error is a *LineError; the line then has the
+// fields before the error.
 func ParseLine(b []byte) (Line, error) {
 	var line Line
 	err := newParser(nil).parse(b, &line)
@@ -20,7 +21,7 @@ func ParseLine(b []byte) (Line, error) {
 // parser reads lines.
 type parser struct {
 	strictjson.Scanner
-	strings *interner // nil: every string is its own copy
+	strings *interner // nil: each string is allocated
 
 	lastPolicy, lastLimit, lastDimension string
 }
@@ -29,20 +30,20 @@ func newParser(strings *interner) *parser {
 	return &parser{Scanner: strictjson.Scanner{Called: "line"}, strings: strings}
 }
 
-// parse reads b into line, whose Key it reuses.
+// parse reads b into line. It reuses the memory of line.Key.
 func (p *parser) parse(b []byte, line *Line) error {
 	line.reset()
 	if len(b) > MaxLineBytes {
-		return tooLong
+		return errTooLong
 	}
 	p.Reset(b)
 	if err := p.object(line); err != nil {
-		return (*LineError)(err.(*strictjson.Error)) // a scanner has no other errors
+		return (*LineError)(err.(*strictjson.Error)) // the only type of error of a scanner
 	}
 	return line.check()
 }
 
-var tooLong = &LineError{Problem: fmt.Sprintf("the line is longer than %d bytes; write one object per line", MaxLineBytes)}
+var errTooLong = &LineError{Problem: fmt.Sprintf("the line is longer than %d bytes; write one object per line", MaxLineBytes)}
 
 // object reads the line's object.
 func (p *parser) object(line *Line) error {
@@ -56,7 +57,7 @@ func (p *parser) object(line *Line) error {
 	return err
 }
 
-// afterMember is what errors want behind a member of an object.
+// afterMember is the expectation in errors after a member of an object.
 const afterMember = "a comma or the end of the object should stand here"
 
 // member reads a field and reports whether another follows.
@@ -106,13 +107,13 @@ func (p *parser) value(field fields, line *Line) (err error) {
 	return err
 }
 
-// text reads a string that is likely to be the last one once more.
+// text reads a string that is probably equal to last.
 func (p *parser) text(want string, last *string) (string, error) {
 	b, err := p.Text(want)
 	if err != nil {
 		return "", err
 	}
-	return p.strings.again(b, last), nil
+	return p.strings.stringAfter(b, last), nil
 }
 
 func (p *parser) op() (Op, error) {
@@ -143,7 +144,7 @@ func (p *parser) dimension(line *Line) (more bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	name := p.strings.again(b, &p.lastDimension)
+	name := p.strings.stringAfter(b, &p.lastDimension)
 	if problem := problemOf(line.Key, name); problem != "" {
 		return false, p.Fault(at, problem)
 	}
@@ -155,7 +156,8 @@ func (p *parser) dimension(line *Line) (more bool, err error) {
 	return p.More(afterMember)
 }
 
-// problemOf returns why a key may not go on with a dimension of that name, or "".
+// problemOf returns the reason why a key cannot have a further dimension of that
+// name, or "".
 func problemOf(key []Dimension, name string) string {
 	if len(key) == weir.MaxDimensions {
 		return fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions)
@@ -168,8 +170,8 @@ func problemOf(key []Dimension, name string) string {
 	return ""
 }
 
-// readableAt returns the at_us of a line that was refused before it was reached.
-func readableAt(b []byte) (at int64, ok bool) {
+// parseAt returns at_us of a line with an error before that field.
+func parseAt(b []byte) (at int64, ok bool) {
 	var members map[string]json.RawMessage
 	if len(b) > MaxLineBytes || json.Unmarshal(b, &members) != nil {
 		return 0, false
@@ -178,11 +180,47 @@ func readableAt(b []byte) (at int64, ok bool) {
 	return at, err == nil
 }
 
-// clip shortens what a trace holds, so that it can be shown in an error.
+// clip shortens a text of the trace for an error.
 func clip(b []byte) string {
 	const most = 64
 	if len(b) <= most {
 		return string(b)
 	}
 	return string(b[:most]) + "…"
+}
+
+const (
+	internSlots = 1 << 14
+	internBytes = 64 // longer strings are not kept
+)
+
+// interner returns strings for bytes. It allocates nothing for bytes that it has seen
+// lately. It has one slot for each hash and no chains, so it never holds more than
+// 1.3 MiB: a new string replaces the old one in its slot.
+type interner struct {
+	seed  maphash.Seed
+	slots [internSlots]string
+}
+
+func newInterner() *interner { return &interner{seed: maphash.MakeSeed()} }
+
+// string returns b as a string. A nil interner allocates each string.
+func (t *interner) string(b []byte) string {
+	if t == nil || len(b) > internBytes {
+		return string(b)
+	}
+	slot := &t.slots[maphash.Bytes(t.seed, b)%internSlots]
+	if *slot != string(b) {
+		*slot = string(b)
+	}
+	return *slot
+}
+
+// stringAfter returns b as a string: last if it is equal, because consecutive lines
+// mostly have the same policy and dimensions. It stores the result in last.
+func (t *interner) stringAfter(b []byte, last *string) string {
+	if *last != string(b) {
+		*last = t.string(b)
+	}
+	return *last
 }

@@ -120,8 +120,8 @@ func TestParseLineSizes(t *testing.T) {
 	if _, err := ParseLine(line(MaxLineBytes)); err != nil {
 		t.Errorf("a line of %d bytes: got %v, want it read", MaxLineBytes, err)
 	}
-	if _, err := ParseLine(line(MaxLineBytes + 1)); err != tooLong {
-		t.Errorf("a line of %d bytes: got %v, want %v", MaxLineBytes+1, err, tooLong)
+	if _, err := ParseLine(line(MaxLineBytes + 1)); err != errTooLong {
+		t.Errorf("a line of %d bytes: got %v, want %v", MaxLineBytes+1, err, errTooLong)
 	}
 	key := func(n int) []byte {
 		var pairs []string
@@ -138,7 +138,7 @@ func TestParseLineSizes(t *testing.T) {
 	}
 }
 
-func TestReadableAt(t *testing.T) {
+func TestParseAt(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		at   int64
@@ -154,7 +154,7 @@ func TestReadableAt(t *testing.T) {
 		{`{"x":1,"at_us":5`, 0, false},
 		{`null`, 0, false},
 	} {
-		if at, ok := readableAt([]byte(c.line)); at != c.at || ok != c.ok {
+		if at, ok := parseAt([]byte(c.line)); at != c.at || ok != c.ok {
 			t.Errorf("%s: got %d, %v; want %d, %v", c.line, at, ok, c.at, c.ok)
 		}
 	}

@@ -5,8 +5,8 @@ import (
 	"github.com/weirlimit/weir/internal/strictjson/jsontest"
 )
 
-// reference reads a line by encoding/json and the words of the package comment,
-// at leisure. It is what the hand-written parser is held against.
+// reference reads a line with encoding/json, as the package comment defines it. Tests
+// compare the hand-written parser with it.
 func reference(b []byte) (line Line, err error) {
 	defer jsontest.Refused(&err)
 	jsontest.Need(len(b) <= MaxLineBytes, "too long")

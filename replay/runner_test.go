@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// push is ten a minute for each teacher, three seconds apart; bulk takes what
-// fits of five a second.
+// push is ten a minute for each teacher, three seconds apart; bulk allows the part of
+// a batch that fits in five a second.
 var policies = []weir.Policy{
 	{Name: "push", Limits: []weir.Limit{
 		{Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}}}},
@@ -74,7 +74,7 @@ func TestRun(t *testing.T) {
 	compareLines(t, trace, got, want)
 }
 
-// compareLines holds answers to what is wanted, line by line.
+// compareLines compares answers line by line.
 func compareLines(t *testing.T, trace []string, got string, want []string) {
 	t.Helper()
 	answers := strings.Split(strings.TrimSuffix(got, "\n"), "\n")
@@ -88,9 +88,8 @@ func compareLines(t *testing.T, trace []string, got string, want []string) {
 	}
 }
 
-// TestRunOperations: lines with an id are charged once, answered as the first time, and
-// a refund with one is made once.
-func TestRunOperations(t *testing.T) {
+// Lines with a known id are charged nothing and get the first answer.
+func TestKnownIDIsChargedOnce(t *testing.T) {
 	out, _ := run(t, strings.Join([]string{
 		`{"at_us":1,"policy":"bulk","key":{"host":"h","user":"u"},"n":2,"id":"a"}`,
 		`{"at_us":5,"policy":"bulk","key":{"host":"h","user":"u"},"n":2,"id":"a"}`,
@@ -110,7 +109,7 @@ func TestRunOperations(t *testing.T) {
 	}
 }
 
-func TestRunGoesOnBehindBadLines(t *testing.T) {
+func TestRunGoesOnAfterBadLines(t *testing.T) {
 	const good = `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek"}`
 	const untouched = `{"at_us":1,"allowed":true,"granted":1,"remaining":10,"retry_after_us":0,"reset_after_us":0,"limit":""}`
 	for _, c := range []struct{ line, want string }{
@@ -152,7 +151,7 @@ func TestRunGoesOnBehindBadLines(t *testing.T) {
 	}
 }
 
-// Recording past MaxUnits is refused for that line alone, and changes nothing.
+// A record above MaxUnits is an error of its line and changes nothing.
 func TestRunOverflow(t *testing.T) {
 	line := `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"record","n":9007199254740991}`
 	got, _ := run(t, line+"\n"+line+"\n"+`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek","n":0}`)
@@ -189,7 +188,7 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// A Runner keeps the histories, and counts lines and answers anew.
+// A second Run keeps the histories and begins with zero counters.
 func TestRunTwice(t *testing.T) {
 	r := newRunner(t, weir.NewMemory())
 	const trace = `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\nx"
@@ -205,7 +204,7 @@ func TestRunTwice(t *testing.T) {
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsBadPolicies(t *testing.T) {
 	var bad *weir.PolicyError
 	if _, err := New([]weir.Policy{{Name: "p"}}, weir.NewMemory()); !errors.As(err, &bad) {
 		t.Errorf("a policy without limits: got %v, want a *weir.PolicyError", err)
@@ -215,7 +214,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// broken is an engine that answers every question with an error.
+// broken is an engine that returns an error for each request.
 type broken struct {
 	weir.Engine
 	err error
@@ -227,7 +226,7 @@ func (b broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (wei
 
 const threeLines = "garbage\n" + `{"at_us":1,"policy":"push","key":{"teacher":"42"}}` + "\ngarbage\n"
 
-// An engine that cannot decide ends the replay: the rest would be noise.
+// The first error of the engine ends the replay.
 func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
 	gone := errors.New("the store is gone")
 	var out strings.Builder
@@ -236,11 +235,11 @@ func TestRunStopsWhenTheEngineCannotDecide(t *testing.T) {
 		t.Errorf("got the error %v, want line 2: %v", err, gone)
 	}
 	if summary.Lines != 1 || strings.Count(out.String(), "\n") != 1 {
-		t.Errorf("got %+v and %q, want what came before line 2", summary, out.String())
+		t.Errorf("got %+v and %q, want the answers before line 2", summary, out.String())
 	}
 }
 
-// An engine that is full refuses this key; it may know the next (R13).
+// ErrFull concerns one key only (R13).
 func TestRunGoesOnWhenTheEngineIsFull(t *testing.T) {
 	var out strings.Builder
 	summary, err := newRunner(t, broken{err: weir.ErrFull}).Run(t.Context(), strings.NewReader(threeLines), &out)

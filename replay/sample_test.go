@@ -14,8 +14,8 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the answers of testdata/sample.txt anew")
 
-// TestSample holds both engines to a trace whose answers were worked out by hand.
-func TestSample(t *testing.T) {
+// The answers of the sample were computed by hand.
+func TestSampleOnBothEngines(t *testing.T) {
 	const path = "testdata/sample.txt"
 	src, err := os.ReadFile(path)
 	if err != nil {

@@ -12,23 +12,23 @@ const (
 	writeBytes = 64 << 10
 )
 
-// lineReader splits a trace into lines.
+// lineReader reads the lines of a trace.
 type lineReader struct{ r *bufio.Reader }
 
-// newLineReader reads lines from in. Before it reads on, and so may have to
-// wait, it writes out what w holds: whoever feeds a pipe line by line gets his
-// answers, and ctx can end a replay between two reads.
+// newLineReader returns a reader of the lines of in. Before each read of in, which may
+// block, it flushes w and checks ctx: a program that writes a pipe line by line gets
+// each answer before its next line.
 func newLineReader(ctx context.Context, in io.Reader, w *answers) *lineReader {
-	return &lineReader{bufio.NewReaderSize(&politeReader{ctx, in, w}, readBytes)}
+	return &lineReader{bufio.NewReaderSize(&flushingReader{ctx, in, w}, readBytes)}
 }
 
-// next returns the next line without its ending, valid until the next call;
-// tooLong and no line for one of more than MaxLineBytes, which has then been
-// passed over; and io.EOF behind the last.
+// next returns the next line without its ending, valid until the next call. It skips a
+// line of more than MaxLineBytes and returns errTooLong. After the last line it
+// returns io.EOF.
 func (l *lineReader) next() ([]byte, error) {
 	b, err := l.r.ReadSlice('\n')
 	if err == io.EOF && len(b) > 0 {
-		err = nil // the last line may lack its ending
+		err = nil // the last line may have no ending
 	}
 	if err == bufio.ErrBufferFull {
 		return nil, l.skip()
@@ -38,17 +38,17 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 	b = bytes.TrimSuffix(bytes.TrimSuffix(b, []byte("\n")), []byte("\r"))
 	if len(b) > MaxLineBytes {
-		return nil, tooLong
+		return nil, errTooLong
 	}
 	return b, nil
 }
 
-// skip passes over the rest of a line and returns tooLong.
+// skip reads the rest of a line and returns errTooLong.
 func (l *lineReader) skip() error {
 	for {
 		switch _, err := l.r.ReadSlice('\n'); err {
 		case nil, io.EOF:
-			return tooLong
+			return errTooLong
 		case bufio.ErrBufferFull:
 		default:
 			return err
@@ -56,7 +56,7 @@ func (l *lineReader) skip() error {
 	}
 }
 
-// blank reports whether a line holds white space only.
+// blank reports whether a line has only white space.
 func blank(b []byte) bool {
 	for _, c := range b {
 		if c != ' ' && c != '\t' && c != '\r' {
@@ -66,13 +66,14 @@ func blank(b []byte) bool {
 	return true
 }
 
-type politeReader struct {
+// flushingReader flushes out before each read of in.
+type flushingReader struct {
 	ctx context.Context
 	in  io.Reader
 	out *answers
 }
 
-func (p *politeReader) Read(b []byte) (int, error) {
+func (p *flushingReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -82,8 +83,8 @@ func (p *politeReader) Read(b []byte) (int, error) {
 	return p.in.Read(b)
 }
 
-// answers gathers lines of answer. The field is appended to directly, which a
-// bufio.Writer would not allow without copying each line once more.
+// answers buffers lines of answer. Callers append to buf, which saves the copy of a
+// bufio.Writer.
 type answers struct {
 	to  io.Writer
 	buf []byte

@@ -48,7 +48,7 @@ func TestLineEndings(t *testing.T) {
 	}
 }
 
-// Who feeds lines one by one gets his answer before he writes the next.
+// A program that writes lines one by one gets each answer before its next line.
 func TestAnswersComeBeforeTheNextLine(t *testing.T) {
 	traceRead, trace := io.Pipe()
 	answersRead, answers := io.Pipe()

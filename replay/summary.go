@@ -2,35 +2,35 @@ package replay
 
 import "github.com/weirlimit/weir/policy"
 
-// Summary says what a replay came to: Lines = Allowed + Denied + Other + Errors.
+// Summary counts the lines of a replay: Lines = Allowed + Denied + Other + Errors.
 type Summary struct {
 	Lines    int64           `json:"lines"`       // lines that are not blank
-	Allowed  int64           `json:"allowed"`     // checks allowed, in part included
+	Allowed  int64           `json:"allowed"`     // checks allowed, also in part
 	Denied   int64           `json:"denied"`      // checks denied
-	Other    int64           `json:"other"`       // good lines of another op than check
-	Errors   int64           `json:"errors"`      // lines that were refused and changed nothing
-	FirstAt  int64           `json:"first_at_us"` // the least instant decided at, 0 when none was
-	LastAt   int64           `json:"last_at_us"`  // the greatest
-	Policies []PolicySummary `json:"policies"`    // those that lines named, in the order of the policies
+	Other    int64           `json:"other"`       // good lines with another op
+	Errors   int64           `json:"errors"`      // bad lines, which changed nothing
+	FirstAt  int64           `json:"first_at_us"` // the least instant of a decision; 0 without decisions
+	LastAt   int64           `json:"last_at_us"`  // the greatest instant
+	Policies []PolicySummary `json:"policies"`    // policies with lines, in the order of the policies
 }
 
-// PolicySummary is the part of a Summary that named one policy.
+// PolicySummary counts the lines with one policy.
 type PolicySummary struct {
 	Policy  string         `json:"policy"`
 	Allowed int64          `json:"allowed"`
 	Denied  int64          `json:"denied"`
 	Other   int64          `json:"other"`
 	Errors  int64          `json:"errors"`
-	Shadow  bool           `json:"shadow,omitempty"` // nothing of it is enforced: denied is what would be
+	Shadow  bool           `json:"shadow,omitempty"` // not enforced: Denied counts attempts that would be denied
 	Limits  []LimitSummary `json:"limits"`           // in the order of the policy
 }
 
-// LimitSummary counts the checks that one limit bound. Of several limits that
-// stood in the way, the one with the longest wait did.
+// LimitSummary counts the checks that one limit denied or cut: of several such limits
+// the one with the longest wait.
 type LimitSummary struct {
 	Limit  string `json:"limit"`
 	Denied int64  `json:"denied"` // checks denied
-	Cut    int64  `json:"cut"`    // checks allowed in part, which only batch: partial does
+	Cut    int64  `json:"cut"`    // checks allowed in part, with batch: partial
 }
 
 func newPolicySummary(p *policy.Policy) PolicySummary {
@@ -41,7 +41,7 @@ func newPolicySummary(p *policy.Policy) PolicySummary {
 	return s
 }
 
-// begin forgets what an earlier Run counted.
+// begin sets the counters to zero.
 func (r *Runner) begin() {
 	r.lines, r.summary = 0, Summary{}
 	for _, t := range r.order {
@@ -49,7 +49,7 @@ func (r *Runner) begin() {
 	}
 }
 
-// finish returns what Run counted.
+// finish returns the counters of a Run.
 func (r *Runner) finish() Summary {
 	s := r.summary
 	s.Policies = []PolicySummary{}
@@ -61,8 +61,8 @@ func (r *Runner) finish() Summary {
 	return s
 }
 
-// count adds one line; t is nil where the line named no policy that exists.
-func (r *Runner) count(res *result, t *target) {
+// count adds one line; t is nil if its policy is unknown.
+func (r *Runner) count(res *result, t *tracePolicy) {
 	s := &r.summary
 	s.Lines++
 	if res.problem != "" {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// mutant is one fault: some lines of a file and what stands there instead.
+// mutant is one fault: lines of a file and their replacement.
 type mutant struct {
-	about    string // the rule it breaks, and how
+	about    string // the broken rule and the fault
 	file     string // relative to the suite's directory
 	line     int    // in the suite's list
 	old, new string
 }
 
-// mutants are the suite's faults.
+// mutants returns the faults of the suite.
 func (s *suite) mutants() ([]mutant, error) {
 	mutants, err := parse(s.list)
 	if err != nil {
@@ -24,12 +24,12 @@ func (s *suite) mutants() ([]mutant, error) {
 	return mutants, nil
 }
 
-// parse reads mutants, which blank lines separate:
+// parse reads mutants, separated by blank lines:
 //
-//	# R3: what is wrong
+//	# R3: the fault
 //	file internal/window/history.go
-//	-	the lines as they are
-//	+	the lines as the mutant has them
+//	-	the lines of the source
+//	+	the lines of the mutant
 func parse(text string) ([]mutant, error) {
 	var mutants []mutant
 	var m *mutant
@@ -42,7 +42,7 @@ func parse(text string) ([]mutant, error) {
 		case line == "":
 			m = nil
 		case m == nil:
-			return nil, fmt.Errorf("%d: a mutant begins with a comment that says what is wrong", i+1)
+			return nil, fmt.Errorf("%d: a mutant begins with a comment that describes its fault", i+1)
 		case strings.HasPrefix(line, "file "):
 			m.file = line[len("file "):]
 		case line[0] == '-':
@@ -61,8 +61,8 @@ func parse(text string) ([]mutant, error) {
 	return mutants, nil
 }
 
-// apply returns the file with the fault in it. The old lines must occur exactly
-// once, or the mutant is about code that is no longer there.
+// apply returns the text of the file with the fault. The old lines must occur exactly
+// once.
 func (m *mutant) apply(root string) (string, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {

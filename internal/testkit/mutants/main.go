@@ -1,13 +1,13 @@
-// Command mutants tests the tests: it puts one fault at a time into an engine and
-// demands that some layer of the conformance kit, or a unit test, notices. Run it
-// from the top of the module:
+// Command mutants tests the tests. It puts one fault at a time into an engine, and a
+// layer of the conformance kit or a unit test must fail. Run it from the top of the
+// module:
 //
 //	go run ./internal/testkit/mutants          # the memory engine, memory.txt
 //	go run ./internal/testkit/mutants -redis   # the Redis engine, its scripts and clients, redis.txt
 //
-// A fault that fits no longer, that does not compile or that nobody notices makes the
-// command fail. Files stay as they are: the go command is told to read others in
-// their place.
+// The command fails if the lines of a mutant no longer exist, if a mutant does not
+// compile, or if all tests pass with it. Source files are not changed: the go command
+// reads the mutant through an overlay.
 package main
 
 import (
@@ -19,9 +19,9 @@ import (
 )
 
 func main() {
-	onRedis := flag.Bool("redis", false, "try the Redis engine; it needs redis-server")
-	only := flag.String("only", "", "run only the mutants whose description or file contains this")
-	all := flag.Bool("all", false, "ask all layers of tests, not only up to the first that notices")
+	onRedis := flag.Bool("redis", false, "run the mutants of the Redis engine; needs redis-server")
+	only := flag.String("only", "", "run only mutants with this text in their description or file")
+	all := flag.Bool("all", false, "run all layers of tests, also after the first that fails")
 	flag.Parse()
 	s := &memory
 	if *onRedis {
@@ -33,8 +33,8 @@ func main() {
 	}
 }
 
-// run tries the mutants of the suite and prints a line for each. It fails if one
-// survives or cannot be tried, after it has tried the others.
+// run runs the mutants of the suite and prints a line for each. After the last it
+// returns an error if one survived or could not run.
 func run(s *suite, only string, all bool) error {
 	mutants, err := s.mutants()
 	if err != nil {
@@ -45,11 +45,11 @@ func run(s *suite, only string, all bool) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	b := &bench{suite: s, dir: dir, all: all}
-	if caught, err := b.try(nil); err != nil {
+	r := &runner{suite: s, dir: dir, all: all}
+	if caught, err := r.try(nil); err != nil {
 		return err
 	} else if len(caught) > 0 {
-		return fmt.Errorf("the layers must pass without a mutant first, but %v failed:\n%s", caught, b.said)
+		return fmt.Errorf("the layers must pass without a mutant first, but %v failed:\n%s", caught, r.output)
 	}
 	tried, failed := 0, 0
 	for i := range mutants {
@@ -59,7 +59,7 @@ func run(s *suite, only string, all bool) error {
 		}
 		tried++
 		start := time.Now()
-		caught, err := b.try(m)
+		caught, err := r.try(m)
 		verdict := strings.Join(caught, " ")
 		switch {
 		case err != nil:

@@ -2,19 +2,19 @@ package main
 
 import _ "embed"
 
-// suite is an engine with its faults and the layers of its tests.
+// suite is an engine with its mutants and its tests.
 type suite struct {
 	file   string // the name of list
 	list   string
-	dir    string  // files and packages are named from here, below the top of the module
-	layers []layer // in the order in which they are asked
+	dir    string  // base of file and package names, below the top of the module
+	layers []layer // in the order of their runs
 
-	// lastResort is asked when all layers have passed: a race needs its time.
+	// lastResort runs if all layers have passed. It has more time to find a race.
 	lastResort layer
 }
 
-// layer is a part of an engine's tests: the package it is in, and the arguments of
-// its test binary.
+// layer is a part of an engine's tests: its package and the arguments of the test
+// binary.
 type layer struct {
 	name, pkg string
 	args      []string

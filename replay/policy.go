@@ -9,40 +9,40 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// target is a policy that lines can name.
-type target struct {
+// tracePolicy is a policy with its summary.
+type tracePolicy struct {
 	rule    *enforce.Rule
 	summary PolicySummary
 }
 
-// ops are what an engine is asked for those lines that ask it for a decision.
+// ops maps the first three ops to those of an engine.
 var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.OpRecord}
 
-// do decides a checked line, and puts what it came to into res.
-func (t *target) do(ctx context.Context, line *Line, whose enforce.Target, res *result) (err error) {
-	ask := enforce.Request{Target: whose, N: line.N, At: line.At, ID: line.ID}
+// run executes a checked line and stores the result in res.
+func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target, res *result) (err error) {
+	req := enforce.Request{Target: target, N: line.N, At: line.At, ID: line.ID}
 	if int(line.Op) < len(ops) {
-		ask.Op = ops[line.Op]
-		return t.decide(ctx, &ask, res)
+		req.Op = ops[line.Op]
+		return t.decide(ctx, &req, res)
 	}
-	limiter := t.rule.Limiter(&whose, line.At)
+	limiter := t.rule.Limiter(&target, line.At)
 	now := limiter.At(time.UnixMicro(line.At))
 	switch line.Op {
 	case Refund:
-		res.units, err = refund(ctx, now, line, whose.Key)
+		res.units, err = refund(ctx, now, line, target.Key)
 	case Reset:
-		err = t.rule.Reset(ctx, whose.Key)
+		err = t.rule.Reset(ctx, target.Key)
 	case Count:
-		res.units, err = now.Count(ctx, whose.Key, line.Limit, time.Duration(line.Last)*time.Microsecond)
+		res.units, err = now.Count(ctx, target.Key, line.Limit, time.Duration(line.Last)*time.Microsecond)
 	}
 	if err != nil {
 		return err
 	}
-	ask.Op, ask.N, ask.ID = weir.OpPeek, 0, ""
-	return t.decide(ctx, &ask, res)
+	req.Op, req.N, req.ID = weir.OpPeek, 0, ""
+	return t.decide(ctx, &req, res)
 }
 
-// refund takes back what a line names; once for its id, if it has one.
+// refund refunds units of a grant, once for each id.
 func refund(ctx context.Context, l weir.LimiterAt, line *Line, key weir.Key) (int64, error) {
 	if line.ID == "" {
 		return l.Refund(ctx, key, time.UnixMicro(line.GrantedAt), line.N)
@@ -50,10 +50,10 @@ func refund(ctx context.Context, l weir.LimiterAt, line *Line, key weir.Key) (in
 	return l.RefundOnce(ctx, key, time.UnixMicro(line.GrantedAt), line.N, line.ID)
 }
 
-// decide asks the policy. Where it is a shadow and cannot decide, the replay ends
-// all the same: it is there to learn what would be decided.
-func (t *target) decide(ctx context.Context, ask *enforce.Request, res *result) error {
-	o, err := t.rule.Decide(ctx, ask)
+// decide decides a request. If a shadow cannot decide, the replay ends, because
+// its purpose is the decisions.
+func (t *tracePolicy) decide(ctx context.Context, req *enforce.Request, res *result) error {
+	o, err := t.rule.Decide(ctx, req)
 	if err == nil {
 		err = o.Err
 	}
@@ -63,8 +63,8 @@ func (t *target) decide(ctx context.Context, ask *enforce.Request, res *result) 
 	return err
 }
 
-// whose is the key of a line, and the plan that it names.
-func (t *target) whose(line *Line) (enforce.Target, error) {
+// target returns the key of a line and its plan.
+func (t *tracePolicy) target(line *Line) (enforce.Target, error) {
 	return t.rule.Target(enforce.Lookup{Count: len(line.Key), Value: line.value, Map: line.named})
 }
 
@@ -78,7 +78,7 @@ func (l *Line) value(name string) (string, bool) {
 	return "", false
 }
 
-// named is the key as a map.
+// named returns the key as a map.
 func (l *Line) named() map[string]string {
 	values := make(map[string]string, len(l.Key))
 	for _, given := range l.Key {
