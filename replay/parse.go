@@ -27,7 +27,7 @@ type parser struct {
 }
 
 func newParser(strings *interner) *parser {
-	return &parser{Scanner: strictjson.Scanner{Called: "line"}, strings: strings}
+	return &parser{Scanner: strictjson.Scanner{Input: "line"}, strings: strings}
 }
 
 // parse reads b into line. It reuses the memory of line.Key.

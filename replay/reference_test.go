@@ -8,8 +8,8 @@ import (
 // reference reads a line with encoding/json, as the package comment defines it. Tests
 // compare the hand-written parser with it.
 func reference(b []byte) (line Line, err error) {
-	defer jsontest.Refused(&err)
-	jsontest.Need(len(b) <= MaxLineBytes, "too long")
+	defer jsontest.Recover(&err)
+	jsontest.Require(len(b) <= MaxLineBytes, "too long")
 	line.N = 1
 	seen := map[string]bool{}
 	for _, m := range jsontest.Members(jsontest.Must(b)) {
@@ -27,25 +27,25 @@ func reference(b []byte) (line Line, err error) {
 			line.Policy = jsontest.Text(m.Value)
 		case "id":
 			line.ID = jsontest.Text(m.Value)
-			jsontest.Need(0 < len(line.ID) && len(line.ID) <= 128, "id")
+			jsontest.Require(0 < len(line.ID) && len(line.ID) <= 128, "id")
 		case "limit":
 			line.Limit = jsontest.Text(m.Value)
 		case "op":
 			op, ok := map[string]Op{"check": Check, "peek": Peek, "record": Record, "refund": Refund,
 				"reset": Reset, "count": Count}[jsontest.Text(m.Value)]
-			jsontest.Need(ok, "op")
+			jsontest.Require(ok, "op")
 			line.Op = op
 		case "key":
 			for _, d := range jsontest.Members(m.Value) {
 				line.Key = append(line.Key, Dimension{d.Name, jsontest.Text(d.Value)})
 			}
-			jsontest.Need(len(line.Key) <= 16, "dimensions")
+			jsontest.Require(len(line.Key) <= 16, "dimensions")
 		default:
-			jsontest.Need(false, "unknown field")
+			jsontest.Require(false, "unknown field")
 		}
 	}
-	jsontest.Need(seen["at_us"] && seen["policy"], "missing")
-	jsontest.Need(line.Op != Refund || seen["granted_at_us"], "missing of refund")
-	jsontest.Need(line.Op != Count || seen["last_us"] && seen["limit"], "missing of count")
+	jsontest.Require(seen["at_us"] && seen["policy"], "missing")
+	jsontest.Require(line.Op != Refund || seen["granted_at_us"], "missing of refund")
+	jsontest.Require(line.Op != Count || seen["last_us"] && seen["limit"], "missing of count")
 	return line, nil
 }

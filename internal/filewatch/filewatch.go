@@ -1,16 +1,14 @@
-// Package filewatch tells when the content of a file has changed, however it was
-// changed: written in place, replaced by another that was renamed to its name, or
-// reached through a symbolic link that was swapped, as Kubernetes does it.
+// Package filewatch reports when the content of a file has changed: written in place,
+// replaced by a renamed file, or behind a symbolic link that was replaced, as Kubernetes
+// does.
 //
-// The operating system's notes about the file's directory say when to look; what
-// counts is only what is read. A look every few seconds finds what no note told:
-// network file systems, links into other directories, a directory that was
-// replaced.
+// Events of the operating system for the file's directory start a read; only its result
+// counts. A read every few seconds finds changes without an event: on network file
+// systems, behind links into other directories, and after the directory was replaced.
 //
-// The bargain: a file that is written in place is there in halves for a while.
-// Content counts when two looks, Settle apart, found the same, so a change is
-// told that much later, and who writes a file in halves with longer breaks should
-// rename it into place instead.
+// Trade-off: a file that is written in place is incomplete for a while. Content counts
+// after two equal reads, Settle apart, so a change is reported that much later. A program
+// that writes with longer pauses must rename a complete file into place.
 package filewatch
 
 import (
@@ -24,23 +22,22 @@ import (
 
 // Watcher watches one file.
 type Watcher struct {
-	Path   string
-	Read   func() ([]byte, error) // reads the file, as much of it as matters
-	Seen   []byte                 // the content that is known already
-	Every  time.Duration          // between looks that nothing asked for; default 5s
-	Settle time.Duration          // how long content must stay to count; default 100ms
+	Path     string
+	Read     func() ([]byte, error) // reads the relevant part of the file
+	Seen     []byte                 // the content that is known at the start
+	Interval time.Duration          // between reads without an event; default 5s
+	Settle   time.Duration          // least time that content must stay to count; default 100ms
 
-	// Warn hears why changes may be found only at the looks between. nil = nobody.
-	Warn func(error)
+	Warn func(error) // gets errors of the event source, after which only Interval finds changes; may be nil
 }
 
-// Content is what a look found.
+// Content is the result of a read.
 type Content struct {
 	Bytes []byte
-	Err   error // why the file could not be read
+	Err   error // of reading the file
 }
 
-// same reports whether both looks found the same.
+// same reports whether both reads had the same result.
 func (c Content) same(o Content) bool {
 	if c.Err != nil || o.Err != nil {
 		return c.Err != nil && o.Err != nil && c.Err.Error() == o.Err.Error()
@@ -48,25 +45,25 @@ func (c Content) same(o Content) bool {
 	return bytes.Equal(c.Bytes, o.Bytes)
 }
 
-// Run calls changed with every new content of the file, also with why it could
-// not be read, until ctx is done. It calls it from its own goroutine, one call
-// after the other. The same content, or error, is not told twice in a row.
+// Run calls changed with every new content of the file, or with the error of reading it,
+// until ctx is done. The calls come from Run's goroutine, one after the other. The same
+// content or error is not reported twice in a row.
 func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
-	notes := w.notes(ctx)
-	every := time.NewTicker(orDefault(w.Every, 5*time.Second))
+	events := w.events(ctx)
+	every := time.NewTicker(orDefault(w.Interval, 5*time.Second))
 	defer every.Stop()
 	settled := time.NewTimer(0)
 	defer settled.Stop()
 
-	told := Content{Bytes: w.Seen}
-	var waiting *Content // found at the last look, not told yet
+	reported := Content{Bytes: w.Seen}
+	var pending *Content // of the last read, not reported yet
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-notes:
+		case _, open := <-events:
 			if !open {
-				notes = nil
+				events = nil
 				continue
 			}
 			settled.Reset(w.settle())
@@ -77,13 +74,13 @@ func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
 		bytes, err := w.Read()
 		found := Content{bytes, err}
 		switch {
-		case found.same(told):
-			waiting = nil
-		case waiting != nil && found.same(*waiting):
-			told, waiting = found, nil
+		case found.same(reported):
+			pending = nil
+		case pending != nil && found.same(*pending):
+			reported, pending = found, nil
 			changed(found)
 		default:
-			waiting = &found
+			pending = &found
 			settled.Reset(w.settle())
 		}
 	}
@@ -98,9 +95,9 @@ func orDefault(d, standard time.Duration) time.Duration {
 	return d
 }
 
-// notes returns a channel that gets a value when something happened in the file's
-// directory. It is closed when nothing more will be told.
-func (w *Watcher) notes(ctx context.Context) <-chan struct{} {
+// events returns a channel that gets a value after each change in the file's directory. It
+// is closed when the event source ends.
+func (w *Watcher) events(ctx context.Context) <-chan struct{} {
 	out := make(chan struct{}, 1)
 	notify, err := fsnotify.NewWatcher()
 	if err == nil {
@@ -117,7 +114,7 @@ func (w *Watcher) notes(ctx context.Context) <-chan struct{} {
 	return out
 }
 
-// forward makes one value of any number of events.
+// forward merges any number of events into one value.
 func (w *Watcher) forward(ctx context.Context, notify *fsnotify.Watcher, out chan<- struct{}) {
 	defer close(out)
 	defer notify.Close()
@@ -129,7 +126,7 @@ func (w *Watcher) forward(ctx context.Context, notify *fsnotify.Watcher, out cha
 			if !open {
 				return
 			}
-		case err, open := <-notify.Errors: // events were lost, so look
+		case err, open := <-notify.Errors: // events were lost, so read
 			if !open {
 				return
 			}

@@ -8,9 +8,9 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// The JSON form of opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest,
-// as far as it is used: ids are hexadecimal, 64-bit numbers are strings, enumerations
-// are numbers.
+// The used part of the JSON form of
+// opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest: ids are hexadecimal,
+// 64-bit numbers are strings, enumerations are numbers.
 type (
 	exportRequest struct {
 		ResourceSpans []resourceSpans `json:"resourceSpans"`
@@ -56,16 +56,17 @@ type (
 )
 
 const (
-	kindServer  = 2
-	statusError = 2
-	sampledFlag = 1
-	parentKnown = 0x100 // flags say whether the parent is of another process
-	parentApart = 0x200 // and it is
+	kindServer   = 2
+	statusError  = 2
+	sampledFlag  = 1
+	remoteKnown  = 0x100 // the next flag is valid
+	parentRemote = 0x200 // the parent is of another process
 )
 
+// text returns an attribute with a string.
 func text(key, v string) attribute { return attribute{key, value{String: &v}} }
 
-// encode writes a batch.
+// encode returns a batch in JSON.
 func (t *Tracer) encode(spans []span) []byte {
 	all := make([]spanJSON, len(spans))
 	for i := range spans {
@@ -78,15 +79,15 @@ func (t *Tracer) encode(spans []span) []byte {
 	b, err := json.Marshal(exportRequest{[]resourceSpans{{of,
 		[]scopeSpans{{scope{"github.com/weirlimit/weir", t.config.Version}, all}}}}})
 	if err != nil {
-		panic(err) // strings and numbers cannot fail
+		panic(err) // impossible: strings and numbers only
 	}
 	return b
 }
 
-// json has the policy, the limit, the front end and the outcome, and no key.
+// json returns the span with policy, limit, protocol and outcome. It contains no key.
 func (s *span) json() spanJSON {
 	j := spanJSON{
-		TraceID: hex.EncodeToString(s.parent.trace[:]), SpanID: hex.EncodeToString(s.id[:]), Flags: sampledFlag | parentKnown,
+		TraceID: hex.EncodeToString(s.parent.trace[:]), SpanID: hex.EncodeToString(s.id[:]), Flags: sampledFlag | remoteKnown,
 		Name: "weir.decide", Kind: kindServer,
 		Start:      strconv.FormatInt(s.Began.UnixNano(), 10),
 		End:        strconv.FormatInt(s.Began.Add(s.Took).UnixNano(), 10),
@@ -94,7 +95,7 @@ func (s *span) json() spanJSON {
 	}
 	if !s.root {
 		j.Parent = hex.EncodeToString(s.parent.span[:])
-		j.Flags |= parentApart
+		j.Flags |= parentRemote
 	}
 	if s.Limit != "" {
 		j.Attributes = append(j.Attributes, text("weir.limit", s.Limit))

@@ -11,27 +11,27 @@ import (
 	"github.com/weirlimit/weir/internal/redact"
 )
 
-// deliver sends a batch, and sends it again where the protocol allows that.
-func (t *Tracer) deliver(spans []span) {
+// sendWithRetries sends a batch, again if the protocol allows it.
+func (t *Tracer) sendWithRetries(spans []span) {
 	body := t.encode(spans)
-	wait := firstWait
-	for try := 1; ; try++ {
+	wait := firstRetryWait
+	for attempt := 1; ; attempt++ {
 		again, after, err := t.send(body)
 		if err == nil {
 			t.sent.Add(int64(len(spans)))
 			return
 		}
-		if !again || try == tries || !t.wait(max(wait, min(after, patience))) {
+		if !again || attempt == maxAttempts || !t.wait(max(wait, min(after, sendTimeout))) {
 			t.dropped.Add(int64(len(spans)))
-			t.complain(err)
+			t.logLoss(err)
 			return
 		}
 		wait *= 2
 	}
 }
 
-// send sends a batch once. again reports whether a retry may succeed, and after is
-// the least time until then.
+// send sends a batch once. again reports whether a retry may succeed; after is the least
+// wait before it.
 func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) {
 	r, err := http.NewRequestWithContext(t.stopping, http.MethodPost, t.target, bytes.NewReader(body))
 	if err != nil {
@@ -57,10 +57,10 @@ func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) 
 			after = time.Duration(s) * time.Second
 		}
 	}
-	return again, after, fmt.Errorf("the collector answers %s", res.Status)
+	return again, after, fmt.Errorf("the collector answered %s", res.Status)
 }
 
-// wait reports whether d has passed before everything must end.
+// wait waits for d, and reports false if Close ends it early.
 func (t *Tracer) wait(d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -72,10 +72,10 @@ func (t *Tracer) wait(d time.Duration) bool {
 	}
 }
 
-// complain logs that spans are lost, once a minute at most.
-func (t *Tracer) complain(err error) {
-	if now := time.Now(); now.Sub(t.complained) >= time.Minute {
-		t.complained = now
-		t.config.Log.Warn("spans are lost; the collector cannot be reached or does not take them", "error", err, "lost", t.dropped.Load())
+// logLoss logs that spans are lost, at most once a minute.
+func (t *Tracer) logLoss(err error) {
+	if now := time.Now(); now.Sub(t.lastLog) >= time.Minute {
+		t.lastLog = now
+		t.config.Log.Warn("spans are lost; the collector cannot be reached or rejects them", "error", err, "lost", t.dropped.Load())
 	}
 }

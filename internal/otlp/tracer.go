@@ -16,57 +16,56 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// Config says where spans go, and which. Only Endpoint is required.
+// Config configures a Tracer. Only Endpoint is required.
 type Config struct {
-	Endpoint string            // of the collector: http://host:4318, to which /v1/traces is added, or a URL with a path of its own
-	Headers  map[string]string // sent along, such as a token
+	Endpoint string            // of the collector: http://host:4318, to which /v1/traces is added, or a URL with a path
+	Headers  map[string]string // sent with each batch, such as a token
 	Service  string            // service.name; default: weir
 	Version  string            // service.version
-	Ratio    float64           // of the calls that come without a trace, the share that begins one, 0 … 1
+	Ratio    float64           // share of the calls without a trace that begin one, 0 … 1
 	Log      *slog.Logger      // default: no log
 }
 
 const (
-	queued    = 8192             // spans that wait, at most
-	batch     = 512              // spans sent at once, at most
-	pause     = time.Second      // the longest that a span waits for others
-	patience  = 10 * time.Second // for one answer of the collector
-	tries     = 4
-	firstWait = 250 * time.Millisecond // between two tries, then twice as long each time
+	maxQueue       = 8192             // spans in the queue
+	maxBatch       = 512              // spans sent at once
+	maxDelay       = time.Second      // of a span that waits for a batch
+	sendTimeout    = 10 * time.Second // for one answer of the collector
+	maxAttempts    = 4
+	firstRetryWait = 250 * time.Millisecond // doubles with each attempt
 )
 
-// Tracer sends spans from a goroutine of its own, until Close. It is safe for
-// concurrent use.
+// Tracer sends spans on its goroutine until Close. It is safe for concurrent use.
 type Tracer struct {
 	config        Config
 	target        string
 	client        http.Client
 	queue         chan span
-	stop          context.CancelFunc // gives up what is being sent
+	stop          context.CancelFunc // cancels the request in progress
 	stopping      context.Context
 	closing       chan struct{}
 	once          sync.Once
 	done          chan struct{}
 	sent, dropped atomic.Int64
-	complained    time.Time // the last line of the log; run's alone
+	lastLog       time.Time // instant of the last warning; used by run only
 }
 
-// span is a decision, and what it is part of.
+// span is a decision with its place in a trace.
 type span struct {
 	observe.Span
-	parent parent
+	parent parentContext
 	id     [8]byte
-	root   bool // there is no parent but itself
+	root   bool // it begins its trace
 }
 
-// New returns a tracer that is at work.
+// New starts a tracer.
 func New(c Config) (*Tracer, error) {
 	u, err := url.Parse(c.Endpoint)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("it is no URL of a collector; write http://host:4318") // not repeated: it may hold a password
+		return nil, errors.New("not the URL of a collector; write http://host:4318") // not repeated: it may hold a password
 	}
 	if !(c.Ratio >= 0 && c.Ratio <= 1) {
-		return nil, fmt.Errorf("the share of calls that begin a trace is 0 to 1, not %v", c.Ratio)
+		return nil, fmt.Errorf("the share of calls that begin a trace must be 0 to 1, not %v", c.Ratio)
 	}
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/traces"
@@ -77,43 +76,43 @@ func New(c Config) (*Tracer, error) {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	t := &Tracer{config: c, target: u.String(), client: http.Client{Timeout: patience},
-		queue: make(chan span, queued), closing: make(chan struct{}), done: make(chan struct{})}
+	t := &Tracer{config: c, target: u.String(), client: http.Client{Timeout: sendTimeout},
+		queue: make(chan span, maxQueue), closing: make(chan struct{}), done: make(chan struct{})}
 	t.stopping, t.stop = context.WithCancel(context.Background())
 	go t.run()
 	return t, nil
 }
 
-// Span queues a span if whoever asked records his trace, or began none and the
-// ratio says so. traceparent is what he sent, or "".
+// Span queues a span. traceparent is the caller's field, or "". A span is queued if the
+// caller's trace is sampled; without a trace, with the probability Ratio.
 func (t *Tracer) Span(traceparent string, s observe.Span) {
-	one := span{Span: s}
-	p, ok := parseParent(traceparent)
+	out := span{Span: s}
+	p, ok := parseTraceparent(traceparent)
 	switch {
 	case ok && !p.sampled, !ok && rand.Float64() >= t.config.Ratio:
 		return
 	case ok:
-		one.parent = p
+		out.parent = p
 	default:
-		one.root = true
-		randomID(one.parent.trace[:])
+		out.root = true
+		randomID(out.parent.trace[:])
 	}
-	randomID(one.id[:])
+	randomID(out.id[:])
 	select {
-	case t.queue <- one:
+	case t.queue <- out:
 	default:
 		t.dropped.Add(1)
 	}
 }
 
-// Sent returns how many spans a collector took.
+// Sent returns the number of spans that the collector accepted.
 func (t *Tracer) Sent() int64 { return t.sent.Load() }
 
-// Dropped returns how many spans nobody will see.
+// Dropped returns the number of lost spans.
 func (t *Tracer) Dropped() int64 { return t.dropped.Load() }
 
-// Close sends what waits, until ctx is done; then the error says that spans are lost.
-// Spans that are told later are never sent.
+// Close sends the queued spans. If ctx ends first it returns an error, and they are lost.
+// Later spans are not sent.
 func (t *Tracer) Close(ctx context.Context) error {
 	t.once.Do(func() { close(t.closing) })
 	select {
@@ -122,7 +121,7 @@ func (t *Tracer) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		t.stop()
 		<-t.done
-		return errors.New("otlp: the collector did not take the last spans in time")
+		return errors.New("otlp: the collector did not accept the last spans in time")
 	}
 }
 
@@ -133,7 +132,7 @@ func (t *Tracer) run() {
 	for {
 		spans, last := t.gather()
 		if len(spans) > 0 {
-			t.deliver(spans)
+			t.sendWithRetries(spans)
 		}
 		if last {
 			return
@@ -141,11 +140,11 @@ func (t *Tracer) run() {
 	}
 }
 
-// gather waits for a batch. last says that the queue is closed and empty.
+// gather waits for a batch. last reports that the tracer is closing and the queue empty.
 func (t *Tracer) gather() (spans []span, last bool) {
-	timer := time.NewTimer(pause)
+	timer := time.NewTimer(maxDelay)
 	defer timer.Stop()
-	for len(spans) < batch {
+	for len(spans) < maxBatch {
 		select {
 		case s := <-t.queue:
 			spans = append(spans, s)
@@ -158,9 +157,9 @@ func (t *Tracer) gather() (spans []span, last bool) {
 	return spans, false
 }
 
-// drain gathers what waits, without waiting.
+// drain adds queued spans up to a batch, without waiting.
 func (t *Tracer) drain(spans []span) (_ []span, last bool) {
-	for len(spans) < batch {
+	for len(spans) < maxBatch {
 		select {
 		case s := <-t.queue:
 			spans = append(spans, s)

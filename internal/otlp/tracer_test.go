@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// collector reads spans by the library that collectors read by.
+// collector reads spans with the library that collectors use.
 type collector struct {
 	*httptest.Server
 	t     *testing.T
@@ -26,11 +26,11 @@ type collector struct {
 	spans []ptrace.Span
 	of    map[string]any // attributes of the resource
 	head  http.Header
-	say   []int // statuses of the next answers; then 200
+	next  []int // statuses of the next answers; then 200
 }
 
-func newCollector(t *testing.T, say ...int) *collector {
-	c := &collector{t: t, say: say}
+func newCollector(t *testing.T, next ...int) *collector {
+	c := &collector{t: t, next: next}
 	c.Server = httptest.NewServer(c)
 	t.Cleanup(c.Close)
 	return c
@@ -40,9 +40,9 @@ func (c *collector) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.head = r.Header
-	if len(c.say) > 0 {
-		w.WriteHeader(c.say[0])
-		c.say = c.say[1:]
+	if len(c.next) > 0 {
+		w.WriteHeader(c.next[0])
+		c.next = c.next[1:]
 		return
 	}
 	body, err := io.ReadAll(r.Body)
@@ -89,7 +89,7 @@ func TestSpansArrive(t *testing.T) {
 	tracer := newTracer(t, Config{Endpoint: c.URL, Version: "1.2.3", Ratio: 1, Headers: map[string]string{"api-key": "k"}})
 	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", denied)
 	tracer.Span("", observe.Span{Policy: "search", Outcome: observe.Error, Began: time.Unix(1, 0)})
-	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", denied) // its caller records nothing
+	tracer.Span("00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", denied) // not sampled by its caller
 	closed(t, tracer)
 	if len(c.spans) != 2 || tracer.Sent() != 2 || tracer.Dropped() != 0 {
 		t.Fatalf("%d spans, %d sent, %d dropped; want 2, 2 and 0", len(c.spans), tracer.Sent(), tracer.Dropped())
@@ -127,8 +127,8 @@ func TestRatio(t *testing.T) {
 	}
 }
 
-// TestACollectorThatIsBusyIsAskedAgain, and one that does not want them is not.
-func TestACollectorThatIsBusyIsAskedAgain(t *testing.T) {
+// TestBusyCollectorIsRetried, and one that rejects the spans is not.
+func TestBusyCollectorIsRetried(t *testing.T) {
 	busy, unwilling := newCollector(t, 503, 429), newCollector(t, 400)
 	for c, sent := range map[*collector]int64{busy: 1, unwilling: 0} {
 		var logged bytes.Buffer
@@ -141,9 +141,8 @@ func TestACollectorThatIsBusyIsAskedAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyWaits: a collector that hangs keeps no decision, and no end.
-// TestLogHoldsNoURL: of a collector that cannot be reached the log names neither the
-// query nor the path, which may hold a token.
+// TestLogHoldsNoURL: the log names neither the query nor the path of an unreachable
+// collector; they may hold a token.
 func TestLogHoldsNoURL(t *testing.T) {
 	var logged bytes.Buffer
 	c := newCollector(t)
@@ -156,36 +155,38 @@ func TestLogHoldsNoURL(t *testing.T) {
 	}
 }
 
-func TestNobodyWaits(t *testing.T) {
+// TestSlowCollectorBlocksNothing: neither a decision nor Close waits for a collector that
+// hangs.
+func TestSlowCollectorBlocksNothing(t *testing.T) {
 	release := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-release }))
 	defer hangs.Close()
 	defer close(release)
 	tracer := newTracer(t, Config{Endpoint: hangs.URL, Ratio: 1})
-	const told = queued + 2*batch + 100
-	for range told {
+	const spans = maxQueue + 2*maxBatch + 100
+	for range spans {
 		tracer.Span("", denied)
 	}
 	if tracer.Dropped() == 0 {
-		t.Error("a queue without an end")
+		t.Error("the queue has no bound")
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := tracer.Close(ctx); err == nil {
-		t.Error("spans were lost, and the end does not say so")
+		t.Error("spans were lost, but Close returned no error")
 	}
 }
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejects(t *testing.T) {
 	for _, c := range []Config{{}, {Endpoint: "collector:4318"}, {Endpoint: "http://"}, {Endpoint: "http://a", Ratio: 1.5}, {Endpoint: "http://a", Ratio: -1}} {
 		if tracer, err := New(c); err == nil {
 			tracer.Close(t.Context())
-			t.Errorf("%+v is taken", c)
+			t.Errorf("%+v is accepted", c)
 		}
 	}
 }
 
-// The examples of https://www.w3.org/TR/trace-context/ and what they forbid.
+// The examples of https://www.w3.org/TR/trace-context/ and texts that it forbids.
 func TestParseParent(t *testing.T) {
 	const good = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 	for text, want := range map[string]bool{
@@ -202,11 +203,11 @@ func TestParseParent(t *testing.T) {
 		good[:36] + strings.Repeat("0", 16) + "-01":       false,
 		"00-4bf92f3577b34da6a3ce929d0e0e473x" + good[35:]: false,
 	} {
-		if _, ok := parseParent(text); ok != want {
+		if _, ok := parseTraceparent(text); ok != want {
 			t.Errorf("%q: %v, want %v", text, ok, want)
 		}
 	}
-	if p, _ := parseParent(good); !p.sampled {
-		t.Error("the flag of a trace that is recorded is not seen")
+	if p, _ := parseTraceparent(good); !p.sampled {
+		t.Error("the sampled flag is not read")
 	}
 }

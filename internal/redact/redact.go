@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// most is the number of bytes of an address that are shown.
-const most = 64
+// maxShown is the number of bytes of an address that URL returns.
+const maxShown = 64
 
-// URL returns a URL or an address that an operator wrote, fit for an error or a log:
-// without the user, the password, the query, and anything behind a colon that is no
-// port. It also takes text that is no URL, since a mistyped one may hold a password.
+// URL returns an operator's URL or address in a form for errors and logs. It removes the
+// user, the password, the query, and text after a colon that is not a port. It accepts any
+// text, because a mistyped URL may hold a password.
 func URL(text string) string {
 	if i := strings.LastIndexByte(text, '@'); i >= 0 {
 		text = "…" + text[i:]
@@ -34,8 +34,8 @@ func URL(text string) string {
 	if slash {
 		host += "/" + path
 	}
-	if text = scheme + host; len(text) > most {
-		text = strings.ToValidUTF8(text[:most], "") + "…"
+	if text = scheme + host; len(text) > maxShown {
+		text = strings.ToValidUTF8(text[:maxShown], "") + "…"
 	}
 	return text + query
 }
@@ -45,8 +45,8 @@ func isPort(text string) bool {
 	return len(text) >= 1 && len(text) <= 5 && strings.Trim(text, "0123456789") == "" || strings.HasSuffix(text, "]")
 }
 
-// Error returns the cause of an HTTP client's error, whose text repeats the
-// whole URL. Any other error is returned as it is.
+// Error returns the cause of an HTTP client's error, because the error's text repeats the
+// whole URL. Any other error is returned unchanged.
 func Error(err error) error {
 	if e := new(url.Error); errors.As(err, &e) {
 		return e.Err

@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestURL: a secret is not shown wherever it stands, and a plain address is shown
-// whole.
+// TestURL: a secret is removed from any place, and a plain address is unchanged.
 func TestURL(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"127.0.0.1:7070", "127.0.0.1:7070"},

@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/internal/strictjson/jsontest"
 )
 
-// readAny reads whatever comes next with the methods of a scanner, as a caller
-// would that takes any members: objects become []member, strings []byte.
+// readAny reads the next value by a scanner, with any members: objects become []member,
+// strings []byte.
 func readAny(s *Scanner) (any, error) {
 	switch s.Peek() {
 	case '{':
@@ -65,17 +65,17 @@ func readText(s *Scanner, b []byte) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return settled(v), nil
+	return converted(v), nil
 }
 
-// settled is a value in the words of jsontest. It comes after the whole text was
-// read: what was read first must have lived as long.
-func settled(v any) any {
+// converted returns a value in the types of jsontest. It runs after the whole text was
+// read, so it detects values that did not stay valid.
+func converted(v any) any {
 	switch v := v.(type) {
 	case []member:
 		all := jsontest.Object{}
 		for _, m := range v {
-			all = append(all, jsontest.Member{Name: string(m.name), Value: settled(m.value)})
+			all = append(all, jsontest.Member{Name: string(m.name), Value: converted(m.value)})
 		}
 		return all
 	case []byte:
@@ -84,12 +84,12 @@ func settled(v any) any {
 	return v
 }
 
-// number is an int64 of every json.Number within v.
-func numbered(v any) any {
+// withNumbers replaces every json.Number within v by an int64.
+func withNumbers(v any) any {
 	switch v := v.(type) {
 	case jsontest.Object:
 		for i := range v {
-			v[i].Value = numbered(v[i].Value)
+			v[i].Value = withNumbers(v[i].Value)
 		}
 	case json.Number:
 		n, err := v.Int64()
@@ -101,8 +101,8 @@ func numbered(v any) any {
 	return v
 }
 
-// compare holds a text read by s, which has read others, and by a fresh scanner
-// to encoding/json. It reports whether the text is good.
+// compare reads a text by s, by a new scanner and by encoding/json, and compares the
+// results. It reports whether the text is valid.
 func compare(t *testing.T, s *Scanner, b []byte) bool {
 	t.Helper()
 	if !jsontest.CanRead(b) || len(b) > 16<<10 { // encoding/json bounds the depth
@@ -111,16 +111,16 @@ func compare(t *testing.T, s *Scanner, b []byte) bool {
 	before := string(b)
 	want, wantErr := jsontest.Read(b)
 	got, err := readText(new(Scanner), b)
-	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, numbered(want)) {
+	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, withNumbers(want)) {
 		t.Fatalf("%q\ngot  %#v, %v\nwant %#v, %v", b, got, err, want, wantErr)
 	}
 	again, againErr := readText(s, b)
 	if !reflect.DeepEqual(again, got) || fmt.Sprint(againErr) != fmt.Sprint(err) {
-		t.Fatalf("%q\nthe scanner that has read texts before: %#v, %v\na fresh one: %#v, %v", b, again, againErr, got, err)
+		t.Fatalf("%q\nthe used scanner: %#v, %v\na new one: %#v, %v", b, again, againErr, got, err)
 	}
 	var bad *Error
 	if err != nil && (!errors.As(err, &bad) || bad.Byte < 1 || bad.Byte > len(b)+1 || bad.Problem == "") {
-		t.Fatalf("%q: got the error %#v, want an *Error with a place within the text", b, err)
+		t.Fatalf("%q: got the error %#v, want an *Error with a position within the text", b, err)
 	}
 	if string(b) != before {
 		t.Fatalf("%q became %q", before, b)
@@ -128,7 +128,7 @@ func compare(t *testing.T, s *Scanner, b []byte) bool {
 	return err == nil
 }
 
-// texts are good texts of every kind.
+// texts holds valid texts of every kind.
 var texts = []string{
 	`{"n":1,"text":"x","object":{"a":"","b":0}}`,
 	`{}`,
@@ -144,7 +144,7 @@ func TestScannerAgreesWithEncodingJSON(t *testing.T) {
 	s := new(Scanner)
 	for _, text := range texts {
 		if !compare(t, s, []byte(text)) {
-			t.Errorf("%s: refused, want it read", text)
+			t.Errorf("%s: rejected, want it read", text)
 		}
 	}
 	const tries = 30_000
@@ -156,11 +156,11 @@ func TestScannerAgreesWithEncodingJSON(t *testing.T) {
 		}
 	}
 	if good < tries/20 || good > tries/2 {
-		t.Errorf("%d of %d mutated texts are good; the mutations no longer lie about the border", good, tries)
+		t.Errorf("%d of %d mutated texts are valid; want 5 to 50 percent", good, tries)
 	}
 }
 
-// FuzzScanner looks for a text that the scanner and encoding/json read differently.
+// FuzzScanner searches for a text that the scanner and encoding/json read differently.
 func FuzzScanner(f *testing.F) {
 	for _, text := range texts {
 		f.Add([]byte(text))

@@ -2,9 +2,9 @@ package strictjson
 
 import "math"
 
-// Number reads a whole number of an int64, written as one: a fraction or an
-// exponent is an error whatever its value. what names it in errors.
-func (s *Scanner) Number(what string) (int64, error) {
+// Number reads a whole number of 64 bits. A fraction or an exponent is an error, also of a
+// whole value such as 1.0. desc names the number in errors.
+func (s *Scanner) Number(desc string) (int64, error) {
 	negative := s.Peek() == '-'
 	at := s.i + 1
 	if negative {
@@ -18,24 +18,24 @@ func (s *Scanner) Number(what string) (int64, error) {
 			break
 		}
 		if n > math.MaxInt64/10 {
-			return 0, s.Fault(at, what+" is too large for a whole number of 64 bits")
+			return 0, s.Fault(at, desc+" is too large for a whole number of 64 bits")
 		}
 		n = n*10 + uint64(d)
 		s.i++
 	}
 	switch {
 	case s.i == digits && negative:
-		return 0, s.Fault(at, what+" is a minus sign without digits")
+		return 0, s.Fault(at, desc+" is a minus sign without digits")
 	case s.i == digits:
-		return 0, s.Unexpected(what + ", a whole number, should stand here")
+		return 0, s.Unexpected(desc + ", a whole number, should stand here")
 	case s.b[digits] == '0' && s.i > digits+1:
-		return 0, s.Fault(at, what+" begins with 0; write it without")
+		return 0, s.Fault(at, desc+" begins with 0; write it without")
 	case s.i < len(s.b) && (s.b[s.i] == '.' || s.b[s.i]|0x20 == 'e'):
-		return 0, s.Fault(at, what+" is not written as a whole number; write 1000, not 1e3 or 1000.0")
+		return 0, s.Fault(at, desc+" is not written as a whole number; write 1000, not 1e3 or 1000.0")
 	case negative && n <= 1<<63:
 		return int64(-n), nil
 	case negative || n > math.MaxInt64:
-		return 0, s.Fault(at, what+" is too large for a whole number of 64 bits")
+		return 0, s.Fault(at, desc+" is too large for a whole number of 64 bits")
 	}
 	return int64(n), nil
 }

@@ -1,37 +1,35 @@
-// Package strictjson reads JSON of a known shape, strictly and without
-// allocating: objects, strings and whole numbers, one word at a time.
+// Package strictjson reads JSON of a known shape, strictly and without allocations:
+// objects, strings and whole numbers, one token at a time.
 //
-// # The bargain
+// # Trade-off
 //
-// encoding/json takes the last of two equal members, forgives letter case, and
-// puts one replacement character in place of all that is no Unicode, so that
-// keys that differ would share a history (R14); and it costs microseconds where
-// a decision costs a fraction of one. A Scanner does none of this, but its
-// caller says what comes next: it knows no shape, so which members there are,
-// and that none is given twice, is the caller's to say. It reads no arrays,
-// fractions, booleans or null. For text whose shape is not known beforehand use
-// encoding/json; package slowjson holds the two together.
+// encoding/json takes the last of two equal members and ignores letter case. It replaces
+// all invalid Unicode by one character, so that different keys would share a history
+// (R14). It also takes microseconds, where a decision takes a fraction of one.
+//
+// A Scanner avoids all of this, but its caller drives it: the caller decides which members
+// are allowed and rejects duplicates. A Scanner reads no arrays, fractions, booleans or
+// null. For text of unknown shape use encoding/json; package jsontest compares the two.
 //
 // # Errors
 //
-// Every error is an *Error with the byte at which the text went wrong. Where a
-// method takes a want, it is the beginning of a sentence, such as "n must be a
-// string"; the error ends it with what came instead: "n must be a string, not
-// an array". After an error the scanner is of no use until Reset.
+// Every error is an *Error with the byte of the mistake. A parameter want is the beginning
+// of a sentence, such as "n must be a string". The error completes it with the token that
+// was found: "n must be a string, not an array". After an error the scanner must be Reset.
 package strictjson
 
-// Scanner reads the words of one text after another. The zero value reads an
-// empty text; Reset gives it one.
+// Scanner reads the tokens of one text after another. The zero value reads an empty text;
+// Reset sets the text.
 type Scanner struct {
-	Called string // what errors call the text, such as "line"; "" = "text"
+	Input string // name of the text in errors, such as "line"; "" = "text"
 
 	b       []byte
 	i       int    // the next byte
-	scratch []byte // strings that had escapes, until the next Reset
+	scratch []byte // unescaped strings, until the next Reset
 }
 
-// Reset begins a text; what Text returned of the last one is void. The scanner
-// keeps b and does not change it.
+// Reset begins a text. Results of Text of the last one become invalid. The scanner keeps b
+// and does not change it.
 func (s *Scanner) Reset(b []byte) {
 	s.b, s.i, s.scratch = b, 0, s.scratch[:0]
 }
@@ -46,7 +44,7 @@ func (s *Scanner) Peek() byte {
 	return 0
 }
 
-// At skips white space and returns the place of the next byte, counted from 1.
+// At skips white space and returns the position of the next byte, counted from 1.
 func (s *Scanner) At() int {
 	s.Peek()
 	return s.i + 1
@@ -58,8 +56,8 @@ func (s *Scanner) AtEnd() bool {
 	return s.i == len(s.b)
 }
 
-// Take skips white space and reports whether c, which is not 0, came next; then
-// it is read.
+// Take skips white space and reads c if it is the next byte. It reports whether it did. c
+// is not 0.
 func (s *Scanner) Take(c byte) bool {
 	if s.Peek() != c {
 		return false
@@ -68,8 +66,8 @@ func (s *Scanner) Take(c byte) bool {
 	return true
 }
 
-// Object reads the beginning of an object and reports whether it has a member;
-// an object without is read to its end.
+// Object reads the beginning of an object and reports whether it has a member. An empty
+// object is read to its end.
 func (s *Scanner) Object(want string) (member bool, err error) {
 	if !s.Take('{') {
 		return false, s.Unexpected(want)
@@ -77,14 +75,14 @@ func (s *Scanner) Object(want string) (member bool, err error) {
 	return !s.Take('}'), nil
 }
 
-// Name reads the name of a member and the colon behind it. at is the place of
-// the name. The name lives until the next Reset.
+// Name reads the name of a member and the colon after it. at is the position of the name.
+// The name is valid until the next Reset.
 func (s *Scanner) Name(want string) (name []byte, at int, err error) {
 	at = s.At()
 	if name, err = s.Text(want); err != nil {
 		return nil, at, err
 	}
-	if s.i < len(s.b) && s.b[s.i] == ':' { // there is seldom white space before it
+	if s.i < len(s.b) && s.b[s.i] == ':' { // usually without white space before it
 		s.i++
 	} else if !s.Take(':') {
 		return nil, at, s.Unexpected("a colon should stand here")
@@ -92,8 +90,8 @@ func (s *Scanner) Name(want string) (name []byte, at int, err error) {
 	return name, at, nil
 }
 
-// More reads what follows a member and reports whether another does: a comma,
-// or the end of the object.
+// More reads the comma or the end of the object after a member, and reports whether
+// another member follows.
 func (s *Scanner) More(want string) (bool, error) {
 	if s.Take(',') {
 		return true, nil

@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// scanned is a scanner at the beginning of a text.
+// scanned returns a scanner at the beginning of a text.
 func scanned(text string) *Scanner {
-	s := &Scanner{Called: "line"}
+	s := &Scanner{Input: "line"}
 	s.Reset([]byte(text))
 	return s
 }
@@ -46,7 +46,7 @@ func TestNumber(t *testing.T) {
 	}
 }
 
-// TestObject reads one word after the other of an object with two members.
+// TestObject reads an object of two members token by token.
 func TestObject(t *testing.T) {
 	s := scanned(` { "a\n" : 1 , "b" : { } } x`)
 	if more, err := s.Object("an object"); !more || err != nil {
@@ -60,7 +60,7 @@ func TestObject(t *testing.T) {
 		t.Fatalf("the number: %d, %v", n, err)
 	}
 	if more, err := s.More("a comma"); !more || err != nil {
-		t.Fatalf("behind the number: %v, %v", more, err)
+		t.Fatalf("after the number: %v, %v", more, err)
 	}
 	if name, at, err := s.Name("a name"); string(name) != "b" || at != 16 || err != nil {
 		t.Fatalf("the second name: %q at %d, %v; want 16", name, at, err)
@@ -72,7 +72,7 @@ func TestObject(t *testing.T) {
 		t.Errorf("the end: %v, %v, at byte %d", more, err, s.At())
 	}
 	if string(first) != "a\n" {
-		t.Errorf("the first name became %q while the text was read on", first)
+		t.Errorf("the first name became %q while the rest was read", first)
 	}
 }
 
@@ -87,7 +87,7 @@ func TestErrors(t *testing.T) {
 		read func(*Scanner) error
 		want string
 	}{
-		// What came instead.
+		// Unexpected tokens.
 		{``, object, "byte 1: o should stand here, not the end of the line"},
 		{" \n", object, "byte 3: o should stand here, not the end of the line"},
 		{`[]`, object, "byte 1: o should stand here, not an array"},
@@ -146,8 +146,8 @@ func TestErrors(t *testing.T) {
 	}
 }
 
-// TestNoAllocations: but for the first text with long escaped strings. What it
-// took serves those that follow.
+// TestNoAllocations, except for the first text with long escaped strings: its memory is
+// reused.
 func TestNoAllocations(t *testing.T) {
 	b := []byte(`{"a":"` + strings.Repeat(`\u00e9`, 100) + `","\n":-12}`)
 	s := new(Scanner)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// plain holds the bytes that stand for themselves within a string. Bytes from
-// 0x80 are among them whether or not they are UTF-8: keys are opaque bytes (R14).
+// plain marks the bytes that a string contains unescaped. All bytes from 0x80 are among
+// them, valid UTF-8 or not: keys are opaque bytes (R14).
 var plain = func() (t [256]bool) {
 	for c := ' '; c < 256; c++ {
 		t[c] = c != '"' && c != '\\'
@@ -15,9 +15,9 @@ var plain = func() (t [256]bool) {
 	return t
 }()
 
-// Text reads a string. Escapes become the UTF-8 of their character, a pair of
-// surrogates being one; other bytes stay as they are. The result is not to be
-// changed or appended to, and lives until the next Reset.
+// Text reads a string. Escapes become the UTF-8 of their character; a pair of surrogates
+// is one. Other bytes stay unchanged. The caller must not change the result or append to
+// it. It is valid until the next Reset.
 func (s *Scanner) Text(want string) ([]byte, error) {
 	if !s.Take('"') {
 		return nil, s.Unexpected(want)
@@ -35,8 +35,8 @@ func (s *Scanner) Text(want string) ([]byte, error) {
 	return nil, s.Fault(first, "the string does not end")
 }
 
-// escaped goes on with a string that began at first and met an escape, or what
-// may not stand in a string, at s.b[i].
+// escaped reads the rest of a string that began at first, from the first byte that is not
+// plain, s.b[i].
 func (s *Scanner) escaped(first, i int) ([]byte, error) {
 	mark := len(s.scratch)
 	s.scratch = append(s.scratch, s.b[first:i]...)
@@ -60,7 +60,7 @@ func (s *Scanner) escaped(first, i int) ([]byte, error) {
 	return nil, s.Fault(first, "the string does not end")
 }
 
-// escape reads one escape, a pair of surrogates being one.
+// escape reads one escape. A pair of surrogates is one.
 func (s *Scanner) escape() error {
 	at := s.i + 1
 	if s.i+1 >= len(s.b) {
@@ -81,7 +81,7 @@ func (s *Scanner) escape() error {
 		return s.Fault(at, `\u needs four hexadecimal digits`)
 	}
 	if utf16.IsSurrogate(r) {
-		// Standing in one replacement for all of them would let two keys share a history.
+		// One replacement for all of them would let two keys share a history.
 		low, ok := s.hex4()
 		if r = utf16.DecodeRune(r, low); !ok || r == utf8.RuneError {
 			return s.Fault(at, `\u names half of a surrogate pair; write both halves`)
@@ -113,6 +113,7 @@ func (s *Scanner) hex4() (r rune, ok bool) {
 	return r, true
 }
 
+// unescape returns the character of an escape of one letter.
 func unescape(c byte) (plain byte, ok bool) {
 	switch c {
 	case '"', '\\', '/':

@@ -197,7 +197,7 @@ func (m member) example() string {
 // parseCall reads {"policy":"…","key":{…},"n":1}. Members may come in any order;
 // unknown members, repeated members and text behind the object are errors.
 func parseCall(b []byte, takes member) (call, error) {
-	r := callReader{Scanner: strictjson.Scanner{Called: "body"}, takes: takes, call: call{n: 1, granted: -1}}
+	r := callReader{Scanner: strictjson.Scanner{Input: "body"}, takes: takes, call: call{n: 1, granted: -1}}
 	r.Reset(b)
 	if r.AtEnd() {
 		return r.call, serving.BadInput("the body is empty; send " + takes.example())

@@ -15,7 +15,7 @@ import (
 // referenceCall reads a body by encoding/json, at leisure. It is what parseCall
 // is held against.
 func referenceCall(b []byte, takes member) (c call, err error) {
-	defer jsontest.Refused(&err)
+	defer jsontest.Recover(&err)
 	c = call{n: 1, granted: -1}
 	seen := map[string]bool{}
 	for _, m := range jsontest.Members(jsontest.Must(b)) {
@@ -26,15 +26,15 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		case m.Name == "actual" && takes == settleMembers:
 			c.actual = referenceUnits(m.Value)
 		case takes&policyMember == 0:
-			jsontest.Need(false, "unknown member")
+			jsontest.Require(false, "unknown member")
 		case m.Name == "ttl_ms" && takes == reserveMembers:
 			c.ttl = referenceUnits(m.Value)
-			jsontest.Need(c.ttl > 0, "ttl_ms")
+			jsontest.Require(c.ttl > 0, "ttl_ms")
 		case m.Name == "policy":
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
 			for _, d := range jsontest.Members(m.Value) {
-				jsontest.Need(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
+				jsontest.Require(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
 			}
 		case m.Name == "n":
 			c.n = referenceUnits(m.Value)
@@ -43,24 +43,24 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		case m.Name == "at" && takes == refundMembers:
 			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
 			c.granted = at.UnixMicro()
-			jsontest.Need(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
+			jsontest.Require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
 		case m.Name == "id" && takes&idMember != 0:
 			c.id = jsontest.Text(m.Value)
-			jsontest.Need(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
+			jsontest.Require(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
 		default:
-			jsontest.Need(false, "unknown member")
+			jsontest.Require(false, "unknown member")
 		}
 	}
-	jsontest.Need(seen["policy"] || takes&policyMember == 0, "no policy")
-	jsontest.Need(seen["reservation"] || takes&tokenMember == 0, "no reservation")
-	jsontest.Need(seen["actual"] || takes != settleMembers, "no actual")
-	jsontest.Need(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
+	jsontest.Require(seen["policy"] || takes&policyMember == 0, "no policy")
+	jsontest.Require(seen["reservation"] || takes&tokenMember == 0, "no reservation")
+	jsontest.Require(seen["actual"] || takes != settleMembers, "no actual")
+	jsontest.Require(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
 }
 
 func referenceUnits(v any) int64 {
 	n, signed := jsontest.Number(v, weir.MaxUnits)
-	jsontest.Need(!signed, "a sign")
+	jsontest.Require(!signed, "a sign")
 	return n
 }
 

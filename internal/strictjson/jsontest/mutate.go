@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// Words are what mutations write into a text.
+// Words are the texts that mutations insert.
 var Words = strings.Fields(`{ } [ ] : , " \ \" \\ \/ \b \f \n \r \t \u \u0041 \ud83d \ude00 \uDBFE \uD800 - -0 0 00 1 -1 1. 1.5
 	1e3 1E+3 0.0 9007199254740991 9007199254740992 9223372036854775807 9223372036854775808 -9223372036854775808
 	-9223372036854775809 18446744073709551616 null true false nul {} [] "" "x" "a":"x" "x":1 é 😀 ` + "\U0010fe41 \xff")
 
-// Mutate makes a text that is nearly good of one that is: it puts a few of the
-// words, or any bytes, in or over it.
+// Mutate changes a valid text a little: it inserts up to three words or random bytes, or
+// overwrites parts with them.
 func Mutate(r *rand.Rand, text string, words ...string) []byte {
 	b := []byte(text)
 	for range 1 + r.IntN(3) {

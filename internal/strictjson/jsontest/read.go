@@ -1,5 +1,5 @@
-// Package jsontest reads what strictjson reads, by encoding/json and at leisure:
-// what the readers of lines and of bodies are held against. Only tests import it.
+// Package jsontest reads the same texts as strictjson, by encoding/json and without regard
+// to speed. Tests compare the readers of lines and of bodies with it.
 package jsontest
 
 import (
@@ -20,7 +20,7 @@ type Member struct {
 	Value any
 }
 
-// What Read refuses although it is JSON.
+// Valid JSON that Read rejects.
 var (
 	errTwice     = errors.New("a member is given twice")
 	errKind      = errors.New("neither an object nor a string nor a number")
@@ -28,8 +28,8 @@ var (
 	errSurrogate = errors.New("half of a surrogate pair")
 )
 
-// Read returns the value of a text: an Object, a string or a json.Number that is
-// an int64. Bytes of strings that are not UTF-8 stay as they are.
+// Read returns the value of a text: an Object, a string, or a json.Number that is an
+// int64. Bytes of strings that are not UTF-8 stay unchanged.
 func Read(b []byte) (any, error) {
 	b = withoutBadBytes(b)
 	if !json.Valid(b) {
@@ -41,8 +41,8 @@ func Read(b []byte) (any, error) {
 	return value(b)
 }
 
-// CanRead reports whether Read can tell what b means: it takes some characters
-// to itself, which a text may name only by writing them as they are.
+// CanRead reports whether Read can read b. Read uses some characters internally, so a
+// text must not contain their escapes.
 func CanRead(b []byte) bool { return !bytes.Contains(bytes.ToLower(b), []byte(`\udbff`)) }
 
 // value reads a valid text.
@@ -65,6 +65,7 @@ func value(b []byte) (any, error) {
 	return nil, errKind
 }
 
+// object reads a valid object.
 func object(b []byte) (any, error) {
 	dec := json.NewDecoder(bytes.NewReader(b))
 	dec.Token() // {
@@ -104,8 +105,8 @@ func halfSurrogate(b []byte) bool {
 	return false
 }
 
-// encoding/json would make U+FFFD of bytes that are not UTF-8, so they pass it
-// as the 256 characters from here. Those characters themselves pass as their
+// encoding/json would replace bytes that are not UTF-8 by U+FFFD, so they are passed to it
+// as the 256 characters from badBytes. Those characters themselves are passed as their
 // bytes.
 const badBytes = 0x10fe00
 

@@ -34,17 +34,17 @@ func TestRead(t *testing.T) {
 	}
 	for _, bad := range []string{``, `{`, `{"a":1}}`, `01`, "\"\n\"", "\xff", "{\"a\":\xff}"} {
 		if got, err := Read([]byte(bad)); err == nil {
-			t.Errorf("%q: got %#v, want it refused", bad, got)
+			t.Errorf("%q: got %#v, want an error", bad, got)
 		}
 	}
 	if CanRead([]byte(`"\uDbFF\udE41"`)) || !CanRead([]byte("\"\U0010fe41\"")) {
-		t.Error("CanRead refuses what takes the characters by an escape, and nothing else")
+		t.Error("CanRead must reject escapes of the internal characters, and nothing else")
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestRecoverReturnsTheMistake(t *testing.T) {
 	try := func(f func()) (err error) {
-		defer Refused(&err)
+		defer Recover(&err)
 		f()
 		return nil
 	}
@@ -64,8 +64,8 @@ func TestRefused(t *testing.T) {
 	}
 	defer func() {
 		if recover() == nil {
-			t.Error("a panic that refuses nothing was kept")
+			t.Error("another panic was recovered")
 		}
 	}()
-	try(func() { panic("a fault of the test") })
+	try(func() { panic("another panic") })
 }

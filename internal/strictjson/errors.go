@@ -5,30 +5,30 @@ import (
 	"unicode/utf8"
 )
 
-// Error says what is wrong with a text, and where.
+// Error is a mistake in a text, with its place.
 type Error struct {
-	Byte    int    // where, counted from 1; one more than the text is long at its end
-	Problem string // what is wrong, and what would be right
+	Byte    int    // counted from 1; at the end of the text, its length plus 1
+	Problem string // the mistake and its remedy
 }
 
-// Error names the byte before the problem.
+// Error returns the byte and the problem.
 func (e *Error) Error() string { return fmt.Sprintf("byte %d: %s", e.Byte, e.Problem) }
 
-// Fault is an *Error at the given byte, counted from 1.
+// Fault returns an *Error at the given byte, counted from 1.
 func (s *Scanner) Fault(at int, problem string) error {
 	return &Error{Byte: at, Problem: problem}
 }
 
-// Unexpected is an *Error at the next word: what was wanted, and what came.
+// Unexpected returns an *Error at the next token: "want, not TOKEN".
 func (s *Scanner) Unexpected(want string) error {
 	at := s.At()
-	return s.Fault(at, want+", not "+s.word())
+	return s.Fault(at, want+", not "+s.describeNext())
 }
 
-// word describes the word that comes next.
-func (s *Scanner) word() string {
+// describeNext describes the next token.
+func (s *Scanner) describeNext() string {
 	if s.i == len(s.b) {
-		return "the end of the " + s.called()
+		return "the end of the " + s.name()
 	}
 	switch c := s.b[s.i]; {
 	case c == '"':
@@ -50,14 +50,15 @@ func (s *Scanner) word() string {
 	}
 }
 
-func (s *Scanner) called() string {
-	if s.Called == "" {
+// name returns Input or its default.
+func (s *Scanner) name() string {
+	if s.Input == "" {
 		return "text"
 	}
-	return s.Called
+	return s.Input
 }
 
-// literal names true, false and null whole, anything else by its first letter.
+// literal returns true, false or null in full, and of anything else the first letter.
 func (s *Scanner) literal() string {
 	for _, word := range []string{"true", "false", "null"} {
 		if rest := s.b[s.i:]; len(rest) >= len(word) && string(rest[:len(word)]) == word {
@@ -67,7 +68,7 @@ func (s *Scanner) literal() string {
 	return fmt.Sprintf("%q", s.b[s.i])
 }
 
-// printable shows one byte.
+// printable returns one byte as readable text.
 func printable(c byte) string {
 	if ' ' < c && c < 0x7f {
 		return string(rune(c))
@@ -75,7 +76,7 @@ func printable(c byte) string {
 	return fmt.Sprintf("the byte %#02x", c)
 }
 
-// backslashed shows a backslash and the byte behind it.
+// backslashed returns a backslash and the byte after it as readable text.
 func backslashed(c byte) string {
 	shown := printable(c)
 	if len(shown) > 1 {

@@ -5,16 +5,16 @@ import (
 	"math/rand/v2"
 )
 
-// parent is what a W3C traceparent says: https://www.w3.org/TR/trace-context/.
-type parent struct {
+// parentContext is the content of a W3C traceparent: https://www.w3.org/TR/trace-context/.
+type parentContext struct {
 	trace   [16]byte
 	span    [8]byte
 	sampled bool
 }
 
-// parseParent reads 00-TRACE-SPAN-FLAGS. Later versions may have more behind it;
-// anything else is no parent at all, as the standard says.
-func parseParent(text string) (p parent, ok bool) {
+// parseTraceparent reads 00-TRACE-SPAN-FLAGS. Later versions may append more. By the
+// standard, any other text is ignored: ok is false.
+func parseTraceparent(text string) (p parentContext, ok bool) {
 	if len(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return p, false
 	}
@@ -35,7 +35,7 @@ func parseParent(text string) (p parent, ok bool) {
 	return p, p.trace != [16]byte{} && p.span != [8]byte{}
 }
 
-// decodeLower decodes hexadecimal digits, of which the standard allows lower case only.
+// decodeLower decodes hexadecimal digits; the standard allows only lower case.
 func decodeLower(to []byte, text string) bool {
 	for i := range len(text) {
 		if 'A' <= text[i] && text[i] <= 'F' {
@@ -46,8 +46,7 @@ func decodeLower(to []byte, text string) bool {
 	return err == nil
 }
 
-// randomID fills an id, which is never all zeros. It is no secret, so it need not be
-// hard to guess.
+// randomID fills an id with a random number other than 0. It is not a secret.
 func randomID(id []byte) {
 	for i := range id {
 		id[i] = byte(rand.Uint32())
