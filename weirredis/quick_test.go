@@ -117,14 +117,16 @@ func (d *double) decide(t *testing.T, ask weir.Request, times int) {
 		}
 		if times == 1 { // in a script of its own
 			decision, err := e.Decide(ctx, all[0].Plan, all[0].Key, ask)
-			answers[i] = fmt.Sprint(decision, err)
+			answers[i] = fmt.Sprint(fields(decision), err)
 			if decision.Granted > 0 {
 				d.granted = append(d.granted, decision.At)
 			}
 			continue
 		}
 		decisions, errs := e.DecideBatch(ctx, all)
-		answers[i] = fmt.Sprint(decisions, errs)
+		for j := range decisions {
+			answers[i] += fmt.Sprintln(fields(decisions[j]), errs[j])
+		}
 	}
 	d.same(t, answers)
 }

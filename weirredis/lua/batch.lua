@@ -1,9 +1,11 @@
--- Weir: decides as one.lua does, for several callers, each by itself, in their order, at one reading of the clock.
+-- batch decides several requests under one limit each, in their order, at one reading of the clock.
 --
--- KEYS[i]  as in one.lua
--- ARGV[1]  a byte for each: which of the following asks it is, from 2
--- ARGV[a]  as ARGV[1] in one.lua
--- reply    for each: its reply as there; or 1 B, a length I2, and what went wrong
+-- KEYS[i]  the history of request i
+-- ARGV[1]  one byte per request: the index of its argument, from 2
+-- ARGV[a]  a request, as ARGV[1] of one.lua
+-- reply    for each request: the first 26 bytes of a reply of one.lua that begins with 5 or 6; any other reply of
+--          one.lua; or an error: 1 B, length I2, text
+-- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 {{template "failed" .}}
 local decided = function($key, virtual, stored, kind, n, raw, $max, $window, $gap, $cell, times)
@@ -12,16 +14,16 @@ local decided = function($key, virtual, stored, kind, n, raw, $max, $window, $ga
   return reply
 end
 local replies, i, clock = {}, 1, nil
-local keys, asks, alike = KEYS, ARGV[1], not ARGV[3] and 2
--- decisions goes on from i. A decision that cannot be made ends it.
+local keys, numbers, common = KEYS, ARGV[1], not ARGV[3] and 2
+-- decisions decides from request i on. An error of one decision ends it.
 local decisions = function()
-  local asked, virtual, kind, n, raw, $max, $window, $gap, $cell, times
+  local current, virtual, kind, n, raw, $max, $window, $gap, $cell, times
   while keys[i] do
-    local $key, a = keys[i], alike or byte(asks, i)
-    if a ~= asked then
+    local $key, a = keys[i], common or byte(numbers, i)
+    if a ~= current then
       local text = ARGV[a]
       {{template "request" .}}
-      asked, virtual = a, true
+      current, virtual = a, true
     end
     {{template "clock" .}}
     {{if .Quick}}

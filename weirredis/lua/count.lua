@@ -1,8 +1,9 @@
--- Weir: counts the units of the last while (R11).
+-- count returns the units of the last microseconds (R11). It writes nothing.
 --
 -- KEYS[1]  the history
--- ARGV[1]  packed: instant I7 as in one.lua, last I6 (how long a while), window I6, cell I6
--- reply    packed: units i8
+-- ARGV[1]  packed: instant I7 (above 2^53: the server's clock), span I6, window I6, cell I6 (as in one.lua)
+-- reply    packed: units i8, at most 2^54 - 3
+-- Times are whole microseconds.
 {{hoist}}
 {{locals 1}}
 local $key, virtual = KEYS[1], true
@@ -11,8 +12,8 @@ local raw, span, $window, $cell = decode('>I7I6I6I6', ARGV[1])
 {{template "load" .}}
 local now, corrected = raw, false
 {{template "ahead" .}}
--- Entries of a corrected clock's future count as of now. So a corrected clock changes the count only where they
--- merge with the oldest entry to more than 2^53 - 1 units (R2).
+-- After a correction of the clock, entries of the future count as of now (R2). That changes the count only if they
+-- merge with the oldest entry to more than 2^53 - 1 units.
 local cut = now - span
 if $newest <= cut then return encode('>i8', 0) end
 if $first > cut then

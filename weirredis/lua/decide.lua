@@ -1,6 +1,6 @@
 {{- /*
-One decision: the rules R1 to R12 in the order of internal/spec, over one or
-several histories.
+One decision under one or several limits: the rules R1 to R12 of docs/semantics.md,
+in the order of internal/spec.
 */ -}}
 
 {{define "decide"}}
@@ -25,7 +25,7 @@ several histories.
   {{done}}
   {{end}}
 
-  -- What is granted, and what is recorded in every limit or in none (R6, R7, R10).
+  -- granted: units of the decision. add: units to record, in every limit or in none (R6, R7, R10).
   local mode, granted, add, full = kind % 3, 0, 0, open and fits
   if kind >= 6 then
     {{each}}
@@ -47,11 +47,11 @@ several histories.
     if kind == 2 then add = n end
   end
 
-  -- The state afterwards and the waits (R8). Whatever can fail is done before the first write.
+  -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
   {{if .Single}}
-  local stays = 0
+  local validFor = 0
   {{else}}
-  local wait, reset, remaining, under, bound, longest, stays = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
+  local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
   {{end}}
   {{each}}
     if add > 0 then
@@ -60,16 +60,16 @@ several histories.
     {{template "waits" .}}
     {{if .Single}}
     if not full then
-      stays = $next > 0 and $next or 9007199254740991
-      if $gapwait > 0 and $gapwait < stays then stays = $gapwait end
+      validFor = $next > 0 and $next or 9007199254740991
+      if $gapwait > 0 and $gapwait < validFor then validFor = $gapwait end
     end
     {{else}}
     if wait >= 0 and $wait > wait or $wait < 0 then wait = $wait end
     if $reset > reset then reset = $reset end
     if $max - $used - remaining < $over - under then remaining, under = $max - $used, $over end
     if not full then
-      if $next > 0 and $next < stays then stays = $next end
-      if $gapwait > 0 and $gapwait < stays then stays = $gapwait end
+      if $next > 0 and $next < validFor then validFor = $next end
+      if $gapwait > 0 and $gapwait < validFor then validFor = $gapwait end
       {{template "bound" .}}
     end
     {{end}}
@@ -86,17 +86,19 @@ several histories.
   if full and granted == n and add == n and reset == {{if .Single}}$window{{else}}widest{{end}} then
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
-    {{template "long" "full and 0 or stays"}}
+    {{template "long" "full and 0 or validFor"}}
   end
 {{end}}
 
-{{define "long"}} {{- /* the long reply; of a denial it has how long that stays the same */}}
+{{define "long"}}
+    -- the long reply, with the time for which a denial stays the same
     local left
     {{signed "left" "remaining" "under"}}
     reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, {{.}})
 {{end}}
 
-{{define "states"}} {{- /* behind the reply, the state of every limit */}}
+{{define "states"}}
+    -- behind the reply, the state of every limit
     {{each}}
       local left
       {{signed "left" "$max - $used" "$over"}}
@@ -104,7 +106,8 @@ several histories.
     {{done}}
 {{end}}
 
-{{define "times"}} {{- /* so many callers at one instant, one after the other, until one is refused */}}
+{{define "times"}}
+      -- merged callers are decided at one instant, one after the other, until one is denied
       if times > 1 then
         local fit = math.min(times, math.floor(room / n))
         {{each}} if $gap > 0 then fit = 1 end {{done}}
@@ -112,21 +115,23 @@ several histories.
       end
 {{end}}
 
-{{define "record"}} {{- /* in memory: what is recorded takes the place of what no longer counts (R4) */}}
+{{define "record"}}
+      -- in memory: the new units replace the entries that no longer count (R4)
       {{if .Costs}}local add = $cost > 0 and $cost or add{{end}}
       local units = add
       {{template "add" "units"}}
-      if mode == 2 and $max == 0 then -- a limit of 0 keeps none (R6)
+      if mode == 2 and $max == 0 then -- a limit of 0 keeps no entry (R6)
         $newest, $edge, $push = 0, 0, false
         {{template "none" .}}
       end
 {{end}}
 
-{{define "waits"}} {{- /* $wait for n more units, $reset until none counts, $next until the oldest leaves (R8) */}}
+{{define "waits"}}
+    -- $wait: until n more units fit. $reset: until no unit counts. $next: until the oldest entry leaves (R8).
     $gapwait = now - $last < $gap and $gap - (now - $last) or 0
     $wait = $gapwait
     local need, at = $used - $max + {{units}}, nil
-    if need <= 0 and need > -$over then need = 1 end -- only $over is above Max, and it leaves with the oldest entry
+    if need <= 0 and need > -$over then need = 1 end -- only $over exceeds Max; it leaves with the oldest entry
     if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
@@ -145,8 +150,9 @@ several histories.
     end
 {{end}}
 
-{{define "bound"}} {{- /* which limit kept the attempt from being granted in full (R8) */}}
-      if times > 1 then $room, $closed = $max - $used - $over, $gapwait > 0 end -- as the first that was refused saw it
+{{define "bound"}}
+      -- bound: the limit because of which the attempt was not granted in full (R8)
+      if times > 1 then $room, $closed = $max - $used - $over, $gapwait > 0 end -- for the first denied caller
       if granted > 0 and times == 1 then
         if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
       elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < {{units}}) then
@@ -157,7 +163,7 @@ several histories.
 {{define "keep"}}
     if add > 0 then
       {{template "write" .}}
-    elseif $redated and kind < 3 then -- a refused attempt keeps the correction, and drops nothing (R2, R4)
+    elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
       local used, over = $used, $over
       $ls, $lp, $lq, $lc, $lu, $own, $used, $over = $s, $p, $q, $from, $first, $units, $total, $extra
       {{template "write" .}}

@@ -1,36 +1,37 @@
 {{- /*
-One history, from its key and back. What $names stand for is kept for each limit
-of the decision: as locals where there is one limit, in a table where there are
-several.
+One history, from its key and back. There is a variable $name for each limit of the
+decision: a local variable h1_name, or the field H.name of a table.
 
-	$key, $max, $window, $gap, $cell   the limit: as in weir.PlanLimit; where its windows are fixed, $cell
-	                                   says so, above every width (calendarCell and firstHitCell in ask.go)
+	$key, $max, $window, $gap, $cell   the limit, as in weir.PlanLimit ($gap is MinInterval). For fixed windows
+	                                   $cell is a marker above every width: calendarCell or firstHitCell of pack.go
 
 	as stored
 	$last      exact instant of the newest recorded attempt
-	$newest    mark of the newest entry: what it is remembered by (R9); 0 where there is none
-	$units     units of the newest entry, above 0; an older entry of which all was refunded may still stand
-	$first     mark of the oldest entry, which is the newest where there is but one
-	$total     units of all entries, but for $extra
+	$newest    mark of the newest entry: its instant, or the end of its cell (R9); 0 if there is no entry
+	$units     units of the newest entry, above 0; an older entry whose units were all refunded may remain
+	$first     mark of the oldest entry; the newest may be the only one
+	$total     units of all entries without $extra
 	$extra     further units of the oldest entry: $total alone is at most 2^53 - 1 (R6)
-	$lives     second until which the key has been promised to live (R13); 2^39 more on a caller's clock
+	$lives     second until which the key lives at least (R13); plus 2^39 if instants are the caller's
 	$s,$p,$q   the front: entries from $s[$p] to before $s[$q]
 	$z,$o      the tail: entries from $z[$o] on;  $late: their units
 	$from,$to  the chunks between them, numbered $from … $to - 1
-	$wide      an older entry may have no units, since some were refunded
-	$low,$top  fields of dead chunks may still stand from $low to before $from, and from $to to before $top
+	$wide      an older entry may have no units after a refund
+	$low,$top  fields of dead chunks may remain from $low to before $from, and from $to to before $top
 
-	as the decision finds it
-	$cut       entries count that are remembered by more: now - window (R3)
-	$used      units that count, but for $over
+	as seen by the decision
+	$cut       entries count if their mark is above it: now - window (R3)
+	$used      units that count, without $over
 	$over      further units of the oldest entry that counts: $used alone is at most 2^53 - 1 (R6)
-	$ls,$lp,$lq,$lc,$lu   the place of the oldest older entry that counts
+	$ls,$lp,$lq,$lc,$lu   the place of the oldest entry that counts and is not the newest
 	$own       units of the newest entry that count
-	$sliced    the oldest older entry that counts has lost units, so its piece is written again
-	$edge      mark of the entry behind the older ones
+	$sliced    the entry at that place lost units to $over, so its piece is written again
+	$push      units of the former newest entry, which becomes an older one; false if there is none
+	$edge      mark of the entry after the older ones
+	$closed    the minimum interval has not passed (R5)
 
-The header, field h of the hash, begins with the version of its layout, which says
-what stands in it, and how wide:
+Field h of the hash is the header. It begins with its form; the order and width of its
+numbers stand in "load":
 
 	2  a short run of entries
 	4  front, chunks and tail
@@ -78,14 +79,16 @@ what stands in it, and how wide:
   $z = $s
 {{end}}
 
-{{define "ahead"}} {{- /* a clock less than a second behind a history is taken forward to it (R2) */}}
+{{define "ahead"}}
+  -- a clock less than a second behind the history moves forward to it (R2)
   if $last > raw then
     if $last - raw >= 1000000 then corrected = true
     elseif $last > now then now = $last end
   end
 {{end}}
 
-{{define "view"}} {{- /* the history as a decision at now finds it */}}
+{{define "view"}}
+  -- the history as seen by a decision at now
   $cut, $push, $redated = now - $window, false, false
   if corrected and $last - raw >= 1000000 then
     {{template "redate" .}}
@@ -93,7 +96,7 @@ what stands in it, and how wide:
   {{template "live" .}}
 {{end}}
 
-{{define "mark"}} {{- /* V = what an entry of instant AT is remembered by (R3, R9) */ -}}
+{{define "mark"}} {{- /* V = the mark of an entry of instant AT (R3, R9) */ -}}
   {{.V}} = {{.At}}
   if $cell > 0 and $cell < {{firstHit}} then
     {{.V}} = {{.At}} - {{.At}} % $cell + $cell
@@ -101,7 +104,8 @@ what stands in it, and how wide:
   elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window end
 {{end}}
 
-{{define "redate"}} {{- /* the clock was corrected: what lies in the future is taken as of now (R2) */}}
+{{define "redate"}}
+  -- the clock was corrected: entries of the future merge into one entry of now (R2)
   $last, $redated = now, true
   local mark
   {{mark "mark" "now"}}
@@ -125,7 +129,8 @@ what stands in it, and how wide:
   end
 {{end}}
 
-{{define "live"}} {{- /* what counts at now (R3) */}}
+{{define "live"}}
+  -- the entries that count at now (R3)
   $edge, $own, $over = $newest, $units, 0
   $ls, $lp, $lq, $lc, $lu = $s, $p, $q, $from, $first
   if $newest <= $cut then
@@ -151,7 +156,8 @@ what stands in it, and how wide:
   end
 {{end}}
 
-{{define "next"}} {{- /* on to the next chunk; where no entry of it counts, on with all the force of seek */}}
+{{define "next"}}
+        -- the next chunk; if none of its entries counts, seek skips chunks and blocks
         local text = call('HGET', $key, encode('>I6', $lc))
         {{head "text"}}
         if behind > $cut then
@@ -162,15 +168,17 @@ what stands in it, and how wide:
         end
 {{end}}
 
-{{define "none"}} {{- /* no older entry counts */}}
+{{define "none"}}
+    -- no older entry counts
     $ls, $lp, $lq, $lc, $lu = '', 1, 1, $to + 1, $edge
 {{end}}
 
-{{define "add"}} {{- /* N more units at now, in place of what no longer counts (R4, R7) */}}
+{{define "add"}} {{- /* its argument: the variable with the units */}}
+  -- adds units at now (R4, R7)
   local mark
   {{mark "mark" "now"}}
   local merges = mark <= $newest -- a mark never runs back (R9)
-  merges = merges or $cell == {{firstHit}} and $own > 0 -- a window that is open takes all (R3)
+  merges = merges or $cell == {{firstHit}} and $own > 0 -- an open window takes all units (R3)
   if mode == 2 then
     {{template "cap" .}}
   end
@@ -183,8 +191,9 @@ what stands in it, and how wide:
   $used, $last = $used + {{.}}, now
 {{end}}
 
-{{define "cap"}} {{- /* makes room for N more units in CountDenied: only the newest that reach Max matter (R6) */}}
-    -- An entry counts at most Max. No number here is above 2^53 - 1.
+{{define "cap"}}
+    -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
+    -- at most Max. No number here is above 2^53 - 1.
     local most = merges and $max - $own or $max
     if {{.}} > most then {{.}} = most end
     local spare, gone = $used - $max + {{.}}, 0
@@ -196,13 +205,14 @@ what stands in it, and how wide:
     $used = $used - gone
     if gone > 0 then $over = 0 end
     local excess = $used - 9007199254740991 + {{.}}
-    if excess > 0 then -- so many units of the oldest entry are counted by themselves
+    if excess > 0 then -- units of the oldest entry move to $over
       $used, $over = $used - excess, $over + excess
       if $lu == $edge then $own = $own - excess else {{template "slice" .}} end
     end
 {{end}}
 
-{{define "slice"}} {{- /* takes excess units off the oldest entry, of which one at least stays: the length of its bytes does not change */}}
+{{define "slice"}}
+        -- takes excess units off the oldest entry; at least one stays, in a number of the same length
         local at, tag, n = $lp, nil, nil
         {{get "tag" "$ls" "at"}}
         local behind = at
@@ -213,11 +223,11 @@ what stands in it, and how wide:
         $ls, $sliced = string.sub($ls, 1, behind - size - 1) .. n .. string.sub($ls, behind), true
 {{end}}
 
-{{define "leave"}} {{- /* AT = mark of the entry with which NEED units have left, 0 < NEED <= $used (R8) */}}
+{{define "leave"}} {{- /* AT = mark of the entry with which NEED units leave, 0 < NEED <= $used (R8) */}}
   {{.At}} = nil
   local gone = 0
   if $lu < $edge then
-    if $lp < $lq then -- the oldest entry mostly decides
+    if $lp < $lq then -- mostly the oldest entry is enough
       local behind = $lp
       {{entry "$ls" "behind"}}
       if n >= {{.Need}} then {{.At}} = $lu end

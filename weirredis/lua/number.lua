@@ -1,23 +1,23 @@
 {{- /*
-Numbers and entries, as the scripts write them into strings.
+Numbers and entries in strings.
 
-A number takes as many bytes as it needs; its first byte tells how many:
+A number has as many bytes as it needs; the first byte determines the length:
 
 	0xxxxxxx            7 bits    11110xxx + 4 bytes   35 bits
 	10xxxxxx + 1 byte  14 bits    111110xx + 5 bytes   42 bits
 	110xxxxx + 2 bytes 21 bits    111111xx + 7 bytes   56 bits
 	1110xxxx + 3 bytes 28 bits
 
-A tag and its number never share more than 48 bits: above 2^53 a Lua number
-would lose its lowest bits.
+A tag and its number share at most 48 bits: above 2^53 a Lua number loses its
+lowest bits.
 
-An entry is the time to the next entry and its own units: a number of twice
-the microseconds, plus 1 unless the units are 1, then the units unless they are.
-An entry therefore says where the next one stands, and the header where the first
-one does, so that most decisions know what counts before they decode anything.
+An entry is the time to the next entry and its own units. The first number is twice
+the microseconds, plus 1 if the units are not 1; then the units follow. The header has
+the mark of the first entry, and each entry leads to the mark of the next. So most
+decisions find the entries that count before they decode any.
 */ -}}
 
-{{define "get" -}} {{- /* V = the number at S[P]; P moves behind it */ -}}
+{{define "get" -}} {{- /* V = the number at S[P]; P moves past it */ -}}
 do
   local a, b, c, d, e = byte({{.S}}, {{.P}}, {{.P}} + 4)
   if a < 0x80 then {{.V}}, {{.P}} = a, {{.P}} + 1
@@ -30,7 +30,7 @@ do
 end
 {{- end}}
 
-{{define "put" -}} {{- /* E = the number V in bytes */ -}}
+{{define "put" -}} {{- /* E = the bytes of the number V */ -}}
 if {{.V}} < 0x80 then {{.E}} = encode('B', {{.V}})
 elseif {{.V}} < 0x4000 then {{.E}} = encode('>I2', {{.V}} + 0x8000)
 elseif {{.V}} < 0x200000 then {{.E}} = encode('>I3', {{.V}} + 0xC00000)
@@ -40,7 +40,7 @@ elseif {{.V}} < 0x40000000000 then {{.E}} = encode('>I6', {{.V}} + 0xF8000000000
 else {{.E}} = encode('>BI7', 0xFC, {{.V}}) end
 {{- end}}
 
-{{define "signed" -}} {{- /* E = A - B as 8 bytes, exact where a double is not */ -}}
+{{define "signed" -}} {{- /* E = A - B in 8 bytes, exact also if a double is not */ -}}
 do
   local a, b = {{.A}}, {{.B}}
   if b == 0 then {{.E}} = encode('>i8', a)
@@ -51,15 +51,19 @@ do
 end
 {{- end}}
 
-{{define "entry" -}} {{- /* delta, n = the entry at S[P]; P moves behind it */ -}}
+{{define "entry" -}} {{- /* delta, n = the entry at S[P]; P moves past it */ -}}
 local delta, n
 {{get "delta" .S .P}}
 n = delta % 2
 delta = (delta - n) / 2
-if n == 1 then {{get "n" .S .P}} else n = 1 end
+if n == 1 then
+{{get "n" .S .P}}
+else
+  n = 1
+end
 {{- end}}
 
-{{define "coded" -}} {{- /* E = an entry of N units, DELTA before the next, in bytes */ -}}
+{{define "coded" -}} {{- /* E = the bytes of an entry of N units, DELTA before the next */ -}}
 do
   local v = ({{.D}}) * 2
   if {{.N}} == 1 then

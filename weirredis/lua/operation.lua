@@ -1,4 +1,5 @@
-{{define "known"}} {{- /* what is stored of the operation if it was made before and is still remembered, of which kind it was and of how many units */}}
+{{define "known"}}
+-- known: the stored operation, or nil; was: its kind; units: its units (R15)
 local known, was, units = operation and call('GET', operation), nil, nil
 if known then
   if byte(known) ~= 1 then

@@ -1,9 +1,9 @@
 {{- /*
-The commonest decision: an attempt under one plain limit, on a history that is new,
-or over, or whose oldest entry that counts is in the header. It is the path through
-decide.lua without what is rarer. Wherever anything rarer is the case it leaves reply
-nil, with nothing written, and decide.lua decides. TestQuick sees to it that both
-answer alike and leave the same behind, byte for byte.
+The most frequent decision: an attempt under one limit without minimum interval and
+cells, on a history that is new, has expired, or has its oldest entry that counts in the
+header. It is the path through decide.lua without rare cases. In a rare case reply stays
+nil, nothing is written, and decide.lua decides. TestQuick compares both: replies and
+stored bytes are the same.
 */ -}}
 
 {{define "quick"}}
@@ -28,13 +28,13 @@ answer alike and leave the same behind, byte for byte.
       if #s ~= q + tail - 1 or last - raw >= 1000000 then break end
       if last > now then now = last end -- R2
       local cut = now - $window
-      if last <= cut then -- R3: it is over
+      if last <= cut then -- R3: no entry counts
         if form == 6 then break end
         p, first, own, used = q, now, 0, 0
       else
         {{template "leaving" .}}
         if first <= cut and form == 6 and chunks > 0 then
-          -- The front is used up: the next piece takes its place, unless even it has left.
+          -- The front is empty: the next piece becomes the front, unless it has expired, too.
           left = encode('>I6', from)
           local text, units = call('HGET', $key, left), nil
           if not text or #text < 12 then break end
@@ -60,7 +60,7 @@ answer alike and leave the same behind, byte for byte.
       s = ''
     end
 
-    -- R5, R6: in full, or not at all.
+    -- R5, R6: granted in full, or denied.
     local room = $max - used
     local full = n <= room
     if full then
@@ -69,15 +69,15 @@ answer alike and leave the same behind, byte for byte.
       break
     end
 
-    -- R8: the oldest entry that counts decides how long to wait. Where it has the units that are needed, as
-    -- every entry has one, who reads the header knows.
+    -- R8: the oldest entry that counts determines the wait, if it has the units that are needed. Every entry has
+    -- one, so for one unit the header is enough.
     local wait, need = 0, n - room
     if need > 0 and not (full and n == 1) then
       local at = now
       if p < q or form == 6 then
         if need > 1 then
           local text, behind, held = s, p, 0
-          if p >= q then -- it is not in the header
+          if p >= q then -- the entry is not in the header
             text = not rest and chunks > 0 and call('HGET', $key, encode('>I6', from))
             if not text or #text < 12 then break end
             _, behind = decode('>I7B', text)
@@ -101,7 +101,7 @@ answer alike and leave the same behind, byte for byte.
       break
     end
 
-    -- R7: one more entry, or more units of the newest. One string is made of it all.
+    -- R7: one more entry, or more units of the newest. The header is made in one step.
     local before, time, units, format = sub(s, p), 0, own, nil
     size = 0
     if now == last then
@@ -126,7 +126,7 @@ answer alike and leave the same behind, byte for byte.
       if tail < {{.Piece}} then
         s = encode(format, 6, now, first, lives, own, used, q - p, tail, late, from, chunks, before, time, units)
       else
-        -- The tail becomes a piece of the last chunk, or the first of another.
+        -- The tail becomes a piece of the last chunk, or the first piece of a new one.
         local c, text, entries, pieces, start, held = from + chunks, nil, nil, nil, nil, nil
         if chunks == 0 or rest and chunks == 1 then break end
         if c % {{.Block}} ~= 0 then
@@ -164,14 +164,15 @@ answer alike and leave the same behind, byte for byte.
   until true
 {{end}}
 
-{{define "leaving"}} {{- /* what no longer counts leaves the front (R3) */}}
+{{define "leaving"}}
+        -- entries that no longer count leave the front (R3)
         while first <= cut and p < q do
           {{entry "s" "p"}}
           first, used = first + delta, used - n
         end
 {{end}}
 
-{{define "sized"}} {{- /* format = HEAD, and behind it the entry of units before time, if any, as coded writes it */}}
+{{define "sized"}} {{- /* format = HEAD, then the entry of units and time, if any, as coded writes it */}}
       if time == 0 then format = '{{.E}}'
       elseif units == 1 then
         {{sizes .E "" 0}}
@@ -186,7 +187,7 @@ answer alike and leave the same behind, byte for byte.
       end
 {{end}}
 
-{{define "sizes" -}} {{- /* the same for a number of units written as FORMAT, in so many bytes */ -}}
+{{define "sizes" -}} {{- /* the same with units in FORMAT, of so many bytes */ -}}
 if time < 0x80 then format, size = '{{.E}}B{{.V}}', 1 + {{.N}}
 elseif time < 0x4000 then format, size, time = '{{.E}}I2{{.V}}', 2 + {{.N}}, time + 0x8000
 elseif time < 0x200000 then format, size, time = '{{.E}}I3{{.V}}', 3 + {{.N}}, time + 0xC00000

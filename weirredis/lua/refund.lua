@@ -1,15 +1,16 @@
--- Weir: takes back units of the entry of one instant, in every limit (R10).
+-- refund takes back units of the entry of one instant, in every limit (R10).
 --
--- KEYS     the history of each limit, then the operation if it has an id (lua/once.lua)
--- ARGV[1]  packed: mode B, limits B (how many), instant I7 as in one.lua, granted I7 (the instant of the entry;
---          above 2^53: that of the oldest that counts, in each limit its own),
---          n I7 units, then for each limit max I7, window I6, gap I6, cell I6, cost I7
--- ARGV[2]  of an operation, packed: life I7 (for how long it is remembered)
--- reply    packed: the most units that were taken back in one limit i8, or were when it was made first
+-- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua)
+-- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock), granted I7 (the instant of
+--          the entry; above 2^53: the oldest entry that counts, of each limit its own), n I7 units,
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7
+-- ARGV[2]  with an operation, packed: its lifetime I7
+-- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer
+-- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 
--- strike takes units off the entry at s[p], of a run that begins at s[b]. An entry of no units goes, if there
--- is one before it in the run to take over its time.
+-- strike takes units off the entry at s[p], in a run that begins at s[b]. An entry without units is removed if an
+-- entry before it in the run can take over its time.
 local strike = function(s, b, p, units)
   local from, after, e = p, p, nil
   {{entry "s" "after"}}
@@ -62,7 +63,7 @@ local most = 0
   else
     {{mark "mark" "granted"}}
   end
-  local n = $cost > 0 and 0 or n -- a cost of its own stays: the attempt was made
+  local n = $cost > 0 and 0 or n -- a cost is not refunded: the attempt was made
   $took, $struck = 0, 0
   if mark == $edge then
     $took = math.min(n, $own)
@@ -87,7 +88,7 @@ if most == 0 then return encode('>i8', 0) end
   $over = $extra - ($took - $struck)
   $wide = $wide or $struck > 0 and $ep
   if $struck == 0 then
-    -- at most $over and the correction of the clock are written (R2)
+    -- at most $over and the correction of the clock are stored (R2)
   elseif not $ep then
     $own = $own - $struck
     if $own == 0 then
@@ -117,7 +118,8 @@ if operation then -- stored with the histories, or not at all
 end
 return encode('>i8', most)
 
-{{define "drop"}} {{- /* the newest entry is gone: the last one that still has units becomes the newest */}}
+{{define "drop"}}
+        -- the newest entry is removed: the last one with units becomes the newest
         if $used == 0 then
           $newest, $edge = 0, 0
           {{template "none" .}}
@@ -131,7 +133,8 @@ return encode('>i8', most)
         end
 {{end}}
 
-{{define "chunk"}} {{- /* the entry is in a chunk, whose head and whose block tell its units too */}}
+{{define "chunk"}}
+      -- the entry is in a chunk; the head of the chunk and its block contain its units, too
       local behind, units, start = parse($es)
       local text, size = strike($es, start, $ep, $struck), ''
       if units > 0 then units = units - $struck end

@@ -1,4 +1,5 @@
-{{define "request"}} {{- /* the request in the string text, under one limit; it has 28 bytes where the rest is 0, 0 and 1 */}}
+{{define "request"}}
+-- the request in text, under one limit; without its last part it has 28 bytes
 if #text == 28 then
   kind, n, raw, $max, $window = decode('>BI7I7I7I6', text)
   $gap, $cell, times = 0, 0, 1
@@ -7,7 +8,8 @@ else
 end
 {{end}}
 
-{{define "clock"}} {{- /* one reading of the clock: the caller's, or the server's (R1) */}}
+{{define "clock"}}
+  -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
   if raw > 9007199254740991 then
     virtual = false
     {{if .Loop}}
@@ -24,7 +26,7 @@ end
 {{end}}
 
 {{define "failed"}}
-  -- failed is the reply to a decision that could not be made. Nothing was written for it.
+  -- failed returns the reply for an error of one decision, which wrote nothing.
   local failed = function(problem)
     if type(problem) == 'table' then problem = problem.err end
     problem = string.sub(tostring(problem), 1, 1000)

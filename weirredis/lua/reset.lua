@@ -1,6 +1,7 @@
--- Weir: forgets histories (R10).
+-- reset deletes histories (R10).
 --
 -- KEYS   the histories
+-- ARGV   none
 -- reply  empty
 redis.call('UNLINK', unpack(KEYS))
 return ''

@@ -1,43 +1,42 @@
 {{- /*
-Walking a history. Its older entries stand in runs, oldest first: the front (in
-the header), chunks from … to-1 (a field of the hash each), the tail (in the header
-again). The newest entry stands by itself in the header.
+Walking a history. The older entries are kept in runs, oldest first: the front (in the
+header), chunks from … to - 1 (a field of the hash each), the tail (in the header, too).
+The newest entry is kept by itself in the header.
 
-A place is (s, p, q, c, u): the entry at s[p], whose run ends before s[q], which
-is remembered by u, and behind whose run comes run c: chunk c, the tail where
-c = to, nothing where c = to + 1. Where p = q there is no entry left but the newest.
+A place is (s, p, q, c, u): the entry at s[p] with mark u, whose run ends before s[q] and
+is followed by run c: chunk c, the tail if c = to, nothing if c = to + 1. If p = q, only
+the newest entry is left.
 
-Chunks are numbered on and on. Each says where the entry behind it stands, and
-its units, so that a walk need not look into it; each 32 of them, from a multiple
-of 32 on, have a field b… that says the same of all. A walk through a million
-entries so looks at less than a thousand short strings.
+Chunks are numbered consecutively. The head of a chunk holds the mark of the entry after
+it, and its units, so that a walk can skip it. Each 32 chunks, from a multiple of 32 on,
+have a field b… with the same two numbers for all of them. So a walk through a million
+entries reads less than a thousand short strings.
 
-A chunk is made of pieces: tails that the header had no more room for, one behind
-the other. The last chunk grows by a piece at a time, unless it ends a block, and
-the first one gives a piece at a time to the front. What is recorded so goes
-through the header in short pieces, and is kept in long ones:
+A chunk consists of pieces: former tails that outgrew the header, in their order. The
+last chunk grows by a piece at a time, unless it ends a block. The first chunk loses a
+piece at a time to the front. So the header stays short, and entries are stored in long
+strings:
 
-	I7 mark of the entry behind it, B size of its entries, B pieces, B size of each,
+	I7 mark of the entry after it, B size of its entries, B number of pieces, B size of each,
 	units as in number.lua, entries
 
-Where pieces have gone from a chunk, nobody has counted what is left: its units
-are 0, and a walk looks into it.
+A chunk that has lost pieces has 0 in place of its units, and a walk reads its entries.
 */ -}}
 
 {{define "lengthy"}}
--- lengthy makes the functions for long histories. It is made with every run of the script, so it refers to no
--- local from outside: each would cost as much as the function itself.
+-- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
+-- variable from outside: each would cost as much as the function itself.
 local lengthy = function()
   local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack
   local parse, skip, seek, retreat
 
-  -- parse reads the head of a chunk: the mark of the entry behind it, its units, where its entries begin.
+  -- parse returns the head of a chunk: the mark of the entry after it, its units, the start of its entries.
   parse = function(text)
     {{head "text"}}
     return behind, units, p
   end
 
-  -- skip goes over whole chunks from c on, and returns the first that seek has to look into.
+  -- skip passes whole chunks from c on and returns the first one that seek has to read.
   skip = function(key, c, u, sum, to, cut, need)
     local step, within = 1, -1
     while c < to do
@@ -71,8 +70,8 @@ local lengthy = function()
     return c, u, sum
   end
 
-  -- seek returns the place of the first entry, from the one at s[p] on, that is remembered by more than cut
-  -- and with which at least need units have gone by; then the units before it, and its own.
+  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
+  -- units have passed; then the units before it, and its own.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -94,17 +93,17 @@ local lengthy = function()
     end
   end
 
-  -- retreat forgets the entries remembered by more than cut: the last of the others becomes the newest. It
-  -- returns the history that remains: its front, first mark, end of chunks, tail with its units, the newest
-  -- entry (-1 where nothing remains), and the units of all.
+  -- retreat removes the entries with marks above cut: the last of the others becomes the newest. It returns the rest
+  -- of the history: front, first mark, end of the chunks, tail with its units, the newest entry (-1 if none is
+  -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- where the run begins that holds the entry to stay
+    local b = p -- start of the run of the entry that becomes the newest
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- it is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()

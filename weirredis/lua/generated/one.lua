@@ -1,0 +1,1383 @@
+-- one decides one attempt, peek or record under one limit. Rules: docs/semantics.md.
+--
+-- KEYS[1]  the history
+-- ARGV[1]  packed: kind B (0 attempt, 3 peek, 6 record; plus 0 all or nothing, 1 partial, 2 count denied),
+--          n I7 units, instant I7 (above 2^53: the server's clock), max I7 units, window I6; then, unless they are
+--          0, 0 and 1: gap I6, cell I6 (or a marker of fixed windows, lua/history.lua), times B (merged callers)
+-- reply    packed, one of
+--          short:  2 B, instant I7, remaining i8 units, wait i8 (-1 = never); granted in full, and all units leave
+--                  within one window
+--          long:   0 B, bound B (the limit that bound, from 1; 0 = granted in full), granted I7 units,
+--                  remaining i8 units, instant I7, wait i8, reset I7, validFor I7 (a denial stays the same so long)
+--          header: the header that was written, which begins with 5 or 6, or its first 26 bytes; granted in full, n is
+--                  1 or remaining is at least n; max - used remains, and the oldest entry determines the wait
+-- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
+local h1_key, virtual, text = KEYS[1], true, ARGV[1]
+local kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times
+-- the request in text, under one limit; without its last part it has 28 bytes
+if #text == 28 then
+  kind, n, raw, h1_max, h1_window = decode('>BI7I7I7I6', text)
+  h1_gap, h1_cell, times = 0, 0, 1
+else
+  kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times = decode('>BI7I7I7I6I6I6B', text)
+end
+-- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+if raw > 9007199254740991 then
+  virtual = false
+  local time = call('TIME')
+  raw = time[1] * 1000000 + time[2]
+end
+local reply
+local stored = call('HGET', h1_key, 'h')
+repeat
+  if kind > 1 or n > h1_max or n > 65535 or h1_gap > 0 or h1_cell > 0 or times > 1 then break end
+  local now, s, p, q, form = raw, stored, 1, 1, 5
+  local last, first, lives, own, used = -9007199254740992, raw, 0, 0, 0
+  local _, front, tail, late, from, chunks, size
+  local left, rest, over = nil, nil, 0
+  if s then
+    form, tail = byte(s), 0
+    if form == 5 and #s >= 26 then
+      _, last, first, lives, own, used, front, p = decode('>BI7I7I5I2I3B', s)
+    elseif form == 6 and #s >= 40 then
+      _, last, first, lives, own, used, front, tail, late, from, chunks, p = decode('>BI7I7I5I2I4BBI4I6I2', s)
+    else
+      break
+    end
+    q = p + front
+    if #s ~= q + tail - 1 or last - raw >= 1000000 then break end
+    if last > now then now = last end -- R2
+    local cut = now - h1_window
+    if last <= cut then -- R3: no entry counts
+      if form == 6 then break end
+      p, first, own, used = q, now, 0, 0
+    else
+      -- entries that no longer count leave the front (R3)
+      while first <= cut and p < q do
+        local delta, n
+        do
+          local a, b, c, d, e = byte(s, p, p + 4)
+          if a < 0x80 then delta, p = a, p + 1
+          elseif a < 0xC0 then delta, p = (a - 0x80) * 0x100 + b, p + 2
+          elseif a < 0xE0 then delta, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+          elseif a < 0xF0 then delta, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+          elseif a < 0xF8 then delta, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+          elseif a < 0xFC then delta, p = (a - 0xF8) * 0x10000000000 + decode('>I5', s, p + 1), p + 6
+          else delta, p = decode('>I7', s, p + 1) end
+        end
+        n = delta % 2
+        delta = (delta - n) / 2
+        if n == 1 then
+          do
+            local a, b, c, d, e = byte(s, p, p + 4)
+            if a < 0x80 then n, p = a, p + 1
+            elseif a < 0xC0 then n, p = (a - 0x80) * 0x100 + b, p + 2
+            elseif a < 0xE0 then n, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+            elseif a < 0xF0 then n, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+            elseif a < 0xF8 then n, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+            elseif a < 0xFC then n, p = (a - 0xF8) * 0x10000000000 + decode('>I5', s, p + 1), p + 6
+            else n, p = decode('>I7', s, p + 1) end
+          end
+        else
+          n = 1
+        end
+        first, used = first + delta, used - n
+      end
+      if first <= cut and form == 6 and chunks > 0 then
+        -- The front is empty: the next piece becomes the front, unless it has expired, too.
+        left = encode('>I6', from)
+        local text, units = call('HGET', h1_key, left), nil
+        if not text or #text < 12 then break end
+        local behind, entries, pieces, piece = decode('>I7BBB', text)
+        p = 10 + pieces
+        if behind <= cut or #text <= p then break end
+        do
+          local a, b, c, d, e = byte(text, p, p + 4)
+          if a < 0x80 then units, p = a, p + 1
+          elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+          elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+          elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+          elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+          elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+          else units, p = decode('>I7', text, p + 1) end
+        end
+        if #text - p + 1 ~= entries then break end
+        if pieces > 1 then
+          over = entries - piece
+          rest = sub(text, 1, 7) .. encode('BB', over, pieces - 1) .. sub(text, 11, 9 + pieces) .. '\0' .. sub(text, p + piece)
+          s, p, q = sub(text, p, p + piece - 1) .. sub(s, q), 1, piece + 1
+        else
+          from, chunks = from + 1, chunks - 1
+          if from % 32 == 0 then break end
+          s, p, q = sub(text, p) .. sub(s, q), 1, entries + 1
+        end
+        -- entries that no longer count leave the front (R3)
+        while first <= cut and p < q do
+          local delta, n
+          do
+            local a, b, c, d, e = byte(s, p, p + 4)
+            if a < 0x80 then delta, p = a, p + 1
+            elseif a < 0xC0 then delta, p = (a - 0x80) * 0x100 + b, p + 2
+            elseif a < 0xE0 then delta, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+            elseif a < 0xF0 then delta, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+            elseif a < 0xF8 then delta, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+            elseif a < 0xFC then delta, p = (a - 0xF8) * 0x10000000000 + decode('>I5', s, p + 1), p + 6
+            else delta, p = decode('>I7', s, p + 1) end
+          end
+          n = delta % 2
+          delta = (delta - n) / 2
+          if n == 1 then
+            do
+              local a, b, c, d, e = byte(s, p, p + 4)
+              if a < 0x80 then n, p = a, p + 1
+              elseif a < 0xC0 then n, p = (a - 0x80) * 0x100 + b, p + 2
+              elseif a < 0xE0 then n, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+              elseif a < 0xF0 then n, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+              elseif a < 0xF8 then n, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+              elseif a < 0xFC then n, p = (a - 0xF8) * 0x10000000000 + decode('>I5', s, p + 1), p + 6
+              else n, p = decode('>I7', s, p + 1) end
+            end
+          else
+            n = 1
+          end
+          first, used = first + delta, used - n
+        end
+      end
+      if first <= cut then break end
+    end
+  else
+    s = ''
+  end
+  -- R5, R6: granted in full, or denied.
+  local room = h1_max - used
+  local full = n <= room
+  if full then
+    used, room = used + n, room - n
+  elseif kind == 1 and room > 0 then
+    break
+  end
+  -- R8: the oldest entry that counts determines the wait, if it has the units that are needed. Every entry has
+  -- one, so for one unit the header is enough.
+  local wait, need = 0, n - room
+  if need > 0 and not (full and n == 1) then
+    local at = now
+    if p < q or form == 6 then
+      if need > 1 then
+        local text, behind, held = s, p, 0
+        if p >= q then -- the entry is not in the header
+          text = not rest and chunks > 0 and call('HGET', h1_key, encode('>I6', from))
+          if not text or #text < 12 then break end
+          _, behind = decode('>I7B', text)
+          behind = #text - behind + 1
+          if behind < 12 then break end
+        end
+        do
+          local delta, n
+          do
+            local a, b, c, d, e = byte(text, behind, behind + 4)
+            if a < 0x80 then delta, behind = a, behind + 1
+            elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
+            elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+            elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+            elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+            elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', text, behind + 1), behind + 6
+            else delta, behind = decode('>I7', text, behind + 1) end
+          end
+          n = delta % 2
+          delta = (delta - n) / 2
+          if n == 1 then
+            do
+              local a, b, c, d, e = byte(text, behind, behind + 4)
+              if a < 0x80 then n, behind = a, behind + 1
+              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', text, behind + 1), behind + 6
+              else n, behind = decode('>I7', text, behind + 1) end
+            end
+          else
+            n = 1
+          end
+          held = n
+        end
+        if held < need then break end
+      end
+      at = first
+    elseif not full or now > last and own >= need then
+      at = last
+    end
+    wait = at - now + h1_window
+  end
+  if not full then
+    reply = encode('>BBI7i8I7i8I7I7', 0, 1, 0, room, now, wait, last - now + h1_window, wait)
+    break
+  end
+  -- R7: one more entry, or more units of the newest. The header is made in one step.
+  local before, time, units, format = sub(s, p), 0, own, nil
+  size = 0
+  if now == last then
+    own = own + n
+    if own > 65535 then break end
+  else
+    if own > 0 then time = (now - last) * 2 end
+    if late then late = late + own end
+    own = n
+  end
+  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+  local renew
+  local ends = h1_window + now
+  -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+  local spare, virtually = h1_window / 4, 0
+  if virtual then spare, virtually = h1_window, 549755813888 end
+  local promised = (lives - virtually) * 1000000 -- far out of range if the other clock set it
+  if promised < ends or promised > ends + spare + 1000000 then
+    ends = ends + spare
+    lives = math.ceil(ends / 1000000) + virtually
+    renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
+  end
+  local name, chunk
+  if form == 5 then
+    if time == 0 then format = '>BI7I7I5I2I3Bc0'
+    elseif units == 1 then
+      if time < 0x80 then format, size = '>BI7I7I5I2I3Bc0B', 1 + 0
+      elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I3Bc0I2', 2 + 0, time + 0x8000
+      elseif time < 0x200000 then format, size, time = '>BI7I7I5I2I3Bc0I3', 3 + 0, time + 0xC00000
+      elseif time < 0x10000000 then format, size, time = '>BI7I7I5I2I3Bc0I4', 4 + 0, time + 0xE0000000
+      elseif time < 0x800000000 then format, size, time = '>BI7I7I5I2I3Bc0I5', 5 + 0, time + 0xF000000000
+      elseif time < 0x40000000000 then format, size, time = '>BI7I7I5I2I3Bc0I6', 6 + 0, time + 0xF80000000000
+      else break end
+    else
+      time = time + 1
+      if units < 0x80 then
+        if time < 0x80 then format, size = '>BI7I7I5I2I3Bc0BB', 1 + 1
+        elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I3Bc0I2B', 2 + 1, time + 0x8000
+        elseif time < 0x200000 then format, size, time = '>BI7I7I5I2I3Bc0I3B', 3 + 1, time + 0xC00000
+        elseif time < 0x10000000 then format, size, time = '>BI7I7I5I2I3Bc0I4B', 4 + 1, time + 0xE0000000
+        elseif time < 0x800000000 then format, size, time = '>BI7I7I5I2I3Bc0I5B', 5 + 1, time + 0xF000000000
+        elseif time < 0x40000000000 then format, size, time = '>BI7I7I5I2I3Bc0I6B', 6 + 1, time + 0xF80000000000
+        else break end
+      elseif units < 0x4000 then
+        units = units + 0x8000
+        if time < 0x80 then format, size = '>BI7I7I5I2I3Bc0BI2', 1 + 2
+        elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I3Bc0I2I2', 2 + 2, time + 0x8000
+        elseif time < 0x200000 then format, size, time = '>BI7I7I5I2I3Bc0I3I2', 3 + 2, time + 0xC00000
+        elseif time < 0x10000000 then format, size, time = '>BI7I7I5I2I3Bc0I4I2', 4 + 2, time + 0xE0000000
+        elseif time < 0x800000000 then format, size, time = '>BI7I7I5I2I3Bc0I5I2', 5 + 2, time + 0xF000000000
+        elseif time < 0x40000000000 then format, size, time = '>BI7I7I5I2I3Bc0I6I2', 6 + 2, time + 0xF80000000000
+        else break end
+      else break end
+    end
+    front = q - p + size
+    if front > 88 or used > 16777215 then break end
+    s = encode(format, 5, now, first, lives, own, used, front, before, time, units)
+  else
+    if time == 0 then format = '>BI7I7I5I2I4BBI4I6I2c0'
+    elseif units == 1 then
+      if time < 0x80 then format, size = '>BI7I7I5I2I4BBI4I6I2c0B', 1 + 0
+      elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I2', 2 + 0, time + 0x8000
+      elseif time < 0x200000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I3', 3 + 0, time + 0xC00000
+      elseif time < 0x10000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I4', 4 + 0, time + 0xE0000000
+      elseif time < 0x800000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I5', 5 + 0, time + 0xF000000000
+      elseif time < 0x40000000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I6', 6 + 0, time + 0xF80000000000
+      else break end
+    else
+      time = time + 1
+      if units < 0x80 then
+        if time < 0x80 then format, size = '>BI7I7I5I2I4BBI4I6I2c0BB', 1 + 1
+        elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I2B', 2 + 1, time + 0x8000
+        elseif time < 0x200000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I3B', 3 + 1, time + 0xC00000
+        elseif time < 0x10000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I4B', 4 + 1, time + 0xE0000000
+        elseif time < 0x800000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I5B', 5 + 1, time + 0xF000000000
+        elseif time < 0x40000000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I6B', 6 + 1, time + 0xF80000000000
+        else break end
+      elseif units < 0x4000 then
+        units = units + 0x8000
+        if time < 0x80 then format, size = '>BI7I7I5I2I4BBI4I6I2c0BI2', 1 + 2
+        elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I2I2', 2 + 2, time + 0x8000
+        elseif time < 0x200000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I3I2', 3 + 2, time + 0xC00000
+        elseif time < 0x10000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I4I2', 4 + 2, time + 0xE0000000
+        elseif time < 0x800000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I5I2', 5 + 2, time + 0xF000000000
+        elseif time < 0x40000000000 then format, size, time = '>BI7I7I5I2I4BBI4I6I2c0I6I2', 6 + 2, time + 0xF80000000000
+        else break end
+      else break end
+    end
+    tail = tail + size
+    if used > 4294967295 or (chunks == 0 or chunks == 1 and rest) and q - p + tail + over <= 88 then break end
+    if tail < 48 then
+      s = encode(format, 6, now, first, lives, own, used, q - p, tail, late, from, chunks, before, time, units)
+    else
+      -- The tail becomes a piece of the last chunk, or the first piece of a new one.
+      local c, text, entries, pieces, start, held = from + chunks, nil, nil, nil, nil, nil
+      if chunks == 0 or rest and chunks == 1 then break end
+      if c % 32 ~= 0 then
+        name = encode('>I6', c - 1)
+        text = call('HGET', h1_key, name)
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        if text and #text >= 12 then
+          local _
+          _, entries, pieces = decode('>I7BB', text)
+          if entries + tail <= 200 and #text - entries > 9 + pieces then start = #text - entries + 1 end
+        end
+      end
+      if not start then
+        if chunks == 65534 or (c + 1) % 32 == 0 then break end
+        chunks = chunks + 1
+      end
+      s = encode(format, 6, now, first, lives, own, used, q - p, 0, 0, from, chunks, before, time, units)
+      if start then
+        local units, p = 0, 10 + pieces
+        do
+          local a, b, c, d, e = byte(text, p, p + 4)
+          if a < 0x80 then units, p = a, p + 1
+          elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+          elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+          elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+          elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+          elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+          else units, p = decode('>I7', text, p + 1) end
+        end
+        if units > 0 then units = units + late end
+        if units < 0x80 then held = encode('B', units)
+        elseif units < 0x4000 then held = encode('>I2', units + 0x8000)
+        elseif units < 0x200000 then held = encode('>I3', units + 0xC00000)
+        elseif units < 0x10000000 then held = encode('>I4', units + 0xE0000000)
+        elseif units < 0x800000000 then held = encode('>I5', units + 0xF000000000)
+        elseif units < 0x40000000000 then held = encode('>I6', units + 0xF80000000000)
+        else held = encode('>BI7', 0xFC, units) end
+        chunk = encode('>I7BB', now, entries + tail, pieces + 1) .. sub(text, 10, 9 + pieces) ..
+        encode('B', tail) .. held .. sub(text, start)
+      else
+        if late < 0x80 then held = encode('B', late)
+        elseif late < 0x4000 then held = encode('>I2', late + 0x8000)
+        elseif late < 0x200000 then held = encode('>I3', late + 0xC00000)
+        elseif late < 0x10000000 then held = encode('>I4', late + 0xE0000000)
+        elseif late < 0x800000000 then held = encode('>I5', late + 0xF000000000)
+        elseif late < 0x40000000000 then held = encode('>I6', late + 0xF80000000000)
+        else held = encode('>BI7', 0xFC, late) end
+        name, chunk = encode('>I6', c), encode('>I7BBB', now, tail, 1, tail) .. held
+      end
+      chunk = chunk .. sub(s, -tail)
+      s = sub(s, 1, -tail - 1)
+    end
+  end
+  if rest then
+    if name then call('HSET', h1_key, 'h', s, left, rest, name, chunk) else call('HSET', h1_key, 'h', s, left, rest) end
+  else
+    if name then call('HSET', h1_key, 'h', s, name, chunk) else call('HSET', h1_key, 'h', s) end
+    if left then call('HDEL', h1_key, left) end
+  end
+  if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
+  if need > 0 and n > 1 then
+    reply = encode('>BI7i8i8', 2, now, room, wait)
+  else
+    reply = s
+  end
+until true
+if reply then return reply end
+-- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
+-- variable from outside: each would cost as much as the function itself.
+local lengthy = function()
+  local call, byte, encode, decode = redis.call, string.byte, struct.pack, struct.unpack
+  local parse, skip, seek, retreat
+  -- parse returns the head of a chunk: the mark of the entry after it, its units, the start of its entries.
+  parse = function(text)
+    if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
+    local behind, size, pieces = decode('>I7BB', text)
+    local units, p = 0, 10 + pieces
+    if #text <= p then error('weir:state a chunk is cut off', 0) end
+    do
+      local a, b, c, d, e = byte(text, p, p + 4)
+      if a < 0x80 then units, p = a, p + 1
+      elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+      elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+      elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+      elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+      elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+      else units, p = decode('>I7', text, p + 1) end
+    end
+    if #text - p + 1 ~= size then error('weir:state a chunk is cut off', 0) end
+    return behind, units, p
+  end
+  -- skip passes whole chunks from c on and returns the first one that seek has to read.
+  skip = function(key, c, u, sum, to, cut, need)
+    local step, within = 1, -1
+    while c < to do
+      local names, blocks = {}, step > 1 and c % 32 == 0 and c + 32 <= to and c ~= within
+      if blocks then
+        for i = 1, math.min(128, math.floor((to - c) / 32)) do
+          names[i] = 'b' .. encode('>I6', c / 32 + i - 1)
+        end
+      else
+        for i = 1, math.min(step, to - c, 32 - c % 32) do
+          names[i] = encode('>I6', c + i - 1)
+        end
+      end
+      for i, text in ipairs(call('HMGET', key, unpack(names))) do
+        local behind, units, p
+        if blocks then
+          if not text then within = c break end
+          behind, units = decode('>I7I7', text)
+        else
+          behind, units, p = parse(text)
+        end
+        if units == 0 or behind > cut and sum + units >= need then
+          if not blocks then return c, u, sum, text, p end
+          within = c
+          break
+        end
+        c, u, sum = c + (blocks and 32 or 1), behind, sum + units
+      end
+      step = 32
+    end
+    return c, u, sum
+  end
+  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
+  -- units have passed; then the units before it, and its own.
+  seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
+    while true do
+      while p < q do
+        local behind = p
+        local delta, n
+        do
+          local a, b, c, d, e = byte(s, behind, behind + 4)
+          if a < 0x80 then delta, behind = a, behind + 1
+          elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
+          elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+          elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+          elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+          elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', s, behind + 1), behind + 6
+          else delta, behind = decode('>I7', s, behind + 1) end
+        end
+        n = delta % 2
+        delta = (delta - n) / 2
+        if n == 1 then
+          do
+            local a, b, c, d, e = byte(s, behind, behind + 4)
+            if a < 0x80 then n, behind = a, behind + 1
+            elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+            elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+            elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+            elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+            elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', s, behind + 1), behind + 6
+            else n, behind = decode('>I7', s, behind + 1) end
+          end
+        else
+          n = 1
+        end
+        if u > cut and sum + n >= need then return s, p, q, c, u, sum, n end
+        sum, u, p = sum + n, u + delta, behind
+      end
+      if p > q then error('weir:state an entry is cut off', 0) end
+      local text, start
+      if c < to then c, u, sum, text, start = skip(key, c, u, sum, to, cut, need) end
+      if text then
+        s, p, q, c = text, start, #text + 1, c + 1
+      elseif c == to then
+        s, p, q, c = z, o, #z + 1, to + 1
+      else
+        return z, #z + 1, #z + 1, to + 1, u, sum, 0
+      end
+    end
+  end
+  -- retreat removes the entries with marks above cut: the last of the others becomes the newest. It returns the rest
+  -- of the history: front, first mark, end of the chunks, tail with its units, the newest entry (-1 if none is
+  -- left), and the units of all.
+  retreat = function(key, s, p, q, from, first, to, z, o, cut)
+    local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
+    local b = p -- start of the run of the entry that becomes the newest
+    local begins = function()
+      if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
+    end
+    begins()
+    if rp == b and rc > from then -- the entry is the last of the run before
+      if rc == to + 1 then rc = to else rc = rc - 1 end
+      if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
+      begins()
+      rp = rc == from and q or #rs + 1
+    end
+    if rp == b then return '', 1, 1, 0, from, '', 1, 0, -1, 0, 0 end
+    local last, units, gap, late, at = b, 0, 0, 0, b
+    while at < rp do
+      last, late = at, late + units
+      local delta, n
+      do
+        local a, b, c, d, e = byte(rs, at, at + 4)
+        if a < 0x80 then delta, at = a, at + 1
+        elseif a < 0xC0 then delta, at = (a - 0x80) * 0x100 + b, at + 2
+        elseif a < 0xE0 then delta, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
+        elseif a < 0xF0 then delta, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
+        elseif a < 0xF8 then delta, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
+        elseif a < 0xFC then delta, at = (a - 0xF8) * 0x10000000000 + decode('>I5', rs, at + 1), at + 6
+        else delta, at = decode('>I7', rs, at + 1) end
+      end
+      n = delta % 2
+      delta = (delta - n) / 2
+      if n == 1 then
+        do
+          local a, b, c, d, e = byte(rs, at, at + 4)
+          if a < 0x80 then n, at = a, at + 1
+          elseif a < 0xC0 then n, at = (a - 0x80) * 0x100 + b, at + 2
+          elseif a < 0xE0 then n, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
+          elseif a < 0xF0 then n, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
+          elseif a < 0xF8 then n, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
+          elseif a < 0xFC then n, at = (a - 0xF8) * 0x10000000000 + decode('>I5', rs, at + 1), at + 6
+          else n, at = decode('>I7', rs, at + 1) end
+        end
+      else
+        n = 1
+      end
+      gap, units = delta, n
+    end
+    if rc == from then return s, p, last, first, from, '', 1, 0, u - gap, units, kept end
+    if rc <= to then to = rc - 1 end
+    return s, p, q, first, to, string.sub(rs, 1, last - 1), b, late, u - gap, units, kept
+  end
+  return parse, seek, retreat
+end
+local parse, seek, retreat
+local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
+local now, corrected = raw, false
+do
+  h1_s = stored
+  h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide, h1_extra = 0, 0, 0, 0, 0, false, 0
+  if not h1_s then
+    h1_s, h1_p, h1_q, h1_o = '', 1, 1, 1
+    h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives = -9007199254740992, 0, 0, 0, 0, 0
+  else
+    local form, size, behind, _ = byte(h1_s), #h1_s, 0
+    h1_wide = form == 2 or form == 4 or form == 7
+    if form == 5 and size >= 26 then
+      _, h1_last, h1_first, h1_lives, h1_units, h1_total, h1_q, h1_p = decode('>BI7I7I5I2I3B', h1_s)
+      h1_newest = h1_last
+    elseif form == 2 and size >= 42 then
+      _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_q, h1_p = decode('>BI7I7I7I5I7I7B', h1_s)
+    elseif form == 6 and size >= 40 then
+      _, h1_last, h1_first, h1_lives, h1_units, h1_total, h1_q, behind, h1_late, h1_from, h1_to, h1_p = decode('>BI7I7I5I2I4BBI4I6I2', h1_s)
+      h1_newest, h1_to, h1_low = h1_last, h1_from + h1_to, h1_from
+      h1_top = h1_to
+    elseif form == 4 and size >= 68 then
+      _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_p =
+      decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', h1_s)
+      h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
+    elseif form == 7 and size >= 75 then
+      _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
+      decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
+      h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
+      if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1
+    elseif form and form ~= 2 and (form < 4 or form > 7) then
+      error('weir:state version ' .. string.format('%.0f', form), 0)
+    else
+      error('weir:state the header is cut off', 0)
+    end
+    h1_q = h1_p + h1_q
+    h1_o = h1_q
+    if size ~= h1_o + behind - 1 then error('weir:state the header is cut off', 0) end
+  end
+  h1_z = h1_s
+  -- a clock less than a second behind the history moves forward to it (R2)
+  if h1_last > raw then
+    if h1_last - raw >= 1000000 then corrected = true
+    elseif h1_last > now then now = h1_last end
+  end
+end
+do
+  -- the history as seen by a decision at now
+  h1_cut, h1_push, h1_redated = now - h1_window, false, false
+  if corrected and h1_last - raw >= 1000000 then
+    -- the clock was corrected: entries of the future merge into one entry of now (R2)
+    h1_last, h1_redated = now, true
+    local mark
+    mark = now
+    if h1_cell > 0 and h1_cell < 281474976710654 then
+      mark = now - now % h1_cell + h1_cell
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+    elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
+    if h1_newest > mark then
+      if not seek then parse, seek, retreat = lengthy() end
+      local all, kept = h1_total
+      h1_s, h1_p, h1_q, h1_first, h1_to, h1_z, h1_o, h1_late, h1_newest, h1_units, kept =
+      retreat(h1_key, h1_s, h1_p, h1_q, h1_from, h1_first, h1_to, h1_z, h1_o, mark - 1)
+      if h1_newest < 0 then
+        h1_first = mark
+        if h1_extra > 0 then
+          all = math.min(all + h1_extra, 9007199254740991)
+          h1_total, h1_extra = all, 0
+        end
+      else
+        local e
+        do
+          local v = (mark - h1_newest) * 2
+          if h1_units == 1 then
+            if v < 0x80 then e = encode('B', v)
+            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+            else e = encode('>BI7', 0xFC, v) end
+          else
+            local units
+            v = v + 1
+            if v < 0x80 then e = encode('B', v)
+            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+            else e = encode('>BI7', 0xFC, v) end
+            v = h1_units
+            if v < 0x80 then units = encode('B', v)
+            elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+            else units = encode('>BI7', 0xFC, v) end
+            e = e .. units
+          end
+        end
+        h1_z, h1_o, h1_late = string.sub(h1_z, h1_o) .. e, 1, h1_late + h1_units
+      end
+      h1_newest, h1_units = mark, all - kept
+    end
+  end
+  -- the entries that count at now (R3)
+  h1_edge, h1_own, h1_over = h1_newest, h1_units, 0
+  h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = h1_s, h1_p, h1_q, h1_from, h1_first
+  if h1_newest <= h1_cut then
+    h1_used, h1_own = 0, 0
+    -- no older entry counts
+    h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
+  elseif h1_lu > h1_cut then
+    h1_used, h1_over = h1_total, h1_extra
+  else
+    local gone = 0
+    repeat
+      if h1_lp < h1_lq then
+        local delta, n
+        do
+          local a, b, c, d, e = byte(h1_ls, h1_lp, h1_lp + 4)
+          if a < 0x80 then delta, h1_lp = a, h1_lp + 1
+          elseif a < 0xC0 then delta, h1_lp = (a - 0x80) * 0x100 + b, h1_lp + 2
+          elseif a < 0xE0 then delta, h1_lp = (a - 0xC0) * 0x10000 + b * 0x100 + c, h1_lp + 3
+          elseif a < 0xF0 then delta, h1_lp = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, h1_lp + 4
+          elseif a < 0xF8 then delta, h1_lp = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, h1_lp + 5
+          elseif a < 0xFC then delta, h1_lp = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, h1_lp + 1), h1_lp + 6
+          else delta, h1_lp = decode('>I7', h1_ls, h1_lp + 1) end
+        end
+        n = delta % 2
+        delta = (delta - n) / 2
+        if n == 1 then
+          do
+            local a, b, c, d, e = byte(h1_ls, h1_lp, h1_lp + 4)
+            if a < 0x80 then n, h1_lp = a, h1_lp + 1
+            elseif a < 0xC0 then n, h1_lp = (a - 0x80) * 0x100 + b, h1_lp + 2
+            elseif a < 0xE0 then n, h1_lp = (a - 0xC0) * 0x10000 + b * 0x100 + c, h1_lp + 3
+            elseif a < 0xF0 then n, h1_lp = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, h1_lp + 4
+            elseif a < 0xF8 then n, h1_lp = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, h1_lp + 5
+            elseif a < 0xFC then n, h1_lp = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, h1_lp + 1), h1_lp + 6
+            else n, h1_lp = decode('>I7', h1_ls, h1_lp + 1) end
+          end
+        else
+          n = 1
+        end
+        gone, h1_lu = gone + n, h1_lu + delta
+      elseif h1_lc < h1_to then
+        -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+        local text = call('HGET', h1_key, encode('>I6', h1_lc))
+        if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
+        local behind, size, pieces = decode('>I7BB', text)
+        local units, p = 0, 10 + pieces
+        if #text <= p then error('weir:state a chunk is cut off', 0) end
+        do
+          local a, b, c, d, e = byte(text, p, p + 4)
+          if a < 0x80 then units, p = a, p + 1
+          elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+          elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+          elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+          elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+          elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+          else units, p = decode('>I7', text, p + 1) end
+        end
+        if #text - p + 1 ~= size then error('weir:state a chunk is cut off', 0) end
+        if behind > h1_cut then
+          h1_ls, h1_lp, h1_lq, h1_lc = text, p, #text + 1, h1_lc + 1
+        else
+          if not seek then parse, seek, retreat = lengthy() end
+          h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, gone = seek(h1_key, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, gone, h1_to, h1_z, h1_o, h1_cut, 0)
+        end
+      elseif h1_lc == h1_to then
+        h1_ls, h1_lp, h1_lq, h1_lc = h1_z, h1_o, #h1_z + 1, h1_to + 1
+      else
+        error('weir:state an entry is missing', 0)
+      end
+    until h1_lu > h1_cut
+    h1_used = h1_total - gone
+  end
+  h1_room = h1_max - h1_used - h1_over -- R5
+  h1_closed = now - h1_last < h1_gap
+end
+local room, open, fits = h1_room, not h1_closed, n <= h1_room
+-- granted: units of the decision. add: units to record, in every limit or in none (R6, R7, R10).
+local mode, granted, add, full = kind % 3, 0, 0, open and fits
+if kind >= 6 then
+  do
+    local units = n
+    if mode == 2 and units > h1_max then units = h1_max end
+    if h1_used - (9007199254740991 - units) > -h1_over then
+      error('weir:overflow ' .. 1 .. ' ' .. string.format('%.0f', h1_used), 0)
+    end
+  end
+  granted, add, full = n, n, true
+else
+  if full then
+    granted = n
+    -- merged callers are decided at one instant, one after the other, until one is denied
+    if times > 1 then
+      local fit = math.min(times, math.floor(room / n))
+      do if h1_gap > 0 then fit = 1 end end
+      granted, full = fit * n, fit == times
+    end
+  elseif mode == 1 and open and room > 0 then
+    granted = room
+  end
+  if kind < 3 then add = granted end
+  if kind == 2 then add = n end
+end
+-- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
+local validFor = 0
+do
+  if add > 0 then
+    -- in memory: the new units replace the entries that no longer count (R4)
+    local units = add
+    -- adds units at now (R4, R7)
+    local mark
+    mark = now
+    if h1_cell > 0 and h1_cell < 281474976710654 then
+      mark = now - now % h1_cell + h1_cell
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+    elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
+    local merges = mark <= h1_newest -- a mark never runs back (R9)
+    merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3)
+    if mode == 2 then
+      -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
+      -- at most Max. No number here is above 2^53 - 1.
+      local most = merges and h1_max - h1_own or h1_max
+      if units > most then units = most end
+      local spare, gone = h1_used - h1_max + units, 0
+      if spare >= 0 and h1_lu < h1_edge then
+        if not seek then parse, seek, retreat = lengthy() end
+        h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, gone = seek(h1_key, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, 0, h1_to, h1_z, h1_o, -1, spare + 1)
+      end
+      if not merges and h1_lu == h1_edge and gone + h1_own <= spare then gone, h1_own = gone + h1_own, 0 end
+      h1_used = h1_used - gone
+      if gone > 0 then h1_over = 0 end
+      local excess = h1_used - 9007199254740991 + units
+      if excess > 0 then -- units of the oldest entry move to h1_over
+        h1_used, h1_over = h1_used - excess, h1_over + excess
+        if h1_lu == h1_edge then h1_own = h1_own - excess else
+          -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+          local at, tag, n = h1_lp, nil, nil
+          do
+            local a, b, c, d, e = byte(h1_ls, at, at + 4)
+            if a < 0x80 then tag, at = a, at + 1
+            elseif a < 0xC0 then tag, at = (a - 0x80) * 0x100 + b, at + 2
+            elseif a < 0xE0 then tag, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
+            elseif a < 0xF0 then tag, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
+            elseif a < 0xF8 then tag, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
+            elseif a < 0xFC then tag, at = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, at + 1), at + 6
+            else tag, at = decode('>I7', h1_ls, at + 1) end
+          end
+          local behind = at
+          do
+            local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
+            if a < 0x80 then n, behind = a, behind + 1
+            elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+            elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+            elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+            elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+            elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
+            else n, behind = decode('>I7', h1_ls, behind + 1) end
+          end
+          local size = math.min(behind - at, 7)
+          local format = '>I' .. size
+          n = encode(format, decode(format, h1_ls, behind - size) - excess)
+          h1_ls, h1_sliced = string.sub(h1_ls, 1, behind - size - 1) .. n .. string.sub(h1_ls, behind), true
+        end
+      end
+    end
+    if merges then
+      h1_own = h1_own + units
+    else
+      if h1_own > 0 or h1_lu < h1_edge then h1_push = h1_own else h1_lu, h1_edge = mark, mark end
+      h1_newest, h1_own = mark, units
+    end
+    h1_used, h1_last = h1_used + units, now
+    if mode == 2 and h1_max == 0 then -- a limit of 0 keeps no entry (R6)
+      h1_newest, h1_edge, h1_push = 0, 0, false
+      -- no older entry counts
+      h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
+    end
+  end
+  -- h1_wait: until n more units fit. h1_reset: until no unit counts. h1_next: until the oldest entry leaves (R8).
+  h1_gapwait = now - h1_last < h1_gap and h1_gap - (now - h1_last) or 0
+  h1_wait = h1_gapwait
+  local need, at = h1_used - h1_max + n, nil
+  if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry
+  if n > h1_max then
+    h1_wait = -1
+  elseif need > 0 then
+    at = nil
+    local gone = 0
+    if h1_lu < h1_edge then
+      if h1_lp < h1_lq then -- mostly the oldest entry is enough
+        local behind = h1_lp
+        local delta, n
+        do
+          local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
+          if a < 0x80 then delta, behind = a, behind + 1
+          elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
+          elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+          elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+          elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+          elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
+          else delta, behind = decode('>I7', h1_ls, behind + 1) end
+        end
+        n = delta % 2
+        delta = (delta - n) / 2
+        if n == 1 then
+          do
+            local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
+            if a < 0x80 then n, behind = a, behind + 1
+            elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+            elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+            elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+            elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+            elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
+            else n, behind = decode('>I7', h1_ls, behind + 1) end
+          end
+        else
+          n = 1
+        end
+        if n >= need then at = h1_lu end
+      end
+      if not at then
+        if not seek then parse, seek, retreat = lengthy() end
+        local _, u
+        _, _, _, _, u, gone = seek(h1_key, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, 0, h1_to, h1_z, h1_o, -1, need)
+        if u < h1_edge then at = u end
+      end
+    end
+    if not at then
+      if h1_push and gone + h1_push >= need then at = h1_edge else at = h1_newest end
+    end
+    if at - now + h1_window > h1_wait then h1_wait = at - now + h1_window end
+  end
+  h1_reset, h1_next = 0, 0
+  if h1_used > 0 then
+    h1_reset = h1_newest - now + h1_window
+    if not full then
+      if need ~= 1 or n > h1_max then
+        at = nil
+        local gone = 0
+        if h1_lu < h1_edge then
+          if h1_lp < h1_lq then -- mostly the oldest entry is enough
+            local behind = h1_lp
+            local delta, n
+            do
+              local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
+              if a < 0x80 then delta, behind = a, behind + 1
+              elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
+              elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+              elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+              elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+              elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
+              else delta, behind = decode('>I7', h1_ls, behind + 1) end
+            end
+            n = delta % 2
+            delta = (delta - n) / 2
+            if n == 1 then
+              do
+                local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
+                if a < 0x80 then n, behind = a, behind + 1
+                elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+                elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+                elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+                elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+                elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
+                else n, behind = decode('>I7', h1_ls, behind + 1) end
+              end
+            else
+              n = 1
+            end
+            if n >= 1 then at = h1_lu end
+          end
+          if not at then
+            if not seek then parse, seek, retreat = lengthy() end
+            local _, u
+            _, _, _, _, u, gone = seek(h1_key, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, 0, h1_to, h1_z, h1_o, -1, 1)
+            if u < h1_edge then at = u end
+          end
+        end
+        if not at then
+          if h1_push and gone + h1_push >= 1 then at = h1_edge else at = h1_newest end
+        end
+      end
+      h1_next = at - now + h1_window
+    end
+  end
+  if not full then
+    validFor = h1_next > 0 and h1_next or 9007199254740991
+    if h1_gapwait > 0 and h1_gapwait < validFor then validFor = h1_gapwait end
+  end
+end
+local wait, reset, remaining, under, bound = h1_wait, h1_reset, h1_max - h1_used, h1_over, full and 0 or 1
+do
+  if add > 0 then
+    -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET
+    do
+      local e = ''
+      if h1_push then do
+          local v = (h1_newest - h1_edge) * 2
+          if h1_push == 1 then
+            if v < 0x80 then e = encode('B', v)
+            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+            else e = encode('>BI7', 0xFC, v) end
+          else
+            local units
+            v = v + 1
+            if v < 0x80 then e = encode('B', v)
+            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+            else e = encode('>BI7', 0xFC, v) end
+            v = h1_push
+            if v < 0x80 then units = encode('B', v)
+            elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+            else units = encode('>BI7', 0xFC, v) end
+            e = e .. units
+          end
+        end end
+      local from, front, tail, body, left, rest = h1_lc, h1_lq - h1_lp, #e, nil, nil, nil
+      if from > h1_to then -- the place is in the tail, or no older entry is left
+        from, h1_late, body = h1_to, 0, string.sub(h1_ls, h1_lp, h1_lq - 1)
+      elseif h1_ls == h1_z and h1_lq == h1_o then
+        tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp)
+      else
+        tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp, h1_lq - 1) .. string.sub(h1_z, h1_o)
+      end
+      if h1_push then h1_late = h1_late + h1_push end
+      if from == h1_to and front + tail <= 88 then
+        front, tail, h1_late = front + tail, 0, 0
+      elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk
+        -- the front gets the rest of the piece with the place; the chunk keeps the others
+        local pieces, units = byte(h1_ls, 9), nil
+        local p, i = 10 + pieces, 0
+        do
+          local a, b, c, d, e = byte(h1_ls, p, p + 4)
+          if a < 0x80 then units, p = a, p + 1
+          elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+          elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+          elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+          elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+          elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, p + 1), p + 6
+          else units, p = decode('>I7', h1_ls, p + 1) end
+        end
+        while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
+        if i == 0 then -- the chunk is still whole
+          from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
+        elseif i < pieces then
+          from, front, body = h1_lc - 1, p - h1_lp, string.sub(h1_ls, h1_lp, p - 1) .. string.sub(h1_z, h1_o)
+          left, rest = encode('>I6', from), string.sub(h1_ls, 1, 7) .. encode('BB', h1_lq - p, pieces - i) ..
+          string.sub(h1_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h1_ls, p)
+        end
+      end
+      if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many
+        call('UNLINK', h1_key)
+        h1_low, h1_top, h1_to, h1_lives, from = 0, 0, 0, 0, 0
+      end
+      local name, chunk, block
+      if tail >= 48 then
+        body = body .. e
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        local text, entries, pieces, start, held
+        if from < h1_to and h1_to % 32 ~= 0 then
+          name = encode('>I6', h1_to - 1)
+          text = left == name and rest or call('HGET', h1_key, name)
+        end
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        if text and #text >= 12 then
+          local _
+          _, entries, pieces = decode('>I7BB', text)
+          if entries + tail <= 200 and #text - entries > 9 + pieces then start = #text - entries + 1 end
+        end
+        if start then
+          if left == name then left, rest = nil, nil end
+          local units, p = 0, 10 + pieces
+          do
+            local a, b, c, d, e = byte(text, p, p + 4)
+            if a < 0x80 then units, p = a, p + 1
+            elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+            elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+            elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+            elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+            elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+            else units, p = decode('>I7', text, p + 1) end
+          end
+          if units > 0 then units = units + h1_late end
+          if units < 0x80 then held = encode('B', units)
+          elseif units < 0x4000 then held = encode('>I2', units + 0x8000)
+          elseif units < 0x200000 then held = encode('>I3', units + 0xC00000)
+          elseif units < 0x10000000 then held = encode('>I4', units + 0xE0000000)
+          elseif units < 0x800000000 then held = encode('>I5', units + 0xF000000000)
+          elseif units < 0x40000000000 then held = encode('>I6', units + 0xF80000000000)
+          else held = encode('>BI7', 0xFC, units) end
+          chunk = encode('>I7BB', h1_newest, entries + tail, pieces + 1) .. sub(text, 10, 9 + pieces) ..
+          encode('B', tail) .. held .. sub(text, start)
+          chunk = chunk .. string.sub(body, front + 1)
+        else
+          name = encode('>I6', h1_to)
+          if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if h1_used - h1_own < 0x80 then held = encode('B', h1_used - h1_own)
+            elseif h1_used - h1_own < 0x4000 then held = encode('>I2', h1_used - h1_own + 0x8000)
+            elseif h1_used - h1_own < 0x200000 then held = encode('>I3', h1_used - h1_own + 0xC00000)
+            elseif h1_used - h1_own < 0x10000000 then held = encode('>I4', h1_used - h1_own + 0xE0000000)
+            elseif h1_used - h1_own < 0x800000000 then held = encode('>I5', h1_used - h1_own + 0xF000000000)
+            elseif h1_used - h1_own < 0x40000000000 then held = encode('>I6', h1_used - h1_own + 0xF80000000000)
+            else held = encode('>BI7', 0xFC, h1_used - h1_own) end
+            chunk, front = encode('>I7BBBB', h1_newest, front + tail, 2, front, tail) .. held .. body, 0
+          else
+            if h1_late < 0x80 then held = encode('B', h1_late)
+            elseif h1_late < 0x4000 then held = encode('>I2', h1_late + 0x8000)
+            elseif h1_late < 0x200000 then held = encode('>I3', h1_late + 0xC00000)
+            elseif h1_late < 0x10000000 then held = encode('>I4', h1_late + 0xE0000000)
+            elseif h1_late < 0x800000000 then held = encode('>I5', h1_late + 0xF000000000)
+            elseif h1_late < 0x40000000000 then held = encode('>I6', h1_late + 0xF80000000000)
+            else held = encode('>BI7', 0xFC, h1_late) end
+            chunk = encode('>I7BBB', h1_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
+          end
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          if (h1_to + 1) % 32 == 0 and h1_to + 1 - 32 >= from then
+            local names, sum = {}, h1_late
+            for i = 1, 32 - 1 do names[i] = encode('>I6', h1_to - 32 + i) end
+            if not seek then parse, seek, retreat = lengthy() end
+            for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              sum = fine and sum and sum + n
+            end
+            if sum then block = encode('>I7I7', h1_newest, sum) end
+          end
+          h1_to = h1_to + 1
+          if h1_top < h1_to then h1_top = h1_to end
+        end
+        body, e, tail, h1_late = string.sub(body, 1, front), '', 0, 0
+      end
+      local dead
+      if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case
+        dead, h1_low = encode('>I6', h1_low), from
+      elseif h1_low < from or h1_top > h1_to then
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        dead = {}
+        local forget = function(c)
+          dead[#dead + 1] = encode('>I6', c)
+          if (c + 1) % 32 == 0 then dead[#dead + 1] = 'b' .. encode('>I6', (c + 1) / 32 - 1) end
+        end
+        while h1_low < from and #dead < 16 do
+          forget(h1_low)
+          h1_low = h1_low + 1
+        end
+        while h1_top > h1_to and #dead < 16 do
+          h1_top = h1_top - 1
+          forget(h1_top)
+        end
+      end
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      local renew
+      local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
+      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+      local spare, virtually = h1_window / 4, 0
+      if virtual then spare, virtually = h1_window, 549755813888 end
+      local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it
+      if promised < ends or promised > ends + spare + 1000000 then
+        ends = ends + spare
+        h1_lives = math.ceil(ends / 1000000) + virtually
+        renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
+      end
+      local head
+      local narrow = h1_newest == h1_last and h1_own < 65536 and not (h1_wide and h1_lu < h1_newest)
+      if h1_over > 0 then
+        head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
+        h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
+      elseif h1_low == h1_top and tail == 0 then
+        if narrow and h1_used < 16777216 then
+          head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
+        else
+          head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
+        end
+      elseif narrow and h1_used < 4294967296 and h1_low == from and h1_top == h1_to and h1_to - from < 65536 then
+        head = encode('>BI7I7I5I2I4BBI4I6I2', 6, h1_last, h1_lu, h1_lives, h1_own, h1_used, front, tail, h1_late, from, h1_to - from)
+      else
+        head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BB', 4, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
+        h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail)
+      end
+      head = head .. body .. e
+      if not name and not rest then
+        call('HSET', h1_key, 'h', head)
+      else
+        local fields = {}
+        if rest then fields = {left, rest} end
+        if name then fields[#fields + 1], fields[#fields + 2] = name, chunk end
+        if block then fields[#fields + 1], fields[#fields + 2] = 'b' .. encode('>I6', h1_to / 32 - 1), block end
+        call('HSET', h1_key, 'h', head, unpack(fields))
+      end
+      if dead then
+        if type(dead) == 'table' then call('HDEL', h1_key, unpack(dead)) else call('HDEL', h1_key, dead) end
+      end
+      if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
+    end
+  elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+    local used, over = h1_used, h1_over
+    h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used, h1_over = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total, h1_extra
+    -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET
+    do
+      local e = ''
+      if h1_push then do
+          local v = (h1_newest - h1_edge) * 2
+          if h1_push == 1 then
+            if v < 0x80 then e = encode('B', v)
+            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+            else e = encode('>BI7', 0xFC, v) end
+          else
+            local units
+            v = v + 1
+            if v < 0x80 then e = encode('B', v)
+            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+            else e = encode('>BI7', 0xFC, v) end
+            v = h1_push
+            if v < 0x80 then units = encode('B', v)
+            elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+            elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+            elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+            elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+            elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+            else units = encode('>BI7', 0xFC, v) end
+            e = e .. units
+          end
+        end end
+      local from, front, tail, body, left, rest = h1_lc, h1_lq - h1_lp, #e, nil, nil, nil
+      if from > h1_to then -- the place is in the tail, or no older entry is left
+        from, h1_late, body = h1_to, 0, string.sub(h1_ls, h1_lp, h1_lq - 1)
+      elseif h1_ls == h1_z and h1_lq == h1_o then
+        tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp)
+      else
+        tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp, h1_lq - 1) .. string.sub(h1_z, h1_o)
+      end
+      if h1_push then h1_late = h1_late + h1_push end
+      if from == h1_to and front + tail <= 88 then
+        front, tail, h1_late = front + tail, 0, 0
+      elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk
+        -- the front gets the rest of the piece with the place; the chunk keeps the others
+        local pieces, units = byte(h1_ls, 9), nil
+        local p, i = 10 + pieces, 0
+        do
+          local a, b, c, d, e = byte(h1_ls, p, p + 4)
+          if a < 0x80 then units, p = a, p + 1
+          elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+          elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+          elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+          elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+          elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, p + 1), p + 6
+          else units, p = decode('>I7', h1_ls, p + 1) end
+        end
+        while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
+        if i == 0 then -- the chunk is still whole
+          from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
+        elseif i < pieces then
+          from, front, body = h1_lc - 1, p - h1_lp, string.sub(h1_ls, h1_lp, p - 1) .. string.sub(h1_z, h1_o)
+          left, rest = encode('>I6', from), string.sub(h1_ls, 1, 7) .. encode('BB', h1_lq - p, pieces - i) ..
+          string.sub(h1_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h1_ls, p)
+        end
+      end
+      if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many
+        call('UNLINK', h1_key)
+        h1_low, h1_top, h1_to, h1_lives, from = 0, 0, 0, 0, 0
+      end
+      local name, chunk, block
+      if tail >= 48 then
+        body = body .. e
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        local text, entries, pieces, start, held
+        if from < h1_to and h1_to % 32 ~= 0 then
+          name = encode('>I6', h1_to - 1)
+          text = left == name and rest or call('HGET', h1_key, name)
+        end
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        if text and #text >= 12 then
+          local _
+          _, entries, pieces = decode('>I7BB', text)
+          if entries + tail <= 200 and #text - entries > 9 + pieces then start = #text - entries + 1 end
+        end
+        if start then
+          if left == name then left, rest = nil, nil end
+          local units, p = 0, 10 + pieces
+          do
+            local a, b, c, d, e = byte(text, p, p + 4)
+            if a < 0x80 then units, p = a, p + 1
+            elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+            elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+            elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+            elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+            elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+            else units, p = decode('>I7', text, p + 1) end
+          end
+          if units > 0 then units = units + h1_late end
+          if units < 0x80 then held = encode('B', units)
+          elseif units < 0x4000 then held = encode('>I2', units + 0x8000)
+          elseif units < 0x200000 then held = encode('>I3', units + 0xC00000)
+          elseif units < 0x10000000 then held = encode('>I4', units + 0xE0000000)
+          elseif units < 0x800000000 then held = encode('>I5', units + 0xF000000000)
+          elseif units < 0x40000000000 then held = encode('>I6', units + 0xF80000000000)
+          else held = encode('>BI7', 0xFC, units) end
+          chunk = encode('>I7BB', h1_newest, entries + tail, pieces + 1) .. sub(text, 10, 9 + pieces) ..
+          encode('B', tail) .. held .. sub(text, start)
+          chunk = chunk .. string.sub(body, front + 1)
+        else
+          name = encode('>I6', h1_to)
+          if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if h1_used - h1_own < 0x80 then held = encode('B', h1_used - h1_own)
+            elseif h1_used - h1_own < 0x4000 then held = encode('>I2', h1_used - h1_own + 0x8000)
+            elseif h1_used - h1_own < 0x200000 then held = encode('>I3', h1_used - h1_own + 0xC00000)
+            elseif h1_used - h1_own < 0x10000000 then held = encode('>I4', h1_used - h1_own + 0xE0000000)
+            elseif h1_used - h1_own < 0x800000000 then held = encode('>I5', h1_used - h1_own + 0xF000000000)
+            elseif h1_used - h1_own < 0x40000000000 then held = encode('>I6', h1_used - h1_own + 0xF80000000000)
+            else held = encode('>BI7', 0xFC, h1_used - h1_own) end
+            chunk, front = encode('>I7BBBB', h1_newest, front + tail, 2, front, tail) .. held .. body, 0
+          else
+            if h1_late < 0x80 then held = encode('B', h1_late)
+            elseif h1_late < 0x4000 then held = encode('>I2', h1_late + 0x8000)
+            elseif h1_late < 0x200000 then held = encode('>I3', h1_late + 0xC00000)
+            elseif h1_late < 0x10000000 then held = encode('>I4', h1_late + 0xE0000000)
+            elseif h1_late < 0x800000000 then held = encode('>I5', h1_late + 0xF000000000)
+            elseif h1_late < 0x40000000000 then held = encode('>I6', h1_late + 0xF80000000000)
+            else held = encode('>BI7', 0xFC, h1_late) end
+            chunk = encode('>I7BBB', h1_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
+          end
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          if (h1_to + 1) % 32 == 0 and h1_to + 1 - 32 >= from then
+            local names, sum = {}, h1_late
+            for i = 1, 32 - 1 do names[i] = encode('>I6', h1_to - 32 + i) end
+            if not seek then parse, seek, retreat = lengthy() end
+            for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              sum = fine and sum and sum + n
+            end
+            if sum then block = encode('>I7I7', h1_newest, sum) end
+          end
+          h1_to = h1_to + 1
+          if h1_top < h1_to then h1_top = h1_to end
+        end
+        body, e, tail, h1_late = string.sub(body, 1, front), '', 0, 0
+      end
+      local dead
+      if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case
+        dead, h1_low = encode('>I6', h1_low), from
+      elseif h1_low < from or h1_top > h1_to then
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        dead = {}
+        local forget = function(c)
+          dead[#dead + 1] = encode('>I6', c)
+          if (c + 1) % 32 == 0 then dead[#dead + 1] = 'b' .. encode('>I6', (c + 1) / 32 - 1) end
+        end
+        while h1_low < from and #dead < 16 do
+          forget(h1_low)
+          h1_low = h1_low + 1
+        end
+        while h1_top > h1_to and #dead < 16 do
+          h1_top = h1_top - 1
+          forget(h1_top)
+        end
+      end
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      local renew
+      local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
+      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+      local spare, virtually = h1_window / 4, 0
+      if virtual then spare, virtually = h1_window, 549755813888 end
+      local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it
+      if promised < ends or promised > ends + spare + 1000000 then
+        ends = ends + spare
+        h1_lives = math.ceil(ends / 1000000) + virtually
+        renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
+      end
+      local head
+      local narrow = h1_newest == h1_last and h1_own < 65536 and not (h1_wide and h1_lu < h1_newest)
+      if h1_over > 0 then
+        head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
+        h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
+      elseif h1_low == h1_top and tail == 0 then
+        if narrow and h1_used < 16777216 then
+          head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
+        else
+          head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
+        end
+      elseif narrow and h1_used < 4294967296 and h1_low == from and h1_top == h1_to and h1_to - from < 65536 then
+        head = encode('>BI7I7I5I2I4BBI4I6I2', 6, h1_last, h1_lu, h1_lives, h1_own, h1_used, front, tail, h1_late, from, h1_to - from)
+      else
+        head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BB', 4, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
+        h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail)
+      end
+      head = head .. body .. e
+      if not name and not rest then
+        call('HSET', h1_key, 'h', head)
+      else
+        local fields = {}
+        if rest then fields = {left, rest} end
+        if name then fields[#fields + 1], fields[#fields + 2] = name, chunk end
+        if block then fields[#fields + 1], fields[#fields + 2] = 'b' .. encode('>I6', h1_to / 32 - 1), block end
+        call('HSET', h1_key, 'h', head, unpack(fields))
+      end
+      if dead then
+        if type(dead) == 'table' then call('HDEL', h1_key, unpack(dead)) else call('HDEL', h1_key, dead) end
+      end
+      if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
+    end
+    h1_used, h1_over = used, over
+  end
+end
+local reply
+if full and granted == n and add == n and reset == h1_window then
+  reply = encode('>BI7i8i8', 2, now, remaining, wait)
+else
+  -- the long reply, with the time for which a denial stays the same
+  local left
+  do
+    local a, b = remaining, under
+    if b == 0 then left = encode('>i8', a)
+    else
+      local low = a % 4294967296 - b % 4294967296
+      left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
+    end
+  end
+  reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
+end
+return reply
