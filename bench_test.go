@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// BenchmarkAllow is a decision through the front door on the memory engine. The
-// comparison with other limiters is in bench/.
+// BenchmarkAllow measures a decision of a Limiter on the memory engine. bench/ compares it
+// with other limiters.
 func BenchmarkAllow(b *testing.B) {
 	for _, keys := range []int{1, 10_000} {
 		users := make([]string, keys)
@@ -39,8 +39,8 @@ func benchmarkAllow(b *testing.B, l *Limiter, users []string) {
 	}
 }
 
-// BenchmarkAllowMax is a decision on a window that is full, by its Max: one entry
-// leaves and one comes with every grant.
+// BenchmarkAllowMax measures a decision on a full window, by its Max: with every grant one
+// entry leaves.
 func BenchmarkAllowMax(b *testing.B) {
 	const step = 100 * time.Microsecond
 	for _, most := range []int64{10, 100, 1000, 10_000} {

@@ -308,8 +308,8 @@ func directory(importPath string) (dir string, ours bool) {
 	return strings.CutPrefix(importPath, module+"/")
 }
 
-// isStandard reports whether the import path is of the standard library, whose
-// first element has no dot.
+// isStandard reports whether the import path belongs to the standard library: its first
+// element has no dot.
 func isStandard(importPath string) bool {
 	first, _, _ := strings.Cut(importPath, "/")
 	return !strings.Contains(first, ".")

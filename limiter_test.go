@@ -81,7 +81,7 @@ func TestR14BadInput(t *testing.T) {
 	}
 }
 
-// TestBoundsAreInside: the largest values that are allowed work.
+// TestBoundsAreInside: the largest valid values work.
 func TestBoundsAreInside(t *testing.T) {
 	l := mustNew(t, perUser(MaxUnits, time.Minute))
 	long := K(strings.Repeat("\x00", MaxValueBytes))

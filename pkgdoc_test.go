@@ -14,9 +14,9 @@ import (
 	"unicode"
 )
 
-// TestEveryPackageSaysWhatItIs: exactly one file of a package has the comment
-// that opens it, and the comment begins the way godoc expects.
-func TestEveryPackageSaysWhatItIs(t *testing.T) {
+// TestEveryPackageHasOneComment: exactly one file of a package has the package comment, and
+// it begins as godoc expects.
+func TestEveryPackageHasOneComment(t *testing.T) {
 	files := parseProgram(t)
 	for _, dir := range slices.Sorted(maps.Keys(files)) {
 		var comments []string
@@ -42,8 +42,8 @@ func TestEveryPackageSaysWhatItIs(t *testing.T) {
 	}
 }
 
-// TestEveryExportedNameIsDocumented: a member of a group may carry its comment on
-// its line, share that of the group, or be named by that of another member.
+// TestEveryExportedNameIsDocumented: a member of a group may have its own comment, share
+// that of the group, or be named in the comment of another member.
 func TestEveryExportedNameIsDocumented(t *testing.T) {
 	files := parseProgram(t)
 	for _, dir := range slices.Sorted(maps.Keys(files)) {
@@ -91,8 +91,8 @@ func undocumentedSpec(d *ast.GenDecl, spec ast.Spec) []string {
 	return names
 }
 
-// covers reports whether the group has a comment of its own, or one of its
-// members' names the name, as in "MinWindow and MaxWindow bound Limit.Window".
+// covers reports whether the group has a comment, or a member's comment contains the name,
+// as in "MinWindow and MaxWindow bound Limit.Window".
 func covers(d *ast.GenDecl, name *ast.Ident) bool {
 	if d.Doc != nil {
 		return true
@@ -109,8 +109,8 @@ func covers(d *ast.GenDecl, name *ast.Ident) bool {
 // notInNames reports whether r cannot be part of a name in Go.
 func notInNames(r rune) bool { return r != '_' && !unicode.IsLetter(r) && !unicode.IsDigit(r) }
 
-// exportedReceiver reports whether d is a function, or a method of an exported
-// type: of the others nobody outside can read the documentation.
+// exportedReceiver reports whether d is a function or a method of an exported type. Godoc
+// does not show other methods.
 func exportedReceiver(d *ast.FuncDecl) bool {
 	if d.Recv == nil {
 		return true
@@ -126,7 +126,7 @@ func exportedReceiver(d *ast.FuncDecl) bool {
 	return !ok || name.IsExported()
 }
 
-// parseProgram parses every file of the module that is not a test, by directory.
+// parseProgram parses every non-test file of the module, by directory.
 func parseProgram(t *testing.T) map[string][]*ast.File {
 	t.Helper()
 	files := map[string][]*ast.File{}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestNewChecksEveryField: what is out of range is refused with the names of the
-// limit and the field, and a sentence that says what would be right.
+// TestNewChecksEveryField: a value out of range is an error with the limit, the field and
+// the valid values.
 func TestNewChecksEveryField(t *testing.T) {
 	good := Limit{Name: "l", Max: 1, Window: time.Second}
 	with := func(change func(*Limit)) Policy {
@@ -83,8 +83,8 @@ func TestNewChecksEveryField(t *testing.T) {
 	}
 }
 
-// TestNewTakesTheBounds: the ends of every range are inside it.
-func TestNewTakesTheBounds(t *testing.T) {
+// TestNewAcceptsTheBounds: the ends of every range are valid.
+func TestNewAcceptsTheBounds(t *testing.T) {
 	for _, l := range []Limit{
 		{Name: "0", Max: 0, Window: MinWindow},
 		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Cells: 1 << 30},
@@ -101,7 +101,7 @@ func TestNewTakesTheBounds(t *testing.T) {
 	}
 }
 
-// TestDimensions: values stand in the order in which dimensions first appear.
+// TestDimensions: dimensions have the order of their first appearance.
 func TestDimensions(t *testing.T) {
 	p := Policy{Name: "p", Limits: []Limit{
 		{Name: "a", Max: 1, Window: time.Second},
@@ -124,10 +124,8 @@ func TestDimensions(t *testing.T) {
 	}
 }
 
-// TestCellIsRoundedUp: the width of a cell is ceil(Window / Cells), for any number
-// of cells (R9).
-// TestKeyErrorIsDeterministic: of several unknown dimensions the error names the
-// first by the alphabet, however often the key is built.
+// TestKeyErrorIsDeterministic: of several unknown dimensions the error names the first in
+// alphabetical order.
 func TestKeyErrorIsDeterministic(t *testing.T) {
 	plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second}}}.Plan()
 	if err != nil {
@@ -141,6 +139,8 @@ func TestKeyErrorIsDeterministic(t *testing.T) {
 	}
 }
 
+// TestCellIsRoundedUp: the width of a cell is ceil(Window / Cells), for any number of cells
+// (R9).
 func TestCellIsRoundedUp(t *testing.T) {
 	for cells, want := range map[int]int64{1: 1000, 3: 334, 999: 2, 1000: 1, 1001: 1, math.MaxInt: 1} {
 		plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Millisecond, Cells: cells}}}.Plan()
@@ -153,7 +153,7 @@ func TestCellIsRoundedUp(t *testing.T) {
 	}
 }
 
-// TestPlanIsACopy: changing the policy afterwards changes nothing.
+// TestPlanIsACopy: a later change of the policy does not change the plan.
 func TestPlanIsACopy(t *testing.T) {
 	p := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, By: []string{"user"}}}}
 	l := mustNew(t, p)

@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// model is a limit of tokens, as reservations are for.
+// model returns a limiter of the tokens of a language model.
 func model(t *testing.T, mode weir.Mode, opts ...weir.Option) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: "model", Mode: mode, Limits: []weir.Limit{
@@ -29,7 +29,7 @@ func model(t *testing.T, mode weir.Mode, opts ...weir.Option) *weir.Limiter {
 
 var acme = weir.K("acme")
 
-// reserve reserves what must be granted.
+// reserve reserves n units, which must be granted.
 func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 	t.Helper()
 	r, d, err := l.Reserve(ctx, acme, n)
@@ -39,7 +39,7 @@ func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 	return r
 }
 
-// wantUsed compares how many units count in each limit now.
+// wantUsed compares the units that count now in each limit.
 func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(want))
@@ -53,8 +53,8 @@ func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	}
 }
 
-// TestReservation: what is used less is taken back, from the instant of the grant;
-// what is used more is recorded, at the instant of the settling.
+// TestReservation: unused units are refunded at the instant of the grant; units beyond the
+// reservation are recorded at the instant of the settlement.
 func TestReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := model(t, weir.AllOrNothing)
@@ -80,7 +80,7 @@ func TestReservation(t *testing.T) {
 	})
 }
 
-// TestReservationSettlesOnce, in whatever order and however many try.
+// TestReservationSettlesOnce: of several settlements, also concurrent ones, one succeeds.
 func TestReservationSettlesOnce(t *testing.T) {
 	l := model(t, weir.AllOrNothing)
 	first := map[string]func(*weir.Reservation) error{
@@ -122,8 +122,8 @@ func TestReservationSettlesOnce(t *testing.T) {
 	wantUsed(t, l, 410, 410)
 }
 
-// TestReservationExpires: after its time nothing is given back any more, and its
-// units leave with their windows.
+// TestReservationExpires: after its time to live no unit is refunded, and the units leave
+// with their windows.
 func TestReservationExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := model(t, weir.AllOrNothing)
@@ -157,7 +157,7 @@ func TestReservationExpires(t *testing.T) {
 	})
 }
 
-// TestReservationModes: a part is a reservation of that part; nothing is none.
+// TestReservationModes: a partial grant is a reservation of that part; a denial is none.
 func TestReservationModes(t *testing.T) {
 	l := model(t, weir.Partial)
 	first, second := reserve(t, l, 900), reserve(t, l, 900)
@@ -219,8 +219,8 @@ func (o *outage) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	return o.Engine.Refund(ctx, p, k, at, n, now)
 }
 
-// TestReservationOutage: what surely changed nothing can be tried again, what may
-// have changed something cannot.
+// TestReservationOutage: a settlement that changed nothing can be repeated; one of unknown
+// fate cannot.
 func TestReservationOutage(t *testing.T) {
 	store := &outage{Engine: weir.NewMemory()}
 	l := model(t, weir.AllOrNothing, weir.WithEngine(store))
@@ -244,8 +244,8 @@ func TestReservationOutage(t *testing.T) {
 	}
 }
 
-// TestReservationInDoubt: whether a correction whose answer was lost was made or not, it
-// is made once when it is tried again, by as many units.
+// TestReservationInDoubt: a settlement whose answer was lost, repeated with the same number,
+// corrects once, whether the first correction was made or not.
 func TestReservationInDoubt(t *testing.T) {
 	for name, c := range map[string]struct {
 		fault  weirtest.Fault
@@ -276,7 +276,7 @@ func TestReservationInDoubt(t *testing.T) {
 	}
 }
 
-// unsure is a store that loses calls and answers alike.
+// unsure is a store that loses calls and answers.
 func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrUnknownFate) }
 
 // down is a store that decides nothing.
@@ -286,8 +286,8 @@ func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.De
 	return weir.Decision{}, weir.ErrUnavailable
 }
 
-// TestDegradedReservation: of what a fallback granted nothing is taken back from
-// the store, which may hold somebody else's grant of that instant.
+// TestDegradedReservation: a fallback's grant is not refunded in the store, which may hold
+// a grant of another caller at that instant.
 func TestDegradedReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		memory := weir.NewMemory()

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestWaitPassesAtTheAnnouncedInstant: Wait returns when the wait is over, not later.
+// TestWaitPassesAtTheAnnouncedInstant: Wait returns at the end of the wait, not later.
 func TestWaitPassesAtTheAnnouncedInstant(t *testing.T) {
 	for _, mode := range []Mode{AllOrNothing, Partial, CountDenied} {
 		synctest.Test(t, func(t *testing.T) {
@@ -28,7 +28,7 @@ func TestWaitPassesAtTheAnnouncedInstant(t *testing.T) {
 	}
 }
 
-// TestWaitNTakesAllOrNothing in mode Partial too.
+// TestWaitNTakesAllOrNothing: WaitN takes all units or none, in mode Partial too.
 func TestWaitNTakesAllOrNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := perUser(3, time.Minute)
@@ -43,7 +43,7 @@ func TestWaitNTakesAllOrNothing(t *testing.T) {
 	})
 }
 
-// TestWaitGivesUpAtOnce when waiting is in vain, and records nothing.
+// TestWaitGivesUpAtOnce: Wait returns at once and records nothing if it can never succeed.
 func TestWaitGivesUpAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := mustNew(t, perUser(1, time.Minute))
@@ -74,7 +74,7 @@ func TestWaitGivesUpAtOnce(t *testing.T) {
 	})
 }
 
-// TestWaitStopsWhenCancelled in the middle of a wait.
+// TestWaitStopsWhenCancelled: a cancelled context ends a wait.
 func TestWaitStopsWhenCancelled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := mustNew(t, perUser(1, time.Minute))
@@ -88,7 +88,7 @@ func TestWaitStopsWhenCancelled(t *testing.T) {
 	})
 }
 
-// TestWaitersShareTheWindow: however many wait, no window holds more than Max.
+// TestWaitersShareTheWindow: with many waiting callers no window holds more than Max.
 func TestWaitersShareTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := mustNew(t, perUser(5, time.Second))
@@ -108,7 +108,7 @@ func TestWaitersShareTheWindow(t *testing.T) {
 	})
 }
 
-// denier refuses and knows no wait, as a fallback that fails closed does.
+// denier denies with an unknown wait, as a fallback may.
 type denier struct {
 	Engine
 	asked int
@@ -119,7 +119,7 @@ func (e *denier) Decide(context.Context, *Plan, Key, Request) (Decision, error) 
 	return Decision{Degraded: true, At: time.Now()}, nil
 }
 
-// TestWaitDoesNotSpin: a refusal without a wait is not asked for all the time.
+// TestWaitDoesNotSpin: denials without a wait are retried once a millisecond at most.
 func TestWaitDoesNotSpin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := &denier{}
@@ -127,13 +127,14 @@ func TestWaitDoesNotSpin(t *testing.T) {
 		defer cancel()
 		_, err := mustNew(t, perUser(1, time.Minute), WithEngine(e)).Wait(c, K("42"))
 		if !errors.Is(err, context.DeadlineExceeded) || e.asked < 2 || e.asked > 101 {
-			t.Errorf("asked %d times in 100ms (%v), want once a millisecond at most", e.asked, err)
+			t.Errorf("%d attempts in 100ms (%v), want at most one per millisecond", e.asked, err)
 		}
 	})
 }
 
-// TestWaitOfTheCancelled: who is gone before the first decision is told so, and no wait.
-func TestWaitOfTheCancelled(t *testing.T) {
+// TestWaitWithEndedContext: if the context has ended before the first decision, the error is
+// that of the context and contains no wait.
+func TestWaitWithEndedContext(t *testing.T) {
 	gone, cancel := context.WithCancel(ctx)
 	cancel()
 	_, err := mustNew(t, perUser(1, time.Minute)).Wait(gone, K("42"))
