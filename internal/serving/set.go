@@ -148,6 +148,7 @@ type Problem struct {
 	Log    string // Detail without values of the request, for the log; "" = Detail has none
 }
 
+// Error returns the detail.
 func (p *Problem) Error() string { return p.Detail }
 
 // BadInput returns a problem of status 400.
