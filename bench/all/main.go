@@ -4,6 +4,7 @@
 //	go run ./all          writes RESULTS.md and scoreboard.svg; about half an hour
 //	go run ./all -sections scoreboard,speed -rounds 3
 //	                      replaces these sections of RESULTS.md and leaves the others
+//	go run ./all -summary computes the summary of RESULTS.md anew and runs nothing
 //	go run ./all -quick   prints to stdout what a short run gives; about four minutes
 //
 // Run it in the directory of this module, on a machine with nothing else to do.
@@ -33,6 +34,9 @@ type section struct {
 	args    []string // of a full run
 	rounds  bool     // it takes -rounds
 	intro   string   // Markdown between the heading and what the program prints
+
+	headline string // of the summary, with %s for each of the figures
+	figures  []figure
 }
 
 // What a full run writes, and all programs that run.
@@ -44,29 +48,68 @@ const (
 var sections = []section{
 	{
 		title: "What “20 per second” lets through", program: "scoreboard", args: []string{"-svg", picture},
-		intro: "![The most grants inside one second, limiter by limiter](" + picture + ")\n\n",
+		intro:    "![The most grants inside one second, limiter by limiter](" + picture + ")\n\n",
+		headline: "most grants in one second, limit 20: Weir %s, x/time/rate %s, throttled %s, ulule/limiter %s",
+		figures:  []figure{{"weir", 2}, {"x/time/rate", 2}, {"throttled", 2}, {"ulule/limiter", 2}},
 	},
-	{title: "What a decision costs in process", program: "speed", rounds: true},
-	{title: "What a decision costs on Redis", program: "redis", rounds: true},
-	{title: "What a call costs the rate limit service", program: "grpc", rounds: true},
-	{title: "What a decision costs over HTTP, and what the process takes", program: "service", rounds: true},
-	{title: "What a decision costs Redis clients", program: "resp", rounds: true},
-	{title: "What files and traces cost", program: "files", rounds: true},
+	{
+		title: "What a decision costs in process", program: "speed", rounds: true,
+		headline: "processor time on 10,000 keys, 1 goroutine, Weir = 1.00: x/time/rate %s, throttled %s, ulule/limiter %s, plain exact log %s",
+		figures:  []figure{{"x/time/rate", 3}, {"throttled", 3}, {"ulule/limiter", 3}, {"plain exact log", 3}},
+	},
+	{
+		title: "What a decision costs on Redis", program: "redis", rounds: true,
+		headline: "decisions a second on 10,000 keys, redis_rate = 1.00: Weir %s with 1 caller, %s with 64, %s with 512",
+		figures:  []figure{{"weir, rueidis", 1}, {"weir, rueidis", 3}, {"weir, rueidis", 4}},
+	},
+	{
+		title: "What a call costs the rate limit service", program: "grpc", rounds: true,
+		headline: "processor time of the server, 16 callers, an empty gRPC call = 1.00: in memory %s, on Redis %s",
+		figures:  []figure{{"granted, 10,000 keys | 16 | weir, memory", 4}, {"granted, 10,000 keys | 16 | weir, redis", 4}},
+	},
+	{
+		title: "What a decision costs over HTTP, and what the process takes", program: "service", rounds: true,
+		headline: "processor time of the server, plain net/http = 1.00: POST /v1/check %s, GET /gate %s",
+		figures:  []figure{{"POST /v1/check, allowed", 2}, {"GET /gate, 204", 2}},
+	},
+	{
+		title: "What a decision costs Redis clients", program: "resp", rounds: true,
+		headline: "processor time of the server, 16 callers, gRPC = 1.00: WEIR.CHECK %s, in a pipeline %s",
+		figures:  []figure{{"16 | WEIR.CHECK, a connection each", 3}, {"16 | WEIR.CHECK, 16 in a pipeline", 3}},
+	},
+	{
+		title: "What files and traces cost", program: "files", rounds: true,
+		headline: "a file of 10,000 policies %s s; %s trace lines a second and core",
+		figures:  []figure{{"validate, 10,000 policies", 1}, {"replay, 10,000 keys", 2}},
+	},
 }
 
 func main() {
 	quick := flag.Bool("quick", false, "short runs, printed to stdout; no file is written")
 	only := flag.String("sections", "", "comma-separated `programs` to run, such as scoreboard,speed; default: all of them")
+	summarize := flag.Bool("summary", false, "run nothing; compute the summary of RESULTS.md from its sections")
 	rounds := flag.Int("rounds", 0, "how many interleaved `rounds`; default: what each program thinks right")
 	flag.Parse()
+	if *summarize {
+		page, err := os.ReadFile(results)
+		if err == nil {
+			err = deliver([]byte(withSummary(string(page))), false)
+		}
+		exit(err, false)
+	}
 	some := chosen(*only, *rounds)
 	text, failed, err := run(*quick, some)
 	if err == nil && len(some) < len(sections) && !*quick {
 		text, err = merged(text, some)
 	}
 	if err == nil {
-		err = deliver(text, *quick)
+		err = deliver([]byte(withSummary(string(text))), *quick)
 	}
+	exit(err, failed)
+}
+
+// exit ends the process: with 2 after an error, with 1 if a section found Weir at fault.
+func exit(err error, failed bool) {
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "all:", err)
 		os.Exit(2)
@@ -74,6 +117,7 @@ func main() {
 	if failed {
 		os.Exit(1)
 	}
+	os.Exit(0)
 }
 
 // chosen are the sections of the programs named, with that many rounds where the

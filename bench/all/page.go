@@ -21,7 +21,7 @@ func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
 	if quick {
 		fmt.Fprintln(w, "\n**A quick run: these numbers mean little.**")
 	}
-	fmt.Fprintln(w)
+	fmt.Fprint(w, "\n## Machine\n\n")
 	facts := report.Table("measured on", "")
 	facts.Row("date", now.UTC().Format("2006-01-02 15:04 UTC"))
 	facts.Row("commit", m.Commit)

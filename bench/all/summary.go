@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+)
+
+// summaryTitle is the title of the section with the main figures of all others.
+const summaryTitle = "Summary"
+
+// figure is a cell of a section: that of the first row that begins with row. Columns
+// count from 0.
+type figure struct {
+	row    string
+	column int
+}
+
+// withSummary returns page with the section Summary, computed from the other
+// sections, before its other sections.
+func withSummary(page string) string {
+	var b strings.Builder
+	b.WriteString("## " + summaryTitle + "\n\n| section | main figures | goals met |\n| --- | --- | --- |\n")
+	for _, s := range sections {
+		text := sectionOf(page, s.title)
+		if text == "" {
+			continue
+		}
+		var values []any
+		for _, f := range s.figures {
+			values = append(values, f.value(text))
+		}
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", s.title, anchor(s.title), fmt.Sprintf(s.headline, values...), goalsMet(text))
+	}
+	b.WriteString("\n")
+	if sectionOf(page, summaryTitle) != "" {
+		return replaced(page, summaryTitle, b.String())
+	}
+	head, rest, ok := strings.Cut(page, "\n## ")
+	if !ok {
+		return page
+	}
+	return head + "\n" + b.String() + "## " + rest
+}
+
+// value returns the cell in the text of a section, or – if there is none.
+func (f figure) value(text string) string {
+	for line := range strings.Lines(text) {
+		if !strings.HasPrefix(line, "| "+f.row+" |") {
+			continue
+		}
+		if cells := strings.Split(line, "|"); f.column+1 < len(cells) {
+			return strings.Trim(cells[f.column+1], " *")
+		}
+	}
+	return "–"
+}
+
+// goalsMet returns the number of goals that a section met, of all its goals.
+func goalsMet(text string) string {
+	met, missed := strings.Count(text, "| yes |\n"), strings.Count(text, "| **no** |\n")
+	if met+missed == 0 {
+		return "–"
+	}
+	return fmt.Sprintf("%d of %d", met, met+missed)
+}
+
+var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} -]`)
+
+// anchor returns the anchor that Markdown viewers give a heading.
+func anchor(title string) string {
+	return strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(title), ""), " ", "-")
+}
