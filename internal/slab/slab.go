@@ -1,9 +1,9 @@
-// Package slab keeps many small values of one type in a few large pages, so that
-// the garbage collector has a page to look at rather than a value, and a value
-// is named by four bytes rather than eight.
+// Package slab keeps many small values of one type in a few large pages. The garbage
+// collector scans pages in place of values, and a reference takes four bytes, not eight.
 //
-// The bargain: values must be freed by hand, a pointer obtained from At is good
-// only until the next Alloc, and a slab is not safe for concurrent use.
+// The trade-off: values must be freed by hand, a pointer from At is valid only until the
+// next Alloc, and a slab is not safe for concurrent use. Plain pointers need no care, but
+// eight bytes each, and the collector scans each value.
 package slab
 
 // Linked is a value that can hold a reference while it is free.
@@ -12,7 +12,7 @@ type Linked[T any] interface {
 	Link() *uint32
 }
 
-// Budget bounds the bytes that slabs and others take together.
+// Budget bounds the bytes that slabs and other users take together.
 type Budget interface {
 	// Take reports whether n more bytes may be used, and if so counts them.
 	Take(n int) bool
@@ -23,44 +23,44 @@ type Budget interface {
 const (
 	pageBits  = 7
 	placeMask = 1<<pageBits - 1 // a value's place in its page
-	firstPage = 4               // values the first page starts with; it doubles up to perPage
-	pageBytes = 8192            // a size class of Go's allocator, so that little is lost behind a page
+	firstPage = 4               // values in the first page at first; it doubles up to perPage
+	pageBytes = 8192            // a size class of Go's allocator, so that little is lost after a page
 )
 
 // perPage is the number of values of that size in a full page.
 func perPage(size int) int { return min(1<<pageBits, pageBytes/size) }
 
-// Slab holds values of type T. References start at 1; 0 refers to nothing. The
-// zero Slab is empty and ready.
+// Slab holds values of type T. References start at 1; 0 is none. The zero Slab is empty
+// and ready.
 type Slab[T any, P Linked[T]] struct {
-	values [][]T    // the pages; first, so that At touches one place of the slab
-	pages  []page   // what is known of each
+	values [][]T    // the pages; first, so that At reads one field of the slab
+	pages  []page   // the state of each page
 	open   []uint32 // pages with a free place, the next to be used last
-	gone   []uint32 // numbers of pages that were given back
+	gone   []uint32 // numbers of freed pages
 	live   int
 
-	promised int // places that the last Reserve promised and Alloc has not taken
+	promised int // places reserved by the last Reserve and not yet allocated
 }
 
-// page is what is known of a page. Free places form a list through their links.
+// page is the state of a page. Free places form a list through their links.
 type page struct {
 	free  uint32 // 1 + place of the first freed value; 0 = none
 	fresh uint32 // places from here on were never used
 	used  uint32
 }
 
-// At returns the value of a reference that is allocated.
+// At returns the value of an allocated reference.
 func (s *Slab[T, P]) At(ref uint32) P {
 	ref--
 	return &s.values[ref>>pageBits][ref&placeMask]
 }
 
-// Len is the number of values allocated.
+// Len is the number of allocated values.
 func (s *Slab[T, P]) Len() int { return s.live }
 
-// Reserve reports whether n values can be allocated, whatever is freed in between;
-// it takes pages from b if that is what it needs. size is the number of bytes of
-// a T. The next Reserve takes the place of this one.
+// Reserve reports whether n values can be allocated, also if others are freed before
+// that. It takes pages from b if it needs some. size is the number of bytes of a T. The
+// next Reserve replaces this one.
 func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 	s.promised = n
 	free := 0
@@ -78,8 +78,8 @@ func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 	return true
 }
 
-// grow makes room for more values: it doubles the first page until it is full
-// sized, then adds pages. It returns how many places were added.
+// grow makes room for more values: it doubles the first page up to its full size, then
+// adds pages. It returns the number of added places.
 func (s *Slab[T, P]) grow(size int, b Budget) (int, bool) {
 	if len(s.values) == 1 && s.values[0] != nil && len(s.values[0]) < perPage(size) {
 		n := len(s.values[0])
@@ -139,10 +139,9 @@ func (s *Slab[T, P]) Alloc() uint32 {
 	return i<<pageBits + place + 1
 }
 
-// Free gives the value back. A page that becomes empty goes back to b when the
-// other pages have room for half a page more, so that a number of values that goes
-// up and down does not take and give pages all the time, and for what Reserve has
-// promised.
+// Free frees the value. A page that becomes empty is freed if the other pages have room
+// for half a page of values and for the reserved ones. So a number of values that goes up
+// and down does not allocate and free pages all the time.
 func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 	ref--
 	i := ref >> pageBits
@@ -172,7 +171,7 @@ func (s *Slab[T, P]) roomBeside(i uint32, n int) bool {
 	return false
 }
 
-// Release gives all pages back; no value may be allocated.
+// Release frees all pages; no value may be allocated.
 func (s *Slab[T, P]) Release(size int, b Budget) {
 	for _, values := range s.values {
 		b.Give(len(values) * size)
@@ -180,7 +179,7 @@ func (s *Slab[T, P]) Release(size int, b Budget) {
 	*s = Slab[T, P]{}
 }
 
-// drop gives page i, which is empty, back.
+// drop frees page i, which is empty.
 func (s *Slab[T, P]) drop(i uint32, size int, b Budget) {
 	b.Give(len(s.values[i]) * size)
 	s.values[i], s.pages[i] = nil, page{}

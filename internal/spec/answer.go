@@ -4,8 +4,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// bound names the limit that kept an attempt of n from being granted in full: v
-// is what the attempt saw, after is what it left behind.
+// bound names the limit that kept an attempt of n from being granted in full. v is the
+// state before the attempt, after the state it left.
 func (v view) bound(after view, mode weir.Mode, n, granted int64) string {
 	if granted > 0 {
 		return v.tightest()
@@ -23,7 +23,7 @@ func (v view) bound(after view, mode weir.Mode, n, granted int64) string {
 	return v.limits[binding].Name
 }
 
-// tightest names the first limit with the least room: it cut a partial grant (R6).
+// tightest names the first limit with the least room, which cut a partial grant (R6).
 func (v view) tightest() string {
 	for i := range v.limits {
 		if v.roomOf(i) == v.room() {
@@ -33,8 +33,8 @@ func (v view) tightest() string {
 	panic("spec: no limit has the least room")
 }
 
-// longer reports whether limit i would make an attempt of n wait longer than
-// limit j would. Never is the longest.
+// longer reports whether an attempt of n waits longer for limit i than for limit j. Never
+// is the longest.
 func (v view) longer(i, j int, n int64) bool {
 	wi, wj := v.alone(i).wait(n), v.alone(j).wait(n)
 	if wi == weir.Never || wj == weir.Never {

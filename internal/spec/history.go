@@ -12,18 +12,18 @@ type entry struct {
 	units int64 // above 0
 }
 
-// history is what is remembered for one limit and one value of its dimensions.
-// Its methods never change it; they return another one.
+// history holds the entries of one limit for one value of its dimensions. Its methods do
+// not change it; they return another history.
 type history struct {
 	entries []entry // u rises
-	tried   bool    // anything was ever recorded
+	tried   bool    // any attempt was ever recorded
 	last    int64   // the exact instant of the newest recorded attempt (R5)
 }
 
-// mark is what an entry of instant t is remembered by: t, or with Cells the end
-// of its cell. An entry then counts while mark > now - Window, which is the
-// floored time against a window one cell longer (R9). A window of the calendar is
-// remembered by its beginning, and so counts until its end (R3).
+// mark is the instant stored with an entry of instant t: t, or with Cells the end of its
+// cell. The entry counts while mark > now - Window, which is the floored time against a
+// window one cell longer (R9). A calendar window is stored with its beginning, and so
+// counts until its end (R3).
 func mark(limit weir.PlanLimit, t int64) int64 {
 	switch {
 	case limit.Kind == weir.Calendar:
@@ -34,7 +34,7 @@ func mark(limit weir.PlanLimit, t int64) int64 {
 	return min(t/limit.Cell*limit.Cell+limit.Cell, weir.MaxUnits) // no instant is later
 }
 
-// open is the mark of what is recorded in h at now: that of the newest entry while a
+// open is the mark of units recorded in h at now: the mark of the newest entry while a
 // window that began with its first unit lasts (R3).
 func (h history) open(limit weir.PlanLimit, now int64) int64 {
 	if n := len(h.entries); limit.Kind == weir.FirstHit && n > 0 && h.entries[n-1].u > now-limit.Window {
@@ -104,8 +104,8 @@ func (h history) plus(u, n int64) history {
 	return h
 }
 
-// filled is h without the entries that hold no units: what was refunded whole, or
-// capped to nothing, is gone.
+// filled is h without the entries that hold no units: they were refunded whole, or capped
+// at 0.
 func (h history) filled() history {
 	h.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e entry) bool { return e.units == 0 })
 	return h

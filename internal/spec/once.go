@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// operation is a decision that its caller gave an id, and until when it is known.
+// operation is a decision with an idempotency key, known before the instant until.
 type operation struct {
 	op       weir.Op
 	n        int64
@@ -21,7 +21,7 @@ type operation struct {
 // opRefund marks the operation of a refund; no weir.Request has it.
 const opRefund = weir.Op(255)
 
-// RefundOnce is Refund of an operation with an id (R15).
+// RefundOnce is Refund with an idempotency key (R15).
 func (e *Engine) RefundOnce(_ context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -34,9 +34,9 @@ func (e *Engine) RefundOnce(_ context.Context, p *weir.Plan, k weir.Key, at, n, 
 	return d.Granted, err
 }
 
-// once decides an operation with an id at instant now: the first time by the rules, and
-// as long as its entries are remembered by repeating the answer. It is remembered from
-// the instant of the decision, which R2 may have moved ahead of now.
+// once decides an operation with an id at instant now: the first time by the rules, then
+// by repeating the answer while the operation is known. That time begins at the instant of
+// the decision, which R2 may have moved ahead of now.
 func (e *Engine) once(p *weir.Plan, k weir.Key, id string, now int64, o operation, states []weir.LimitState,
 	decide func() (weir.Decision, error)) (weir.Decision, error) {
 	name := operationName(p, k, id)
@@ -57,8 +57,8 @@ func (e *Engine) once(p *weir.Plan, k weir.Key, id string, now int64, o operatio
 	return d, err
 }
 
-// remembered is for how many microseconds an operation is known: as long as it can
-// count in some limit, and at least a minute.
+// remembered is the number of microseconds for which an operation is known: as long as it
+// can count in some limit, and at least a minute.
 func remembered(p *weir.Plan) int64 {
 	longest := int64(60 * second)
 	for _, limit := range p.Limits() {

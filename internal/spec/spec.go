@@ -1,11 +1,11 @@
-// Package spec is the executable specification of a weir engine: the rules R1
-// to R15 of docs/semantics.md as the slowest and plainest program that obeys
-// them. A history is a list; every answer is found by looking through all of it.
+// Package spec is the executable specification of a weir engine: the rules R1 to R15 of
+// docs/semantics.md as a slow and plain program. A history is a list; each answer comes
+// from a walk through all of it.
 //
-// The bargain: it is for comparing engines with, never for use. It remembers
-// every key for ever, copies the histories it looks at, and finds a wait by
-// trying every instant at which anything changes. It shares no code with the
-// engines it is held against, and in particular not internal/window.
+// The trade-off: other engines are compared with it, and it is never used itself. It
+// keeps all keys for ever, copies each history it reads, and finds a wait by trying each
+// instant at which the state changes. It shares no code with the engines that it checks,
+// and in particular not internal/window: shared code would be a shared bug.
 package spec
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Engine is a weir.Engine that does what the rules say, slowly.
+// Engine is a weir.Engine that follows the rules literally and slowly.
 type Engine struct {
 	clock func() int64
 
@@ -30,13 +30,13 @@ type Engine struct {
 // Option adjusts an Engine.
 type Option func(*Engine)
 
-// WithClock makes the engine read its own clock from now, in microseconds since
-// 1970. Without it the clock is time.Now. Instants passed by callers win (R1).
+// WithClock sets the engine's clock, in microseconds since 1970. The default is time.Now.
+// Instants passed by callers win (R1).
 func WithClock(now func() int64) Option {
 	return func(e *Engine) { e.clock = now }
 }
 
-// New returns an engine that remembers nothing yet.
+// New returns an engine without histories.
 func New(opts ...Option) *Engine {
 	e := &Engine{
 		clock:     func() int64 { return time.Now().UnixMicro() },
@@ -64,7 +64,7 @@ func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Requ
 	return e.decide(p, k, a)
 }
 
-// decide is Decide at the instant a.At, whatever the ask is called.
+// decide is Decide at the instant a.At; it ignores the ID.
 func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	names := namesOf(p, k, p.Limits())
 	before := e.look(p.Limits(), names, a.At)
@@ -75,7 +75,7 @@ func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision
 		if after, err = before.record(p.Mode(), a, granted); err != nil {
 			return weir.Decision{}, err
 		}
-		e.keep(names, after) // a refusal keeps no more than R2's correction
+		e.keep(names, after) // a denial stores no more than R2's correction
 	}
 	for i := range a.States {
 		a.States[i] = after.state(i, a.N)
@@ -113,9 +113,9 @@ func (e *Engine) refund(p *weir.Plan, k weir.Key, at, n, now int64) weir.Decisio
 	return weir.Decision{Granted: most, At: time.UnixMicro(after.now)}
 }
 
-// Count returns the units that limit i recorded in (now - last, now] (R11). It
-// looks at the history of that limit alone. Of fixed windows it counts all that
-// counts: when in its window a unit was recorded is not remembered.
+// Count returns the units that limit i recorded in (now - last, now] (R11). It reads the
+// history of that limit alone. In fixed windows it returns all units that count, because
+// the instants within a window are not stored.
 func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -137,7 +137,8 @@ func (e *Engine) Reset(_ context.Context, p *weir.Plan, k weir.Key) error {
 	return nil
 }
 
-// look reads the clock once (R1) and returns what a decision at that instant sees.
+// look reads the clock once (R1) and returns the state that a decision at that instant
+// reads.
 func (e *Engine) look(limits []weir.PlanLimit, names []string, at int64) view {
 	if at == weir.Now {
 		at = e.clock()
@@ -149,16 +150,16 @@ func (e *Engine) look(limits []weir.PlanLimit, names []string, at int64) view {
 	return see(limits, past, at)
 }
 
-// keep remembers the histories of v under names.
+// keep stores the histories of v under names.
 func (e *Engine) keep(names []string, v view) {
 	for i, name := range names {
 		e.histories[name] = v.past[i]
 	}
 }
 
-// namesOf names the history of each limit: policy, limit, and the dimensions the
-// limit counts by with their values (R12). Every part is preceded by its length,
-// so that no two tuples share a name, whatever bytes they hold (R14).
+// namesOf names the history of each limit: policy, limit, and the dimensions that the
+// limit counts by with their values (R12). Each part stands behind its length, so that no
+// two tuples share a name (R14).
 func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
 	names := make([]string, len(limits))
 	for i, limit := range limits {

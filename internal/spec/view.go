@@ -8,20 +8,20 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// view is what one decision sees: an instant, and for each limit its history as
-// of that instant. Its methods never change it.
+// view is the state that one decision reads: an instant, and for each limit its history
+// as of that instant. Its methods do not change it.
 type view struct {
 	now    int64
 	limits []weir.PlanLimit
 	past   []history // one for each limit
 }
 
-// second is how far a clock may be behind before R2 takes it as corrected.
+// second is the time by which a clock is behind if R2 takes it as corrected.
 const second = 1_000_000
 
-// see obeys R2. Clocks that differ by less than a second only disagree: the
-// decision happens at the newest such entry. A history further ahead is from
-// before a correction of the clock: its future is taken as of now.
+// see applies R2. If the clock is behind by less than a second, the decision happens at
+// the newest such entry. A history further ahead is from before a correction of the
+// clock: its future counts as of now.
 func see(limits []weir.PlanLimit, past []history, clock int64) view {
 	v := view{now: clock, limits: limits, past: past}
 	for _, h := range past {
@@ -40,8 +40,8 @@ func see(limits []weir.PlanLimit, past []history, clock int64) view {
 // used is the units of limit i that count now (R3).
 func (v view) used(i int) int64 { return v.past[i].since(v.now - v.limits[i].Window) }
 
-// roomOf is how many units limit i would still take; below 0 after a Record, in
-// CountDenied, or when Max was lowered (R5, R10, R12).
+// roomOf is the number of units that limit i still takes; below 0 after a Record, in
+// CountDenied, or after Max was lowered (R5, R10, R12).
 func (v view) roomOf(i int) int64 { return v.limits[i].Max - v.used(i) }
 
 // room is the least room over all limits (R5).
@@ -53,12 +53,12 @@ func (v view) room() int64 {
 	return least
 }
 
-// openOf reports whether the gap of limit i is open (R5).
+// openOf reports whether the minimum interval of limit i has passed (R5).
 func (v view) openOf(i int) bool {
 	return !v.past[i].tried || v.now-v.past[i].last >= v.limits[i].MinInterval
 }
 
-// open reports whether every gap is open (R5).
+// open reports whether all minimum intervals have passed (R5).
 func (v view) open() bool {
 	for i := range v.limits {
 		if !v.openOf(i) {
@@ -68,8 +68,8 @@ func (v view) open() bool {
 	return true
 }
 
-// unitsOf is what an attempt of n units takes of limit i: its own cost or, without
-// one, n. What asks for nothing takes nothing (R7).
+// unitsOf is the number of units that an attempt of n takes of limit i: the limit's cost
+// or, without one, n. An attempt of 0 takes none (R7).
 func (v view) unitsOf(i int, n int64) int64 {
 	if cost := v.limits[i].Cost; cost > 0 && n > 0 {
 		return cost
@@ -87,7 +87,7 @@ func (v view) fits(n int64) bool {
 	return v.open()
 }
 
-// grant is how many units the ask is granted (R6, R10).
+// grant is the number of units granted to the request (R6, R10).
 func (v view) grant(mode weir.Mode, a weir.Request) int64 {
 	switch {
 	case a.Op == weir.OpRecord || v.fits(a.N):
@@ -98,13 +98,13 @@ func (v view) grant(mode weir.Mode, a weir.Request) int64 {
 	return 0
 }
 
-// record is v after the ask was granted so many units: every limit has recorded
+// record is v after the request was granted that number of units: each limit has recorded
 // the same attempt, or none has (R7). It fails if a record would take a history above
 // MaxUnits; in CountDenied the entry is capped at Max first (R6, R10).
 func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error) {
 	n := granted
 	if mode == weir.CountDenied {
-		n = a.N // R6: allowed or not
+		n = a.N // R6: granted or not
 	}
 	if n == 0 {
 		return v, nil
@@ -155,8 +155,8 @@ func (v view) refund(at, n int64) (view, int64) {
 	return after, most
 }
 
-// moments are the instants at which anything changes for the better: now, when
-// an entry stops to count (R3), and when a gap opens (R5).
+// moments are the instants from which an attempt may fit: now, the end of each entry (R3),
+// and the end of each minimum interval (R5).
 func (v view) moments() []int64 {
 	all := []int64{v.now}
 	for i, limit := range v.limits {
@@ -170,8 +170,8 @@ func (v view) moments() []int64 {
 	return all
 }
 
-// wait is the least time after which an attempt of n would be granted in full,
-// with nobody else acting, found by trying (R8).
+// wait is the least time after which an attempt of n would be granted in full if no other
+// call intervenes, found by trying (R8).
 func (v view) wait(n int64) time.Duration {
 	least := int64(-1)
 	for _, s := range v.moments() {
@@ -181,17 +181,17 @@ func (v view) wait(n int64) time.Duration {
 		}
 	}
 	if least < 0 {
-		return weir.Never // when everything has left and it does not fit, n > Max
+		return weir.Never // it does not fit when all units have left: n > Max
 	}
 	return micros(least - v.now)
 }
 
-// alone is v as if limit i were the only one.
+// alone is v with limit i only.
 func (v view) alone(i int) view {
 	return view{now: v.now, limits: v.limits[i : i+1], past: v.past[i : i+1]}
 }
 
-// reset is the time until no unit is counted any more (R8).
+// reset is the time until no unit counts (R8).
 func (v view) reset() time.Duration {
 	longest := int64(0)
 	for i, limit := range v.limits {

@@ -1,35 +1,36 @@
 package window
 
-// kind is how an entry is written. Its time is the time since the entry before it,
-// in microseconds; of the oldest one, whose History knows its end, it says nothing.
+// kind is the form in which an entry is written. Its time is the time since the entry
+// before it, in microseconds. The time of the oldest entry has no meaning: History.Front
+// is its end.
 type kind uint8
 
 const (
-	narrow kind = iota // one word, of one unit: 0, 1 (0 when it was refunded), 30 bits of time (18 minutes)
+	narrow kind = iota // one word, for one unit: 0, 1 (0 if it was refunded), 30 bits of time (18 minutes)
 	middle             // two words: 1, 46 bits of time (814 days), 17 bits of units
 	wide               // these with all bits of units set, and two words of units
 )
 
-// The two words of a wide entry's units are 31 bits with a 1 below, and the rest.
-// They stand in one chunk, so that those of the newest entry are one step away:
-// where there is only one place left, a 0 comes before them.
+// The two words of a wide entry's units are 31 bits with a 1 below, and the rest. Both
+// are in one chunk, so that the units of the newest entry are one step away: if a chunk
+// has only one place left, a 0 fills it.
 
 const (
 	narrowTime  = 1 << 30
 	middleUnits = 1<<17 - 1
 	middleTime  = 1 << 46
 
-	// An entry is at most 800 days behind the one before, which counted when it was
-	// recorded: a window of 400 days, and a cell no wider than that (R9).
+	// An entry is at most 800 days after the one before, which counted when it was
+	// recorded: a window of 400 days, and a cell of at most that width (R9).
 	timeBits = 46
-	highTime = 1<<(timeBits-31) - 1 // of the time, what stands in the second word
-	unitBits = timeBits - 31        // where units begin in it
+	highTime = 1<<(timeBits-31) - 1 // the bits of the time in the second word
+	unitBits = timeBits - 31        // the bit of the second word at which units begin
 
-	wideWords  = 3             // what units in words of their own take, at most
-	grownWords = 1 + wideWords // what the newest entry may take when it grows
+	wideWords  = 3             // the most words of units in words of their own
+	grownWords = 1 + wideWords // the most words that the newest entry takes when it grows
 )
 
-// words returns how many words an entry takes, at most.
+// words returns the most words that an entry takes.
 func words(time, units int64) int {
 	switch {
 	case time < narrowTime && units == 1:
@@ -45,7 +46,7 @@ func words(time, units int64) int {
 func (q *log) add(a *Arena, time, units int64) {
 	if time < narrowTime && units == 1 {
 		word := uint32(time)<<2 | 2
-		if pos := q.tail.pos(); q.head != 0 && pos < perChunk { // as append does it, but inline
+		if pos := q.tail.pos(); q.head != 0 && pos < perChunk { // as append does, but inline
 			a.At(q.tail.ref()).words[pos] = word
 			q.tail = at(q.tail.ref(), pos+1)
 			return
@@ -57,7 +58,7 @@ func (q *log) add(a *Arena, time, units int64) {
 	q.addMiddle(a, uint32(time>>31), units)
 }
 
-// addMiddle appends the second word of an entry, and what units do not fit it.
+// addMiddle appends the second word of an entry, and words for units that do not fit it.
 func (q *log) addMiddle(a *Arena, high uint32, units int64) {
 	q.append(a, high|uint32(min(units, middleUnits))<<unitBits)
 	if units >= middleUnits {
@@ -126,7 +127,7 @@ func (q *log) setNewest(a *Arena, units int64) {
 // entry is one entry as read from the log.
 type entry struct {
 	end   int64
-	units int64 // 0 of one whose units were all refunded
+	units int64 // 0 if all were refunded
 	kind  kind
 }
 
@@ -141,7 +142,7 @@ type cursor struct {
 	begun bool
 }
 
-// cursor stands before the oldest entry.
+// cursor returns a cursor before the oldest entry.
 func (h *History) cursor(a *Arena) cursor {
 	c := cursor{a: a, stop: h.log.tail &^ kindMask, end: h.Front}
 	if !h.log.empty() {
@@ -151,7 +152,7 @@ func (h *History) cursor(a *Arena) cursor {
 	return c
 }
 
-// place is where the cursor stands: behind the entry it has read.
+// place is the position of the cursor: behind the entry it has read.
 func (c *cursor) place() place { return at(c.ref, c.pos) }
 
 // more reports whether there is another entry, and steps to the chunk it begins in.
@@ -165,7 +166,7 @@ func (c *cursor) more() bool {
 	return true
 }
 
-// step goes on to the next chunk.
+// step moves to the next chunk.
 func (c *cursor) step() {
 	c.ref, c.pos = c.chunk.next, 0
 	c.chunk = c.a.At(c.ref)
@@ -181,8 +182,7 @@ func (c *cursor) word() *uint32 {
 	return w
 }
 
-// next returns the entry that the cursor stands before and moves on. There must be
-// one more.
+// next returns the next entry and moves behind it. There must be one more.
 func (c *cursor) next() (e entry) {
 	w := *c.word()
 	time := int64(w >> 2)
@@ -204,7 +204,7 @@ func (c *cursor) next() (e entry) {
 	return e
 }
 
-// wide returns the first word of units that stand in words of their own.
+// wide returns the first of the words that hold units alone.
 func (c *cursor) wide() *uint32 {
 	w := c.word()
 	if *w == 0 {
@@ -213,7 +213,7 @@ func (c *cursor) wide() *uint32 {
 	return w
 }
 
-// set changes the units of the entry that the cursor stands before, not to more.
+// set lowers the units of the next entry.
 func (c cursor) set(units int64) {
 	w := c.word()
 	if *w&1 == 0 {

@@ -1,28 +1,28 @@
 package window
 
-// History is what is remembered for one limit and one key: the instant of the
-// newest recorded attempt, and entries of (end, units) in order of their ends,
-// which never run back. No entry is without units.
+// History holds the recorded units of one limit and one key: the instant of the newest
+// recorded attempt, and entries of (end, units) in order of their ends, which never run
+// back. No entry is without units.
 //
-// A single entry is (End, Total) and needs nothing else. Several stand in a log,
-// the newest included; Front and End spare most decisions a look at it.
+// A single entry is (End, Total) and needs no log. Several entries are in the log, the
+// newest included; thanks to Front and End most decisions do not read it.
 //
 // Start from Empty, not from the zero History.
 type History struct {
-	Last  int64 // exact instant of the newest recorded attempt; the gap counts from it (R5)
-	End   int64 // end of the newest entry, long ago without one
-	Front int64 // end of the oldest entry, long ago without one
+	Last  int64 // exact instant of the newest recorded attempt; the minimum interval begins there (R5)
+	End   int64 // end of the newest entry, -1<<60 without one
+	Front int64 // end of the oldest entry, -1<<60 without one
 	Total int64 // units of all entries
 	log   log   // empty, or all entries
 }
 
 const long = -1 << 60 // before every instant
 
-// Empty is a history that remembers nothing.
+// Empty is a history without entries and attempts.
 var Empty = History{Last: long, End: long, Front: long}
 
-// Chunks is the number of chunks that Add may take from the arena for an entry of n
-// units with that end: 0 or 1.
+// Chunks is the number of chunks that Add may take from the arena for n units that end at
+// end: 0 or 1.
 func (h *History) Chunks(end, n int64) int {
 	need := 0
 	switch {
@@ -43,18 +43,24 @@ func (h *History) Chunks(end, n int64) int {
 	return 0
 }
 
-// Mark is where the entries that count begin. The zero Mark is before all of them.
+// Mark is the place in a log where the entries that count begin. The zero Mark is before
+// all entries.
 type Mark struct {
 	place place
 	end   int64 // of the entry there
 }
 
-// Used returns the units that count, which are those of entries with
-// end > cutoff = now - Window (R3), and where they begin, for Prune.
+// Used returns the units that count, those of entries with end > cutoff = now - Window
+// (R3), and the place where these entries begin, for Prune.
 func (h *History) Used(a *Arena, cutoff int64) (used int64, from Mark) {
 	if h.Front > cutoff {
 		return h.Total, Mark{}
 	}
+	return h.usedBehind(a, cutoff)
+}
+
+// usedBehind is Used if some entries do not count. Used alone is inlined.
+func (h *History) usedBehind(a *Arena, cutoff int64) (used int64, from Mark) {
 	if h.End <= cutoff {
 		return 0, Mark{}
 	}
@@ -75,8 +81,8 @@ func (h *History) Used(a *Arena, cutoff int64) (used int64, from Mark) {
 	return used, from
 }
 
-// usedNarrow is Used for the commonest case, where all that no longer counts and the
-// first entry that does are narrow and in one chunk; otherwise it reports false
+// usedNarrow is Used for the commonest case: the entries that no longer count and the
+// first that does are narrow and in one chunk. Otherwise it reports false
 // (BenchmarkAllow).
 func (h *History) usedNarrow(a *Arena, cutoff int64) (used int64, from Mark, ok bool) {
 	words, end := &a.At(h.log.head.ref()).words, h.Front
@@ -94,9 +100,16 @@ func (h *History) usedNarrow(a *Arena, cutoff int64) (used int64, from Mark, ok 
 	return 0, Mark{}, false
 }
 
-// Prune forgets the entries that do not count: used and from are what Used
-// returned for the same cutoff. Last stays.
+// Prune drops the entries that do not count. used and from are the results of Used for
+// the same cutoff. Last stays.
 func (h *History) Prune(a *Arena, cutoff, used int64, from Mark) {
+	if h.Front <= cutoff {
+		h.prune(a, cutoff, used, from)
+	}
+}
+
+// prune is Prune if some entries do not count. Prune alone is inlined.
+func (h *History) prune(a *Arena, cutoff, used int64, from Mark) {
 	switch {
 	case h.End <= cutoff:
 		h.clear(a)
@@ -106,16 +119,15 @@ func (h *History) Prune(a *Arena, cutoff, used int64, from Mark) {
 	}
 }
 
-// clear forgets all entries.
+// clear drops all entries.
 func (h *History) clear(a *Arena) {
 	h.log.free(a)
 	h.End, h.Front, h.Total = long, long, 0
 }
 
-// Add records n units, n > 0, that end at end, and an attempt at instant now. An
-// end before that of the newest entry, which only a changed Cells or Window
-// brings about, becomes that one's: ends never run back (R9). The arena must have
-// the Chunks it takes in reserve.
+// Add records n units, n > 0, that end at end, and an attempt at instant now. If end is
+// before the newest entry, as after a change of Cells or Window, the units join that
+// entry: ends never run back (R9). The arena must have Chunks in reserve.
 func (h *History) Add(a *Arena, end, now, n int64) {
 	switch {
 	case h.Total == 0:
@@ -165,8 +177,8 @@ func (h *History) Cap(a *Arena, most int64) {
 	}
 }
 
-// Refund takes up to n units back from the entry that ends at end, if it counts
-// at cutoff, and returns how many. Last does not move (R10).
+// Refund takes up to n units back from the entry that ends at end, if it counts at
+// cutoff, and returns their number. Last does not move (R10).
 func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
 	if end <= cutoff || end > h.End || h.Total == 0 {
 		return 0
@@ -186,9 +198,9 @@ func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
 	return took
 }
 
-// refundIn is Refund from an entry of the log. One that is left without units goes
-// if it is the oldest or the newest, and otherwise stays behind as a mark of time
-// until the entries before it go: Front, End and the ends between stay true.
+// refundIn is Refund from an entry of the log. An entry without units left is removed if
+// it is the oldest or the newest. Otherwise it stays as a mark of time until the entries
+// before it are dropped, because ends are stored as differences.
 func (h *History) refundIn(a *Arena, end, n int64) (took int64) {
 	var older tail
 	for c := h.cursor(a); c.more(); {
@@ -211,12 +223,12 @@ func (h *History) refundIn(a *Arena, end, n int64) (took int64) {
 			h.log.cutAt(a, older.place, older.kind)
 			h.End = older.end
 		}
-		return e.units // if it is the only one, Refund forgets the log
+		return e.units // if it is the only one, Refund frees the log
 	}
 	return 0
 }
 
-// dropFirst removes the oldest entry; the cursor stands behind it.
+// dropFirst removes the oldest entry; the cursor is behind it.
 func (h *History) dropFirst(a *Arena, c cursor) {
 	for c.more() {
 		place := c.place()
@@ -228,8 +240,8 @@ func (h *History) dropFirst(a *Arena, c cursor) {
 	}
 }
 
-// tail is the newest entry with units that a walk has seen: where it ends, in both
-// senses.
+// tail is the newest entry with units that a walk has passed: its place behind it in the
+// log, and the instant of its end.
 type tail struct {
 	place place
 	kind  kind
@@ -242,12 +254,17 @@ func (t *tail) see(c *cursor, e entry) {
 	}
 }
 
-// Leave returns the end of the entry with which at least need of the units that
+// Leave returns the end of the oldest entry with which at least need of the units that
 // count at cutoff have left, 0 < need <= used.
 func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
 	if need == 1 && h.Front > cutoff {
 		return h.Front // no entry is without units
 	}
+	return h.leave(a, cutoff, need)
+}
+
+// leave is Leave by a walk through the log. Leave alone is inlined.
+func (h *History) leave(a *Arena, cutoff, need int64) int64 {
 	if h.log.empty() {
 		return h.End
 	}
@@ -263,7 +280,7 @@ func (h *History) Leave(a *Arena, cutoff, need int64) int64 {
 	return h.End
 }
 
-// Free gives the history's memory back and leaves it Empty.
+// Free frees the log and leaves the history Empty.
 func (h *History) Free(a *Arena) {
 	h.log.free(a)
 	*h = Empty

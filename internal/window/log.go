@@ -2,9 +2,9 @@ package window
 
 import "github.com/weirlimit/weir/internal/slab"
 
-// perChunk is the number of words in a chunk: with the link they fill a cache line,
-// so that a history of up to fifteen common entries is two lines, its record and
-// one chunk (BenchmarkAllow, 10,000 keys).
+// perChunk is the number of words in a chunk. With the link they fill a cache line, so
+// that a history of up to fifteen common entries takes two lines: its record and one
+// chunk (BenchmarkAllow, 10,000 keys).
 const perChunk = 15
 
 // Chunk is a run of a log.
@@ -16,42 +16,42 @@ type Chunk struct {
 // ChunkSize is the size of a Chunk in bytes.
 const ChunkSize = perChunk*4 + 4
 
-// Link returns the reference a free chunk keeps.
+// Link returns the reference that a free chunk keeps.
 func (c *Chunk) Link() *uint32 { return &c.next }
 
-// Words gives the words of the chunk to another use, such as a long key.
+// Words returns the words of the chunk for another use, such as a long key.
 func (c *Chunk) Words() *[perChunk]uint32 { return &c.words }
 
 // WordsPerChunk is the number of Words.
 const WordsPerChunk = perChunk
 
-// Arena is where logs keep their chunks.
+// Arena holds the chunks of logs.
 type Arena struct {
 	slab.Slab[Chunk, *Chunk]
 	Budget slab.Budget
 }
 
-// Reserve reports whether n chunks can be had, taking them from the budget.
+// Reserve reports whether n chunks can be allocated, and takes them from the budget.
 func (a *Arena) Reserve(n int) bool {
 	return a.Len()+n <= maxChunks && a.Slab.Reserve(n, ChunkSize, a.Budget)
 }
 
-// Release gives all memory back; no chunk may be in use.
+// Release frees all memory; no chunk may be in use.
 func (a *Arena) Release() { a.Slab.Release(ChunkSize, a.Budget) }
 
-// Free gives a chunk back. The next Alloc finds room without Reserve.
+// Free frees a chunk. The next Alloc finds room without Reserve.
 func (a *Arena) Free(ref uint32) { a.Slab.Free(ref, ChunkSize, a.Budget) }
 
-// log is a queue of entries in a list of chunks, in words as entry.go has them. It
-// takes 8 bytes in its history, and both of its ends are one step away.
+// log is a queue of entries in a list of chunks, written in words as entry.go describes.
+// It takes 8 bytes of its history, and both of its ends are one step away.
 type log struct {
 	head place // the oldest entry; 0 = the log is empty
 	tail place // behind the newest entry
 }
 
-// place is a position in a log: a chunk in the low 26 bits, 0 = none, and the
-// number of words before the position in the 4 bits on top. Of a tail, the bits
-// between say what kind the newest entry is.
+// place is a position in a log: a chunk in the low 26 bits, 0 = none, and the number of
+// words before the position in the 4 bits on top. In a tail the two bits between are the
+// kind of the newest entry.
 type place uint32
 
 const (
@@ -77,9 +77,8 @@ func (q *log) full(n int) bool {
 	return q.tail.pos()+n > perChunk && !q.slides()
 }
 
-// slides reports whether the log stands in the second half of one chunk: then it
-// moves to the front of it rather than into another, so that a history of a few
-// entries keeps to one.
+// slides reports whether the log is in the second half of one chunk. Then it moves to
+// the front of that chunk, not into another, so that a short history keeps to one chunk.
 func (q *log) slides() bool {
 	return q.head.pos() >= perChunk/2 && q.head.ref() == q.tail.ref()
 }
@@ -104,7 +103,7 @@ func (q *log) append(a *Arena, word uint32) {
 	q.tail = at(ref, pos+1)
 }
 
-// dropTo removes what stands before the entry at that place.
+// dropTo removes the entries before that place.
 func (q *log) dropTo(a *Arena, to place) {
 	for ref := q.head.ref(); ref != to.ref(); {
 		next := a.At(ref).next
@@ -114,7 +113,7 @@ func (q *log) dropTo(a *Arena, to place) {
 	q.head = to
 }
 
-// cutAt removes what stands behind a place, where an entry of that kind ends.
+// cutAt removes the entries behind a place, where an entry of that kind ends.
 func (q *log) cutAt(a *Arena, behind place, k kind) {
 	if ref, last := behind.ref(), q.tail.ref(); ref != last {
 		a.freeList(a.At(ref).next, last)
@@ -130,7 +129,7 @@ func (q *log) free(a *Arena) {
 	*q = log{}
 }
 
-// freeList gives the chunks from ref to last back.
+// freeList frees the chunks from ref to last.
 func (a *Arena) freeList(ref, last uint32) {
 	for {
 		next := a.At(ref).next

@@ -1,7 +1,7 @@
 package window
 
-// Behind reports whether a clock that says raw is so far behind the history
-// that it must have been corrected (R2).
+// Behind reports whether a clock at raw is so far behind the history that it must have
+// been corrected (R2).
 func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 
 // Redate merges the entries of the future into one entry of now, of at most MaxUnits,
@@ -32,7 +32,7 @@ func (h *History) Redate(a *Arena, end, now int64) {
 	h.log.add(a, end-kept.end, merged)
 }
 
-// Clone returns a copy of the history whose log stands in an arena of its own.
+// Clone returns a copy of the history with a log in an arena of its own.
 func (h *History) Clone(a *Arena) (*History, *Arena) {
 	own := &Arena{Budget: unlimited{}}
 	copied := *h

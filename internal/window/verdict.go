@@ -1,6 +1,6 @@
 package window
 
-// Mode is how much of an attempt may be granted (R6).
+// Mode decides how many units of an attempt are granted (R6).
 type Mode uint8
 
 // The modes, in the order of the public ones.
@@ -10,16 +10,16 @@ const (
 	CountDenied
 )
 
-// State is what one limit says at the instant of a decision.
+// State is the state of one limit at the instant of a decision.
 type State struct {
 	Used int64 // units that count
 	Last int64 // instant of the newest recorded attempt
 }
 
-// Room is the units that still fit; it can be below 0 (R5).
+// Room is the number of units that still fit; it can be below 0 (R5).
 func (s *State) Room(r *Rule) int64 { return r.Max - s.Used }
 
-// GapWait is the time until the gap opens; 0 = open (R5).
+// IntervalWait is the time until the minimum interval has passed, 0 if it has (R5).
 func (s *State) IntervalWait(r *Rule, now int64) int64 {
 	if r.MinInterval == 0 || now-s.Last >= r.MinInterval {
 		return 0
@@ -27,8 +27,8 @@ func (s *State) IntervalWait(r *Rule, now int64) int64 {
 	return s.Last + r.MinInterval - now
 }
 
-// Grant returns how many of n units may go ahead, given the least room and
-// whether every gap is open. full reports whether that is all of them (R6).
+// Grant returns the number of units granted of n, given the least room. open reports
+// whether all minimum intervals have passed, full whether all n are granted (R6).
 func Grant(mode Mode, n, room int64, open bool) (granted int64, full bool) {
 	if open && n <= room {
 		return n, true
@@ -39,8 +39,8 @@ func Grant(mode Mode, n, room int64, open bool) (granted int64, full bool) {
 	return 0, false
 }
 
-// Wait is the least time after now at which this limit alone would grant n
-// units in full if nobody else acts, or Never (R8). s is the history's state.
+// Wait is the least time after now at which this limit alone would grant n units in full
+// if no other call intervenes, or Never (R8). s is the history's state.
 func (h *History) Wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 	if n > r.Max {
 		return Never
@@ -52,7 +52,7 @@ func (h *History) Wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 	return wait
 }
 
-// Reset is the time until no unit counts any more.
+// Reset is the time until no unit counts.
 func (h *History) Reset(r *Rule, s *State, now int64) int64 {
 	if s.Used == 0 {
 		return 0
