@@ -42,6 +42,14 @@ func Grant(mode Mode, n, room int64, open bool) (granted int64, full bool) {
 // Wait is the least time after now at which this limit alone would grant n units in full
 // if no other call intervenes, or Never (R8). s is the history's state.
 func (h *History) Wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
+	if s.Used+n <= r.Max && r.MinInterval == 0 {
+		return 0
+	}
+	return h.wait(a, r, s, now, n)
+}
+
+// wait is Wait if n units do not fit, or an interval may be open. Wait alone is inlined.
+func (h *History) wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 	if n > r.Max {
 		return Never
 	}
