@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// fleet is several processes with a fallback each, on one store.
+// fleet is several processes, each with a fallback, on one store.
 type fleet struct {
 	store    *weirtest.Faulty
 	limiters []*weir.Limiter
@@ -37,14 +37,14 @@ func newFleet(n int, p weir.Policy, opts ...fallback.Option) *fleet {
 	return f
 }
 
-// run makes calls of random processes for a while, in which the store is out at
-// random times and for random lengths, and up for some time in between. Processes
-// call in rounds of random order, so that each calls several times a second: left to
-// chance, one in hundreds of runs has a process that does not notice an outage in time.
+// run makes calls of random processes. Meanwhile the store is out at random times and for
+// random lengths. Processes call in rounds of random order, so each calls several times a
+// second. Without rounds, one of hundreds of runs had a process that did not notice an
+// outage in time.
 func (f *fleet) run(t *testing.T, r *rand.Rand, window, up time.Duration) {
 	began := time.Now()
 	change, out := began, true
-	var round []int // who has yet to call
+	var round []int // processes that have not called in this round
 	for time.Since(began) < 30*window {
 		if now := time.Now(); !now.Before(change) {
 			out = !out
@@ -74,7 +74,7 @@ func (f *fleet) run(t *testing.T, r *rand.Rand, window, up time.Duration) {
 	time.Sleep(time.Second) // a probe may still be on its way, and synctest wants it back
 }
 
-// worst returns the most grants in any window, and shows them.
+// worst returns the most grants in any window and logs them.
 func (f *fleet) worst(window time.Duration) (most int, which string) {
 	var worst []grant
 	for i := range f.grants {
@@ -90,8 +90,8 @@ func (f *fleet) worst(window time.Duration) (most int, which string) {
 	return len(worst), b.String()
 }
 
-// TestLocalBounds: across outages a window holds at most 2 * Max. The test also demands
-// that outages hurt: some window must come near that bound.
+// TestLocalBounds: across outages a window holds at most 2 * Max. Some window must come
+// near that bound, otherwise the test proves nothing.
 func TestLocalBounds(t *testing.T) {
 	const most = 12
 	worst, degraded := 0, 0
@@ -116,6 +116,6 @@ func TestLocalBounds(t *testing.T) {
 	}
 	t.Logf("worst window: %d of %d; granted by shares: %d", worst, 2*most, degraded)
 	if worst < most*3/2 || degraded == 0 {
-		t.Errorf("worst %d, by shares %d: the outages of this test hurt nobody", worst, degraded)
+		t.Errorf("worst %d, by shares %d: the outages had no effect", worst, degraded)
 	}
 }

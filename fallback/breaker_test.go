@@ -16,8 +16,8 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// TestBreakerOpens: after five failures in a row the store is not asked, and after
-// four and a success it is.
+// TestBreakerOpens: after five failures in a row the store is not called; after four and a
+// success it is.
 func TestBreakerOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailClosed)
@@ -36,14 +36,14 @@ func TestBreakerOpens(t *testing.T) {
 		s.fail(1)
 		s.want(fallback.StoreDown)
 
-		asked := s.Asked()
+		before := s.Calls()
 		_, err := s.Allow(ctx, weir.K("42"))
 		if !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "5 calls in a row failed") || !strings.Contains(err.Error(), "weirtest: down") {
 			t.Errorf("the error of a call that is not made: %v; want it to say why", err)
 		}
 		s.fail(100)
-		if s.Asked() != asked {
-			t.Errorf("the store was asked %d times while the breaker was open", s.Asked()-asked)
+		if s.Calls() != before {
+			t.Errorf("the store got %d calls while the breaker was open", s.Calls()-before)
 		}
 		if got := s.fallback.Status(); got.Failures != 17 || got.Degraded != 0 || got.Cause == nil {
 			t.Errorf("status: %+v; want 17 failures and their cause", got)
@@ -51,8 +51,8 @@ func TestBreakerOpens(t *testing.T) {
 	})
 }
 
-// TestBreakerOpenAfter: the number is the caller's choice, 0 is never.
-func TestBreakerOpenAfter(t *testing.T) {
+// TestFailureThreshold: the caller chooses the number of failures; 0 is never.
+func TestFailureThreshold(t *testing.T) {
 	for _, after := range []int{1, 2, 20} {
 		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(after))
 		s.Break(weirtest.Down())
@@ -66,14 +66,14 @@ func TestBreakerOpenAfter(t *testing.T) {
 		s.Break(weirtest.Down())
 		s.fail(100)
 		s.want(fallback.StoreUp)
-		if s.Asked() != 100 {
-			t.Errorf("OpenAfter(%d): asked %d times in 100 calls", after, s.Asked())
+		if s.Calls() != 100 {
+			t.Errorf("FailureThreshold(%d): the store got %d of 100 calls", after, s.Calls())
 		}
 	}
 }
 
-// TestBreakerProbes: while the store is down it is asked every 100 to 500 ms, and
-// when it is back that is found within a second.
+// TestBreakerProbes: while the store is down it is probed every 100 to 500 ms, and its
+// return is noticed within a second.
 func TestBreakerProbes(t *testing.T) {
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Silent()} {
 		synctest.Test(t, func(t *testing.T) {
@@ -82,17 +82,17 @@ func TestBreakerProbes(t *testing.T) {
 				s.Break(fault)
 				s.fail(5)
 				s.want(fallback.StoreDown)
-				last, asked := time.Now(), s.Asked()
+				last, before := time.Now(), s.Calls()
 				for outage := time.Now(); time.Since(outage) < 10*time.Second; {
 					now := time.Now()
-					if s.fail(1); s.Asked() == asked {
+					if s.fail(1); s.Calls() == before {
 						time.Sleep(5 * time.Millisecond)
 						continue
 					}
-					if gap := now.Sub(last); gap < 100*time.Millisecond || gap > 505*time.Millisecond || s.Asked() != asked+1 {
-						t.Fatalf("%d probes %v after the last, want one after 100 to 500 ms", s.Asked()-asked, gap)
+					if gap := now.Sub(last); gap < 100*time.Millisecond || gap > 505*time.Millisecond || s.Calls() != before+1 {
+						t.Fatalf("%d probes %v after the last, want one after 100 to 500 ms", s.Calls()-before, gap)
 					}
-					last, asked = now, s.Asked()
+					last, before = now, s.Calls()
 				}
 				s.Mend()
 				back := time.Now()
@@ -111,14 +111,14 @@ func TestBreakerProbes(t *testing.T) {
 	}
 }
 
-// TestBreakerProbesOneAtATime: however slow a probe is, there is no second beside
-// it, and all others are answered at once.
+// TestBreakerProbesOneAtATime: there is never a second probe beside a slow one, and all
+// other calls are decided at once.
 func TestBreakerProbesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailOpen, fallback.Timeout(3*time.Second))
 		s.Break(weirtest.Down())
 		s.fail(5)
-		asked := s.Asked()
+		before := s.Calls()
 		s.Break(weirtest.Silent())
 		time.Sleep(time.Second)
 		var all sync.WaitGroup
@@ -135,8 +135,8 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			s.fail(10)
 		}
-		if s.Asked() != asked+1 {
-			t.Errorf("%d probes at once, want 1", s.Asked()-asked)
+		if s.Calls() != before+1 {
+			t.Errorf("%d probes at once, want 1", s.Calls()-before)
 		}
 		all.Wait()
 		close(slow)
@@ -150,7 +150,7 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 		}
 		time.Sleep(1100 * time.Millisecond) // by now the probe has ended
 		s.fail(1)
-		if s.Asked() != asked+2 {
+		if s.Calls() != before+2 {
 			t.Errorf("the call after a slow probe did not probe")
 		}
 		time.Sleep(3 * time.Second) // until that has ended, too
@@ -180,8 +180,8 @@ func TestSlowProbeClosesTheBreaker(t *testing.T) {
 	})
 }
 
-// TestBreakerIgnoresStragglers: a success that was asked for before the breaker
-// opened does not close it.
+// TestBreakerIgnoresStragglers: the success of a call made before the breaker opened does
+// not close it.
 func TestBreakerIgnoresStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailClosed)
@@ -200,9 +200,9 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 	})
 }
 
-// TestBreakerLearnsNothing: calls that say nothing about the store neither open
-// the breaker nor close it, and a probe among them makes room for the next.
-func TestBreakerLearnsNothing(t *testing.T) {
+// TestNeutralCallsDoNotMoveTheBreaker: calls without evidence about the store neither open
+// nor close the breaker. After such a probe the next one can run.
+func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 	left, leave := context.WithCancel(context.Background())
 	leave()
 	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrKey) }
@@ -224,7 +224,7 @@ func TestBreakerLearnsNothing(t *testing.T) {
 		s.fail(5)
 		time.Sleep(time.Second)
 		s.Break(badInput)
-		asked := s.Asked()
+		before := s.Calls()
 		for range 3 {
 			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
 				t.Fatal(err)
@@ -232,14 +232,14 @@ func TestBreakerLearnsNothing(t *testing.T) {
 		}
 		s.want(fallback.StoreDown)
 		s.Mend()
-		if _, err := s.Allow(ctx, weir.K("42")); err != nil || s.Asked() != asked+4 {
-			t.Errorf("the next call: %v, asked %d times; want it to probe at once", err, s.Asked()-asked)
+		if _, err := s.Allow(ctx, weir.K("42")); err != nil || s.Calls() != before+4 {
+			t.Errorf("the next call: %v, %d calls of the store; want a probe at once", err, s.Calls()-before)
 		}
 		s.want(fallback.StoreUp)
 	})
 }
 
-// TestBreakerFullIsUp: a store that is full has answered.
+// TestBreakerFullIsUp: a full store has answered.
 func TestBreakerFullIsUp(t *testing.T) {
 	full := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrFull) }
 	for _, mode := range modes {
@@ -263,8 +263,8 @@ func TestBreakerFullIsUp(t *testing.T) {
 	}
 }
 
-// TestBreakerUnreadableIsUp: what one key holds is that key's trouble. Its calls are
-// answered by the mode, each after asking the store, and say nothing bad of it.
+// TestBreakerUnreadableIsUp: unreadable data of one key affects that key only. Its calls are
+// sent to the store, then decided by the mode, and do not count as failures.
 func TestBreakerUnreadableIsUp(t *testing.T) {
 	unreadable := func(context.Context, func()) error {
 		return fmt.Errorf("%w, %w: says the store", weir.ErrUnreadable, weir.ErrUnavailable)
@@ -280,8 +280,8 @@ func TestBreakerUnreadableIsUp(t *testing.T) {
 				}
 			}
 			s.want(fallback.StoreUp)
-			if got := s.fallback.Status().Failures; s.Asked() != 8 || got != 8 {
-				t.Errorf("%v: asked %d times, %d failures; want 8 of both", mode, s.Asked(), got)
+			if got := s.fallback.Status().Failures; s.Calls() != 8 || got != 8 {
+				t.Errorf("%v: %d calls of the store, %d failures; want 8 of both", mode, s.Calls(), got)
 			}
 			s.Break(weirtest.Down())
 			s.fail(5)
@@ -294,8 +294,8 @@ func TestBreakerUnreadableIsUp(t *testing.T) {
 	}
 }
 
-// TestOnStoreState: changes are told in order, one at a time, with their cause,
-// and the listener may use the engine.
+// TestOnStoreState: changes are reported in order, one at a time, with their cause. The
+// callback may use the engine.
 func TestOnStoreState(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var heard []string
@@ -327,7 +327,7 @@ func TestOnStoreState(t *testing.T) {
 	})
 }
 
-// TestOnStoreStatePanics: a listener that panics leaves the breaker in order.
+// TestOnStoreStatePanics: a callback that panics leaves the breaker intact.
 func TestOnStoreStatePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
@@ -351,7 +351,7 @@ func TestOnStoreStatePanics(t *testing.T) {
 	})
 }
 
-// caught returns what f panics with.
+// caught returns the value that f panics with.
 func caught(f func()) (value any) {
 	defer func() { value = recover() }()
 	f()

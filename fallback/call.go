@@ -65,8 +65,8 @@ func (c *call) writes() bool {
 	return true
 }
 
-// clone returns a deep copy. A probe may outlive its caller, who lends the key, the
-// states and the id only until the answer.
+// clone returns a deep copy. A probe may outlive its caller, which owns the key, the states
+// and the id again after the return.
 func (c *call) clone() *call {
 	d := *c
 	values := make([]string, c.key.Len())

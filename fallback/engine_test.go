@@ -28,13 +28,13 @@ func must[T any](v T, err error) T {
 
 var modes = []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local}
 
-// ten is ten an hour for each user, and twenty for all of them.
+// ten allows ten an hour for each user and twenty for all.
 var ten = weir.Policy{Name: "ten", Limits: []weir.Limit{
 	{Name: "user", Max: 10, Window: time.Hour, By: []string{"user"}},
 	{Name: "all", Max: 20, Window: time.Hour},
 }}
 
-// store is a limiter whose engine can be broken.
+// store is a limiter with an engine that can be broken.
 type store struct {
 	*weir.Limiter
 	faulty   *weirtest.Faulty
@@ -44,7 +44,7 @@ type store struct {
 
 func (s *store) Break(f weirtest.Fault) { s.faulty.Break(f) }
 func (s *store) Mend()                  { s.faulty.Mend() }
-func (s *store) Asked() int64           { return s.faulty.Calls() }
+func (s *store) Calls() int64           { return s.faulty.Calls() }
 
 // newStore makes a limiter of p on a memory engine that stands for a store.
 func newStore(t *testing.T, p weir.Policy, mode fallback.Mode, opts ...fallback.Option) *store {
@@ -81,7 +81,7 @@ func (s *store) want(state fallback.StoreState) {
 	}
 }
 
-// TestFallbackConformance: while the store answers, the wrapper changes no answer.
+// TestFallbackConformance: while the store answers, the fallback changes no answer.
 func TestFallbackConformance(t *testing.T) {
 	engines := map[string]func() weir.Engine{
 		"timed": func() weir.Engine {
@@ -99,9 +99,9 @@ func TestFallbackConformance(t *testing.T) {
 	}
 }
 
-// TestFallbackAnswers: what each mode answers to each question while the store is
-// down, from the first failure on.
-func TestFallbackAnswers(t *testing.T) {
+// TestFallbackDecisions: the decision of each mode for each request while the store is down,
+// from the first failure on.
+func TestFallbackDecisions(t *testing.T) {
 	yes := func(n int64) answer { return answer{granted: n, allowed: true} }
 	full := func(n int64) answer { return answer{granted: n, allowed: true, retry: time.Hour} } // the same once more
 	never := answer{retry: weir.Never, limit: "user"}
@@ -140,7 +140,7 @@ func TestFallbackAnswers(t *testing.T) {
 	}
 }
 
-// answer is what a mode must say; of FailClosed the zero answer and an error.
+// answer is the expected decision of a mode; for FailClosed it is zero, with an error.
 type answer struct {
 	allowed bool
 	granted int64
@@ -167,12 +167,12 @@ func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op wei
 		t.Errorf("%v, %v: got %+v, %v; want %+v, degraded", outage, mode, d, err, a)
 	}
 	if outage == fallback.FailOpen && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
-		t.Errorf("%v knows %+v and %+v; nobody does", outage, d, states)
+		t.Errorf("%v: got %#v and %+v; want unknown values as zero", outage, d, states)
 	}
 }
 
-// TestFallbackOpenNamesTheLimit: of several limits, the one named is the one that a
-// store in which nothing counts would name.
+// TestFallbackOpenNamesTheLimit: of several limits FailOpen names the one that an empty
+// store would name.
 func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
 		for _, maxes := range [][]int64{{5, 3, 9, 3}, {0, 3}, {3, 0, 0}, {9, 4}} {
@@ -196,7 +196,7 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	}
 }
 
-// TestFallbackOpenClearsStates: what an earlier decision left there is not known.
+// TestFallbackOpenClearsStates: FailOpen clears the states of an earlier decision.
 func TestFallbackOpenClearsStates(t *testing.T) {
 	s := newStore(t, ten, fallback.FailOpen)
 	states := make([]weir.LimitState, 2)
@@ -210,7 +210,7 @@ func TestFallbackOpenClearsStates(t *testing.T) {
 	}
 }
 
-// TestFallbackAtInstants: a fallback, too, decides at the instant it is given.
+// TestFallbackAtInstants: a fallback decides at the given instant too.
 func TestFallbackAtInstants(t *testing.T) {
 	for _, mode := range []fallback.Mode{fallback.FailOpen, fallback.Local} {
 		s := newStore(t, ten, mode)
@@ -221,9 +221,9 @@ func TestFallbackAtInstants(t *testing.T) {
 	}
 }
 
-// TestFallbackOfOthers: only the store can count and refund, and a reset that did
-// not reach it is an error in every mode.
-func TestFallbackOfOthers(t *testing.T) {
+// TestFallbackOfOtherMethods: only the store can count and refund. A reset that did not reach
+// it is an error in every mode.
+func TestFallbackOfOtherMethods(t *testing.T) {
 	for _, mode := range modes {
 		s := newStore(t, ten, mode)
 		d, err := s.AllowN(ctx, weir.K("42"), 5)
@@ -260,16 +260,16 @@ func TestFallbackWithMode(t *testing.T) {
 	s.Break(weirtest.Down())
 	s.fail(5)
 	s.want(fallback.StoreDown)
-	asked := s.Asked()
-	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Asked() != asked {
-		t.Errorf("the other mode: got %+v, %v, asked %d times more; want it allowed without asking", d, err, s.Asked()-asked)
+	before := s.Calls()
+	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Calls() != before {
+		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
 	}
 	if s.fallback.Mode() != fallback.FailClosed || s.fallback.WithMode(fallback.Local).Mode() != fallback.Local {
 		t.Error("Mode says another mode")
 	}
 }
 
-// TestFallbackUnknownMode: what is no mode fails closed.
+// TestFallbackUnknownMode: an unknown mode fails closed.
 func TestFallbackUnknownMode(t *testing.T) {
 	s := newStore(t, ten, fallback.Mode(7))
 	s.Break(weirtest.Down())
@@ -281,8 +281,8 @@ func TestFallbackUnknownMode(t *testing.T) {
 	}
 }
 
-// TestFallbackOfNothing: there must be an engine.
-func TestFallbackOfNothing(t *testing.T) {
+// TestFallbackNeedsAnEngine: New panics without an engine.
+func TestFallbackNeedsAnEngine(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("Fallback(nil) made an engine")
@@ -291,8 +291,8 @@ func TestFallbackOfNothing(t *testing.T) {
 	fallback.New(nil, fallback.FailOpen)
 }
 
-// TestFallbackNoAllocation: the healthy path costs no memory, and neither does the
-// path around a store that is down.
+// TestFallbackNoAllocation: neither the path through a healthy store nor the path around a
+// down one allocates.
 func TestFallbackNoAllocation(t *testing.T) {
 	for _, mode := range modes {
 		limiter := must(weir.New(ten, weir.WithEngine(fallback.New(weir.NewMemory(), mode))))
@@ -311,8 +311,8 @@ func TestFallbackNoAllocation(t *testing.T) {
 	}
 }
 
-// BenchmarkFallback is what a fallback adds to a decision, and what it costs when
-// the store is down. "up" is to be compared with "none".
+// BenchmarkFallback measures the cost that a fallback adds to a decision ("up" compared with
+// "none"), and that of decisions while the store is down.
 func BenchmarkFallback(b *testing.B) {
 	run := func(name string, e weir.Engine) {
 		b.Run(name, func(b *testing.B) {
@@ -323,7 +323,7 @@ func BenchmarkFallback(b *testing.B) {
 			}
 		})
 	}
-	memory := struct{ weir.Engine }{weir.NewMemory()} // so that New does not see what it is
+	memory := struct{ weir.Engine }{weir.NewMemory()} // hides its type from New
 	run("none", memory)
 	run("up", fallback.New(weir.NewMemory(), fallback.FailOpen))
 	run("up/contexts", fallback.New(memory, fallback.FailOpen))
@@ -334,8 +334,8 @@ func BenchmarkFallback(b *testing.B) {
 	}
 }
 
-// TestOpenCosts: a fallback that allows everything still refuses what never fits, by
-// the cost where a limit has one.
+// TestOpenCosts: FailOpen still denies attempts that never fit. For a limit with a cost, the
+// cost decides.
 func TestOpenCosts(t *testing.T) {
 	for cost, want := range map[int64]bool{2: true, 3: false} {
 		p := weir.Policy{Name: "p", Limits: []weir.Limit{

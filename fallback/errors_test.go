@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// TestFallbackCallerLeaves: the caller's own context ends the call with its own
-// error. That is no outage, and in no mode a grant.
+// TestFallbackCallerLeaves: the end of the caller's own context ends the call with its error.
+// That is no failure of the store, and in no mode a grant.
 func TestFallbackCallerLeaves(t *testing.T) {
 	leave := map[string]struct {
 		ctx  func() (context.Context, context.CancelFunc)
@@ -63,8 +63,8 @@ func TestFallbackCallerLeaves(t *testing.T) {
 	}
 }
 
-// TestFallbackCallerHasLeft: nothing is granted to a caller that has left, not
-// even at once by a breaker that is open.
+// TestFallbackCallerHasLeft: a caller whose context has ended gets no grant, not even from an
+// open breaker.
 func TestFallbackCallerHasLeft(t *testing.T) {
 	for _, mode := range modes {
 		synctest.Test(t, func(t *testing.T) {
@@ -84,8 +84,8 @@ func TestFallbackCallerHasLeft(t *testing.T) {
 	}
 }
 
-// TestFallbackCallersDeadlineByTheClock: an engine that reads the deadline itself
-// may return before the context has noticed. It is still the caller's deadline.
+// TestFallbackCallersDeadlineByTheClock: an engine that reads the deadline itself may return
+// before the context ends. That is still the caller's deadline.
 func TestFallbackCallersDeadlineByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailOpen)
@@ -98,7 +98,7 @@ func TestFallbackCallersDeadlineByTheClock(t *testing.T) {
 	})
 }
 
-// lateContext has passed its deadline without saying so.
+// lateContext has passed its deadline and has not ended yet.
 type lateContext struct {
 	context.Context
 	deadline time.Time
@@ -106,8 +106,8 @@ type lateContext struct {
 
 func (c lateContext) Deadline() (time.Time, bool) { return c.deadline, true }
 
-// TestFallbackBadInput: what is wrong with a call is wrong in every mode, and says
-// nothing of the store (R14).
+// TestFallbackBadInput: bad input is an error in every mode and not a failure of the store
+// (R14).
 func TestFallbackBadInput(t *testing.T) {
 	policy := &weir.PolicyError{Policy: "ten", Field: "Limits", Problem: "of two slots"}
 	for _, mode := range modes {
@@ -132,15 +132,15 @@ func TestFallbackBadInput(t *testing.T) {
 	}
 }
 
-// TestFallbackUnknownFate: a call whose answer was lost is not put again. Whoever
-// asked to hear of it does; else it may count in both, and the answer says Degraded.
+// TestFallbackUnknownFate: a call whose answer was lost is not sent again. FailClosed returns
+// the error. In the other modes the call may count twice, and is marked Degraded.
 func TestFallbackUnknownFate(t *testing.T) {
 	for _, mode := range modes {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Lost())
 		d, err := s.AllowN(ctx, weir.K("42"), 3)
-		if s.Asked() != 1 {
-			t.Errorf("%v: the call was put %d times", mode, s.Asked())
+		if s.Calls() != 1 {
+			t.Errorf("%v: the call was put %d times", mode, s.Calls())
 		}
 		switch {
 		case mode == fallback.FailClosed && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable)):

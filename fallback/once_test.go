@@ -12,8 +12,8 @@ import (
 
 var tenPerUser = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "user", Max: 10, Window: time.Minute, By: []string{"user"}}}}
 
-// TestOnceThroughFallback: an operation whose answer was lost is made again with its
-// id and charged once; while the store is down the share charges it once, too.
+// TestOnceThroughFallback: an operation whose answer was lost is repeated with its id and
+// charged once. While the store is down the share charges it once too.
 func TestOnceThroughFallback(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	engine := fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0), fallback.Instances(2))
@@ -53,8 +53,8 @@ func TestOnceThroughFallback(t *testing.T) {
 	}
 }
 
-// TestOnceByTheShare: the share answers an operation that is made again as it did, also
-// one that asks for more than it can ever grant.
+// TestOnceByTheShare: the share replays its answer to a repeated operation, also to one of
+// more units than it can ever grant.
 func TestOnceByTheShare(t *testing.T) {
 	p := of(10)
 	p.Mode = weir.Partial
@@ -70,7 +70,7 @@ func TestOnceByTheShare(t *testing.T) {
 	}
 }
 
-// TestOnceAfterAnOutage: what the share has granted, the store does not grant again.
+// TestOnceAfterAnOutage: the store does not grant an operation that the share has granted.
 func TestOnceAfterAnOutage(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.Local, fallback.FailureThreshold(0), fallback.Instances(2)))))
@@ -93,8 +93,8 @@ func TestOnceAfterAnOutage(t *testing.T) {
 	}
 }
 
-// TestRefundOnceThroughFallback: a refund whose answer was lost is made again, and takes
-// back what it took.
+// TestRefundOnceThroughFallback: a refund whose answer was lost is repeated and takes the
+// units once.
 func TestRefundOnceThroughFallback(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)))))

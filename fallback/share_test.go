@@ -13,13 +13,13 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// of is a policy of one limit of n an hour for everybody.
+// of returns a policy of one limit of n an hour for all callers.
 func of(n int64) weir.Policy {
 	return weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: n, Window: time.Hour}}}
 }
 
-// granted makes attempts of one unit until one is refused, and returns how many
-// were granted.
+// granted makes attempts of one unit until one is denied, and returns the number of
+// grants.
 func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 	t.Helper()
 	for ; n <= most; n++ {
@@ -37,13 +37,13 @@ func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 	return n
 }
 
-// TestLocalShares: what one process grants of a limit while the store is down.
+// TestLocalShares: the units that one process grants of a limit while the store is down.
 func TestLocalShares(t *testing.T) {
 	third := fallback.Instances(3)
 	shareOf := func(f func(l weir.Limit) int64) fallback.Option {
 		return fallback.ShareOf(func(policy string, l weir.Limit) int64 {
 			if policy != "p" || l.Name != "l" {
-				t.Errorf("asked for the share of %q, %q", policy, l.Name)
+				t.Errorf("ShareOf was called with %q, %q", policy, l.Name)
 			}
 			return f(l)
 		})
@@ -73,8 +73,8 @@ func TestLocalShares(t *testing.T) {
 	}
 }
 
-// TestLocalStates: a share is told as the limit it is of, of which the others have
-// used their part.
+// TestLocalStates: the state of a share is that of its limit, with the shares of other
+// processes as used.
 func TestLocalStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(10)
@@ -102,8 +102,8 @@ func TestLocalStates(t *testing.T) {
 	})
 }
 
-// TestLocalKeepsGap: within one process the gap is that of the policy.
-func TestLocalKeepsGap(t *testing.T) {
+// TestLocalKeepsMinInterval: within one process the minimum interval is that of the policy.
+func TestLocalKeepsMinInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(30)
 		p.Limits[0].MinInterval = time.Minute
@@ -146,8 +146,8 @@ func TestLocalFlapping(t *testing.T) {
 	})
 }
 
-// TestLocalReset forgets what the share has recorded: while the store is down,
-// which is an error, and while it is up.
+// TestLocalReset: a reset clears the share, while the store is down, with an error, and while
+// it is up.
 func TestLocalReset(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -171,7 +171,7 @@ func TestLocalReset(t *testing.T) {
 	}
 }
 
-// TestLocalRecord: what was used goes to the share and counts there.
+// TestLocalRecord: a record goes to the share and counts there.
 func TestLocalRecord(t *testing.T) {
 	s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
 	s.Break(weirtest.Down())
@@ -183,7 +183,7 @@ func TestLocalRecord(t *testing.T) {
 	}
 }
 
-// TestLocalMemory: shares stand where the caller says, within its cap (R13).
+// TestLocalMemory: shares use the caller's memory engine and its cap (R13).
 func TestLocalMemory(t *testing.T) {
 	m := weir.NewMemory(weir.MaxKeys(1))
 	p := of(9)
@@ -198,7 +198,7 @@ func TestLocalMemory(t *testing.T) {
 	}
 }
 
-// TestLocalReload: however often policies are compiled anew, the share remembers.
+// TestLocalReload: shares keep their histories, however often policies are compiled.
 func TestLocalReload(t *testing.T) {
 	s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
 	s.Break(weirtest.Down())
@@ -214,8 +214,8 @@ func TestLocalReload(t *testing.T) {
 	}
 }
 
-// TestLocalWait: who waits for more than the share is served when the store is
-// back, and is not told that it can never be.
+// TestLocalWait: a caller that waits for more than the share is granted when the store is
+// back; the wait is not Never.
 func TestLocalWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
@@ -240,7 +240,7 @@ func TestLocalWait(t *testing.T) {
 	})
 }
 
-// TestLocalConcurrent: shares are shares among goroutines too.
+// TestLocalConcurrent: shares hold among concurrent goroutines too.
 func TestLocalConcurrent(t *testing.T) {
 	s := newStore(t, of(300), fallback.Local, fallback.Instances(3))
 	s.Break(weirtest.Down())

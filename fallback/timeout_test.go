@@ -16,11 +16,11 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// healthy is the fault that is none.
+// healthy is no fault.
 func healthy(_ context.Context, call func()) error { call(); return nil }
 
-// TestTimeoutIsNotTheCallersDeadline: an engine that tells what became of the call, and why,
-// is believed, but for the end of a context that is not the caller's.
+// TestTimeoutIsNotTheCallersDeadline: an engine's error that reports the fate of the call is
+// returned unchanged, except for the end of a context that is not the caller's.
 func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailClosed)
@@ -47,7 +47,7 @@ func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	})
 }
 
-// TestNoTimeoutWaitsForTheEngine: without a budget the caller waits for the engine.
+// TestNoTimeoutWaitsForTheEngine: without a timeout the caller waits for the engine.
 func TestNoTimeoutWaitsForTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, budget := range []time.Duration{0, -1} {
@@ -61,8 +61,8 @@ func TestNoTimeoutWaitsForTheEngine(t *testing.T) {
 	})
 }
 
-// TestForeignErrors: an error that does not say what became of the call is taken
-// for the worse, unless the call would have changed nothing.
+// TestForeignErrors: an error without the fate of the call counts as unknown fate, unless
+// the call would have changed nothing.
 func TestForeignErrors(t *testing.T) {
 	for _, c := range []struct {
 		err    error
@@ -134,8 +134,8 @@ func TestTimeoutBoundsEveryCall(t *testing.T) {
 	}
 }
 
-// TestProbeOutlivesItsCaller: a probe without an answer writes no states of a caller
-// that has got the mode's decision. The race detector looks on.
+// TestProbeOutlivesItsCaller: a late probe writes no states of a caller that has the mode's
+// decision already. The race detector checks it.
 func TestProbeOutlivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailOpen)
@@ -160,7 +160,7 @@ func TestProbeOutlivesItsCaller(t *testing.T) {
 	})
 }
 
-// TestPanicOfTheEngineReachesTheCaller: also from a probe, and the next probe can run.
+// TestPanicOfTheEngineReachesTheCaller: also from a probe; the next probe can run.
 func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 	thrown := errors.New("thrown")
 	synctest.Test(t, func(t *testing.T) {
