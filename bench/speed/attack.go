@@ -16,7 +16,7 @@ const attack = "attack under a cap"
 // Measurements of the attack.
 const (
 	peakMiB   = "peak_mib"  // most resident memory of the whole process
-	refused   = "refused"   // attacker's keys that got ErrFull
+	refused   = "refused"   // attacker's keys rejected with ErrFull
 	forgotten = "forgotten" // victims that were allowed again too early
 	victims   = 1_000
 	capMiB    = 256
@@ -24,11 +24,11 @@ const (
 
 func attacked() contest.Workload {
 	return contest.Workload{Name: attack, MaxRounds: 1, Contestants: []string{peers.Weir}, Run: attackKeys,
-		About: "1,000 victims use up their limit, then an attacker asks with ever new keys, all within the window"}
+		About: "1,000 victims use up their limit, then an attacker sends attempts with ever new keys, all within the window"}
 }
 
 // attackKeys runs an attacker with a new key per request beside victims with a used
-// limit, whose histories must not be evicted.
+// limit. Their histories must not be evicted.
 func attackKeys(string) contest.Metrics {
 	const limit = 10
 	e := weir.NewMemory(weir.MaxBytes(capMiB << 20))
@@ -44,8 +44,8 @@ func attackKeys(string) contest.Metrics {
 	full, used := 0, process.CPU()
 	var key []byte
 	for i := range scale.attackers {
-		// The engine may not keep the key beyond the call, so one buffer serves
-		// all: this program's own garbage is not to be taken for the engine's.
+		// The engine may not keep the key beyond the call, so one buffer serves all.
+		// Otherwise this program's garbage would count as the engine's.
 		key = appendKey(key[:0], victims+i)
 		_, err := l.Allow(ctx, weir.K(unsafe.String(&key[0], len(key))))
 		switch {

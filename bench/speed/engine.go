@@ -14,7 +14,7 @@ import (
 
 var ctx = context.Background()
 
-// Names of the workloads that Weir runs against itself.
+// Names of the workloads that compare Weir with itself.
 const (
 	flatness    = "cost by Max, window full"
 	severalHot  = "limits of a policy, 1 hot key"
@@ -22,10 +22,10 @@ const (
 	cores       = "cores, 10,000 keys"
 )
 
-// alone are the workloads that compare Weir with itself.
+// alone returns the workloads that compare Weir with itself.
 func alone() []contest.Workload {
 	return []contest.Workload{
-		{Name: flatness, About: "one key whose window is full: at every step one entry leaves, one ask is granted, one refused; instants are the caller's",
+		{Name: flatness, About: "one key whose window is full: at every step one entry leaves, one attempt is granted, one denied; instants are the caller's",
 			Contestants: []string{"Max 10", "Max 100", "Max 1,000", "Max 10,000"}, Run: fullWindow},
 		{Name: severalHot, About: "all limits count by the key, each with a history of its own", Contestants: []string{"1 limit", "2 limits", "4 limits"},
 			Run: func(c string) contest.Metrics {
@@ -94,7 +94,7 @@ func (d load) severalLimits(contestant string) contest.Metrics {
 	return d.measureLimiter(asLimiter{l})
 }
 
-// asLimiter lets a load ask a limiter of any one-dimensional policy.
+// asLimiter is a contestant that decides by a policy of one dimension.
 type asLimiter struct{ *weir.Limiter }
 
 func (a asLimiter) Allow(key string) bool { return allowed(a.Limiter.Allow(ctx, weir.K(key))) == 1 }
@@ -121,11 +121,11 @@ func onCores(contestant string) contest.Metrics {
 
 func mustAllow(d weir.Decision, err error) {
 	if allowed(d, err) == 0 {
-		panic("a decision that was to be allowed was refused, limit " + d.Limit)
+		panic("an attempt that should be allowed was denied, limit " + d.Limit)
 	}
 }
 
-// allowed is 1 for a yes and 0 for a no.
+// allowed is 1 for an allowed attempt and 0 for a denied one.
 func allowed(d weir.Decision, err error) int {
 	if err != nil {
 		panic(err)

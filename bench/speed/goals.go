@@ -12,18 +12,18 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// goal is one number the memory engine is meant to reach.
+// goal is one number that the memory engine should reach.
 type goal struct {
 	text    string
 	bound   float64
-	atMost  bool // the measured number is to be at most bound; otherwise at least
+	atMost  bool // the measured number should be at most bound; otherwise at least
 	measure func(r contest.Results) (v float64, where string)
 }
 
-// named are the limiters the goals name; the exact peers come on top.
+// named are the limiters that the goals name, besides the exact peers.
 var named = []string{"x/time/rate", "sethvargo/go-limiter", "throttled", "ulule/limiter", "httprate", "httprate counter"}
 
-// everywhere are the workloads in which Weir is to be the fastest.
+// everywhere are the workloads in which Weir should be the fastest.
 var everywhere = []string{hotAllowed, hotLimited, tenAlone, tenEight, tenDenied, insert, million}
 
 // tenThousand are those of them with 10,000 keys.
@@ -56,8 +56,8 @@ func goals() []goal {
 	)
 }
 
-// printGoals prints a row a goal; those that nothing was measured for only if
-// everything was played, so that they are not mistaken for met.
+// printGoals prints a row for each goal. Goals without a measurement appear only if all
+// workloads were run, as not measured.
 func printGoals(w io.Writer, r contest.Results, everything bool) {
 	fmt.Fprintf(w, "Peers of the goals are %s and the exact ones: %s. Bounds on them are ratios to Weir.\n\n",
 		strings.Join(named, ", "), strings.Join(exact(), ", "))
@@ -79,7 +79,7 @@ func (g goal) limit() string {
 	return fmt.Sprintf("≥ %g", g.bound)
 }
 
-// places is how many digits behind the point the measured number needs.
+// places is the number of digits behind the point of the measured number.
 func (g goal) places() int {
 	if g.bound > 0 && g.bound < 0.1 {
 		return 4
@@ -87,7 +87,7 @@ func (g goal) places() int {
 	return 2
 }
 
-// verdict says whether v is within the goal's bound.
+// verdict reports in words whether v is within the goal's bound.
 func (g goal) verdict(v float64) string {
 	switch {
 	case math.IsNaN(v):
@@ -115,7 +115,7 @@ func least(workloads, contestants []string) func(contest.Results) (float64, stri
 	}
 }
 
-// exact are the names of the peers that do the same job as Weir.
+// exact returns the names of the peers that are as exact as Weir.
 func exact() []string {
 	var n []string
 	for _, p := range peers.Timed() {

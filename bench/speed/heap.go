@@ -18,7 +18,7 @@ const (
 	gcCPU       = "gc_cpu_ms"     // a forced collection, processor time
 )
 
-// memory are the workloads that look at the heap.
+// memory returns the workloads that measure the heap.
 func memory() []contest.Workload {
 	return []contest.Workload{
 		{Name: collector, About: "one entry a key", MaxRounds: 3, Contestants: names(), Run: heapAndCollector},
@@ -61,8 +61,8 @@ func collections(n int) (byClock, ofCPU float64) {
 
 const eventsPerKey = "entries of a key"
 
-// weirEvents are the variants in which Weir's keys hold a number of entries.
-// Fewer keys hold more, so that each variant takes about as long.
+// weirEvents are variants of Weir by the number of entries of a key. Variants with more
+// entries have fewer keys, so that each takes about as long.
 var weirEvents = []struct {
 	name         string
 	events, keys int
@@ -74,7 +74,7 @@ var weirEvents = []struct {
 	{"weir, 1,000 entries", 1000, 2_000},
 }
 
-// peerEvents is how the exact peers are filled.
+// The exact peers are filled with peerEvents entries for each of peerKeys keys.
 const peerEvents, peerKeys = 100, 20_000
 
 func heapByEvents(contestant string) contest.Metrics {
@@ -101,18 +101,18 @@ func heapByEvents(contestant string) contest.Metrics {
 	return contest.Metrics{bytesPerKey: grown / peerKeys}
 }
 
-// weirHeap gives each key its entries at instants spread over an hour, its
-// window, so that no two of them can be kept together cheaply.
+// weirHeap gives each key entries at instants spread over an hour, its window, so that no
+// two of them can be stored together.
 func weirHeap(events, keys int) float64 {
 	before := process.Heap()
 	l, err := weir.New(peers.WeirPolicy(events, time.Hour))
 	if err != nil {
 		panic(err)
 	}
-	asked := ownKeys(keys)
+	filled := ownKeys(keys)
 	at := time.Now()
 	for range events {
-		for _, k := range asked {
+		for _, k := range filled {
 			mustAllow(l.AllowAt(ctx, weir.K(k), 1, at))
 		}
 		at = at.Add(time.Hour / time.Duration(events+1))

@@ -19,8 +19,8 @@ func makeKeys(n int) []string {
 	return keys
 }
 
-// makeKey returns the i-th key as an allocation of its own, which a limiter that
-// keeps its keys keeps alive.
+// makeKey returns the i-th key as an allocation of its own. A limiter that stores the key
+// keeps the allocation alive.
 func makeKey(i int) string { return string(appendKey(nil, i)) }
 
 // appendKey appends "key-" and i in twelve digits.

@@ -11,18 +11,18 @@ import (
 	"github.com/weirlimit/weir/bench/internal/process"
 )
 
-// load is a stream of decisions to measure: goroutines ask one limiter about
-// uniformly chosen keys for a while.
+// load is a stream of decisions to measure: goroutines send attempts for uniformly chosen
+// keys to one limiter for a while.
 type load struct {
 	limit      int
 	window     time.Duration
 	keys       int
 	goroutines int
-	prefill    int // asks of every key before the measurement
+	prefill    int // attempts of each key before the measurement
 }
 
-// Lengths of a measurement, in processor time for each goroutine that can run: on
-// a busy machine it takes longer, and does as much.
+// Lengths of a measurement, in processor time for each goroutine that can run. On a busy
+// machine it takes longer and does the same work.
 var warming, running = 50 * time.Millisecond, 300 * time.Millisecond
 
 // Measurements of a load, per decision.
@@ -62,10 +62,10 @@ func (d load) measureLimiter(l peers.Limiter) contest.Metrics {
 	}
 }
 
-// drive asks until the process has used the given processor time on each core it
-// can use, and returns how many decisions were made and how many were yes.
+// drive sends attempts until the process has used the given processor time on each core it
+// can use. It returns the number of decisions and of granted ones.
 func (d load) drive(l peers.Limiter, keys []string, length time.Duration) (n, yes int64) {
-	var asked, allowed atomic.Int64
+	var decided, allowed atomic.Int64
 	var wg sync.WaitGroup
 	end := process.CPU() + length*time.Duration(min(d.goroutines, runtime.GOMAXPROCS(0)))
 	for g := range d.goroutines {
@@ -76,19 +76,19 @@ func (d load) drive(l peers.Limiter, keys []string, length time.Duration) (n, ye
 				yes += batch(l, keys, &r)
 				n += batchSize
 			}
-			asked.Add(n)
+			decided.Add(n)
 			allowed.Add(yes)
 		})
 	}
 	wg.Wait()
-	return asked.Load(), allowed.Load()
+	return decided.Load(), allowed.Load()
 }
 
-// batchSize is how many decisions are made between looks at the processor time:
-// enough that the look, a system call, adds less than a nanosecond to each.
+// batchSize is the number of decisions between reads of the processor time. The read, a
+// system call, then adds less than a nanosecond to each.
 const batchSize = 1024
 
-// batch asks about batchSize random keys and returns how often the answer was yes.
+// batch sends attempts for batchSize random keys and returns the number of granted ones.
 func batch(l peers.Limiter, keys []string, r *random) (yes int64) {
 	for range batchSize {
 		if l.Allow(keys[r.below(len(keys))]) {

@@ -20,7 +20,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/contest"
 )
 
-// sizes are how much work the large workloads do.
+// sizes are the amounts of work of the large workloads.
 type sizes struct {
 	keys      int // of the workloads with 1,000,000 keys
 	attackers int
@@ -61,7 +61,7 @@ func main() {
 	page{os.Stdout, all, contest.Play(all, *rounds, args)}.print(*rounds)
 }
 
-// workloads are all there are, at the present scale.
+// workloads returns all workloads at the present scale.
 func workloads() []contest.Workload {
 	return slices.Concat(timed(), memory(), alone(), []contest.Workload{sweeps(), attacked()})
 }

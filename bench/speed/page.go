@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// page is the Markdown of one play.
+// page prints the results of one run as Markdown.
 type page struct {
 	w         io.Writer
 	workloads []contest.Workload
@@ -20,7 +20,7 @@ type page struct {
 
 func (p page) print(rounds int) {
 	fmt.Fprintf(p.w, "Medians over %d interleaved rounds, each measurement in a process of its own. ", rounds)
-	fmt.Fprintln(p.w, "Ratios compare contestants within a round; nanoseconds are what this machine happened to give and are noise.")
+	fmt.Fprintln(p.w, "Ratios compare contestants within a round; nanoseconds depend on the machine and its load and are noise.")
 	p.heading("Processor time of a decision, Weir = 1.00")
 	p.peerTable(func(workload, contestant string) string {
 		return ratio(p.results.Ratio(workload, contestant, peers.Weir, cpu)) + p.mark(workload, contestant)
@@ -43,7 +43,7 @@ func (p page) print(rounds int) {
 
 func (p page) heading(text string) { fmt.Fprintf(p.w, "\n### %s\n\n", text) }
 
-// played returns the workload of that name if it was played.
+// played returns the workload of that name if it was run.
 func (p page) played(name string) (contest.Workload, bool) {
 	i := slices.IndexFunc(p.workloads, func(w contest.Workload) bool { return w.Name == name })
 	if i < 0 {
@@ -52,7 +52,7 @@ func (p page) played(name string) (contest.Workload, bool) {
 	return p.workloads[i], true
 }
 
-// peerTable prints one row a contestant, one column a workload in which all
+// peerTable prints a row for each contestant and a column for each workload in which all
 // take part.
 func (p page) peerTable(cell func(workload, contestant string) string) {
 	head := []string{"contestant"}
@@ -84,10 +84,10 @@ func (p page) explainTimed() {
 			fmt.Fprintf(p.w, "- *%s*: %s.\n", w.Name, w.About)
 		}
 	}
-	fmt.Fprintln(p.w, "\nTwo rows are no contestants. *floor*: an exact yes or no for one limit behind one lock, the least that can be done in Go, without remaining units, waits or forgetting. *loop*: a limiter that does nothing. † answered the workload otherwise than meant, by more than one decision in a hundred.")
+	fmt.Fprintln(p.w, "\nTwo rows are no contestants. *floor*: an exact yes or no for one limit behind one lock, the least that can be done in Go, without remaining units, waits or forgetting. *loop*: a limiter that does nothing. † granted a different share than the workload expects, by more than one decision in a hundred.")
 }
 
-// meant is the share of decisions that a workload means to be allowed.
+// meant is the share of decisions that should be allowed in a workload.
 var meant = map[string]float64{hotAllowed: 1, tenAlone: 1, tenEight: 1, tenDenied: 0, insert: 1, million: 1}
 
 // mark is a dagger for contestants with unexpected answers.
@@ -184,7 +184,7 @@ func (p page) attackTable() {
 	get := func(metric string) float64 { return p.results.Median(attack, peers.Weir, metric) }
 	p.heading("Weir: " + w.Name)
 	fmt.Fprintf(p.w, "%s: %d new keys against a cap of %d MiB. ", w.About, scale.attackers, capMiB)
-	fmt.Fprintf(p.w, "Most resident memory of the whole process %s MiB; %s keys were refused with ErrFull; %s of %d victims were forgotten; %s ns a decision (noise).\n",
+	fmt.Fprintf(p.w, "Most resident memory of the whole process %s MiB; %s keys were rejected with ErrFull; %s of %d victims were forgotten; %s ns a decision (noise).\n",
 		decimal(get(peakMiB), 0), decimal(get(refused), 0), decimal(get(forgotten), 0), victims, decimal(get(cpu), 0))
 }
 

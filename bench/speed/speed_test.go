@@ -44,8 +44,8 @@ func TestRandomReachesEveryKey(t *testing.T) {
 	}
 }
 
-// TestLoadsAnswerAsMeant runs every timed workload for a moment on Weir and
-// looks at what was granted, not at the time.
+// TestLoadsAnswerAsMeant runs every timed workload for a moment on Weir and checks the
+// share of granted attempts, not the time.
 func TestLoadsAnswerAsMeant(t *testing.T) {
 	shorten(t)
 	for _, w := range timed() {
@@ -59,7 +59,7 @@ func TestLoadsAnswerAsMeant(t *testing.T) {
 	}
 }
 
-func TestFullWindowGrantsEverySecondAsk(t *testing.T) {
+func TestFullWindowGrantsEverySecondAttempt(t *testing.T) {
 	shorten(t)
 	for _, c := range []string{"Max 10", "Max 1,000"} {
 		if got := fullWindow(c)[granted]; got != 0.5 {
@@ -114,7 +114,7 @@ func TestLeastNamesTheFastest(t *testing.T) {
 	}
 }
 
-// TestPageWithoutResults: what was not measured is never shown as met.
+// TestPageWithoutResults: a goal without a measurement is never shown as met.
 func TestPageWithoutResults(t *testing.T) {
 	var out strings.Builder
 	page{&out, workloads(), contest.Results{}}.print(1)

@@ -27,10 +27,10 @@ const (
 
 func sweeps() contest.Workload {
 	return contest.Workload{Name: sweeping, Contestants: []string{without, with}, MaxRounds: 5, Run: besideSweep,
-		About: "decisions on 10,000 busy keys of an engine that also holds 1,000,000 idle ones: either they all still count, or none does any more"}
+		About: "decisions on 10,000 busy keys of an engine that also holds 1,000,000 idle ones: either they all still count, or none counts"}
 }
 
-// besideSweep times single decisions while the engine sweeps, or has nothing to.
+// besideSweep times single decisions while the engine sweeps, or has nothing to sweep.
 func besideSweep(contestant string) contest.Metrics {
 	const expiry = 200 * time.Millisecond
 	e := weir.NewMemory()
@@ -73,9 +73,8 @@ func fill(e *weir.Memory, window time.Duration) {
 	}
 }
 
-// latencies returns the lengths of n decisions in nanoseconds, in ascending
-// order. The end of one is the beginning of the next, so each includes one
-// reading of the clock.
+// latencies returns the times of n decisions in nanoseconds, in ascending order. The end of
+// one is the beginning of the next, so each includes one reading of the clock.
 func latencies(l *weir.Limiter, keys []string, n int) []float64 {
 	took := make([]float64, n)
 	r := random(1)

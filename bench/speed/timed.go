@@ -20,12 +20,12 @@ const (
 	collector  = "heap and collector, 1,000,000 keys"
 )
 
-// timed returns the workloads whose processor time per decision is compared.
+// timed returns the workloads that compare processor time per decision.
 func timed() []contest.Workload {
 	return []contest.Workload{
-		loadWorkload(hotAllowed, "one goroutine; 50,000 per 1ms, more than anyone asks, and every entry leaves again after 1ms",
+		loadWorkload(hotAllowed, "one goroutine; 50,000 per 1ms, more than it sends, and every entry leaves again after 1ms",
 			load{limit: 50_000, window: time.Millisecond, keys: 1, goroutines: 1}),
-		loadWorkload(hotLimited, "one goroutine; 100 per 1s, so nearly every ask is refused",
+		loadWorkload(hotLimited, "one goroutine; 100 per 1s, so nearly every attempt is denied",
 			load{limit: 100, window: time.Second, keys: 1, goroutines: 1}),
 		loadWorkload(tenAlone, "100 per 10ms, allowed",
 			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 1}),
@@ -33,7 +33,7 @@ func timed() []contest.Workload {
 			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 8}),
 		loadWorkload(tenDenied, "one goroutine; 10 per 1h, used up before",
 			load{limit: 10, window: time.Hour, keys: 10_000, goroutines: 1, prefill: 10}),
-		{Name: insert, About: "one goroutine asks once about each of many new keys, the collector's work included", MaxRounds: 5,
+		{Name: insert, About: "one goroutine sends one attempt for each of many new keys, the collector's work included", MaxRounds: 5,
 			Contestants: append(names(), "floor"), Run: insertKeys},
 		loadWorkload(million, "one goroutine; 100 per 1m, one entry a key before; mostly waiting for memory",
 			load{limit: 100, window: time.Minute, keys: scale.keys, goroutines: 1, prefill: 1}),
@@ -44,10 +44,10 @@ func loadWorkload(name, about string, d load) contest.Workload {
 	return contest.Workload{Name: name, About: about, Contestants: append(names(), yardsticks...), Run: d.measure}
 }
 
-// yardsticks are no contestants; see the package peers.
+// yardsticks are rows for comparison, not contestants; see the package peers.
 var yardsticks = []string{"floor", "loop"}
 
-// names are those of the contestants that are timed, Weir first.
+// names returns the names of the timed contestants, Weir first.
 func names() []string {
 	var n []string
 	for _, p := range peers.Timed() {
@@ -56,7 +56,7 @@ func names() []string {
 	return n
 }
 
-// insertKeys asks once about each of many new keys.
+// insertKeys sends one attempt for each of many new keys.
 func insertKeys(contestant string) contest.Metrics {
 	p, err := peers.Named(contestant)
 	if err != nil {
