@@ -1,11 +1,11 @@
-// Command all runs every comparison and writes what they print, with machine,
-// date, commit and commands, to RESULTS.md.
+// Command all runs every comparison and writes the output to RESULTS.md, with machine,
+// date, commit and commands.
 //
 //	go run ./all          writes RESULTS.md and scoreboard.svg; about half an hour
 //	go run ./all -sections scoreboard,speed -rounds 3
 //	                      replaces these sections of RESULTS.md and leaves the others
 //	go run ./all -summary computes the summary of RESULTS.md anew and runs nothing
-//	go run ./all -quick   prints to stdout what a short run gives; about four minutes
+//	go run ./all -quick   prints a short run to stdout; about four minutes
 //
 // Run it in the directory of this module, on a machine with nothing else to do.
 package main
@@ -32,19 +32,20 @@ type section struct {
 	title   string
 	program string   // its directory
 	args    []string // of a full run
-	rounds  bool     // it takes -rounds
-	intro   string   // Markdown between the heading and what the program prints
+	rounds  bool     // the program has the flag -rounds
+	intro   string   // Markdown between the heading and the program's output
 
 	headline string // of the summary, with %s for each of the figures
 	figures  []figure
 }
 
-// What a full run writes, and all programs that run.
+// Files that a full run writes.
 const (
 	results = "RESULTS.md"
 	picture = "scoreboard.svg"
 )
 
+// sections lists all programs in the order of RESULTS.md.
 var sections = []section{
 	{
 		title: "What “20 per second” lets through", program: "scoreboard", args: []string{"-svg", picture},
@@ -88,7 +89,7 @@ func main() {
 	quick := flag.Bool("quick", false, "short runs, printed to stdout; no file is written")
 	only := flag.String("sections", "", "comma-separated `programs` to run, such as scoreboard,speed; default: all of them")
 	summarize := flag.Bool("summary", false, "run nothing; compute the summary of RESULTS.md from its sections")
-	rounds := flag.Int("rounds", 0, "how many interleaved `rounds`; default: what each program thinks right")
+	rounds := flag.Int("rounds", 0, "number of interleaved `rounds`; default: that of each program")
 	flag.Parse()
 	if *summarize {
 		page, err := os.ReadFile(results)
@@ -120,8 +121,8 @@ func exit(err error, failed bool) {
 	os.Exit(0)
 }
 
-// chosen are the sections of the programs named, with that many rounds where the
-// program takes rounds.
+// chosen returns the sections of the named programs, with the given number of rounds if
+// the program has that flag.
 func chosen(only string, rounds int) []section {
 	var some []section
 	for _, s := range sections {
@@ -136,7 +137,7 @@ func chosen(only string, rounds int) []section {
 	return some
 }
 
-// run runs the sections. failed says that one of them found Weir at fault.
+// run runs the sections. failed reports whether Weir missed a goal in any of them.
 func run(quick bool, sections []section) (text []byte, failed bool, err error) {
 	bin, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
@@ -155,8 +156,8 @@ func run(quick bool, sections []section) (text []byte, failed bool, err error) {
 	return page.Bytes(), failed, nil
 }
 
-// merged is what RESULTS.md says, with the sections of page in place of its own.
-// Where there is no such file it is the page.
+// merged returns RESULTS.md with the sections of page in place of its own. Without that
+// file it returns page.
 func merged(page []byte, some []section) ([]byte, error) {
 	before, err := os.ReadFile(results)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -176,7 +177,7 @@ func merged(page []byte, some []section) ([]byte, error) {
 	return []byte(after), nil
 }
 
-// run builds the program, runs it and appends its section to page.
+// run builds and runs the program, and appends its section to page.
 func (s section) run(page *bytes.Buffer, bin string, quick bool) (failed bool, err error) {
 	program := filepath.Join(bin, s.program)
 	if out, err := exec.Command("go", "build", "-o", program, "./"+s.program).CombinedOutput(); err != nil {
@@ -193,7 +194,7 @@ func (s section) run(page *bytes.Buffer, bin string, quick bool) (failed bool, e
 	start := time.Now()
 	err = cmd.Run()
 	if code := cmd.ProcessState.ExitCode(); code == 1 {
-		failed, err = true, nil // it ran, and what it prints says what is wrong
+		failed, err = true, nil // it ran, and its output names the missed goals
 	}
 	if err != nil {
 		return false, fmt.Errorf("%s: %w", s.program, err)

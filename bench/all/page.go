@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// contestants is the title of the section that names them.
+// contestants is the title of the section that lists the contestants.
 const contestants = "Contestants"
 
 func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
@@ -58,8 +58,8 @@ func writeTable(w io.Writer, contestants []peers.Peer) {
 	table.Print(w)
 }
 
-// write writes the section: when and on what it was measured stands with it, since
-// sections can be measured one at a time.
+// write writes the section with its own date and machine, because sections can be
+// measured one at a time.
 func (s section) write(w io.Writer, m machine.Machine, args []string, start time.Time, took time.Duration, printed []byte, quick bool) {
 	fmt.Fprintf(w, "\n## %s\n\n", s.title)
 	command := strings.TrimSpace("go run ./" + s.program + " " + strings.Join(args, " "))
@@ -71,13 +71,13 @@ func (s section) write(w io.Writer, m machine.Machine, args []string, start time
 	w.Write(printed)
 }
 
-// sectionOf is the section of that title, heading included, "" if there is none.
+// sectionOf returns the section with the title, heading included; "" if there is none.
 func sectionOf(page, title string) string {
 	from, to := bounds(page, title)
 	return page[from:to]
 }
 
-// replaced is page with text in place of the section of that title, or at its end.
+// replaced returns page with text in place of the section with the title, or at its end.
 func replaced(page, title, text string) string {
 	from, to := bounds(page, title)
 	if from == to {
@@ -88,7 +88,7 @@ func replaced(page, title, text string) string {
 	return page[:from] + text + page[to:]
 }
 
-// bounds are where the section of that title begins and ends in page.
+// bounds returns the begin and end of the section with the title.
 func bounds(page, title string) (from, to int) {
 	heading := "\n## " + title + "\n"
 	from = strings.Index(page, heading)

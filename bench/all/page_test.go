@@ -30,7 +30,7 @@ func TestHeadNamesMachineAndContestants(t *testing.T) {
 		}
 	}
 	if strings.Contains(out.String(), "quick run") {
-		t.Error("a full run is called quick")
+		t.Error("a full run is marked quick")
 	}
 }
 
@@ -45,7 +45,7 @@ func TestSectionNamesItsCommand(t *testing.T) {
 	}
 }
 
-// TestOneSectionIsReplaced: the others stay as they are, byte for byte.
+// TestOneSectionIsReplaced: the others stay unchanged, byte for byte.
 func TestOneSectionIsReplaced(t *testing.T) {
 	const page = "# Results\n\nhead\n\n## A\n\na\n\n### A, goals\n\n| ## B |\n\n## B\n\nb\n\n## C\n\nc\n"
 	for _, c := range []struct{ title, text, want string }{

@@ -24,7 +24,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/weirserve"
 )
 
-// What is read.
+// Sizes of the input.
 const (
 	policies = 10_000
 	lines    = 1_000_000
@@ -32,7 +32,7 @@ const (
 
 func main() {
 	quick := flag.Bool("quick", false, "one round; its numbers mean little")
-	rounds := flag.Int("rounds", 5, "how many interleaved `rounds`")
+	rounds := flag.Int("rounds", 5, "number of interleaved `rounds`")
 	flag.Parse()
 	if *quick {
 		*rounds = 1
@@ -43,11 +43,11 @@ func main() {
 	}
 }
 
-// reading is a run of the program that reads something.
+// reading is one measured command.
 type reading struct {
 	name string
 	args []string
-	of   float64 // how many of what it reads
+	of   float64 // number of policies or lines that it reads
 	took []float64
 }
 
@@ -86,7 +86,7 @@ func measure(rounds int) error {
 			all[i].took = append(all[i].took, took.Seconds())
 		}
 	}
-	table := report.Table("what", "seconds of processor time", "a second and core")
+	table := report.Table("command", "seconds of processor time", "a second and core")
 	for _, r := range all {
 		table.Row(r.name, report.Decimal(stat.Median(r.took), 2), report.Count(r.of/stat.Median(r.took)))
 	}
@@ -100,7 +100,7 @@ func measure(rounds int) error {
 	return nil
 }
 
-// run runs the program to its end and returns the processor time it took.
+// run runs the program to its end and returns its processor time.
 func run(program string, args []string) (time.Duration, error) {
 	cmd := exec.Command(program, args...)
 	if out, err := cmd.CombinedOutput(); err != nil {
@@ -109,7 +109,7 @@ func run(program string, args []string) (time.Duration, error) {
 	return cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime(), nil
 }
 
-// manyPolicies is a file of 10,000 policies, a little below the largest there may be.
+// manyPolicies returns a file of 10,000 policies, slightly below the largest allowed.
 func manyPolicies() []byte {
 	b := []byte("version: 1\npolicies:\n")
 	for i := range policies {
@@ -118,7 +118,7 @@ func manyPolicies() []byte {
 	return b
 }
 
-// trace is checks over that many keys, about a tenth of a millisecond apart.
+// trace returns checks over a number of keys, about a tenth of a millisecond apart.
 func trace(keys int) []byte {
 	at := int64(1_790_000_000_000_000)
 	var b bytes.Buffer

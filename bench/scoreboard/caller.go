@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir/bench/internal/peers"
 )
 
-// caller is one client of a limiter. It notes when it called and when the
-// answer came, and keeps what was granted.
+// caller is one client of a limiter. It records the instants of call and return of each
+// grant.
 type caller struct {
 	limiter peers.Limiter
 	key     string
@@ -19,8 +19,8 @@ type caller struct {
 
 func (c *caller) now() int64 { return int64(time.Since(c.base)) }
 
-// ask makes one call and reports whether it was allowed.
-func (c *caller) ask() bool {
+// call makes one call and reports whether it was allowed.
+func (c *caller) call() bool {
 	call := c.now()
 	if !c.limiter.Allow(c.key) {
 		return false
@@ -29,17 +29,17 @@ func (c *caller) ask() bool {
 	return true
 }
 
-// burst asks until it is refused, or until instant end: a limiter that waits
-// never refuses. It returns the number of grants.
+// burst calls until it is denied, or until instant end: a limiter that waits never denies.
+// It returns the number of grants.
 func (c *caller) burst(end int64) int {
 	n := 0
-	for c.now() < end && c.ask() {
+	for c.now() < end && c.call() {
 		n++
 	}
 	return n
 }
 
-// poll bursts again and again until instant end, with c.pause between.
+// poll repeats bursts until instant end, with c.pause between them.
 func (c *caller) poll(end int64) {
 	for c.now() < end {
 		c.burst(end)

@@ -1,12 +1,12 @@
-// Command scoreboard shows what "20 per second" means: the largest number of
-// grants that an adversary provably gets inside one span shorter than a second,
-// from Weir and from the limiters Go programs use today.
+// Command scoreboard measures the meaning of "20 per second": the largest number of grants
+// that an adversary provably gets inside one span shorter than a second, from Weir and
+// from the limiters that Go programs use today.
 //
-// The bargain: grants are counted from outside, by when a call was made and when
-// it returned (see internal/audit), so the numbers are lower bounds. A limiter
-// that shows 20 was not caught; one that shows 39 was.
+// Trade-off: grants are counted from outside, by the instants of call and return (see
+// internal/audit), so the numbers are lower bounds. A limiter that shows 20 may still grant
+// more; one that shows 39 certainly does.
 //
-// It prints Markdown on stdout and exits 1 if Weir let more through than its limit.
+// It prints Markdown to stdout. The exit code is 1 if Weir granted more than its limit.
 package main
 
 import (
@@ -28,7 +28,7 @@ const (
 )
 
 func main() {
-	quick := flag.Bool("quick", false, "one repetition and short crowds: for working on this program")
+	quick := flag.Bool("quick", false, "one repetition and short runs: for work on this program")
 	svg := flag.String("svg", "", "also draw the picture to this `file`")
 	flag.Parse()
 
@@ -61,7 +61,7 @@ func play(repetitions, windows, crowdWindows int) []*score {
 	return scores
 }
 
-// verdict is an error if Weir let more through than it promises.
+// verdict returns an error if Weir granted more than its limit.
 func verdict(scores []*score) error {
 	for _, s := range scores {
 		if s.peer.Name != peers.Weir {

@@ -18,8 +18,8 @@ const (
 	perUnit = 11.0 // one grant
 )
 
-// picture draws the worst second of every contestant as a bar, readable on
-// light and dark pages.
+// picture draws the worst second of each contestant as a bar, readable on light and dark
+// pages.
 func picture(scores []*score) string {
 	rows := ranked(scores)
 	high := top + rowHigh*len(rows) + 14
@@ -44,7 +44,7 @@ func picture(scores []*score) string {
 	return b.String()
 }
 
-// style names the colours once for light pages and once for dark ones.
+// style defines the colours for light pages and for dark ones.
 const style = `<style>
 text{font:13px system-ui,sans-serif;fill:#24292f}.t{font-size:15px;font-weight:600}.s{font-size:11px;fill:#57606a}
 .b{fill:#c9803a}.w{fill:#2a7f62}.l{stroke:#57606a;stroke-dasharray:3 3}
@@ -63,7 +63,7 @@ func drawRow(b *strings.Builder, s *score, y int, unit float64) {
 		labels-8, middle, html.EscapeString(s.peer.Name), class, labels, y, length, barHigh, labels+length+6, middle, s.worst())
 }
 
-// summary says the picture in one sentence, for those who do not see it.
+// summary describes the picture in one sentence, for screen readers.
 func summary(rows []*score) string {
 	var parts []string
 	for _, s := range rows {

@@ -9,16 +9,16 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// score is what one contestant let through.
+// score holds the grants of one contestant.
 type score struct {
 	peer     peers.Peer
 	byTiming []int     // per timing: most grants in one window, over all repetitions
 	polled   []float64 // per repetition: grants of the first timing in its windows of polling
-	together int       // the same by many goroutines
-	crowded  int       // the same by many goroutines, another limit
+	together int       // most grants in one window, for many goroutines
+	crowded  int       // as together, with another limit
 }
 
-// worst is the most grants in one window, whoever asked and whenever.
+// worst returns the most grants in one window, over all timings and callers.
 func (s *score) worst() int {
 	w := s.together
 	for _, n := range s.byTiming {
@@ -27,15 +27,14 @@ func (s *score) worst() int {
 	return w
 }
 
-// times is the worst of both limits as a multiple of the limit.
+// times returns the worst of both limits as a multiple of the limit.
 func (s *score) times(limit int) float64 { return float64(s.worst()) / float64(limit) }
 
-// polledMedian is the grants of a usual run of polling.
+// polledMedian returns the median of the grants of polling.
 func (s *score) polledMedian() int { return int(stat.Median(s.polled)) }
 
-// alone lets one caller a limiter play every timing, all contestants and
-// timings at once: they sleep nearly all the time, and the audit does not mind
-// being late.
+// alone plays every timing with one caller per limiter, all contestants and timings at
+// once. They sleep nearly all the time, and the audit allows late calls.
 func alone(field []peers.Peer, limit int, window time.Duration, repetitions int, pause time.Duration) []*score {
 	scores := make([]*score, len(field))
 	for i, p := range field {
@@ -67,12 +66,12 @@ func pollGrants(c *caller, from int64, window time.Duration) int {
 	return audit.Within(c.grants, from+polled*int64(window)) - audit.Within(c.grants, from)
 }
 
-// together lets goroutines ask one limiter without a pause: one request, then
-// all at once from late in its window for the given number of windows.
+// together calls one limiter from many goroutines without a pause: one request, then all
+// goroutines from late in its window, for the given number of windows.
 func together(p peers.Peer, limit int, window time.Duration, goroutines, windows int) int {
 	l, base := p.New(limit, window), time.Now()
 	first := &caller{limiter: l, key: "key", base: base}
-	first.ask()
+	first.call()
 	start := portion(int64(window), edge)
 	callers := make([]*caller, goroutines)
 	var wg sync.WaitGroup

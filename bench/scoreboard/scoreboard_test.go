@@ -12,8 +12,8 @@ import (
 	"github.com/weirlimit/weir/bench/internal/peers"
 )
 
-// TestTimingsCatchABucket plays the adversary in virtual time, where calls take
-// no time and the numbers are exact.
+// TestTimingsCatchABucket plays the adversary in virtual time, in which calls take no time
+// and the numbers are exact.
 func TestTimingsCatchABucket(t *testing.T) {
 	for _, tc := range []struct {
 		peer             string
@@ -41,8 +41,8 @@ func TestTimingsCatchABucket(t *testing.T) {
 	}
 }
 
-// TestLearntEdgeFindsTheWindow: against a counter whose windows began at an
-// instant of its own, the other timings need luck.
+// TestLearntEdgeFindsTheWindow of a counter with windows from any instant. The other
+// timings find it only by chance.
 func TestLearntEdgeFindsTheWindow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.Sleep(123 * time.Millisecond)
@@ -100,7 +100,7 @@ func TestPictureIsXMLAndShowsEverybody(t *testing.T) {
 			break
 		}
 		if err != nil {
-			t.Fatalf("the picture is no XML: %v\n%s", err, svg)
+			t.Fatalf("the picture is not XML: %v\n%s", err, svg)
 		}
 	}
 	for _, want := range []string{">a &lt;b&gt; &amp; c<", ">weir<", ">39<", ">20<"} {

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/report"
 )
 
-// ranked returns the scores, Weir first, the others by how much they let through.
+// ranked returns the scores: Weir first, the others by the number of grants.
 func ranked(scores []*score) []*score {
 	r := slices.Clone(scores)
 	slices.SortStableFunc(r, func(a, b *score) int {

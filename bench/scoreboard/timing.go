@@ -2,19 +2,19 @@ package main
 
 import "time"
 
-// timing is one way to ask at the worst moment. run returns the instant at
-// which its polling began.
+// timing is one way to call at the worst moment. run returns the instant at which its
+// polling began.
 type timing struct {
 	name  string // heads a column
 	about string
 	run   func(c *caller, window int64) (from int64)
 }
 
-// edge is where in a window the bursts come: late enough that the next window
-// is a moment away, early enough that a late wake-up does not miss it.
+// edge is the place of bursts in a window: late enough that the next window is near, early
+// enough that a late wake-up does not miss it.
 const edge = 0.94
 
-// polled is how long every timing goes on asking after its burst, in windows.
+// polled is the time for which each timing polls after its burst, in windows.
 const polled = 3
 
 var timings = []timing{
@@ -25,13 +25,13 @@ var timings = []timing{
 }
 
 func afterIdle(c *caller, w int64) int64 {
-	c.ask()
+	c.call()
 	return burstAt(c, c.now()+w*3/2, w)
 }
 
 func lateInWindow(c *caller, w int64) int64 {
 	start := c.now()
-	c.ask()
+	c.call()
 	return burstAt(c, start+portion(w, edge), w)
 }
 
@@ -48,14 +48,14 @@ func learntEdge(c *caller, w int64) int64 {
 	start := c.now()
 	c.burst(start + w)
 	opened := c.now()
-	for opened < start+2*w && !c.ask() {
+	for opened < start+2*w && !c.call() {
 		time.Sleep(c.pause)
 		opened = c.now()
 	}
 	return burstAt(c, opened+2*w-portion(w, 1-edge), w)
 }
 
-// burstAt sleeps until instant t, bursts, and goes on polling.
+// burstAt sleeps until instant t, bursts, and then polls.
 func burstAt(c *caller, t, w int64) int64 {
 	c.sleepUntil(t)
 	from := c.now()

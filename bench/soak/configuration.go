@@ -7,11 +7,11 @@ import (
 	"time"
 )
 
-// configuration is the files that weir reads.
+// configuration is the set of files that weir reads.
 type configuration struct{ policies, envoy string }
 
-// Two of everything, so that there is something to reload. Windows are short: what
-// is remembered is at its full size after a few of them.
+// Two versions of each file, for reloads. Windows are short, so that the histories have
+// their full size after a few of them.
 var (
 	policies = [2]string{`version: 1
 policies:
@@ -31,7 +31,7 @@ policies:
 	}
 )
 
-// write puts one of the two in place, as an editor does that writes another file first.
+// write replaces a file by one of its versions, as an editor does: new file, then rename.
 func (c configuration) write(n int) error {
 	for path, text := range map[string]string{c.policies: policies[n%2], c.envoy: domains[n%2]} {
 		if err := os.WriteFile(path+".new", []byte(text), 0o600); err != nil {
@@ -44,7 +44,7 @@ func (c configuration) write(n int) error {
 	return nil
 }
 
-// replace puts one and the other in place, every few seconds.
+// replace alternates between the versions every few seconds.
 func (c configuration) replace(ctx context.Context) {
 	tick := time.NewTicker(5 * time.Second)
 	defer tick.Stop()

@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	users  = 5000 // different keys of each policy
-	worker = 4    // of each kind
-	stay   = 500  // calls on a connection, then it is closed and another one made
+	users  = 5000 // keys of each policy
+	worker = 4    // workers of each kind
+	stay   = 500  // calls on a connection, which is then replaced
 )
 
-// load is what asks.
+// load is the set of callers.
 type load struct {
 	s     *weirserve.Server
 	every time.Duration // between two calls of a worker
@@ -39,13 +39,13 @@ type load struct {
 	wrong []string
 }
 
-// caller makes one call after the other on its connections.
+// caller makes calls one after the other on its connections.
 type caller interface {
 	call(ctx context.Context, user string) error
 	close()
 }
 
-// startLoad asks until ctx is done.
+// startLoad starts the callers, which call until ctx is done.
 func startLoad(ctx context.Context, s *weirserve.Server, rate int) *load {
 	kinds := []func(*weirserve.Server) (caller, error){newPoster, newGate, newProxy, newRedis}
 	l := &load{s: s, every: time.Second * time.Duration(len(kinds)*worker) / time.Duration(rate)}
@@ -57,7 +57,7 @@ func startLoad(ctx context.Context, s *weirserve.Server, rate int) *load {
 	return l
 }
 
-// wait waits for the end and returns how many calls there were, and what was wrong.
+// wait waits for the end and returns the number of calls and the first faults.
 func (l *load) wait() (calls int64, wrong []string) {
 	l.all.Wait()
 	return l.calls.Load(), l.wrong
@@ -90,7 +90,7 @@ func (l *load) run(ctx context.Context, kind func(*weirserve.Server) (caller, er
 	}
 }
 
-// blame remembers the first few faults.
+// blame records the first few faults.
 func (l *load) blame(err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -99,11 +99,11 @@ func (l *load) blame(err error) {
 	}
 }
 
-// web asks over HTTP.
+// web calls over HTTP.
 type web struct {
 	client http.Client
 	ask    func(user string) (*http.Request, error)
-	may    string // statuses it may be answered with
+	may    string // allowed statuses
 }
 
 var (
@@ -143,7 +143,7 @@ func (w *web) call(ctx context.Context, user string) error {
 
 func (w *web) close() { w.client.CloseIdleConnections() }
 
-// proxy asks as Envoy does: a rule, or a policy by its name.
+// proxy calls as Envoy does: a rule, or a policy by its name.
 type proxy struct{ conn *grpc.ClientConn }
 
 func newProxy(s *weirserve.Server) (caller, error) {
@@ -162,7 +162,7 @@ func (p *proxy) call(ctx context.Context, user string) error {
 
 func (p *proxy) close() { p.conn.Close() }
 
-// redisClient asks as Redis clients do, sixteen at a time.
+// redisClient calls as Redis clients do, in pipelines of sixteen.
 type redisClient struct {
 	conn net.Conn
 	in   *bufio.Reader
@@ -212,7 +212,7 @@ func (c *redisClient) skip() error {
 		if err != nil {
 			return err
 		}
-		if line[0] == '$' { // the text follows
+		if line[0] == '$' { // the text is the next line
 			if _, err := c.in.ReadString('\n'); err != nil {
 				return err
 			}

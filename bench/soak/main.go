@@ -1,14 +1,16 @@
-// Command soak holds weir serve to its promise of taking no more and more: for half an
-// hour it asks one process over HTTP, through gates, over Envoy's protocol and as a
-// Redis client, while configurations are replaced and connections come and go, and
-// compares what memory and goroutines were at first and at last.
+// Command soak verifies that memory and goroutines of weir serve do not grow. For half an
+// hour it calls one process over HTTP, gates, Envoy's protocol and RESP. Meanwhile
+// configurations are replaced, and connections are opened and closed. It compares the
+// first and the last measurements.
 //
 //	go run ./soak                30 minutes
-//	go run ./soak -for 3m        less of it; its numbers mean less
+//	go run ./soak -for 3m        a short run; its numbers are less reliable
 //
-// It exits 1 if resident memory or goroutines of the last fifth are more than 5 % from
-// those of the first, after the sixth of the time that warms up; if a request was
-// answered in a way it may not be; or if the log tells of an error.
+// The first sixth of the time is warm-up. The exit code is 1 if
+//   - resident memory or goroutines of the last fifth differ from the first fifth by more
+//     than 5 %;
+//   - a request got an answer that is not allowed;
+//   - the log contains an error.
 package main
 
 import (
@@ -25,11 +27,11 @@ import (
 	"github.com/weirlimit/weir/bench/internal/weirserve"
 )
 
-const within = 0.05 // how far first and last may be apart
+const within = 0.05 // allowed difference between first and last
 
 func main() {
 	length := flag.Duration("for", 30*time.Minute, "how long")
-	rate := flag.Int("rate", 2000, "how many calls a second, in all")
+	rate := flag.Int("rate", 2000, "calls a second, in total")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
@@ -43,7 +45,7 @@ func main() {
 	}
 }
 
-// soak runs it all and reports whether everything stayed as it was.
+// soak runs the load and reports whether nothing grew or failed.
 func soak(ctx context.Context, length time.Duration, rate int) (ok bool, err error) {
 	dir, err := os.MkdirTemp("", "weir-soak-")
 	if err != nil {
@@ -85,13 +87,13 @@ func soak(ctx context.Context, length time.Duration, rate int) (ok bool, err err
 		fmt.Println("wrong:", each)
 	}
 	if err := s.Drain(); err != nil || strings.Contains(s.Said(), "level=ERROR") {
-		fmt.Printf("it ended with %v, and said:\n%s", err, s.Said())
+		fmt.Printf("it ended with %v; its log:\n%s", err, s.Said())
 		ok = false
 	}
 	return ok && len(wrong) == 0 && generation > 1, nil
 }
 
-// sample is what was seen at one instant.
+// sample is a measurement at one instant.
 type sample struct {
 	resident   int64
 	goroutines float64
@@ -99,7 +101,7 @@ type sample struct {
 
 type samples []sample
 
-// watch looks every second, or a hundred times if that is more, until ctx is done.
+// watch takes samples until ctx is done: one each second, and at least a hundred.
 func watch(ctx context.Context, s *weirserve.Server, length time.Duration) (all samples, err error) {
 	tick := time.NewTicker(min(time.Second, length/100))
 	defer tick.Stop()
@@ -120,8 +122,8 @@ func watch(ctx context.Context, s *weirserve.Server, length time.Duration) (all 
 	}
 }
 
-// report prints the means of the first and the last fifth, and reports whether they
-// are alike.
+// report prints the means of the first and the last fifth, and reports whether they differ
+// by at most the allowed part.
 func (all samples) report(what string, of func(sample) float64) bool {
 	all = all[len(all)/6:]
 	fifth := len(all) / 5
