@@ -28,23 +28,23 @@ func newFleet(keys, entries int, window time.Duration, base time.Time) *fleet {
 }
 
 // ask returns the next request and moves to the next key.
-func (f *fleet) ask() redispeers.Ask {
+func (f *fleet) ask() redispeers.Request {
 	k := f.next
 	f.next = (k + 1) % len(f.keys)
 	return f.askOf(k)
 }
 
 // askOf is the next ask of key k.
-func (f *fleet) askOf(k int) redispeers.Ask {
-	a := redispeers.Ask{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k])}
+func (f *fleet) askOf(k int) redispeers.Request {
+	a := redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k])}
 	f.asked[k]++
 	f.total++
 	return a
 }
 
 // again is the key's last ask once more.
-func (f *fleet) again(k int) redispeers.Ask {
-	return redispeers.Ask{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k]-1)}
+func (f *fleet) again(k int) redispeers.Request {
+	return redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k]-1)}
 }
 
 // units are 1, or 100 to 199: the latter's limit must allow for HeaviestUnits.

@@ -31,7 +31,7 @@ func newLine(c *redis.Client, d redispeers.Decider) line {
 }
 
 // send sends n decisions at once and awaits their answers.
-func (l line) send(n int, next func() redispeers.Ask) {
+func (l line) send(n int, next func() redispeers.Request) {
 	l.sendAll(n, func() [][]any { return l.d.Commands(next()) })
 }
 
@@ -49,7 +49,7 @@ func (l line) sendAll(n int, commands func() [][]any) {
 }
 
 // until sends decisions for a while and returns how many.
-func (l line) until(length time.Duration, next func() redispeers.Ask) int {
+func (l line) until(length time.Duration, next func() redispeers.Request) int {
 	n := 0
 	for start := time.Now(); time.Since(start) < length; n += inPipeline {
 		l.send(inPipeline, next)
@@ -59,14 +59,14 @@ func (l line) until(length time.Duration, next func() redispeers.Ask) int {
 
 // cost sends decisions for a while, at least one batch, and returns the server's
 // nanoseconds per decision.
-func (l line) cost(length time.Duration, next func() redispeers.Ask) float64 {
+func (l line) cost(length time.Duration, next func() redispeers.Request) float64 {
 	before := must(redisserver.CPU(ctx, l.c))
 	n := l.until(length, next)
 	return float64(must(redisserver.CPU(ctx, l.c))-before) / float64(n)
 }
 
 // held is how many units the key's log holds, -1 where there is none to count.
-func (l line) held(a redispeers.Ask) int64 {
+func (l line) held(a redispeers.Request) int64 {
 	h, ok := l.d.(redispeers.Holder)
 	if !ok {
 		return -1

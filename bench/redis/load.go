@@ -155,7 +155,7 @@ func (d load) pipelined(c *redis.Client) contest.Metrics {
 	form := must(redispeers.FormNamed(redispeers.RedisRate))
 	l := newLine(c, form.New(int64(d.limit), d.window))
 	keys, r := makeKeys(d.keys()), rand.New(rand.NewPCG(1, 7))
-	next := func() redispeers.Ask { return redispeers.Ask{Key: keys[r.IntN(len(keys))], N: 1} }
+	next := func() redispeers.Request { return redispeers.Request{Key: keys[r.IntN(len(keys))], N: 1} }
 	l.until(scale.warming, next)
 	return contest.Metrics{serverCPU: l.cost(scale.running, next)}
 }

@@ -53,13 +53,13 @@ func runLongest(name string, entries, leaving int) float64 {
 		f.heavy = form.Name == redispeers.WeirWeighted
 		only := f.keys[k]
 		for n := entries; n > 0; n -= inFilling {
-			l.send(min(n, inFilling), func() redispeers.Ask { return f.askOf(k) })
+			l.send(min(n, inFilling), func() redispeers.Request { return f.askOf(k) })
 		}
 		at := f.instant(k, leaving-1) + window.Microseconds()
 		took = append(took, slowest(c, func() {
 			for range 64 {
 				at++
-				l.send(1, func() redispeers.Ask { return redispeers.Ask{Key: only, N: f.units(k), At: at} })
+				l.send(1, func() redispeers.Request { return redispeers.Request{Key: only, N: f.units(k), At: at} })
 			}
 		}))
 	}

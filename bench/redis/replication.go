@@ -79,11 +79,11 @@ func grantedBytes(c *redis.Client, form redispeers.Form, entries int) float64 {
 // refusedBytes measures denials of a key whose limit of 1 is used.
 func refusedBytes(c *redis.Client, form redispeers.Form) float64 {
 	l := newLine(c, form.New(1, time.Hour))
-	a := redispeers.Ask{Key: "refused", N: 1, At: time.Now().UnixMicro()}
+	a := redispeers.Request{Key: "refused", N: 1, At: time.Now().UnixMicro()}
 	if form.Name == redispeers.WeirWeighted {
 		a.N = redispeers.HeaviestUnits
 	}
-	again := func() redispeers.Ask {
+	again := func() redispeers.Request {
 		a.At++
 		return a
 	}

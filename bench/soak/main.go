@@ -86,8 +86,8 @@ func soak(ctx context.Context, length time.Duration, rate int) (ok bool, err err
 	for _, each := range wrong {
 		fmt.Println("wrong:", each)
 	}
-	if err := s.Drain(); err != nil || strings.Contains(s.Said(), "level=ERROR") {
-		fmt.Printf("it ended with %v; its log:\n%s", err, s.Said())
+	if err := s.Drain(); err != nil || strings.Contains(s.Stderr(), "level=ERROR") {
+		fmt.Printf("it ended with %v; its log:\n%s", err, s.Stderr())
 		ok = false
 	}
 	return ok && len(wrong) == 0 && generation > 1, nil

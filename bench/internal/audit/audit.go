@@ -1,10 +1,9 @@
-// Package audit counts, from outside, how many grants fell into one window.
+// Package audit counts from outside the grants in one window.
 //
-// A caller knows two instants of a grant: when it called and when the answer
-// came back. The limiter decided somewhere between them. Only grants whose whole
-// interval [Call, Return] lies inside a window are counted, so timing noise, a
-// preempted goroutine or a slow clock can make the count too low, never too
-// high: every reported grant was provably allowed.
+// A caller measures two instants of a grant: the call and the return. The limiter decided
+// between them. A grant counts only if its interval [Call, Return] lies entirely inside a
+// window. So timing noise, a preempted goroutine or a slow clock can make the count too
+// low, never too high: every counted grant was provably allowed.
 package audit
 
 import (
@@ -12,25 +11,24 @@ import (
 	"time"
 )
 
-// Grant is one allowed call: when it was made and when it returned, in
-// nanoseconds on the caller's monotonic clock. Call <= Return.
+// Grant is one allowed call: the instants of call and return, in nanoseconds on the
+// caller's monotonic clock. Call <= Return.
 type Grant struct{ Call, Return int64 }
 
-// Resolution is how much shorter than the limit's window the counted windows
-// are. Limiters that read their clock in whole microseconds, Weir among them,
-// may see two instants a full window apart that are up to one microsecond closer.
+// Resolution is the time by which the counted windows are shorter than the limit's window.
+// For limiters that read their clock in whole microseconds, such as Weir, two instants that
+// are a full window apart may be up to one microsecond closer.
 const Resolution = time.Microsecond
 
-// Most returns the largest number of grants whose whole intervals lie inside
-// one span shorter than window - Resolution. grants is not changed.
+// Most returns the largest number of grants with entire intervals inside one span shorter
+// than window - Resolution. grants is not changed.
 func Most(grants []Grant, window time.Duration) int {
 	span := int64(window - Resolution)
 	calls, returns := sorted(grants, span)
 
-	// The best span begins at some call. Of the grants that returned less than
-	// span after it, those called before it are outside, and since no interval
-	// is as long as span, every one of them has returned by then: a difference
-	// of two counts.
+	// The best span begins at a call. Count the grants that returned less than span after
+	// it, and subtract the grants that were called before it. No interval is as long as
+	// span, so each of the latter is among the former.
 	most, returned := 0, 0
 	for called, start := range calls {
 		for returned < len(returns) && returns[returned]-start < span {
@@ -44,8 +42,8 @@ func Most(grants []Grant, window time.Duration) int {
 	return most
 }
 
-// sorted returns the calls and the returns of the grants that took less than
-// span, each in ascending order. A longer one fits into no span.
+// sorted returns the instants of calls and of returns, each in ascending order. Grants that
+// took span or longer fit into no span and are left out.
 func sorted(grants []Grant, span int64) (calls, returns []int64) {
 	for _, g := range grants {
 		if g.Return-g.Call < span {

@@ -43,8 +43,8 @@ func burst(n int, a int64, m int, b int64) []Grant {
 	return g
 }
 
-// TestMostAgainstCounting compares with the definition: for every call, count
-// the grants inside the span that begins there.
+// TestMostAgainstCounting compares Most with its definition: for every call, count the
+// grants inside the span that begins there.
 func TestMostAgainstCounting(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 1))

@@ -1,6 +1,6 @@
-// Package contest runs contestants side by side: each measurement in a process
-// of its own, so that no contestant inherits another's heap, and in interleaved
-// rounds, so that a machine that slows down slows down all of them.
+// Package contest runs contestants side by side. Each measurement has its own process, so
+// that no contestant inherits another's heap. Rounds are interleaved, so that a slow
+// period of the machine affects all contestants.
 package contest
 
 import (
@@ -26,15 +26,15 @@ type Workload struct {
 	Name        string
 	About       string   // one sentence for the reader of the table
 	Contestants []string // ratios refer to the first
-	MaxRounds   int      // most rounds, where more would tell nothing new; 0 = all
+	MaxRounds   int      // most rounds, if more would add no information; 0 = all
 	Run         func(contestant string) Metrics
 }
 
 // childTimeout ends a contestant that hangs.
 const childTimeout = 3 * time.Minute
 
-// Child runs one contestant in this process and writes its metrics to w. Play's
-// child processes call it.
+// Child runs one contestant in this process and writes its metrics to w. The child
+// processes of Play call it.
 func Child(workloads []Workload, workload, contestant string, w io.Writer) error {
 	i := slices.IndexFunc(workloads, func(x Workload) bool { return x.Name == workload })
 	if i < 0 {
@@ -43,10 +43,10 @@ func Child(workloads []Workload, workload, contestant string, w io.Writer) error
 	return json.NewEncoder(w).Encode(workloads[i].Run(contestant))
 }
 
-// Play runs every contestant of every workload, rounds times, each in a child
-// process: this program with args, then the workload and the contestant. Within
-// a round the order is shuffled, alike in every run of the program. Progress and
-// the errors of children go to stderr.
+// Play runs every contestant of every workload, rounds times. Each run is a child process:
+// this program with args, then the workload and the contestant. Within a round the order
+// is shuffled, with the same seed in every run. Progress and errors of children go to
+// stderr.
 func Play(workloads []Workload, rounds int, args []string) Results {
 	results := Results{}
 	order := rand.New(rand.NewPCG(1, 2))
@@ -119,8 +119,8 @@ func (r Results) Median(workload, contestant, metric string) float64 {
 	return stat.Median(values)
 }
 
-// Ratio returns the median over the rounds of the contestant's metric divided
-// by base's of the same round.
+// Ratio returns the median over the rounds of the contestant's metric divided by that of
+// base in the same round.
 func (r Results) Ratio(workload, contestant, base, metric string) float64 {
 	return stat.Ratio(r.Values(workload, contestant, metric), r.Values(workload, base, metric))
 }

@@ -1,4 +1,4 @@
-// Package machine says where and when numbers were measured.
+// Package machine describes the machine and the checkout of a measurement.
 package machine
 
 import (
@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Machine describes the origin of the numbers for readers.
+// Machine is the origin of measured numbers.
 type Machine struct {
 	CPU    string // model name
 	Cores  int    // that this process may use
@@ -20,9 +20,9 @@ type Machine struct {
 	Commit string // of the checkout, with a note if files differ from it
 }
 
-// Here describes this machine and the checkout in the current directory. Unknown
-// values are "unknown". Differences of the files in generated, which the caller writes,
-// do not count as uncommitted.
+// Here describes this machine and the checkout in the current directory. Unknown values
+// are "unknown". Changes of the files in generated, which the caller writes, do not count
+// as uncommitted.
 func Here(generated ...string) Machine {
 	return Machine{
 		CPU:    field("/proc/cpuinfo", "model name"),

@@ -1,9 +1,9 @@
 package peers
 
-// Absence names a library that ought to be here, and why it is not.
+// Absence is a library that is left out, with the reason.
 type Absence struct{ Module, Why string }
 
-// Absent lists the libraries that were looked for and left out.
+// Absent lists the libraries that are left out.
 func Absent() []Absence {
 	return []Absence{
 		{"github.com/clipperhouse/rate", "the Go module proxy this was written against does not serve it (latest, v0.2.0)"},

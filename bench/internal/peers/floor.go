@@ -5,10 +5,9 @@ import (
 	"time"
 )
 
-// Two rows are no contestants: they show what the numbers of the others are
-// made of.
+// Loop and Floor are not contestants. They show the parts of the other numbers.
 
-// Loop is what the measuring loop costs by itself: a limiter that does nothing.
+// Loop is a limiter that does nothing: the cost of the measuring loop itself.
 func Loop() Peer {
 	return Peer{Name: "loop", Kind: NoLimit, New: func(int, time.Duration) Limiter { return nothing{} }}
 }
@@ -17,10 +16,9 @@ type nothing struct{}
 
 func (nothing) Allow(key string) bool { return key != "" }
 
-// Floor is the least that an exact answer by key costs in Go: one lock for
-// everybody, one map, one reading of the monotonic clock, a slice of numbers. It
-// answers yes or no, says nothing of remaining units or waits, decides one limit
-// only, and forgets no key.
+// Floor is the least cost of an exact answer by key in Go: one lock for all callers, one
+// map, one reading of the monotonic clock, a slice of numbers. It returns yes or no,
+// without remaining units and waits, decides one limit only, and evicts no key.
 func Floor() Peer {
 	return Peer{
 		Name: "floor", Kind: RollingLog,

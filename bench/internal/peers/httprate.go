@@ -21,8 +21,8 @@ func httprateOnLimit() Peer {
 	}
 }
 
-// httpRate asks through the one exported call that decides and counts, which
-// writes response headers.
+// httpRate calls the only exported function that decides and counts; it writes response
+// headers.
 type httpRate struct {
 	l       *httprate.RateLimiter
 	request *http.Request
@@ -70,7 +70,7 @@ type httpRateCounter struct {
 	counter httprate.LimitCounter
 	limit   int
 	window  time.Duration
-	mu      sync.Mutex // OnLimit, too, holds one lock from the reading to the counting
+	mu      sync.Mutex // as in OnLimit: one lock from reading to counting
 }
 
 func (h *httpRateCounter) Allow(key string) bool {

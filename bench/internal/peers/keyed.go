@@ -23,7 +23,7 @@ type allow func(key string) bool
 
 func (f allow) Allow(key string) bool { return f(key) }
 
-// must stops the program: a peer that cannot decide has no number to show.
+// must panics on an error: a peer that cannot decide has no measurement.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)
@@ -54,7 +54,7 @@ func throttledGCRA() Peer {
 			l := must(throttled.NewGCRARateLimiterCtx(store, quota))
 			return allow(func(key string) bool {
 				limited, _, err := l.RateLimitCtx(context.Background(), key, 1)
-				// After ten lost races it gives up with an error; its users refuse then.
+				// After ten lost races it returns an error; its users deny then.
 				return err == nil && !limited
 			})
 		},

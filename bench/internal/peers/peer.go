@@ -1,11 +1,10 @@
-// Package peers puts Weir and the rate limiters that Go programs use today
-// behind one question: may this key act now?
+// Package peers puts Weir and the rate limiters that Go programs use today behind one
+// interface: may this key act now?
 //
-// Every adapter sets its library up as the library's own documentation does for
-// "limit per window, by key": a library that has no keys is given the sync.Map
-// its users write. Nothing is tuned for or against a benchmark. What a library
-// answers beyond yes or no is computed and dropped, so that its whole job is
-// measured.
+// Every adapter sets its library up as the library's own documentation does for "limit per
+// window, by key". A library without keys gets the sync.Map that its users write. Nothing
+// is tuned for or against a benchmark. Further results of a library are computed and
+// dropped, so that its whole work is measured.
 package peers
 
 import (
@@ -16,7 +15,7 @@ import (
 	"time"
 )
 
-// Limiter answers for one limit over any number of keys. It is safe for
+// Limiter decides for one limit over any number of keys. It is safe for
 // concurrent use.
 type Limiter interface {
 	// Allow reports whether key may act now, and counts the act if so. A
@@ -24,7 +23,7 @@ type Limiter interface {
 	Allow(key string) bool
 }
 
-// Kind is the algorithm a peer decides with.
+// Kind is the algorithm of a peer.
 type Kind string
 
 const (
@@ -43,19 +42,18 @@ type Peer struct {
 	Name     string // unique; as in the tables
 	Module   string // module path; "" for one written in this module
 	Kind     Kind
-	Note     string // how it is set up, where that is not obvious
-	Blocking bool   // waits in place of refusing; has no place among decisions per second
+	Note     string // its configuration, if that is not obvious
+	Blocking bool   // waits instead of denying; not measured in decisions per second
 	ShowOnly bool   // a second configuration: shown on the scoreboard, not timed
 
 	// New returns a limiter of limit acts per window for each key.
 	New func(limit int, window time.Duration) Limiter
 }
 
-// Exact reports whether the peer decides by a rolling log of its own, so that it
-// does the same job as Weir.
+// Exact reports whether the peer decides by a rolling log, as Weir does.
 func (p Peer) Exact() bool { return p.Kind == RollingLog && p.Name != Weir }
 
-// Version is the module version this binary was built with.
+// Version returns the module version of this binary.
 func (p Peer) Version() string {
 	if p.Module == "" {
 		return "this module"
@@ -90,8 +88,8 @@ func All() []Peer {
 	}
 }
 
-// Timed returns the contestants that can be asked as often as one likes: all
-// but the blocking ones and the second configurations.
+// Timed returns the contestants for measurements of speed: all except the blocking ones
+// and the second configurations.
 func Timed() []Peer {
 	return slices.DeleteFunc(All(), func(p Peer) bool { return p.Blocking || p.ShowOnly })
 }

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestPeersLimit holds every adapter to the least it must do: a fresh key gets
-// its limit and no more, and another key is not affected.
+// TestPeersLimit: with every adapter a new key gets its limit and no more, and another key
+// is not affected.
 func TestPeersLimit(t *testing.T) {
 	const limit = 3
 	for _, p := range append(Timed(), Floor()) {

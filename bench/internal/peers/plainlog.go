@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// plainLog is the exact limiter a careful programmer writes in ten minutes: a
-// map of keys, each with a lock and the instants of its grants.
+// plainLog is a simple exact limiter: a map of keys, each with a lock and the instants of
+// its grants.
 func plainLog() Peer {
 	return Peer{
 		Name: "plain exact log", Kind: RollingLog,

@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Weir is the name of the contestant that all ratios refer to.
+// Weir is the name of the contestant to which all ratios refer.
 const Weir = "weir"
 
 type weirLimiter struct{ l *weir.Limiter }
@@ -20,7 +20,7 @@ func (w weirLimiter) Allow(key string) bool {
 	return d.Allowed
 }
 
-// WeirPolicy is the policy the contestant decides by: one exact limit.
+// WeirPolicy is the policy of the contestant: one exact limit.
 func WeirPolicy(limit int, window time.Duration) weir.Policy {
 	return weir.Policy{Name: "bench", Limits: []weir.Limit{
 		{Name: "limit", Max: int64(limit), Window: window, By: []string{"key"}},

@@ -7,8 +7,7 @@ import (
 	"golang.org/x/time/rate"
 )
 
-// xtimeMap is written out, not built on perKey: it is the yardstick, and should
-// not pay for an indirect call.
+// xtimeMap does not use perKey: as the yardstick it must not pay for an indirect call.
 type xtimeMap struct {
 	m     sync.Map // string -> *rate.Limiter
 	every rate.Limit

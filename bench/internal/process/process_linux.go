@@ -10,8 +10,8 @@ import (
 	"unsafe"
 )
 
-// ThreadCPU is the processor time the calling thread has used. Unlike a wall
-// clock it stands still while another process has the core.
+// ThreadCPU returns the processor time of the calling thread. Unlike a wall clock it stops
+// while another process runs on the core.
 func ThreadCPU() time.Duration {
 	const clockThreadCPU = 3 // CLOCK_THREAD_CPUTIME_ID
 	var t syscall.Timespec
@@ -19,8 +19,8 @@ func ThreadCPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// PeakResident is the most memory this process has had resident, in bytes.
-// Getrusage would include what the parent had before exec.
+// PeakResident returns the peak resident memory of this process, in bytes. Getrusage would
+// include the parent's memory before exec.
 func PeakResident() int64 {
 	f, err := os.Open("/proc/self/status")
 	if err != nil {

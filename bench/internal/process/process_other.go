@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// ThreadCPU is the processor time of the whole process where a thread's own is
-// not at hand: too much, never too little.
+// ThreadCPU returns the processor time of the whole process, because that of a thread is
+// not available: too much, never too little.
 func ThreadCPU() time.Duration { return CPU() }
 
-// PeakResident is the most memory this process has had resident, in bytes.
+// PeakResident returns the peak resident memory of this process, in bytes.
 func PeakResident() int64 {
 	if runtime.GOOS == "darwin" {
-		return usage().Maxrss // in bytes there, in KiB elsewhere
+		return usage().Maxrss // bytes on these systems, KiB on Linux
 	}
 	return usage().Maxrss << 10
 }

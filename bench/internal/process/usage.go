@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// CPU is the processor time this process has used so far, user and system,
-// collector and all.
+// CPU returns the processor time of this process so far: user and system, garbage
+// collector included.
 func CPU() time.Duration {
 	u := usage()
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
@@ -33,7 +33,7 @@ func Memory() runtime.MemStats {
 func usage() syscall.Rusage {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		panic(err) // cannot happen: the arguments are constants
+		panic(err) // impossible: the arguments are constants
 	}
 	return u
 }

@@ -8,13 +8,13 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// The scripts in lua state the algorithms of well-known limiters and tutorials in
-// words of their own, faults included.
+// The scripts in lua are rewritten versions of the algorithms of well-known limiters and
+// tutorials, including their faults.
 //
 //go:embed lua/*.lua
 var texts embed.FS
 
-// algorithm is one of them.
+// algorithm is one of these scripts with its use.
 type algorithm struct {
 	name        string
 	note        string
@@ -22,15 +22,15 @@ type algorithm struct {
 	file        string
 	serverClock bool
 	readsAll    bool
-	size        string // the command that tells how long the log is, "" if it has none
+	size        string // the command that returns the length of the log, "" if it has none
 
-	// ask returns the keys and arguments of one decision. window is in microseconds.
-	ask func(limit, window int64, a Ask) (keys []string, args []any)
+	// arguments returns the keys and arguments of one decision. window is in microseconds.
+	arguments func(limit, window int64, a Request) (keys []string, args []any)
 	// entry is the command that stores one entry, nil if deciding is quick enough.
-	entry func(a Ask) []any
+	entry func(a Request) []any
 }
 
-// SortedSet is the name of the script that most tutorials show.
+// SortedSet is the name of the script of most tutorials.
 const SortedSet = "sorted set script"
 
 // gridCells is the number of cells per window, the default of the grid's model.
@@ -40,45 +40,45 @@ const gridCells = 10_000
 const plenty = 1 << 40
 
 func algorithms() []algorithm {
-	byInstant := func(limit, window int64, a Ask) ([]string, []any) {
+	byInstant := func(limit, window int64, a Request) ([]string, []any) {
 		return []string{a.Key}, []any{a.At, window, limit}
 	}
 	return []algorithm{
-		{name: SortedSet, kind: log, file: "sortedset", size: "ZCARD", ask: byInstant,
+		{name: SortedSet, kind: log, file: "sortedset", size: "ZCARD", arguments: byInstant,
 			note: "the tutorials' script: member = instant, no TTL, answers yes or no"},
-		{name: "list script", kind: log, file: "list", size: "LLEN", ask: byInstant,
+		{name: "list script", kind: log, file: "list", size: "LLEN", arguments: byInstant,
 			note: "the tutorials' script: no TTL, answers yes or no"},
-		{name: "two sorted sets", kind: log, file: "hierarchy", serverClock: true, size: "ZCARD", ask: hierarchyAsk,
+		{name: "two sorted sets", kind: log, file: "hierarchy", serverClock: true, size: "ZCARD", arguments: hierarchyArguments,
 			note: "the hierarchical script: one set for all and one for the key; no TTL, answers yes or no"},
-		{name: "grid script", kind: grid, file: "grid", readsAll: true, size: "ZCARD", ask: gridAsk, entry: gridEntry,
+		{name: "grid script", kind: grid, file: "grid", readsAll: true, size: "ZCARD", arguments: gridArguments, entry: gridEntry,
 			note: "as RisingStack's limiter, 10,000 cells a window: reads the whole set; answers remaining and wait"},
-		{name: "fixed window script", kind: fixed, file: "fixed", serverClock: true, ask: fixedAsk,
+		{name: "fixed window script", kind: fixed, file: "fixed", serverClock: true, arguments: fixedArguments,
 			note: "the tutorials' script; answers yes or no"},
 	}
 }
 
-func hierarchyAsk(limit, window int64, a Ask) ([]string, []any) {
+func hierarchyArguments(limit, window int64, a Request) ([]string, []any) {
 	return []string{"all", a.Key}, []any{window, int64(plenty), limit}
 }
 
-func gridAsk(limit, window int64, a Ask) ([]string, []any) {
+func gridArguments(limit, window int64, a Request) ([]string, []any) {
 	return []string{a.Key}, []any{a.At, window, limit, max(window/gridCells, 1)}
 }
 
-func gridEntry(a Ask) []any {
+func gridEntry(a Request) []any {
 	return []any{"ZADD", a.Key, a.At, decimal(a.At) + " 1"}
 }
 
-func fixedAsk(limit, window int64, a Ask) ([]string, []any) {
+func fixedArguments(limit, window int64, a Request) ([]string, []any) {
 	return []string{a.Key}, []any{max(window/1000, 1), limit}
 }
 
-// script is the algorithm's script, with the hash to call it by.
+// script returns the algorithm's script with its hash.
 func (g algorithm) script() *redis.Script {
 	return redis.NewScript(string(must(texts.ReadFile("lua/" + g.file + ".lua"))))
 }
 
-// form states the algorithm's decisions as commands.
+// form returns the algorithm's decisions as commands.
 func (g algorithm) form() Form {
 	return Form{Name: g.name, Note: g.note, ServerClock: g.serverClock, ReadsAll: g.readsAll,
 		New: func(limit int64, window time.Duration) Decider {
@@ -100,35 +100,35 @@ type scripted struct {
 
 func (s scripted) Scripts() []string { return []string{s.text} }
 
-func (s scripted) Commands(a Ask) [][]any {
-	keys, args := s.ask(s.limit, s.window, a)
+func (s scripted) Commands(a Request) [][]any {
+	keys, args := s.arguments(s.limit, s.window, a)
 	return [][]any{evalsha(s.sha, keys, args)}
 }
 
-func (s scripted) Held(ctx context.Context, c *redis.Client, a Ask) (int64, error) {
+func (s scripted) Held(ctx context.Context, c *redis.Client, a Request) (int64, error) {
 	if s.size == "" {
 		return 0, ErrNoLog
 	}
 	return c.Do(ctx, s.size, a.Key).Int64()
 }
 
-// filled is a scripted decider that can store entries without deciding.
+// filled is a scripted decider that also stores entries without a decision.
 type filled struct{ scripted }
 
-func (f filled) Entry(a Ask) []any { return f.entry(a) }
+func (f filled) Entry(a Request) []any { return f.entry(a) }
 
-// peer asks the algorithm through go-redis, one call a decision.
+// peer runs the algorithm through go-redis, one call per decision.
 func (g algorithm) peer() Peer {
 	return own(g.name, g.kind, g.note+"; through go-redis", func(addr string, limit int, window time.Duration) (Limiter, error) {
 		c, script := client(addr), g.script()
 		return &limiter{close: c.Close, allow: func(ctx context.Context, key string) (bool, error) {
-			keys, args := g.ask(int64(limit), window.Microseconds(), Ask{Key: key, N: 1, At: time.Now().UnixMicro()})
+			keys, args := g.arguments(int64(limit), window.Microseconds(), Request{Key: key, N: 1, At: time.Now().UnixMicro()})
 			return granted(script.Run(ctx, c, keys, args...))
 		}}, nil
 	})
 }
 
-// granted reads a reply of 1 or 0, or one that begins with it.
+// granted reads a reply of 1 or 0, or an array that begins with it.
 func granted(reply *redis.Cmd) (bool, error) {
 	v, err := reply.Result()
 	if list, ok := v.([]any); ok && len(list) > 0 {

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestFormsSendWhatTheyLoad: every script that a form's commands call is one of its
-// scripts, and the key is among the words.
-func TestFormsSendWhatTheyLoad(t *testing.T) {
+// TestFormsLoadTheirScripts: every script that a form's commands call is one of its
+// scripts, and the key is among the arguments.
+func TestFormsLoadTheirScripts(t *testing.T) {
 	for _, f := range Forms() {
 		d := f.New(100, time.Minute)
 		known := map[string]bool{}
@@ -18,7 +18,7 @@ func TestFormsSendWhatTheyLoad(t *testing.T) {
 			sum := sha1.Sum([]byte(text))
 			known[hex.EncodeToString(sum[:])] = true
 		}
-		commands := d.Commands(Ask{Key: "some-key", N: 1, At: 1_700_000_000_000_000})
+		commands := d.Commands(Request{Key: "some-key", N: 1, At: 1_700_000_000_000_000})
 		if len(commands) == 0 {
 			t.Errorf("%s sends nothing", f.Name)
 		}
@@ -31,7 +31,7 @@ func TestFormsSendWhatTheyLoad(t *testing.T) {
 			t.Errorf("%s: no word of %v names the key", f.Name, commands)
 		}
 		if !f.ServerClock && f.Name != WeirCaller && f.Name != WeirWeighted {
-			later := d.Commands(Ask{Key: "some-key", N: 1, At: 1_700_000_000_000_001})
+			later := d.Commands(Request{Key: "some-key", N: 1, At: 1_700_000_000_000_001})
 			if equal(commands, later) {
 				t.Errorf("%s asks at the caller's clock, and sends the same a microsecond later", f.Name)
 			}
@@ -52,14 +52,13 @@ func equal(a, b [][]any) bool {
 	return slices.EqualFunc(a, b, func(x, y []any) bool { return slices.Equal(x, y) })
 }
 
-// TestWeirFormsPassTheirClock: with the caller's clock the instant is part of the
-// ask, with the server's it is not.
+// TestWeirFormsPassTheirClock: the instant is an argument with the caller's clock only.
 func TestWeirFormsPassTheirClock(t *testing.T) {
 	for name, caller := range map[string]bool{WeirCaller: true, WeirWeighted: true, WeirServer: false} {
 		f := must(FormNamed(name))
 		d := f.New(100, time.Minute)
-		one := d.Commands(Ask{Key: "key", N: 1, At: 1_700_000_000_000_000})
-		two := d.Commands(Ask{Key: "key", N: 1, At: 1_700_000_000_000_001})
+		one := d.Commands(Request{Key: "key", N: 1, At: 1_700_000_000_000_000})
+		two := d.Commands(Request{Key: "key", N: 1, At: 1_700_000_000_000_001})
 		if equal(one, two) == caller {
 			t.Errorf("%s: asks a microsecond apart are the same: %v, want %v", name, !caller, caller)
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 )
 
-// TestEveryContestantLimits asks each for more than its limit within a window: on
-// a fresh key it grants the limit and then no more.
+// TestEveryContestantLimits: on a new key each contestant grants its limit within a window,
+// and no more.
 func TestEveryContestantLimits(t *testing.T) {
 	server, err := redisserver.Start()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/peers"
 )
 
-// Limiter answers for one limit over any number of keys. It is safe for
+// Limiter decides for one limit over any number of keys. It is safe for
 // concurrent use.
 type Limiter interface {
 	// Allow reports whether key may act now, and counts the act if so.
@@ -22,7 +22,7 @@ type Limiter interface {
 
 // Peer is one contestant.
 type Peer struct {
-	peers.Peer // but for New
+	peers.Peer // without New
 
 	// Open returns a limiter of limit acts per window for each key, on the server
 	// at addr.
@@ -60,7 +60,7 @@ func Named(name string) (Peer, error) {
 	return Peer{}, fmt.Errorf("no contestant %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// Forms returns the forms, which are measured without a client, the yardstick first.
+// Forms returns the forms, which are measured without a client; the yardstick first.
 func Forms() []Form {
 	all := append([]Form{redisRateForm()}, weirForms()...)
 	all = append(all, randomMemberForm())
@@ -93,7 +93,7 @@ func own(name string, k kind, note string, open func(addr string, limit int, win
 	return Peer{Peer: peers.Peer{Name: name, Kind: k, Note: note}, Open: open}
 }
 
-// client is a go-redis client as its users have it.
+// client returns a go-redis client with its usual settings.
 func client(addr string) *redis.Client { return redis.NewClient(&redis.Options{Addr: addr}) }
 
 func must[T any](v T, err error) T {

@@ -10,10 +10,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// randomMember is a log in a sorted set with a random member for each attempt, as
-// rolling-rate-limiter keeps it: four commands between MULTI and EXEC, without a
-// script. Every attempt is stored, denied or not. Every decision sends the
-// whole set to the caller, which decides.
+// randomMember is a log in a sorted set with a random member for each attempt, as in
+// rolling-rate-limiter: four commands between MULTI and EXEC, without a script. Every
+// attempt is stored, denied or not. Every decision sends the whole set to the caller, which
+// decides.
 const randomMember = "sorted set, random members"
 
 const randomMemberNote = "as rolling-rate-limiter: MULTI of four commands, refused attempts are stored, the caller reads the whole set and decides"
@@ -29,7 +29,7 @@ type transaction struct{ window int64 }
 
 func (transaction) Scripts() []string { return nil }
 
-func (t transaction) Commands(a Ask) [][]any {
+func (t transaction) Commands(a Request) [][]any {
 	return [][]any{
 		{"MULTI"},
 		{"ZREMRANGEBYSCORE", a.Key, 0, a.At - t.window},
@@ -40,13 +40,13 @@ func (t transaction) Commands(a Ask) [][]any {
 	}
 }
 
-func (t transaction) Entry(a Ask) []any { return []any{"ZADD", a.Key, a.At, uuid()} }
+func (t transaction) Entry(a Request) []any { return []any{"ZADD", a.Key, a.At, uuid()} }
 
-func (t transaction) Held(ctx context.Context, c *redis.Client, a Ask) (int64, error) {
+func (t transaction) Held(ctx context.Context, c *redis.Client, a Request) (int64, error) {
 	return c.ZCard(ctx, a.Key).Result()
 }
 
-// uuid is a random text of the length and form of a version 4 UUID.
+// uuid returns a random text of the length and form of a version 4 UUID.
 func uuid() string {
 	a, b := rand.Uint64(), rand.Uint64()
 	return fmt.Sprintf("%08x-%04x-4%03x-%04x-%012x", a>>32, a>>16&0xffff, a&0xfff, b>>48&0x3fff|0x8000, b&0xffff_ffff_ffff)

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/peers"
 )
 
-// RedisRate is the name of the yardstick: ratios refer to it.
+// RedisRate is the name of the yardstick, to which ratios refer.
 const RedisRate = "redis_rate"
 
 const redisRateModule = "github.com/go-redis/redis_rate/v10"
@@ -35,16 +35,16 @@ func redisRate() Peer {
 func redisRateForm() Form {
 	return Form{Name: RedisRate, ServerClock: true, Note: "the library's own script and arguments",
 		New: func(limit int64, window time.Duration) Decider {
-			d := &overheard{rate: redis_rate.Limit{Rate: int(limit), Burst: int(limit), Period: window}}
+			d := &recorder{rate: redis_rate.Limit{Rate: int(limit), Burst: int(limit), Period: window}}
 			d.l = redis_rate.NewLimiter(d)
-			d.Commands(Ask{Key: "key", N: 1})
+			d.Commands(Request{Key: "key", N: 1})
 			return d
 		}}
 }
 
-// overheard is the connection for the library. It records commands and returns nothing.
-type overheard struct {
-	redis.UniversalClient // nil: nothing else is called
+// recorder is a connection for the library. It records commands and returns nothing.
+type recorder struct {
+	redis.UniversalClient // nil: no other method is called
 	l                     *redis_rate.Limiter
 	rate                  redis_rate.Limit
 	text                  string
@@ -53,8 +53,8 @@ type overheard struct {
 
 var errOverheard = errors.New("noted")
 
-// EvalSha answers as a server that does not know the script, so that its text follows.
-func (o *overheard) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
+// EvalSha answers as a server without the script, so that the library sends its text.
+func (o *recorder) EvalSha(ctx context.Context, sha string, keys []string, args ...any) *redis.Cmd {
 	o.command = evalsha(sha, keys, args)
 	reply := redis.NewCmd(ctx)
 	reply.SetErr(errNoScript)
@@ -69,18 +69,18 @@ type noScript struct{}
 func (noScript) Error() string { return "NOSCRIPT No matching script." }
 func (noScript) RedisError()   {}
 
-func (o *overheard) Eval(ctx context.Context, text string, _ []string, _ ...any) *redis.Cmd {
+func (o *recorder) Eval(ctx context.Context, text string, _ []string, _ ...any) *redis.Cmd {
 	o.text = text
 	reply := redis.NewCmd(ctx)
 	reply.SetErr(errOverheard)
 	return reply
 }
 
-func (o *overheard) Commands(a Ask) [][]any {
+func (o *recorder) Commands(a Request) [][]any {
 	if _, err := o.l.AllowN(context.Background(), a.Key, o.rate, int(a.N)); !errors.Is(err, errOverheard) {
-		panic(err) // redis_rate has found another way to ask
+		panic(err) // redis_rate sends other commands than expected
 	}
 	return [][]any{o.command}
 }
 
-func (o *overheard) Scripts() []string { return []string{o.text} }
+func (o *recorder) Scripts() []string { return []string{o.text} }

@@ -10,11 +10,11 @@ import (
 	"github.com/weirlimit/weir/bench/internal/peers"
 )
 
-// twoCounters is how mennanov/limiters (v1.11.0) slides a window on Redis, in words
-// of our own: the library itself would bring the clients of eight stores with it.
-// Windows stand on the callers' clocks. One pipeline counts the attempt in the
-// present window, granted or not, and reads the one before, of which as much counts
-// as a window that ends now still covers.
+// twoCounters is the sliding window of mennanov/limiters (v1.11.0) on Redis, rewritten: the
+// library itself would add the clients of eight stores. Windows follow the callers' clocks.
+// One pipeline counts the attempt in the current window, granted or not, and reads the
+// previous one. The previous window counts in proportion to its part that a window ending
+// now covers.
 const twoCounters = "two counters"
 
 func twoCountersPeer() Peer {
@@ -37,7 +37,7 @@ func twoCountersPeer() Peer {
 			if err != nil && !errors.Is(err, redis.Nil) {
 				return false, err
 			}
-			earlier, _ := before.Int64() // 0 where there is no such window
+			earlier, _ := before.Int64() // 0 if there is no such window
 			weighed := float64(earlier)*float64(left)/float64(window) + float64(count.Val())
 			return weighed <= float64(limit), nil
 		}}, nil

@@ -38,7 +38,7 @@ func weirPeers() []Peer {
 	}
 }
 
-// opener connects with one of the clients. Closing ends the connection.
+// opener connects with one of the clients. The returned function closes the connection.
 type opener func(addr string) (conn weirredis.Conn, closing func(), err error)
 
 func rueidisConn(addr string) (weirredis.Conn, func(), error) {

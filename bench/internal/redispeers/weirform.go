@@ -19,8 +19,8 @@ const (
 	WeirWeighted = "weir, caller's clock, 100 to 199 units each"
 )
 
-// HeaviestUnits is more than any attempt of WeirWeighted asks for: its limit is
-// so many times that of the others.
+// HeaviestUnits is more than the units of any attempt of WeirWeighted. Its limit is the
+// limit of the others times HeaviestUnits.
 const HeaviestUnits = 200
 
 func weirForms() []Form {
@@ -34,16 +34,16 @@ func weirForms() []Form {
 func weirForm(name string, serverClock bool, units int64) Form {
 	return Form{Name: name, ServerClock: serverClock, Note: "exact: decision, remaining, waits, binding limit",
 		New: func(limit int64, window time.Duration) Decider {
-			d := &eavesdropped{serverClock: serverClock}
+			d := &scriptRecorder{serverClock: serverClock}
 			engine := must(weirredis.New(d, weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)))
 			d.l = must(weir.New(peers.WeirPolicy(int(limit*units), window), weir.WithEngine(engine)))
-			d.Commands(Ask{Key: "key", N: 1})
+			d.Commands(Request{Key: "key", N: 1})
 			return d
 		}}
 }
 
-// eavesdropped is the connection for the engine. It records scripts and returns nothing.
-type eavesdropped struct {
+// scriptRecorder is a connection for the engine. It records scripts and returns nothing.
+type scriptRecorder struct {
 	l           *weir.Limiter
 	serverClock bool
 	script      *weirredis.Script
@@ -52,8 +52,8 @@ type eavesdropped struct {
 
 const errNoted = weirredis.ReplyError("noted")
 
-// Eval notes the call.
-func (e *eavesdropped) Eval(_ context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+// Eval records the call.
+func (e *scriptRecorder) Eval(_ context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	more := make([]any, len(args))
 	for i, a := range args {
 		more[i] = a
@@ -62,7 +62,7 @@ func (e *eavesdropped) Eval(_ context.Context, s *weirredis.Script, keys, args [
 	return "", errNoted
 }
 
-func (e *eavesdropped) Commands(a Ask) [][]any {
+func (e *scriptRecorder) Commands(a Request) [][]any {
 	e.command = nil
 	if e.serverClock {
 		e.l.AllowN(context.Background(), weir.K(a.Key), a.N)
@@ -75,10 +75,10 @@ func (e *eavesdropped) Commands(a Ask) [][]any {
 	return [][]any{e.command}
 }
 
-func (e *eavesdropped) Scripts() []string { return []string{e.script.Text} }
+func (e *scriptRecorder) Scripts() []string { return []string{e.script.Text} }
 
-// Held asks a real server for the units that count at the instant of the ask.
-func (e *eavesdropped) Held(ctx context.Context, c *redis.Client, a Ask) (int64, error) {
+// Held returns the units that count on a real server at the instant of the request.
+func (e *scriptRecorder) Held(ctx context.Context, c *redis.Client, a Request) (int64, error) {
 	p := e.l.Plan().Policy()
 	conn, err := goredisconn.New(c)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// CPU is the processor time the server's main thread has used so far, user and
-// system. It bounds the decisions of one server per second. Unlike the clock it stands
-// still while another process has the core.
+// CPU returns the processor time of the server's main thread so far, user and system. It
+// bounds the decisions of one server per second. Unlike a wall clock it stops while another
+// process runs on the core.
 func CPU(ctx context.Context, c *redis.Client) (time.Duration, error) {
 	text, err := c.Info(ctx, "cpu").Result()
 	if err != nil {
@@ -34,7 +34,7 @@ func mainThread(text string) (time.Duration, error) {
 	return time.Duration(sum * float64(time.Second)), nil
 }
 
-// Number returns a whole number that INFO tells, such as used_memory.
+// Number returns a whole number of INFO, such as used_memory.
 func Number(ctx context.Context, c *redis.Client, section, name string) (int64, error) {
 	text, err := c.Info(ctx, section).Result()
 	if err != nil {
@@ -47,7 +47,7 @@ func Number(ctx context.Context, c *redis.Client, section, name string) (int64, 
 	return n, nil
 }
 
-// Version is the version the server says it has.
+// Version returns the server's version.
 func Version(ctx context.Context, c *redis.Client) string {
 	text, err := c.Info(ctx, "server").Result()
 	if err != nil {

@@ -1,6 +1,5 @@
-// Package redisserver runs a redis-server to measure: on loopback, on a free
-// port, in a directory of its own, keeping nothing. It also reads the server's
-// INFO.
+// Package redisserver runs a redis-server for measurements: on loopback, on a free port, in
+// a temporary directory, without persistence. It also reads the server's INFO.
 package redisserver
 
 import (
@@ -29,9 +28,9 @@ type Server struct {
 var ErrAbsent = errors.New("redis-server is not installed: on Debian and Ubuntu run `apt-get install redis-server`, " +
 	"on macOS `brew install redis`; the comparison starts its own server and leaves others alone")
 
-// Start starts a server with further arguments, such as "--replicaof", "127.0.0.1 6379",
-// and returns when it answers. Another process
-// may take the free port first, so it tries a few.
+// Start starts a server with further arguments, such as "--replicaof", "127.0.0.1 6379", and
+// returns when it answers. Another process may take the free port first, so Start tries
+// several.
 func Start(args ...string) (s *Server, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
@@ -110,7 +109,7 @@ func (s *Server) Stop() {
 	os.RemoveAll(s.dir)
 }
 
-// Client returns a client of one connection, to fill and to look at a server.
+// Client returns a client of one connection, to fill and to inspect a server.
 func Client(addr string) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, PoolSize: 1, Protocol: 2, MaxRetries: -1,

@@ -6,16 +6,16 @@ import (
 	"math"
 )
 
-// Goal is a number to reach, with the measurement.
+// Goal is a bound with its measurement.
 type Goal struct {
 	Text     string
 	Bound    float64
-	AtMost   bool    // the measured number is to be at most Bound; otherwise at least
+	AtMost   bool    // Bound is an upper bound; otherwise a lower one
 	Measured float64 // NaN = not measured
 	Where    string  // a remark about the measurement
 }
 
-// Goals prints a row a goal.
+// Goals prints one row per goal.
 func Goals(w io.Writer, goals []Goal) {
 	table := Table("goal", "bound", "measured", "met")
 	for _, g := range goals {
@@ -31,7 +31,7 @@ func (g Goal) limit() string {
 	return fmt.Sprintf("≥ %.4g", g.Bound)
 }
 
-// Verdict says whether the measured number is within the bound.
+// Verdict returns in words whether the measured number is within the bound.
 func (g Goal) Verdict() string {
 	switch {
 	case math.IsNaN(g.Measured):
@@ -42,8 +42,8 @@ func (g Goal) Verdict() string {
 	return "**no**"
 }
 
-// Decimal formats a number with places digits behind the point; a missing
-// measurement is a dash.
+// Decimal formats a number with places digits after the point. A missing measurement is a
+// dash.
 func Decimal(v float64, places int) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return "–"

@@ -7,13 +7,13 @@ import (
 	"strings"
 )
 
-// Rows is a Markdown table in the making.
+// Rows is a Markdown table.
 type Rows struct {
 	head []string
 	rows [][]string
 }
 
-// Table returns an empty table with these column heads.
+// Table returns an empty table with the given column heads.
 func Table(head ...string) *Rows { return &Rows{head: head} }
 
 // Row appends a row; cells missing at its end stay empty.

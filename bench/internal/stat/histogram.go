@@ -5,9 +5,9 @@ import (
 	"math/bits"
 )
 
-// Histogram counts durations in nanoseconds, or any numbers from 0 on, without
-// allocating: up to 128 exactly, above in buckets no wider than a 64th of
-// their values. The zero Histogram is empty.
+// Histogram counts durations in nanoseconds, or any numbers from 0, without allocations.
+// Numbers up to 128 are exact; above, buckets are at most a 64th of their values wide. The
+// zero Histogram is empty.
 type Histogram struct {
 	buckets [fine * (64 - fineBits)]uint32
 	n       int64
@@ -32,7 +32,7 @@ func (h *Histogram) Merge(other *Histogram) {
 	h.n += other.n
 }
 
-// N is how many numbers were counted.
+// N returns the number of counted values.
 func (h *Histogram) N() int64 { return h.n }
 
 // Quantile returns the least number of the bucket that holds the q-quantile, 0 <
@@ -53,7 +53,7 @@ func bucketOf(v uint64) int {
 	return shift<<fineBits + int(v>>shift)
 }
 
-// leastOf is the least number in bucket i.
+// leastOf returns the least number in bucket i.
 func leastOf(i int) uint64 {
 	shift := max(i>>fineBits-1, 0)
 	return uint64(i-shift<<fineBits) << shift

@@ -1,4 +1,4 @@
-// Package stat turns repeated measurements into one number.
+// Package stat reduces repeated measurements to one number.
 package stat
 
 import (
@@ -20,9 +20,9 @@ func Median(values []float64) float64 {
 	return (v[n/2-1] + v[n/2]) / 2
 }
 
-// Ratio returns the median of of[i] / to[i]: measurements of one round are
-// compared with each other, so that a machine that slows down between rounds
-// cancels out. Rounds in which either is missing (NaN) are left out.
+// Ratio returns the median of of[i] / to[i]. Measurements of one round are compared with
+// each other, so that differences of the machine between rounds cancel out. Rounds in
+// which either is missing (NaN) are left out.
 func Ratio(of, to []float64) float64 {
 	var ratios []float64
 	for i := range min(len(of), len(to)) {

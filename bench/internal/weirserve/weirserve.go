@@ -1,5 +1,5 @@
-// Package weirserve builds weir from this checkout and runs it as a process of its
-// own, to be measured from outside. It needs Linux.
+// Package weirserve builds weir from this checkout and runs it as a separate process, for
+// measurements from outside. It needs Linux.
 package weirserve
 
 import (
@@ -33,24 +33,24 @@ func Build(dir string) (string, error) {
 	return path, nil
 }
 
-// Server is a process that serves.
+// Server is a running weir serve, or another server.
 type Server struct {
-	HTTP, GRPC, RESP string        // addresses, host:port; "" for those it was not told to have
+	HTTP, GRPC, RESP string        // addresses, host:port; "" = no such listener
 	Admin            string        // address of the operators' listener, host:port; that of HTTP if there is none
-	Ready            time.Duration // from the start of the process until it said that it listens
+	Ready            time.Duration // from the start of the process until its listeners were open
 
 	cmd  *exec.Cmd
 	mu   sync.Mutex // protects the following
 	said strings.Builder
 }
 
-// Start runs weir serve with args behind --listen and waits until it is ready.
+// Start runs weir serve with --listen and args, and waits until it is ready.
 func Start(weir string, args ...string) (*Server, error) {
 	return start(exec.Command(weir, append([]string{"serve", "--listen", "127.0.0.1:0"}, args...)...))
 }
 
-// StartOther runs another program, which says "weir listens on http://host:port" and
-// "  look" on lines of stderr as weir does.
+// StartOther runs another program. It must write "weir listens on http://host:port" and
+// "  look" on lines of stderr, as weir does.
 func StartOther(program string, args ...string) (*Server, error) {
 	return start(exec.Command(program, args...))
 }
@@ -89,7 +89,7 @@ func start(cmd *exec.Cmd) (*Server, error) {
 	}
 	if s.HTTP == "" {
 		s.Kill()
-		return nil, errors.New("it does not say where it listens, only:\n" + s.Said())
+		return nil, errors.New("it does not say where it listens, only:\n" + s.Stderr())
 	}
 	go func() {
 		for lines.Scan() {
@@ -107,26 +107,26 @@ func (s *Server) say(line string) {
 	}
 }
 
-// Said is what it has said on stderr, the first MiB.
-func (s *Server) Said() string {
+// Stderr returns the first MiB of its stderr.
+func (s *Server) Stderr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.said.String()
 }
 
-// Kill ends it at once.
+// Kill ends the process at once.
 func (s *Server) Kill() {
 	s.cmd.Process.Kill()
 	s.cmd.Wait()
 }
 
-// Drain ends it with SIGTERM; the error says that it did not end well.
+// Drain ends the process with SIGTERM. The error reports an exit code other than 0.
 func (s *Server) Drain() error {
 	s.cmd.Process.Signal(syscall.SIGTERM)
 	return s.cmd.Wait()
 }
 
-// CPU is the processor time it has used so far.
+// CPU returns its processor time so far.
 func (s *Server) CPU() time.Duration {
 	clock := uintptr(int32(^s.cmd.Process.Pid)<<3 | 2) // CPUCLOCK_SCHED of a process
 	var t syscall.Timespec
@@ -136,7 +136,7 @@ func (s *Server) CPU() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// Resident is its memory that is in RAM, in bytes.
+// Resident returns its resident memory, in bytes.
 func (s *Server) Resident() (int64, error) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.cmd.Process.Pid))
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Server) Resident() (int64, error) {
 	return kib << 10, err
 }
 
-// Metric is the value of one series of its /metrics.
+// Metric returns the value of one series of its /metrics.
 func (s *Server) Metric(series string) (float64, error) {
 	text, err := s.Get("/metrics")
 	if err != nil {
@@ -161,10 +161,10 @@ func (s *Server) Metric(series string) (float64, error) {
 	return 0, errors.New("there is no " + series + " in /metrics")
 }
 
-// ExitCode is that of the process, after Drain; -1 if a signal ended it.
+// ExitCode returns the exit code of the process after Drain; -1 if a signal ended it.
 func (s *Server) ExitCode() int { return s.cmd.ProcessState.ExitCode() }
 
-// Get is the body of a page of operators that answers 200.
+// Get returns the body of an operators' page. Its status must be 200.
 func (s *Server) Get(path string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
@@ -184,5 +184,5 @@ func (s *Server) Get(path string) (string, error) {
 	return string(body), err
 }
 
-// Dial connects to it for HTTP.
+// Dial connects to its HTTP listener.
 func (s *Server) Dial() (net.Conn, error) { return net.Dial("tcp", s.HTTP) }

@@ -1,6 +1,6 @@
--- A log on a grid in a sorted set whose members are "instant units": an event less
--- than a cell after the newest is added to it. Every decision reads the whole set,
--- sums the units, and returns the remaining units and the wait.
+-- A log on a grid in a sorted set with members "instant units". An event less than a cell
+-- after the newest is added to it. Every decision reads the whole set, sums the units, and
+-- returns the remaining units and the wait.
 --
 -- KEYS[1]  the set
 -- ARGV     instant us, window us, limit, cell us

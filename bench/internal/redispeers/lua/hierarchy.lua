@@ -1,9 +1,9 @@
 -- Two sorted sets, one for all callers and one for the category, decided together at
--- the server's clock. Member and score are the instant, and nothing expires the keys.
+-- the server's clock. Member and score are the instant. The keys never expire.
 --
 -- KEYS   the set of all, the set of the category
 -- ARGV   window us, limit of all, limit of the category
--- reply  1 granted, 0 refused
+-- reply  1 granted, 0 denied
 local all, category = KEYS[1], KEYS[2]
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]

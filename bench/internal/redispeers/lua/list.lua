@@ -1,10 +1,10 @@
--- A log in a list, as tutorials write it: as long as the limit, oldest last. It
--- trusts the callers' clocks to agree, a lowered limit has no effect on a list that
--- is already longer, and nothing ever expires the key.
+-- A log in a list, as in tutorials: as long as the limit, oldest last. It requires that
+-- the callers' clocks agree. A lowered limit does not shorten an existing list, and the key
+-- never expires.
 --
 -- KEYS[1]  the list
 -- ARGV     instant us, window us, limit
--- reply    1 granted, 0 refused
+-- reply    1 granted, 0 denied
 local key, now = KEYS[1], ARGV[1]
 if redis.call('LLEN', key) < tonumber(ARGV[3]) then
   redis.call('LPUSH', key, now)

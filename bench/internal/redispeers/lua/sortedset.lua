@@ -1,9 +1,9 @@
--- A log in a sorted set, as tutorials write it: member and score are the instant,
--- so two grants of one instant are one member, and nothing ever expires the key.
+-- A log in a sorted set, as in tutorials: member and score are the instant, so two grants
+-- of one instant are one member. The key never expires.
 --
 -- KEYS[1]  the set
 -- ARGV     instant us, window us, limit
--- reply    1 granted, 0 refused
+-- reply    1 granted, 0 denied
 local key, now = KEYS[1], tonumber(ARGV[1])
 redis.call('ZREMRANGEBYSCORE', key, 0, now - tonumber(ARGV[2]))
 if redis.call('ZCARD', key) >= tonumber(ARGV[3]) then return 0 end
