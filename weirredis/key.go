@@ -7,32 +7,33 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// A history's key is
+// The key of a history is
 //
 //	weir2:{push}teacher:teacher=2:42
 //
-// the version of the layout (1 cut histories into longer pieces), a hash tag, the
-// limit's name, then for each dimension of the limit its name, the length of the
-// value in bytes, and the value. Names hold neither of "}:=", and the length says
-// where a value ends, so no two histories share a key whatever bytes the values
-// hold (R14).
+// the version of the layout; a hash tag; the limit's name; then for each dimension of the
+// limit its name, the length of the value in bytes, and the value. Names never contain
+// "}", ":" or "=", and the length marks the end of a value. So no two histories share a
+// key, for any bytes in the values (R14). The decimal length keeps keys readable in
+// redis-cli; internal/keyenc has a binary one. Layout weir1 cut histories into longer
+// pieces.
 //
-// An operation with an id has a key of its own: see operationKey.
+// An operation with an idempotency key has a key of its own: see operationKey.
 //
-// The tag is the policy's name. In a Cluster it is followed by six characters
-// made from the dimensions that all limits of the policy count by:
+// The tag is the policy's name. In a Cluster it also has six characters, a hash of the
+// dimensions that all limits of the policy count by:
 //
 //	weir2:{push:Yp3xQa}teacher:teacher=2:42
 //
-// Limits of one decision so share a slot, and decisions spread over the slots. A
-// limit that counts all callers together shares no dimension: it pins its policy
-// to one slot. Adding a limit to a policy, or taking one away, can change what the
-// limits share; the histories in a Cluster then begin anew.
+// The limits of one decision then share a slot, and decisions spread over the slots. A
+// limit that counts all callers together shares no dimension: it pins its policy to one
+// slot. A new or removed limit can change the shared dimensions; the histories in a
+// Cluster then begin empty.
 const keyPrefix = "weir2:{"
 
-// keysOf returns the keys of the plan's histories for k, in the order of its
-// limits, and all of them in one string; that alone where there is one limit.
-func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, all string) {
+// keysOf returns the keys of the plan's histories for k, in the order of its limits, and
+// all of them in one string. With one limit it returns only the string.
+func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, joined string) {
 	limits := p.Limits()
 	var room [256]byte
 	var ends [weir.MaxLimits]int
@@ -45,23 +46,23 @@ func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, all string
 		b = appendHistory(b, p, &limits[i], k)
 		ends[i] = len(b)
 	}
-	if all = string(b); len(limits) == 1 {
-		return nil, all
+	if joined = string(b); len(limits) == 1 {
+		return nil, joined
 	}
 	several = make([]string, len(limits))
 	start := 0
 	for i := range several {
-		several[i] = all[start:ends[i]]
+		several[i] = joined[start:ends[i]]
 		start = ends[i]
 	}
-	return several, all
+	return several, joined
 }
 
 // keysFor returns the keys of the plan's histories for k, in the order of its limits.
 func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
-	several, all := e.keysOf(p, k)
+	several, joined := e.keysOf(p, k)
 	if several == nil {
-		return []string{all}
+		return []string{joined}
 	}
 	return several
 }
@@ -79,7 +80,7 @@ func (e *Engine) appendTag(b []byte, p *weir.Plan, k *weir.Key) []byte {
 	return append(b, '}')
 }
 
-// appendHistory appends what names the history within its policy.
+// appendHistory appends the part of the key after the tag.
 func appendHistory(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
 	b = append(b, l.Name...)
 	for _, dim := range l.By {
@@ -99,8 +100,8 @@ func appendValue(b []byte, p *weir.Plan, k *weir.Key, dim int) []byte {
 	return append(b, value...)
 }
 
-// sharedDimensions are the dimensions that every limit counts by, in the order of
-// their names: the order of limits must not matter.
+// sharedDimensions returns the dimensions that every limit counts by, in the order of
+// their names, so that the order of limits does not matter.
 func sharedDimensions(p *weir.Plan) []int {
 	limits := p.Limits()
 	shared := slices.Clone(limits[0].By)
@@ -116,9 +117,8 @@ func sharedDimensions(p *weir.Plan) []int {
 	return shared
 }
 
-// appendSpread appends 36 bits of an FNV-1a hash of the values, as six
-// characters: enough for 16,384 slots. Equal tags of different values do no harm,
-// since the values themselves follow.
+// appendSpread appends 36 bits of an FNV-1a hash of the values, as six characters: enough
+// for 16,384 slots. Different values may have equal tags, because the values follow.
 func appendSpread(b []byte, p *weir.Plan, k *weir.Key, dims []int) []byte {
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
 	var room [64]byte

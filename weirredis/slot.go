@@ -10,11 +10,11 @@ import (
 // slots is the number of slots of a Redis Cluster.
 const slots = 16384
 
-// Pinned reports whether a Cluster keeps all histories of the plan in one slot, and
-// so on one server: it does where the limits have no dimension in common.
+// Pinned reports whether a Cluster keeps all histories of the plan in one slot, and so on
+// one server. It does if the limits have no dimension in common.
 func Pinned(p *weir.Plan) bool { return len(sharedDimensions(p)) == 0 }
 
-// DescribeSlots says in a sentence where a Cluster keeps the histories of the plan.
+// DescribeSlots returns a sentence about the slots of the plan's histories in a Cluster.
 func DescribeSlots(p *weir.Plan) string {
 	shared := sharedDimensions(p)
 	if len(shared) > 0 {
@@ -34,8 +34,8 @@ func DescribeSlots(p *weir.Plan) string {
 	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name(), Slot(keyPrefix+p.Name()+"}"), because)
 }
 
-// Slot returns the slot of a key in a Redis Cluster: the CRC16 of what stands
-// between its first "{" and the next "}", or of all of it where there is nothing.
+// Slot returns the slot of a key in a Redis Cluster: the CRC16 of the text between its
+// first "{" and the next "}", or of the whole key if that text is empty or missing.
 // (Redis Cluster specification, "Hash tags".)
 func Slot(key string) int {
 	if open := strings.IndexByte(key, '{'); open >= 0 {

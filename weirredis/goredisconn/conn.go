@@ -1,5 +1,6 @@
-// Package goredisconn lets weirredis run on the github.com/redis/go-redis/v9
-// client that a program has already.
+// Package goredisconn connects weirredis through an existing client of
+// github.com/redis/go-redis/v9. A program without one uses rueidisconn, which pipelines
+// concurrent calls.
 package goredisconn
 
 import (
@@ -14,22 +15,21 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// Conn is a weirredis.Conn on somebody's go-redis client, which it never closes.
+// Conn is a weirredis.Conn on a go-redis client of the caller. It never closes the client.
 type Conn struct {
 	client  redis.UniversalClient
-	cluster *redis.ClusterClient // the client, if it is one for a Cluster; else nil
+	cluster *redis.ClusterClient // the client, if it is for a Cluster; else nil
 	address string
 }
 
 // New returns a Conn on the client: one for a server, for a Sentinel group
-// (NewFailoverClient) or for a Cluster. A Ring is refused, since it would move
-// histories between its servers whenever one of them is away.
+// (NewFailoverClient) or for a Cluster. A Ring is rejected, because it would move
+// histories between its servers when one of them is down.
 //
-// Whatever MaxRetries and MaxRedirects of the client say, a decision is never sent
-// twice: its commands are marked as not to be retried. A Cluster's redirections
-// are followed. Since a client that retries nothing does not notice either that a
-// node is gone, it is told to look for the slots anew when a node does not answer;
-// ClusterStateReloadInterval need not be short.
+// A decision is never sent twice, for any MaxRetries and MaxRedirects of the client: its
+// commands are marked NoRetry. A Cluster's redirections are followed. A client without
+// retries does not notice that a node is gone. So Conn reloads the slots when a node does
+// not reply; ClusterStateReloadInterval need not be short.
 func New(client redis.UniversalClient) (*Conn, error) {
 	switch c := client.(type) {
 	case *redis.Client:
@@ -43,7 +43,7 @@ func New(client redis.UniversalClient) (*Conn, error) {
 	return nil, fmt.Errorf("goredisconn: %T is not a client this package knows; use *redis.Client or *redis.ClusterClient", client)
 }
 
-// once is a command that is never sent twice: go-redis asks every command.
+// once is a command that go-redis never sends twice.
 type once struct{ *redis.Cmd }
 
 // NoRetry reports that the command must not be retried.
@@ -51,28 +51,27 @@ func (once) NoRetry() bool { return true }
 
 // Eval runs the script once at most.
 //
-// go-redis itself waits for an answer until its ReadTimeout, whatever happens to
-// the context. A call whose context can end is therefore left behind when it does;
-// its connection is busy until the timeout, or with the client's
-// ContextTimeoutEnabled until the context's deadline.
+// go-redis waits for a reply until its ReadTimeout, even after the context has ended. So
+// Eval returns without the call when ctx is done. The call's connection stays busy until
+// the timeout, or with the client's ContextTimeoutEnabled until the context's deadline.
 func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	if ctx.Done() == nil {
 		return c.eval(ctx, s, keys, args)
 	}
-	type answer struct {
+	type result struct {
 		text string
 		err  error
 	}
-	done := make(chan answer, 1)
+	done := make(chan result, 1)
 	go func() {
 		text, err := c.eval(ctx, s, keys, args)
-		done <- answer{text, err}
+		done <- result{text, err}
 	}()
 	select {
-	case a := <-done:
-		return a.text, a.err
+	case r := <-done:
+		return r.text, r.err
 	case <-ctx.Done():
-		c.lookAnew(ctx)
+		c.reloadSlots(ctx)
 		return "", ctx.Err()
 	}
 }
@@ -82,23 +81,23 @@ func (c *Conn) eval(ctx context.Context, s *weirredis.Script, keys, args []strin
 	if redis.HasErrorPrefix(err, "NOSCRIPT") {
 		text, err = c.run(ctx, "eval", s.Text, keys, args)
 	}
-	if err != nil && unanswered(err) {
-		c.lookAnew(ctx)
+	if err != nil && slotsMayHaveMoved(err) {
+		c.reloadSlots(ctx)
 	}
-	return text, explain(err)
+	return text, classify(err)
 }
 
-// lookAnew makes the client of a Cluster ask which node has which slots: in the
-// background, and at most five times a second.
-func (c *Conn) lookAnew(ctx context.Context) {
+// reloadSlots makes the client of a Cluster reload the slots of the nodes, in the
+// background and at most five times a second.
+func (c *Conn) reloadSlots(ctx context.Context) {
 	if c.cluster != nil {
 		c.cluster.ReloadState(ctx)
 	}
 }
 
-// unanswered reports whether the slots may have moved: the node gave no answer, or
-// says that the Cluster, as it sees it, cannot serve.
-func unanswered(err error) bool {
+// slotsMayHaveMoved reports whether the node did not reply, or replied that the Cluster
+// or the node cannot serve.
+func slotsMayHaveMoved(err error) bool {
 	var refused redis.Error
 	return !errors.As(err, &refused) || redis.IsClusterDownError(err) || redis.IsLoadingError(err)
 }
@@ -116,12 +115,12 @@ func (c *Conn) run(ctx context.Context, command, script string, keys, args []str
 	if len(keys) > 0 {
 		cmd.SetFirstKeyPos(3)
 	}
-	_ = c.client.Process(ctx, cmd) // the command keeps its error
+	_ = c.client.Process(ctx, cmd) // the error is in cmd
 	return cmd.Text()
 }
 
-// explain tells the errors apart that a Conn must tell apart.
-func explain(err error) error {
+// classify returns the error as the contract of Conn demands.
+func classify(err error) error {
 	var refused redis.Error
 	var op *net.OpError
 	switch {
@@ -135,8 +134,8 @@ func explain(err error) error {
 	return err
 }
 
-// Clustered reports whether the client speaks to a Redis Cluster.
+// Clustered reports whether the client is connected to a Redis Cluster.
 func (c *Conn) Clustered() bool { return c.cluster != nil }
 
-// String returns the addresses the client was given.
+// String returns the addresses of the client's options.
 func (c *Conn) String() string { return c.address }

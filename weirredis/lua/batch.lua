@@ -1,10 +1,10 @@
 -- batch decides several requests under one limit each, in their order, at one reading of the clock.
 --
--- KEYS[i]  the history of request i
--- ARGV[1]  one byte per request: the index of its argument, from 2
--- ARGV[a]  a request, as ARGV[1] of one.lua
+-- KEYS[i]  the history of request i.
+-- ARGV[1]  one byte per request: the index of its argument, from 2.
+-- ARGV[a]  a request, as ARGV[1] of one.lua.
 -- reply    for each request: the first 26 bytes of a reply of one.lua that begins with 5 or 6; any other reply of
---          one.lua; or an error: 1 B, length I2, text
+--          one.lua; or an error: 1 B, length I2, text.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 {{template "failed" .}}

@@ -1,7 +1,7 @@
 -- count returns the units of the last microseconds (R11). It writes nothing.
 --
--- KEYS[1]  the history
--- ARGV[1]  packed: instant I7 (above 2^53: the server's clock), span I6, window I6, cell I6 (as in one.lua)
+-- KEYS[1]  the history.
+-- ARGV[1]  packed: instant I7 (above 2^53: the server's clock), span I6, window I6, cell I6 (as in one.lua).
 -- reply    packed: units i8, at most 2^54 - 3
 -- Times are whole microseconds.
 {{hoist}}

@@ -91,14 +91,14 @@ in the order of internal/spec.
 {{end}}
 
 {{define "long"}}
-    -- the long reply, with the time for which a denial stays the same
+    -- the long reply, with the time for which a denial stays the same.
     local left
     {{signed "left" "remaining" "under"}}
     reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, {{.}})
 {{end}}
 
 {{define "states"}}
-    -- behind the reply, the state of every limit
+    -- behind the reply, the state of every limit.
     {{each}}
       local left
       {{signed "left" "$max - $used" "$over"}}
@@ -107,7 +107,7 @@ in the order of internal/spec.
 {{end}}
 
 {{define "times"}}
-      -- merged callers are decided at one instant, one after the other, until one is denied
+      -- merged callers are decided at one instant, one after the other, until one is denied.
       if times > 1 then
         local fit = math.min(times, math.floor(room / n))
         {{each}} if $gap > 0 then fit = 1 end {{done}}
@@ -116,11 +116,11 @@ in the order of internal/spec.
 {{end}}
 
 {{define "record"}}
-      -- in memory: the new units replace the entries that no longer count (R4)
+      -- in memory: the new units replace the entries that no longer count (R4).
       {{if .Costs}}local add = $cost > 0 and $cost or add{{end}}
       local units = add
       {{template "add" "units"}}
-      if mode == 2 and $max == 0 then -- a limit of 0 keeps no entry (R6)
+      if mode == 2 and $max == 0 then -- a limit of 0 keeps no entry (R6).
         $newest, $edge, $push = 0, 0, false
         {{template "none" .}}
       end
@@ -131,7 +131,7 @@ in the order of internal/spec.
     $gapwait = now - $last < $gap and $gap - (now - $last) or 0
     $wait = $gapwait
     local need, at = $used - $max + {{units}}, nil
-    if need <= 0 and need > -$over then need = 1 end -- only $over exceeds Max; it leaves with the oldest entry
+    if need <= 0 and need > -$over then need = 1 end -- only $over exceeds Max; it leaves with the oldest entry.
     if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
@@ -151,8 +151,8 @@ in the order of internal/spec.
 {{end}}
 
 {{define "bound"}}
-      -- bound: the limit because of which the attempt was not granted in full (R8)
-      if times > 1 then $room, $closed = $max - $used - $over, $gapwait > 0 end -- for the first denied caller
+      -- bound: the limit because of which the attempt was not granted in full (R8).
+      if times > 1 then $room, $closed = $max - $used - $over, $gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
       elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < {{units}}) then
@@ -163,7 +163,7 @@ in the order of internal/spec.
 {{define "keep"}}
     if add > 0 then
       {{template "write" .}}
-    elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+    elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
       local used, over = $used, $over
       $ls, $lp, $lq, $lc, $lu, $own, $used, $over = $s, $p, $q, $from, $first, $units, $total, $extra
       {{template "write" .}}

@@ -66,7 +66,7 @@ numbers stand in "load":
       _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $extra, $p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', $s)
       $from, $to, $top = $low + $from, $low + $to, $low + $top
-      if $first == $newest then $units, $total, $extra = $units + $extra, $total + $extra, 0 end -- one entry is at most 2^53 - 1
+      if $first == $newest then $units, $total, $extra = $units + $extra, $total + $extra, 0 end -- one entry is at most 2^53 - 1.
     elseif form and form ~= 2 and (form < 4 or form > 7) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
@@ -80,7 +80,7 @@ numbers stand in "load":
 {{end}}
 
 {{define "ahead"}}
-  -- a clock less than a second behind the history moves forward to it (R2)
+  -- a clock less than a second behind the history moves forward to it (R2).
   if $last > raw then
     if $last - raw >= 1000000 then corrected = true
     elseif $last > now then now = $last end
@@ -88,7 +88,7 @@ numbers stand in "load":
 {{end}}
 
 {{define "view"}}
-  -- the history as seen by a decision at now
+  -- the history as seen by a decision at now.
   $cut, $push, $redated = now - $window, false, false
   if corrected and $last - raw >= 1000000 then
     {{template "redate" .}}
@@ -100,12 +100,12 @@ numbers stand in "load":
   {{.V}} = {{.At}}
   if $cell > 0 and $cell < {{firstHit}} then
     {{.V}} = {{.At}} - {{.At}} % $cell + $cell
-    if {{.V}} > 9007199254740991 then {{.V}} = 9007199254740991 end -- no instant is later
+    if {{.V}} > 9007199254740991 then {{.V}} = 9007199254740991 end -- no instant is later.
   elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window end
 {{end}}
 
 {{define "redate"}}
-  -- the clock was corrected: entries of the future merge into one entry of now (R2)
+  -- the clock was corrected: entries of the future merge into one entry of now (R2).
   $last, $redated = now, true
   local mark
   {{mark "mark" "now"}}
@@ -130,7 +130,7 @@ numbers stand in "load":
 {{end}}
 
 {{define "live"}}
-  -- the entries that count at now (R3)
+  -- the entries that count at now (R3).
   $edge, $own, $over = $newest, $units, 0
   $ls, $lp, $lq, $lc, $lu = $s, $p, $q, $from, $first
   if $newest <= $cut then
@@ -157,7 +157,7 @@ numbers stand in "load":
 {{end}}
 
 {{define "next"}}
-        -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+        -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
         local text = call('HGET', $key, encode('>I6', $lc))
         {{head "text"}}
         if behind > $cut then
@@ -169,16 +169,16 @@ numbers stand in "load":
 {{end}}
 
 {{define "none"}}
-    -- no older entry counts
+    -- no older entry counts.
     $ls, $lp, $lq, $lc, $lu = '', 1, 1, $to + 1, $edge
 {{end}}
 
 {{define "add"}} {{- /* its argument: the variable with the units */}}
-  -- adds units at now (R4, R7)
+  -- adds units at now (R4, R7).
   local mark
   {{mark "mark" "now"}}
-  local merges = mark <= $newest -- a mark never runs back (R9)
-  merges = merges or $cell == {{firstHit}} and $own > 0 -- an open window takes all units (R3)
+  local merges = mark <= $newest -- a mark never runs back (R9).
+  merges = merges or $cell == {{firstHit}} and $own > 0 -- an open window takes all units (R3).
   if mode == 2 then
     {{template "cap" .}}
   end
@@ -192,8 +192,8 @@ numbers stand in "load":
 {{end}}
 
 {{define "cap"}}
-    -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
-    -- at most Max. No number here is above 2^53 - 1.
+    -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
+    -- Max. No number here is above 2^53 - 1.
     local most = merges and $max - $own or $max
     if {{.}} > most then {{.}} = most end
     local spare, gone = $used - $max + {{.}}, 0
@@ -205,14 +205,14 @@ numbers stand in "load":
     $used = $used - gone
     if gone > 0 then $over = 0 end
     local excess = $used - 9007199254740991 + {{.}}
-    if excess > 0 then -- units of the oldest entry move to $over
+    if excess > 0 then -- units of the oldest entry move to $over.
       $used, $over = $used - excess, $over + excess
       if $lu == $edge then $own = $own - excess else {{template "slice" .}} end
     end
 {{end}}
 
 {{define "slice"}}
-        -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+        -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
         local at, tag, n = $lp, nil, nil
         {{get "tag" "$ls" "at"}}
         local behind = at
@@ -227,7 +227,7 @@ numbers stand in "load":
   {{.At}} = nil
   local gone = 0
   if $lu < $edge then
-    if $lp < $lq then -- mostly the oldest entry is enough
+    if $lp < $lq then -- mostly the oldest entry is enough.
       local behind = $lp
       {{entry "$ls" "behind"}}
       if n >= {{.Need}} then {{.At}} = $lu end

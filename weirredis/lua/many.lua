@@ -1,12 +1,12 @@
 -- many decides several requests under several limits each, in their order, at one reading of the clock. The scripts
 -- two and three are the same for two and three limits, with the state of the histories in local variables.
 --
--- KEYS     the histories, in the order of the requests and their limits
--- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them),
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n)
--- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; states follow as
+-- KEYS     the histories, in the order of the requests and their limits.
+-- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n).
+-- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; states follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
---          each limit
+--          each limit.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 local clock
@@ -32,7 +32,7 @@ end
 return table.concat(replies)
 
 {{define "limits"}}
-  -- the limits of the request, and room for the state of their histories
+  -- the limits of the request, and room for the state of their histories.
   {{if .Tables}}
   local limits = {}
   for i = 1, count do

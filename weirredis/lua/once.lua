@@ -1,12 +1,12 @@
 -- once decides an attempt or a record with an idempotency key, or returns its stored answer (R15).
 --
--- KEYS     the histories, then the operation
--- ARGV[1]  a request, as in many.lua
--- ARGV[2]  packed: lifetime of the operation I7
--- reply    as in many.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound
+-- KEYS     the histories, then the operation.
+-- ARGV[1]  a request, as in many.lua.
+-- ARGV[2]  packed: lifetime of the operation I7.
+-- reply    as in many.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 --
--- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units, until I7 (the instant
+-- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
 -- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is
 -- the number of units that were taken.
 {{hoist}}
@@ -25,7 +25,7 @@ end
 if states then
   {{template "states" .}}
 end
-if add > 0 then -- the answer is stored with the histories, or not at all
+if add > 0 then -- the answer is stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
   local name = bound > 0 and string.match(KEYS[bound], '}([^:]+)') or ''
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13

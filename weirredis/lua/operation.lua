@@ -1,5 +1,5 @@
 {{define "known"}}
--- known: the stored operation, or nil; was: its kind; units: its units (R15)
+-- known: the stored operation, or nil; was: its kind; units: its units (R15).
 local known, was, units = operation and call('GET', operation), nil, nil
 if known then
   if byte(known) ~= 1 then

@@ -28,7 +28,7 @@ stored bytes are the same.
       if #s ~= q + tail - 1 or last - raw >= 1000000 then break end
       if last > now then now = last end -- R2
       local cut = now - $window
-      if last <= cut then -- R3: no entry counts
+      if last <= cut then -- R3: no entry counts.
         if form == 6 then break end
         p, first, own, used = q, now, 0, 0
       else
@@ -77,7 +77,7 @@ stored bytes are the same.
       if p < q or form == 6 then
         if need > 1 then
           local text, behind, held = s, p, 0
-          if p >= q then -- the entry is not in the header
+          if p >= q then -- the entry is not in the header.
             text = not rest and chunks > 0 and call('HGET', $key, encode('>I6', from))
             if not text or #text < 12 then break end
             _, behind = decode('>I7B', text)
@@ -165,7 +165,7 @@ stored bytes are the same.
 {{end}}
 
 {{define "leaving"}}
-        -- entries that no longer count leave the front (R3)
+        -- entries that no longer count leave the front (R3).
         while first <= cut and p < q do
           {{entry "s" "p"}}
           first, used = first + delta, used - n

@@ -1,11 +1,11 @@
 -- refund takes back units of the entry of one instant, in every limit (R10).
 --
--- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua)
--- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock), granted I7 (the instant of
---          the entry; above 2^53: the oldest entry that counts, of each limit its own), n I7 units,
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7
--- ARGV[2]  with an operation, packed: its lifetime I7
--- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer
+-- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua).
+-- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
+--          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7.
+-- ARGV[2]  with an operation, packed: its lifetime I7.
+-- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 
@@ -35,7 +35,7 @@ for i = 1, count do
   limits[i] = H
 end
 {{template "clock" .}}
-granted = math.min(granted, 9007199254740992) -- so that it is exact
+granted = math.min(granted, 9007199254740992) -- so that it is exact.
 local operation = KEYS[count + 1]
 {{template "known" .}}
 if known then
@@ -63,7 +63,7 @@ local most = 0
   else
     {{mark "mark" "granted"}}
   end
-  local n = $cost > 0 and 0 or n -- a cost is not refunded: the attempt was made
+  local n = $cost > 0 and 0 or n -- a cost is not refunded: the attempt was made.
   $took, $struck = 0, 0
   if mark == $edge then
     $took = math.min(n, $own)
@@ -72,7 +72,7 @@ local most = 0
     {{need}}
     local u, held, _
     $es, $ep, _, $ec, u, _, held = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, mark - 1, 0)
-    if u == mark then -- $over is taken first
+    if u == mark then -- $over is taken first.
       $took = math.min(n, held + (u == $lu and $over or 0))
       $struck = math.max(0, $took - (u == $lu and $over or 0))
     end
@@ -88,7 +88,7 @@ if most == 0 then return encode('>i8', 0) end
   $over = $extra - ($took - $struck)
   $wide = $wide or $struck > 0 and $ep
   if $struck == 0 then
-    -- at most $over and the correction of the clock are stored (R2)
+    -- at most $over and the correction of the clock are stored (R2).
   elseif not $ep then
     $own = $own - $struck
     if $own == 0 then
@@ -110,7 +110,7 @@ if most == 0 then return encode('>i8', 0) end
     {{template "write" .}}
   end
 {{done}}
-if operation then -- stored with the histories, or not at all
+if operation then -- stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   call('SET', operation, encode('>BBI7I7', 1, 9, n, ends) .. encode('>BBI7i8I7i8I7I7', 0, 0, most, 0, granted, 0, 0, 0),
@@ -119,7 +119,7 @@ end
 return encode('>i8', most)
 
 {{define "drop"}}
-        -- the newest entry is removed: the last one with units becomes the newest
+        -- the newest entry is removed: the last one with units becomes the newest.
         if $used == 0 then
           $newest, $edge = 0, 0
           {{template "none" .}}
@@ -134,7 +134,7 @@ return encode('>i8', most)
 {{end}}
 
 {{define "chunk"}}
-      -- the entry is in a chunk; the head of the chunk and its block contain its units, too
+      -- the entry is in a chunk; the head of the chunk and its block contain its units, too.
       local behind, units, start = parse($es)
       local text, size = strike($es, start, $ep, $struck), ''
       if units > 0 then units = units - $struck end

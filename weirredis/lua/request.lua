@@ -1,5 +1,5 @@
 {{define "request"}}
--- the request in text, under one limit; without its last part it has 28 bytes
+-- the request in text, under one limit; without its last part it has 28 bytes.
 if #text == 28 then
   kind, n, raw, $max, $window = decode('>BI7I7I7I6', text)
   $gap, $cell, times = 0, 0, 1
@@ -9,7 +9,7 @@ end
 {{end}}
 
 {{define "clock"}}
-  -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+  -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
   if raw > 9007199254740991 then
     virtual = false
     {{if .Loop}}

@@ -70,8 +70,8 @@ local lengthy = function()
     return c, u, sum
   end
 
-  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
-  -- units have passed; then the units before it, and its own.
+  -- seek returns the place of an entry, from s[p] on; then the units before it, and its own. It is the first entry
+  -- with a mark above cut with which at least need units have passed.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -98,12 +98,12 @@ local lengthy = function()
   -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- start of the run of the entry that becomes the newest
+    local b = p -- start of the run of the entry that becomes the newest.
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- the entry is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before.
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()

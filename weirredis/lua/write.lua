@@ -1,10 +1,10 @@
 {{define "write"}}
--- writes the history from its place on, then $push units of the entry at $edge, in one HSET
+-- writes the history from its place on, then $push units of the entry at $edge, in one HSET.
 do
   local e = ''
   if $push then {{coded "e" "$newest - $edge" "$push"}} end
   local from, front, tail, body, left, rest = $lc, $lq - $lp, #e, nil, nil, nil
-  if from > $to then -- the place is in the tail, or no older entry is left
+  if from > $to then -- the place is in the tail, or no older entry is left.
     from, $late, body = $to, 0, string.sub($ls, $lp, $lq - 1)
   elseif $ls == $z and $lq == $o then
     tail, body = tail + #$z - $o + 1, string.sub($ls, $lp)
@@ -14,11 +14,11 @@ do
   if $push then $late = $late + $push end
   if from == $to and front + tail <= {{.Run}} then
     front, tail, $late = front + tail, 0, 0
-  elseif $lc > $from and $lc <= $to and front > 0 then -- the place is in a chunk
+  elseif $lc > $from and $lc <= $to and front > 0 then -- the place is in a chunk.
     {{template "split" .}}
   end
 
-  if from == $to and front + tail == 0 and $low < $top then -- only the newest entry is left of many
+  if from == $to and front + tail == 0 and $low < $top then -- only the newest entry is left of many.
     call('UNLINK', $key)
     $low, $top, $to, $lives, from = 0, 0, 0, 0, 0
   end
@@ -31,7 +31,7 @@ do
   end
 
   local dead
-  if $low + 1 == from and $top == $to and from % {{.Block}} ~= 0 then -- the most frequent case
+  if $low + 1 == from and $top == $to and from % {{.Block}} ~= 0 then -- the most frequent case.
     dead, $low = encode('>I6', $low), from
   elseif $low < from or $top > $to then
     {{template "dead" .}}
@@ -73,12 +73,12 @@ end
 {{end}}
 
 {{define "split"}}
-    -- the front gets the rest of the piece with the place; the chunk keeps the others
+    -- the front gets the rest of the piece with the place; the chunk keeps the others.
     local pieces, units = byte($ls, 9), nil
     local p, i = 10 + pieces, 0
     {{get "units" "$ls" "p"}}
     while i < pieces and (p < $lp or $sliced and i == 0) do p, i = p + byte($ls, 10 + i), i + 1 end
-    if i == 0 then -- the chunk is still whole
+    if i == 0 then -- the chunk is still whole.
       from, front, body = $lc - 1, 0, string.sub($z, $o)
     elseif i < pieces then
       from, front, body = $lc - 1, p - $lp, string.sub($ls, $lp, p - 1) .. string.sub($z, $o)
@@ -88,7 +88,7 @@ end
 {{end}}
 
 {{define "piece"}}
-    -- the tail becomes a piece of the last chunk, or the first piece of a new one
+    -- the tail becomes a piece of the last chunk, or the first piece of a new one.
     local text, entries, pieces, start, held
     if from < $to and $to % {{.Block}} ~= 0 then
       name = encode('>I6', $to - 1)
@@ -101,7 +101,7 @@ end
       chunk = chunk .. string.sub(body, front + 1)
     else
       name = encode('>I6', $to)
-      if from == $to and front > 0 and front + tail <= {{.Chunk}} then -- the first chunk takes the front, too
+      if from == $to and front > 0 and front + tail <= {{.Chunk}} then -- the first chunk takes the front, too.
         {{put "$used - $own" "held"}}
         chunk, front = encode('>I7BBBB', $newest, front + tail, 2, front, tail) .. held .. body, 0
       else
@@ -115,7 +115,7 @@ end
 {{end}}
 
 {{define "grows"}}
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -133,13 +133,13 @@ end
 {{end}}
 
 {{define "block"}}
-    -- the chunk completes a block: its field holds the mark after it and its units, for skip
+    -- the chunk completes a block: its field holds the mark after it and its units, for skip.
     if ($to + 1) % {{.Block}} == 0 and $to + 1 - {{.Block}} >= from then
       local names, sum = {}, $late
       for i = 1, {{.Block}} - 1 do names[i] = encode('>I6', $to - {{.Block}} + i) end
       {{need}}
       for _, text in ipairs(call('HMGET', $key, unpack(names))) do
-        local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+        local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
         sum = fine and sum and sum + n
       end
       if sum then block = encode('>I7I7', $newest, sum) end
@@ -147,7 +147,7 @@ end
 {{end}}
 
 {{define "dead"}}
-    -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+    -- names up to 16 chunks that no longer count, so that no script runs long (R13).
     dead = {}
     local forget = function(c)
       dead[#dead + 1] = encode('>I6', c)
@@ -164,13 +164,13 @@ end
 {{end}}
 
 {{define "lives"}} {{- /* renew = the new time to live of the key, in ms, or nil; AT = the last mark, E = $lives */}}
-  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
   local renew
   local ends = $window + {{.At}}
   -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
   local spare, virtually = $window / 4, 0
   if virtual then spare, virtually = $window, 549755813888 end
-  local promised = ({{.E}} - virtually) * 1000000 -- far out of range if the other clock set it
+  local promised = ({{.E}} - virtually) * 1000000 -- far out of range if the other clock set it.
   if promised < ends or promised > ends + spare + 1000000 then
     ends = ends + spare
     {{.E}} = math.ceil(ends / 1000000) + virtually

@@ -1,5 +1,5 @@
-// Package rueidisconn lets weirredis run on github.com/redis/rueidis, which
-// pipelines concurrent calls by itself.
+// Package rueidisconn connects weirredis through github.com/redis/rueidis, which
+// pipelines concurrent calls. A program with a go-redis client can use goredisconn.
 package rueidisconn
 
 import (
@@ -23,23 +23,21 @@ type Conn struct {
 }
 
 const (
-	// clusterRefresh is how often a Cluster is asked who has which slots. A client
-	// notices a connection that ends, but not a primary that is silent and was
-	// replaced.
+	// clusterRefresh is the interval at which the slots of a Cluster are reloaded. A
+	// client notices a connection that ends, but not a silent primary that was replaced.
 	clusterRefresh = time.Second
 
-	// sentinelRefresh is how often Sentinels are asked who the primary is. A
-	// message that says so is sent once, and may be missed.
+	// sentinelRefresh is the interval at which the primary is read from the Sentinels.
+	// They publish a new primary only once, and that message can be lost.
 	sentinelRefresh = 5 * time.Second
 )
 
-// New connects. Of the options it changes three: one connection for each server,
-// since more only split pipelines; no client-side cache; and no retries, since a
-// decision whose answer was lost may have been counted. Where they do not say how
-// often to look for a new primary (ClusterOption.ShardsRefreshInterval and
-// Sentinel.TopologyRefreshInterval are 0), that is every second in a Cluster and
-// every five seconds with Sentinels. What the options say of Sentinel and Cluster,
-// TLS, user and password is obeyed. The error is a *weirredis.StoreError.
+// New connects. It changes three options: one connection for each server, because more
+// only split pipelines; no client-side cache; and no retries, because a decision whose
+// reply was lost may have been counted. If ClusterOption.ShardsRefreshInterval is 0, it
+// becomes one second; if Sentinel.TopologyRefreshInterval is 0, five seconds. All other
+// options stay, such as Sentinel, TLS, user and password. The error is a
+// *weirredis.StoreError.
 func New(o rueidis.ClientOption) (*Conn, error) {
 	o.PipelineMultiplex = -1
 	o.DisableCache = true
@@ -53,7 +51,7 @@ func New(o rueidis.ClientOption) (*Conn, error) {
 	c := &Conn{address: strings.Join(o.InitAddress, ", ")}
 	client, err := rueidis.NewClient(o)
 	if err != nil {
-		return nil, &weirredis.StoreError{Address: c.address, Err: explain(err)}
+		return nil, &weirredis.StoreError{Address: c.address, Err: classify(err)}
 	}
 	c.client = client
 	return c, nil
@@ -66,21 +64,21 @@ func (c *Conn) Eval(ctx context.Context, s *weirredis.Script, keys, args []strin
 		lua, _ = c.scripts.LoadOrStore(s, rueidis.NewLuaScript(s.Text))
 	}
 	if ctx.Done() != nil {
-		ctx = undated{ctx}
+		ctx = noDeadline{ctx}
 	}
 	text, err := lua.(*rueidis.Lua).Exec(ctx, c.client, keys, args).ToString()
-	return text, explain(err)
+	return text, classify(err)
 }
 
-// undated is a context that keeps its deadline for itself. Where rueidis knows one
-// it waits for the connection until then, and looks at Done no more.
-type undated struct{ context.Context }
+// noDeadline is a context that hides its deadline. With a deadline rueidis waits for the
+// connection until then and ignores Done.
+type noDeadline struct{ context.Context }
 
 // Deadline returns none.
-func (undated) Deadline() (deadline time.Time, ok bool) { return deadline, false }
+func (noDeadline) Deadline() (deadline time.Time, ok bool) { return deadline, false }
 
-// explain tells the errors apart that a Conn must tell apart.
-func explain(err error) error {
+// classify returns the error as the contract of Conn demands.
+func classify(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -94,10 +92,10 @@ func explain(err error) error {
 	return err
 }
 
-// Clustered reports whether the client speaks to a Redis Cluster.
+// Clustered reports whether the client is connected to a Redis Cluster.
 func (c *Conn) Clustered() bool { return c.client.Mode() == rueidis.ClientModeCluster }
 
-// String returns the addresses the client was given.
+// String returns the addresses of the options.
 func (c *Conn) String() string { return c.address }
 
 // Close closes the client.

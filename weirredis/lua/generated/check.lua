@@ -1,8 +1,8 @@
 -- check returns the server's clock and its description.
 --
--- KEYS   none
--- ARGV   none
--- reply  text: the clock in microseconds; on the next lines INFO server and INFO memory
+-- KEYS   none.
+-- ARGV   none.
+-- reply  text: the clock in microseconds; on the next lines INFO server and INFO memory.
 local time = redis.call('TIME')
 local infos = ''
 for _, section in ipairs({'server', 'memory'}) do

@@ -1,7 +1,7 @@
 -- count returns the units of the last microseconds (R11). It writes nothing.
 --
--- KEYS[1]  the history
--- ARGV[1]  packed: instant I7 (above 2^53: the server's clock), span I6, window I6, cell I6 (as in one.lua)
+-- KEYS[1]  the history.
+-- ARGV[1]  packed: instant I7 (above 2^53: the server's clock), span I6, window I6, cell I6 (as in one.lua).
 -- reply    packed: units i8, at most 2^54 - 3
 -- Times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
@@ -62,8 +62,8 @@ local lengthy = function()
     end
     return c, u, sum
   end
-  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
-  -- units have passed; then the units before it, and its own.
+  -- seek returns the place of an entry, from s[p] on; then the units before it, and its own. It is the first entry
+  -- with a mark above cut with which at least need units have passed.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -115,12 +115,12 @@ local lengthy = function()
   -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- start of the run of the entry that becomes the newest
+    local b = p -- start of the run of the entry that becomes the newest.
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- the entry is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before.
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()
@@ -169,7 +169,7 @@ local parse, seek, retreat
 local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
 local h1_key, virtual = KEYS[1], true
 local raw, span, h1_window, h1_cell = decode('>I7I6I6I6', ARGV[1])
--- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+-- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
 if raw > 9007199254740991 then
   virtual = false
   local time = call('TIME')
@@ -200,7 +200,7 @@ else
     _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
     decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
     h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-    if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1
+    if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1.
   elseif form and form ~= 2 and (form < 4 or form > 7) then
     error('weir:state version ' .. string.format('%.0f', form), 0)
   else
@@ -212,7 +212,7 @@ else
 end
 h1_z = h1_s
 local now, corrected = raw, false
--- a clock less than a second behind the history moves forward to it (R2)
+-- a clock less than a second behind the history moves forward to it (R2).
 if h1_last > raw then
   if h1_last - raw >= 1000000 then corrected = true
   elseif h1_last > now then now = h1_last end
@@ -226,7 +226,7 @@ if h1_first > cut then
   mark = now
   if h1_cell > 0 and h1_cell < 281474976710654 then
     mark = now - now % h1_cell + h1_cell
-    if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+    if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
   elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
   if corrected and h1_newest > mark and h1_first >= mark then h1_extra = math.min(h1_extra, 9007199254740991 - h1_total) end
   do

@@ -1,12 +1,12 @@
 -- once decides an attempt or a record with an idempotency key, or returns its stored answer (R15).
 --
--- KEYS     the histories, then the operation
--- ARGV[1]  a request, as in many.lua
--- ARGV[2]  packed: lifetime of the operation I7
--- reply    as in many.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound
+-- KEYS     the histories, then the operation.
+-- ARGV[1]  a request, as in many.lua.
+-- ARGV[2]  packed: lifetime of the operation I7.
+-- reply    as in many.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 --
--- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units, until I7 (the instant
+-- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
 -- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is
 -- the number of units that were taken.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
@@ -67,8 +67,8 @@ local lengthy = function()
     end
     return c, u, sum
   end
-  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
-  -- units have passed; then the units before it, and its own.
+  -- seek returns the place of an entry, from s[p] on; then the units before it, and its own. It is the first entry
+  -- with a mark above cut with which at least need units have passed.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -120,12 +120,12 @@ local lengthy = function()
   -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- start of the run of the entry that becomes the newest
+    local b = p -- start of the run of the entry that becomes the newest.
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- the entry is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before.
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()
@@ -174,14 +174,14 @@ local parse, seek, retreat
 local virtual, widest, keys, arg = true, 0, 0, ARGV[1]
 local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
 states = states == 1
--- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+-- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
 if raw > 9007199254740991 then
   virtual = false
   local time = call('TIME')
   raw = time[1] * 1000000 + time[2]
 end
 local op, operation = kind >= 6 and 6 or 0, KEYS[count + 1]
--- known: the stored operation, or nil; was: its kind; units: its units (R15)
+-- known: the stored operation, or nil; was: its kind; units: its units (R15).
 local known, was, units = operation and call('GET', operation), nil, nil
 if known then
   if byte(known) ~= 1 then
@@ -197,7 +197,7 @@ if known then
   if was ~= op or units ~= n then error('weir:id ' .. string.format('%.0f %.0f', was, units), 0) end
   return encode('>B', 3) .. string.sub(known, 17)
 end
--- the limits of the request, and room for the state of their histories
+-- the limits of the request, and room for the state of their histories.
 local limits = {}
 for i = 1, count do
   limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, cost = 0, n = 0, s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, over = false, extra = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, sliced = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false }
@@ -235,7 +235,7 @@ for index = 1, count do local H = limits[index]
       _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.extra, H.p =
       decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', H.s)
       H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-      if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1
+      if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1.
     elseif form and form ~= 2 and (form < 4 or form > 7) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
@@ -246,23 +246,23 @@ for index = 1, count do local H = limits[index]
     if size ~= H.o + behind - 1 then error('weir:state the header is cut off', 0) end
   end
   H.z = H.s
-  -- a clock less than a second behind the history moves forward to it (R2)
+  -- a clock less than a second behind the history moves forward to it (R2).
   if H.last > raw then
     if H.last - raw >= 1000000 then corrected = true
     elseif H.last > now then now = H.last end
   end
 end
 for index = 1, count do local H = limits[index]
-  -- the history as seen by a decision at now
+  -- the history as seen by a decision at now.
   H.cut, H.push, H.redated = now - H.window, false, false
   if corrected and H.last - raw >= 1000000 then
-    -- the clock was corrected: entries of the future merge into one entry of now (R2)
+    -- the clock was corrected: entries of the future merge into one entry of now (R2).
     H.last, H.redated = now, true
     local mark
     mark = now
     if H.cell > 0 and H.cell < 281474976710654 then
       mark = now - now % H.cell + H.cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
     elseif H.cell == 281474976710655 then mark = now - now % H.window end
     if H.newest > mark then
       if not seek then parse, seek, retreat = lengthy() end
@@ -313,12 +313,12 @@ for index = 1, count do local H = limits[index]
       H.newest, H.units = mark, all - kept
     end
   end
-  -- the entries that count at now (R3)
+  -- the entries that count at now (R3).
   H.edge, H.own, H.over = H.newest, H.units, 0
   H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
   if H.newest <= H.cut then
     H.used, H.own = 0, 0
-    -- no older entry counts
+    -- no older entry counts.
     H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
   elseif H.lu > H.cut then
     H.used, H.over = H.total, H.extra
@@ -355,7 +355,7 @@ for index = 1, count do local H = limits[index]
         end
         gone, H.lu = gone + n, H.lu + delta
       elseif H.lc < H.to then
-        -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+        -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
         local text = call('HGET', H.key, encode('>I6', H.lc))
         if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
         local behind, size, pieces = decode('>I7BB', text)
@@ -409,7 +409,7 @@ if kind >= 6 then
 else
   if full then
     granted = n
-    -- merged callers are decided at one instant, one after the other, until one is denied
+    -- merged callers are decided at one instant, one after the other, until one is denied.
     if times > 1 then
       local fit = math.min(times, math.floor(room / n))
       for index = 1, count do local H = limits[index] if H.gap > 0 then fit = 1 end end
@@ -425,21 +425,21 @@ end
 local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
 for index = 1, count do local H = limits[index]
   if add > 0 then
-    -- in memory: the new units replace the entries that no longer count (R4)
+    -- in memory: the new units replace the entries that no longer count (R4).
     local add = H.cost > 0 and H.cost or add
     local units = add
-    -- adds units at now (R4, R7)
+    -- adds units at now (R4, R7).
     local mark
     mark = now
     if H.cell > 0 and H.cell < 281474976710654 then
       mark = now - now % H.cell + H.cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
     elseif H.cell == 281474976710655 then mark = now - now % H.window end
-    local merges = mark <= H.newest -- a mark never runs back (R9)
-    merges = merges or H.cell == 281474976710654 and H.own > 0 -- an open window takes all units (R3)
+    local merges = mark <= H.newest -- a mark never runs back (R9).
+    merges = merges or H.cell == 281474976710654 and H.own > 0 -- an open window takes all units (R3).
     if mode == 2 then
-      -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
-      -- at most Max. No number here is above 2^53 - 1.
+      -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
+      -- Max. No number here is above 2^53 - 1.
       local most = merges and H.max - H.own or H.max
       if units > most then units = most end
       local spare, gone = H.used - H.max + units, 0
@@ -451,10 +451,10 @@ for index = 1, count do local H = limits[index]
       H.used = H.used - gone
       if gone > 0 then H.over = 0 end
       local excess = H.used - 9007199254740991 + units
-      if excess > 0 then -- units of the oldest entry move to H.over
+      if excess > 0 then -- units of the oldest entry move to H.over.
         H.used, H.over = H.used - excess, H.over + excess
         if H.lu == H.edge then H.own = H.own - excess else
-          -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+          -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
           local at, tag, n = H.lp, nil, nil
           do
             local a, b, c, d, e = byte(H.ls, at, at + 4)
@@ -491,9 +491,9 @@ for index = 1, count do local H = limits[index]
       H.newest, H.own = mark, units
     end
     H.used, H.last = H.used + units, now
-    if mode == 2 and H.max == 0 then -- a limit of 0 keeps no entry (R6)
+    if mode == 2 and H.max == 0 then -- a limit of 0 keeps no entry (R6).
       H.newest, H.edge, H.push = 0, 0, false
-      -- no older entry counts
+      -- no older entry counts.
       H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
     end
   end
@@ -501,14 +501,14 @@ for index = 1, count do local H = limits[index]
   H.gapwait = now - H.last < H.gap and H.gap - (now - H.last) or 0
   H.wait = H.gapwait
   local need, at = H.used - H.max + H.n, nil
-  if need <= 0 and need > -H.over then need = 1 end -- only H.over exceeds Max; it leaves with the oldest entry
+  if need <= 0 and need > -H.over then need = 1 end -- only H.over exceeds Max; it leaves with the oldest entry.
   if H.n > H.max then
     H.wait = -1
   elseif need > 0 then
     at = nil
     local gone = 0
     if H.lu < H.edge then
-      if H.lp < H.lq then -- mostly the oldest entry is enough
+      if H.lp < H.lq then -- mostly the oldest entry is enough.
         local behind = H.lp
         local delta, n
         do
@@ -559,7 +559,7 @@ for index = 1, count do local H = limits[index]
         at = nil
         local gone = 0
         if H.lu < H.edge then
-          if H.lp < H.lq then -- mostly the oldest entry is enough
+          if H.lp < H.lq then -- mostly the oldest entry is enough.
             local behind = H.lp
             local delta, n
             do
@@ -610,8 +610,8 @@ for index = 1, count do local H = limits[index]
   if not full then
     if H.next > 0 and H.next < validFor then validFor = H.next end
     if H.gapwait > 0 and H.gapwait < validFor then validFor = H.gapwait end
-    -- bound: the limit because of which the attempt was not granted in full (R8)
-    if times > 1 then H.room, H.closed = H.max - H.used - H.over, H.gapwait > 0 end -- for the first denied caller
+    -- bound: the limit because of which the attempt was not granted in full (R8).
+    if times > 1 then H.room, H.closed = H.max - H.used - H.over, H.gapwait > 0 end -- for the first denied caller.
     if granted > 0 and times == 1 then
       if bound == 0 or H.room < longest then bound, longest = index, H.room end
     elseif H.closed or (mode == 1 and H.room <= 0) or (mode ~= 1 and H.room < H.n) then
@@ -621,7 +621,7 @@ for index = 1, count do local H = limits[index]
 end
 for index = 1, count do local H = limits[index]
   if add > 0 then
-    -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET
+    -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
     do
       local e = ''
       if H.push then do
@@ -656,7 +656,7 @@ for index = 1, count do local H = limits[index]
           end
         end end
       local from, front, tail, body, left, rest = H.lc, H.lq - H.lp, #e, nil, nil, nil
-      if from > H.to then -- the place is in the tail, or no older entry is left
+      if from > H.to then -- the place is in the tail, or no older entry is left.
         from, H.late, body = H.to, 0, string.sub(H.ls, H.lp, H.lq - 1)
       elseif H.ls == H.z and H.lq == H.o then
         tail, body = tail + #H.z - H.o + 1, string.sub(H.ls, H.lp)
@@ -666,8 +666,8 @@ for index = 1, count do local H = limits[index]
       if H.push then H.late = H.late + H.push end
       if from == H.to and front + tail <= 88 then
         front, tail, H.late = front + tail, 0, 0
-      elseif H.lc > H.from and H.lc <= H.to and front > 0 then -- the place is in a chunk
-        -- the front gets the rest of the piece with the place; the chunk keeps the others
+      elseif H.lc > H.from and H.lc <= H.to and front > 0 then -- the place is in a chunk.
+        -- the front gets the rest of the piece with the place; the chunk keeps the others.
         local pieces, units = byte(H.ls, 9), nil
         local p, i = 10 + pieces, 0
         do
@@ -681,7 +681,7 @@ for index = 1, count do local H = limits[index]
           else units, p = decode('>I7', H.ls, p + 1) end
         end
         while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
-        if i == 0 then -- the chunk is still whole
+        if i == 0 then -- the chunk is still whole.
           from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
         elseif i < pieces then
           from, front, body = H.lc - 1, p - H.lp, string.sub(H.ls, H.lp, p - 1) .. string.sub(H.z, H.o)
@@ -689,20 +689,20 @@ for index = 1, count do local H = limits[index]
           string.sub(H.ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(H.ls, p)
         end
       end
-      if from == H.to and front + tail == 0 and H.low < H.top then -- only the newest entry is left of many
+      if from == H.to and front + tail == 0 and H.low < H.top then -- only the newest entry is left of many.
         call('UNLINK', H.key)
         H.low, H.top, H.to, H.lives, from = 0, 0, 0, 0, 0
       end
       local name, chunk, block
       if tail >= 48 then
         body = body .. e
-        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one.
         local text, entries, pieces, start, held
         if from < H.to and H.to % 32 ~= 0 then
           name = encode('>I6', H.to - 1)
           text = left == name and rest or call('HGET', H.key, name)
         end
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -734,7 +734,7 @@ for index = 1, count do local H = limits[index]
           chunk = chunk .. string.sub(body, front + 1)
         else
           name = encode('>I6', H.to)
-          if from == H.to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+          if from == H.to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
             if H.used - H.own < 0x80 then held = encode('B', H.used - H.own)
             elseif H.used - H.own < 0x4000 then held = encode('>I2', H.used - H.own + 0x8000)
             elseif H.used - H.own < 0x200000 then held = encode('>I3', H.used - H.own + 0xC00000)
@@ -753,13 +753,13 @@ for index = 1, count do local H = limits[index]
             else held = encode('>BI7', 0xFC, H.late) end
             chunk = encode('>I7BBB', H.newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
           end
-          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip.
           if (H.to + 1) % 32 == 0 and H.to + 1 - 32 >= from then
             local names, sum = {}, H.late
             for i = 1, 32 - 1 do names[i] = encode('>I6', H.to - 32 + i) end
             if not seek then parse, seek, retreat = lengthy() end
             for _, text in ipairs(call('HMGET', H.key, unpack(names))) do
-              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
               sum = fine and sum and sum + n
             end
             if sum then block = encode('>I7I7', H.newest, sum) end
@@ -770,10 +770,10 @@ for index = 1, count do local H = limits[index]
         body, e, tail, H.late = string.sub(body, 1, front), '', 0, 0
       end
       local dead
-      if H.low + 1 == from and H.top == H.to and from % 32 ~= 0 then -- the most frequent case
+      if H.low + 1 == from and H.top == H.to and from % 32 ~= 0 then -- the most frequent case.
         dead, H.low = encode('>I6', H.low), from
       elseif H.low < from or H.top > H.to then
-        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13).
         dead = {}
         local forget = function(c)
           dead[#dead + 1] = encode('>I6', c)
@@ -788,13 +788,13 @@ for index = 1, count do local H = limits[index]
           forget(H.top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
       local renew
       local ends = H.window + (H.newest > H.last and H.newest or H.last)
       -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
       local spare, virtually = H.window / 4, 0
       if virtual then spare, virtually = H.window, 549755813888 end
-      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it
+      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it.
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
@@ -832,10 +832,10 @@ for index = 1, count do local H = limits[index]
       end
       if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
     end
-  elseif H.redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+  elseif H.redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
     local used, over = H.used, H.over
     H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used, H.over = H.s, H.p, H.q, H.from, H.first, H.units, H.total, H.extra
-    -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET
+    -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
     do
       local e = ''
       if H.push then do
@@ -870,7 +870,7 @@ for index = 1, count do local H = limits[index]
           end
         end end
       local from, front, tail, body, left, rest = H.lc, H.lq - H.lp, #e, nil, nil, nil
-      if from > H.to then -- the place is in the tail, or no older entry is left
+      if from > H.to then -- the place is in the tail, or no older entry is left.
         from, H.late, body = H.to, 0, string.sub(H.ls, H.lp, H.lq - 1)
       elseif H.ls == H.z and H.lq == H.o then
         tail, body = tail + #H.z - H.o + 1, string.sub(H.ls, H.lp)
@@ -880,8 +880,8 @@ for index = 1, count do local H = limits[index]
       if H.push then H.late = H.late + H.push end
       if from == H.to and front + tail <= 88 then
         front, tail, H.late = front + tail, 0, 0
-      elseif H.lc > H.from and H.lc <= H.to and front > 0 then -- the place is in a chunk
-        -- the front gets the rest of the piece with the place; the chunk keeps the others
+      elseif H.lc > H.from and H.lc <= H.to and front > 0 then -- the place is in a chunk.
+        -- the front gets the rest of the piece with the place; the chunk keeps the others.
         local pieces, units = byte(H.ls, 9), nil
         local p, i = 10 + pieces, 0
         do
@@ -895,7 +895,7 @@ for index = 1, count do local H = limits[index]
           else units, p = decode('>I7', H.ls, p + 1) end
         end
         while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
-        if i == 0 then -- the chunk is still whole
+        if i == 0 then -- the chunk is still whole.
           from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
         elseif i < pieces then
           from, front, body = H.lc - 1, p - H.lp, string.sub(H.ls, H.lp, p - 1) .. string.sub(H.z, H.o)
@@ -903,20 +903,20 @@ for index = 1, count do local H = limits[index]
           string.sub(H.ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(H.ls, p)
         end
       end
-      if from == H.to and front + tail == 0 and H.low < H.top then -- only the newest entry is left of many
+      if from == H.to and front + tail == 0 and H.low < H.top then -- only the newest entry is left of many.
         call('UNLINK', H.key)
         H.low, H.top, H.to, H.lives, from = 0, 0, 0, 0, 0
       end
       local name, chunk, block
       if tail >= 48 then
         body = body .. e
-        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one.
         local text, entries, pieces, start, held
         if from < H.to and H.to % 32 ~= 0 then
           name = encode('>I6', H.to - 1)
           text = left == name and rest or call('HGET', H.key, name)
         end
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -948,7 +948,7 @@ for index = 1, count do local H = limits[index]
           chunk = chunk .. string.sub(body, front + 1)
         else
           name = encode('>I6', H.to)
-          if from == H.to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+          if from == H.to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
             if H.used - H.own < 0x80 then held = encode('B', H.used - H.own)
             elseif H.used - H.own < 0x4000 then held = encode('>I2', H.used - H.own + 0x8000)
             elseif H.used - H.own < 0x200000 then held = encode('>I3', H.used - H.own + 0xC00000)
@@ -967,13 +967,13 @@ for index = 1, count do local H = limits[index]
             else held = encode('>BI7', 0xFC, H.late) end
             chunk = encode('>I7BBB', H.newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
           end
-          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip.
           if (H.to + 1) % 32 == 0 and H.to + 1 - 32 >= from then
             local names, sum = {}, H.late
             for i = 1, 32 - 1 do names[i] = encode('>I6', H.to - 32 + i) end
             if not seek then parse, seek, retreat = lengthy() end
             for _, text in ipairs(call('HMGET', H.key, unpack(names))) do
-              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
               sum = fine and sum and sum + n
             end
             if sum then block = encode('>I7I7', H.newest, sum) end
@@ -984,10 +984,10 @@ for index = 1, count do local H = limits[index]
         body, e, tail, H.late = string.sub(body, 1, front), '', 0, 0
       end
       local dead
-      if H.low + 1 == from and H.top == H.to and from % 32 ~= 0 then -- the most frequent case
+      if H.low + 1 == from and H.top == H.to and from % 32 ~= 0 then -- the most frequent case.
         dead, H.low = encode('>I6', H.low), from
       elseif H.low < from or H.top > H.to then
-        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13).
         dead = {}
         local forget = function(c)
           dead[#dead + 1] = encode('>I6', c)
@@ -1002,13 +1002,13 @@ for index = 1, count do local H = limits[index]
           forget(H.top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
       local renew
       local ends = H.window + (H.newest > H.last and H.newest or H.last)
       -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
       local spare, virtually = H.window / 4, 0
       if virtual then spare, virtually = H.window, 549755813888 end
-      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it
+      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it.
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
@@ -1053,7 +1053,7 @@ local reply
 if full and granted == n and add == n and reset == widest then
   reply = encode('>BI7i8i8', 2, now, remaining, wait)
 else
-  -- the long reply, with the time for which a denial stays the same
+  -- the long reply, with the time for which a denial stays the same.
   local left
   do
     local a, b = remaining, under
@@ -1066,7 +1066,7 @@ else
   reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
 end
 if states then
-  -- behind the reply, the state of every limit
+  -- behind the reply, the state of every limit.
   for index = 1, count do local H = limits[index]
     local left
     do
@@ -1080,12 +1080,12 @@ if states then
     reply = reply .. left .. encode('>i8i8i8i8', H.wait, H.next, H.gapwait, H.reset)
   end
 end
-if add > 0 then -- the answer is stored with the histories, or not at all
+if add > 0 then -- the answer is stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
   local name = bound > 0 and string.match(KEYS[bound], '}([^:]+)') or ''
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   local answer = reply
-  -- the long reply, with the time for which a denial stays the same
+  -- the long reply, with the time for which a denial stays the same.
   local left
   do
     local a, b = remaining, under

@@ -1,28 +1,28 @@
 -- one decides one attempt, peek or record under one limit. Rules: docs/semantics.md.
 --
--- KEYS[1]  the history
--- ARGV[1]  packed: kind B (0 attempt, 3 peek, 6 record; plus 0 all or nothing, 1 partial, 2 count denied),
---          n I7 units, instant I7 (above 2^53: the server's clock), max I7 units, window I6; then, unless they are
---          0, 0 and 1: gap I6, cell I6 (or a marker of fixed windows, lua/history.lua), times B (merged callers)
--- reply    packed, one of
+-- KEYS[1]  the history.
+-- ARGV[1]  packed: kind B (0 attempt, 3 peek, 6 record; plus 0 all or nothing, 1 partial, 2 count denied);
+--          n I7 units, instant I7 (above 2^53: the server's clock); max I7 units, window I6; then, unless they are
+--          0, 0 and 1: gap I6, cell I6 (or a marker of fixed windows, lua/history.lua), times B (merged callers).
+-- reply    packed, one of:
 --          short:  2 B, instant I7, remaining i8 units, wait i8 (-1 = never); granted in full, and all units leave
---                  within one window
---          long:   0 B, bound B (the limit that bound, from 1; 0 = granted in full), granted I7 units,
---                  remaining i8 units, instant I7, wait i8, reset I7, validFor I7 (a denial stays the same so long)
+--                  within one window.
+--          long:   0 B, bound B (the limit that bound, from 1; 0 = granted in full), granted I7 units;
+--                  remaining i8 units; instant I7, wait i8, reset I7, validFor I7 (a denial stays the same so long).
 --          header: the header that was written, which begins with 5 or 6, or its first 26 bytes; granted in full, n is
---                  1 or remaining is at least n; max - used remains, and the oldest entry determines the wait
+--                  1 or remaining is at least n; max - used remains, and the oldest entry determines the wait.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 local h1_key, virtual, text = KEYS[1], true, ARGV[1]
 local kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times
--- the request in text, under one limit; without its last part it has 28 bytes
+-- the request in text, under one limit; without its last part it has 28 bytes.
 if #text == 28 then
   kind, n, raw, h1_max, h1_window = decode('>BI7I7I7I6', text)
   h1_gap, h1_cell, times = 0, 0, 1
 else
   kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times = decode('>BI7I7I7I6I6I6B', text)
 end
--- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+-- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
 if raw > 9007199254740991 then
   virtual = false
   local time = call('TIME')
@@ -49,11 +49,11 @@ repeat
     if #s ~= q + tail - 1 or last - raw >= 1000000 then break end
     if last > now then now = last end -- R2
     local cut = now - h1_window
-    if last <= cut then -- R3: no entry counts
+    if last <= cut then -- R3: no entry counts.
       if form == 6 then break end
       p, first, own, used = q, now, 0, 0
     else
-      -- entries that no longer count leave the front (R3)
+      -- entries that no longer count leave the front (R3).
       while first <= cut and p < q do
         local delta, n
         do
@@ -112,7 +112,7 @@ repeat
           if from % 32 == 0 then break end
           s, p, q = sub(text, p) .. sub(s, q), 1, entries + 1
         end
-        -- entries that no longer count leave the front (R3)
+        -- entries that no longer count leave the front (R3).
         while first <= cut and p < q do
           local delta, n
           do
@@ -165,7 +165,7 @@ repeat
     if p < q or form == 6 then
       if need > 1 then
         local text, behind, held = s, p, 0
-        if p >= q then -- the entry is not in the header
+        if p >= q then -- the entry is not in the header.
           text = not rest and chunks > 0 and call('HGET', h1_key, encode('>I6', from))
           if not text or #text < 12 then break end
           _, behind = decode('>I7B', text)
@@ -225,13 +225,13 @@ repeat
     if late then late = late + own end
     own = n
   end
-  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
   local renew
   local ends = h1_window + now
   -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
   local spare, virtually = h1_window / 4, 0
   if virtual then spare, virtually = h1_window, 549755813888 end
-  local promised = (lives - virtually) * 1000000 -- far out of range if the other clock set it
+  local promised = (lives - virtually) * 1000000 -- far out of range if the other clock set it.
   if promised < ends or promised > ends + spare + 1000000 then
     ends = ends + spare
     lives = math.ceil(ends / 1000000) + virtually
@@ -314,7 +314,7 @@ repeat
       if c % 32 ~= 0 then
         name = encode('>I6', c - 1)
         text = call('HGET', h1_key, name)
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -433,8 +433,8 @@ local lengthy = function()
     end
     return c, u, sum
   end
-  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
-  -- units have passed; then the units before it, and its own.
+  -- seek returns the place of an entry, from s[p] on; then the units before it, and its own. It is the first entry
+  -- with a mark above cut with which at least need units have passed.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -486,12 +486,12 @@ local lengthy = function()
   -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- start of the run of the entry that becomes the newest
+    local b = p -- start of the run of the entry that becomes the newest.
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- the entry is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before.
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()
@@ -565,7 +565,7 @@ do
       _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
       decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
       h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-      if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1
+      if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1.
     elseif form and form ~= 2 and (form < 4 or form > 7) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
@@ -576,23 +576,23 @@ do
     if size ~= h1_o + behind - 1 then error('weir:state the header is cut off', 0) end
   end
   h1_z = h1_s
-  -- a clock less than a second behind the history moves forward to it (R2)
+  -- a clock less than a second behind the history moves forward to it (R2).
   if h1_last > raw then
     if h1_last - raw >= 1000000 then corrected = true
     elseif h1_last > now then now = h1_last end
   end
 end
 do
-  -- the history as seen by a decision at now
+  -- the history as seen by a decision at now.
   h1_cut, h1_push, h1_redated = now - h1_window, false, false
   if corrected and h1_last - raw >= 1000000 then
-    -- the clock was corrected: entries of the future merge into one entry of now (R2)
+    -- the clock was corrected: entries of the future merge into one entry of now (R2).
     h1_last, h1_redated = now, true
     local mark
     mark = now
     if h1_cell > 0 and h1_cell < 281474976710654 then
       mark = now - now % h1_cell + h1_cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
     elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
     if h1_newest > mark then
       if not seek then parse, seek, retreat = lengthy() end
@@ -643,12 +643,12 @@ do
       h1_newest, h1_units = mark, all - kept
     end
   end
-  -- the entries that count at now (R3)
+  -- the entries that count at now (R3).
   h1_edge, h1_own, h1_over = h1_newest, h1_units, 0
   h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = h1_s, h1_p, h1_q, h1_from, h1_first
   if h1_newest <= h1_cut then
     h1_used, h1_own = 0, 0
-    -- no older entry counts
+    -- no older entry counts.
     h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
   elseif h1_lu > h1_cut then
     h1_used, h1_over = h1_total, h1_extra
@@ -685,7 +685,7 @@ do
         end
         gone, h1_lu = gone + n, h1_lu + delta
       elseif h1_lc < h1_to then
-        -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+        -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
         local text = call('HGET', h1_key, encode('>I6', h1_lc))
         if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
         local behind, size, pieces = decode('>I7BB', text)
@@ -734,7 +734,7 @@ if kind >= 6 then
 else
   if full then
     granted = n
-    -- merged callers are decided at one instant, one after the other, until one is denied
+    -- merged callers are decided at one instant, one after the other, until one is denied.
     if times > 1 then
       local fit = math.min(times, math.floor(room / n))
       do if h1_gap > 0 then fit = 1 end end
@@ -750,20 +750,20 @@ end
 local validFor = 0
 do
   if add > 0 then
-    -- in memory: the new units replace the entries that no longer count (R4)
+    -- in memory: the new units replace the entries that no longer count (R4).
     local units = add
-    -- adds units at now (R4, R7)
+    -- adds units at now (R4, R7).
     local mark
     mark = now
     if h1_cell > 0 and h1_cell < 281474976710654 then
       mark = now - now % h1_cell + h1_cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
     elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
-    local merges = mark <= h1_newest -- a mark never runs back (R9)
-    merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3)
+    local merges = mark <= h1_newest -- a mark never runs back (R9).
+    merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3).
     if mode == 2 then
-      -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
-      -- at most Max. No number here is above 2^53 - 1.
+      -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
+      -- Max. No number here is above 2^53 - 1.
       local most = merges and h1_max - h1_own or h1_max
       if units > most then units = most end
       local spare, gone = h1_used - h1_max + units, 0
@@ -775,10 +775,10 @@ do
       h1_used = h1_used - gone
       if gone > 0 then h1_over = 0 end
       local excess = h1_used - 9007199254740991 + units
-      if excess > 0 then -- units of the oldest entry move to h1_over
+      if excess > 0 then -- units of the oldest entry move to h1_over.
         h1_used, h1_over = h1_used - excess, h1_over + excess
         if h1_lu == h1_edge then h1_own = h1_own - excess else
-          -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+          -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
           local at, tag, n = h1_lp, nil, nil
           do
             local a, b, c, d, e = byte(h1_ls, at, at + 4)
@@ -815,9 +815,9 @@ do
       h1_newest, h1_own = mark, units
     end
     h1_used, h1_last = h1_used + units, now
-    if mode == 2 and h1_max == 0 then -- a limit of 0 keeps no entry (R6)
+    if mode == 2 and h1_max == 0 then -- a limit of 0 keeps no entry (R6).
       h1_newest, h1_edge, h1_push = 0, 0, false
-      -- no older entry counts
+      -- no older entry counts.
       h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
     end
   end
@@ -825,14 +825,14 @@ do
   h1_gapwait = now - h1_last < h1_gap and h1_gap - (now - h1_last) or 0
   h1_wait = h1_gapwait
   local need, at = h1_used - h1_max + n, nil
-  if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry
+  if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry.
   if n > h1_max then
     h1_wait = -1
   elseif need > 0 then
     at = nil
     local gone = 0
     if h1_lu < h1_edge then
-      if h1_lp < h1_lq then -- mostly the oldest entry is enough
+      if h1_lp < h1_lq then -- mostly the oldest entry is enough.
         local behind = h1_lp
         local delta, n
         do
@@ -883,7 +883,7 @@ do
         at = nil
         local gone = 0
         if h1_lu < h1_edge then
-          if h1_lp < h1_lq then -- mostly the oldest entry is enough
+          if h1_lp < h1_lq then -- mostly the oldest entry is enough.
             local behind = h1_lp
             local delta, n
             do
@@ -936,7 +936,7 @@ end
 local wait, reset, remaining, under, bound = h1_wait, h1_reset, h1_max - h1_used, h1_over, full and 0 or 1
 do
   if add > 0 then
-    -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET
+    -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
     do
       local e = ''
       if h1_push then do
@@ -971,7 +971,7 @@ do
           end
         end end
       local from, front, tail, body, left, rest = h1_lc, h1_lq - h1_lp, #e, nil, nil, nil
-      if from > h1_to then -- the place is in the tail, or no older entry is left
+      if from > h1_to then -- the place is in the tail, or no older entry is left.
         from, h1_late, body = h1_to, 0, string.sub(h1_ls, h1_lp, h1_lq - 1)
       elseif h1_ls == h1_z and h1_lq == h1_o then
         tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp)
@@ -981,8 +981,8 @@ do
       if h1_push then h1_late = h1_late + h1_push end
       if from == h1_to and front + tail <= 88 then
         front, tail, h1_late = front + tail, 0, 0
-      elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk
-        -- the front gets the rest of the piece with the place; the chunk keeps the others
+      elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk.
+        -- the front gets the rest of the piece with the place; the chunk keeps the others.
         local pieces, units = byte(h1_ls, 9), nil
         local p, i = 10 + pieces, 0
         do
@@ -996,7 +996,7 @@ do
           else units, p = decode('>I7', h1_ls, p + 1) end
         end
         while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
-        if i == 0 then -- the chunk is still whole
+        if i == 0 then -- the chunk is still whole.
           from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
         elseif i < pieces then
           from, front, body = h1_lc - 1, p - h1_lp, string.sub(h1_ls, h1_lp, p - 1) .. string.sub(h1_z, h1_o)
@@ -1004,20 +1004,20 @@ do
           string.sub(h1_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h1_ls, p)
         end
       end
-      if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many
+      if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many.
         call('UNLINK', h1_key)
         h1_low, h1_top, h1_to, h1_lives, from = 0, 0, 0, 0, 0
       end
       local name, chunk, block
       if tail >= 48 then
         body = body .. e
-        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one.
         local text, entries, pieces, start, held
         if from < h1_to and h1_to % 32 ~= 0 then
           name = encode('>I6', h1_to - 1)
           text = left == name and rest or call('HGET', h1_key, name)
         end
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -1049,7 +1049,7 @@ do
           chunk = chunk .. string.sub(body, front + 1)
         else
           name = encode('>I6', h1_to)
-          if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+          if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
             if h1_used - h1_own < 0x80 then held = encode('B', h1_used - h1_own)
             elseif h1_used - h1_own < 0x4000 then held = encode('>I2', h1_used - h1_own + 0x8000)
             elseif h1_used - h1_own < 0x200000 then held = encode('>I3', h1_used - h1_own + 0xC00000)
@@ -1068,13 +1068,13 @@ do
             else held = encode('>BI7', 0xFC, h1_late) end
             chunk = encode('>I7BBB', h1_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
           end
-          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip.
           if (h1_to + 1) % 32 == 0 and h1_to + 1 - 32 >= from then
             local names, sum = {}, h1_late
             for i = 1, 32 - 1 do names[i] = encode('>I6', h1_to - 32 + i) end
             if not seek then parse, seek, retreat = lengthy() end
             for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
-              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
               sum = fine and sum and sum + n
             end
             if sum then block = encode('>I7I7', h1_newest, sum) end
@@ -1085,10 +1085,10 @@ do
         body, e, tail, h1_late = string.sub(body, 1, front), '', 0, 0
       end
       local dead
-      if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case
+      if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case.
         dead, h1_low = encode('>I6', h1_low), from
       elseif h1_low < from or h1_top > h1_to then
-        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13).
         dead = {}
         local forget = function(c)
           dead[#dead + 1] = encode('>I6', c)
@@ -1103,13 +1103,13 @@ do
           forget(h1_top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
       local renew
       local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
       -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
       local spare, virtually = h1_window / 4, 0
       if virtual then spare, virtually = h1_window, 549755813888 end
-      local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it
+      local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         h1_lives = math.ceil(ends / 1000000) + virtually
@@ -1147,10 +1147,10 @@ do
       end
       if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
     end
-  elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+  elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
     local used, over = h1_used, h1_over
     h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used, h1_over = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total, h1_extra
-    -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET
+    -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
     do
       local e = ''
       if h1_push then do
@@ -1185,7 +1185,7 @@ do
           end
         end end
       local from, front, tail, body, left, rest = h1_lc, h1_lq - h1_lp, #e, nil, nil, nil
-      if from > h1_to then -- the place is in the tail, or no older entry is left
+      if from > h1_to then -- the place is in the tail, or no older entry is left.
         from, h1_late, body = h1_to, 0, string.sub(h1_ls, h1_lp, h1_lq - 1)
       elseif h1_ls == h1_z and h1_lq == h1_o then
         tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp)
@@ -1195,8 +1195,8 @@ do
       if h1_push then h1_late = h1_late + h1_push end
       if from == h1_to and front + tail <= 88 then
         front, tail, h1_late = front + tail, 0, 0
-      elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk
-        -- the front gets the rest of the piece with the place; the chunk keeps the others
+      elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk.
+        -- the front gets the rest of the piece with the place; the chunk keeps the others.
         local pieces, units = byte(h1_ls, 9), nil
         local p, i = 10 + pieces, 0
         do
@@ -1210,7 +1210,7 @@ do
           else units, p = decode('>I7', h1_ls, p + 1) end
         end
         while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
-        if i == 0 then -- the chunk is still whole
+        if i == 0 then -- the chunk is still whole.
           from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
         elseif i < pieces then
           from, front, body = h1_lc - 1, p - h1_lp, string.sub(h1_ls, h1_lp, p - 1) .. string.sub(h1_z, h1_o)
@@ -1218,20 +1218,20 @@ do
           string.sub(h1_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h1_ls, p)
         end
       end
-      if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many
+      if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many.
         call('UNLINK', h1_key)
         h1_low, h1_top, h1_to, h1_lives, from = 0, 0, 0, 0, 0
       end
       local name, chunk, block
       if tail >= 48 then
         body = body .. e
-        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one.
         local text, entries, pieces, start, held
         if from < h1_to and h1_to % 32 ~= 0 then
           name = encode('>I6', h1_to - 1)
           text = left == name and rest or call('HGET', h1_key, name)
         end
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -1263,7 +1263,7 @@ do
           chunk = chunk .. string.sub(body, front + 1)
         else
           name = encode('>I6', h1_to)
-          if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+          if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
             if h1_used - h1_own < 0x80 then held = encode('B', h1_used - h1_own)
             elseif h1_used - h1_own < 0x4000 then held = encode('>I2', h1_used - h1_own + 0x8000)
             elseif h1_used - h1_own < 0x200000 then held = encode('>I3', h1_used - h1_own + 0xC00000)
@@ -1282,13 +1282,13 @@ do
             else held = encode('>BI7', 0xFC, h1_late) end
             chunk = encode('>I7BBB', h1_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
           end
-          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip.
           if (h1_to + 1) % 32 == 0 and h1_to + 1 - 32 >= from then
             local names, sum = {}, h1_late
             for i = 1, 32 - 1 do names[i] = encode('>I6', h1_to - 32 + i) end
             if not seek then parse, seek, retreat = lengthy() end
             for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
-              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
               sum = fine and sum and sum + n
             end
             if sum then block = encode('>I7I7', h1_newest, sum) end
@@ -1299,10 +1299,10 @@ do
         body, e, tail, h1_late = string.sub(body, 1, front), '', 0, 0
       end
       local dead
-      if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case
+      if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case.
         dead, h1_low = encode('>I6', h1_low), from
       elseif h1_low < from or h1_top > h1_to then
-        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13).
         dead = {}
         local forget = function(c)
           dead[#dead + 1] = encode('>I6', c)
@@ -1317,13 +1317,13 @@ do
           forget(h1_top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
       local renew
       local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
       -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
       local spare, virtually = h1_window / 4, 0
       if virtual then spare, virtually = h1_window, 549755813888 end
-      local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it
+      local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         h1_lives = math.ceil(ends / 1000000) + virtually
@@ -1368,7 +1368,7 @@ local reply
 if full and granted == n and add == n and reset == h1_window then
   reply = encode('>BI7i8i8', 2, now, remaining, wait)
 else
-  -- the long reply, with the time for which a denial stays the same
+  -- the long reply, with the time for which a denial stays the same.
   local left
   do
     local a, b = remaining, under

@@ -1,11 +1,11 @@
 -- refund takes back units of the entry of one instant, in every limit (R10).
 --
--- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua)
--- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock), granted I7 (the instant of
---          the entry; above 2^53: the oldest entry that counts, of each limit its own), n I7 units,
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7
--- ARGV[2]  with an operation, packed: its lifetime I7
--- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer
+-- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua).
+-- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
+--          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7.
+-- ARGV[2]  with an operation, packed: its lifetime I7.
+-- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
@@ -65,8 +65,8 @@ local lengthy = function()
     end
     return c, u, sum
   end
-  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
-  -- units have passed; then the units before it, and its own.
+  -- seek returns the place of an entry, from s[p] on; then the units before it, and its own. It is the first entry
+  -- with a mark above cut with which at least need units have passed.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -118,12 +118,12 @@ local lengthy = function()
   -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- start of the run of the entry that becomes the newest
+    local b = p -- start of the run of the entry that becomes the newest.
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- the entry is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before.
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()
@@ -275,15 +275,15 @@ for i = 1, count do
   H.max, H.window, H.gap, H.cell, H.cost, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
   limits[i] = H
 end
--- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+-- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
 if raw > 9007199254740991 then
   virtual = false
   local time = call('TIME')
   raw = time[1] * 1000000 + time[2]
 end
-granted = math.min(granted, 9007199254740992) -- so that it is exact
+granted = math.min(granted, 9007199254740992) -- so that it is exact.
 local operation = KEYS[count + 1]
--- known: the stored operation, or nil; was: its kind; units: its units (R15)
+-- known: the stored operation, or nil; was: its kind; units: its units (R15).
 local known, was, units = operation and call('GET', operation), nil, nil
 if known then
   if byte(known) ~= 1 then
@@ -327,7 +327,7 @@ for index = 1, count do local H = limits[index]
       _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.extra, H.p =
       decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', H.s)
       H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-      if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1
+      if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1.
     elseif form and form ~= 2 and (form < 4 or form > 7) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
@@ -338,7 +338,7 @@ for index = 1, count do local H = limits[index]
     if size ~= H.o + behind - 1 then error('weir:state the header is cut off', 0) end
   end
   H.z = H.s
-  -- a clock less than a second behind the history moves forward to it (R2)
+  -- a clock less than a second behind the history moves forward to it (R2).
   if H.last > raw then
     if H.last - raw >= 1000000 then corrected = true
     elseif H.last > now then now = H.last end
@@ -346,16 +346,16 @@ for index = 1, count do local H = limits[index]
 end
 local most = 0
 for index = 1, count do local H = limits[index]
-  -- the history as seen by a decision at now
+  -- the history as seen by a decision at now.
   H.cut, H.push, H.redated = now - H.window, false, false
   if corrected and H.last - raw >= 1000000 then
-    -- the clock was corrected: entries of the future merge into one entry of now (R2)
+    -- the clock was corrected: entries of the future merge into one entry of now (R2).
     H.last, H.redated = now, true
     local mark
     mark = now
     if H.cell > 0 and H.cell < 281474976710654 then
       mark = now - now % H.cell + H.cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
     elseif H.cell == 281474976710655 then mark = now - now % H.window end
     if H.newest > mark then
       if not seek then parse, seek, retreat = lengthy() end
@@ -406,12 +406,12 @@ for index = 1, count do local H = limits[index]
       H.newest, H.units = mark, all - kept
     end
   end
-  -- the entries that count at now (R3)
+  -- the entries that count at now (R3).
   H.edge, H.own, H.over = H.newest, H.units, 0
   H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
   if H.newest <= H.cut then
     H.used, H.own = 0, 0
-    -- no older entry counts
+    -- no older entry counts.
     H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
   elseif H.lu > H.cut then
     H.used, H.over = H.total, H.extra
@@ -448,7 +448,7 @@ for index = 1, count do local H = limits[index]
         end
         gone, H.lu = gone + n, H.lu + delta
       elseif H.lc < H.to then
-        -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+        -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
         local text = call('HGET', H.key, encode('>I6', H.lc))
         if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
         local behind, size, pieces = decode('>I7BB', text)
@@ -486,7 +486,7 @@ for index = 1, count do local H = limits[index]
       mark = nil
       local gone = 0
       if H.lu < H.edge then
-        if H.lp < H.lq then -- mostly the oldest entry is enough
+        if H.lp < H.lq then -- mostly the oldest entry is enough.
           local behind = H.lp
           local delta, n
           do
@@ -534,10 +534,10 @@ for index = 1, count do local H = limits[index]
     mark = granted
     if H.cell > 0 and H.cell < 281474976710654 then
       mark = granted - granted % H.cell + H.cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
     elseif H.cell == 281474976710655 then mark = granted - granted % H.window end
   end
-  local n = H.cost > 0 and 0 or n -- a cost is not refunded: the attempt was made
+  local n = H.cost > 0 and 0 or n -- a cost is not refunded: the attempt was made.
   H.took, H.struck = 0, 0
   if mark == H.edge then
     H.took = math.min(n, H.own)
@@ -546,7 +546,7 @@ for index = 1, count do local H = limits[index]
     if not seek then parse, seek, retreat = lengthy() end
     local u, held, _
     H.es, H.ep, _, H.ec, u, _, held = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, mark - 1, 0)
-    if u == mark then -- H.over is taken first
+    if u == mark then -- H.over is taken first.
       H.took = math.min(n, held + (u == H.lu and H.over or 0))
       H.struck = math.max(0, H.took - (u == H.lu and H.over or 0))
     end
@@ -561,14 +561,14 @@ for index = 1, count do local H = limits[index]
   H.over = H.extra - (H.took - H.struck)
   H.wide = H.wide or H.struck > 0 and H.ep
   if H.struck == 0 then
-    -- at most H.over and the correction of the clock are stored (R2)
+    -- at most H.over and the correction of the clock are stored (R2).
   elseif not H.ep then
     H.own = H.own - H.struck
     if H.own == 0 then
-      -- the newest entry is removed: the last one with units becomes the newest
+      -- the newest entry is removed: the last one with units becomes the newest.
       if H.used == 0 then
         H.newest, H.edge = 0, 0
-        -- no older entry counts
+        -- no older entry counts.
         H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
       else
         if not seek then parse, seek, retreat = lengthy() end
@@ -576,7 +576,7 @@ for index = 1, count do local H = limits[index]
         last = nil
         local gone = 0
         if H.lu < H.edge then
-          if H.lp < H.lq then -- mostly the oldest entry is enough
+          if H.lp < H.lq then -- mostly the oldest entry is enough.
             local behind = H.lp
             local delta, n
             do
@@ -628,7 +628,7 @@ for index = 1, count do local H = limits[index]
   elseif H.ec == H.to + 1 then
     H.z, H.late = strike(H.z, H.o, H.ep, H.struck), H.late - H.struck
   else
-    -- the entry is in a chunk; the head of the chunk and its block contain its units, too
+    -- the entry is in a chunk; the head of the chunk and its block contain its units, too.
     local behind, units, start = parse(H.es)
     local text, size = strike(H.es, start, H.ep, H.struck), ''
     if units > 0 then units = units - H.struck end
@@ -653,7 +653,7 @@ for index = 1, count do local H = limits[index]
   if H.took > 0 or H.redated then
     if H.chunk then call('HSET', H.key, H.name, H.chunk) end
     if H.block then call('HSET', H.key, H.bname, H.block) end
-    -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET
+    -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
     do
       local e = ''
       if H.push then do
@@ -688,7 +688,7 @@ for index = 1, count do local H = limits[index]
           end
         end end
       local from, front, tail, body, left, rest = H.lc, H.lq - H.lp, #e, nil, nil, nil
-      if from > H.to then -- the place is in the tail, or no older entry is left
+      if from > H.to then -- the place is in the tail, or no older entry is left.
         from, H.late, body = H.to, 0, string.sub(H.ls, H.lp, H.lq - 1)
       elseif H.ls == H.z and H.lq == H.o then
         tail, body = tail + #H.z - H.o + 1, string.sub(H.ls, H.lp)
@@ -698,8 +698,8 @@ for index = 1, count do local H = limits[index]
       if H.push then H.late = H.late + H.push end
       if from == H.to and front + tail <= 88 then
         front, tail, H.late = front + tail, 0, 0
-      elseif H.lc > H.from and H.lc <= H.to and front > 0 then -- the place is in a chunk
-        -- the front gets the rest of the piece with the place; the chunk keeps the others
+      elseif H.lc > H.from and H.lc <= H.to and front > 0 then -- the place is in a chunk.
+        -- the front gets the rest of the piece with the place; the chunk keeps the others.
         local pieces, units = byte(H.ls, 9), nil
         local p, i = 10 + pieces, 0
         do
@@ -713,7 +713,7 @@ for index = 1, count do local H = limits[index]
           else units, p = decode('>I7', H.ls, p + 1) end
         end
         while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
-        if i == 0 then -- the chunk is still whole
+        if i == 0 then -- the chunk is still whole.
           from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
         elseif i < pieces then
           from, front, body = H.lc - 1, p - H.lp, string.sub(H.ls, H.lp, p - 1) .. string.sub(H.z, H.o)
@@ -721,20 +721,20 @@ for index = 1, count do local H = limits[index]
           string.sub(H.ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(H.ls, p)
         end
       end
-      if from == H.to and front + tail == 0 and H.low < H.top then -- only the newest entry is left of many
+      if from == H.to and front + tail == 0 and H.low < H.top then -- only the newest entry is left of many.
         call('UNLINK', H.key)
         H.low, H.top, H.to, H.lives, from = 0, 0, 0, 0, 0
       end
       local name, chunk, block
       if tail >= 48 then
         body = body .. e
-        -- the tail becomes a piece of the last chunk, or the first piece of a new one
+        -- the tail becomes a piece of the last chunk, or the first piece of a new one.
         local text, entries, pieces, start, held
         if from < H.to and H.to % 32 ~= 0 then
           name = encode('>I6', H.to - 1)
           text = left == name and rest or call('HGET', H.key, name)
         end
-        -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+        -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
         if text and #text >= 12 then
           local _
           _, entries, pieces = decode('>I7BB', text)
@@ -766,7 +766,7 @@ for index = 1, count do local H = limits[index]
           chunk = chunk .. string.sub(body, front + 1)
         else
           name = encode('>I6', H.to)
-          if from == H.to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+          if from == H.to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
             if H.used - H.own < 0x80 then held = encode('B', H.used - H.own)
             elseif H.used - H.own < 0x4000 then held = encode('>I2', H.used - H.own + 0x8000)
             elseif H.used - H.own < 0x200000 then held = encode('>I3', H.used - H.own + 0xC00000)
@@ -785,13 +785,13 @@ for index = 1, count do local H = limits[index]
             else held = encode('>BI7', 0xFC, H.late) end
             chunk = encode('>I7BBB', H.newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
           end
-          -- the chunk completes a block: its field holds the mark after it and its units, for skip
+          -- the chunk completes a block: its field holds the mark after it and its units, for skip.
           if (H.to + 1) % 32 == 0 and H.to + 1 - 32 >= from then
             local names, sum = {}, H.late
             for i = 1, 32 - 1 do names[i] = encode('>I6', H.to - 32 + i) end
             if not seek then parse, seek, retreat = lengthy() end
             for _, text in ipairs(call('HMGET', H.key, unpack(names))) do
-              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+              local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
               sum = fine and sum and sum + n
             end
             if sum then block = encode('>I7I7', H.newest, sum) end
@@ -802,10 +802,10 @@ for index = 1, count do local H = limits[index]
         body, e, tail, H.late = string.sub(body, 1, front), '', 0, 0
       end
       local dead
-      if H.low + 1 == from and H.top == H.to and from % 32 ~= 0 then -- the most frequent case
+      if H.low + 1 == from and H.top == H.to and from % 32 ~= 0 then -- the most frequent case.
         dead, H.low = encode('>I6', H.low), from
       elseif H.low < from or H.top > H.to then
-        -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+        -- names up to 16 chunks that no longer count, so that no script runs long (R13).
         dead = {}
         local forget = function(c)
           dead[#dead + 1] = encode('>I6', c)
@@ -820,13 +820,13 @@ for index = 1, count do local H = limits[index]
           forget(H.top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
       local renew
       local ends = H.window + (H.newest > H.last and H.newest or H.last)
       -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
       local spare, virtually = H.window / 4, 0
       if virtual then spare, virtually = H.window, 549755813888 end
-      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it
+      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it.
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
@@ -866,7 +866,7 @@ for index = 1, count do local H = limits[index]
     end
   end
 end
-if operation then -- stored with the histories, or not at all
+if operation then -- stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   call('SET', operation, encode('>BBI7I7', 1, 9, n, ends) .. encode('>BBI7i8I7i8I7I7', 0, 0, most, 0, granted, 0, 0, 0),

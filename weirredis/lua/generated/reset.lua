@@ -1,7 +1,7 @@
 -- reset deletes histories (R10).
 --
--- KEYS   the histories
--- ARGV   none
--- reply  empty
+-- KEYS   the histories.
+-- ARGV   none.
+-- reply  empty.
 redis.call('UNLINK', unpack(KEYS))
 return ''

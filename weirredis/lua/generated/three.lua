@@ -1,12 +1,12 @@
 -- many decides several requests under several limits each, in their order, at one reading of the clock. The scripts
 -- two and three are the same for two and three limits, with the state of the histories in local variables.
 --
--- KEYS     the histories, in the order of the requests and their limits
--- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them),
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n)
--- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; states follow as
+-- KEYS     the histories, in the order of the requests and their limits.
+-- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n).
+-- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; states follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
---          each limit
+--          each limit.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
@@ -66,8 +66,8 @@ local lengthy = function()
     end
     return c, u, sum
   end
-  -- seek returns the place of the first entry, from s[p] on, whose mark is above cut and with which at least need
-  -- units have passed; then the units before it, and its own.
+  -- seek returns the place of an entry, from s[p] on; then the units before it, and its own. It is the first entry
+  -- with a mark above cut with which at least need units have passed.
   seek = function(key, s, p, q, c, u, sum, to, z, o, cut, need)
     while true do
       while p < q do
@@ -119,12 +119,12 @@ local lengthy = function()
   -- left), and the units of all.
   retreat = function(key, s, p, q, from, first, to, z, o, cut)
     local rs, rp, _, rc, u, kept = seek(key, s, p, q, from, first, 0, to, z, o, cut, 0)
-    local b = p -- start of the run of the entry that becomes the newest
+    local b = p -- start of the run of the entry that becomes the newest.
     local begins = function()
       if rc == from then b = p elseif rc == to + 1 then b = o else _, _, b = parse(rs) end
     end
     begins()
-    if rp == b and rc > from then -- the entry is the last of the run before
+    if rp == b and rc > from then -- the entry is the last of the run before.
       if rc == to + 1 then rc = to else rc = rc - 1 end
       if rc > from then rs = call('HGET', key, encode('>I6', rc - 1)) else rs, rc = s, from end
       begins()
@@ -181,7 +181,7 @@ local decision = function(arg, keys)
   local virtual, widest = true, 0
   local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
   states = states == 1
-  -- the limits of the request, and room for the state of their histories
+  -- the limits of the request, and room for the state of their histories.
   local h1_key, h1_max, h1_window, h1_gap, h1_cell, h1_cost, h1_n
   local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
   local h2_key, h2_max, h2_window, h2_gap, h2_cell, h2_cost, h2_n
@@ -204,7 +204,7 @@ local decision = function(arg, keys)
     h3_n = h3_cost > 0 and n > 0 and h3_cost or n -- R7
     if h3_window > widest then widest = h3_window end
   end
-  -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's
+  -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
   if raw > 9007199254740991 then
     virtual = false
     if not clock then
@@ -240,7 +240,7 @@ local decision = function(arg, keys)
         _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
         h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-        if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1
+        if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1.
       elseif form and form ~= 2 and (form < 4 or form > 7) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
@@ -251,7 +251,7 @@ local decision = function(arg, keys)
       if size ~= h1_o + behind - 1 then error('weir:state the header is cut off', 0) end
     end
     h1_z = h1_s
-    -- a clock less than a second behind the history moves forward to it (R2)
+    -- a clock less than a second behind the history moves forward to it (R2).
     if h1_last > raw then
       if h1_last - raw >= 1000000 then corrected = true
       elseif h1_last > now then now = h1_last end
@@ -282,7 +282,7 @@ local decision = function(arg, keys)
         _, h2_last, h2_newest, h2_first, h2_lives, h2_units, h2_total, h2_low, h2_from, h2_to, h2_top, h2_late, h2_q, behind, h2_extra, h2_p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h2_s)
         h2_from, h2_to, h2_top = h2_low + h2_from, h2_low + h2_to, h2_low + h2_top
-        if h2_first == h2_newest then h2_units, h2_total, h2_extra = h2_units + h2_extra, h2_total + h2_extra, 0 end -- one entry is at most 2^53 - 1
+        if h2_first == h2_newest then h2_units, h2_total, h2_extra = h2_units + h2_extra, h2_total + h2_extra, 0 end -- one entry is at most 2^53 - 1.
       elseif form and form ~= 2 and (form < 4 or form > 7) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
@@ -293,7 +293,7 @@ local decision = function(arg, keys)
       if size ~= h2_o + behind - 1 then error('weir:state the header is cut off', 0) end
     end
     h2_z = h2_s
-    -- a clock less than a second behind the history moves forward to it (R2)
+    -- a clock less than a second behind the history moves forward to it (R2).
     if h2_last > raw then
       if h2_last - raw >= 1000000 then corrected = true
       elseif h2_last > now then now = h2_last end
@@ -324,7 +324,7 @@ local decision = function(arg, keys)
         _, h3_last, h3_newest, h3_first, h3_lives, h3_units, h3_total, h3_low, h3_from, h3_to, h3_top, h3_late, h3_q, behind, h3_extra, h3_p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h3_s)
         h3_from, h3_to, h3_top = h3_low + h3_from, h3_low + h3_to, h3_low + h3_top
-        if h3_first == h3_newest then h3_units, h3_total, h3_extra = h3_units + h3_extra, h3_total + h3_extra, 0 end -- one entry is at most 2^53 - 1
+        if h3_first == h3_newest then h3_units, h3_total, h3_extra = h3_units + h3_extra, h3_total + h3_extra, 0 end -- one entry is at most 2^53 - 1.
       elseif form and form ~= 2 and (form < 4 or form > 7) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
@@ -335,23 +335,23 @@ local decision = function(arg, keys)
       if size ~= h3_o + behind - 1 then error('weir:state the header is cut off', 0) end
     end
     h3_z = h3_s
-    -- a clock less than a second behind the history moves forward to it (R2)
+    -- a clock less than a second behind the history moves forward to it (R2).
     if h3_last > raw then
       if h3_last - raw >= 1000000 then corrected = true
       elseif h3_last > now then now = h3_last end
     end
   end
   do
-    -- the history as seen by a decision at now
+    -- the history as seen by a decision at now.
     h1_cut, h1_push, h1_redated = now - h1_window, false, false
     if corrected and h1_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2)
+      -- the clock was corrected: entries of the future merge into one entry of now (R2).
       h1_last, h1_redated = now, true
       local mark
       mark = now
       if h1_cell > 0 and h1_cell < 281474976710654 then
         mark = now - now % h1_cell + h1_cell
-        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
       elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
       if h1_newest > mark then
         if not seek then parse, seek, retreat = lengthy() end
@@ -402,12 +402,12 @@ local decision = function(arg, keys)
         h1_newest, h1_units = mark, all - kept
       end
     end
-    -- the entries that count at now (R3)
+    -- the entries that count at now (R3).
     h1_edge, h1_own, h1_over = h1_newest, h1_units, 0
     h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = h1_s, h1_p, h1_q, h1_from, h1_first
     if h1_newest <= h1_cut then
       h1_used, h1_own = 0, 0
-      -- no older entry counts
+      -- no older entry counts.
       h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
     elseif h1_lu > h1_cut then
       h1_used, h1_over = h1_total, h1_extra
@@ -444,7 +444,7 @@ local decision = function(arg, keys)
           end
           gone, h1_lu = gone + n, h1_lu + delta
         elseif h1_lc < h1_to then
-          -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+          -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
           local text = call('HGET', h1_key, encode('>I6', h1_lc))
           if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
           local behind, size, pieces = decode('>I7BB', text)
@@ -478,16 +478,16 @@ local decision = function(arg, keys)
     h1_room = h1_max - h1_used - h1_over -- R5
     h1_closed = now - h1_last < h1_gap
   end do
-    -- the history as seen by a decision at now
+    -- the history as seen by a decision at now.
     h2_cut, h2_push, h2_redated = now - h2_window, false, false
     if corrected and h2_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2)
+      -- the clock was corrected: entries of the future merge into one entry of now (R2).
       h2_last, h2_redated = now, true
       local mark
       mark = now
       if h2_cell > 0 and h2_cell < 281474976710654 then
         mark = now - now % h2_cell + h2_cell
-        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
       elseif h2_cell == 281474976710655 then mark = now - now % h2_window end
       if h2_newest > mark then
         if not seek then parse, seek, retreat = lengthy() end
@@ -538,12 +538,12 @@ local decision = function(arg, keys)
         h2_newest, h2_units = mark, all - kept
       end
     end
-    -- the entries that count at now (R3)
+    -- the entries that count at now (R3).
     h2_edge, h2_own, h2_over = h2_newest, h2_units, 0
     h2_ls, h2_lp, h2_lq, h2_lc, h2_lu = h2_s, h2_p, h2_q, h2_from, h2_first
     if h2_newest <= h2_cut then
       h2_used, h2_own = 0, 0
-      -- no older entry counts
+      -- no older entry counts.
       h2_ls, h2_lp, h2_lq, h2_lc, h2_lu = '', 1, 1, h2_to + 1, h2_edge
     elseif h2_lu > h2_cut then
       h2_used, h2_over = h2_total, h2_extra
@@ -580,7 +580,7 @@ local decision = function(arg, keys)
           end
           gone, h2_lu = gone + n, h2_lu + delta
         elseif h2_lc < h2_to then
-          -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+          -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
           local text = call('HGET', h2_key, encode('>I6', h2_lc))
           if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
           local behind, size, pieces = decode('>I7BB', text)
@@ -614,16 +614,16 @@ local decision = function(arg, keys)
     h2_room = h2_max - h2_used - h2_over -- R5
     h2_closed = now - h2_last < h2_gap
   end do
-    -- the history as seen by a decision at now
+    -- the history as seen by a decision at now.
     h3_cut, h3_push, h3_redated = now - h3_window, false, false
     if corrected and h3_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2)
+      -- the clock was corrected: entries of the future merge into one entry of now (R2).
       h3_last, h3_redated = now, true
       local mark
       mark = now
       if h3_cell > 0 and h3_cell < 281474976710654 then
         mark = now - now % h3_cell + h3_cell
-        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
       elseif h3_cell == 281474976710655 then mark = now - now % h3_window end
       if h3_newest > mark then
         if not seek then parse, seek, retreat = lengthy() end
@@ -674,12 +674,12 @@ local decision = function(arg, keys)
         h3_newest, h3_units = mark, all - kept
       end
     end
-    -- the entries that count at now (R3)
+    -- the entries that count at now (R3).
     h3_edge, h3_own, h3_over = h3_newest, h3_units, 0
     h3_ls, h3_lp, h3_lq, h3_lc, h3_lu = h3_s, h3_p, h3_q, h3_from, h3_first
     if h3_newest <= h3_cut then
       h3_used, h3_own = 0, 0
-      -- no older entry counts
+      -- no older entry counts.
       h3_ls, h3_lp, h3_lq, h3_lc, h3_lu = '', 1, 1, h3_to + 1, h3_edge
     elseif h3_lu > h3_cut then
       h3_used, h3_over = h3_total, h3_extra
@@ -716,7 +716,7 @@ local decision = function(arg, keys)
           end
           gone, h3_lu = gone + n, h3_lu + delta
         elseif h3_lc < h3_to then
-          -- the next chunk; if none of its entries counts, seek skips chunks and blocks
+          -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
           local text = call('HGET', h3_key, encode('>I6', h3_lc))
           if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
           local behind, size, pieces = decode('>I7BB', text)
@@ -790,7 +790,7 @@ local decision = function(arg, keys)
   else
     if full then
       granted = n
-      -- merged callers are decided at one instant, one after the other, until one is denied
+      -- merged callers are decided at one instant, one after the other, until one is denied.
       if times > 1 then
         local fit = math.min(times, math.floor(room / n))
         do if h1_gap > 0 then fit = 1 end end do if h2_gap > 0 then fit = 1 end end do if h3_gap > 0 then fit = 1 end end
@@ -806,21 +806,21 @@ local decision = function(arg, keys)
   local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
   do
     if add > 0 then
-      -- in memory: the new units replace the entries that no longer count (R4)
+      -- in memory: the new units replace the entries that no longer count (R4).
       local add = h1_cost > 0 and h1_cost or add
       local units = add
-      -- adds units at now (R4, R7)
+      -- adds units at now (R4, R7).
       local mark
       mark = now
       if h1_cell > 0 and h1_cell < 281474976710654 then
         mark = now - now % h1_cell + h1_cell
-        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
       elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
-      local merges = mark <= h1_newest -- a mark never runs back (R9)
-      merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3)
+      local merges = mark <= h1_newest -- a mark never runs back (R9).
+      merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
-        -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
-        -- at most Max. No number here is above 2^53 - 1.
+        -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
+        -- Max. No number here is above 2^53 - 1.
         local most = merges and h1_max - h1_own or h1_max
         if units > most then units = most end
         local spare, gone = h1_used - h1_max + units, 0
@@ -832,10 +832,10 @@ local decision = function(arg, keys)
         h1_used = h1_used - gone
         if gone > 0 then h1_over = 0 end
         local excess = h1_used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to h1_over
+        if excess > 0 then -- units of the oldest entry move to h1_over.
           h1_used, h1_over = h1_used - excess, h1_over + excess
           if h1_lu == h1_edge then h1_own = h1_own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
             local at, tag, n = h1_lp, nil, nil
             do
               local a, b, c, d, e = byte(h1_ls, at, at + 4)
@@ -872,9 +872,9 @@ local decision = function(arg, keys)
         h1_newest, h1_own = mark, units
       end
       h1_used, h1_last = h1_used + units, now
-      if mode == 2 and h1_max == 0 then -- a limit of 0 keeps no entry (R6)
+      if mode == 2 and h1_max == 0 then -- a limit of 0 keeps no entry (R6).
         h1_newest, h1_edge, h1_push = 0, 0, false
-        -- no older entry counts
+        -- no older entry counts.
         h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
       end
     end
@@ -882,14 +882,14 @@ local decision = function(arg, keys)
     h1_gapwait = now - h1_last < h1_gap and h1_gap - (now - h1_last) or 0
     h1_wait = h1_gapwait
     local need, at = h1_used - h1_max + h1_n, nil
-    if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry
+    if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry.
     if h1_n > h1_max then
       h1_wait = -1
     elseif need > 0 then
       at = nil
       local gone = 0
       if h1_lu < h1_edge then
-        if h1_lp < h1_lq then -- mostly the oldest entry is enough
+        if h1_lp < h1_lq then -- mostly the oldest entry is enough.
           local behind = h1_lp
           local delta, n
           do
@@ -940,7 +940,7 @@ local decision = function(arg, keys)
           at = nil
           local gone = 0
           if h1_lu < h1_edge then
-            if h1_lp < h1_lq then -- mostly the oldest entry is enough
+            if h1_lp < h1_lq then -- mostly the oldest entry is enough.
               local behind = h1_lp
               local delta, n
               do
@@ -991,8 +991,8 @@ local decision = function(arg, keys)
     if not full then
       if h1_next > 0 and h1_next < validFor then validFor = h1_next end
       if h1_gapwait > 0 and h1_gapwait < validFor then validFor = h1_gapwait end
-      -- bound: the limit because of which the attempt was not granted in full (R8)
-      if times > 1 then h1_room, h1_closed = h1_max - h1_used - h1_over, h1_gapwait > 0 end -- for the first denied caller
+      -- bound: the limit because of which the attempt was not granted in full (R8).
+      if times > 1 then h1_room, h1_closed = h1_max - h1_used - h1_over, h1_gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or h1_room < longest then bound, longest = 1, h1_room end
       elseif h1_closed or (mode == 1 and h1_room <= 0) or (mode ~= 1 and h1_room < h1_n) then
@@ -1001,21 +1001,21 @@ local decision = function(arg, keys)
     end
   end do
     if add > 0 then
-      -- in memory: the new units replace the entries that no longer count (R4)
+      -- in memory: the new units replace the entries that no longer count (R4).
       local add = h2_cost > 0 and h2_cost or add
       local units = add
-      -- adds units at now (R4, R7)
+      -- adds units at now (R4, R7).
       local mark
       mark = now
       if h2_cell > 0 and h2_cell < 281474976710654 then
         mark = now - now % h2_cell + h2_cell
-        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
       elseif h2_cell == 281474976710655 then mark = now - now % h2_window end
-      local merges = mark <= h2_newest -- a mark never runs back (R9)
-      merges = merges or h2_cell == 281474976710654 and h2_own > 0 -- an open window takes all units (R3)
+      local merges = mark <= h2_newest -- a mark never runs back (R9).
+      merges = merges or h2_cell == 281474976710654 and h2_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
-        -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
-        -- at most Max. No number here is above 2^53 - 1.
+        -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
+        -- Max. No number here is above 2^53 - 1.
         local most = merges and h2_max - h2_own or h2_max
         if units > most then units = most end
         local spare, gone = h2_used - h2_max + units, 0
@@ -1027,10 +1027,10 @@ local decision = function(arg, keys)
         h2_used = h2_used - gone
         if gone > 0 then h2_over = 0 end
         local excess = h2_used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to h2_over
+        if excess > 0 then -- units of the oldest entry move to h2_over.
           h2_used, h2_over = h2_used - excess, h2_over + excess
           if h2_lu == h2_edge then h2_own = h2_own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
             local at, tag, n = h2_lp, nil, nil
             do
               local a, b, c, d, e = byte(h2_ls, at, at + 4)
@@ -1067,9 +1067,9 @@ local decision = function(arg, keys)
         h2_newest, h2_own = mark, units
       end
       h2_used, h2_last = h2_used + units, now
-      if mode == 2 and h2_max == 0 then -- a limit of 0 keeps no entry (R6)
+      if mode == 2 and h2_max == 0 then -- a limit of 0 keeps no entry (R6).
         h2_newest, h2_edge, h2_push = 0, 0, false
-        -- no older entry counts
+        -- no older entry counts.
         h2_ls, h2_lp, h2_lq, h2_lc, h2_lu = '', 1, 1, h2_to + 1, h2_edge
       end
     end
@@ -1077,14 +1077,14 @@ local decision = function(arg, keys)
     h2_gapwait = now - h2_last < h2_gap and h2_gap - (now - h2_last) or 0
     h2_wait = h2_gapwait
     local need, at = h2_used - h2_max + h2_n, nil
-    if need <= 0 and need > -h2_over then need = 1 end -- only h2_over exceeds Max; it leaves with the oldest entry
+    if need <= 0 and need > -h2_over then need = 1 end -- only h2_over exceeds Max; it leaves with the oldest entry.
     if h2_n > h2_max then
       h2_wait = -1
     elseif need > 0 then
       at = nil
       local gone = 0
       if h2_lu < h2_edge then
-        if h2_lp < h2_lq then -- mostly the oldest entry is enough
+        if h2_lp < h2_lq then -- mostly the oldest entry is enough.
           local behind = h2_lp
           local delta, n
           do
@@ -1135,7 +1135,7 @@ local decision = function(arg, keys)
           at = nil
           local gone = 0
           if h2_lu < h2_edge then
-            if h2_lp < h2_lq then -- mostly the oldest entry is enough
+            if h2_lp < h2_lq then -- mostly the oldest entry is enough.
               local behind = h2_lp
               local delta, n
               do
@@ -1186,8 +1186,8 @@ local decision = function(arg, keys)
     if not full then
       if h2_next > 0 and h2_next < validFor then validFor = h2_next end
       if h2_gapwait > 0 and h2_gapwait < validFor then validFor = h2_gapwait end
-      -- bound: the limit because of which the attempt was not granted in full (R8)
-      if times > 1 then h2_room, h2_closed = h2_max - h2_used - h2_over, h2_gapwait > 0 end -- for the first denied caller
+      -- bound: the limit because of which the attempt was not granted in full (R8).
+      if times > 1 then h2_room, h2_closed = h2_max - h2_used - h2_over, h2_gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or h2_room < longest then bound, longest = 2, h2_room end
       elseif h2_closed or (mode == 1 and h2_room <= 0) or (mode ~= 1 and h2_room < h2_n) then
@@ -1196,21 +1196,21 @@ local decision = function(arg, keys)
     end
   end do
     if add > 0 then
-      -- in memory: the new units replace the entries that no longer count (R4)
+      -- in memory: the new units replace the entries that no longer count (R4).
       local add = h3_cost > 0 and h3_cost or add
       local units = add
-      -- adds units at now (R4, R7)
+      -- adds units at now (R4, R7).
       local mark
       mark = now
       if h3_cell > 0 and h3_cell < 281474976710654 then
         mark = now - now % h3_cell + h3_cell
-        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
       elseif h3_cell == 281474976710655 then mark = now - now % h3_window end
-      local merges = mark <= h3_newest -- a mark never runs back (R9)
-      merges = merges or h3_cell == 281474976710654 and h3_own > 0 -- an open window takes all units (R3)
+      local merges = mark <= h3_newest -- a mark never runs back (R9).
+      merges = merges or h3_cell == 281474976710654 and h3_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
-        -- CountDenied: keeps only the newest entries whose units reach Max, the oldest of them whole (R6). An entry counts
-        -- at most Max. No number here is above 2^53 - 1.
+        -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
+        -- Max. No number here is above 2^53 - 1.
         local most = merges and h3_max - h3_own or h3_max
         if units > most then units = most end
         local spare, gone = h3_used - h3_max + units, 0
@@ -1222,10 +1222,10 @@ local decision = function(arg, keys)
         h3_used = h3_used - gone
         if gone > 0 then h3_over = 0 end
         local excess = h3_used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to h3_over
+        if excess > 0 then -- units of the oldest entry move to h3_over.
           h3_used, h3_over = h3_used - excess, h3_over + excess
           if h3_lu == h3_edge then h3_own = h3_own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length
+            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
             local at, tag, n = h3_lp, nil, nil
             do
               local a, b, c, d, e = byte(h3_ls, at, at + 4)
@@ -1262,9 +1262,9 @@ local decision = function(arg, keys)
         h3_newest, h3_own = mark, units
       end
       h3_used, h3_last = h3_used + units, now
-      if mode == 2 and h3_max == 0 then -- a limit of 0 keeps no entry (R6)
+      if mode == 2 and h3_max == 0 then -- a limit of 0 keeps no entry (R6).
         h3_newest, h3_edge, h3_push = 0, 0, false
-        -- no older entry counts
+        -- no older entry counts.
         h3_ls, h3_lp, h3_lq, h3_lc, h3_lu = '', 1, 1, h3_to + 1, h3_edge
       end
     end
@@ -1272,14 +1272,14 @@ local decision = function(arg, keys)
     h3_gapwait = now - h3_last < h3_gap and h3_gap - (now - h3_last) or 0
     h3_wait = h3_gapwait
     local need, at = h3_used - h3_max + h3_n, nil
-    if need <= 0 and need > -h3_over then need = 1 end -- only h3_over exceeds Max; it leaves with the oldest entry
+    if need <= 0 and need > -h3_over then need = 1 end -- only h3_over exceeds Max; it leaves with the oldest entry.
     if h3_n > h3_max then
       h3_wait = -1
     elseif need > 0 then
       at = nil
       local gone = 0
       if h3_lu < h3_edge then
-        if h3_lp < h3_lq then -- mostly the oldest entry is enough
+        if h3_lp < h3_lq then -- mostly the oldest entry is enough.
           local behind = h3_lp
           local delta, n
           do
@@ -1330,7 +1330,7 @@ local decision = function(arg, keys)
           at = nil
           local gone = 0
           if h3_lu < h3_edge then
-            if h3_lp < h3_lq then -- mostly the oldest entry is enough
+            if h3_lp < h3_lq then -- mostly the oldest entry is enough.
               local behind = h3_lp
               local delta, n
               do
@@ -1381,8 +1381,8 @@ local decision = function(arg, keys)
     if not full then
       if h3_next > 0 and h3_next < validFor then validFor = h3_next end
       if h3_gapwait > 0 and h3_gapwait < validFor then validFor = h3_gapwait end
-      -- bound: the limit because of which the attempt was not granted in full (R8)
-      if times > 1 then h3_room, h3_closed = h3_max - h3_used - h3_over, h3_gapwait > 0 end -- for the first denied caller
+      -- bound: the limit because of which the attempt was not granted in full (R8).
+      if times > 1 then h3_room, h3_closed = h3_max - h3_used - h3_over, h3_gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or h3_room < longest then bound, longest = 3, h3_room end
       elseif h3_closed or (mode == 1 and h3_room <= 0) or (mode ~= 1 and h3_room < h3_n) then
@@ -1392,7 +1392,7 @@ local decision = function(arg, keys)
   end
   do
     if add > 0 then
-      -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET
+      -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
       do
         local e = ''
         if h1_push then do
@@ -1427,7 +1427,7 @@ local decision = function(arg, keys)
             end
           end end
         local from, front, tail, body, left, rest = h1_lc, h1_lq - h1_lp, #e, nil, nil, nil
-        if from > h1_to then -- the place is in the tail, or no older entry is left
+        if from > h1_to then -- the place is in the tail, or no older entry is left.
           from, h1_late, body = h1_to, 0, string.sub(h1_ls, h1_lp, h1_lq - 1)
         elseif h1_ls == h1_z and h1_lq == h1_o then
           tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp)
@@ -1437,8 +1437,8 @@ local decision = function(arg, keys)
         if h1_push then h1_late = h1_late + h1_push end
         if from == h1_to and front + tail <= 88 then
           front, tail, h1_late = front + tail, 0, 0
-        elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk
-          -- the front gets the rest of the piece with the place; the chunk keeps the others
+        elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk.
+          -- the front gets the rest of the piece with the place; the chunk keeps the others.
           local pieces, units = byte(h1_ls, 9), nil
           local p, i = 10 + pieces, 0
           do
@@ -1452,7 +1452,7 @@ local decision = function(arg, keys)
             else units, p = decode('>I7', h1_ls, p + 1) end
           end
           while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
-          if i == 0 then -- the chunk is still whole
+          if i == 0 then -- the chunk is still whole.
             from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
           elseif i < pieces then
             from, front, body = h1_lc - 1, p - h1_lp, string.sub(h1_ls, h1_lp, p - 1) .. string.sub(h1_z, h1_o)
@@ -1460,20 +1460,20 @@ local decision = function(arg, keys)
             string.sub(h1_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h1_ls, p)
           end
         end
-        if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many
+        if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many.
           call('UNLINK', h1_key)
           h1_low, h1_top, h1_to, h1_lives, from = 0, 0, 0, 0, 0
         end
         local name, chunk, block
         if tail >= 48 then
           body = body .. e
-          -- the tail becomes a piece of the last chunk, or the first piece of a new one
+          -- the tail becomes a piece of the last chunk, or the first piece of a new one.
           local text, entries, pieces, start, held
           if from < h1_to and h1_to % 32 ~= 0 then
             name = encode('>I6', h1_to - 1)
             text = left == name and rest or call('HGET', h1_key, name)
           end
-          -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+          -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
           if text and #text >= 12 then
             local _
             _, entries, pieces = decode('>I7BB', text)
@@ -1505,7 +1505,7 @@ local decision = function(arg, keys)
             chunk = chunk .. string.sub(body, front + 1)
           else
             name = encode('>I6', h1_to)
-            if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
               if h1_used - h1_own < 0x80 then held = encode('B', h1_used - h1_own)
               elseif h1_used - h1_own < 0x4000 then held = encode('>I2', h1_used - h1_own + 0x8000)
               elseif h1_used - h1_own < 0x200000 then held = encode('>I3', h1_used - h1_own + 0xC00000)
@@ -1524,13 +1524,13 @@ local decision = function(arg, keys)
               else held = encode('>BI7', 0xFC, h1_late) end
               chunk = encode('>I7BBB', h1_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
             end
-            -- the chunk completes a block: its field holds the mark after it and its units, for skip
+            -- the chunk completes a block: its field holds the mark after it and its units, for skip.
             if (h1_to + 1) % 32 == 0 and h1_to + 1 - 32 >= from then
               local names, sum = {}, h1_late
               for i = 1, 32 - 1 do names[i] = encode('>I6', h1_to - 32 + i) end
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
-                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
                 sum = fine and sum and sum + n
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
@@ -1541,10 +1541,10 @@ local decision = function(arg, keys)
           body, e, tail, h1_late = string.sub(body, 1, front), '', 0, 0
         end
         local dead
-        if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case
+        if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case.
           dead, h1_low = encode('>I6', h1_low), from
         elseif h1_low < from or h1_top > h1_to then
-          -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+          -- names up to 16 chunks that no longer count, so that no script runs long (R13).
           dead = {}
           local forget = function(c)
             dead[#dead + 1] = encode('>I6', c)
@@ -1559,13 +1559,13 @@ local decision = function(arg, keys)
             forget(h1_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
         local renew
         local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
         -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
         local spare, virtually = h1_window / 4, 0
         if virtual then spare, virtually = h1_window, 549755813888 end
-        local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it
+        local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           h1_lives = math.ceil(ends / 1000000) + virtually
@@ -1603,10 +1603,10 @@ local decision = function(arg, keys)
         end
         if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
       end
-    elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+    elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
       local used, over = h1_used, h1_over
       h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used, h1_over = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total, h1_extra
-      -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET
+      -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
       do
         local e = ''
         if h1_push then do
@@ -1641,7 +1641,7 @@ local decision = function(arg, keys)
             end
           end end
         local from, front, tail, body, left, rest = h1_lc, h1_lq - h1_lp, #e, nil, nil, nil
-        if from > h1_to then -- the place is in the tail, or no older entry is left
+        if from > h1_to then -- the place is in the tail, or no older entry is left.
           from, h1_late, body = h1_to, 0, string.sub(h1_ls, h1_lp, h1_lq - 1)
         elseif h1_ls == h1_z and h1_lq == h1_o then
           tail, body = tail + #h1_z - h1_o + 1, string.sub(h1_ls, h1_lp)
@@ -1651,8 +1651,8 @@ local decision = function(arg, keys)
         if h1_push then h1_late = h1_late + h1_push end
         if from == h1_to and front + tail <= 88 then
           front, tail, h1_late = front + tail, 0, 0
-        elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk
-          -- the front gets the rest of the piece with the place; the chunk keeps the others
+        elseif h1_lc > h1_from and h1_lc <= h1_to and front > 0 then -- the place is in a chunk.
+          -- the front gets the rest of the piece with the place; the chunk keeps the others.
           local pieces, units = byte(h1_ls, 9), nil
           local p, i = 10 + pieces, 0
           do
@@ -1666,7 +1666,7 @@ local decision = function(arg, keys)
             else units, p = decode('>I7', h1_ls, p + 1) end
           end
           while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
-          if i == 0 then -- the chunk is still whole
+          if i == 0 then -- the chunk is still whole.
             from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
           elseif i < pieces then
             from, front, body = h1_lc - 1, p - h1_lp, string.sub(h1_ls, h1_lp, p - 1) .. string.sub(h1_z, h1_o)
@@ -1674,20 +1674,20 @@ local decision = function(arg, keys)
             string.sub(h1_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h1_ls, p)
           end
         end
-        if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many
+        if from == h1_to and front + tail == 0 and h1_low < h1_top then -- only the newest entry is left of many.
           call('UNLINK', h1_key)
           h1_low, h1_top, h1_to, h1_lives, from = 0, 0, 0, 0, 0
         end
         local name, chunk, block
         if tail >= 48 then
           body = body .. e
-          -- the tail becomes a piece of the last chunk, or the first piece of a new one
+          -- the tail becomes a piece of the last chunk, or the first piece of a new one.
           local text, entries, pieces, start, held
           if from < h1_to and h1_to % 32 ~= 0 then
             name = encode('>I6', h1_to - 1)
             text = left == name and rest or call('HGET', h1_key, name)
           end
-          -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+          -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
           if text and #text >= 12 then
             local _
             _, entries, pieces = decode('>I7BB', text)
@@ -1719,7 +1719,7 @@ local decision = function(arg, keys)
             chunk = chunk .. string.sub(body, front + 1)
           else
             name = encode('>I6', h1_to)
-            if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if from == h1_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
               if h1_used - h1_own < 0x80 then held = encode('B', h1_used - h1_own)
               elseif h1_used - h1_own < 0x4000 then held = encode('>I2', h1_used - h1_own + 0x8000)
               elseif h1_used - h1_own < 0x200000 then held = encode('>I3', h1_used - h1_own + 0xC00000)
@@ -1738,13 +1738,13 @@ local decision = function(arg, keys)
               else held = encode('>BI7', 0xFC, h1_late) end
               chunk = encode('>I7BBB', h1_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
             end
-            -- the chunk completes a block: its field holds the mark after it and its units, for skip
+            -- the chunk completes a block: its field holds the mark after it and its units, for skip.
             if (h1_to + 1) % 32 == 0 and h1_to + 1 - 32 >= from then
               local names, sum = {}, h1_late
               for i = 1, 32 - 1 do names[i] = encode('>I6', h1_to - 32 + i) end
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h1_key, unpack(names))) do
-                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
                 sum = fine and sum and sum + n
               end
               if sum then block = encode('>I7I7', h1_newest, sum) end
@@ -1755,10 +1755,10 @@ local decision = function(arg, keys)
           body, e, tail, h1_late = string.sub(body, 1, front), '', 0, 0
         end
         local dead
-        if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case
+        if h1_low + 1 == from and h1_top == h1_to and from % 32 ~= 0 then -- the most frequent case.
           dead, h1_low = encode('>I6', h1_low), from
         elseif h1_low < from or h1_top > h1_to then
-          -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+          -- names up to 16 chunks that no longer count, so that no script runs long (R13).
           dead = {}
           local forget = function(c)
             dead[#dead + 1] = encode('>I6', c)
@@ -1773,13 +1773,13 @@ local decision = function(arg, keys)
             forget(h1_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
         local renew
         local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
         -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
         local spare, virtually = h1_window / 4, 0
         if virtual then spare, virtually = h1_window, 549755813888 end
-        local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it
+        local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           h1_lives = math.ceil(ends / 1000000) + virtually
@@ -1821,7 +1821,7 @@ local decision = function(arg, keys)
     end
   end do
     if add > 0 then
-      -- writes the history from its place on, then h2_push units of the entry at h2_edge, in one HSET
+      -- writes the history from its place on, then h2_push units of the entry at h2_edge, in one HSET.
       do
         local e = ''
         if h2_push then do
@@ -1856,7 +1856,7 @@ local decision = function(arg, keys)
             end
           end end
         local from, front, tail, body, left, rest = h2_lc, h2_lq - h2_lp, #e, nil, nil, nil
-        if from > h2_to then -- the place is in the tail, or no older entry is left
+        if from > h2_to then -- the place is in the tail, or no older entry is left.
           from, h2_late, body = h2_to, 0, string.sub(h2_ls, h2_lp, h2_lq - 1)
         elseif h2_ls == h2_z and h2_lq == h2_o then
           tail, body = tail + #h2_z - h2_o + 1, string.sub(h2_ls, h2_lp)
@@ -1866,8 +1866,8 @@ local decision = function(arg, keys)
         if h2_push then h2_late = h2_late + h2_push end
         if from == h2_to and front + tail <= 88 then
           front, tail, h2_late = front + tail, 0, 0
-        elseif h2_lc > h2_from and h2_lc <= h2_to and front > 0 then -- the place is in a chunk
-          -- the front gets the rest of the piece with the place; the chunk keeps the others
+        elseif h2_lc > h2_from and h2_lc <= h2_to and front > 0 then -- the place is in a chunk.
+          -- the front gets the rest of the piece with the place; the chunk keeps the others.
           local pieces, units = byte(h2_ls, 9), nil
           local p, i = 10 + pieces, 0
           do
@@ -1881,7 +1881,7 @@ local decision = function(arg, keys)
             else units, p = decode('>I7', h2_ls, p + 1) end
           end
           while i < pieces and (p < h2_lp or h2_sliced and i == 0) do p, i = p + byte(h2_ls, 10 + i), i + 1 end
-          if i == 0 then -- the chunk is still whole
+          if i == 0 then -- the chunk is still whole.
             from, front, body = h2_lc - 1, 0, string.sub(h2_z, h2_o)
           elseif i < pieces then
             from, front, body = h2_lc - 1, p - h2_lp, string.sub(h2_ls, h2_lp, p - 1) .. string.sub(h2_z, h2_o)
@@ -1889,20 +1889,20 @@ local decision = function(arg, keys)
             string.sub(h2_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h2_ls, p)
           end
         end
-        if from == h2_to and front + tail == 0 and h2_low < h2_top then -- only the newest entry is left of many
+        if from == h2_to and front + tail == 0 and h2_low < h2_top then -- only the newest entry is left of many.
           call('UNLINK', h2_key)
           h2_low, h2_top, h2_to, h2_lives, from = 0, 0, 0, 0, 0
         end
         local name, chunk, block
         if tail >= 48 then
           body = body .. e
-          -- the tail becomes a piece of the last chunk, or the first piece of a new one
+          -- the tail becomes a piece of the last chunk, or the first piece of a new one.
           local text, entries, pieces, start, held
           if from < h2_to and h2_to % 32 ~= 0 then
             name = encode('>I6', h2_to - 1)
             text = left == name and rest or call('HGET', h2_key, name)
           end
-          -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+          -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
           if text and #text >= 12 then
             local _
             _, entries, pieces = decode('>I7BB', text)
@@ -1934,7 +1934,7 @@ local decision = function(arg, keys)
             chunk = chunk .. string.sub(body, front + 1)
           else
             name = encode('>I6', h2_to)
-            if from == h2_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if from == h2_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
               if h2_used - h2_own < 0x80 then held = encode('B', h2_used - h2_own)
               elseif h2_used - h2_own < 0x4000 then held = encode('>I2', h2_used - h2_own + 0x8000)
               elseif h2_used - h2_own < 0x200000 then held = encode('>I3', h2_used - h2_own + 0xC00000)
@@ -1953,13 +1953,13 @@ local decision = function(arg, keys)
               else held = encode('>BI7', 0xFC, h2_late) end
               chunk = encode('>I7BBB', h2_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
             end
-            -- the chunk completes a block: its field holds the mark after it and its units, for skip
+            -- the chunk completes a block: its field holds the mark after it and its units, for skip.
             if (h2_to + 1) % 32 == 0 and h2_to + 1 - 32 >= from then
               local names, sum = {}, h2_late
               for i = 1, 32 - 1 do names[i] = encode('>I6', h2_to - 32 + i) end
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h2_key, unpack(names))) do
-                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
                 sum = fine and sum and sum + n
               end
               if sum then block = encode('>I7I7', h2_newest, sum) end
@@ -1970,10 +1970,10 @@ local decision = function(arg, keys)
           body, e, tail, h2_late = string.sub(body, 1, front), '', 0, 0
         end
         local dead
-        if h2_low + 1 == from and h2_top == h2_to and from % 32 ~= 0 then -- the most frequent case
+        if h2_low + 1 == from and h2_top == h2_to and from % 32 ~= 0 then -- the most frequent case.
           dead, h2_low = encode('>I6', h2_low), from
         elseif h2_low < from or h2_top > h2_to then
-          -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+          -- names up to 16 chunks that no longer count, so that no script runs long (R13).
           dead = {}
           local forget = function(c)
             dead[#dead + 1] = encode('>I6', c)
@@ -1988,13 +1988,13 @@ local decision = function(arg, keys)
             forget(h2_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
         local renew
         local ends = h2_window + (h2_newest > h2_last and h2_newest or h2_last)
         -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
         local spare, virtually = h2_window / 4, 0
         if virtual then spare, virtually = h2_window, 549755813888 end
-        local promised = (h2_lives - virtually) * 1000000 -- far out of range if the other clock set it
+        local promised = (h2_lives - virtually) * 1000000 -- far out of range if the other clock set it.
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           h2_lives = math.ceil(ends / 1000000) + virtually
@@ -2032,10 +2032,10 @@ local decision = function(arg, keys)
         end
         if renew then call('PEXPIRE', h2_key, string.format('%.0f', renew)) end
       end
-    elseif h2_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+    elseif h2_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
       local used, over = h2_used, h2_over
       h2_ls, h2_lp, h2_lq, h2_lc, h2_lu, h2_own, h2_used, h2_over = h2_s, h2_p, h2_q, h2_from, h2_first, h2_units, h2_total, h2_extra
-      -- writes the history from its place on, then h2_push units of the entry at h2_edge, in one HSET
+      -- writes the history from its place on, then h2_push units of the entry at h2_edge, in one HSET.
       do
         local e = ''
         if h2_push then do
@@ -2070,7 +2070,7 @@ local decision = function(arg, keys)
             end
           end end
         local from, front, tail, body, left, rest = h2_lc, h2_lq - h2_lp, #e, nil, nil, nil
-        if from > h2_to then -- the place is in the tail, or no older entry is left
+        if from > h2_to then -- the place is in the tail, or no older entry is left.
           from, h2_late, body = h2_to, 0, string.sub(h2_ls, h2_lp, h2_lq - 1)
         elseif h2_ls == h2_z and h2_lq == h2_o then
           tail, body = tail + #h2_z - h2_o + 1, string.sub(h2_ls, h2_lp)
@@ -2080,8 +2080,8 @@ local decision = function(arg, keys)
         if h2_push then h2_late = h2_late + h2_push end
         if from == h2_to and front + tail <= 88 then
           front, tail, h2_late = front + tail, 0, 0
-        elseif h2_lc > h2_from and h2_lc <= h2_to and front > 0 then -- the place is in a chunk
-          -- the front gets the rest of the piece with the place; the chunk keeps the others
+        elseif h2_lc > h2_from and h2_lc <= h2_to and front > 0 then -- the place is in a chunk.
+          -- the front gets the rest of the piece with the place; the chunk keeps the others.
           local pieces, units = byte(h2_ls, 9), nil
           local p, i = 10 + pieces, 0
           do
@@ -2095,7 +2095,7 @@ local decision = function(arg, keys)
             else units, p = decode('>I7', h2_ls, p + 1) end
           end
           while i < pieces and (p < h2_lp or h2_sliced and i == 0) do p, i = p + byte(h2_ls, 10 + i), i + 1 end
-          if i == 0 then -- the chunk is still whole
+          if i == 0 then -- the chunk is still whole.
             from, front, body = h2_lc - 1, 0, string.sub(h2_z, h2_o)
           elseif i < pieces then
             from, front, body = h2_lc - 1, p - h2_lp, string.sub(h2_ls, h2_lp, p - 1) .. string.sub(h2_z, h2_o)
@@ -2103,20 +2103,20 @@ local decision = function(arg, keys)
             string.sub(h2_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h2_ls, p)
           end
         end
-        if from == h2_to and front + tail == 0 and h2_low < h2_top then -- only the newest entry is left of many
+        if from == h2_to and front + tail == 0 and h2_low < h2_top then -- only the newest entry is left of many.
           call('UNLINK', h2_key)
           h2_low, h2_top, h2_to, h2_lives, from = 0, 0, 0, 0, 0
         end
         local name, chunk, block
         if tail >= 48 then
           body = body .. e
-          -- the tail becomes a piece of the last chunk, or the first piece of a new one
+          -- the tail becomes a piece of the last chunk, or the first piece of a new one.
           local text, entries, pieces, start, held
           if from < h2_to and h2_to % 32 ~= 0 then
             name = encode('>I6', h2_to - 1)
             text = left == name and rest or call('HGET', h2_key, name)
           end
-          -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+          -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
           if text and #text >= 12 then
             local _
             _, entries, pieces = decode('>I7BB', text)
@@ -2148,7 +2148,7 @@ local decision = function(arg, keys)
             chunk = chunk .. string.sub(body, front + 1)
           else
             name = encode('>I6', h2_to)
-            if from == h2_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if from == h2_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
               if h2_used - h2_own < 0x80 then held = encode('B', h2_used - h2_own)
               elseif h2_used - h2_own < 0x4000 then held = encode('>I2', h2_used - h2_own + 0x8000)
               elseif h2_used - h2_own < 0x200000 then held = encode('>I3', h2_used - h2_own + 0xC00000)
@@ -2167,13 +2167,13 @@ local decision = function(arg, keys)
               else held = encode('>BI7', 0xFC, h2_late) end
               chunk = encode('>I7BBB', h2_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
             end
-            -- the chunk completes a block: its field holds the mark after it and its units, for skip
+            -- the chunk completes a block: its field holds the mark after it and its units, for skip.
             if (h2_to + 1) % 32 == 0 and h2_to + 1 - 32 >= from then
               local names, sum = {}, h2_late
               for i = 1, 32 - 1 do names[i] = encode('>I6', h2_to - 32 + i) end
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h2_key, unpack(names))) do
-                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
                 sum = fine and sum and sum + n
               end
               if sum then block = encode('>I7I7', h2_newest, sum) end
@@ -2184,10 +2184,10 @@ local decision = function(arg, keys)
           body, e, tail, h2_late = string.sub(body, 1, front), '', 0, 0
         end
         local dead
-        if h2_low + 1 == from and h2_top == h2_to and from % 32 ~= 0 then -- the most frequent case
+        if h2_low + 1 == from and h2_top == h2_to and from % 32 ~= 0 then -- the most frequent case.
           dead, h2_low = encode('>I6', h2_low), from
         elseif h2_low < from or h2_top > h2_to then
-          -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+          -- names up to 16 chunks that no longer count, so that no script runs long (R13).
           dead = {}
           local forget = function(c)
             dead[#dead + 1] = encode('>I6', c)
@@ -2202,13 +2202,13 @@ local decision = function(arg, keys)
             forget(h2_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
         local renew
         local ends = h2_window + (h2_newest > h2_last and h2_newest or h2_last)
         -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
         local spare, virtually = h2_window / 4, 0
         if virtual then spare, virtually = h2_window, 549755813888 end
-        local promised = (h2_lives - virtually) * 1000000 -- far out of range if the other clock set it
+        local promised = (h2_lives - virtually) * 1000000 -- far out of range if the other clock set it.
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           h2_lives = math.ceil(ends / 1000000) + virtually
@@ -2250,7 +2250,7 @@ local decision = function(arg, keys)
     end
   end do
     if add > 0 then
-      -- writes the history from its place on, then h3_push units of the entry at h3_edge, in one HSET
+      -- writes the history from its place on, then h3_push units of the entry at h3_edge, in one HSET.
       do
         local e = ''
         if h3_push then do
@@ -2285,7 +2285,7 @@ local decision = function(arg, keys)
             end
           end end
         local from, front, tail, body, left, rest = h3_lc, h3_lq - h3_lp, #e, nil, nil, nil
-        if from > h3_to then -- the place is in the tail, or no older entry is left
+        if from > h3_to then -- the place is in the tail, or no older entry is left.
           from, h3_late, body = h3_to, 0, string.sub(h3_ls, h3_lp, h3_lq - 1)
         elseif h3_ls == h3_z and h3_lq == h3_o then
           tail, body = tail + #h3_z - h3_o + 1, string.sub(h3_ls, h3_lp)
@@ -2295,8 +2295,8 @@ local decision = function(arg, keys)
         if h3_push then h3_late = h3_late + h3_push end
         if from == h3_to and front + tail <= 88 then
           front, tail, h3_late = front + tail, 0, 0
-        elseif h3_lc > h3_from and h3_lc <= h3_to and front > 0 then -- the place is in a chunk
-          -- the front gets the rest of the piece with the place; the chunk keeps the others
+        elseif h3_lc > h3_from and h3_lc <= h3_to and front > 0 then -- the place is in a chunk.
+          -- the front gets the rest of the piece with the place; the chunk keeps the others.
           local pieces, units = byte(h3_ls, 9), nil
           local p, i = 10 + pieces, 0
           do
@@ -2310,7 +2310,7 @@ local decision = function(arg, keys)
             else units, p = decode('>I7', h3_ls, p + 1) end
           end
           while i < pieces and (p < h3_lp or h3_sliced and i == 0) do p, i = p + byte(h3_ls, 10 + i), i + 1 end
-          if i == 0 then -- the chunk is still whole
+          if i == 0 then -- the chunk is still whole.
             from, front, body = h3_lc - 1, 0, string.sub(h3_z, h3_o)
           elseif i < pieces then
             from, front, body = h3_lc - 1, p - h3_lp, string.sub(h3_ls, h3_lp, p - 1) .. string.sub(h3_z, h3_o)
@@ -2318,20 +2318,20 @@ local decision = function(arg, keys)
             string.sub(h3_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h3_ls, p)
           end
         end
-        if from == h3_to and front + tail == 0 and h3_low < h3_top then -- only the newest entry is left of many
+        if from == h3_to and front + tail == 0 and h3_low < h3_top then -- only the newest entry is left of many.
           call('UNLINK', h3_key)
           h3_low, h3_top, h3_to, h3_lives, from = 0, 0, 0, 0, 0
         end
         local name, chunk, block
         if tail >= 48 then
           body = body .. e
-          -- the tail becomes a piece of the last chunk, or the first piece of a new one
+          -- the tail becomes a piece of the last chunk, or the first piece of a new one.
           local text, entries, pieces, start, held
           if from < h3_to and h3_to % 32 ~= 0 then
             name = encode('>I6', h3_to - 1)
             text = left == name and rest or call('HGET', h3_key, name)
           end
-          -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+          -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
           if text and #text >= 12 then
             local _
             _, entries, pieces = decode('>I7BB', text)
@@ -2363,7 +2363,7 @@ local decision = function(arg, keys)
             chunk = chunk .. string.sub(body, front + 1)
           else
             name = encode('>I6', h3_to)
-            if from == h3_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if from == h3_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
               if h3_used - h3_own < 0x80 then held = encode('B', h3_used - h3_own)
               elseif h3_used - h3_own < 0x4000 then held = encode('>I2', h3_used - h3_own + 0x8000)
               elseif h3_used - h3_own < 0x200000 then held = encode('>I3', h3_used - h3_own + 0xC00000)
@@ -2382,13 +2382,13 @@ local decision = function(arg, keys)
               else held = encode('>BI7', 0xFC, h3_late) end
               chunk = encode('>I7BBB', h3_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
             end
-            -- the chunk completes a block: its field holds the mark after it and its units, for skip
+            -- the chunk completes a block: its field holds the mark after it and its units, for skip.
             if (h3_to + 1) % 32 == 0 and h3_to + 1 - 32 >= from then
               local names, sum = {}, h3_late
               for i = 1, 32 - 1 do names[i] = encode('>I6', h3_to - 32 + i) end
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h3_key, unpack(names))) do
-                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
                 sum = fine and sum and sum + n
               end
               if sum then block = encode('>I7I7', h3_newest, sum) end
@@ -2399,10 +2399,10 @@ local decision = function(arg, keys)
           body, e, tail, h3_late = string.sub(body, 1, front), '', 0, 0
         end
         local dead
-        if h3_low + 1 == from and h3_top == h3_to and from % 32 ~= 0 then -- the most frequent case
+        if h3_low + 1 == from and h3_top == h3_to and from % 32 ~= 0 then -- the most frequent case.
           dead, h3_low = encode('>I6', h3_low), from
         elseif h3_low < from or h3_top > h3_to then
-          -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+          -- names up to 16 chunks that no longer count, so that no script runs long (R13).
           dead = {}
           local forget = function(c)
             dead[#dead + 1] = encode('>I6', c)
@@ -2417,13 +2417,13 @@ local decision = function(arg, keys)
             forget(h3_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
         local renew
         local ends = h3_window + (h3_newest > h3_last and h3_newest or h3_last)
         -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
         local spare, virtually = h3_window / 4, 0
         if virtual then spare, virtually = h3_window, 549755813888 end
-        local promised = (h3_lives - virtually) * 1000000 -- far out of range if the other clock set it
+        local promised = (h3_lives - virtually) * 1000000 -- far out of range if the other clock set it.
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           h3_lives = math.ceil(ends / 1000000) + virtually
@@ -2461,10 +2461,10 @@ local decision = function(arg, keys)
         end
         if renew then call('PEXPIRE', h3_key, string.format('%.0f', renew)) end
       end
-    elseif h3_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4)
+    elseif h3_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
       local used, over = h3_used, h3_over
       h3_ls, h3_lp, h3_lq, h3_lc, h3_lu, h3_own, h3_used, h3_over = h3_s, h3_p, h3_q, h3_from, h3_first, h3_units, h3_total, h3_extra
-      -- writes the history from its place on, then h3_push units of the entry at h3_edge, in one HSET
+      -- writes the history from its place on, then h3_push units of the entry at h3_edge, in one HSET.
       do
         local e = ''
         if h3_push then do
@@ -2499,7 +2499,7 @@ local decision = function(arg, keys)
             end
           end end
         local from, front, tail, body, left, rest = h3_lc, h3_lq - h3_lp, #e, nil, nil, nil
-        if from > h3_to then -- the place is in the tail, or no older entry is left
+        if from > h3_to then -- the place is in the tail, or no older entry is left.
           from, h3_late, body = h3_to, 0, string.sub(h3_ls, h3_lp, h3_lq - 1)
         elseif h3_ls == h3_z and h3_lq == h3_o then
           tail, body = tail + #h3_z - h3_o + 1, string.sub(h3_ls, h3_lp)
@@ -2509,8 +2509,8 @@ local decision = function(arg, keys)
         if h3_push then h3_late = h3_late + h3_push end
         if from == h3_to and front + tail <= 88 then
           front, tail, h3_late = front + tail, 0, 0
-        elseif h3_lc > h3_from and h3_lc <= h3_to and front > 0 then -- the place is in a chunk
-          -- the front gets the rest of the piece with the place; the chunk keeps the others
+        elseif h3_lc > h3_from and h3_lc <= h3_to and front > 0 then -- the place is in a chunk.
+          -- the front gets the rest of the piece with the place; the chunk keeps the others.
           local pieces, units = byte(h3_ls, 9), nil
           local p, i = 10 + pieces, 0
           do
@@ -2524,7 +2524,7 @@ local decision = function(arg, keys)
             else units, p = decode('>I7', h3_ls, p + 1) end
           end
           while i < pieces and (p < h3_lp or h3_sliced and i == 0) do p, i = p + byte(h3_ls, 10 + i), i + 1 end
-          if i == 0 then -- the chunk is still whole
+          if i == 0 then -- the chunk is still whole.
             from, front, body = h3_lc - 1, 0, string.sub(h3_z, h3_o)
           elseif i < pieces then
             from, front, body = h3_lc - 1, p - h3_lp, string.sub(h3_ls, h3_lp, p - 1) .. string.sub(h3_z, h3_o)
@@ -2532,20 +2532,20 @@ local decision = function(arg, keys)
             string.sub(h3_ls, 10 + i, 9 + pieces) .. '\0' .. string.sub(h3_ls, p)
           end
         end
-        if from == h3_to and front + tail == 0 and h3_low < h3_top then -- only the newest entry is left of many
+        if from == h3_to and front + tail == 0 and h3_low < h3_top then -- only the newest entry is left of many.
           call('UNLINK', h3_key)
           h3_low, h3_top, h3_to, h3_lives, from = 0, 0, 0, 0, 0
         end
         local name, chunk, block
         if tail >= 48 then
           body = body .. e
-          -- the tail becomes a piece of the last chunk, or the first piece of a new one
+          -- the tail becomes a piece of the last chunk, or the first piece of a new one.
           local text, entries, pieces, start, held
           if from < h3_to and h3_to % 32 ~= 0 then
             name = encode('>I6', h3_to - 1)
             text = left == name and rest or call('HGET', h3_key, name)
           end
-          -- start: where the entries of the chunk text begin, if tail more bytes fit into it
+          -- start: where the entries of the chunk text begin, if tail more bytes fit into it.
           if text and #text >= 12 then
             local _
             _, entries, pieces = decode('>I7BB', text)
@@ -2577,7 +2577,7 @@ local decision = function(arg, keys)
             chunk = chunk .. string.sub(body, front + 1)
           else
             name = encode('>I6', h3_to)
-            if from == h3_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too
+            if from == h3_to and front > 0 and front + tail <= 200 then -- the first chunk takes the front, too.
               if h3_used - h3_own < 0x80 then held = encode('B', h3_used - h3_own)
               elseif h3_used - h3_own < 0x4000 then held = encode('>I2', h3_used - h3_own + 0x8000)
               elseif h3_used - h3_own < 0x200000 then held = encode('>I3', h3_used - h3_own + 0xC00000)
@@ -2596,13 +2596,13 @@ local decision = function(arg, keys)
               else held = encode('>BI7', 0xFC, h3_late) end
               chunk = encode('>I7BBB', h3_newest, tail, 1, tail) .. held .. string.sub(body, front + 1)
             end
-            -- the chunk completes a block: its field holds the mark after it and its units, for skip
+            -- the chunk completes a block: its field holds the mark after it and its units, for skip.
             if (h3_to + 1) % 32 == 0 and h3_to + 1 - 32 >= from then
               local names, sum = {}, h3_late
               for i = 1, 32 - 1 do names[i] = encode('>I6', h3_to - 32 + i) end
               if not seek then parse, seek, retreat = lengthy() end
               for _, text in ipairs(call('HMGET', h3_key, unpack(names))) do
-                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one
+                local fine, _, n = pcall(parse, text) -- without the block, skip reads the chunks and reports the broken one.
                 sum = fine and sum and sum + n
               end
               if sum then block = encode('>I7I7', h3_newest, sum) end
@@ -2613,10 +2613,10 @@ local decision = function(arg, keys)
           body, e, tail, h3_late = string.sub(body, 1, front), '', 0, 0
         end
         local dead
-        if h3_low + 1 == from and h3_top == h3_to and from % 32 ~= 0 then -- the most frequent case
+        if h3_low + 1 == from and h3_top == h3_to and from % 32 ~= 0 then -- the most frequent case.
           dead, h3_low = encode('>I6', h3_low), from
         elseif h3_low < from or h3_top > h3_to then
-          -- names up to 16 chunks that no longer count, so that no script runs long (R13)
+          -- names up to 16 chunks that no longer count, so that no script runs long (R13).
           dead = {}
           local forget = function(c)
             dead[#dead + 1] = encode('>I6', c)
@@ -2631,13 +2631,13 @@ local decision = function(arg, keys)
             forget(h3_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13)
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
         local renew
         local ends = h3_window + (h3_newest > h3_last and h3_newest or h3_last)
         -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
         local spare, virtually = h3_window / 4, 0
         if virtual then spare, virtually = h3_window, 549755813888 end
-        local promised = (h3_lives - virtually) * 1000000 -- far out of range if the other clock set it
+        local promised = (h3_lives - virtually) * 1000000 -- far out of range if the other clock set it.
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           h3_lives = math.ceil(ends / 1000000) + virtually
@@ -2682,7 +2682,7 @@ local decision = function(arg, keys)
   if full and granted == n and add == n and reset == widest then
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
-    -- the long reply, with the time for which a denial stays the same
+    -- the long reply, with the time for which a denial stays the same.
     local left
     do
       local a, b = remaining, under
@@ -2695,7 +2695,7 @@ local decision = function(arg, keys)
     reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
   end
   if states then
-    -- behind the reply, the state of every limit
+    -- behind the reply, the state of every limit.
     do
       local left
       do
