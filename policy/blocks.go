@@ -7,7 +7,7 @@ import "time"
 const blocksSuffix = ".block"
 
 // mostName is the longest name, in bytes.
-const mostName = 64
+const maxName = 64
 
 // BlockOf is for how long a refusal by limit i blocks the limit's key, 0 if it does
 // not. Plans and overrides leave it as it is.

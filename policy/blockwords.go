@@ -8,7 +8,7 @@ import (
 )
 
 // completeBlocks puts together for how long the limits of a policy block.
-func (c *checker) completeBlocks(d *policyDraft, name *strictyaml.Node) error {
+func (c *checker) completeBlocks(d *policyBuilder, name *strictyaml.Node) error {
 	p := d.policy
 	for i, l := range d.limits {
 		if l.block == 0 {
@@ -19,7 +19,7 @@ func (c *checker) completeBlocks(d *policyDraft, name *strictyaml.Node) error {
 		}
 		p.Blocks[i] = l.block
 	}
-	if most := mostName - len(blocksSuffix); p.Blocks != nil && len(p.Name) > most {
+	if most := maxName - len(blocksSuffix); p.Blocks != nil && len(p.Name) > most {
 		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
 			"the name is too long for a policy that blocks: its blocks are remembered under the name with %s behind it", blocksSuffix)
 	}
@@ -27,7 +27,7 @@ func (c *checker) completeBlocks(d *policyDraft, name *strictyaml.Node) error {
 }
 
 // blocksApart refuses a policy whose name the blocks of another one have.
-func (c *checker) blocksApart(f *File, policies *strictyaml.Node) error {
+func (c *checker) checkBlockNames(f *File, policies *strictyaml.Node) error {
 	for name := range policies.Pairs() {
 		owner := f.byName[strings.TrimSuffix(name.Text, blocksSuffix)]
 		if owner == nil || owner.Name == name.Text || owner.Blocks == nil {

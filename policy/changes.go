@@ -65,11 +65,11 @@ func (p *Policy) limitNamed(name string) int {
 
 // same reports whether two policies are alike but for where they stand.
 func (p *Policy) same(o *Policy) bool {
-	return reflect.DeepEqual(p.unplaced(), o.unplaced())
+	return reflect.DeepEqual(p.withoutLines(), o.withoutLines())
 }
 
 // unplaced returns a copy that does not know where anything stands.
-func (p *Policy) unplaced() *Policy {
+func (p *Policy) withoutLines() *Policy {
 	c := p.clone()
 	c.Line = 0
 	for i := range c.Tiers {

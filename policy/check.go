@@ -21,7 +21,7 @@ type checker struct {
 // fail returns the error at an offset of the document.
 func (c *checker) fail(offset int, next, problem string, args ...any) error {
 	line, column, source := c.doc.Position(offset)
-	return &Error{File: c.file, Line: line, Column: column, Problem: fmt.Sprintf(problem, args...), Next: next, Source: showable(source)}
+	return &Error{File: c.file, Line: line, Column: column, Problem: fmt.Sprintf(problem, args...), Next: next, Source: printable(source)}
 }
 
 func (c *checker) fault(f *fault) error {
@@ -54,7 +54,7 @@ const (
 )
 
 // kind says what a node is, as in "is a list".
-func kind(n *strictyaml.Node) string {
+func describeKind(n *strictyaml.Node) string {
 	switch t := n.Type(); t {
 	case "map", "list", "number", "boolean":
 		return "a " + t
@@ -72,7 +72,7 @@ func (c *checker) policyFile(root *strictyaml.Node) (*File, error) {
 		return nil, c.fail(root.Offset, write, "the file is empty")
 	}
 	if root.Kind != strictyaml.Map {
-		return nil, c.fail(root.Offset, write, "the file is %s, not a map", kind(root))
+		return nil, c.fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
 	}
 	f := &File{Name: c.file, byName: map[string]*Policy{}}
 	if err := apply(c, fileWords, aFile, root, f); err != nil {
@@ -122,13 +122,13 @@ func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) error {
 		f.Policies = append(f.Policies, p)
 		f.byName[p.Name] = p
 	}
-	return c.blocksApart(f, value)
+	return c.checkBlockNames(f, value)
 }
 
 // policyDraft is a policy as it is being read.
-type policyDraft struct {
+type policyBuilder struct {
 	policy        *Policy
-	limits        []*draft
+	limits        []*limitBuilder
 	limitWord     *strictyaml.Node // limit or limits, whichever came first
 	denied, batch *strictyaml.Node // their values, where they are given
 	count         *strictyaml.Node
@@ -150,9 +150,9 @@ func (c *checker) policy(name, words *strictyaml.Node) (*Policy, error) {
 		if strings.Contains(words.Text, ":") {
 			next = "put a space behind the colon"
 		}
-		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", kind(words), clip(name.Text))
+		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
 	}
-	d := policyDraft{policy: &Policy{Line: name.Line}}
+	d := policyBuilder{policy: &Policy{Line: name.Line}}
 	d.policy.Name = name.Text
 	if err := apply(c, policyWords, aPolicy, words, &d); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (c *checker) policy(name, words *strictyaml.Node) (*Policy, error) {
 
 // complete puts together what the words of a policy said. The last word has
 // weir's own check.
-func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
+func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) error {
 	if err := c.setMode(d); err != nil {
 		return err
 	}
@@ -189,9 +189,9 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 	}
 	plan, err := p.Plan()
 	if err != nil {
-		return c.fault(d.verdict(err, name.Offset))
+		return c.fault(d.faultOf(err, name.Offset))
 	}
-	if err := c.oneNumber(d); err != nil {
+	if err := c.checkCountDenied(d); err != nil {
 		return err
 	}
 	if err := c.completePlans(d); err != nil {
@@ -201,13 +201,13 @@ func (c *checker) complete(d *policyDraft, name *strictyaml.Node) error {
 		return err
 	}
 	p.Unsupported = p.unsupported()
-	return c.plansAreChosen(d)
+	return c.checkPlansUsed(d)
 }
 
 // oneNumber refuses other numbers where refused attempts count: such a history keeps
 // no more than the least of its numbers needs (R6), so that under a larger one too
 // much would be granted.
-func (c *checker) oneNumber(d *policyDraft) error {
+func (c *checker) checkCountDenied(d *policyBuilder) error {
 	if d.policy.Mode != weir.CountDenied || d.plans == nil && d.overrides == nil {
 		return nil
 	}
@@ -215,7 +215,7 @@ func (c *checker) oneNumber(d *policyDraft) error {
 }
 
 // setMode makes one of the two words that a weir.Mode is in the file.
-func (c *checker) setMode(d *policyDraft) error {
+func (c *checker) setMode(d *policyBuilder) error {
 	count := d.denied != nil && d.denied.Text == counted
 	part := d.batch != nil && d.batch.Text == partial
 	switch {
@@ -237,15 +237,15 @@ func (c *checker) setMode(d *policyDraft) error {
 func (c *checker) choice(key, value *strictyaml.Node, values []string) (int, error) {
 	i := slices.Index(values, value.Text)
 	if i < 0 || value.Type() != "text" {
-		return 0, c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.show(value))
+		return 0, c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.quote(value))
 	}
 	return i, nil
 }
 
 // show quotes a scalar, or says what a node is.
-func (c *checker) show(n *strictyaml.Node) string {
+func (c *checker) quote(n *strictyaml.Node) string {
 	if n.Kind != strictyaml.Scalar || n.Text == "" {
-		return kind(n)
+		return describeKind(n)
 	}
 	return clip(n.Text)
 }

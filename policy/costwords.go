@@ -6,15 +6,15 @@ import (
 )
 
 // asked is the cost of as many units as are asked for.
-const asked = "n"
+const requestedUnits = "n"
 
-func (c *checker) keepCosts(d *policyDraft, _, value *strictyaml.Node) error {
+func (c *checker) deferCosts(d *policyBuilder, _, value *strictyaml.Node) error {
 	d.costs = value
 	return nil
 }
 
 // completeCosts reads what an attempt takes of each limit, once the limits are known.
-func (c *checker) completeCosts(d *policyDraft) error {
+func (c *checker) completeCosts(d *policyBuilder) error {
 	if d.costs == nil {
 		return nil
 	}
@@ -26,12 +26,12 @@ func (c *checker) completeCosts(d *policyDraft) error {
 		if i < 0 {
 			return c.fail(name.Offset, "its limits are "+d.limitNames(), "%s is not a limit of the policy", clip(name.Text))
 		}
-		if value.Kind == strictyaml.Scalar && value.Text == asked {
+		if value.Kind == strictyaml.Scalar && value.Text == requestedUnits {
 			continue
 		}
 		n, problem := parseNumber(value.Text)
 		if value.Kind != strictyaml.Scalar || problem != "" || n == 0 || n > weir.MaxUnits {
-			return c.fail(value.Offset, "use 1 or more, whatever is asked for, or n for as many as are asked for", "%s is not a cost", c.show(value))
+			return c.fail(value.Offset, "use 1 or more, whatever is asked for, or n for as many as are asked for", "%s is not a cost", c.quote(value))
 		}
 		if d.policy.Mode == weir.Partial {
 			return c.fail(value.Offset, "write batch: whole, or n", "batch: partial grants parts of what is asked for, and a cost of its own has none")

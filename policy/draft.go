@@ -11,25 +11,25 @@ import (
 
 // draft is a limit as it is being read, with the places its parts came from: byte
 // offsets, first in the text of a limit line, then in the document.
-type draft struct {
+type limitBuilder struct {
 	limit     weir.Limit
 	unit      string
 	block     time.Duration // 0 = none
 	unlimited bool
 	hasWindow bool
 	hasKind   bool // in the long form
-	at        places
+	at        offsets
 }
 
 // places are the offsets of the parts of a limit; of a part that is not there,
 // that of the limit.
-type places struct {
+type offsets struct {
 	name, max, window, apart, block, kind int
 	keys                                  []int
 }
 
 // move replaces every offset but that of the name, which is in the document.
-func (p *places) move(to func(int) int) {
+func (p *offsets) move(to func(int) int) {
 	p.max, p.window, p.apart, p.block, p.kind = to(p.max), to(p.window), to(p.apart), to(p.block), to(p.kind)
 	for i, at := range p.keys {
 		p.keys[i] = to(at)
@@ -46,14 +46,14 @@ func faultf(at int, next, problem string, args ...any) *fault {
 	return &fault{at, fmt.Sprintf(problem, args...), next}
 }
 
-func (d *draft) setMax(at int, word string) *fault {
+func (d *limitBuilder) setMax(at int, word string) *fault {
 	d.at.max = at
 	if word == wordUnlimited {
 		d.unlimited = true
 		return nil
 	}
 	n, problem := parseNumber(word)
-	if count, window, slash := strings.Cut(word, "/"); slash && likeWindow(window) {
+	if count, window, slash := strings.Cut(word, "/"); slash && looksLikeWindow(window) {
 		return faultf(at, "write "+count+" per "+window, "%s is not a whole number", clip(word))
 	}
 	if problem != "" {
@@ -63,7 +63,7 @@ func (d *draft) setMax(at int, word string) *fault {
 	return nil
 }
 
-func (d *draft) setUnit(at int, word string) *fault {
+func (d *limitBuilder) setUnit(at int, word string) *fault {
 	if !validUnit(word) {
 		return faultf(at, "use one word of letters, such as messages or cents", "%s cannot be what the limit counts", clip(word))
 	}
@@ -84,7 +84,7 @@ func validUnit(s string) bool {
 	return s != "" && len(s) <= 32 && !slices.Contains([]string{wordPer, wordApart, wordUnlimited}, s)
 }
 
-func (d *draft) setWindow(at int, word string) *fault {
+func (d *limitBuilder) setWindow(at int, word string) *fault {
 	length, ok := parseWindow(word)
 	if !ok {
 		return faultf(at, nextWindow(word), "%s is not a window", clip(word))
@@ -102,7 +102,7 @@ var units = map[string]struct{ name, suffix string }{
 // nextWindow says what to write instead of a word that is not a window.
 func nextWindow(word string) string {
 	meant := strings.TrimSuffix(strings.ToLower(word), "s")
-	if likeWindow(meant) {
+	if looksLikeWindow(meant) {
 		return "write " + meant
 	}
 	digits := meant[:len(meant)-len(strings.TrimLeft(meant, "0123456789_"))]
@@ -120,7 +120,7 @@ func nextWindow(word string) string {
 	return useWindow
 }
 
-func (d *draft) setApart(at int, word string) *fault {
+func (d *limitBuilder) setApart(at int, word string) *fault {
 	length, ok := parseLength(word)
 	if !ok {
 		return faultf(at, useLength, "%s is not a length of time", clip(word))
@@ -129,7 +129,7 @@ func (d *draft) setApart(at int, word string) *fault {
 	return nil
 }
 
-func (d *draft) setBlock(at int, word string) *fault {
+func (d *limitBuilder) setBlock(at int, word string) *fault {
 	length, ok := parseLength(word)
 	switch {
 	case !ok:
@@ -166,11 +166,11 @@ func fixedSentence(k weir.Kind) string {
 	return ""
 }
 
-func (d *draft) addKey(at int, word string) *fault {
+func (d *limitBuilder) addKey(at int, word string) *fault {
 	switch {
 	case len(d.limit.By) == weir.MaxDimensions:
 		return faultf(at, "count by fewer", "more than %d keys", weir.MaxDimensions)
-	case likeWindow(word):
+	case looksLikeWindow(word):
 		return faultf(at, "use one window to a limit, and a policy with several limits for several", "%s is a window, not a key to count by", clip(word))
 	case !weir.ValidName(word):
 		return faultf(at, useName, "%s cannot be the name of a key", clip(word))
@@ -188,7 +188,7 @@ func (d *draft) addKey(at int, word string) *fault {
 // window either, its window is the shortest that its spacing allows, so that next
 // to nothing is remembered of it. Its keys stay part of the policy's key, and its
 // name keeps a history that a number in its place would find again (R12).
-func (d *draft) settle() {
+func (d *limitBuilder) complete() {
 	if !d.unlimited {
 		return
 	}

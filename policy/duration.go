@@ -98,7 +98,7 @@ func parseWindow(s string) (time.Duration, bool) {
 
 // likeWindow reports whether s is a window or the plural of one, which no key may
 // be called.
-func likeWindow(s string) bool {
+func looksLikeWindow(s string) bool {
 	_, is := parseWindow(strings.TrimSuffix(s, "s"))
 	_, isLength := parseLength(s)
 	return is || isLength

@@ -65,7 +65,7 @@ func window(source string, column int) (line, padding string) {
 }
 
 // showable replaces what a terminal would obey, or could not show.
-func showable(s string) string {
+func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
 			return utf8.RuneError

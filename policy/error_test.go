@@ -45,7 +45,7 @@ func TestShowable(t *testing.T) {
 		"a\u202eb\u009b": "a\uFFFDb\uFFFD",
 		"a\xffb":         "a\uFFFDb",
 	} {
-		if got := showable(in); got != want {
+		if got := printable(in); got != want {
 			t.Errorf("showable(%q): got %q, want %q", in, got, want)
 		}
 	}

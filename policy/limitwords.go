@@ -9,7 +9,7 @@ import (
 )
 
 // addLimit reads a limit, as a line or in its long form.
-func (c *checker) addLimit(d *policyDraft, name string, at int, value *strictyaml.Node) error {
+func (c *checker) addLimit(d *policyBuilder, name string, at int, value *strictyaml.Node) error {
 	l, err := c.limit(value)
 	if err != nil {
 		return err
@@ -20,14 +20,14 @@ func (c *checker) addLimit(d *policyDraft, name string, at int, value *strictyam
 }
 
 // limit reads a limit that has no name yet.
-func (c *checker) limit(value *strictyaml.Node) (*draft, error) {
+func (c *checker) limit(value *strictyaml.Node) (*limitBuilder, error) {
 	if value.Kind == strictyaml.Map {
 		return c.longLimit(value)
 	}
 	return c.lineLimit(value)
 }
 
-func (c *checker) lineLimit(value *strictyaml.Node) (*draft, error) {
+func (c *checker) lineLimit(value *strictyaml.Node) (*limitBuilder, error) {
 	if value.Kind != strictyaml.Scalar {
 		return nil, c.fail(value.Offset, "write one such as 10 per minute per user", "a list in place of a limit")
 	}
@@ -42,8 +42,8 @@ func (c *checker) lineLimit(value *strictyaml.Node) (*draft, error) {
 }
 
 // longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}.
-func (c *checker) longLimit(value *strictyaml.Node) (*draft, error) {
-	l := &draft{at: places{max: value.Offset, window: value.Offset, apart: value.Offset, block: value.Offset, kind: value.Offset}}
+func (c *checker) longLimit(value *strictyaml.Node) (*limitBuilder, error) {
+	l := &limitBuilder{at: offsets{max: value.Offset, window: value.Offset, apart: value.Offset, block: value.Offset, kind: value.Offset}}
 	if err := apply(c, limitWords, aLimit, value, l); err != nil {
 		return nil, err
 	}
@@ -53,45 +53,45 @@ func (c *checker) longLimit(value *strictyaml.Node) (*draft, error) {
 	if !l.hasWindow && !l.unlimited {
 		return nil, c.fail(value.Offset, "add window: minute, or a length such as window: 30m", "the limit has no window")
 	}
-	l.settle()
+	l.complete()
 	return l, nil
 }
 
 // scalar passes the text of a value, and its place, to a setter of the draft.
 func (c *checker) scalar(key, value *strictyaml.Node, set func(at int, word string) *fault) error {
-	if value.Kind != strictyaml.Scalar || value.Nothing() {
-		return c.fail(value.Offset, "write a single word", "%s: is %s", key.Text, kind(value))
+	if value.Kind != strictyaml.Scalar || value.Null() {
+		return c.fail(value.Offset, "write a single word", "%s: is %s", key.Text, describeKind(value))
 	}
 	return c.fault(set(value.At(c.doc, 0), value.Text))
 }
 
-func (c *checker) setMax(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setMax(l *limitBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, l.setMax)
 }
 
-func (c *checker) setWindow(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setWindow(l *limitBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, l.setWindow)
 }
 
-func (c *checker) setApart(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setApart(l *limitBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, l.setApart)
 }
 
-func (c *checker) setBlock(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setBlock(l *limitBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, l.setBlock)
 }
 
-func (c *checker) setKind(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setKind(l *limitBuilder, key, value *strictyaml.Node) error {
 	i, err := c.choice(key, value, kindValues)
 	l.limit.Kind, l.hasKind, l.at.kind = weir.Kind(i), true, value.Offset
 	return err
 }
 
-func (c *checker) setUnit(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setUnit(l *limitBuilder, key, value *strictyaml.Node) error {
 	return c.text(key, value, l.setUnit)
 }
 
-func (c *checker) setKeys(l *draft, key, value *strictyaml.Node) error {
+func (c *checker) setKeys(l *limitBuilder, key, value *strictyaml.Node) error {
 	if value.Kind != strictyaml.List {
 		return c.text(key, value, l.addKey)
 	}
@@ -107,20 +107,20 @@ func (c *checker) setKeys(l *draft, key, value *strictyaml.Node) error {
 // other readers of the file would take them for.
 func (c *checker) text(key, value *strictyaml.Node, set func(at int, word string) *fault) error {
 	if t := value.Type(); value.Kind == strictyaml.Scalar && t != "text" && t != "nothing" {
-		return c.fail(value.Offset, "put it in quotes if it is meant", "%s: %s is %s, not text", key.Text, clip(value.Text), kind(value))
+		return c.fail(value.Offset, "put it in quotes if it is meant", "%s: %s is %s, not text", key.Text, clip(value.Text), describeKind(value))
 	}
 	return c.scalar(key, value, set)
 }
 
 // verdict is weir's own check of the limit, for one that is not in a policy.
-func (d *draft) verdict() *fault {
+func (d *limitBuilder) validate() *fault {
 	l := d.limit
 	l.Name = "limit"
 	_, err := weir.Policy{Name: "policy", Limits: []weir.Limit{l}}.Plan()
 	if err == nil {
 		return nil
 	}
-	return d.fault(asPolicyError(err))
+	return d.faultOf(asPolicyError(err))
 }
 
 // asPolicyError returns the only kind of error that Plan has.
@@ -133,7 +133,7 @@ func asPolicyError(err error) *weir.PolicyError {
 }
 
 // fault says in the words of the file what weir finds wrong with the limit.
-func (d *draft) fault(e *weir.PolicyError) *fault {
+func (d *limitBuilder) faultOf(e *weir.PolicyError) *fault {
 	switch e.Field {
 	case "Max":
 		return faultf(d.at.max, "use 0 to "+formatNumber(weir.MaxUnits)+", or unlimited", "the count is above the largest")

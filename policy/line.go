@@ -40,10 +40,10 @@ func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 }
 
 // parseLimit reads and checks a limit line that is in no file.
-func parseLimit(line string) (*draft, error) {
+func parseLimit(line string) (*limitBuilder, error) {
 	d, f := parseLine(line)
 	if f == nil {
-		f = d.verdict()
+		f = d.validate()
 	}
 	if f != nil {
 		return nil, lineError(line, f)
@@ -53,7 +53,7 @@ func parseLimit(line string) (*draft, error) {
 
 // lineError is a fault of a line that is in no file.
 func lineError(line string, f *fault) *Error {
-	source := showable(strings.ToValidUTF8(line, string(utf8.RuneError)))
+	source := printable(strings.ToValidUTF8(line, string(utf8.RuneError)))
 	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
 }
 
@@ -67,11 +67,11 @@ type token struct {
 type lineParser struct {
 	text  string
 	token token // the next one
-	d     draft
+	d     limitBuilder
 }
 
 // parseLine reads a limit line; the places of the draft are offsets in it.
-func parseLine(text string) (*draft, *fault) {
+func parseLine(text string) (*limitBuilder, *fault) {
 	p := lineParser{text: text}
 	p.next()
 	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.fixed, p.apart, p.block, p.end} {
@@ -79,7 +79,7 @@ func parseLine(text string) (*draft, *fault) {
 			return nil, f
 		}
 	}
-	p.d.settle()
+	p.d.complete()
 	return &p.d, nil
 }
 
@@ -126,7 +126,7 @@ func (p *lineParser) unit() *fault {
 	case "", ",", wordPer:
 		return nil
 	}
-	if t := p.token; likeWindow(t.text) {
+	if t := p.token; looksLikeWindow(t.text) {
 		return faultf(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "%s without per before it", clip(t.text))
 	} else if strings.EqualFold(t.text, wordPer) {
 		return faultf(t.at, "write per", "%s is not in small letters", clip(t.text))
@@ -147,7 +147,7 @@ func (p *lineParser) window() *fault {
 	p.next()
 	t := p.next()
 	switch {
-	case p.d.unlimited && !likeWindow(t.text):
+	case p.d.unlimited && !looksLikeWindow(t.text):
 		*p = per // the first of the keys
 		return nil
 	case t.text == "" || t.text == ",":

@@ -11,7 +11,7 @@ import (
 )
 
 // overrideDraft is an override as it is being read.
-type overrideDraft struct {
+type overrideBuilder struct {
 	override   Override
 	limitWord  *strictyaml.Node // limit or limits, whichever came first
 	limits     *strictyaml.Node // its value
@@ -20,18 +20,18 @@ type overrideDraft struct {
 	dimensions []string
 }
 
-func (c *checker) keepOverrides(d *policyDraft, _, value *strictyaml.Node) error {
+func (c *checker) deferOverrides(d *policyBuilder, _, value *strictyaml.Node) error {
 	d.overrides = value
 	return nil
 }
 
 // completeOverrides reads the overrides, once limits and plans are known.
-func (c *checker) completeOverrides(d *policyDraft, dimensions []string) error {
+func (c *checker) completeOverrides(d *policyBuilder, dimensions []string) error {
 	if d.overrides == nil {
 		return nil
 	}
 	if d.overrides.Kind != strictyaml.List || d.overrides.Len() == 0 {
-		return c.fail(d.overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", kind(d.overrides))
+		return c.fail(d.overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", describeKind(d.overrides))
 	}
 	if len(dimensions) == 0 {
 		return c.fail(d.overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so none can have others")
@@ -53,11 +53,11 @@ func (c *checker) completeOverrides(d *policyDraft, dimensions []string) error {
 	return nil
 }
 
-func (c *checker) override(d *policyDraft, item *strictyaml.Node, dimensions []string) (o Override, err error) {
+func (c *checker) override(d *policyBuilder, item *strictyaml.Node, dimensions []string) (o Override, err error) {
 	if item.Kind != strictyaml.Map {
-		return o, c.fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", kind(item))
+		return o, c.fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", describeKind(item))
 	}
-	v := overrideDraft{override: Override{Line: item.Line}, dimensions: dimensions}
+	v := overrideBuilder{override: Override{Line: item.Line}, dimensions: dimensions}
 	if err := apply(c, overrideWords, anOverride, item, &v); err != nil {
 		return o, err
 	}
@@ -85,7 +85,7 @@ func (c *checker) override(d *policyDraft, item *strictyaml.Node, dimensions []s
 }
 
 // overrideLimits reads limit: as a line or in its long form, limits: as a map.
-func (c *checker) overrideLimits(d *policyDraft, v *overrideDraft) ([]Change, error) {
+func (c *checker) overrideLimits(d *policyBuilder, v *overrideBuilder) ([]Change, error) {
 	single := v.limitWord.Text == "limit"
 	switch {
 	case single && len(d.policy.Limits) > 1:
@@ -94,14 +94,14 @@ func (c *checker) overrideLimits(d *policyDraft, v *overrideDraft) ([]Change, er
 		change, err := c.change(d, 0, v.limits)
 		return []Change{change}, err
 	case v.limits.Kind != strictyaml.Map:
-		return nil, c.fail(v.limits.Offset, "write limits: {NAME: LIMIT}", "limits: is %s, not a map", kind(v.limits))
+		return nil, c.fail(v.limits.Offset, "write limits: {NAME: LIMIT}", "limits: is %s, not a map", describeKind(v.limits))
 	}
 	return c.changes(d, v.limits)
 }
 
-func (c *checker) setFor(v *overrideDraft, key, value *strictyaml.Node) error {
+func (c *checker) setFor(v *overrideBuilder, key, value *strictyaml.Node) error {
 	if value.Kind != strictyaml.Map || value.Len() == 0 {
-		return c.fail(value.Offset, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values", kind(value))
+		return c.fail(value.Offset, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values", describeKind(value))
 	}
 	for name, text := range value.Pairs() {
 		if !slices.Contains(v.dimensions, name.Text) {
@@ -118,7 +118,7 @@ func (c *checker) setFor(v *overrideDraft, key, value *strictyaml.Node) error {
 // keyValue checks the value of a key, which may be any text.
 func (c *checker) keyValue(name, value *strictyaml.Node) error {
 	if value.Type() != "text" {
-		return c.fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, c.show(value), kind(value))
+		return c.fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, c.quote(value), describeKind(value))
 	}
 	if len(value.Text) > weir.MaxValueBytes {
 		return c.fail(value.Offset, fmt.Sprintf("use at most %d bytes", weir.MaxValueBytes), "the value of %s is too long", name.Text)
@@ -126,7 +126,7 @@ func (c *checker) keyValue(name, value *strictyaml.Node) error {
 	return nil
 }
 
-func (c *checker) setOverrideLimit(v *overrideDraft, key, value *strictyaml.Node) error {
+func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *strictyaml.Node) error {
 	if v.limitWord != nil {
 		return c.fail(key.Offset, "move all limits below limits:, each with its name", "limit and limits in one override")
 	}
@@ -134,7 +134,7 @@ func (c *checker) setOverrideLimit(v *overrideDraft, key, value *strictyaml.Node
 	return nil
 }
 
-func (c *checker) setOverridePlan(v *overrideDraft, key, value *strictyaml.Node) error {
+func (c *checker) setOverridePlan(v *overrideBuilder, key, value *strictyaml.Node) error {
 	v.plan = value
 	return c.text(key, value, func(_ int, word string) *fault {
 		v.override.Tier = word
@@ -144,7 +144,7 @@ func (c *checker) setOverridePlan(v *overrideDraft, key, value *strictyaml.Node)
 
 const forever = "forever"
 
-func (c *checker) setUntil(v *overrideDraft, key, value *strictyaml.Node) error {
+func (c *checker) setUntil(v *overrideBuilder, key, value *strictyaml.Node) error {
 	v.until = true
 	return c.scalar(key, value, func(at int, word string) *fault {
 		if word == forever {
@@ -152,7 +152,7 @@ func (c *checker) setUntil(v *overrideDraft, key, value *strictyaml.Node) error 
 		}
 		end, ok := parseEnd(word)
 		if !ok {
-			if f := zoneless(at, word); f != nil {
+			if f := missingZone(at, word); f != nil {
 				return f
 			}
 			return faultf(at, "write a day such as 2026-12-31, which is meant to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
@@ -179,7 +179,7 @@ func parseInstant(s string) (time.Time, bool) {
 }
 
 // zoneless is the fault of an instant that lacks nothing but its zone, or nil.
-func zoneless(at int, s string) *fault {
+func missingZone(at int, s string) *fault {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
 		if t, err := time.Parse(layout, s); err == nil {
 			return faultf(at, "write "+t.Format("2006-01-02T15:04:05Z")+" for UTC, or an offset such as +01:00 in place of the Z", "%s does not say in which zone", clip(s))
@@ -189,7 +189,7 @@ func zoneless(at int, s string) *fault {
 }
 
 // nextPlan says which plans there are to name.
-func (d *policyDraft) nextPlan() string {
+func (d *policyBuilder) nextPlan() string {
 	if len(d.policy.Tiers) == 0 {
 		return "add plans: with a name and limits for each, or write limit: in place of plan:"
 	}
@@ -203,7 +203,7 @@ func (d *policyDraft) nextPlan() string {
 // inRange reports whether an instant is one that weir can decide at, with a margin.
 func inRange(t time.Time) bool { return t.Year() >= 1971 && t.Year() <= 2199 }
 
-func (c *checker) setWhy(v *overrideDraft, _, value *strictyaml.Node) error {
+func (c *checker) setWhy(v *overrideBuilder, _, value *strictyaml.Node) error {
 	v.why = true
 	v.override.Why = strings.TrimSpace(value.Text)
 	if value.Type() != "text" || v.override.Why == "" {

@@ -7,22 +7,22 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-func (c *checker) setShadow(d *policyDraft, _, value *strictyaml.Node) error {
+func (c *checker) setShadow(d *policyBuilder, _, value *strictyaml.Node) error {
 	if value.Type() != "boolean" {
-		return c.fail(value.Offset, "write shadow: true, or remove the word", "shadow: %s is not true or false", c.show(value))
+		return c.fail(value.Offset, "write shadow: true, or remove the word", "shadow: %s is not true or false", c.quote(value))
 	}
 	d.policy.Shadow = value.Text[0]|0x20 == 't'
 	return nil
 }
 
-func (c *checker) setCount(d *policyDraft, key, value *strictyaml.Node) error {
+func (c *checker) setCount(d *policyBuilder, key, value *strictyaml.Node) error {
 	d.count = value
 	i, err := c.choice(key, value, countValues)
 	d.policy.ChargeOn = ChargeOn(i)
 	return err
 }
 
-func (c *checker) setPlanBy(d *policyDraft, key, value *strictyaml.Node) error {
+func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) error {
 	d.planBy = key
 	return c.text(key, value, func(at int, word string) *fault {
 		if !weir.ValidName(word) {
@@ -33,13 +33,13 @@ func (c *checker) setPlanBy(d *policyDraft, key, value *strictyaml.Node) error {
 	})
 }
 
-func (c *checker) keepPlans(d *policyDraft, key, value *strictyaml.Node) error {
+func (c *checker) deferPlans(d *policyBuilder, key, value *strictyaml.Node) error {
 	d.plansWord, d.plans = key, value
 	return nil
 }
 
 // completePlans reads the plans, once the limits that they vary are known.
-func (c *checker) completePlans(d *policyDraft) error {
+func (c *checker) completePlans(d *policyBuilder) error {
 	if d.plans == nil {
 		if d.planBy != nil {
 			return c.fail(d.planBy.Offset, "add plans: with a name and limits for each, or remove plan-by", "there are no plans to choose")
@@ -65,7 +65,7 @@ func (c *checker) completePlans(d *policyDraft) error {
 }
 
 // plansAreChosen refuses plans that nothing chooses.
-func (c *checker) plansAreChosen(d *policyDraft) error {
+func (c *checker) checkPlansUsed(d *policyBuilder) error {
 	byOverride := func(o Override) bool { return o.Tier != "" }
 	if d.plans == nil || d.policy.TierBy != "" || slices.ContainsFunc(d.policy.Overrides, byOverride) {
 		return nil
@@ -75,7 +75,7 @@ func (c *checker) plansAreChosen(d *policyDraft) error {
 
 // changes reads other numbers for the limits of a policy: a single limit, or a map
 // of limits by name.
-func (c *checker) changes(d *policyDraft, value *strictyaml.Node) ([]Change, error) {
+func (c *checker) changes(d *policyBuilder, value *strictyaml.Node) ([]Change, error) {
 	if value.Kind != strictyaml.Map {
 		return c.onlyChange(d, value)
 	}
@@ -98,7 +98,7 @@ func (c *checker) changes(d *policyDraft, value *strictyaml.Node) ([]Change, err
 }
 
 // onlyChange reads a limit for a policy that has only one.
-func (c *checker) onlyChange(d *policyDraft, value *strictyaml.Node) ([]Change, error) {
+func (c *checker) onlyChange(d *policyBuilder, value *strictyaml.Node) ([]Change, error) {
 	if len(d.policy.Limits) > 1 && value.Kind == strictyaml.Scalar {
 		return nil, c.fail(value.Offset, "write {NAME: LIMIT} with one of "+d.limitNames(), "a limit without a name, where the policy has several")
 	}
@@ -107,7 +107,7 @@ func (c *checker) onlyChange(d *policyDraft, value *strictyaml.Node) ([]Change, 
 }
 
 // change reads other numbers for limit i. Its keys may be left out.
-func (c *checker) change(d *policyDraft, i int, value *strictyaml.Node) (Change, error) {
+func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Change, error) {
 	base := d.policy.Limits[i]
 	l, err := c.limit(value)
 	if err != nil {
@@ -128,14 +128,14 @@ func (c *checker) change(d *policyDraft, i int, value *strictyaml.Node) (Change,
 		return Change{}, c.fail(l.at.kind, "leave it out: the limit's windows stay as they are", "windows that begin elsewhere would remember something else")
 	}
 	l.limit.Window, l.limit.Kind = base.Window, base.Kind
-	if f := l.verdict(); f != nil {
+	if f := l.validate(); f != nil {
 		return Change{}, c.fault(f)
 	}
 	return Change{Limit: i, Max: l.limit.Max, MinInterval: l.limit.MinInterval, Unit: l.unitOr(d.policy.Units[i])}, nil
 }
 
 // unitOr is the limit's word for a unit, or the one that it replaces.
-func (d *draft) unitOr(other string) string {
+func (d *limitBuilder) unitOr(other string) string {
 	if d.unit == "" {
 		return other
 	}
@@ -143,7 +143,7 @@ func (d *draft) unitOr(other string) string {
 }
 
 // limitNames lists the limits of the policy.
-func (d *policyDraft) limitNames() string {
+func (d *policyBuilder) limitNames() string {
 	var all []string
 	for _, l := range d.policy.Limits {
 		all = append(all, l.Name)

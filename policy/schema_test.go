@@ -223,7 +223,7 @@ func object[T any](words []word[T]) *jsonschema.Schema {
 	}
 	for _, w := range words {
 		value := taken(w.takes)
-		value.Description = w.means
+		value.Description = w.help
 		for _, v := range w.values {
 			value.Enum = append(value.Enum, v)
 		}
@@ -275,7 +275,7 @@ func takenFurther(what takes) *jsonschema.Schema {
 		return ref("name")
 	case takesCosts:
 		cost := number(weir.MaxUnits)
-		cost.AnyOf = append(cost.AnyOf, constant(asked))
+		cost.AnyOf = append(cost.AnyOf, constant(requestedUnits))
 		return &jsonschema.Schema{Type: "object", AdditionalProperties: cost, MinProperties: jsonschema.Ptr(1)}
 	case takesPlans:
 		return mapOf("plan", nil)
@@ -294,7 +294,7 @@ func takenFurther(what takes) *jsonschema.Schema {
 	case takesUnits:
 		return number(weir.MaxUnits)
 	case takesTimes:
-		return number(mostTimes)
+		return number(maxTimes)
 	case takesWhole:
 		return &jsonschema.Schema{AnyOf: []*jsonschema.Schema{{Type: "integer"}, pattern("-?" + numberPattern)}}
 	case takesWait:

@@ -11,24 +11,24 @@ import (
 )
 
 // mostTimes bounds the decisions of one step, so that no file runs for ever.
-const mostTimes = 10_000
+const maxTimes = 10_000
 
 // stepDraft is a step as it is being read.
-type stepDraft struct {
+type stepBuilder struct {
 	step Step
-	test *testDraft
+	test *testBuilder
 }
 
-func (c *checker) steps(d *testDraft) error {
+func (c *checker) steps(d *testBuilder) error {
 	if d.steps.Kind != strictyaml.List || d.steps.Len() == 0 {
-		return c.fail(d.steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", kind(d.steps))
+		return c.fail(d.steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", describeKind(d.steps))
 	}
 	at := time.Duration(0)
 	for item := range d.steps.Items() {
 		if item.Kind != strictyaml.Map {
-			return c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", kind(item))
+			return c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
 		}
-		s := stepDraft{step: Step{At: at, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
+		s := stepBuilder{step: Step{At: at, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
 		if err := c.step(&s, item, at); err != nil {
 			return err
 		}
@@ -38,7 +38,7 @@ func (c *checker) steps(d *testDraft) error {
 	return nil
 }
 
-func (c *checker) step(s *stepDraft, item *strictyaml.Node, before time.Duration) error {
+func (c *checker) step(s *stepBuilder, item *strictyaml.Node, before time.Duration) error {
 	if err := apply(c, stepWords, aStep, item, s); err != nil {
 		return err
 	}
@@ -78,7 +78,7 @@ func (s *Step) contradiction() string {
 }
 
 // stepKey refuses a step whose key is not one of the policy.
-func (c *checker) stepKey(s *stepDraft, item *strictyaml.Node) error {
+func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) error {
 	p, dimensions := s.test.test.Policy, s.test.dimensions
 	given := func(name string) bool {
 		return slices.ContainsFunc(s.step.Key, func(d Dimension) bool { return d.Name == name })
@@ -96,18 +96,18 @@ func (c *checker) stepKey(s *stepDraft, item *strictyaml.Node) error {
 	return nil
 }
 
-func (c *checker) setStepKey(s *stepDraft, key, value *strictyaml.Node) (err error) {
+func (c *checker) setStepKey(s *stepBuilder, key, value *strictyaml.Node) (err error) {
 	s.step.Key, err = c.keyOf(key, value)
 	return err
 }
 
 // mostAt bounds the virtual time of a test, so that every instant is one of weir's.
-const mostAt = 25 * weir.MaxWindow
+const maxAt = 25 * weir.MaxWindow
 
-func (c *checker) setAt(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setAt(s *stepBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		length, ok := parseLength(word)
-		if !ok || length > mostAt {
+		if !ok || length > maxAt {
 			return faultf(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
 		}
 		s.step.At = length
@@ -115,19 +115,19 @@ func (c *checker) setAt(s *stepDraft, key, value *strictyaml.Node) error {
 	})
 }
 
-func (c *checker) setDo(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setDo(s *stepBuilder, key, value *strictyaml.Node) error {
 	i, err := c.choice(key, value, doValues)
 	s.step.Op = StepOp(i)
 	return err
 }
 
-func (c *checker) setN(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setN(s *stepBuilder, key, value *strictyaml.Node) error {
 	return c.whole(key, value, weir.MaxUnits, &s.step.N)
 }
 
-func (c *checker) setTimes(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setTimes(s *stepBuilder, key, value *strictyaml.Node) error {
 	var n int64
-	err := c.whole(key, value, mostTimes, &n)
+	err := c.whole(key, value, maxTimes, &n)
 	if err == nil && n == 0 {
 		return c.fail(value.Offset, "remove the step, or write times: 1", "a step of no times")
 	}
@@ -135,13 +135,13 @@ func (c *checker) setTimes(s *stepDraft, key, value *strictyaml.Node) error {
 	return err
 }
 
-func (c *checker) setGranted(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setGranted(s *stepBuilder, key, value *strictyaml.Node) error {
 	s.step.Expect.Granted = new(int64)
 	return c.whole(key, value, weir.MaxUnits, s.step.Expect.Granted)
 }
 
 // setRemaining takes numbers below 0 too, as a record can lead to.
-func (c *checker) setRemaining(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setRemaining(s *stepBuilder, key, value *strictyaml.Node) error {
 	n, below := new(int64), *value
 	if len(value.Text) > 1 && value.Text[0] == '-' {
 		below.Text = value.Text[1:]
@@ -168,14 +168,14 @@ func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) erro
 
 var expectValues = []string{"allowed", "denied"}
 
-func (c *checker) setExpect(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setExpect(s *stepBuilder, key, value *strictyaml.Node) error {
 	i, err := c.choice(key, value, expectValues)
 	allowed := i == 0
 	s.step.Expect.Allowed = &allowed
 	return err
 }
 
-func (c *checker) setRetry(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setRetry(s *stepBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		wait, ok := parseLength(word)
 		switch {
@@ -189,7 +189,7 @@ func (c *checker) setRetry(s *stepDraft, key, value *strictyaml.Node) error {
 	})
 }
 
-func (c *checker) setStepLimit(s *stepDraft, key, value *strictyaml.Node) error {
+func (c *checker) setStepLimit(s *stepBuilder, key, value *strictyaml.Node) error {
 	return c.text(key, value, func(at int, word string) *fault {
 		p := s.test.test.Policy
 		switch {

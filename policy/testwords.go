@@ -7,10 +7,10 @@ import (
 )
 
 // begin is the instant of 0s where a test names none: before any override ends.
-var begin = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // testDraft is a test as it is being read.
-type testDraft struct {
+type testBuilder struct {
 	test              Test
 	policyWord, steps *strictyaml.Node // values
 	policyName        string
@@ -18,7 +18,7 @@ type testDraft struct {
 	expectsSomething  bool
 }
 
-func (c *checker) keepTests(f *File, _, value *strictyaml.Node) error {
+func (c *checker) deferTests(f *File, _, value *strictyaml.Node) error {
 	c.tests = value
 	return nil
 }
@@ -43,9 +43,9 @@ func (c *checker) completeTests(f *File) error {
 
 func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, error) {
 	if words.Kind != strictyaml.Map {
-		return nil, c.fail(words.Offset, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test", kind(words))
+		return nil, c.fail(words.Offset, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test", describeKind(words))
 	}
-	d := testDraft{test: Test{Name: name.Text, From: begin, Line: name.Line}}
+	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
 	if err := apply(c, testWords, aTest, words, &d); err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, error) {
 	return &d.test, nil
 }
 
-func (c *checker) setTestPolicy(d *testDraft, key, value *strictyaml.Node) error {
+func (c *checker) setTestPolicy(d *testBuilder, key, value *strictyaml.Node) error {
 	d.policyWord = value
 	return c.text(key, value, func(_ int, word string) *fault {
 		d.policyName = word
@@ -77,13 +77,13 @@ func (c *checker) setTestPolicy(d *testDraft, key, value *strictyaml.Node) error
 	})
 }
 
-func (c *checker) setFrom(d *testDraft, key, value *strictyaml.Node) error {
+func (c *checker) setFrom(d *testBuilder, key, value *strictyaml.Node) error {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		from, ok := parseInstant(word)
 		if day, err := time.Parse(time.DateOnly, word); err == nil && inRange(day) {
 			from, ok = day, true
 		}
-		if f := zoneless(at, word); !ok && f != nil {
+		if f := missingZone(at, word); !ok && f != nil {
 			return f
 		}
 		if !ok {
@@ -94,7 +94,7 @@ func (c *checker) setFrom(d *testDraft, key, value *strictyaml.Node) error {
 	})
 }
 
-func (c *checker) setTestKey(d *testDraft, key, value *strictyaml.Node) (err error) {
+func (c *checker) setTestKey(d *testBuilder, key, value *strictyaml.Node) (err error) {
 	d.test.Key, err = c.keyOf(key, value)
 	return err
 }
@@ -102,7 +102,7 @@ func (c *checker) setTestKey(d *testDraft, key, value *strictyaml.Node) (err err
 // keyOf reads a map of keys and their values.
 func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, error) {
 	if value.Kind != strictyaml.Map {
-		return nil, c.fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, kind(value))
+		return nil, c.fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, describeKind(value))
 	}
 	var all []Dimension
 	for name, text := range value.Pairs() {
@@ -114,7 +114,7 @@ func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, error) {
 	return all, nil
 }
 
-func (c *checker) keepSteps(d *testDraft, _, value *strictyaml.Node) error {
+func (c *checker) deferSteps(d *testBuilder, _, value *strictyaml.Node) error {
 	d.steps = value
 	return nil
 }

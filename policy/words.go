@@ -6,7 +6,7 @@ import "github.com/weirlimit/weir/policy/internal/strictyaml"
 // tables of words.
 type word[T any] struct {
 	name   string
-	means  string // for editors
+	help   string // for editors
 	takes  takes
 	values []string // of a choice, the default first
 	set    func(c *checker, target T, key, value *strictyaml.Node) error
@@ -51,11 +51,11 @@ const maxCells = 1<<31 - 1
 
 var fileWords = []word[*File]{
 	{name: "version", takes: takesVersion, set: (*checker).setVersion,
-		means: "The version of the file's language: 1."},
+		help: "The version of the file's language: 1."},
 	{name: "policies", takes: takesPolicies, set: (*checker).setPolicies,
-		means: "The policies by name. Names are [a-z0-9][a-z0-9._-]{0,63}; they tell histories apart, so a renamed policy starts afresh."},
-	{name: "tests", takes: takesTests, set: (*checker).keepTests,
-		means: "What the policies are meant to do, by a sentence each; weir test runs them in virtual time."},
+		help: "The policies by name. Names are [a-z0-9][a-z0-9._-]{0,63}; they tell histories apart, so a renamed policy starts afresh."},
+	{name: "tests", takes: takesTests, set: (*checker).deferTests,
+		help: "What the policies are meant to do, by a sentence each; weir test runs them in virtual time."},
 }
 
 // requiredWords are those of fileWords that no file may lack.
@@ -74,99 +74,99 @@ const (
 	partial = "partial"
 )
 
-var policyWords = []word[*policyDraft]{
+var policyWords = []word[*policyBuilder]{
 	{name: "about", takes: takesText, set: (*checker).setAbout,
-		means: "What the policy is for, in a sentence for people."},
+		help: "What the policy is for, in a sentence for people."},
 	{name: "limit", takes: takesLimit, set: (*checker).setLimit,
-		means: "The only limit of the policy, such as: 10 messages per day per phone, 3s apart. Windows roll unless it says fixed."},
+		help: "The only limit of the policy, such as: 10 messages per day per phone, 3s apart. Windows roll unless it says fixed."},
 	{name: "limits", takes: takesLimits, set: (*checker).setLimits,
-		means: "Several limits by name, decided together: what one refuses, none counts."},
+		help: "Several limits by name, decided together: what one refuses, none counts."},
 	{name: "denied", takes: takesChoice, values: deniedValues, set: (*checker).setDenied,
-		means: "free: a refused attempt costs nothing. counted: it counts like any other, so who keeps hammering stays out."},
+		help: "free: a refused attempt costs nothing. counted: it counts like any other, so who keeps hammering stays out."},
 	{name: "batch", takes: takesChoice, values: batchValues, set: (*checker).setBatch,
-		means: "whole: an attempt of several units gets all of them or none. partial: it gets as many as fit."},
+		help: "whole: an attempt of several units gets all of them or none. partial: it gets as many as fit."},
 	{name: "cells", takes: takesCells, set: (*checker).setCells,
-		means: "0: windows are exact. N: instants are rounded to a grid of N cells a window, which bounds memory and refuses up to 1/(N+1) more, never less. Fixed windows need none."},
+		help: "0: windows are exact. N: instants are rounded to a grid of N cells a window, which bounds memory and refuses up to 1/(N+1) more, never less. Fixed windows need none."},
 	{name: "when-store-is-down", takes: takesChoice, values: storeDownValues, set: (*checker).setWhenStoreIsDown,
-		means: "What becomes of attempts while the store cannot be asked. deny: refused. allow: pass, unlimited. local: each process limits on its own."},
+		help: "What becomes of attempts while the store cannot be asked. deny: refused. allow: pass, unlimited. local: each process limits on its own."},
 	{name: "count", takes: takesChoice, values: countValues, set: (*checker).setCount,
-		means: "attempts: a granted attempt is charged. reported: an attempt only looks, and what is recorded later is charged, such as logins that failed."},
+		help: "attempts: a granted attempt is charged. reported: an attempt only looks, and what is recorded later is charged, such as logins that failed."},
 	{name: "shadow", takes: takesSwitch, set: (*checker).setShadow,
-		means: "true: attempts are decided and counted, and pass whatever was decided. To see what a limit would do."},
-	{name: "costs", takes: takesCosts, set: (*checker).keepCosts,
-		means: "What an attempt of n units takes of each limit: n, or a number whatever n is, as in {requests: 1, tokens: n}. Without, n of each."},
+		help: "true: attempts are decided and counted, and pass whatever was decided. To see what a limit would do."},
+	{name: "costs", takes: takesCosts, set: (*checker).deferCosts,
+		help: "What an attempt of n units takes of each limit: n, or a number whatever n is, as in {requests: 1, tokens: n}. Without, n of each."},
 	{name: "plan-by", takes: takesName, set: (*checker).setPlanBy,
-		means: "The value sent with the key, such as tier, that names one of the plans. Another value, or none, gets the policy's own limits."},
-	{name: "plans", takes: takesPlans, set: (*checker).keepPlans,
-		means: "Other numbers for the limits, by the name of a plan. Windows, their kind and keys stay; history too, when a key changes its plan."},
-	{name: "overrides", takes: takesOverrides, set: (*checker).keepOverrides,
-		means: "Other numbers for some keys, until a day and for a reason. Of several the first that has not expired applies."},
+		help: "The value sent with the key, such as tier, that names one of the plans. Another value, or none, gets the policy's own limits."},
+	{name: "plans", takes: takesPlans, set: (*checker).deferPlans,
+		help: "Other numbers for the limits, by the name of a plan. Windows, their kind and keys stay; history too, when a key changes its plan."},
+	{name: "overrides", takes: takesOverrides, set: (*checker).deferOverrides,
+		help: "Other numbers for some keys, until a day and for a reason. Of several the first that has not expired applies."},
 }
 
-var overrideWords = []word[*overrideDraft]{
+var overrideWords = []word[*overrideBuilder]{
 	{name: "for", takes: takesValues, set: (*checker).setFor,
-		means: "Whom it is for: values of one or more of the keys that the policy counts by."},
+		help: "Whom it is for: values of one or more of the keys that the policy counts by."},
 	{name: "limit", takes: takesLimit, set: (*checker).setOverrideLimit,
-		means: "What they get in place of the policy's only limit. The keys may be left out."},
+		help: "What they get in place of the policy's only limit. The keys may be left out."},
 	{name: "limits", takes: takesLimits, set: (*checker).setOverrideLimit,
-		means: "What they get in place of the policy's limits, by name. Those that are not named stay."},
+		help: "What they get in place of the policy's limits, by name. Those that are not named stay."},
 	{name: "plan", takes: takesName, set: (*checker).setOverridePlan,
-		means: "The plan they get, whatever they ask with."},
+		help: "The plan they get, whatever they ask with."},
 	{name: "until", takes: takesEnd, set: (*checker).setUntil,
-		means: "The last day on which it applies, to its end in UTC, or an instant, or forever. Later it is as if it were not there."},
+		help: "The last day on which it applies, to its end in UTC, or an instant, or forever. Later it is as if it were not there."},
 	{name: "why", takes: takesText, set: (*checker).setWhy,
-		means: "The reason, for who reads the file or an answer."},
+		help: "The reason, for who reads the file or an answer."},
 }
 
-var limitWords = []word[*draft]{
+var limitWords = []word[*limitBuilder]{
 	{name: "max", takes: takesMax, set: (*checker).setMax,
-		means: "The largest number of units in any window, or unlimited."},
+		help: "The largest number of units in any window, or unlimited."},
 	{name: "window", takes: takesWindow, set: (*checker).setWindow,
-		means: "The length of the window: second, minute, hour, day, week, or a length such as 30m."},
+		help: "The length of the window: second, minute, hour, day, week, or a length such as 30m."},
 	{name: "per", takes: takesKeys, set: (*checker).setKeys,
-		means: "What the limit counts by, one key or a list; without, all callers share it."},
+		help: "What the limit counts by, one key or a list; without, all callers share it."},
 	{name: "apart", takes: takesLength, set: (*checker).setApart,
-		means: "The least time between two grants, such as 3s; at most the window."},
+		help: "The least time between two grants, such as 3s; at most the window."},
 	{name: "block", takes: takesLength, set: (*checker).setBlock,
-		means: "How long a key is refused after the limit has refused an attempt of it, such as 1h; 1ms to 400d."},
+		help: "How long a key is refused after the limit has refused an attempt of it, such as 1h; 1ms to 400d."},
 	{name: "kind", takes: takesChoice, values: kindValues, set: (*checker).setKind,
-		means: "Where windows begin. rolling: everywhere, so never more than max in any. fixed: with the calendar, at multiples of the window since 1970, UTC. fixed-from-first-hit: with the first unit after the last one ended. Across the edge of two fixed windows up to twice max passes."},
+		help: "Where windows begin. rolling: everywhere, so never more than max in any. fixed: with the calendar, at multiples of the window since 1970, UTC. fixed-from-first-hit: with the first unit after the last one ended. Across the edge of two fixed windows up to twice max passes."},
 	{name: "unit", takes: takesUnit, set: (*checker).setUnit,
-		means: "What is counted, in one word such as messages or cents. It is for people only."},
+		help: "What is counted, in one word such as messages or cents. It is for people only."},
 }
 
-var testWords = []word[*testDraft]{
+var testWords = []word[*testBuilder]{
 	{name: "policy", takes: takesName, set: (*checker).setTestPolicy,
-		means: "The policy to try."},
+		help: "The policy to try."},
 	{name: "from", takes: takesInstant, set: (*checker).setFrom,
-		means: "The instant of 0s, a day or an instant; without, one at which every override applies."},
+		help: "The instant of 0s, a day or an instant; without, one at which every override applies."},
 	{name: "key", takes: takesValues, set: (*checker).setTestKey,
-		means: "The key of the steps that name none."},
-	{name: "steps", takes: takesSteps, set: (*checker).keepSteps,
-		means: "What happens, in the order of the instants. A test begins with empty histories."},
+		help: "The key of the steps that name none."},
+	{name: "steps", takes: takesSteps, set: (*checker).deferSteps,
+		help: "What happens, in the order of the instants. A test begins with empty histories."},
 }
 
-var stepWords = []word[*stepDraft]{
+var stepWords = []word[*stepBuilder]{
 	{name: "at", takes: takesLength, set: (*checker).setAt,
-		means: "When, counted from the beginning of the test; without, at the instant of the step above."},
+		help: "When, counted from the beginning of the test; without, at the instant of the step above."},
 	{name: "do", takes: takesChoice, values: doValues, set: (*checker).setDo,
-		means: "check: an attempt. peek: a look. record: units without asking. reset: the histories of the key are forgotten."},
+		help: "check: an attempt. peek: a look. record: units without asking. reset: the histories of the key are forgotten."},
 	{name: "key", takes: takesValues, set: (*checker).setStepKey,
-		means: "Whose, with the value that names a plan if there is one."},
+		help: "Whose, with the value that names a plan if there is one."},
 	{name: "n", takes: takesUnits, set: (*checker).setN,
-		means: "How many units; without, 1."},
+		help: "How many units; without, 1."},
 	{name: "times", takes: takesTimes, set: (*checker).setTimes,
-		means: "How often, one after the other at the same instant; each must come to what is expected."},
+		help: "How often, one after the other at the same instant; each must come to what is expected."},
 	{name: "expect", takes: takesExpect, set: (*checker).setExpect,
-		means: "allowed or denied: what is decided, whether it is enforced or not."},
+		help: "allowed or denied: what is decided, whether it is enforced or not."},
 	{name: "granted", takes: takesUnits, set: (*checker).setGranted,
-		means: "The units that are granted."},
+		help: "The units that are granted."},
 	{name: "remaining", takes: takesWhole, set: (*checker).setRemaining,
-		means: "The least room of all limits afterwards; below 0 after a record."},
+		help: "The least room of all limits afterwards; below 0 after a record."},
 	{name: "retry", takes: takesWait, set: (*checker).setRetry,
-		means: "The exact wait until the same fits, such as 57s, or never; 0s where it fits now."},
+		help: "The exact wait until the same fits, such as 57s, or never; 0s where it fits now."},
 	{name: "limit", takes: takesName, set: (*checker).setStepLimit,
-		means: "The limit that stood in the way, or none."},
+		help: "The limit that stood in the way, or none."},
 }
 
 // apply does what every word of the map says to target, in the order of the file.

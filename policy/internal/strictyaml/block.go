@@ -83,7 +83,7 @@ func (r *reader) blockMap() Node {
 
 // failNoKey refuses a line that has no key where one must be.
 func (r *reader) failNoKey() {
-	r.refuseFeatures()
+	r.rejectFeatures()
 	r.fail(r.pos, "write \"key: value\" with a space behind the colon", "%s is not a key", r.describe())
 }
 
@@ -132,7 +132,7 @@ func (r *reader) inline(parent int) Node {
 	case '|', '>':
 		n = r.blockText(parent)
 	default:
-		r.refuseFeatures()
+		r.rejectFeatures()
 		n = r.plainLines(parent)
 	}
 	r.toContent()
@@ -140,7 +140,7 @@ func (r *reader) inline(parent int) Node {
 }
 
 // refuseFeatures names the part of YAML that begins here and is not read.
-func (r *reader) refuseFeatures() {
+func (r *reader) rejectFeatures() {
 	switch c := r.peek(0); c {
 	case '&':
 		r.fail(r.pos, "write the value out where it is used", "anchors are not read")

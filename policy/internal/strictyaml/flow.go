@@ -88,7 +88,7 @@ func (r *reader) flowValue(parent int) Node {
 			r.fail(r.pos, "put it in quotes", "%q alone is not read", r.peek(0))
 		}
 	}
-	r.refuseFeatures()
+	r.rejectFeatures()
 	return r.plainLine(true)
 }
 

@@ -53,7 +53,7 @@ func (r *reader) key() Node {
 	if c := r.peek(0); c == '"' || c == '\'' {
 		n = r.quoted(-1)
 	} else {
-		r.refuseFeatures()
+		r.rejectFeatures()
 		n = r.plainLine(false)
 	}
 	r.checkKey(&n)

@@ -86,9 +86,9 @@ func (n *Node) Type() string {
 		return "map"
 	case n.Kind == List:
 		return "list"
-	case n.style != plain || n.surelyText():
+	case n.style != plain || n.obviouslyText():
 		return "text"
-	case n.Nothing():
+	case n.Null():
 		return "nothing"
 	case boolean.MatchString(n.Text):
 		return "boolean"
@@ -101,7 +101,7 @@ func (n *Node) Type() string {
 }
 
 // Nothing reports whether the node is nothing, as after "key:", or a word for it.
-func (n *Node) Nothing() bool {
+func (n *Node) Null() bool {
 	if n.Kind != Scalar || n.style != plain || len(n.Text) > len("null") || n.Text != "" && strings.IndexByte("nN~", n.Text[0]) < 0 {
 		return false
 	}
@@ -110,7 +110,7 @@ func (n *Node) Nothing() bool {
 
 // surelyText reports whether the text begins as no word or number of YAML does, or
 // holds a space: so do most values, and it is cheaper to see than by a regexp.
-func (n *Node) surelyText() bool {
+func (n *Node) obviouslyText() bool {
 	if n.Text == "" {
 		return false
 	}

@@ -88,7 +88,7 @@ func (r *reader) toContent() {
 		case r.atComment():
 			r.skipComment()
 		case !fresh:
-			r.failBehind()
+			r.failAfterValue()
 		default:
 			r.checkIndentation()
 			return
@@ -97,7 +97,7 @@ func (r *reader) toContent() {
 }
 
 // failBehind refuses what stands behind a value on its line.
-func (r *reader) failBehind() {
+func (r *reader) failAfterValue() {
 	if r.peek(0) == ':' && isSpace(r.peek(1)) {
 		r.fail(r.pos, "put text with \": \" in quotes, or begin a new line", "a second \":\" in one line")
 	}
