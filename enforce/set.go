@@ -116,7 +116,7 @@ func (s *Set) Rule(name string) (*Rule, error) {
 	if r := now.rules[name]; r != nil {
 		return r, nil
 	}
-	if near := nearest.Name(name, now.names); near != "" {
+	if near := nearest.Name(name, now.names[:min(len(now.names), 200)]); near != "" { // more would cost time
 		return nil, fmt.Errorf("%w %q; did you mean %q?", ErrNoPolicy, answer.Shown(name), near)
 	}
 	return nil, fmt.Errorf("%w %q", ErrNoPolicy, answer.Shown(name))

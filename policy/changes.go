@@ -5,9 +5,8 @@ import (
 	"reflect"
 )
 
-// Changes says in words what is other in the file after than in the one before, a
-// sentence for each policy or limit, in the order of the files. None means that
-// both decide alike.
+// Changes describes the differences between two files, a sentence for each policy or
+// limit, in the order of the files. It returns none if both decide alike.
 func Changes(before, after *File) []string {
 	var all []string
 	for _, p := range after.Policies {
@@ -25,7 +24,7 @@ func Changes(before, after *File) []string {
 	return all
 }
 
-// changes says what is other in the policy to.
+// changes describes the differences between p and to.
 func (p *Policy) changes(to *Policy) []string {
 	var all []string
 	for i, l := range to.Limits {
@@ -63,12 +62,12 @@ func (p *Policy) limitNamed(name string) int {
 	return -1
 }
 
-// same reports whether two policies are alike but for where they stand.
+// same reports whether two policies differ at most in their lines of the file.
 func (p *Policy) same(o *Policy) bool {
 	return reflect.DeepEqual(p.withoutLines(), o.withoutLines())
 }
 
-// unplaced returns a copy that does not know where anything stands.
+// withoutLines returns a copy with all lines of the file set to 0.
 func (p *Policy) withoutLines() *Policy {
 	c := p.clone()
 	c.Line = 0

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,83 +11,155 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-// checker turns the tree of a file into policies. It stops at the first fault.
+// checker turns the nodes of a file into policies and tests. Its methods report whether
+// they succeeded. A method that fails has recorded a fault, and its caller goes on with
+// the next word, policy or test, so that one run finds all faults.
 type checker struct {
-	file string
-	doc  *strictyaml.Document
+	file   string
+	doc    *strictyaml.Document
+	faults []fault
+	more   bool // there were more than MaxErrors faults
 
-	tests *strictyaml.Node // read once the policies are known
+	tests    *strictyaml.Node // read after the policies
+	names    []string         // of all policies, in the order of the file
+	rejected map[string]bool  // the names of policies with a fault
 }
 
-// fail returns the error at an offset of the document.
-func (c *checker) fail(offset int, next, problem string, args ...any) error {
-	line, column, source := c.doc.Position(offset)
-	return &Error{File: c.file, Line: line, Column: column, Problem: fmt.Sprintf(problem, args...), Next: next, Source: printable(source)}
+// fault is a problem at a byte offset, and the next step.
+type fault struct {
+	at            int
+	problem, next string
 }
 
-func (c *checker) fault(f *fault) error {
+func faultf(at int, next, problem string, args ...any) *fault {
+	return &fault{at, fmt.Sprintf(problem, args...), next}
+}
+
+// fail records a fault at an offset of the document and returns false.
+func (c *checker) fail(offset int, next, problem string, args ...any) bool {
+	return c.accept(faultf(offset, next, problem, args...))
+}
+
+// accept reports whether f is nil, and records it otherwise.
+func (c *checker) accept(f *fault) bool {
 	if f == nil {
-		return nil
+		return true
 	}
-	return c.fail(f.at, f.next, "%s", f.problem)
+	if !c.full() {
+		c.faults = append(c.faults, *f)
+	}
+	return false
 }
 
-// unknown refuses a word that no table has.
-func (c *checker) unknown(key, value *strictyaml.Node, of string, words []string) error {
+// full reports whether the faults fill an Errors, and notes that there is one more.
+func (c *checker) full() bool {
+	c.more = len(c.faults) == MaxErrors
+	return c.more
+}
+
+// errors returns the recorded faults in the order of the file.
+func (c *checker) errors() Errors {
+	slices.SortStableFunc(c.faults, func(a, b fault) int { return cmp.Compare(a.at, b.at) })
+	var all Errors
+	for _, f := range c.faults {
+		line, column, source := c.doc.Position(f.at)
+		all = append(all, &Error{File: c.file, Line: line, Column: column, Problem: f.problem, Next: f.next, Source: printable(source)})
+	}
+	if c.more {
+		last := all[len(all)-1]
+		last.Next += fmt.Sprintf(" (the file has more than %d errors; these are the first)", MaxErrors)
+	}
+	return all
+}
+
+// The names of the maps of words, for messages.
+const (
+	aFile      = "a policy file"
+	aPolicy    = "a policy"
+	aLimit     = "a limit"
+	anOverride = "an override"
+	aTest      = "a test"
+	aStep      = "a step"
+)
+
+// otherWords are words of other rate limiters, with the way to write them here.
+var otherWords = map[string]string{
+	"burst":    useBurst,
+	"rate":     "write limit: 10 per minute",
+	"count":    "write max: 10",
+	"interval": "write window: minute",
+	"period":   "write window: minute",
+	"by":       "write per: KEY",
+	"key":      "write per: KEY",
+	"keys":     "write per: [KEY, KEY]",
+}
+
+// unknown records a word that the table of its map does not have.
+func (c *checker) unknown(key, value *strictyaml.Node, of string, words []string) bool {
+	if c.full() {
+		return false
+	}
 	next := "use " + strings.Join(words, ", ")
-	if meant := nearest.Name(key.Text, words); meant != "" {
-		next = fmt.Sprintf("did you mean %q? Here one may %s", meant, next)
+	if other := otherWords[key.Text]; other != "" && of == aLimit {
+		next = other
+	} else if near := nearest.Name(key.Text, words); near != "" {
+		next = fmt.Sprintf("did you mean %q? The words of %s are %s", near, of, strings.Join(words, ", "))
 	} else if of == aFile && value.Kind == strictyaml.Map {
 		next = "indent policies below policies:"
 	}
 	return c.fail(key.Offset, next, "%s is not a word of %s", clip(key.Text), of)
 }
 
-// What a map of words is, in messages.
-const (
-	aFile   = "a policy file"
-	aPolicy = "a policy"
-	aLimit  = "a limit"
-
-	anOverride = "an override"
-	aTest      = "a test"
-	aStep      = "a step"
-)
-
-// kind says what a node is, as in "is a list".
+// describeKind describes a node, as in "is a list".
 func describeKind(n *strictyaml.Node) string {
 	switch t := n.Type(); t {
-	case "map", "list", "number", "boolean":
+	case "map", "list":
+		if n.Len() == 0 {
+			return "an empty " + t
+		}
+		return "a " + t
+	case "number", "boolean":
 		return "a " + t
 	case "integer":
 		return "a number"
+	case "nothing":
+		return "empty"
 	default:
 		return t
 	}
 }
 
+// quote quotes a scalar, and describes other nodes.
+func (c *checker) quote(n *strictyaml.Node) string {
+	if n.Kind != strictyaml.Scalar {
+		return describeKind(n)
+	}
+	if n.Text == "" {
+		return "nothing"
+	}
+	return clip(n.Text)
+}
+
 // policyFile reads the whole file.
-func (c *checker) policyFile(root *strictyaml.Node) (*File, error) {
+func (c *checker) policyFile(root *strictyaml.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
+	f := &File{Name: c.file, byName: map[string]*Policy{}}
 	if root.Type() == "nothing" {
-		return nil, c.fail(root.Offset, write, "the file is empty")
+		c.fail(root.Offset, write, "the file is empty")
+		return f
 	}
 	if root.Kind != strictyaml.Map {
-		return nil, c.fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
+		c.fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
+		return f
 	}
-	f := &File{Name: c.file, byName: map[string]*Policy{}}
-	if err := apply(c, fileWords, aFile, root, f); err != nil {
-		return nil, err
-	}
+	apply(c, fileWords, aFile, root, f)
 	for _, word := range requiredWords {
-		if !has(root, word) {
-			return nil, c.fail(root.Offset, write, "%s: is missing", word)
+		if !has(root, word) && allKnown(fileWords, root) { // an unknown word is probably the missing one
+			c.fail(root.Offset, write, "%s: is missing", word)
 		}
 	}
-	if err := c.completeTests(f); err != nil {
-		return nil, err
-	}
-	return f, nil
+	c.readTests(f)
+	return f
 }
 
 func has(m *strictyaml.Node, word string) bool {
@@ -98,14 +171,17 @@ func has(m *strictyaml.Node, word string) bool {
 	return false
 }
 
-func (c *checker) setVersion(_ *File, _, value *strictyaml.Node) error {
+func (c *checker) setVersion(_ *File, _, value *strictyaml.Node) bool {
 	if value.Type() != "integer" || value.Text != "1" {
 		return c.fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
 	}
-	return nil
+	return true
 }
 
-func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) error {
+func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) bool {
+	if value.Kind == strictyaml.List {
+		return c.fail(value.Offset, "write NAME: on a line of its own, without a dash, and its words indented below it", "policies: is a list, not a map of names to policies")
+	}
 	if value.Kind != strictyaml.Map || value.Len() == 0 {
 		at := value.Offset
 		if value.Type() == "nothing" {
@@ -113,11 +189,14 @@ func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) error {
 		}
 		return c.fail(at, "write the name of a policy and, indented below it, limit: 10 per minute", "there are no policies")
 	}
+	c.rejected = map[string]bool{}
 	f.Policies = make([]*Policy, 0, value.Len())
 	for name, words := range value.Pairs() {
-		p, err := c.policy(name, words)
-		if err != nil {
-			return err
+		c.names = append(c.names, name.Text)
+		p, ok := c.policy(name, words)
+		if !ok {
+			c.rejected[name.Text] = true
+			continue
 		}
 		f.Policies = append(f.Policies, p)
 		f.byName[p.Name] = p
@@ -125,50 +204,57 @@ func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) error {
 	return c.checkBlockNames(f, value)
 }
 
-// policyDraft is a policy as it is being read.
+// policyBuilder is a policy while the checker reads it.
 type policyBuilder struct {
-	policy        *Policy
-	limits        []*limitBuilder
-	limitWord     *strictyaml.Node // limit or limits, whichever came first
-	denied, batch *strictyaml.Node // their values, where they are given
-	count         *strictyaml.Node
-	cells         int
-	cellsAt       int // where their number stands
-
-	// Read once the limits are known.
-	planBy, plansWord, plans, overrides, costs *strictyaml.Node
-
-	planNames map[string]bool
+	policy         *Policy
+	limits         []*limitBuilder
+	limitWord      *strictyaml.Node // limit or limits, the first of them
+	rejected       bool             // a limit has a fault
+	denied, batch  *strictyaml.Node // their values, if given
+	count          *strictyaml.Node
+	cells, cellsAt int // the number, and its offset
+	deferred       deferredWords
+	planNames      map[string]bool
 }
 
-func (c *checker) policy(name, words *strictyaml.Node) (*Policy, error) {
+// deferredWords are read after the limits. Each is nil if it is not given.
+type deferredWords struct {
+	planBy, plansWord, plans, overrides, costs *strictyaml.Node
+}
+
+// policy reads a policy. It goes on after a fault as long as later faults are not
+// consequences of it.
+func (c *checker) policy(name, words *strictyaml.Node) (*Policy, bool) {
 	if !weir.ValidName(name.Text) {
 		return nil, c.fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
 	}
 	if words.Kind != strictyaml.Map {
 		next := "write limit: 10 per minute on the line below, indented"
-		if strings.Contains(words.Text, ":") {
-			next = "put a space behind the colon"
+		if words.Kind == strictyaml.List {
+			next = "write the words of the policy without dashes, such as limit: 10 per minute"
+		} else if strings.Contains(words.Text, ":") {
+			next = "put a space after the colon"
+		}
+		if words.Null() {
+			return nil, c.fail(words.Offset, next, "policy %s is empty", clip(name.Text))
 		}
 		return nil, c.fail(words.Offset, next, "%s in place of the words of policy %s", describeKind(words), clip(name.Text))
 	}
 	d := policyBuilder{policy: &Policy{Line: name.Line}}
 	d.policy.Name = name.Text
-	if err := apply(c, policyWords, aPolicy, words, &d); err != nil {
-		return nil, err
-	}
+	ok := apply(c, policyWords, aPolicy, words, &d)
 	if d.limitWord == nil {
-		return nil, c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
+		return nil, ok && c.fail(name.Offset, "add limit: 10 per minute, or limits: with a name for each", "policy %s has no limit", clip(name.Text))
 	}
-	return d.policy, c.complete(&d, name)
+	if d.rejected {
+		return nil, false
+	}
+	return d.policy, c.complete(&d, name) && ok
 }
 
-// complete puts together what the words of a policy said. The last word has
-// weir's own check.
-func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) error {
-	if err := c.setMode(d); err != nil {
-		return err
-	}
+// complete checks the words of a policy together, and reads those that need its limits.
+func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) bool {
+	ok := c.setMode(d)
 	p := d.policy
 	p.Limits = make([]weir.Limit, len(d.limits))
 	p.Units = make([]string, len(d.limits))
@@ -179,43 +265,36 @@ func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) error {
 		p.Limits[i], p.Units[i] = l.limit, l.unit
 	}
 	if d.cells > 0 && !slices.ContainsFunc(p.Limits, func(l weir.Limit) bool { return l.Kind == weir.Rolling }) {
-		return c.fail(d.cellsAt, "remove cells: a fixed window is remembered as one number anyway", "cells are for windows that roll, and policy %s has none", clip(p.Name))
+		ok = c.fail(d.cellsAt, "remove cells: a fixed window is stored as one number anyway", "cells are for rolling windows, and policy %s has none", clip(p.Name))
 	}
-	if err := c.completeBlocks(d, name); err != nil {
-		return err
-	}
-	if err := c.completeCosts(d); err != nil {
-		return err
-	}
+	ok = c.completeBlocks(d, name) && ok
+	ok = c.readCosts(d) && ok
 	plan, err := p.Plan()
 	if err != nil {
-		return c.fault(d.faultOf(err, name.Offset))
+		return c.accept(d.faultOf(err, name.Offset))
 	}
-	if err := c.checkCountDenied(d); err != nil {
-		return err
-	}
-	if err := c.completePlans(d); err != nil {
-		return err
-	}
-	if err := c.completeOverrides(d, plan.Dimensions()); err != nil {
-		return err
+	ok = c.checkCountDenied(d) && ok
+	read := c.readPlans(d)
+	read = c.readOverrides(d, plan.Dimensions()) && read
+	if !read {
+		return false
 	}
 	p.Unsupported = p.unsupported()
-	return c.checkPlansUsed(d)
+	return c.checkPlansUsed(d) && ok
 }
 
-// oneNumber refuses other numbers where refused attempts count: such a history keeps
-// no more than the least of its numbers needs (R6), so that under a larger one too
-// much would be granted.
-func (c *checker) checkCountDenied(d *policyBuilder) error {
-	if d.policy.Mode != weir.CountDenied || d.plans == nil && d.overrides == nil {
-		return nil
+// checkCountDenied rejects plans and overrides under denied: counted. Such a history keeps
+// only as many entries as the smallest of its numbers needs (R6), so it would grant too
+// much under a larger one.
+func (c *checker) checkCountDenied(d *policyBuilder) bool {
+	if d.policy.Mode != weir.CountDenied || d.deferred.plans == nil && d.deferred.overrides == nil {
+		return true
 	}
-	return c.fail(d.denied.Offset, "write denied: free, or a policy for each number", "denied: counted has no plans and no overrides: what is remembered fits one number only")
+	return c.fail(d.denied.Offset, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
 }
 
-// setMode makes one of the two words that a weir.Mode is in the file.
-func (c *checker) setMode(d *policyBuilder) error {
+// setMode derives the weir.Mode from denied and batch.
+func (c *checker) setMode(d *policyBuilder) bool {
 	count := d.denied != nil && d.denied.Text == counted
 	part := d.batch != nil && d.batch.Text == partial
 	switch {
@@ -230,22 +309,26 @@ func (c *checker) setMode(d *policyBuilder) error {
 	case part:
 		d.policy.Mode = weir.Partial
 	}
-	return nil
+	return true
 }
 
-// choice returns the index of the value among those that the word may have.
-func (c *checker) choice(key, value *strictyaml.Node, values []string) (int, error) {
+// choice returns the index of the value among the values of the word.
+func (c *checker) choice(key, value *strictyaml.Node, values []string) (int, bool) {
 	i := slices.Index(values, value.Text)
 	if i < 0 || value.Type() != "text" {
 		return 0, c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.quote(value))
 	}
-	return i, nil
+	return i, true
 }
 
-// show quotes a scalar, or says what a node is.
-func (c *checker) quote(n *strictyaml.Node) string {
-	if n.Kind != strictyaml.Scalar || n.Text == "" {
-		return describeKind(n)
+// nextName suggests the nearest of the first 100 names, and lists some after theyAre.
+// More names, or a list for each of many faults, would let a hostile file take long.
+func (c *checker) nextName(name string, names []string, theyAre string) string {
+	if c.full() {
+		return ""
 	}
-	return clip(n.Text)
+	if near := nearest.Name(name, names[:min(len(names), 100)]); near != "" {
+		return fmt.Sprintf("did you mean %q? %s%s%s", near, strings.ToUpper(theyAre[:1]), theyAre[1:], listed(names))
+	}
+	return theyAre + listed(names)
 }

@@ -5,38 +5,43 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-// asked is the cost of as many units as are asked for.
+// requestedUnits is the cost of a limit that is charged the units of the request.
 const requestedUnits = "n"
 
-func (c *checker) deferCosts(d *policyBuilder, _, value *strictyaml.Node) error {
-	d.costs = value
-	return nil
+func (c *checker) deferCosts(d *policyBuilder, _, value *strictyaml.Node) bool {
+	d.deferred.costs = value
+	return true
 }
 
-// completeCosts reads what an attempt takes of each limit, once the limits are known.
-func (c *checker) completeCosts(d *policyBuilder) error {
-	if d.costs == nil {
-		return nil
+// readCosts reads the units that an attempt takes of each limit.
+func (c *checker) readCosts(d *policyBuilder) bool {
+	costs := d.deferred.costs
+	if costs == nil {
+		return true
 	}
-	if d.costs.Kind != strictyaml.Map || d.costs.Len() == 0 {
-		return c.fail(d.costs.Offset, "write {LIMIT: 1} with one of "+d.limitNames(), "costs: has no limits with a number, or n")
+	if costs.Kind != strictyaml.Map || costs.Len() == 0 {
+		return c.fail(costs.Offset, "write {LIMIT: 1} with one of "+listed(d.limitNames()), "costs: has no limits with a number, or n")
 	}
-	for name, value := range d.costs.Pairs() {
+	ok := true
+	for name, value := range costs.Pairs() {
 		i := d.policy.limitNamed(name.Text)
 		if i < 0 {
-			return c.fail(name.Offset, "its limits are "+d.limitNames(), "%s is not a limit of the policy", clip(name.Text))
+			ok = c.fail(name.Offset, c.nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
+			continue
 		}
 		if value.Kind == strictyaml.Scalar && value.Text == requestedUnits {
 			continue
 		}
 		n, problem := parseNumber(value.Text)
 		if value.Kind != strictyaml.Scalar || problem != "" || n == 0 || n > weir.MaxUnits {
-			return c.fail(value.Offset, "use 1 or more, whatever is asked for, or n for as many as are asked for", "%s is not a cost", c.quote(value))
+			ok = c.fail(value.Offset, "use 1 or more for a fixed cost, or n for the units requested", "%s is not a cost", c.quote(value))
+			continue
 		}
 		if d.policy.Mode == weir.Partial {
-			return c.fail(value.Offset, "write batch: whole, or n", "batch: partial grants parts of what is asked for, and a cost of its own has none")
+			ok = c.fail(value.Offset, "write batch: whole, or n", "batch: partial grants parts of a request, and a fixed cost has no parts")
+			continue
 		}
 		d.policy.Limits[i].Cost = n
 	}
-	return nil
+	return ok
 }

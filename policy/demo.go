@@ -12,12 +12,12 @@ var demoSource []byte
 var demo = sync.OnceValue(func() *File {
 	f, err := Parse("demo.yaml", demoSource)
 	if err != nil {
-		panic(err) // a test reads it too
+		panic(err) // a test covers it
 	}
 	return f
 })
 
-// Demo returns the built-in demonstration policies, a copy of one's own each time.
+// Demo returns a copy of the built-in demonstration policies.
 func Demo() *File {
 	f := &File{Name: demo().Name, Policies: slices.Clone(demo().Policies), byName: map[string]*Policy{}}
 	for i, p := range f.Policies {
@@ -27,5 +27,5 @@ func Demo() *File {
 	return f
 }
 
-// DemoSource returns the file that Demo is made of, to be copied as a start.
+// DemoSource returns the text of the file of Demo, as a first file to edit.
 func DemoSource() []byte { return slices.Clone(demoSource) }

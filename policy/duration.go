@@ -23,7 +23,7 @@ var lengths = []struct {
 	{"d", day},
 }
 
-// windows are the windows that have a name.
+// windows are the windows with a name.
 var windows = []struct {
 	name   string
 	length time.Duration
@@ -35,14 +35,14 @@ var windows = []struct {
 	{"week", 7 * day},
 }
 
-// Duration writes d as the file does, in one number and the largest unit that
-// keeps it whole: 250ms, 90s, 24h, 7d. Less than a microsecond is cut off.
+// FormatDuration writes d in the words of the file: one number with the largest unit that
+// keeps it whole, such as 250ms, 90s, 24h, 7d. Fractions of a microsecond are cut off.
 func FormatDuration(d time.Duration) string {
 	d -= d % time.Microsecond
 	for i := len(lengths) - 1; i >= 0; i-- {
 		unit := lengths[i]
 		if unit.length == day && d == day {
-			continue // 24h, as people say
+			continue // 24h is the usual form
 		}
 		if d != 0 && d%unit.length == 0 {
 			return strconv.FormatInt(int64(d/unit.length), 10) + unit.suffix
@@ -66,8 +66,8 @@ const (
 	useWindow = "use second, minute, hour, day, week, or a length such as 90s, 30m, 24h"
 )
 
-// parseLength is ParseDuration without the sentence. What is longer than a
-// time.Duration becomes the longest of them, which every range check refuses.
+// parseLength is ParseDuration without the error text. A length above the largest
+// time.Duration becomes that, which every range check rejects.
 func parseLength(s string) (time.Duration, bool) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
 	n, problem := parseNumber(digits)
@@ -96,8 +96,7 @@ func parseWindow(s string) (time.Duration, bool) {
 	return parseLength(s)
 }
 
-// likeWindow reports whether s is a window or the plural of one, which no key may
-// be called.
+// looksLikeWindow reports whether s is a window or its plural, which is no name for a key.
 func looksLikeWindow(s string) bool {
 	_, is := parseWindow(strings.TrimSuffix(s, "s"))
 	_, isLength := parseLength(s)
@@ -112,4 +111,12 @@ func formatWindow(d time.Duration) string {
 		}
 	}
 	return FormatDuration(d)
+}
+
+func namesOfWindows() []string {
+	all := make([]string, len(windows))
+	for i, w := range windows {
+		all[i] = w.name
+	}
+	return all
 }

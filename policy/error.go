@@ -8,20 +8,45 @@ import (
 	"unicode/utf8"
 )
 
-// Error is the first thing wrong with a policy file.
-type Error struct {
-	File    string // as passed to Parse or Load; "" for a limit on its own
-	Line    int    // from 1; 0 when the file as a whole is meant
-	Column  int    // from 1, in characters
-	Problem string // what is wrong, and why
-	Next    string // what to write instead, or to do
-	Source  string // the line; what cannot be shown is U+FFFD
+// MaxErrors is the largest number of errors that Parse reports for one file.
+const MaxErrors = 50
 
-	cause error // why the file could not be read
+// Errors are the errors of a policy file, in the order of the file: 1 … [MaxErrors].
+// [errors.As] with an *[Error] finds the first.
+type Errors []*Error
+
+// Error returns the texts of all errors, each from the beginning of a line.
+func (e Errors) Error() string {
+	all := make([]string, len(e))
+	for i, each := range e {
+		all[i] = each.Error()
+	}
+	return strings.Join(all, "\n")
 }
 
-// Error says it all: file, line and column, problem and next step, then the line
-// with a caret below the place.
+// Unwrap returns the errors one by one.
+func (e Errors) Unwrap() []error {
+	all := make([]error, len(e))
+	for i, each := range e {
+		all[i] = each
+	}
+	return all
+}
+
+// Error is one error of a policy file.
+type Error struct {
+	File    string // as passed to Parse or Load; "" for a single limit line
+	Line    int    // from 1; 0 for the file as a whole
+	Column  int    // from 1, in characters
+	Problem string // the problem and its reason
+	Next    string // the next step, such as the correct word
+	Source  string // the line, with U+FFFD for unprintable characters
+
+	cause error // of a file that cannot be read
+}
+
+// Error returns file, line, column, problem and next step, then the line of the file
+// with a caret below the column.
 func (e *Error) Error() string {
 	where := ""
 	if e.File != "" {
@@ -31,19 +56,19 @@ func (e *Error) Error() string {
 		return strings.TrimPrefix(fmt.Sprintf("%s %s; %s", where, e.Problem, e.Next), " ")
 	}
 	number := strconv.Itoa(e.Line)
-	line, padding := window(e.Source, e.Column)
+	line, padding := excerpt(e.Source, e.Column)
 	return fmt.Sprintf("%s%d:%d: %s; %s\n> %s | %s\n%s%s^",
 		where, e.Line, e.Column, e.Problem, e.Next,
 		number, line,
 		strings.Repeat(" ", len("> ")+len(number)+len(" | ")), padding)
 }
 
-// Unwrap returns why the file could not be read, or nil.
+// Unwrap returns the reason why the file could not be read, or nil.
 func (e *Error) Unwrap() error { return e.cause }
 
-// window returns the part of a line around a column that fits on a screen, and
-// what to write below it to get to that column: tabs stay tabs.
-func window(source string, column int) (line, padding string) {
+// excerpt returns the part of a line around a column that fits on a screen, and the
+// padding below it up to that column, in which tabs stay tabs.
+func excerpt(source string, column int) (line, padding string) {
 	const before, after = 80, 60
 	runes := []rune(source)
 	at := min(column-1, len(runes))
@@ -64,7 +89,7 @@ func window(source string, column int) (line, padding string) {
 	return head + string(runes[from:to]) + tail, padding
 }
 
-// showable replaces what a terminal would obey, or could not show.
+// printable replaces characters that a terminal would interpret or could not show.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r != '\t' && !unicode.IsPrint(r) {
@@ -74,7 +99,7 @@ func printable(s string) string {
 	}, s)
 }
 
-// clip quotes a word of the file for a message, shortened if need be.
+// clip quotes a word of the file for a message, cut after 40 characters.
 func clip(s string) string {
 	const most = 40
 	if len(s) > most {
@@ -83,4 +108,13 @@ func clip(s string) string {
 		}
 	}
 	return strconv.Quote(s)
+}
+
+// listed joins the first 12 names.
+func listed(names []string) string {
+	const most = 12
+	if len(names) > most {
+		return strings.Join(names[:most], ", ") + " and others"
+	}
+	return strings.Join(names, ", ")
 }

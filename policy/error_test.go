@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -60,6 +62,33 @@ func TestSuggest(t *testing.T) {
 	} {
 		if got := nearest.Name(in, words); got != want {
 			t.Errorf("nearest.Name(%q): got %q, want %q", in, got, want)
+		}
+	}
+}
+
+// TestErrors: Parse reports all errors in the order of the file, at most MaxErrors.
+func TestErrors(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("version: 1\npolicies:\n")
+	for i := range MaxErrors + 5 {
+		fmt.Fprintf(&b, "  p%d: {limit: 1 per %d}\n", i, i)
+	}
+	for _, n := range []int{1, 3, MaxErrors, MaxErrors + 5} {
+		lines := strings.SplitAfter(b.String(), "\n")
+		f, err := Parse("weir.yaml", []byte(strings.Join(lines[:2+n], "")))
+		all, ok := err.(Errors)
+		if f != nil || !ok || len(all) != min(n, MaxErrors) {
+			t.Fatalf("%d errors: got %d, %v", n, len(all), f)
+		}
+		var first *Error
+		if !errors.As(err, &first) || first != all[0] || first.Line != 3 {
+			t.Errorf("%d errors: errors.As found %+v, want the error of line 3", n, first)
+		}
+		if got := strings.Count(err.Error(), "weir.yaml:"); got != len(all) || !strings.HasPrefix(err.Error(), "weir.yaml:3:") {
+			t.Errorf("%d errors: the text names %d places:\n%v", n, got, err)
+		}
+		if got := strings.Contains(err.Error(), "more than 50 errors"); got != (n > MaxErrors) {
+			t.Errorf("%d errors: the text reports more of them: %v", n, got)
 		}
 	}
 }

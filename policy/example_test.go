@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -47,12 +48,22 @@ func ExampleError() {
 // How do I take a limit from a flag or a form?
 func ExampleParseLimit() {
 	limit, unit, err := policy.ParseLimit("200_000 cents per day per account")
-	fmt.Println(limit.Max, unit, limit.Window, limit.By, err)
-	// Output: 200000 cents 24h0m0s [account] <nil>
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	limiter, err := weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{limit}})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	d, err := limiter.AllowN(context.Background(), weir.K("ann"), 150_000)
+	fmt.Println(d.Remaining, unit, err)
+	// Output: 50000 cents <nil>
 }
 
 // How do I write a length as the file does?
-func ExampleDuration() {
+func ExampleFormatDuration() {
 	fmt.Println(policy.FormatDuration(7*24*time.Hour), policy.FormatDuration(90*time.Second), policy.FormatDuration(24*time.Hour))
 	// Output: 7d 90s 24h
 }

@@ -10,14 +10,13 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-// MaxBytes is the largest size of a policy file: 1 MiB, some ten thousand
-// policies.
+// MaxBytes is the largest size of a policy file: 1 MiB, some ten thousand policies.
 const MaxBytes = 1 << 20
 
-// File is a policy file that has been checked.
+// File is a checked policy file.
 type File struct {
-	Name     string    // of the file, as given
-	Policies []*Policy // in the order of the file; not to be added to or renamed
+	Name     string    // of the file, as passed to Parse or Load
+	Policies []*Policy // in the order of the file; do not add or rename any
 	Tests    []*Test   // in the order of the file
 
 	byName map[string]*Policy
@@ -36,23 +35,30 @@ func (f *File) Policy(name string) *Policy {
 	return nil
 }
 
-// Parse reads a policy file. The name is for messages only. The error is an
-// *Error, and then nothing of the file is returned.
+// Parse reads a policy file. The name is for error messages only. The error is an
+// [Errors] with all errors of the file; malformed YAML ends at its first error. With an
+// error, Parse returns no File.
 func Parse(filename string, src []byte) (*File, error) {
 	if len(src) > MaxBytes {
-		return nil, &Error{File: filename, Problem: "the file is larger than 1 MiB", Next: "split it, or run one weir for each part"}
+		return nil, Errors{{File: filename, Problem: "the file is larger than 1 MiB", Next: "split it, and run one weir for each part"}}
 	}
 	doc, err := strictyaml.Read(src)
 	c := checker{file: filename, doc: doc}
+	var f *File
 	if err != nil {
 		e := err.(*strictyaml.Error)
-		return nil, c.fail(e.Offset, e.Next, "%s", e.Problem)
+		c.fail(e.Offset, e.Next, "%s", e.Problem)
+	} else {
+		f = c.policyFile(&doc.Root)
 	}
-	return c.policyFile(&doc.Root)
+	if len(c.faults) > 0 {
+		return nil, c.errors()
+	}
+	return f, nil
 }
 
-// Load reads the policy file at path, of at most MaxBytes. The error is an *Error;
-// if the file could not be read it wraps the cause, such as fs.ErrNotExist.
+// Load reads the policy file at path, of at most MaxBytes. The error is that of
+// [ReadFile] or [Parse].
 func Load(path string) (*File, error) {
 	src, err := ReadFile(path)
 	if err != nil {
@@ -61,31 +67,27 @@ func Load(path string) (*File, error) {
 	return Parse(path, src)
 }
 
-// ReadFile returns what Load would parse: the file at path or, of a longer one, its
-// first MaxBytes + 1 bytes, which Parse refuses. The error is an *Error as Load's.
+// ReadFile returns the file at path for [Parse]. Of a file above MaxBytes it returns the
+// first MaxBytes + 1 bytes, which Parse rejects. The error is an *[Error] that wraps the
+// cause, such as [fs.ErrNotExist].
 func ReadFile(path string) ([]byte, error) {
-	src, err := read(path)
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, unreadable(path, err)
+	}
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
 	if err != nil {
 		return nil, unreadable(path, err)
 	}
 	return src, nil
 }
 
-// read returns the beginning of the file, enough to see that it is too long.
-func read(path string) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, MaxBytes+1))
-}
-
 func unreadable(path string, err error) error {
-	e := &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", err), Next: "check the path and the rights", cause: err}
-	var bare *fs.PathError
-	if errors.As(err, &bare) {
-		e.Problem = fmt.Sprintf("the file cannot be read: %v", bare.Err)
+	e := &Error{File: path, Problem: fmt.Sprintf("the file cannot be read: %v", err), Next: "check the path and the permissions", cause: err}
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		e.Problem = fmt.Sprintf("the file cannot be read: %v", inner.Err)
 	}
 	return e
 }

@@ -35,7 +35,7 @@ func TestLoad(t *testing.T) {
 
 	missing := filepath.Join(dir, "missing.yaml")
 	_, err = Load(missing)
-	if want := missing + ": the file cannot be read: no such file or directory; check the path and the rights"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
+	if want := missing + ": the file cannot be read: no such file or directory; check the path and the permissions"; !errors.Is(err, fs.ErrNotExist) || err.Error() != want {
 		t.Errorf("Load of no file:\ngot  %v\nwant %v", err, want)
 	}
 	if _, err = Load(dir); err == nil || !strings.Contains(err.Error(), "is a directory") {
@@ -50,7 +50,7 @@ func TestSize(t *testing.T) {
 	if _, err := Parse("f", largest); err != nil {
 		t.Errorf("a file of %d bytes: %v", len(largest), err)
 	}
-	want := "f: the file is larger than 1 MiB; split it, or run one weir for each part"
+	want := "f: the file is larger than 1 MiB; split it, and run one weir for each part"
 	if _, err := Parse("f", append(largest, '\n')); err == nil || err.Error() != want {
 		t.Errorf("a file of a byte more: got %v, want %s", err, want)
 	}

@@ -127,7 +127,7 @@ func TestReservedKeys(t *testing.T) {
 	}
 	for _, key := range []string{"days-off", "per-user", "m", "10", "1st", "30min", "unlimited"} {
 		l, _, err := ParseLimit("unlimited per " + key)
-		want := weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow, By: []string{key}}
+		want := weir.Limit{Name: "limit", Max: weir.MaxUnits, Window: weir.MinWindow, By: []string{key}}
 		if err != nil || !reflect.DeepEqual(l, want) {
 			t.Errorf("a key named %q: got %+v, %v", key, l, err)
 		}

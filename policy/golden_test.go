@@ -34,26 +34,37 @@ func TestBadFiles(t *testing.T) {
 	}
 }
 
-// checkError: an error of Parse has every part, and its caret is at its column.
+// checkError: an error is complete, and its caret is below its column.
 func checkError(t *testing.T, input string, err error) {
 	t.Helper()
-	var e *Error
-	if !errors.As(err, &e) {
-		t.Fatalf("%q: %T, want an *Error", input, err)
+	all, ok := err.(Errors)
+	if !ok {
+		all = Errors{nil}
+		if !errors.As(err, &all[0]) {
+			t.Fatalf("%q: %T, want Errors or an *Error", input, err)
+		}
 	}
-	if e.Line < 1 || e.Column < 1 || e.Problem == "" || e.Next == "" {
-		t.Errorf("%q: incomplete: %+v", input, e)
+	if len(all) == 0 || len(all) > MaxErrors {
+		t.Errorf("%q: %d errors", input, len(all))
 	}
-	if n := len(e.Error()); n > 1500 {
-		t.Errorf("%q: an error of %d bytes", input, n)
-	}
-	lines := strings.Split(e.Error(), "\n")
-	if len(lines) != 3 || !strings.HasSuffix(lines[2], "^") {
-		t.Fatalf("%q: want three lines, the last with a caret:\n%s", input, e)
-	}
-	source, caret := []rune(e.Source), len([]rune(lines[2]))-1
-	if at := []rune(lines[1]); e.Column <= len(source) && (caret >= len(at) || at[caret] != source[e.Column-1]) {
-		t.Errorf("%q: the caret is not below column %d:\n%s", input, e.Column, e)
+	for i, e := range all {
+		if e.Line < 1 || e.Column < 1 || e.Problem == "" || e.Next == "" {
+			t.Errorf("%q: incomplete: %+v", input, e)
+		}
+		if i > 0 && (e.Line < all[i-1].Line || e.Line == all[i-1].Line && e.Column < all[i-1].Column) {
+			t.Errorf("%q: line %d after line %d", input, e.Line, all[i-1].Line)
+		}
+		if n := len(e.Error()); n > 1500 {
+			t.Errorf("%q: an error of %d bytes", input, n)
+		}
+		lines := strings.Split(e.Error(), "\n")
+		if len(lines) != 3 || !strings.HasSuffix(lines[2], "^") {
+			t.Fatalf("%q: want three lines, the last with a caret:\n%s", input, e)
+		}
+		source, caret := []rune(e.Source), len([]rune(lines[2]))-1
+		if at := []rune(lines[1]); e.Column <= len(source) && (caret >= len(at) || at[caret] != source[e.Column-1]) {
+			t.Errorf("%q: the caret is not below column %d:\n%s", input, e.Column, e)
+		}
 	}
 }
 

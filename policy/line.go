@@ -6,6 +6,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/nearest"
 )
 
 // The words of the grammar
@@ -19,27 +20,29 @@ const (
 	wordThen      = "then"
 	wordBlock     = "block"
 	wordFixed     = "fixed"
+	wordBurst     = "burst" // of other rate limiters
 )
 
-// fromFirstHit are the words behind fixed for windows that begin with their first unit.
+// fromFirstHit are the words after fixed for windows that begin with their first unit.
 var fromFirstHit = []string{"from", "the", "first", "hit"}
 
-// ParseLimit reads one limit line, such as "10 messages per day per phone". The
-// limit has no name and no cells; unit is the word behind the count, or "". The
-// error is an *Error whose line is 1. A weir.Limit has no blocks, so a line with one
-// is refused here: files have them.
+// ParseLimit reads one limit line, such as "10 messages per day per phone". The limit is
+// named "limit", as that of a policy with a single limit, so that [weir.New] accepts a
+// policy with it. unit is the word after the count, or "". The error is an *[Error] with
+// Line 1. ParseLimit rejects a block, because a weir.Limit has none.
 func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 	d, err := parseLimit(line)
 	if err == nil && d.block > 0 {
-		err = lineError(line, faultf(d.at.block, "leave it out, or put the line in a policy file", "a limit on its own does not block"))
+		err = lineError(line, faultf(d.at.block, "leave it out, or put the line in a policy file", "a limit outside a policy file does not block"))
 	}
 	if err != nil {
 		return weir.Limit{}, "", err
 	}
+	d.limit.Name = onlyLimitName
 	return d.limit, d.unit, nil
 }
 
-// parseLimit reads and checks a limit line that is in no file.
+// parseLimit reads and checks a limit line that is not in a file.
 func parseLimit(line string) (*limitBuilder, error) {
 	d, f := parseLine(line)
 	if f == nil {
@@ -51,7 +54,7 @@ func parseLimit(line string) (*limitBuilder, error) {
 	return d, nil
 }
 
-// lineError is a fault of a line that is in no file.
+// lineError returns the error of a line that is not in a file.
 func lineError(line string, f *fault) *Error {
 	source := printable(strings.ToValidUTF8(line, string(utf8.RuneError)))
 	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
@@ -70,7 +73,7 @@ type lineParser struct {
 	d     limitBuilder
 }
 
-// parseLine reads a limit line; the places of the draft are offsets in it.
+// parseLine reads a limit line. The offsets of the result are relative to the line.
 func parseLine(text string) (*limitBuilder, *fault) {
 	p := lineParser{text: text}
 	p.next()
@@ -101,11 +104,11 @@ func (p *lineParser) next() (before token) {
 	return before
 }
 
-// nextIs reports whether that word stands behind the next token.
+// nextIs reports whether that word follows the next token.
 func (p *lineParser) nextIs(word string) bool {
-	behind := *p
-	behind.next()
-	return behind.token.text == word
+	after := *p
+	after.next()
+	return after.token.text == word
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
@@ -115,8 +118,11 @@ func (p *lineParser) count() *fault {
 	if t.text == "" {
 		return faultf(t.at, "write one such as 10 per minute per user", "a limit is missing")
 	}
+	if t.text == wordBurst {
+		return faultf(t.at, useBurst, "burst is not a word of a limit")
+	}
 	if p.token.text == "," && p.token.at == t.at+len(t.text) && strings.Trim(t.text, "0123456789") == "" {
-		return faultf(p.token.at, "group digits with _, as in 1_000", "a comma within a number")
+		return faultf(p.token.at, "group digits with _, as in 1_000", "a comma in a number")
 	}
 	return p.d.setMax(t.at, t.text)
 }
@@ -127,7 +133,7 @@ func (p *lineParser) unit() *fault {
 		return nil
 	}
 	if t := p.token; looksLikeWindow(t.text) {
-		return faultf(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "%s without per before it", clip(t.text))
+		return faultf(t.at, "write per "+strings.TrimSuffix(t.text, "s"), "per is missing before %s", clip(t.text))
 	} else if strings.EqualFold(t.text, wordPer) {
 		return faultf(t.at, "write per", "%s is not in small letters", clip(t.text))
 	}
@@ -153,10 +159,23 @@ func (p *lineParser) window() *fault {
 	case t.text == "" || t.text == ",":
 		return faultf(t.at, useWindow, "the window is missing%s", p.before())
 	}
-	return p.d.setWindow(t.at, t.text)
+	f := p.d.setWindow(t.at, t.text)
+	if f != nil && f.next == useWindow && weir.ValidName(t.text) && !strings.ContainsAny(t.text, "0123456789") && len(t.text) > 1 && nearest.Name(t.text, namesOfWindows()) == "" {
+		f.next = "write the window before the key, as in per " + p.windowAhead() + " per " + t.text
+	}
+	return f
 }
 
-// before says which word something is missing before, for the end of a sentence.
+// windowAhead returns the window that follows the next token, or minute.
+func (p *lineParser) windowAhead() string {
+	after := *p
+	if after.next().text == wordPer && looksLikeWindow(after.token.text) {
+		return strings.TrimSuffix(after.token.text, "s")
+	}
+	return "minute"
+}
+
+// before returns the end of a sentence that names the word after a missing part.
 func (p *lineParser) before() string {
 	if t := p.token.text; t != "" && t != "," {
 		return " before " + clip(t)
@@ -190,7 +209,7 @@ func (p *lineParser) fixed() *fault {
 		if strings.EqualFold(t.text, wordFixed) {
 			return faultf(t.at, "write fixed", "%s is not in small letters", clip(t.text))
 		}
-		*p = comma // the first of what is apart, or of the block
+		*p = comma // it begins the spacing or the block
 		return nil
 	}
 	p.d.limit.Kind, p.d.at.kind = weir.Calendar, t.at
@@ -215,17 +234,21 @@ func (p *lineParser) apart() *fault {
 	p.next()
 	t := p.next()
 	if t.text == wordThen {
-		*p = comma // the first of the block
+		*p = comma // it begins the block
 		return nil
 	}
 	if t.text == "" {
 		return faultf(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
 	}
-	if t.text == wordBlock {
+	switch t.text {
+	case wordBlock:
 		return faultf(t.at, "write then block", "then is missing before block")
-	}
-	if t.text == wordFixed {
-		return faultf(t.at, "say it once", "fixed is there already")
+	case wordFixed:
+		return faultf(t.at, "write it once", "fixed is there already")
+	case wordBurst:
+		return faultf(t.at, useBurst, "burst is not a word of a limit")
+	case wordPer:
+		return faultf(comma.token.at, "remove the comma, as in "+p.keyExample(), "a comma before per")
 	}
 	if f := p.d.setApart(t.at, t.text); f != nil {
 		switch {
@@ -242,6 +265,15 @@ func (p *lineParser) apart() *fault {
 	return nil
 }
 
+// keyExample returns a window and the key at the next token.
+func (p *lineParser) keyExample() string {
+	key := p.token.text
+	if !weir.ValidName(key) {
+		key = "user"
+	}
+	return "per " + formatWindow(p.d.limit.Window) + " per " + key
+}
+
 func (p *lineParser) block() *fault {
 	p.d.at.block = p.d.at.max
 	comma := *p
@@ -254,7 +286,7 @@ func (p *lineParser) block() *fault {
 		return nil
 	}
 	if t := p.next(); t.text != wordBlock {
-		return faultf(t.at, "write then block 1h", "block is missing behind then")
+		return faultf(t.at, "write then block 1h", "block is missing after then")
 	}
 	t := p.next()
 	if t.text == "" {
@@ -268,13 +300,16 @@ func (p *lineParser) end() *fault {
 	if t.text == "" {
 		return nil
 	}
+	if t.text == wordBurst || t.text == "," && p.nextIs(wordBurst) {
+		return faultf(t.at, useBurst, "burst is not a word of a limit")
+	}
 	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]"
 	if t.text == wordFixed {
 		next = "write a comma before fixed"
 	} else if p.token.text == "," && p.nextIs(wordFixed) {
-		next = "write fixed before what is apart and before the block"
+		next = "write fixed before the spacing and before the block"
 	} else if p.d.block > 0 && t.text == "," {
-		next = "end the line with the block; what is apart stands before it"
+		next = "end the line with the block; the spacing stands before it"
 	} else if t.text == wordThen && p.d.block == 0 {
 		next = "write a comma before then block"
 	}

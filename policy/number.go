@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// parseNumber reads a whole number in which _ may group digits. What does not fit
-// into an int64 becomes the largest of them, which every range check refuses.
-// The problem is "" or follows the number in a sentence.
+// parseNumber reads a whole number in which _ may group digits. A number above the
+// largest int64 becomes that, which every range check rejects. The problem is "", or the
+// end of a sentence that begins with the number.
 func parseNumber(s string) (n int64, problem string) {
 	if s == "" || s[0] == '_' || s[len(s)-1] == '_' || strings.Contains(s, "__") || strings.Trim(s, "0123456789_") != "" {
 		return 0, "is not a whole number"

@@ -10,60 +10,61 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-// overrideDraft is an override as it is being read.
+// overrideBuilder is an override while the checker reads it.
 type overrideBuilder struct {
 	override   Override
-	limitWord  *strictyaml.Node // limit or limits, whichever came first
+	limitWord  *strictyaml.Node // limit or limits, the first of them
 	limits     *strictyaml.Node // its value
 	plan       *strictyaml.Node
 	until, why bool // given
 	dimensions []string
 }
 
-func (c *checker) deferOverrides(d *policyBuilder, _, value *strictyaml.Node) error {
-	d.overrides = value
-	return nil
+func (c *checker) deferOverrides(d *policyBuilder, _, value *strictyaml.Node) bool {
+	d.deferred.overrides = value
+	return true
 }
 
-// completeOverrides reads the overrides, once limits and plans are known.
-func (c *checker) completeOverrides(d *policyBuilder, dimensions []string) error {
-	if d.overrides == nil {
-		return nil
+// readOverrides reads the overrides of a policy.
+func (c *checker) readOverrides(d *policyBuilder, dimensions []string) bool {
+	overrides := d.deferred.overrides
+	if overrides == nil {
+		return true
 	}
-	if d.overrides.Kind != strictyaml.List || d.overrides.Len() == 0 {
-		return c.fail(d.overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", describeKind(d.overrides))
+	if overrides.Kind != strictyaml.List || overrides.Len() == 0 {
+		return c.fail(overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", describeKind(overrides))
 	}
 	if len(dimensions) == 0 {
-		return c.fail(d.overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so none can have others")
+		return c.fail(overrides.Offset, "count by a key, as in 10 per minute per user, or change the limit itself", "all callers share the policy's limits, so no key can have others")
 	}
 	lasting := map[string]Override{}
-	for item := range d.overrides.Items() {
-		o, err := c.override(d, item, dimensions)
-		if err != nil {
-			return err
+	ok := true
+	for item := range overrides.Items() {
+		o, read := c.override(d, item, dimensions)
+		if !read {
+			ok = false
+			continue
 		}
-		whom := fmt.Sprintf("%q", o.sortedFor())
-		if before, ok := lasting[whom]; ok && (before.Until.IsZero() || !o.Until.IsZero() && !o.Until.After(before.Until)) {
-			return c.fail(item.Offset, "remove one of the two, or put the one that ends first above the other",
-				"it never applies: the override of line %d is for the same and ends no sooner", before.Line)
+		keys := fmt.Sprintf("%q", o.sortedFor())
+		if before, found := lasting[keys]; found && (before.Until.IsZero() || !o.Until.IsZero() && !o.Until.After(before.Until)) {
+			ok = c.fail(item.Offset, "remove one of the two, or put the one that ends first above the other",
+				"it never applies: the override of line %d is for the same keys and ends no sooner", before.Line)
 		}
-		lasting[whom] = o
+		lasting[keys] = o
 		d.policy.Overrides = append(d.policy.Overrides, o)
 	}
-	return nil
+	return ok
 }
 
-func (c *checker) override(d *policyBuilder, item *strictyaml.Node, dimensions []string) (o Override, err error) {
+func (c *checker) override(d *policyBuilder, item *strictyaml.Node, dimensions []string) (Override, bool) {
 	if item.Kind != strictyaml.Map {
-		return o, c.fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", describeKind(item))
+		return Override{}, c.fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", describeKind(item))
 	}
 	v := overrideBuilder{override: Override{Line: item.Line}, dimensions: dimensions}
-	if err := apply(c, overrideWords, anOverride, item, &v); err != nil {
-		return o, err
-	}
+	ok := apply(c, overrideWords, anOverride, item, &v)
 	missing := ""
 	switch {
-	case len(v.override.For) == 0:
+	case !has(item, "for"):
 		missing = "for: {" + dimensions[0] + ": VALUE}"
 	case v.limitWord == nil && v.plan == nil:
 		missing = "limit: 10 per minute, limits: or plan:"
@@ -72,69 +73,70 @@ func (c *checker) override(d *policyBuilder, item *strictyaml.Node, dimensions [
 	case !v.why:
 		missing = "why: with the reason, in a sentence"
 	}
-	if missing != "" {
-		return o, c.fail(item.Offset, "add "+missing, "the override says not enough")
+	if missing != "" && allKnown(overrideWords, item) { // an unknown word is probably the missing one
+		ok = c.fail(item.Offset, "add "+missing, "the override is incomplete")
 	}
-	if v.plan != nil && !d.planNames[v.override.Tier] {
-		return o, c.fail(v.plan.Offset, d.nextPlan(), "%s is not a plan of the policy", clip(v.override.Tier))
+	if v.plan != nil && v.override.Tier != "" && !d.planNames[v.override.Tier] {
+		ok = c.fail(v.plan.Offset, c.nextPlan(d, v.override.Tier), "%s is not a plan of the policy", clip(v.override.Tier))
 	}
 	if v.limitWord != nil {
-		v.override.Changes, err = c.overrideLimits(d, &v)
+		changes, read := c.overrideLimits(d, &v)
+		v.override.Changes, ok = changes, read && ok
 	}
-	return v.override, err
+	return v.override, ok
 }
 
 // overrideLimits reads limit: as a line or in its long form, limits: as a map.
-func (c *checker) overrideLimits(d *policyBuilder, v *overrideBuilder) ([]Change, error) {
+func (c *checker) overrideLimits(d *policyBuilder, v *overrideBuilder) ([]Change, bool) {
 	single := v.limitWord.Text == "limit"
 	switch {
 	case single && len(d.policy.Limits) > 1:
-		return nil, c.fail(v.limitWord.Offset, "write limits: {NAME: LIMIT} with one of "+d.limitNames(), "a limit without a name, where the policy has several")
+		return nil, c.fail(v.limitWord.Offset, "write limits: {NAME: LIMIT} with one of "+listed(d.limitNames()), "a limit without a name, in a policy with several")
 	case single:
-		change, err := c.change(d, 0, v.limits)
-		return []Change{change}, err
+		change, ok := c.change(d, 0, v.limits)
+		return []Change{change}, ok
 	case v.limits.Kind != strictyaml.Map:
 		return nil, c.fail(v.limits.Offset, "write limits: {NAME: LIMIT}", "limits: is %s, not a map", describeKind(v.limits))
 	}
 	return c.changes(d, v.limits)
 }
 
-func (c *checker) setFor(v *overrideBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setFor(v *overrideBuilder, key, value *strictyaml.Node) bool {
 	if value.Kind != strictyaml.Map || value.Len() == 0 {
 		return c.fail(value.Offset, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values", describeKind(value))
 	}
+	ok := true
 	for name, text := range value.Pairs() {
 		if !slices.Contains(v.dimensions, name.Text) {
-			return c.fail(name.Offset, "it counts by "+listed(v.dimensions), "%s is not a key the policy counts by", clip(name.Text))
+			ok = c.fail(name.Offset, c.nextName(name.Text, v.dimensions, "it counts by "), "%s is not a key the policy counts by", clip(name.Text))
+			continue
 		}
-		if err := c.keyValue(name, text); err != nil {
-			return err
-		}
+		ok = c.keyValue(name, text) && ok
 		v.override.For = append(v.override.For, Dimension{name.Text, text.Text})
 	}
-	return nil
+	return ok
 }
 
-// keyValue checks the value of a key, which may be any text.
-func (c *checker) keyValue(name, value *strictyaml.Node) error {
+// keyValue checks the value of a key: any text of at most weir.MaxValueBytes.
+func (c *checker) keyValue(name, value *strictyaml.Node) bool {
 	if value.Type() != "text" {
 		return c.fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, c.quote(value), describeKind(value))
 	}
 	if len(value.Text) > weir.MaxValueBytes {
 		return c.fail(value.Offset, fmt.Sprintf("use at most %d bytes", weir.MaxValueBytes), "the value of %s is too long", name.Text)
 	}
-	return nil
+	return true
 }
 
-func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *strictyaml.Node) bool {
 	if v.limitWord != nil {
 		return c.fail(key.Offset, "move all limits below limits:, each with its name", "limit and limits in one override")
 	}
 	v.limitWord, v.limits = key, value
-	return nil
+	return true
 }
 
-func (c *checker) setOverridePlan(v *overrideBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setOverridePlan(v *overrideBuilder, key, value *strictyaml.Node) bool {
 	v.plan = value
 	return c.text(key, value, func(_ int, word string) *fault {
 		v.override.Tier = word
@@ -144,7 +146,7 @@ func (c *checker) setOverridePlan(v *overrideBuilder, key, value *strictyaml.Nod
 
 const forever = "forever"
 
-func (c *checker) setUntil(v *overrideBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setUntil(v *overrideBuilder, key, value *strictyaml.Node) bool {
 	v.until = true
 	return c.scalar(key, value, func(at int, word string) *fault {
 		if word == forever {
@@ -155,14 +157,14 @@ func (c *checker) setUntil(v *overrideBuilder, key, value *strictyaml.Node) erro
 			if f := missingZone(at, word); f != nil {
 				return f
 			}
-			return faultf(at, "write a day such as 2026-12-31, which is meant to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
+			return faultf(at, "write a day such as 2026-12-31, which lasts to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
 		}
 		v.override.Until = end
 		return nil
 	})
 }
 
-// parseEnd reads a day, whose end it returns, or an instant of RFC 3339.
+// parseEnd reads an instant of RFC 3339, or a day, for which it returns the day's end.
 func parseEnd(s string) (time.Time, bool) {
 	if day, err := time.Parse(time.DateOnly, s); err == nil {
 		return day.AddDate(0, 0, 1), inRange(day)
@@ -178,18 +180,18 @@ func parseInstant(s string) (time.Time, bool) {
 	return t.UTC(), err == nil && exact && inRange(t)
 }
 
-// zoneless is the fault of an instant that lacks nothing but its zone, or nil.
+// missingZone returns the fault of an instant that lacks only its time zone, or nil.
 func missingZone(at int, s string) *fault {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02 15:04:05"} {
 		if t, err := time.Parse(layout, s); err == nil {
-			return faultf(at, "write "+t.Format("2006-01-02T15:04:05Z")+" for UTC, or an offset such as +01:00 in place of the Z", "%s does not say in which zone", clip(s))
+			return faultf(at, "write "+t.Format("2006-01-02T15:04:05Z")+" for UTC, or an offset such as +01:00 in place of the Z", "%s has no time zone", clip(s))
 		}
 	}
 	return nil
 }
 
-// nextPlan says which plans there are to name.
-func (d *policyBuilder) nextPlan() string {
+// nextPlan returns the next step for a name that is no plan.
+func (c *checker) nextPlan(d *policyBuilder, name string) string {
 	if len(d.policy.Tiers) == 0 {
 		return "add plans: with a name and limits for each, or write limit: in place of plan:"
 	}
@@ -197,17 +199,17 @@ func (d *policyBuilder) nextPlan() string {
 	for _, plan := range d.policy.Tiers {
 		all = append(all, plan.Name)
 	}
-	return "its plans are " + listed(all)
+	return c.nextName(name, all, "its plans are ")
 }
 
-// inRange reports whether an instant is one that weir can decide at, with a margin.
+// inRange reports whether weir can decide at an instant, with a margin.
 func inRange(t time.Time) bool { return t.Year() >= 1971 && t.Year() <= 2199 }
 
-func (c *checker) setWhy(v *overrideBuilder, _, value *strictyaml.Node) error {
+func (c *checker) setWhy(v *overrideBuilder, _, value *strictyaml.Node) bool {
 	v.why = true
 	v.override.Why = strings.TrimSpace(value.Text)
 	if value.Type() != "text" || v.override.Why == "" {
-		return c.fail(value.Offset, "write a sentence that tells the next person whether it can go", "why: gives no reason")
+		return c.fail(value.Offset, "write a sentence from which the next reader can judge whether to remove it", "why: has no reason")
 	}
-	return nil
+	return true
 }

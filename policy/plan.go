@@ -7,16 +7,16 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Plan is a named variation of a policy, such as what a paying customer gets: other
-// numbers for some of its limits, on the same histories.
+// Tier is a plan of a policy, such as that of paying customers: other numbers for some of
+// its limits, on the same histories.
 type Tier struct {
-	Name    string // as the value of the policy's PlanBy names it
+	Name    string // the value of the policy's TierBy that selects it
 	Changes []Change
 	Line    int // of its name in the file
 }
 
-// Change is other numbers for one limit of a policy. Its window, its kind and its keys stay:
-// they say what is remembered, and all plans share that.
+// Change sets other numbers for one limit of a policy. Window, kind and keys stay, because
+// all plans share one history.
 type Change struct {
 	Limit       int           // index in the policy's limits
 	Max         int64         // as weir.Limit.Max
@@ -24,14 +24,13 @@ type Change struct {
 	Unit        string        // the file's word for a unit, "" if there is none
 }
 
-// PlanNamed returns the index of the plan of that name, or -1: then the policy's
-// own limits apply.
+// TierNamed returns the index of the plan of that name, or -1 for the policy's own limits.
 func (p *Policy) TierNamed(name string) int {
-	return slices.IndexFunc(p.Tiers, func(plan Tier) bool { return plan.Name == name })
+	return slices.IndexFunc(p.Tiers, func(t Tier) bool { return t.Name == name })
 }
 
-// With returns the policy with those changes in its numbers, a later one over an
-// earlier, and nothing else in it than what weir decides by, Units and Blocks.
+// With returns the policy with those changes to its numbers; of two changes to a limit the
+// later applies. The result holds only the weir.Policy, Units and Blocks.
 func (p *Policy) With(changes ...[]Change) *Policy {
 	v := &Policy{Policy: p.Policy, Units: make([]string, len(p.Limits)), Blocks: p.Blocks}
 	copy(v.Units, p.Units)
@@ -45,19 +44,19 @@ func (p *Policy) With(changes ...[]Change) *Policy {
 	return v
 }
 
-// on returns the limit with the change's numbers.
+// on returns the limit with the numbers of the change.
 func (c *Change) on(l weir.Limit) weir.Limit {
 	l.Max, l.MinInterval = c.Max, c.MinInterval
 	return l
 }
 
-// Count says what an attempt charges.
+// ChargeOn selects the calls that are charged.
 type ChargeOn uint8
 
 const (
-	// Attempts are charged when they are granted.
+	// Attempts charges an attempt when it is granted.
 	Attempts ChargeOn = iota
-	// Reported units are charged when they are recorded; an attempt only looks.
+	// Reported charges records. An attempt is only a peek.
 	Reported
 )
 
@@ -72,5 +71,5 @@ func (c ChargeOn) String() string {
 	return "unknown"
 }
 
-// Reports reports whether only what is recorded is charged.
+// Reports reports whether only records are charged.
 func (p *Policy) Reports() bool { return p.ChargeOn == Reported }

@@ -7,23 +7,23 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-func (c *checker) setShadow(d *policyBuilder, _, value *strictyaml.Node) error {
+func (c *checker) setShadow(d *policyBuilder, _, value *strictyaml.Node) bool {
 	if value.Type() != "boolean" {
 		return c.fail(value.Offset, "write shadow: true, or remove the word", "shadow: %s is not true or false", c.quote(value))
 	}
 	d.policy.Shadow = value.Text[0]|0x20 == 't'
-	return nil
+	return true
 }
 
-func (c *checker) setCount(d *policyBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setCount(d *policyBuilder, key, value *strictyaml.Node) bool {
 	d.count = value
-	i, err := c.choice(key, value, countValues)
+	i, ok := c.choice(key, value, countValues)
 	d.policy.ChargeOn = ChargeOn(i)
-	return err
+	return ok
 }
 
-func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) error {
-	d.planBy = key
+func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) bool {
+	d.deferred.planBy = key
 	return c.text(key, value, func(at int, word string) *fault {
 		if !weir.ValidName(word) {
 			return faultf(at, useName, "%s cannot be the name of a key", clip(word))
@@ -33,85 +33,87 @@ func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) error
 	})
 }
 
-func (c *checker) deferPlans(d *policyBuilder, key, value *strictyaml.Node) error {
-	d.plansWord, d.plans = key, value
-	return nil
+func (c *checker) deferPlans(d *policyBuilder, key, value *strictyaml.Node) bool {
+	d.deferred.plansWord, d.deferred.plans = key, value
+	return true
 }
 
-// completePlans reads the plans, once the limits that they vary are known.
-func (c *checker) completePlans(d *policyBuilder) error {
-	if d.plans == nil {
-		if d.planBy != nil {
-			return c.fail(d.planBy.Offset, "add plans: with a name and limits for each, or remove plan-by", "there are no plans to choose")
+// readPlans reads the plans of a policy.
+func (c *checker) readPlans(d *policyBuilder) bool {
+	plans := d.deferred.plans
+	if plans == nil {
+		if by := d.deferred.planBy; by != nil {
+			return c.fail(by.Offset, "add plans: with a name and limits for each, or remove plan-by", "plan-by has no plans to choose from")
 		}
-		return nil
+		return true
 	}
-	if d.plans.Kind != strictyaml.Map || d.plans.Len() == 0 {
-		return c.fail(d.plans.Offset, "give each plan a name and, behind or below it, its limits", "plans: has no names with limits")
+	if plans.Kind != strictyaml.Map || plans.Len() == 0 {
+		return c.fail(plans.Offset, "write the name of each plan, without a dash, and its limits after or below it", "plans: has no names with limits")
 	}
+	ok := true
 	d.planNames = map[string]bool{}
-	for name, value := range d.plans.Pairs() {
+	for name, value := range plans.Pairs() {
 		d.planNames[name.Text] = true
 		if !weir.ValidName(name.Text) {
-			return c.fail(name.Offset, useName, "%s cannot be the name of a plan", clip(name.Text))
+			ok = c.fail(name.Offset, useName, "%s cannot be the name of a plan", clip(name.Text))
+			continue
 		}
-		changes, err := c.changes(d, value)
-		if err != nil {
-			return err
-		}
+		changes, read := c.changes(d, value)
+		ok = read && ok
 		d.policy.Tiers = append(d.policy.Tiers, Tier{Name: name.Text, Changes: changes, Line: name.Line})
 	}
-	return nil
+	return ok
 }
 
-// plansAreChosen refuses plans that nothing chooses.
-func (c *checker) checkPlansUsed(d *policyBuilder) error {
+// checkPlansUsed rejects plans that neither plan-by nor an override selects.
+func (c *checker) checkPlansUsed(d *policyBuilder) bool {
 	byOverride := func(o Override) bool { return o.Tier != "" }
-	if d.plans == nil || d.policy.TierBy != "" || slices.ContainsFunc(d.policy.Overrides, byOverride) {
-		return nil
+	if d.deferred.plans == nil || d.deferred.planBy != nil || slices.ContainsFunc(d.policy.Overrides, byOverride) {
+		return true
 	}
-	return c.fail(d.plansWord.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: tier", "nothing chooses one of the plans")
+	return c.fail(d.deferred.plansWord.Offset, "add plan-by: with the key whose value names the plan, such as plan-by: tier", "nothing selects one of the plans")
 }
 
-// changes reads other numbers for the limits of a policy: a single limit, or a map
-// of limits by name.
-func (c *checker) changes(d *policyBuilder, value *strictyaml.Node) ([]Change, error) {
+// changes reads changes to the limits of a policy: a single limit, or a map of limits by
+// name.
+func (c *checker) changes(d *policyBuilder, value *strictyaml.Node) ([]Change, bool) {
 	if value.Kind != strictyaml.Map {
 		return c.onlyChange(d, value)
 	}
 	if value.Len() == 0 {
-		return nil, c.fail(value.Offset, "name the limits that are other, or remove it", "no limit is other")
+		return nil, c.fail(value.Offset, "name the limits that change, or remove it", "no limit changes")
 	}
 	var all []Change
+	ok := true
 	for name, limit := range value.Pairs() {
-		i := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Name == name.Text })
+		i := d.policy.limitNamed(name.Text)
 		if i < 0 {
-			return nil, c.fail(name.Offset, "its limits are "+d.limitNames(), "%s is not a limit of the policy", clip(name.Text))
+			ok = c.fail(name.Offset, c.nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
+			continue
 		}
-		change, err := c.change(d, i, limit)
-		if err != nil {
-			return nil, err
-		}
+		change, read := c.change(d, i, limit)
+		ok = read && ok
 		all = append(all, change)
 	}
-	return all, nil
+	return all, ok
 }
 
-// onlyChange reads a limit for a policy that has only one.
-func (c *checker) onlyChange(d *policyBuilder, value *strictyaml.Node) ([]Change, error) {
+// onlyChange reads the change of a policy with one limit.
+func (c *checker) onlyChange(d *policyBuilder, value *strictyaml.Node) ([]Change, bool) {
 	if len(d.policy.Limits) > 1 && value.Kind == strictyaml.Scalar {
-		return nil, c.fail(value.Offset, "write {NAME: LIMIT} with one of "+d.limitNames(), "a limit without a name, where the policy has several")
+		return nil, c.fail(value.Offset, "write {NAME: LIMIT} with one of "+listed(d.limitNames()), "a limit without a name, in a policy with several")
 	}
-	change, err := c.change(d, 0, value)
-	return []Change{change}, err
+	change, ok := c.change(d, 0, value)
+	return []Change{change}, ok
 }
 
-// change reads other numbers for limit i. Its keys may be left out.
-func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Change, error) {
+// change reads new numbers for limit i of a policy, which keeps its window, kind, keys
+// and block.
+func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Change, bool) {
 	base := d.policy.Limits[i]
-	l, err := c.limit(value)
-	if err != nil {
-		return Change{}, err
+	l, ok := c.limit(value)
+	if !ok {
+		return Change{}, false
 	}
 	l.at.name = value.Offset
 	if len(l.limit.By) > 0 && !slices.Equal(l.limit.By, base.By) {
@@ -119,34 +121,30 @@ func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Chang
 	}
 	if l.hasWindow && l.limit.Window != base.Window {
 		return Change{}, c.fail(l.at.window, "write per "+formatWindow(base.Window)+
-			", or add a limit of that window to the policy, unlimited where it is not meant", "the window must stay: all plans share what it remembers")
+			", or add a limit with that window to the policy, unlimited where it does not apply", "the window must stay, because all plans share one history")
 	}
 	if l.block > 0 && l.block != d.policy.BlockOf(i) {
 		return Change{}, c.fail(l.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
 	}
 	if (l.hasKind || l.limit.Kind != weir.Rolling) && l.limit.Kind != base.Kind {
-		return Change{}, c.fail(l.at.kind, "leave it out: the limit's windows stay as they are", "windows that begin elsewhere would remember something else")
+		return Change{}, c.fail(l.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
 	}
 	l.limit.Window, l.limit.Kind = base.Window, base.Kind
 	if f := l.validate(); f != nil {
-		return Change{}, c.fault(f)
+		return Change{}, c.accept(f)
 	}
-	return Change{Limit: i, Max: l.limit.Max, MinInterval: l.limit.MinInterval, Unit: l.unitOr(d.policy.Units[i])}, nil
+	unit := l.unit
+	if unit == "" {
+		unit = d.policy.Units[i]
+	}
+	return Change{Limit: i, Max: l.limit.Max, MinInterval: l.limit.MinInterval, Unit: unit}, true
 }
 
-// unitOr is the limit's word for a unit, or the one that it replaces.
-func (d *limitBuilder) unitOr(other string) string {
-	if d.unit == "" {
-		return other
-	}
-	return d.unit
-}
-
-// limitNames lists the limits of the policy.
-func (d *policyBuilder) limitNames() string {
+// limitNames returns the names of the policy's limits.
+func (d *policyBuilder) limitNames() []string {
 	var all []string
 	for _, l := range d.policy.Limits {
 		all = append(all, l.Name)
 	}
-	return listed(all)
+	return all
 }

@@ -14,13 +14,13 @@ import (
 // weir.New(p.Policy) returns an error instead of dropping them.
 type Policy struct {
 	weir.Policy                     // name, mode and limits, in the order of the file
-	About           string          // a sentence for people, "" if there is none
-	Units           []string        // of each limit, the file's word for a unit ("messages"); "" where it has none
-	Blocks          []time.Duration // of each limit, how long a refusal blocks its key; 0 = not at all; nil if no limit blocks
+	About           string          // a sentence for people, "" for none
+	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
+	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
 	WhenStoreIsDown fallback.Mode   // deny = FailClosed, allow = FailOpen, local = Local (R15)
-	Shadow          bool            // decided and counted, never enforced
-	ChargeOn        ChargeOn        // what an attempt charges
-	TierBy          string          // the name of the value beside the key that names a plan, "" if there is none
+	Shadow          bool            // decided and counted, not enforced
+	ChargeOn        ChargeOn        // the calls that are charged
+	TierBy          string          // the name of the value that selects a plan, "" for none
 	Tiers           []Tier          // in the order of the file
 	Overrides       []Override
 	Line            int // of the policy's name in the file

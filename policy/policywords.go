@@ -9,76 +9,75 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-func (c *checker) setAbout(d *policyBuilder, _, value *strictyaml.Node) error {
+func (c *checker) setAbout(d *policyBuilder, _, value *strictyaml.Node) bool {
 	if value.Type() != "text" {
-		return c.fail(value.Offset, "write a sentence, in quotes if need be", "about: is %s, not text", describeKind(value))
+		return c.fail(value.Offset, "write a sentence, in quotes if necessary", "about: is %s, not text", describeKind(value))
 	}
 	d.policy.About = strings.TrimSpace(value.Text)
-	return nil
+	return true
 }
 
-func (c *checker) setLimit(d *policyBuilder, key, value *strictyaml.Node) error {
-	if err := c.onlyLimit(d, key); err != nil {
-		return err
-	}
-	return c.addLimit(d, "limit", key.Offset, value)
+func (c *checker) setLimit(d *policyBuilder, key, value *strictyaml.Node) bool {
+	return c.onlyLimit(d, key) && c.addLimit(d, onlyLimitName, key.Offset, value)
 }
 
-func (c *checker) setLimits(d *policyBuilder, key, value *strictyaml.Node) error {
-	if err := c.onlyLimit(d, key); err != nil {
-		return err
+func (c *checker) setLimits(d *policyBuilder, key, value *strictyaml.Node) bool {
+	if !c.onlyLimit(d, key) {
+		return false
 	}
+	d.rejected = true
 	if value.Kind != strictyaml.Map || value.Len() == 0 {
-		return c.fail(value.Offset, "give each limit a name below limits:, or write limit: for a single one", "limits: has no names with limits")
+		return c.fail(value.Offset, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one", "limits: is %s, not a map of names to limits", describeKind(value))
 	}
+	ok := true
 	for name, limit := range value.Pairs() {
 		if !weir.ValidName(name.Text) {
-			return c.fail(name.Offset, useName, "%s cannot be the name of a limit", clip(name.Text))
+			ok = c.fail(name.Offset, useName, "%s cannot be the name of a limit", clip(name.Text))
+			continue
 		}
-		if err := c.addLimit(d, name.Text, name.Offset, limit); err != nil {
-			return err
-		}
+		ok = c.addLimit(d, name.Text, name.Offset, limit) && ok
 	}
-	return nil
+	d.rejected = !ok
+	return ok
 }
 
-// onlyLimit refuses limit and limits in one policy.
-func (c *checker) onlyLimit(d *policyBuilder, key *strictyaml.Node) error {
+// onlyLimit rejects limit and limits in one policy.
+func (c *checker) onlyLimit(d *policyBuilder, key *strictyaml.Node) bool {
 	if d.limitWord != nil {
 		return c.fail(key.Offset, "move all limits below limits:, each with a name", "limit and limits in one policy")
 	}
 	d.limitWord = key
-	return nil
+	return true
 }
 
-func (c *checker) setDenied(d *policyBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setDenied(d *policyBuilder, key, value *strictyaml.Node) bool {
 	d.denied = value
-	_, err := c.choice(key, value, deniedValues)
-	return err
+	_, ok := c.choice(key, value, deniedValues)
+	return ok
 }
 
-func (c *checker) setBatch(d *policyBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setBatch(d *policyBuilder, key, value *strictyaml.Node) bool {
 	d.batch = value
-	_, err := c.choice(key, value, batchValues)
-	return err
+	_, ok := c.choice(key, value, batchValues)
+	return ok
 }
 
-func (c *checker) setCells(d *policyBuilder, _, value *strictyaml.Node) error {
+func (c *checker) setCells(d *policyBuilder, _, value *strictyaml.Node) bool {
 	n, problem := parseNumber(value.Text)
 	if value.Kind != strictyaml.Scalar || problem != "" || n > maxCells {
 		return c.fail(value.Offset, "use 0 for exact windows, or a whole number such as 60 up to "+formatNumber(maxCells), "%s is not a number of cells", c.quote(value))
 	}
 	d.cells, d.cellsAt = int(n), value.Offset
-	return nil
+	return true
 }
 
-func (c *checker) setWhenStoreIsDown(d *policyBuilder, key, value *strictyaml.Node) error {
-	i, err := c.choice(key, value, storeDownValues)
+func (c *checker) setWhenStoreIsDown(d *policyBuilder, key, value *strictyaml.Node) bool {
+	i, ok := c.choice(key, value, storeDownValues)
 	d.policy.WhenStoreIsDown = fallback.Mode(i)
-	return err
+	return ok
 }
 
-// verdict says where in the file weir's own check of the policy points.
+// faultOf returns the fault of an error of weir's own check, at the limit that it names.
 func (d *policyBuilder) faultOf(err error, name int) *fault {
 	e := asPolicyError(err)
 	i := slices.IndexFunc(d.limits, func(l *limitBuilder) bool { return e.Limit != "" && l.limit.Name == e.Limit })

@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Sentence is limit i of the policy in the words of the file: "10 messages per
-// day per phone, 3s apart". ParseLimit makes the same limit of it, but for its
-// name and cells, and takes no blocks. It panics unless 0 <= i < len(p.Limits).
+// Sentence returns limit i of the policy as a line of the file: "10 messages per day per
+// phone, 3s apart". ParseLimit reads such a line, unless it has a block. The line has no
+// name and no cells. Sentence panics unless 0 <= i < len(p.Limits).
 func (p *Policy) Sentence(i int) string {
 	unit := ""
 	if i < len(p.Units) {

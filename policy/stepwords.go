@@ -10,75 +10,75 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-// mostTimes bounds the decisions of one step, so that no file runs for ever.
+// maxTimes is the largest number of repetitions of a step. It bounds the time of a test.
 const maxTimes = 10_000
 
-// stepDraft is a step as it is being read.
+// stepBuilder is a step while the checker reads it.
 type stepBuilder struct {
 	step Step
 	test *testBuilder
 }
 
-func (c *checker) steps(d *testBuilder) error {
+func (c *checker) steps(d *testBuilder) bool {
 	if d.steps.Kind != strictyaml.List || d.steps.Len() == 0 {
 		return c.fail(d.steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", describeKind(d.steps))
 	}
 	at := time.Duration(0)
+	ok := true
 	for item := range d.steps.Items() {
 		if item.Kind != strictyaml.Map {
-			return c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
+			ok = c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
+			continue
 		}
 		s := stepBuilder{step: Step{At: at, N: 1, Times: 1, Key: d.test.Key, Line: item.Line}, test: d}
-		if err := c.step(&s, item, at); err != nil {
-			return err
-		}
+		ok = c.step(&s, item, at) && ok
 		at = s.step.At
 		d.test.Steps = append(d.test.Steps, s.step)
 	}
-	return nil
+	return ok
 }
 
-func (c *checker) step(s *stepBuilder, item *strictyaml.Node, before time.Duration) error {
-	if err := apply(c, stepWords, aStep, item, s); err != nil {
-		return err
+func (c *checker) step(s *stepBuilder, item *strictyaml.Node, before time.Duration) bool {
+	if !apply(c, stepWords, aStep, item, s) {
+		return false
 	}
-	nothing := s.step.Expect.Empty()
+	empty := s.step.Expect.Empty()
 	switch {
 	case s.step.At < before:
 		return c.fail(item.Offset, "put the steps in the order of their instants", "the step is before the one above it, at %s", FormatDuration(before))
-	case s.step.Op == Reset && !nothing:
-		return c.fail(item.Offset, "remove what it expects", "a reset is no decision")
+	case s.step.Op == Reset && !empty:
+		return c.fail(item.Offset, "remove the expectation", "a reset is not a decision")
 	}
 	if why := s.step.contradiction(); why != "" {
-		return c.fail(item.Offset, "remove one of the two", "no decision is like that: %s", why)
+		return c.fail(item.Offset, "remove one of the two", "no decision can be like that: %s", why)
 	}
-	s.test.expectsSomething = s.test.expectsSomething || !nothing
+	s.test.expects = s.test.expects || !empty
 	return c.stepKey(s, item)
 }
 
-// contradiction says why nothing can meet all that a step expects, or "".
+// contradiction returns the reason why no decision can meet the expectation, or "".
 func (s *Step) contradiction() string {
 	e := &s.Expect
 	allowed, denied := e.Allowed != nil && *e.Allowed, e.Allowed != nil && !*e.Allowed
 	switch {
 	case e.Granted != nil && *e.Granted > s.N:
-		return "more is granted than the n of " + formatNumber(s.N) + " that is asked for"
+		return "more is granted than the n of " + formatNumber(s.N)
 	case denied && e.Granted != nil && *e.Granted > 0:
 		return "denied, and units are granted"
 	case allowed && e.Granted != nil && *e.Granted == 0 && s.N > 0:
 		return "allowed, and no units are granted"
 	case denied && e.Limit != nil && *e.Limit == "":
-		return "denied, and no limit stood in the way"
+		return "denied, and by no limit"
 	case denied && e.Retry != nil && *e.Retry == 0:
-		return "denied, and the same fits now"
+		return "denied, and the same request fits now"
 	case s.Op == Record && denied:
 		return "a record is never denied"
 	}
 	return ""
 }
 
-// stepKey refuses a step whose key is not one of the policy.
-func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) error {
+// stepKey rejects a step whose key is not one of the policy.
+func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) bool {
 	p, dimensions := s.test.test.Policy, s.test.dimensions
 	given := func(name string) bool {
 		return slices.ContainsFunc(s.step.Key, func(d Dimension) bool { return d.Name == name })
@@ -93,18 +93,18 @@ func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) error {
 			return c.fail(item.Offset, fmt.Sprintf("it counts by %s", listedOr(dimensions, "nothing")), "policy %s has no key %s", p.Name, clip(d.Name))
 		}
 	}
-	return nil
+	return true
 }
 
-func (c *checker) setStepKey(s *stepBuilder, key, value *strictyaml.Node) (err error) {
-	s.step.Key, err = c.keyOf(key, value)
-	return err
+func (c *checker) setStepKey(s *stepBuilder, key, value *strictyaml.Node) (ok bool) {
+	s.step.Key, ok = c.keyOf(key, value)
+	return ok
 }
 
-// mostAt bounds the virtual time of a test, so that every instant is one of weir's.
+// maxAt bounds the virtual time of a test, so that weir can decide at every instant.
 const maxAt = 25 * weir.MaxWindow
 
-func (c *checker) setAt(s *stepBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setAt(s *stepBuilder, key, value *strictyaml.Node) bool {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		length, ok := parseLength(word)
 		if !ok || length > maxAt {
@@ -115,51 +115,53 @@ func (c *checker) setAt(s *stepBuilder, key, value *strictyaml.Node) error {
 	})
 }
 
-func (c *checker) setDo(s *stepBuilder, key, value *strictyaml.Node) error {
-	i, err := c.choice(key, value, doValues)
+func (c *checker) setDo(s *stepBuilder, key, value *strictyaml.Node) bool {
+	i, ok := c.choice(key, value, doValues)
 	s.step.Op = StepOp(i)
-	return err
+	return ok
 }
 
-func (c *checker) setN(s *stepBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setN(s *stepBuilder, key, value *strictyaml.Node) bool {
 	return c.whole(key, value, weir.MaxUnits, &s.step.N)
 }
 
-func (c *checker) setTimes(s *stepBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setTimes(s *stepBuilder, key, value *strictyaml.Node) bool {
 	var n int64
-	err := c.whole(key, value, maxTimes, &n)
-	if err == nil && n == 0 {
+	if !c.whole(key, value, maxTimes, &n) {
+		return false
+	}
+	if n == 0 {
 		return c.fail(value.Offset, "remove the step, or write times: 1", "a step of no times")
 	}
 	s.step.Times = int(n)
-	return err
+	return true
 }
 
-func (c *checker) setGranted(s *stepBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setGranted(s *stepBuilder, key, value *strictyaml.Node) bool {
 	s.step.Expect.Granted = new(int64)
 	return c.whole(key, value, weir.MaxUnits, s.step.Expect.Granted)
 }
 
-// setRemaining takes numbers below 0 too, as a record can lead to.
-func (c *checker) setRemaining(s *stepBuilder, key, value *strictyaml.Node) error {
+// setRemaining accepts numbers below 0, which a record can lead to.
+func (c *checker) setRemaining(s *stepBuilder, key, value *strictyaml.Node) bool {
 	n, below := new(int64), *value
 	if len(value.Text) > 1 && value.Text[0] == '-' {
 		below.Text = value.Text[1:]
 	}
-	err := c.whole(key, &below, weir.MaxUnits, n)
+	ok := c.whole(key, &below, weir.MaxUnits, n)
 	if below.Text != value.Text {
 		*n = -*n
 	}
 	s.step.Expect.Remaining = n
-	return err
+	return ok
 }
 
 // whole reads a whole number of 0 … most.
-func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) error {
+func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) bool {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		n, problem := parseNumber(word)
 		if problem != "" || n > most {
-			return faultf(at, "use a whole number of 0 to "+formatNumber(most), "%s: %s is none of its numbers", key.Text, clip(word))
+			return faultf(at, "use a whole number of 0 to "+formatNumber(most), "%s: %s is not one of its numbers", key.Text, clip(word))
 		}
 		*to = n
 		return nil
@@ -168,14 +170,14 @@ func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) erro
 
 var expectValues = []string{"allowed", "denied"}
 
-func (c *checker) setExpect(s *stepBuilder, key, value *strictyaml.Node) error {
-	i, err := c.choice(key, value, expectValues)
+func (c *checker) setExpect(s *stepBuilder, key, value *strictyaml.Node) bool {
+	i, ok := c.choice(key, value, expectValues)
 	allowed := i == 0
 	s.step.Expect.Allowed = &allowed
-	return err
+	return ok
 }
 
-func (c *checker) setRetry(s *stepBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setRetry(s *stepBuilder, key, value *strictyaml.Node) bool {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		wait, ok := parseLength(word)
 		switch {
@@ -189,7 +191,7 @@ func (c *checker) setRetry(s *stepBuilder, key, value *strictyaml.Node) error {
 	})
 }
 
-func (c *checker) setStepLimit(s *stepBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setStepLimit(s *stepBuilder, key, value *strictyaml.Node) bool {
 	return c.text(key, value, func(at int, word string) *fault {
 		p := s.test.test.Policy
 		switch {

@@ -4,39 +4,39 @@ import (
 	"time"
 )
 
-// Test is one of the tests of a file: attempts in virtual time, and what they are
-// expected to come to. Each begins with empty histories.
+// Test is one test of a file: steps in virtual time, with their expected decisions. It
+// begins with empty histories.
 type Test struct {
 	Name   string
 	Policy *Policy
 	From   time.Time   // the instant of 0s
-	Key    []Dimension // of the steps that name none
+	Key    []Dimension // of the steps without a key
 	Steps  []Step      // at least one, in the order of their instants
 	Line   int         // of its name in the file
 }
 
-// Step is what happens at an instant of a test.
+// Step is one call at an instant of a test.
 type Step struct {
 	At     time.Duration // from the beginning of the test
 	Op     StepOp
-	Key    []Dimension // with the value of PlanBy, if there is one
+	Key    []Dimension // with the value of plan-by, if there is one
 	N      int64       // units
-	Times  int         // so often, one after the other; each must come to what is expected
+	Times  int         // the number of repetitions; each must meet the expectation
 	Expect Expectation
 	Line   int // in the file
 }
 
-// Do is what a step does.
+// StepOp is the call of a step.
 type StepOp uint8
 
 const (
-	// Check attempts, as POST /v1/check does.
+	// Check is an attempt, as POST /v1/check.
 	Check StepOp = iota
-	// Peek looks.
+	// Peek decides and charges nothing.
 	Peek
-	// Record adds units without asking.
+	// Record charges units without a decision.
 	Record
-	// Reset forgets the histories of the key.
+	// Reset deletes the histories of the key.
 	Reset
 )
 
@@ -51,14 +51,14 @@ func (d StepOp) String() string {
 	return "unknown"
 }
 
-// Expectation is what a step must come to. What is nil may be anything.
+// Expectation is the expected decision of a step. Nil fields are not compared.
 type Expectation struct {
 	Allowed   *bool
 	Granted   *int64
 	Remaining *int64
-	Retry     *time.Duration // until the same fits; weir.Never
-	Limit     *string        // the limit that bound, "" for none
+	Retry     *time.Duration // until the same request fits; weir.Never
+	Limit     *string        // the limit that denied, "" for none
 }
 
-// Nothing reports whether everything meets the expectation.
+// Empty reports whether every decision meets the expectation.
 func (e *Expectation) Empty() bool { return *e == Expectation{} }

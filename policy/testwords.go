@@ -6,70 +6,69 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-// begin is the instant of 0s where a test names none: before any override ends.
+// defaultFrom is the instant of 0s of a test without from:, before any override ends.
 var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// testDraft is a test as it is being read.
+// testBuilder is a test while the checker reads it.
 type testBuilder struct {
 	test              Test
 	policyWord, steps *strictyaml.Node // values
 	policyName        string
 	dimensions        []string
-	expectsSomething  bool
+	expects           bool // a step has an expectation
 }
 
-func (c *checker) deferTests(f *File, _, value *strictyaml.Node) error {
+func (c *checker) deferTests(f *File, _, value *strictyaml.Node) bool {
 	c.tests = value
-	return nil
+	return true
 }
 
-// completeTests reads the tests, once the policies are known.
-func (c *checker) completeTests(f *File) error {
+// readTests reads the tests, after the policies. It skips tests of rejected policies.
+func (c *checker) readTests(f *File) {
 	if c.tests == nil {
-		return nil
+		return
 	}
 	if c.tests.Kind != strictyaml.Map || c.tests.Len() == 0 {
-		return c.fail(c.tests.Offset, "write what a test shows and, indented below it, policy:, key: and steps:", "tests: has no names with tests")
+		c.fail(c.tests.Offset, "write a sentence that describes the test and, indented below it, policy:, key: and steps:", "tests: is %s, not a map of sentences to tests", describeKind(c.tests))
+		return
 	}
 	for name, words := range c.tests.Pairs() {
-		t, err := c.test(f, name, words)
-		if err != nil {
-			return err
+		if t, ok := c.test(f, name, words); ok {
+			f.Tests = append(f.Tests, t)
 		}
-		f.Tests = append(f.Tests, t)
 	}
-	return nil
 }
 
-func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, error) {
+func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, bool) {
 	if words.Kind != strictyaml.Map {
 		return nil, c.fail(words.Offset, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test", describeKind(words))
 	}
 	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
-	if err := apply(c, testWords, aTest, words, &d); err != nil {
-		return nil, err
-	}
+	ok := apply(c, testWords, aTest, words, &d)
 	if d.policyWord == nil || d.steps == nil {
-		return nil, c.fail(name.Offset, "add policy: with the name of one, and steps: with a list", "the test says not enough")
+		return nil, ok && c.fail(name.Offset, "add policy: with the name of one, and steps: with a list", "the test is incomplete")
+	}
+	if d.policyName == "" || len(c.names) == 0 || c.rejected[d.policyName] {
+		return nil, false // the fault is recorded already
 	}
 	if d.test.Policy = f.Policy(d.policyName); d.test.Policy == nil {
-		return nil, c.fail(d.policyWord.Offset, "name one of policies:", "there is no policy %s", clip(d.policyName))
+		return nil, c.fail(d.policyWord.Offset, c.nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
 	}
 	plan, err := d.test.Policy.Plan()
 	if err != nil {
 		return nil, c.fail(d.policyWord.Offset, "correct the policy", "%v", err)
 	}
 	d.dimensions = plan.Dimensions()
-	if err := c.steps(&d); err != nil {
-		return nil, err
+	if !c.steps(&d) || !ok {
+		return nil, false
 	}
-	if !d.expectsSomething {
+	if !d.expects {
 		return nil, c.fail(name.Offset, "add expect: allowed or expect: denied to a step", "the test expects nothing, so it cannot fail")
 	}
-	return &d.test, nil
+	return &d.test, true
 }
 
-func (c *checker) setTestPolicy(d *testBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setTestPolicy(d *testBuilder, key, value *strictyaml.Node) bool {
 	d.policyWord = value
 	return c.text(key, value, func(_ int, word string) *fault {
 		d.policyName = word
@@ -77,7 +76,7 @@ func (c *checker) setTestPolicy(d *testBuilder, key, value *strictyaml.Node) err
 	})
 }
 
-func (c *checker) setFrom(d *testBuilder, key, value *strictyaml.Node) error {
+func (c *checker) setFrom(d *testBuilder, key, value *strictyaml.Node) bool {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		from, ok := parseInstant(word)
 		if day, err := time.Parse(time.DateOnly, word); err == nil && inRange(day) {
@@ -87,34 +86,33 @@ func (c *checker) setFrom(d *testBuilder, key, value *strictyaml.Node) error {
 			return f
 		}
 		if !ok {
-			return faultf(at, "write a day such as 2026-12-31, whose beginning in UTC is meant, or an instant such as 2026-12-31T18:00:00Z", "%s is not an instant", clip(word))
+			return faultf(at, "write a day such as 2026-12-31, for its beginning in UTC, or an instant such as 2026-12-31T18:00:00Z", "%s is not an instant", clip(word))
 		}
 		d.test.From = from
 		return nil
 	})
 }
 
-func (c *checker) setTestKey(d *testBuilder, key, value *strictyaml.Node) (err error) {
-	d.test.Key, err = c.keyOf(key, value)
-	return err
+func (c *checker) setTestKey(d *testBuilder, key, value *strictyaml.Node) (ok bool) {
+	d.test.Key, ok = c.keyOf(key, value)
+	return ok
 }
 
 // keyOf reads a map of keys and their values.
-func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, error) {
+func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, bool) {
 	if value.Kind != strictyaml.Map {
 		return nil, c.fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, describeKind(value))
 	}
 	var all []Dimension
+	ok := true
 	for name, text := range value.Pairs() {
-		if err := c.keyValue(name, text); err != nil {
-			return nil, err
-		}
+		ok = c.keyValue(name, text) && ok
 		all = append(all, Dimension{name.Text, text.Text})
 	}
-	return all, nil
+	return all, ok
 }
 
-func (c *checker) deferSteps(d *testBuilder, _, value *strictyaml.Node) error {
+func (c *checker) deferSteps(d *testBuilder, _, value *strictyaml.Node) bool {
 	d.steps = value
-	return nil
+	return true
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -9,8 +8,11 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// draft is a limit as it is being read, with the places its parts came from: byte
-// offsets, first in the text of a limit line, then in the document.
+// onlyLimitName is the name of the limit of a policy with limit:, and of [ParseLimit].
+const onlyLimitName = "limit"
+
+// limitBuilder is a limit while the checker reads it, with the offsets of its parts: bytes
+// from the beginning of the limit line at first, then from that of the document.
 type limitBuilder struct {
 	limit     weir.Limit
 	unit      string
@@ -21,29 +23,18 @@ type limitBuilder struct {
 	at        offsets
 }
 
-// places are the offsets of the parts of a limit; of a part that is not there,
-// that of the limit.
+// offsets are those of the parts of a limit. A missing part has the offset of the limit.
 type offsets struct {
 	name, max, window, apart, block, kind int
 	keys                                  []int
 }
 
-// move replaces every offset but that of the name, which is in the document.
+// move converts every offset except that of the name, which is in the document already.
 func (p *offsets) move(to func(int) int) {
 	p.max, p.window, p.apart, p.block, p.kind = to(p.max), to(p.window), to(p.apart), to(p.block), to(p.kind)
 	for i, at := range p.keys {
 		p.keys[i] = to(at)
 	}
-}
-
-// fault is what is wrong at an offset.
-type fault struct {
-	at            int
-	problem, next string
-}
-
-func faultf(at int, next, problem string, args ...any) *fault {
-	return &fault{at, fmt.Sprintf(problem, args...), next}
 }
 
 func (d *limitBuilder) setMax(at int, word string) *fault {
@@ -65,14 +56,13 @@ func (d *limitBuilder) setMax(at int, word string) *fault {
 
 func (d *limitBuilder) setUnit(at int, word string) *fault {
 	if !validUnit(word) {
-		return faultf(at, "use one word of letters, such as messages or cents", "%s cannot be what the limit counts", clip(word))
+		return faultf(at, "use one word of letters, such as messages or cents", "%s cannot be the unit of a limit", clip(word))
 	}
 	d.unit = word
 	return nil
 }
 
-// validUnit reports whether s is [A-Za-z][A-Za-z0-9_-]{0,31} and not a word of
-// the grammar.
+// validUnit reports whether s is [A-Za-z][A-Za-z0-9_-]{0,31} and no word of the grammar.
 func validUnit(s string) bool {
 	for i := range len(s) {
 		c := s[i]
@@ -93,13 +83,13 @@ func (d *limitBuilder) setWindow(at int, word string) *fault {
 	return nil
 }
 
-// units are the ways in which people shorten, or write out, a unit of time.
+// units are other spellings of units of time.
 var units = map[string]struct{ name, suffix string }{
 	"sec": {"second", "s"}, "second": {"second", "s"}, "min": {"minute", "m"}, "minute": {"minute", "m"}, "m": {"minute", "m"},
 	"hr": {"hour", "h"}, "hour": {"hour", "h"}, "h": {"hour", "h"}, "day": {"day", "d"}, "d": {"day", "d"},
 }
 
-// nextWindow says what to write instead of a word that is not a window.
+// nextWindow returns the next step for a word that is not a window.
 func nextWindow(word string) string {
 	meant := strings.TrimSuffix(strings.ToLower(word), "s")
 	if looksLikeWindow(meant) {
@@ -143,8 +133,8 @@ func (d *limitBuilder) setBlock(at int, word string) *fault {
 	return nil
 }
 
-// KindWord is the word of the long form for where a limit's windows begin: rolling,
-// fixed or fixed-from-first-hit.
+// KindWord returns the word of the long form for a kind: rolling, fixed or
+// fixed-from-first-hit.
 func KindWord(k weir.Kind) string {
 	if int(k) < len(kindValues) {
 		return kindValues[k]
@@ -152,10 +142,10 @@ func KindWord(k weir.Kind) string {
 	return "unknown"
 }
 
-// kindValues are the words of a limit's kind in the long form, by value.
+// kindValues are the words of the long form for a limit's kind, by value.
 var kindValues = []string{weir.Rolling: "rolling", weir.Calendar: "fixed", weir.FirstHit: "fixed-from-first-hit"}
 
-// fixedSentence is the kind in the words of a line, "" of a rolling limit.
+// fixedSentence returns the kind in the words of a limit line, "" for a rolling limit.
 func fixedSentence(k weir.Kind) string {
 	switch k {
 	case weir.Calendar:
@@ -184,10 +174,9 @@ func (d *limitBuilder) addKey(at int, word string) *fault {
 	return nil
 }
 
-// settle completes a limit without a count: it allows MaxUnits. Where it has no
-// window either, its window is the shortest that its spacing allows, so that next
-// to nothing is remembered of it. Its keys stay part of the policy's key, and its
-// name keeps a history that a number in its place would find again (R12).
+// complete sets the numbers of an unlimited limit: it allows MaxUnits. Without a window,
+// it gets the shortest that its spacing allows, so that its history stays small. Its keys
+// stay part of the policy's key. A number in its place finds the same history (R12).
 func (d *limitBuilder) complete() {
 	if !d.unlimited {
 		return
@@ -198,7 +187,9 @@ func (d *limitBuilder) complete() {
 	}
 }
 
-// shortestWindow is the window of an unlimited limit that names none.
+// shortestWindow returns the window of an unlimited limit without one.
 func shortestWindow(l weir.Limit) time.Duration { return max(weir.MinWindow, l.MinInterval) }
 
 const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"
+
+const useBurst = "remove burst: a limit lets its whole count pass at once; for bursts above a lower rate write two limits, such as second: 10 per second and minute: 100 per minute"

@@ -1,0 +1,60 @@
+package policy
+
+import (
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/policy/internal/strictyaml"
+)
+
+// blocksSuffix follows a policy's name in the name of its blocks. No other policy on the
+// same store may have that name.
+const blocksSuffix = ".block"
+
+// maxName is the longest name, in bytes.
+const maxName = 64
+
+// BlockOf returns the length of the block that a denial by limit i begins, 0 if it begins
+// none. Plans and overrides do not change it.
+func (p *Policy) BlockOf(i int) time.Duration {
+	if i < len(p.Blocks) {
+		return p.Blocks[i]
+	}
+	return 0
+}
+
+// BlocksName returns the name under which a store keeps the blocks of the policy. They
+// are histories of their own, beside those of its limits.
+func (p *Policy) BlocksName() string { return p.Name + blocksSuffix }
+
+// completeBlocks collects the blocks of a policy's limits.
+func (c *checker) completeBlocks(d *policyBuilder, name *strictyaml.Node) bool {
+	p := d.policy
+	for i, l := range d.limits {
+		if l.block == 0 {
+			continue
+		}
+		if p.Blocks == nil {
+			p.Blocks = make([]time.Duration, len(d.limits))
+		}
+		p.Blocks[i] = l.block
+	}
+	if most := maxName - len(blocksSuffix); p.Blocks != nil && len(p.Name) > most {
+		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
+			"the name is too long for a policy that blocks: its blocks are stored under the name with %s appended", blocksSuffix)
+	}
+	return true
+}
+
+// checkBlockNames rejects a policy with the name of another policy's blocks.
+func (c *checker) checkBlockNames(f *File, policies *strictyaml.Node) bool {
+	ok := true
+	for name := range policies.Pairs() {
+		owner := f.byName[strings.TrimSuffix(name.Text, blocksSuffix)]
+		if owner == nil || owner.Name == name.Text || owner.Blocks == nil {
+			continue
+		}
+		ok = c.fail(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name))
+	}
+	return ok
+}
