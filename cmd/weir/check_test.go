@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// A limit that a fallback could not look at has no row: it would read as empty.
+// A limit with an unknown state has no row, because it would look empty.
 func TestPrintAnswerShowsWhatIsKnown(t *testing.T) {
 	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{
 		{Name: "unknown", Max: 1, Window: time.Minute}, {Name: "known", Max: 5, Window: time.Minute}}})

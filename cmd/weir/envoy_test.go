@@ -53,7 +53,7 @@ func ratelimit(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[2]), said.Bytes(), 0o666))
 }
 
-// What the reference's environment says holds where no flag says otherwise.
+// Variables of the reference service apply unless a flag is set.
 func TestEnvoyEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		name  string

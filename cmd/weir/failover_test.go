@@ -9,11 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// healthyAnswers are those while the store decides.
+// healthyAnswers are the results while the store decides.
 var healthyAnswers = map[string]string{"denies": passes, "allows": passes, "shares": passes}
 
-// A Sentinel replaces a primary that was killed. Every front answers meanwhile, and
-// asks the new primary afterwards, by itself.
+// After a Sentinel has replaced a killed primary, every front uses the new one.
 func TestSentinelFailover(t *testing.T) {
 	t.Parallel()
 	primary, replica := redistest.Start(t), redistest.Start(t)
@@ -22,18 +21,18 @@ func TestSentinelFailover(t *testing.T) {
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName)
 	f.await(t, "before", healthyAnswers, "1")
 	primary.Kill()
-	f.await(t, "out", map[string]string{"denies": nobody, "allows": degraded, "shares": degraded}, "0")
+	f.await(t, "out", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, "0")
 	sentinel.AwaitPrimary(t, replica)
 	f.await(t, "after", healthyAnswers, "1")
 	if n := replica.Must(t, "DBSIZE"); n == "0" {
-		t.Error("the new primary holds nothing")
+		t.Error("the new primary has no keys")
 	}
 	f.terminate(t)
 	f.ended(t)
 }
 
-// A Cluster replaces a primary that was killed, likewise. Keys of other primaries are
-// decided all the while.
+// After a Cluster has replaced a killed primary, every front uses the new one. Keys of
+// other primaries are decided meanwhile.
 func TestClusterFailover(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
@@ -45,10 +44,10 @@ func TestClusterFailover(t *testing.T) {
 		}
 		replica := cluster.Replica(t, primary)
 		primary.Kill()
-		for _, front := range frontNames { // answered, whatever it is
+		for _, front := range frontNames { // each must be answered
 			for _, policy := range []string{"denies", "allows", "shares"} {
-				if got := f.ask(front, policy); got != passes && got != degraded && got != nobody {
-					t.Errorf("out: %s of %s says %s", front, policy, got)
+				if got := f.attempt(front, policy); got != passes && got != degraded && got != undecided {
+					t.Errorf("out: %s of %s: %s", front, policy, got)
 				}
 			}
 		}
@@ -60,10 +59,9 @@ func TestClusterFailover(t *testing.T) {
 	f.ended(t)
 }
 
-// Of two weir serve on one store one is killed under load. The other goes on, and
-// together they have granted what the limit allows: no more than that was answered, and
-// of what was recorded at most the calls that were under way have no answer.
-func TestKilledBesideAnother(t *testing.T) {
+// One of two weir serve on a store is killed under load. The other goes on. Together
+// they grant the limit exactly, but for the calls in flight without an answer.
+func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 	t.Parallel()
 	const most, clients = 400, 8
 	store := redistest.Start(t)
@@ -78,21 +76,21 @@ func TestKilledBesideAnother(t *testing.T) {
 					switch got := f.post("/v1/check", `{"policy":"both","key":{"k":"1"}}`); {
 					case got == passes:
 						granted.Add(1)
-					case got == notNow:
+					case got == denied:
 						refused.Add(1)
 						return
 					case f == second:
-						t.Errorf("beside one that was killed: %s", got)
+						t.Errorf("on the other server: %s", got)
 						return
 					default:
-						unanswered.Add(1) // it is gone
+						unanswered.Add(1) // the server was killed
 						return
 					}
 				}
 			})
 		}
 	}
-	for end := time.Now().Add(patience); granted.Load() < most/4 && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); granted.Load() < most/4 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	first.Process.Kill()

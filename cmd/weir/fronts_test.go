@@ -23,11 +23,11 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// fronts are all the ways to ask one weir serve.
+// fronts are all protocols of one weir serve.
 type fronts struct {
 	*process
 	admin, resp string // host:port
-	rpc         string // likewise
+	rpc         string // host:port
 	grpc        *grpc.ClientConn
 	http        *http.Client
 }
@@ -35,19 +35,19 @@ type fronts struct {
 // openFronts starts weir serve with all its listeners.
 func openFronts(t *testing.T, args ...string) *fronts {
 	t.Helper()
-	return openFrontsBy(t, exec.Command("weir"), args...)
+	return openFrontsWith(t, exec.Command("weir"), args...)
 }
 
-// openFrontsBy is openFronts by a command that runs weir with the arguments behind its
-// own.
-func openFrontsBy(t *testing.T, by *exec.Cmd, args ...string) *fronts {
+// openFrontsWith starts weir serve through a command that runs weir with the arguments
+// after its own.
+func openFrontsWith(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 	t.Helper()
-	p := startServeBy(t, by, append([]string{"--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0"}, args...)...)
-	banner := p.awaitTalk(t, "  look ")
-	at := func(what string) string {
-		found := regexp.MustCompile(`(?m)^ +` + what + ` +(?:http://)?(127[0-9.:]+)`).FindStringSubmatch(banner)
+	p := startServeWith(t, by, append([]string{"--admin-listen", "127.0.0.1:0", "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0"}, args...)...)
+	banner := p.awaitOutput(t, "  look ")
+	at := func(listener string) string {
+		found := regexp.MustCompile(`(?m)^ +` + listener + ` +(?:http://)?(127[0-9.:]+)`).FindStringSubmatch(banner)
 		if found == nil {
-			t.Fatalf("no address of %s in\n%s", what, banner)
+			t.Fatalf("no address of %s in\n%s", listener, banner)
 		}
 		return found[1]
 	}
@@ -56,24 +56,23 @@ func openFrontsBy(t *testing.T, by *exec.Cmd, args ...string) *fronts {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { conn.Close() })
-	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: patience}}
+	return &fronts{process: p, admin: at("operators"), resp: at("Redis clients"), rpc: at("grpc"), grpc: conn, http: &http.Client{Timeout: testTimeout}}
 }
 
-// What a front says of an attempt: it may pass, with or without the store, or not, or
-// nobody could decide.
+// The results of an attempt.
 const (
-	passes   = "passes"
-	degraded = "passes, degraded"
-	notNow   = "does not pass"
-	nobody   = "no decision"
+	passes    = "passes"
+	degraded  = "passes, degraded"
+	denied    = "does not pass"
+	undecided = "no decision"
 )
 
-// names of fronts, as ask knows them.
+// frontNames are the protocols of attempt.
 var frontNames = []string{"check", "gate", "json", "grpc", "resp"}
 
-// ask puts one attempt of the policy by a front. What is none of the three answers is
-// told in words.
-func (f *fronts) ask(front, policy string) string {
+// attempt makes one attempt of a policy through a front. Results other than those above
+// are texts for messages.
+func (f *fronts) attempt(front, policy string) string {
 	switch front {
 	case "check":
 		return f.post("/v1/check", `{"policy":"`+policy+`","key":{"k":"1"}}`)
@@ -98,11 +97,11 @@ func (f *fronts) post(path, body string) string {
 	case err != nil:
 		return err.Error()
 	case r.StatusCode == 503:
-		return nobody
+		return undecided
 	case r.StatusCode == 204:
 		return passes
 	case r.StatusCode == 200 && strings.HasPrefix(string(said), `{"allowed":false,`):
-		return notNow
+		return denied
 	case r.StatusCode == 200 && strings.Contains(string(said), `"degraded":true`):
 		return degraded
 	case r.StatusCode == 200:
@@ -112,13 +111,13 @@ func (f *fronts) post(path, body string) string {
 }
 
 func (f *fronts) call(policy string) string {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	a, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: policy,
 		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
 	switch {
 	case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "no decision"):
-		return nobody
+		return undecided
 	case err != nil:
 		return err.Error()
 	case a.OverallCode != pb.RateLimitResponse_OK:
@@ -136,7 +135,7 @@ func (f *fronts) command(line string) string {
 		return err.Error()
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	if _, err := io.WriteString(c, line+"QUIT\r\n"); err != nil {
 		return err.Error()
 	}
@@ -146,7 +145,7 @@ func (f *fronts) command(line string) string {
 	case err != nil:
 		return err.Error()
 	case strings.HasPrefix(answer[0], "-UNAVAILABLE "):
-		return nobody
+		return undecided
 	case answer[0] == "*5" && answer[1] == ":0":
 		return passes
 	case answer[0] == "*8" && answer[1] == ":1" && answer[9] == ":1":
@@ -157,8 +156,8 @@ func (f *fronts) command(line string) string {
 	return string(said)
 }
 
-// health is what probes and operators are told: whether the process lives, is ready,
-// and serves, why the store is down if it is, and what the metrics say of it.
+// health returns whether /livez, /readyz and the gRPC health service report a healthy
+// process, the reason in /readyz why the store is down, and the metric weir_store_up.
 func (f *fronts) health() (healthy bool, down, up string) {
 	read := func(path string) (int, string) {
 		r, err := f.http.Get("http://" + f.admin + path)
@@ -181,7 +180,7 @@ func (f *fronts) health() (healthy bool, down, up string) {
 			up = value
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	serves, err := grpc_health_v1.NewHealthClient(f.grpc).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 	return live == 200 && ready == 200 && err == nil && serves.Status == grpc_health_v1.HealthCheckResponse_SERVING, told.Down, up

@@ -18,7 +18,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// client asks a gate, each request for a key of its own, and counts the answers.
+// client calls a gate with its own key, and counts the answers.
 type client struct {
 	addr     string
 	id       int
@@ -31,8 +31,7 @@ func newClient(addr string, id int) *client {
 	return &client{addr: addr, id: id, statuses: map[int]int{}}
 }
 
-// errRefused is the end of a client whose connection was refused: nothing it sent
-// is lost.
+// errRefused is a refused connection. The client has sent nothing, so nothing is lost.
 var errRefused = errors.New("connection refused")
 
 // connect opens a connection unless one is open.
@@ -42,12 +41,12 @@ func (c *client) connect() error {
 	}
 	conn, err := net.Dial("tcp", c.addr)
 	if errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) {
-		return errRefused // reset while it was being made comes to the same
+		return errRefused // a reset while connecting is equivalent
 	}
 	if err != nil {
 		return err
 	}
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	c.conn, c.in = conn, bufio.NewReader(conn)
 	return nil
 }
@@ -59,9 +58,8 @@ func (c *client) close() {
 	}
 }
 
-// ask sends one request and reads its answer. keep is whether the connection is to
-// be used again.
-func (c *client) ask(keep bool) error {
+// attempt sends one request and reads its answer. keep keeps the connection open.
+func (c *client) attempt(keep bool) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
@@ -70,7 +68,7 @@ func (c *client) ask(keep bool) error {
 		end = "Connection: close\r\n\r\n"
 	}
 	if _, err := fmt.Fprintf(c.conn, "GET /gate/search?ip=%d HTTP/1.1\r\nHost: x\r\n%s", c.id, end); err != nil {
-		return fmt.Errorf("a request was not taken: %w", err)
+		return fmt.Errorf("a request was not accepted: %w", err)
 	}
 	r, err := http.ReadResponse(c.in, nil)
 	if err != nil {
@@ -86,9 +84,9 @@ func (c *client) ask(keep bool) error {
 	return nil
 }
 
-// crowd runs n clients until each of them returns from run. It fails the test for
-// every error but errRefused, and returns the answers by status.
-func crowd(t *testing.T, addr string, n int, run func(c *client) error) map[int]int {
+// runClients runs n clients until each of them returns from run. It fails the test for
+// every error but errRefused, and returns the number of answers by status.
+func runClients(t *testing.T, addr string, n int, run func(c *client) error) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
 	var all sync.WaitGroup
@@ -111,24 +109,24 @@ func crowd(t *testing.T, addr string, n int, run func(c *client) error) map[int]
 	return statuses
 }
 
-// SIGTERM under load loses no request: whoever was connected is answered, on
-// connections that are kept and on new ones, and who comes later is refused.
-func TestTerminateUnderLoad(t *testing.T) {
+// SIGTERM under load loses no request: open connections get their answers, and later
+// ones are refused.
+func TestTerminateAnswersRequestsInFlight(t *testing.T) {
 	const clients = 16
 	p := startServe(t, "--linger", "100ms")
 	var answered atomic.Int64
 	done := make(chan map[int]int)
 	go func() {
-		done <- crowd(t, p.addr, clients, func(c *client) error {
+		done <- runClients(t, p.addr, clients, func(c *client) error {
 			for {
-				if err := c.ask(c.id%2 == 0); err != nil {
+				if err := c.attempt(c.id%2 == 0); err != nil {
 					return err
 				}
 				answered.Add(1)
 			}
 		})
 	}()
-	for end := time.Now().Add(patience); answered.Load() < 100*clients && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); answered.Load() < 100*clients && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	p.terminate(t)
@@ -140,8 +138,8 @@ func TestTerminateUnderLoad(t *testing.T) {
 	t.Logf("answers by status: %v", statuses)
 }
 
-// So it is on every listener: each attempt is answered, or it finds nobody listening.
-func TestTerminateUnderLoadEverywhere(t *testing.T) {
+// On every listener each attempt is answered or its connection is refused.
+func TestTerminateAnswersOnEveryListener(t *testing.T) {
 	const clients = 3 // of each front
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--linger", "100ms")
 	var answered atomic.Int64
@@ -150,7 +148,7 @@ func TestTerminateUnderLoadEverywhere(t *testing.T) {
 		for range clients {
 			all.Go(func() {
 				for {
-					switch got := f.ask(front, "denies"); {
+					switch got := f.attempt(front, "denies"); {
 					case got == passes:
 						answered.Add(1)
 					case strings.Contains(got, "connection refused"), strings.Contains(got, "connect: connection reset"):
@@ -163,7 +161,7 @@ func TestTerminateUnderLoadEverywhere(t *testing.T) {
 			})
 		}
 	}
-	for end := time.Now().Add(patience); answered.Load() < 1000 && time.Now().Before(end); {
+	for end := time.Now().Add(testTimeout); answered.Load() < 1000 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
 	}
 	f.terminate(t)
@@ -174,20 +172,20 @@ func TestTerminateUnderLoadEverywhere(t *testing.T) {
 	}
 }
 
-// Under twice as many requests as it can answer, the server answers: every
-// request that it takes, all the time, and as before when the crowd has left.
-func TestTwiceItsCapacity(t *testing.T) {
+// With twice as many requests as it can answer, the server answers each request that it
+// accepts, and it works as before after the load.
+func TestServesAtTwiceItsCapacity(t *testing.T) {
 	p := startServe(t)
 	measure := func(clients int, gap time.Duration) (rate float64, statuses map[int]int) {
 		begun := time.Now()
 		end := begun.Add(time.Second)
-		statuses = crowd(t, p.addr, clients, func(c *client) error {
+		statuses = runClients(t, p.addr, clients, func(c *client) error {
 			next := begun
 			for time.Now().Before(end) {
-				if err := c.ask(true); err != nil {
+				if err := c.attempt(true); err != nil {
 					return err
 				}
-				next = next.Add(gap) // whoever is late asks at once
+				next = next.Add(gap) // a late client sends at once
 				time.Sleep(time.Until(next))
 			}
 			return nil
@@ -207,54 +205,53 @@ func TestTwiceItsCapacity(t *testing.T) {
 			t.Errorf("answers by status: %v", statuses)
 		}
 	}
-	t.Logf("%.0f answers a second with 16 clients; %.0f with %d clients that ask for twice that", capacity, rate, many)
+	t.Logf("%.0f answers a second with 16 clients; %.0f with %d clients at twice that rate", capacity, rate, many)
 	after := newClient(p.addr, many)
 	defer after.close()
-	if err := after.ask(false); err != nil || after.statuses[204] != 1 {
-		t.Errorf("after the crowd: %v, %v", err, after.statuses)
+	if err := after.attempt(false); err != nil || after.statuses[204] != 1 {
+		t.Errorf("after the load: %v, %v", err, after.statuses)
 	}
 	p.terminate(t)
 	p.ended(t)
 }
 
-// At the bound of memory new keys are answered with 503, and those that are known
-// go on being refused (R13).
-func TestMaxMemory(t *testing.T) {
+// At --max-memory new keys get 503, and known keys are still denied (R13).
+func TestMaxMemoryRejectsNewKeys(t *testing.T) {
 	p := startServe(t, "--max-memory", "1MiB")
 	known := newClient(p.addr, 0)
 	for range 5 {
-		if err := known.ask(false); err != nil { // 5 a minute, used up
+		if err := known.attempt(false); err != nil { // 5 a minute, used up
 			t.Fatal(err)
 		}
 	}
 	flood := 0
 	for id := 1; id <= 50_000 && flood == 0; id++ {
 		c := newClient(p.addr, id)
-		if err := c.ask(false); err != nil {
+		if err := c.attempt(false); err != nil {
 			t.Fatal(err)
 		}
 		flood = c.statuses[503]
 	}
-	if err := known.ask(false); err != nil || flood == 0 || known.statuses[429] != 1 {
+	if err := known.attempt(false); err != nil || flood == 0 || known.statuses[429] != 1 {
 		t.Errorf("50,000 keys in 1 MiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood, known.statuses, err)
 	}
 	p.terminate(t)
 	p.ended(t)
 }
 
-// TestMaxMemoryBoundsThrottle: the keys of CL.THROTTLE stand under --max-memory.
+// --max-memory includes the keys of CL.THROTTLE.
 func TestMaxMemoryBoundsThrottle(t *testing.T) {
 	p := startServe(t, "--max-memory", "1MiB", "--resp-listen", "127.0.0.1:0")
-	address := regexp.MustCompile(`Redis clients\s+(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.awaitTalk(t, "Redis"))
+	address := regexp.MustCompile(`Redis clients\s+(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.awaitOutput(t, "Redis"))
 	if address == nil {
-		t.Fatalf("the banner names no address for Redis clients:\n%s", p.awaitTalk(t, "Redis"))
+		t.Fatalf("the banner names no address for Redis clients:\n%s", p.awaitOutput(t, "Redis"))
 	}
 	c, err := net.Dial("tcp", address[1])
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	const keys = 5000
 	var commands strings.Builder
 	for i := range keys {
@@ -269,16 +266,15 @@ func TestMaxMemoryBoundsThrottle(t *testing.T) {
 	p.ended(t)
 }
 
-// With a store that takes its time, twice as many callers as may wait for it are
-// all answered: those for whom there is no room at once, with 503.
-func TestTwiceTheRoom(t *testing.T) {
+// With a slow store, requests above --max-in-flight get 503 and all others an answer.
+func TestMaxInFlightRejectsRequests(t *testing.T) {
 	const room = 8
 	store := redistest.NewProxy(t, redistest.Start(t).Addr)
 	p := startServe(t, "--store", "redis://"+store.Addr, "--max-in-flight", fmt.Sprint(room))
 	store.Latency(5*time.Millisecond, 5*time.Millisecond)
-	statuses := crowd(t, p.addr, 2*room, func(c *client) error {
+	statuses := runClients(t, p.addr, 2*room, func(c *client) error {
 		for c.statuses[204]+c.statuses[429] < 5 {
-			if err := c.ask(true); err != nil {
+			if err := c.attempt(true); err != nil {
 				return err
 			}
 		}

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/url"
@@ -53,10 +54,14 @@ func (o *observeOptions) openLog(stderr io.Writer) (log *slog.Logger, messages i
 	return nil, nil, usage("text is the default", "--log-format must be text or json, not %q", o.format)
 }
 
-// greet prints the banner, or logs its facts if the format of the log is JSON.
-func (o *observeOptions) greet(s *server.Server, messages io.Writer, log *slog.Logger) {
+// greet prints the banner with the command of a first decision, or logs the facts of
+// the banner if the format of the log is JSON.
+func (o *observeOptions) greet(s *server.Server, command string, messages io.Writer, log *slog.Logger) {
 	if o.format == "text" {
 		s.Banner(messages)
+		if command != "" {
+			fmt.Fprintf(messages, "  try\n    %s\n", command)
+		}
 		return
 	}
 	log.Info("weir serves", s.Facts()...)

@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// outagePolicies differ in what becomes of decisions without a store.
+// outagePolicies have one policy for each mode of when-store-is-down.
 const outagePolicies = `
 version: 1
 policies:
@@ -19,7 +19,7 @@ policies:
   shares: {limit: 1_000_000 per minute per k, when-store-is-down: local}
 `
 
-// writeOutagePolicies returns the file they are in.
+// writeOutagePolicies returns a file with outagePolicies.
 func writeOutagePolicies(t *testing.T) string {
 	t.Helper()
 	return writePolicies(t, outagePolicies)
@@ -35,11 +35,11 @@ func writePolicies(t *testing.T, text string) string {
 	return path
 }
 
-// An outage happens to a store that weir serve reaches through a proxy.
+// outage is an outage of a store behind a proxy.
 type outage struct {
 	name        string
 	begin, end  func(t *testing.T, s *redistest.Server, p *redistest.Proxy)
-	beforeStart bool // weir serve is started after it has begun
+	beforeStart bool // the outage begins before weir serve starts
 }
 
 var outages = []outage{
@@ -100,9 +100,9 @@ var outages = []outage{
 		end:   func(t *testing.T, _ *redistest.Server, p *redistest.Proxy) { p.Accept(t) }},
 }
 
-// Whatever happens to the store, every front answers by the policy's mode, probes are
-// told the truth, and when it is over the store decides again, by itself.
-func TestOutages(t *testing.T) {
+// In each outage every front answers by the policy's mode, and probes report the outage.
+// Afterwards the store decides again.
+func TestOutagesFollowThePolicy(t *testing.T) {
 	file := writeOutagePolicies(t)
 	for _, o := range outages {
 		t.Run(o.name, func(t *testing.T) {
@@ -117,7 +117,7 @@ func TestOutages(t *testing.T) {
 				f.await(t, "before", healthyAnswers, "1")
 				o.begin(t, store, proxy)
 			}
-			f.await(t, "out", map[string]string{"denies": nobody, "allows": degraded, "shares": degraded}, "0")
+			f.await(t, "out", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, "0")
 			o.end(t, store, proxy)
 			f.await(t, "over", healthyAnswers, "1")
 			f.terminate(t)
@@ -126,34 +126,33 @@ func TestOutages(t *testing.T) {
 	}
 }
 
-// await asks by every front until all answer what is wanted of each policy and probes
-// are told whether the store is up. Every question is answered meanwhile, with one of
-// the three answers.
+// await makes attempts through every front until all have the wanted result and probes
+// report the state of the store. Meanwhile each attempt must be allowed or undecided.
 func (f *fronts) await(t *testing.T, when string, want map[string]string, up string) {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) {
 		wrong := ""
 		for policy, answer := range want {
 			for _, front := range frontNames {
 				want := answer
 				if front == "gate" && want == degraded {
-					want = passes // a gate does not tell
+					want = passes // a gate does not report it
 				}
-				got := f.ask(front, policy)
-				if got != passes && got != degraded && got != nobody {
-					t.Fatalf("%s: %s of %s says %s", when, front, policy, got)
+				got := f.attempt(front, policy)
+				if got != passes && got != degraded && got != undecided {
+					t.Fatalf("%s: %s of %s: %s", when, front, policy, got)
 				}
 				if got != want {
-					wrong += fmt.Sprintf("%s of %s says %s, want %s\n", front, policy, got, want)
+					wrong += fmt.Sprintf("%s of %s: %s, want %s\n", front, policy, got, want)
 				}
 			}
 		}
 		if got := f.command("CL.THROTTLE k 1000000 1000000 60\r\n"); (got == passes) != (up == "1") {
-			wrong += "CL.THROTTLE says " + got + "\n"
+			wrong += "CL.THROTTLE: " + got + "\n"
 		}
 		healthy, down, is := f.health()
 		if !healthy {
-			t.Fatalf("%s: probes are told that it is not ready, or does not live or serve", when)
+			t.Fatalf("%s: a probe reports that weir is not live, not ready or not serving", when)
 		}
 		if is != up || (down != "") != (up == "0") {
 			wrong += fmt.Sprintf("weir_store_up %s, want %s; store_down: %q\n", is, up, down)

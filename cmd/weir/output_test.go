@@ -12,10 +12,9 @@ import (
 	"unicode"
 )
 
-// TestNothingActsInTheTerminal: names of files, arguments and keys that hold escape
-// sequences, marks of writing direction and bytes that are no text are printed so that
-// a terminal shows them and does nothing.
-func TestNothingActsInTheTerminal(t *testing.T) {
+// Escape sequences, marks of writing direction and invalid UTF-8 in file names,
+// arguments and keys are escaped in all output.
+func TestOutputIsEscaped(t *testing.T) {
 	const evil = "a\x1b]0;x\x07\x1b[31m\u202e\u009b\u2066\xff"
 	dir := t.TempDir()
 	good := filepath.Join(dir, "weir.yaml")
@@ -46,7 +45,7 @@ func TestNothingActsInTheTerminal(t *testing.T) {
 		var stdout, stderr bytes.Buffer
 		run(args, strings.NewReader(""), &stdout, &stderr)
 		if stdout.Len()+stderr.Len() == 0 {
-			t.Errorf("weir %q says nothing", args)
+			t.Errorf("weir %q prints nothing", args)
 		}
 		for _, out := range []string{stdout.String(), stderr.String()} {
 			if !printed(out) {
@@ -56,13 +55,13 @@ func TestNothingActsInTheTerminal(t *testing.T) {
 	}
 }
 
-// printed reports whether a terminal shows all of text and does nothing.
+// printed reports whether text has only printable characters.
 func printed(text string) bool {
 	return strings.ToValidUTF8(text, "\x00") == text && strings.IndexFunc(text, func(r rune) bool { return r != '\n' && r != '\t' && !unicode.IsPrint(r) }) < 0
 }
 
-// TestOthersAnswersActNowhere: what says that it is a weir may be anything.
-func TestOthersAnswersActNowhere(t *testing.T) {
+// Answers of another server are escaped, too.
+func TestAnswersOfServersAreEscaped(t *testing.T) {
 	stranger := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "{\"top\":[{\"policy\":\"a\u202e\",\"key\":{\"a\u009b\":\"\u2066\x7f\"},\"denials\":1}],\"policies\":[{\"policy\":\"a\u202e\"}]}\n")
 	}))

@@ -11,10 +11,10 @@ import (
 	"time"
 )
 
-// patience bounds what a test waits for; nothing is expected to take long.
-const patience = 20 * time.Second
+// testTimeout bounds each wait of a test.
+const testTimeout = 20 * time.Second
 
-// process is a weir serve of its own.
+// process is a separate weir serve.
 type process struct {
 	*exec.Cmd
 	addr string        // host:port
@@ -27,12 +27,12 @@ type process struct {
 // startServe starts weir serve on a free port and waits until it listens.
 func startServe(t *testing.T, args ...string) *process {
 	t.Helper()
-	return startServeBy(t, exec.Command("weir"), args...)
+	return startServeWith(t, exec.Command("weir"), args...)
 }
 
-// startServeBy is startServe by a command that runs weir with the arguments behind its
-// own.
-func startServeBy(t *testing.T, by *exec.Cmd, args ...string) *process {
+// startServeWith starts weir serve through a command that runs weir with the arguments
+// after its own.
+func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 	t.Helper()
 	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0"), args...)
 	p := &process{Cmd: by, done: make(chan struct{})}
@@ -53,17 +53,16 @@ func startServeBy(t *testing.T, by *exec.Cmd, args ...string) *process {
 			p.mu.Unlock()
 		}
 	}()
-	talk := p.awaitTalk(t, "  look ") // the last line of the banner
+	talk := p.awaitOutput(t, "  look ") // the last line of the banner
 	_, url, _ := strings.Cut(talk, "listens on http://")
 	p.addr, _, _ = strings.Cut(url, "\n")
 	return p
 }
 
-// awaitTalk waits until the process has said something that holds words, and
-// returns all that it has said.
-func (p *process) awaitTalk(t *testing.T, words string) string {
+// awaitOutput waits until stderr contains words, and returns all of stderr.
+func (p *process) awaitOutput(t *testing.T, words string) string {
 	t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
 		p.mu.Lock()
 		talk := p.said.String()
 		p.mu.Unlock()
@@ -71,7 +70,7 @@ func (p *process) awaitTalk(t *testing.T, words string) string {
 			return talk
 		}
 		if time.Now().After(end) {
-			t.Fatalf("weir serve does not say %q; it said:\n%s", words, talk)
+			t.Fatalf("stderr lacks %q; it is:\n%s", words, talk)
 		}
 	}
 }
@@ -84,13 +83,13 @@ func (p *process) terminate(t *testing.T) {
 	}
 }
 
-// ended waits for the end, which must be a good one, and returns all that was said.
+// ended waits for the exit, which must be clean, and returns all of stderr.
 func (p *process) ended(t *testing.T) string {
 	t.Helper()
 	<-p.done
 	talk := p.said.String()
 	if err := p.Wait(); err != nil || !strings.HasSuffix(talk, "drained, bye\n") {
-		t.Errorf("weir serve ended with %v; it said:\n%s", err, talk)
+		t.Errorf("weir serve ended with %v; stderr:\n%s", err, talk)
 	}
 	return talk
 }

@@ -116,7 +116,7 @@ func save(ts *testscript.TestScript, res *http.Response, file string) {
 }
 
 // signal NAME FILE sends TERM or INT to weir serve, twice as timeout(1) does. It
-// must exit with 0; what it said on stderr is written to a file.
+// must exit with 0; its stderr is written to a file.
 func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value(background{}).(*background)
 	if neg || len(args) != 2 || b.cmd == nil {

@@ -10,10 +10,9 @@ import (
 	"time"
 )
 
-// SIGHUP reads secrets again, with and without a policy file, and ends nobody. A
-// secret that has become bad changes nothing, and the log says what is wrong with
-// it, but not what it is.
-func TestHangup(t *testing.T) {
+// SIGHUP reads secrets again, with and without a policy file. An invalid secret changes
+// nothing; the log has the reason and not the secret.
+func TestHangupReadsSecretsAgain(t *testing.T) {
 	const first, second, bad = "the-first-of-the-tokens", "the-second-of-the-tokens", "too-short"
 	path := filepath.Join(t.TempDir(), "token")
 	set := func(p *process, text string) {
@@ -46,7 +45,7 @@ func TestHangup(t *testing.T) {
 		t.Fatal("at first the first token must open, and the second must not")
 	}
 	set(p, second)
-	for end := time.Now().Add(patience); !opens(second); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !opens(second); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the second token does not open")
 		}
@@ -55,7 +54,7 @@ func TestHangup(t *testing.T) {
 		t.Error("the first token still opens")
 	}
 	set(p, bad)
-	p.awaitTalk(t, "a changed secret or certificate is invalid")
+	p.awaitOutput(t, "a changed secret or certificate is invalid")
 	if !opens(second) {
 		t.Error("a bad file has taken the good token away")
 	}

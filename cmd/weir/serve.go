@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"os/signal"
+	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -132,7 +134,7 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // not sooner: timeout(1) sends its signal twice, and draining has its own bound
 	ctx = store.watch(ctx)
-	o.observe.greet(s, stderr, log)
+	o.observe.greet(s, o.curl(s.Addr(), &config), stderr, log)
 	close(store.serving)
 	var wait []func()
 	if reload != nil {
@@ -194,6 +196,41 @@ func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*served
 	}
 	c.EnvoyOptions.Cluster = store.Spread
 	return store, nil
+}
+
+// curl returns a shell command that makes a decision of the first policy, or "" if
+// there is no policy or if only gates are open.
+func (o *serveOptions) curl(address string, c *server.Config) string {
+	if len(c.Policies.Policies) == 0 || c.Auth.Gate != nil && c.Auth.Token == nil {
+		return ""
+	}
+	p := c.Policies.Policies[0]
+	plan, err := p.Policy.Plan()
+	if err != nil {
+		return ""
+	}
+	key := map[string]string{}
+	for _, dimension := range plan.Dimensions() {
+		if key[dimension] = "ann"; dimension == "ip" {
+			key[dimension] = "192.0.2.7"
+		}
+	}
+	body, _ := json.Marshal(map[string]any{"policy": p.Name, "key": key})
+	args, url := []string{"curl"}, "http://"+address
+	if path, unix := strings.CutPrefix(address, "unix:"); unix {
+		args, url = append(args, "--unix-socket", path), "http://weir"
+	} else if c.TLS != nil {
+		url = "https://" + address
+	}
+	switch {
+	case o.listeners.token != "":
+		args = append(args, fmt.Sprintf(`-H "Authorization: Bearer $(cat %s)"`, o.listeners.token))
+	case c.Auth.Token != nil:
+		args = append(args, `-H "Authorization: Bearer $WEIR_TOKEN"`)
+	case o.listeners.tls.ClientCA != "":
+		args = append(args, "--cert CERTIFICATE --key KEY")
+	}
+	return strings.Join(append(args, "-d", "'"+string(body)+"'", url+"/v1/check"), " ")
 }
 
 // loadPolicies reads the policies to serve. With an Envoy configuration and without

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// lockedBuilder takes what several goroutines write.
+// lockedBuilder is a strings.Builder for several goroutines.
 type lockedBuilder struct {
 	mu sync.Mutex
 	strings.Builder
@@ -27,9 +27,8 @@ func (b *lockedBuilder) String() string {
 	return b.Builder.String()
 }
 
-// TestServeRefusesTheWrongStore also when that shows after it has begun to serve: the
-// server's answers take longer than the first look.
-func TestServeRefusesTheWrongStore(t *testing.T) {
+// Serve ends with an error if the store rejects its password, also after startTimeout.
+func TestServeEndsOnWrongPassword(t *testing.T) {
 	server := redistest.Start(t, "--requirepass", "s3cret")
 	p := redistest.NewProxy(t, server.Addr)
 	p.Latency(startTimeout, startTimeout+50*time.Millisecond)
@@ -40,6 +39,6 @@ func TestServeRefusesTheWrongStore(t *testing.T) {
 		t.Errorf("exit code %d, want %d; it said:\n%s", code, exitStore, said)
 	}
 	if strings.Contains(said, "wr0ng") {
-		t.Errorf("it told the password:\n%s", said)
+		t.Errorf("stderr has the password:\n%s", said)
 	}
 }

@@ -35,8 +35,7 @@ const (
 	mostResident = 100 << 20
 )
 
-// plainWeir builds the program without the race detector, whose memory would be
-// measured as well.
+// plainWeir builds the program without the race detector, whose memory would count.
 func plainWeir(t *testing.T) *exec.Cmd {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "weir")
@@ -60,13 +59,13 @@ func (p *process) resident(t *testing.T) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// raw is an HTTP/2 connection that sends any frame, and drops all that is sent to it.
+// raw is an HTTP/2 connection that sends arbitrary frames and discards the answers.
 type raw struct {
 	net.Conn
 	frames *http2.Framer
 	text   bytes.Buffer
 	fields *hpack.Encoder
-	stream uint32        // the one begun last
+	stream uint32        // the newest
 	gone   chan struct{} // closed when the server has closed the connection
 }
 
@@ -106,8 +105,8 @@ func (r *raw) call(method string, more ...string) error {
 	return r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: block, EndHeaders: true})
 }
 
-// message sends the first bytes of a message of the call begun last. It ends the
-// message if they are all.
+// message sends the first bytes of a message of the newest call. It ends the stream if
+// they are the whole message.
 func (r *raw) message(size int, first []byte) error {
 	data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(size)), first...)
 	for len(data) > 16<<10 {
@@ -138,7 +137,7 @@ func (r *raw) bomb() error {
 // await waits until ready reports true.
 func await(t *testing.T, what string, ready func() bool) {
 	t.Helper()
-	for end := time.Now().Add(patience); !ready(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); !ready(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("timeout: %s", what)
 		}
@@ -170,9 +169,9 @@ func (f *fronts) metric(t *testing.T, name string) (n int64) {
 	return 0
 }
 
-// besides runs attacks at once. Meanwhile an honest caller must get every answer, and
+// duringAttacks runs attacks at once. Meanwhile an honest caller must get every answer, and
 // the resident memory must stay below mostResident.
-func (f *fronts) besides(t *testing.T, attacks ...func()) {
+func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 	t.Helper()
 	var running sync.WaitGroup
 	for _, attack := range attacks {
@@ -203,7 +202,7 @@ func (f *fronts) besides(t *testing.T, attacks ...func()) {
 			done = true
 		default:
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), testTimeout)
 		ctx = metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+strangerToken)
 		_, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: "honest",
 			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
@@ -219,8 +218,8 @@ func (f *fronts) besides(t *testing.T, attacks ...func()) {
 	}
 }
 
-// watches opens health watches on ten connections, of services that there are and of
-// some with long names that there are not.
+// watches opens health watches on ten connections: of existing services, and of unknown
+// ones with long names.
 func watches(t *testing.T, address string, n int) func() {
 	return func() {
 		for i := range 10 {
@@ -280,15 +279,15 @@ func halves(t *testing.T, address string, n, size int) func() {
 	}
 }
 
-// Callers without the token can neither fill the memory nor keep others from answers.
-func TestStrangersHoldLittleMemory(t *testing.T) {
+// Callers without a token neither fill the memory nor block other callers.
+func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("resident memory is read from /proc")
 	}
 	weir := plainWeir(t)
 	t.Setenv("WEIR_TOKEN", strangerToken)
-	f := openFrontsBy(t, weir)
-	f.besides(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
+	f := openFrontsWith(t, weir)
+	f.duringAttacks(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
 
 	before := f.metric(t, "weir_unauthorized_requests_total")
 	if before < 100 {
@@ -303,21 +302,20 @@ func TestStrangersHoldLittleMemory(t *testing.T) {
 	await(t, "100 more unauthorized requests", func() bool { return f.metric(t, "weir_unauthorized_requests_total") == before+100 })
 	select {
 	case <-r.gone:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 		t.Error("a connection without a token stays open")
 	}
 	f.terminate(t)
 	f.ended(t)
 }
 
-// Callers that may ask hold little memory with messages that they do not end: in big
-// pieces, in small ones, and without any.
+// Incomplete messages hold little memory: in large pieces, in small ones, and empty.
 func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("resident memory is read from /proc")
 	}
-	f := openFrontsBy(t, plainWeir(t))
-	f.besides(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
+	f := openFrontsWith(t, plainWeir(t))
+	f.duringAttacks(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
 		for range 5 {
 			r := dialRaw(t, f.rpc)
 			for range 200 {
@@ -332,20 +330,19 @@ func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
 	})
 	r := dialRaw(t, f.rpc)
 	if r.call(limitMethod) != nil || r.message(100, nil) != nil {
-		t.Fatal("the connection is closed before the message is late")
+		t.Fatal("the connection is closed before the deadline of the message")
 	}
 	select {
 	case <-r.gone:
-	case <-time.After(patience):
-		t.Error("a message that is never sent in full has no deadline")
+	case <-time.After(testTimeout):
+		t.Error("an incomplete message has no deadline")
 	}
 	f.terminate(t)
 	f.ended(t)
 }
 
-// Open streams that are no calls in progress delay the end of a server by a moment, and
-// do not make it a bad end.
-func TestTerminateBesideStrangers(t *testing.T) {
+// Open streams without complete calls do not delay the end of weir serve.
+func TestTerminateBesideIncompleteCalls(t *testing.T) {
 	t.Setenv("WEIR_TOKEN", strangerToken)
 	f := openFronts(t, "--drain", "4s")
 	watch := dialRaw(t, f.rpc)
