@@ -1,4 +1,4 @@
-# Weir. `make` alone says what there is.
+# Weir. `make` lists the targets.
 
 GO        ?= go
 BIN       ?= bin
@@ -10,33 +10,33 @@ SEEDS     ?= 10
 SOAK      ?= 30m
 ATTACK    ?= 10m
 
-# The linter runs at exactly this version, from its own module: go.mod never
-# hears of it.
+# The linter runs at exactly this version and from its own module, so that it is not
+# in go.mod.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 # CYCLONEDX writes the list of modules in the program, pinned in the same way.
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.7.0
 
-# bench is a module of its own, so that its peers never reach go.mod.
+# bench is a separate module, so that its contestants are not in go.mod.
 MODULES := bench .
 
 .DEFAULT_GOAL := help
 .PHONY: help run build test tools lint fuzz vuln sbom pin-images attack conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations soak
 
-help: ## Say what there is.
+help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: build ## Serve the demonstration policies on 127.0.0.1:7070 (LISTEN=host:port for elsewhere).
+run: build ## Serve the demonstration policies on 127.0.0.1:7070, or LISTEN=host:port.
 	$(BIN)/weir serve --listen $(LISTEN)
 
-build: ## Build the weir binary into bin/ (BIN=directory for elsewhere).
+build: ## Build bin/weir, or BIN=directory.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(BIN)/weir ./cmd/weir
 
-test: tools lint ## Check everything that a change is checked for: lint, all tests with the race detector, 10 s of each fuzz target.
+test: tools lint ## Run the checks of CI: lint, all tests with the race detector, 10 s of each fuzz target.
 	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done
 	@echo "== fuzz"; GO=$(GO) scripts/fuzz 10s
 
-tools: ## Install what the tests need and this machine lacks.
+tools: ## Install the tools of the tests that this machine lacks.
 	@scripts/tools
 
 lint: ## Check formatting, go vet and staticcheck.
@@ -71,16 +71,16 @@ hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine fro
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
 	$(GO) test -race -count 1 -timeout 30m ./weirredis/faulttest -args -faulttest.seeds $(SEEDS)
 
-test-integrations: tools ## Start nginx, HAProxy and Caddy with the snippets of integrations/, and take weir away.
+test-integrations: tools ## Test the snippets of integrations/ with nginx, HAProxy and Caddy, also while weir is down.
 	$(GO) test -count 1 -v ./integrations
 
-mutants: ## Put one fault at a time into the memory engine and demand that a test notices.
+mutants: ## Put one fault at a time into the memory engine; a test must fail for each.
 	$(GO) run ./internal/testkit/mutants
 
-mutants-redis: ## The same for the Redis engine, its scripts and their clients, on a real server (half an hour).
+mutants-redis: ## The same for the Redis engine, its scripts and clients, on a real server (half an hour).
 	$(GO) run ./internal/testkit/mutants -redis
 
-soak: ## Ask weir serve in every way for SOAK (30m); memory and goroutines must stay flat within 5 %.
+soak: ## Send requests of every protocol for SOAK (30m); memory and goroutines must stay within 5 %.
 	cd bench && $(GO) run ./soak -for $(SOAK)
 
 attack: ## Attack weir serve on every listener for ATTACK (10m) beside honest callers; exits 1 if a goal is missed.

@@ -1,4 +1,4 @@
-// Package deploy holds files that run weir serve elsewhere: a systemd unit, an image, and
-// manifests for Kubernetes. Its tests start weir with the very flags that stand in
-// those files; docs/service.md explains them.
+// Package deploy has files that run weir serve elsewhere: a systemd unit, an image, and
+// manifests for Kubernetes. Its tests start weir with the flags in those files.
+// docs/service.md explains the files.
 package deploy

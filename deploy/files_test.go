@@ -39,7 +39,7 @@ func unit(t *testing.T) map[string][]string {
 	return values
 }
 
-// TestUnit starts weir as the unit does, and looks at what confines it.
+// TestUnit starts weir like the unit, and checks its confinement.
 // (systemd-analyze verify and security say more where systemd is.)
 func TestUnit(t *testing.T) {
 	u := unit(t)
@@ -139,8 +139,8 @@ func dockerfile(t *testing.T) (all []string) {
 	return all
 }
 
-// TestImage starts weir as the image does, and looks at what is in it. No engine
-// builds the image here.
+// TestImage starts weir like the image, and checks the Dockerfile. It does not build the
+// image.
 func TestImage(t *testing.T) {
 	var from, entry, command, health []string
 	user := ""
@@ -187,8 +187,8 @@ func TestImage(t *testing.T) {
 	if status, _ := w.get(w.admin, "/metrics", nil); status != 200 {
 		t.Errorf("/metrics on the container's loopback: status %d", status)
 	}
-	// The image holds nothing but weir, and its operators' listener, which is plain HTTP
-	// on loopback whatever --listen speaks, answers on 7072.
+	// The image has only weir. The admin listener answers plain HTTP on 127.0.0.1:7072,
+	// also if --listen has TLS.
 	if len(health) != 4 || health[0] != "/weir" || health[3] != "http://127.0.0.1:7072" {
 		t.Fatalf("HEALTHCHECK %q", health)
 	}

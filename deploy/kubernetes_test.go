@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// manifest is what every object has; the rest is read by type.
+// manifest has the fields of every object; the rest is read by type.
 type manifest struct {
 	APIVersion string `yaml:"apiVersion"`
 	Kind       string
@@ -106,7 +106,7 @@ func load(t *testing.T, name string, into any) {
 	}
 }
 
-// TestManifests: every file is listed and says what it is.
+// TestManifests checks that every file is listed and has its kind.
 func TestManifests(t *testing.T) {
 	var all struct{ Resources []string }
 	load(t, "kustomization.yaml", &all)
@@ -331,7 +331,7 @@ func TestPolicies(t *testing.T) {
 }
 
 // TestDeploymentRuns starts weir with the arguments of the Deployment: its probes
-// succeed and show nobody anything, and whoever shows no token gets nothing.
+// succeed and expose nothing, and requests without a token are rejected.
 func TestDeploymentRuns(t *testing.T) {
 	var d deployment
 	load(t, "deployment.yaml", &d)
@@ -347,7 +347,7 @@ func TestDeploymentRuns(t *testing.T) {
 		"/etc/weir/secrets/reservation-secret": "the-secret-of-reservations",
 	})
 	if !slices.Contains(c.Args, "--reservation-secret-file=/etc/weir/secrets/reservation-secret") {
-		t.Errorf("%q: of %d pods one could not settle what another has reserved", c.Args, d.Spec.Replicas)
+		t.Errorf("%q: %d pods cannot settle reservations of each other", c.Args, d.Spec.Replicas)
 	}
 	if c.LivenessProbe.HTTPGet.Port != "http" || c.ReadinessProbe.HTTPGet.Port != "http" || c.LivenessProbe.HTTPGet.Path != "/livez" {
 		t.Errorf("probes: %+v, %+v", c.LivenessProbe, c.ReadinessProbe)

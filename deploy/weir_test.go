@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// patience bounds what a test waits for; nothing is expected to take long.
-const patience = 20 * time.Second
+// testTimeout bounds each wait of a test.
+const testTimeout = 20 * time.Second
 
 // weir is a weir serve of its own.
 type weir struct {
@@ -72,7 +72,7 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 	go w.listen(stderr, listening)
 	select {
 	case <-listening:
-	case <-time.After(patience):
+	case <-time.After(testTimeout):
 	}
 	if w.main == "" || w.admin == "" {
 		t.Fatalf("weir %q does not listen:\n%s", all, w.said())
@@ -80,7 +80,7 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 	return w
 }
 
-// listen reads what weir says, and closes listening when it has said where.
+// listen reads stderr of weir, and closes listening after the line with the address.
 func (w *weir) listen(stderr io.Reader, listening chan struct{}) {
 	tell := sync.OnceFunc(func() { close(listening) })
 	defer tell()
@@ -121,7 +121,7 @@ func (w *weir) get(addr, path string, header http.Header) (status int, body []by
 	if header != nil {
 		r.Header = header
 	}
-	client := http.Client{Timeout: patience}
+	client := http.Client{Timeout: testTimeout}
 	res, err := client.Do(r)
 	if err != nil {
 		w.t.Fatal(err)

@@ -16,8 +16,8 @@ import (
 	_ "github.com/envoyproxy/go-control-plane/envoy/extensions/upstreams/http/v3"
 )
 
-// TestEnvoySnippet reads the snippet by Envoy's own definitions: every name is known,
-// every value is one Envoy would take. No Envoy runs.
+// TestEnvoySnippet parses the snippet with Envoy's own definitions, so names and values
+// are valid. It runs no Envoy.
 func TestEnvoySnippet(t *testing.T) {
 	for _, o := range allOptions() {
 		if o.Secret {
@@ -66,7 +66,7 @@ func TestEnvoySnippet(t *testing.T) {
 		if limit.FailureModeDeny == o.Open || limit.Timeout.AsDuration().Milliseconds() != 100 {
 			t.Errorf("%+v: failure_mode_deny %t, timeout %v", o, limit.FailureModeDeny, limit.Timeout.AsDuration())
 		}
-		// What Envoy would send must be what weir's file limits.
+		// The descriptors of Envoy must be those of weir's file.
 		key := "masked_remote_address"
 		if o.Header != "" {
 			key = "ip"
@@ -84,7 +84,7 @@ func TestEnvoySnippet(t *testing.T) {
 	}
 }
 
-// asJSON turns YAML into JSON.
+// asJSON converts YAML to JSON.
 func asJSON(t *testing.T, text string) []byte {
 	t.Helper()
 	var v any

@@ -11,8 +11,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// keyScriptCases calls Envoy's script with the fields of a request, by the functions
-// that Envoy gives scripts.
+// keyScriptCases calls Envoy's script with the fields of a request, through the
+// functions that Envoy provides.
 const keyScriptCases = `
 local function status(lines)
   local answered
@@ -42,8 +42,8 @@ want(status{"a\xffb"}, "400", "no UTF-8")
 want(status{"a\1b"}, "400", "a control character")
 `
 
-// TestEnvoyKeyScript runs the script of Envoy's snippet in the Lua of HAProxy, as no
-// Envoy is there.
+// TestEnvoyKeyScript runs the script of Envoy's snippet in the Lua of HAProxy, because
+// Envoy is not installed.
 func TestEnvoyKeyScript(t *testing.T) {
 	files, err := Render("envoy", Options{Header: "X-User"})
 	if err != nil {

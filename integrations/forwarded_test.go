@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// replaced replaces what stands in a snippet exactly once, as docs/service.md tells users
-// to.
+// replaced replaces text that occurs exactly once in a snippet, as docs/service.md
+// instructs users.
 func replaced(old, new string) func(*testing.T, string) string {
 	return func(t *testing.T, text string) string {
 		if !strings.Contains(text, old) {
@@ -21,8 +21,8 @@ func replaced(old, new string) func(*testing.T, string) string {
 	}
 }
 
-// Behind another proxy the address that it has added counts, and none that the client
-// has made up.
+// Behind another proxy the address that the proxy added counts, and not one that the
+// client sent.
 func TestBehindAnotherProxy(t *testing.T) {
 	edits := map[string]func(*testing.T, string) string{
 		"nginx": replaced("    location / {",

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Clients that take all of HAProxy's connections leave none for its questions to weir.
-// That is no fault of weir, so the snippet does not fail open.
+// Clients that use all connections of HAProxy leave none for its requests to weir. Weir
+// may be up then, so the snippet does not fail open.
 func TestFullProxyDoesNotOpen(t *testing.T) {
 	for name, c := range map[string]struct{ global, web, passed int }{
 		"with room for questions": {12, 6, 3},
@@ -34,8 +34,8 @@ func TestFullProxyDoesNotOpen(t *testing.T) {
 	}
 }
 
-// together sends n requests of one user when all connections are open, and returns how
-// many passed.
+// together sends n requests of one user after opening all connections, and returns the
+// number that passed.
 func (s *stand) together(n int) (passed int) {
 	s.t.Helper()
 	clients := make([]net.Conn, n)
@@ -45,7 +45,7 @@ func (s *stand) together(n int) (passed int) {
 			s.t.Fatal(err)
 		}
 		defer c.Close()
-		c.SetDeadline(time.Now().Add(patience))
+		c.SetDeadline(time.Now().Add(testTimeout))
 		fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: %s\r\n", s.options.Listen)
 		clients[i] = c
 	}

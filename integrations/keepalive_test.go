@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// forward passes connections on to an address, and counts them.
+// forward forwards connections to an address and counts them.
 func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -39,7 +39,7 @@ func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 	return l.Addr().String(), made
 }
 
-// Proxies keep their connections to weir: a question costs no handshake.
+// Proxies reuse their connections to weir, so a request costs no handshake.
 func TestKeepsConnections(t *testing.T) {
 	const requests = 40
 	for _, p := range proxies {

@@ -25,8 +25,8 @@ import (
 	"time"
 )
 
-// keyCase is a header that names the key once, twice or badly. The test replaces @ by a
-// prefix of its own, so that no two cases share a key.
+// keyCase is a header with one key, two keys or a bad key. The test replaces @ by a
+// unique prefix, so that no two cases share a key.
 type keyCase struct {
 	name   string
 	fields []string // name and value in turns
@@ -81,7 +81,7 @@ var keyCases = []keyCase{
 	{name: "a body in pieces", lines: "X-User: @ann\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n"},
 }
 
-// prefixed returns the case with keys of its own.
+// prefixed returns the case with unique keys.
 func (c keyCase) prefixed(i int) keyCase {
 	c.lines = strings.ReplaceAll(c.lines, "@", keyPrefix(i))
 	c.fields = slices.Clone(c.fields)
@@ -93,7 +93,7 @@ func (c keyCase) prefixed(i int) keyCase {
 
 func keyPrefix(i int) string { return fmt.Sprintf("%03d-", i) }
 
-// try sends the request of a case and checks that the application saw the value that
+// try sends the request of a case and checks that the application got the value that
 // weir counted, or that the proxy rejected the request.
 func (s *stand) try(i int, c keyCase, send func(path string, c keyCase) (int, error)) {
 	s.t.Helper()
@@ -144,8 +144,8 @@ func (s *stand) counted(user string) int64 {
 	return 3 - answer.Remaining
 }
 
-// The application sees exactly the value that is counted, or the request is rejected.
-// Otherwise a client would choose which of its limits a request counts against.
+// The application gets exactly the counted value, or the request is rejected. Otherwise
+// clients could choose the key that a request is charged to.
 func TestCountedKeyIsPassed(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		for i, c := range keyCases {
@@ -162,7 +162,7 @@ func (s *stand) sendLines(path string, c keyCase) (int, error) {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(patience))
+	conn.SetDeadline(time.Now().Add(testTimeout))
 	for i := 0; i < len(c.fields); i += 2 {
 		c.lines += c.fields[i] + ": " + c.fields[i+1] + "\r\n"
 	}
@@ -284,8 +284,8 @@ func certificate(t *testing.T) string {
 		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private}))
 }
 
-// A request without a valid key is rejected while weir is down, too: a fault of the
-// client opens nothing.
+// A request without a valid key is rejected while weir is down, too, also by snippets
+// that fail open.
 func TestBadKeyWithoutWeir(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		s.killWeir()

@@ -12,11 +12,11 @@ import (
 	"time"
 )
 
-// proxy is a program that a snippet is for.
+// proxy is a program with a snippet.
 type proxy struct {
 	name  string
 	start func(s *stand)
-	edit  func(t *testing.T, text string) string // what a user changes in the snippet's files; nil = nothing
+	edit  func(t *testing.T, text string) string // changes of a user in the snippet's files; nil = none
 
 	global string // further global options of a Caddyfile
 }
@@ -34,7 +34,7 @@ func startNginx(s *stand) {
 	s.write("weir-gate-secret.conf", "proxy_set_header Weir-Gate-Secret \""+thisSecret+"\";\n")
 	main := "daemon off; pid nginx.pid; error_log stderr; worker_processes 1;\n"
 	if os.Getuid() == 0 {
-		main += "user root;\n" // who can read the test's directory
+		main += "user root;\n" // can read the test's directory
 	}
 	main += "events {}\nhttp {\n access_log off;\n"
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
@@ -71,7 +71,7 @@ func (s *stand) want(what string, r reply, status int) {
 	}
 }
 
-// wantGranted checks an answer of the application that weir has let pass.
+// wantGranted checks an answer of the application to a request that weir allowed.
 func (s *stand) wantGranted(what string, r reply, left int) {
 	s.t.Helper()
 	s.want(what, r, 200)
@@ -83,7 +83,7 @@ func (s *stand) wantGranted(what string, r reply, left int) {
 	}
 }
 
-// wantRefused checks that weir has refused.
+// wantRefused checks the answer to a request that weir denied.
 func (s *stand) wantRefused(what string, r reply) {
 	s.t.Helper()
 	s.want(what, r, 429)
@@ -98,7 +98,7 @@ func (s *stand) wantRefused(what string, r reply) {
 	}
 }
 
-// A key from a header: three pass, the fourth is refused, others are not touched.
+// A key from a header: three requests pass, the fourth is denied, other keys pass.
 func TestLimits(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		for i := range 3 {
@@ -150,10 +150,10 @@ func TestLimitsByAddress(t *testing.T) {
 	})
 }
 
-// decides waits until weir answers the proxy again, and checks that it decides.
+// decides waits until weir answers the proxy again, and checks its decisions.
 func (s *stand) decides(when, user string) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; {
+	for end := time.Now().Add(testTimeout); ; {
 		r := s.get("/", "X-User", user)
 		if r.header.Get("RateLimit") != "" {
 			return
@@ -164,8 +164,8 @@ func (s *stand) decides(when, user string) {
 	}
 }
 
-// What becomes of requests while weir hangs, is gone, and is back, with the bounds
-// of the snippet.
+// The answers while weir hangs, after it was killed, and after a restart, within the
+// timeouts of the snippet.
 func TestWithoutWeir(t *testing.T) {
 	each(t, func(o *Options) { o.Timeout = "" }, func(t *testing.T, s *stand) {
 		unanswered := 503
@@ -199,8 +199,8 @@ func TestWithoutWeir(t *testing.T) {
 	})
 }
 
-// What weir answers that is no decision is a fault of the configuration or of the
-// store. It never lets requests pass.
+// Answers of weir other than decisions are errors of the configuration or the store.
+// They let no request pass.
 func TestWeirThatDoesNotDecide(t *testing.T) {
 	each(t, func(o *Options) { o.Policy = "nothing" }, func(t *testing.T, s *stand) {
 		r := s.get("/", "X-User", "ann")
@@ -211,7 +211,7 @@ func TestWeirThatDoesNotDecide(t *testing.T) {
 	})
 }
 
-// A secret, over a unix socket; the second of two will do, another will not.
+// A secret, over a unix socket: each of two secrets is accepted, another is not.
 func TestSecretOverSocket(t *testing.T) {
 	overSocket := func(o *Options) { o.Secret, o.Weir = true, "unix:"+filepath.Join(o.Dir, "weir.sock") }
 	each(t, overSocket, func(t *testing.T, s *stand) {

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// The gate secret leaves HAProxy with the questions of its own clients alone. Another
-// user of the machine can connect to the socket between Lua and weir, and is rejected.
+// HAProxy adds the gate secret to requests of its clients only. Another user of the
+// machine can connect to the socket between Lua and weir, and is rejected.
 func TestSecretIsForTheGateAlone(t *testing.T) {
 	s := newStand(t, proxies[1], func(o *Options) { o.Secret = true })
 	s.wantGranted("a client", s.get("/", "X-User", "ann"), 2)
@@ -64,6 +64,6 @@ func (s *stand) dialAsNobody(name string) net.Conn {
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	return c
 }

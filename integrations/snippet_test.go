@@ -63,7 +63,7 @@ func TestSnippetsAreTidy(t *testing.T) {
 	}
 }
 
-// allOptions are the options that change what is written, in every combination.
+// allOptions returns the options that change the text, in every combination.
 func allOptions() (all []Options) {
 	for _, open := range []bool{false, true} {
 		for _, secret := range []bool{false, true} {

@@ -21,8 +21,8 @@ import (
 	"time"
 )
 
-// patience bounds what a test waits for; a request that takes this long hangs.
-const patience = 20 * time.Second
+// testTimeout bounds each wait of a test. A request that takes so long hangs.
+const testTimeout = 20 * time.Second
 
 // policies limit by a header and by the client's address.
 const policies = `
@@ -40,15 +40,15 @@ type stand struct {
 	options Options
 	dir     string
 	weir    *exec.Cmd // nil while it is down
-	secrets string    // what weir's file of secrets holds
+	secrets string    // content of weir's file of secrets
 	app     *app
 	client  *http.Client
 }
 
-// newStand starts everything. change says what the snippet is made for.
+// newStand starts the processes. change sets options of the snippet.
 func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	t.Helper()
-	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: patience}}
+	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: testTimeout}}
 	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
 		Weir: free(t), App: s.app.addr(), Listen: free(t), Dir: s.dir,
 		Timeout: "5s"} // so that a busy machine is not taken for a weir that hangs
@@ -110,10 +110,10 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// await waits until somebody listens.
+// await waits until an address accepts connections.
 func (s *stand) await(network, address string) {
 	s.t.Helper()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()
@@ -125,14 +125,15 @@ func (s *stand) await(network, address string) {
 	}
 }
 
-// reply is what a client of the proxy sees.
+// reply is the answer to a client of the proxy.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// get asks the proxy, with header fields, name and value in turns.
+// get sends a request to the proxy. fields are names and values of header fields in
+// turns.
 func (s *stand) get(path string, fields ...string) reply {
 	s.t.Helper()
 	return s.do("GET", path, "", fields...)
@@ -159,8 +160,8 @@ func (s *stand) do(method, path, body string, fields ...string) reply {
 	return reply{res.StatusCode, res.Header, string(b)}
 }
 
-// app is what is behind the proxy. It answers /status/N with N, an upgrade of /echo
-// with another protocol, and everything else with 200 and how many bytes the request's body had.
+// app is the application behind the proxy. It answers /status/N with N, an upgrade of
+// /echo with another protocol, and other requests with 200 and the length of the body.
 type app struct {
 	*httptest.Server
 	mu   sync.Mutex
@@ -192,21 +193,21 @@ func (a *app) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "app: %s, %d bytes", r.Method, n)
 }
 
-// requests is how many the application has seen.
+// requests returns the number of requests to the application.
 func (a *app) requests() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return len(a.seen)
 }
 
-// asked is the request of that number, from 0, that the application has seen.
+// asked returns the request to the application with an index, from 0.
 func (a *app) asked(i int) *http.Request {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.seen[i]
 }
 
-// lastPort counts up from a random port below those that the kernel gives clients.
+// lastPort counts up from a random port below the ephemeral ports of the kernel.
 var lastPort atomic.Int32
 
 func init() { lastPort.Store(10_000 + rand.Int32N(15_000)) }

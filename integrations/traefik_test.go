@@ -9,8 +9,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// traefikFile is as much of Traefik's dynamic configuration as the snippet uses.
-// Unknown words fail.
+// traefikFile is the part of Traefik's dynamic configuration that the snippet uses.
+// Unknown names are errors.
 type traefikFile struct {
 	HTTP struct {
 		Routers map[string]struct {
@@ -35,8 +35,8 @@ type traefikFile struct {
 	} `yaml:"http"`
 }
 
-// TestTraefikSnippet checks the form of the snippet, and that its parts name each
-// other. No Traefik runs.
+// TestTraefikSnippet checks the form of the snippet and the references between its
+// parts. It runs no Traefik.
 func TestTraefikSnippet(t *testing.T) {
 	for _, o := range allOptions() {
 		files, err := Render("traefik", o)

@@ -14,14 +14,14 @@ import (
 	"time"
 )
 
-// The key of a websocket and its answer, as RFC 6455 has them.
+// The key of a websocket and its answer, from RFC 6455.
 const (
 	socketKey    = "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 	socketAnswer = "Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
 )
 
-// upgrade asks for another protocol through the proxy, with those fields. What it
-// returns of the connection is what comes behind the answer's header.
+// upgrade requests another protocol through the proxy. It returns the connection after
+// the header of the answer.
 func (s *stand) upgrade(user, protocol, fields string) (*http.Response, net.Conn, *bufio.Reader) {
 	s.t.Helper()
 	c, err := net.Dial("tcp", s.options.Listen)
@@ -29,7 +29,7 @@ func (s *stand) upgrade(user, protocol, fields string) (*http.Response, net.Conn
 		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(testTimeout))
 	fmt.Fprintf(c, "GET /echo HTTP/1.1\r\nHost: %s\r\nX-User: %s\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: %s\r\n%s\r\n", s.options.Listen, user, protocol, fields)
 	r := bufio.NewReader(c)
 	res, err := http.ReadResponse(r, nil)
@@ -39,7 +39,7 @@ func (s *stand) upgrade(user, protocol, fields string) (*http.Response, net.Conn
 	return res, c, r
 }
 
-// echo is an application that speaks another protocol: it sends back what it gets.
+// echo is an application of another protocol: it returns its input.
 func echo(w http.ResponseWriter) {
 	c, rw, err := w.(http.Hijacker).Hijack()
 	if err != nil {
@@ -50,7 +50,7 @@ func echo(w http.ResponseWriter) {
 	io.Copy(c, rw)
 }
 
-// A websocket is counted once, when it begins, and then left alone.
+// A websocket is counted once, when it begins.
 func TestUpgrades(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		for i := range 3 {
@@ -75,8 +75,7 @@ func TestUpgrades(t *testing.T) {
 	})
 }
 
-// No other protocol begins through a snippet: over HTTP/2 a client would ask on, and
-// nobody would count.
+// Snippets allow no other upgrade: over HTTP/2 further requests would pass uncounted.
 func TestOtherProtocols(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		for i, protocol := range []string{"h2c", "websocket, h2c"} {
@@ -88,8 +87,8 @@ func TestOtherProtocols(t *testing.T) {
 	})
 }
 
-// HEAD has the header fields of GET, a body may come in pieces, and a client cannot name
-// its requests so that all of them count as one.
+// HEAD has the header fields of GET, a body may be chunked, and a client cannot set an
+// idempotency key, which would make all its requests count as one.
 func TestOtherRequests(t *testing.T) {
 	each(t, func(*Options) {}, func(t *testing.T, s *stand) {
 		r := s.do("HEAD", "/", "", "X-User", "ann")

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// startWeir starts weir where the snippet looks for it.
+// startWeir starts weir at the address in the snippet.
 func (s *stand) startWeir() {
 	s.t.Helper()
 	args := []string{"serve", "--policies", s.write("policies.yaml", policies), "--listen", s.options.Weir, "--socket-mode", "0666"}
@@ -44,12 +44,12 @@ func (s *stand) startWeir() {
 	go io.Copy(io.Discard, stderr)
 }
 
-// freezeWeir stops weir where it is, with its connections open, until SIGCONT. It
-// waits until no thread runs any more.
+// freezeWeir suspends weir with its connections open, until SIGCONT. It waits until all
+// its threads have stopped.
 func (s *stand) freezeWeir() {
 	s.t.Helper()
 	s.weir.Process.Signal(syscall.SIGSTOP)
-	for end := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(testTimeout); ; time.Sleep(time.Millisecond) {
 		running := 0
 		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", s.weir.Process.Pid))
 		for _, thread := range threads {
@@ -66,7 +66,7 @@ func (s *stand) freezeWeir() {
 	}
 }
 
-// killWeir ends weir as a crash does.
+// killWeir kills weir without a shutdown, like a crash.
 func (s *stand) killWeir() {
 	s.weir.Process.Kill()
 	s.weir.Wait()

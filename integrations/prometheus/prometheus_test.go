@@ -1,5 +1,5 @@
-// Package prometheus_test holds the alert rules and the dashboard to what weir tells:
-// docs/metrics.md names every metric, and is itself held to what /metrics answers.
+// Package prometheus_test checks that the alert rules and the dashboard use existing
+// metrics. They are in docs/metrics.md, which another test compares with /metrics.
 package prometheus_test
 
 import (
@@ -34,7 +34,7 @@ func TestEveryRuleIsTested(t *testing.T) {
 	}
 }
 
-// TestMetricsExist: what rules and panels ask for is told.
+// The metrics of rules and panels exist.
 func TestMetricsExist(t *testing.T) {
 	docs := read(t, "../../docs/metrics.md")
 	for _, file := range []string{"weir.rules.yml", "weir.rules.test.yml", "dashboard.json"} {
