@@ -131,6 +131,14 @@ func (p respPolicies) Policy(name string) (resp.Policy, error) {
 	return nil, err
 }
 
+// Names returns the names of all policies, in the order of the file.
+func (p respPolicies) Names() (names []string) {
+	for _, each := range p.s.policies.Load().Policies {
+		names = append(names, each.Name)
+	}
+	return names
+}
+
 // respThrottler decides CL.THROTTLE within the capacity of the server.
 type respThrottler struct{ s *Server }
 

@@ -267,7 +267,7 @@ func TestRedisClientsSendLittleBeforeTheToken(t *testing.T) {
 		client := talkTo(t, c, err)
 		go io.WriteString(client, text)
 		got, err := io.ReadAll(client.in)
-		if !strings.Contains(string(got), "-ERR Protocol error: 2 KiB came before the right password") && err == nil {
+		if !strings.Contains(string(got), "-ERR Protocol error: 2 KiB were sent before the right password") && err == nil {
 			t.Errorf("%s: %.200q, %v; want an error", name, got, err)
 		}
 	}

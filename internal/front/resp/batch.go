@@ -6,35 +6,34 @@ import (
 	"sync"
 )
 
-// Bounds of what one connection asks of a store at the same time.
+// Bounds of the concurrent decisions of one connection.
 const (
-	maxBatch = 256 // commands put off
-	maxLines = 64  // of them under way
+	maxBatch  = 256 // commands in a batch
+	maxQueues = 64  // queues that run concurrently
 )
 
-// batch are decisions of one pipeline that were put off, so that they can be asked
-// for at the same time.
+// batch holds commands of one pipeline, to decide them concurrently.
 type batch struct {
 	waiting []waiting
 }
 
-// waiting is one of them, and its answer.
+// waiting is a command of a batch with its answer.
 type waiting struct {
 	cmd  *command
 	args []string
 	out  []byte
 }
 
-// putOff keeps a decision until settle.
-func (c *session) putOff(cmd *command, args []string) {
+// enqueue adds a command to the batch.
+func (c *session) enqueue(cmd *command, args []string) {
 	c.batch.waiting = append(c.batch.waiting, waiting{cmd: cmd, args: slices.Clone(args)})
 	if len(c.batch.waiting) == maxBatch {
-		c.settle()
+		c.flush()
 	}
 }
 
-// settle makes the decisions that were put off, and answers them in their order.
-func (c *session) settle() {
+// flush decides the commands of the batch, and appends their answers in order.
+func (c *session) flush() {
 	w := c.batch.waiting
 	switch len(w) {
 	case 0:
@@ -51,24 +50,24 @@ func (c *session) settle() {
 	c.batch.waiting = w[:0]
 }
 
-// lineSeed makes the lines of a process its own.
-var lineSeed = maphash.MakeSeed()
+// queueSeed is random, so that clients cannot predict the queue of a key.
+var queueSeed = maphash.MakeSeed()
 
-// decideTogether makes decisions at the same time, but those about one key one
-// after the other: a client that records and then checks wants the check to see it.
+// decideTogether decides commands concurrently, but those about one key in order: a check
+// after a record must count it.
 func (s *Server) decideTogether(w []waiting) {
-	var lines [maxLines][]*waiting
+	var queues [maxQueues][]*waiting
 	for i := range w {
-		line := w[i].line() % maxLines
-		lines[line] = append(lines[line], &w[i])
+		q := w[i].queue() % maxQueues
+		queues[q] = append(queues[q], &w[i])
 	}
 	var all sync.WaitGroup
-	for _, line := range lines {
-		if len(line) == 0 {
+	for _, queue := range queues {
+		if len(queue) == 0 {
 			continue
 		}
 		all.Go(func() {
-			for _, each := range line {
+			for _, each := range queue {
 				each.out = each.cmd.decide(s, nil, each.args)
 			}
 		})
@@ -76,14 +75,14 @@ func (s *Server) decideTogether(w []waiting) {
 	all.Wait()
 }
 
-// line is a number that all commands about one key have in common, in whatever
-// order they name its dimensions.
-func (w *waiting) line() uint64 {
-	h := maphash.String(lineSeed, w.args[0])
+// queue returns a hash that is the same for all commands about one key, for any order of
+// their dimensions.
+func (w *waiting) queue() uint64 {
+	h := maphash.String(queueSeed, w.args[0])
 	if w.cmd.keyed {
-		pairs, _ := cutNumbers(withoutOptions(w.args[1:], takesID|takesTTL))
+		pairs, _ := cutNumbers(withoutOptions(w.args[1:], optionID|optionTTL))
 		for _, pair := range pairs {
-			h += maphash.String(lineSeed, pair)
+			h += maphash.String(queueSeed, pair)
 		}
 	}
 	return h

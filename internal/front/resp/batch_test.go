@@ -49,7 +49,7 @@ func TestPipelineIsAskedTogether(t *testing.T) {
 	for lines := map[uint64]bool{}; len(keys) < g.want; { // keys that share no line
 		key := fmt.Sprint("k=", rand.Int())
 		w := waiting{cmd: byName["WEIR.CHECK"], args: []string{"big", key}}
-		if line := w.line() % maxLines; !lines[line] {
+		if line := w.queue() % maxQueues; !lines[line] {
 			lines[line] = true
 			keys = append(keys, key)
 		}
@@ -97,7 +97,7 @@ func TestWordsOfAKeyMayComeInAnyOrder(t *testing.T) {
 	cmd := byName["WEIR.CHECK"]
 	a := waiting{cmd: cmd, args: []string{"wide", "tenant=1", "user=2"}}
 	b := waiting{cmd: byName["WEIR.RESET"], args: []string{"wide", "user=2", "tenant=1", "5"}}
-	if a.line() != b.line() {
+	if a.queue() != b.queue() {
 		t.Error("one key has two lines")
 	}
 }

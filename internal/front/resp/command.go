@@ -7,52 +7,52 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// command is what a first argument asks for.
+// command is one entry of the table of commands.
 type command struct {
 	name        string
 	usage       string
-	least, most int  // arguments behind the name
-	open        bool // answered before a password was said
+	least, most int  // arguments after the name
+	open        bool // answered before authentication
 	needs       Rights
 
-	// One of these. A decision reads nothing of the session, so that several can be
-	// made at the same time.
+	// One of these functions is set. decide does not use the session, so that several can
+	// run concurrently.
 	decide func(s *Server, out []byte, args []string) []byte
-	say    func(c *session, args []string)
-	keyed  bool // a decision whose arguments are a policy, its dimensions, numbers and options
-	alone  bool // a decision that says not which key it is about, so that others wait for it
+	reply  func(c *session, args []string)
+	keyed  bool // the arguments of decide are a policy, its dimensions, numbers and options
+	alone  bool // the key of decide is unknown, so it runs alone
 }
 
 var (
 	commands []command           // all of them
-	byName   map[string]*command // by their names in capitals
+	byName   map[string]*command // by name in capitals
 )
 
-// init makes the table: some commands read it, so it cannot be made where it is
-// declared.
+// init builds the table. It cannot be an initializer: some commands read the table.
 func init() {
 	commands = []command{
 		{name: "CL.THROTTLE", usage: "CL.THROTTLE key max_burst count period [quantity]", least: 4, most: 5, decide: throttle},
+		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
 		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: check, keyed: true},
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, decide: peek, keyed: true},
 		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: record, keyed: true},
 		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, decide: refund, keyed: true},
 		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, decide: reserve, keyed: true},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation actual", least: 2, most: 2, decide: settleOne, alone: true},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation actual", least: 2, most: 2, decide: settle, alone: true},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, decide: release, alone: true},
 		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, keyed: true, needs: MayReset},
 
-		{name: "PING", usage: "PING [message]", most: 1, say: ping},
-		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, say: ping},
-		{name: "HELLO", usage: "HELLO [2|3 [AUTH default TOKEN] [SETNAME name]]", most: 6, open: true, say: hello},
-		{name: "AUTH", usage: "AUTH [default] TOKEN", least: 1, most: 2, open: true, say: auth},
-		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, say: client},
-		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, say: selectDatabase},
-		{name: "INFO", usage: "INFO [section …]", most: maxArgs, say: info},
-		{name: "COMMAND", usage: "COMMAND [COUNT|LIST|DOCS]", most: maxArgs, say: commandCommand},
-		{name: "CONFIG", usage: "CONFIG GET name", least: 1, most: maxArgs, say: configCommand},
-		{name: "RESET", usage: "RESET", open: true, say: resetSession},
-		{name: "QUIT", usage: "QUIT", most: maxArgs, open: true, say: quit},
+		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
+		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},
+		{name: "HELLO", usage: "HELLO [2|3 [AUTH default TOKEN] [SETNAME name]]", most: 6, open: true, reply: hello},
+		{name: "AUTH", usage: "AUTH [default] TOKEN", least: 1, most: 2, open: true, reply: auth},
+		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, reply: client},
+		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, reply: selectDatabase},
+		{name: "INFO", usage: "INFO [section …]", most: maxArgs, reply: info},
+		{name: "COMMAND", usage: "COMMAND [COUNT|LIST|DOCS]", most: maxArgs, reply: commandCommand},
+		{name: "CONFIG", usage: "CONFIG GET name", least: 1, most: maxArgs, reply: configCommand},
+		{name: "RESET", usage: "RESET", open: true, reply: resetSession},
+		{name: "QUIT", usage: "QUIT", most: maxArgs, open: true, reply: quit},
 	}
 	byName = make(map[string]*command, len(commands))
 	for i := range commands {
@@ -61,9 +61,9 @@ func init() {
 }
 
 // longestName is the length of the longest name.
-const longestName = len("WEIR.RESERVE")
+const longestName = len("WEIR.POLICIES")
 
-// commandNamed returns the command of that name in whatever case, or nil.
+// commandNamed returns the command of that name, in any case, or nil.
 func commandNamed(name string) *command {
 	if len(name) > longestName {
 		return nil
@@ -82,18 +82,36 @@ func capital(c byte) byte {
 	return c
 }
 
-// unknownCommand says what there is. Clients look for its first two words.
+// unknownCommand returns the error for an unknown command. Clients match its first two
+// words.
 func unknownCommand(name string) string {
 	var ours []string
 	for _, c := range commands {
-		if c.decide != nil {
+		if strings.Contains(c.name, ".") {
 			ours = append(ours, c.name)
 		}
 	}
-	return "unknown command " + answer.Shown(name) + "; Weir decides, it stores nothing: there are " + strings.Join(ours, ", ")
+	return "unknown command " + answer.Shown(name) + "; Weir makes decisions and stores no data. Its commands are " + strings.Join(ours, ", ")
 }
 
-// commandCommand tells of the commands, no more than interactive clients need.
+// listPolicies answers WEIR.POLICIES: an array for each policy, of its name and its
+// dimensions.
+func listPolicies(c *session, _ []string) {
+	names := c.server.config.Policies.Names()
+	c.out = appendArray(c.out, len(names))
+	for _, name := range names {
+		var dims []string
+		if p, err := c.server.config.Policies.Policy(name); err == nil { // a reload may remove it
+			dims = p.Plan().Dimensions()
+		}
+		c.out = appendBulk(appendArray(c.out, 1+len(dims)), name)
+		for _, dim := range dims {
+			c.out = appendBulk(c.out, dim)
+		}
+	}
+}
+
+// commandCommand answers COMMAND, as far as interactive clients need it.
 func commandCommand(c *session, args []string) {
 	if len(args) == 0 {
 		c.out = appendArray(c.out, 0)
@@ -115,11 +133,11 @@ func commandCommand(c *session, args []string) {
 			c.out = appendNull(c.out, c.protocol)
 		}
 	default:
-		c.refuse("COMMAND knows COUNT, LIST, DOCS and INFO, not " + answer.Shown(args[0]))
+		c.refuse("COMMAND has COUNT, LIST, DOCS and INFO, not " + answer.Shown(args[0]))
 	}
 }
 
-// docs is COMMAND DOCS: how to write the commands named, or all.
+// docs answers COMMAND DOCS: the syntax of the named commands, or of all.
 func (c *session) docs(names []string) {
 	var shown []*command
 	for i := range commands {

@@ -13,43 +13,43 @@ import (
 
 // Sizes of the buffer of a connection, in bytes.
 const (
-	usual      = 8 << 10 // while it waits
-	mostBefore = 2 << 10 // before it has the right to ask; also the most that may come until then
+	usualBuffer     = 8 << 10 // while the connection is idle
+	maxUnauthorized = 2 << 10 // before authentication; also the most bytes accepted until then
 )
 
-// conn carries the bytes of one client.
+// conn is the connection of one client.
 type conn struct {
-	server  *Server
-	nc      net.Conn
-	in      []byte    // what was read and not answered
-	before  int       // bytes that came before the client had the right to ask
-	begun   time.Time // when the command at the beginning of in had to be waited for; zero when none has
-	session session
-	held    time.Time // since when answers wait for the end of the connection; zero when none do
+	server       *Server
+	nc           net.Conn
+	in           []byte    // bytes read and not answered
+	unauthorized int       // bytes read before authentication
+	begun        time.Time // when the partial command in in was first waited for; zero = none
+	session      session
+	held         time.Time // when the drain began to hold answers back; zero = none
 
-	readBy, writeBy time.Time // the deadlines that are set
+	readBy, writeBy time.Time // the deadlines in force
 }
 
 func newConn(s *Server, nc net.Conn) *conn {
 	c := &conn{server: s, nc: nc, session: session{server: s, peer: listen.ConnOf(nc), id: s.lastID.Add(1), protocol: 2}}
-	size := usual
+	size := usualBuffer
 	if c.session.locked() {
-		size = mostBefore
+		size = maxUnauthorized
 	}
 	c.in = make([]byte, 0, size)
 	return c
 }
 
-// serve answers until the client goes, breaks the protocol or keeps still for too
-// long, or the server drains.
+// serve answers commands until the client closes the connection, breaks the protocol or
+// is silent for too long, or the server drains.
 func (c *conn) serve() {
 	defer c.nc.Close()
-	if !c.shake() {
+	if !c.handshake() {
 		return
 	}
-	if c.session.ended { // there is no slot for its certificate
+	if c.session.ended { // no free slot for a client with a certificate
 		if c.write() {
-			c.goodbye()
+			c.closeWrite()
 		}
 		return
 	}
@@ -57,16 +57,16 @@ func (c *conn) serve() {
 		used, err := c.session.answer(c.text())
 		if err != nil {
 			c.session.out = appendError(c.session.out, codeInput, err.Error())
-		} else if c.session.locked() && c.before >= mostBefore {
-			c.session.out = appendError(c.session.out, codeInput, errBefore.Error())
-			err = errBefore
+		} else if c.session.locked() && c.unauthorized >= maxUnauthorized {
+			c.session.out = appendError(c.session.out, codeInput, errUnauthorized.Error())
+			err = errUnauthorized
 		}
 		ended := err != nil || c.session.ended
-		if (ended || !c.holds(used)) && !c.write() {
+		if (ended || !c.holdAnswers(used)) && !c.write() {
 			return
 		}
 		if ended {
-			c.goodbye()
+			c.closeWrite()
 			return
 		}
 		c.drop(used)
@@ -76,9 +76,9 @@ func (c *conn) serve() {
 	}
 }
 
-// shake ends the handshake of TLS, where there is one, and reports whether it did
-// in time.
-func (c *conn) shake() bool {
+// handshake completes the TLS handshake, if any, and reports whether it succeeded in
+// time.
+func (c *conn) handshake() bool {
 	t, ok := c.nc.(*tls.Conn)
 	if !ok {
 		return true
@@ -91,13 +91,13 @@ func (c *conn) shake() bool {
 	if certified := c.server.config.Guard.Certified; certified != nil {
 		c.session.certificate = certified(t)
 		c.session.recheck()
-		c.session.enter()
+		c.session.takeSlot()
 	}
 	return true
 }
 
-// text is what was read and not answered. Where decisions do not wait, nobody keeps
-// a part of it: then it is the buffer itself, and a command costs no allocation.
+// text returns the bytes that were read and not answered. Unless decisions wait, no part
+// of it is kept: then it is the buffer itself, and a command costs no allocation.
 func (c *conn) text() string {
 	if c.server.config.Waits {
 		return string(c.in)
@@ -105,35 +105,35 @@ func (c *conn) text() string {
 	return unsafe.String(unsafe.SliceData(c.in), len(c.in))
 }
 
-// read waits for bytes behind those in the buffer, and reports whether some came.
+// read reads further bytes into the buffer, and reports whether some arrived.
 func (c *conn) read() bool {
 	c.armRead(time.Now())
-	if c.server.isDraining() { // not sooner: hurry may have come before the deadline
-		c.hurry()
+	if c.server.isDraining() { // after armRead, which may have set a later deadline
+		c.armDrain()
 	}
 	return c.take()
 }
 
-// take is read without a deadline of its own.
+// take is read with the current deadline.
 func (c *conn) take() bool {
 	if len(c.in) == cap(c.in) {
-		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse refuses what is longer
+		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse rejects longer commands
 	}
 	most := cap(c.in)
 	locked := c.session.locked()
 	if locked {
-		most = min(most, len(c.in)+mostBefore-c.before)
+		most = min(most, len(c.in)+maxUnauthorized-c.unauthorized)
 	}
 	n, err := c.nc.Read(c.in[len(c.in):most])
 	c.in = c.in[:len(c.in)+n]
 	if locked {
-		c.before += n
+		c.unauthorized += n
 	}
 	return n > 0 && err == nil
 }
 
-// deadline is how long the client has for the next bytes. One that sends a command
-// byte by byte has no longer for it than one that sends it in two pieces.
+// deadline returns the deadline of the next read. A command has the same time however
+// many pieces it arrives in.
 func (c *conn) deadline(now time.Time) time.Time {
 	if len(c.in) == 0 {
 		return now.Add(c.server.config.Limits.Idle)
@@ -144,9 +144,9 @@ func (c *conn) deadline(now time.Time) time.Time {
 	return c.begun.Add(c.server.config.Limits.Read)
 }
 
-// armRead sets the deadline of the next read. Setting one costs a good part of what
-// a small command costs, so while a client is busy its deadline is left alone until
-// it is an eighth of its idle time behind.
+// armRead sets the deadline of the next read. Setting one costs a good part of a small
+// command, so the deadline of a busy client is moved only when it is an eighth of the
+// idle time late.
 func (c *conn) armRead(now time.Time) {
 	want := c.deadline(now)
 	if behind := want.Sub(c.readBy); behind < 0 || behind > c.server.config.Limits.Idle/8 {
@@ -155,8 +155,8 @@ func (c *conn) armRead(now time.Time) {
 	}
 }
 
-// armWrite sets the deadline of the next write, likewise: a client has between half
-// of Limits.Write and all of it to take its answers.
+// armWrite sets the deadline of the next write, as rarely: a client has between half of
+// Limits.Write and all of it to read its answers.
 func (c *conn) armWrite(now time.Time) {
 	if most := c.server.config.Limits.Write; c.writeBy.Sub(now) < most/2 {
 		c.writeBy = now.Add(most)
@@ -164,7 +164,7 @@ func (c *conn) armWrite(now time.Time) {
 	}
 }
 
-// write sends the answers, and reports whether they were taken.
+// write sends the answers, and reports whether it succeeded.
 func (c *conn) write() bool {
 	if len(c.session.out) == 0 {
 		return true
@@ -172,14 +172,14 @@ func (c *conn) write() bool {
 	c.held = time.Time{}
 	c.armWrite(time.Now())
 	_, err := c.nc.Write(c.session.out)
-	if c.session.out = c.session.out[:0]; cap(c.session.out) > usual {
+	if c.session.out = c.session.out[:0]; cap(c.session.out) > usualBuffer {
 		c.session.out = nil
 	}
 	return err == nil
 }
 
-// drop removes the answered commands. An empty buffer gets its usual size, after it grew
-// and after the password.
+// drop removes the answered commands. An empty buffer returns to its usual size, after it
+// grew and after authentication.
 func (c *conn) drop(used int) {
 	if used > 0 {
 		c.begun = time.Time{}
@@ -189,23 +189,23 @@ func (c *conn) drop(used int) {
 	if c.session.locked() {
 		return
 	}
-	c.before = 0
-	if rest == 0 && cap(c.in) != usual {
-		c.in = make([]byte, 0, usual)
+	c.unauthorized = 0
+	if rest == 0 && cap(c.in) != usualBuffer {
+		c.in = make([]byte, 0, usualBuffer)
 	}
 }
 
 // halfCloser is a connection that can be closed for writing.
 type halfCloser interface{ CloseWrite() error }
 
-// goodbye closes so that the last answers arrive: bytes that come in and are never
-// read would make the system throw away what is still on its way out.
-func (c *conn) goodbye() {
+// closeWrite closes the connection so that the last answers arrive: with unread input,
+// the system would discard the answers in transit.
+func (c *conn) closeWrite() {
 	half, ok := c.nc.(halfCloser)
 	if !ok || half.CloseWrite() != nil {
 		return
 	}
-	if over, ok := c.nc.(*tls.Conn); ok { // its own end is a message that may still wait
+	if over, ok := c.nc.(*tls.Conn); ok { // the end of TLS is a message of its own
 		if half, ok := over.NetConn().(halfCloser); ok {
 			half.CloseWrite()
 		}

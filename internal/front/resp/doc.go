@@ -1,27 +1,27 @@
-// Package resp answers decisions in the protocol of Redis, so that any Redis
-// client is a client of Weir: RESP2, and RESP3 for who asks with HELLO 3.
+// Package resp serves decisions in the protocol of Redis, so that any Redis client is a
+// client of Weir: RESP2, and RESP3 after HELLO 3.
 //
-//	CL.THROTTLE key max_burst count period [quantity]   as redis-cell answers it
-//	WEIR.CHECK   policy dimension=value … [n] [ID id]   one decision
-//	WEIR.PEEK    policy dimension=value … [n]           the same, changing nothing
-//	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without asking
-//	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]  takes back units of a grant
-//	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  one, to be settled
-//	WEIR.SETTLE  reservation actual                     settles it with what was used
+//	CL.THROTTLE key max_burst count period [quantity]   the answer of redis-cell
+//	WEIR.POLICIES                                       lists the policies
+//	WEIR.CHECK   policy dimension=value … [n] [ID id]   attempts n units
+//	WEIR.PEEK    policy dimension=value … [n]           the same, without a change
+//	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without a decision
+//	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]     refunds units of a grant
+//	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  attempts an estimate
+//	WEIR.SETTLE  reservation actual                     settles it with the real units
 //	WEIR.RELEASE reservation                            settles it with 0
-//	WEIR.RESET   policy dimension=value …               forgets a key's histories
+//	WEIR.RESET   policy dimension=value …               deletes a key's histories
 //
-// and what clients say to a server they have connected to: HELLO, AUTH, PING,
-// CLIENT, INFO and so on. docs/resp.md tells users of it.
+// The commands that clients send when they connect work too: HELLO, AUTH, PING, CLIENT,
+// INFO and so on. docs/resp.md is the manual.
 //
-// A denial is an answer, an error is a RESP error (R15): "ERR …" for bad input,
-// where nothing was charged (R14), "UNAVAILABLE …" where no decision could be made.
+// A denial is an answer, an error is a RESP error (R15): "ERR …" for bad input, of which
+// nothing was charged (R14), "UNAVAILABLE …" if no decision could be made.
 //
-// Commands that lie in the read buffer together are answered together, in one
-// write. Where decisions wait for a store they are asked for at the same time, but
-// commands about one key one after the other, and answered in the order in which
-// they came.
+// All commands in the read buffer are answered in one write, in their order. If
+// decisions wait for a store, commands about different keys run concurrently, and
+// commands about one key run in their order.
 //
-// The bargain: every connection is held to a size, a number of arguments and a
-// time, and there is a password for all, but there are no users.
+// Trade-off: every connection has bounds of size, arguments and time, and one password,
+// but there are no users.
 package resp

@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -33,6 +35,8 @@ func (l limiters) Policy(name string) (Policy, error) {
 	}
 	return nil, fmt.Errorf("there is no policy %q; there is push", name)
 }
+
+func (l limiters) Names() []string { return slices.Sorted(maps.Keys(l)) }
 
 type limiter struct{ *weir.Limiter }
 

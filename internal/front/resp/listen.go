@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Serve accepts connections from l until it is closed or Shutdown is called; then
-// it returns nil. An error says that l broke. l is closed.
+// Serve accepts connections from l until l is closed or Shutdown is called; then it
+// returns nil. It returns an error if l fails. l is closed.
 func (s *Server) Serve(l net.Listener) error {
 	defer l.Close()
 	defer context.AfterFunc(s.draining, func() { l.Close() })()
@@ -19,10 +19,10 @@ func (s *Server) Serve(l net.Listener) error {
 		switch {
 		case err == nil:
 			pause = 0
-			s.take(nc)
+			s.start(nc)
 		case s.isDraining() || errors.Is(err, net.ErrClosed):
 			return nil
-		case isPassing(err): // who is connected goes on meanwhile
+		case isTemporary(err): // open connections go on
 			pause = min(max(2*pause, 5*time.Millisecond), time.Second)
 			s.config.Log.Warn("cannot accept a connection; trying again", "error", err, "in", pause)
 			time.Sleep(pause)
@@ -32,11 +32,11 @@ func (s *Server) Serve(l net.Listener) error {
 	}
 }
 
-// isPassing reports errors of one connection, or of a machine that is short of
-// file descriptors or memory for a while.
-func isPassing(err error) bool {
-	for _, passing := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
-		if errors.Is(err, passing) {
+// isTemporary reports errors of a single connection, and a temporary lack of file
+// descriptors or memory.
+func isTemporary(err error) bool {
+	for _, temporary := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
+		if errors.Is(err, temporary) {
 			return true
 		}
 	}
@@ -45,8 +45,8 @@ func isPassing(err error) bool {
 
 func (s *Server) isDraining() bool { return s.draining.Err() != nil }
 
-// take serves a connection on a goroutine of its own.
-func (s *Server) take(nc net.Conn) {
+// start serves a connection on a new goroutine.
+func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
 	refused := s.isDraining()
@@ -72,10 +72,10 @@ func (s *Server) forget(c *conn) {
 	delete(s.conns, c)
 }
 
-// Shutdown takes no more connections. Clients may put what they are about to ask, each
-// until it was answered or for Limits.Leave, and all that was read is answered; then
-// connections are closed. When ctx ends first, those that are left are cut off, and the
-// error says so. A Server serves once.
+// Shutdown accepts no more connections. Each client may send another command until it was
+// answered or Limits.Leave has passed, and all commands that were read are answered. Then
+// the connections are closed. When ctx ends first, the remaining connections are cut off,
+// and the error reports their number. A Server serves once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.leaveBy = time.Now().Add(s.config.Limits.Leave)
 	s.drain()
@@ -96,7 +96,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	if left == 0 {
 		return nil
 	}
-	return fmt.Errorf("resp: %d clients did not take their answers in time and were cut off", left)
+	return fmt.Errorf("resp: %d clients did not read their answers in time and were cut off", left)
 }
 
 func (s *Server) each(do func(*conn)) {

@@ -5,25 +5,25 @@ import (
 	"strings"
 )
 
-// Bounds of one command. The longest that means anything names sixteen dimensions
+// Bounds of one command. The longest useful command names sixteen dimensions
 // of 1 KiB each.
 const (
 	maxCommand = 64 << 10 // bytes, the headers included
 	maxArgs    = 64
-	maxInline  = 4 << 10 // bytes of a command that is sent as a line of words
+	maxInline  = 4 << 10 // bytes of a command in the form of a line
 )
 
-// protocolError is a fault after which nobody knows where the next command begins:
-// the connection ends.
+// protocolError is an error after which the start of the next command is unknown: the
+// connection ends.
 type protocolError string
 
-// Error is the text that the client is told.
+// Error returns the text for the client.
 func (e protocolError) Error() string { return "Protocol error: " + string(e) }
 
-// parse reads the command at the beginning of text: an array of bulk strings, as
-// clients send it, or a line of words, as people type it. It appends the arguments,
-// which are parts of text, to args, and returns how long the command is; 0 says that
-// its end has not come yet. An empty command has no arguments.
+// parse parses the command at the beginning of text: an array of bulk strings, as clients
+// send it, or a line of words, as people type it. It appends the arguments, which are
+// parts of text, to args, and returns the size of the command; 0 means that it is
+// incomplete. An empty command has no arguments.
 func parse(text string, args []string) (all []string, size int, err error) {
 	if text == "" {
 		return args, 0, nil
@@ -63,12 +63,12 @@ func parse(text string, args []string) (all []string, size int, err error) {
 	return args, at, nil
 }
 
-var errBefore = protocolError(fmt.Sprintf("%d KiB came before the right password; say AUTH with the token of this listener first", mostBefore>>10))
+var errUnauthorized = protocolError(fmt.Sprintf("%d KiB were sent before the right password; send AUTH with the token of this listener first", maxUnauthorized>>10))
 
 var errTooLong = protocolError(fmt.Sprintf("a command is longer than %d KiB; no command of Weir is", maxCommand>>10))
 
-// parseHeader reads the number behind the type at text[at], and returns where the
-// line behind it begins; 0 says that it has not come yet. -1 stands for null.
+// parseHeader parses the number after the type at text[at], and returns the start of the
+// next line; 0 means that the number is incomplete. The result −1 stands for null.
 func parseHeader(text string, at int, what string, most int) (n, next int, err error) {
 	const longest = len("$-12345678\r\n")
 	line := text[at+1 : min(len(text), at+longest)]
@@ -94,7 +94,7 @@ func parseHeader(text string, at int, what string, most int) (n, next int, err e
 	return n, at + 1 + end + 1, nil
 }
 
-// parseLine reads a command that is a line of words.
+// parseLine parses a command in the form of a line of words.
 func parseLine(text string, args []string) ([]string, int, error) {
 	end := strings.IndexByte(text[:min(len(text), maxInline)], '\n')
 	if end < 0 {
@@ -105,7 +105,7 @@ func parseLine(text string, args []string) ([]string, int, error) {
 	}
 	line := strings.TrimSuffix(text[:end], "\r")
 	if strings.ContainsAny(line, `"'`) {
-		return args, 0, protocolError("quotes mean nothing in a line; send an array of bulk strings")
+		return args, 0, protocolError("quotes are not supported in a line; send an array of bulk strings")
 	}
 	for i := 0; i < len(line); {
 		if line[i] == ' ' || line[i] == '\t' {
@@ -122,9 +122,9 @@ func parseLine(text string, args []string) ([]string, int, error) {
 		args = append(args, word)
 		i += len(word)
 	}
-	// A page in a browser can send a form to any port. What it asks for must not run.
+	// A page in a browser can send a form to any port. Its commands must not run.
 	if n := len(args); n > 0 && (strings.HasPrefix(args[n-1], "HTTP/") || strings.HasSuffix(args[0], ":")) {
-		return args, 0, protocolError("this is HTTP; Weir speaks it at another address (--listen)")
+		return args, 0, protocolError("this is HTTP; Weir serves it at another address (--listen)")
 	}
 	return args, end + 1, nil
 }

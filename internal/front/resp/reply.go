@@ -29,15 +29,15 @@ func appendBulk(b []byte, s string) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendArray begins an array of n elements, which follow.
+// appendArray appends the start of an array; its n elements follow.
 func appendArray(b []byte, n int) []byte {
 	b = append(b, '*')
 	b = strconv.AppendInt(b, int64(n), 10)
 	return append(b, "\r\n"...)
 }
 
-// appendMap begins a map of n pairs: in RESP2, which has none, an array of twice as
-// many elements.
+// appendMap appends the start of a map of n pairs. RESP2 has no maps: there it is an
+// array of twice as many elements.
 func appendMap(b []byte, protocol, n int) []byte {
 	if protocol < 3 {
 		return appendArray(b, 2*n)
@@ -47,7 +47,7 @@ func appendMap(b []byte, protocol, n int) []byte {
 	return append(b, "\r\n"...)
 }
 
-// appendNull appends what stands for nothing.
+// appendNull appends null.
 func appendNull(b []byte, protocol int) []byte {
 	if protocol < 3 {
 		return append(b, "$-1\r\n"...)
@@ -58,19 +58,13 @@ func appendNull(b []byte, protocol int) []byte {
 // appendOK appends +OK.
 func appendOK(b []byte) []byte { return append(b, "+OK\r\n"...) }
 
-// oneLine keeps a text within the line that it stands in.
+// oneLine replaces line ends: an error is one line.
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
-// appendError appends an error: a code in capitals, which clients tell errors apart
-// by, and a text.
+// appendError appends an error: a code in capitals, by which clients tell errors apart,
+// and a text.
 func appendError(b []byte, code, text string) []byte {
 	b = append(append(append(b, '-'), code...), ' ')
 	b = append(b, oneLine.Replace(text)...)
 	return append(b, "\r\n"...)
 }
-
-// Codes of errors.
-const (
-	codeInput       = "ERR"         // the command is to blame; nothing was charged (R14)
-	codeUnavailable = "UNAVAILABLE" // no decision could be made (R15)
-)

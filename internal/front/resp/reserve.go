@@ -5,33 +5,27 @@ import (
 	"time"
 )
 
-// Reservations settles what Policy.Reserve granted.
+// Reservations settles the grants of Policy.Reserve.
 type Reservations interface {
-	// Settle says how many units were used in truth: what is beyond them is taken
-	// back, what is missing is recorded.
+	// Settle corrects a grant to the units really used: the rest is refunded, missing units
+	// are recorded.
 	Settle(ctx context.Context, id string, actual int64) (Settlement, error)
 }
 
-// Reservation is a grant that is to be settled.
+// Reservation is a grant that will be settled.
 type Reservation struct {
-	ID      string    // by which it is settled, once
-	Expires time.Time // from then on it cannot be, by the clock of the store
+	ID      string    // settles it once
+	Expires time.Time // the last instant to settle it, by the clock of the store
 }
 
-// Settlement is what became of a reservation's units.
+// Settlement is the result for a reservation's units.
 type Settlement struct{ Reserved, Refunded, Recorded int64 }
 
-// Codes of errors of a settlement.
-const (
-	CodeSettled = "SETTLED" // it was settled before, by other units; nothing was changed
-	CodeExpired = "EXPIRED" // it came too late; the units stay
-)
-
-// reserve answers with a decision and two elements more: the id by which to settle, ""
-// when nothing was granted, and the instant at which that ends, or 0. If the operation
-// has an id, another says whether it was made before.
+// reserve answers with a decision and two more elements: the id of the reservation, "" if
+// nothing was granted, and the instant when it expires, or 0. With an idempotency key,
+// one more element is whether the answer is a replay.
 func reserve(s *Server, out []byte, args []string) []byte {
-	a, err := s.ask(args, takes{most: 1, options: takesID | takesTTL})
+	a, err := s.readArguments(args, syntax{most: 1, options: optionID | optionTTL})
 	if err != nil {
 		return s.fail(out, err)
 	}
@@ -54,9 +48,9 @@ func reserve(s *Server, out []byte, args []string) []byte {
 	return out
 }
 
-// settleOne answers WEIR.SETTLE with four elements: the units that were reserved, those
-// that were used, and what was taken back or recorded to make it so.
-func settleOne(s *Server, out []byte, args []string) []byte {
+// settle answers WEIR.SETTLE with four elements: the units that were reserved, used,
+// refunded and recorded.
+func settle(s *Server, out []byte, args []string) []byte {
 	actual, err := number(args[1], "the units that were used")
 	if err != nil {
 		return s.fail(out, err)
@@ -64,7 +58,7 @@ func settleOne(s *Server, out []byte, args []string) []byte {
 	return s.settleAs(out, args[0], actual)
 }
 
-// release is settleOne of 0 units.
+// release is settle of 0 units.
 func release(s *Server, out []byte, args []string) []byte { return s.settleAs(out, args[0], 0) }
 
 func (s *Server) settleAs(out []byte, id string, actual int64) []byte {

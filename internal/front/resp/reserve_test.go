@@ -133,7 +133,7 @@ func TestBadOptions(t *testing.T) {
 func TestOptionsKeepTheLine(t *testing.T) {
 	line := func(ask string) uint64 {
 		args := strings.Fields(ask)
-		return (&waiting{cmd: commandNamed(args[0]), args: args[1:]}).line()
+		return (&waiting{cmd: commandNamed(args[0]), args: args[1:]}).queue()
 	}
 	want := line("WEIR.CHECK wide tenant=1 user=2")
 	for _, ask := range []string{"WEIR.CHECK wide user=2 tenant=1 5 ID YQ==", "WEIR.RECORD wide tenant=1 user=2 id a=b", "WEIR.RESERVE wide tenant=1 user=2 3 TTL 10", "WEIR.RESERVE wide tenant=1 user=2 ID a=b ttl 10"} {

@@ -6,29 +6,29 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// session is what a client has said of itself, and the answers that it waits for.
+// session is the state of one client, with the answers that wait to be sent.
 type session struct {
 	server      *Server
-	peer        *listen.Conn // its connection; nil for that of another listener
+	peer        *listen.Conn // its connection; nil for other listeners
 	id          int64
 	name        string  // of CLIENT SETNAME
 	protocol    int     // 2 or 3
 	certificate Grant   // nil = none
-	passwords   []Grant // the newest first; each gives a right that those before it do not
-	rights      Rights  // by certificate and passwords, as of the last recheck
-	ended       bool    // nothing is answered any more
-	decided     bool    // it has asked for a decision
+	passwords   []Grant // the newest first; each gives a right that the ones before it do not
+	rights      Rights  // by certificate and passwords, at the last recheck
+	ended       bool    // no further command is answered
+	decided     bool    // it has sent a command with a decision
 	args        []string
 	batch       batch
 	out         []byte // answers
 }
 
-// answer answers the commands at the beginning of text, in their order, and returns
-// how much of it they are. An error means that nobody knows where the next one
-// begins; what came before it is answered.
+// answer answers the commands at the beginning of text, in their order, and returns their
+// size. After an error the start of the next command is unknown; the commands before it
+// are answered.
 func (c *session) answer(text string) (used int, err error) {
 	c.endRevoked()
-	for !c.ended && c.enter() {
+	for !c.ended && c.takeSlot() {
 		args, size, bad := parse(text[used:], c.args[:0])
 		c.args = args[:0]
 		if size == 0 || bad != nil {
@@ -40,41 +40,41 @@ func (c *session) answer(text string) (used int, err error) {
 			c.command(args)
 		}
 	}
-	c.settle()
-	clear(c.args[:cap(c.args)]) // they point into text
+	c.flush()
+	clear(c.args[:cap(c.args)]) // its strings point into text
 	return used, err
 }
 
-// command answers one command, or puts it off until settle.
+// command answers one command, or adds it to the batch.
 func (c *session) command(args []string) {
 	cmd := commandNamed(args[0])
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
-		c.settle()
+		c.flush()
 		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of this listener first")
 	case cmd == nil:
-		c.settle()
+		c.flush()
 		c.refuse(unknownCommand(args[0]))
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
-		c.settle()
+		c.flush()
 		c.refuse("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
 	case cmd.needs&^c.may() != 0:
-		c.settle()
+		c.flush()
 		c.unauthorized("NOPERM", cmd.name+" is for operators: send AUTH with their token, or use their listener over HTTP")
 	case cmd.decide == nil:
-		c.settle()
-		cmd.say(c, args[1:])
+		c.flush()
+		cmd.reply(c, args[1:])
 	case c.server.config.Waits && !cmd.alone:
 		c.decided = true
-		c.putOff(cmd, args[1:])
+		c.enqueue(cmd, args[1:])
 	default:
 		c.decided = true
-		c.settle()
+		c.flush()
 		c.out = cmd.decide(c.server, c.out, args[1:])
 	}
 }
 
-// recheck computes the rights anew: a credential may have been revoked.
+// recheck updates the rights: a credential may have been revoked.
 func (c *session) recheck() {
 	c.rights = 0
 	if c.certificate != nil {
@@ -85,7 +85,7 @@ func (c *session) recheck() {
 	}
 }
 
-// endRevoked ends the session if the credential that let it ask was revoked.
+// endRevoked ends the session if its last credential was revoked.
 func (c *session) endRevoked() {
 	if c.certificate == nil && len(c.passwords) == 0 {
 		return
@@ -97,31 +97,31 @@ func (c *session) endRevoked() {
 	}
 }
 
-// enter takes a slot for a client that has the right to ask. It reports false, and the
-// session has ended, if there is none.
-func (c *session) enter() bool {
+// takeSlot takes a slot for an authenticated client. It reports false, and ends the
+// session, if no slot is free.
+func (c *session) takeSlot() bool {
 	if c.peer.Admitted() || c.locked() || c.peer.Admit() {
 		return true
 	}
-	c.settle()
-	c.out = appendError(c.out, codeInput, "max number of clients reached; close connections that are not used")
+	c.flush()
+	c.out = appendError(c.out, codeInput, "max number of clients reached; close unused connections")
 	c.ended = true
 	return false
 }
 
-// may is what the client may do.
+// may returns the rights of the client.
 func (c *session) may() Rights { return c.rights | c.server.config.Guard.Anybody }
 
-// locked reports whether a password is still to be said.
+// locked reports whether the client must still authenticate.
 func (c *session) locked() bool { return c.may()&MayDecide == 0 }
 
-// unauthorized answers a client that has not shown the token that it needs.
+// unauthorized answers a command without the necessary credential.
 func (c *session) unauthorized(code, problem string) {
 	c.server.counts.unauthorized.Add(1)
 	c.out = appendError(c.out, code, problem)
 }
 
-// refuse answers with an error of the input.
+// refuse answers bad input.
 func (c *session) refuse(problem string) {
 	c.server.counts.refused.Add(1)
 	c.out = appendError(c.out, codeInput, problem)

@@ -62,7 +62,7 @@ func TestBadInput(t *testing.T) {
 	cases := []struct{ ask, want string }{
 		{"WEIR.CHECK", "wrong number of arguments for 'weir.check' command; write WEIR.CHECK policy dimension=value … [n] [ID id]"},
 		{"WEIR.REFUND", "write WEIR.REFUND policy dimension=value … at_us [n] [ID id]"},
-		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"`},
+		{"WEIR.CHECK psh teacher=1", `there is no policy "psh"; there is push; WEIR.POLICIES lists all policies`},
 		{"WEIR.CHECK push", `needs a value for "teacher"`},
 		{"WEIR.CHECK push 3", `needs a value for "teacher"`},
 		{"WEIR.CHECK push user=1", `no dimension "user"`},
@@ -91,7 +91,7 @@ func TestBadInput(t *testing.T) {
 		{"CL.THROTTLE k 1 1 1 -1", "quantity must be"},
 		{"CL.THROTTLE k 1000000000 1 3600", "more than 100 years"},
 		{"CL.THROTTLE " + long + " 1 1 1", "1025 bytes long"},
-		{"GET k", "unknown command GET; Weir decides"},
+		{"GET k", "unknown command GET; Weir makes decisions"},
 		{"EVAL.something.longer.than.all 1", "unknown command"},
 		{"SELECT 1", "out of range"},
 		{"CLIENT KILL 1", "unknown subcommand"},
@@ -99,10 +99,10 @@ func TestBadInput(t *testing.T) {
 		{"CLIENT TRACKING MAYBE", "unknown subcommand"},
 		{"CLIENT SETNAME a\x00", "cannot contain"},
 		{"CLIENT SETNAME " + strings.Repeat("n", 257), "at most 256"},
-		{"CONFIG SET save 1", "CONFIG knows GET"},
-		{"COMMAND HELP", "COMMAND knows"},
+		{"CONFIG SET save 1", "CONFIG has GET"},
+		{"COMMAND HELP", "COMMAND has"},
 		{"HELLO 3 WHAT", "Syntax error in HELLO"},
-		{"AUTH secret", "asks for no token"},
+		{"AUTH secret", "requires no token"},
 	}
 	for i, c := range cases {
 		got := say(t, s, array(strings.Split(c.ask, " ")...))
@@ -143,7 +143,8 @@ func TestGreetings(t *testing.T) {
 		{"CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"},
 		{"CONFIG GET maxmemory", "*0\r\n"},
 		{"COMMAND", "*0\r\n"},
-		{"COMMAND COUNT", ":20\r\n"},
+		{"COMMAND COUNT", ":21\r\n"},
+		{"COMMAND DOCS weir.policies", "*2\r\n$13\r\nweir.policies\r\n*2\r\n$7\r\nsummary\r\n$13\r\nWEIR.POLICIES\r\n"},
 		{"COMMAND INFO get set", "*2\r\n$-1\r\n$-1\r\n"},
 		{"COMMAND DOCS ping", "*2\r\n$4\r\nping\r\n*2\r\n$7\r\nsummary\r\n$14\r\nPING [message]\r\n"},
 		{"RESET", "+RESET\r\n"},
@@ -257,7 +258,7 @@ func TestOutage(t *testing.T) {
 	})
 	for _, ask := range []string{"WEIR.CHECK push teacher=1", "CL.THROTTLE k 1 1 1"} {
 		got := say(t, s, array(strings.Fields(ask)...))
-		if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store could not be asked") || strings.Contains(got, "10.0.0.7") {
+		if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") || strings.Contains(got, "10.0.0.7") {
 			t.Errorf("%s: %q", ask, got)
 		}
 	}
@@ -265,10 +266,10 @@ func TestOutage(t *testing.T) {
 		t.Errorf("%d answers of CL.THROTTLE are counted as errors, want 1", n)
 	}
 	if !strings.Contains(log.String(), "no route") {
-		t.Errorf("the log says nothing of the cause: %q", log.String())
+		t.Errorf("the log lacks the cause: %q", log.String())
 	}
 	s.config.Throttler = brokenThrottler{fmt.Errorf("%w: no room", weir.ErrFull)}
-	if got := say(t, s, array("CL.THROTTLE", "k", "1", "1", "1")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store holds as many keys") {
+	if got := say(t, s, array("CL.THROTTLE", "k", "1", "1", "1")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
 		t.Errorf("full: %q", got)
 	}
 }
@@ -290,5 +291,24 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 	}
 	if strings.Contains(string(c.out), "-ERR") {
 		t.Errorf("answers: %q", c.out)
+	}
+}
+
+// WEIR.POLICIES lists each policy with its dimensions.
+func TestListPolicies(t *testing.T) {
+	s := newTestServer(t)
+	for _, name := range s.config.Policies.Names() {
+		p, err := s.config.Policies.Policy(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []byte
+		want = appendBulk(appendArray(want, 1+len(p.Plan().Dimensions())), name)
+		for _, dim := range p.Plan().Dimensions() {
+			want = appendBulk(want, dim)
+		}
+		if got := say(t, s, array("WEIR.POLICIES")); !strings.HasPrefix(got, "*") || !strings.Contains(got, string(want)) {
+			t.Errorf("%q lacks %q", got, want)
+		}
 	}
 }

@@ -11,14 +11,13 @@ import (
 	"github.com/weirlimit/weir/internal/gcra"
 )
 
-// background is the context of every decision: a client that hangs up is charged
-// all the same, or hanging up would be a way around a limit.
+// background is the context of every decision: hanging up must not bypass a limit.
 var background = context.Background()
 
-// throttle answers CL.THROTTLE as redis-cell does: whether it is limited, the
-// limit, what remains, and in seconds after how long to try again, -1 when it was
-// granted or never can be, and until nothing is owed any more. Seconds go up, so
-// that nobody who obeys comes too early.
+// throttle answers CL.THROTTLE as redis-cell does: whether the request is limited, the
+// limit, the remaining units, the seconds until a retry, −1 if it was granted or never can
+// be, and the seconds until the whole limit is free. Seconds are rounded up, so that a
+// client that waits is not too early.
 func throttle(s *Server, out []byte, args []string) []byte {
 	l, n, err := throttleLimit(args)
 	if err != nil {
@@ -46,7 +45,7 @@ func throttle(s *Server, out []byte, args []string) []byte {
 	return appendInt(out, answer.Seconds(a.ResetAfter))
 }
 
-// throttleLimit reads max_burst, count, period and quantity.
+// throttleLimit parses max_burst, count, period and quantity.
 func throttleLimit(args []string) (l gcra.Limit, n int64, err error) {
 	n = 1
 	period := int64(0)
@@ -74,25 +73,25 @@ func throttleLimit(args []string) (l gcra.Limit, n int64, err error) {
 	return l, n, nil
 }
 
-// noteFailure counts an error that is not the command's fault, and logs what an
-// operator cannot see elsewhere.
+// noteFailure counts an error that is not the command's fault, and logs it unless it is
+// logged elsewhere.
 func (s *Server) noteFailure(err error) {
 	var input inputError
 	if errors.As(err, &input) || answer.IsBadInput(err) {
 		return
 	}
 	s.counts.failed.Add(1)
-	var told Unavailable
-	if !errors.As(err, &told) {
-		s.complain(err)
+	var unavailable Unavailable
+	if !errors.As(err, &unavailable) {
+		s.logOutage(err)
 	}
 }
 
-// complain logs that no decision could be made, at most once a second.
-func (s *Server) complain(err error) {
+// logOutage logs that no decision could be made, at most once a second.
+func (s *Server) logOutage(err error) {
 	now := time.Now().Unix()
-	last := s.complained.Load()
-	if now != last && s.complained.CompareAndSwap(last, now) {
+	last := s.logged.Load()
+	if now != last && s.logged.CompareAndSwap(last, now) {
 		s.config.Log.Error("no decision could be made for CL.THROTTLE", "error", answer.Logged(err))
 	}
 }

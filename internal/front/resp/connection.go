@@ -9,11 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// spoken is the version of Redis whose protocol this is, for clients that choose
-// what to send by it.
-const spoken = "7.4.0"
+// redisVersion is the Redis version of this protocol: clients choose commands by it.
+const redisVersion = "7.4.0"
 
-// ping answers PONG, or what it was sent.
+// ping answers PONG, or its argument.
 func ping(c *session, args []string) {
 	if len(args) == 0 {
 		c.out = append(c.out, "+PONG\r\n"...)
@@ -22,26 +21,26 @@ func ping(c *session, args []string) {
 	c.out = appendBulk(c.out, args[0])
 }
 
-// auth takes a password.
+// auth checks a password.
 func auth(c *session, args []string) {
 	if c.server.config.Guard.Password == nil {
-		c.refuse("AUTH: this listener asks for no token; leave AUTH out, or start weir with --token-file")
+		c.refuse("AUTH: this listener requires no token; leave AUTH out, or start weir with --token-file")
 		return
 	}
 	user := defaultUser
 	if len(args) == 2 {
 		user = args[0]
 	}
-	if c.logIn(user, args[len(args)-1]) && c.enter() {
+	if c.logIn(user, args[len(args)-1]) && c.takeSlot() {
 		c.out = appendOK(c.out)
 	}
 }
 
-// defaultUser is the only one there is.
+// defaultUser is the only user.
 const defaultUser = "default"
 
-// logIn reports whether the password is right; if not, it answers so. Who was let
-// in before stays in, as with Redis.
+// logIn adds the rights of a password; if it is wrong, it answers so and reports false.
+// Earlier rights stay, as in Redis.
 func (c *session) logIn(user, password string) bool {
 	grant := c.server.config.Guard.Password(password)
 	rights := grant()
@@ -60,7 +59,7 @@ func (c *session) logIn(user, password string) bool {
 	return true
 }
 
-// hello chooses the protocol, takes the password and tells of the server.
+// hello selects the protocol, checks the password and describes the server.
 func hello(c *session, args []string) {
 	protocol := c.protocol
 	if len(args) > 0 {
@@ -79,13 +78,13 @@ func hello(c *session, args []string) {
 		c.unauthorized("NOAUTH", "HELLO must be called with the client already authenticated, otherwise use HELLO 3 AUTH default TOKEN")
 		return
 	}
-	if !c.enter() {
+	if !c.takeSlot() {
 		return
 	}
 	c.protocol = protocol
 	c.out = appendMap(c.out, protocol, 7)
 	c.out = appendBulk(appendBulk(c.out, "server"), "weir")
-	c.out = appendBulk(appendBulk(c.out, "version"), spoken)
+	c.out = appendBulk(appendBulk(c.out, "version"), redisVersion)
 	c.out = appendInt(appendBulk(c.out, "proto"), int64(protocol))
 	c.out = appendInt(appendBulk(c.out, "id"), c.id)
 	c.out = appendBulk(appendBulk(c.out, "mode"), "standalone")
@@ -93,7 +92,7 @@ func hello(c *session, args []string) {
 	c.out = appendArray(appendBulk(c.out, "modules"), 0)
 }
 
-// helloOptions obeys AUTH and SETNAME, and reports whether HELLO may go on.
+// helloOptions applies AUTH and SETNAME, and reports whether HELLO may go on.
 func (c *session) helloOptions(args []string) bool {
 	for len(args) > 0 {
 		switch option := strings.ToUpper(args[0]); {
@@ -115,7 +114,7 @@ func (c *session) helloOptions(args []string) bool {
 	return true
 }
 
-// client answers what clients say of themselves.
+// client answers the subcommands of CLIENT.
 func client(c *session, args []string) {
 	sub := strings.ToUpper(args[0])
 	switch {
@@ -128,18 +127,18 @@ func client(c *session, args []string) {
 	case sub == "ID" && len(args) == 1:
 		c.out = appendInt(c.out, c.id)
 	case sub == "SETINFO" && len(args) == 3, sub == "NO-EVICT" && len(args) == 2, sub == "NO-TOUCH" && len(args) == 2:
-		c.out = appendOK(c.out) // nothing is to be done
+		c.out = appendOK(c.out) // they have no effect here
 	case sub == "TRACKING" && len(args) >= 2 && (strings.EqualFold(args[1], "ON") || strings.EqualFold(args[1], "OFF")):
-		c.out = appendOK(c.out) // nothing here can be read, so nothing that was read can change
+		c.out = appendOK(c.out) // nothing is cached: there are no values to read
 	case sub == "INFO" && len(args) == 1:
 		c.out = appendBulk(c.out, fmt.Sprintf("id=%d name=%s resp=%d\n", c.id, c.name, c.protocol))
 	default:
 		c.refuse("unknown subcommand or wrong number of arguments for CLIENT " + answer.Shown(args[0]) +
-			"; there are SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT, NO-TOUCH and TRACKING ON|OFF")
+			"; it has SETNAME, GETNAME, ID, INFO, SETINFO, NO-EVICT, NO-TOUCH and TRACKING ON|OFF")
 	}
 }
 
-// rename keeps a name that can be shown in a list, as Redis demands it.
+// rename sets the client's name. As in Redis, a name must be printable.
 func (c *session) rename(name string) bool {
 	const longest = 256
 	for i := range len(name) {
@@ -156,7 +155,7 @@ func (c *session) rename(name string) bool {
 	return true
 }
 
-// selectDatabase knows the database that every client begins with.
+// selectDatabase accepts database 0.
 func selectDatabase(c *session, args []string) {
 	if args[0] != "0" {
 		c.refuse("DB index is out of range; Weir has no databases, only 0")
@@ -165,20 +164,20 @@ func selectDatabase(c *session, args []string) {
 	c.out = appendOK(c.out)
 }
 
-// info tells clients that the server is ready.
+// info answers INFO: the server is ready.
 func info(c *session, _ []string) {
 	s := c.server
 	b := fmt.Appendf(nil, "# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
-		s.config.Version, spoken, int64(time.Since(s.started)/time.Second))
+		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second))
 	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", s.Stats().Conns)
 	b = append(b, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"...)
 	c.out = appendBulk(c.out, string(b))
 }
 
-// configCommand answers what redis-benchmark asks.
+// configCommand answers the CONFIG GET of redis-benchmark.
 func configCommand(c *session, args []string) {
 	if !strings.EqualFold(args[0], "GET") || len(args) < 2 {
-		c.refuse("CONFIG knows GET name; weir serve -h shows what can be set, and where")
+		c.refuse("CONFIG has GET name; weir serve -h lists the settings")
 		return
 	}
 	known := map[string]string{"save": "", "appendonly": "no", "databases": "1", "timeout": strconv.Itoa(int(c.server.config.Limits.Idle / time.Second))}
@@ -196,14 +195,14 @@ func configCommand(c *session, args []string) {
 	}
 }
 
-// resetSession makes the session as it was at the beginning.
+// resetSession restores the initial state of the session.
 func resetSession(c *session, _ []string) {
 	c.name, c.protocol, c.passwords = "", 2, nil
 	c.recheck()
 	c.out = append(c.out, "+RESET\r\n"...)
 }
 
-// quit ends the connection once the answers are out.
+// quit ends the connection after the answers.
 func quit(c *session, _ []string) {
 	c.ended = true
 	c.out = appendOK(c.out)

@@ -1,0 +1,216 @@
+package resp
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/answer"
+)
+
+// arguments are the parsed arguments of a command about a policy.
+type arguments struct {
+	policy Policy
+	key    weir.Key
+	n      int64  // units
+	at     int64  // of a refund: the instant of the grant, microseconds since 1970
+	id     string // the idempotency key; "" = none
+	ttl    int64  // of a reservation, in milliseconds; 0 = not set
+}
+
+// syntax describes the arguments after the dimensions.
+type syntax struct {
+	most, needed int // numbers
+	options      options
+}
+
+// options is a set of options. They are the last arguments of a command, each a name and
+// a value, in any order.
+type options uint8
+
+const (
+	optionID  options = 1 << iota // ID id: the idempotency key
+	optionTTL                     // TTL n: of a reservation, in milliseconds
+)
+
+// readArguments parses the arguments: a policy, its dimensions, up to syntax.most
+// numbers, and options. The numbers are the instant of a grant, if most is 2, and the
+// units, which are optional.
+func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err error) {
+	if a.policy, err = s.config.Policies.Policy(args[0]); err != nil {
+		return a, inputError(err.Error() + "; WEIR.POLICIES lists all policies")
+	}
+	rest, err := a.cutOptions(args[1:], syntax.options)
+	if err != nil {
+		return a, err
+	}
+	pairs, numbers := cutNumbers(rest)
+	if len(numbers) > syntax.most {
+		return a, inputError(answer.Shown(numbers[0]) + " has no =; write dimension=value for each of " + dimensions(a.policy.Plan()))
+	}
+	if len(numbers) < syntax.needed {
+		return a, inputError("the instant of the grant is missing: the seventh element of the answer to WEIR.CHECK")
+	}
+	a.n = 1
+	if syntax.most == 2 {
+		if a.at, err = number(numbers[0], "the instant of the grant"); err != nil {
+			return a, err
+		}
+		numbers = numbers[1:]
+	}
+	if len(numbers) == 1 {
+		if a.n, err = number(numbers[0], "n"); err != nil {
+			return a, err
+		}
+	}
+	if p, ok := a.policy.(Varied); ok {
+		a.policy, pairs = p.Vary(pairs)
+	}
+	a.key, err = keyOf(a.policy.Plan(), pairs)
+	return a, err
+}
+
+// optionNamed returns the option of that name, in any case, or 0.
+func optionNamed(word string) options {
+	switch {
+	case strings.EqualFold(word, "ID"):
+		return optionID
+	case strings.EqualFold(word, "TTL"):
+		return optionTTL
+	}
+	return 0
+}
+
+// cutLastOption splits the last option, if it is one of allowed, from the arguments
+// before it. An option has no =, so a dimension is never mistaken for one.
+func cutLastOption(args []string, allowed options) (rest []string, name options, value string) {
+	n := len(args) - 2
+	if n < 0 {
+		return args, 0, ""
+	}
+	if name = optionNamed(args[n]) & allowed; name == 0 {
+		return args, 0, ""
+	}
+	return args[:n], name, args[n+1]
+}
+
+// withoutOptions returns the arguments before the options, each of which appears at most
+// once.
+func withoutOptions(args []string, allowed options) []string {
+	for {
+		rest, name, _ := cutLastOption(args, allowed)
+		if name == 0 {
+			return args
+		}
+		args, allowed = rest, allowed&^name
+	}
+}
+
+// cutOptions parses the options and returns the arguments before them.
+func (a *arguments) cutOptions(args []string, allowed options) ([]string, error) {
+	for {
+		rest, name, value := cutLastOption(args, allowed)
+		switch name {
+		case optionID:
+			if a.id = value; value == "" || len(value) > weir.MaxIDBytes {
+				return nil, inputError("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
+			}
+		case optionTTL:
+			n, err := number(value, "TTL, in milliseconds,")
+			if a.ttl = n; err != nil {
+				return nil, err
+			}
+			if n == 0 {
+				return nil, inputError("TTL must be 1 or more; leave it out for the longest time")
+			}
+		default:
+			return args, nil
+		}
+		args, allowed = rest, allowed&^name
+	}
+}
+
+// cutNumbers splits the dimensions from the numbers after them, which have no =.
+func cutNumbers(args []string) (pairs, numbers []string) {
+	n := len(args)
+	for n > 0 && strings.IndexByte(args[n-1], '=') < 0 {
+		n--
+	}
+	return args[:n], args[n:]
+}
+
+// number parses a whole number, 0 … weir.MaxUnits.
+func number(text, what string) (int64, error) {
+	if n, ok := digits(text); ok && n <= weir.MaxUnits {
+		return n, nil
+	}
+	return 0, inputError(what + " must be a whole number, 0 to " + strconv.FormatInt(weir.MaxUnits, 10) + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
+}
+
+// digits parses a number of up to 18 digits, without a sign.
+func digits(text string) (n int64, ok bool) {
+	if text == "" || len(text) > 18 {
+		return 0, false
+	}
+	for i := range len(text) {
+		if text[i] < '0' || text[i] > '9' {
+			return 0, false
+		}
+		n = 10*n + int64(text[i]-'0')
+	}
+	return n, true
+}
+
+// keyOf builds the plan's key from dimension=value pairs in any order.
+func keyOf(p *weir.Plan, pairs []string) (weir.Key, error) {
+	dims := p.Dimensions()
+	if len(pairs) == len(dims) {
+		var few [4]string
+		values := few[:0]
+		for _, dim := range dims {
+			v, ok := valueOf(dim, pairs)
+			if !ok {
+				break
+			}
+			values = append(values, v)
+		}
+		if len(values) == len(dims) {
+			return weir.K(values...), nil
+		}
+	}
+	return weir.Key{}, keyProblem(p, pairs)
+}
+
+func valueOf(dim string, pairs []string) (string, bool) {
+	for _, pair := range pairs {
+		if len(pair) > len(dim) && pair[len(dim)] == '=' && pair[:len(dim)] == dim {
+			return pair[len(dim)+1:], true
+		}
+	}
+	return "", false
+}
+
+// keyProblem returns the error of pairs that are not a key of the plan.
+func keyProblem(p *weir.Plan, pairs []string) error {
+	named := map[string]string{}
+	for _, pair := range pairs {
+		name, value, ok := strings.Cut(pair, "=")
+		if !ok {
+			return inputError(answer.Shown(pair) + " has no =; write dimension=value for each of " + dimensions(p))
+		}
+		if _, twice := named[name]; twice {
+			return inputError("the dimension " + answer.Shown(name) + " is given twice; give it once")
+		}
+		named[name] = value
+	}
+	_, err := p.Key(named)
+	return err
+}
+
+// dimensions lists the plan's dimensions for error messages.
+func dimensions(p *weir.Plan) string {
+	if len(p.Dimensions()) == 0 {
+		return "no dimension: the policy counts all callers together"
+	}
+	return strings.Join(p.Dimensions(), ", ")
+}
