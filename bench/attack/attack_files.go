@@ -16,8 +16,8 @@ var fileAttacks = []attack{
 	{"files token rotation", 0.2, 1, rotateToken},
 }
 
-// hostile is files that a careless or hostile process writes. None may change the
-// limits that count.
+// hostile holds files of a careless or hostile process. None may change the limits in
+// force.
 var hostile = []struct {
 	name string
 	text func() string
@@ -44,7 +44,7 @@ var hostile = []struct {
 	}},
 }
 
-// hostileReload puts one hostile file in place, and the good one back.
+// hostileReload installs one hostile file, and then the good one again.
 func hostileReload(ctx context.Context, f *field) {
 	one := hostile[rand.IntN(len(hostile))]
 	f.replace(one.name, []byte(one.text()))
@@ -53,12 +53,12 @@ func hostileReload(ctx context.Context, f *field) {
 	f.replace("envoy.yaml", []byte(goodEnvoy))
 }
 
-// revocation is how long an old token may still work: the file is looked at within a
-// second of its first use, and a connection is closed within another.
+// revocation is the time for which an old token may still work: the file is read within a
+// second of its first use, and a connection is closed within another second.
 const revocation = 3 * time.Second
 
-// rotateToken opens a connection of each front with the current token, takes that
-// token out of the file, and calls again.
+// rotateToken opens a connection of each front with the current token, removes that token
+// from the file, and calls again.
 func rotateToken(ctx context.Context, f *field) {
 	old := f.token()
 	callers := map[string]func() error{}
@@ -87,7 +87,7 @@ func rotateToken(ctx context.Context, f *field) {
 	}
 	for name, call := range callers {
 		if call() != nil {
-			delete(callers, name) // no place for this one: there is nothing to revoke
+			delete(callers, name) // no slot for it: there is nothing to revoke
 		}
 	}
 	next := f.generation.Load() + 1

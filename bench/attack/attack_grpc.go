@@ -88,7 +88,7 @@ func hostileWatches(ctx context.Context, f *field) {
 	linger(ctx, gone, 30*time.Second)
 }
 
-// linger waits until the server is gone, for at most d.
+// linger waits until the server has closed the connection, for at most d.
 func linger(ctx context.Context, gone chan struct{}, d time.Duration) {
 	select {
 	case <-ctx.Done():
@@ -97,7 +97,7 @@ func linger(ctx context.Context, gone chan struct{}, d time.Duration) {
 	}
 }
 
-// wrongTokenGRPC makes one call with a wrong token on a connection of its own.
+// wrongTokenGRPC makes one call with a wrong token on a new connection.
 func wrongTokenGRPC(ctx context.Context, f *field) {
 	conn, err := dialProxy(f.target, address())
 	if err != nil {

@@ -20,12 +20,12 @@ var webAttacks = []attack{
 	{"http half json", 10, 300, halfJSON},
 }
 
-// wrongTokenHTTP makes one call with a wrong token on a connection of its own.
+// wrongTokenHTTP makes one call with a wrong token on a new connection.
 func wrongTokenHTTP(ctx context.Context, f *field) {
 	wrong(ctx, f, "POST /v1/check HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer guess-of-a-token-that-is-wrong\r\nContent-Length: 2\r\n\r\n{}")
 }
 
-// wrongSecretGate asks a gate with a wrong secret.
+// wrongSecretGate calls a gate with a wrong secret.
 func wrongSecretGate(ctx context.Context, f *field) {
 	wrong(ctx, f, "GET /gate/"+audited+"?user=user-0 HTTP/1.1\r\nHost: weir\r\nWeir-Gate-Secret: guess-of-a-secret-that-is-wrong\r\n\r\n")
 }
@@ -42,7 +42,7 @@ func wrong(ctx context.Context, f *field, request string) {
 	f.read401(bufio.NewReader(conn))
 }
 
-// read401 reads an answer and counts it if it is a 401.
+// read401 reads an answer and counts it if its status is 401.
 func (f *field) read401(in *bufio.Reader) {
 	if res, err := http.ReadResponse(in, nil); err == nil && res.StatusCode == http.StatusUnauthorized {
 		io.Copy(io.Discard, res.Body)

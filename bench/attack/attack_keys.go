@@ -14,7 +14,7 @@ import (
 	typev3 "github.com/envoyproxy/go-control-plane/envoy/type/v3"
 )
 
-// A token holder is hostile here: it may charge keys, and must not take the memory.
+// These attackers have a valid token: they may charge keys, but must not exhaust memory.
 var keyAttacks = []attack{
 	{"keys long over http", 20, 20, longKeyHTTP},
 	{"keys long at gates", 20, 20, longKeyGate},
@@ -28,7 +28,7 @@ func longKeyHTTP(ctx context.Context, f *field) {
 	post(ctx, f, "/v1/check", fmt.Sprintf(`{"policy":"spare","key":{"user":"%d%s"}}`, rand.Int64(), long))
 }
 
-// longKeyGate sends about as many bytes as a header may have.
+// longKeyGate sends about the largest allowed header.
 func longKeyGate(ctx context.Context, f *field) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+f.HTTP+"/gate/spare?user="+strings.Repeat("k", 14_000+rand.IntN(3_000)), nil)
 	if err != nil {
@@ -48,7 +48,7 @@ func post(ctx context.Context, f *field, path, body string) {
 	send(r)
 }
 
-// send sends one request on a connection of its own.
+// send sends one request on a new connection.
 func send(r *http.Request) {
 	client := http.Client{Timeout: patience, Transport: &http.Transport{DialContext: source(address()).DialContext, DisableKeepAlives: true}}
 	if res, err := client.Do(r); err == nil {
@@ -57,7 +57,7 @@ func send(r *http.Request) {
 	}
 }
 
-// newOverrides brings limits of its own for twenty-five new keys, so 500 a second.
+// newOverrides sends limits in the request for twenty-five new keys: 500 a second.
 func newOverrides(ctx context.Context, f *field) {
 	conn, err := dialProxy(f.target, address())
 	if err != nil {
@@ -77,7 +77,7 @@ func newOverrides(ctx context.Context, f *field) {
 	p.ask(ctx, r)
 }
 
-// newThrottles makes twenty-five new keys of CL.THROTTLE, so 500 a second.
+// newThrottles makes twenty-five new keys of CL.THROTTLE: 500 a second.
 func newThrottles(_ context.Context, f *field) {
 	c, err := dialRedis(f.target, address(), f.token())
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// attackersArgument makes the program the process of the attackers. It reads an
+// attackersArgument starts the program as the process of the attackers. It reads an
 // assignment from stdin, attacks until stdin ends, and writes a tally to stdout.
 const attackersArgument = "attackers"
 
@@ -34,8 +34,8 @@ type tally struct {
 	Revoked      []string         // calls that a revoked token still opened
 }
 
-// attack is one way to hurt the server. Its step runs rate times a second, with at
-// most held steps under way; a step that finds no place is left out.
+// attack is one way to harm the server. Its step runs rate times a second, with at most
+// held steps in progress. Steps beyond that are left out.
 type attack struct {
 	name string
 	rate float64
@@ -43,7 +43,7 @@ type attack struct {
 	step func(ctx context.Context, f *field) // returns when the server ends it, or with ctx
 }
 
-// attacks lists all attacks, those of one front or door in a file.
+// attacks lists all attacks. Those of one front are in one file.
 func attacks() []attack {
 	var all []attack
 	for _, some := range [][]attack{rpcAttacks, webAttacks, redisAttacks, hoardAttacks, keyAttacks, fileAttacks} {
@@ -78,7 +78,7 @@ func dial(ctx context.Context, to string) (net.Conn, error) {
 	return conn, nil
 }
 
-// hold reads and drops until the server closes the connection, or ctx ends.
+// hold reads and discards until the server closes the connection, or ctx ends.
 func hold(conn net.Conn) {
 	io.Copy(io.Discard, conn)
 	conn.Close()
@@ -95,7 +95,7 @@ func runAttackers(in io.Reader, out io.Writer) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
-		io.Copy(io.Discard, in) // ends when the parent ends, too
+		io.Copy(io.Discard, in) // also ends when the parent ends
 		cancel()
 	}()
 	f := &field{target: a.Target}

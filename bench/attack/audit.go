@@ -13,7 +13,7 @@ type limit struct {
 	Window time.Duration
 }
 
-// limits make both limits bind: honest callers ask more than either lets through.
+// Both limits bind: honest callers attempt more than either grants.
 var limits = []limit{{20, time.Second}, {600, time.Minute}}
 
 // answered is one call of an honest caller, in nanoseconds since the start.
@@ -30,18 +30,18 @@ const (
 	unknown         // no answer: the unit may have been granted or not
 )
 
-// slack covers clocks that are read in whole microseconds on one side.
+// slack covers that one side reads its clock in whole microseconds.
 const slack = int64(time.Millisecond)
 
-// wrongDecisions counts the decisions of one user that were provably wrong.
+// wrongDecisions counts the provably wrong decisions of one user.
 //
-//   - excess is how many units too many were granted in the worst window. A grant
-//     counts if its whole interval lies inside the window.
-//   - wrongDenials is how many calls were denied although no limit was used up. Each
-//     grant counts that may lie in the window before the denial, and each unknown.
+//   - excess is the number of units above the limit in the worst window. A grant counts if
+//     its entire interval lies inside the window.
+//   - wrongDenials is the number of calls that were denied although no limit was used up.
+//     A grant or an unknown counts if it may lie in the window before the denial.
 func wrongDecisions(calls []answered, limits []limit) (excess, wrongDenials int) {
 	var grants []audit.Grant
-	var froms, untils []int64 // of everything that may be a grant
+	var froms, untils []int64 // of each possible grant
 	for _, c := range calls {
 		if c.verdict == granted {
 			grants = append(grants, audit.Grant{Call: c.call, Return: c.returned})

@@ -18,7 +18,7 @@ import (
 	"google.golang.org/grpc/metadata"
 )
 
-// front is one way to ask for a unit of the audited policy.
+// front is one way to request a unit of the audited policy.
 type front struct {
 	name string
 	dial func(t *target) (caller, error)
@@ -37,7 +37,7 @@ func source(address string) *net.Dialer {
 	return &net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: net.ParseIP(address)}}
 }
 
-// web calls over HTTP on a connection of its own.
+// web calls over HTTP on one connection.
 type web struct {
 	client  http.Client
 	request func(user string) (*http.Request, error)
@@ -65,7 +65,7 @@ func dialJSON(t *target) (caller, error) {
 	}), nil
 }
 
-// bearer is a POST with the honest token.
+// bearer returns a POST with the honest token.
 func bearer(t *target, url, body string) (*http.Request, error) {
 	r, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
 	if err == nil {
@@ -171,8 +171,8 @@ func (c *redisClient) check(ctx context.Context, user string) (bool, error) {
 	return first == ":1", err
 }
 
-// command sends one command and returns the first line of a flat reply: of an array
-// that of its first element.
+// command sends one command and returns the first line of a flat reply. Of an array it
+// returns that of the first element.
 func (c *redisClient) command(line string) (first string, err error) {
 	if _, err := io.WriteString(c.conn, line+"\r\n"); err != nil {
 		return "", err

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// phase is a part of the run that has figures of its own.
+// phase is a part of the run with separate figures.
 type phase int32
 
 const (
@@ -23,12 +23,12 @@ const (
 
 const (
 	users        = 8  // of the audited policy
-	stay         = 40 // calls on one connection, then a new one proves that there is room
+	stay         = 40 // calls on one connection; a new one then proves that there is room
 	patience     = 5 * time.Second
 	honestSource = "127.0.0.1"
 )
 
-// honest is the honest callers and everything that they saw.
+// honest is the set of honest callers with their results.
 type honest struct {
 	start time.Time
 	phase atomic.Int32
@@ -55,7 +55,7 @@ func startHonest(ctx context.Context, t *target, o options) *honest {
 	every := time.Second * time.Duration(o.callers) / time.Duration(o.rate)
 	for i := range o.callers {
 		h.all.Go(func() {
-			pause(ctx, time.Duration(rand.Int64N(int64(every)))) // so that callers do not call in step
+			pause(ctx, time.Duration(rand.Int64N(int64(every)))) // so that callers are not synchronized
 			h.run(ctx, t, fronts[i%len(fronts)], every)
 		})
 	}
@@ -94,7 +94,7 @@ func (h *honest) run(ctx context.Context, t *target, f front, every time.Duratio
 	}
 }
 
-// call makes one call and notes the answer; it reports whether there was one.
+// call makes one call and records the answer. It reports whether there was one.
 func (h *honest) call(ctx context.Context, f front, c caller) bool {
 	user := rand.IntN(users)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
@@ -120,7 +120,7 @@ func (h *honest) call(ctx context.Context, f front, c caller) bool {
 
 func (h *honest) now() int64 { return int64(time.Since(h.start)) }
 
-// blame notes a call without an answer.
+// blame records a call without an answer.
 func (h *honest) blame(f front, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -147,8 +147,8 @@ func (h *honest) verdicts() (grants, denials int) {
 	return grants, denials
 }
 
-// wrong returns the wrong decisions about all users: units too many, and denials that
-// no limit explains.
+// wrong returns the wrong decisions about all users: units above a limit, and denials
+// without a limit that was used up.
 func (h *honest) wrong() (excess, denials int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

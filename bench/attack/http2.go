@@ -11,8 +11,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// rawHTTP2 is a gRPC client that keeps no rule of its own: each frame is written as
-// an attack wants it.
+// rawHTTP2 is a gRPC client without rules: it writes each frame as the attack gives it.
 type rawHTTP2 struct {
 	conn   net.Conn
 	framer *http2.Framer
@@ -20,11 +19,11 @@ type rawHTTP2 struct {
 	hpack  *hpack.Encoder
 	stream uint32
 
-	mu sync.Mutex // of framer, which writes settings and window updates too
+	mu sync.Mutex // protects framer, which also writes settings and window updates
 }
 
-// dialHTTP2 connects and reads every frame of the server, until it closes the
-// connection; then gone is closed. Denied calls are counted.
+// dialHTTP2 connects and reads every frame until the server closes the connection; then
+// gone is closed. Denied calls are counted.
 func dialHTTP2(ctx context.Context, f *field) (c *rawHTTP2, gone chan struct{}, err error) {
 	conn, err := dial(ctx, f.GRPC)
 	if err != nil {
@@ -104,7 +103,7 @@ func (c *rawHTTP2) open(method string, more ...hpack.HeaderField) (uint32, error
 	return id, c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.out.Bytes(), EndHeaders: true})
 }
 
-// message sends the first bytes of a message that claims to have length bytes.
+// message sends the first bytes of a message with the declared length.
 func (c *rawHTTP2) message(stream uint32, length int, sent []byte, end bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

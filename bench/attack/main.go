@@ -1,16 +1,16 @@
-// Command attack attacks weir serve on every listener beside honest callers, and
-// holds the server to its promises:
+// Command attack attacks weir serve on every listener while honest callers use it, and
+// verifies the server's promises:
 //
 //	go run ./attack                      10 minutes, after a quiet minute
-//	go run ./attack -for 1m -quiet 15s   less of it
-//	go run ./attack -only hoard          the attacks whose name contains a word
+//	go run ./attack -for 1m -quiet 15s   a short run
+//	go run ./attack -only hoard          the attacks with a word in their name
 //
-// The honest callers use all five fronts: HTTP, gates, /json, gRPC and RESP. They
-// share the histories of a few users and know each instant of a call and its answer,
-// so that wrong decisions show from outside. The attackers are a process of their own
-// with nice 19 and the addresses 127.0.0.2 to 127.0.0.9; each attack has a rate, so
-// that attackers do not simply take the processor from the server on this machine.
-// Everything stays on loopback. It needs Linux.
+// The honest callers use all five fronts: HTTP, gates, /json, gRPC and RESP. They share
+// the histories of a few users and record the instants of each call and its answer, so
+// that wrong decisions are visible from outside. The attackers are a separate process with
+// nice 19 and the addresses 127.0.0.2 to 127.0.0.9. Each attack has a rate, so that the
+// attackers do not take the processor from the server. All traffic stays on loopback. It
+// needs Linux.
 //
 // The exit code is 1 if a goal is missed, and 2 if the run itself failed.
 package main
@@ -57,7 +57,7 @@ type options struct {
 	only          string
 }
 
-// run reports whether all goals are met.
+// run runs the phases and reports whether all goals are met.
 func run(ctx context.Context, o options) (ok bool, err error) {
 	dir, err := os.MkdirTemp("", "weir-attack-")
 	if err != nil {

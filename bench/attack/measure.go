@@ -31,7 +31,7 @@ type sample struct {
 	goroutines float64
 }
 
-// run lets the phase last, and takes samples.
+// run takes samples for the duration of the phase.
 func (m *measure) run(ctx context.Context, length time.Duration) error {
 	start, cpu := time.Now(), m.server.CPU()
 	m.honest.phase.Store(int32(m.phase))
@@ -72,9 +72,9 @@ func (m *measure) take(at time.Duration) (err error) {
 
 func mib(bytes int64) float64 { return float64(bytes) / (1 << 20) }
 
-// growth compares resident memory with that after warmUp: the largest median of three
-// neighbouring samples over the first such median, less one. The median drops the
-// moment of a reload; peak, the largest of all samples, does not.
+// growth is the growth of resident memory after warmUp: the largest median of three
+// neighbouring samples divided by the first such median, minus 1. The median ignores the
+// instant of a reload; peak, the largest of all samples, includes it.
 func growth(all []sample, warmUp time.Duration) (growth float64, peak int64) {
 	var medians []int64
 	for i, s := range all {

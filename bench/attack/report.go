@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/weirserve"
 )
 
-// outcome is everything that was measured.
+// outcome holds all measurements.
 type outcome struct {
 	quiet, under measure
 	attackers    tally
@@ -98,7 +98,7 @@ func (h *honest) sumLocked(p phase) (times *stat.Histogram, failed int) {
 	return times, failed
 }
 
-// total is how many calls of a phase were answered, and how many were not.
+// total returns the numbers of answered and unanswered calls of a phase.
 func (h *honest) total(p phase) (calls int64, failed int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -106,13 +106,13 @@ func (h *honest) total(p phase) (calls int64, failed int) {
 	return times.N(), failed
 }
 
-// drained is the end of the server.
+// drained is the result of draining the server.
 type drained struct {
 	code int
 	took time.Duration
 }
 
-// drainBesideStranger ends the server while a stranger watches its health.
+// drainBesideStranger ends the server while an unauthenticated client watches its health.
 func drainBesideStranger(t *target, s *weirserve.Server) drained {
 	conn, err := grpc.NewClient("passthrough:"+t.GRPC, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err == nil {
@@ -120,7 +120,7 @@ func drainBesideStranger(t *target, s *weirserve.Server) drained {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if watch, err := healthpb.NewHealthClient(conn).Watch(ctx, &healthpb.HealthCheckRequest{}); err == nil {
-			watch.Recv() // the stream is open, or the server has refused it
+			watch.Recv() // the stream is open, or the server has rejected it
 		}
 	}
 	start := time.Now()

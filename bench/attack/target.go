@@ -23,8 +23,8 @@ func newTarget(dir string) *target {
 // audited is the policy of the honest callers. Its limits are those of the audit.
 const audited = "audited"
 
-// goodPolicies is the policy file. The attackers replace it by hostile ones and put it
-// back. No attacker knows a key of the audited policy.
+// goodPolicies is the policy file. The attackers replace it by hostile ones and restore it.
+// They have no key of the audited policy.
 var goodPolicies = fmt.Sprintf(`version: 1
 policies:
   %s:
@@ -57,7 +57,7 @@ func (t *target) tokens(generation int64) string {
 // rotating is the second token of a generation.
 func rotating(generation int64) string { return fmt.Sprintf("rotating-token-number-%d", generation) }
 
-// replace writes a file as an editor does: a new file, then a rename.
+// replace writes a file as an editor does: new file, then rename.
 func (t *target) replace(name string, text []byte) error {
 	path := t.path(name)
 	if err := os.WriteFile(path+".new", text, 0o600); err != nil {
@@ -66,7 +66,7 @@ func (t *target) replace(name string, text []byte) error {
 	return os.Rename(path+".new", path)
 }
 
-// maxConnections is less than the attackers try to hold on each listener.
+// maxConnections is less than the number that the attackers try to hold on each listener.
 const maxConnections = 400
 
 // flags configures every front, each with a secret.
