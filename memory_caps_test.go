@@ -32,8 +32,8 @@ func TestFullNamesItsCap(t *testing.T) {
 	}
 }
 
-// TestRefusedIsCounted: every attempt or record that meets a cap is counted once, with
-// and without an id, and nothing else is.
+// TestRefusedIsCounted: Refused counts each attempt or record that meets a cap once, with
+// and without an id, and no other call.
 func TestRefusedIsCounted(t *testing.T) {
 	m := NewMemory(MaxKeys(2), MaxBytes(1<<20))
 	if keys, bytes := m.Caps(); keys != 2 || bytes != 1<<20 {
@@ -42,25 +42,25 @@ func TestRefusedIsCounted(t *testing.T) {
 	l := mustNew(t, perUser(1, time.Hour), WithEngine(m))
 	l.Allow(ctx, K("a"))
 	l.Allow(ctx, K("b"))
-	l.Allow(ctx, K("b")) // denied, not refused
+	l.Allow(ctx, K("b")) // a denial is not counted
 	l.Peek(ctx, K("c"), 1)
 	if got := m.Refused(); got != 0 {
-		t.Fatalf("%d refused before the cap was met", got)
+		t.Fatalf("%d rejected before the cap was met", got)
 	}
-	for i, refuse := range []func() (Decision, error){
+	for i, call := range []func() (Decision, error){
 		func() (Decision, error) { return l.Allow(ctx, K("c")) },
 		func() (Decision, error) { return l.Record(ctx, K("c"), 1) },
 		func() (Decision, error) { return l.RecordOnce(ctx, K("a"), 1, "id") },
 	} {
-		if _, err := refuse(); !errors.Is(err, ErrFull) || m.Refused() != int64(i+1) {
-			t.Errorf("call %d: %v, %d refused; want ErrFull, %d", i+1, err, m.Refused(), i+1)
+		if _, err := call(); !errors.Is(err, ErrFull) || m.Refused() != int64(i+1) {
+			t.Errorf("call %d: %v, %d rejected; want ErrFull, %d", i+1, err, m.Refused(), i+1)
 		}
 	}
 }
 
-// TestWhoWaitedForRoomGetsIt: a caller who finds the engine full while another
-// makes room is not refused for what he then does not find himself.
-func TestWhoWaitedForRoomGetsIt(t *testing.T) {
+// TestWaitingForRoomGetsRoom: a caller that meets a cap while another caller makes room is
+// not rejected, although it finds no idle key itself afterwards.
+func TestWaitingForRoomGetsRoom(t *testing.T) {
 	for range 50 {
 		m := NewMemory(MaxKeys(64))
 		l := mustNew(t, perUser(1, time.Millisecond), WithEngine(m))
@@ -83,9 +83,9 @@ func TestWhoWaitedForRoomGetsIt(t *testing.T) {
 	}
 }
 
-// TestRefusedAtTheCapTakesNoPlace: an attempt that does not fit leaves the last
+// TestRejectedAtTheCapTakesNoPlace: an attempt that does not fit leaves the last
 // place to one that does, at every moment.
-func TestRefusedAtTheCapTakesNoPlace(t *testing.T) {
+func TestRejectedAtTheCapTakesNoPlace(t *testing.T) {
 	m := NewMemory(MaxKeys(100))
 	l := mustNew(t, perUser(1, time.Hour), WithEngine(m))
 	wide := mustNew(t, limits(16), WithEngine(m))
@@ -113,8 +113,8 @@ func TestRefusedAtTheCapTakesNoPlace(t *testing.T) {
 	other.Wait()
 }
 
-// TestSecondTryForgetsTheFirst: an attempt that made room and tries again decides
-// on what it finds then, not on what it found at first (R2, R13).
+// TestSecondTryForgetsTheFirst: an attempt that made room and tries again decides by the
+// state it finds then, not by the state of the first try (R2, R13).
 func TestSecondTryForgetsTheFirst(t *testing.T) {
 	m := NewMemory(MaxKeys(2))
 	both := Policy{Name: "p", Limits: []Limit{
@@ -137,7 +137,7 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	onlyA.Reset(ctx, K("z"))
 	onlyB.AllowAt(ctx, K("y"), 1, time.UnixMicro(at))
 	if err := m.decideSlots(b, l.plan, &key, &ask, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
-		t.Errorf("got %+v, %v; want a refusal by b", d, err)
+		t.Errorf("got %+v, %v; want a denial by b", d, err)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestR1NoDecisionFromBeforeARefund(t *testing.T) {
 }
 
 // TestSweepKeepsToTheClock: a decision at a history's instant ahead of the clock
-// (R2) does not make others forget by that instant.
+// (R2) does not make a sweep remove other histories by that instant.
 func TestSweepKeepsToTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
@@ -114,18 +114,18 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 	})
 }
 
-// TestPeeksAndRefusalsForgetNothing: calls that record nothing may be at any instant of
-// the caller's. An attempt at an earlier one still finds all that counts (R4, R13).
-func TestPeeksAndRefusalsForgetNothing(t *testing.T) {
+// TestPeeksAndDenialsRemoveNothing: calls that record nothing may be at any instant of
+// the caller. An attempt at an earlier one still finds all that counts (R4, R13).
+func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 	start := time.UnixMicro(1_000_000_000_000_000)
 	key := K("42")
 	for name, look := range map[string]func(LimiterAt) error{
-		"peek":    func(at LimiterAt) error { _, err := at.Peek(ctx, key, 1); return err },
-		"refusal": func(at LimiterAt) error { _, err := at.AllowN(ctx, key, 2); return err },
-		"id":      func(at LimiterAt) error { _, err := at.Decide(ctx, key, Request{N: 2, ID: "id"}); return err },
-		"record":  func(at LimiterAt) error { _, err := at.Record(ctx, key, 0); return err },
-		"count":   func(at LimiterAt) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
-		"refund":  func(at LimiterAt) error { _, err := at.Refund(ctx, key, start, 1); return err },
+		"peek":   func(at LimiterAt) error { _, err := at.Peek(ctx, key, 1); return err },
+		"denial": func(at LimiterAt) error { _, err := at.AllowN(ctx, key, 2); return err },
+		"id":     func(at LimiterAt) error { _, err := at.Decide(ctx, key, Request{N: 2, ID: "id"}); return err },
+		"record": func(at LimiterAt) error { _, err := at.Record(ctx, key, 0); return err },
+		"count":  func(at LimiterAt) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
+		"refund": func(at LimiterAt) error { _, err := at.Refund(ctx, key, start, 1); return err },
 	} {
 		l := mustNew(t, perUser(1, time.Minute), WithEngine(NewMemory()))
 		if d, err := l.AllowAt(ctx, key, 1, start); err != nil || !d.Allowed {
@@ -137,27 +137,27 @@ func TestPeeksAndRefusalsForgetNothing(t *testing.T) {
 			}
 		}
 		if d, err := l.AllowAt(ctx, key, 1, start.Add(time.Second)); err != nil || d.Allowed {
-			t.Errorf("%s 62 minutes ahead: a second unit of 1 per minute: %+v, %v; want a refusal", name, d, err)
+			t.Errorf("%s 62 minutes ahead: a second unit of 1 per minute: %+v, %v; want a denial", name, d, err)
 		}
 	}
 }
 
-// TestCorrectionIsAsVirtualAsTheCall: what a refused attempt at an instant of the
-// caller's re-dates belongs to the caller's time, so that the engine's clock does
-// not forget it (R2, R13).
+// TestCorrectionIsAsVirtualAsTheCall: entries that a denied attempt at an instant of the
+// caller re-dates belong to the caller's time. The engine's clock does not remove them
+// (R2, R13).
 func TestCorrectionIsAsVirtualAsTheCall(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
 	l.Allow(ctx, K("42"))
 	past := time.UnixMicro(1_000_000_000_000_000)
 	if d, err := l.AllowAt(ctx, K("42"), 1, past); err != nil || d.Allowed || d.RetryAfter != time.Second {
-		t.Fatalf("an hour or more behind: %+v, %v; want a refusal with a wait of 1s", d, err)
+		t.Fatalf("an hour or more behind: %+v, %v; want a denial with a wait of 1s", d, err)
 	}
 	m.Sweep()
 	if d, _ := l.AllowAt(ctx, K("42"), 1, past.Add(time.Second-time.Microsecond)); d.Allowed {
 		t.Error("granted 1 µs before the announced wait was over")
 	}
 	if d, _ := l.AllowAt(ctx, K("42"), 1, past.Add(time.Second)); !d.Allowed {
-		t.Errorf("refused after the announced wait: %+v", d)
+		t.Errorf("denied after the announced wait: %+v", d)
 	}
 }

@@ -10,13 +10,13 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// TestMemoryConformance holds the memory engine to every rule.
+// TestMemoryConformance checks the memory engine against all rules.
 func TestMemoryConformance(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) weir.Engine { return weir.NewMemory() })
 }
 
-// TestPlanGoesFromABusyEngineToAFreshOne: what a plan remembers of the engine it
-// was used with must not be taken for knowledge of another.
+// TestPlanGoesFromABusyEngineToAFreshOne: the numbers that a plan stores for one engine
+// are not used with another engine.
 func TestPlanGoesFromABusyEngineToAFreshOne(t *testing.T) {
 	planNamed := func(name string) *weir.Plan {
 		plan, err := weir.Policy{Name: name, Limits: []weir.Limit{{Name: "a", Max: 1, Window: time.Hour}}}.Plan()

@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir/internal/window"
 )
 
-// TestMemoryInvariants lets goroutines do whatever callers can, on both clocks,
-// with caps and without, and walks all that the engine holds whenever they rest.
+// TestMemoryInvariants runs calls of all kinds in several goroutines, on both clocks, with
+// caps and without. It checks all records of the engine when no call is in flight.
 func TestMemoryInvariants(t *testing.T) {
 	for seed := uint64(0); seed < 6 && !t.Failed(); seed++ {
 		synctest.Test(t, func(t *testing.T) {

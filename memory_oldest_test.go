@@ -19,11 +19,11 @@ func TestMemoryRefundOfTheOldest(t *testing.T) {
 	key := weir.K("ann")
 	for _, step := range []struct {
 		second int64
-		n      int64 // attempted, or if negative given back
+		n      int64 // attempted, or refunded if negative
 		want   int64 // granted or taken
 		used   int64 // afterwards
 	}{
-		{0, -1, 0, 0}, // nobody is known
+		{0, -1, 0, 0}, // no key is known
 		{100, 3, 3, 3},
 		{104, 2, 2, 5},
 		{108, 4, 4, 9},

@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestOperationsAreForgotten: operations are given back when they are over, a few
-// with every new one and all with Sweep (R13).
+// TestOperationsAreForgotten: operations are removed when they are over, a few with each
+// new one and all with Sweep (R13).
 func TestOperationsAreForgotten(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
@@ -37,7 +37,8 @@ func TestOperationsAreForgotten(t *testing.T) {
 	})
 }
 
-// TestOperationsKeepNoRoomForNothing: what is refused, an error or known takes none (R4).
+// TestOperationsKeepNoRoomForNothing: a denied, failed or replayed operation takes no room
+// (R4).
 func TestOperationsKeepNoRoomForNothing(t *testing.T) {
 	m := NewMemory(MaxKeys(10), MaxBytes(1<<20))
 	l := mustNew(t, perUser(2, time.Hour), WithEngine(m))
@@ -46,7 +47,7 @@ func TestOperationsKeepNoRoomForNothing(t *testing.T) {
 	for i := range 100 {
 		l.AllowOnce(ctx, K("42"), 2, "granted")
 		l.AllowOnce(ctx, K("42"), 1, "granted")
-		l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("refused", i))
+		l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("denied", i))
 		l.RecordOnce(ctx, K("42"), MaxUnits, fmt.Sprint("too much", i))
 	}
 	if keysCounted(m) != keys || m.Bytes() != bytes || m.Len() != 2 {
@@ -54,8 +55,8 @@ func TestOperationsKeepNoRoomForNothing(t *testing.T) {
 	}
 }
 
-// TestOperationsCountAgainstCaps: at a cap an operation is refused and nothing is
-// charged; what is over makes room (R13).
+// TestOperationsCountAgainstCaps: at a cap an operation is rejected and not charged.
+// Operations that are over make room (R13).
 func TestOperationsCountAgainstCaps(t *testing.T) {
 	for name, o := range map[string]MemoryOption{"keys": MaxKeys(50), "bytes": MaxBytes(40_000)} {
 		t.Run(name, func(t *testing.T) {
@@ -87,8 +88,8 @@ func TestOperationsCountAgainstCaps(t *testing.T) {
 	}
 }
 
-// TestOperationsThatRecordNothingAtACap: a refused attempt and a refund that takes nothing
-// need no room, so they are answered, and forget no history to make some (R4, R13).
+// TestOperationsThatRecordNothingAtACap: a denied attempt and a refund that takes nothing
+// need no room. So they are answered, and remove no history to make some (R4, R13).
 func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	m := NewMemory(MaxKeys(2))
 	l := mustNew(t, perUser(1, time.Minute), WithEngine(m))
@@ -100,7 +101,7 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	}
 	later := l.At(start.Add(62 * time.Minute))
 	if d, err := later.Decide(ctx, K("42"), Request{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != Never {
-		t.Errorf("an attempt of 2 of 1: %+v, %v; want a refusal", d, err)
+		t.Errorf("an attempt of 2 of 1: %+v, %v; want a denial", d, err)
 	}
 	if took, err := later.RefundOnce(ctx, K("42"), start, 1, "r"); err != nil || took != 0 {
 		t.Errorf("a refund after the window: %d, %v; want 0", took, err)
@@ -110,7 +111,7 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	}
 	for _, key := range []string{"42", "43"} {
 		if d, err := l.AllowAt(ctx, K(key), 1, start.Add(time.Second)); err != nil || d.Allowed {
-			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a refusal", key, d, err)
+			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a denial", key, d, err)
 		}
 	}
 	if d, err := later.Decide(ctx, K("42"), Request{N: 1, ID: "b"}); err != nil || !d.Allowed {
@@ -118,8 +119,8 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	}
 }
 
-// TestOperationsOfTwoTimes: what was decided at instants of the caller's is not
-// forgotten by the engine's clock, nor the reverse (R13).
+// TestOperationsOfTwoTimes: operations at instants of the caller are not removed by the
+// engine's clock, nor the reverse (R13).
 func TestOperationsOfTwoTimes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
@@ -141,16 +142,16 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 		}
 		m.Sweep()
 		if d, _ := l.AllowOnce(ctx, K("real"), 1, "real"); !d.Replayed {
-			t.Error("an instant of a caller's made the clock's operation forgotten")
+			t.Error("an operation on the clock was removed by a caller's instant")
 		}
 		if d := at(far, "far"); !d.Replayed {
-			t.Error("the clock made a caller's operation forgotten")
+			t.Error("an operation at a caller's instant was removed by the clock")
 		}
 	})
 }
 
-// TestOnceRefusesBadInput (R14).
-func TestOnceRefusesBadInput(t *testing.T) {
+// TestOnceRejectsBadInput: ids are checked before the engine decides (R14).
+func TestOnceRejectsBadInput(t *testing.T) {
 	l := mustNew(t, perUser(10, time.Second))
 	for name, call := range map[string]func() (Decision, error){
 		"no id":           func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, "") },

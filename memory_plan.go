@@ -92,7 +92,7 @@ func (l *memoryLimit) units(n int64) int64 {
 }
 
 // fitting is the most units that an attempt of n may request, given the limit's room. A
-// limit with a cost takes all or nothing, whatever n is.
+// limit with a cost takes all or nothing, for any n.
 func (l *memoryLimit) fitting(room, n int64) int64 {
 	switch {
 	case l.cost == 0 || n == 0:

@@ -46,12 +46,12 @@ func TestNoAllocation(t *testing.T) {
 		l := mustNew(t, limits(n))
 		for _, user := range []string{"42", long} {
 			key := K(user)
-			ask := map[string]func(){
+			calls := map[string]func(){
 				"Allow": func() { l.Allow(ctx, K(user)) },
 				"Peek":  func() { l.Peek(ctx, key, 1) },
 				"At":    func() { l.AllowAt(ctx, key, 1, time.UnixMicro(1_700_000_000_000_000)) },
 			}
-			for name, f := range ask {
+			for name, f := range calls {
 				for range 200 {
 					f() // grow the history to its full size
 				}
@@ -69,7 +69,7 @@ func TestNoAllocation(t *testing.T) {
 	}
 }
 
-// TestBytesAKey: what a key and an entry take at most, measured on the heap.
+// TestBytesAKey: a key and an entry take at most so many bytes, measured on the heap.
 func TestBytesAKey(t *testing.T) {
 	const keys = 40_000
 	users := make([]string, keys)
@@ -110,8 +110,8 @@ func heapBytes() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// TestR13AtTheCap: at the cap a new key is refused, a key that counts is never
-// forgotten, and an idle one makes room.
+// TestR13AtTheCap: at the cap a new key is rejected, a key that counts is never removed,
+// and an idle one makes room.
 func TestR13AtTheCap(t *testing.T) {
 	for name, opt := range map[string]MemoryOption{"MaxKeys": MaxKeys(1000), "MaxBytes": MaxBytes(1 << 20)} {
 		t.Run(name, func(t *testing.T) {
@@ -135,14 +135,14 @@ func TestR13AtTheCap(t *testing.T) {
 				}
 				for i := range held {
 					if d, err := l.Allow(ctx, K(fmt.Sprint(i))); err != nil || d.Allowed {
-						t.Fatalf("key %d at the cap: %v %v, want a refusal: its history still counts", i, d, err)
+						t.Fatalf("key %d at the cap: %v %v, want a denial: its history still counts", i, d, err)
 					}
 				}
 				if _, err := l.Peek(ctx, K("new"), 1); err != nil {
 					t.Errorf("a peek at the cap: %v", err)
 				}
 				if got := testing.AllocsPerRun(100, func() { l.Allow(ctx, K("new")) }); got != 0 {
-					t.Errorf("a refusal at the cap allocates %v times", got)
+					t.Errorf("a rejection at the cap allocates %v times", got)
 				}
 				time.Sleep(time.Minute)
 				for i := range held / 2 { // bytes are taken in pages, which these keys may fill less well
@@ -155,8 +155,8 @@ func TestR13AtTheCap(t *testing.T) {
 	}
 }
 
-// TestR13MemoryFollowsTheLiveSet: keys that no longer count are forgotten as
-// decisions go on, without a goroutine, and their memory comes back.
+// TestR13MemoryFollowsTheLiveSet: keys that no longer count are removed as decisions go
+// on, without a goroutine, and their memory is freed.
 func TestR13MemoryFollowsTheLiveSet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
@@ -180,8 +180,8 @@ func TestR13MemoryFollowsTheLiveSet(t *testing.T) {
 	})
 }
 
-// TestSweepForgetsNothingThatCounts mixes windows, so that short ones expire
-// among long ones.
+// TestSweepForgetsNothingThatCounts: short windows that expire among long ones leave the
+// histories of the long ones.
 func TestSweepForgetsNothingThatCounts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := NewMemory()
@@ -210,8 +210,8 @@ func TestSweepForgetsNothingThatCounts(t *testing.T) {
 	})
 }
 
-// TestVirtualTimeIsItsOwn: the engine's clock does not forget what was recorded
-// at instants long past.
+// TestVirtualTimeIsItsOwn: the engine's clock does not remove histories recorded at
+// instants long past.
 func TestVirtualTimeIsItsOwn(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
@@ -228,7 +228,7 @@ func TestVirtualTimeIsItsOwn(t *testing.T) {
 	}
 }
 
-// TestNoDeadlock has decisions over two limits meet with their keys crossed.
+// TestNoDeadlock: decisions over two limits with crossed keys all end.
 func TestNoDeadlock(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{
 		{Name: "from", Max: 1 << 40, Window: time.Millisecond, By: []string{"from"}},
@@ -253,7 +253,7 @@ func TestNoDeadlock(t *testing.T) {
 	wg.Wait()
 }
 
-// TestNoGoroutine: an engine needs none, and leaves none behind.
+// TestNoGoroutine: an engine starts no goroutine.
 func TestNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
 	l := mustNew(t, perUser(1, time.Minute))
@@ -266,7 +266,7 @@ func TestNoGoroutine(t *testing.T) {
 }
 
 // TestHotKeyDoesNotStopOthers: goroutines on other keys go on while one key is
-// hammered, and nobody is let through beyond the limit.
+// hammered, and its limit holds.
 func TestHotKeyDoesNotStopOthers(t *testing.T) {
 	l := mustNew(t, perUser(10, time.Hour))
 	var wg sync.WaitGroup

@@ -14,7 +14,7 @@ func (v *value) Link() *uint32 { return &v.link }
 
 const valueSize = 16
 
-// purse is a budget that knows what it gave.
+// purse is a budget that counts the bytes taken.
 type purse struct{ left int }
 
 func (p *purse) Take(n int) bool {
@@ -26,8 +26,8 @@ func (p *purse) Take(n int) bool {
 }
 func (p *purse) Give(n int) { p.left += n }
 
-// TestSlabKeepsValues asks whether values stay where they are named while others
-// come and go, and whether memory comes back.
+// TestSlabKeepsValues: values keep their references while others are allocated and freed,
+// and all memory is freed in the end.
 func TestSlabKeepsValues(t *testing.T) {
 	const all = 1 << 20
 	b := &purse{left: all}
@@ -98,7 +98,7 @@ func TestReserveMany(t *testing.T) {
 }
 
 // TestReserveOutlivesFree frees the last value of a page between Reserve and
-// Alloc: what was promised must be there.
+// Alloc: the reserved place must be there.
 func TestReserveOutlivesFree(t *testing.T) {
 	b := &purse{left: 1 << 20}
 	var s Slab[value, *value]

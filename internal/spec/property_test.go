@@ -26,8 +26,8 @@ func randomLimits(r *rand.Rand) []weir.Limit {
 	return limits
 }
 
-// TestWaitIsTight asks every announced wait twice: one microsecond sooner the
-// attempt is refused, at the wait it is granted in full (R8).
+// TestWaitIsTight: one microsecond before the announced wait is over the attempt is
+// denied, and at its end it is granted in full (R8).
 func TestWaitIsTight(t *testing.T) {
 	checked := 0
 	for seed := range uint64(400) {
@@ -56,10 +56,10 @@ func (tr *trace) tight(seed uint64, at time.Duration, n int64, wait time.Duratio
 	tr.t.Helper()
 	full := func(d weir.Decision) bool { return d.Allowed && d.Granted == n }
 	if !full(tr.decide(weir.OpPeek, at+wait, n)) {
-		tr.t.Errorf("seed %d @%v: %d after a wait of %v: got refused, want granted in full", seed, at, n, wait)
+		tr.t.Errorf("seed %d @%v: %d after a wait of %v: got denied, want granted in full", seed, at, n, wait)
 	}
 	if wait > 0 && full(tr.decide(weir.OpPeek, at+wait-us, n)) {
-		tr.t.Errorf("seed %d @%v: %d a microsecond before the wait of %v: got granted, want refused", seed, at, n, wait)
+		tr.t.Errorf("seed %d @%v: %d a microsecond before the wait of %v: got granted, want denied", seed, at, n, wait)
 	}
 }
 

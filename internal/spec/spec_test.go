@@ -13,7 +13,7 @@ import (
 // in a short float format.
 const epoch = int64(1_700_000_000_000_000)
 
-// trace is one key of one policy on one engine, asked at chosen instants.
+// trace is one key of one policy on one engine, called at chosen instants.
 type trace struct {
 	t   *testing.T
 	e   *Engine
@@ -44,7 +44,7 @@ func (tr *trace) decide(op weir.Op, at time.Duration, n int64) weir.Decision {
 	return d
 }
 
-// take attempts n at instant at and compares what the caller is told.
+// take attempts n at instant at and compares the decision.
 func (tr *trace) take(at time.Duration, n, granted, remaining int64, retry time.Duration) weir.Decision {
 	tr.t.Helper()
 	d := tr.decide(weir.OpAttempt, at, n)
@@ -65,7 +65,7 @@ func TestWindowEdge(t *testing.T) { // R3, R8
 	tr.take(time.Minute, 1, 1, 0, time.Second)
 }
 
-func TestGapCountsFromTheLastGrant(t *testing.T) { // R5
+func TestMinIntervalBeginsAtTheLastGrant(t *testing.T) { // R5
 	tr := newTrace(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 9, Window: time.Minute, MinInterval: time.Second})
 	tr.take(0, 3, 3, 6, time.Second)
 	tr.take(time.Second-us, 1, 0, 6, us)
@@ -86,7 +86,7 @@ func TestModes(t *testing.T) { // R6
 	tr.take(62*time.Second-us, 1, 0, -1, us)
 }
 
-func TestClockBehindByLessThanASecondIsCarriedForward(t *testing.T) { // R2
+func TestClockLessThanASecondBehindDecidesAtTheNewestEntry(t *testing.T) { // R2
 	tr := newTrace(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 2, Window: time.Minute})
 	tr.take(time.Second, 1, 1, 1, 0)
 	if d := tr.take(us, 1, 1, 0, time.Minute); d.At.UnixMicro() != epoch+second {
@@ -97,7 +97,7 @@ func TestClockBehindByLessThanASecondIsCarriedForward(t *testing.T) { // R2
 func TestClockFurtherBehindMakesTheFutureNow(t *testing.T) { // R2
 	tr := newTrace(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 2, Window: time.Minute})
 	tr.take(time.Hour, 2, 2, 0, time.Minute)
-	tr.take(0, 1, 0, 0, time.Minute) // the refusal keeps the correction
+	tr.take(0, 1, 0, 0, time.Minute) // the denial stores the correction
 	tr.take(time.Minute-us, 1, 0, 0, us)
 	tr.take(time.Minute, 1, 1, 1, 0)
 }
@@ -136,7 +136,7 @@ func TestOverflowChangesNothing(t *testing.T) { // R10, R14
 		t.Fatalf("record 1 on top of MaxUnits: got %v, want ErrOverflow", err)
 	}
 	if d := tr.decide(weir.OpPeek, time.Second, 0); d.Remaining != 5-weir.MaxUnits {
-		t.Errorf("after the refused record: got remaining=%d, want %d", d.Remaining, 5-weir.MaxUnits)
+		t.Errorf("after the rejected record: got remaining=%d, want %d", d.Remaining, 5-weir.MaxUnits)
 	}
 }
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// plain is a history as a list that is never clever.
+// plain is a history as a plain list.
 type plain struct {
 	last    int64
 	entries []entry
@@ -82,7 +82,7 @@ func (p *plain) leave(cutoff, need int64) int64 {
 }
 
 // play drives a History and a plain one with the same random operations and
-// compares all that can be asked of them after each.
+// compares all results of both after each.
 func play(t *testing.T, r *rand.Rand, steps int) {
 	t.Helper()
 	a := &Arena{Budget: unlimited{}}
@@ -164,7 +164,7 @@ func compare(t *testing.T, step int, h *History, a *Arena, p *plain, cutoff int6
 	}
 }
 
-// TestHistoryIsAList asks whether a history in chunks answers as a list would.
+// TestHistoryIsAList: a history in chunks has the same results as a list.
 func TestHistoryIsAList(t *testing.T) {
 	for seed := range uint64(300) {
 		play(t, rand.New(rand.NewPCG(seed, 0)), 400)
@@ -183,9 +183,8 @@ func FuzzHistory(f *testing.F) {
 	})
 }
 
-// TestEntriesSurvive asks whether units and times at the edges of what a word or two
-// can hold survive, wherever the words of an entry fall in a chunk: as they were
-// added, grown by merging, and shrunk by a refund.
+// TestEntriesSurvive: units and times at the edges of one and two words are read as they
+// were written, at each place of a chunk: added, grown by merging, shrunk by a refund.
 func TestEntriesSurvive(t *testing.T) {
 	units := []int64{1, 2, 3, 14, middleUnits - 1, middleUnits, middleUnits + 1, 1<<31 - 1, 1 << 31, 1<<53 - 1}
 	times := []int64{1, 2, narrowTime - 1, narrowTime, narrowTime + 1, 1 << 31, middleTime - 1}
