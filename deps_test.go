@@ -126,8 +126,8 @@ var dependencies = []dependency{
 	{"google.golang.org/genproto/googleapis/rpc", []string{"weirgrpc"}, nil,
 		"the status details that gRPC clients read: RetryInfo and QuotaFailure"},
 	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},
-	{"github.com/google/jsonschema-go", nil, []string{"policy"}, "the words of JSON Schema as Go types, to write weir.schema.json with"},
-	{"github.com/santhosh-tekuri/jsonschema", nil, []string{"policy"}, "a strict validator, to try weir.schema.json on files"},
+	{"github.com/google/jsonschema-go", nil, []string{"internal/server/httpapi", "policy"}, "the words of JSON Schema as Go types, to write weir.schema.json with"},
+	{"github.com/santhosh-tekuri/jsonschema", nil, []string{"internal/server", "internal/server/httpapi", "policy"}, "a strict validator, to try weir.schema.json on files"},
 	{"github.com/goccy/go-yaml", nil, []string{"policy/internal/strictyaml"}, "another reader of YAML, to agree with"},
 }
 

@@ -10,7 +10,7 @@ import (
 var (
 	flagNamed    = regexp.MustCompile("`--([a-z][a-z-]*)")
 	flagDeclared = regexp.MustCompile(`f\.\w+Var\(&[\w.]+, "([a-z-]+)"`)
-	routeServed  = regexp.MustCompile(`"(/[a-z0-9/]+)":\s+\{`)
+	routeServed  = regexp.MustCompile(`(?m)^\t\{"(/[a-z0-9/{}.]+)", `)
 	metricNamed  = regexp.MustCompile("`(weir_[a-z_]+)")
 )
 
@@ -30,16 +30,16 @@ func TestServiceManual(t *testing.T) {
 	}
 	for _, m := range declared {
 		if !strings.Contains(page, "--"+m[1]) {
-			t.Errorf("service.md says nothing of --%s", m[1])
+			t.Errorf("service.md does not describe --%s", m[1])
 		}
 	}
-	routes := routeServed.FindAllStringSubmatch(read(t, "internal/server/routes.go"), -1)
+	routes := routeServed.FindAllStringSubmatch(read(t, "internal/server/httpapi/routes.go"), -1)
 	if len(routes) < 8 {
-		t.Fatalf("found %d routes in internal/server/routes.go", len(routes))
+		t.Fatalf("found %d routes in internal/server/httpapi/routes.go", len(routes))
 	}
 	for _, m := range routes {
 		if !strings.Contains(page, m[1]+"`") {
-			t.Errorf("service.md does not say who may call %s", m[1])
+			t.Errorf("service.md does not list %s", m[1])
 		}
 	}
 	metrics := read(t, "docs/metrics.md")

@@ -70,7 +70,7 @@ func (s *Server) addRequestMetrics() {
 		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
 		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, t.Dropped)
 	}
-	m.Gauge("weir_ready", "1 while /readyz says yes, 0 once the server drains.", nil, func() float64 { return flag(!s.draining.Load()) })
+	m.Gauge("weir_ready", "1 while /readyz says yes, 0 once the server drains.", nil, func() float64 { return gauge(!s.draining.Load()) })
 }
 
 // addReloadMetrics adds the generation of the policies and the result of the last reload,
@@ -82,7 +82,7 @@ func (s *Server) addReloadMetrics() {
 	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, func() int64 { return s.reloads.Load().done })
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.reloads.Load().failed })
 	m.Gauge("weir_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", nil,
-		func() float64 { return flag(s.reloads.Load().err == nil) })
+		func() float64 { return gauge(s.reloads.Load().err == nil) })
 	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "When policies were put in force last, the start included, in seconds since 1970.", nil,
 		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
 }
@@ -100,9 +100,9 @@ func (s *Server) addStoreMetrics() {
 	if !ok {
 		return
 	}
-	m.Gauge("weir_store_up", "1 while nothing is known against the store, 0 while it is down.", nil, func() float64 { return flag(s.storeDown() == nil) })
+	m.Gauge("weir_store_up", "1 while nothing is known against the store, 0 while it is down.", nil, func() float64 { return gauge(s.storeDown() == nil) })
 	m.Gauge("weir_store_breaker_open", "1 while the store is not asked, after several failures in a row, except to see whether it is back.", nil,
-		func() float64 { return flag(f.Status().State == fallback.StoreDown) })
+		func() float64 { return gauge(f.Status().State == fallback.StoreDown) })
 	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
 	m.Counter("weir_store_timeouts_total", "Of these, calls that were not answered within the budget.", nil, func() int64 { return f.Status().Timeouts })
 }
@@ -161,7 +161,7 @@ func (s *Server) addEnvoyMetrics() {
 	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, s.envoyReloads.Load)
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
 	m.Gauge("weir_envoy_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", nil,
-		func() float64 { return flag(!s.envoyFailed.Load()) })
+		func() float64 { return gauge(!s.envoyFailed.Load()) })
 	for outcome, of := range map[string]func(envoy.Stats) int64{
 		"ok":        func(n envoy.Stats) int64 { return n.OK },
 		"denied":    func(n envoy.Stats) int64 { return n.Over },
@@ -195,8 +195,8 @@ func (s *Server) envoyHits(yield func(metrics.Row)) {
 	})
 }
 
-// flag is 1 for true.
-func flag(yes bool) float64 {
+// gauge returns 1 for true.
+func gauge(yes bool) float64 {
 	if yes {
 		return 1
 	}

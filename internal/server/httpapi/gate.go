@@ -32,10 +32,11 @@ func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	var o enforce.Outcome
 	if err == nil {
 		o, err = a.pass(r, &q.request, s)
-	} else {
-		a.logGate(reasonFor(&q.request, err))
 	}
 	if err != nil {
+		if serving.IsBadInput(err) {
+			a.logGate(reasonFor(&q.request, err))
+		}
 		a.refuse(w, err)
 		return
 	}
