@@ -97,16 +97,13 @@ func (l *slots) place(c net.Conn) *Conn {
 			c.Close()
 			return nil
 		}
-		t := time.NewTimer(wait)
 		select {
-		case <-t.C:
+		case <-time.After(wait):
 		case <-l.released:
 		case <-l.closed:
-			t.Stop()
 			c.Close()
 			return nil
 		}
-		t.Stop()
 	}
 }
 

@@ -62,10 +62,8 @@ func (t *Tracer) send(body []byte) (again bool, after time.Duration, err error) 
 
 // wait waits for d, and reports false if Close ends it early.
 func (t *Tracer) wait(d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return true
 	case <-t.stopping.Done():
 		return false
