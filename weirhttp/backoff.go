@@ -20,7 +20,7 @@ const maxBackoffs = 10_000
 
 func newBackoffs() *backoffs { return &backoffs{until: map[string]time.Time{}} }
 
-// encodeKey returns a key as one string: each value after its length.
+// encodeKey returns a key as one string.
 func encodeKey(k *weir.Key) string {
 	var b []byte
 	for i := range k.Len() {

@@ -4,6 +4,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -130,20 +131,10 @@ func (f *watched[T]) stat() (infos []fs.FileInfo, first error) {
 
 // same reports whether files are unchanged, by identity, size and time.
 func same(a, b []fs.FileInfo) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for i := range a {
-		x, y := a[i], b[i]
+	return slices.EqualFunc(a, b, func(x, y fs.FileInfo) bool {
 		if x == nil || y == nil {
-			if x != y {
-				return false
-			}
-			continue
+			return x == y
 		}
-		if !os.SameFile(x, y) || x.Size() != y.Size() || !x.ModTime().Equal(y.ModTime()) {
-			return false
-		}
-	}
-	return true
+		return os.SameFile(x, y) && x.Size() == y.Size() && x.ModTime().Equal(y.ModTime())
+	})
 }
