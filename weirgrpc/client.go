@@ -9,10 +9,10 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// UnaryClient returns an interceptor that holds a client's calls to l before they
-// are sent: they wait for their turn or, with FailFast, end with RESOURCE_EXHAUSTED
-// as a server's would. A call whose turn cannot come before its context ends does
-// so at once. UnaryClient panics as [Unary] does.
+// UnaryClient returns an interceptor that limits a client's calls before they are sent.
+// A call over the limit waits or, with FailFast, ends with RESOURCE_EXHAUSTED as on a
+// server. A call also ends at once if its wait is longer than its context allows.
+// UnaryClient panics as [Unary] does.
 func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterceptor {
 	held := newLimit("UnaryClient", l, by, opts)
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {
@@ -23,7 +23,7 @@ func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterce
 	}
 }
 
-// StreamClient is UnaryClient for streams, which are held when they begin.
+// StreamClient is UnaryClient for streams, which are counted when they begin.
 func StreamClient(l *weir.Limiter, by By, opts ...Option) grpc.StreamClientInterceptor {
 	held := newLimit("StreamClient", l, by, opts)
 	return func(ctx context.Context, desc *grpc.StreamDesc, cc *grpc.ClientConn, method string, open grpc.Streamer, calls ...grpc.CallOption) (grpc.ClientStream, error) {
@@ -36,9 +36,9 @@ func StreamClient(l *weir.Limiter, by By, opts ...Option) grpc.StreamClientInter
 
 // wait returns nil when the call may be sent.
 func (l *limit) wait(ctx context.Context, c *Call) error {
-	o, err := l.asked(ctx, c)
+	o, err := l.outcome(ctx, c)
 	if err == nil && l.failFast {
-		err = l.try(ctx, o)
+		err = l.attemptAll(ctx, o)
 	} else if err == nil {
 		o.Decision, err = l.limiter.WaitN(ctx, o.Key, o.N)
 	}
@@ -55,9 +55,9 @@ func (l *limit) wait(ctx context.Context, c *Call) error {
 	return l.failed(ctx, err)
 }
 
-// try attempts the call, all of it or nothing: a part is of no use, and is given back.
-// What is cancelled before it is sent is not charged.
-func (l *limit) try(ctx context.Context, o *Outcome) error {
+// attemptAll attempts the call, all or nothing: a partial grant is refunded. A call that
+// is cancelled before it is sent is not charged.
+func (l *limit) attemptAll(ctx context.Context, o *Outcome) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -67,7 +67,7 @@ func (l *limit) try(ctx context.Context, o *Outcome) error {
 	d := &o.Decision
 	if part := d.Granted; d.Allowed && part < o.N {
 		d.Allowed, d.Granted, d.Remaining = false, 0, d.Remaining+part
-		o.States = nil // they are of before it is given back
+		o.States = nil // they are from before the refund
 		if !d.Degraded {
 			l.limiter.Refund(context.WithoutCancel(ctx), o.Key, d.At, part)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// limit is what interceptors have in common.
+// limit is the common part of the interceptors.
 type limit struct {
 	limiter *weir.Limiter
 	keys    keyReader
@@ -21,11 +21,11 @@ type limit struct {
 
 // newLimit panics as newKeyReader does.
 func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
-	return &limit{limiter: l, keys: newKeyReader(caller, l, by), config: settle(opts)}
+	return &limit{limiter: l, keys: newKeyReader(caller, l, by), config: newConfig(opts)}
 }
 
-// asked is whom a call is counted for, and for how much.
-func (l *limit) asked(ctx context.Context, c *Call) (*Outcome, error) {
+// outcome returns the outcome of a call before its decision, with its key and units.
+func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
 	key, err := l.keys.read(ctx, c)
 	if err != nil {
 		return nil, err
@@ -37,11 +37,11 @@ func (l *limit) asked(ctx context.Context, c *Call) (*Outcome, error) {
 	return o, nil
 }
 
-// decide attempts a call. The charge is made even if the client has gone: a call
-// that is cancelled at once must not be free. o is nil for a call that passes
-// uncounted, and err is what a call that does not pass ends with.
+// decide attempts a call. It charges even after the client has hung up: a call that is
+// cancelled at once must not be free. o is nil for a call that passes uncounted; err is
+// the final error of a call that does not pass.
 func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
-	if o, err = l.asked(ctx, c); err == nil {
+	if o, err = l.outcome(ctx, c); err == nil {
 		err = l.attempt(context.WithoutCancel(ctx), o)
 	}
 	switch {
@@ -53,15 +53,14 @@ func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
 	return o, nil
 }
 
-// attempt decides what was asked.
+// attempt decides an outcome.
 func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
 	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
 	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
 	return err
 }
 
-// failed is what a call ends with for which no decision could be made; nil if it
-// passes.
+// failed returns the final error of a call without a decision; nil if the call passes.
 func (l *limit) failed(ctx context.Context, err error) error {
 	if l.failOpen && !badInput(err) && !errors.Is(err, ErrValue) && ctx.Err() == nil {
 		return nil
@@ -75,8 +74,8 @@ func badInput(err error) bool {
 	return errors.As(err, &k) || answer.IsBadInput(err)
 }
 
-// statusOf is the default of OnError. The text of an error that is not the client's is
-// not sent: it may hold secrets.
+// statusOf is the default of OnError. It does not send the text of errors that are not
+// the client's: they may hold secrets.
 func statusOf(err error) *status.Status {
 	var k *KeyError
 	switch {
@@ -90,5 +89,5 @@ func statusOf(err error) *status.Status {
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return status.FromContextError(err)
 	}
-	return status.New(codes.Unavailable, "no decision could be made, so the call was refused and not counted; try again later")
+	return status.New(codes.Unavailable, "no decision could be made, so the call was denied and not counted; try again later")
 }

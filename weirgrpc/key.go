@@ -15,12 +15,12 @@ import (
 	"github.com/weirlimit/weir/internal/clientaddr"
 )
 
-// Call is a call that is counted.
+// Call is a call to be counted.
 type Call struct {
 	Method  string // in full, such as /package.Service/Method
 	Request any    // the message of a unary call, or of a stream with EachMessage; nil when a stream begins
 
-	client bool // it is about to be sent
+	client bool // it is sent, not received
 }
 
 // By maps each dimension of a policy to the function that takes its value from a call. Its
@@ -83,12 +83,12 @@ func (k *keyReader) read(ctx context.Context, c *Call) (weir.Key, error) {
 	return weir.K(all...), nil
 }
 
-// Metadata takes the value that the client sends under a name: on a server from the
-// incoming call, on a client from the outgoing one, also within a handler, whose
-// context holds both. One that is missing, empty or sent twice is a *KeyError.
+// Metadata returns a function that takes the metadata of that name: on a server from the
+// incoming call, on a client from the outgoing call, also inside a handler, where the
+// context holds both. Metadata that is missing, empty or sent twice is a *KeyError.
 //
-// A client that can choose the value chooses the history. Count by metadata only
-// where it is authenticated.
+// A client that can choose the value chooses the history. Use only metadata that is
+// authenticated.
 func Metadata(name string) ValueFunc {
 	return func(ctx context.Context, c *Call) (string, error) {
 		var values []string
@@ -108,9 +108,9 @@ func Metadata(name string) ValueFunc {
 	}
 }
 
-// PeerIP is the address that the connection comes from, in the form of
-// weirhttp.ClientIP: IPv4 as 192.0.2.1, also behind NAT64, and IPv6 as the /64 it is
-// in. Behind a proxy it is the proxy's. On a unix socket there is none.
+// PeerIP returns the address of the connection, in the form of weirhttp.ClientIP: IPv4 as
+// 192.0.2.1, also behind NAT64, and IPv6 as its /64. Behind a proxy it is the proxy's
+// address. A unix socket has none.
 func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	p, ok := peer.FromContext(ctx)
 	if !ok || p.Addr == nil {
@@ -123,12 +123,11 @@ func PeerIP(ctx context.Context, _ *Call) (string, error) {
 	return clientaddr.Key(at.Addr(), clientaddr.Bits), nil
 }
 
-// Method is the full name of the method, to count each on its own.
+// Method returns the full name of the method, to count each method separately.
 func Method(_ context.Context, c *Call) (string, error) { return c.Method, nil }
 
-// KeyError reports that a call has no key. Its text is meant
-// for the client.
+// KeyError reports that a call has no key. Its text is sent to the client.
 type KeyError struct{ Problem string }
 
-// Error is the problem.
+// Error returns the problem.
 func (e *KeyError) Error() string { return "weirgrpc: " + e.Problem }

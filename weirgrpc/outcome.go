@@ -16,24 +16,24 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// Outcome is one decision together with what was asked and what the limits hold.
+// Outcome is one decision with its request and the states of the limits.
 type Outcome struct {
 	Plan     *weir.Plan
 	Key      weir.Key
-	N        int64 // units asked for
+	N        int64 // requested units
 	Decision weir.Decision
-	States   []weir.LimitState // in the plan's order; nil when nobody looked
+	States   []weir.LimitState // in the plan's order; nil = unknown
 }
 
-// Why says in one English sentence what was decided and what to do about it.
+// Why returns one English sentence with the decision and the next step.
 func (o *Outcome) Why() string { return o.answer().Why() }
 
 func (o *Outcome) answer() *answer.Answer {
 	return &answer.Answer{Plan: o.Plan, Key: o.Key, N: o.N, Decision: o.Decision, States: o.States}
 }
 
-// Status is RESOURCE_EXHAUSTED with the sentence of Why, and as details a RetryInfo,
-// unless no waiting helps, and a QuotaFailure.
+// Status returns RESOURCE_EXHAUSTED with the sentence of Why. Its details are a
+// QuotaFailure and, unless waiting does not help, a RetryInfo.
 func (o *Outcome) Status() *status.Status {
 	s := status.New(codes.ResourceExhausted, o.Why())
 	details := []protoadapt.MessageV1{o.quotaFailure()}
@@ -42,12 +42,12 @@ func (o *Outcome) Status() *status.Status {
 	}
 	detailed, err := s.WithDetails(details...)
 	if err != nil {
-		return s // it fails only for a status of OK
+		return s // impossible: it fails only for OK
 	}
 	return detailed
 }
 
-// quotaFailure names every limit that stands in the way.
+// quotaFailure names every limit that denied the call.
 func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 	f := &errdetails.QuotaFailure{}
 	for i, s := range o.answer().Known() {
@@ -56,7 +56,7 @@ func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 		}
 		f.Violations = append(f.Violations, o.violation(i, s))
 	}
-	if len(f.Violations) == 0 { // nobody looked at the states
+	if len(f.Violations) == 0 { // the states are unknown
 		f.Violations = append(f.Violations, &errdetails.QuotaFailure_Violation{
 			Subject: "all callers", Description: o.Why(), QuotaMetric: o.Plan.Name(), QuotaId: o.Decision.Limit})
 	}
@@ -73,22 +73,22 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 	if s.MinIntervalAfter > 0 {
 		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))
 	}
-	var who []string
+	var subject []string
 	for _, dim := range o.Plan.Limits()[i].By {
 		name, value := o.Plan.Dimensions()[dim], shown(o.Key.Value(dim))
 		if v.QuotaDimensions == nil {
 			v.QuotaDimensions = map[string]string{}
 		}
 		v.QuotaDimensions[name] = value
-		who = append(who, name+":"+value)
+		subject = append(subject, name+":"+value)
 	}
-	if v.Subject = strings.Join(who, ","); who == nil {
+	if v.Subject = strings.Join(subject, ","); subject == nil {
 		v.Subject = "all callers"
 	}
 	return v
 }
 
-// shown is a value of a key as a trailer can carry it: UTF-8, and not long.
+// shown returns a value of a key in a form fit for a trailer: UTF-8 of at most 64 bytes.
 func shown(value string) string {
 	const most = 64
 	if len(value) > most {
@@ -97,18 +97,17 @@ func shown(value string) string {
 	return strings.ToValidUTF8(value, "\uFFFD")
 }
 
-// pushback is the value of the trailer grpc-retry-pushback-ms: milliseconds, rounded
-// up, or -1 for a call that must not be made again.
+// pushback returns the value of the trailer grpc-retry-pushback-ms: milliseconds, rounded
+// up, or −1 for a call that must not be retried.
 func (o *Outcome) pushback() string {
 	return strconv.FormatInt(answer.Millis(o.Decision.RetryAfter), 10)
 }
 
 type contextKey struct{}
 
-// FromContext returns the outcome of the call that a handler is serving: of a
-// stream, of its beginning. A handler behind a policy of mode Partial needs it to
-// learn Decision.Granted, one that gives units back to learn Decision.At. Behind
-// several interceptors it is the innermost one's.
+// FromContext returns the outcome of the call that a handler serves; for a stream, that
+// of its beginning. A handler needs Decision.Granted in the mode Partial, and Decision.At
+// for a refund. With several interceptors it is the outcome of the innermost one.
 func FromContext(ctx context.Context) (*Outcome, bool) {
 	o, ok := ctx.Value(contextKey{}).(*Outcome)
 	return o, ok

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// pushbackTrailer tells clients that retry by a policy when to come back.
+// pushbackTrailer is the wait for clients with a retry policy.
 const pushbackTrailer = "grpc-retry-pushback-ms"
 
 // Unary returns an interceptor that passes a call on when l grants it. by names the
@@ -49,7 +49,7 @@ func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor
 	}
 }
 
-// limitedStream is a stream whose handler learns of the decision.
+// limitedStream is a stream with the outcome in its context.
 type limitedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
@@ -57,7 +57,7 @@ type limitedStream struct {
 	limit  *limit
 }
 
-// Context is that of the stream, with the outcome.
+// Context returns the context of the stream, with the outcome.
 func (s *limitedStream) Context() context.Context { return s.ctx }
 
 // RecvMsg receives a message and, with EachMessage, counts it.
