@@ -157,14 +157,12 @@ func (u *unsealer) number() int64 {
 }
 
 func (u *unsealer) text() string {
-	n := u.number()
-	if n < 0 || n > int64(len(u.rest)) {
-		u.err, u.rest = errShort, nil
-		return ""
+	value, rest, ok := keyenc.Next(u.rest)
+	if !ok {
+		u.err = errShort
 	}
-	text := string(u.rest[:n])
-	u.rest = u.rest[n:]
-	return text
+	u.rest = rest
+	return string(value)
 }
 
 // expired reports whether the reservation has expired at an instant of the engine's
