@@ -1,6 +1,6 @@
 // Package keyenc encodes tuples of strings as one string: each value after its length.
-// Two different tuples never have the same encoding, for any bytes
-// (R14). A separator between values would need escapes for that.
+// Two different tuples never have the same encoding, for any bytes (R14). A separator
+// between values would need escapes for that.
 //
 // internal/spec encodes keys by other means, because it shares no code with the engines.
 package keyenc
