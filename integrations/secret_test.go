@@ -23,7 +23,7 @@ func TestSecretIsForTheGateAlone(t *testing.T) {
 		"/gate/users?user=ann", "/gate/users?header.user=Weir-Key", "/gate/addresses?ip=192.0.2.1",
 		"/gate/users/../users?user=ann", "/v1/check", "/v1/policies", "/metrics", "/healthz", "/",
 	} {
-		c := s.dialAsNobody("@weir-gate-" + s.options.ListenPort())
+		c := s.dialAsNobody("@weir-gate-" + port(s.options.Listen))
 		fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: weir\r\nWeir-Key: ann\r\n\r\n", path)
 		res, err := http.ReadResponse(bufio.NewReader(c), nil)
 		if err != nil || res.StatusCode != 401 && res.StatusCode != 403 {

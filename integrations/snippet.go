@@ -106,7 +106,7 @@ func render(dir, file string, o Options) (File, error) {
 	if !isTemplate {
 		return File{file, string(text)}, nil
 	}
-	t, err := template.New(file).Delims("[[", "]]").Parse(string(text))
+	t, err := template.New(file).Delims("[[", "]]").Funcs(template.FuncMap{"host": host, "port": port}).Parse(string(text))
 	if err != nil {
 		return File{}, err
 	}
@@ -152,7 +152,7 @@ func (o *Options) check(r snippet) error {
 		return errors.New(r.noOpen)
 	case o.Secret && r.noSecret != "":
 		return errors.New(r.noSecret)
-	case o.socket() != "" && r.noSocket != "":
+	case o.Socket() != "" && r.noSocket != "":
 		return errors.New(r.noSocket)
 	case !nameForm.MatchString(o.Policy):
 		return fmt.Errorf("%q is not a name of a policy", o.Policy)

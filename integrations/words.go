@@ -10,17 +10,13 @@ import (
 
 // The methods below format options for the templates in the syntax of each proxy.
 
-// socket returns the path of weir's unix socket, "" for TCP.
-func (o Options) socket() string {
-	p, ok := strings.CutPrefix(o.Weir, "unix:")
-	if !ok {
-		return ""
+// Socket returns the path of weir's unix socket, "" for TCP.
+func (o Options) Socket() string {
+	if p, ok := strings.CutPrefix(o.Weir, "unix:"); ok {
+		return p
 	}
-	return p
+	return ""
 }
-
-// NginxWeir returns weir's address in an upstream of nginx.
-func (o Options) NginxWeir() string { return o.Weir } // nginx writes sockets as unix:/path, too
 
 // NginxHeader returns the variable of the key's header field.
 func (o Options) NginxHeader() string {
@@ -36,7 +32,7 @@ func (o Options) SecretFile() string { return path.Join(o.Dir, "weir-gate-secret
 
 // HAProxyWeir returns weir's address in a server line of HAProxy.
 func (o Options) HAProxyWeir() string {
-	if p := o.socket(); p != "" {
+	if p := o.Socket(); p != "" {
 		return "unix@" + p
 	}
 	return o.Weir
@@ -53,7 +49,7 @@ func (o Options) Abstract() string {
 
 // CaddyWeir returns weir's address in a reverse_proxy of Caddy.
 func (o Options) CaddyWeir() string {
-	if p := o.socket(); p != "" {
+	if p := o.Socket(); p != "" {
 		return "unix/" + p
 	}
 	return o.Weir
@@ -67,32 +63,11 @@ func (o Options) CaddyListen() string {
 	return "http://" + o.Listen
 }
 
-// Socket returns the path of weir's unix socket, "" for TCP.
-func (o Options) Socket() string { return o.socket() }
-
 // Seconds returns the timeout in Envoy's form of durations.
 func (o Options) Seconds() string {
 	d, _ := time.ParseDuration(o.Timeout)
 	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
 }
-
-// ListenHost returns the host where the proxy listens.
-func (o Options) ListenHost() string { return host(o.Listen) }
-
-// ListenPort returns the port where the proxy listens.
-func (o Options) ListenPort() string { return port(o.Listen) }
-
-// WeirHost returns the host of weir.
-func (o Options) WeirHost() string { return host(o.Weir) }
-
-// WeirPort returns the port of weir.
-func (o Options) WeirPort() string { return port(o.Weir) }
-
-// AppHost returns the host of the application.
-func (o Options) AppHost() string { return host(o.App) }
-
-// AppPort returns the port of the application.
-func (o Options) AppPort() string { return port(o.App) }
 
 func host(address string) string {
 	h, _, _ := net.SplitHostPort(address)
