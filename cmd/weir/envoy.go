@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -137,14 +138,13 @@ func headerNames(prefix string) *envoy.Headers {
 // watch reloads s when a file of the configuration changes, and at SIGHUP, until
 // ctx is done. seen is the fingerprint of the configuration in force.
 func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte, log *slog.Logger) {
-	reload := make(chan error, 1)
-	stop := onHangup(func() {
-		select {
-		case reload <- nil:
-		default:
-		}
-	})
-	defer stop()
+	var mu sync.Mutex // held while reloading
+	reload := func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		o.reload(s, err)
+	}
+	defer onHangup(func() { reload(nil) })()
 	w := filewatch.Watcher{Path: o.config, Seen: seen, Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) },
 		Warn: func(err error) {
 			log.Warn("the Envoy configuration is polled for changes every few seconds", "why", err)
@@ -152,20 +152,7 @@ func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte,
 	if info, err := os.Stat(o.config); err == nil && info.IsDir() {
 		w.Path = filepath.Join(o.config, "any") // a Watcher watches the directory of its path
 	}
-	go w.Run(ctx, func(c filewatch.Content) {
-		select {
-		case reload <- c.Err:
-		case <-ctx.Done():
-		}
-	})
-	for {
-		select {
-		case err := <-reload:
-			o.reload(s, err)
-		case <-ctx.Done():
-			return
-		}
-	}
+	w.Run(ctx, func(c filewatch.Content) { reload(c.Err) })
 }
 
 // reload gives the server the new configuration, all or nothing. The server logs

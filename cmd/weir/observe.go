@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -9,7 +8,6 @@ import (
 	"net/url"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -49,7 +47,7 @@ func (o *observeOptions) openLog(stderr io.Writer) (log *slog.Logger, messages i
 		return slog.New(slog.NewTextHandler(stderr, options)), stderr, nil
 	case "json":
 		log = slog.New(slog.NewJSONHandler(stderr, options))
-		return log, &logWriter{log: log}, nil
+		return log, logWriter{log}, nil
 	}
 	return nil, nil, usage("text is the default", "--log-format must be text or json, not %q", o.format)
 }
@@ -67,35 +65,18 @@ func (o *observeOptions) greet(s *server.Server, command string, messages io.Wri
 	log.Info("weir serves", s.Facts()...)
 }
 
-// logWriter logs each line that is written to it.
-type logWriter struct {
-	log  *slog.Logger
-	mu   sync.Mutex // protects the following
-	rest []byte     // an incomplete line
-}
+// logWriter logs the messages that are written to it, one in each call of Write.
+type logWriter struct{ log *slog.Logger }
 
-// Write logs the lines that end in p.
-func (w *logWriter) Write(p []byte) (int, error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.rest = append(w.rest, p...)
-	for {
-		line, rest, ended := bytes.Cut(w.rest, []byte("\n"))
-		if !ended {
-			return len(p), nil
-		}
-		w.line(string(line))
-		w.rest = append([]byte(nil), rest...)
-	}
-}
-
-func (w *logWriter) line(line string) {
-	line = strings.TrimPrefix(line, "weir: ")
-	if warning, ok := strings.CutPrefix(line, "warning: "); ok {
+// Write logs a message.
+func (w logWriter) Write(p []byte) (int, error) {
+	message := strings.TrimPrefix(strings.TrimSuffix(string(p), "\n"), "weir: ")
+	if warning, ok := strings.CutPrefix(message, "warning: "); ok {
 		w.log.Warn(warning)
-		return
+	} else {
+		w.log.Info(strings.TrimPrefix(message, "note: "))
 	}
-	w.log.Info(strings.TrimPrefix(line, "note: "))
+	return len(p), nil
 }
 
 // logThrottle bounds the frequency of a line of the log.

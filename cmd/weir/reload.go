@@ -3,11 +3,8 @@ package main
 import (
 	"context"
 	"log/slog"
-	"os"
-	"os/signal"
 	"runtime/debug"
 	"sync"
-	"syscall"
 
 	"github.com/weirlimit/weir/internal/filewatch"
 	"github.com/weirlimit/weir/internal/server"
@@ -20,45 +17,22 @@ type reloader struct {
 	path   string
 	server *server.Server
 	watch  filewatch.Watcher
-	hup    chan os.Signal
 	mu     sync.Mutex // held from reading to reloading, so that the newest file stays
 }
 
 // newReloader returns the reloader of s for a file. text is the content in force.
 func newReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
-	read := func() ([]byte, error) { return policy.ReadFile(path) }
-	warn := func(err error) {
-		log.Warn("the policy file is polled for changes every few seconds", "why", err)
-	}
-	r := &reloader{path: path, server: s, hup: make(chan os.Signal, 1),
-		watch: filewatch.Watcher{Path: path, Read: read, Seen: text, Warn: warn}}
-	signal.Notify(r.hup, syscall.SIGHUP) // from now on the signal does not end the process
-	return r
+	return &reloader{path: path, server: s, watch: filewatch.Watcher{Path: path, Seen: text,
+		Read: func() ([]byte, error) { return policy.ReadFile(path) },
+		Warn: func(err error) { log.Warn("the policy file is polled for changes every few seconds", "why", err) }}}
 }
 
 // run reloads until ctx is done.
 func (r *reloader) run(ctx context.Context) {
-	defer signal.Stop(r.hup)
-	changed := make(chan filewatch.Content)
-	ended := runInBackground(ctx, func(ctx context.Context) {
-		r.watch.Run(ctx, func(c filewatch.Content) {
-			select {
-			case changed <- c:
-			case <-ctx.Done():
-			}
-		})
+	defer onHangup(func() { r.again() })()
+	r.watch.Run(ctx, func(c filewatch.Content) {
+		r.reload(func() ([]byte, error) { return c.Bytes, c.Err })
 	})
-	defer ended()
-	for {
-		select {
-		case c := <-changed:
-			r.reload(func() ([]byte, error) { return c.Bytes, c.Err })
-		case <-r.hup:
-			r.again()
-		case <-ctx.Done():
-			return
-		}
-	}
 }
 
 // again reads the file and reloads the server. The error is the reason why the

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"os/signal"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -136,18 +137,16 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	ctx = store.watch(ctx)
 	o.observe.greet(s, o.curl(s.Addr(), &config), stderr, log)
 	close(store.serving)
-	var wait []func()
+	var reloaders sync.WaitGroup
 	if reload != nil {
-		wait = append(wait, runInBackground(ctx, reload.run))
+		reloaders.Go(func() { reload.run(ctx) })
 	}
 	if o.envoy.config != "" {
-		wait = append(wait, runInBackground(ctx, func(ctx context.Context) { o.envoy.watch(ctx, s, envoySeen, log) }))
+		reloaders.Go(func() { o.envoy.watch(ctx, s, envoySeen, log) })
 	}
 	err = s.Serve(ctx)
 	stop()
-	for _, ended := range wait {
-		ended()
-	}
+	reloaders.Wait()
 	var unusable *failure
 	if errors.As(context.Cause(ctx), &unusable) {
 		return unusable
@@ -240,14 +239,4 @@ func (o *serveOptions) loadPolicies(stderr io.Writer) (policySource, error) {
 		return policySource{file: &policy.File{}, name: "none"}, nil
 	}
 	return loadPolicies(o.policies, stderr)
-}
-
-// runInBackground runs run in a goroutine. ended waits until run has returned.
-func runInBackground(ctx context.Context, run func(context.Context)) (ended func()) {
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		run(ctx)
-	}()
-	return func() { <-done }
 }
