@@ -66,7 +66,7 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 	return b, err
 }
 
-// blockLimit returns the limit whose histories are the blocks of limit i.
+// blockLimit returns the limit that stores the blocks of limit i as its histories.
 func blockLimit(p *policy.Policy, i int) weir.Limit {
 	return weir.Limit{Name: p.Limits[i].Name, Max: 1, Window: p.BlockOf(i), By: p.Limits[i].By}
 }

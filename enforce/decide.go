@@ -32,8 +32,8 @@ type Outcome struct {
 // Applied holds the parts of a policy file that made a decision, besides its limits. The
 // zero Applied means that none did.
 type Applied struct {
-	Plan     string        // the plan whose numbers applied
-	Override string        // the reason of the override whose numbers applied
+	Plan     string        // the plan that applied
+	Override string        // the reason of the override that applied
 	Until    time.Time     // the end of the override; zero if it has none
 	Shadow   bool          // the decision is not enforced
 	Would    weir.Decision // the decision that Shadow does not enforce

@@ -10,7 +10,7 @@ import (
 // themselves. The numbers that apply to the key decide, not those of that plan. A shadow
 // allows every attempt, and observe, unless it is nil, gets its request and outcome.
 //
-// An AllOrNothing plan of a policy whose mode is Partial is decided all or nothing.
+// An AllOrNothing plan of a Partial policy is decided all or nothing.
 func (r *Rule) Engine(observe func(Request, Outcome)) (weir.Engine, error) {
 	e := &engine{rule: r, tier: None, observe: observe}
 	if r.Mode == weir.Partial {

@@ -74,8 +74,8 @@ func (r *Rule) keyError(values map[string]string) error {
 	return err
 }
 
-// TargetOfKey returns the target of a key whose dimensions are in order. tier is a result
-// of [Rule.TierOf], or None. Where a dimension of the key selects the tier, tier is ignored.
+// TargetOfKey returns the target of a key with its values in the order of the dimensions.
+// tier is a result of [Rule.TierOf], or None. It is ignored if a dimension selects the tier.
 func (r *Rule) TargetOfKey(key weir.Key, tier int) Target {
 	if r.TierBy != "" && r.tierAt >= 0 && r.tierAt < key.Len() {
 		tier = r.TierOf(key.Value(r.tierAt))

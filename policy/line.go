@@ -160,19 +160,29 @@ func (p *lineParser) window() *fault {
 		return faultf(t.at, useWindow, "the window is missing%s", p.before())
 	}
 	f := p.d.setWindow(t.at, t.text)
-	if f != nil && f.next == useWindow && weir.ValidName(t.text) && !strings.ContainsAny(t.text, "0123456789") && len(t.text) > 1 && nearest.Name(t.text, namesOfWindows()) == "" {
-		f.next = "write the window before the key, as in per " + p.windowAhead() + " per " + t.text
+	if f != nil && f.next == useWindow {
+		if window := p.misplacedWindow(t.text); window != "" {
+			f.next = "write the window before the key, as in per " + window + " per " + t.text
+		}
 	}
 	return f
 }
 
-// windowAhead returns the window that follows the next token, or minute.
-func (p *lineParser) windowAhead() string {
+// misplacedWindow returns the window of a limit that has a key in the place of the
+// window: the window that follows, or minute if nothing follows. It returns "" if word is
+// probably a mistyped window.
+func (p *lineParser) misplacedWindow(word string) string {
+	key := weir.ValidName(word) && len(word) > 1 && !strings.ContainsAny(word, "0123456789") && nearest.Name(word, namesOfWindows()) == ""
 	after := *p
-	if after.next().text == wordPer && looksLikeWindow(after.token.text) {
+	switch {
+	case !key:
+		return ""
+	case p.token.text == "" || p.token.text == ",":
+		return "minute"
+	case after.next().text == wordPer && looksLikeWindow(after.token.text):
 		return strings.TrimSuffix(after.token.text, "s")
 	}
-	return "minute"
+	return ""
 }
 
 // before returns the end of a sentence that names the word after a missing part.

@@ -77,7 +77,7 @@ func (s *Step) contradiction() string {
 	return ""
 }
 
-// stepKey rejects a step whose key is not one of the policy.
+// stepKey rejects a step with a key that does not match the policy.
 func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) bool {
 	p, dimensions := s.test.test.Policy, s.test.dimensions
 	given := func(name string) bool {

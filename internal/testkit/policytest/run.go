@@ -1,9 +1,9 @@
-// Package policytest runs the tests of a policy file: each in virtual time, on a
-// memory engine of its own, through what weir serve decides by.
+// Package policytest runs the tests of a policy file in virtual time, each on a memory
+// engine of its own, through package enforce.
 //
-// The bargain: a test shows what the numbers of a file mean, not whether a store or
-// a caller does its part. A step is held to what is decided, also where a shadow
-// does not enforce it.
+// A test shows the meaning of the numbers in a file. It does not show that a store or a
+// caller works. Steps are compared with the decision itself, which a shadow does not
+// enforce.
 package policytest
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// Failure is the first step of a test that did not come to what is expected.
+// Failure is the first step of a test that misses its expectation.
 type Failure struct {
 	Line    int    // of the step in the file
-	Problem string // what was expected, what came of it, and why
+	Problem string // the expectation, the decision and its reason
 }
 
-// Run runs a test. It returns nil when every step came to what is expected. The
-// error says that a step could not be decided at all.
+// Run runs a test. It returns nil if every step meets its expectation. The error reports
+// a step without a decision.
 func Run(t *policy.Test) (*Failure, error) {
 	rule, err := enforce.NewRule(t.Policy, weir.NewMemory())
 	if err != nil {
@@ -34,19 +34,19 @@ func Run(t *policy.Test) (*Failure, error) {
 	for i := range t.Steps {
 		s := &t.Steps[i]
 		for time := range s.Times {
-			what, err := take(rule, t, s)
+			missed, err := take(rule, t, s)
 			if err != nil {
 				return nil, fmt.Errorf("line %d: %w", s.Line, err)
 			}
-			if what != "" {
-				return &Failure{s.Line, which(s, time) + what}, nil
+			if missed != "" {
+				return &Failure{s.Line, which(s, time) + missed}, nil
 			}
 		}
 	}
 	return nil, nil
 }
 
-// which names one of several times of a step.
+// which names one repetition of a step.
 func which(s *policy.Step, time int) string {
 	at := "at " + policy.FormatDuration(s.At)
 	if s.Times > 1 {
@@ -55,26 +55,26 @@ func which(s *policy.Step, time int) string {
 	return at + ": "
 }
 
-// ops are what the steps that are decisions ask.
+// ops are the operations of the steps that are decisions.
 var ops = map[policy.StepOp]weir.Op{policy.Check: weir.OpAttempt, policy.Peek: weir.OpPeek, policy.Record: weir.OpRecord}
 
-// take takes a step once and returns what did not meet the expectation, or "".
-func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (what string, err error) {
+// take makes a step once and returns the differences from its expectation, or "".
+func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, err error) {
 	values := make(map[string]string, len(s.Key))
 	for _, d := range s.Key {
 		values[d.Name] = d.Value
 	}
-	whose, err := rule.TargetOf(values)
+	target, err := rule.TargetOf(values)
 	if err != nil {
 		return "", err
 	}
 	at := t.From.Add(s.At).UnixMicro()
 	op, decides := ops[s.Op]
 	if !decides {
-		return "", rule.Reset(context.Background(), whose.Key)
+		return "", rule.Reset(context.Background(), target.Key)
 	}
-	a := answer.Answer{Key: whose.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
-	o, err := rule.Decide(context.Background(), &enforce.Request{Target: whose, Op: op, N: s.N, At: at, States: a.States})
+	a := answer.Answer{Key: target.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
+	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: op, N: s.N, At: at, States: a.States})
 	if err == nil {
 		err = o.Err
 	}
@@ -85,19 +85,19 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (what string, err 
 	if o.Applied.Shadow {
 		a.Decision = o.Applied.Would
 	}
-	missed := compare(&s.Expect, &a.Decision)
-	if len(missed) == 0 {
+	differences := compare(&s.Expect, &a.Decision)
+	if len(differences) == 0 {
 		return "", nil
 	}
-	return strings.Join(missed, ", ") + " (" + a.Why() + ")", nil
+	return strings.Join(differences, ", ") + " (" + a.Why() + ")", nil
 }
 
-// compare returns where a decision differs from what is expected.
+// compare returns the differences between a decision and its expectation.
 func compare(e *policy.Expectation, d *weir.Decision) []string {
 	var missed []string
-	miss := func(what, got, want string) {
+	miss := func(name, got, want string) {
 		if got != want {
-			missed = append(missed, what+got+", want "+want)
+			missed = append(missed, name+got+", want "+want)
 		}
 	}
 	if e.Allowed != nil {
@@ -125,7 +125,7 @@ func verdict(allowed bool) string {
 	return "denied"
 }
 
-// wait is in the words of the file.
+// wait writes a wait in the words of the file.
 func wait(d time.Duration) string {
 	if d == weir.Never {
 		return "never"
