@@ -5,13 +5,12 @@ import (
 	"time"
 )
 
-// breaker keeps attempts from waiting for a Redis that is gone: after a few
-// failures in a row only one attempt in a while is let through, to see whether it
-// is back.
+// breaker rejects attempts while Redis is down. After mostStrikes failures in a row it
+// admits one probe in each probeEvery.
 type breaker struct {
 	start   time.Time
 	strikes atomic.Int64 // failures in a row
-	probeAt atomic.Int64 // nanoseconds since start; while open, nobody is let through before
+	probeAt atomic.Int64 // nanoseconds since start; while open, the earliest next probe
 }
 
 const (
@@ -19,8 +18,8 @@ const (
 	probeEvery  = 250 * time.Millisecond
 )
 
-// admit returns errDown if the attempt should not be made, and reports whether it is
-// one that is to see whether Redis is back.
+// admit returns errDown if the attempt must not be sent, and reports whether it is a
+// probe.
 func (b *breaker) admit() (probe bool, err error) {
 	if b.strikes.Load() < mostStrikes {
 		return false, nil
@@ -33,7 +32,7 @@ func (b *breaker) admit() (probe bool, err error) {
 	return true, nil
 }
 
-// note takes in how an attempt ended.
+// note counts the result of an attempt.
 func (b *breaker) note(err error) {
 	if !isOutage(err) {
 		if b.strikes.Load() != 0 {

@@ -2,15 +2,15 @@
 // redis-cell does for its command CL.THROTTLE: Burst+1 units may go at once, and
 // one more for every Period/Count that passes.
 //
-// # The bargain
+// # Trade-offs
 //
-// This is smoothing, not a rolling window. What it remembers of a key is one
-// instant, whatever the limit; in exchange a Period may see nearly Burst + 1 + Count
-// units, where a policy of Weir never lets more than Max through. It stands beside
-// the engines for clients that speak CL.THROTTLE, and shares no history with them.
+// This is smoothing, not a rolling window. A key is stored as one instant, for any limit.
+// In exchange a Period may hold nearly Burst + 1 + Count units, while a policy of Weir
+// never grants more than Max. The package serves clients of CL.THROTTLE and shares no
+// history with the engines.
 //
-// Arithmetic is in whole nanoseconds and exact, but for Period/Count, which is
-// rounded up: never more than the rate.
+// Arithmetic is exact, in whole nanoseconds. Only Period/Count is rounded, and rounded
+// up: never more than the rate.
 package gcra
 
 import (
@@ -20,34 +20,35 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Limit is what one attempt is held to. Attempts on one key may come with
-// different limits: what is remembered belongs to the key alone.
+// Limit is the limit of one attempt. Attempts on one key may have different limits: the
+// stored instant belongs to the key alone.
 type Limit struct {
 	Burst  int64         // units beyond the first that may go at once, 0 … weir.MaxUnits-1
 	Count  int64         // units in every Period after that, 1 … weir.MaxUnits
 	Period time.Duration // above 0
 }
 
-// Longest is how far ahead a key can be: the time in which a whole burst comes back.
+// Longest is the longest time in which a whole burst returns: the most that a key's
+// instant is in the future.
 const Longest = 100 * 365 * 24 * time.Hour
 
-// Answer is what became of an attempt.
+// Answer is the answer to an attempt.
 type Answer struct {
 	Limited    bool
 	Limit      int64         // Burst + 1
 	Remaining  int64         // units that would be granted now
-	RetryAfter time.Duration // until the same attempt is granted; weir.Never if it was, or if it never can be
+	RetryAfter time.Duration // until the same attempt is granted; weir.Never if it was granted, or never can be
 	ResetAfter time.Duration // until Remaining is Limit again
 }
 
-// rate is a Limit as the arithmetic wants it: nanoseconds.
+// rate is a Limit in nanoseconds.
 type rate struct {
 	limit    int64 // units that may go at once
 	interval int64 // from one unit to the next when they are evenly spaced
-	burst    int64 // limit × interval: how far ahead a key may be
+	burst    int64 // limit × interval: the most that a key's instant is in the future
 }
 
-// rate checks the limit.
+// rate checks and converts the limit.
 func (l Limit) rate() (rate, error) {
 	switch {
 	case l.Burst < 0 || l.Burst >= weir.MaxUnits:
@@ -66,15 +67,15 @@ func (l Limit) rate() (rate, error) {
 	return r, nil
 }
 
-// LimitError says what is wrong with a Limit.
+// LimitError is the problem of a Limit.
 type LimitError struct{ Problem string }
 
-// Error is the problem.
+// Error returns the problem.
 func (e *LimitError) Error() string { return "gcra: " + e.Problem }
 
 func limitError(problem string) error { return &LimitError{problem} }
 
-// checkUnits refuses numbers of units that no attempt can have (R14).
+// checkUnits rejects numbers of units out of range (R14).
 func checkUnits(n int64) error {
 	if n < 0 || n > weir.MaxUnits {
 		return fmt.Errorf("%w: %d; use 0 to %d", weir.ErrUnits, n, weir.MaxUnits)
@@ -82,7 +83,7 @@ func checkUnits(n int64) error {
 	return nil
 }
 
-// checkKey refuses keys that are too long (R14).
+// checkKey rejects keys that are too long (R14).
 func checkKey(key string) error {
 	if len(key) > weir.MaxValueBytes {
 		return fmt.Errorf("%w: %d bytes long; at most %d are allowed", weir.ErrKey, len(key), weir.MaxValueBytes)
@@ -90,9 +91,9 @@ func checkKey(key string) error {
 	return nil
 }
 
-// attempt answers n units at instant now. arrival is what the key remembers: the
-// instant from which units that are evenly spaced would be on time; any instant up
-// to now says that nothing is owed. next is what it remembers from now on.
+// attempt decides n units at instant now. arrival is the key's stored instant, from which
+// evenly spaced units would be on time; an instant up to now means that the whole burst is
+// available. next is the instant to store.
 func (r *rate) attempt(arrival, now, n int64) (a Answer, next int64) {
 	arrival = max(arrival, now)
 	a = Answer{Limit: r.limit, RetryAfter: weir.Never}

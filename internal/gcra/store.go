@@ -15,23 +15,23 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// Store decides on Redis, for several processes: one script for each attempt, on
-// the server's clock. It is safe for concurrent use.
+// Store decides on Redis, for several processes: one script for each attempt, on the
+// server's clock. It is safe for concurrent use.
 type Store struct {
-	conn     weirredis.Conn
-	budget   time.Duration
-	patience time.Duration
-	breaker  breaker
+	conn      weirredis.Conn
+	timeout   time.Duration
+	probeWait time.Duration
+	breaker   breaker
 }
 
 const (
-	budget   = 50 * time.Millisecond // how long Redis may take for one attempt
-	patience = 2 * time.Millisecond  // how long the caller of one waits while Redis is taken to be gone
+	callTimeout = 50 * time.Millisecond // of one attempt
+	probeWait   = 2 * time.Millisecond  // time that the caller of a probe waits for it
 )
 
 // NewStore returns a store on conn.
 func NewStore(conn weirredis.Conn) *Store {
-	return &Store{conn: conn, budget: budget, patience: patience, breaker: breaker{start: time.Now()}}
+	return &Store{conn: conn, timeout: callTimeout, probeWait: probeWait, breaker: breaker{start: time.Now()}}
 }
 
 // keyPrefix begins every key; the caller's bytes follow it.
@@ -47,9 +47,9 @@ func newScript() *weirredis.Script {
 	return &weirredis.Script{Name: "throttle", Text: text, SHA1: hex.EncodeToString(sum[:])}
 }
 
-// Throttle is Table.Throttle. It answers within 50 milliseconds, and within 2 once the
-// last calls failed; what Redis does not decide is an error that wraps weir.ErrUnavailable or, where the attempt may
-// have been counted, weir.ErrUnknownFate.
+// Throttle is Table.Throttle. It returns within 50 milliseconds, and within 2 after the
+// last calls failed. Without a decision of Redis it returns an error that wraps
+// weir.ErrUnavailable or, if the attempt may have been counted, weir.ErrUnknownFate.
 func (s *Store) Throttle(ctx context.Context, key string, l Limit, n int64) (Answer, error) {
 	r, err := l.rate()
 	if err == nil {
@@ -58,59 +58,59 @@ func (s *Store) Throttle(ctx context.Context, key string, l Limit, n int64) (Ans
 	if err == nil {
 		err = checkKey(key)
 	}
-	put := s.put
+	send := s.send
 	if err == nil {
 		var probe bool
 		if probe, err = s.breaker.admit(); probe {
-			put = s.probe
+			send = s.probe
 		}
 	}
 	if err != nil {
 		return Answer{}, err
 	}
-	now, arrival, err := put(ctx, keyPrefix+key, &r, n)
+	now, arrival, err := send(ctx, keyPrefix+key, &r, n)
 	if err != nil {
-		return Answer{}, s.problem(err, n > 0)
+		return Answer{}, s.callError(err, n > 0)
 	}
 	a, _ := r.attempt(arrival, now, n)
 	return a, nil
 }
 
-// put asks, and notes what that says of Redis.
-func (s *Store) put(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
-	now, arrival, err = s.ask(ctx, key, r, n)
-	if ctx.Err() == nil { // a caller who left says nothing about Redis
+// send runs the script and counts the result for the breaker.
+func (s *Store) send(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
+	now, arrival, err = s.eval(ctx, key, r, n)
+	if ctx.Err() == nil { // a caller that left proves nothing about Redis
 		s.breaker.note(err)
 	}
 	return now, arrival, err
 }
 
-// probe asks a Redis that is taken to be gone. The caller waits a little: the attempt
-// goes on without him, and what it finds is for those who come after.
+// probe sends an attempt while the breaker is open. The caller waits for probeWait. Then the
+// attempt continues in the background, and its result is for later attempts.
 func (s *Store) probe(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
-	asked, done := *r, make(chan struct{})
+	own, done := *r, make(chan struct{})
 	var foundNow, foundArrival int64
 	var foundErr error
 	go func() {
 		defer close(done)
-		foundNow, foundArrival, foundErr = s.put(context.WithoutCancel(ctx), key, &asked, n)
+		foundNow, foundArrival, foundErr = s.send(context.WithoutCancel(ctx), key, &own, n)
 	}()
-	patience := time.NewTimer(s.patience)
-	defer patience.Stop()
+	wait := time.NewTimer(s.probeWait)
+	defer wait.Stop()
 	select {
 	case <-done:
 		return foundNow, foundArrival, foundErr
-	case <-patience.C:
+	case <-wait.C:
 		return 0, 0, errLate
 	case <-ctx.Done():
 		return 0, 0, ctx.Err()
 	}
 }
 
-// ask runs the script. What could never fit is asked as a look: it may be more
-// than nanoseconds can say.
-func (s *Store) ask(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, s.budget)
+// eval runs the script. Units that never fit are sent as 0, a peek: their time may
+// overflow nanoseconds.
+func (s *Store) eval(ctx context.Context, key string, r *rate, n int64) (now, arrival int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	by := int64(0)
 	if n <= r.limit {
@@ -136,8 +136,8 @@ func appendSpan(args []string, ns int64) []string {
 	return append(args, strconv.FormatInt(ns/1e9, 10), strconv.FormatInt(ns%1e9, 10))
 }
 
-// problem is the error of an attempt that Redis did not decide.
-func (s *Store) problem(err error, writes bool) error {
+// callError is the error of an attempt without a decision of Redis.
+func (s *Store) callError(err error, writes bool) error {
 	var refused weirredis.ReplyError
 	var unsent weirredis.UnsentError
 	e := &weirredis.StoreError{Err: err}
@@ -148,17 +148,16 @@ func (s *Store) problem(err error, writes bool) error {
 	return e
 }
 
-// isOutage reports whether err says that Redis could not be asked: a refusal is an
-// answer.
+// isOutage reports whether Redis did not reply. An error reply is a reply.
 func isOutage(err error) bool {
 	var refused weirredis.ReplyError
 	return err != nil && !errors.As(err, &refused)
 }
 
 var (
-	// errDown is the error of attempts that are not made.
-	errDown = fmt.Errorf("%w: not asked, since the last calls to Redis failed", weir.ErrUnavailable)
+	// errDown is the error of attempts that are not sent.
+	errDown = fmt.Errorf("%w: not sent, because the last calls to Redis failed", weir.ErrUnavailable)
 
-	// errLate is the cause of those that are made and not waited for.
-	errLate = errors.New("the last calls failed, and this one is not waited for")
+	// errLate is the cause of a probe that took longer than probeWait.
+	errLate = errors.New("the last calls failed, and this one runs in the background")
 )

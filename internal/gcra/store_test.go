@@ -30,7 +30,7 @@ func newTestStore(t *testing.T, s *redistest.Server) *Store {
 	t.Cleanup(conn.Close)
 	s.Must(t, "FLUSHALL")
 	store := NewStore(conn)
-	store.budget, store.patience = 30*time.Second, 30*time.Second // on a crowded machine; what tests of outages need they set
+	store.timeout, store.probeWait = 30*time.Second, 30*time.Second // on a crowded machine; what tests of outages need they set
 	return store
 }
 
@@ -55,7 +55,7 @@ func TestStoreDecidesAsTheTable(t *testing.T) {
 			t.Fatal(err)
 		}
 		n := r.Int64N(q.limit + 2)
-		now, arrival, err := store.ask(ctx, keyPrefix+key, &q, n)
+		now, arrival, err := store.eval(ctx, keyPrefix+key, &q, n)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -174,7 +174,7 @@ func TestStoreProbesWithoutItsCaller(t *testing.T) {
 	if _, err := store.Throttle(ctx, "k", perSecond, 1); err != nil {
 		t.Fatal(err)
 	}
-	store.patience = time.Microsecond
+	store.probeWait = time.Microsecond
 	for range mostStrikes {
 		store.breaker.note(errors.New("gone"))
 	}

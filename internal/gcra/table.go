@@ -11,11 +11,11 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Table decides in the memory of this process. It is safe for concurrent use, has
-// no goroutine, and forgets a key only when nothing is owed for it any more: at
-// its cap new keys get weir.ErrFull, and those that are known go on (R13).
+// Table decides in the memory of this process. It is safe for concurrent use and has no
+// goroutine. It drops a key only when its whole burst is available again: at the cap new
+// keys get weir.ErrFull, and known keys continue (R13).
 type Table struct {
-	start  time.Time // instants are nanoseconds since then, so setting the clock does nothing
+	start  time.Time // instants are nanoseconds since start: setting the clock has no effect
 	seed   maphash.Seed
 	shards [shards]shard
 }
@@ -23,15 +23,15 @@ type Table struct {
 const (
 	shards = 64
 
-	// slotBytes is what a key costs besides its own bytes: its slot, its place in
-	// the map, and what both leave empty.
+	// slotBytes is the memory of a key besides its own bytes: its slot, its place in
+	// the map, and the empty places of both.
 	slotBytes = 96
 
 	// DefaultBytes is the usual cap of a table.
 	DefaultBytes = 256 << 20
 
-	// swept is how many slots each attempt that writes looks at, to forget those
-	// for which nothing is owed; fullSwept how many when there is no room.
+	// swept is the number of slots that each writing attempt checks, to drop those whose
+	// burst is available again; fullSwept is the number if there is no room.
 	swept, fullSwept = 4, 64
 )
 
@@ -45,7 +45,7 @@ type shard struct {
 	most  int // of bytes
 }
 
-// slot is what is remembered of a key.
+// slot is the state of a key.
 type slot struct {
 	key     string
 	arrival int64
@@ -61,8 +61,8 @@ func NewTable(most int64) *Table {
 	return t
 }
 
-// Throttle decides n units for the key, 0 … weir.MaxUnits; 0 is a look that changes
-// nothing. The key may be up to weir.MaxValueBytes long and is not kept. Errors are
+// Throttle decides n units for the key, 0 … weir.MaxUnits; 0 is a peek. The key may be up
+// to weir.MaxValueBytes long and is not retained. Errors are
 // a *LimitError, weir.ErrUnits, weir.ErrKey and weir.ErrFull.
 func (t *Table) Throttle(_ context.Context, key string, l Limit, n int64) (Answer, error) {
 	return t.throttleAt(key, l, n, int64(time.Since(t.start)))
@@ -85,7 +85,7 @@ func (t *Table) throttleAt(key string, l Limit, n, now int64) (Answer, error) {
 	return s.attempt(key, &r, n, now)
 }
 
-// attempt decides; mu is held.
+// attempt decides. mu is held.
 func (s *shard) attempt(key string, r *rate, n, now int64) (Answer, error) {
 	i, known := s.index[key]
 	arrival := now
@@ -104,7 +104,7 @@ func (s *shard) attempt(key string, r *rate, n, now int64) (Answer, error) {
 	return a, s.add(key, next, now)
 }
 
-// add makes a slot for a key that is not known.
+// add makes a slot for a new key.
 func (s *shard) add(key string, arrival, now int64) error {
 	cost := len(key) + slotBytes
 	s.sweep(swept, now)
@@ -121,7 +121,7 @@ func (s *shard) add(key string, arrival, now int64) error {
 	return nil
 }
 
-// sweep looks at n slots and forgets those for which nothing is owed.
+// sweep checks n slots and drops those whose burst is available again.
 func (s *shard) sweep(n int, now int64) {
 	for range min(n, len(s.slots)) {
 		if s.hand >= len(s.slots) {
@@ -135,7 +135,7 @@ func (s *shard) sweep(n int, now int64) {
 	}
 }
 
-// remove forgets slot i; the last one takes its place.
+// remove drops slot i; the last one takes its place.
 func (s *shard) remove(i int) {
 	gone, last := s.slots[i].key, len(s.slots)-1
 	delete(s.index, gone)
@@ -148,7 +148,7 @@ func (s *shard) remove(i int) {
 	s.slots = s.slots[:last]
 }
 
-// Len is the number of keys held.
+// Len returns the number of keys.
 func (t *Table) Len() int {
 	n := 0
 	for i := range t.shards {

@@ -1,13 +1,13 @@
--- Decides one attempt by the generic cell rate algorithm, and writes last.
+-- throttle decides one attempt by the generic cell rate algorithm. It writes last.
 --
 -- KEYS[1]  the key: digits of an instant in nanoseconds since 1970, from which
---          evenly spaced units would be on time; gone when nothing is owed
--- ARGV     how far the attempt moves that instant, and how far it may be ahead of
---          now: each as whole seconds and the nanoseconds beyond them
--- reply    "now arrival": both instants in nanoseconds, the second as it was
+--          evenly spaced units would be on time; missing if the burst is available.
+-- ARGV     the time by which the attempt moves that instant; the most that it may be
+--          ahead of now. Each is whole seconds and the nanoseconds beyond them.
+-- reply    "now arrival": both instants in nanoseconds, before the attempt.
 --
--- A nanosecond of today needs 61 bits and a number of Lua keeps 53, so instants are
--- two numbers throughout, seconds and nanoseconds.
+-- An instant in nanoseconds needs 61 bits; a Lua number has 53. So an instant is two
+-- numbers, seconds and nanoseconds.
 local time = redis.call('TIME')
 local now, nowns = tonumber(time[1]), time[2] * 1000
 local at, atns = now, nowns
