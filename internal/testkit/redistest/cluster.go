@@ -11,20 +11,19 @@ import (
 // Cluster is a Redis Cluster of three primaries, which share the slots evenly,
 // and a replica for each.
 type Cluster struct {
-	Nodes []*Server // the primaries, then their replicas in the same order, as it began
+	Nodes []*Server // the primaries at the start, then their replicas in the same order
 }
 
 const (
 	primaries = 3
 	slots     = 16384
 
-	// nodeTimeout is after how many milliseconds without an answer nodes take
-	// another for dead.
+	// nodeTimeout is the time in milliseconds after which silent nodes count as dead.
 	nodeTimeout = "1500"
 )
 
-// StartCluster returns a Cluster that serves all slots and whose replicas are in
-// sync. It takes about three seconds: nodes refuse calls for two after they start.
+// StartCluster returns a Cluster that serves all slots and whose replicas are in sync. It
+// takes about three seconds: nodes reject calls for two seconds after their start.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
 	c := &Cluster{Nodes: make([]*Server, 2*primaries)}
@@ -56,7 +55,7 @@ func StartCluster(t testing.TB) *Cluster {
 // form makes the nodes one Cluster.
 func (c *Cluster) form() error {
 	for i, s := range c.Nodes {
-		// Epochs of their own, or two nodes might claim the same.
+		// Each node gets an epoch of its own, or two nodes might claim the same.
 		if _, err := s.Do("CLUSTER", "SET-CONFIG-EPOCH", strconv.Itoa(i+1)); err != nil {
 			return err
 		}
@@ -88,7 +87,7 @@ func (s *Server) addSlots(from, to int) error {
 	return err
 }
 
-// replicate makes the node a replica of the primary, once it has heard of it.
+// replicate makes the node a replica of the primary, after it has learned its address.
 func (s *Server) replicate(primary *Server) error {
 	id, err := primary.Do("CLUSTER", "MYID")
 	if err != nil {
@@ -100,8 +99,8 @@ func (s *Server) replicate(primary *Server) error {
 	})
 }
 
-// settle returns when every node that runs serves all slots and knows all others,
-// and every slot has one primary whose replica is in sync.
+// settle returns when every running node serves all slots and has all other nodes in its
+// view, and every slot has one primary whose replica is in sync.
 func (c *Cluster) settle() error {
 	return poll(func() error {
 		leading := 0
@@ -125,7 +124,7 @@ func (c *Cluster) settle() error {
 	})
 }
 
-// settled reports whether a node that is ready takes itself for a primary.
+// settled reports whether a ready node is a primary in its own view.
 func (c *Cluster) settled(s *Server) (leads bool, err error) {
 	text, err := s.Do("CLUSTER", "INFO")
 	if err != nil {
@@ -148,7 +147,7 @@ func (c *Cluster) settled(s *Server) (leads bool, err error) {
 	return false, want(info, "master_link_status", "up")
 }
 
-// mourned returns an error if the node takes a running node for dead.
+// mourned returns an error if a running node is dead in the node's view.
 func (c *Cluster) mourned(s *Server) error {
 	nodes, err := s.Do("CLUSTER", "NODES")
 	if err != nil {
@@ -162,7 +161,7 @@ func (c *Cluster) mourned(s *Server) error {
 	return nil
 }
 
-// ended reports whether the server's process is gone.
+// ended reports whether the server's process has ended.
 func (s *Server) ended() bool {
 	select {
 	case <-s.done:
@@ -172,9 +171,8 @@ func (s *Server) ended() bool {
 	}
 }
 
-// Settle returns when every node that runs serves all slots and replicas are in
-// sync, as after StartCluster. Slots of a dead primary without a successor never
-// settle.
+// Settle returns when every running node serves all slots and replicas are in sync, as
+// after StartCluster. Slots of a dead primary without a successor never settle.
 func (c *Cluster) Settle(t testing.TB) {
 	t.Helper()
 	if err := c.settle(); err != nil {
@@ -182,7 +180,7 @@ func (c *Cluster) Settle(t testing.TB) {
 	}
 }
 
-// Addrs are the addresses of all nodes.
+// Addrs returns the addresses of all nodes.
 func (c *Cluster) Addrs() []string {
 	var addrs []string
 	for _, s := range c.Nodes {
@@ -201,7 +199,7 @@ func (c *Cluster) Slot(t testing.TB, key string) int {
 	return slot
 }
 
-// running returns a node that runs.
+// running returns a running node.
 func (c *Cluster) running(t testing.TB) *Server {
 	t.Helper()
 	for _, s := range c.Nodes {

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// nodeLine is what CLUSTER NODES tells of one node.
+// nodeLine is a line of CLUSTER NODES.
 type nodeLine struct {
 	id, addr string
-	self     bool // it is the one that tells
+	self     bool // the node that replied
 	primary  bool
 	failed   bool
 	follows  string      // id of the primary, "-" for none
 	slots    [][2]string // first and last
 }
 
-// view returns the nodes that run, each as it sees itself: what it says of others
-// may be out of date.
+// view returns the running nodes, each in its own view: its view of other nodes may be out
+// of date.
 func (c *Cluster) view(t testing.TB) []nodeLine {
 	t.Helper()
 	var lines []nodeLine
@@ -37,7 +37,7 @@ func (c *Cluster) view(t testing.TB) []nodeLine {
 	return lines
 }
 
-// readNodes reads the reply to CLUSTER NODES.
+// readNodes parses the reply to CLUSTER NODES.
 func readNodes(text string) []nodeLine {
 	var lines []nodeLine
 	for line := range strings.Lines(text) {
@@ -50,7 +50,7 @@ func readNodes(text string) []nodeLine {
 			primary: strings.Contains(f[2], "master"), failed: strings.Contains(f[2], "fail")}
 		for _, span := range f[8:] {
 			if span[0] == '[' {
-				continue // a slot on its way
+				continue // a slot that moves
 			}
 			first, last, found := strings.Cut(span, "-")
 			if !found {
@@ -109,7 +109,7 @@ func (c *Cluster) Primaries(t testing.TB) []*Server {
 	return found
 }
 
-// Replica returns a node that runs and follows the primary.
+// Replica returns a running replica of the primary.
 func (c *Cluster) Replica(t testing.TB, primary *Server) *Server {
 	t.Helper()
 	id := primary.Must(t, "CLUSTER", "MYID")
@@ -122,15 +122,14 @@ func (c *Cluster) Replica(t testing.TB, primary *Server) *Server {
 	return nil
 }
 
-// Failover hands the primary's slots to the replica as planned: the old primary
-// holds its clients until the replica has everything. It returns when the replica
-// serves.
+// Failover is a planned failover to the replica: the old primary holds its clients until
+// the replica has all data. It returns when the replica serves.
 func (c *Cluster) Failover(t testing.TB, replica *Server) {
 	t.Helper()
 	var asked time.Time
 	err := poll(func() error {
-		// Redis gives up after five seconds, and other primaries refuse their votes
-		// for a while.
+		// Redis aborts after five seconds, and other primaries reject further votes for a
+		// while.
 		if time.Since(asked) > 6*time.Second {
 			asked = time.Now()
 			if _, err := replica.Do("CLUSTER", "FAILOVER"); err != nil {

@@ -12,28 +12,27 @@ import (
 	"time"
 )
 
-// ReplyError is an error that the server answered, such as "OOM …".
+// ReplyError is an error reply of the server, such as "OOM …".
 type ReplyError string
 
-// Error returns the server's words.
+// Error returns the server's text.
 func (e ReplyError) Error() string { return string(e) }
 
-// Do runs one command on a connection of its own and returns the reply as text:
-// nil is "", the parts of an array stand on a line each. Tests use it to look at a
-// server with none of the clients under test in between.
+// Do runs one command on a connection of its own and returns the reply as text: nil is "",
+// an array has one line for each part. Tests inspect a server with it, without the clients
+// under test.
 func (s *Server) Do(args ...string) (string, error) {
 	r, err := s.do(args)
 	return r.String(), err
 }
 
-// Must is Do for commands that have to succeed.
+// Must is Do for commands that must succeed.
 func (s *Server) Must(t testing.TB, args ...string) string {
 	t.Helper()
 	return s.must(t, args).String()
 }
 
-// List is Must for commands whose reply is an array: of names that may hold any
-// bytes.
+// List is Must for commands whose reply is an array of names with arbitrary bytes.
 func (s *Server) List(t testing.TB, args ...string) []string {
 	t.Helper()
 	var parts []string
@@ -74,7 +73,7 @@ type reply struct {
 	list []reply
 }
 
-// String is the text, or the parts of the list on a line each.
+// String returns the text, or one line for each part of the list.
 func (r reply) String() string {
 	if r.list == nil {
 		return r.text
@@ -98,7 +97,7 @@ func exchange(w io.Writer, r *bufio.Reader, args []string) (reply, error) {
 	return readReply(r)
 }
 
-// readReply reads one reply of the protocol's second version (RESP2).
+// readReply reads one RESP2 reply.
 func readReply(r *bufio.Reader) (reply, error) {
 	line, err := r.ReadString('\n')
 	if err != nil {

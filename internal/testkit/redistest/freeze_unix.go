@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Freeze stops the process where it stands (SIGSTOP): connections stay open and
-// are accepted, and nothing is answered. Thaw or Kill ends it.
+// Freeze suspends the process (SIGSTOP): connections stay open and are accepted, and no
+// request gets a reply. Thaw or Kill ends it.
 func (s *Server) Freeze(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -16,8 +16,8 @@ func (s *Server) Freeze(t testing.TB) {
 	}
 }
 
-// Thaw lets a frozen process go on (SIGCONT), with everything that was sent to it
-// meanwhile.
+// Thaw resumes a frozen process (SIGCONT), which then handles everything that was sent to
+// it meanwhile.
 func (s *Server) Thaw(t testing.TB) {
 	t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGCONT); err != nil {

@@ -13,12 +13,11 @@ import (
 	"time"
 )
 
-// busOffset is the distance from a node's port to the port of the Cluster's bus,
-// as Redis has it unless told otherwise.
+// busOffset is the default distance from a node's port to the port of the Cluster's bus.
 const busOffset = 10_000
 
-// launch starts a server that keeps its files in dir. Between finding a free port
-// and taking it somebody else may take it, so it tries a few.
+// launch starts a server with its files in dir. Another process may take the free port
+// first, so launch tries a few.
 func launch(dir string, args []string) (*Server, error) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		return nil, errors.New(Install)
@@ -40,9 +39,9 @@ func launch(dir string, args []string) (*Server, error) {
 	return nil, last
 }
 
-// freePort returns a port that is free, and whose bus port is. It stays below the
-// ports that the system hands out to clients: a client that keeps dialling a dead
-// server's port among those may be given that very port, and so reach itself.
+// freePort returns a port that is free, with a free bus port. It is below the ephemeral
+// ports of the system: a client that keeps dialling a dead server's port among those may
+// get that very port as its own, and so reach itself.
 func freePort() (string, error) {
 	var last error
 	for range 100 {
@@ -65,7 +64,7 @@ func listens(ports ...int) error {
 	return nil
 }
 
-// run starts a process for the server and waits until it answers.
+// run starts a process for the server and waits until it replies.
 func (s *Server) run() error {
 	_, port := s.hostPort()
 	s.cmd = exec.Command("redis-server", append([]string{
@@ -75,8 +74,7 @@ func (s *Server) run() error {
 	return s.start()
 }
 
-// start starts s.cmd and waits until the server answers. What it says goes to its
-// log file.
+// start starts s.cmd and waits until the server replies. Its output goes to its log file.
 func (s *Server) start() error {
 	log, err := os.Create(s.logFile())
 	if err != nil {
@@ -101,7 +99,7 @@ func (s *Server) start() error {
 	return nil
 }
 
-// await returns when the server answers, and has loaded what it kept on disk.
+// await returns when the server replies and has loaded its data from disk.
 func (s *Server) await() error {
 	err := poll(func() error {
 		select {
@@ -124,8 +122,7 @@ func (s *Server) logFile() string { return filepath.Join(s.dir, "redis.log") }
 // errEnded ends a poll early.
 var errEnded = errors.New("the process has ended")
 
-// poll calls try until it succeeds, and returns its last error when that takes
-// too long.
+// poll calls try until it succeeds, for patience at most, and returns its last error.
 func poll(try func() error) error {
 	deadline := time.Now().Add(patience)
 	for {

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// MoveSlot hands a slot with all its keys to another primary, as resharding does:
-// while it runs, some keys are here and some there. pause is called between two
-// keys; it may be nil.
+// MoveSlot moves a slot with all its keys to another primary, as resharding does. While it
+// runs, the keys are spread over both. pause is called between two keys; it may be nil.
 func (c *Cluster) MoveSlot(t testing.TB, slot int, to *Server, pause func()) {
 	t.Helper()
 	from := c.Primary(t, slot)
@@ -30,7 +29,7 @@ func (c *Cluster) MoveSlot(t testing.TB, slot int, to *Server, pause func()) {
 			pause()
 		}
 	}
-	// The new owner first, or for an instant nobody would be.
+	// The new owner first, or for an instant the slot would have none.
 	to.Must(t, "CLUSTER", "SETSLOT", number, "NODE", toID)
 	from.Must(t, "CLUSTER", "SETSLOT", number, "NODE", toID)
 	for _, s := range c.Primaries(t) {

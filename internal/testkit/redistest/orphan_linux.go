@@ -2,8 +2,7 @@ package redistest
 
 import "syscall"
 
-// dieWithTests has the system end a server when the tests are killed before they
-// could.
+// dieWithTests makes the system end a server when the tests are killed.
 func dieWithTests() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 }

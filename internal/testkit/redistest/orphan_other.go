@@ -4,6 +4,5 @@ package redistest
 
 import "syscall"
 
-// dieWithTests can do nothing on this system: servers outlive tests that are
-// killed.
+// dieWithTests has no effect on this system: servers outlive killed tests.
 func dieWithTests() *syscall.SysProcAttr { return nil }

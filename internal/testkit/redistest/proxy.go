@@ -8,29 +8,28 @@ import (
 	"time"
 )
 
-// Proxy stands between clients and a server and does to their connections what
-// networks do. Its faults hold for connections that are open and for those to
-// come, until Heal. It is safe for concurrent use.
+// Proxy is a TCP proxy between clients and a server with the faults of networks. A fault
+// applies to open and to new connections, until Heal. It is safe for concurrent use.
 type Proxy struct {
-	Addr string // where clients find it, host:port
+	Addr string // host:port for clients
 
 	mu       sync.Mutex
 	target   string
-	listener net.Listener // nil while it refuses
+	listener net.Listener // nil while connections are refused
 	open     map[net.Conn]net.Conn
 	faults   faults
 	changed  chan struct{} // closed when faults change
 }
 
-// faults are what happens to bytes on their way.
+// faults are applied to bytes in transit.
 type faults struct {
-	least, spread time.Duration // each piece waits at least so long, and up to spread longer
-	silent        bool          // bytes stand still
-	trickle       int           // bytes a second, 0 = as they come
-	cut           [2]int        // so many bytes still pass this way before the connection is reset; -1 = all
+	least, spread time.Duration // each piece waits for least, and up to spread longer
+	silent        bool          // no byte passes
+	trickle       int           // bytes a second, 0 = unlimited
+	cut           [2]int        // bytes that still pass this way before the connection is reset; -1 = all
 }
 
-// Direction is the way that bytes go.
+// Direction is the direction of bytes.
 type Direction int
 
 // Requests go to the server, Replies come from it.
@@ -53,33 +52,32 @@ func NewProxy(t testing.TB, target string) *Proxy {
 		open: map[net.Conn]net.Conn{}, faults: healthy, changed: make(chan struct{})}
 	p.Accept(t)
 	t.Cleanup(func() {
-		p.Heal() // or bytes would stand still forever
+		p.Heal() // or bytes would wait forever
 		p.Refuse()
 	})
 	return p
 }
 
-// Latency holds every piece back for least to most.
+// Latency delays every piece by least to most.
 func (p *Proxy) Latency(least, most time.Duration) {
 	p.set(func(f *faults) { f.least, f.spread = least, most-least })
 }
 
-// Silence lets no byte through, either way. Connections stay open, and bytes are
-// delivered once it ends.
+// Silence stops all bytes in both directions. Connections stay open, and bytes are
+// delivered after its end.
 func (p *Proxy) Silence() { p.set(func(f *faults) { f.silent = true }) }
 
-// Trickle lets so many bytes a second through each way of each connection.
+// Trickle limits each direction of each connection to so many bytes a second.
 func (p *Proxy) Trickle(bytesPerSecond int) { p.set(func(f *faults) { f.trickle = bytesPerSecond }) }
 
-// CutAfter lets n more bytes of all connections through that way, then resets the
-// connection on which the next would have gone, once. CutAfter(Replies, 0) loses
-// the next reply whole.
+// CutAfter passes n more bytes of all connections in that direction. Then it resets the
+// connection of the next byte, once. CutAfter(Replies, 0) loses the whole next reply.
 func (p *Proxy) CutAfter(d Direction, n int) { p.set(func(f *faults) { f.cut[d] = n }) }
 
 // Heal ends all faults but Refuse.
 func (p *Proxy) Heal() { p.set(func(f *faults) { *f = healthy }) }
 
-// Target sends connections to come to another server.
+// Target sends new connections to another server.
 func (p *Proxy) Target(addr string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -97,7 +95,7 @@ func (p *Proxy) CutAll() {
 	clear(p.open)
 }
 
-// Refuse resets every open connection and refuses those to come, until Accept.
+// Refuse resets every open connection and refuses new ones, until Accept.
 func (p *Proxy) Refuse() {
 	p.mu.Lock()
 	if p.listener != nil {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// connect joins a client to the server, and ends when either does.
+// connect connects a client to the server, and ends with either.
 func (p *Proxy) connect(client net.Conn) {
 	p.mu.Lock()
 	target := p.target
@@ -31,7 +31,7 @@ func (p *Proxy) connect(client net.Conn) {
 	p.mu.Unlock()
 }
 
-// join notes an open connection, unless the proxy refuses meanwhile.
+// join adds an open connection, unless the proxy refuses connections meanwhile.
 func (p *Proxy) join(client, server net.Conn) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -42,7 +42,7 @@ func (p *Proxy) join(client, server net.Conn) bool {
 	return true
 }
 
-// pump carries bytes one way. When it cannot, it ends both connections.
+// pump copies bytes in one direction. On an error it closes both connections.
 func (p *Proxy) pump(to, from net.Conn, d Direction) {
 	defer to.Close()
 	defer from.Close()
@@ -67,8 +67,8 @@ func (p *Proxy) pump(to, from net.Conn, d Direction) {
 	}
 }
 
-// next waits until bytes may pass, and returns how many of n may, and whether the
-// connection is reset behind them.
+// next waits until bytes may pass. It returns the number of bytes of n that may, and
+// whether the connection is reset after them.
 func (p *Proxy) next(d Direction, n int) (pass int, cut bool) {
 	begun, luck := time.Now(), rand.Float64()
 	for {
@@ -92,7 +92,7 @@ func (p *Proxy) next(d Direction, n int) (pass int, cut bool) {
 	}
 }
 
-// delay is how long a piece waits; luck is 0 … 1.
+// delay returns the delay of a piece; luck is 0 … 1.
 func (f *faults) delay(luck float64) time.Duration {
 	d := f.least + time.Duration(luck*float64(f.spread))
 	if f.trickle > 0 {
@@ -101,7 +101,8 @@ func (f *faults) delay(luck float64) time.Duration {
 	return d
 }
 
-// take says how many of n bytes pass, and whether the connection is reset then.
+// take returns the number of bytes of n that pass, and whether the connection is reset
+// then.
 func (f *faults) take(d Direction, n int) (pass int, cut bool) {
 	if f.trickle > 0 {
 		n = 1
@@ -117,7 +118,7 @@ func (f *faults) take(d Direction, n int) (pass int, cut bool) {
 	return pass, true
 }
 
-// reset ends a connection with a reset instead of a farewell.
+// reset closes a connection with RST instead of FIN.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		tcp.SetLinger(0)

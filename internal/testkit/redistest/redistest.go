@@ -1,10 +1,9 @@
-// Package redistest runs real Redis servers for tests: alone, with replicas,
-// under a Sentinel or as a Cluster, and does to them what happens to servers.
-// They are killed, frozen, restarted empty, and cut off by a Proxy.
+// Package redistest runs real Redis servers for tests: alone, with replicas, under a
+// Sentinel or as a Cluster. Tests kill, freeze and restart them, and cut them off with a
+// Proxy. A fake server would be faster and would prove less.
 //
-// Servers listen on loopback, on free ports, in directories of their own, keep
-// nothing on disk unless told to, and end with the test. Servers that the tests
-// did not start are left alone.
+// Servers listen on loopback, on free ports, with directories of their own. They store
+// nothing on disk unless AOF is set, and end with the test. Other servers are not touched.
 package redistest
 
 import (
@@ -16,34 +15,34 @@ import (
 	"time"
 )
 
-// Install says how to get what the tests need.
+// Install is the command that installs the servers.
 const Install = "redis-server is not installed: on Debian and Ubuntu run `apt-get install redis-server`, " +
 	"on macOS `brew install redis`; tests start servers of their own and leave others alone"
 
-// patience is how long a server may take for anything. Tests run on crowded
-// machines, and only failures wait this long.
+// patience bounds every wait for a server. Tests run on busy machines, and only failures
+// wait this long.
 const patience = 30 * time.Second
 
-// Server is a redis-server process of the test's own. Its methods may be called
-// concurrently with traffic, but not with each other.
+// Server is a redis-server process of the test. Its methods may be called concurrently
+// with traffic, but not with each other.
 type Server struct {
 	Addr     string // host:port
-	Password string // what requirepass says, "" for none
+	Password string // requirepass, "" for none
 
 	args []string
 	dir  string
-	cmd  *exec.Cmd     // the running process, or the last that ran
+	cmd  *exec.Cmd     // the running process, or the last one
 	done chan struct{} // closed when that process has ended
 }
 
-// AOF makes a server write every command to a file before it answers, so that a
-// Restart finds everything that was answered. It does not wait for the disk: here
-// processes die, and never the machine.
+// AOF makes a server append every command to a file before it replies, so that a Restart
+// keeps all data of its replies. It does not wait for the disk: only processes die here,
+// never the machine.
 var AOF = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
 // Start returns a running server with further arguments of redis-server, such as
 // "--maxmemory", "2mb". It ends with the test. Without redis-server installed the
-// test fails, and says how to install it.
+// test fails with the command that installs it.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
 	s, err := launch(t.TempDir(), args)
@@ -60,7 +59,7 @@ var shared struct {
 	err    error
 }
 
-// Shared returns the server that the tests of one package share. The package's
+// Shared returns the one server of the tests of a package. The package's
 // TestMain must end with os.Exit(redistest.Main(m)), which stops it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
@@ -91,7 +90,7 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Host and port of the server, as Redis's commands want them.
+// hostPort returns host and port as separate arguments of Redis commands.
 func (s *Server) hostPort() (host, port string) {
 	host, port, _ = net.SplitHostPort(s.Addr) // launch made it
 	return host, port

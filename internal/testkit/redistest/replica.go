@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Follow makes the server a replica of the primary, and returns when it has
-// everything the primary had.
+// Follow makes the server a replica of the primary, and returns when it has all data of
+// the primary.
 func (s *Server) Follow(t testing.TB, primary *Server) {
 	t.Helper()
 	if primary.Password != "" {
@@ -19,7 +19,7 @@ func (s *Server) Follow(t testing.TB, primary *Server) {
 	s.AwaitInSync(t)
 }
 
-// Promote makes a replica a primary. Who followed it before still does.
+// Promote makes a replica a primary. Its own replicas stay.
 func (s *Server) Promote(t testing.TB) {
 	t.Helper()
 	s.Must(t, "REPLICAOF", "NO", "ONE")
@@ -67,7 +67,7 @@ func fieldOf(text, field string) string {
 	return ""
 }
 
-// want is an error that says what a field holds instead of what it should.
+// want returns an error with the field's value and the wanted one.
 func want(text, field, value string) error {
 	if got := fieldOf(text, field); got != value {
 		return fmt.Errorf("%s is %q, should be %q", field, got, value)

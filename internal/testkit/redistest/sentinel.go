@@ -11,12 +11,12 @@ import (
 	"testing"
 )
 
-// SentinelName is what a Sentinel calls the primary it watches.
+// SentinelName is the Sentinel's name of the primary.
 const SentinelName = "weir"
 
-// StartSentinel returns a Sentinel that watches the primary under SentinelName.
-// It takes the primary for dead after a second and then promotes a replica by
-// itself. It returns when the Sentinel knows so many replicas.
+// StartSentinel returns a Sentinel that watches the primary under SentinelName. After a
+// second without a reply it promotes a replica. StartSentinel returns when the Sentinel
+// lists so many replicas.
 func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -42,7 +42,7 @@ func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
 	return s
 }
 
-// writeSentinelConfig writes the file that a Sentinel keeps its state in.
+// writeSentinelConfig writes the Sentinel's state file.
 func (s *Server) writeSentinelConfig(primary *Server) (file string, err error) {
 	_, port := s.hostPort()
 	primaryHost, primaryPort := primary.hostPort()
@@ -89,7 +89,7 @@ func (s *Server) AwaitPrimary(t testing.TB, primary *Server) {
 	}
 }
 
-// pairs reads lines that are names and values by turns.
+// pairs reads alternating lines of names and values.
 func pairs(text string) map[string]string {
 	m := map[string]string{}
 	lines := strings.Split(text, "\n")

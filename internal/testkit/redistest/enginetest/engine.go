@@ -1,5 +1,5 @@
-// Package enginetest gives tests of what is built on the Redis engine that engine, as
-// our own program has it: over rueidis.
+// Package enginetest returns a Redis engine for tests of packages that use one. It runs on
+// rueidis, as in the weir binary.
 package enginetest
 
 import (
@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
-// On returns an engine on the server at addrs, or the Cluster of which they are nodes,
-// and its connection, until the test ends.
+// On returns an engine on the server at addrs, or on the Cluster of these nodes, and its
+// connection. Both end with the test.
 func On(t testing.TB, addrs ...string) (*weirredis.Engine, *rueidisconn.Conn) {
 	t.Helper()
 	conn, err := rueidisconn.New(rueidis.ClientOption{InitAddress: addrs})
