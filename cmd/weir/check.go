@@ -142,7 +142,7 @@ func parseKey(rule *enforce.Rule, pairs []string) (target enforce.Target, err er
 }
 
 // printAnswer writes a decision for people: the verdict, the reason, and a row for
-// each limit whose state is known.
+// each limit with a known state.
 func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error {
 	fmt.Fprintf(out, "%s: %s\n", verdict(a), a.WhyOf(applied))
 	if applied.Plan != "" {

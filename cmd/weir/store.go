@@ -182,8 +182,8 @@ func storeFailure(err error) error {
 	return &failure{code: exitStore, err: err}
 }
 
-// noteInstances writes a note if policies divide their limits among servers, whose
-// number is not set.
+// noteInstances writes a note if --instances is not set and policies divide their
+// limits among servers.
 func noteInstances(stderr io.Writer, file *policy.File) {
 	var local []string
 	for _, p := range file.Policies {

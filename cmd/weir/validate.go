@@ -40,7 +40,7 @@ so to one server, if they share none.
 With --envoy each FILE is a configuration of Envoy's reference rate limit service, a
 file or a directory of files, as for weir serve --envoy-config.`,
 		Example: `  weir validate weir.yaml
-  weir validate policies/*.yaml
+  weir validate web.yaml mobile.yaml
   weir validate --json weir.yaml
   weir validate --envoy config/`,
 		Args: wantArgs(1, math.MaxInt, "FILE"),
