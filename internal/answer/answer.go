@@ -1,8 +1,8 @@
-// Package answer puts a decision into words: the JSON object that every front
-// end of Weir gives, and one English sentence that a person can act on.
+// Package answer formats a decision: as the JSON object that every front returns, and as
+// one English sentence with the reason and the next step.
 //
-// It decides nothing and reads no clock. Whatever it rounds, it rounds so that
-// who obeys is never too early: waits go up, also when only shown.
+// It makes no decision and reads no clock. Waits are rounded up, in sentences too, so that
+// obeying them is never too early.
 package answer
 
 import (
@@ -13,13 +13,13 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Answer is a decision together with what was asked and what the limits hold.
+// Answer is a decision with its request and the states of its limits.
 // Plan and Decision are required.
 type Answer struct {
 	Plan     *weir.Plan
 	Key      weir.Key
-	Op       weir.Op // what was asked: an attempt, a peek or a record
-	N        int64   // units asked for, 0 … weir.MaxUnits
+	Op       weir.Op // an attempt, a peek or a record
+	N        int64   // requested units, 0 … weir.MaxUnits
 	Decision weir.Decision
 	States   []weir.LimitState // as Request.States: in the plan's order, or nil
 	Units    []string          // the word for each limit's units, such as "messages"; "" or missing = no word
@@ -64,9 +64,8 @@ func (a *Answer) AppendJSONOf(b []byte, by *Applied) []byte {
 	return append(b, "]}"...)
 }
 
-// Known yields the states somebody looked at, with their places in the plan. A
-// fallback that could not look leaves a state without a name: what nobody knows
-// is not shown.
+// Known yields the known states with their places in the plan. A fallback without the
+// store leaves a state without a name; such states are not shown.
 func (a *Answer) Known() iter.Seq2[int, *weir.LimitState] {
 	return func(yield func(int, *weir.LimitState) bool) {
 		for i := range a.States {
@@ -137,4 +136,68 @@ func ceil(d, unit time.Duration) int64 {
 		n++
 	}
 	return int64(n)
+}
+
+// Applied holds the parts of a policy file that made a decision, besides its limits. The
+// zero Applied means that none did.
+type Applied struct {
+	Plan     string        // the plan with the numbers that applied
+	Override string        // the reason of the override that applied
+	Until    time.Time     // the end of the override; zero = it stays
+	Shadow   bool          // decided and not enforced
+	Would    weir.Decision // with Shadow: the decision
+	Blocked  time.Time     // the end of a block of the key; zero = there is none
+}
+
+// WhyOf returns Why, and that a shadow was not enforced.
+func (a *Answer) WhyOf(by *Applied) string {
+	would := *a
+	if by != nil {
+		would.Blocked = by.Blocked
+	}
+	if by == nil || !by.Shadow {
+		return would.Why()
+	}
+	would.Decision = by.Would
+	verdict := "denied"
+	if by.Would.Allowed {
+		verdict = "allowed"
+		if by.Would.Granted < a.N {
+			verdict = "allowed in part"
+		}
+	}
+	return "shadow, not enforced: would be " + verdict + ": " + would.Why()
+}
+
+// Append appends the members of by, each behind a comma; nothing for the zero Applied.
+func (by *Applied) Append(b []byte) []byte {
+	if by.Plan != "" {
+		b = AppendString(append(b, `,"plan":`...), by.Plan)
+	}
+	if by.Override != "" {
+		b = AppendString(append(b, `,"override":{"why":`...), by.Override)
+		if !by.Until.IsZero() {
+			b = by.Until.UTC().AppendFormat(append(b, `,"until":"`...), time.RFC3339)
+			b = append(b, '"')
+		}
+		b = append(b, '}')
+	}
+	if !by.Blocked.IsZero() {
+		b = by.Blocked.UTC().AppendFormat(append(b, `,"blocked_until":"`...), "2006-01-02T15:04:05.000000Z")
+		b = append(b, '"')
+	}
+	if by.Shadow {
+		b = append(b, `,"shadow":true,"would":`...)
+		b = appendWould(b, &by.Would)
+	}
+	return b
+}
+
+// appendWould appends the decision of a shadow policy as one JSON object.
+func appendWould(b []byte, d *weir.Decision) []byte {
+	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
+	b = appendInt(b, `,"granted":`, d.Granted)
+	b = appendInt(b, `,"retry_after_us":`, Micros(d.RetryAfter))
+	b = AppendString(append(b, `,"limit":`...), d.Limit)
+	return append(b, '}')
 }

@@ -8,11 +8,11 @@ import (
 
 const day = 24 * time.Hour
 
-// Wait shows a wait to a person: "850µs", "412ms", "1.8s", "6m52s", "5h12m",
+// Wait formats a wait for people: "850µs", "412ms", "1.8s", "6m52s", "5h12m",
 // "3d4h". It is at most two units long and rounded up, never down.
 func Wait(d time.Duration) string { return Exactly(roundUp(d)) }
 
-// Ago shows a time that has passed as Wait shows one to come, rounded down.
+// Ago formats a past time as Wait does, rounded down.
 func Ago(d time.Duration) string {
 	step := precision(d)
 	return Exactly(d - d%step)
@@ -28,7 +28,7 @@ func roundUp(d time.Duration) time.Duration {
 	return d
 }
 
-// precision is the step in which a duration of that size is shown.
+// precision returns the step to which a duration of that size is rounded.
 func precision(d time.Duration) time.Duration {
 	switch {
 	case d < time.Millisecond:
@@ -45,7 +45,7 @@ func precision(d time.Duration) time.Duration {
 	return time.Hour
 }
 
-// Exactly shows a duration of whole microseconds in full: "250ms", "1m30s",
+// Exactly formats a duration of whole microseconds in full: "250ms", "1m30s",
 // "24h", "7d". Days begin at two, so that a window of a day reads as the 24
 // hours that it is.
 func Exactly(d time.Duration) string {
@@ -98,7 +98,7 @@ func appendFraction(b []byte, n, unit int64) []byte {
 	return b
 }
 
-// window shows the length of a window after "the last".
+// window formats the length of a window after "the last".
 func window(d time.Duration) string {
 	switch d {
 	case time.Second:
@@ -114,9 +114,8 @@ func window(d time.Duration) string {
 // mostShown is the number of bytes of a caller's value that are shown.
 const mostShown = 64
 
-// Shown makes a value that a caller chose safe to show in a sentence, a log or a
-// terminal: plain words as they are, everything else quoted with control
-// characters escaped, long values shortened.
+// Shown formats a caller's value for a sentence, a log or a terminal: plain words as they
+// are, other values quoted and escaped, long ones shortened.
 func Shown(v string) string {
 	if v != "" && len(v) <= mostShown && isPlain(v) {
 		return v

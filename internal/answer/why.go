@@ -7,12 +7,11 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Why says in one English sentence what was decided and what to do about it,
-// such as "10 of 10 used in the last 30m for category=errors; room again in
+// Why returns the decision and the next step as one English sentence, such as "10 of 10 used in the last 30m for category=errors; room again in
 // 6m52s". Values that callers chose are shown by Shown.
 func (a *Answer) Why() string {
 	b := make([]byte, 0, 128)
-	i := a.told()
+	i := a.subject()
 	switch {
 	case i < 0:
 		b = a.appendUnknown(b)
@@ -36,31 +35,30 @@ func (a *Answer) Why() string {
 	return string(b)
 }
 
-// told returns the index of the state to tell about: the limit that bound, else
-// the one with the longest wait, else the one with the least room. -1 when no
-// state is known.
-func (a *Answer) told() int {
+// subject returns the index of the limit that the sentence is about: the binding one, or
+// the one with the longest wait, or the one with the least room. -1 if no state is known.
+func (a *Answer) subject() int {
 	best := -1
 	for i, s := range a.Known() {
 		if a.Decision.Limit != "" && s.Name == a.Decision.Limit {
 			return i
 		}
-		if best < 0 || tellsMore(s, &a.States[best]) {
+		if best < 0 || matters(s, &a.States[best]) {
 			best = i
 		}
 	}
 	return best
 }
 
-// tellsMore reports whether s says more than t about what comes next.
-func tellsMore(s, t *weir.LimitState) bool {
+// matters reports whether s matters more than t for the next attempt.
+func matters(s, t *weir.LimitState) bool {
 	if s.RetryAfter != t.RetryAfter && t.RetryAfter != weir.Never {
 		return s.RetryAfter == weir.Never || s.RetryAfter > t.RetryAfter
 	}
 	return s.RetryAfter == t.RetryAfter && s.Remaining < t.Remaining
 }
 
-// appendUnknown tells of a decision without states.
+// appendUnknown appends the sentence of a decision without states.
 func (a *Answer) appendUnknown(b []byte) []byte {
 	d := &a.Decision
 	switch {
@@ -108,13 +106,13 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 	return a.appendWhen(b, i, "room again in ")
 }
 
-// appendBlocked: limit i has refused an attempt, and refuses all until a while later.
+// appendBlocked: limit i blocks the key after a denial.
 func (a *Answer) appendBlocked(b []byte, i int) []byte {
-	b = a.appendWho(append(b, "blocked"...), i)
+	b = a.appendKey(append(b, "blocked"...), i)
 	return a.appendUntil(b)
 }
 
-// appendUntil appends which limit blocks, and when that and all else is over.
+// appendUntil appends the blocking limit, the end of the block and the wait.
 func (a *Answer) appendUntil(b []byte) []byte {
 	b = append(append(b, " by limit "...), strconv.Quote(a.Decision.Limit)...)
 	b = a.Blocked.UTC().AppendFormat(append(b, " until "...), "2006-01-02T15:04:05.000000Z")
@@ -124,7 +122,7 @@ func (a *Answer) appendUntil(b []byte) []byte {
 	return append(append(b, "; the same fits in "...), Wait(a.Decision.RetryAfter)...)
 }
 
-// taken is how many units what was asked for takes of limit i.
+// taken returns the units that the request takes of limit i.
 func (a *Answer) taken(i int) int64 { return a.Plan.Limits()[i].Units(a.N) }
 
 // appendNever: n is above the limit's Max, and no waiting helps.
@@ -133,7 +131,7 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 	if s.Max == 0 {
 		b = append(append(b, "limit "...), strconv.Quote(s.Name)...)
 		b = append(b, " allows nothing"...)
-		b = a.appendWho(b, i)
+		b = a.appendKey(b, i)
 		return append(b, "; it opens only when its max is raised"...)
 	}
 	b = append(b, "asks for "...)
@@ -151,18 +149,18 @@ func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	if a.Plan.Mode() == weir.CountDenied {
 		b = append(b, "attempts must be "...)
 		b = append(append(b, Exactly(s.MinInterval)...), " apart"...)
-		b = a.appendWho(b, i)
+		b = a.appendKey(b, i)
 		b = append(b, ", and a refused one counts too"...)
 	} else {
 		b = append(append(b, "the last grant was "...), Ago(s.MinInterval-s.MinIntervalAfter)...)
 		b = append(append(b, " ago and grants must be "...), Exactly(s.MinInterval)...)
 		b = append(b, " apart"...)
-		b = a.appendWho(b, i)
+		b = a.appendKey(b, i)
 	}
 	return a.appendWhen(b, i, "open again in ")
 }
 
-// appendPart: mode Partial granted less than was asked for.
+// appendPart: mode Partial granted fewer units than requested.
 func (a *Answer) appendPart(b []byte, i int) []byte {
 	b = strconv.AppendInt(b, a.Decision.Granted, 10)
 	b = append(b, " of the "...)
@@ -207,11 +205,11 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 	} else {
 		b = append(append(b, " used in this window of "...), Exactly(s.Window)...)
 	}
-	return a.appendWho(b, i)
+	return a.appendKey(b, i)
 }
 
-// appendWhen ends the sentence with the wait until the same attempt is granted
-// in full or, if in mode Partial it never is, with when a part of it may be.
+// appendWhen appends the wait until the same attempt is granted in full or, if in mode
+// Partial it never is, until a part of it may be.
 func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	s := &a.States[i]
 	wait := a.Decision.RetryAfter
@@ -224,8 +222,8 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	return append(b, Wait(max(s.MinIntervalAfter, nextRoom(s)))...)
 }
 
-// nextRoom is when the limit may have room for one unit; of a history far above
-// its Max it is only when the first unit leaves.
+// nextRoom returns the wait until the limit may have room for one unit; in a history far
+// above its Max only the wait until the first unit leaves.
 func nextRoom(s *weir.LimitState) time.Duration {
 	if s.Remaining > 0 {
 		return 0
@@ -233,9 +231,9 @@ func nextRoom(s *weir.LimitState) time.Duration {
 	return s.NextAfter
 }
 
-// appendWho appends whose history it is: " for teacher=42", or " by all callers
-// together" where the policy tells them apart in other limits.
-func (a *Answer) appendWho(b []byte, i int) []byte {
+// appendKey appends the key of the history: " for teacher=42", or " by all callers
+// together" if other limits of the policy have dimensions.
+func (a *Answer) appendKey(b []byte, i int) []byte {
 	by := a.Plan.Limits()[i].By
 	if len(by) == 0 && len(a.Plan.Dimensions()) > 0 {
 		return append(b, " by all callers together"...)

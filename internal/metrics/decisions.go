@@ -6,8 +6,7 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// decisions collects the counters of the policies in force: those of a policy that
-// has left are gone.
+// decisions collects the counters of the policies in force.
 type decisions struct {
 	inForce func() []*Policy
 }
@@ -22,7 +21,7 @@ var (
 		"Decisions made without the store, by when-store-is-down.", []string{"policy"}, nil)
 )
 
-// Describe tells what there is.
+// Describe sends the descriptions.
 func (d decisions) Describe(to chan<- *prometheus.Desc) {
 	to <- callsDesc
 	to <- denialsDesc
@@ -42,10 +41,9 @@ func (d decisions) Collect(to chan<- prometheus.Metric) {
 	}
 }
 
-// collect reads the counters of one front end. Of outcomes, the usual ones are
-// always there, so that a rate has something to begin with; the others, and front
-// ends that nobody uses, begin with their first call: a file may hold thousands of
-// policies.
+// collect sends the counters of one protocol. The usual outcomes are always present, so
+// that a rate has a start. Other outcomes, and protocols without calls, appear with their
+// first call: a file may hold thousands of policies.
 func (p *Policy) collect(to chan<- prometheus.Metric, f observe.Protocol) {
 	var n [observe.Outcomes]int64
 	used := f == observe.HTTP

@@ -1,12 +1,12 @@
-// Package metrics is what /metrics answers, for Prometheus.
+// Package metrics holds the metrics of GET /metrics, for Prometheus.
 //
 // Every series is known from configuration: its labels are names of policies, limits
-// and rules, and fixed words. A key is never a label, and a name that a request
-// invents makes no series. So the number of series grows with the policy file alone,
-// and those of a policy that has left it are gone.
+// and rules, and fixed words. A key is never a label, and an unknown name in a request
+// makes no series. So the number of series grows with the policy file only, and the series
+// of a deleted policy end.
 //
-// The bargain: counts are of this process, and begin at 0 with it. Whose key is
-// denied how often is not for metrics; package topkeys tells.
+// The trade-off: counts belong to this process and begin at 0. The keys that are denied
+// most are not in metrics; package topkeys holds them.
 package metrics
 
 import (
@@ -34,8 +34,8 @@ var buckets = []float64{
 	50e-6, 100e-6, 250e-6, 500e-6, 1e-3, 2.5e-3, 5e-3, 10e-3, 25e-3, 50e-3, 100e-3, 250e-3, 500e-3, 1, 2.5,
 }
 
-// New returns the metrics of a program of that version. inForce returns the
-// policies whose counters are shown, at every look anew.
+// New returns the metrics of a program of that version. inForce returns the policies
+// whose counters are shown; each scrape calls it.
 func New(version string, inForce func() []*Policy) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
@@ -52,20 +52,20 @@ func New(version string, inForce func() []*Policy) *Metrics {
 	return m
 }
 
-// Took notes how long a decision took, or a request of several.
+// Took observes the duration of a decision, or of a request for several.
 func (m *Metrics) Took(f observe.Protocol, d time.Duration) { m.took[f].Observe(d.Seconds()) }
 
 // Labels are fixed labels of one series.
 type Labels = prometheus.Labels
 
-// Counter adds a counter that value tells. Several of one name differ in the values
-// of their labels.
+// Counter adds a counter with the result of value. Counters of one name differ in the
+// values of their labels.
 func (m *Metrics) Counter(name, help string, labels Labels, value func() int64) {
 	m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
 		func() float64 { return float64(value()) }))
 }
 
-// Gauge adds a gauge that value tells.
+// Gauge adds a gauge with the result of value.
 func (m *Metrics) Gauge(name, help string, labels Labels, value func() float64) {
 	m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help, ConstLabels: labels}, value))
 }
@@ -76,8 +76,7 @@ type Row struct {
 	N      int64
 }
 
-// Table adds counters whose labels other things than this package know: rows calls
-// yield with each, at every look anew.
+// Table adds counters with variable labels: each scrape calls rows, which yields them.
 func (m *Metrics) Table(name, help string, labels []string, rows func(yield func(Row))) {
 	m.registry.MustRegister(table{prometheus.NewDesc(name, help, labels, nil), rows})
 }
@@ -87,11 +86,11 @@ type table struct {
 	rows func(yield func(Row))
 }
 
-// Describe tells what there is.
+// Describe sends the description.
 func (t table) Describe(to chan<- *prometheus.Desc) { to <- t.desc }
 
-// Collect reads the rows. Those of the same labels become one: two would spoil the
-// whole answer.
+// Collect reads the rows. It adds up rows with the same labels: a repeated series would
+// make the whole answer invalid.
 func (t table) Collect(to chan<- prometheus.Metric) {
 	sums := map[string]*Row{}
 	t.rows(func(r Row) {

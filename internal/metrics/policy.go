@@ -6,24 +6,24 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// Policy counts what became of the calls for one policy. Its counters are found
-// once, when policies are loaded: a call costs an addition, or two of a denial.
+// Policy counts the calls of one policy by outcome. Its counters are looked up once, when
+// policies are loaded: a call costs one addition, a denial two.
 type Policy struct {
 	*Metrics
 	name      string
 	limits    []string
 	denials   []*atomic.Int64 // by limit
-	*outcomes                 // shared by all Policies of this name that followed each other
+	*outcomes                 // shared by the successive Policies of this name
 }
 
-// outcomes are the counters that do not depend on what the policy's limits are.
+// outcomes are the counters that do not depend on the limits.
 type outcomes struct {
 	calls    [observe.Protocols][observe.Outcomes]atomic.Int64
 	degraded atomic.Int64
 }
 
-// Policy returns the counters for a policy with those limits. They go on from
-// before, which may be nil: limits that are not new keep their counts.
+// Policy returns the counters of a policy with those limits. They continue those of
+// before, which may be nil: limits of the same name keep their counts.
 func (m *Metrics) Policy(name string, limits []string, before *Policy) *Policy {
 	p := &Policy{Metrics: m, name: name, limits: limits}
 	if before == nil {
@@ -40,7 +40,7 @@ func (m *Metrics) Policy(name string, limits []string, before *Policy) *Policy {
 	return p
 }
 
-// denialsOf returns nil for a name that is no limit's.
+// denialsOf returns nil for an unknown limit.
 func (p *Policy) denialsOf(limit string) *atomic.Int64 {
 	for i, name := range p.limits { // a handful at most
 		if name == limit {
@@ -63,7 +63,7 @@ func (p *Policy) Note(c observe.Call) {
 	}
 }
 
-// Calls returns how many calls had an outcome, over all front ends.
+// Calls returns how many calls had an outcome, over all protocols.
 func (p *Policy) Calls(o observe.Outcome) (n int64) {
 	for f := range p.calls {
 		n += p.calls[f][o].Load()

@@ -38,7 +38,7 @@ func newClaims(e weir.Engine) *claims {
 	return &claims{engine: e, ledger: map[int]*ledger{}}
 }
 
-// of returns the ledger whose window is at least ttl.
+// of returns the ledger with a window of at least ttl.
 func (c *claims) of(ttl time.Duration) (*ledger, error) {
 	power := bits.Len64(uint64(max(ttl, weir.MinWindow).Microseconds() - 1))
 	window := min(time.Duration(1)<<power*time.Microsecond, weir.MaxWindow)
@@ -125,7 +125,7 @@ func (c *claims) take(ctx context.Context, r *reservation, actual int64) (made c
 	return made, nil
 }
 
-// void cancels a claim whose correction was rejected. If it fails, the claim stays and
+// void cancels a claim after its correction was rejected. If it fails, the claim stays and
 // the reservation keeps its units.
 func (c *claims) void(ctx context.Context, r *reservation, made claim) {
 	if l, err := c.of(r.claimTTL()); err == nil {

@@ -2,7 +2,7 @@
 //
 // A reservation is a grant that is settled once, with the units that were used. The
 // server keeps no table of reservations: a token holds the whole reservation, sealed
-// with a secret. So every server with the secret can settle it, nobody can forge one,
+// with a secret. So every server with the secret can settle it, forging one is impossible,
 // and open reservations take no memory. The store remembers each settlement as a claim.
 //
 // The trade-off: a server without a common secret settles only its own reservations,

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -26,8 +25,8 @@ func (s *Server) Facts() []any {
 	return facts
 }
 
-// Banner writes a summary for people: the addresses, the policies, the store and a first
-// call. It follows Listen.
+// Banner writes a summary for people: the addresses, the policies and the store. It follows
+// Listen.
 func (s *Server) Banner(w io.Writer) error {
 	set := s.set()
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
@@ -65,27 +64,7 @@ func (s *Server) Banner(w io.Writer) error {
 	fmt.Fprintf(t, "  decide\tPOST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release; DELETE /v1/keys/{policy}\n")
 	fmt.Fprintf(t, "  proxies\tANY /gate/{policy}?dimension=value; POST /json\n")
 	fmt.Fprintf(t, "  look\tGET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json\n")
-	if len(set.Policies) > 0 {
-		fmt.Fprintf(t, "  try\t%s\n", s.firstCall(set.Policies[0]))
-	}
 	return t.Flush()
-}
-
-// firstCall returns a command that checks the policy, ready for a shell.
-func (s *Server) firstCall(p *serving.Policy) string {
-	key := make([]string, len(p.Dimensions()))
-	for i, name := range p.Dimensions() {
-		key[i] = fmt.Sprintf("%q:%q", name, "test")
-	}
-	command, url := "curl", s.main.url()
-	if s.main.address.IsUnix() {
-		command, url = "curl --unix-socket "+strings.TrimPrefix(url, "unix:"), "http://localhost"
-	}
-	if s.main.Private {
-		command += ` -H "Authorization: Bearer $WEIR_TOKEN"`
-	}
-	body := fmt.Sprintf(`{"policy":%q,"key":{%s}}`, p.Name, strings.Join(key, ","))
-	return fmt.Sprintf(`%s -d '%s' %s/v1/check`, command, strings.ReplaceAll(body, "'", `'\''`), url)
 }
 
 // furthermore returns the parts of a policy besides its limits, or "".

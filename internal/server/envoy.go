@@ -49,7 +49,7 @@ func (s *Server) ReloadEnvoy(c *envoyconf.Config) error {
 	return nil
 }
 
-// ReloadEnvoyFailed counts a reload whose configuration could not be read. The one in
+// ReloadEnvoyFailed counts a reload without a readable configuration. The one in
 // force stays.
 func (s *Server) ReloadEnvoyFailed(err error) { s.noteEnvoy(err) }
 

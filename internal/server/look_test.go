@@ -145,7 +145,6 @@ func TestBanner(t *testing.T) {
   decide    POST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release; DELETE /v1/keys/{policy}
   proxies   ANY /gate/{policy}?dimension=value; POST /json
   look      GET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json
-  try       curl -d '{"policy":"push","key":{"teacher":"test"}}' http://` + s.Addr() + `/v1/check
 `
 	if b.String() != want {
 		t.Errorf("got\n%swant\n%s", b.String(), want)

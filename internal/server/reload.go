@@ -39,7 +39,7 @@ func (s *Server) Reload(f *policy.File, source string) error {
 	return err
 }
 
-// ReloadFailed counts a reload whose file could not be read. The policies in force stay.
+// ReloadFailed counts a reload without a readable file. The policies in force stay.
 func (s *Server) ReloadFailed(err error) {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()

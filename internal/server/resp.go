@@ -50,7 +50,7 @@ func (s *Server) newRESP() (*respListener, error) {
 }
 
 // respGuard grants the tokens and certificates of HTTP the same rights here. WEIR.RESET
-// is for operators: if they have a listener of their own and no token, nobody has that
+// is for operators: if they have a listener of their own and no token, no client has that
 // right here.
 func (s *Server) respGuard() (g resp.Guard) {
 	c := &s.config

@@ -1,7 +1,7 @@
 package httpapi
 
 // decision describes the JSON that answer.Answer writes, for the OpenAPI document. Waits
-// are rounded up, so that a caller who obeys them is never too early.
+// are rounded up, so that obeying them is never too early.
 type decision struct {
 	Allowed      bool      `json:"allowed" jsonschema:"whether the attempt was granted, in full or in part"`
 	Policy       string    `json:"policy"`

@@ -59,7 +59,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if q.to, err = a.Policies().Find(q.policy, http.StatusBadRequest); err != nil {
 		return q, err
 	}
-	if q.target, err = q.key.target(q.to); err == nil && takes&idMember != 0 {
+	if q.target, err = q.key.target(q.to); err == nil && takes&idMember != 0 && r.Header[idempotencyField] != nil {
 		q.id, err = idempotencyKey(r.Header, q.id)
 	}
 	return q, err

@@ -24,7 +24,7 @@ var (
 	remove = []string{http.MethodDelete}
 )
 
-// routes lists the paths. The role decides who may call; the 404 text, the 405 text and
+// routes lists the paths. The role selects the callers; the 404 text, the 405 text and
 // openapi.json follow from the table.
 var routes = []route{
 	{"/v1/check", post, decisions, (*API).serveCheck, "decides an attempt and charges it", decisionMembers, decision{}},
@@ -51,7 +51,7 @@ const policyName = "{policy}"
 
 var (
 	byPath  = map[string]*route{}
-	byStart []*route // those whose path ends with a name
+	byStart []*route // those with a name at the end
 	unknown = &route{role: operators}
 	paths   []string // for suggestions
 	listed  string   // all routes, for the answer 404
