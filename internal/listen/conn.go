@@ -16,7 +16,7 @@ import (
 // connection of another listener; it is always admitted.
 type Conn struct {
 	net.Conn
-	slots    *slots
+	listener *Listener
 	remote   remote
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
 	once     sync.Once    // releases the slot
@@ -24,10 +24,10 @@ type Conn struct {
 	admitted atomic.Bool
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
 
-	// protected by slots.mu
+	// protected by listener.mu
 	since      time.Time     // of the connection, or of Demote
-	unadmitted *list.Element // in slots.unadmitted; nil once it is admitted or closed
-	counted    bool          // in slots.perClient
+	unadmitted *list.Element // in listener.unadmitted; nil once it is admitted or closed
+	counted    bool          // in listener.perClient
 }
 
 // ConnOf returns the Conn that c is or that is below its TLS, or nil.
@@ -64,7 +64,7 @@ func (c *Conn) Admit() bool {
 	if c.Admitted() {
 		return true
 	}
-	l := c.slots
+	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.unadmitted == nil { // admitted meanwhile, or closed
@@ -90,7 +90,7 @@ func (c *Conn) Demote() {
 	if c == nil || !c.admitted.Load() {
 		return
 	}
-	l := c.slots
+	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.open[c]; ok && c.admitted.Swap(false) {
@@ -102,9 +102,9 @@ func (c *Conn) Demote() {
 func (c *Conn) Close() error {
 	err := c.Conn.Close()
 	c.once.Do(func() {
-		c.slots.mu.Lock()
-		defer c.slots.mu.Unlock()
-		c.slots.releaseLocked(c)
+		c.listener.mu.Lock()
+		defer c.listener.mu.Unlock()
+		c.listener.releaseLocked(c)
 	})
 	return err
 }
@@ -116,18 +116,6 @@ func (c *Conn) CloseWrite() error {
 		return half.CloseWrite()
 	}
 	return nil
-}
-
-// setBusy records whether a request is in progress on the connection.
-func (c *Conn) setBusy(busy bool) {
-	if c.busy.Swap(busy) == busy {
-		return
-	}
-	if busy {
-		c.slots.busy.Add(1)
-	} else {
-		c.slots.busy.Add(-1)
-	}
 }
 
 // clientOf returns the addresses that count as one client with that of a connection. It

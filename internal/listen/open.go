@@ -33,49 +33,8 @@ func Open(c Config) (*Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSlots(plain, c)
-	if c.TLS == nil {
-		return &Listener{s, s}, nil
-	}
-	return &Listener{tls.NewListener(s, c.TLS), s}, nil
+	return newListener(plain, c), nil
 }
-
-// Listener accepts connections up to its bounds. Drain ends it without losing a
-// connection.
-type Listener struct {
-	net.Listener
-	slots *slots
-}
-
-// Drain stops listening. Accept returns every connection that the system has already
-// accepted, and then net.ErrClosed. Later connections are refused. On systems other than
-// Linux, connections that are not accepted yet are reset.
-func (l *Listener) Drain() { l.slots.drain() }
-
-// SetBusy records whether a connection of the listener has a request in progress, or is
-// about to. Connections of other listeners are ignored.
-func (l *Listener) SetBusy(c net.Conn, busy bool) {
-	if own := ConnOf(c); own != nil {
-		own.setBusy(busy)
-	}
-}
-
-// Active returns the number of open connections plus the number of calls of Accept, each
-// of which may hold one more.
-func (l *Listener) Active() int { return l.slots.count() + int(l.slots.accepting.Load()) }
-
-// Conns returns the number of open connections.
-func (l *Listener) Conns() int { return l.slots.count() }
-
-// Refused returns the number of connections that were closed because of the bounds.
-func (l *Listener) Refused() int64 { return l.slots.refused.Load() }
-
-// Busy returns the number of busy connections.
-func (l *Listener) Busy() int64 { return l.slots.busy.Load() }
-
-// Unread reports whether any connection has received bytes that the server has not read.
-// It is false on systems other than Unix.
-func (l *Listener) Unread() bool { return l.slots.unread() }
 
 // open listens without bounds and TLS.
 func open(c Config) (net.Listener, error) {

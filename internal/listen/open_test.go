@@ -154,7 +154,7 @@ func TestDrainWakesAccept(t *testing.T) {
 // TestFullListenerCloses: Close ends an Accept that waits for a slot.
 func TestFullListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		l := newSlots(nowhere{}, Config{Conns: 1})
+		l := newListener(nowhere{}, Config{Conns: 1})
 		c, err := l.Accept()
 		if err != nil {
 			t.Fatal(err)

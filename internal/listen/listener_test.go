@@ -36,9 +36,9 @@ type visits struct {
 	clients  []net.Conn
 }
 
-func visit(t *testing.T, c Config) (*visits, *slots) {
+func visit(t *testing.T, c Config) (*visits, *Listener) {
 	v := &visits{t, make(queue, 100), make(chan net.Conn, 100), nil}
-	l := newSlots(v.queue, c)
+	l := newListener(v.queue, c)
 	go func() {
 		defer close(v.accepted)
 		for {
@@ -72,9 +72,9 @@ func (v *visits) connect(address string) *Conn {
 }
 
 func isOpen(c *Conn) bool {
-	c.slots.mu.Lock()
-	defer c.slots.mu.Unlock()
-	_, ok := c.slots.open[c]
+	c.listener.mu.Lock()
+	defer c.listener.mu.Unlock()
+	_, ok := c.listener.open[c]
 	return ok
 }
 
@@ -97,8 +97,8 @@ func TestFullListenerMakesRoom(t *testing.T) {
 			t.Error("the connection that was not admitted must be closed, and no other")
 		}
 		first.Close()
-		if !fourth.Admit() || l.count() != 2 || l.refused.Load() != 1 {
-			t.Errorf("%d connections, %d refused; want 2 and 1", l.count(), l.refused.Load())
+		if !fourth.Admit() || l.Conns() != 2 || l.Refused() != 1 {
+			t.Errorf("%d connections, %d refused; want 2 and 1", l.Conns(), l.Refused())
 		}
 		close(v.queue)
 	})

@@ -2,6 +2,7 @@ package listen
 
 import (
 	"container/list"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/netip"
@@ -14,8 +15,8 @@ import (
 // newer one. A client on a slow network can send its first request within it.
 const minAge = time.Second
 
-// slots bounds the connections of a listener that are open at once. A connection is
-// admitted by [Conn.Admit].
+// Listener accepts connections up to its bounds. Drain ends it without losing a
+// connection. A connection is admitted by [Conn.Admit].
 //
 //   - At most conns connections are admitted, and spare more are open: a full listener
 //     still answers probes.
@@ -24,8 +25,9 @@ const minAge = time.Second
 //   - One client address holds at most perAddress connections, and at most half of the
 //     slots that admitted connections leave. Further ones are closed at once.
 //   - A connection that is not admitted within admitWithin is closed.
-type slots struct {
-	net.Listener
+type Listener struct {
+	net.Listener             // of the system
+	tls          *tls.Config // nil = no TLS
 	conns, spare int
 	perAddress   int           // 0 = no bound for one address
 	admitWithin  time.Duration // 0 = clients need no admission
@@ -41,21 +43,21 @@ type slots struct {
 	drained  chan struct{} // closed when backlog is set
 
 	mu         sync.Mutex // protects the following
-	backlog    []net.Conn // accepted by the system before drain, and not returned by Accept yet
+	backlog    []net.Conn // accepted by the system before Drain, and not returned by Accept yet
 	open       map[*Conn]struct{}
 	unadmitted list.List            // of *Conn, those in open that are not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as perAddress counts them
 	expiry     *time.Timer          // runs evictExpired; nil until the first connection
 }
 
-func newSlots(l net.Listener, c Config) *slots {
-	return &slots{Listener: l, conns: c.Conns, spare: c.Spare, perAddress: c.PerAddress, admitWithin: c.AdmitWithin,
+func newListener(l net.Listener, c Config) *Listener {
+	return &Listener{Listener: l, tls: c.TLS, conns: c.Conns, spare: c.Spare, perAddress: c.PerAddress, admitWithin: c.AdmitWithin,
 		closed: make(chan struct{}), released: make(chan struct{}, 1), drained: make(chan struct{}),
 		open: map[*Conn]struct{}{}, perClient: map[netip.Prefix]int{}}
 }
 
 // Accept waits for a connection and for its slot.
-func (l *slots) Accept() (net.Conn, error) {
+func (l *Listener) Accept() (net.Conn, error) {
 	l.accepting.Add(1)
 	defer l.accepting.Add(-1)
 	for {
@@ -63,8 +65,12 @@ func (l *slots) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		if own := l.place(c); own != nil {
+		switch own := l.place(c); {
+		case own == nil: // refused
+		case l.tls == nil:
 			return own, nil
+		default:
+			return tls.Server(own, l.tls), nil
 		}
 		select {
 		case <-l.closed:
@@ -75,7 +81,7 @@ func (l *slots) Accept() (net.Conn, error) {
 }
 
 // next waits for a connection of the system.
-func (l *slots) next() (net.Conn, error) {
+func (l *Listener) next() (net.Conn, error) {
 	c, err := l.Listener.Accept()
 	if err == nil || !l.draining.Load() {
 		return c, err
@@ -84,8 +90,8 @@ func (l *slots) next() (net.Conn, error) {
 }
 
 // place waits for a slot for c. It closes c and returns nil if c cannot have one.
-func (l *slots) place(c net.Conn) *Conn {
-	own := &Conn{Conn: c, slots: l, client: clientOf(c)}
+func (l *Listener) place(c net.Conn) *Conn {
+	own := &Conn{Conn: c, listener: l, client: clientOf(c)}
 	own.remote = remote{c.RemoteAddr(), own}
 	for {
 		wait, ok := l.tryPlace(own)
@@ -109,7 +115,7 @@ func (l *slots) place(c net.Conn) *Conn {
 
 // tryPlace gives c a slot if one is free now. Otherwise it returns the wait before the
 // next try; below 0, c is refused.
-func (l *slots) tryPlace(c *Conn) (wait time.Duration, ok bool) {
+func (l *Listener) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.clientIsFullLocked(c.client) {
@@ -137,7 +143,7 @@ func (l *slots) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 }
 
 // clientIsFullLocked reports whether a client has as many connections as it may have.
-func (l *slots) clientIsFullLocked(client netip.Prefix) bool {
+func (l *Listener) clientIsFullLocked(client netip.Prefix) bool {
 	if l.perAddress == 0 || !client.IsValid() {
 		return false
 	}
@@ -150,7 +156,7 @@ func (l *slots) clientIsFullLocked(client netip.Prefix) bool {
 }
 
 // addUnadmittedLocked adds a connection to those that are not admitted.
-func (l *slots) addUnadmittedLocked(c *Conn, now time.Time) {
+func (l *Listener) addUnadmittedLocked(c *Conn, now time.Time) {
 	c.since = now
 	c.unadmitted = l.unadmitted.PushBack(c)
 	if l.admitWithin == 0 || l.unadmitted.Len() > 1 {
@@ -164,7 +170,7 @@ func (l *slots) addUnadmittedLocked(c *Conn, now time.Time) {
 }
 
 // evictExpired closes the connections that were not admitted in time.
-func (l *slots) evictExpired() {
+func (l *Listener) evictExpired() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for oldest := l.unadmitted.Front(); oldest != nil; oldest = l.unadmitted.Front() {
@@ -178,14 +184,14 @@ func (l *slots) evictExpired() {
 }
 
 // evictLocked closes a connection and releases its slot.
-func (l *slots) evictLocked(c *Conn) {
+func (l *Listener) evictLocked(c *Conn) {
 	l.refused.Add(1)
 	c.Conn.Close()
 	l.releaseLocked(c)
 }
 
 // releaseLocked releases the slot of a connection.
-func (l *slots) releaseLocked(c *Conn) {
+func (l *Listener) releaseLocked(c *Conn) {
 	if _, ok := l.open[c]; !ok {
 		return
 	}
@@ -199,7 +205,7 @@ func (l *slots) releaseLocked(c *Conn) {
 }
 
 // removeUnadmittedLocked removes a connection from those that are not admitted.
-func (l *slots) removeUnadmittedLocked(c *Conn) {
+func (l *Listener) removeUnadmittedLocked(c *Conn) {
 	if c.unadmitted != nil {
 		l.unadmitted.Remove(c.unadmitted)
 		c.unadmitted = nil
@@ -207,7 +213,7 @@ func (l *slots) removeUnadmittedLocked(c *Conn) {
 }
 
 // uncountLocked removes a connection from those of its address.
-func (l *slots) uncountLocked(c *Conn) {
+func (l *Listener) uncountLocked(c *Conn) {
 	if !c.counted {
 		return
 	}
@@ -217,8 +223,29 @@ func (l *slots) uncountLocked(c *Conn) {
 	}
 }
 
-// unread reports whether any connection has unread bytes.
-func (l *slots) unread() bool {
+// SetBusy records whether a connection of the listener has a request in progress, or is
+// about to. Connections of other listeners are ignored.
+func (l *Listener) SetBusy(c net.Conn, busy bool) {
+	own := ConnOf(c)
+	if own == nil || own.busy.Swap(busy) == busy {
+		return
+	}
+	if busy {
+		l.busy.Add(1)
+	} else {
+		l.busy.Add(-1)
+	}
+}
+
+// Busy returns the number of busy connections.
+func (l *Listener) Busy() int64 { return l.busy.Load() }
+
+// Refused returns the number of connections that were closed because of the bounds.
+func (l *Listener) Refused() int64 { return l.refused.Load() }
+
+// Unread reports whether any connection has received bytes that the server has not read.
+// It is false on systems other than Unix.
+func (l *Listener) Unread() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for c := range l.open {
@@ -229,16 +256,21 @@ func (l *slots) unread() bool {
 	return false
 }
 
-// count returns the number of open connections.
-func (l *slots) count() int {
+// Active returns the number of open connections plus the number of calls of Accept, each
+// of which may hold one more.
+func (l *Listener) Active() int { return l.Conns() + int(l.accepting.Load()) }
+
+// Conns returns the number of open connections.
+func (l *Listener) Conns() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.open)
 }
 
-// drain makes Accept return the connections of the system's queue, and then
-// net.ErrClosed.
-func (l *slots) drain() {
+// Drain stops listening. Accept returns every connection that the system has already
+// accepted, and then net.ErrClosed. Later connections are refused. On systems other than
+// Linux, connections that are not accepted yet are reset.
+func (l *Listener) Drain() {
 	if l.draining.Swap(true) {
 		return
 	}
@@ -253,8 +285,8 @@ func (l *slots) drain() {
 	l.Listener.Close()
 }
 
-// acceptBacklog waits for drain and returns the next connection of the backlog.
-func (l *slots) acceptBacklog() (net.Conn, error) {
+// acceptBacklog waits for Drain and returns the next connection of the backlog.
+func (l *Listener) acceptBacklog() (net.Conn, error) {
 	<-l.drained
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -266,9 +298,9 @@ func (l *slots) acceptBacklog() (net.Conn, error) {
 	return c, nil
 }
 
-// Close also ends an Accept that waits for a slot. It returns no error if drain has
+// Close also ends an Accept that waits for a slot. It returns no error if Drain has
 // closed the listener already.
-func (l *slots) Close() error {
+func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
 	l.mu.Lock()
 	defer l.mu.Unlock()
