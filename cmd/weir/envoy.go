@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -9,7 +8,6 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -135,37 +133,31 @@ func headerNames(prefix string) *envoy.Headers {
 	return &h
 }
 
-// watch reloads s when a file of the configuration changes, and at SIGHUP, until
-// ctx is done. seen is the fingerprint of the configuration in force.
-func (o *envoyOptions) watch(ctx context.Context, s *server.Server, seen []byte, log *slog.Logger) {
-	var mu sync.Mutex // held while reloading
-	reload := func(err error) {
-		mu.Lock()
-		defer mu.Unlock()
-		o.reload(s, err)
+// newReloader returns the reloader of the configuration. seen is the fingerprint of the
+// one in force.
+func (o *envoyOptions) newReloader(s *server.Server, seen []byte, log *slog.Logger) *reloader {
+	r := &reloader{
+		watch: filewatch.Watcher{Path: o.config, Seen: seen,
+			Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) },
+			Warn: func(err error) {
+				log.Warn("the Envoy configuration is polled for changes every few seconds", "why", err)
+			}},
+		reload: func(c filewatch.Content) error {
+			defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
+			var config *envoyconf.Config
+			err := c.Err
+			if err == nil {
+				config, err = o.load()
+			}
+			if err != nil {
+				s.ReloadEnvoyFailed(err)
+				return err
+			}
+			return s.ReloadEnvoy(config)
+		},
 	}
-	defer onHangup(func() { reload(nil) })()
-	w := filewatch.Watcher{Path: o.config, Seen: seen, Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) },
-		Warn: func(err error) {
-			log.Warn("the Envoy configuration is polled for changes every few seconds", "why", err)
-		}}
 	if info, err := os.Stat(o.config); err == nil && info.IsDir() {
-		w.Path = filepath.Join(o.config, "any") // a Watcher watches the directory of its path
+		r.watch.Path = filepath.Join(o.config, "any") // a Watcher watches the directory of its path
 	}
-	w.Run(ctx, func(c filewatch.Content) { reload(c.Err) })
-}
-
-// reload gives the server the new configuration, all or nothing. The server logs
-// the result. err is that of reading the files.
-func (o *envoyOptions) reload(s *server.Server, err error) {
-	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
-	var c *envoyconf.Config
-	if err == nil {
-		c, err = o.load()
-	}
-	if err != nil {
-		s.ReloadEnvoyFailed(err)
-		return
-	}
-	s.ReloadEnvoy(c)
+	return r
 }

@@ -11,50 +11,50 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// reloader reloads a policy file when its content changes, and at each SIGHUP. An
-// invalid file changes nothing.
+// reloader reloads a configuration of a server when its content changes, and at each
+// SIGHUP. An invalid configuration changes nothing.
 type reloader struct {
-	path   string
-	server *server.Server
 	watch  filewatch.Watcher
-	mu     sync.Mutex // held from reading to reloading, so that the newest file stays
+	reload func(filewatch.Content) error // gives it to the server, which logs the result
+	mu     sync.Mutex                    // held from reading to reloading, so that the newest content stays
 }
 
-// newReloader returns the reloader of s for a file. text is the content in force.
-func newReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
-	return &reloader{path: path, server: s, watch: filewatch.Watcher{Path: path, Seen: text,
-		Read: func() ([]byte, error) { return policy.ReadFile(path) },
-		Warn: func(err error) { log.Warn("the policy file is polled for changes every few seconds", "why", err) }}}
-}
-
-// run reloads until ctx is done.
+// run reloads after changes until ctx is done.
 func (r *reloader) run(ctx context.Context) {
-	defer onHangup(func() { r.again() })()
 	r.watch.Run(ctx, func(c filewatch.Content) {
-		r.reload(func() ([]byte, error) { return c.Bytes, c.Err })
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.reload(c)
 	})
 }
 
-// again reads the file and reloads the server. The error is the reason why the
-// policies in force stay.
+// again reads and reloads the configuration. The error is the reason why the one in
+// force stays.
 func (r *reloader) again() error {
-	return r.reload(func() ([]byte, error) { return policy.ReadFile(r.path) })
-}
-
-// reload gives the server the policies that read returns, all or none. The server
-// logs the result.
-func (r *reloader) reload(read func() ([]byte, error)) error {
-	defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var file *policy.File
-	text, err := read()
-	if err == nil {
-		file, err = policy.Parse(r.path, text)
+	text, err := r.watch.Read()
+	return r.reload(filewatch.Content{Bytes: text, Err: err})
+}
+
+// newReloader returns the reloader of a policy file. text is the content in force.
+func newReloader(path string, text []byte, s *server.Server, log *slog.Logger) *reloader {
+	return &reloader{
+		watch: filewatch.Watcher{Path: path, Seen: text,
+			Read: func() ([]byte, error) { return policy.ReadFile(path) },
+			Warn: func(err error) { log.Warn("the policy file is polled for changes every few seconds", "why", err) }},
+		reload: func(c filewatch.Content) error {
+			defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
+			var file *policy.File
+			err := c.Err
+			if err == nil {
+				file, err = policy.Parse(path, c.Bytes)
+			}
+			if err != nil {
+				s.ReloadFailed(err)
+				return err
+			}
+			return s.Reload(file, path)
+		},
 	}
-	if err != nil {
-		r.server.ReloadFailed(err)
-		return err
-	}
-	return r.server.Reload(file, r.path)
 }

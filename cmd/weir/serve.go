@@ -70,8 +70,8 @@ Max / --instances.`,
 	return cmd
 }
 
-// serve runs a server until a signal. It checks the flags, connects the store, opens
-// the listeners, and begins to serve only if no step failed.
+// serve checks the flags, begins to connect to the store, and runs a server until a
+// signal.
 func serve(cmd *cobra.Command, o *serveOptions) error {
 	if err := o.store.check(o.storeName); err != nil {
 		return err
@@ -96,6 +96,7 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
+	defer onHangup(reloadSecrets)()
 	store, err := o.connectStore(&config, log)
 	if err != nil {
 		return err
@@ -104,16 +105,24 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	if store.Shared && !cmd.Flags().Changed("instances") {
 		noteInstances(stderr, source.file)
 	}
-	var reload *reloader
+	var policies *reloader
 	if o.policies != "" {
 		config.Reread = func() error {
 			reloadSecrets()
-			return reload.again()
+			return policies.again()
 		}
 	}
 	s, err := server.New(config)
 	if err != nil {
 		return usage("", "%w", err)
+	}
+	var reloaders []*reloader
+	if o.policies != "" {
+		policies = newReloader(o.policies, source.text, s, log)
+		reloaders = append(reloaders, policies)
+	}
+	if o.envoy.config != "" {
+		reloaders = append(reloaders, o.envoy.newReloader(s, envoySeen, log))
 	}
 	warnings := s.Warnings()
 	if config.Envoy != nil {
@@ -122,41 +131,46 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	defer onHangup(reloadSecrets)()
+	greet := func() { o.observe.greet(s, o.curl(s.Addr(), &config), stderr, log) }
+	if err := runServer(s, store, reloaders, greet); err != nil {
+		return err
+	}
+	stopTraces() // before the last message
+	fmt.Fprintln(stderr, "weir: drained, bye")
+	return nil
+}
+
+// runServer opens the listeners, checks the store, calls greet, and serves until a
+// signal.
+func runServer(s *server.Server, store *servedStore, reloaders []*reloader, greet func()) error {
 	if err := s.Listen(); err != nil {
 		return usage("choose another address, such as --listen 127.0.0.1:0 for any free port", "%w", err)
 	}
 	if err := store.checkAtStart(); err != nil {
 		return err
 	}
-	if o.policies != "" {
-		reload = newReloader(o.policies, source.text, s, log)
-	}
+	stopReloads := onHangup(func() {
+		for _, r := range reloaders {
+			r.again()
+		}
+	})
+	defer stopReloads()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop() // not sooner: timeout(1) sends its signal twice, and draining has its own bound
 	ctx = store.watch(ctx)
-	o.observe.greet(s, o.curl(s.Addr(), &config), stderr, log)
+	greet()
 	close(store.serving)
-	var reloaders sync.WaitGroup
-	if reload != nil {
-		reloaders.Go(func() { reload.run(ctx) })
+	var watching sync.WaitGroup
+	for _, r := range reloaders {
+		watching.Go(func() { r.run(ctx) })
 	}
-	if o.envoy.config != "" {
-		reloaders.Go(func() { o.envoy.watch(ctx, s, envoySeen, log) })
-	}
-	err = s.Serve(ctx)
+	err := s.Serve(ctx)
 	stop()
-	reloaders.Wait()
-	var unusable *failure
-	if errors.As(context.Cause(ctx), &unusable) {
+	watching.Wait()
+	if unusable := new(failure); errors.As(context.Cause(ctx), &unusable) {
 		return unusable
 	}
-	if err != nil {
-		return err
-	}
-	stopTraces() // before the last message
-	fmt.Fprintln(stderr, "weir: drained, bye")
-	return nil
+	return err
 }
 
 // configure checks the flags of the listeners, Envoy and reservations, and sets the
