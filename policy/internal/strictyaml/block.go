@@ -1,7 +1,7 @@
 package strictyaml
 
-// block reads a value that begins a line, or the rest of a line behind a dash,
-// and is indented by more than parent.
+// block reads a value that begins a line or follows a dash. It is indented by more than
+// parent.
 func (r *reader) block(parent int) Node {
 	switch {
 	case r.atDash():
@@ -38,14 +38,14 @@ func (r *reader) blockList() Node {
 	}
 }
 
-// blockItem reads what stands behind the dash of an item.
+// blockItem reads the value after the dash of an item.
 func (r *reader) blockItem(indent int) Node {
 	dash := r.pos
 	for r.peek(0) == ' ' {
 		r.pos++
 	}
 	if r.peek(0) == '\t' {
-		r.fail(r.pos, "use spaces", "a tab cannot indent what follows a dash")
+		r.fail(r.pos, "use spaces", "a tab after a dash cannot indent an item")
 	}
 	if isLineEnd(r.peek(0)) || r.atComment() {
 		nothing := Node{Line: r.line, Offset: dash}
@@ -81,13 +81,13 @@ func (r *reader) blockMap() Node {
 	}
 }
 
-// failNoKey refuses a line that has no key where one must be.
+// failNoKey rejects a line without a key in a map.
 func (r *reader) failNoKey() {
 	r.rejectFeatures()
-	r.fail(r.pos, "write \"key: value\" with a space behind the colon", "%s is not a key", r.describe())
+	r.fail(r.pos, "write \"key: value\" with a space after the colon", "%s is not a key", r.describe())
 }
 
-// checkColumn refuses content that is indented further than its siblings.
+// checkColumn rejects content that is indented further than its siblings.
 func (r *reader) checkColumn(indent int) {
 	if c := r.column(); c > indent {
 		r.fail(r.pos, "give all lines of one map or list the same indentation",
@@ -95,7 +95,7 @@ func (r *reader) checkColumn(indent int) {
 	}
 }
 
-// blockValue reads what stands behind the colon of a key indented by indent.
+// blockValue reads the value after the colon of a key indented by indent.
 func (r *reader) blockValue(indent int) Node {
 	colon := r.pos
 	r.skipBlanks()
@@ -117,7 +117,7 @@ func (r *reader) blockValue(indent int) Node {
 	return nothing
 }
 
-// inline reads a scalar or a flow collection, to the next content.
+// inline reads a scalar or a flow collection, and moves to the next content.
 func (r *reader) inline(parent int) Node {
 	var n Node
 	switch r.peek(0) {
@@ -139,7 +139,7 @@ func (r *reader) inline(parent int) Node {
 	return n
 }
 
-// refuseFeatures names the part of YAML that begins here and is not read.
+// rejectFeatures rejects the parts of YAML that this package does not read, by name.
 func (r *reader) rejectFeatures() {
 	switch c := r.peek(0); c {
 	case '&':
@@ -151,7 +151,7 @@ func (r *reader) rejectFeatures() {
 	case '%', '@', '`':
 		r.fail(r.pos, "put it in quotes", "text cannot begin with %q", c)
 	case ',', ']', '}':
-		r.fail(r.pos, "put the text in quotes, or look for what this should close", "%q without a collection around it", c)
+		r.fail(r.pos, "put the text in quotes, or look for the missing opening bracket", "%q without a collection around it", c)
 	case '-', '?', ':':
 		if isSpace(r.peek(1)) {
 			r.fail(r.pos, "write \"key: value\", or put the text in quotes", "%q alone is not read", c)

@@ -25,8 +25,8 @@ func (r *reader) blockText(parent int) Node {
 	return n
 }
 
-// blockHeader reads | or > and what follows on its line. It returns what becomes
-// of the line breaks at the end: '-' none is kept, '+' all, 0 one.
+// blockHeader reads the line of | or >. It returns the number of line breaks kept at the
+// end of the text: '-' none, '+' all, 0 one.
 func (r *reader) blockHeader() (keep byte) {
 	r.pos++
 	if c := r.peek(0); c == '-' || c == '+' {
@@ -37,11 +37,11 @@ func (r *reader) blockHeader() (keep byte) {
 		r.fail(r.pos, "remove it and begin the text with a line that is not empty", "an indentation in numbers is not read")
 	}
 	if !isSpace(r.peek(0)) {
-		r.fail(r.pos, "begin the text on the next line, or put it in quotes", "%s is not expected behind %q", r.describe(), "| or >")
+		r.fail(r.pos, "begin the text on the next line, or put it in quotes", "%s is not expected after %q", r.describe(), "| or >")
 	}
 	r.skipBlanks()
 	if !isLineEnd(r.peek(0)) && !r.atComment() {
-		r.fail(r.pos, "begin the text on the next line", "%s is not expected behind %q", r.describe(), "| or >")
+		r.fail(r.pos, "begin the text on the next line", "%s is not expected after %q", r.describe(), "| or >")
 	}
 	r.skipComment()
 	return keep
@@ -79,19 +79,18 @@ func (r *reader) blockLines(parent int) (lines []string, empty int) {
 	return lines, empty
 }
 
-// checkBlankLine refuses a line of blanks below block text that a tab makes too
-// narrow to belong to it.
+// checkBlankLine rejects a line of blanks below block text that is too narrow because of a
+// tab.
 func (r *reader) checkBlankLine(rest string) {
 	if strings.TrimLeft(rest, " \t") == "" {
 		r.fail(r.pos+strings.IndexByte(rest, '\t'), "remove it", "a tab on an empty line of the text")
 	}
 }
 
-// checkBlockIndentation refuses a first line of block text whose indentation is
-// in doubt.
+// checkBlockIndentation rejects a first line of block text with an ambiguous indentation.
 func (r *reader) checkBlockIndentation(indent, widest int) {
 	if r.peek(indent) == '\t' {
-		r.fail(r.pos+indent, "use spaces", "a tab cannot indent a line: its width is a matter of taste")
+		r.fail(r.pos+indent, "use spaces", "a tab cannot indent a line: its width depends on the editor")
 	}
 	if widest > indent {
 		r.fail(r.pos, "remove the spaces from the empty lines above", "the text is indented by %d, an empty line before it by %d", indent, widest)

@@ -6,9 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// checkCharacters refuses what an editor does not show as it is: bytes that are
-// not UTF-8, control characters, and characters that break lines or turn the
-// order of a line around.
+// checkCharacters rejects characters that an editor does not show as they are: bytes that
+// are not UTF-8, control characters, line separators and marks of writing direction.
 func checkCharacters(text string) *Error {
 	for i := 0; i < len(text); {
 		if c := text[i]; c >= ' ' && c < 0x7f || c == '\n' || c == '\t' {
@@ -23,14 +22,14 @@ func checkCharacters(text string) *Error {
 			return &Error{i, "a carriage return without a line feed", `end lines with \n or \r\n`}
 		}
 		if invisible(c) {
-			return &Error{i, fmt.Sprintf("%U is a control character, which a reader of the file would not see", c), "remove it"}
+			return &Error{i, fmt.Sprintf("%U is a control character, which an editor does not show", c), "remove it"}
 		}
 		i += size
 	}
 	return nil
 }
 
-// invisible reports whether c changes what a line looks like without being seen.
+// invisible reports whether c is invisible and changes the look of a line.
 func invisible(c rune) bool {
 	switch c {
 	case '\u2028', '\u2029', '\uFEFF':

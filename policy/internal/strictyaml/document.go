@@ -11,28 +11,28 @@ const (
 	MaxDepth = 32
 
 	// MaxNodes is the largest number of keys, values and items of a document. It
-	// bounds the memory of a text that is nothing but commas.
+	// bounds the memory for a text of commas.
 	MaxNodes = 200_000
 )
 
-// Document is what Read made of a text.
+// Document is a text with its nodes.
 type Document struct {
 	Root Node
-	text string // with \n at the end of every line, whatever the file has
+	text string // with \n at the end of every line
 }
 
-// Error says what cannot be read, where, and what to write instead.
+// Error is a problem at a place of the text, and the next step.
 type Error struct {
 	Offset  int    // in the document's text
-	Problem string // what is wrong, and why
-	Next    string // what to do about it
+	Problem string // the problem and its reason
+	Next    string // the next step
 }
 
-// Error is problem and next step. Where it is, only the Document knows.
+// Error returns problem and next step. [Document.Position] has the place.
 func (e *Error) Error() string { return e.Problem + "; " + e.Next }
 
-// Read reads one document. The error is an *Error; the document is there in any
-// case, to tell positions in it. An empty text is a document of nothing.
+// Read reads one document. The error is an *Error. Read returns a Document with an error
+// as well, for positions. The root of an empty text is null.
 func Read(src []byte) (d *Document, err error) {
 	text := strings.TrimPrefix(string(src), "\uFEFF")
 	if strings.Contains(text, "\r\n") {
@@ -56,8 +56,8 @@ func Read(src []byte) (d *Document, err error) {
 	return d, nil
 }
 
-// Position is the place of an offset: its line and column, both from 1, columns
-// in characters, and the text of the line.
+// Position returns line and column of an offset, both from 1 and columns in characters,
+// and the text of the line.
 func (d *Document) Position(offset int) (line, column int, source string) {
 	before := d.text[:offset]
 	start := strings.LastIndexByte(before, '\n') + 1

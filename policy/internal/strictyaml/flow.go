@@ -39,11 +39,11 @@ func (r *reader) flowMap(parent int) Node {
 	return n
 }
 
-// flowPair reads the colon behind a key, and the value.
+// flowPair reads the colon after a key, and the value.
 func (r *reader) flowPair(n, key *Node, parent int) Node {
 	r.skipBlanks()
 	if r.peek(0) != ':' {
-		r.fail(r.pos, "write \"key: value\" with a space behind the colon; within { } a text with a comma stands in quotes", "the key %s has no value", clip(key.Text))
+		r.fail(r.pos, "write \"key: value\" with a space after the colon; within { } put a text with a comma in quotes", "the key %s has no value", clip(key.Text))
 	}
 	r.pos++
 	nothing := Node{Line: r.line, Offset: r.pos}
@@ -54,8 +54,8 @@ func (r *reader) flowPair(n, key *Node, parent int) Node {
 	return r.flowValue(parent)
 }
 
-// flowNext moves to the next item or key of n, or behind the bracket that closes
-// it, and reports whether there is one more.
+// flowNext moves to the next item or key of n, or past its closing bracket, and reports
+// whether there is one more.
 func (r *reader) flowNext(n *Node, parent int, closing byte) bool {
 	r.flowSpace(n, parent)
 	c := r.peek(0)
@@ -102,7 +102,7 @@ func (r *reader) flowSpace(n *Node, parent int) {
 			r.nextLine()
 			fresh = true
 		case r.peek(0) == 0 || r.atMarker():
-			r.fail(n.Offset, "close it", "a %s that never ends", n.Type())
+			r.fail(n.Offset, "close it", "a %s without an end", n.Type())
 		case r.atComment():
 			r.skipComment()
 		default:

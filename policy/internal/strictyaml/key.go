@@ -2,8 +2,8 @@ package strictyaml
 
 import "strings"
 
-// maxKey is the largest length of a key in bytes. YAML draws the same line, so
-// that a reader need not look far ahead to tell a key from a value.
+// maxKey is the largest length of a key in bytes, as in YAML. It bounds the search for the
+// colon that makes a text a key.
 const maxKey = 1024
 
 // atKey reports whether a line of the form "key:" or "key: value" begins here.
@@ -30,8 +30,8 @@ func (r *reader) at(offset int) byte {
 	return r.text[offset]
 }
 
-// quoteEnd returns the offset behind the quoted text that begins here, or -1 if
-// it does not end on its line.
+// quoteEnd returns the offset after the quoted text that begins here, or -1 if it does not
+// end on its line.
 func (r *reader) quoteEnd() int {
 	quote := r.text[r.pos]
 	for i := r.pos + 1; !isLineEnd(r.at(i)); i++ {
@@ -62,7 +62,7 @@ func (r *reader) key() Node {
 	return n
 }
 
-// checkKey refuses keys that are long or that merge.
+// checkKey rejects long keys, keys on several lines and merge keys.
 func (r *reader) checkKey(n *Node) {
 	if n.Kind != Scalar {
 		r.fail(n.Offset, "use text as the key", "a %s cannot be a key", n.Type())
@@ -78,10 +78,11 @@ func (r *reader) checkKey(n *Node) {
 	}
 }
 
-// keys remembers the keys of one map: small maps by looking, large ones by hash.
+// keys finds duplicate keys of one map. offsets maps a key to its line; it is nil for a
+// small map, which is searched instead.
 type keys struct{ offsets map[string]int }
 
-// checkNew refuses a key that n has already.
+// checkNew rejects a key that n has already.
 func (r *reader) checkNew(seen *keys, n *Node, key *Node) {
 	const small = 16
 	if n.Len() == small && seen.offsets == nil {
@@ -110,9 +111,9 @@ func (n *Node) lineOfKey(text string) (line int, found bool) {
 	return 0, false
 }
 
-// plainEnd returns the offset at which the plain text that begins here ends on
-// this line, trailing blanks not trimmed: at the end of the line, a comment, a
-// colon that ends a key and, in flow, an indicator of flow.
+// plainEnd returns the offset at which the plain text that begins here ends on this line:
+// the end of the line, a comment, a colon that ends a key or, in flow, an indicator of
+// flow. Trailing blanks are part of the text.
 func (r *reader) plainEnd(flow bool) int {
 	for i := r.pos; ; i++ {
 		switch c := r.at(i); {

@@ -11,7 +11,7 @@ import (
 type Kind uint8
 
 const (
-	// Scalar is a piece of text, a number or a word, or nothing at all.
+	// Scalar is text, a number, a word or null.
 	Scalar Kind = iota
 	// List is a sequence of nodes.
 	List
@@ -19,7 +19,7 @@ const (
 	Map
 )
 
-// style is how a scalar was written.
+// style is the notation of a scalar.
 type style uint8
 
 const (
@@ -29,7 +29,7 @@ const (
 	block
 )
 
-// Node is one value of a document. The zero Node is nothing, as after "key:".
+// Node is one value of a document. The zero Node is null, as after "key:".
 type Node struct {
 	Kind     Kind
 	style    style
@@ -40,7 +40,7 @@ type Node struct {
 	children []Node // items of a List; keys and values, in turn, of a Map
 }
 
-// Pairs are the keys and values of a Map, in the order of the file.
+// Pairs yields the keys and values of a Map, in the order of the file.
 func (n *Node) Pairs() iter.Seq2[*Node, *Node] {
 	return func(yield func(key, value *Node) bool) {
 		for i := 0; n.Kind == Map && i < len(n.children); i += 2 {
@@ -51,7 +51,7 @@ func (n *Node) Pairs() iter.Seq2[*Node, *Node] {
 	}
 }
 
-// Items are the nodes of a List, in the order of the file.
+// Items yields the nodes of a List, in the order of the file.
 func (n *Node) Items() iter.Seq[*Node] {
 	return func(yield func(item *Node) bool) {
 		for i := 0; n.Kind == List && i < len(n.children); i++ {
@@ -62,7 +62,7 @@ func (n *Node) Items() iter.Seq[*Node] {
 	}
 }
 
-// Len is the number of items of a List or of pairs of a Map.
+// Len returns the number of items of a List or of pairs of a Map.
 func (n *Node) Len() int {
 	if n.Kind == Map {
 		return len(n.children) / 2
@@ -70,7 +70,7 @@ func (n *Node) Len() int {
 	return len(n.children)
 }
 
-// What plain scalars mean in the core schema of YAML 1.2 (section 10.3.2).
+// The types of plain scalars in the core schema of YAML 1.2 (section 10.3.2).
 var (
 	nothing  = regexp.MustCompile(`^(null|Null|NULL|~|)$`)
 	boolean  = regexp.MustCompile(`^(true|True|TRUE|false|False|FALSE)$`)
@@ -78,7 +78,7 @@ var (
 	floating = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
 )
 
-// Type says what other readers of YAML take the node for: "map", "list", "text",
+// Type returns the type of the node for other YAML readers: "map", "list", "text",
 // "integer", "number", "boolean" or "nothing".
 func (n *Node) Type() string {
 	switch {
@@ -123,11 +123,11 @@ func (n *Node) obviouslyText() bool {
 	return strings.IndexByte(n.Text, ' ') >= 0
 }
 
-// Quoted reports whether the scalar was written in quotes.
+// Quoted reports whether the scalar is in quotes.
 func (n *Node) Quoted() bool { return n.style == single || n.style == double }
 
-// At is the offset in the document of byte i of the scalar's Text, 0 … len(Text).
-// For text that spans several lines it is the offset of its beginning.
+// At returns the offset in the document of byte i of the scalar's Text, 0 … len(Text). For
+// text on several lines it returns the offset of the beginning.
 func (n *Node) At(d *Document, i int) int {
 	if n.lines || n.style == block {
 		return n.Offset
@@ -141,8 +141,8 @@ func (n *Node) At(d *Document, i int) int {
 	return n.Offset + i
 }
 
-// within returns how far into raw the character begins that is byte i of the
-// text which unquote makes of raw, one character at a time.
+// within returns the offset in raw of byte i of the unquoted text. unquote reads one
+// character of raw and returns its size there.
 func within(raw string, i int, unquote func(string) (rune, int)) int {
 	offset := 0
 	for i > 0 {

@@ -11,8 +11,8 @@ func (r *reader) plainLine(flow bool) Node {
 	return n
 }
 
-// plainLines reads plain text in block context, with the lines that continue it:
-// those indented by more than parent. A line break becomes a space, an empty
+// plainLines reads plain text in block context with its continuation lines, which are
+// indented by more than parent. A line break becomes a space, an empty
 // line a line break.
 func (r *reader) plainLines(parent int) Node {
 	n := r.plainLine(false)
@@ -51,8 +51,8 @@ func (r *reader) continued(parent int) (breaks int, ok bool) {
 	return breaks, true
 }
 
-// continuation reads a line that continues plain text. What looks like a key or
-// an item there is refused: somebody meant it as such.
+// continuation reads a line that continues plain text. It rejects text that looks like a
+// key or an item, because it was probably meant as one.
 func (r *reader) continuation() string {
 	if r.atDash() {
 		r.fail(r.pos, "indent the list below a key, or put the text in quotes", "a list item below text")

@@ -20,7 +20,7 @@ func (r *reader) quoted(parent int) Node {
 	for {
 		switch c := r.peek(0); {
 		case c == 0:
-			r.fail(n.Offset, "close the quotes", "text in quotes that never ends")
+			r.fail(n.Offset, "close the quotes", "text in quotes without an end")
 		case c == quote && (c != '\'' || r.peek(1) != '\''):
 			r.pos++
 			n.Text = text.String()
@@ -42,7 +42,7 @@ func (r *reader) quoted(parent int) Node {
 	}
 }
 
-// quotedBlanks reads blanks within quotes; those that end a line do not count.
+// quotedBlanks reads blanks within quotes, without those at the end of a line.
 func (r *reader) quotedBlanks(text *strings.Builder) {
 	from := r.pos
 	r.skipBlanks()
@@ -87,14 +87,14 @@ func (r *reader) quotedRune(quote byte) rune {
 	return c
 }
 
-// escape returns the backslash the reader is at and the character behind it.
+// escape returns the backslash at the reader and the next character.
 func (r *reader) escape() string {
 	_, size := utf8.DecodeRuneInString(r.text[r.pos+1:])
 	return r.text[r.pos : r.pos+1+size]
 }
 
-// unquoteSingle returns the character that text within single quotes begins
-// with, and how many bytes it takes there.
+// unquoteSingle returns the first character of text within single quotes, and its size
+// there in bytes.
 func unquoteSingle(raw string) (c rune, size int) {
 	if strings.HasPrefix(raw, "''") {
 		return '\'', 2
@@ -109,8 +109,8 @@ var escapes = map[byte]rune{
 
 var hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
-// unquoteDouble is unquoteSingle for double quotes. The size is 0 where an escape
-// is none that YAML has.
+// unquoteDouble is unquoteSingle for double quotes. The size is 0 for an escape that YAML
+// does not have.
 func unquoteDouble(raw string) (c rune, size int) {
 	if raw[0] != '\\' {
 		return utf8.DecodeRuneInString(raw)
@@ -122,7 +122,7 @@ func unquoteDouble(raw string) (c rune, size int) {
 		return c, 2
 	}
 	c, size = unquoteHex(raw)
-	if utf16.IsSurrogate(c) && size > 0 { // as JSON writes what is above U+FFFF
+	if utf16.IsSurrogate(c) && size > 0 { // JSON writes characters above U+FFFF as pairs
 		low, more := unquoteHex(raw[size:])
 		if c = utf16.DecodeRune(c, low); c == utf8.RuneError {
 			return 0, 0

@@ -5,19 +5,19 @@ import (
 	"strings"
 )
 
-// reader walks once over the text, never back by more than a line, so that its
-// cost is linear in the size of the text.
+// reader reads the text once and goes back by at most a line, so that its cost is linear
+// in the size of the text.
 //
-// Methods that read a value in block context leave the reader at the next
-// content: the first character of a later line that is neither blank nor comment,
-// or the end. Methods that read flow leave it right behind what they read.
+// Methods that read a value in block context leave the reader at the next content: the
+// first character of a later line that is neither blank nor comment, or the end. Methods
+// that read flow leave it at the next byte.
 type reader struct {
 	text  string
 	pos   int
 	line  int // of pos, from 1
 	start int // offset of the beginning of that line
 	depth int // collections open
-	nodes int // so far, but for the root
+	nodes int // so far, without the root
 }
 
 // fail ends reading: Read returns the error.
@@ -96,15 +96,15 @@ func (r *reader) toContent() {
 	}
 }
 
-// failBehind refuses what stands behind a value on its line.
+// failAfterValue rejects content after a value on its line.
 func (r *reader) failAfterValue() {
 	if r.peek(0) == ':' && isSpace(r.peek(1)) {
 		r.fail(r.pos, "put text with \": \" in quotes, or begin a new line", "a second \":\" in one line")
 	}
-	r.fail(r.pos, "begin a new line, or put all of it in quotes", "%s is not expected behind a value", r.describe())
+	r.fail(r.pos, "begin a new line, or put all of it in quotes", "%s is not expected after a value", r.describe())
 }
 
-// describe shows the characters at the reader, for errors.
+// describe quotes the word at the reader, for errors.
 func (r *reader) describe() string {
 	rest, _, _ := strings.Cut(r.text[r.pos:min(len(r.text), r.pos+80)], "\n")
 	if word, _, ok := strings.Cut(rest, " "); ok && word != "" {
@@ -113,7 +113,7 @@ func (r *reader) describe() string {
 	return clip(rest)
 }
 
-// clip quotes s, shortened to what fits into a message.
+// clip quotes s, cut after 40 characters.
 func clip(s string) string {
 	const most = 40
 	if runes := []rune(s); len(runes) > most {
@@ -122,15 +122,15 @@ func clip(s string) string {
 	return fmt.Sprintf("%q", s)
 }
 
-// checkIndentation refuses a tab before the content the reader is at.
+// checkIndentation rejects a tab before the content at the reader.
 func (r *reader) checkIndentation() {
 	if i := strings.IndexByte(r.text[r.start:r.pos], '\t'); i >= 0 {
-		r.fail(r.start+i, "use spaces", "a tab cannot indent a line: its width is a matter of taste")
+		r.fail(r.start+i, "use spaces", "a tab cannot indent a line: its width depends on the editor")
 	}
 }
 
-// atMarker reports whether the line begins with --- or ..., which stand between
-// documents wherever they are.
+// atMarker reports whether the line begins with --- or ..., which always separate
+// documents.
 func (r *reader) atMarker() bool {
 	if r.column() != 0 {
 		return false
@@ -152,7 +152,7 @@ func (r *reader) document() Node {
 		r.pos += 3
 		r.skipBlanks()
 		if !isLineEnd(r.peek(0)) && !r.atComment() {
-			r.fail(r.pos, "begin the document on the next line", "%s is not expected behind ---", r.describe())
+			r.fail(r.pos, "begin the document on the next line", "%s is not expected after ---", r.describe())
 		}
 		r.toContent()
 	}
@@ -168,7 +168,7 @@ func (r *reader) document() Node {
 		if r.atMarker() {
 			r.fail(r.pos, "write one document to a file", "a second document begins here")
 		}
-		r.fail(r.pos, "write one map", "%s is not expected behind the document", r.describe())
+		r.fail(r.pos, "write one map", "%s is not expected after the document", r.describe())
 	}
 	return root
 }
@@ -182,7 +182,7 @@ func (r *reader) enter(offset int) {
 
 func (r *reader) leave() { r.depth-- }
 
-// add puts nodes at the end of a collection.
+// add appends nodes to a collection.
 func (r *reader) add(n *Node, nodes ...Node) {
 	if r.nodes += len(nodes); r.nodes > MaxNodes {
 		r.fail(n.Offset, "split the file", "more than %d keys and values", MaxNodes)
