@@ -18,7 +18,7 @@ const Oldest int64 = -2
 type Op uint8
 
 const (
-	// OpAttempt decides about units and records what it grants (R6).
+	// OpAttempt decides about units and records the granted ones (R6).
 	OpAttempt Op = iota
 	// OpPeek returns the decision of an attempt and changes nothing (R4).
 	OpPeek
@@ -100,7 +100,7 @@ type Engine interface {
 	Reset(ctx context.Context, p *Plan, k Key) error
 }
 
-// RefundOnceEngine is an Engine whose refunds accept an idempotency key. Memory,
+// RefundOnceEngine is an Engine with refunds that accept an idempotency key. Memory,
 // weirredis.Engine and fallback.Engine implement it.
 type RefundOnceEngine interface {
 	Engine

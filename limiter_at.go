@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// LimiterAt is a Limiter whose calls are all decided at one instant that the caller
-// chose, instead of at the engine's clock (R1). It serves replay and tests. Its methods
-// have the signatures of [Limiter]'s.
+// LimiterAt is a Limiter that decides all calls at one instant of the caller, instead of at
+// the engine's clock (R1). It serves replay and tests. Its methods have the signatures of
+// [Limiter]'s.
 type LimiterAt struct {
 	limiter *Limiter
 	at      int64 // microseconds since 1970

@@ -31,9 +31,8 @@ const (
 // Policy is a named set of limits that are decided together, at one instant, all or none
 // (R7). New rejects the zero Policy.
 //
-// A history belongs to the policy's name, the limit's name and the key (R12). Two
-// limiters on one engine whose policies share those names share the histories, even if
-// their numbers differ.
+// A history belongs to the policy's name, the limit's name and the key (R12). Two limiters
+// on one engine with the same names share the histories, even if their numbers differ.
 type Policy struct {
 	Name   string  // same form as Limit.Name
 	Mode   Mode    // AllOrNothing by default
@@ -45,7 +44,7 @@ type Policy struct {
 	Unsupported string
 }
 
-// Mode decides how many of n units an attempt may get and what a denial costs (R6).
+// Mode decides how many of n units an attempt may get and the cost of a denial (R6).
 type Mode uint8
 
 const (

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Reserve is AllowN for a use whose cost is known only afterwards, such as the tokens of
-// a language model. The granted units are settled once: by Commit with the units really
+// Reserve is AllowN for a use with a cost that is known only afterwards, such as the
+// tokens of a language model. The granted units are settled once: by Commit with the units really
 // used, or by Cancel. The reservation is nil if nothing was granted; that is not an error
 // (R15). In mode Partial it may hold fewer than n units (Reservation.Units).
 //

@@ -36,7 +36,7 @@ var _ weir.Engine = (*Engine)(nil)
 // New returns an engine that decides by e and, while e cannot, by mode. It panics if
 // e is nil.
 //
-// In mode Local a limit whose Max is below [Instances] has a share of 0 units and
+// In mode Local a limit with a Max below [Instances] has a share of 0 units and
 // denies everything during an outage. [ShareOf] sets other shares.
 func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
 	if e == nil {
@@ -79,7 +79,7 @@ func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Re
 	return f.decideWithout(&c, res.err)
 }
 
-// decideWithout decides without the store, whose error is cause.
+// decideWithout decides without the store. cause is the store's error.
 func (f *Engine) decideWithout(c *call, cause error) (d weir.Decision, err error) {
 	switch f.mode {
 	case FailOpen:

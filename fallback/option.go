@@ -19,8 +19,8 @@ type options struct {
 }
 
 // Timeout bounds each call of the store; the default is 50ms. After it, the mode
-// decides. Choose it below the deadlines of callers: a caller whose own context ends
-// first gets that context's error, and the store is not blamed. 0 or less sets no
+// decides. Choose it below the deadlines of callers: if the caller's own context ends
+// first, the call returns its error and is no failure of the store. 0 or less sets no
 // timeout; then a hanging store holds its callers until their contexts end.
 //
 // The timeout costs a timer per call. A memory engine never waits and is not timed.

@@ -57,7 +57,7 @@ func Silent() Fault {
 	}
 }
 
-// Lost is a store whose answers are lost. It records, and calls fail with
+// Lost is a store that loses its answers. It records, and calls fail with
 // weir.ErrUnknownFate.
 func Lost() Fault {
 	return func(_ context.Context, call func()) error {
@@ -66,8 +66,8 @@ func Lost() Fault {
 	}
 }
 
-// Slow is a store that needs d for every call. A call whose context ends before is not
-// made.
+// Slow is a store that needs d for every call. A call is not made
+// if its context ends before.
 func Slow(d time.Duration) Fault {
 	return func(ctx context.Context, call func()) error {
 		t := time.NewTimer(d)

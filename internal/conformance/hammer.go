@@ -112,7 +112,7 @@ func newConcurrentHistory(r *rand.Rand, e weir.Engine, goroutines int) *concurre
 	return h
 }
 
-// hammerPolicy returns a policy of few units whose windows end several times during the
+// hammerPolicy returns a policy of few units. Its windows end several times during the
 // history. They last 10 to 50 ms, or 1 to 3 ms where the callers make no pauses.
 func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 	b := &mutablePolicy{name: "h", mode: weir.Mode(r.IntN(3))}

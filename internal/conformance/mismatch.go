@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// mismatch is a step whose answer breaks the rules.
+// mismatch is a step with an answer that breaks the rules.
 type mismatch struct {
 	v    *vector
 	step int
@@ -70,7 +70,7 @@ func (m *mismatch) String() string {
 	return b.String()
 }
 
-// stateDifference shows the limits whose states differ.
+// stateDifference shows the states that differ.
 func (m *mismatch) stateDifference() string {
 	var b strings.Builder
 	for i := range max(len(m.want.states), len(m.got.states)) {

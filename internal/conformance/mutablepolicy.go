@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// mutablePolicy is a policy whose numbers change while its histories stay (R12).
+// mutablePolicy is a policy with numbers that change while its histories stay (R12).
 type mutablePolicy struct {
 	name   string
 	mode   weir.Mode
