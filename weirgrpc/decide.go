@@ -10,23 +10,24 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // limit is the common part of the interceptors.
 type limit struct {
 	limiter *weir.Limiter
-	keys    keyReader
+	values  []ValueFunc // in the order of the plan's dimensions
 	config
 }
 
-// newLimit panics as newKeyReader does.
+// newLimit panics as keyby.Functions does.
 func newLimit(caller string, l *weir.Limiter, by By, opts []Option) *limit {
-	return &limit{limiter: l, keys: newKeyReader(caller, l, by), config: newConfig(opts)}
+	return &limit{limiter: l, values: keyby.Functions("weirgrpc: "+caller, l, by), config: newConfig(opts)}
 }
 
 // outcome returns the outcome of a call before its decision, with its key and units.
 func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
-	key, err := l.keys.read(ctx, c)
+	key, err := readKey(ctx, c, l.limiter.Plan(), l.values)
 	if err != nil {
 		return nil, err
 	}

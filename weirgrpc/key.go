@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/peer"
@@ -37,44 +36,16 @@ type ValueFunc = func(context.Context, *Call) (string, error)
 // answer is INTERNAL and a log line, also with FailOpen.
 var ErrValue = errors.New("weirgrpc: a value function failed")
 
-// keyReader builds the keys of one policy.
-type keyReader struct {
-	dimensions []string
-	values     []ValueFunc // in the order of dimensions
-}
-
-// newKeyReader checks l and by. It panics, naming the caller, if the limiter or a
-// dimension is missing, or if by has a name that is no dimension.
-func newKeyReader(caller string, l *weir.Limiter, by By) keyReader {
-	if l == nil || l.Plan() == nil {
-		panic("weirgrpc: " + caller + " needs a limiter made with weir.New")
-	}
-	names := make(map[string]string, len(by))
-	for name, value := range by {
-		if value == nil {
-			panic(fmt.Sprintf("weirgrpc: %s: the function for %q is nil", caller, name))
-		}
-		names[name] = ""
-	}
-	if _, err := l.Plan().Key(names); err != nil {
-		panic("weirgrpc: " + caller + ": " + strings.TrimPrefix(err.Error(), weir.ErrKey.Error()+": "))
-	}
-	k := keyReader{dimensions: l.Plan().Dimensions()}
-	for _, name := range k.dimensions {
-		k.values = append(k.values, by[name])
-	}
-	return k
-}
-
-// read returns the key of a call. The error is a *KeyError or wraps ErrValue.
-func (k *keyReader) read(ctx context.Context, c *Call) (weir.Key, error) {
+// readKey returns the key of a call. values are in the order of the plan's dimensions. The
+// error is a *KeyError or wraps ErrValue.
+func readKey(ctx context.Context, c *Call, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
 	var few [4]string
 	all := few[:0]
-	for i, value := range k.values {
+	for i, value := range values {
 		v, err := value(ctx, c)
 		if err != nil {
 			if _, bad := errors.AsType[*KeyError](err); !bad {
-				err = fmt.Errorf("%w for %q: %w", ErrValue, k.dimensions[i], err)
+				err = fmt.Errorf("%w for %q: %w", ErrValue, p.Dimensions()[i], err)
 			}
 			return weir.Key{}, err
 		}

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -35,44 +34,16 @@ type KeyError struct {
 // Error returns the problem.
 func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
 
-// keyReader builds the keys of one policy.
-type keyReader struct {
-	dimensions []string
-	values     []ValueFunc // in the order of dimensions
-}
-
-// newKeyReader checks l and by. It panics, naming the caller, if the limiter or a
-// dimension is missing, or if by has a name that is no dimension.
-func newKeyReader(caller string, l *weir.Limiter, by By) keyReader {
-	if l == nil || l.Plan() == nil {
-		panic("weirhttp: " + caller + " needs a limiter made with weir.New")
-	}
-	names := make(map[string]string, len(by))
-	for name, value := range by {
-		if value == nil {
-			panic(fmt.Sprintf("weirhttp: %s: the function for %q is nil", caller, name))
-		}
-		names[name] = ""
-	}
-	if _, err := l.Plan().Key(names); err != nil {
-		panic("weirhttp: " + caller + ": " + strings.TrimPrefix(err.Error(), weir.ErrKey.Error()+": "))
-	}
-	k := keyReader{dimensions: slices.Clone(l.Plan().Dimensions())}
-	for _, name := range k.dimensions {
-		k.values = append(k.values, by[name])
-	}
-	return k
-}
-
-// read returns the key of a request. The error is a *KeyError or wraps ErrValue.
-func (k *keyReader) read(r *http.Request) (weir.Key, error) {
+// readKey returns the key of a request. values are in the order of the plan's dimensions.
+// The error is a *KeyError or wraps ErrValue.
+func readKey(r *http.Request, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
 	var few [4]string
 	all := few[:0]
-	for i, value := range k.values {
+	for i, value := range values {
 		v, err := value(r)
 		if err != nil {
 			if _, bad := errors.AsType[*KeyError](err); !bad {
-				err = fmt.Errorf("%w for %q: %w", ErrValue, k.dimensions[i], err)
+				err = fmt.Errorf("%w for %q: %w", ErrValue, p.Dimensions()[i], err)
 			}
 			return weir.Key{}, err
 		}

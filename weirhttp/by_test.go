@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // broken is an engine that fails.
@@ -170,9 +171,10 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 // TestByIsNamed: the order of a map's entries has no effect on the key.
 func TestByIsNamed(t *testing.T) {
 	two := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}}}}
-	k := newKeyReader("", newLimiter(t, two), By{"user": Header("User"), "tenant": Header("Tenant")})
+	l := newLimiter(t, two)
+	values := keyby.Functions("", l, By{"user": Header("User"), "tenant": Header("Tenant")})
 	r := &http.Request{Header: http.Header{"User": {"ann"}, "Tenant": {"acme"}}}
-	key, err := k.read(r)
+	key, err := readKey(r, l.Plan(), values)
 	if err != nil || key.Len() != 2 || key.Value(0) != "acme" || key.Value(1) != "ann" {
 		t.Errorf("key %+v, %v; want acme, ann", key, err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // Middleware returns a middleware that passes a request on when l grants it. by names
@@ -19,16 +20,17 @@ import (
 // The charge is made even if the client has disconnected: a request that is cancelled at
 // once must not be free.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
-	m := middleware{keys: newKeyReader("Middleware", l, by), limiter: l, field: PolicyField(l.Plan()), config: newConfig(opts)}
+	values := keyby.Functions("weirhttp: Middleware", l, by)
+	m := middleware{limiter: l, values: values, field: PolicyField(l.Plan()), config: newConfig(opts)}
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { m.serve(w, r, next) })
 	}
 }
 
 type middleware struct {
-	keys    keyReader
 	limiter *weir.Limiter
-	field   string // the RateLimit-Policy field
+	values  []ValueFunc // in the order of the plan's dimensions
+	field   string      // the RateLimit-Policy field
 	config
 }
 
@@ -55,7 +57,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 
 // decide attempts the request's units.
 func (m *middleware) decide(r *http.Request) (*Outcome, error) {
-	key, err := m.keys.read(r)
+	key, err := readKey(r, m.limiter.Plan(), m.values)
 	if err != nil {
 		return nil, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // Transport returns a RoundTripper that applies l to a client's requests before they are
@@ -28,12 +29,13 @@ import (
 // by names the function for each dimension of l's policy; Transport panics as
 // [Middleware] does. A request without a value is not sent and fails with a *KeyError.
 func Transport(l *weir.Limiter, by By, opts ...Option) http.RoundTripper {
-	return &transport{keys: newKeyReader("Transport", l, by), limiter: l, config: newConfig(opts), backoffs: newBackoffs()}
+	values := keyby.Functions("weirhttp: Transport", l, by)
+	return &transport{limiter: l, values: values, config: newConfig(opts), backoffs: newBackoffs()}
 }
 
 type transport struct {
-	keys    keyReader
 	limiter *weir.Limiter
+	values  []ValueFunc // in the order of the plan's dimensions
 	config
 	backoffs *backoffs
 }
@@ -43,7 +45,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if t.skip != nil && t.skip(r) {
 		return t.base.RoundTrip(r)
 	}
-	key, err := t.keys.read(r)
+	key, err := readKey(r, t.limiter.Plan(), t.values)
 	if err != nil {
 		closeBody(r)
 		return nil, err

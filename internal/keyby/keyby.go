@@ -1,0 +1,34 @@
+// Package keyby orders the named key functions of weirhttp and weirgrpc by the dimensions
+// of a policy.
+package keyby
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/weirlimit/weir"
+)
+
+// Functions returns the functions in by, in the order of the dimensions of l's policy. It
+// panics if l is not made with weir.New, if a dimension has no function, or if a name in by
+// is not a dimension. caller begins the message, such as "weirhttp: Middleware".
+func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered []F) {
+	if l == nil || l.Plan() == nil {
+		panic(caller + " needs a limiter made with weir.New")
+	}
+	names := make(map[string]string, len(by))
+	for name, f := range by {
+		if reflect.ValueOf(f).IsNil() {
+			panic(fmt.Sprintf("%s: the function for %q is nil", caller, name))
+		}
+		names[name] = ""
+	}
+	if _, err := l.Plan().Key(names); err != nil {
+		panic(caller + ": " + strings.TrimPrefix(err.Error(), weir.ErrKey.Error()+": "))
+	}
+	for _, name := range l.Plan().Dimensions() {
+		ordered = append(ordered, by[name])
+	}
+	return ordered
+}
