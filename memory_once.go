@@ -153,7 +153,7 @@ func (m *Memory) takeOperation(name int) error {
 	if !m.table.TakeKeys(1) {
 		return m.fullOfKeys
 	}
-	if !m.table.TakeBytes(operationBytes + name) {
+	if !m.table.Take(operationBytes + name) {
 		m.table.GiveKeys(1)
 		return m.fullOfBytes
 	}
@@ -163,7 +163,7 @@ func (m *Memory) takeOperation(name int) error {
 // releaseOperation returns the room that takeOperation took.
 func (m *Memory) releaseOperation(name int) {
 	m.table.GiveKeys(1)
-	m.table.GiveBytes(operationBytes + name)
+	m.table.Give(operationBytes + name)
 }
 
 // remember stores a decision in the room that was reserved and removes two operations

@@ -80,7 +80,7 @@ func (s *Shard) Reserve(t *Table, records, chunks int) bool {
 	if records == 0 {
 		return true
 	}
-	return s.records.Reserve(records, recordSize, &t.budget) && s.growIndex(t, records)
+	return s.records.Reserve(records, recordSize, t) && s.growIndex(t, records)
 }
 
 // Insert adds a record with an empty history for a key that has none. Reserve has made
@@ -117,7 +117,7 @@ func (s *Shard) growIndex(t *Table, n int) bool {
 }
 
 func (s *Shard) resizeIndex(t *Table, size int) bool {
-	if !t.budget.Take(size * slotSize) {
+	if !t.Take(size * slotSize) {
 		return false
 	}
 	old := s.index
@@ -127,7 +127,7 @@ func (s *Shard) resizeIndex(t *Table, size int) bool {
 			s.place(slot)
 		}
 	}
-	t.budget.Give(len(old) * slotSize)
+	t.Give(len(old) * slotSize)
 	s.hand, s.soonest = 0, forever
 	return true
 }
@@ -152,7 +152,7 @@ func (s *Shard) removeSlot(t *Table, i int) {
 	r := s.records.At(ref)
 	r.freeKey(&s.Arena)
 	r.History.Free(&s.Arena)
-	s.records.Free(ref, recordSize, &t.budget)
+	s.records.Free(ref, recordSize, t)
 	t.GiveKeys(1)
 	size := len(s.index)
 	for j := i; ; {

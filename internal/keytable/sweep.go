@@ -111,9 +111,9 @@ func (s *Shard) endPass(t *Table) {
 
 // release frees the memory of an empty shard.
 func (s *Shard) release(t *Table) {
-	t.budget.Give(len(s.index) * slotSize)
+	t.Give(len(s.index) * slotSize)
 	s.index, s.Scratch = nil, nil
-	s.records.Release(recordSize, &t.budget)
+	s.records.Release(recordSize, t)
 	s.Arena.Release()
 	s.hand, s.soonest = 0, forever
 }

@@ -26,7 +26,7 @@ import (
 type Table struct {
 	shards [shardCount]Shard // first, so that each begins on a cache line
 
-	maxKeys int64 // 0 = no cap
+	maxKeys, maxBytes int64 // 0 = no cap
 
 	// retain[group] is the longest window that a group ever had, in microseconds.
 	// Readers hold no lock: the slice grows behind its end or is replaced, and an
@@ -37,10 +37,10 @@ type Table struct {
 
 	next int // the shard at which Reclaim goes on; its caller holds a lock
 
-	_      [64]byte // fields that each decision reads share no cache line with counters
-	budget budget
-	keys   atomic.Int64 // keys held, counted only under maxKeys
-	_      [64]byte
+	_     [64]byte // fields that each decision reads share no cache line with counters
+	bytes atomic.Int64
+	keys  atomic.Int64 // keys held, counted only under maxKeys
+	_     [64]byte
 }
 
 // shardCount is 64, so that a set of shards is the bits of one word.
@@ -51,11 +51,11 @@ const (
 
 // Init makes the zero Table an empty one with caps on its keys and bytes, 0 for none.
 func (t *Table) Init(maxKeys, maxBytes int64) {
-	t.maxKeys, t.budget.most = maxKeys, maxBytes
+	t.maxKeys, t.maxBytes = maxKeys, maxBytes
 	t.groups = map[string]uint32{}
 	t.retain.Store(&[]int64{})
 	for i := range t.shards {
-		t.shards[i].Arena.Budget = &t.budget
+		t.shards[i].Arena.Budget = t
 		t.shards[i].soonest = forever
 	}
 }
@@ -114,16 +114,22 @@ func (t *Table) Len() int {
 }
 
 // Bytes is the memory that the table and its users have taken.
-func (t *Table) Bytes() int64 { return t.budget.taken.Load() }
+func (t *Table) Bytes() int64 { return t.bytes.Load() }
 
 // Caps are the caps on keys and bytes, 0 for none.
-func (t *Table) Caps() (keys, bytes int64) { return t.maxKeys, t.budget.most }
+func (t *Table) Caps() (keys, bytes int64) { return t.maxKeys, t.maxBytes }
 
-// TakeBytes reports whether n more bytes fit the cap, and if so counts them.
-func (t *Table) TakeBytes(n int) bool { return t.budget.Take(n) }
+// Take reports whether n more bytes fit the cap, and if so counts them.
+func (t *Table) Take(n int) bool {
+	if t.maxBytes > 0 {
+		return within(&t.bytes, int64(n), t.maxBytes)
+	}
+	t.bytes.Add(int64(n))
+	return true
+}
 
-// GiveBytes returns n bytes.
-func (t *Table) GiveBytes(n int) { t.budget.Give(n) }
+// Give returns n bytes.
+func (t *Table) Give(n int) { t.bytes.Add(-int64(n)) }
 
 // TakeKeys reports whether n more keys fit the cap, and if so counts them.
 func (t *Table) TakeKeys(n int) bool {
@@ -136,24 +142,6 @@ func (t *Table) GiveKeys(n int) {
 		t.keys.Add(-int64(n))
 	}
 }
-
-// budget counts bytes, up to most if that is not 0.
-type budget struct {
-	most  int64
-	taken atomic.Int64
-}
-
-// Take reports whether n more bytes fit, and if so counts them.
-func (b *budget) Take(n int) bool {
-	if b.most > 0 {
-		return within(&b.taken, int64(n), b.most)
-	}
-	b.taken.Add(int64(n))
-	return true
-}
-
-// Give returns n bytes.
-func (b *budget) Give(n int) { b.taken.Add(-int64(n)) }
 
 // within adds n to v if the sum is at most most. v never exceeds most in between, which
 // would reject other callers.

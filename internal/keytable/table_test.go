@@ -121,11 +121,11 @@ func TestCapsBoundKeysAndBytes(t *testing.T) {
 	if !table.TakeKeys(1) {
 		t.Error("a returned key cannot be taken again")
 	}
-	if !table.TakeBytes(100) || table.TakeBytes(1) {
+	if !table.Take(100) || table.Take(1) {
 		t.Error("a cap of 100 bytes does not hold 100")
 	}
-	table.GiveBytes(1)
-	if !table.TakeBytes(1) || table.Bytes() != 100 {
+	table.Give(1)
+	if !table.Take(1) || table.Bytes() != 100 {
 		t.Errorf("a returned byte cannot be taken again: %d taken", table.Bytes())
 	}
 }
