@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc"
 )
 
-// empty is a rate limit service that decides nothing.
+// empty is a rate limit service that makes no decisions.
 type empty struct {
 	pb.UnimplementedRateLimitServiceServer
 }

@@ -23,11 +23,11 @@ descriptors:
   - {key: hot, rate_limit: {unit: hour, requests_per_unit: 1}}
 `
 
-// workload is a stream of requests.
+// workload is one kind of request.
 type workload struct {
 	name string
 	key  string
-	keys int // how many values of it
+	keys int // number of values of key
 	over bool
 }
 
@@ -36,10 +36,10 @@ var workloads = []workload{
 	{"denied, one hot key", "hot", 1, true},
 }
 
-// connections is how many connections the clients share.
+// connections is the number of connections that the clients share.
 const connections = 4
 
-// clients ask one server.
+// clients are the connections to one server, and the requests.
 type clients struct {
 	conns    []*grpc.ClientConn
 	requests []*pb.RateLimitRequest
@@ -67,10 +67,10 @@ func (c *clients) close() {
 	}
 }
 
-// anything, as an answer that is meant, is any.
+// anything accepts every code.
 const anything pb.RateLimitResponse_Code = -1
 
-// answer is the one that is meant: the empty service has none.
+// answer returns the expected code; the empty service has none.
 func (w *workload) answer(deciding bool) pb.RateLimitResponse_Code {
 	switch {
 	case !deciding:
@@ -81,9 +81,9 @@ func (w *workload) answer(deciding bool) pb.RateLimitResponse_Code {
 	return pb.RateLimitResponse_OK
 }
 
-// ask asks for a while and returns how many answers there were. Every answer must be
-// the one that is meant, or the measurement would be of something else.
-func (c *clients) ask(callers int, each time.Duration, w workload, want pb.RateLimitResponse_Code) (int64, error) {
+// load sends requests for a duration and returns the number of answers. It fails on an
+// unexpected answer: the result would measure something else.
+func (c *clients) load(callers int, each time.Duration, w workload, want pb.RateLimitResponse_Code) (int64, error) {
 	var answers, late atomic.Int64
 	var bad atomic.Pointer[error]
 	var all sync.WaitGroup
@@ -95,10 +95,10 @@ func (c *clients) ask(callers int, each time.Duration, w workload, want pb.RateL
 			for ; time.Now().Before(end); n++ {
 				a, err := client.ShouldRateLimit(context.Background(), c.requests[rand.IntN(len(c.requests))])
 				if status.Code(err) == codes.Unavailable && late.Add(1) < 10+n/50 {
-					continue // on a crowded machine the store misses its budget now and then
+					continue // on a busy machine the store sometimes exceeds its timeout
 				}
 				if err == nil && a.OverallCode != want && want != anything {
-					err = fmt.Errorf("%s: answered %v, meant %v", w.name, a.OverallCode, want)
+					err = fmt.Errorf("%s: got %v, want %v", w.name, a.OverallCode, want)
 				}
 				if err != nil {
 					bad.Store(&err)

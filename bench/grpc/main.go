@@ -20,12 +20,12 @@ import (
 )
 
 func main() {
-	empty := flag.Bool("empty", false, "serve as the empty service (the program starts itself so)")
+	empty := flag.Bool("empty", false, "serve as the empty service (used by the program itself)")
 	quick := flag.Bool("quick", false, "short rounds")
-	rounds := flag.Int("rounds", 7, "how many interleaved `rounds`")
-	each := flag.Duration("for", 1500*time.Millisecond, "how long each server is asked in each round")
-	callers := flag.String("callers", "16,64", "how many callers at once, comma-separated")
-	stores := flag.String("stores", "memory,redis", "which `stores` Weir decides on")
+	rounds := flag.Int("rounds", 7, "number of interleaved `rounds`")
+	each := flag.Duration("for", 1500*time.Millisecond, "duration for each server in each round")
+	callers := flag.String("callers", "16,64", "numbers of concurrent callers, comma-separated")
+	stores := flag.String("stores", "memory,redis", "`stores` of Weir")
 	flag.Parse()
 	if *quick {
 		*rounds, *each = 3, 300*time.Millisecond

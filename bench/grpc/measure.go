@@ -15,27 +15,27 @@ import (
 	"github.com/weirlimit/weir/bench/internal/redisserver"
 )
 
-// field is one measurement of a server: a workload and a number of callers.
+// field identifies one measurement: a server, a workload and a number of callers.
 type field struct {
 	server            string
 	workload, callers int
 }
 
-// round is the cost of each call of one server in one round.
+// round is the result of one server in one round, for each call.
 type round struct {
 	cpu      float64 // microseconds of the server's processor time
 	redis    float64 // microseconds of Redis's
-	commands float64 // that Redis was sent
+	commands float64 // sent to Redis
 }
 
-// results are all rounds of every field.
+// results are the rounds of every field.
 type results struct {
 	callers []int
 	servers []string
 	of      map[field][]round
 }
 
-// stand is everything that runs during the measurement.
+// stand holds all running servers.
 type stand struct {
 	servers []*server
 	redis   *redisserver.Server
@@ -43,7 +43,7 @@ type stand struct {
 	dir     string
 }
 
-// measure runs all servers against each other.
+// measure runs all servers in turn.
 func measure(callers []int, rounds int, each time.Duration, stores []string) (*results, error) {
 	st, err := prepare(stores)
 	if err != nil {
@@ -74,7 +74,7 @@ func measure(callers []int, rounds int, each time.Duration, stores []string) (*r
 	return r, nil
 }
 
-// perCall measures one server for a while.
+// perCall measures one server.
 func (st *stand) perCall(s *server, w workload, callers int, each time.Duration) (one round, err error) {
 	c, err := dial(s, w)
 	if err != nil {
@@ -82,17 +82,17 @@ func (st *stand) perCall(s *server, w workload, callers int, each time.Duration)
 	}
 	defer c.close()
 	deciding := s.name != emptyName
-	if w.over { // so that the limit is reached
-		if _, err := c.ask(1, 20*time.Millisecond, w, anything); err != nil {
+	if w.over { // reach the limit
+		if _, err := c.load(1, 20*time.Millisecond, w, anything); err != nil {
 			return one, err
 		}
 	}
 	want := w.answer(deciding)
-	if _, err := c.ask(callers, each/10, w, want); err != nil {
+	if _, err := c.load(callers, each/10, w, want); err != nil {
 		return one, err
 	}
 	cpu, redis, commands := s.cpu(), st.redisCPU(), st.commands()
-	answers, err := c.ask(callers, each, w, want)
+	answers, err := c.load(callers, each, w, want)
 	n := float64(max(answers, 1))
 	micros := func(d time.Duration) float64 { return float64(d.Nanoseconds()) / 1000 / n }
 	return round{micros(s.cpu() - cpu), micros(st.redisCPU() - redis), (st.commands() - commands) / n}, err

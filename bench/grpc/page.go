@@ -11,11 +11,11 @@ import (
 
 const emptyName = "empty service"
 
-// print writes the page: a table of everything, and the goals.
+// print writes a table of all results, and the goals.
 func (r *results) print(w io.Writer) {
 	fmt.Fprintf(w, "Processor time of the server for each call of Envoy's rate limit service, of one descriptor,\n"+
-		"beside a gRPC service that decodes the request and answers nothing. Ratios are medians of rounds.\n\n")
-	table := report.Table("what is asked", "callers", "server", "µs a call", "× empty", "Redis, µs a call", "commands a call")
+		"beside a gRPC service that decodes the request and sends an empty answer. Ratios are medians of rounds.\n\n")
+	table := report.Table("workload", "callers", "server", "µs a call", "× empty", "Redis, µs a call", "commands a call")
 	for wi, load := range workloads {
 		for _, n := range r.callers {
 			for _, s := range r.servers {
@@ -30,15 +30,14 @@ func (r *results) print(w io.Writer) {
 		}
 	}
 	table.Print(w)
-	fmt.Fprintln(w, "\nThe commands of a denied hot key are what measuring itself asks, and one a second to\nsee whether the denial still holds.")
+	fmt.Fprintln(w, "\nThe commands of a denied hot key are those of the measurement itself, and one a second\nthat checks whether the denial still holds.")
 	fmt.Fprintln(w)
 	report.Goals(w, r.goals())
 }
 
 func cpuOf(o round) float64 { return o.cpu }
 
-// goals are the numbers that the service is meant to reach: the worst over all
-// numbers of callers.
+// goals returns the goals with the worst result over all numbers of callers.
 func (r *results) goals() (goals []report.Goal) {
 	for _, g := range []struct {
 		text, server string
@@ -67,7 +66,8 @@ func (r *results) goals() (goals []report.Goal) {
 	return append(goals, hot)
 }
 
-// ratio is the median over the rounds of a server's time against the empty one's.
+// ratio returns the median over the rounds of a server's time divided by the empty
+// service's.
 func (r *results) ratio(f field) float64 {
 	mine, empty := r.of[f], r.of[field{emptyName, f.workload, f.callers}]
 	var all []float64
@@ -85,7 +85,7 @@ func (r *results) median(f field, of func(round) float64) float64 {
 	return median(all)
 }
 
-// median is NaN of nothing.
+// median returns the median; NaN of no numbers.
 func median(all []float64) float64 {
 	if len(all) == 0 {
 		return math.NaN()

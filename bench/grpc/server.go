@@ -13,14 +13,14 @@ import (
 	"unsafe"
 )
 
-// server is a process that answers Envoy's protocol.
+// server is a process with Envoy's protocol.
 type server struct {
 	name string
 	addr string
 	cmd  *exec.Cmd
 }
 
-// start runs a command and waits until it says where it listens.
+// start runs a command and waits until it prints its address.
 func start(name string, command []string, env ...string) (*server, error) {
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
@@ -38,10 +38,10 @@ func start(name string, command []string, env ...string) (*server, error) {
 	found := make(chan string, 1)
 	go func() {
 		defer close(found)
-		var said []string
+		var output []string
 		for lines := bufio.NewScanner(read); lines.Scan(); {
 			fields := strings.Fields(lines.Text())
-			said = append(said, lines.Text())
+			output = append(output, lines.Text())
 			switch {
 			case len(fields) == 1 && strings.HasPrefix(fields[0], "127."):
 				found <- fields[0]
@@ -49,8 +49,8 @@ func start(name string, command []string, env ...string) (*server, error) {
 				found <- fields[1]
 			}
 		}
-		if len(said) > 0 && s.addr == "" {
-			fmt.Fprintln(os.Stderr, strings.Join(said, "\n"))
+		if len(output) > 0 && s.addr == "" {
+			fmt.Fprintln(os.Stderr, strings.Join(output, "\n"))
 		}
 	}()
 	select {
@@ -59,7 +59,7 @@ func start(name string, command []string, env ...string) (*server, error) {
 	}
 	if s.addr == "" {
 		s.stop()
-		return nil, errors.New(name + " does not say where it listens")
+		return nil, errors.New(name + " did not print its address")
 	}
 	return s, nil
 }
@@ -69,7 +69,7 @@ func (s *server) stop() {
 	s.cmd.Wait()
 }
 
-// cpu is the processor time the server has used so far.
+// cpu returns the processor time of the server since its start.
 func (s *server) cpu() time.Duration {
 	clock := uintptr(int32(^s.cmd.Process.Pid)<<3 | 2) // CPUCLOCK_SCHED of a process
 	var t syscall.Timespec
@@ -79,8 +79,7 @@ func (s *server) cpu() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// build builds Weir's program from this checkout, of which the working directory is
-// a part.
+// build builds Weir's program from this checkout, which contains the working directory.
 func build(dir string) (string, error) {
 	path := filepath.Join(dir, "weir")
 	cmd := exec.Command("go", "build", "-trimpath", "-ldflags=-s -w", "-o", path, "./cmd/weir")

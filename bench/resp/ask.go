@@ -18,10 +18,10 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// keys is how many users ask.
+// keys is the number of users.
 const keys = 10_000
 
-// connections is how many connections callers share.
+// connections is the number of shared connections.
 const connections = 4
 
 // together runs callers until time is up and adds their results.
@@ -45,8 +45,7 @@ func together(callers int, each time.Duration, caller func(i int, end time.Time)
 	return sum.Load(), nil
 }
 
-// askGRPC asks by Envoy's protocol, on connections that callers share or have to
-// themselves.
+// askGRPC uses Envoy's protocol, on shared connections or on one for each caller.
 func askGRPC(shared bool) func(s *server, callers int, each time.Duration) (int64, error) {
 	return func(s *server, callers int, each time.Duration) (int64, error) {
 		if shared {
@@ -101,8 +100,7 @@ func askRueidis(s *server, callers int, each time.Duration) (int64, error) {
 	})
 }
 
-// pipelines asks as Redis clients do: every caller on a connection of its own, so
-// many commands at once.
+// pipelines sends depth commands at once; every caller has its own connection.
 func pipelines(command string, depth int) func(*server, int, time.Duration) (int64, error) {
 	asks := make([]string, keys)
 	granted := "*8\r\n:1\r\n"
@@ -144,17 +142,17 @@ func pipelines(command string, depth int) func(*server, int, time.Duration) (int
 	}
 }
 
-// readReply reads an array that must begin as granted does.
+// readReply reads an array that must begin with granted.
 func readReply(in *bufio.Reader, granted string) error {
-	said := ""
-	for len(said) < len(granted) {
+	got := ""
+	for len(got) < len(granted) {
 		line, err := in.ReadString('\n')
-		if said += line; err != nil {
+		if got += line; err != nil {
 			return err
 		}
 	}
-	if said != granted {
-		return fmt.Errorf("answered %q", said)
+	if got != granted {
+		return fmt.Errorf("got %q, want %q", got, granted)
 	}
 	rest := int(granted[1]-'0') - 1
 	for range rest {

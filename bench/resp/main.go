@@ -24,10 +24,10 @@ import (
 )
 
 func main() {
-	quick := flag.Bool("quick", false, "three short rounds; its numbers mean little")
-	rounds := flag.Int("rounds", 7, "how many interleaved `rounds`")
-	each := flag.Duration("for", 1500*time.Millisecond, "how long each way is asked in each round")
-	callers := flag.String("callers", "16,64", "how many callers at once, comma-separated")
+	quick := flag.Bool("quick", false, "three short rounds, for a rough result")
+	rounds := flag.Int("rounds", 7, "number of interleaved `rounds`")
+	each := flag.Duration("for", 1500*time.Millisecond, "duration for each client in each round")
+	callers := flag.String("callers", "16,64", "numbers of concurrent callers, comma-separated")
 	flag.Parse()
 	if *quick {
 		*rounds, *each = 3, 200*time.Millisecond
@@ -38,16 +38,16 @@ func main() {
 	}
 }
 
-// way is one way to ask.
+// way is one kind of client.
 type way struct {
 	name   string
-	beside int // the way it is compared with: gRPC on as many connections
+	beside int // index of its reference: gRPC on as many connections
 	ask    func(s *server, callers int, each time.Duration) (decisions int64, err error)
 }
 
-// Callers that share connections share system calls too, so both are measured: on a
-// connection for each caller, and on four for all, as gRPC clients and Redis clients
-// that pipeline by themselves have them.
+// Callers that share connections share system calls too. So there are two groups: one
+// connection for each caller, and four connections for all, as gRPC clients and pipelining
+// Redis clients have them.
 var ways = []way{
 	{"gRPC, a connection each", 0, askGRPC(false)},
 	{"WEIR.CHECK, a connection each", 0, pipelines("WEIR.CHECK", 1)},
@@ -58,12 +58,12 @@ var ways = []way{
 	{"CL.THROTTLE, 16 in a pipeline", 3, pipelines("CL.THROTTLE", 16)},
 }
 
-// The ways that goals are about.
+// Indices of the ways with goals.
 const (
 	checkAlone, checkShared, checkPipelined = 1, 4, 5
 )
 
-// measure runs all protocols and prints the cost of each.
+// measure uses all ways in turn and prints the cost of each.
 func measure(list string, rounds int, each time.Duration) error {
 	s, err := start()
 	if err != nil {
@@ -106,7 +106,7 @@ func measure(list string, rounds int, each time.Duration) error {
 	return nil
 }
 
-// perDecision is the processor time of the server for a decision, in microseconds.
+// perDecision returns the processor time of the server for a decision, in microseconds.
 func (s *server) perDecision(w way, callers int, each time.Duration) (float64, error) {
 	if _, err := w.ask(s, callers, each/10); err != nil {
 		return 0, err

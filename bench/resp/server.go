@@ -13,7 +13,7 @@ import (
 	"unsafe"
 )
 
-// server is a process of weir that listens for both kinds of clients.
+// server is a process of weir that serves both protocols.
 type server struct {
 	dir, grpc, resp string
 	cmd             *exec.Cmd
@@ -25,8 +25,8 @@ const (
 	envoy    = "domain: bench\ndescriptors: [{key: user, rate_limit: {unit: hour, requests_per_unit: 1000000}}]\n"
 )
 
-// start builds weir from this checkout, of which the working directory is a part,
-// and waits until it says where it listens.
+// start builds weir from this checkout, which contains the working directory, and waits
+// until it prints its addresses.
 func start() (s *server, err error) {
 	s = &server{}
 	if s.dir, err = os.MkdirTemp("", "weir-bench-resp-"); err != nil {
@@ -58,9 +58,9 @@ func start() (s *server, err error) {
 	if err := s.cmd.Start(); err != nil {
 		return s, err
 	}
-	lines, said := bufio.NewScanner(talk), ""
+	lines, output := bufio.NewScanner(talk), ""
 	for (s.grpc == "" || s.resp == "") && lines.Scan() {
-		said += lines.Text() + "\n"
+		output += lines.Text() + "\n"
 		switch words := strings.Fields(lines.Text()); {
 		case len(words) > 1 && words[0] == "grpc":
 			s.grpc = words[1]
@@ -69,7 +69,7 @@ func start() (s *server, err error) {
 		}
 	}
 	if s.grpc == "" || s.resp == "" {
-		return s, errors.New("weir serve does not say where it listens, only:\n" + said)
+		return s, errors.New("weir serve did not print its addresses, only:\n" + output)
 	}
 	go func() {
 		for lines.Scan() {
@@ -87,7 +87,7 @@ func (s *server) stop() {
 	os.RemoveAll(s.dir)
 }
 
-// cpu is the processor time the server has used so far.
+// cpu returns the processor time of the server since its start.
 func (s *server) cpu() time.Duration {
 	clock := uintptr(int32(^s.cmd.Process.Pid)<<3 | 2) // CPUCLOCK_SCHED of a process
 	var t syscall.Timespec
