@@ -13,12 +13,12 @@ type decisions struct {
 
 var (
 	callsDesc = prometheus.NewDesc("weir_decisions_total",
-		"Calls for a policy, by where they came in and what became of them; error means that no decision could be made.",
+		"Calls for a policy by protocol and outcome; error means that no decision was possible.",
 		[]string{"policy", "protocol", "outcome"}, nil)
 	denialsDesc = prometheus.NewDesc("weir_denials_total",
-		"Attempts that were denied, by the limit that bound.", []string{"policy", "limit"}, nil)
+		"Denied attempts by the binding limit.", []string{"policy", "limit"}, nil)
 	degradedDesc = prometheus.NewDesc("weir_degraded_decisions_total",
-		"Decisions made without the store, by when-store-is-down.", []string{"policy"}, nil)
+		"Decisions without the store, by when-store-is-down.", []string{"policy"}, nil)
 )
 
 // Describe sends the descriptions.

@@ -40,7 +40,7 @@ func New(version string, inForce func() []*Policy) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{
 		Name: "weir_decision_duration_seconds", Buckets: buckets,
-		Help: "How long the engine and its store took to decide, errors included, by where the call came in.",
+		Help: "Time that the engine and the store took for a decision, errors included, by protocol.",
 	}, []string{"protocol"})
 	for f := range m.took {
 		m.took[f] = took.WithLabelValues(observe.Protocol(f).String())

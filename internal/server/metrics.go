@@ -49,7 +49,7 @@ func (s *Server) addMetrics() {
 
 func (s *Server) addRequestMetrics() {
 	m := s.metrics
-	const bad, help = "weir_bad_requests_total", "Requests for decisions that were refused as bad input, unknown policies among them; gates count as http."
+	const bad, help = "weir_bad_requests_total", "Requests rejected as bad input, also those with an unknown policy; gates count as http."
 	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests)
 	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, func() int64 { return s.envoy.Stats().BadInputs })
 	if s.resp != nil {
@@ -62,28 +62,28 @@ func (s *Server) addRequestMetrics() {
 		}
 		return n
 	})
-	m.Counter("weir_shed_requests_total", "Requests answered with 503 at once, since too many waited for the store, sent long bodies, or were connected.", nil,
+	m.Counter("weir_shed_requests_total", "Requests rejected at once with 503: too many in flight, too many long bodies, or too many connections.", nil,
 		func() int64 { return s.capacity.Rejected() + s.api.Bodies.Rejected() })
 	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.capacity.InFlight()) })
 	if t, ok := s.config.Tracer.(sender); ok {
-		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped since it is away or too slow."
+		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped because it is unavailable or too slow."
 		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
 		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, t.Dropped)
 	}
-	m.Gauge("weir_ready", "1 while /readyz says yes, 0 once the server drains.", nil, func() float64 { return gauge(!s.draining.Load()) })
+	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.draining.Load()) })
 }
 
 // addReloadMetrics adds the generation of the policies and the result of the last reload,
 // for alerts.
 func (s *Server) addReloadMetrics() {
 	m := s.metrics
-	const reloads, help = "weir_reloads_total", "Attempts to put other policies in force; after an error those before stay."
-	m.Gauge("weir_policies_generation", "Sets of policies that were in force, the present one included.", nil, func() float64 { return float64(s.Generation()) })
+	const reloads, help = "weir_reloads_total", "Reloads of the policies; after an error the older ones stay."
+	m.Gauge("weir_policies_generation", "Number of the policies in force: 1 at the start, one more with each reload.", nil, func() float64 { return float64(s.Generation()) })
 	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, func() int64 { return s.reloads.Load().done })
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.reloads.Load().failed })
 	m.Gauge("weir_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and older policies than wanted are in force.", nil,
 		func() float64 { return gauge(s.reloads.Load().err == nil) })
-	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "When policies were put in force last, the start included, in seconds since 1970.", nil,
+	m.Gauge("weir_config_last_reload_success_timestamp_seconds", "Instant of the last successful reload, or of the start, in seconds since 1970.", nil,
 		func() float64 { return float64(s.reloads.Load().succeeded.UnixMilli()) / 1000 })
 }
 
@@ -100,11 +100,11 @@ func (s *Server) addStoreMetrics() {
 	if !ok {
 		return
 	}
-	m.Gauge("weir_store_up", "1 while nothing is known against the store, 0 while it is down.", nil, func() float64 { return gauge(s.storeDown() == nil) })
-	m.Gauge("weir_store_breaker_open", "1 while the store is not asked, after several failures in a row, except to see whether it is back.", nil,
+	m.Gauge("weir_store_up", "1 while no failure of the store is known, 0 while it is down.", nil, func() float64 { return gauge(s.storeDown() == nil) })
+	m.Gauge("weir_store_breaker_open", "1 while the store is not called after several failures in a row, except for probes.", nil,
 		func() float64 { return gauge(f.Status().State == fallback.StoreDown) })
 	m.Counter("weir_store_failures_total", "Calls that the store did not decide.", nil, func() int64 { return f.Status().Failures })
-	m.Counter("weir_store_timeouts_total", "Of these, calls that were not answered within the budget.", nil, func() int64 { return f.Status().Timeouts })
+	m.Counter("weir_store_timeouts_total", "Of these, calls without an answer in time.", nil, func() int64 { return f.Status().Timeouts })
 }
 
 // addCapMetrics adds the bound of memory, if there is one, and its rejections.
@@ -112,10 +112,10 @@ func (s *Server) addCapMetrics(e capped) {
 	m := s.metrics
 	keys, bytes := e.Caps()
 	if bytes > 0 {
-		m.Gauge("weir_store_max_bytes", "The most bytes that the histories in memory may take, by --max-memory.", nil, func() float64 { return float64(bytes) })
+		m.Gauge("weir_store_max_bytes", "The bound of the bytes of histories in memory, by --max-memory.", nil, func() float64 { return float64(bytes) })
 	}
 	if keys > 0 || bytes > 0 {
-		m.Counter("weir_store_full_total", "Attempts and records that were refused since memory held as much as it may, and all of it still counted.", nil, e.Refused)
+		m.Counter("weir_store_full_total", "Attempts and records that were rejected because the bound of memory was reached and every history still counted.", nil, e.Refused)
 	}
 }
 
@@ -130,7 +130,7 @@ func (s *Server) addListenerMetrics() {
 			return float64((*of).Conns())
 		})
 		m.Counter("weir_closed_connections_total",
-			"Connections closed because their address had too many, they showed no token or certificate in time, or newer ones needed the slot.",
+			"Connections closed because their address had too many, they did not authenticate in time, or newer ones needed the slot.",
 			labels, func() int64 {
 				if *of == nil {
 					return 0
@@ -149,7 +149,7 @@ func (s *Server) addListenerMetrics() {
 		return
 	}
 	add("resp", &s.resp.socket)
-	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision could be made."
+	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision was possible."
 	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, func() int64 { return s.resp.server.Stats().ThrottleAllowed })
 	m.Counter(name, help, metrics.Labels{"outcome": "denied"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })
 	m.Counter(name, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.resp.server.Stats().NoThrottle })
@@ -157,7 +157,7 @@ func (s *Server) addListenerMetrics() {
 
 func (s *Server) addEnvoyMetrics() {
 	m := s.metrics
-	const reloads, help = "weir_envoy_reloads_total", "Attempts to put another Envoy configuration in force; after an error the one before stays."
+	const reloads, help = "weir_envoy_reloads_total", "Reloads of the Envoy configuration; after an error the older one stays."
 	m.Counter(reloads, help, metrics.Labels{"outcome": "ok"}, s.envoyReloads.Load)
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
 	m.Gauge("weir_envoy_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", nil,
@@ -168,14 +168,14 @@ func (s *Server) addEnvoyMetrics() {
 		"error":     func(n envoy.Stats) int64 { return n.Failed },
 		"bad_input": func(n envoy.Stats) int64 { return n.BadInputs },
 	} {
-		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by what became of them; error means that no decision could be made.",
+		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by outcome; error means that no decision was possible.",
 			metrics.Labels{"outcome": outcome}, func() int64 { return of(s.envoy.Stats()) })
 	}
 	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil,
 		func() int64 { return s.envoy.Stats().UnknownDomains })
-	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of refused requests that stay charged since the store could not be asked to take them back.", nil,
+	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of denied requests that stay charged because the store was unavailable for their refund.", nil,
 		func() int64 { return s.envoy.Stats().Kept })
-	m.Table("weir_envoy_hits_total", "Hits by the rule that decided them; shadowed were over the limit of a rule in shadow_mode.",
+	m.Table("weir_envoy_hits_total", "Hits by the deciding rule; shadowed ones were above the limit of a rule in shadow_mode.",
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)
 	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",
 		[]string{"domain", "rule"}, func(yield func(metrics.Row)) {
