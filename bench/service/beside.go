@@ -21,9 +21,9 @@ var fields = http.Header{
 	"RateLimit":        {`"limit";r=999998;t=3600`},
 }
 
-// serveNothing answers as net/http does at the least: it reads the body and writes
-// bytes, or for a GET 204; as guarded, with weir's timeouts, and as telling, with the
-// header fields of a gate as well. It says where it listens as weir does.
+// serveNothing is the least server of net/http: it reads the body and writes bytes, or
+// answers a GET with 204. guarded adds weir's timeouts, fields also the header fields of a
+// gate. It prints its address as weir does.
 func serveNothing(as string) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -36,7 +36,7 @@ func serveNothing(as string) error {
 	}
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			if as == "telling" {
+			if as == "fields" {
 				maps.Copy(w.Header(), fields)
 			}
 			w.WriteHeader(http.StatusNoContent)

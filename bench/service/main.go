@@ -26,11 +26,11 @@ import (
 )
 
 func main() {
-	empty := flag.String("empty", "", "serve as a server beside: plain, guarded or telling (the program starts itself so)")
+	empty := flag.String("empty", "", "serve as a server beside: plain, guarded or fields (the program starts itself so)")
 	quick := flag.Bool("quick", false, "three short rounds; its numbers mean little")
 	rounds := flag.Int("rounds", 9, "how many interleaved `rounds`")
-	each := flag.Duration("for", time.Second, "how long each way is asked in each round")
-	callers := flag.Int("callers", 16, "how many connections ask at once")
+	each := flag.Duration("for", time.Second, "how long each workload runs in each round")
+	callers := flag.Int("callers", 16, "connections at once")
 	flag.Parse()
 	if *quick {
 		*rounds, *each = 3, 200*time.Millisecond
@@ -82,26 +82,26 @@ func measure(callers, rounds int, each time.Duration) error {
 	return nil
 }
 
-// way is one thing that is asked, of one server.
+// way is one kind of request to one server.
 type way struct {
-	name   string
-	beside int // the way it is compared with
-	server int
-	ask    request
-	bound  float64 // 0 = none
+	name    string
+	beside  int // the index of the way to compare with
+	server  int
+	request request
+	bound   float64 // 0 = none
 }
 
-// The servers: net/http as it comes, with the bounds on time that a server which
-// strangers can reach needs, with the header fields of a gate besides, and weir.
+// The servers: plain net/http, net/http with the timeouts of a public server, the same
+// with the header fields of a gate, and weir.
 const (
 	plain = iota
 	guarded
-	telling
+	withFields
 	weir
 )
 
-// beside are the words for the servers that are not weir.
-var beside = []string{plain: "plain", guarded: "guarded", telling: "telling"}
+// beside holds the names of the servers other than weir.
+var beside = []string{plain: "plain", guarded: "guarded", withFields: "fields"}
 
 var ways = []way{
 	{"POST, as much JSON back", 0, plain, check("users"), 0},
@@ -110,7 +110,7 @@ var ways = []way{
 	{"POST /v1/check, denied", 0, weir, check("hot"), 1.5},
 	{"GET, 204", 4, plain, gate("users"), 0},
 	{"the same with timeouts", 4, guarded, gate("users"), 0},
-	{"the same with a gate's fields", 4, telling, gate("users"), 0},
+	{"the same with a gate's fields", 4, withFields, gate("users"), 0},
 	{"GET /gate, 204", 4, weir, gate("users"), 1.25},
 	{"GET /gate, 429", 4, weir, gate("hot"), 0},
 }
@@ -159,11 +159,11 @@ func measureCost(program, file string, callers, rounds int, each time.Duration) 
 
 // perRequest is the processor time of the server for a request, in microseconds.
 func perRequest(s *weirserve.Server, w way, callers int, each time.Duration) (float64, error) {
-	if _, err := askFor(s, w.ask, callers, each/10); err != nil {
+	if _, err := sendFor(s, w.request, callers, each/10); err != nil {
 		return 0, err
 	}
 	before := s.CPU()
-	n, err := askFor(s, w.ask, callers, each)
+	n, err := sendFor(s, w.request, callers, each)
 	if err != nil {
 		return 0, err
 	}

@@ -46,8 +46,8 @@ func measureProcess(weir, file string, rounds int) ([]report.Goal, error) {
 	}, nil
 }
 
-// residentWithKeys is the most memory that is seen while 10,000 keys, each of which
-// has been charged twice or more, are asked on.
+// residentWithKeys returns the peak of resident memory during requests for 10,000 keys,
+// each charged twice or more before.
 func residentWithKeys(weir, file string) (float64, error) {
 	s, err := weirserve.Start(weir, "--policies", file, "--grpc-listen", "127.0.0.1:0", "--resp-listen", "127.0.0.1:0")
 	if err != nil {
@@ -60,9 +60,9 @@ func residentWithKeys(weir, file string) (float64, error) {
 	}
 	defer conn.Close()
 	in := bufio.NewReader(conn)
-	ask := check("users")
+	next := check("users")
 	for i := range 2 * keys {
-		if _, err := conn.Write(ask(nil, i%keys)); err != nil {
+		if _, err := conn.Write(next(nil, i%keys)); err != nil {
 			return 0, err
 		}
 		if err := skip(in); err != nil {
@@ -71,7 +71,7 @@ func residentWithKeys(weir, file string) (float64, error) {
 	}
 	most := int64(0)
 	for range 10 {
-		if _, err := askFor(s, ask, 16, 100*time.Millisecond); err != nil {
+		if _, err := sendFor(s, next, 16, 100*time.Millisecond); err != nil {
 			return 0, err
 		}
 		n, err := s.Resident()
@@ -101,11 +101,11 @@ func answersWithoutStore(weir, file string) (float64, error) {
 	}
 	defer conn.Close()
 	in := bufio.NewReader(conn)
-	ask := check("users")
+	next := check("users")
 	var took []float64
 	for i := range 3000 {
 		began := time.Now()
-		if _, err := conn.Write(ask(nil, i)); err != nil {
+		if _, err := conn.Write(next(nil, i)); err != nil {
 			return 0, err
 		}
 		if err := skip(in); err != nil {

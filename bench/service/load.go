@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/bench/internal/weirserve"
 )
 
-// keys is how many different users ask.
+// keys is the number of users.
 const keys = 10_000
 
 // request writes the bytes of a request for a user.
@@ -32,7 +32,7 @@ func gate(policy string) request {
 	}
 }
 
-// userOf is one user for all where a hot key is meant.
+// userOf returns the same user every time for a hot key.
 func userOf(policy string, user int) int {
 	if policy == "hot" {
 		return 0
@@ -40,8 +40,9 @@ func userOf(policy string, user int) int {
 	return user
 }
 
-// askFor asks for a while on so many connections and returns how many answers came.
-func askFor(s *weirserve.Server, ask request, callers int, each time.Duration) (int64, error) {
+// sendFor sends requests on so many connections for a while and returns the number of
+// answers.
+func sendFor(s *weirserve.Server, next request, callers int, each time.Duration) (int64, error) {
 	var answers atomic.Int64
 	var bad atomic.Pointer[error]
 	var all sync.WaitGroup
@@ -57,7 +58,7 @@ func askFor(s *weirserve.Server, ask request, callers int, each time.Duration) (
 			in := bufio.NewReader(conn)
 			var b []byte
 			for time.Now().Before(end) {
-				b = ask(b[:0], rand.IntN(keys))
+				b = next(b[:0], rand.IntN(keys))
 				_, err := conn.Write(b)
 				if err == nil {
 					err = skip(in)
@@ -77,7 +78,7 @@ func askFor(s *weirserve.Server, ask request, callers int, each time.Duration) (
 	return answers.Load(), nil
 }
 
-// skip reads one answer: a decision, whichever it is.
+// skip reads one answer.
 func skip(in *bufio.Reader) error {
 	length := 0
 	for first := true; ; first = false {
