@@ -68,7 +68,7 @@ func onRedis(t *testing.T, addrs ...string) weir.Engine {
 	return e
 }
 
-// teller puts asks to a rule in virtual time, and holds the answers to what is wanted.
+// teller decides requests in virtual time and compares the outcomes.
 type teller struct {
 	*testing.T
 	*Rule
@@ -276,7 +276,7 @@ func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
 	return r
 }
 
-// TestBlockModes: what is granted in part begins no block; what is counted begins one.
+// TestBlockModes: a partial grant begins no block; a counted denial begins one.
 func TestBlockModes(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "part", e)}
@@ -381,7 +381,7 @@ func TestBlockEndsMeanwhile(t *testing.T) {
 		}
 		time.Sleep(10*time.Minute - 1500*time.Millisecond)
 		if o := decide(1); o.Decision.Allowed || o.Decision.RetryAfter != 500*time.Millisecond {
-			t.Errorf("%+v, want what is left of the block when the limits were asked", o)
+			t.Errorf("%+v, want the rest of the block at the instant of the limits", o)
 		}
 		if o := decide(1); !o.Decision.Allowed || !o.Applied.Blocked.IsZero() {
 			t.Errorf("%+v, want it granted", o)
@@ -422,8 +422,8 @@ func TestBlockConcurrently(t *testing.T) {
 	})
 }
 
-// TestBlockOutage: while the store is away, blocks are what the policy's mode makes of
-// every decision; a share of one block must not refuse everybody.
+// TestBlockOutage: during an outage the mode of the policy decides, and blocks deny
+// nothing: the local share of one block is none.
 func TestBlockOutage(t *testing.T) {
 	f := fallback.New(down{}, fallback.FailClosed, fallback.Instances(3))
 	for name, want := range map[string]int64{"local": 0, "open": 1} {
@@ -444,7 +444,7 @@ func TestBlockOutage(t *testing.T) {
 	}
 }
 
-// TestBlockBack: what a share refuses begins no block in the store, which is back by then.
+// TestBlockBack: a denial by a local share begins no block in the store.
 func TestBlockBack(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Local, fallback.Instances(2), fallback.FailureThreshold(0))

@@ -16,16 +16,15 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// sighting is a call and what it came to, by two clocks: of the caller and of the engine.
+// sighting is a call with its outcome, and its times by the clock of the caller.
 type sighting struct {
 	asked, told time.Time
 	o           Outcome
 }
 
 // TestBlockHammer: many callers at once on few keys, on every engine and on a store that
-// comes and goes. No window holds more than Max, whoever asks after a block was told is
-// refused until it ends, a block is as long as it says and no longer, and when all is
-// over nobody is kept out.
+// fails at times. No window holds more than Max. Calls after a reported block are denied
+// until it ends. A block has its exact length. In the end no key is denied.
 func TestBlockHammer(t *testing.T) {
 	const window, block = 20 * time.Millisecond, 60 * time.Millisecond
 	test := func(t *testing.T, e weir.Engine, faults <-chan struct{}) {
@@ -85,7 +84,7 @@ func TestBlockHammer(t *testing.T) {
 	})
 }
 
-// auditBlocks holds what was seen of one key to the limit and to its blocks.
+// auditBlocks compares the calls of one key with the limit and with its blocks.
 func auditBlocks(t *testing.T, all []sighting, window, block time.Duration) {
 	t.Helper()
 	var grants []time.Time

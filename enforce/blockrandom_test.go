@@ -41,13 +41,13 @@ func randomBlocking(r *rand.Rand) string {
 	return b.String()
 }
 
-// trace is a random sequence of asks, and what they came to.
+// traced is a request with its outcome.
 type traced struct {
 	ask  Request
 	made Outcome
 }
 
-// would is what was decided, enforced or not.
+// would returns the decision, enforced or not.
 func would(o *Outcome) weir.Decision {
 	if o.Applied.Shadow {
 		return o.Applied.Would
@@ -55,9 +55,8 @@ func would(o *Outcome) weir.Decision {
 	return o.Decision
 }
 
-// TestBlockRandomly: whatever stands beside a block in the file, the wait is exact (R8),
-// what is refused is charged nothing (R4), and a block lasts from the refusal that began
-// it for as long as it says, whatever is asked meanwhile.
+// TestBlockRandomly: beside every word of the file, the wait is exact (R8), a denial is
+// charged nothing (R4), and a block lasts its full length from the denial that began it.
 func TestBlockRandomly(t *testing.T) {
 	for seed := range uint64(80) {
 		r := rand.New(rand.NewPCG(seed, 7))
@@ -136,7 +135,7 @@ func TestBlockRandomly(t *testing.T) {
 					}
 				}
 			}
-			// What was refused is charged nothing, unless it counts and no block refused it.
+			// A denial is charged nothing, unless denials count and no block denied it.
 			if p.Mode == weir.CountDenied || d.Granted > 0 || a.Op != check {
 				continue
 			}

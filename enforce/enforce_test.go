@@ -45,8 +45,7 @@ func rule(t testing.TB, name string, e weir.Engine) *Rule {
 	return r
 }
 
-// subject makes a subject of name=value words, and holds both ways of making one
-// against each other.
+// subject returns the target of name=value words, and compares both ways to make it.
 func subject(t testing.TB, r *Rule, words string) (Target, error) {
 	t.Helper()
 	values := map[string]string{}
@@ -72,7 +71,7 @@ func at(s string) int64 {
 	return d.UnixMicro()
 }
 
-// TestChoose: which numbers apply to whom, and when.
+// TestChoose: the numbers that apply to a key at an instant.
 func TestChoose(t *testing.T) {
 	r := rule(t, "api", nil)
 	for _, c := range []struct {
@@ -140,7 +139,7 @@ func TestBadSubjects(t *testing.T) {
 	}
 }
 
-// TestHistoryStays: who changes the plan takes along what was used (R12).
+// TestHistoryStays: a key that changes its plan keeps its used units (R12).
 func TestHistoryStays(t *testing.T) {
 	r := rule(t, "api", nil)
 	decide := func(words string, n int64) weir.Decision {
@@ -166,17 +165,17 @@ func TestHistoryStays(t *testing.T) {
 	}
 }
 
-// down is an engine that cannot be asked.
+// down is an engine that always fails.
 type down struct{ weir.Engine }
 
-var errDown = errors.New("the store is away")
+var errDown = errors.New("the store is out")
 
 func (down) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, errDown
 }
 
-// TestShadow: a shadow counts like any other, passes everything, and says what it
-// would have done; a store that is away stops nobody, bad input is an error.
+// TestShadow: a shadow counts, allows everything and reports its decision. An outage
+// stops no caller, and bad input is an error.
 func TestShadow(t *testing.T) {
 	r := rule(t, "shadow", nil)
 	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}
@@ -201,7 +200,7 @@ func TestShadow(t *testing.T) {
 	}
 }
 
-// TestReported: attempts look, records are charged.
+// TestReported: attempts are peeks, records are charged.
 func TestReported(t *testing.T) {
 	r := rule(t, "login", nil)
 	whose := r.TargetOfKey(weir.K("u"), None)
@@ -225,7 +224,7 @@ func TestReported(t *testing.T) {
 	}
 }
 
-// TestEngine: a front end with a plan of its own gets the same answers.
+// TestEngine: a front end with its own plan gets the same decisions.
 func TestEngine(t *testing.T) {
 	ctx := context.Background()
 	r := rule(t, "api", nil)
@@ -276,7 +275,7 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestConcurrently: variations that nobody has met are made by whoever comes first.
+// TestConcurrently: concurrent first uses of a variation share one history.
 func TestConcurrently(t *testing.T) {
 	r := rule(t, "api", nil)
 	var wg sync.WaitGroup
@@ -303,7 +302,7 @@ func TestConcurrently(t *testing.T) {
 	}
 }
 
-// TestAllocations: choosing costs nothing that is left behind.
+// TestAllocations: choosing a variation allocates nothing.
 func TestAllocations(t *testing.T) {
 	r := rule(t, "api", nil)
 	ctx, ask := context.Background(), Request{Target: r.TargetOfKey(weir.K("acme", "u"), None), N: 0, At: at("2026-07-01")}

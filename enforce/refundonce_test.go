@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// TestRefundOnce: a refund with an id takes back once, whoever makes it again and
-// whatever else was granted at its instant, on every engine.
+// TestRefundOnce: a refund with an id is made once, however often it is repeated and
+// beside other grants of its instant, on every engine.
 func TestRefundOnce(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		ctx := context.Background()
@@ -44,7 +44,7 @@ func TestRefundOnce(t *testing.T) {
 		}
 		at := grant(0, 5)
 		refunds(time.Second, at, 3, "r", 3)
-		grant(0, 4) // merges with what is left, and is not to be taken back
+		grant(0, 4) // merges with the rest, and must not be refunded
 		refunds(time.Second, at, 3, "r", 3)
 		counts(time.Second, 6)
 		refunds(time.Second, at, 3, "s", 3)

@@ -9,7 +9,7 @@ import (
 	"github.com/weirlimit/weir/internal/nearest"
 )
 
-// TestErrorText: the caret stands below its column, whatever the line holds.
+// TestErrorText: the caret stands below its column in every line.
 func TestErrorText(t *testing.T) {
 	cases := []struct {
 		name string
@@ -38,8 +38,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// TestShowable: nothing of a file reaches a terminal that it would obey.
-func TestShowable(t *testing.T) {
+// TestPrintable: errors hold no characters that a terminal would interpret.
+func TestPrintable(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\ttext é😀": "plain\ttext é😀",
 		"\x1b[31mred":    "\uFFFD[31mred",
@@ -48,7 +48,7 @@ func TestShowable(t *testing.T) {
 		"a\xffb":         "a\uFFFDb",
 	} {
 		if got := printable(in); got != want {
-			t.Errorf("showable(%q): got %q, want %q", in, got, want)
+			t.Errorf("printable(%q): got %q, want %q", in, got, want)
 		}
 	}
 }

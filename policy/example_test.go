@@ -35,7 +35,7 @@ policies:
 	// [phone]
 }
 
-// What does a mistake look like?
+// How does an error look?
 func ExampleError() {
 	_, err := policy.Parse("limits.yaml", []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minit per ip\n"))
 	fmt.Println(err)

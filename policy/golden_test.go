@@ -17,7 +17,7 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
 
-// TestBadFiles: each file of testdata/bad is refused with the error beside it.
+// TestBadFiles: each file of testdata/bad is rejected with the errors beside it.
 func TestBadFiles(t *testing.T) {
 	files := inputs(t, "testdata/bad")
 	if len(files) < 60 {
@@ -68,8 +68,8 @@ func checkError(t *testing.T, input string, err error) {
 	}
 }
 
-// TestGoodFiles: each file of testdata/good says what is beside it, and its limits
-// survive being written out as sentences.
+// TestGoodFiles: each file of testdata/good reads as the golden file beside it, and its
+// limits survive being written as sentences.
 func TestGoodFiles(t *testing.T) {
 	for _, file := range inputs(t, "testdata/good") {
 		f, err := Parse(filepath.Base(file), readFile(t, file))
@@ -132,8 +132,7 @@ func describeVariations(b *strings.Builder, p *Policy) {
 	}
 }
 
-// TestLines: what becomes of each limit line is in the golden file, and so is why
-// nothing became of the others.
+// TestLines: the golden file holds the limit or the error of each line.
 func TestLines(t *testing.T) {
 	var b strings.Builder
 	for line := range strings.Lines(string(readFile(t, "testdata/lines.txt"))) {

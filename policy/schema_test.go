@@ -32,9 +32,9 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-// TestSchemaAgrees: what Parse takes, the schema takes. What Parse refuses, the
-// schema mostly refuses too: the golden file lists what each says. Files that are
-// no YAML for Parse are left out, as a schema sees only what has been read.
+// TestSchemaAgrees: the schema accepts all that Parse accepts, and rejects most that Parse
+// rejects; the golden file lists both verdicts. Files that are no YAML for Parse are left
+// out, because a schema sees only parsed values.
 func TestSchemaAgrees(t *testing.T) {
 	schema := compiledSchema(t)
 	for _, file := range append(inputs(t, "testdata/good"), "demo.yaml") {
@@ -78,7 +78,7 @@ func compiledSchema(t testing.TB) *validator.Schema {
 	return schema
 }
 
-// readYAML reads as an editor would, into what encoding/json would make of it.
+// readYAML reads a file as an editor would, into the values of encoding/json.
 func readYAML(src []byte) (any, error) {
 	doc, err := strictyaml.Read(src)
 	if err != nil {
@@ -235,7 +235,7 @@ func object[T any](words []word[T]) *jsonschema.Schema {
 	return s
 }
 
-// taken is the schema of what a word takes.
+// taken returns the schema of the values of a word.
 func taken(what takes) *jsonschema.Schema {
 	switch what {
 	case takesVersion:

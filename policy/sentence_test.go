@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/fallback"
 )
 
-// checkSentences: every limit of the file is what Parse makes of its sentence.
+// checkSentences: Parse reads the sentence of each limit as the same limit.
 func checkSentences(t *testing.T, f *File) {
 	t.Helper()
 	for _, p := range f.Policies {

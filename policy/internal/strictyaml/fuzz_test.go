@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// FuzzRead: whatever is read, goccy/go-yaml reads to the same tree; what is
-// refused is refused at a place in the text, with something to do about it.
+// FuzzRead: goccy/go-yaml reads every accepted text to the same tree. Every error has a
+// place in the text and a next step.
 func FuzzRead(f *testing.F) {
 	for _, c := range suite(f) {
 		f.Add(c.YAML)

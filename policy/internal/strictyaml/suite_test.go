@@ -16,7 +16,7 @@ import (
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
 
 // suiteCase is a case of github.com/yaml/yaml-test-suite (MIT licence): a text,
-// what it means as JSON, or that it must be refused.
+// its value as JSON, or the mark that it must be rejected.
 type suiteCase struct {
 	Name  string
 	YAML  string
@@ -24,8 +24,8 @@ type suiteCase struct {
 	Error bool
 }
 
-// TestSuite: whatever is read is read as the suite says, and what YAML forbids is
-// never read. The golden file lists what is refused, and why.
+// TestSuite: texts are read as the suite defines, or rejected, and texts that YAML forbids
+// are always rejected. The golden file lists the errors.
 func TestSuite(t *testing.T) {
 	var outcome bytes.Buffer
 	for _, c := range suite(t) {
