@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// ending is a listener that has been told to end: nobody connects any more, and who has
-// is handed out.
+// ending is a drained listener: it accepts nobody new and returns the waiting
+// connections.
 type ending struct {
 	net.Listener
 	rest chan net.Conn
@@ -30,9 +30,9 @@ func (e *ending) Accept() (net.Conn, error) {
 
 func (e *ending) Close() error { return nil }
 
-// Whoever had connected when the listener ended is answered, although gRPC's own end
-// would close the connections that it has accepted and not looked at.
-func TestDrainAnswersWhoHasConnected(t *testing.T) {
+// Clients that were connected when the listener ended are answered, although GracefulStop
+// alone would close connections that gRPC has accepted and not read.
+func TestDrainAnswersConnectedClients(t *testing.T) {
 	const clients = 200
 	on, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,7 +59,7 @@ func TestDrainAnswersWhoHasConnected(t *testing.T) {
 		}
 		rest <- c
 	}
-	on.Close() // whoever asks again is refused
+	on.Close() // a further connection is refused
 	close(rest)
 	l := NewListener(s, nil, nil)
 	if err := l.Serve(&ending{Listener: on, rest: rest}); err == nil {
@@ -71,18 +71,16 @@ func TestDrainAnswersWhoHasConnected(t *testing.T) {
 		t.Errorf("drain: %v", err)
 	}
 	for range clients {
-		// Asked to leave before it could ask, a client finds nobody: it knows that it
-		// was not heard.
+		// A client with a GOAWAY before its call finds no listener: its call was not read.
 		if err := <-answers; err != nil && (status.Code(err) != codes.Unavailable || !strings.Contains(err.Error(), "connection refused")) {
 			t.Errorf("a client that had connected: %v", err)
 		}
 	}
 }
 
-// A client that connects and says nothing keeps no drain waiting for as long as a
-// handshake may take, nor does one that stops in the middle of one keep it for longer
-// than the drain may take.
-func TestDrainWaitsForNoSilence(t *testing.T) {
+// A drain does not wait for a silent connection as long as a handshake may take, nor
+// longer than its own bound for a connection in the middle of a handshake.
+func TestDrainIgnoresSilentConnections(t *testing.T) {
 	for _, says := range []string{"", "PRI * HTTP/2.0\r\n"} {
 		on, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {

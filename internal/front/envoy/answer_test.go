@@ -80,8 +80,8 @@ func TestPlainAnswer(t *testing.T) {
 	}
 }
 
-// dynamic_metadata says what was asked, and merges what rules that are not over say;
-// the first of several values stays.
+// dynamic_metadata repeats the request and merges the metadata of rules that are not
+// over; the first of several values stays.
 func TestMetadata(t *testing.T) {
 	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Metadata = true })
 	r := p.request("a=1", "b=1 hits:2", "watched=x", "none=1 limit:3/HOUR")

@@ -38,9 +38,9 @@ func busiest(all []grant, window time.Duration) (most int64) {
 	return most
 }
 
-// An auditor outside, who only sees when requests were sent and answered, finds no
-// second with more than a limit in it: many clients ask over connections of their own,
-// for one limit, for several at once, and in steps that are taken back.
+// An external auditor sees only when requests were sent and answered. It finds no second
+// with more than a limit: many clients send requests over separate connections, for one
+// limit, for several at once, and in steps that are rolled back.
 func TestNeverMoreInAnyWindow(t *testing.T) {
 	for name, engine := range map[string]func() weir.Engine{
 		"memory": func() weir.Engine { return weir.NewMemory() },
@@ -117,8 +117,7 @@ descriptors:
 	}
 }
 
-// The auditor finds what there is to find: with fixed windows, twice the limit passes
-// across an edge.
+// The auditor can fail: with fixed windows it finds twice the limit across an edge.
 func TestAuditorFinds(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).Add(900 * time.Millisecond)
 	p := connect(t, weir.NewMemory(), parse(t, "domain: fixed\ndescriptors: [{key: a, rate_limit: {unit: second, requests_per_unit: 5}}]"),

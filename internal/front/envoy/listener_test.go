@@ -36,7 +36,7 @@ func TestHealth(t *testing.T) {
 	}
 }
 
-// A server that stops says so first, and answers whatever was sent to it: under load
+// A server that stops reports it first and answers every call that was sent: under load
 // no request is lost.
 func TestDrainUnderLoad(t *testing.T) {
 	s := New(Options{})
@@ -143,7 +143,7 @@ func dial(t testing.TB, address string) *grpc.ClientConn {
 	return conn
 }
 
-// held is an engine whose decisions wait until they are let go.
+// held is an engine whose decisions wait until they are released.
 type held struct {
 	weir.Engine
 	arrived, release chan struct{}

@@ -41,7 +41,7 @@ func TestStoreOut(t *testing.T) {
 	}
 }
 
-// leaver is an engine whose store is lost, or whose proxy leaves, before some call.
+// leaver is an engine that loses its store, or its proxy, before a given call.
 type leaver struct {
 	weir.Engine
 	left  int // attempts until then
@@ -67,9 +67,9 @@ func (l *leaver) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	return l.Engine.Refund(ctx, p, k, at, n, now)
 }
 
-// A request that fails half way charges nothing: what it had been granted is taken
-// back, even if its proxy is gone.
-func TestLostHalfWay(t *testing.T) {
+// A request that fails after its first steps charges nothing: its grants are refunded,
+// even if its proxy has hung up.
+func TestFailedRequestChargesNothing(t *testing.T) {
 	const config = `
 domain: lost
 descriptors:
@@ -124,8 +124,8 @@ func TestDegraded(t *testing.T) {
 	}
 }
 
-// A store that hangs keeps a proxy no longer than the budget, and after a few of its
-// requests nobody, although the proxy leaves before the budget is over.
+// A store that hangs delays a proxy by the timeout at most, and after a few requests not
+// at all, although the proxy hangs up before the timeout.
 func TestHangingStore(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(faulty, fallback.FailClosed, fallback.FailureThreshold(3))

@@ -23,9 +23,9 @@ func (p piece) Read(b []byte) (int, error)  { return p.Buffer.Read(b[:min(p.size
 func (p piece) Write(b []byte) (int, error) { return len(b), nil }
 func (p piece) Close() error                { return nil }
 
-// A connection knows which of its calls are incomplete, however the frames are cut, and
-// how long that may last.
-func TestConnKnowsItsCalls(t *testing.T) {
+// A connection records its incomplete calls, for any split of the frames, and reports
+// when they are overdue.
+func TestConnRecordsItsCalls(t *testing.T) {
 	for _, size := range []int{1, 2, 8, 9, 10, 1 << 20} {
 		var in bytes.Buffer
 		in.WriteString(http2.ClientPreface)
@@ -78,7 +78,7 @@ func TestConnKnowsItsCalls(t *testing.T) {
 	}
 }
 
-// Of connections, those with the most are closed once all have too much.
+// The connections with the highest load are closed when all together exceed the bounds.
 func TestShed(t *testing.T) {
 	for _, each := range []struct {
 		name string
@@ -105,8 +105,8 @@ func TestShed(t *testing.T) {
 	}
 }
 
-// A burst of honest calls is no attack: clients send the headers of many before the first
-// message.
+// A burst of honest calls is answered: clients send the headers of many calls before the
+// first message.
 func TestBurstIsAnswered(t *testing.T) {
 	s := New(Options{})
 	if err := s.Load(parse(t, hitsConfig), nil); err != nil {

@@ -11,9 +11,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Many callers ask for the same histories in all combinations, in one step and in
-// several. In the end every history holds exactly what was granted, and no more than
-// its limit.
+// Many callers use the same histories in all combinations, in one step and in several. In
+// the end every history holds exactly the granted hits, and no more than its limit.
 func TestTogether(t *testing.T) {
 	for name, engine := range map[string]func() weir.Engine{
 		"memory": func() weir.Engine { return weir.NewMemory() },

@@ -21,9 +21,8 @@ descriptors:
   - {key: quarter, rate_limit: {unit: month, requests_per_unit: 3, unit_multiplier: 3}}
 `
 
-// An adversary who asks around the edges of calendar seconds, and whenever he was
-// told to come back, never gets more than the limit in any second; and what he was
-// told is exact.
+// A client that sends requests around the edges of calendar seconds, and after each given
+// wait, never gets more than the limit in any second. The waits are exact.
 func TestRolling(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, windowsConfig))

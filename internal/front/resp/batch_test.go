@@ -39,9 +39,9 @@ func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir
 	}
 }
 
-// TestPipelineIsAskedTogether: with a store that is waited for, decisions about
+// TestPipelineIsDecidedConcurrently: with a store that is waited for, decisions about
 // different keys are under way at the same time.
-func TestPipelineIsAskedTogether(t *testing.T) {
+func TestPipelineIsDecidedConcurrently(t *testing.T) {
 	var log logged
 	g := &gathering{Engine: weir.NewMemory(), want: 16, all: make(chan struct{})}
 	s := newTestServer(t, func(c *Config) { c.Policies, c.Waits, c.Log = policies(t, g), true, log.log() })

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// BenchmarkSession is what a decision costs without a network: parsing, deciding
-// and writing the answer.
+// BenchmarkSession measures a decision without a network: parsing, deciding and writing.
 func BenchmarkSession(b *testing.B) {
 	for name, args := range map[string][]string{
 		"check":    {"WEIR.CHECK", "big", "k=some.key"},

@@ -145,8 +145,8 @@ func TestGoClients(t *testing.T) {
 	}
 }
 
-// TestDeepPipelines: who sends everything and reads afterwards gets every answer, in
-// order.
+// TestDeepPipelines: a client that sends everything first and reads afterwards gets every
+// answer, in order.
 func TestDeepPipelines(t *testing.T) {
 	const deep = 10_000
 	c := goredis.NewClient(&goredis.Options{Addr: listening(t, newTestServer(t)), MaxRetries: -1})

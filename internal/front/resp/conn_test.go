@@ -96,8 +96,8 @@ func TestLongestCommand(t *testing.T) {
 	}
 }
 
-// TestTooManyConnections: who comes too late is told so; there is room again when
-// somebody goes.
+// TestTooManyConnections: a connection beyond the bound gets an error; a closed
+// connection frees its slot.
 func TestTooManyConnections(t *testing.T) {
 	s := newTestServer(t)
 	local, err := listen.Parse("127.0.0.1:0")
@@ -176,8 +176,8 @@ func TestClientsThatKeepStill(t *testing.T) {
 	}
 }
 
-// TestDrain: what was read is answered, then the connection ends; nobody waits for
-// those who only keep it open.
+// TestDrain: commands that were read are answered, then the connection ends. Idle
+// connections do not delay the drain.
 func TestDrain(t *testing.T) {
 	hold := make(chan struct{})
 	reached := make(chan struct{})
@@ -206,7 +206,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainCutsOff: who is not through in time is cut off, and that is an error.
+// TestDrainCutsOff: connections that are not finished in time are cut off, and Shutdown
+// reports an error.
 func TestDrainCutsOff(t *testing.T) {
 	s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -225,7 +226,7 @@ func TestDrainCutsOff(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
 	defer cancel()
 	if err := s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("%v, want an error that says who was cut off", err)
+		t.Errorf("%v, want an error with the number of connections", err)
 	}
 	ended.Wait()
 }

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestLeaveAtOnce: a client that has read its last answer sees the end of its
-// connection at once, so that whoever looks before he asks again sends nothing into the
-// void. Over a unix socket he is told when he asks.
+// TestLeaveAtOnce: a client that has read its last answer sees the end of its connection
+// at once, so a client that checks before use loses no command. Over a unix socket its
+// next write fails.
 func TestLeaveAtOnce(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "resp.sock")} {
 		for range 20 {

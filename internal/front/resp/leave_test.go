@@ -15,7 +15,7 @@ import (
 // clients dial.
 func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, drain func()) {
 	t.Helper()
-	s = newTestServer(t, func(c *Config) { c.Limits.Leave = patience }) // nobody is idle at the end
+	s = newTestServer(t, func(c *Config) { c.Limits.Leave = patience }) // no connection is idle at the end
 	a, err := listen.Parse(address)
 	if err != nil {
 		t.Fatal(err)
@@ -46,9 +46,9 @@ func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, d
 	}
 }
 
-// TestLeave: clients that are about to ask when the server is told to stop are
-// answered: one that has not asked yet, one that greets first, and one whose pipeline
-// is still on its way. Then their connections end.
+// TestLeave: clients that are about to send a command when the drain begins are answered:
+// one without a command so far, one that sends HELLO first, and one with a partial
+// pipeline. Then their connections end.
 func TestLeave(t *testing.T) {
 	check := array("WEIR.CHECK", "big", "k=1")
 	const answer = "*8\r\n:1\r\n"

@@ -42,7 +42,7 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestReserve: an estimate is granted, and settled once with what was used.
+// TestReserve: an estimate is granted, and settled once with the units really used.
 func TestReserve(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t)
@@ -90,7 +90,7 @@ func TestReserve(t *testing.T) {
 	})
 }
 
-// TestBadOptions: what is wrong with them is said, and nothing is charged (R14).
+// TestBadOptions: wrong options are reported, and nothing is charged (R14).
 func TestBadOptions(t *testing.T) {
 	s := newTestServer(t)
 	for _, c := range []struct {
@@ -128,9 +128,8 @@ func TestBadOptions(t *testing.T) {
 	}
 }
 
-// TestOptionsKeepTheLine: commands about one key happen one after the other whatever
-// option they have, and a settlement, which names no key, behind all before it.
-func TestOptionsKeepTheLine(t *testing.T) {
+// TestOptionsKeepTheQueue: commands about one key run in order for any options.
+func TestOptionsKeepTheQueue(t *testing.T) {
 	line := func(ask string) uint64 {
 		args := strings.Fields(ask)
 		return (&waiting{cmd: commandNamed(args[0]), args: args[1:]}).queue()

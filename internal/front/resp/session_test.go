@@ -55,7 +55,7 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// TestBadInput: an error says what is wrong and charges nothing (R14).
+// TestBadInput: an error names the problem and charges nothing (R14).
 func TestBadInput(t *testing.T) {
 	s := newTestServer(t)
 	long := strings.Repeat("x", weir.MaxValueBytes+1)
@@ -124,7 +124,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestGreetings is what clients say when they have connected.
+// TestGreetings covers the commands that clients send when they connect.
 func TestGreetings(t *testing.T) {
 	s := newTestServer(t)
 	for _, c := range []struct{ ask, want string }{
@@ -202,7 +202,7 @@ func TestPassword(t *testing.T) {
 		{"AUTH secret", "+OK"},
 		{"PING", "+PONG"},
 		{"AUTH wrong", "-WRONGPASS "},
-		{"PING", "+PONG"}, // as with Redis, who was let in stays in
+		{"PING", "+PONG"}, // as in Redis, earlier rights stay
 		{"RESET", "+RESET"},
 		{"PING", "-NOAUTH "},
 		{"HELLO 3 AUTH default secret SETNAME app", hello},
@@ -225,7 +225,7 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestQuitIsTheLast: what comes behind it is neither answered nor charged.
+// TestQuitIsTheLast: commands after QUIT are neither answered nor charged.
 func TestQuitIsTheLast(t *testing.T) {
 	s := newTestServer(t)
 	c := session{server: s, protocol: 2}
