@@ -13,8 +13,8 @@ import (
 // domains are the domains in force, by name. The map never changes.
 type domains map[string]*domain
 
-// domain is what a request names: rules of the configuration or a policy. Either rules
-// or policy is nil.
+// domain has the rules of a configured domain, or a policy. Either rules or policy is
+// nil.
 type domain struct {
 	name      string
 	histories string            // the policy name under which engines store its histories

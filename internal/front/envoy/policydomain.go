@@ -21,7 +21,7 @@ type policyDomain struct {
 	narrow   int            // index of the limit with the most dimensions
 	observer observe.Policy // nil = none
 
-	tierBy string // the entry key, not a dimension, whose value chooses a plan; "" = none
+	tierBy string // key of the entry, not a dimension, that chooses a plan; "" = none
 	varies bool   // some keys have other numbers than shown
 }
 
@@ -92,8 +92,8 @@ func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) 
 	return err
 }
 
-// key builds the policy's key from entries, whose keys are its dimensions. A policy
-// without dimensions accepts any entries, since a descriptor must have one.
+// key builds the policy's key from entries, with its dimensions as keys. A policy without
+// dimensions accepts any entries, since a descriptor must have one.
 func (d *policyDomain) key(entries []envoyconf.Entry) (weir.Key, error) {
 	dims := d.plan.Dimensions()
 	if len(dims) == 0 {

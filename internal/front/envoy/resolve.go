@@ -27,7 +27,7 @@ type call struct {
 	degraded bool // a fallback answered
 }
 
-// maxKept bounds the items whose memory is kept for further calls.
+// maxKept bounds the memory kept for further calls, in items.
 const maxKept = 256
 
 func (s *Service) newCall(r *pb.RateLimitRequest) *call {
@@ -149,7 +149,7 @@ func (it *item) readHits(r *pb.RateLimitRequest, d *common.RateLimitDescriptor) 
 	return nil
 }
 
-// match sets the limit or policy of a descriptor whose entries are in c.entries.
+// match sets the limit or policy of a descriptor by the entries in c.entries.
 func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err error) {
 	domain := c.domain
 	switch {
@@ -181,7 +181,7 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 	return nil
 }
 
-// applyRule sets what follows from the item's limit: its kind, key and metric.
+// applyRule sets the item's kind, key and metric by its limit.
 func (it *item) applyRule(c *call) {
 	r := it.limit.rule
 	for _, name := range r.Replaces {
@@ -208,7 +208,7 @@ func (it *item) applyRule(c *call) {
 	}
 }
 
-// dropReplaced clears the items whose rules are replaced by others of the request.
+// dropReplaced clears items with rules that other rules of the request replace.
 func (c *call) dropReplaced() {
 	for i := range c.items {
 		it := &c.items[i]

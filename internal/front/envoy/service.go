@@ -48,7 +48,7 @@ func New(o Options) *Service {
 type Policy struct {
 	Plan   *weir.Plan
 	Engine weir.Engine // decides the policy, in its outage mode
-	TierBy string      // the entry key whose value chooses a plan of the policy; "" = none
+	TierBy string      // key of the entry that chooses a plan of the policy; "" = none
 	Varies bool        // some keys have other numbers than Plan
 
 	Observer observe.Policy // receives every call; nil = none

@@ -76,7 +76,7 @@ func (h handshake) ServerHandshake(under net.Conn) (net.Conn, credentials.AuthIn
 	return one, authInfo{info, one}, nil
 }
 
-// newStreamConn returns a connection whose client has yet to send its preface.
+// newStreamConn returns a connection before the client's preface.
 func newStreamConn(c net.Conn, accepted *acceptedConn) *streamConn {
 	return &streamConn{Conn: c, accepted: accepted, in: frames{rest: preface}, framed: accepted.set.sweeps.Load(), streams: map[uint32]stream{}}
 }

@@ -37,7 +37,7 @@ type Policy interface {
 	Reset(ctx context.Context, key weir.Key) error
 }
 
-// Varied is a Policy whose plan depends on a further value of a command.
+// Varied is a Policy with plans that depend on a further value of a command.
 type Varied interface {
 	// Vary returns the policy that the dimension=value pairs of a command choose, and the
 	// pairs of its key. It does not change pairs.
