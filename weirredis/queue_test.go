@@ -133,7 +133,7 @@ func TestWaitingCallersShareACall(t *testing.T) {
 			o.wantGrant(fmt.Sprintf("user%d", i), done)
 		}
 		if !o.engine.Idle() {
-			t.Error("the lane is not free again")
+			t.Error("the queue is not free again")
 		}
 	})
 }
@@ -158,7 +158,7 @@ func TestLongQueuesGoInSeveralCalls(t *testing.T) {
 		o.conn.calls[4].answer <- nil
 		synctest.Wait()
 		if !o.engine.Idle() {
-			t.Error("the lane is not free again")
+			t.Error("the queue is not free again")
 		}
 	})
 }
@@ -184,7 +184,7 @@ func TestCrowdsStayTogether(t *testing.T) {
 		o.conn.calls[3].answer <- nil
 		synctest.Wait()
 		if !o.engine.Idle() {
-			t.Error("the lane is not free again")
+			t.Error("the queue is not free again")
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestLeavingAmongEquals(t *testing.T) {
 	})
 }
 
-// When all who waited have given up there is no call, and the lane goes on.
+// When all who waited have given up there is no call, and the queue continues.
 func TestAllLeaveBeforeTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := newOffice(t)
@@ -269,7 +269,7 @@ func TestAllLeaveBeforeTheCall(t *testing.T) {
 		end()
 		o.conn.call(t, 2)
 		if !o.engine.Idle() {
-			t.Error("the lane is not free again")
+			t.Error("the queue is not free again")
 		}
 		done := o.ask(context.Background(), "next")
 		o.conn.call(t, 3).answer <- nil
@@ -317,7 +317,7 @@ func TestAllLeaveDuringTheCall(t *testing.T) {
 			t.Error("the call goes on though nobody waits for it")
 		}
 		if !o.engine.Idle() {
-			t.Error("the lane is not free again")
+			t.Error("the queue is not free again")
 		}
 	})
 }
@@ -378,7 +378,7 @@ func (c *quickConn) Eval(ctx context.Context, _ *weirredis.Script, keys, _ []str
 }
 
 // TestCrowd has many callers come and go at any time: each is answered or was not
-// asked for, unless he is told that nobody knows, and in the end the lane is free.
+// asked for, unless he is told that nobody knows, and in the end the queue is free.
 func TestCrowd(t *testing.T) {
 	conn := &quickConn{}
 	e := newEngine(t, conn)

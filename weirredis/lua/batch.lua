@@ -10,6 +10,7 @@
 {{template "failed" .}}
 local decided = function($key, virtual, stored, kind, n, raw, $max, $window, $gap, $cell, times)
   {{locals 1}}
+  {{template "plain" .}}
   {{template "decide" .}}
   return reply
 end

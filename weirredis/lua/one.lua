@@ -23,5 +23,6 @@ if reply then return reply end
 {{end}}
 {{lengthy}}
 {{locals 1}}
+{{template "plain" .}}
 {{template "decide" .}}
 return reply

@@ -10,7 +10,7 @@ stored bytes are the same.
   local reply
   local stored = call('HGET', $key, 'h')
   repeat
-    if kind > 1 or n > $max or n > 65535 or $gap > 0 or $cell > 0 or times > 1 then break end
+    if times or kind > 1 or n > $max or n > 65535 then break end
     local now, s, p, q, form = raw, stored, 1, 1, 5
     local last, first, lives, own, used = -9007199254740992, raw, 0, 0, 0
     local _, front, tail, late, from, chunks, size

@@ -1,11 +1,15 @@
 {{define "request"}}
--- the request in text, under one limit; without its last part it has 28 bytes.
+-- the request in text, under one limit; without its last part it has 28 bytes, and times is nil.
 if #text == 28 then
   kind, n, raw, $max, $window = decode('>BI7I7I7I6', text)
-  $gap, $cell, times = 0, 0, 1
+  times = nil
 else
   kind, n, raw, $max, $window, $gap, $cell, times = decode('>BI7I7I7I6I6I6B', text)
 end
+{{end}}
+
+{{define "plain"}}
+  if not times then $gap, $cell, times = 0, 0, 1 end
 {{end}}
 
 {{define "clock"}}

@@ -15,10 +15,10 @@
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 local h1_key, virtual, text = KEYS[1], true, ARGV[1]
 local kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times
--- the request in text, under one limit; without its last part it has 28 bytes.
+-- the request in text, under one limit; without its last part it has 28 bytes, and times is nil.
 if #text == 28 then
   kind, n, raw, h1_max, h1_window = decode('>BI7I7I7I6', text)
-  h1_gap, h1_cell, times = 0, 0, 1
+  times = nil
 else
   kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times = decode('>BI7I7I7I6I6I6B', text)
 end
@@ -31,7 +31,7 @@ end
 local reply
 local stored = call('HGET', h1_key, 'h')
 repeat
-  if kind > 1 or n > h1_max or n > 65535 or h1_gap > 0 or h1_cell > 0 or times > 1 then break end
+  if times or kind > 1 or n > h1_max or n > 65535 then break end
   local now, s, p, q, form = raw, stored, 1, 1, 5
   local last, first, lives, own, used = -9007199254740992, raw, 0, 0, 0
   local _, front, tail, late, from, chunks, size
@@ -538,6 +538,7 @@ local lengthy = function()
 end
 local parse, seek, retreat
 local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
+if not times then h1_gap, h1_cell, times = 0, 0, 1 end
 local now, corrected = raw, false
 do
   h1_s = stored
