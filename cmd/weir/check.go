@@ -64,7 +64,7 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 	}
 	out := cmd.OutOrStdout()
 	if o.json {
-		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSONOf(nil, applied))
+		_, err = fmt.Fprintf(out, "%s\n", a.AppendJSON(nil, applied))
 	} else {
 		err = printAnswer(out, a, applied)
 	}

@@ -26,14 +26,11 @@ type Answer struct {
 	Blocked  time.Time         // until when a block of a policy file refuses the key; zero = none does
 }
 
-// AppendJSON appends the answer as one JSON object, without a newline.
-// Milliseconds are rounded up, retry_after_us is exact, and -1 stands for
-// weir.Never. The members degraded and repeated are there only when they are true.
-func (a *Answer) AppendJSON(b []byte) []byte { return a.AppendJSONOf(b, nil) }
-
-// AppendJSONOf is AppendJSON of a decision by a policy file: plan, override and
-// shadow are there where they applied.
-func (a *Answer) AppendJSONOf(b []byte, by *Applied) []byte {
+// AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are
+// rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded
+// and repeated are present only when they are true. by adds the parts of a policy file that
+// applied: plan, override, shadow and block; nil = none.
+func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	d := &a.Decision
 	b = append(b, `{"allowed":`...)
 	b = strconv.AppendBool(b, d.Allowed)

@@ -50,7 +50,7 @@ func TestAppendJSON(t *testing.T) {
 		`"retry_after_ms":0,"next_ms":10000,"reset_after_ms":1740000},` +
 		`{"name":"category","key":{"category":"errors"},"max":10,"used":10,"remaining":0,"window_ms":1800000,` +
 		`"gap_ms":3000,"retry_after_ms":412000,"next_ms":412000,"reset_after_ms":1702000}]}`
-	if got := string(a.AppendJSON(nil)); got != want {
+	if got := string(a.AppendJSON(nil, nil)); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -65,7 +65,7 @@ func TestAppendJSONNever(t *testing.T) {
 			RetryMS int64 `json:"retry_after_ms"`
 		}
 	}
-	decode(t, a.AppendJSON(nil), &got)
+	decode(t, a.AppendJSON(nil, nil), &got)
 	if got.RetryMS != -1 || got.RetryUS != -1 || got.Limits[1].RetryMS != -1 {
 		t.Errorf("never: got %+v, want -1 in every place", got)
 	}
@@ -79,7 +79,7 @@ func TestAppendJSONDegraded(t *testing.T) {
 		Why               string
 		Limits            []any
 	}
-	decode(t, a.AppendJSON(nil), &got)
+	decode(t, a.AppendJSON(nil, nil), &got)
 	if !got.Allowed || !got.Degraded || got.Limits == nil || len(got.Limits) != 0 {
 		t.Errorf("unknown states of a degraded decision: got %+v, want degraded and an empty list of limits", got)
 	}

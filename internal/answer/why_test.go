@@ -201,6 +201,6 @@ func BenchmarkAppendJSON(b *testing.B) {
 	buf := make([]byte, 0, 1024)
 	b.ReportAllocs()
 	for b.Loop() {
-		buf = a.AppendJSON(buf[:0])
+		buf = a.AppendJSON(buf[:0], nil)
 	}
 }

@@ -35,7 +35,7 @@ var buckets = []float64{
 }
 
 // New returns the metrics of a program of that version. inForce returns the policies
-// whose counters are shown; each scrape calls it.
+// to show; each scrape calls it.
 func New(version string, inForce func() []*Policy) *Metrics {
 	m := &Metrics{registry: prometheus.NewRegistry()}
 	took := prometheus.NewHistogramVec(prometheus.HistogramOpts{

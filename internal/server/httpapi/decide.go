@@ -45,7 +45,7 @@ func (a *API) check(r *http.Request, q *request, op weir.Op, s *scratch) error {
 		return err
 	}
 	made := q.answer(op, &o, s)
-	s.answer = append(made.AppendJSONOf(s.answer[:0], (*answer.Applied)(&o.Applied)), '\n')
+	s.answer = append(made.AppendJSON(s.answer[:0], (*answer.Applied)(&o.Applied)), '\n')
 	return nil
 }
 

@@ -37,7 +37,7 @@ func (a *API) reserve(r *http.Request, q *request, s *scratch) error {
 		return err
 	}
 	made := q.answer(weir.OpAttempt, &o, s)
-	b := made.AppendJSONOf(s.answer[:0], (*answer.Applied)(&o.Applied))
+	b := made.AppendJSON(s.answer[:0], (*answer.Applied)(&o.Applied))
 	if made.Decision.Allowed {
 		token, err := a.Reservations.Issue(context.WithoutCancel(r.Context()),
 			reserve.Grant{Policy: q.to, Pairs: q.key.all(), Key: q.target.Key, ID: q.id, Outcome: &o, TTL: ttl})
