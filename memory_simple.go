@@ -1,6 +1,7 @@
 package weir
 
 import (
+	"hash/maphash"
 	"time"
 
 	"github.com/weirlimit/weir/internal/keytable"
@@ -24,7 +25,7 @@ func (m *Memory) allowSimple(b *memoryPlan, k *Key, n, at int64, d *Decision) bo
 	// meanwhile moves Last if it drops entries, and R2 moves this decision to that
 	// instant. A sweep or a reset removes the record.
 	raw := m.instant(at)
-	hash := m.hash(l, k)
+	hash := l.mix(maphash.String(m.seed, k.first[0])) // as Memory.hash
 	s := m.table.Shard(hash)
 	s.Lock()
 	ref := keytable.Find(s, uint32(hash), l.group, k.first[0])
