@@ -62,7 +62,6 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(connWindow),
 		grpc.ReadBufferSize(readBuffer),
-		grpc.SharedWriteBuffer(true),
 		grpc.ConnectionTimeout(10*time.Second),
 		// A pool of goroutines avoids the growth of a new stack for each request.
 		grpc.NumStreamWorkers(uint32(4*runtime.GOMAXPROCS(0))),
