@@ -128,6 +128,9 @@ func (x *exact) step(t *testing.T) {
 	default:
 		op := []weir.Op{weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord}[x.r.IntN(5)]
 		withStates := x.r.IntN(2) == 0
+		if op == weir.OpPeek && x.r.IntN(2) == 0 {
+			n = 0
+		}
 		x.same(t, fmt.Sprintf("op %v of %d", op, n), func(e weir.Engine) string {
 			a := weir.Request{Op: op, N: n, At: x.at}
 			if withStates {
