@@ -193,6 +193,7 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 		for name, secure := range map[string]bool{"h2c": false, "h2": true} {
 			t.Run(p.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				p := p // both subtests change it
 				p.edit = func(t *testing.T, text string) string { return overHTTP2(text, p.name, secure) }
 				p.global = "\tauto_https off\n\tservers {\n\t\tprotocols h1 h2 h2c\n\t}\n"
 				start := p.start

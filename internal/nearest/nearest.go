@@ -28,9 +28,11 @@ func Name(word string, candidates []string) string {
 }
 
 // distance returns the least number of edits that turn a into b. An edit inserts,
-// deletes or replaces a byte, or swaps two neighbours (optimal string alignment).
+// deletes or replaces a byte, or swaps two neighbours (optimal string alignment). b has at
+// most maxWord bytes.
 func distance(a, b string) int {
-	older, old, row := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
+	var rows [3][maxWord + 1]int // not allocated: a file may hold thousands of candidates
+	older, old, row := rows[0][:len(b)+1], rows[1][:len(b)+1], rows[2][:len(b)+1]
 	for j := range old {
 		old[j] = j
 	}

@@ -70,13 +70,24 @@ func (n *Node) Len() int {
 	return len(n.children)
 }
 
-// The types of plain scalars in the core schema of YAML 1.2 (section 10.3.2).
-var (
-	nothing  = regexp.MustCompile(`^(null|Null|NULL|~|)$`)
-	boolean  = regexp.MustCompile(`^(true|True|TRUE|false|False|FALSE)$`)
-	integer  = regexp.MustCompile(`^([-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+)$`)
-	floating = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
-)
+// floating matches the floating-point numbers of the core schema of YAML 1.2 (section
+// 10.3.2), and all decimal integers.
+var floating = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+
+// isInteger reports whether text is an integer of the core schema. It is no regexp,
+// because hostile files hold thousands of integers where none belongs.
+func isInteger(text string) bool {
+	digits := "0123456789"
+	switch {
+	case strings.HasPrefix(text, "0o"):
+		text, digits = text[2:], "01234567"
+	case strings.HasPrefix(text, "0x"):
+		text, digits = text[2:], "0123456789abcdefABCDEF"
+	case text != "" && (text[0] == '-' || text[0] == '+'):
+		text = text[1:]
+	}
+	return text != "" && strings.Trim(text, digits) == ""
+}
 
 // Type returns the type of the node for other YAML readers: "map", "list", "text",
 // "integer", "number", "boolean" or "nothing".
@@ -90,9 +101,9 @@ func (n *Node) Type() string {
 		return "text"
 	case n.Null():
 		return "nothing"
-	case boolean.MatchString(n.Text):
+	case isBoolean(n.Text):
 		return "boolean"
-	case integer.MatchString(n.Text):
+	case isInteger(n.Text):
 		return "integer"
 	case floating.MatchString(n.Text):
 		return "number"
@@ -100,16 +111,28 @@ func (n *Node) Type() string {
 	return "text"
 }
 
-// Nothing reports whether the node is nothing, as after "key:", or a word for it.
-func (n *Node) Null() bool {
-	if n.Kind != Scalar || n.style != plain || len(n.Text) > len("null") || n.Text != "" && strings.IndexByte("nN~", n.Text[0]) < 0 {
-		return false
+func isBoolean(text string) bool {
+	switch text {
+	case "true", "True", "TRUE", "false", "False", "FALSE":
+		return true
 	}
-	return nothing.MatchString(n.Text)
+	return false
 }
 
-// surelyText reports whether the text begins as no word or number of YAML does, or
-// holds a space: so do most values, and it is cheaper to see than by a regexp.
+// Null reports whether the node is empty, as after "key:", or a word for null.
+func (n *Node) Null() bool {
+	if n.Kind != Scalar || n.style != plain {
+		return false
+	}
+	switch n.Text {
+	case "", "~", "null", "Null", "NULL":
+		return true
+	}
+	return false
+}
+
+// obviouslyText reports whether the text contains a space or begins unlike every number
+// and word of YAML. Most values do, and the check is cheaper than a regexp.
 func (n *Node) obviouslyText() bool {
 	if n.Text == "" {
 		return false
