@@ -53,12 +53,12 @@ func TestRefundOfTheOldest(t *testing.T) {
 						return fmt.Sprint("refund ", took, err)
 					}
 					d, err := e.Decide(ctx, plan, key, weir.Request{N: n, At: now})
-					return fmt.Sprint("attempt ", d, err)
+					return fmt.Sprintf("attempt %#v %v", d, err) // %v of a Decision is only its sentence
 				}
 				looks := func(e weir.Engine) string {
 					states := make([]weir.LimitState, len(plan.Limits()))
 					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: now, States: states})
-					return fmt.Sprint(d, states, err)
+					return fmt.Sprintf("%#v %+v %v", d, states, err)
 				}
 				want, then := did(engines[0]), looks(engines[0])
 				for i, e := range engines[1:] {
