@@ -6,7 +6,11 @@ LISTEN    ?= 127.0.0.1:7070
 FUZZTIME  ?= 30s
 ATTEMPTS  ?= 10000000
 HISTORIES ?= 1000
+GRANTS    ?= 1000000000
 SEEDS     ?= 10
+KILLS     ?= 1000
+PIECE     ?= 100000
+IMAGES    ?= 10000
 SOAK      ?= 30m
 ATTACK    ?= 10m
 
@@ -17,11 +21,12 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # CYCLONEDX writes the list of modules in the program, pinned in the same way.
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.7.0
 
-# bench is a separate module, so that its contestants are not in go.mod.
-MODULES := bench .
+# bench and browsertest are separate modules, so that contestants and the driver of the
+# browser are not in go.mod.
+MODULES := bench internal/report/browsertest .
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz vuln sbom pin-images attack conformance conformance-redis hammer test-faults mutants mutants-redis bench test-integrations soak
+.PHONY: help run build test tools lint fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images mutants mutants-redis bench test-integrations soak
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -65,17 +70,32 @@ conformance-redis: ATTEMPTS = 1000000
 conformance-redis: ## Compare the Redis engine with the specification for ATTEMPTS (1,000,000) attempts on a real server.
 	$(GO) test ./weirredis -run '^TestConformance$$/^rueidis$$/^differential$$' -count 1 -timeout 0 -v -args -weirtest.attempts $(ATTEMPTS)
 
-hammer: ## Audit HISTORIES (1,000) concurrent histories of the memory engine from outside.
+conformance-disk: ATTEMPTS = 1000000
+conformance-disk: ## Compare the engine on disk, restarted every 300 calls, for ATTEMPTS (1,000,000) attempts in each of its three modes.
+	@set -e; $(GO) test -c -o $(BIN)/weirdisk.test ./weirdisk; cd weirdisk; for seed in $$(seq $$(($(ATTEMPTS) / $(PIECE)))); do \
+	  nice $(abspath $(BIN))/weirdisk.test -test.run '^TestConformance$$/^(always|every|off)$$/^differential$$' -test.v -weirtest.attempts $(PIECE) -weirtest.seed $$seed; done
+
+drift: ## Show that a token bucket is exact to the microsecond after GRANTS (1,000,000,000) grants at each of three rates.
+	$(GO) test ./internal/window -run '^TestBucketDoesNotDrift$$' -count 1 -timeout 0 -v -args -window.grants $(GRANTS)
+
+hammer: ## Audit HISTORIES (1,000) concurrent histories, and as many of holds, of the memory engine from outside.
 	$(GO) test -race -run '^TestMemoryConformance$$/^hammer$$' -count 1 -timeout 0 -v . -args -weirtest.hammers $(HISTORIES)
 
 test-faults: ## Break Redis and its network with SEEDS (10) seeds for each fault, also a Cluster (15 minutes).
 	$(GO) test -race -count 1 -timeout 30m ./weirredis/faulttest -args -faulttest.seeds $(SEEDS)
 
+kills: ## Kill a process with the engine on disk KILLS (1,000) times under 64 callers and audit all its lives (10 minutes).
+	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestKills$$' -args -weirdisk.kills $(KILLS)
+
+images: ## Open IMAGES (10,000) directories as power failures leave them, and as many with damaged bytes.
+	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestImages$$|^TestDamagedImages$$' -args -weirdisk.images $(IMAGES)
+
 test-integrations: tools ## Test the snippets of integrations/ with nginx, HAProxy and Caddy, also while weir is down.
 	$(GO) test -count 1 -v ./integrations
 
-mutants: ## Put one fault at a time into the memory engine; a test must fail for each.
+mutants: ## Put one fault at a time into the memory engine, and into batches; a test must fail for each.
 	$(GO) run ./internal/testkit/mutants
+	$(GO) run ./internal/testkit/mutants -batches
 
 mutants-redis: ## The same for the Redis engine, its scripts and clients, on a real server (half an hour).
 	$(GO) run ./internal/testkit/mutants -redis

@@ -35,6 +35,7 @@ const (
 type Request struct {
 	Op     Op
 	full   bool         // the memory engine cannot remember the operation: recording units fails
+	once   string       // the name of the operation, while the memory engine decides it
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
 	At     int64        // the instant in microseconds since 1970, or Now (R1); 0 is 1970
 	States []LimitState // nil, or filled with the state of every limit after the decision
@@ -69,8 +70,8 @@ func (r *Request) check(p *Plan) error {
 //   - Each method uses one instant, that of its own clock or the one passed, and acts on
 //     all limits of the plan in one atomic step (R1, R7).
 //   - A denial, a peek and a count change nothing (R4).
-//   - A history belongs to the policy's name, the limit's name and the key values that
-//     the limit counts by, so a plan with other numbers finds it (R12).
+//   - A history belongs to the limit's policy (PlanLimit.Policy), the limit's name and the
+//     key values that the limit counts by, so a plan with other numbers finds it (R12).
 //   - The key has as many values as the plan has dimensions. Values are opaque bytes, and
 //     different tuples never share a history (R14).
 //   - An error means that no decision was possible and nothing changed, unless it wraps
@@ -101,7 +102,7 @@ type Engine interface {
 }
 
 // RefundOnceEngine is an Engine with refunds that accept an idempotency key. Memory,
-// weirredis.Engine and fallback.Engine implement it.
+// weirdisk.Engine, weirredis.Engine and fallback.Engine implement it.
 type RefundOnceEngine interface {
 	Engine
 

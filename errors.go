@@ -20,6 +20,8 @@ var (
 	ErrUnknownLimit = errors.New("weir: unknown limit")
 	// ErrRange: the span of a Count is not above 0 and within the limit's window.
 	ErrRange = errors.New("weir: bad span")
+	// ErrKind: the limit's kind has no such operation: a Bucket stores no instants to count.
+	ErrKind = errors.New("weir: the limit's kind cannot do that")
 	// ErrID: the id of an operation is missing, too long, or used for another operation.
 	ErrID = errors.New("weir: bad operation id")
 	// ErrRequest: a Request has an unknown Op, or a wrong number of States.
@@ -65,7 +67,7 @@ var (
 
 // IsBadInput reports whether every engine would reject the same call (R14).
 func IsBadInput(err error) bool {
-	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrRange, ErrID, ErrRequest, ErrTTL} {
+	for _, input := range []error{ErrUnits, ErrKey, ErrInstant, ErrUnknownLimit, ErrRange, ErrKind, ErrID, ErrRequest, ErrTTL} {
 		if errors.Is(err, input) {
 			return true
 		}

@@ -13,9 +13,9 @@ import (
 // Memory is the embedded engine: exact histories in the memory of this process.
 //
 // It starts no goroutine. Its clock is monotonic: setting the machine's clock changes
-// nothing. Keys are spread by a hash with a random seed over shards with a lock each, so
-// that callers with different keys seldom wait for each other. A decision over several
-// limits locks their shards in one order and acts on all or none.
+// nothing. Keys are spread by a hash with a random seed over shards. A shard has a lock, and
+// so has each key: callers with different keys seldom wait for each other. A decision over
+// several limits locks their shards in one order and acts on all or none.
 //
 // A key with one entry takes about 64 bytes, a further entry 4 to 9. Each new key, and
 // one in a few dozen other recordings, sweeps: it looks at a few histories and removes
@@ -28,7 +28,8 @@ import (
 // stopped counting.
 //
 // The histories of a limit are kept for the longest window that the limit ever had on
-// this engine: a shortened window frees memory as slowly as before (R12).
+// this engine: a shortened window frees memory as slowly as before (R12). A bucket is kept
+// until it is full. The rate of every bucket is remembered, in about 100 bytes.
 type Memory struct {
 	table keytable.Table // first, so that its shards begin on cache lines
 
@@ -37,6 +38,8 @@ type Memory struct {
 	seed                    maphash.Seed
 	fullOfKeys, fullOfBytes error
 
+	journal    Journal      // nil, or receives every change
+	rates      rates        // of buckets
 	operations operations   // decisions with an idempotency key
 	reclaim    sync.Mutex   // held by the caller that makes room at a cap
 	reclaimed  atomic.Int64 // histories and operations removed at a cap so far
@@ -46,8 +49,11 @@ type Memory struct {
 // MemoryOption adjusts a Memory.
 type MemoryOption func(*memoryCaps)
 
-// memoryCaps are the caps of a Memory, 0 for none.
-type memoryCaps struct{ keys, bytes int64 }
+// memoryCaps are the caps of a Memory, 0 for none, and its journal.
+type memoryCaps struct {
+	keys, bytes int64
+	journal     Journal
+}
 
 // MaxKeys caps the number of keys, counted once for each limit they have a history in,
 // and of operations with an idempotency key (Limiter.AllowOnce). At the cap new ones are
@@ -70,7 +76,7 @@ func NewMemory(opts ...MemoryOption) *Memory {
 	for _, o := range opts {
 		o(&caps)
 	}
-	m := &Memory{start: time.Now(), seed: maphash.MakeSeed()}
+	m := &Memory{start: time.Now(), seed: maphash.MakeSeed(), journal: caps.journal}
 	m.base = m.start.UnixMicro()
 	m.table.Init(caps.keys, caps.bytes)
 	// The errors are made in advance: a flood of new keys at a cap must not fill the heap.
@@ -89,11 +95,18 @@ func (m *Memory) now() int64 {
 
 // instant returns the instant of a call: the caller's, or that of the engine's clock.
 func (m *Memory) instant(at int64) int64 {
-	if at == Now {
+	switch {
+	case at == Now:
 		return m.now()
+	case at < 0:
+		return -at
 	}
 	return at
 }
+
+// readAt returns a reading of the clock as an instant: Now, already read. It is below Now
+// and Oldest.
+func readAt(raw int64) int64 { return -raw }
 
 // Len is the number of keys held, counted once for each limit they have a history in,
 // idle ones included, and of operations with an idempotency key.

@@ -7,12 +7,12 @@ import (
 )
 
 // answer completes the decision from the histories as they are now (R8).
-func answer(b *memoryPlan, p *Plan, req *Request, slots []slot, now int64, full bool, d *Decision) {
+func answer(b *memoryPlan, req *Request, slots []slot, now int64, full bool, d *Decision) {
 	var wait, reset int64
 	remaining := int64(window.Forever)
 	for i := range slots {
 		s := &slots[i]
-		r := &s.limit.Rule
+		r := s.rule
 		s.wait = s.h.Wait(s.arena, r, &s.state, now, s.limit.units(req.N))
 		if window.Longer(s.wait, wait) {
 			wait = s.wait
@@ -25,8 +25,9 @@ func answer(b *memoryPlan, p *Plan, req *Request, slots []slot, now int64, full 
 	if !full {
 		d.Limit = binding(b.mode, slots, req.N, d.Granted).limit.name
 	}
-	if req.States != nil {
-		describe(p, slots, req.States, now)
+	for i := range req.States {
+		s := &slots[i]
+		req.States[i] = s.limit.described.describe(s.h, s.arena, s.rule, &s.state, now, s.wait)
 	}
 }
 
@@ -51,22 +52,21 @@ func binding(mode window.Mode, slots []slot, n, granted int64) *slot {
 	return b
 }
 
-// describe fills in the state of each limit.
-func describe(p *Plan, slots []slot, states []LimitState, now int64) {
-	for i := range slots {
-		s, l := &slots[i], &p.policy.Limits[i]
-		states[i] = LimitState{
-			Name:             l.Name,
-			Max:              l.Max,
-			Window:           l.Window,
-			MinInterval:      l.MinInterval,
-			Used:             min(s.state.Used, MaxUnits),
-			Remaining:        s.state.Room(&s.limit.Rule),
-			RetryAfter:       span(s.wait),
-			NextAfter:        span(s.h.Next(s.arena, &s.limit.Rule, &s.state, now)),
-			MinIntervalAfter: span(s.state.IntervalWait(&s.limit.Rule, now)),
-			ResetAfter:       span(s.h.Reset(&s.limit.Rule, &s.state, now)),
-		}
+// describe returns the state of a limit, whose own wait is known.
+func (l *Limit) describe(h *window.History, a *window.Arena, r *window.Rule, s *window.State, now, wait int64) LimitState {
+	return LimitState{
+		Name:             l.Name,
+		Kind:             l.Kind,
+		Max:              l.Max,
+		Burst:            l.Burst,
+		Window:           l.Window,
+		MinInterval:      l.MinInterval,
+		Used:             min(s.Used, MaxUnits),
+		Remaining:        s.Room(r),
+		RetryAfter:       span(wait),
+		NextAfter:        span(h.Next(a, r, s, now)),
+		MinIntervalAfter: span(s.IntervalWait(r, now)),
+		ResetAfter:       span(h.Reset(r, s, now)),
 	}
 }
 

@@ -44,8 +44,8 @@ func TestR1NoDecisionFromBeforeASweep(t *testing.T) {
 		}()
 		<-started
 		time.Sleep(w)
-		for range 10 * keytable.SweepEvery {
-			s.SweepStep(&m.table, m.now(), false) // as decisions on other keys do
+		for i := range int64(10 * keytable.SweepEvery) {
+			s.SweepStep(&m.table, m.now()+i, false) // as decisions on other keys do
 		}
 		s.Unlock()
 		if d := <-got; d.Allowed && d.At.Sub(first.At) < w {
@@ -131,13 +131,77 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 		if d, err := l.AllowAt(ctx, key, 1, start); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
-		for range 4 * keytable.SweepEvery {
-			if err := look(l.At(start.Add(62 * time.Minute))); err != nil {
+		for i := range 4 * keytable.SweepEvery {
+			if err := look(l.At(start.Add(62*time.Minute + time.Duration(i)*time.Microsecond))); err != nil {
 				t.Fatal(name, err)
 			}
 		}
 		if d, err := l.AllowAt(ctx, key, 1, start.Add(time.Second)); err != nil || d.Allowed {
 			t.Errorf("%s 62 minutes ahead: a second unit of 1 per minute: %+v, %v; want a denial", name, d, err)
+		}
+	}
+}
+
+// TestNoDenialSweeps: denials of one unit, which the fast paths decide, remove no other
+// history (R4, R13).
+func TestNoDenialSweeps(t *testing.T) {
+	start := time.UnixMicro(1_000_000_000_000_000)
+	for _, c := range []struct {
+		name           string
+		kinds          []Kind
+		max            int64
+		granted, asked time.Duration // the others may be removed between
+	}{
+		{"window", []Kind{Rolling}, 2, 60*time.Minute + 30*time.Second, 61*time.Minute + 10*time.Second},
+		{"two windows", []Kind{Rolling, Rolling}, 2, 60*time.Minute + 30*time.Second, 61*time.Minute + 10*time.Second},
+		{"bucket", []Kind{Bucket}, 1, 61*time.Minute + 50*time.Second, 62*time.Minute + 10*time.Second},
+	} {
+		p := Policy{Name: "p"}
+		for i, kind := range c.kinds {
+			limit := Limit{Name: fmt.Sprint("l", i), Max: c.max, Window: time.Minute, By: []string{"user"}, Kind: kind}
+			if kind == Bucket {
+				limit.Burst = 2
+			}
+			p.Limits = append(p.Limits, limit)
+		}
+		l := mustNew(t, p)
+		ask := func(key string, after time.Duration) bool {
+			d, err := l.AllowAt(ctx, K(key), 1, start.Add(after))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return d.Allowed
+		}
+		const others = 1000 // several in each shard
+		for i := range others {
+			ask(fmt.Sprint(i), 0)
+			ask(fmt.Sprint(i), time.Microsecond)
+		}
+		ask("busy", c.granted)
+		ask("busy", c.granted+time.Microsecond)
+		held := l.memory.Len()
+		for i := range 4 * keytable.SweepEvery {
+			if ask("busy", c.asked+time.Duration(i)*time.Microsecond) {
+				t.Fatalf("%s: a third unit was granted", c.name)
+			}
+		}
+		if got := l.memory.Len(); got != held {
+			t.Errorf("%s: denials removed %d of %d histories", c.name, held-got, held)
+		}
+	}
+}
+
+// TestNoDenialNamesTheLastOfEqualWaits: the first limit wins a tie in one pass too (R8).
+func TestNoDenialNamesTheLastOfEqualWaits(t *testing.T) {
+	p := perUser(2, time.Minute)
+	second := p.Limits[0]
+	second.Name = "second"
+	p.Limits = append(p.Limits, second)
+	l, at := mustNew(t, p), time.UnixMicro(1_000_000_000_000_000)
+	for i := range 3 {
+		d, err := l.AllowAt(ctx, K("a"), 1, at.Add(time.Duration(i)*time.Microsecond))
+		if want := []string{"", "", p.Limits[0].Name}[i]; err != nil || d.Limit != want {
+			t.Errorf("attempt %d: denied by %q, %v; want %q", i+1, d.Limit, err, want)
 		}
 	}
 }
@@ -159,5 +223,30 @@ func TestCorrectionIsAsVirtualAsTheCall(t *testing.T) {
 	}
 	if d, _ := l.AllowAt(ctx, K("42"), 1, past.Add(time.Second)); !d.Allowed {
 		t.Errorf("denied after the announced wait: %+v", d)
+	}
+}
+
+// TestSweepWithoutNewKeys: grants on known keys, which need no lock of a shard, sweep too (R13).
+func TestSweepWithoutNewKeys(t *testing.T) {
+	for _, kind := range []Kind{Rolling, Bucket} {
+		p := perUser(1_000_000, time.Minute)
+		p.Limits[0].Kind = kind
+		l, at := mustNew(t, p), time.UnixMicro(1_000_000_000_000_000)
+		const idle, busy = 1000, 256
+		for i := range idle + busy {
+			if d, err := l.AllowAt(ctx, K(fmt.Sprint(i)), 1, at); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+		}
+		at = at.Add(62 * time.Minute)
+		for range 400 {
+			for i := range busy {
+				at = at.Add(time.Microsecond)
+				l.AllowAt(ctx, K(fmt.Sprint(i)), 1, at)
+			}
+		}
+		if held := l.memory.Len(); held > busy+idle/4 {
+			t.Errorf("%v: %d histories are held, of which %d count", kind, held, busy)
+		}
 	}
 }

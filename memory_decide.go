@@ -25,7 +25,7 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 		return m.handleOnce(p, k, req, 0, d)
 	}
 	b := m.compiled(p)
-	if b.simple && req.Op == OpAttempt && req.States == nil && !req.full && m.allowSimple(b, k, req.N, req.At, d) {
+	if b.simple && req.Op == OpAttempt && !req.full && req.once == "" && m.allowSimple(b, k, req.N, req.At, req.States, d) {
 		return nil
 	}
 	// The slots stand on the stack, as many as the plan needs: clearing room for
@@ -33,45 +33,56 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 	switch n := len(b.limits); {
 	case n == 1:
 		var slots [1]slot
-		return m.decideWithRoom(b, p, k, req, slots[:], d)
+		return m.decideWithRoom(b, k, req, slots[:], d)
 	case n == 2:
 		var slots [2]slot
-		return m.decideWithRoom(b, p, k, req, slots[:], d)
+		return m.decideWithRoom(b, k, req, slots[:], d)
 	case n <= 4:
 		var slots [4]slot
-		return m.decideWithRoom(b, p, k, req, slots[:n], d)
+		return m.decideWithRoom(b, k, req, slots[:n], d)
 	default:
 		var slots [MaxLimits]slot
-		return m.decideWithRoom(b, p, k, req, slots[:n], d)
+		return m.decideWithRoom(b, k, req, slots[:n], d)
 	}
 }
 
 // decideWithRoom decides in the given slots. At a cap it makes room and decides again, as
 // long as it finds histories to remove: bytes come back by whole pages, so the first ones
 // found may not be enough.
-func (m *Memory) decideWithRoom(b *memoryPlan, p *Plan, k *Key, req *Request, slots []slot, d *Decision) error {
-	err := m.decideSlots(b, p, k, req, slots, d)
+func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, slots []slot, d *Decision) error {
+	err := m.decideSlots(b, k, req, slots, d)
 	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
 		if tries == mostTries || !m.makeRoom(m.locate(b.limits, k, slots), req.At) {
 			m.refused.Add(1)
 			return err
 		}
-		err = m.decideSlots(b, p, k, req, slots, d)
+		err = m.decideSlots(b, k, req, slots, d)
 	}
 	return err
 }
 
 // decideSlots decides under the locks of all shards concerned: it reads everything, then
 // decides, then writes all or nothing (R7).
-func (m *Memory) decideSlots(b *memoryPlan, p *Plan, k *Key, req *Request, slots []slot, d *Decision) error {
+func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, slots []slot, d *Decision) error {
 	raw, now, locks := m.lockSlots(b.limits, k, slots, req.At)
+	virtual := req.At != Now
+	if b.plain && req.Op == OpAttempt && req.N == 1 && !req.full && req.States == nil && m.decideOne(slots, now, virtual, d) {
+		if d.Allowed {
+			if m.journal != nil {
+				m.report(b, k, req, slots, now, 1, false, d)
+			}
+			m.sweepShards(slots, raw, virtual)
+		}
+		m.unlock(slots, locks)
+		return nil
+	}
 	room, open := int64(window.Forever), true
 	for i := range slots {
 		s := &slots[i]
-		s.state.Used, s.from = s.h.Used(s.arena, now-s.limit.Window)
+		s.look(now)
 		s.state.Last = s.h.Last
-		s.room = s.state.Room(&s.limit.Rule)
-		s.closed = s.state.IntervalWait(&s.limit.Rule, now) > 0
+		s.room = s.state.Room(s.rule)
+		s.closed = s.state.IntervalWait(s.rule, now) > 0
 		room = min(room, s.limit.fitting(s.room, req.N))
 		open = open && !s.closed
 	}
@@ -85,45 +96,74 @@ func (m *Memory) decideSlots(b *memoryPlan, p *Plan, k *Key, req *Request, slots
 	case b.mode == window.CountDenied:
 		units = req.N
 	}
-	virtual := req.At != Now
 	var err error
 	if units > 0 {
-		err = m.record(b, k, req, slots, now, units)
+		err = m.record(b, k, req, slots, now, units, granted == 0)
 	} else if req.Op == OpAttempt && req.N > 0 {
-		err = m.correct(slots, now, virtual) // a denial stores no more than this (R2)
+		err = m.correctAll(slots, now, virtual) // a denial stores no more than this (R2)
 	}
 	if err != nil {
-		m.table.Unlock(locks)
+		m.unlock(slots, locks)
 		return err
 	}
 	d.Granted, d.Allowed = granted, full || granted > 0
-	answer(b, p, req, slots, now, full, d)
+	answer(b, req, slots, now, full, d)
+	if m.journal != nil {
+		m.report(b, k, req, slots, now, units, granted == 0, d)
+	}
 	if units > 0 { // peeks and denials remove no history (R4)
-		for i := range slots {
-			slots[i].shard.SweepStep(&m.table, raw, virtual)
+		m.sweepShards(slots, raw, virtual)
+	}
+	m.unlock(slots, locks)
+	return nil
+}
+
+// unlock unlocks the records of the slots and the shards.
+func (m *Memory) unlock(slots []slot, locks uint64) {
+	unlockRecords(slots)
+	m.table.Unlock(locks)
+}
+
+// unlockRecords unlocks the records of the slots.
+func unlockRecords(slots []slot) {
+	for i := range slots {
+		if r := slots[i].record; r != nil {
+			r.Unlock()
+			slots[i].record = nil
 		}
 	}
-	m.table.Unlock(locks)
-	return nil
+}
+
+// sweepShards unlocks the records, and sweeps a few slots of each shard, which is locked.
+func (m *Memory) sweepShards(slots []slot, raw int64, virtual bool) {
+	unlockRecords(slots)
+	for i := range slots {
+		slots[i].shard.SweepStep(&m.table, raw, virtual)
+	}
 }
 
 // slot is one limit of a decision: the place of its history, and the state found there.
 type slot struct {
-	limit *memoryLimit
-	shard *keytable.Shard
-	tag   uint32
-	ref   uint32          // the record, 0 = none yet
-	h     *window.History // the history decided on
-	arena *window.Arena   // of the history's log
-	state window.State
+	limit  *memoryLimit
+	rule   *window.Rule // the limit's numbers at the instant of the decision
+	shard  *keytable.Shard
+	tag    uint32
+	ref    uint32           // the record, 0 = none yet
+	record *keytable.Record // the same, locked, or nil
+	h      *window.History  // the history decided on
+	arena  *window.Arena    // of the history's log
+	state  window.State
 
-	// corrected reports that h is a copy on which the clock's correction was made (R2).
+	// corrected reports that h is a copy on which the clock's correction was made (R2), or
+	// the change to the limit's kind (R12).
 	corrected bool
 
 	// As the attempt found it:
 	from   window.Mark // where the entries that count begin
 	room   int64       // units that fitted
 	closed bool        // the minimum interval had not passed
+
+	front int64 // in decideOne: the end of the oldest entry that counts
 
 	wait int64 // this limit's own wait after the decision
 }
@@ -142,7 +182,46 @@ func (m *Memory) lockSlots(limits []memoryLimit, k *Key, slots []slot, at int64)
 		slots[i].load(k)
 	}
 	raw = m.instant(at)
-	return raw, clamp(slots, raw), locks
+	now, asIs := clamp(slots, raw)
+	if !asIs {
+		m.adjustCopies(slots, now)
+	}
+	return raw, now, locks
+}
+
+// adjustCopies gives each slot the numbers of its present window, and a copy of its history
+// if that must be adjusted. It stays a copy until it is certain that it may be stored (R2,
+// R4).
+func (m *Memory) adjustCopies(slots []slot, now int64) {
+	for i := range slots {
+		s := &slots[i]
+		s.rule = s.limit.at(now)
+		if s.h.Last > now || s.ref != 0 && s.h.Unfit(s.rule) {
+			s.h, s.arena = s.h.Clone(s.arena)
+			s.corrected = true
+			m.adjust(s, now)
+		}
+	}
+}
+
+// adjust corrects the slot's history: entries of the future count as entries of now (R2),
+// and it gets the form of the limit's kind (R12).
+func (m *Memory) adjust(s *slot, now int64) {
+	if s.h.Last > now {
+		s.h.Redate(s.arena, s.rule.End(now), now)
+	}
+	if s.h.Unfit(s.rule) {
+		s.h.Fit(s.arena, s.rule, m.rates.numbered(s.h.Rate()), now)
+	}
+}
+
+// look reads the units that count now.
+func (s *slot) look(now int64) {
+	if s.rule.Rate != 0 {
+		s.state.Used = s.h.Missing(s.rule.Refill, now)
+		return
+	}
+	s.state.Used, s.from = s.h.Used(s.arena, s.rule.Cutoff(now))
 }
 
 // locate finds the shard of each slot and returns their set.
@@ -172,41 +251,37 @@ func (m *Memory) locate(limits []memoryLimit, k *Key, slots []slot) (locks uint6
 // slots, since they would point into themselves.
 var noHistory = window.Empty
 
-// load finds the slot's history; the shard is locked.
+// load finds the slot's history and locks its record; the shard is locked.
 func (s *slot) load(k *Key) {
-	s.arena, s.corrected = &s.shard.Arena, false
+	s.rule, s.arena, s.corrected = &s.limit.Rule, &s.shard.Arena, false
 	s.ref = s.limit.find(s.shard, s.tag, k)
 	if s.ref == 0 {
-		s.h = &noHistory
+		s.h, s.record = &noHistory, nil
 		return
 	}
-	s.h = &s.shard.At(s.ref).History
+	s.record = s.shard.At(s.ref)
+	s.record.Lock()
+	s.h = &s.record.History
 }
 
 // clamp returns the instant of the decision: the instant as read, or the newest entry of
 // a history that is less than a second ahead of it. Behind a history by more, the clock
-// was corrected: entries of the future count as entries of now. That is on a copy, until
-// it is certain that the correction may be stored (R2, R4).
-func clamp(slots []slot, raw int64) int64 {
-	now, corrected := raw, false
+// was corrected: entries of the future count as entries of now. asIs reports that no
+// history needs this correction (R2), another form (R12), or the window of a Period.
+func clamp(slots []slot, raw int64) (now int64, asIs bool) {
+	now, asIs = raw, true
 	for i := range slots {
-		if last := slots[i].h.Last; last > now {
-			if slots[i].h.Behind(raw) {
-				corrected = true
+		s := &slots[i]
+		if last := s.h.Last; last > now {
+			if s.h.Behind(raw) {
+				asIs = false
 			} else {
 				now = last
 			}
 		}
-	}
-	if corrected {
-		for i := range slots {
-			s := &slots[i]
-			if s.h.Last > now {
-				s.h, s.arena = s.h.Clone(s.arena)
-				s.h.Redate(s.arena, s.limit.End(now), now)
-				s.corrected = true
-			}
+		if s.limit.zoned != nil || s.ref != 0 && s.h.Rate() != s.limit.Rate {
+			asIs = false
 		}
 	}
-	return now
+	return now, asIs
 }

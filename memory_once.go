@@ -93,7 +93,12 @@ func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, granted int64, d *Dec
 // operation returns the name of an operation and its shard.
 func (m *Memory) operation(p *Plan, k *Key, id string) (s *operationShard, name string) {
 	name = operationName(p, k, id)
-	return &m.operations.shards[maphash.String(m.seed, name)%uint64(len(m.operations.shards))], name
+	return m.operations.shard(m, name), name
+}
+
+// shard returns the shard of an operation of that name.
+func (all *operations) shard(m *Memory, name string) *operationShard {
+	return &all.shards[maphash.String(m.seed, name)%uint64(len(all.shards))]
 }
 
 // replayOrDecide replays the answer of a known operation, or decides it and remembers
@@ -108,11 +113,11 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key,
 	full := m.takeOperation(len(name))
 	if req.Op == opRefund {
 		var decided int64
-		d.Granted, decided, err = m.refund(p, k, granted, req.N, req.At, full != nil)
+		d.Granted, decided, err = m.refund(p, k, granted, req.N, req.At, full != nil, name)
 		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	} else {
 		once := *req
-		once.ID, once.full = "", full != nil
+		once.ID, once.once, once.full = "", name, full != nil
 		err = m.handle(p, k, &once, d)
 	}
 	if full != nil {

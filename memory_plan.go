@@ -2,7 +2,10 @@ package weir
 
 import (
 	"hash/maphash"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/internal/keytable"
@@ -12,20 +15,27 @@ import (
 // memoryPlan is a Plan as compiled by one memory engine.
 type memoryPlan struct {
 	engine *Memory
+	plan   *Plan
 	mode   window.Mode
 	limits []memoryLimit
-	simple bool // allowSimple may decide: one rolling or calendar limit without a cost by one dimension, and denials are not counted
+	plain  bool // decideOne may decide: all limits are plain, and denials are not counted
+	simple bool // allowSimple may decide: one limit without a cost by one dimension, neither FirstHit nor of a Period, and denials are not counted
 }
 
 // memoryLimit is one limit of a memoryPlan: its numbers, and the names of its histories.
 type memoryLimit struct {
 	window.Rule
-	name  string
-	group uint32 // of its histories in the engine's table: (policy, limit, dimensions) (R12)
-	salt  uint64 // makes the hashes of this limit's keys differ from those of other limits
-	by    []int  // indices into the key
-	cost  int64  // as PlanLimit.Cost
-	sole  int    // by[0] of a limit with one dimension, otherwise -1
+	described *Limit // as in the policy
+	name      string
+	group     uint32 // of its histories in the engine's table: (policy, limit, dimensions) (R12)
+	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
+	by        []int  // indices into the key
+	cost      int64  // as PlanLimit.Cost
+	holds     bool   // of kind InFlight: a refund ends the hold of a cost, too (R17)
+	zoned     *zoned // the windows of a Period, otherwise nil
+	plain     bool   // a rolling window without cells, a minimum interval and a cost
+	pours     bool   // a bucket without a minimum interval
+	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }
 
 // compiled returns the plan as compiled by m. A plan remembers the last engine that used
@@ -40,7 +50,7 @@ func (m *Memory) compiled(p *Plan) *memoryPlan {
 }
 
 func (m *Memory) compile(p *Plan) *memoryPlan {
-	b := &memoryPlan{engine: m, mode: window.Mode(p.Mode())}
+	b := &memoryPlan{engine: m, plan: p, mode: window.Mode(p.Mode())}
 	for i := range p.limits {
 		l := &p.limits[i]
 		name := historyName(p, l)
@@ -48,25 +58,52 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 		if len(l.By) == 1 {
 			sole = l.By[0]
 		}
-		b.limits = append(b.limits, memoryLimit{
-			Rule:  rule(l),
-			name:  l.Name,
-			group: m.table.Group(name, l.Window),
-			salt:  maphash.String(m.seed, name),
-			by:    l.By,
-			cost:  l.Cost,
-			sole:  sole,
-		})
+		compiled := memoryLimit{
+			Rule:      rule(l),
+			described: &p.policy.Limits[i],
+			name:      l.Name,
+			group:     m.table.Group(name, l.retention()),
+			salt:      m.salt(name),
+			by:        l.By,
+			cost:      l.Cost,
+			holds:     l.Kind == InFlight,
+			plain:     l.Kind == Rolling && l.Cell == 0 && l.MinInterval == 0 && l.Cost == 0,
+			pours:     l.Kind == Bucket && l.MinInterval == 0,
+			sole:      sole,
+		}
+		switch {
+		case l.Kind == Bucket:
+			compiled.Rate = m.rates.number(l.Refill)
+		case l.Period != nil:
+			compiled.zoned = &zoned{period: l.Period, rule: compiled.Rule}
+		}
+		b.limits = append(b.limits, compiled)
 	}
+	b.plain = p.Mode() != CountDenied && !slices.ContainsFunc(b.limits, func(l memoryLimit) bool { return !l.plain })
 	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FirstHit && p.Mode() != CountDenied
+	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FirstHit && first.zoned == nil && p.Mode() != CountDenied
 	return b
+}
+
+// salt returns the salt of the limit with histories of that name.
+func (m *Memory) salt(name string) uint64 { return maphash.String(m.seed, name) }
+
+// retention returns the microseconds for which a history is kept after its newest instant:
+// that of its newest entry or attempt, or the one at which the bucket is full.
+func (l *PlanLimit) retention() int64 {
+	switch {
+	case l.Kind == Bucket:
+		return max(l.MinInterval, 1) // 1 for the fraction of a microsecond
+	case l.Period != nil:
+		return l.Keep()
+	}
+	return l.Window
 }
 
 // historyName names the histories of a limit without the key's values. Names hold no
 // NUL, so no two limits share one.
 func historyName(p *Plan, l *PlanLimit) string {
-	parts := []string{p.Name(), l.Name}
+	parts := []string{l.Policy, l.Name}
 	for _, i := range l.By {
 		parts = append(parts, p.dimensions[i])
 	}
@@ -76,11 +113,74 @@ func historyName(p *Plan, l *PlanLimit) string {
 // rule returns the numbers of the limit. Windows of the calendar are a grid of cells as
 // wide as they are, whose units leave at the end of the cell, not a window later (R3).
 func rule(l *PlanLimit) window.Rule {
-	r := window.Rule{Max: l.Max, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell, FirstHit: l.Kind == FirstHit}
-	if l.Kind == Calendar {
+	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
+		FirstHit: l.Kind == FirstHit, Refill: &l.Refill}
+	if l.Kind == Calendar && l.Period == nil {
 		r.Cell = l.Window
 	}
 	return r
+}
+
+// at returns the limit's numbers for a decision at now.
+func (l *memoryLimit) at(now int64) *window.Rule {
+	if l.zoned == nil {
+		return &l.Rule
+	}
+	return l.zoned.at(now)
+}
+
+// zoned is the windows of a Period. It keeps the one that was used last.
+type zoned struct {
+	period *Zoned
+	rule   window.Rule
+	last   atomic.Pointer[window.Rule]
+}
+
+func (z *zoned) at(now int64) *window.Rule {
+	if r := z.last.Load(); r != nil && r.Start <= now && now < r.Stop {
+		return r
+	}
+	r := z.rule
+	r.Start, r.Stop = z.period.Around(now)
+	z.last.Store(&r)
+	return &r
+}
+
+// rates numbers the rates of buckets from 1 on. A history stores the number, so that a
+// changed limit finds the rate under which units were taken (R12).
+type rates struct {
+	mu      sync.Mutex               // protects numbers
+	numbers map[window.Refill]uint32 // the places in all, counted from 1
+	all     atomic.Pointer[[]window.Refill]
+}
+
+// number returns the number of a rate.
+func (r *rates) number(f window.Refill) uint32 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	n, known := r.numbers[f]
+	if known {
+		return n
+	}
+	var all []window.Refill
+	if r.numbers == nil {
+		r.numbers = map[window.Refill]uint32{}
+	} else {
+		all = *r.all.Load()
+	}
+	all = append(all, f) // behind the end that readers have seen
+	r.all.Store(&all)
+	n = uint32(len(all))
+	r.numbers[f] = n
+	return n
+}
+
+// numbered returns the rate of a number, nil of 0.
+func (r *rates) numbered(n uint32) *window.Refill {
+	if n == 0 {
+		return nil
+	}
+	return &(*r.all.Load())[n-1]
 }
 
 // units is PlanLimit.Units.

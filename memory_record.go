@@ -8,18 +8,20 @@ import (
 )
 
 // record adds units to all histories, or to none: each step that can fail comes before
-// the first write.
-func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64) error {
+// the first write. denied reports that they are those of a denied attempt in CountDenied.
+func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied bool) error {
 	created := 0
 	for i := range slots {
 		s := &slots[i]
-		units := s.limit.units(units)
-		if b.mode == window.CountDenied {
+		units, most := s.limit.units(units), MaxUnits
+		if s.rule.Rate != 0 {
+			most = s.rule.Refill.Most // R16
+		} else if b.mode == window.CountDenied {
 			units = min(units, s.limit.Max) // R6
 		}
-		if req.Op == OpRecord && s.state.Used > MaxUnits-units {
+		if req.Op == OpRecord && s.state.Used > most-units {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
-				ErrOverflow, s.limit.name, s.state.Used, units, MaxUnits)
+				ErrOverflow, s.limit.name, s.state.Used, units, most)
 		}
 		if s.ref == 0 {
 			created++
@@ -28,28 +30,53 @@ func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, 
 	if req.full {
 		return m.fullOfKeys
 	}
+	return m.store(b, k, slots, now, units, created, denied, req.At != Now)
+}
+
+// store adds units to all histories, of which so many are new, or to none if there is no
+// room.
+func (m *Memory) store(b *memoryPlan, k *Key, slots []slot, now, units int64, created int, denied, virtual bool) error {
 	if err := m.reserve(slots, k, now, units, created); err != nil {
 		return err
 	}
-	virtual := req.At != Now
 	for i := range slots {
 		s := &slots[i]
 		isNew := s.ref == 0
 		if isNew {
-			s.ref = s.limit.insert(s.shard, s.tag, k)
+			s.insert(k)
 		}
-		r := s.shard.At(s.ref)
+		r := s.record
 		s.h = &r.History
-		s.correct(now, virtual)
-		s.h.Prune(s.arena, now-s.limit.Window, s.state.Used, s.from)
-		s.h.Add(s.arena, s.h.EndOf(&s.limit.Rule, now), now, s.limit.units(units))
-		if b.mode == window.CountDenied {
-			s.h.Cap(s.arena, s.limit.Max)
-		}
-		s.state = window.State{Used: s.h.Total, Last: now}
+		m.correct(s, now, virtual)
+		s.add(now, s.limit.units(units), b.mode, denied)
 		s.shard.Recorded(&m.table, r, isNew, virtual)
 	}
 	return nil
+}
+
+// insert adds a record for the key, locked, to the shard, which has room for it.
+func (s *slot) insert(k *Key) {
+	s.ref = s.limit.insert(s.shard, s.tag, k)
+	s.record = s.shard.At(s.ref)
+}
+
+// add adds units to the slot's history.
+func (s *slot) add(now, units int64, mode window.Mode, denied bool) {
+	if s.rule.Rate != 0 {
+		if denied {
+			units = min(units, s.rule.Max)
+		}
+		s.h.Take(s.rule, now, units, denied)
+		s.state.Last = now
+		s.look(now)
+		return
+	}
+	s.h.Prune(s.arena, s.rule.Cutoff(now), s.state.Used, s.from)
+	s.h.Add(s.arena, s.h.EndOf(s.rule, now), now, units)
+	if mode == window.CountDenied {
+		s.h.Cap(s.arena, s.limit.Max)
+	}
+	s.state = window.State{Used: s.h.Total, Last: now}
 }
 
 // reserve makes sure that each history can grow by an entry and that records can be
@@ -82,19 +109,22 @@ func (s *slot) needs(k *Key, now, units int64) (records, chunks int) {
 	if s.corrected {
 		return 0, 2 // at most: one to correct, one to add
 	}
+	if s.ref != 0 && s.rule.Rate != 0 {
+		return 0, 0
+	}
 	if s.ref != 0 {
-		return 0, s.h.Chunks(s.h.EndOf(&s.limit.Rule, now), s.limit.units(units))
+		return 0, s.h.Chunks(s.h.EndOf(s.rule, now), s.limit.units(units))
 	}
 	return 1, keytable.KeyChunks(s.limit.keySize(s.shard, k))
 }
 
-// correct stores the corrections that the slots hold on copies so far, or none (R2).
-func (m *Memory) correct(slots []slot, now int64, virtual bool) error {
+// correctAll stores the corrections that the slots hold on copies so far, or none (R2).
+func (m *Memory) correctAll(slots []slot, now int64, virtual bool) error {
 	if err := m.reserveCorrections(slots); err != nil {
 		return err
 	}
 	for i := range slots {
-		slots[i].correct(now, virtual)
+		m.correct(&slots[i], now, virtual)
 	}
 	return nil
 }
@@ -112,13 +142,13 @@ func (m *Memory) reserveCorrections(slots []slot) error {
 
 // correct stores the correction that the slot holds on a copy so far, if any. It writes
 // instants of now, so they are virtual if now is.
-func (s *slot) correct(now int64, virtual bool) {
+func (m *Memory) correct(s *slot, now int64, virtual bool) {
 	if !s.corrected {
 		return
 	}
-	r := s.shard.At(s.ref)
+	r := s.record
 	s.arena, s.h = &s.shard.Arena, &r.History
-	s.h.Redate(s.arena, s.limit.End(now), now)
-	s.state.Used, s.from = s.h.Used(s.arena, now-s.limit.Window)
+	m.adjust(s, now)
+	s.look(now)
 	s.shard.Corrected(r, virtual)
 }

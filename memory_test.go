@@ -10,6 +10,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/window"
 )
 
 var ctx = context.Background()
@@ -178,6 +180,47 @@ func TestR13MemoryFollowsTheLiveSet(t *testing.T) {
 			t.Errorf("after a sweep of idle keys: %d held, %d bytes", m.Len(), m.Bytes())
 		}
 	})
+}
+
+// TestR13FullBucketsAreForgotten: a bucket is removed when it is full, though the limit had
+// a slower rate before. One that lacks a unit stays.
+func TestR13FullBucketsAreForgotten(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		bucket := func(max, burst int64, window time.Duration) *Limiter {
+			l := Limit{Name: "l", Kind: Bucket, Max: max, Burst: burst, Window: window, By: []string{"k"}}
+			return mustNew(t, Policy{Name: "p", Limits: []Limit{l}}, WithEngine(m))
+		}
+		slow, fast := bucket(1, 1, 24*time.Hour), bucket(3, 15, 3*time.Second)
+		if d, err := slow.Allow(ctx, K("slow")); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		for i := range 100_000 {
+			if d, err := fast.Allow(ctx, K(fmt.Sprint(i))); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			time.Sleep(time.Millisecond) // 1,000 buckets lack a unit at any time
+		}
+		if m.Len() > 4000 {
+			t.Errorf("%d buckets are held; 1,000 lack a unit", m.Len())
+		}
+		if d, err := slow.Allow(ctx, K("slow")); err != nil || d.Allowed {
+			t.Errorf("after 100 s of 24 h: %v, %v; want a denial", d, err)
+		}
+	})
+}
+
+// TestManyRates: each rate of a bucket has its own number.
+func TestManyRates(t *testing.T) {
+	m := NewMemory()
+	for round := range 2 {
+		for i := range int64(20_000) {
+			want := window.NewRefill(1, 1000+i)
+			if n := m.rates.number(want); n != uint32(i+1) || *m.rates.numbered(n) != want {
+				t.Fatalf("round %d, rate %d: number %d of %v", round, i, n, *m.rates.numbered(n))
+			}
+		}
+	}
 }
 
 // TestSweepForgetsNothingThatCounts: short windows that expire among long ones leave the

@@ -3,8 +3,11 @@ package weir
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/window"
 )
 
 // Plan is a policy that has been checked and compiled for engines: every number
@@ -15,19 +18,36 @@ type Plan struct {
 	dimensions []string
 	limits     []PlanLimit
 
+	rates, holds *Plan // the parts of a plan with limits of kind InFlight; otherwise p and nil
+	whole        *Plan // the plan that this one is a part of, otherwise nil
+
+	parts []planPart // of calls decided together; otherwise nil
+
 	memory atomic.Pointer[memoryPlan] // the plan as compiled by the last memory engine that used it
 }
 
 // PlanLimit is one limit of a Plan. Times are microseconds.
 type PlanLimit struct {
+	Policy      string // name of the policy; histories belong to it, the limit's name and the values of By
 	Name        string
 	Max         int64 // units, 0 … MaxUnits
-	Window      int64 // 1,000 … 400 days
+	Window      int64 // 1,000 … 400 days; of a Period the longest it usually lasts
 	MinInterval int64 // 0 … Window
 	Cell        int64 // width of a cell, ceil(Window / Cells); 0 = exact (R9)
 	Cost        int64 // units an attempt takes: 0 = its own number, k = always k
 	Kind        Kind  // where windows begin (R3)
 	By          []int // indices into the key's values, in the order of Limit.By; none = shared by all
+
+	Capacity int64  // most units of one attempt, and of the room: Burst of a Bucket, otherwise Max
+	Refill   Refill // of a Bucket: the time in which one unit flows in (R16)
+	Period   *Zoned // of a Calendar limit with a Period: its windows (R3); otherwise nil
+
+	// Shared are the dimensions that all limits of the policy count by, as indices into the
+	// key's values, in the order of their names. Engines that place the histories of a policy
+	// together do so by these values.
+	Shared []int
+
+	Call int // of calls decided together: the index of the first one that the limit is of; otherwise 0
 }
 
 // Plan checks every field of the policy and compiles it. The error is a
@@ -37,29 +57,143 @@ func (p Policy) Plan() (*Plan, error) {
 		return nil, err
 	}
 	plan := &Plan{policy: p}
-	plan.policy.Limits = make([]Limit, len(p.Limits))
-	for i, l := range p.Limits {
-		l.By = slices.Clone(l.By)
-		plan.policy.Limits[i] = l
-		plan.limits = append(plan.limits, plan.compile(l))
+	plan.policy.Limits = nil
+	for _, l := range p.Limits {
+		plan.add(l)
 	}
 	if n := len(plan.dimensions); n > MaxDimensions {
 		return nil, &PolicyError{Policy: p.Name, Field: "Limits",
 			Problem: fmt.Sprintf("the limits count by %d dimensions; %d are allowed", n, MaxDimensions)}
 	}
+	shared := plan.shared()
+	for i := range plan.limits {
+		plan.limits[i].Shared = shared
+	}
+	plan.split()
 	return plan, nil
+}
+
+// WithLimits returns the plan with other numbers in its limits, which keep their order and
+// their histories. It serves engines that decide by other numbers, such as a share of each
+// Max. The error is a *PolicyError.
+func (p *Plan) WithLimits(limits []Limit) (*Plan, error) {
+	c := &Plan{policy: p.policy, dimensions: p.dimensions, parts: p.parts}
+	c.policy.Limits = nil
+	for i, l := range limits {
+		if field, problem := l.problem(); problem != "" {
+			return nil, &PolicyError{Policy: p.Name(), Limit: l.Name, Field: field, Problem: problem}
+		}
+		c.add(l)
+		to, from := &c.limits[i], &p.limits[i]
+		to.Policy, to.Name, to.By, to.Shared, to.Call = from.Policy, from.Name, from.By, from.Shared, from.Call
+	}
+	c.split()
+	return c, nil
+}
+
+// add compiles a checked limit and appends it.
+func (p *Plan) add(l Limit) {
+	l.By, l.Window = slices.Clone(l.By), l.window()
+	if l.Kind == Bucket {
+		l.Burst = l.Capacity()
+	}
+	p.policy.Limits = append(p.policy.Limits, l)
+	p.limits = append(p.limits, p.compile(l))
+}
+
+// shared returns the dimensions that all limits count by, in the order of their names, so
+// that the order of limits does not matter.
+func (p *Plan) shared() []int {
+	shared := slices.Clone(p.limits[0].By)
+	for i := range p.limits {
+		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(p.limits[i].By, dim) })
+	}
+	slices.SortFunc(shared, func(i, j int) int { return strings.Compare(p.dimensions[i], p.dimensions[j]) })
+	return shared
+}
+
+// split makes the parts of a plan with limits of kind InFlight.
+func (p *Plan) split() {
+	p.rates = p
+	if slices.ContainsFunc(p.limits, func(l PlanLimit) bool { return l.Kind == InFlight }) {
+		p.rates, p.holds = p.part(false), p.part(true)
+	}
+}
+
+// part returns a plan with the limits that are, or are not, of kind InFlight, on the same
+// histories and for the same keys. It is nil if there are none.
+func (p *Plan) part(inFlight bool) *Plan {
+	c := &Plan{policy: p.policy, dimensions: p.dimensions, whole: p}
+	c.policy.Limits = nil
+	for i, l := range p.limits {
+		if (l.Kind == InFlight) == inFlight {
+			c.limits = append(c.limits, l)
+			c.policy.Limits = append(c.policy.Limits, p.policy.Limits[i])
+		}
+	}
+	switch {
+	case c.limits == nil:
+		return nil
+	case inFlight:
+		c.holds = c
+	default:
+		c.rates = c
+	}
+	return c
+}
+
+// Holds returns the plan of the limits of kind InFlight, on the same histories and for the
+// same keys, or nil if there are none. Reservations end and extend their holds by it (R17).
+func (p *Plan) Holds() *Plan { return p.holds }
+
+// Rates returns the plan of all limits except those of kind InFlight, as Holds does. It is
+// p itself without such limits, and nil if there are no others.
+func (p *Plan) Rates() *Plan { return p.rates }
+
+// HoldTime returns the time for which a granted unit is held in every limit of kind
+// InFlight: the shortest Window of them, or 0 if there are none (R17).
+func (p *Plan) HoldTime() time.Duration {
+	if p.holds == nil {
+		return 0
+	}
+	shortest := p.holds.limits[0].Window
+	for i := range p.holds.limits {
+		shortest = min(shortest, p.holds.limits[i].Window)
+	}
+	return time.Duration(shortest) * time.Microsecond
+}
+
+// HeldUnits returns the units that the end of a hold of n takes back, as Refund returns
+// them: n, or less if every limit of kind InFlight has a lower Cost. Without such limits it
+// is 0.
+func (p *Plan) HeldUnits(n int64) (units int64) {
+	if p.holds == nil {
+		return 0
+	}
+	for i := range p.holds.limits {
+		units = max(units, min(n, p.holds.limits[i].Units(n)))
+	}
+	return units
 }
 
 // compile turns one checked limit into numbers, adding dimensions the plan has
 // not seen to p.dimensions in order of first appearance.
 func (p *Plan) compile(l Limit) PlanLimit {
 	c := PlanLimit{
+		Policy:      p.policy.Name,
 		Name:        l.Name,
 		Max:         l.Max,
 		Window:      l.Window.Microseconds(),
 		MinInterval: l.MinInterval.Microseconds(),
 		Cost:        l.Cost,
 		Kind:        l.Kind,
+		Capacity:    l.Capacity(),
+	}
+	switch {
+	case l.Kind == Bucket:
+		c.Refill = window.NewRefill(l.Max, c.Window)
+	case l.Period != NoPeriod:
+		c.Period = l.zoned()
 	}
 	if l.Cells > 0 {
 		c.Cell = (c.Window-1)/int64(l.Cells) + 1 // rounded up
@@ -88,7 +222,7 @@ func (l *PlanLimit) Units(n int64) int64 {
 // For fixed windows it is the whole open window, because only its beginning is stored
 // (R11).
 func (l *PlanLimit) Span(last int64) int64 {
-	if l.Kind != Rolling {
+	if l.Kind == Calendar || l.Kind == FirstHit {
 		return l.Window
 	}
 	return last
@@ -124,11 +258,29 @@ func (p *Plan) LimitNamed(name string) int {
 	return -1
 }
 
-// LongestWindow returns the longest window of the plan's limits.
+// Keep returns the most microseconds for which a granted unit can count: the window with a
+// cell, the longest a period can last, or the time in which an empty bucket fills.
+func (l *PlanLimit) Keep() int64 {
+	switch {
+	case l.Kind == Bucket:
+		full, _ := l.Refill.Time(l.Capacity)
+		return full + 1
+	case l.Period != nil:
+		return l.Window + longestShift
+	}
+	return l.Window + l.Cell
+}
+
+// LongestWindow returns the longest window of the plan's limits. Of a bucket it is the time
+// in which it fills, if that is longer.
 func (p *Plan) LongestWindow() time.Duration {
 	w := int64(0)
 	for i := range p.limits {
-		w = max(w, p.limits[i].Window)
+		l := &p.limits[i]
+		w = max(w, l.Window)
+		if l.Kind == Bucket {
+			w = max(w, l.Keep())
+		}
 	}
 	return time.Duration(w) * time.Microsecond
 }
@@ -149,11 +301,15 @@ const minIdempotencyTTL = time.Minute
 
 // IdempotencyTTL returns the time for which an operation with an id is remembered, from
 // the instant of its decision: as long as it can count in some limit, and at least a
-// minute. The policy at that instant determines it; later changes do not.
+// minute. The policy at that instant determines it; later changes do not. Parts of a plan
+// (Holds, Rates) remember operations as long as the whole plan does.
 func (p *Plan) IdempotencyTTL() time.Duration {
+	if p.whole != nil {
+		return p.whole.IdempotencyTTL()
+	}
 	longest := minIdempotencyTTL.Microseconds()
 	for i := range p.limits {
-		longest = max(longest, p.limits[i].Window+p.limits[i].Cell)
+		longest = max(longest, p.limits[i].Keep())
 	}
 	return time.Duration(longest) * time.Microsecond
 }
@@ -215,8 +371,8 @@ func (p *Plan) describeDimensions() string {
 	return fmt.Sprintf("%q", p.dimensions)
 }
 
-// whole returns the plan with mode AllOrNothing, on the same histories.
-func (p *Plan) whole() *Plan {
+// allOrNothing returns the plan in that mode, on the same histories.
+func (p *Plan) allOrNothing() *Plan {
 	if p.policy.Mode == AllOrNothing {
 		return p
 	}

@@ -73,33 +73,58 @@ func (m Mode) String() string {
 }
 
 // Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
-// that time between two grants. With another Kind it allows Max units in each of its
-// windows, and up to 2 * Max in a Window's length.
+// that time between two grants. Another Kind gives Max and Window another meaning.
 type Limit struct {
 	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
-	Window      time.Duration // whole microseconds, 1ms … 400 days
+	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period
 	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window
 	By          []string      // dimensions this limit counts by; none = all callers together
 	Cells       int           // 0 = exact; b = sampled on a grid of b cells a window (R9); Rolling only
 	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
-	Kind        Kind          // where windows begin (R3); Rolling by default
+	Kind        Kind          // where windows begin (R3), or a bucket (R16), or holds (R17); Rolling by default
+	Burst       int64         // capacity of a Bucket in units, 1 … MaxUnits; 0 = Max (R16)
+	Period      Period        // length of Calendar windows by the clock of a Zone; NoPeriod = multiples of Window (R3)
+	Zone        string        // IANA name of the time zone of the Period, such as Europe/Berlin; "" = UTC
+	Anchor      int           // first day of Month (1 … 31) and Week (1 = Monday … 7 = Sunday) windows; 0 = 1
 }
 
-// Kind defines where the windows of a limit begin (R3).
+// Kind defines where the windows of a limit begin (R3), or that it has none.
 type Kind uint8
 
 const (
 	// Rolling windows begin everywhere: at most Max units in any window.
 	Rolling Kind = iota
 
-	// Calendar windows begin at the whole multiples of Window since 1970, UTC. Each holds
-	// at most Max units. A Window's length across the edge of two may hold 2 * Max.
+	// Calendar windows begin at the whole multiples of Window since 1970, UTC, or with the
+	// Periods of a Zone. Each holds at most Max units. A window's length across the edge of
+	// two may hold 2 * Max.
 	Calendar
 
 	// FirstHit windows begin with the first unit recorded after the end of the last one.
 	// Each holds at most Max units. A Window's length across two may hold 2 * Max.
 	FirstHit
+
+	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window
+	// (R16). Any span of length d holds at most Burst + floor(d * Max / Window) units.
+	Bucket
+
+	// InFlight holds at most Max units at any instant. A granted unit is held until its
+	// reservation is settled, and for at most a Window (R17).
+	InFlight
+)
+
+// Period is a length of the wall clock for Calendar windows.
+type Period uint8
+
+// The periods. Hour, Day and Month windows begin with the clock's, Week windows on Monday,
+// unless an Anchor selects another day.
+const (
+	NoPeriod Period = iota
+	Hour
+	Day
+	Week
+	Month
 )
 
 // String returns the name of the kind's constant.
@@ -111,6 +136,10 @@ func (k Kind) String() string {
 		return "Calendar"
 	case FirstHit:
 		return "FirstHit"
+	case Bucket:
+		return "Bucket"
+	case InFlight:
+		return "InFlight"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -149,6 +178,9 @@ func (p Policy) check() error {
 		if l.Cost > 0 && p.Mode == Partial {
 			return bad(name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
 		}
+		if l.Kind == InFlight && p.Mode == CountDenied {
+			return bad(name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
+		}
 	}
 	return nil
 }
@@ -160,6 +192,14 @@ func (l Limit) problem() (field, problem string) {
 		return "Max", fmt.Sprintf("%d is below 0; use 0 to deny everything", l.Max)
 	case l.Max > MaxUnits:
 		return "Max", fmt.Sprintf("%d is above the largest, %d", l.Max, MaxUnits)
+	case l.Kind > InFlight:
+		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Calendar, FirstHit, Bucket or InFlight", l.Kind)
+	}
+	if field, problem := l.periodProblem(); problem != "" {
+		return field, problem
+	}
+	l.Window = l.window()
+	switch {
 	case l.Window < MinWindow || l.Window > MaxWindow:
 		return "Window", fmt.Sprintf("%v is out of range; use 1ms to 400 days", l.Window)
 	case l.Window%time.Microsecond != 0:
@@ -172,12 +212,15 @@ func (l Limit) problem() (field, problem string) {
 		return "MinInterval", fmt.Sprintf("%v is not whole microseconds", l.MinInterval)
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
-	case l.Kind > FirstHit:
-		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Calendar or FirstHit", l.Kind)
-	case l.Kind != Rolling && l.Cells > 0:
+	case l.Cells > 0 && l.Kind == InFlight:
+		return "Cells", fmt.Sprintf("%d cells of a limit of kind InFlight, whose holds end one by one; use 0 (R9)", l.Cells)
+	case l.Cells > 0 && l.Kind != Rolling:
 		return "Cells", fmt.Sprintf("%d cells of a window of kind %v, which is stored as one number anyway; use 0, or Rolling (R9)", l.Cells, l.Kind)
 	case l.Cost < 0 || l.Cost > MaxUnits:
 		return "Cost", fmt.Sprintf("%d is out of range; use 0 to take the units of the attempt, or 1 to %d", l.Cost, MaxUnits)
+	}
+	if field, problem := l.bucketProblem(); problem != "" {
+		return field, problem
 	}
 	for i, dim := range l.By {
 		if problem := nameProblem(dim); problem != "" {

@@ -5,30 +5,40 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
-	"sync/atomic"
+	"strconv"
+	"sync"
 	"time"
 )
 
-// Reserve is AllowN for a use with a cost that is known only afterwards, such as the
-// tokens of a language model. The granted units are settled once: by Commit with the units really
-// used, or by Cancel. The reservation is nil if nothing was granted; that is not an error
-// (R15). In mode Partial it may hold fewer than n units (Reservation.Units).
+// Reserve is AllowN for a use that is settled when it ends. Its cost may be known only
+// then, such as the tokens of a language model, or it may be a call that a limit of kind
+// InFlight counts while it runs. The granted units are settled once: by Done if all were
+// used, by Commit with the units really used, or by Cancel. The reservation is nil if
+// nothing was granted; that is not an error (R15). In mode Partial it may hold fewer than n
+// units (Reservation.Units).
 //
 // It expires after the longest window of the policy; ReserveFor sets a shorter time. The
 // units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
-// its units.
+// its units. A hold of kind InFlight ends by itself after the Window of its limit, unless
+// Extend renews it (R17).
 func (l *Limiter) Reserve(ctx context.Context, key Key, n int64) (*Reservation, Decision, error) {
+	return l.ReserveStates(ctx, key, n, nil)
+}
+
+// ReserveStates is Reserve for callers that need the state of every limit: states is nil
+// or as long as Plan().Limits(), and filled as Request.States is.
+func (l *Limiter) ReserveStates(ctx context.Context, key Key, n int64, states []LimitState) (*Reservation, Decision, error) {
 	if l == nil || l.plan == nil {
 		return nil, Decision{}, errZeroLimiter
 	}
-	return l.ReserveFor(ctx, key, n, l.plan.LongestWindow())
+	return l.reserve(ctx, key, n, l.plan.LongestWindow(), states)
 }
 
 // ReserveFor is Reserve with a reservation that expires after ttl: more than 0 and at most
 // the longest window of the policy, because after that the grant no longer counts. Other
-// values return ErrTTL.
+// values return ErrTTL. A hold of kind InFlight lasts for its Window, whatever ttl is.
 func (l *Limiter) ReserveFor(ctx context.Context, key Key, n int64, ttl time.Duration) (*Reservation, Decision, error) {
 	if l == nil || l.plan == nil {
 		return nil, Decision{}, errZeroLimiter
@@ -36,43 +46,90 @@ func (l *Limiter) ReserveFor(ctx context.Context, key Key, n int64, ttl time.Dur
 	if err := l.plan.CheckTTL(ttl); err != nil {
 		return nil, Decision{}, err
 	}
-	r := &Reservation{limiter: l, key: key, begun: time.Now(), ttl: ttl}
-	d, err := l.AllowN(ctx, key, n)
+	return l.reserve(ctx, key, n, ttl, nil)
+}
+
+func (l *Limiter) reserve(ctx context.Context, key Key, n int64, ttl time.Duration, states []LimitState) (*Reservation, Decision, error) {
+	r := &Reservation{limiter: l, key: key, ttl: ttl, begun: time.Now()}
+	var d Decision
+	var err error
+	if states == nil {
+		d, err = l.AllowN(ctx, key, n)
+	} else {
+		d, err = l.Decide(ctx, key, Request{Op: OpAttempt, N: n, At: Now, States: states})
+	}
 	if err != nil || !d.Allowed {
 		return nil, d, err
 	}
-	r.units, r.at, r.degraded = d.Granted, d.At, d.Degraded
+	r.units, r.at, r.hold, r.degraded = d.Granted, d.At, d.At, d.Degraded
 	return r, d, nil
 }
 
-// Reservation holds granted units that are settled once. It is safe for concurrent use
-// and cannot be passed to another process.
+// Reservation holds granted units that are settled once. It is safe for concurrent use: a
+// call waits for the one before. It cannot be passed to another process.
 type Reservation struct {
 	limiter  *Limiter
 	key      Key
 	units    int64
 	at       time.Time // the instant of the grant, by the engine's clock
 	degraded bool      // a fallback granted it, so the store has no entry of it
-	begun    time.Time // by the clock of this process
 	ttl      time.Duration
-	settled  atomic.Bool // settled, or in settlement; its setter owns the following
-	id       string      // idempotency key of the correction; "" = none
-	doubt    bool        // it may be settled, with used
-	used     int64
+
+	mu        sync.Mutex // protects the following, also during calls of the engine
+	begun     time.Time  // of ttl, by the clock of this process: the grant or the last extension
+	hold      time.Time  // the instant of the entries in limits of kind InFlight: as begun, by the engine's clock
+	id        string     // begins the idempotency keys of corrections; "" = none
+	settled   bool
+	doubt     bool  // a settlement is not complete or may be, with used
+	used      int64 // units
+	corrected bool  // the settlement in doubt has corrected the rates
+	extending extension
+}
+
+// extension is a renewal of a hold. If a step of it fails, the next call completes it.
+type extension struct {
+	number int       // of extensions so far, for their idempotency keys
+	open   bool      // not complete
+	begun  time.Time // by the clock of this process
+	at     time.Time // the instant of the new entries, by the engine's clock; zero = not known
 }
 
 // Units returns the number of granted units.
 func (r *Reservation) Units() int64 { return r.units }
 
+// HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself:
+// a Window after the grant or the last extension, and the shortest Window of several
+// limits of kind InFlight. It is the zero Time without such a limit.
+func (r *Reservation) HeldUntil() time.Time {
+	t := r.limiter.plan.HoldTime()
+	if t == 0 {
+		return time.Time{}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.hold.Add(t)
+}
+
+// Done settles the reservation of a use that has ended and took all units: the hold ends,
+// and limits of other kinds keep their charge (R17).
+//
+// Its errors are those of Commit. If the hold has ended by time, Done changes nothing and
+// returns ErrExpired: other callers may have been admitted since. Commit and Cancel still
+// correct the other limits then.
+func (r *Reservation) Done(ctx context.Context) error { return r.settle(ctx, r.units, true) }
+
 // Commit settles the reservation with the units really used, 0 … MaxUnits. Fewer than
 // reserved are refunded at the instant of the grant, as by Refund. More are recorded now,
-// as by Record, and room may be below 0 after it (R10).
+// as by Record, and room may be below 0 after it (R10). Limits of kind InFlight get all
+// units back, because the hold ends (R17).
 //
 // It returns ErrSettled if the reservation was settled before and ErrExpired if the time
 // to live is over; neither changes anything. After any other error except ErrUnknownFate
-// nothing has changed and the reservation can be settled again. After ErrUnknownFate, on
-// a RefundOnceEngine, Commit can be repeated with the same number and settles once; on
-// other engines the repetition returns ErrSettled.
+// nothing has changed and the reservation can be settled again. With limits of kind
+// InFlight beside others, a part of the settlement may have been made; then it can be
+// repeated with the same number only. After ErrUnknownFate, on a RefundOnceEngine, Commit
+// can be repeated with the same number and settles once; on other engines the repetition
+// returns ErrSettled.
 //
 // During an outage, units used beyond the reservation are recorded by the fallback's
 // mode, like any Record. The store does not get them.
@@ -80,43 +137,190 @@ func (r *Reservation) Commit(ctx context.Context, actual int64) error {
 	if err := r.limiter.check(&r.key, actual); err != nil {
 		return err
 	}
-	if time.Since(r.begun) >= r.ttl {
+	return r.settle(ctx, actual, false)
+}
+
+// Cancel is Commit of 0 units: every limit gets the units back.
+func (r *Reservation) Cancel(ctx context.Context) error { return r.Commit(ctx, 0) }
+
+// settle corrects the rates and ends the hold. done stands for a settlement that needs the
+// hold to last.
+func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.expired():
 		return fmt.Errorf("%w: after %v; its %d units stay as they were granted", ErrExpired, r.ttl, r.units)
-	}
-	if !r.settled.CompareAndSwap(false, true) {
+	case r.settled:
 		return ErrSettled
-	}
-	if r.doubt && r.used != actual {
-		r.settled.Store(false)
+	case r.doubt && r.used != actual:
 		return fmt.Errorf("%w: an attempt to settle it with %d units was not answered; settle it with the same number", ErrSettled, r.used)
 	}
-	if _, ok := r.limiter.engine.(RefundOnceEngine); ok && r.id == "" && r.limiter.memory == nil {
-		r.id = rand.Text()
+	r.name()
+	if r.extending.open {
+		if err := r.extend(ctx); err != nil && !errors.Is(err, ErrExpired) {
+			return err
+		}
 	}
-	err := r.correct(ctx, actual)
-	unknown := errors.Is(err, ErrUnknownFate)
-	if unknown && r.id != "" {
+	if !r.corrected {
+		if err := r.correct(ctx, actual); err != nil {
+			return r.failed(err, actual)
+		}
+		r.corrected = true
+	}
+	ended, err := r.end(ctx)
+	switch {
+	case err != nil:
+		r.doubt, r.used = r.doubt || actual != r.units, actual // the rates may be corrected
+		return r.failed(err, actual)
+	case done && !ended:
+		r.corrected = r.doubt // nothing was corrected, unless by a Commit in doubt
+		return fmt.Errorf("%w: its hold ended by time, at %v or before; nothing was changed", ErrExpired, r.hold.Add(r.limiter.plan.HoldTime()))
+	}
+	r.settled = true
+	return nil
+}
+
+// failed notes that a step of a settlement failed, and returns its error.
+func (r *Reservation) failed(err error, actual int64) error {
+	if errors.Is(err, ErrUnknownFate) {
+		if r.id == "" {
+			r.settled = true // a repetition might correct twice
+		}
 		r.doubt, r.used = true, actual
 	}
-	if err != nil && (!unknown || r.doubt) {
-		r.settled.Store(false)
+	if !r.doubt {
+		r.corrected = false
 	}
 	return err
 }
 
-// Cancel is Commit of 0 units.
-func (r *Reservation) Cancel(ctx context.Context) error { return r.Commit(ctx, 0) }
+// expired reports whether the time to live is over.
+func (r *Reservation) expired() bool { return time.Since(r.begun) >= r.ttl }
 
-// correct refunds or records the difference to the reserved units. It refunds nothing of
-// a fallback's grant: the store has no entry of it, and may have an entry of another
-// caller at that instant.
-func (r *Reservation) correct(ctx context.Context, actual int64) error {
-	var err error
+// name chooses the idempotency keys of corrections, if the engine accepts any. The memory
+// engine needs none, because it answers every call.
+func (r *Reservation) name() {
+	if _, ok := r.limiter.engine.(RefundOnceEngine); ok && r.id == "" && r.limiter.memory == nil {
+		r.id = rand.Text()
+	}
+}
+
+// step returns the idempotency key of a step, "" if there is none.
+func (r *Reservation) step(name string) string {
+	if r.id == "" {
+		return ""
+	}
+	return r.id + name
+}
+
+// correct refunds or records the difference to the reserved units in the limits that are
+// not of kind InFlight. It refunds nothing of a fallback's grant: the store has no entry
+// of it, and may have an entry of another caller at that instant.
+func (r *Reservation) correct(ctx context.Context, actual int64) (err error) {
+	rates := r.limiter.plan.Rates()
 	switch {
+	case rates == nil:
 	case actual > r.units:
-		err = r.limiter.decide(ctx, &r.key, &Request{Op: OpRecord, N: actual - r.units, At: Now, ID: r.id}, &Decision{})
+		_, err = r.limiter.engine.Decide(ctx, rates, r.key, Request{Op: OpRecord, N: actual - r.units, At: Now, ID: r.id})
 	case actual < r.units && !r.degraded:
-		_, err = r.limiter.refund(ctx, &r.key, r.at, r.units-actual, Now, r.id)
+		_, err = r.refund(ctx, rates, r.at, r.units-actual, r.id)
 	}
 	return err
+}
+
+// end takes the units of the hold back. It reports false if no unit was held any more.
+func (r *Reservation) end(ctx context.Context) (ended bool, err error) {
+	holds := r.limiter.plan.Holds()
+	if holds == nil || r.degraded || r.units == 0 {
+		return true, nil
+	}
+	took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" end"))
+	return took > 0, err
+}
+
+func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64, id string) (int64, error) {
+	if n == 0 {
+		return 0, nil
+	}
+	return refundOnce(ctx, r.limiter.engine, p, r.key, at.UnixMicro(), n, Now, id)
+}
+
+// Extend renews the hold of a long use: for another Window of each limit of kind InFlight,
+// from now. Limits of other kinds do not change. The time to live begins anew. For a moment
+// the units are held twice, so at no instant fewer are held than in use.
+//
+// It returns ErrExpired, and holds nothing, if the hold has ended by time or its units were
+// taken back, and ErrSettled if the reservation was settled. Neither changes anything, as
+// does ErrKind, for a policy without such a limit. After any other error the hold is the
+// old or the new one, and Extend can be repeated. With several such limits the hold ends
+// with the shortest Window.
+//
+// The grant of a fallback is in no store, so Extend renews only its time to live. A hold
+// of the store cannot be extended during an outage (ErrUnavailable).
+func (r *Reservation) Extend(ctx context.Context) error {
+	p := r.limiter.plan
+	if p.Holds() == nil {
+		return fmt.Errorf("%w: policy %q has no limit of kind InFlight, so there is no hold to extend; settle the reservation within its time to live of %v", ErrKind, p.Name(), r.ttl)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch now := time.Now(); {
+	case r.expired():
+		return fmt.Errorf("%w: after %v", ErrExpired, r.ttl)
+	case r.settled:
+		return ErrSettled
+	case r.doubt:
+		return fmt.Errorf("%w: an attempt to settle it with %d units was not answered; settle it with the same number", ErrSettled, r.used)
+	case r.degraded:
+		r.begun = now
+		return nil
+	case r.extending.open:
+	case now.Sub(r.begun) >= p.HoldTime():
+		return r.ended()
+	default:
+		r.name()
+		r.extending = extension{number: r.extending.number + 1, open: true, begun: now}
+	}
+	return r.extend(ctx)
+}
+
+// ended returns the error of a hold that ended by time.
+func (r *Reservation) ended() error {
+	return fmt.Errorf("%w: its hold ended by time, at %v or before; reserve again", ErrExpired, r.hold.Add(r.limiter.plan.HoldTime()))
+}
+
+// extend makes the steps of the open extension: it records the units now and takes them
+// back at the old instant. If they were no longer held there, it takes back the new ones.
+func (r *Reservation) extend(ctx context.Context) error {
+	x, p := &r.extending, r.limiter.plan
+	holds := p.Holds()
+	number := strconv.Itoa(x.number)
+	if x.at.IsZero() {
+		d, err := r.limiter.engine.Decide(ctx, holds, r.key, Request{Op: OpRecord, N: r.units, At: Now, ID: r.step(" extend " + number)})
+		if err == nil && d.Degraded {
+			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime()))
+		}
+		if err != nil {
+			x.open = r.id != "" && errors.Is(err, ErrUnknownFate)
+			return err
+		}
+		x.at = d.At
+	}
+	if x.at.Before(r.hold.Add(p.HoldTime())) {
+		took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" move "+number))
+		switch {
+		case err == nil && took < p.HeldUnits(r.units):
+		case err == nil || r.id == "" && errors.Is(err, ErrUnknownFate):
+			r.hold, r.begun, x.open = x.at, x.begun, false
+			return err
+		default:
+			return err
+		}
+	}
+	if _, err := r.refund(ctx, holds, x.at, r.units, r.step(" undo "+number)); err != nil {
+		return err
+	}
+	x.open = false
+	return r.ended()
 }

@@ -51,15 +51,20 @@ func TestUnit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w := startWeir(t, args[1:len(args)-1], map[string]string{"/etc/weir/weir.yaml": string(policies)})
+	start := func() *weir {
+		return startWeir(t, args[1:len(args)-1], map[string]string{"/etc/weir/weir.yaml": string(policies)})
+	}
+	w := start()
 	for _, path := range []string{"/livez", "/readyz", "/v1/policies"} {
 		if status, body := w.get(w.main, path, nil); status != 200 {
 			t.Errorf("%s: status %d, %s", path, status, body)
 		}
 	}
+	wantKept(t, w, start, "/gate/search?ip=192.0.2.1", nil)
 	for name, want := range map[string]string{
 		"DynamicUser": "yes", "NoNewPrivileges": "yes", "CapabilityBoundingSet": "", "ProtectSystem": "strict", "ProtectHome": "yes",
 		"PrivateTmp": "yes", "PrivateDevices": "yes", "MemoryDenyWriteExecute": "yes", "SystemCallArchitectures": "native",
+		"StateDirectory": "weir", "StateDirectoryMode": "0700",
 		"IPAddressDeny": "any", "KillSignal": "SIGTERM", "ExecReload": "/bin/kill -HUP $MAINPID",
 	} {
 		if got := u["[Service]"+name]; !slices.Equal(got, []string{want}) {

@@ -330,6 +330,18 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
+// podFiles are the files that a pod mounts.
+func podFiles(policies string) map[string]string {
+	return map[string]string{
+		"/etc/weir/policies/weir.yaml":  policies,
+		"/etc/weir/secrets/token":       "the-token-of-the-callers",
+		"/etc/weir/secrets/gate-secret": "the-secret-of-the-gates",
+		"/etc/weir/secrets/admin-token": "the-token-of-operators",
+
+		"/etc/weir/secrets/reservation-secret": "the-secret-of-reservations",
+	}
+}
+
 // TestDeploymentRuns starts weir with the arguments of the Deployment: its probes
 // succeed and expose nothing, and requests without a token are rejected.
 func TestDeploymentRuns(t *testing.T) {
@@ -338,14 +350,7 @@ func TestDeploymentRuns(t *testing.T) {
 	var m struct{ Data map[string]string }
 	load(t, "policies.yaml", &m)
 	c := d.Spec.Template.Spec.Containers[0]
-	w := startWeir(t, c.Args, map[string]string{
-		"/etc/weir/policies/weir.yaml":  m.Data["weir.yaml"],
-		"/etc/weir/secrets/token":       "the-token-of-the-callers",
-		"/etc/weir/secrets/gate-secret": "the-secret-of-the-gates",
-		"/etc/weir/secrets/admin-token": "the-token-of-operators",
-
-		"/etc/weir/secrets/reservation-secret": "the-secret-of-reservations",
-	})
+	w := startWeir(t, c.Args, podFiles(m.Data["weir.yaml"]))
 	if !slices.Contains(c.Args, "--reservation-secret-file=/etc/weir/secrets/reservation-secret") {
 		t.Errorf("%q: %d pods cannot settle reservations of each other", c.Args, d.Spec.Replicas)
 	}

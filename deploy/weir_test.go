@@ -1,3 +1,6 @@
+// Package deploy has files that run weir serve elsewhere: a systemd unit, an image, and
+// manifests for Kubernetes. Its tests start weir with the flags in those files.
+// docs/service.md explains the files.
 package deploy
 
 import (
@@ -11,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -21,6 +25,7 @@ const testTimeout = 20 * time.Second
 // weir is a weir serve of its own.
 type weir struct {
 	t           *testing.T
+	cmd         *exec.Cmd
 	main, admin string // host:port
 	mu          sync.Mutex
 	talk        strings.Builder
@@ -29,8 +34,8 @@ type weir struct {
 var anyAddress = regexp.MustCompile(`(0\.0\.0\.0|127\.0\.0\.1):\d+`)
 
 // startWeir starts weir with arguments out of a file of this directory. The files
-// they name are laid elsewhere, ports are free ones, and histories are in memory;
-// everything else is as it stands.
+// they name are laid elsewhere, ports are free ones, and histories are in memory or in
+// stateDir; everything else is as it stands.
 func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 	t.Helper()
 	dir := t.TempDir()
@@ -46,7 +51,9 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 				arg = strings.TrimSuffix(arg, path) + own
 			}
 		}
-		if strings.HasPrefix(arg, "--store=") {
+		if strings.HasPrefix(arg, "--store=file:") {
+			arg = "--store=file:" + stateDir(t)
+		} else if strings.HasPrefix(arg, "--store=") {
 			arg = "--store=memory"
 		}
 		listens = listens || strings.HasPrefix(arg, "--listen")
@@ -67,7 +74,7 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
-	w := &weir{t: t}
+	w := &weir{t: t, cmd: cmd}
 	listening := make(chan struct{})
 	go w.listen(stderr, listening)
 	select {
@@ -78,6 +85,28 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 		t.Fatalf("weir %q does not listen:\n%s", all, w.said())
 	}
 	return w
+}
+
+// stateDirs holds the directory of the histories of each test.
+var stateDirs sync.Map
+
+// stateDir returns the directory of the histories of a test: the same for each weir.
+func stateDir(t *testing.T) string {
+	dir, ok := stateDirs.Load(t.Name())
+	if !ok {
+		dir = filepath.Join(t.TempDir(), "store")
+		stateDirs.Store(t.Name(), dir)
+	}
+	return dir.(string)
+}
+
+// stop ends weir as systemd and Kubernetes do.
+func (w *weir) stop() {
+	w.t.Helper()
+	w.cmd.Process.Signal(syscall.SIGTERM)
+	if err := w.cmd.Wait(); err != nil {
+		w.t.Errorf("%v:\n%s", err, w.said())
+	}
 }
 
 // listen reads stderr of weir, and closes listening after the line with the address.

@@ -20,13 +20,12 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// TestReadmeQuickStart runs the README's commands as they stand, but for the
-// address: `make run` takes 7070, which may be in use here. It sleeps when the
-// README says so.
+// TestReadmeQuickStart runs the README's commands unchanged except for the address: `make
+// run` takes 7070, which may be in use here. It waits as long as the README does.
 func TestReadmeQuickStart(t *testing.T) {
 	commands := snippets(t, "README.md", "sh")
 	if len(commands) < 3 || commands[0] != "make run\n" {
-		t.Fatalf("the README's commands begin %q, want make run, eleven questions, one more", commands)
+		t.Fatalf("the README's commands begin %q, want make run, eleven requests, one more", commands)
 	}
 	url := "http://" + makeRun(t)
 	ask := func(commands string) []answer {
@@ -47,7 +46,7 @@ func TestReadmeQuickStart(t *testing.T) {
 		}
 	}
 	if wait := eleven[10].RetryAfterMS; wait <= 0 || wait > 10_000 {
-		t.Errorf("the denial says retry_after_ms %d, want 1 … 10000", wait)
+		t.Errorf("the denial has retry_after_ms %d, want 1 … 10000", wait)
 	}
 	checkShownAnswer(t, eleven[10])
 	if then := ask(commands[2]); len(then) != 1 || !then[0].Allowed {
@@ -85,8 +84,8 @@ func TestReadmeSeveralProcesses(t *testing.T) {
 	servers.Env = append(environment(), "BIN="+bin)
 	runUntilReady(t, servers, one, two)
 
-	// On a crowded machine an answer may come without the store, which says nothing
-	// about it; then other users ask.
+	// On a crowded machine an answer may be degraded. The test then retries with other
+	// users.
 	for try := 0; ; try++ {
 		ask := strings.NewReplacer("curl ", "curl -s ", `"bob"`, fmt.Sprintf(`"bob%d"`, try)).Replace(ours.Replace(commands[first+1]))
 		got := answers(t, shell(t, ".", ask))
@@ -117,8 +116,8 @@ func TestReadmeOneShotCommands(t *testing.T) {
 	}
 }
 
-// TestReadmeCheckout uses the module from a program beside it, offline: the
-// README says that it needs nothing else.
+// TestReadmeCheckout uses the module from a program beside it, offline, with the README's
+// command only.
 func TestReadmeCheckout(t *testing.T) {
 	var edit string
 	for _, command := range snippets(t, "README.md", "sh") {
@@ -206,7 +205,7 @@ func makeRun(t *testing.T) (address string) {
 func runUntilReady(t *testing.T, cmd *exec.Cmd, addresses ...string) {
 	t.Helper()
 	cmd.Dir = root
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the command and what it runs
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // the command and its children
 	var output strings.Builder
 	cmd.Stdout, cmd.Stderr = &output, &output
 	if err := cmd.Start(); err != nil {
@@ -246,7 +245,7 @@ func isReady(address string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// freeAddress returns an address nobody listened on a moment ago.
+// freeAddress returns an address that was free a moment ago.
 func freeAddress(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -257,7 +256,7 @@ func freeAddress(t *testing.T) string {
 	return l.Addr().String()
 }
 
-// environment is ours without what an outer make says to an inner one.
+// environment returns our environment without the variables of an outer make.
 func environment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool {
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")

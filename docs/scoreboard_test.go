@@ -38,8 +38,8 @@ func TestReadmeScoreboard(t *testing.T) {
 	}
 }
 
-// scoreboard returns who the contestants are and what they let through: the
-// first columns of the table that begins with them, read from RESULTS.md.
+// scoreboard returns the contestants with the most grants of each: the first columns of
+// the table in RESULTS.md.
 func scoreboard(t *testing.T) string {
 	t.Helper()
 	const head, columns = "| limiter | kind | **worst second** | × limit |", 4

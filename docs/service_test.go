@@ -33,9 +33,9 @@ func TestServiceManual(t *testing.T) {
 			t.Errorf("service.md does not describe --%s", m[1])
 		}
 	}
-	routes := routeServed.FindAllStringSubmatch(read(t, "internal/server/httpapi/routes.go"), -1)
+	routes := routeServed.FindAllStringSubmatch(read(t, "internal/server/httpapi/route.go"), -1)
 	if len(routes) < 8 {
-		t.Fatalf("found %d routes in internal/server/httpapi/routes.go", len(routes))
+		t.Fatalf("found %d routes in internal/server/httpapi/route.go", len(routes))
 	}
 	for _, m := range routes {
 		if !strings.Contains(page, m[1]+"`") {

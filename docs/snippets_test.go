@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/front/envoyconf"
+	"github.com/weirlimit/weir/internal/testkit/policytest"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -29,8 +30,8 @@ func snippets(t *testing.T, page, language string) []string {
 	return found
 }
 
-// TestGoSnippetsAreParts: what a page shows stands, line by line, in a file that
-// the compiler reads: an example or a program.
+// TestGoSnippetsAreParts: each line of a Go snippet is in a compiled file, an example or
+// a program.
 func TestGoSnippetsAreParts(t *testing.T) {
 	files := compiled(t)
 	for _, page := range pages(t) {
@@ -116,8 +117,8 @@ func indented(comment *ast.CommentGroup) []string {
 	return blocks
 }
 
-// TestPolicySnippetsAreRead: a policy file that a page shows is one, or one of
-// Envoy's reference service.
+// TestPolicySnippetsAreRead: a policy file that a page shows is one and passes its tests,
+// or is one of Envoy's reference service.
 func TestPolicySnippetsAreRead(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, snippet := range snippets(t, page, "yaml") {
@@ -127,8 +128,15 @@ func TestPolicySnippetsAreRead(t *testing.T) {
 				}
 				continue
 			}
-			if _, err := policy.Parse(page, []byte(snippet)); err != nil {
+			file, err := policy.Parse(page, []byte(snippet))
+			if err != nil {
 				t.Error(err)
+				continue
+			}
+			for _, test := range file.Tests {
+				if failed, err := policytest.Run(test); err != nil || failed != nil {
+					t.Errorf("%s: %s: %+v, %v", page, test.Name, failed, err)
+				}
 			}
 		}
 	}

@@ -151,8 +151,7 @@ func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision)
 
 // decideWithBlocks is decideLimits for a policy with blocks: it looks for a running
 // block, decides, and begins a block if a limit that blocks denies an attempt.
-func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, a *Request) (weir.Decision, error) {
-	op := r.charging(a.Op)
+func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
 	if !r.fits(&a.Key) {
 		return o.decideLimits(ctx, op, a) // returns the error of the key
 	}

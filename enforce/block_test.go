@@ -57,7 +57,7 @@ func blockingRule(t testing.TB, name string, e weir.Engine) *Rule {
 	return r
 }
 
-// onEach runs a test on memory and on a Redis server.
+// onEach runs a test on memory and on Redis.
 func onEach(t *testing.T, test func(t *testing.T, e weir.Engine)) {
 	t.Run("memory", func(t *testing.T) { test(t, weir.NewMemory()) })
 	t.Run("redis", func(t *testing.T) { test(t, onRedis(t, redistest.Start(t).Addr)) })
@@ -74,9 +74,9 @@ type teller struct {
 	*Rule
 }
 
-// says is an answer in one line: allowed with the units granted, or denied with the
-// limit and the wait; then, where a block covers it, until when.
-func says(o *Outcome) string {
+// brief returns an answer in one line: allowed with the units granted, or denied with the
+// limit and the wait; then the end of a block.
+func brief(o *Outcome) string {
 	d := &o.Decision
 	if o.Applied.Shadow {
 		d = &o.Applied.Would
@@ -93,7 +93,8 @@ func says(o *Outcome) string {
 
 var start = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// wants asks with the words of a subject at a time after the start.
+// wants decides for the words of a subject at a time after the start, and compares the
+// outcome.
 func (r teller) wants(op weir.Op, after time.Duration, words string, n int64, want string) Outcome {
 	r.Helper()
 	return r.wantsID(op, after, words, n, "", want)
@@ -110,7 +111,7 @@ func (r teller) wantsID(op weir.Op, after time.Duration, words string, n int64, 
 	if err != nil {
 		r.Fatal(err)
 	}
-	if got := says(&o); got != want {
+	if got := brief(&o); got != want {
 		r.Errorf("%v at %v of %d by %s: got %q, want %q", op, after, n, words, got, want)
 	}
 	if d := o.Decision; !r.Shadow && !o.Applied.Blocked.IsZero() {
@@ -129,9 +130,9 @@ const (
 	us     = time.Microsecond
 )
 
-// TestBlock: a refused attempt begins a block, which lasts exactly as long as it says
-// whatever is asked meanwhile, and ends for every key by itself.
-func TestBlock(t *testing.T) {
+// TestDenialBeginsABlock: a denied attempt begins a block of exact length. Later attempts
+// do not change it, and each key has its own.
+func TestDenialBeginsABlock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		r.wants(check, 0, "user=u", 2, "allowed 2, 1m0s")
@@ -152,9 +153,9 @@ func TestBlock(t *testing.T) {
 	})
 }
 
-// TestBlockWaits: the wait is the longer one of the block and the limits, and exact:
-// then it passes, a microsecond sooner it does not (R8).
-func TestBlockWaits(t *testing.T) {
+// TestWaitOfABlockIsExact: the wait is the longer one of the block and the limits. An
+// attempt after it is granted; a microsecond earlier it is denied (R8).
+func TestWaitOfABlockIsExact(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "long", e)}
 		r.wants(check, 0, "user=u", 1, "allowed 1, 0s")
@@ -171,8 +172,8 @@ func TestBlockWaits(t *testing.T) {
 	})
 }
 
-// TestBlockReset: a reset ends a block, also through the engine of a front end.
-func TestBlockReset(t *testing.T) {
+// TestResetEndsABlock: a reset ends a block, also through the engine of a front.
+func TestResetEndsABlock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		front, err := r.Engine(nil)
@@ -194,9 +195,9 @@ func TestBlockReset(t *testing.T) {
 	})
 }
 
-// TestBlockReported: where reports are charged, a check that is refused begins a
-// block, and a record never does.
-func TestBlockReported(t *testing.T) {
+// TestReportsBeginNoBlock: if reports are charged, a denied check begins a block, and a
+// record never does.
+func TestReportsBeginNoBlock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "login", e)}
 		r.wants(check, 0, "account=a ip=i", 1, "allowed 1, 0s")
@@ -214,9 +215,9 @@ func TestBlockReported(t *testing.T) {
 	})
 }
 
-// TestBlockOfSeveral: limits that count by other keys have blocks of their own, also
-// on a Redis Cluster, where each is to be found whatever it is asked with.
-func TestBlockOfSeveral(t *testing.T) {
+// TestLimitsHaveTheirOwnBlocks: limits with different dimensions have separate blocks,
+// also on a Redis Cluster, where each is found in any request.
+func TestLimitsHaveTheirOwnBlocks(t *testing.T) {
 	test := func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "both", e)}
 		r.wants(check, 0, "tenant=t user=u", 2, "allowed 2, 1m0s")
@@ -242,9 +243,9 @@ func TestBlockOfSeveral(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...)) })
 }
 
-// TestBlockStays: what runs goes on when limits that block come and go, on a Cluster as
-// well.
-func TestBlockStays(t *testing.T) {
+// TestBlocksOutliveChangesOfOtherLimits: a running block continues when other blocking
+// limits are added or removed, also on a Cluster.
+func TestBlocksOutliveChangesOfOtherLimits(t *testing.T) {
 	test := func(t *testing.T, e weir.Engine) {
 		r := teller{t, ruleOf(t, e, `{user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant, ip: 9 per minute per ip}`)}
 		r.wants(check, 0, "tenant=t user=u ip=i", 1, "allowed 1, 1m0s")
@@ -276,8 +277,9 @@ func ruleOf(t *testing.T, e weir.Engine, limits string) *Rule {
 	return r
 }
 
-// TestBlockModes: a partial grant begins no block; a counted denial begins one.
-func TestBlockModes(t *testing.T) {
+// TestPartialGrantBeginsNoBlock: a partial grant begins no block; a counted denial begins
+// one.
+func TestPartialGrantBeginsNoBlock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "part", e)}
 		r.wants(check, 0, "", 5, "allowed 3, -1ns")
@@ -308,9 +310,9 @@ func TestBlockModes(t *testing.T) {
 	})
 }
 
-// TestBlockOnce: an operation that was granted is answered as granted while a block
-// runs; a new one is refused, and can be made again.
-func TestBlockOnce(t *testing.T) {
+// TestRepeatedGrantIgnoresTheBlock: an operation that was granted gets its grant again
+// during a block. A new one is denied, and can be tried again later.
+func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "guard", e)}
 		r.wantsID(check, 0, "user=u", 2, "first", "allowed 2, 1m0s")
@@ -330,8 +332,8 @@ func TestBlockOnce(t *testing.T) {
 	})
 }
 
-// TestBlockNow: on the engine's own clock as well.
-func TestBlockNow(t *testing.T) {
+// TestBlockOnTheEnginesClock: blocks work with the engine's own clock.
+func TestBlockOnTheEnginesClock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := blockingRule(t, "guard", e)
 		ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: weir.Now}
@@ -352,7 +354,7 @@ func TestBlockNow(t *testing.T) {
 	})
 }
 
-// slow is an engine that takes its time for everything but blocks.
+// slow is an engine that delays every decision except those of blocks.
 type slow struct{ weir.Engine }
 
 func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
@@ -362,9 +364,9 @@ func (s slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Reque
 	return s.Engine.Decide(ctx, p, k, a)
 }
 
-// TestBlockEndsMeanwhile: a block that has ended by the time that the limits are asked
-// refuses nothing.
-func TestBlockEndsMeanwhile(t *testing.T) {
+// TestBlockThatEndsMeanwhileDeniesNothing: a block that has ended before the limits are
+// decided denies nothing.
+func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := blockingRule(t, "guard", slow{weir.NewMemory()})
 		decide := func(n int64) Outcome {
@@ -389,9 +391,9 @@ func TestBlockEndsMeanwhile(t *testing.T) {
 	})
 }
 
-// TestBlockConcurrently: of many callers at one limit no more than Max are granted,
-// and all that are refused see one block.
-func TestBlockConcurrently(t *testing.T) {
+// TestConcurrentDenialsShareOneBlock: of many concurrent callers at most Max are granted,
+// and all denied ones see one block.
+func TestConcurrentDenialsShareOneBlock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := blockingRule(t, "guard", e)
 		var wg sync.WaitGroup
@@ -422,9 +424,9 @@ func TestBlockConcurrently(t *testing.T) {
 	})
 }
 
-// TestBlockOutage: during an outage the mode of the policy decides, and blocks deny
-// nothing: the local share of one block is none.
-func TestBlockOutage(t *testing.T) {
+// TestBlocksDenyNothingInAnOutage: during an outage the mode of the policy decides, and
+// blocks deny nothing.
+func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 	f := fallback.New(down{}, fallback.FailClosed, fallback.Instances(3))
 	for name, want := range map[string]int64{"local": 0, "open": 1} {
 		r := blockingRule(t, name, f)
@@ -444,15 +446,15 @@ func TestBlockOutage(t *testing.T) {
 	}
 }
 
-// TestBlockBack: a denial by a local share begins no block in the store.
-func TestBlockBack(t *testing.T) {
+// TestLocalDenialBeginsNoBlock: a denial by a local share begins no block in the store.
+func TestLocalDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Local, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := blockingRule(t, "local", f)
 	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
-		t.Errorf("2 of a share of 1, while the store knows only of blocks: %+v, %v", o, err)
+		t.Errorf("2 of a share of 1, while the store decides only blocks: %+v, %v", o, err)
 	}
 	faulty.Mend()
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Granted != 2 {
@@ -460,8 +462,8 @@ func TestBlockBack(t *testing.T) {
 	}
 }
 
-// TestReplayWhileBlocked: an operation that a share has granted gets its earlier answer
-// again, although the store is back and the key is blocked there.
+// TestReplayWhileBlocked: an operation that a share has granted gets its answer again,
+// even if the store is back and the key is blocked there.
 func TestReplayWhileBlocked(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	r := blockingRule(t, "local", fallback.New(store, fallback.Local, fallback.FailureThreshold(0)))
@@ -489,7 +491,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	}
 }
 
-// limits is a store that is away for limits, and there for their blocks.
+// limits is a store that fails for limits and works for their blocks.
 type limits struct{ *weirtest.Faulty }
 
 var blocksOf = weir.NewMemory()
@@ -501,8 +503,8 @@ func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Req
 	return e.Faulty.Decide(ctx, p, k, a)
 }
 
-// TestBlockBadInput: the errors are those of the policy, not of its blocks (R14).
-func TestBlockBadInput(t *testing.T) {
+// TestBadInputNamesThePolicy: errors name the policy, not its blocks (R14).
+func TestBadInputNamesThePolicy(t *testing.T) {
 	r := blockingRule(t, "both", weir.NewMemory())
 	for _, a := range []Request{
 		{Target: Target{weir.K("t"), None}, N: 1, At: 0},

@@ -88,7 +88,7 @@ func TestBlockHammer(t *testing.T) {
 func auditBlocks(t *testing.T, all []sighting, window, block time.Duration) {
 	t.Helper()
 	var grants []time.Time
-	blocked := map[time.Time]time.Time{} // until when, and when that was first told
+	blocked := map[time.Time]time.Time{} // end of a block, and when it was first reported
 	for _, s := range all {
 		d := &s.o.Decision
 		if d.Allowed {
@@ -118,7 +118,7 @@ func auditBlocks(t *testing.T, all []sighting, window, block time.Duration) {
 		ends = append(ends, until)
 		for _, s := range all {
 			if d := &s.o.Decision; d.Allowed && s.asked.After(told) && d.At.Before(until) {
-				t.Errorf("granted at %v, asked %v after a block until %v was told", d.At, s.asked.Sub(told), until)
+				t.Errorf("granted at %v, called %v after a block until %v was reported", d.At, s.asked.Sub(told), until)
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func TestBlockRandomly(t *testing.T) {
 				t.Helper()
 				var trace strings.Builder
 				for _, s := range steps {
-					fmt.Fprintf(&trace, "  %v at %dus of %d for %v: %s\n", s.ask.Op, s.ask.At-start.UnixMicro(), s.ask.N, s.ask.Key, says(&s.made))
+					fmt.Fprintf(&trace, "  %v at %dus of %d for %v: %s\n", s.ask.Op, s.ask.At-start.UnixMicro(), s.ask.N, s.ask.Key, brief(&s.made))
 				}
 				t.Fatalf("seed %d: %s\n%s%s", seed, fmt.Sprintf(format, args...), src, trace.String())
 			}
@@ -125,7 +125,7 @@ func TestBlockRandomly(t *testing.T) {
 				}
 				got := would(&after)
 				if full := got.Allowed && got.Granted == a.N; full != (sooner == 0) {
-					fail("%dus before the wait of %v is over: %s", sooner, d.RetryAfter, says(&after))
+					fail("%dus before the wait of %v is over: %s", sooner, d.RetryAfter, brief(&after))
 				}
 			}
 			if until := o.Applied.Blocked; !until.IsZero() {

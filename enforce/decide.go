@@ -2,11 +2,29 @@ package enforce
 
 import (
 	"context"
+	"fmt"
+	"maps"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
 )
+
+// Target is the key that a request counts for, and the tier that its values select.
+type Target struct {
+	Key  weir.Key
+	Tier int // from Rule.TierOf
+}
+
+// Lookup is a key by the names of its dimensions, each of them once, with the value of
+// plan-by if the request has one. It is a struct and not an interface, so that the
+// variables that the functions capture stay on the stack.
+type Lookup struct {
+	Count int // the number of values
+	Value func(name string) (value string, ok bool)
+	Map   func() map[string]string // for error messages
+}
 
 // Request is one attempt, peek or record.
 type Request struct {
@@ -38,42 +56,134 @@ type Applied struct {
 	Shadow   bool          // the decision is not enforced
 	Would    weir.Decision // the decision that Shadow does not enforce
 	Blocked  time.Time     // the end of the block that denies the key; zero if none does
+	Warnings []string      // the limits with a warning: this grant is the first at their share in a window
+}
+
+// TargetOf is [Rule.Target] of a map.
+func (r *Rule) TargetOf(values Values) (Target, error) {
+	return r.Target(Lookup{Count: len(values),
+		Value: func(name string) (string, bool) { v, ok := values[name]; return v, ok },
+		Map:   func() map[string]string { return values }})
+}
+
+// Target puts values in the order of the policy's dimensions. Every dimension must have
+// a value; the only other value allowed is that of plan-by. The error wraps
+// [weir.ErrKey] and names the missing or unknown dimension (R14).
+func (r *Rule) Target(values Lookup) (Target, error) {
+	var few [4]string
+	ordered := few[:0]
+	for _, name := range r.dimensions {
+		v, ok := values.Value(name)
+		if !ok {
+			return Target{}, r.keyError(values.Map())
+		}
+		ordered = append(ordered, v)
+	}
+	t, expected := Target{Tier: None}, len(r.dimensions)
+	if r.TierBy != "" {
+		if v, ok := values.Value(r.TierBy); ok {
+			if len(v) > weir.MaxValueBytes {
+				return Target{}, r.keyError(values.Map())
+			}
+			t.Tier = r.TierOf(v)
+			if r.tierAt < 0 {
+				expected++
+			}
+		}
+	}
+	if values.Count != expected {
+		return Target{}, r.keyError(values.Map())
+	}
+	t.Key = weir.K(ordered...)
+	return t, nil
+}
+
+// keyError returns the reason why values do not match the policy's dimensions.
+func (r *Rule) keyError(values map[string]string) error {
+	if v, ok := values[r.TierBy]; ok && r.TierBy != "" && r.tierAt < 0 {
+		if len(v) > weir.MaxValueBytes {
+			return fmt.Errorf("%w: the value of %q is %d bytes long; at most %d are allowed", weir.ErrKey, r.TierBy, len(v), weir.MaxValueBytes)
+		}
+		values = maps.Clone(values)
+		delete(values, r.TierBy)
+	}
+	_, err := r.Base().Limiter.Plan().Key(values)
+	return err
+}
+
+// TargetOfKey returns the target of a key with its values in the order of the dimensions.
+// tier is a result of [Rule.TierOf], or None. It is ignored if a dimension selects the tier.
+func (r *Rule) TargetOfKey(key weir.Key, tier int) Target {
+	if r.TierBy != "" && r.tierAt >= 0 && r.tierAt < key.Len() {
+		tier = r.TierOf(key.Value(r.tierAt))
+	}
+	return Target{Key: key, Tier: tier}
 }
 
 // Decide decides a. The error is that of [weir.Limiter.Decide]: a is wrong (R14), or the
 // engine cannot decide. A shadow turns the second into an allowed Outcome with Err.
 func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
+	op := r.begin(&o, a)
+	if r.warnings == nil {
+		o.Decision, err = r.decide(ctx, &o, op, a)
+	} else {
+		o.Decision, err = r.decideWithWarnings(ctx, &o, op, a)
+	}
+	return o, r.finish(&o, a, err)
+}
+
+// begin chooses the numbers for a, and returns the op that the engine gets.
+func (r *Rule) begin(o *Outcome, a *Request) weir.Op {
 	o.Variation = r.Choose(&a.Key, a.Tier, a.At)
 	o.Applied.Plan = o.Variation.Tier
 	if by := o.Variation.Override; by != nil {
 		o.Applied.Override, o.Applied.Until = by.Why, by.Until
 	}
-	if r.blocks == nil {
-		o.Decision, err = o.decideLimits(ctx, r.charging(a.Op), a)
-	} else {
-		o.Decision, err = r.decideWithBlocks(ctx, &o, a)
+	if a.Op == weir.OpAttempt && r.ChargeOn == policy.Reported {
+		return weir.OpPeek
 	}
+	return a.Op
+}
+
+// finish turns the engine's decision, or its error, into that of a shadow.
+func (r *Rule) finish(o *Outcome, a *Request, err error) error {
 	if !r.Shadow || a.Op == weir.OpRecord {
-		return o, err
+		return err
 	}
 	if err != nil {
 		if answer.IsBadInput(err) {
-			return o, err
+			return err
 		}
 		o.Err = err
 		o.Decision = weir.Decision{Allowed: true, Granted: a.N, At: instant(a.At), Degraded: true}
 	}
 	o.Applied.Shadow, o.Applied.Would = true, o.Decision
 	o.Decision.Allowed, o.Decision.Granted, o.Decision.RetryAfter, o.Decision.Limit = true, a.N, 0, ""
-	return o, nil
+	return nil
 }
 
-// charging returns the operation for the engine: under count: reported, an attempt is a peek.
-func (r *Rule) charging(op weir.Op) weir.Op {
-	if r.Reports() && op == weir.OpAttempt {
-		return weir.OpPeek
+// decide decides by the limits and the blocks, without shadow and warnings.
+func (r *Rule) decide(ctx context.Context, o *Outcome, op weir.Op, a *Request) (weir.Decision, error) {
+	if r.blocks == nil {
+		return o.decideLimits(ctx, op, a)
 	}
-	return op
+	return r.decideWithBlocks(ctx, o, op, a)
+}
+
+// Choose returns the variation of a key at an instant, in microseconds since 1970 or
+// weir.Now. tier is a result of TierOf, or None.
+func (r *Rule) Choose(key *weir.Key, tier int, at int64) *Variation {
+	if tier == None && len(r.overrides) == 0 {
+		return r.base
+	}
+	override := r.overrideOf(key, at)
+	if override != None && r.Policy.Overrides[override].Tier != "" {
+		tier = r.tiers[r.Policy.Overrides[override].Tier]
+	}
+	if tier == None && override == None {
+		return r.base
+	}
+	return r.variation(tier, override)
 }
 
 // decideLimits decides by the limits alone, without blocks and shadow.
@@ -90,10 +200,26 @@ func (r *Rule) Limiter(t *Target, at int64) *weir.Limiter {
 	return r.Choose(&t.Key, t.Tier, at).Limiter
 }
 
-// Reset deletes the histories of a key and ends its blocks.
-func (r *Rule) Reset(ctx context.Context, key weir.Key) error {
-	if err := r.base.Limiter.Reset(ctx, key); err != nil || r.blocks == nil {
-		return err
+// Reset deletes the histories of a key, ends its blocks, and forgets its warnings.
+func (r *Rule) Reset(ctx context.Context, key weir.Key) error { return r.ResetAt(ctx, key, weir.Now) }
+
+// ResetAt is [Rule.Reset] at an instant in microseconds since 1970, or weir.Now. Tests in
+// virtual time need it: of fixed windows it forgets the warning of the window at the
+// instant.
+func (r *Rule) ResetAt(ctx context.Context, key weir.Key, at int64) (err error) {
+	var marks []marked
+	if r.warnings != nil {
+		if marks, err = r.marks(ctx, &key, at); err != nil {
+			return err
+		}
 	}
-	return r.blocks.combined.Reset(ctx, project(&key, r.blocks.combinedKey))
+	if err = r.base.Limiter.Reset(ctx, key); err == nil && r.blocks != nil {
+		err = r.blocks.combined.Reset(ctx, project(&key, r.blocks.combinedKey))
+	}
+	for i := range marks {
+		if err == nil {
+			err = marks[i].mark.Reset(ctx, marks[i].key)
+		}
+	}
+	return err
 }

@@ -224,15 +224,25 @@ func TestReported(t *testing.T) {
 	}
 }
 
+// observed counts the calls of an engine.
+type observed struct{ granted, denied, refunded int64 }
+
+func (o *observed) Decided(r Request, out Outcome) {
+	if out.Decision.Allowed {
+		o.granted += r.N
+	} else {
+		o.denied += r.N
+	}
+}
+
+func (o *observed) Refunded(_ Target, _, n int64) { o.refunded += n }
+
 // TestEngine: a front end with its own plan gets the same decisions.
 func TestEngine(t *testing.T) {
 	ctx := context.Background()
 	r := rule(t, "api", nil)
-	e, err := r.Engine(func(_ Request, o Outcome) {
-		if o.Err != nil {
-			t.Error("a failure")
-		}
-	})
+	var seen observed
+	e, err := r.Engine(&seen)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -252,8 +262,14 @@ func TestEngine(t *testing.T) {
 	if n, err := e.Refund(ctx, plan, key, now, 1, now); err != nil || n != 1 {
 		t.Errorf("refunded %d, %v", n, err)
 	}
+	if n, err := e.Refund(ctx, plan, key, now-1, 1, now); err != nil || n != 0 {
+		t.Errorf("refunded %d of no grant, %v", n, err)
+	}
 	if err := e.Reset(ctx, plan, key); err != nil {
 		t.Error(err)
+	}
+	if want := (observed{granted: 1, denied: 1, refunded: 1}); seen != want {
+		t.Errorf("observed %+v, want %+v", seen, want)
 	}
 
 	part := rule(t, "part", nil)

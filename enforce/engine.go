@@ -6,13 +6,20 @@ import (
 	"github.com/weirlimit/weir"
 )
 
+// Observer observes the calls of a [Rule.Engine]. The strings of keys are valid during a
+// call only.
+type Observer interface {
+	Decided(Request, Outcome)
+	Refunded(t Target, at, n int64) // up to n units of the grant at an instant in microseconds since 1970, or weir.Oldest
+}
+
 // Engine returns the rule as an engine, for front ends that compile a plan of the policy
 // themselves. The numbers that apply to the key decide, not those of that plan. A shadow
-// allows every attempt, and observe, unless it is nil, gets its request and outcome.
+// allows every attempt. observer, unless it is nil, observes all calls without an error.
 //
 // An AllOrNothing plan of a Partial policy is decided all or nothing.
-func (r *Rule) Engine(observe func(Request, Outcome)) (weir.Engine, error) {
-	e := &engine{rule: r, tier: None, observe: observe}
+func (r *Rule) Engine(observer Observer) (weir.Engine, error) {
+	e := &engine{rule: r, tier: None, observer: observer}
 	if r.Mode == weir.Partial {
 		whole := *r.Policy
 		whole.Mode = weir.AllOrNothing
@@ -25,10 +32,10 @@ func (r *Rule) Engine(observe func(Request, Outcome)) (weir.Engine, error) {
 }
 
 type engine struct {
-	rule    *Rule
-	whole   *Rule // the rule in mode AllOrNothing, if its own mode is Partial; otherwise nil
-	tier    int   // of every key, unless a dimension selects it
-	observe func(Request, Outcome)
+	rule     *Rule
+	whole    *Rule    // the rule in mode AllOrNothing, if its own mode is Partial; otherwise nil
+	tier     int      // of every key, unless a dimension selects it
+	observer Observer // nil = none
 }
 
 // Under returns the engine for keys with that value of plan-by.
@@ -52,13 +59,24 @@ func (e *engine) ruleFor(p *weir.Plan) *Rule {
 
 // Decide decides as [Rule.Decide] does.
 func (e *engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	o, err := e.decide(ctx, p, k, a)
+	return o.Decision, err
+}
+
+// DecideWarned is Decide with the names of the limits of which the decision carries a warning.
+func (e *engine) DecideWarned(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (d weir.Decision, warnings []string, err error) {
+	o, err := e.decide(ctx, p, k, a)
+	return o.Decision, o.Applied.Warnings, err
+}
+
+func (e *engine) decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (Outcome, error) {
 	r := e.ruleFor(p)
 	request := Request{Target: r.TargetOfKey(k, e.tier), Op: a.Op, N: a.N, At: a.At, States: a.States, ID: a.ID}
 	o, err := r.Decide(ctx, &request)
-	if r.Shadow && err == nil && e.observe != nil {
-		e.observe(request, o)
+	if err == nil && e.observer != nil {
+		e.observer.Decided(request, o)
 	}
-	return o.Decision, err
+	return o, err
 }
 
 // Refund returns the units of an attempt, which are 0 under count: reported.
@@ -66,7 +84,11 @@ func (e *engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 	if e.rule.Reports() {
 		return 0, nil
 	}
-	return e.rule.engine.Refund(ctx, e.limiter(p, &k, now).Plan(), k, at, n, now)
+	took, err := e.rule.engine.Refund(ctx, e.limiter(p, &k, now).Plan(), k, at, n, now)
+	if err == nil && took > 0 && e.observer != nil {
+		e.observer.Refunded(e.ruleFor(p).TargetOfKey(k, e.tier), at, n)
+	}
+	return took, err
 }
 
 // Count returns the units recorded in limit i.

@@ -20,7 +20,8 @@ type Rule struct {
 	tierAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
 	tiers      map[string]int // from the name of a tier to its index
 	overrides  []overrideIndex
-	blocks     *blocks // nil if no limit blocks
+	blocks     *blocks   // nil if no limit blocks
+	warnings   *warnings // nil if no limit warns
 
 	base       *Variation
 	variations []tierVariations // by override + 1
@@ -69,7 +70,10 @@ func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
 		}
 	}
 	r.overrides = indexOverrides(p.Overrides, r.dimensions)
-	r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e)
+	if r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e); err != nil {
+		return nil, err
+	}
+	r.warnings, err = newWarnings(p, r.base.Limiter.Plan(), e)
 	return r, err
 }
 
@@ -99,23 +103,8 @@ func (r *Rule) compile(tier, override int) (*Variation, error) {
 	return v, err
 }
 
-// Choose returns the variation of a key at an instant, in microseconds since 1970 or
-// weir.Now. tier is a result of TierOf, or None.
-func (r *Rule) Choose(key *weir.Key, tier int, at int64) *Variation {
-	override := None
-	if len(r.overrides) > 0 {
-		if override = r.overrideOf(key, at); override != None && r.Policy.Overrides[override].Tier != "" {
-			tier = r.tiers[r.Policy.Overrides[override].Tier]
-		}
-	}
-	return r.variation(tier, override)
-}
-
 // variation returns the variation of a tier and an override, compiled at its first use.
 func (r *Rule) variation(tier, override int) *Variation {
-	if tier == None && override == None {
-		return r.base
-	}
 	at := r.variations[override+1].slot(tier, len(r.Policy.Tiers))
 	if v := at.Load(); v != nil {
 		return v

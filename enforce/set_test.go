@@ -28,8 +28,8 @@ func newSet(t *testing.T, src string, e weir.Engine) *Set {
 	return s
 }
 
-// TestSetDecides: each method decides, charges, refunds or forgets as its name says.
-func TestSetDecides(t *testing.T) {
+// TestSetMethods: each method decides, charges, refunds or resets as its name states.
+func TestSetMethods(t *testing.T) {
 	s, ctx, ann := newSet(t, source, weir.NewMemory()), context.Background(), Values{"user": "ann", "tenant": "t"}
 	if got, want := s.Names(), []string{"api", "tiers", "shadow", "login", "part"}; !reflect.DeepEqual(got, want) {
 		t.Errorf("names %q, want %q", got, want)

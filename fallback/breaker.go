@@ -44,11 +44,11 @@ type breaker struct {
 	failures  atomic.Int64 // consecutive
 	probeAt   atomic.Int64 // while open: no probe before this instant
 	inProbe   atomic.Bool
-	rejection atomic.Pointer[rejectionError]
+	rejection atomic.Pointer[rejection]
 
 	mu       sync.Mutex // protects changes of open and failures, and the following
 	since    time.Time  // last change of open
-	queued   []change   // changes that onChange has not seen
+	queued   []func()   // changes that onChange has not seen
 	notifies bool       // a caller is running onChange
 }
 
@@ -60,53 +60,27 @@ const (
 	probeMax = 500 * time.Millisecond
 )
 
-// admission is the breaker's answer to a call.
-type admission uint8
+// rejection is the answer to calls that are not sent. err does not wrap the cause: the
+// fate of an earlier call says nothing about this one.
+type rejection struct{ err, cause error }
 
-const (
-	rejected admission = iota // not sent
-	admitted                  // sent as usual
-	probing                   // sent while open; release must follow
-)
-
-type change struct {
-	state StoreState
-	cause error
-}
-
-// rejectionError is the error of calls that were not sent. It does not wrap its cause:
-// the fate of an earlier call says nothing about this one.
-type rejectionError struct {
-	failures int64
-	cause    error
-}
-
-func (e *rejectionError) Error() string {
-	return fmt.Sprintf("%v: not sent, because %d calls in a row failed, the last with: %v", weir.ErrUnavailable, e.failures, e.cause)
-}
-
-func (e *rejectionError) Unwrap() error { return weir.ErrUnavailable }
-
-// admit decides whether a call may be sent now.
-func (b *breaker) admit() admission {
+// admit decides whether a call may be sent now. A probe is a call that is sent while the
+// breaker is open; release must follow it.
+func (b *breaker) admit() (sent, probe bool) {
 	if !b.open.Load() {
-		return admitted
+		return true, false
 	}
 	now := b.clock()
 	if now < b.probeAt.Load() || !b.inProbe.CompareAndSwap(false, true) {
-		return rejected
+		return false, false
 	}
 	// Another probe may have ended between the two loads.
-	if !b.open.Load() {
+	if open := b.open.Load(); !open || now < b.probeAt.Load() {
 		b.release()
-		return admitted
-	}
-	if now < b.probeAt.Load() {
-		b.release()
-		return rejected
+		return !open, false
 	}
 	b.scheduleProbe(now)
-	return probing
+	return true, true
 }
 
 // scheduleProbe sets the time of the next probe.
@@ -142,7 +116,8 @@ func (b *breaker) failed(cause error) {
 	b.mu.Lock()
 	failures := b.failures.Add(1)
 	if b.open.Load() || b.threshold > 0 && failures >= int64(b.threshold) {
-		b.rejection.Store(&rejectionError{failures, cause})
+		err := fmt.Errorf("%w: not sent, because %d calls in a row failed, the last with: %v", weir.ErrUnavailable, failures, cause)
+		b.rejection.Store(&rejection{err, cause})
 		if !b.open.Load() {
 			b.scheduleProbe(b.clock())
 			b.setStateLocked(StoreDown, cause)
@@ -156,7 +131,7 @@ func (b *breaker) setStateLocked(to StoreState, cause error) {
 	b.open.Store(to == StoreDown)
 	b.since = time.Now()
 	if b.onChange != nil {
-		b.queued = append(b.queued, change{to, cause})
+		b.queued = append(b.queued, func() { b.onChange(to, cause) })
 	}
 }
 
@@ -172,9 +147,9 @@ func (b *breaker) notify() {
 	b.notifies = true
 	defer func() { b.notifies = false }()
 	for len(b.queued) > 0 {
-		c := b.queued[0]
+		next := b.queued[0]
 		b.queued = b.queued[1:]
-		b.unlocked(func() { b.onChange(c.state, c.cause) })
+		b.unlocked(next)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestBreakerOpens(t *testing.T) {
 		before := s.Calls()
 		_, err := s.Allow(ctx, weir.K("42"))
 		if !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), "5 calls in a row failed") || !strings.Contains(err.Error(), "weirtest: down") {
-			t.Errorf("the error of a call that is not made: %v; want it to say why", err)
+			t.Errorf("the error of a call that is not made: %v; want the reason", err)
 		}
 		s.fail(100)
 		if s.Calls() != before {
@@ -205,7 +205,7 @@ func TestBreakerIgnoresStragglers(t *testing.T) {
 func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 	left, leave := context.WithCancel(context.Background())
 	leave()
-	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrKey) }
+	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrKey) }
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, ten, fallback.FailClosed)
 		for range 20 {
@@ -241,7 +241,7 @@ func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 
 // TestBreakerFullIsUp: a full store has answered.
 func TestBreakerFullIsUp(t *testing.T) {
-	full := func(context.Context, func()) error { return fmt.Errorf("%w: says the store", weir.ErrFull) }
+	full := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrFull) }
 	for _, mode := range modes {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, ten, mode)
@@ -267,7 +267,7 @@ func TestBreakerFullIsUp(t *testing.T) {
 // sent to the store, then decided by the mode, and do not count as failures.
 func TestBreakerUnreadableIsUp(t *testing.T) {
 	unreadable := func(context.Context, func()) error {
-		return fmt.Errorf("%w, %w: says the store", weir.ErrUnreadable, weir.ErrUnavailable)
+		return fmt.Errorf("%w, %w: from the store", weir.ErrUnreadable, weir.ErrUnavailable)
 	}
 	for _, mode := range modes {
 		synctest.Test(t, func(t *testing.T) {
@@ -303,11 +303,11 @@ func TestOnStoreState(t *testing.T) {
 		busy := false
 		s = newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(1), fallback.OnStoreState(nil), fallback.OnStoreState(func(state fallback.StoreState, cause error) {
 			if busy {
-				t.Error("told of a change while being told of another")
+				t.Error("a callback ran during another one")
 			}
 			busy = true
 			heard = append(heard, fmt.Sprintf("%v %v %v", state, cause != nil, s.fallback.Status().State))
-			if state == fallback.StoreUp { // breaks it again while it is told
+			if state == fallback.StoreUp { // breaks it again during the callback
 				s.Break(weirtest.Down())
 				s.fail(1)
 			}
@@ -322,7 +322,7 @@ func TestOnStoreState(t *testing.T) {
 		s.Allow(ctx, weir.K("42"))
 		want := []string{"down true down", "up false up", "down true down"}
 		if !slices.Equal(heard, want) {
-			t.Errorf("heard %q, want %q", heard, want)
+			t.Errorf("got %q, want %q", heard, want)
 		}
 	})
 }
@@ -346,7 +346,7 @@ func TestOnStoreStatePanics(t *testing.T) {
 		s.Allow(ctx, weir.K("42"))
 		s.want(fallback.StoreUp)
 		if told != 2 {
-			t.Errorf("told %d times, want 2", told)
+			t.Errorf("%d callbacks, want 2", told)
 		}
 	})
 }

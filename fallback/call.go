@@ -10,59 +10,39 @@ import (
 
 // call is one call of a weir.Engine's method.
 type call struct {
-	method  method
 	plan    *weir.Plan
 	key     weir.Key
-	request weir.Request // of decide; other methods use its N, At and ID
-	at      int64        // of refund: the instant of the grant
-	limit   int          // of count: the index of the limit
-	last    int64        // of count: the span in microseconds
+	request weir.Request // of Decide; of the other methods only the ID
+	other   method       // in place of Decide
+	reads   bool         // other never changes the store
 }
 
-type method uint8
-
-const (
-	decide method = iota
-	refund
-	count
-	reset
-)
+// method calls a method other than Decide. The key and the id are those of the call.
+type method func(ctx context.Context, e weir.Engine, k weir.Key, id string) (units int64, err error)
 
 // result is the outcome of a call.
 type result struct {
 	decision weir.Decision
-	units    int64 // of refund and count
+	units    int64 // of other
 	err      error
 }
 
 // run calls the engine.
 func (c *call) run(ctx context.Context, e weir.Engine) (r result) {
-	switch c.method {
-	case decide:
+	if c.other != nil {
+		r.units, r.err = c.other(ctx, e, c.key, c.request.ID)
+	} else {
 		r.decision, r.err = e.Decide(ctx, c.plan, c.key, c.request)
-	case refund:
-		if c.request.ID == "" {
-			r.units, r.err = e.Refund(ctx, c.plan, c.key, c.at, c.request.N, c.request.At)
-		} else {
-			r.units, r.err = e.(weir.RefundOnceEngine).RefundOnce(ctx, c.plan, c.key, c.at, c.request.N, c.request.At, c.request.ID)
-		}
-	case count:
-		r.units, r.err = e.Count(ctx, c.plan, c.key, c.limit, c.last, c.request.At)
-	case reset:
-		r.err = e.Reset(ctx, c.plan, c.key)
 	}
 	return r
 }
 
 // writes reports whether the call may change the store.
 func (c *call) writes() bool {
-	switch c.method {
-	case decide:
-		return c.request.Op != weir.OpPeek && c.request.N > 0
-	case count:
-		return false
+	if c.other != nil {
+		return !c.reads
 	}
-	return true
+	return c.request.Op != weir.OpPeek && c.request.N > 0
 }
 
 // clone returns a deep copy. A probe may outlive its caller, which owns the key, the states

@@ -66,7 +66,7 @@ func (f *Engine) Mode() Mode { return f.mode }
 
 // Decide returns the store's decision or, while the store is out, that of the mode.
 func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	c := call{method: decide, plan: p, key: k, request: r}
+	c := call{plan: p, key: k, request: r}
 	if f.mode == Local {
 		if d, found, err := f.replay(&c); found {
 			return d, err
@@ -115,14 +115,19 @@ func (f *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 
 // RefundOnce is Refund with an idempotency key; "" is none.
 func (f *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	res, _ := f.store.do(ctx, &call{method: refund, plan: p, key: k, at: at, request: weir.Request{N: n, At: now, ID: id}})
-	return res.units, res.err
+	return f.call(ctx, &call{key: k, request: weir.Request{ID: id}, other: func(ctx context.Context, e weir.Engine, k weir.Key, id string) (int64, error) {
+		if id == "" {
+			return e.Refund(ctx, p, k, at, n, now)
+		}
+		return e.(weir.RefundOnceEngine).RefundOnce(ctx, p, k, at, n, now, id)
+	}})
 }
 
 // Count counts in the store. During an outage it returns an error.
 func (f *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	res, _ := f.store.do(ctx, &call{method: count, plan: p, key: k, limit: i, last: last, request: weir.Request{At: now}})
-	return res.units, res.err
+	return f.call(ctx, &call{key: k, reads: true, other: func(ctx context.Context, e weir.Engine, k weir.Key, _ string) (int64, error) {
+		return e.Count(ctx, p, k, i, last, now)
+	}})
 }
 
 // Reset resets the key in the store and in the share. During an outage it returns an
@@ -131,8 +136,16 @@ func (f *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	if f.mode == Local {
 		f.store.share().reset(p, k)
 	}
-	res, _ := f.store.do(ctx, &call{method: reset, plan: p, key: k})
-	return res.err
+	_, err := f.call(ctx, &call{key: k, other: func(ctx context.Context, e weir.Engine, k weir.Key, _ string) (int64, error) {
+		return 0, e.Reset(ctx, p, k)
+	}})
+	return err
+}
+
+// call sends a call that only the store can answer.
+func (f *Engine) call(ctx context.Context, c *call) (int64, error) {
+	res, _ := f.store.do(ctx, c)
+	return res.units, res.err
 }
 
 // Status describes an engine and its store, for logs, metrics and health pages.

@@ -46,7 +46,7 @@ func (s *store) Break(f weirtest.Fault) { s.faulty.Break(f) }
 func (s *store) Mend()                  { s.faulty.Mend() }
 func (s *store) Calls() int64           { return s.faulty.Calls() }
 
-// newStore makes a limiter of p on a memory engine that stands for a store.
+// newStore returns a limiter of p on a memory engine in place of a store.
 func newStore(t *testing.T, p weir.Policy, mode fallback.Mode, opts ...fallback.Option) *store {
 	t.Helper()
 	s := &store{faulty: weirtest.NewFaulty(weir.NewMemory()), t: t}
@@ -265,7 +265,7 @@ func TestFallbackWithMode(t *testing.T) {
 		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
 	}
 	if s.fallback.Mode() != fallback.FailClosed || s.fallback.WithMode(fallback.Local).Mode() != fallback.Local {
-		t.Error("Mode says another mode")
+		t.Error("Mode returns another mode")
 	}
 }
 

@@ -22,13 +22,14 @@ const (
 // classify separates outages from answers. It returns the error for the caller: a
 // failure wraps ErrUnavailable or ErrUnknownFate. ctx is the caller's own.
 func (s *store) classify(ctx context.Context, c *call, err error) (errorClass, error) {
+	ended := callerError(ctx)
 	switch {
 	case errors.Is(err, weir.ErrFull), errors.Is(err, weir.ErrOverflow):
 		return answered, err // about the store's content: no other engine knows better
 	case weir.IsBadInput(err):
 		return unrelated, err
-	case callerLeft(ctx):
-		return unrelated, contextError(ctx)
+	case ended != nil:
+		return unrelated, ended
 	case errors.Is(err, weir.ErrUnreadable):
 		return unreadable, err
 	case errors.Is(err, weir.ErrUnavailable), errors.Is(err, weir.ErrUnknownFate):
@@ -81,21 +82,12 @@ func isTimeout(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.As(err, &t) && t.Timeout()
 }
 
-// callerLeft reports whether the caller's context has ended. It compares the deadline
-// with the clock too: an engine that reads the deadline itself may return before the
-// context's timer fires.
-func callerLeft(ctx context.Context) bool {
-	if ctx.Err() != nil {
-		return true
+// callerError returns the error of a caller's context that has ended, else nil. It
+// compares the deadline with the clock too: an engine that reads the deadline itself may
+// return before the context's timer fires.
+func callerError(ctx context.Context) error {
+	if deadline, ok := ctx.Deadline(); ctx.Err() == nil && ok && time.Until(deadline) <= 0 {
+		return context.DeadlineExceeded
 	}
-	deadline, ok := ctx.Deadline()
-	return ok && time.Until(deadline) <= 0
-}
-
-// contextError returns the error of a context that has ended.
-func contextError(ctx context.Context) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	return context.DeadlineExceeded
+	return ctx.Err()
 }

@@ -24,13 +24,8 @@ const (
 
 // String returns the name of the mode's constant.
 func (m Mode) String() string {
-	switch m {
-	case FailClosed:
-		return "FailClosed"
-	case FailOpen:
-		return "FailOpen"
-	case Local:
-		return "Local"
+	if m > Local {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
 	}
-	return fmt.Sprintf("Mode(%d)", uint8(m))
+	return [...]string{"FailClosed", "FailOpen", "Local"}[m]
 }

@@ -1,6 +1,8 @@
 package fallback
 
 import (
+	"cmp"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -16,39 +18,28 @@ func openDecision(p *weir.Plan, r *weir.Request) weir.Decision {
 		return d
 	}
 	binding := firstBelow(p, r.N)
-	if binding < 0 {
+	if binding == nil {
 		return d
 	}
 	d.Granted, d.RetryAfter = 0, weir.Never
 	if p.Mode() == weir.Partial {
-		binding = leastMax(p)
-		d.Granted, _ = window.Grant(window.Partial, r.N, p.Limits()[binding].Max, true)
+		least := slices.MinFunc(p.Limits(), func(a, b weir.PlanLimit) int { return cmp.Compare(a.Capacity, b.Capacity) })
+		d.Granted, _ = window.Grant(window.Partial, r.N, least.Capacity, true)
+		binding = &least
 	}
 	d.Allowed = d.Granted > 0
-	d.Limit = p.Limits()[binding].Name
+	d.Limit = binding.Name
 	return d
 }
 
-// leastMax returns the index of the first limit with the least Max.
-func leastMax(p *weir.Plan) int {
-	least := 0
-	for i, l := range p.Limits() {
-		if l.Max < p.Limits()[least].Max {
-			least = i
-		}
-	}
-	return least
-}
-
-// firstBelow returns the index of the first limit that an attempt of n units never
-// fits, or -1.
-func firstBelow(p *weir.Plan, n int64) int {
+// firstBelow returns the first limit that an attempt of n units never fits, or nil.
+func firstBelow(p *weir.Plan, n int64) *weir.PlanLimit {
 	for i := range p.Limits() {
-		if l := &p.Limits()[i]; l.Units(n) > l.Max {
-			return i
+		if l := &p.Limits()[i]; l.Units(n) > l.Capacity {
+			return l
 		}
 	}
-	return -1
+	return nil
 }
 
 // instantOf returns the instant of the request. Now is read from this process's clock.

@@ -2,6 +2,7 @@ package fallback
 
 import (
 	"context"
+	"math/bits"
 	"sync"
 	"time"
 
@@ -32,8 +33,12 @@ func newShare(o *options) *localShare {
 	return s
 }
 
-// plan returns p with the shares as its limits.
+// plan returns p with the shares as its limits. A plan of calls decided together is used
+// once, so it is not cached.
 func (s *localShare) plan(p *weir.Plan) *weir.Plan {
+	if p.Together() {
+		return s.scale(p)
+	}
 	s.mu.RLock()
 	scaled := s.plans[p]
 	s.mu.RUnlock()
@@ -51,15 +56,33 @@ func (s *localShare) plan(p *weir.Plan) *weir.Plan {
 }
 
 func (s *localShare) scale(p *weir.Plan) *weir.Plan {
-	policy := p.Policy()
-	for i := range policy.Limits {
-		policy.Limits[i].Max = s.max(policy.Name, policy.Limits[i])
+	limits := p.Policy().Limits
+	for i := range limits {
+		limits[i] = scaled(limits[i], s.max(p.Limits()[i].Policy, limits[i]))
 	}
-	scaled, err := policy.Plan()
+	scaled, err := p.WithLimits(limits)
 	if err != nil {
 		panic(err) // p was valid, and a lower Max is valid too
 	}
 	return scaled
+}
+
+// scaled returns the limit with a share of its Max. The Burst of a bucket is scaled alike,
+// rounded down. A bucket without a whole unit denies everything.
+func scaled(l weir.Limit, share int64) weir.Limit {
+	if l.Kind == weir.Bucket {
+		hi, lo := bits.Mul64(uint64(l.Burst), uint64(share))
+		burst, _ := bits.Div64(hi, lo, uint64(l.Max))
+		l.Burst = int64(burst)
+		if l.Burst == 0 {
+			share, l.Kind = 0, weir.Rolling
+		}
+	}
+	l.Max = share
+	if l.Kind == weir.Bucket {
+		l.Burst = min(l.Burst, l.MaxBurst())
+	}
+	return l
 }
 
 // max returns the share of one limit, 0 … l.Max.
@@ -80,7 +103,7 @@ func (s *localShare) decide(c *call) (weir.Decision, error) {
 	if !d.Replayed { // a repeated answer fills no states
 		for i := range c.request.States {
 			l := &c.plan.Limits()[i]
-			unscale(&c.request.States[i], l.Max, l.Units(c.request.N))
+			unscale(&c.request.States[i], l, l.Units(c.request.N))
 		}
 	}
 	return d, nil
@@ -107,17 +130,20 @@ const untilBack = time.Second
 // degrade marks d, which the share decided, as a decision without the store.
 func degrade(c *call, d *weir.Decision) {
 	d.Degraded = true
-	if d.RetryAfter == weir.Never && firstBelow(c.plan, c.request.N) < 0 {
+	if d.RetryAfter == weir.Never && firstBelow(c.plan, c.request.N) == nil {
 		d.RetryAfter = untilBack
 	}
 }
 
 // unscale converts the state of a share to the state of its limit, which counts the
-// shares of the other processes as used. n is the number of units asked of the limit.
-func unscale(s *weir.LimitState, max, n int64) {
-	s.Used += max - s.Max
-	s.Max = max
-	if s.RetryAfter == weir.Never && n <= max {
+// shares of the other processes as used. n is the number of units requested of the limit.
+func unscale(s *weir.LimitState, l *weir.PlanLimit, n int64) {
+	s.Used = min(l.Capacity-s.Remaining, weir.MaxUnits)
+	s.Kind, s.Max, s.Burst = l.Kind, l.Max, 0
+	if l.Kind == weir.Bucket {
+		s.Burst = l.Capacity
+	}
+	if s.RetryAfter == weir.Never && n <= l.Capacity {
 		s.RetryAfter = untilBack
 	}
 }

@@ -256,3 +256,26 @@ func TestLocalConcurrent(t *testing.T) {
 		t.Error(fmt.Sprint("granted ", total, " in all, want the share of 100"))
 	}
 }
+
+// TestShareOfAPart: the share of a part of a plan counts for the keys of the whole.
+func TestShareOfAPart(t *testing.T) {
+	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{
+		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
+		{Name: "running", Kind: weir.InFlight, Max: 3, Window: time.Minute, By: []string{"user"}},
+	}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := weirtest.NewFaulty(weir.NewMemory())
+	store.Break(weirtest.Down())
+	e := fallback.New(store, fallback.Local)
+	if _, err := e.Decide(context.Background(), p.Holds(), weir.K("acme", "ann"), weir.Request{Op: weir.OpRecord, N: 3, At: weir.Now}); err != nil {
+		t.Fatal(err)
+	}
+	for key, want := range map[string]bool{"ann": false, "bob": true} {
+		d, err := e.Decide(context.Background(), p, weir.K("other", key), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now})
+		if err != nil || d.Allowed != want {
+			t.Errorf("%s: %+v, %v; want allowed %v", key, d, err, want)
+		}
+	}
+}

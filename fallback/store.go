@@ -28,13 +28,13 @@ func (s *store) now() int64 { return int64(time.Since(s.start)) }
 // the store decided, or the error concerns the call itself. Otherwise the result holds
 // the reason why there is no decision.
 func (s *store) do(ctx context.Context, c *call) (res result, final bool) {
-	switch s.breaker.admit() {
-	case rejected:
-		if callerLeft(ctx) { // a grant is of no use to it
-			return result{err: contextError(ctx)}, true
+	switch sent, probe := s.breaker.admit(); {
+	case !sent:
+		if ended := callerError(ctx); ended != nil { // a grant is of no use to the caller
+			return result{err: ended}, true
 		}
-		return result{err: s.breaker.rejection.Load()}, false
-	case probing:
+		return result{err: s.breaker.rejection.Load().err}, false
+	case probe:
 		if s.timeout == 0 {
 			defer s.breaker.release()
 			return s.conclude(ctx, true, c, c.run(ctx, s.engine))

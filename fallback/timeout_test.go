@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// healthy is no fault.
+// healthy is the absence of a fault.
 func healthy(_ context.Context, call func()) error { call(); return nil }
 
 // TestTimeoutIsNotTheCallersDeadline: an engine's error that reports the fate of the call is
@@ -36,7 +36,7 @@ func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 			}
 			var found *net.AddrError
 			if !errors.Is(err, fate) || !errors.Is(err, cause) || !errors.As(err, &found) || !strings.Contains(err.Error(), "timeout of 50ms") {
-				t.Errorf("got %v; want all the engine said, and the budget", err)
+				t.Errorf("got %v; want the engine's whole error, and the budget", err)
 			}
 			own, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 			if _, err := s.Allow(own, weir.K("42")); err != context.DeadlineExceeded {

@@ -135,6 +135,23 @@ func TestLimits(t *testing.T) {
 	})
 }
 
+// TestGrantWithoutFields: an answer of weir without RateLimit, as of a policy in shadow mode or
+// with --gate-fields, lets the request pass, and the client gets no such field.
+func TestGrantWithoutFields(t *testing.T) {
+	each(t, func(o *Options) { o.Policy = "observed" }, func(t *testing.T, s *stand) {
+		r := s.get("/", "X-User", "ann")
+		s.want("a request", r, 200)
+		for name := range r.header {
+			if strings.HasPrefix(strings.ToLower(name), "ratelimit") {
+				t.Errorf("%s: %q, want no such field", name, r.header[name])
+			}
+		}
+		if !strings.HasPrefix(r.body, "app: ") {
+			t.Errorf("the body is not the application's: %q", r.body)
+		}
+	})
+}
+
 // A key from the client's address, which no header can change.
 func TestLimitsByAddress(t *testing.T) {
 	byAddress := func(o *Options) { o.Policy, o.Dimension, o.Header = "addresses", "ip", "" }

@@ -2,12 +2,15 @@ package integrations
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"errors"
 	"fmt"
 	"net"
+	"path"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"text/template"
 	"time"
@@ -106,7 +109,7 @@ func render(dir, file string, o Options) (File, error) {
 	if !isTemplate {
 		return File{file, string(text)}, nil
 	}
-	t, err := template.New(file).Delims("[[", "]]").Funcs(template.FuncMap{"host": host, "port": port}).Parse(string(text))
+	t, err := template.New(file).Delims("[[", "]]").Funcs(template.FuncMap{"host": host, "port": port, "join": path.Join}).Parse(string(text))
 	if err != nil {
 		return File{}, err
 	}
@@ -116,17 +119,13 @@ func render(dir, file string, o Options) (File, error) {
 }
 
 func (o *Options) setDefaults(r snippet) {
-	for _, d := range []struct {
-		to    *string
-		value string
-	}{
-		{&o.Policy, "search"}, {&o.Dimension, "ip"}, {&o.Weir, r.weir},
-		{&o.App, "127.0.0.1:8080"}, {&o.Listen, "0.0.0.0:80"}, {&o.Timeout, "100ms"}, {&o.Dir, r.dir},
-	} {
-		if *d.to == "" {
-			*d.to = d.value
-		}
-	}
+	o.Policy = cmp.Or(o.Policy, "search")
+	o.Dimension = cmp.Or(o.Dimension, "ip")
+	o.Weir = cmp.Or(o.Weir, r.weir)
+	o.App = cmp.Or(o.App, "127.0.0.1:8080")
+	o.Listen = cmp.Or(o.Listen, "0.0.0.0:80")
+	o.Timeout = cmp.Or(o.Timeout, "100ms")
+	o.Dir = cmp.Or(o.Dir, r.dir)
 }
 
 // The forms of values in a snippet. They exclude characters with a meaning in a
@@ -168,8 +167,8 @@ func (o *Options) check(r snippet) error {
 	if d, err := time.ParseDuration(o.Timeout); err != nil || d < 10*time.Millisecond || d > 10*time.Second || !timeoutForm.MatchString(o.Timeout) {
 		return fmt.Errorf("%q is not a timeout; write 10ms to 10s, in whole ms or s", o.Timeout)
 	}
-	if path, unix := strings.CutPrefix(o.Weir, "unix:"); unix {
-		if !pathForm.MatchString(path) {
+	if socket, unix := strings.CutPrefix(o.Weir, "unix:"); unix {
+		if !pathForm.MatchString(socket) {
 			return fmt.Errorf("%q is not a socket; write unix:/run/weir/weir.sock", o.Weir)
 		}
 		return checkAddresses(o.App, o.Listen)
@@ -185,4 +184,47 @@ func checkAddresses(all ...string) error {
 		}
 	}
 	return nil
+}
+
+// The methods below format options for the templates in the syntax of each proxy.
+
+// Socket returns the path of weir's unix socket, "" for TCP.
+func (o Options) Socket() string {
+	if p, ok := strings.CutPrefix(o.Weir, "unix:"); ok {
+		return p
+	}
+	return ""
+}
+
+// NginxHeader returns the variable of the key's header field.
+func (o Options) NginxHeader() string {
+	return "$http_" + strings.ReplaceAll(strings.ToLower(o.Header), "-", "_")
+}
+
+// Underscored returns the key's header field with underscores, which CGI and WSGI
+// treat as the same field.
+func (o Options) Underscored() string { return strings.ReplaceAll(o.Header, "-", "_") }
+
+// CaddyListen returns the address of a site of Caddy without TLS.
+func (o Options) CaddyListen() string {
+	if h := host(o.Listen); h == "0.0.0.0" || h == "::" {
+		return "http://:" + port(o.Listen)
+	}
+	return "http://" + o.Listen
+}
+
+// Seconds returns the timeout in Envoy's form of durations.
+func (o Options) Seconds() string {
+	d, _ := time.ParseDuration(o.Timeout)
+	return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) + "s"
+}
+
+func host(address string) string {
+	h, _, _ := net.SplitHostPort(address)
+	return h
+}
+
+func port(address string) string {
+	_, p, _ := net.SplitHostPort(address)
+	return p
 }

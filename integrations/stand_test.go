@@ -24,12 +24,13 @@ import (
 // testTimeout bounds each wait of a test. A request that takes so long hangs.
 const testTimeout = 20 * time.Second
 
-// policies limit by a header and by the client's address.
+// policies limit by a header and by the client's address, and one only observes.
 const policies = `
 version: 1
 policies:
   users:     {limit: 3 per hour per user}
   addresses: {limit: 3 per hour per ip}
+  observed:  {limit: 3 per hour per user, shadow: true}
 `
 
 // stand is a real proxy between a client and an application, with a real weir

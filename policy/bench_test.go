@@ -48,8 +48,8 @@ func BenchmarkLastLine(b *testing.B) {
 	}
 }
 
-// TestTenThousand: so many policies are all there, in order and by name.
-func TestTenThousand(t *testing.T) {
+// TestTenThousandPoliciesKeepTheirOrder: so many policies are all there, in order and by name.
+func TestTenThousandPoliciesKeepTheirOrder(t *testing.T) {
 	f, err := Parse("weir.yaml", tenThousand(t))
 	if err != nil || len(f.Policies) != 10_000 {
 		t.Fatalf("%v", err)

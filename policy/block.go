@@ -46,15 +46,20 @@ func (c *checker) completeBlocks(d *policyBuilder, name *strictyaml.Node) bool {
 	return true
 }
 
-// checkBlockNames rejects a policy with the name of another policy's blocks.
-func (c *checker) checkBlockNames(f *File, policies *strictyaml.Node) bool {
+// checkDerivedNames rejects a policy with the name of another policy's blocks or marks.
+func (c *checker) checkDerivedNames(f *File, policies *strictyaml.Node) bool {
 	ok := true
 	for name := range policies.Pairs() {
-		owner := f.byName[strings.TrimSuffix(name.Text, blocksSuffix)]
-		if owner == nil || owner.Name == name.Text || owner.Blocks == nil {
-			continue
+		if base, cut := strings.CutSuffix(name.Text, blocksSuffix); cut {
+			if owner := f.byName[base]; owner != nil && owner.Blocks != nil {
+				ok = c.fail(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name))
+			}
 		}
-		ok = c.fail(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name))
+		if base, cut := strings.CutSuffix(name.Text, marksSuffix); cut {
+			if owner := f.byName[base]; owner != nil && owner.Warnings != nil {
+				ok = c.fail(name.Offset, "choose another name", "the marks of policy %s, which warns, are stored under this name", clip(owner.Name))
+			}
+		}
 	}
 	return ok
 }

@@ -3,6 +3,9 @@ package policy
 import (
 	"fmt"
 	"reflect"
+	"slices"
+
+	"github.com/weirlimit/weir"
 )
 
 // Changes describes the differences between two files, a sentence for each policy or
@@ -42,11 +45,11 @@ func (p *Policy) changes(to *Policy) []string {
 		}
 	}
 	rest := *p
-	rest.Limits, rest.Units, rest.Blocks = to.Limits, to.Units, to.Blocks
+	rest.Limits, rest.Units, rest.Blocks, rest.Warnings = to.Limits, to.Units, to.Blocks, to.Warnings
 	switch {
 	case !rest.same(to):
 		all = append(all, "changed "+p.Name+" besides its limits")
-	case len(all) == 0 && !p.same(to): // cells, or a cost
+	case len(all) == 0 && !p.same(to): // cells, a cost or a warning
 		all = append(all, "changed the limits of "+p.Name)
 	}
 	return all
@@ -54,12 +57,7 @@ func (p *Policy) changes(to *Policy) []string {
 
 // limitNamed returns the index of the limit of that name, or -1.
 func (p *Policy) limitNamed(name string) int {
-	for i := range p.Limits {
-		if p.Limits[i].Name == name {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(p.Limits, func(l weir.Limit) bool { return l.Name == name })
 }
 
 // same reports whether two policies differ at most in their lines of the file.
@@ -67,15 +65,14 @@ func (p *Policy) same(o *Policy) bool {
 	return reflect.DeepEqual(p.withoutLines(), o.withoutLines())
 }
 
-// withoutLines returns a copy with all lines of the file set to 0.
-func (p *Policy) withoutLines() *Policy {
-	c := p.clone()
-	c.Line = 0
-	for i := range c.Tiers {
-		c.Tiers[i].Line = 0
+// withoutLines returns p with all lines of the file set to 0.
+func (p Policy) withoutLines() Policy {
+	p.Line, p.Tiers, p.Overrides = 0, slices.Clone(p.Tiers), slices.Clone(p.Overrides)
+	for i := range p.Tiers {
+		p.Tiers[i].Line = 0
 	}
-	for i := range c.Overrides {
-		c.Overrides[i].Line = 0
+	for i := range p.Overrides {
+		p.Overrides[i].Line = 0
 	}
-	return c
+	return p
 }

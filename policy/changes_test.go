@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestChanges(t *testing.T) {
+func TestLimitChangesNamesOldAndNew(t *testing.T) {
 	parse := func(lines string) *File {
 		t.Helper()
 		f, err := Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))

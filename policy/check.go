@@ -29,10 +29,19 @@ type checker struct {
 type fault struct {
 	at            int
 	problem, next string
+
+	later func() string // returns the next step, if finding it takes long; otherwise nil
 }
 
 func faultf(at int, next, problem string, args ...any) *fault {
-	return &fault{at, fmt.Sprintf(problem, args...), next}
+	return &fault{at: at, problem: fmt.Sprintf(problem, args...), next: next}
+}
+
+// resolve sets the next step.
+func (f *fault) resolve() {
+	if f.later != nil {
+		f.next, f.later = f.later(), nil
+	}
 }
 
 // fail records a fault at an offset of the document and returns false.
@@ -46,6 +55,7 @@ func (c *checker) accept(f *fault) bool {
 		return true
 	}
 	if !c.full() {
+		f.resolve()
 		c.faults = append(c.faults, *f)
 	}
 	return false
@@ -84,7 +94,7 @@ const (
 
 // otherWords are words of other rate limiters, with the way to write them here.
 var otherWords = map[string]string{
-	"burst":    useBurst,
+	"capacity": "write burst: 20",
 	"rate":     "write limit: 10 per minute",
 	"count":    "write max: 10",
 	"interval": "write window: minute",
@@ -92,6 +102,10 @@ var otherWords = map[string]string{
 	"by":       "write per: KEY",
 	"key":      "write per: KEY",
 	"keys":     "write per: [KEY, KEY]",
+	"tz":       "write zone: Europe/Berlin",
+	"timezone": "write zone: Europe/Berlin",
+	"anchor":   "write from: 14th, or from: sunday",
+	"ttl":      "write hold: 30s for the longest time that a unit is held",
 }
 
 // unknown records a word that the table of its map does not have.
@@ -201,7 +215,7 @@ func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) bool {
 		f.Policies = append(f.Policies, p)
 		f.byName[p.Name] = p
 	}
-	return c.checkBlockNames(f, value)
+	return c.checkDerivedNames(f, value)
 }
 
 // policyBuilder is a policy while the checker reads it.
@@ -213,6 +227,7 @@ type policyBuilder struct {
 	denied, batch  *strictyaml.Node // their values, if given
 	count          *strictyaml.Node
 	cells, cellsAt int // the number, and its offset
+	warn           int // percent of the limits without a share of their own; 0 = none
 	deferred       deferredWords
 	planNames      map[string]bool
 }
@@ -265,15 +280,17 @@ func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) bool {
 		p.Limits[i], p.Units[i] = l.limit, l.unit
 	}
 	if d.cells > 0 && !slices.ContainsFunc(p.Limits, func(l weir.Limit) bool { return l.Kind == weir.Rolling }) {
-		ok = c.fail(d.cellsAt, "remove cells: a fixed window is stored as one number anyway", "cells are for rolling windows, and policy %s has none", clip(p.Name))
+		ok = c.fail(d.cellsAt, "remove cells: "+withoutCells(p.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(p.Name))
 	}
 	ok = c.completeBlocks(d, name) && ok
+	ok = c.completeWarnings(d, name) && ok
 	ok = c.readCosts(d) && ok
 	plan, err := p.Plan()
 	if err != nil {
 		return c.accept(d.faultOf(err, name.Offset))
 	}
 	ok = c.checkCountDenied(d) && ok
+	ok = c.checkReported(d) && ok
 	read := c.readPlans(d)
 	read = c.readOverrides(d, plan.Dimensions()) && read
 	if !read {
@@ -281,6 +298,17 @@ func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) bool {
 	}
 	p.Unsupported = p.unsupported()
 	return c.checkPlansUsed(d) && ok
+}
+
+// withoutCells returns the reason why limits of a kind have no cells.
+func withoutCells(k weir.Kind) string {
+	switch k {
+	case weir.Bucket:
+		return "a bucket is stored as one number anyway"
+	case weir.InFlight:
+		return "holds end one by one"
+	}
+	return "a fixed window is stored as one number anyway"
 }
 
 // checkCountDenied rejects plans and overrides under denied: counted. Such a history keeps
@@ -291,6 +319,17 @@ func (c *checker) checkCountDenied(d *policyBuilder) bool {
 		return true
 	}
 	return c.fail(d.denied.Offset, "write denied: free, or a policy for each number", "denied: counted allows no plans and no overrides, because its histories fit one number only")
+}
+
+// checkReported rejects limits at once under count: reported. An attempt would hold nothing,
+// and a report has no reservation that returns its units.
+func (c *checker) checkReported(d *policyBuilder) bool {
+	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.InFlight })
+	if d.policy.ChargeOn != Reported || atOnce < 0 {
+		return true
+	}
+	return c.fail(d.count.Offset, "write count: attempts, or move the limit at once to a policy of its own",
+		"under count: reported an attempt takes nothing, so it would hold nothing of limit %s", d.policy.Limits[atOnce].Name)
 }
 
 // setMode derives the weir.Mode from denied and batch.

@@ -79,6 +79,11 @@ func bombs(size int) map[string]string {
 		"a long word":           fill(head+"  a:\n    ", "word"),
 		"a late mistake":        count(head, "  a%d: {limit: 1 per 1s}\n") + "  a: {limit: 1 per 1w}\n",
 		"many mistakes":         count(head, "  a%d: {limit: 1 per 1w}\n"),
+		"many time zones":       count(head, "  a%d: {limit: \"1 per day, fixed in Europe/Berlin\"}\n"),
+		"many unknown zones":    count(head, "  a%d: {limit: \"1 per day, fixed in Europe/Berlim\"}\n"),
+		"a long time zone":      fill(head+"  a:\n    limit: 1 per day, fixed in ", "zone"),
+		"many clauses":          fill(head+"  a:\n    limit: 1 per day", ", burst 1"),
+		"a long day":            fill(head+"  a:\n    limit: 1 per month, fixed from the ", "1"),
 		"many unknown words":    count(head, "  a%d: {limt: 1 per 1s, limits: 1}\n"),
 		"many unknown policies": count(half(count(head, "  a%d: {limit: 1 per 1s}\n"))+"tests:\n", "  t%d: {policy: b1, steps: [{expect: allowed}]}\n"),
 		"many unknown plans":    count(half(count(head+"  a:\n    limit: 1 per 1s per b\n    plans:\n", "      p%d: 1 per 1s\n"))+"    overrides:\n", "      - {for: {b: b%d}, plan: q1, until: forever, why: w}\n"),
@@ -91,10 +96,10 @@ func bombs(size int) map[string]string {
 	}
 }
 
-// TestCost: a file allocates less than 200 times its size, and less than 96 MiB at
-// any size, whatever is in it; and the error is short. What would cost more time
-// than that does not come back before go test gives up.
-func TestCost(t *testing.T) {
+// TestHostileFilesAllocateLittle: a file allocates less than 200 times its size, and less than 96 MiB at
+// any size and with any content; and the error is short. A file that costs much more time
+// runs into the timeout of go test.
+func TestHostileFilesAllocateLittle(t *testing.T) {
 	for name, text := range bombs(bombSize) {
 		text = text[:min(len(text), MaxBytes)]
 		var before, after runtime.MemStats

@@ -24,9 +24,9 @@ func (c *checker) readCosts(d *policyBuilder) bool {
 	}
 	ok := true
 	for name, value := range costs.Pairs() {
-		i := d.policy.limitNamed(name.Text)
-		if i < 0 {
-			ok = c.fail(name.Offset, c.nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
+		i, found := c.limitNamed(d, name)
+		if !found {
+			ok = false
 			continue
 		}
 		if value.Kind == strictyaml.Scalar && value.Text == requestedUnits {

@@ -12,15 +12,19 @@
 //
 // A limit is
 //
-//	COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]
+//	COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, fixed [from the first hit]]
+//	    [, burst N] [, in ZONE] [, from DAY] [, then block DURATION]
+//	COUNT [unit] at once {per KEY}, for at most DURATION
 //
 // A window is second, minute, hour, day, week or a length such as 250ms, 90s, 30m, 24h,
 // 7d. Digits may be grouped as in 200_000. The unit is for people. The limit counts by
 // the keys; without keys all callers share it.
 //
-// Windows roll unless the limit is fixed. Fixed windows begin with the calendar, in UTC,
-// or with the first unit after the last window ended. Across their edges up to twice the
-// count passes.
+// Windows roll unless the limit is fixed. Fixed windows begin with the calendar, in UTC
+// or by the clock of a time zone, or with the first unit after the last window ended.
+// Across their edges up to twice the count passes. With a burst the limit is a token
+// bucket of that many units, which refills by the count per window. A limit at once counts
+// the units that are in use.
 //
 // unlimited in place of the count allows weir.MaxUnits and so never denies. Its window is
 // optional: "unlimited per user" keeps the key in the policy and stores almost nothing;
@@ -46,6 +50,9 @@
 // files. Programs that generate policies use the long form of a limit:
 //
 //	limit: {max: 10, window: 1m, per: [teacher], apart: 3s}
+//	limit: {max: 10, window: second, per: ip, burst: 20}
+//	limit: {max: 10_000, window: month, per: account, kind: fixed, from: 14th, zone: America/New_York}
+//	limit: {max: 20, per: user, hold: 30s}
 //
 // Any file of up to [MaxBytes] is read or rejected in a fraction of a second with less
 // than 100 MiB of memory, also a hostile one.

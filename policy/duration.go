@@ -1,20 +1,24 @@
 package policy
 
 import (
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/weirlimit/weir"
 )
 
 const day = 24 * time.Hour
 
-// lengths are the units of a length, the smallest first.
-var lengths = []struct {
-	suffix string
+// namedLength is a length of time with its name in the file.
+type namedLength struct {
+	name   string
 	length time.Duration
-}{
+}
+
+// lengths are the units of a length by their suffixes, the smallest first.
+var lengths = []namedLength{
 	{"us", time.Microsecond},
 	{"ms", time.Millisecond},
 	{"s", time.Second},
@@ -23,16 +27,14 @@ var lengths = []struct {
 	{"d", day},
 }
 
-// windows are the windows with a name.
-var windows = []struct {
-	name   string
-	length time.Duration
-}{
+// windows are the windows with a name. A month is a window of the calendar only.
+var windows = []namedLength{
 	{"second", time.Second},
 	{"minute", time.Minute},
 	{"hour", time.Hour},
 	{"day", day},
 	{"week", 7 * day},
+	{"month", weir.Month.Length()},
 }
 
 // FormatDuration writes d in the words of the file: one number with the largest unit that
@@ -45,20 +47,10 @@ func FormatDuration(d time.Duration) string {
 			continue // 24h is the usual form
 		}
 		if d != 0 && d%unit.length == 0 {
-			return strconv.FormatInt(int64(d/unit.length), 10) + unit.suffix
+			return strconv.FormatInt(int64(d/unit.length), 10) + unit.name
 		}
 	}
 	return "0s"
-}
-
-// ParseDuration reads a length such as 250ms, 90s, 30m, 24h or 7d: one whole
-// number, in which _ may group digits, and one of us, ms, s, m, h, d.
-func ParseDuration(s string) (time.Duration, error) {
-	d, ok := parseLength(s)
-	if !ok {
-		return 0, fmt.Errorf("%s is not a length; %s", clip(s), useLength)
-	}
-	return d, nil
 }
 
 const (
@@ -66,7 +58,8 @@ const (
 	useWindow = "use second, minute, hour, day, week, or a length such as 90s, 30m, 24h"
 )
 
-// parseLength is ParseDuration without the error text. A length above the largest
+// parseLength reads a length such as 250ms, 90s, 30m, 24h or 7d: one whole number, in which
+// _ may group digits, and one of us, ms, s, m, h, d. A length above the largest
 // time.Duration becomes that, which every range check rejects.
 func parseLength(s string) (time.Duration, bool) {
 	digits := strings.TrimRight(s, "abcdefghijklmnopqrstuvwxyz")
@@ -75,7 +68,7 @@ func parseLength(s string) (time.Duration, bool) {
 		return 0, false
 	}
 	for _, unit := range lengths {
-		if unit.suffix != s[len(digits):] {
+		if unit.name != s[len(digits):] {
 			continue
 		}
 		if n > math.MaxInt64/int64(unit.length) {
@@ -106,7 +99,7 @@ func looksLikeWindow(s string) bool {
 // formatWindow writes a window by its name, or as a length.
 func formatWindow(d time.Duration) string {
 	for _, w := range windows {
-		if w.length == d {
+		if w.length == d && w.name != weir.Month.String() {
 			return w.name
 		}
 	}
@@ -114,9 +107,5 @@ func formatWindow(d time.Duration) string {
 }
 
 func namesOfWindows() []string {
-	all := make([]string, len(windows))
-	for i, w := range windows {
-		all[i] = w.name
-	}
-	return all
+	return namesOf(windows, func(w namedLength) string { return w.name })
 }

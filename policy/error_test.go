@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/nearest"
 )
 
-// TestErrorText: the caret stands below its column in every line.
-func TestErrorText(t *testing.T) {
+// TestCaretIsBelowItsColumn: the caret stands below its column in every line.
+func TestCaretIsBelowItsColumn(t *testing.T) {
 	cases := []struct {
 		name string
 		err  Error
@@ -38,8 +38,8 @@ func TestErrorText(t *testing.T) {
 	}
 }
 
-// TestPrintable: errors hold no characters that a terminal would interpret.
-func TestPrintable(t *testing.T) {
+// TestErrorsHoldNoControlCharacters: errors hold no characters that a terminal would interpret.
+func TestErrorsHoldNoControlCharacters(t *testing.T) {
 	for in, want := range map[string]string{
 		"plain\ttext é😀": "plain\ttext é😀",
 		"\x1b[31mred":    "\uFFFD[31mred",
@@ -53,7 +53,7 @@ func TestPrintable(t *testing.T) {
 	}
 }
 
-func TestSuggest(t *testing.T) {
+func TestUnknownWordsSuggestTheNearest(t *testing.T) {
 	words := names(policyWords)
 	for in, want := range map[string]string{
 		"limt": "limit", "limts": "limits", "limits:": "limits", "Limit": "limit", "lmiit": "limit", "abuot": "about",
@@ -66,8 +66,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// TestErrors: Parse reports all errors in the order of the file, at most MaxErrors.
-func TestErrors(t *testing.T) {
+// TestErrorsAreInTheOrderOfTheFile: Parse reports all errors in the order of the file, at most MaxErrors.
+func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("version: 1\npolicies:\n")
 	for i := range MaxErrors + 5 {

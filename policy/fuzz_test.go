@@ -62,7 +62,7 @@ func variations(p *Policy) [][][]Change {
 	}
 	for _, o := range p.Overrides {
 		all = append(all, [][]Change{o.Changes})
-		if i := p.TierNamed(o.Tier); i >= 0 {
+		if i := slices.IndexFunc(p.Tiers, func(t Tier) bool { return t.Name == o.Tier }); i >= 0 {
 			all = append(all, [][]Change{p.Tiers[i].Changes, o.Changes})
 		}
 	}
@@ -100,8 +100,8 @@ func FuzzLimit(f *testing.F) {
 	})
 }
 
-// TestCorpora: the committed corpora are there, and small.
-func TestCorpora(t *testing.T) {
+// TestFuzzCorporaAreCommitted: the committed corpora are there, and small.
+func TestFuzzCorporaAreCommitted(t *testing.T) {
 	for _, target := range []string{"FuzzParse", "FuzzLimit"} {
 		files, err := filepath.Glob(filepath.Join("testdata/fuzz", target, "*"))
 		if err != nil || len(files) < 12 {
@@ -115,9 +115,9 @@ func TestCorpora(t *testing.T) {
 	}
 }
 
-// TestReservedKeys: no key that a line takes could be a window, so that unlimited
+// TestKeysCannotBeWindows: no key that a line takes could be a window, so that unlimited
 // per day and unlimited per user are told apart.
-func TestReservedKeys(t *testing.T) {
+func TestKeysCannotBeWindows(t *testing.T) {
 	for _, w := range windows {
 		for _, key := range []string{w.name, w.name + "s", "1s", "30m", "5ms", wordPer, wordApart} {
 			if l, _, err := ParseLimit("1 per day per " + key); err == nil {

@@ -94,10 +94,13 @@ func describe(f *File) string {
 				fmt.Fprintf(&b, "    cost=%d\n", l.Cost)
 			}
 			if l.Kind != weir.Rolling {
-				fmt.Fprintf(&b, "    kind=%v\n", l.Kind)
+				fmt.Fprintf(&b, "    kind=%v%s\n", l.Kind, details(&l))
 			}
 			if block := p.BlockOf(i); block > 0 {
 				fmt.Fprintf(&b, "    block=%v\n", block)
+			}
+			if share := p.WarnAt(i); share > 0 {
+				fmt.Fprintf(&b, "    warn=%d%%\n", share)
 			}
 		}
 		describeVariations(&b, p)
@@ -110,6 +113,17 @@ func describe(f *File) string {
 		}
 	}
 	return b.String()
+}
+
+// details writes the fields of some kinds.
+func details(l *weir.Limit) (text string) {
+	if l.Burst > 0 {
+		text += fmt.Sprintf(" burst=%d", l.Burst)
+	}
+	if l.Period != weir.NoPeriod {
+		text += fmt.Sprintf(" period=%v zone=%q anchor=%d", l.Period, l.Zone, l.Anchor)
+	}
+	return text
 }
 
 func describeVariations(b *strings.Builder, p *Policy) {
@@ -132,8 +146,8 @@ func describeVariations(b *strings.Builder, p *Policy) {
 	}
 }
 
-// TestLines: the golden file holds the limit or the error of each line.
-func TestLines(t *testing.T) {
+// TestLimitLines: the golden file holds the limit or the error of each line.
+func TestLimitLines(t *testing.T) {
 	var b strings.Builder
 	for line := range strings.Lines(string(readFile(t, "testdata/lines.txt"))) {
 		line = strings.TrimSuffix(line, "\n")
@@ -152,7 +166,7 @@ func TestLines(t *testing.T) {
 			block = fmt.Sprintf(" block=%v", d.block)
 		}
 		if l.Kind != weir.Rolling {
-			block += fmt.Sprintf(" kind=%v", l.Kind)
+			block += fmt.Sprintf(" kind=%v", l.Kind) + details(&l)
 		}
 		fmt.Fprintf(&b, "%s\n= %s\n  max=%d unit=%q window=%v gap=%v by=%q%s\n\n", line, sentence(l, d.unit, d.block), l.Max, d.unit, l.Window, l.MinInterval, l.By, block)
 	}

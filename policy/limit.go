@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -17,21 +18,31 @@ type limitBuilder struct {
 	limit     weir.Limit
 	unit      string
 	block     time.Duration // 0 = none
+	warn      int           // percent, in the long form; 0 = none
 	unlimited bool
 	hasWindow bool
+	hasApart  bool
 	hasKind   bool // in the long form
+	form      limitForm
 	at        offsets
 }
 
 // offsets are those of the parts of a limit. A missing part has the offset of the limit.
 type offsets struct {
-	name, max, window, apart, block, kind int
-	keys                                  []int
+	name, max, window, apart, block, kind, warn int
+	burst, zone, from, hold                     int
+	keys                                        []int
+}
+
+// offsetsAt returns the offsets of a limit at an offset, without any of its parts.
+func offsetsAt(at int) offsets {
+	return offsets{max: at, window: at, apart: at, block: at, kind: at, burst: at, zone: at, from: at, hold: at}
 }
 
 // move converts every offset except that of the name, which is in the document already.
 func (p *offsets) move(to func(int) int) {
 	p.max, p.window, p.apart, p.block, p.kind = to(p.max), to(p.window), to(p.apart), to(p.block), to(p.kind)
+	p.burst, p.zone, p.from, p.hold = to(p.burst), to(p.zone), to(p.from), to(p.hold)
 	for i, at := range p.keys {
 		p.keys[i] = to(at)
 	}
@@ -62,16 +73,13 @@ func (d *limitBuilder) setUnit(at int, word string) *fault {
 	return nil
 }
 
-// validUnit reports whether s is [A-Za-z][A-Za-z0-9_-]{0,31} and no word of the grammar.
+const unitPattern = `[A-Za-z][A-Za-z0-9_-]{0,31}`
+
+var unitForm = regexp.MustCompile("^" + unitPattern + "$")
+
+// validUnit reports whether s has the form of a unit and is no word of the grammar.
 func validUnit(s string) bool {
-	for i := range len(s) {
-		c := s[i]
-		letter := 'a' <= c|0x20 && c|0x20 <= 'z'
-		if !letter && (i == 0 || c != '-' && c != '_' && (c < '0' || c > '9')) {
-			return false
-		}
-	}
-	return s != "" && len(s) <= 32 && !slices.Contains([]string{wordPer, wordApart, wordUnlimited}, s)
+	return unitForm.MatchString(s) && !slices.Contains([]string{wordPer, wordApart, wordUnlimited}, s)
 }
 
 func (d *limitBuilder) setWindow(at int, word string) *fault {
@@ -80,6 +88,7 @@ func (d *limitBuilder) setWindow(at int, word string) *fault {
 		return faultf(at, nextWindow(word), "%s is not a window", clip(word))
 	}
 	d.limit.Window, d.hasWindow, d.at.window = length, true, at
+	d.form.period = periodNamed(word)
 	return nil
 }
 
@@ -101,8 +110,8 @@ func nextWindow(word string) string {
 	} else if ok {
 		return "write " + digits + unit.suffix
 	}
-	if word == "month" || word == "year" {
-		return "a window has one length, and this one varies: use one such as 30d or 365d"
+	if word == "year" {
+		return "a window has one length, and this one varies: use one such as 365d"
 	}
 	if _, problem := parseNumber(word); problem == "" {
 		return "write the number and its unit in one word, such as 90s, 30m, 24h"
@@ -115,7 +124,7 @@ func (d *limitBuilder) setApart(at int, word string) *fault {
 	if !ok {
 		return faultf(at, useLength, "%s is not a length of time", clip(word))
 	}
-	d.limit.MinInterval, d.at.apart = length, at
+	d.limit.MinInterval, d.hasApart, d.at.apart = length, true, at
 	return nil
 }
 
@@ -133,33 +142,12 @@ func (d *limitBuilder) setBlock(at int, word string) *fault {
 	return nil
 }
 
-// KindWord returns the word of the long form for a kind: rolling, fixed or
-// fixed-from-first-hit.
-func KindWord(k weir.Kind) string {
-	if int(k) < len(kindValues) {
-		return kindValues[k]
-	}
-	return "unknown"
-}
-
-// kindValues are the words of the long form for a limit's kind, by value.
-var kindValues = []string{weir.Rolling: "rolling", weir.Calendar: "fixed", weir.FirstHit: "fixed-from-first-hit"}
-
-// fixedSentence returns the kind in the words of a limit line, "" for a rolling limit.
-func fixedSentence(k weir.Kind) string {
-	switch k {
-	case weir.Calendar:
-		return ", " + wordFixed
-	case weir.FirstHit:
-		return ", " + wordFixed + " " + strings.Join(fromFirstHit, " ")
-	}
-	return ""
-}
-
 func (d *limitBuilder) addKey(at int, word string) *fault {
 	switch {
 	case len(d.limit.By) == weir.MaxDimensions:
 		return faultf(at, "count by fewer", "more than %d keys", weir.MaxDimensions)
+	case d.form.atOnce && looksLikeWindow(word):
+		return atOncePerWindow(at, strings.TrimSuffix(word, "s"))
 	case looksLikeWindow(word):
 		return faultf(at, "use one window to a limit, and a policy with several limits for several", "%s is a window, not a key to count by", clip(word))
 	case !weir.ValidName(word):
@@ -174,15 +162,13 @@ func (d *limitBuilder) addKey(at int, word string) *fault {
 	return nil
 }
 
-// complete sets the numbers of an unlimited limit: it allows MaxUnits. Without a window,
-// it gets the shortest that its spacing allows, so that its history stays small. Its keys
-// stay part of the policy's key. A number in its place finds the same history (R12).
-func (d *limitBuilder) complete() {
-	if !d.unlimited {
-		return
-	}
+// completeUnlimited sets the numbers of an unlimited limit: it allows MaxUnits. Without a
+// window, it gets the shortest that its spacing allows, so that its history stays small.
+// Its keys stay part of the policy's key. A number in its place finds the same history
+// (R12).
+func (d *limitBuilder) completeUnlimited() {
 	d.limit.Max = weir.MaxUnits
-	if !d.hasWindow {
+	if !d.hasWindow && d.limit.Kind != weir.InFlight {
 		d.limit.Window, d.at.window = shortestWindow(d.limit), d.at.apart
 	}
 }
@@ -191,5 +177,3 @@ func (d *limitBuilder) complete() {
 func shortestWindow(l weir.Limit) time.Duration { return max(weir.MinWindow, l.MinInterval) }
 
 const useName = "use 1 to 64 of a-z 0-9 . _ -, beginning with a letter or digit"
-
-const useBurst = "remove burst: a limit lets its whole count pass at once; for bursts above a lower rate write two limits, such as second: 10 per second and minute: 100 per minute"

@@ -11,7 +11,7 @@ import (
 // addLimit reads a limit and adds it to a policy.
 func (c *checker) addLimit(d *policyBuilder, name string, at int, value *strictyaml.Node) bool {
 	l, ok := c.limit(value)
-	if !ok {
+	if !ok || !c.accept(l.complete()) {
 		d.rejected = true
 		return false
 	}
@@ -20,7 +20,8 @@ func (c *checker) addLimit(d *policyBuilder, name string, at int, value *stricty
 	return true
 }
 
-// limit reads a limit without its name, as a line or in the long form.
+// limit reads a limit without its name, as a line or in the long form. The caller completes
+// it.
 func (c *checker) limit(value *strictyaml.Node) (*limitBuilder, bool) {
 	if value.Kind == strictyaml.Map {
 		return c.longLimit(value)
@@ -38,19 +39,19 @@ func (c *checker) limit(value *strictyaml.Node) (*limitBuilder, bool) {
 	return l, true
 }
 
-// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}.
+// longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}, with
+// burst, zone, from and hold where the kind has them.
 func (c *checker) longLimit(value *strictyaml.Node) (*limitBuilder, bool) {
-	l := &limitBuilder{at: offsets{max: value.Offset, window: value.Offset, apart: value.Offset, block: value.Offset, kind: value.Offset}}
+	l := &limitBuilder{at: offsetsAt(value.Offset)}
 	if !apply(c, limitWords, aLimit, value, l) {
 		return nil, false
 	}
 	if !has(value, "max") {
 		return nil, c.fail(value.Offset, "add max: 10, or max: unlimited", "the limit has no max")
 	}
-	if !l.hasWindow && !l.unlimited {
+	if atOnce := l.form.atOnce || l.form.hasHold; !l.hasWindow && !l.unlimited && !atOnce {
 		return nil, c.fail(value.Offset, "add window: minute, or a length such as window: 30m", "the limit has no window")
 	}
-	l.complete()
 	return l, true
 }
 
@@ -62,50 +63,32 @@ func (c *checker) scalar(key, value *strictyaml.Node, set func(at int, word stri
 	return c.accept(set(value.At(c.doc, 0), value.Text))
 }
 
-func (c *checker) setMax(l *limitBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, l.setMax)
-}
-
-func (c *checker) setWindow(l *limitBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, l.setWindow)
-}
-
-func (c *checker) setApart(l *limitBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, l.setApart)
-}
-
-func (c *checker) setBlock(l *limitBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, l.setBlock)
-}
-
 func (c *checker) setKind(l *limitBuilder, key, value *strictyaml.Node) bool {
 	i, ok := c.choice(key, value, kindValues)
-	l.limit.Kind, l.hasKind, l.at.kind = weir.Kind(i), true, value.Offset
+	l.setForm(weir.Kind(i))
+	l.hasKind, l.at.kind = true, value.Offset
 	return ok
-}
-
-func (c *checker) setUnit(l *limitBuilder, key, value *strictyaml.Node) bool {
-	return c.text(key, value, l.setUnit)
 }
 
 func (c *checker) setKeys(l *limitBuilder, key, value *strictyaml.Node) bool {
+	addKey := text((*limitBuilder).addKey)
 	if value.Kind != strictyaml.List {
-		return c.text(key, value, l.addKey)
+		return addKey(c, l, key, value)
 	}
 	ok := true
 	for item := range value.Items() {
-		ok = c.text(key, item, l.addKey) && ok
+		ok = addKey(c, l, key, item) && ok
 	}
 	return ok
 }
 
-// text is scalar without numbers and booleans, because other programs would not read
-// them as text.
-func (c *checker) text(key, value *strictyaml.Node, set func(at int, word string) *fault) bool {
-	if t := value.Type(); value.Kind == strictyaml.Scalar && t != "text" && t != "nothing" {
+// isText rejects numbers and booleans, because other programs would not read them as text.
+func (c *checker) isText(key, value *strictyaml.Node) bool {
+	switch value.Type() {
+	case "integer", "number", "boolean":
 		return c.fail(value.Offset, "put it in quotes if it is meant as text", "%s: %s is %s, not text", key.Text, clip(value.Text), describeKind(value))
 	}
-	return c.scalar(key, value, set)
+	return true
 }
 
 // validate returns the fault that weir's own check finds in a limit outside a policy.
@@ -139,8 +122,27 @@ func (d *limitBuilder) faultOf(e *weir.PolicyError) *fault {
 		}
 		return faultf(d.at.window, "use 1ms to 400d", "the window is longer than 400 days")
 	case "MinInterval":
+		if d.limit.Kind == weir.InFlight {
+			return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer hold", "the time apart is longer than the hold")
+		}
 		return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")
+	case "Burst":
+		return d.faultOfBurst()
+	case "Zone":
+		return faultf(d.at.zone, "install the tzdata of the system, or import time/tzdata in the program", "this machine has no data of time zone %s", clip(d.limit.Zone))
+	case "Kind":
+		return faultf(d.at.kind, "write denied: free", "denied: counted counts denied attempts, and those hold nothing of a limit at once")
 	}
 	problem, next, _ := strings.Cut(e.Problem, "; ")
 	return faultf(d.at.name, next, "%s", problem)
+}
+
+// faultOfBurst returns the fault of a bucket that fills too slowly, or whose rate is not
+// exact in engines with floating point.
+func (d *limitBuilder) faultOfBurst() *fault {
+	rate := formatNumber(d.limit.Max) + " per " + formatWindow(d.limit.Window)
+	if most := d.limit.MaxBurst(); most > 0 {
+		return faultf(d.at.burst, "use at most burst "+formatNumber(most)+", or a rounder rate", "a bucket of %s at %s cannot be counted exactly, or fills in more than 400 days", formatNumber(d.limit.Burst), rate)
+	}
+	return faultf(d.at.burst, "use a rounder rate or a shorter window", "a bucket at %s cannot be counted exactly, or fills in more than 400 days", rate)
 }

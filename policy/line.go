@@ -11,8 +11,19 @@ import (
 
 // The words of the grammar
 //
-//	COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]
-//	unlimited [unit] [per WINDOW] {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]
+//	COUNT [unit] per WINDOW {per KEY} {, CLAUSE} [, then block DURATION]
+//	COUNT [unit] at once {per KEY}, for at most DURATION {, CLAUSE} [, then block DURATION]
+//
+// The count may be unlimited, and then the window may be missing. A clause is one of
+//
+//	DURATION apart
+//	fixed [from the first hit]
+//	burst N
+//	in ZONE
+//	from DAY
+//
+// Each stands at most once, in any order. The comma between fixed and in or from may be
+// left out.
 const (
 	wordPer       = "per"
 	wordApart     = "apart"
@@ -20,11 +31,19 @@ const (
 	wordThen      = "then"
 	wordBlock     = "block"
 	wordFixed     = "fixed"
-	wordBurst     = "burst" // of other rate limiters
+	wordBurst     = "burst"
+	wordIn        = "in"
+	wordFrom      = "from"
 )
 
-// fromFirstHit are the words after fixed for windows that begin with their first unit.
-var fromFirstHit = []string{"from", "the", "first", "hit"}
+var (
+	// theFirstHit are the words after fixed from for windows that begin with their first
+	// unit.
+	theFirstHit = []string{"the", "first", "hit"}
+
+	atOnce    = []string{"at", "once"}
+	forAtMost = []string{"for", "at", "most"}
+)
 
 // ParseLimit reads one limit line, such as "10 messages per day per phone". The limit is
 // named "limit", as that of a policy with a single limit, so that [weir.New] accepts a
@@ -46,6 +65,9 @@ func ParseLimit(line string) (l weir.Limit, unit string, err error) {
 func parseLimit(line string) (*limitBuilder, error) {
 	d, f := parseLine(line)
 	if f == nil {
+		f = d.complete()
+	}
+	if f == nil {
 		f = d.validate()
 	}
 	if f != nil {
@@ -56,6 +78,7 @@ func parseLimit(line string) (*limitBuilder, error) {
 
 // lineError returns the error of a line that is not in a file.
 func lineError(line string, f *fault) *Error {
+	f.resolve()
 	source := printable(strings.ToValidUTF8(line, string(utf8.RuneError)))
 	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
 }
@@ -77,12 +100,11 @@ type lineParser struct {
 func parseLine(text string) (*limitBuilder, *fault) {
 	p := lineParser{text: text}
 	p.next()
-	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.fixed, p.apart, p.block, p.end} {
+	for _, part := range []func() *fault{p.count, p.unit, p.window, p.keys, p.clauses, p.block, p.end} {
 		if f := part(); f != nil {
 			return nil, f
 		}
 	}
-	p.d.complete()
 	return &p.d, nil
 }
 
@@ -104,11 +126,21 @@ func (p *lineParser) next() (before token) {
 	return before
 }
 
-// nextIs reports whether that word follows the next token.
-func (p *lineParser) nextIs(word string) bool {
+// second returns the token after the next.
+func (p *lineParser) second() token {
 	after := *p
 	after.next()
-	return after.token.text == word
+	return after.token
+}
+
+// follow reports whether those two words are next.
+func (p *lineParser) follow(words []string) bool {
+	return p.token.text == words[0] && p.second().text == words[1]
+}
+
+// commaThen reports whether a comma and that word follow.
+func (p *lineParser) commaThen(word string) bool {
+	return p.token.text == "," && p.second().text == word
 }
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' }
@@ -119,17 +151,21 @@ func (p *lineParser) count() *fault {
 		return faultf(t.at, "write one such as 10 per minute per user", "a limit is missing")
 	}
 	if t.text == wordBurst {
-		return faultf(t.at, useBurst, "burst is not a word of a limit")
+		return faultf(t.at, "write the rate first, as in 10 per second, burst 20", "the rate is missing before burst")
 	}
 	if p.token.text == "," && p.token.at == t.at+len(t.text) && strings.Trim(t.text, "0123456789") == "" {
 		return faultf(p.token.at, "group digits with _, as in 1_000", "a comma in a number")
 	}
+	p.d.at = offsetsAt(t.at)
 	return p.d.setMax(t.at, t.text)
 }
 
 func (p *lineParser) unit() *fault {
 	switch p.token.text {
 	case "", ",", wordPer:
+		return nil
+	}
+	if p.follow(atOnce) {
 		return nil
 	}
 	if t := p.token; looksLikeWindow(t.text) {
@@ -141,22 +177,31 @@ func (p *lineParser) unit() *fault {
 	return p.d.setUnit(t.at, t.text)
 }
 
+// atOnceWords are other words for a limit at once.
+var atOnceWords = []string{"concurrent", "concurrently", "parallel", "simultaneous", "simultaneously", "in-flight", "inflight", "flight"}
+
 func (p *lineParser) window() *fault {
-	p.d.at.window = p.d.at.max
+	if p.follow(atOnce) {
+		p.d.at.kind, p.d.form.atOnce = p.next().at, true
+		p.next()
+		return nil
+	}
+	if rate := p.token.text == wordPer && looksLikeWindow(p.second().text); !rate &&
+		(slices.Contains(atOnceWords, p.d.unit) || slices.Contains(atOnceWords, p.token.text)) {
+		return faultf(p.token.at, "write 20 at once per user, for at most 30s", "the window is missing%s", p.before())
+	}
 	if p.d.unlimited && p.token.text != wordPer {
 		return nil
 	}
 	if p.token.text != wordPer {
 		return faultf(p.token.at, "write per and a window, such as per minute, per day or per 30m", "the window is missing%s", p.before())
 	}
-	per := *p
+	if p.d.unlimited && !looksLikeWindow(p.second().text) {
+		return nil // the first of the keys follows
+	}
 	p.next()
 	t := p.next()
-	switch {
-	case p.d.unlimited && !looksLikeWindow(t.text):
-		*p = per // the first of the keys
-		return nil
-	case t.text == "" || t.text == ",":
+	if t.text == "" || t.text == "," {
 		return faultf(t.at, useWindow, "the window is missing%s", p.before())
 	}
 	f := p.d.setWindow(t.at, t.text)
@@ -207,74 +252,6 @@ func (p *lineParser) keys() *fault {
 	return nil
 }
 
-func (p *lineParser) fixed() *fault {
-	p.d.at.kind = p.d.at.max
-	if p.token.text != "," {
-		return nil
-	}
-	comma := *p
-	p.next()
-	t := p.next()
-	if t.text != wordFixed {
-		if strings.EqualFold(t.text, wordFixed) {
-			return faultf(t.at, "write fixed", "%s is not in small letters", clip(t.text))
-		}
-		*p = comma // it begins the spacing or the block
-		return nil
-	}
-	p.d.limit.Kind, p.d.at.kind = weir.Calendar, t.at
-	if p.token.text != fromFirstHit[0] {
-		return nil
-	}
-	for _, word := range fromFirstHit {
-		if t := p.next(); t.text != word {
-			return faultf(t.at, "write fixed from the first hit, or fixed alone for windows of the calendar", "%s is missing", word)
-		}
-	}
-	p.d.limit.Kind = weir.FirstHit
-	return nil
-}
-
-func (p *lineParser) apart() *fault {
-	p.d.at.apart = p.d.at.max
-	if p.token.text != "," {
-		return nil
-	}
-	comma := *p
-	p.next()
-	t := p.next()
-	if t.text == wordThen {
-		*p = comma // it begins the block
-		return nil
-	}
-	if t.text == "" {
-		return faultf(t.at, "write one such as 3s apart, or remove the comma", "the time apart is missing")
-	}
-	switch t.text {
-	case wordBlock:
-		return faultf(t.at, "write then block", "then is missing before block")
-	case wordFixed:
-		return faultf(t.at, "write it once", "fixed is there already")
-	case wordBurst:
-		return faultf(t.at, useBurst, "burst is not a word of a limit")
-	case wordPer:
-		return faultf(comma.token.at, "remove the comma, as in "+p.keyExample(), "a comma before per")
-	}
-	if f := p.d.setApart(t.at, t.text); f != nil {
-		switch {
-		case t.text == "and" && p.token.text == wordBlock:
-			f.next = "write then block"
-		case len(p.d.limit.By) > 0 && p.token.text != wordApart && weir.ValidName(t.text):
-			f.next += "; of another key, write per " + t.text + " in place of the comma"
-		}
-		return f
-	}
-	if t := p.next(); t.text != wordApart {
-		return faultf(t.at, "write "+FormatDuration(p.d.limit.MinInterval)+" apart", "apart is missing")
-	}
-	return nil
-}
-
 // keyExample returns a window and the key at the next token.
 func (p *lineParser) keyExample() string {
 	key := p.token.text
@@ -284,48 +261,29 @@ func (p *lineParser) keyExample() string {
 	return "per " + formatWindow(p.d.limit.Window) + " per " + key
 }
 
-func (p *lineParser) block() *fault {
-	p.d.at.block = p.d.at.max
-	comma := *p
-	if p.token.text != "," {
-		return nil
-	}
-	p.next()
-	if p.next().text != wordThen {
-		*p = comma
-		return nil
-	}
-	if t := p.next(); t.text != wordBlock {
-		return faultf(t.at, "write then block 1h", "block is missing after then")
-	}
-	t := p.next()
-	if t.text == "" {
-		return faultf(t.at, "write one such as then block 1h", "the length of the block is missing")
-	}
-	return p.d.setBlock(t.at, t.text)
-}
-
 func (p *lineParser) end() *fault {
 	t := p.token
 	if t.text == "" {
 		return nil
 	}
-	if t.text == wordBurst || t.text == "," && p.nextIs(wordBurst) {
-		return faultf(t.at, useBurst, "burst is not a word of a limit")
-	}
-	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, then block DURATION]"
-	if t.text == wordFixed {
-		next = "write a comma before fixed"
-	} else if p.token.text == "," && p.nextIs(wordFixed) {
-		next = "write fixed before the spacing and before the block"
-	} else if p.d.block > 0 && t.text == "," {
+	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, burst N] [, then block DURATION]"
+	_, isLength := parseLength(t.text)
+	switch {
+	case p.follow(atOnce) && p.d.hasWindow:
+		return atOncePerWindow(t.at, formatWindow(p.d.limit.Window))
+	case t.text == wordFixed || t.text == wordBurst || t.text == wordIn || t.text == wordFrom:
+		next = "write a comma before " + t.text
+	case t.text == forAtMost[0] && p.d.form.atOnce:
+		next = "write a comma before for at most"
+	case p.commaThen(wordFixed):
+		next = "write fixed before the block"
+	case p.d.block > 0 && t.text == ",":
 		next = "end the line with the block; the spacing stands before it"
-	} else if t.text == wordThen && p.d.block == 0 {
+	case p.d.block == 0 && t.text == wordThen:
 		next = "write a comma before then block"
-	}
-	if _, ok := parseLength(t.text); ok && p.d.limit.MinInterval == 0 {
+	case isLength && p.d.limit.MinInterval == 0:
 		next = "write a comma before " + t.text + " apart"
-	} else if slices.Contains([]string{"and", "by", "for", "each"}, t.text) {
+	case slices.Contains([]string{"and", "by", "for", "each"}, t.text):
 		next = "write per before each key"
 	}
 	return faultf(t.at, next, "%s is not expected here", clip(t.text))

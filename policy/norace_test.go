@@ -2,5 +2,5 @@
 
 package policy
 
-// bombSize is the size of the files of TestCost.
+// bombSize is the size of the files of TestHostileFilesAllocateLittle.
 const bombSize = MaxBytes

@@ -15,8 +15,7 @@ type overrideBuilder struct {
 	override   Override
 	limitWord  *strictyaml.Node // limit or limits, the first of them
 	limits     *strictyaml.Node // its value
-	plan       *strictyaml.Node
-	until, why bool // given
+	planAt     int              // the offset of plan's value, 0 without one or after a fault
 	dimensions []string
 }
 
@@ -66,18 +65,18 @@ func (c *checker) override(d *policyBuilder, item *strictyaml.Node, dimensions [
 	switch {
 	case !has(item, "for"):
 		missing = "for: {" + dimensions[0] + ": VALUE}"
-	case v.limitWord == nil && v.plan == nil:
+	case v.limitWord == nil && !has(item, "plan"):
 		missing = "limit: 10 per minute, limits: or plan:"
-	case !v.until:
+	case !has(item, "until"):
 		missing = "until: 2026-12-31, or until: forever"
-	case !v.why:
+	case !has(item, "why"):
 		missing = "why: with the reason, in a sentence"
 	}
 	if missing != "" && allKnown(overrideWords, item) { // an unknown word is probably the missing one
 		ok = c.fail(item.Offset, "add "+missing, "the override is incomplete")
 	}
-	if v.plan != nil && v.override.Tier != "" && !d.planNames[v.override.Tier] {
-		ok = c.fail(v.plan.Offset, c.nextPlan(d, v.override.Tier), "%s is not a plan of the policy", clip(v.override.Tier))
+	if v.planAt > 0 && !d.planNames[v.override.Tier] {
+		ok = c.fail(v.planAt, c.nextPlan(d, v.override.Tier), "%s is not a plan of the policy", clip(v.override.Tier))
 	}
 	if v.limitWord != nil {
 		changes, read := c.overrideLimits(d, &v)
@@ -136,32 +135,26 @@ func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *strictyaml.No
 	return true
 }
 
-func (c *checker) setOverridePlan(v *overrideBuilder, key, value *strictyaml.Node) bool {
-	v.plan = value
-	return c.text(key, value, func(_ int, word string) *fault {
-		v.override.Tier = word
-		return nil
-	})
+func (v *overrideBuilder) setPlan(at int, word string) *fault {
+	v.planAt, v.override.Tier = at, word
+	return nil
 }
 
 const forever = "forever"
 
-func (c *checker) setUntil(v *overrideBuilder, key, value *strictyaml.Node) bool {
-	v.until = true
-	return c.scalar(key, value, func(at int, word string) *fault {
-		if word == forever {
-			return nil
-		}
-		end, ok := parseEnd(word)
-		if !ok {
-			if f := missingZone(at, word); f != nil {
-				return f
-			}
-			return faultf(at, "write a day such as 2026-12-31, which lasts to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
-		}
-		v.override.Until = end
+func (v *overrideBuilder) setUntil(at int, word string) *fault {
+	if word == forever {
 		return nil
-	})
+	}
+	end, ok := parseEnd(word)
+	if !ok {
+		if f := missingZone(at, word); f != nil {
+			return f
+		}
+		return faultf(at, "write a day such as 2026-12-31, which lasts to its end in UTC, an instant such as 2026-12-31T18:00:00Z, or forever", "%s is not a day", clip(word))
+	}
+	v.override.Until = end
+	return nil
 }
 
 // parseEnd reads an instant of RFC 3339, or a day, for which it returns the day's end.
@@ -195,18 +188,13 @@ func (c *checker) nextPlan(d *policyBuilder, name string) string {
 	if len(d.policy.Tiers) == 0 {
 		return "add plans: with a name and limits for each, or write limit: in place of plan:"
 	}
-	var all []string
-	for _, plan := range d.policy.Tiers {
-		all = append(all, plan.Name)
-	}
-	return c.nextName(name, all, "its plans are ")
+	return c.nextName(name, namesOf(d.policy.Tiers, func(t Tier) string { return t.Name }), "its plans are ")
 }
 
 // inRange reports whether weir can decide at an instant, with a margin.
 func inRange(t time.Time) bool { return t.Year() >= 1971 && t.Year() <= 2199 }
 
 func (c *checker) setWhy(v *overrideBuilder, _, value *strictyaml.Node) bool {
-	v.why = true
 	v.override.Why = strings.TrimSpace(value.Text)
 	if value.Type() != "text" || v.override.Why == "" {
 		return c.fail(value.Offset, "write a sentence from which the next reader can judge whether to remove it", "why: has no reason")

@@ -3,8 +3,6 @@ package policy
 import (
 	"slices"
 	"time"
-
-	"github.com/weirlimit/weir"
 )
 
 // Tier is a plan of a policy, such as that of paying customers: other numbers for some of
@@ -15,18 +13,14 @@ type Tier struct {
 	Line    int // of its name in the file
 }
 
-// Change sets other numbers for one limit of a policy. Window, kind and keys stay, because
-// all plans share one history.
+// Change sets other numbers for one limit of a policy. Window, time zone, kind and keys
+// stay, because all plans share one history.
 type Change struct {
 	Limit       int           // index in the policy's limits
 	Max         int64         // as weir.Limit.Max
+	Burst       int64         // as weir.Limit.Burst: above 0 for a bucket, otherwise 0
 	MinInterval time.Duration // as weir.Limit.MinInterval; 0 where the change names none
 	Unit        string        // the file's word for a unit, "" if there is none
-}
-
-// TierNamed returns the index of the plan of that name, or -1 for the policy's own limits.
-func (p *Policy) TierNamed(name string) int {
-	return slices.IndexFunc(p.Tiers, func(t Tier) bool { return t.Name == name })
 }
 
 // With returns the policy with those changes to its numbers; of two changes to a limit the
@@ -37,17 +31,11 @@ func (p *Policy) With(changes ...[]Change) *Policy {
 	v.Limits = slices.Clone(p.Limits)
 	for _, some := range changes {
 		for _, c := range some {
-			v.Limits[c.Limit] = c.on(v.Limits[c.Limit])
-			v.Units[c.Limit] = c.Unit
+			l := &v.Limits[c.Limit]
+			l.Max, l.Burst, l.MinInterval, v.Units[c.Limit] = c.Max, c.Burst, c.MinInterval, c.Unit
 		}
 	}
 	return v
-}
-
-// on returns the limit with the numbers of the change.
-func (c *Change) on(l weir.Limit) weir.Limit {
-	l.Max, l.MinInterval = c.Max, c.MinInterval
-	return l
 }
 
 // ChargeOn selects the calls that are charged.
@@ -64,12 +52,7 @@ const (
 var countValues = []string{Attempts: "attempts", Reported: "reported"}
 
 // String returns the word of the file: attempts or reported.
-func (c ChargeOn) String() string {
-	if int(c) < len(countValues) {
-		return countValues[c]
-	}
-	return "unknown"
-}
+func (c ChargeOn) String() string { return wordOf(c, countValues) }
 
 // Reports reports whether only records are charged.
 func (p *Policy) Reports() bool { return p.ChargeOn == Reported }

@@ -7,11 +7,16 @@ import (
 	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
 
-func (c *checker) setShadow(d *policyBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) setShadow(d *policyBuilder, key, value *strictyaml.Node) bool {
+	return c.boolean(key, value, &d.policy.Shadow)
+}
+
+// boolean reads true or false.
+func (c *checker) boolean(key, value *strictyaml.Node, to *bool) bool {
 	if value.Type() != "boolean" {
-		return c.fail(value.Offset, "write shadow: true, or remove the word", "shadow: %s is not true or false", c.quote(value))
+		return c.fail(value.Offset, "write "+key.Text+": true, or remove the word", "%s: %s is not true or false", key.Text, c.quote(value))
 	}
-	d.policy.Shadow = value.Text[0]|0x20 == 't'
+	*to = value.Text[0]|0x20 == 't'
 	return true
 }
 
@@ -24,7 +29,10 @@ func (c *checker) setCount(d *policyBuilder, key, value *strictyaml.Node) bool {
 
 func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) bool {
 	d.deferred.planBy = key
-	return c.text(key, value, func(at int, word string) *fault {
+	if !c.isText(key, value) {
+		return false
+	}
+	return c.scalar(key, value, func(at int, word string) *fault {
 		if !weir.ValidName(word) {
 			return faultf(at, useName, "%s cannot be the name of a key", clip(word))
 		}
@@ -86,9 +94,9 @@ func (c *checker) changes(d *policyBuilder, value *strictyaml.Node) ([]Change, b
 	var all []Change
 	ok := true
 	for name, limit := range value.Pairs() {
-		i := d.policy.limitNamed(name.Text)
-		if i < 0 {
-			ok = c.fail(name.Offset, c.nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
+		i, found := c.limitNamed(d, name)
+		if !found {
+			ok = false
 			continue
 		}
 		change, read := c.change(d, i, limit)
@@ -116,20 +124,25 @@ func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Chang
 		return Change{}, false
 	}
 	l.at.name = value.Offset
+	if f := l.inherit(&base); f != nil {
+		return Change{}, c.accept(f)
+	}
+	if f := l.complete(); f != nil {
+		return Change{}, c.accept(f)
+	}
 	if len(l.limit.By) > 0 && !slices.Equal(l.limit.By, base.By) {
 		return Change{}, c.fail(l.at.keys[0], "leave the keys out: those of the limit stay", "other keys would be another history")
-	}
-	if l.hasWindow && l.limit.Window != base.Window {
-		return Change{}, c.fail(l.at.window, "write per "+formatWindow(base.Window)+
-			", or add a limit with that window to the policy, unlimited where it does not apply", "the window must stay, because all plans share one history")
 	}
 	if l.block > 0 && l.block != d.policy.BlockOf(i) {
 		return Change{}, c.fail(l.at.block, "leave the block out: that of the limit stays", "plans and overrides have no blocks of their own")
 	}
-	if (l.hasKind || l.limit.Kind != weir.Rolling) && l.limit.Kind != base.Kind {
-		return Change{}, c.fail(l.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
+	if l.warn > 0 && l.warn != d.policy.WarnAt(i) {
+		return Change{}, c.fail(l.at.warn, "leave it out: that of the limit stays", "plans and overrides have no warning of their own")
 	}
-	l.limit.Window, l.limit.Kind = base.Window, base.Kind
+	if f := l.sameWindows(&base); f != nil {
+		return Change{}, c.accept(f)
+	}
+	l.limit.Window, l.limit.Period, l.limit.Zone, l.limit.Anchor = base.Window, base.Period, base.Zone, base.Anchor
 	if f := l.validate(); f != nil {
 		return Change{}, c.accept(f)
 	}
@@ -137,14 +150,41 @@ func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Chang
 	if unit == "" {
 		unit = d.policy.Units[i]
 	}
-	return Change{Limit: i, Max: l.limit.Max, MinInterval: l.limit.MinInterval, Unit: unit}, true
+	return Change{Limit: i, Max: l.limit.Max, Burst: l.limit.Burst, MinInterval: l.limit.MinInterval, Unit: unit}, true
+}
+
+// sameWindows returns a fault if a change of base selects another kind or other windows.
+func (d *limitBuilder) sameWindows(base *weir.Limit) *fault {
+	const shared = "because all plans share one history"
+	switch l := &d.limit; {
+	case d.hasWindow && base.Kind != weir.InFlight && l.Window != base.Window:
+		return faultf(d.at.window, "write"+windowSentence(base)+
+			", or add a limit with that window to the policy, unlimited where it does not apply", "the window must stay, %s", shared)
+	case l.Kind == weir.Bucket && base.Kind != weir.Bucket:
+		return faultf(d.at.burst, "leave it out: the limit has no burst", "a bucket would need another history")
+	case l.Kind != base.Kind && (l.Kind == weir.InFlight || base.Kind == weir.InFlight || base.Kind == weir.Bucket):
+		return faultf(d.at.kind, "write it like the limit itself: "+sentence(*base, "", 0), "another kind of limit would need another history")
+	case l.Kind != base.Kind:
+		return faultf(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")
+	case d.form.hasHold && l.Window != base.Window:
+		return faultf(d.at.hold, "write for at most "+FormatDuration(base.Window), "the time of a hold must stay, %s", shared)
+	case l.Zone != "" && l.Zone != base.Zone:
+		return faultf(d.at.zone, "leave it out: the time zone of the limit stays", "the time zone must stay, %s", shared)
+	case d.form.anchor != weir.NoPeriod && l.Anchor != base.Anchor:
+		return faultf(d.at.from, "leave it out: the limit's windows begin as before", "the first day must stay, %s", shared)
+	}
+	return nil
 }
 
 // limitNames returns the names of the policy's limits.
 func (d *policyBuilder) limitNames() []string {
-	var all []string
-	for _, l := range d.policy.Limits {
-		all = append(all, l.Name)
+	return namesOf(d.policy.Limits, func(l weir.Limit) string { return l.Name })
+}
+
+// limitNamed returns the index of the limit with the name that a node gives.
+func (c *checker) limitNamed(d *policyBuilder, name *strictyaml.Node) (i int, ok bool) {
+	if i = d.policy.limitNamed(name.Text); i < 0 {
+		return i, c.fail(name.Offset, c.nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
 	}
-	return all
+	return i, true
 }

@@ -71,11 +71,7 @@ func (c *checker) setCells(d *policyBuilder, _, value *strictyaml.Node) bool {
 	return true
 }
 
-func (c *checker) setWhenStoreIsDown(d *policyBuilder, key, value *strictyaml.Node) bool {
-	i, ok := c.choice(key, value, storeDownValues)
-	d.policy.WhenStoreIsDown = fallback.Mode(i)
-	return ok
-}
+func (d *policyBuilder) setWhenStoreIsDown(i int) { d.policy.WhenStoreIsDown = fallback.Mode(i) }
 
 // faultOf returns the fault of an error of weir's own check, at the limit that it names.
 func (d *policyBuilder) faultOf(err error, name int) *fault {

@@ -19,12 +19,9 @@ func (p *Policy) Sentence(i int) string {
 }
 
 func sentence(l weir.Limit, unit string, block time.Duration) string {
-	count, window := formatNumber(l.Max), " per "+formatWindow(l.Window)
+	count := formatNumber(l.Max)
 	if l.Max == weir.MaxUnits {
 		count = wordUnlimited
-		if l.Window == shortestWindow(l) {
-			window = ""
-		}
 	}
 	if unit != "" {
 		unit = " " + unit
@@ -41,5 +38,5 @@ func sentence(l weir.Limit, unit string, block time.Duration) string {
 	if block > 0 {
 		then = ", then block " + FormatDuration(block)
 	}
-	return count + unit + window + keys.String() + fixedSentence(l.Kind) + apart + then
+	return count + unit + windowSentence(&l) + keys.String() + kindSentence(&l) + apart + then
 }

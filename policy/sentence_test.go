@@ -2,8 +2,8 @@ package policy
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"reflect"
-	"strings"
 	"testing"
 	"time"
 
@@ -31,8 +31,8 @@ func checkSentences(t *testing.T, f *File) {
 	}
 }
 
-// TestSentence: limits that no file wrote, sentence by sentence.
-func TestSentence(t *testing.T) {
+// TestLimitsAsSentences: limits that no file wrote, sentence by sentence.
+func TestLimitsAsSentences(t *testing.T) {
 	cases := []struct {
 		limit weir.Limit
 		unit  string
@@ -49,6 +49,17 @@ func TestSentence(t *testing.T) {
 		{weir.Limit{Max: 10, Window: day, By: []string{"a"}, Kind: weir.Calendar}, "", "10 per day per a, fixed"},
 		{weir.Limit{Max: 10, Window: time.Hour, MinInterval: time.Second, Kind: weir.FirstHit}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
 		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, Kind: weir.Calendar}, "", "unlimited, fixed, 1h apart"},
+		{weir.Limit{Max: 10, Window: time.Second, By: []string{"ip"}, Kind: weir.Bucket, Burst: 20}, "", "10 per second per ip, burst 20"},
+		{weir.Limit{Max: 10, Window: time.Second, MinInterval: time.Millisecond, Kind: weir.Bucket, Burst: 20_000}, "calls", "10 calls per second, burst 20_000, 1ms apart"},
+		{weir.Limit{Max: 20, Window: 30 * time.Second, By: []string{"user"}, Kind: weir.InFlight}, "renders", "20 renders at once per user, for at most 30s"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Second, Kind: weir.InFlight}, "", "unlimited at once, for at most 1h, 1s apart"},
+		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Calendar}, "", "5 per 7d, fixed"},
+		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Calendar, Period: weir.Week}, "", "5 per week, fixed"},
+		{weir.Limit{Max: 5, Window: 31 * day}, "", "5 per 31d"},
+		{weir.Limit{Max: 5, Window: 31 * day, Kind: weir.Calendar, Period: weir.Month}, "", "5 per month, fixed"},
+		{weir.Limit{Max: 1000, Window: day, Kind: weir.Calendar, Period: weir.Day, Zone: "Europe/Berlin"}, "", "1000 per day, fixed in Europe/Berlin"},
+		{weir.Limit{Max: 10_000, Window: 31 * day, MinInterval: time.Hour, By: []string{"account"}, Kind: weir.Calendar, Period: weir.Month, Zone: "America/New_York", Anchor: 14}, "",
+			"10_000 per month per account, fixed, from the 14th, in America/New_York, 1h apart"},
 		{weir.Limit{Max: weir.MaxUnits - 1, Window: weir.MinWindow}, "", "9_007_199_254_740_990 per 1ms"},
 	}
 	for _, c := range cases {
@@ -65,8 +76,47 @@ func TestSentence(t *testing.T) {
 	}
 }
 
-// TestDuration: the words of lengths, both ways.
-func TestDuration(t *testing.T) {
+// TestSentencesAreReadBack: limits of all kinds survive their sentences.
+func TestSentencesAreReadBack(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	r := rand.New(rand.NewPCG(seed, 0))
+	pick := func(d ...time.Duration) time.Duration { return d[r.IntN(len(d))] }
+	for range 20_000 {
+		l := weir.Limit{Name: onlyLimitName, Max: 1 + r.Int64N(weir.MaxUnits>>r.IntN(53)), Kind: weir.Kind(r.IntN(5)),
+			Window: pick(time.Second, 90*time.Second, time.Hour, day, 7*day, 30*day, 31*day)}
+		if l.Kind != weir.Bucket && r.IntN(5) == 0 {
+			l.Max = weir.MaxUnits
+		}
+		if r.IntN(3) == 0 {
+			l.MinInterval = pick(0, time.Microsecond, time.Second)
+		}
+		if r.IntN(2) == 0 {
+			l.By = []string{"user"}
+		}
+		switch {
+		case l.Kind == weir.Bucket:
+			l.Burst = 1 + r.Int64N(20)
+		case l.Kind == weir.Calendar && r.IntN(2) == 0:
+			l.Period = weir.Hour + weir.Period(r.IntN(4))
+			l.Window = l.Period.Length()
+			l.Anchor = []int{weir.Week: r.IntN(8), weir.Month: r.IntN(32)}[max(l.Period, weir.Week)]
+			if l.Zone = zones()[r.IntN(len(zones()))]; l.Period < weir.Week {
+				l.Anchor = 0
+			} else if r.IntN(2) == 0 {
+				l.Zone = ""
+			}
+		}
+		p := weir.Policy{Name: "p", Limits: []weir.Limit{l}}
+		if _, err := p.Plan(); err != nil {
+			continue // a bucket that fills too slowly
+		}
+		checkSentences(t, &File{Policies: []*Policy{{Policy: p, Units: []string{""}}}})
+	}
+}
+
+// TestDurationsAreReadBack: the words of lengths, both ways.
+func TestDurationsAreReadBack(t *testing.T) {
 	cases := []struct {
 		d    time.Duration
 		want string
@@ -91,23 +141,26 @@ func TestDuration(t *testing.T) {
 		if got := FormatDuration(c.d); got != c.want {
 			t.Errorf("Duration(%v): got %q, want %q", c.d, got, c.want)
 		}
-		if got, err := ParseDuration(c.want); err != nil || got != c.d {
-			t.Errorf("ParseDuration(%q): got %v, %v; want %v", c.want, got, err, c.d)
+		if got, ok := parseLength(c.want); !ok || got != c.d {
+			t.Errorf("parseLength(%q): got %v, %v; want %v", c.want, got, ok, c.d)
 		}
 	}
 	for _, bad := range []string{"", "s", "1", "1 s", "-1s", "1.5s", "1S", "1w", "1h30m", "1_s", "01s", "minute", "1µs", "1ss"} {
-		if got, err := ParseDuration(bad); err == nil || !strings.Contains(err.Error(), useLength) {
-			t.Errorf("ParseDuration(%q): got %v, %v; want an error with examples", bad, got, err)
+		if got, ok := parseLength(bad); ok {
+			t.Errorf("parseLength(%q): got %v, want none", bad, got)
+		}
+		if _, err := parseLimit("1 per day, " + bad + " apart"); err == nil {
+			t.Errorf("%q as the time apart: read, want an error", bad)
 		}
 	}
-	if got, err := ParseDuration("9999999999999d"); err != nil || got <= weir.MaxWindow {
-		t.Errorf("ParseDuration of more than a time.Duration: got %v, %v; want the longest", got, err)
+	if got, ok := parseLength("9999999999999d"); !ok || got <= weir.MaxWindow {
+		t.Errorf("parseLength of more than a time.Duration: got %v, %v; want the longest", got, ok)
 	}
 }
 
 func TestKindWord(t *testing.T) {
-	got := fmt.Sprint(KindWord(weir.Rolling), " ", KindWord(weir.Calendar), " ", KindWord(weir.FirstHit), " ", KindWord(9))
-	if want := "rolling fixed fixed-from-first-hit unknown"; got != want {
+	got := fmt.Sprint(KindWord(weir.Rolling), " ", KindWord(weir.Calendar), " ", KindWord(weir.FirstHit), " ", KindWord(weir.Bucket), " ", KindWord(weir.InFlight), " ", KindWord(9))
+	if want := "rolling fixed fixed-from-first-hit bucket at-once unknown"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }

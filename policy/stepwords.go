@@ -49,7 +49,11 @@ func (c *checker) step(s *stepBuilder, item *strictyaml.Node, before time.Durati
 	case s.step.Op == Reset && !empty:
 		return c.fail(item.Offset, "remove the expectation", "a reset is not a decision")
 	}
-	if why := s.step.contradiction(); why != "" {
+	charging := Check
+	if s.test.test.Policy.ChargeOn == Reported {
+		charging = Record
+	}
+	if why := s.step.contradiction(charging); why != "" {
 		return c.fail(item.Offset, "remove one of the two", "no decision can be like that: %s", why)
 	}
 	s.test.expects = s.test.expects || !empty
@@ -57,7 +61,8 @@ func (c *checker) step(s *stepBuilder, item *strictyaml.Node, before time.Durati
 }
 
 // contradiction returns the reason why no decision can meet the expectation, or "".
-func (s *Step) contradiction() string {
+// charging is the operation that takes units under the policy.
+func (s *Step) contradiction(charging StepOp) string {
 	e := &s.Expect
 	allowed, denied := e.Allowed != nil && *e.Allowed, e.Allowed != nil && !*e.Allowed
 	switch {
@@ -73,6 +78,11 @@ func (s *Step) contradiction() string {
 		return "denied, and the same request fits now"
 	case s.Op == Record && denied:
 		return "a record is never denied"
+	case e.Warning == nil || !*e.Warning:
+	case denied:
+		return "denied, and only grants carry a warning"
+	case s.N == 0 || s.Op != charging:
+		return "only a grant that takes units carries a warning"
 	}
 	return ""
 }
@@ -104,22 +114,16 @@ func (c *checker) setStepKey(s *stepBuilder, key, value *strictyaml.Node) (ok bo
 // maxAt bounds the virtual time of a test, so that weir can decide at every instant.
 const maxAt = 25 * weir.MaxWindow
 
-func (c *checker) setAt(s *stepBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, func(at int, word string) *fault {
-		length, ok := parseLength(word)
-		if !ok || length > maxAt {
-			return faultf(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
-		}
-		s.step.At = length
-		return nil
-	})
+func (s *stepBuilder) setAt(at int, word string) *fault {
+	length, ok := parseLength(word)
+	if !ok || length > maxAt {
+		return faultf(at, useLength+", counted from the beginning of the test", "%s is not an instant of a test", clip(word))
+	}
+	s.step.At = length
+	return nil
 }
 
-func (c *checker) setDo(s *stepBuilder, key, value *strictyaml.Node) bool {
-	i, ok := c.choice(key, value, doValues)
-	s.step.Op = StepOp(i)
-	return ok
-}
+func (s *stepBuilder) setDo(i int) { s.step.Op = StepOp(i) }
 
 func (c *checker) setN(s *stepBuilder, key, value *strictyaml.Node) bool {
 	return c.whole(key, value, weir.MaxUnits, &s.step.N)
@@ -170,40 +174,39 @@ func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) bool
 
 var expectValues = []string{"allowed", "denied"}
 
-func (c *checker) setExpect(s *stepBuilder, key, value *strictyaml.Node) bool {
-	i, ok := c.choice(key, value, expectValues)
-	allowed := i == 0
-	s.step.Expect.Allowed = &allowed
-	return ok
+func (s *stepBuilder) setExpect(i int) { s.step.Expect.Allowed = new(i == 0) }
+
+func (s *stepBuilder) setRetry(at int, word string) *fault {
+	wait, ok := parseLength(word)
+	switch {
+	case word == "never":
+		wait = weir.Never
+	case !ok || wait == math.MaxInt64:
+		return faultf(at, useLength+", or never", "%s is not a wait", clip(word))
+	}
+	s.step.Expect.Retry = &wait
+	return nil
 }
 
-func (c *checker) setRetry(s *stepBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, func(at int, word string) *fault {
-		wait, ok := parseLength(word)
-		switch {
-		case word == "never":
-			wait = weir.Never
-		case !ok || wait == math.MaxInt64:
-			return faultf(at, useLength+", or never", "%s is not a wait", clip(word))
-		}
-		s.step.Expect.Retry = &wait
-		return nil
-	})
+func (s *stepBuilder) setLimit(at int, word string) *fault {
+	p := s.test.test.Policy
+	switch {
+	case p.limitNamed(word) >= 0:
+	case word == "none":
+		word = ""
+	default:
+		return faultf(at, "name the limit that binds, or none", "policy %s has no limit %s", p.Name, clip(word))
+	}
+	s.step.Expect.Limit = &word
+	return nil
 }
 
-func (c *checker) setStepLimit(s *stepBuilder, key, value *strictyaml.Node) bool {
-	return c.text(key, value, func(at int, word string) *fault {
-		p := s.test.test.Policy
-		switch {
-		case p.limitNamed(word) >= 0:
-		case word == "none":
-			word = ""
-		default:
-			return faultf(at, "name the limit that binds, or none", "policy %s has no limit %s", p.Name, clip(word))
-		}
-		s.step.Expect.Limit = &word
-		return nil
-	})
+func (c *checker) setWarning(s *stepBuilder, key, value *strictyaml.Node) bool {
+	if s.test.test.Policy.Warnings == nil {
+		return c.fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.test.test.Policy.Name)
+	}
+	s.step.Expect.Warning = new(bool)
+	return c.boolean(key, value, s.step.Expect.Warning)
 }
 
 // listedOr is listed, or another word for no names.

@@ -1,8 +1,6 @@
 package policy
 
-import (
-	"time"
-)
+import "time"
 
 // Test is one test of a file: steps in virtual time, with their expected decisions. It
 // begins with empty histories.
@@ -44,12 +42,7 @@ const (
 var doValues = []string{Check: "check", Peek: "peek", Record: "record", Reset: "reset"}
 
 // String returns the word of the file: check, peek, record or reset.
-func (d StepOp) String() string {
-	if int(d) < len(doValues) {
-		return doValues[d]
-	}
-	return "unknown"
-}
+func (d StepOp) String() string { return wordOf(d, doValues) }
 
 // Expectation is the expected decision of a step. Nil fields are not compared.
 type Expectation struct {
@@ -58,6 +51,7 @@ type Expectation struct {
 	Remaining *int64
 	Retry     *time.Duration // until the same request fits; weir.Never
 	Limit     *string        // the limit that denied, "" for none
+	Warning   *bool          // the grant carries the warning of a limit
 }
 
 // Empty reports whether every decision meets the expectation.

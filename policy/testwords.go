@@ -11,11 +11,12 @@ var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // testBuilder is a test while the checker reads it.
 type testBuilder struct {
-	test              Test
-	policyWord, steps *strictyaml.Node // values
-	policyName        string
-	dimensions        []string
-	expects           bool // a step has an expectation
+	test       Test
+	steps      *strictyaml.Node // the value
+	policyName string
+	policyAt   int // its offset, 0 after a fault
+	dimensions []string
+	expects    bool // a step has an expectation
 }
 
 func (c *checker) deferTests(f *File, _, value *strictyaml.Node) bool {
@@ -45,18 +46,18 @@ func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, bool) {
 	}
 	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
 	ok := apply(c, testWords, aTest, words, &d)
-	if d.policyWord == nil || d.steps == nil {
+	if !has(words, "policy") || d.steps == nil {
 		return nil, ok && c.fail(name.Offset, "add policy: with the name of one, and steps: with a list", "the test is incomplete")
 	}
-	if d.policyName == "" || len(c.names) == 0 || c.rejected[d.policyName] {
+	if d.policyAt == 0 || len(c.names) == 0 || c.rejected[d.policyName] {
 		return nil, false // the fault is recorded already
 	}
 	if d.test.Policy = f.Policy(d.policyName); d.test.Policy == nil {
-		return nil, c.fail(d.policyWord.Offset, c.nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
+		return nil, c.fail(d.policyAt, c.nextName(d.policyName, c.names, "the policies are "), "there is no policy %s", clip(d.policyName))
 	}
 	plan, err := d.test.Policy.Plan()
 	if err != nil {
-		return nil, c.fail(d.policyWord.Offset, "correct the policy", "%v", err)
+		return nil, c.fail(d.policyAt, "correct the policy", "%v", err)
 	}
 	d.dimensions = plan.Dimensions()
 	if !c.steps(&d) || !ok {
@@ -68,29 +69,24 @@ func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, bool) {
 	return &d.test, true
 }
 
-func (c *checker) setTestPolicy(d *testBuilder, key, value *strictyaml.Node) bool {
-	d.policyWord = value
-	return c.text(key, value, func(_ int, word string) *fault {
-		d.policyName = word
-		return nil
-	})
+func (d *testBuilder) setPolicy(at int, word string) *fault {
+	d.policyAt, d.policyName = at, word
+	return nil
 }
 
-func (c *checker) setFrom(d *testBuilder, key, value *strictyaml.Node) bool {
-	return c.scalar(key, value, func(at int, word string) *fault {
-		from, ok := parseInstant(word)
-		if day, err := time.Parse(time.DateOnly, word); err == nil && inRange(day) {
-			from, ok = day, true
-		}
-		if f := missingZone(at, word); !ok && f != nil {
-			return f
-		}
-		if !ok {
-			return faultf(at, "write a day such as 2026-12-31, for its beginning in UTC, or an instant such as 2026-12-31T18:00:00Z", "%s is not an instant", clip(word))
-		}
-		d.test.From = from
-		return nil
-	})
+func (d *testBuilder) setFrom(at int, word string) *fault {
+	from, ok := parseInstant(word)
+	if day, err := time.Parse(time.DateOnly, word); err == nil && inRange(day) {
+		from, ok = day, true
+	}
+	if f := missingZone(at, word); !ok && f != nil {
+		return f
+	}
+	if !ok {
+		return faultf(at, "write a day such as 2026-12-31, for its beginning in UTC, or an instant such as 2026-12-31T18:00:00Z", "%s is not an instant", clip(word))
+	}
+	d.test.From = from
+	return nil
 }
 
 func (c *checker) setTestKey(d *testBuilder, key, value *strictyaml.Node) (ok bool) {

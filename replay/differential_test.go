@@ -16,7 +16,7 @@ func compareParsers(t *testing.T, p *parser, b []byte) {
 		return
 	}
 	want, wantErr := reference(b)
-	got, err := ParseLine(b)
+	got, err := parseLine(b)
 	if (err == nil) != (wantErr == nil) {
 		t.Fatalf("%q\ngot  %+v, %v\nwant %+v, %v", b, got, err, want, wantErr)
 	}
@@ -60,7 +60,7 @@ func TestParserAgreesWithEncodingJSON(t *testing.T) {
 	p := newParser(newInterner())
 	for _, line := range wholeLines {
 		compareParsers(t, p, []byte(line))
-		if _, err := ParseLine([]byte(line)); err != nil {
+		if _, err := parseLine([]byte(line)); err != nil {
 			t.Errorf("%s: %v", line, err)
 		}
 	}
@@ -69,7 +69,7 @@ func TestParserAgreesWithEncodingJSON(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		b := jsontest.Mutate(r, wholeLines[r.IntN(len(wholeLines))], words...)
 		compareParsers(t, p, b)
-		if _, err := ParseLine(b); err == nil {
+		if _, err := parseLine(b); err == nil {
 			good++
 		}
 	}

@@ -51,4 +51,20 @@
 //
 // A bad line changes nothing. Its answer is {"at_us":…,"error":"…"}, without at_us if
 // that cannot be read, and the replay goes on.
+//
+// # Recorded traces
+//
+// A trace of weir serve --record begins with a [Header], which has no answer:
+//
+//	{"trace":1,"sample":10,"keys":"hashed","dropped":0}
+//
+//	trace    the version of the format
+//	sample   one of so many keys is recorded, with all of its calls
+//	keys     hashed or plain
+//	dropped  calls of recorded keys that are missing since the header before
+//
+// # Access logs
+//
+// A [LogRunner] decides the requests that package accesslog reads, each as one attempt. The
+// keys come from fields of the log ([LogKey]). The result is a [LogSummary] without answers.
 package replay

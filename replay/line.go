@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -49,12 +50,8 @@ func (o Op) String() string {
 
 // parseOp returns the op with a name.
 func parseOp(name []byte) (Op, bool) {
-	for o, s := range opNames {
-		if string(name) == s {
-			return Op(o), true
-		}
-	}
-	return 0, false
+	i := slices.Index(opNames[:], string(name))
+	return Op(max(i, 0)), i >= 0
 }
 
 // Dimension is one named value of a key.
@@ -89,29 +86,13 @@ const (
 	fieldID
 )
 
-const fieldNames = "at_us, policy, key, n, op, limit, last_us, granted_at_us, id"
+// fieldNames are the names of the fields, in the order of their bits.
+var fieldNames = [...]string{"at_us", "policy", "key", "n", "op", "limit", "last_us", "granted_at_us", "id"}
 
 // fieldNamed returns the field with a name, or 0.
 func fieldNamed(name []byte) fields {
-	switch string(name) {
-	case "at_us":
-		return fieldAt
-	case "policy":
-		return fieldPolicy
-	case "key":
-		return fieldKey
-	case "n":
-		return fieldN
-	case "op":
-		return fieldOp
-	case "limit":
-		return fieldLimit
-	case "last_us":
-		return fieldLast
-	case "granted_at_us":
-		return fieldGrantedAt
-	case "id":
-		return fieldID
+	if i := slices.Index(fieldNames[:], string(name)); i >= 0 {
+		return 1 << i
 	}
 	return 0
 }

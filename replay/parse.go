@@ -5,18 +5,11 @@ import (
 	"fmt"
 	"hash/maphash"
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/strictjson"
 )
-
-// ParseLine reads one line of a trace. The error is a *LineError; the line then has the
-// fields before the error.
-func ParseLine(b []byte) (Line, error) {
-	var line Line
-	err := newParser(nil).parse(b, &line)
-	return line, err
-}
 
 // parser reads lines.
 type parser struct {
@@ -68,7 +61,7 @@ func (p *parser) member(line *Line) (more bool, err error) {
 	}
 	field := fieldNamed(name)
 	if field == 0 {
-		return false, p.Fault(at, fmt.Sprintf("unknown field %q; a line has %s", clip(name), fieldNames))
+		return false, p.Fault(at, fmt.Sprintf("unknown field %q; a line has %s", clip(name), strings.Join(fieldNames[:], ", ")))
 	}
 	if line.given&field != 0 {
 		return false, p.Fault(at, fmt.Sprintf("%s is given twice", name))

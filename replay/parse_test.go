@@ -9,6 +9,14 @@ import (
 	"github.com/weirlimit/weir"
 )
 
+// parseLine reads one line of a trace. The error is a *LineError; the line then has the
+// fields before the error.
+func parseLine(b []byte) (Line, error) {
+	var line Line
+	err := newParser(nil).parse(b, &line)
+	return line, err
+}
+
 func TestParseLine(t *testing.T) {
 	for _, c := range []struct {
 		line string
@@ -31,7 +39,7 @@ func TestParseLine(t *testing.T) {
 		{`{"at_us":1,"policy":"p","key":{"k":""}}`, keyed("")},
 		{`{"at_us":1,"policy":"p","key":{"k":"a\u0000b\u00e9\uFFfd\u2028"}}`, keyed("a\x00b\u00e9\ufffd\u2028")},
 	} {
-		got, err := ParseLine([]byte(c.line))
+		got, err := parseLine([]byte(c.line))
 		got.given = 0
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%s\ngot  %+v, %v\nwant %+v", c.line, got, err, c.want)
@@ -103,7 +111,7 @@ func TestParseLineRefuses(t *testing.T) {
 		{head + `"key":{"a":"1",}}`, "byte 40: the name of a dimension should stand here, not '}'"},
 		{head + `"key":{"a":"1"`, "byte 39: a comma or the end of the object should stand here, not the end of the line"},
 	} {
-		line, err := ParseLine([]byte(c.line))
+		line, err := parseLine([]byte(c.line))
 		if err == nil {
 			t.Errorf("%s\ngot  %+v\nwant %s", c.line, line, c.want)
 		} else if err.Error() != c.want {
@@ -117,10 +125,10 @@ func TestParseLineSizes(t *testing.T) {
 		const head, tail = `{"at_us":1,"policy":"p","key":{"k":"`, `"}}`
 		return []byte(head + strings.Repeat("v", size-len(head)-len(tail)) + tail)
 	}
-	if _, err := ParseLine(line(MaxLineBytes)); err != nil {
+	if _, err := parseLine(line(MaxLineBytes)); err != nil {
 		t.Errorf("a line of %d bytes: got %v, want it read", MaxLineBytes, err)
 	}
-	if _, err := ParseLine(line(MaxLineBytes + 1)); err != errTooLong {
+	if _, err := parseLine(line(MaxLineBytes + 1)); err != errTooLong {
 		t.Errorf("a line of %d bytes: got %v, want %v", MaxLineBytes+1, err, errTooLong)
 	}
 	key := func(n int) []byte {
@@ -130,10 +138,10 @@ func TestParseLineSizes(t *testing.T) {
 		}
 		return fmt.Appendf(nil, `{"at_us":1,"policy":"p","key":{%s}}`, strings.Join(pairs, ","))
 	}
-	if got, err := ParseLine(key(weir.MaxDimensions)); err != nil || len(got.Key) != weir.MaxDimensions {
+	if got, err := parseLine(key(weir.MaxDimensions)); err != nil || len(got.Key) != weir.MaxDimensions {
 		t.Errorf("a key of %d dimensions: got %v, %v", weir.MaxDimensions, got.Key, err)
 	}
-	if _, err := ParseLine(key(weir.MaxDimensions + 1)); err == nil || !strings.Contains(err.Error(), "at most 16 dimensions") {
+	if _, err := parseLine(key(weir.MaxDimensions + 1)); err == nil || !strings.Contains(err.Error(), "at most 16 dimensions") {
 		t.Errorf("a key of %d dimensions: got %v, want at most 16", weir.MaxDimensions+1, err)
 	}
 }

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -65,15 +66,15 @@ func newRunnerOf(policies []*policy.Policy, engine weir.Engine) (*Runner, error)
 // engine; out then has the answers before it.
 func (r *Runner) Run(ctx context.Context, in io.Reader, out io.Writer) (Summary, error) {
 	r.begin()
-	w := &answers{to: out}
+	w := bufio.NewWriterSize(out, writeBytes)
 	err := r.run(ctx, newLineReader(ctx, in, w), w)
-	if flushErr := w.flush(); err == nil {
+	if flushErr := w.Flush(); err == nil {
 		err = flushErr
 	}
 	return r.finish(), err
 }
 
-func (r *Runner) run(ctx context.Context, lines *lineReader, w *answers) error {
+func (r *Runner) run(ctx context.Context, lines *lineReader, w *bufio.Writer) error {
 	for {
 		b, err := lines.next()
 		if err == io.EOF {
@@ -83,13 +84,14 @@ func (r *Runner) run(ctx context.Context, lines *lineReader, w *answers) error {
 		if err != nil && err != errTooLong {
 			return err
 		}
-		if err == nil && blank(b) {
+		if err == nil && (blank(b) || IsHeader(b) && r.header(b) == nil) {
 			continue
 		}
-		if w.buf, err = r.answer(ctx, b, err == errTooLong, w.buf); err != nil {
+		line, err := r.answer(ctx, b, err == errTooLong, w.AvailableBuffer())
+		if err != nil {
 			return fmt.Errorf("line %d: %w", r.lines, err)
 		}
-		if err := w.flushIfFull(); err != nil {
+		if _, err := w.Write(line); err != nil {
 			return err
 		}
 	}
@@ -109,10 +111,24 @@ func (r *Runner) answer(ctx context.Context, b []byte, cut bool, out []byte) ([]
 	return res.appendTo(out), nil
 }
 
+// header reads the header of a recorded trace into the summary.
+func (r *Runner) header(b []byte) error {
+	h, err := ParseHeader(b)
+	if err == nil {
+		r.summary.Sample = max(r.summary.Sample, h.Sample)
+		r.summary.Dropped += h.Dropped
+	}
+	return err
+}
+
 // decide reads and decides a line; t is nil if the policy is unknown.
 func (r *Runner) decide(ctx context.Context, b []byte, cut bool) (res result, t *tracePolicy, err error) {
 	if cut {
 		return res, nil, errTooLong
+	}
+	if IsHeader(b) { // one that run could not read
+		_, err = ParseHeader(b)
+		return res, nil, err
 	}
 	line := &r.line
 	err = r.parser.parse(b, line)

@@ -18,7 +18,7 @@ type lineReader struct{ r *bufio.Reader }
 // newLineReader returns a reader of the lines of in. Before each read of in, which may
 // block, it flushes w and checks ctx: a program that writes a pipe line by line gets
 // each answer before its next line.
-func newLineReader(ctx context.Context, in io.Reader, w *answers) *lineReader {
+func newLineReader(ctx context.Context, in io.Reader, w *bufio.Writer) *lineReader {
 	return &lineReader{bufio.NewReaderSize(&flushingReader{ctx, in, w}, readBytes)}
 }
 
@@ -57,51 +57,21 @@ func (l *lineReader) skip() error {
 }
 
 // blank reports whether a line has only white space.
-func blank(b []byte) bool {
-	for _, c := range b {
-		if c != ' ' && c != '\t' && c != '\r' {
-			return false
-		}
-	}
-	return true
-}
+func blank(b []byte) bool { return len(bytes.Trim(b, " \t\r")) == 0 }
 
 // flushingReader flushes out before each read of in.
 type flushingReader struct {
 	ctx context.Context
 	in  io.Reader
-	out *answers
+	out *bufio.Writer
 }
 
 func (p *flushingReader) Read(b []byte) (int, error) {
 	if err := p.ctx.Err(); err != nil {
 		return 0, err
 	}
-	if err := p.out.flush(); err != nil {
+	if err := p.out.Flush(); err != nil {
 		return 0, err
 	}
 	return p.in.Read(b)
-}
-
-// answers buffers lines of answer. Callers append to buf, which saves the copy of a
-// bufio.Writer.
-type answers struct {
-	to  io.Writer
-	buf []byte
-}
-
-func (a *answers) flushIfFull() error {
-	if len(a.buf) < writeBytes {
-		return nil
-	}
-	return a.flush()
-}
-
-func (a *answers) flush() error {
-	if len(a.buf) == 0 {
-		return nil
-	}
-	_, err := a.to.Write(a.buf)
-	a.buf = a.buf[:0]
-	return err
 }

@@ -4,14 +4,16 @@ import "github.com/weirlimit/weir/policy"
 
 // Summary counts the lines of a replay: Lines = Allowed + Denied + Other + Errors.
 type Summary struct {
-	Lines    int64           `json:"lines"`       // lines that are not blank
-	Allowed  int64           `json:"allowed"`     // checks allowed, also in part
-	Denied   int64           `json:"denied"`      // checks denied
-	Other    int64           `json:"other"`       // good lines with another op
-	Errors   int64           `json:"errors"`      // bad lines, which changed nothing
-	FirstAt  int64           `json:"first_at_us"` // the least instant of a decision; 0 without decisions
-	LastAt   int64           `json:"last_at_us"`  // the greatest instant
-	Policies []PolicySummary `json:"policies"`    // policies with lines, in the order of the policies
+	Lines    int64           `json:"lines"`             // lines that are not blank
+	Allowed  int64           `json:"allowed"`           // checks allowed, also in part
+	Denied   int64           `json:"denied"`            // checks denied
+	Other    int64           `json:"other"`             // good lines with another op
+	Errors   int64           `json:"errors"`            // bad lines, which changed nothing
+	FirstAt  int64           `json:"first_at_us"`       // the least instant of a decision; 0 without decisions
+	LastAt   int64           `json:"last_at_us"`        // the greatest instant
+	Sample   int64           `json:"sample,omitempty"`  // of a recorded trace: it holds one of Sample keys; 0 or 1 = all
+	Dropped  int64           `json:"dropped,omitempty"` // of a recorded trace: calls that are missing
+	Policies []PolicySummary `json:"policies"`          // policies with lines, in the order of the policies
 }
 
 // PolicySummary counts the lines with one policy.

@@ -12,7 +12,8 @@ import (
 // UnaryClient returns an interceptor that limits a client's calls before they are sent.
 // A call over the limit waits or, with FailFast, ends with RESOURCE_EXHAUSTED as on a
 // server. A call also ends at once if its wait is longer than its context allows.
-// UnaryClient panics as [Unary] does.
+// UnaryClient panics as [Unary] does. Units of a limit of kind weir.InFlight are held for
+// its whole Window, because clients make no reservations (R17).
 func UnaryClient(l *weir.Limiter, by By, opts ...Option) grpc.UnaryClientInterceptor {
 	held := newLimit("UnaryClient", l, by, opts)
 	return func(ctx context.Context, method string, req, reply any, cc *grpc.ClientConn, invoke grpc.UnaryInvoker, calls ...grpc.CallOption) error {
@@ -36,6 +37,9 @@ func StreamClient(l *weir.Limiter, by By, opts ...Option) grpc.StreamClientInter
 
 // wait returns nil when the call may be sent.
 func (l *limit) wait(ctx context.Context, c *Call) error {
+	if l.skip != nil && l.skip(ctx, c) {
+		return nil
+	}
 	o, err := l.outcome(ctx, c)
 	if err == nil && l.failFast {
 		err = l.attemptAll(ctx, o)

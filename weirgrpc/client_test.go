@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// pass are interceptors that do nothing.
+// pass are interceptors without effect.
 func passUnary(ctx context.Context, req any, _ *grpc.UnaryServerInfo, h grpc.UnaryHandler) (any, error) {
 	return h(ctx, req)
 }
@@ -27,8 +27,9 @@ func client(t *testing.T, l *weir.Limiter, by By, opts ...Option) *grpc.ClientCo
 		grpc.WithChainUnaryInterceptor(UnaryClient(l, by, opts...)), grpc.WithChainStreamInterceptor(StreamClient(l, by, opts...)))
 }
 
-// TestClientWaits for its turn, and not longer than it may.
-func TestClientWaits(t *testing.T) {
+// TestClientWaitsUntilItsDeadline: a call waits for its grant, but never beyond its
+// deadline.
+func TestClientWaitsUntilItsDeadline(t *testing.T) {
 	l := newLimiter(t, nil, weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: 100 * time.Millisecond, By: []string{"tenant"}})
 	conn := client(t, l, byTenant)
 	begun := time.Now()
@@ -59,7 +60,7 @@ func TestClientWaits(t *testing.T) {
 	}
 }
 
-func TestClientFailFast(t *testing.T) {
+func TestFailFastDoesNotWait(t *testing.T) {
 	conn := client(t, newLimiter(t, nil, perTenant(1)), byTenant, FailFast())
 	if _, err := once(as("acme"), conn, "hi"); err != nil {
 		t.Fatal(err)
@@ -73,7 +74,7 @@ func TestClientFailFast(t *testing.T) {
 	}
 }
 
-func TestClientOutage(t *testing.T) {
+func TestClientOutageIsUnavailable(t *testing.T) {
 	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
 	if _, err := once(as("a"), client(t, l, byTenant), "hi"); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
@@ -82,12 +83,12 @@ func TestClientOutage(t *testing.T) {
 		t.Errorf("with FailOpen: %v", err)
 	}
 	if _, err := once(context.Background(), client(t, l, byTenant, FailOpen()), "hi"); status.Code(err) != codes.InvalidArgument {
-		t.Errorf("nobody: %v", err)
+		t.Errorf("without a key: %v", err)
 	}
 }
 
-// TestClientTakesAllOrNothing: a part of what a call asks for is of no use to a client,
-// in mode Partial too, and is not charged.
+// TestClientTakesAllOrNothing: in mode Partial too, a part of the units is not charged,
+// because the call cannot use it.
 func TestClientTakesAllOrNothing(t *testing.T) {
 	l, err := weir.New(weir.Policy{Name: "calls", Mode: weir.Partial, Limits: []weir.Limit{perTenant(5)}})
 	if err != nil {
@@ -110,8 +111,8 @@ func TestClientTakesAllOrNothing(t *testing.T) {
 	}
 }
 
-// TestClientThatLeftIsNotCharged: what is not sent costs nothing.
-func TestClientThatLeftIsNotCharged(t *testing.T) {
+// TestCancelledClientIsNotCharged: a call that is not sent is not charged.
+func TestCancelledClientIsNotCharged(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(5))
 	ctx, cancel := context.WithCancel(as("acme"))
 	cancel()

@@ -40,18 +40,41 @@ func (l *limit) outcome(ctx context.Context, c *Call) (*Outcome, error) {
 
 // decide attempts a call. It charges even after the client has hung up: a call that is
 // cancelled at once must not be free. o is nil for a call that passes uncounted; err is
-// the final error of a call that does not pass.
-func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, err error) {
+// the final error of a call that does not pass. held is nil unless a hold must be ended.
+func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, held *weir.Reservation, err error) {
+	if l.skip != nil && l.skip(ctx, c) {
+		return nil, nil, nil
+	}
 	if o, err = l.outcome(ctx, c); err == nil {
-		err = l.attempt(context.WithoutCancel(ctx), o)
+		held, err = l.reserve(context.WithoutCancel(ctx), o)
 	}
 	switch {
 	case err != nil:
-		return nil, l.failed(ctx, err)
+		return nil, nil, l.failed(ctx, err)
 	case !o.Decision.Allowed:
-		return o, l.onDenied(ctx, o)
+		return o, nil, l.onDenied(ctx, o)
 	}
-	return o, nil
+	return o, held, nil
+}
+
+// reserve is attempt, with a reservation if the policy has a limit of kind InFlight.
+func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation, err error) {
+	if o.Plan.Holds() == nil {
+		return nil, l.attempt(ctx, o)
+	}
+	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
+	held, o.Decision, err = l.limiter.ReserveStates(ctx, o.Key, o.N, o.States)
+	return held, err
+}
+
+// end ends a hold, unless held is nil.
+func (l *limit) end(ctx context.Context, held *weir.Reservation) {
+	if held == nil {
+		return
+	}
+	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
+		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Plan().Name(), "error", err)
+	}
 }
 
 // attempt decides an outcome.
@@ -77,13 +100,13 @@ func badInput(err error) bool {
 
 // statusOf is the default of OnError. It does not send the text of errors that are not
 // the client's: they may hold secrets.
-func statusOf(err error) *status.Status {
+func statusOf(err error, log *slog.Logger) *status.Status {
 	var k *KeyError
 	switch {
 	case errors.As(err, &k):
 		return status.New(codes.InvalidArgument, k.Problem)
 	case errors.Is(err, ErrValue):
-		slog.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
+		log.Error("a call ended with INTERNAL: the program could not read its key", "error", err)
 		return status.New(codes.Internal, "the server failed to read the key that the call is counted by; its log has the cause")
 	case badInput(err):
 		return status.New(codes.InvalidArgument, err.Error())

@@ -55,7 +55,7 @@ func ExampleUnary() {
 	// again in 1h0m0s
 }
 
-// How do I keep a client below the limit of somebody else's service?
+// How do I keep a client below the limit of another service?
 func ExampleUnaryClient() {
 	limiter, err := weir.New(weir.Policy{Name: "partner", Limits: []weir.Limit{
 		{Name: "second", Max: 10, Window: time.Second}}})

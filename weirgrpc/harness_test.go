@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// patience bounds what a test waits for; nothing is expected to take long.
+// patience bounds every wait of a test; each should take far less.
 const patience = 20 * time.Second
 
 // The service of the tests echoes strings: one, or as many as a stream carries.
@@ -56,7 +56,7 @@ var echo = grpc.ServiceDesc{
 		}}},
 }
 
-// outcomeIn shows what a handler can learn.
+// outcomeIn returns the outcome in a handler's context.
 func outcomeIn(ctx context.Context) string {
 	o, ok := FromContext(ctx)
 	if !ok {
@@ -108,7 +108,7 @@ func many(t *testing.T, ctx context.Context, conn *grpc.ClientConn) (grpc.Client
 	return conn.NewStream(ctx, &echo.Streams[0], echoMany)
 }
 
-// through sends a text through a stream and returns what comes back.
+// through sends a text through a stream and returns the answer.
 func through(stream grpc.ClientStream, text string) (string, error) {
 	if err := stream.SendMsg(wrapperspb.String(text)); err != nil && !errors.Is(err, io.EOF) {
 		return "", err

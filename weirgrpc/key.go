@@ -3,7 +3,6 @@ package weirgrpc
 import (
 	"context"
 	"errors"
-	"fmt"
 	"net/netip"
 
 	"google.golang.org/grpc/metadata"
@@ -12,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/clientaddr"
+	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // Call is a call to be counted.
@@ -39,19 +39,7 @@ var ErrValue = errors.New("weirgrpc: a value function failed")
 // readKey returns the key of a call. values are in the order of the plan's dimensions. The
 // error is a *KeyError or wraps ErrValue.
 func readKey(ctx context.Context, c *Call, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
-	var few [4]string
-	all := few[:0]
-	for i, value := range values {
-		v, err := value(ctx, c)
-		if err != nil {
-			if _, bad := errors.AsType[*KeyError](err); !bad {
-				err = fmt.Errorf("%w for %q: %w", ErrValue, p.Dimensions()[i], err)
-			}
-			return weir.Key{}, err
-		}
-		all = append(all, v)
-	}
-	return weir.K(all...), nil
+	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(ctx, c) })
 }
 
 // Metadata returns a function that takes the metadata of that name: on a server from the
@@ -71,7 +59,7 @@ func Metadata(name string) ValueFunc {
 		}
 		switch {
 		case len(values) == 0 || len(values) == 1 && values[0] == "":
-			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " is missing; send it with every call"}
+			return "", &KeyError{Missing: true, Problem: "the metadata " + answer.Shown(name) + " is missing; send it with every call"}
 		case len(values) > 1:
 			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " was sent more than once; send it once"}
 		}
@@ -97,8 +85,28 @@ func PeerIP(ctx context.Context, _ *Call) (string, error) {
 // Method returns the full name of the method, to count each method separately.
 func Method(_ context.Context, c *Call) (string, error) { return c.Method, nil }
 
-// KeyError reports that a call has no key. Its text is sent to the client.
-type KeyError struct{ Problem string }
+// Optional makes a value optional: calls without it are counted together, with the empty
+// value, which Metadata never returns. A malformed value is still an error. To send such
+// calls past the limit instead, use Skip.
+func Optional(value ValueFunc) ValueFunc {
+	if value == nil {
+		panic("weirgrpc: Optional needs a function, such as weirgrpc.Metadata(\"tenant\")")
+	}
+	return func(ctx context.Context, c *Call) (string, error) {
+		v, err := value(ctx, c)
+		if k, bad := errors.AsType[*KeyError](err); bad && k.Missing {
+			return "", nil
+		}
+		return v, err
+	}
+}
+
+// KeyError reports that a call lacks a value of the key, or that the value is malformed.
+// Its text is sent to the client.
+type KeyError struct {
+	Problem string
+	Missing bool // the call has no such value at all; Optional accepts that
+}
 
 // Error returns the problem.
 func (e *KeyError) Error() string { return "weirgrpc: " + e.Problem }

@@ -9,8 +9,8 @@ import (
 	"google.golang.org/grpc/peer"
 )
 
-// TestMetadataIsOfTheCall: a server counts by what came in, a client by what is about
-// to go out, also where a handler calls another service and has both.
+// TestMetadataIsOfTheCall: a server uses incoming metadata and a client outgoing
+// metadata, also in a handler that calls another service and has both.
 func TestMetadataIsOfTheCall(t *testing.T) {
 	both := metadata.NewIncomingContext(as("ours"), metadata.Pairs("tenant", "theirs"))
 	out := as("ours")
@@ -35,8 +35,8 @@ func TestMetadataIsOfTheCall(t *testing.T) {
 	}
 }
 
-// TestPeerIP: one form for an address, and for IPv6 the /64 that its owner has.
-func TestPeerIP(t *testing.T) {
+// TestPeerIPHasOneForm: an IPv4 address has one form, and an IPv6 address is its /64.
+func TestPeerIPHasOneForm(t *testing.T) {
 	for _, c := range []struct {
 		addr net.Addr
 		want string
@@ -60,7 +60,7 @@ func TestPeerIP(t *testing.T) {
 	}
 }
 
-// text is an address that is known as text alone.
+// text is an address of no known type.
 type text string
 
 func (text) Network() string  { return "tcp" }

@@ -2,6 +2,7 @@ package weirgrpc
 
 import (
 	"context"
+	"log/slog"
 )
 
 // Option adjusts interceptors.
@@ -9,21 +10,26 @@ type Option func(*config)
 
 type config struct {
 	cost        func(context.Context, *Call) int64
+	skip        func(context.Context, *Call) bool
 	failOpen    bool
 	failFast    bool
 	eachMessage bool
 	onDenied    func(context.Context, *Outcome) error
 	onError     func(context.Context, error) error
+	errorLog    *slog.Logger
 }
 
 // newConfig applies the options to the defaults.
 func newConfig(opts []Option) config {
 	c := config{
 		onDenied: func(_ context.Context, o *Outcome) error { return o.Status().Err() },
-		onError:  func(_ context.Context, err error) error { return statusOf(err).Err() },
+		errorLog: slog.Default(),
 	}
 	for _, o := range opts {
 		o(&c)
+	}
+	if log := c.errorLog; c.onError == nil {
+		c.onError = func(_ context.Context, err error) error { return statusOf(err, log).Err() }
 	}
 	return c
 }
@@ -34,6 +40,13 @@ func Cost(units func(context.Context, *Call) int64) Option {
 	return func(c *config) { c.cost = units }
 }
 
+// Skip sets a function that reports whether a call passes without a decision, such as a
+// health check. It is not counted and has no outcome. With EachMessage the function is
+// also called for every message. Default, also for nil: no call is skipped.
+func Skip(skip func(context.Context, *Call) bool) Option {
+	return func(c *config) { c.skip = skip }
+}
+
 // FailOpen lets calls pass uncounted, without OnError, while the store cannot decide. Bad
 // input is still rejected: leaving out the metadata must not bypass the limit.
 func FailOpen() Option {
@@ -41,7 +54,8 @@ func FailOpen() Option {
 }
 
 // EachMessage also counts every message that a stream receives, besides its beginning. A
-// message over the limit ends the stream. It has no effect on unary calls and clients.
+// message over the limit ends the stream. It has no effect on unary calls and clients. A
+// limit of kind weir.InFlight counts a message until the next one is requested.
 func EachMessage() Option {
 	return func(c *config) { c.eachMessage = true }
 }
@@ -64,13 +78,24 @@ func OnDenied(f func(context.Context, *Outcome) error) Option {
 
 // OnError sets the error of calls without a decision. Default: INVALID_ARGUMENT for a
 // call without a usable key (*KeyError, weir.ErrKey) or with an invalid number of units
-// (weir.ErrUnits), INTERNAL and a log line for a ValueFunc that failed (ErrValue), the
+// (weir.ErrUnits), INTERNAL and a line in ErrorLog for a ValueFunc that failed (ErrValue), the
 // status of a context that has ended, and UNAVAILABLE for all other errors. An error of
 // nil lets the call pass. OnError(nil) has no effect.
 func OnError(f func(context.Context, error) error) Option {
 	return func(c *config) {
 		if f != nil {
 			c.onError = f
+		}
+	}
+}
+
+// ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,
+// and for holds that could not be ended (weir.InFlight), one line per call. Default, also
+// for nil: slog.Default().
+func ErrorLog(log *slog.Logger) Option {
+	return func(c *config) {
+		if log != nil {
+			c.errorLog = log
 		}
 	}
 }

@@ -64,17 +64,21 @@ func (o *Outcome) quotaFailure() *errdetails.QuotaFailure {
 }
 
 func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_Violation {
+	l := &o.Plan.Limits()[i]
 	v := &errdetails.QuotaFailure_Violation{
 		QuotaMetric: o.Plan.Name(),
 		QuotaId:     s.Name,
 		QuotaValue:  s.Max,
-		Description: fmt.Sprintf("at most %d in %s, and %d are used", s.Max, answer.Exactly(s.Window), s.Used),
+		Description: answer.Bound(l, s),
+	}
+	if l.Kind == weir.Bucket {
+		v.QuotaValue = s.Burst
 	}
 	if s.MinIntervalAfter > 0 {
 		v.Description += fmt.Sprintf("; grants must be %s apart", answer.Exactly(s.MinInterval))
 	}
 	var subject []string
-	for _, dim := range o.Plan.Limits()[i].By {
+	for _, dim := range l.By {
 		name, value := o.Plan.Dimensions()[dim], shown(o.Key.Value(dim))
 		if v.QuotaDimensions == nil {
 			v.QuotaDimensions = map[string]string{}

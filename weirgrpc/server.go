@@ -2,6 +2,7 @@ package weirgrpc
 
 import (
 	"context"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -16,10 +17,14 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 // function for each dimension of l's policy. Unary panics if l is not made with weir.New,
 // or if the names in by are not the dimensions of its policy: both are mistakes in the
 // program.
+//
+// A limit of kind weir.InFlight counts a call until its handler returns or panics. If the
+// handler runs for longer than the limit's Window, the hold has ended by time; that is one
+// line in ErrorLog, and the Window should be longer.
 func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
-	held := newLimit("Unary", l, by, opts)
+	limit := newLimit("Unary", l, by, opts)
 	return func(ctx context.Context, req any, info *grpc.UnaryServerInfo, handler grpc.UnaryHandler) (any, error) {
-		o, err := held.decide(ctx, &Call{Method: info.FullMethod, Request: req})
+		o, held, err := limit.decide(ctx, &Call{Method: info.FullMethod, Request: req})
 		if err != nil {
 			if o != nil {
 				grpc.SetTrailer(ctx, metadata.Pairs(pushbackTrailer, o.pushback()))
@@ -29,21 +34,28 @@ func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 		if o != nil {
 			ctx = context.WithValue(ctx, contextKey{}, o)
 		}
+		if held != nil {
+			defer limit.end(ctx, held)
+		}
 		return handler(ctx, req)
 	}
 }
 
 // Stream is Unary for streams, which are counted when they begin; see EachMessage.
 func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor {
-	held := newLimit("Stream", l, by, opts)
+	limit := newLimit("Stream", l, by, opts)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		s := &limitedStream{ServerStream: stream, ctx: stream.Context(), method: info.FullMethod, limit: held}
-		o, err := s.decide(nil)
+		s := &limitedStream{ServerStream: stream, ctx: stream.Context(), method: info.FullMethod, limit: limit}
+		o, held, err := s.decide(nil)
 		if err != nil {
 			return err
 		}
 		if o != nil {
 			s.ctx = context.WithValue(s.ctx, contextKey{}, o)
+		}
+		if l.Plan().Holds() != nil {
+			defer limit.end(s.ctx, held)
+			defer s.next(nil)
 		}
 		return handler(srv, s)
 	}
@@ -55,24 +67,35 @@ type limitedStream struct {
 	ctx    context.Context
 	method string
 	limit  *limit
+
+	message atomic.Pointer[weir.Reservation] // the hold of the latest message; nil = none
 }
 
 // Context returns the context of the stream, with the outcome.
 func (s *limitedStream) Context() context.Context { return s.ctx }
 
-// RecvMsg receives a message and, with EachMessage, counts it.
+// RecvMsg receives a message and, with EachMessage, counts it. The hold of the message
+// before ends.
 func (s *limitedStream) RecvMsg(m any) error {
-	if err := s.ServerStream.RecvMsg(m); err != nil || !s.limit.eachMessage {
+	if !s.limit.eachMessage {
+		return s.ServerStream.RecvMsg(m)
+	}
+	s.next(nil)
+	if err := s.ServerStream.RecvMsg(m); err != nil {
 		return err
 	}
-	_, err := s.decide(m)
+	_, held, err := s.decide(m)
+	s.next(held)
 	return err
 }
 
-func (s *limitedStream) decide(message any) (*Outcome, error) {
-	o, err := s.limit.decide(s.ctx, &Call{Method: s.method, Request: message})
+// next ends the hold of the latest message. held is that of another, or nil.
+func (s *limitedStream) next(held *weir.Reservation) { s.limit.end(s.ctx, s.message.Swap(held)) }
+
+func (s *limitedStream) decide(message any) (*Outcome, *weir.Reservation, error) {
+	o, held, err := s.limit.decide(s.ctx, &Call{Method: s.method, Request: message})
 	if err != nil && o != nil {
 		s.SetTrailer(metadata.Pairs(pushbackTrailer, o.pushback()))
 	}
-	return o, err
+	return o, held, err
 }

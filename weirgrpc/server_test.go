@@ -1,9 +1,11 @@
 package weirgrpc
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,9 +24,9 @@ func as(tenant string) context.Context {
 	return metadata.AppendToOutgoingContext(context.Background(), "tenant", tenant)
 }
 
-// TestUnary: calls pass until the limit, for each key on its own; then they end
-// with all that a client needs to know.
-func TestUnary(t *testing.T) {
+// TestUnaryCallsEndAtTheLimit: calls pass until the limit of their key. Further calls end
+// with RESOURCE_EXHAUSTED and details for the client.
+func TestUnaryCallsEndAtTheLimit(t *testing.T) {
 	gap := weir.Limit{Name: "apart", Max: 100, Window: time.Hour, MinInterval: time.Hour, By: []string{"tenant", "method"}}
 	l := newLimiter(t, nil, perTenant(2), gap)
 	conn := limited(t, l, By{"tenant": Metadata("tenant"), "method": Method})
@@ -72,9 +74,9 @@ func TestUnary(t *testing.T) {
 	}
 }
 
-// TestViolationsByCost: a limit with a cost of its own is named by what the call
-// takes of it, not by what it asks for.
-func TestViolationsByCost(t *testing.T) {
+// TestViolationsNameTheCost: the violation of a limit with a cost has the cost of the
+// call, not its units.
+func TestViolationsNameTheCost(t *testing.T) {
 	requests := weir.Limit{Name: "requests", Max: 1, Window: time.Hour, By: []string{"tenant"}, Cost: 1}
 	tokens := weir.Limit{Name: "tokens", Max: 100, Window: time.Hour, By: []string{"tenant"}}
 	dear := weir.Limit{Name: "dear", Max: 15, Window: time.Hour, By: []string{"tenant"}, Cost: 10}
@@ -101,8 +103,37 @@ func TestViolationsByCost(t *testing.T) {
 	}
 }
 
-// TestNever: what no waiting helps carries no RetryInfo and is not to be retried.
-func TestNever(t *testing.T) {
+// TestViolationsOfEachKind: the violation describes a bucket, what is in use at once, and
+// a period in their own words.
+func TestViolationsOfEachKind(t *testing.T) {
+	for _, c := range []struct {
+		limit weir.Limit
+		value int64
+		want  string
+	}{
+		{weir.Limit{Kind: weir.Bucket, Max: 1, Window: time.Hour, Burst: 2}, 2, "a bucket of 2, one unit flows in every 1h, and 2 are missing"},
+		{weir.Limit{Kind: weir.InFlight, Max: 2, Window: time.Hour}, 2, "at most 2 at once, and 2 are in use"},
+		{weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Month, Zone: "Europe/Berlin"}, 2, "at most 2 in a month, and 2 are used this month in Europe/Berlin"},
+	} {
+		c.limit.Name = "limit"
+		l := newLimiter(t, nil, c.limit)
+		o := &Outcome{Plan: l.Plan(), N: 3, States: make([]weir.LimitState, 1)}
+		if _, err := l.AllowN(t.Context(), o.Key, 2); err != nil {
+			t.Fatal(err)
+		}
+		var err error
+		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: 3, At: weir.Now, States: o.States}); err != nil {
+			t.Fatal(err)
+		}
+		if v := o.quotaFailure().Violations[0]; v.QuotaValue != c.value || v.Description != c.want {
+			t.Errorf("%v: got %d, %s; want %d, %s", c.limit.Kind, v.QuotaValue, v.Description, c.value, c.want)
+		}
+	}
+}
+
+// TestNeverHasNoRetryInfo: a call that can never be granted has no RetryInfo and must not
+// be retried.
+func TestNeverHasNoRetryInfo(t *testing.T) {
 	conn := limited(t, newLimiter(t, nil, perTenant(3)), byTenant, Cost(byLength))
 	var trailer metadata.MD
 	_, err := once(as("acme"), conn, "four", grpc.Trailer(&trailer))
@@ -120,9 +151,9 @@ func TestNever(t *testing.T) {
 	}
 }
 
-// TestStream: a stream is counted when it begins; with EachMessage so are its
-// messages, and the one too many ends it.
-func TestStream(t *testing.T) {
+// TestStreamsAndMessagesAreCharged: a stream is charged when it begins. With EachMessage
+// its messages are charged too, and a denied message ends the stream.
+func TestStreamsAndMessagesAreCharged(t *testing.T) {
 	conn := limited(t, newLimiter(t, nil, perTenant(1)), byTenant)
 	first, err := many(t, as("acme"), conn)
 	if err != nil {
@@ -190,7 +221,7 @@ func TestFailedValueIsInternal(t *testing.T) {
 	var seen error
 	notice := OnError(func(_ context.Context, err error) error {
 		seen = err
-		return statusOf(err).Err()
+		return statusOf(err, slog.New(slog.DiscardHandler)).Err()
 	})
 	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, FailOpen(), notice), "hi")
 	if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "1234") {
@@ -201,8 +232,80 @@ func TestFailedValueIsInternal(t *testing.T) {
 	}
 }
 
-// TestOutage: without a decision a call ends with UNAVAILABLE, unless it may pass.
-func TestOutage(t *testing.T) {
+// TestErrorLog: a failed value function is logged with its cause, once for a call.
+func TestErrorLog(t *testing.T) {
+	var log bytes.Buffer
+	failing := By{"tenant": func(context.Context, *Call) (string, error) { return "", errors.New("password 1234") }}
+	to := ErrorLog(slog.New(slog.NewTextHandler(&log, nil)))
+	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, to, ErrorLog(nil)), "hi")
+	if status.Code(err) != codes.Internal || strings.Count(log.String(), "password 1234") != 1 {
+		t.Errorf("%v, log %q; want INTERNAL and one line with the cause", err, log.String())
+	}
+}
+
+// TestOptional: calls without the value are counted together; a malformed value is still
+// an error.
+func TestOptional(t *testing.T) {
+	conn := limited(t, newLimiter(t, nil, perTenant(1)), By{"tenant": Optional(Metadata("tenant"))})
+	for _, c := range []struct {
+		ctx  context.Context
+		want codes.Code
+	}{
+		{context.Background(), codes.OK},
+		{as(""), codes.ResourceExhausted},
+		{as("a"), codes.OK},
+		{metadata.AppendToOutgoingContext(as("a"), "tenant", "b"), codes.InvalidArgument},
+	} {
+		if _, err := once(c.ctx, conn, "hi"); status.Code(err) != c.want {
+			t.Errorf("%v: %v, want %v", c.ctx, err, c.want)
+		}
+	}
+	defer func() {
+		if recover() == nil {
+			t.Error("Optional(nil) does not panic")
+		}
+	}()
+	Optional(nil)
+}
+
+// TestSkip: a skipped call needs no key and is not counted, on servers and clients.
+func TestSkip(t *testing.T) {
+	skip := Skip(func(ctx context.Context, c *Call) bool {
+		values := metadata.ValueFromIncomingContext(ctx, "tenant")
+		if c.client {
+			md, _ := metadata.FromOutgoingContext(ctx)
+			values = md.Get("tenant")
+		}
+		return len(values) == 0
+	})
+	for side, connect := range map[string]func(*testing.T, *weir.Limiter, By, ...Option) *grpc.ClientConn{"server": limited, "client": client} {
+		for name, opts := range map[string][]Option{"waits": {skip}, "fails fast": {skip, FailFast()}} {
+			conn := connect(t, newLimiter(t, nil, perTenant(1)), byTenant, opts...)
+			for range 3 {
+				if got, err := once(context.Background(), conn, "hi"); err != nil || got != "hi uncounted" {
+					t.Errorf("%s, %s: skipped: %q, %v", side, name, got, err)
+				}
+				stream, err := many(t, context.Background(), conn)
+				if err == nil {
+					_, err = through(stream, "hi")
+				}
+				if err != nil {
+					t.Errorf("%s, %s: skipped stream: %v", side, name, err)
+				}
+			}
+			if _, err := once(as("a"), conn, "hi"); err != nil {
+				t.Errorf("%s, %s: counted: %v", side, name, err)
+			}
+			if _, err := once(as("a"), conn, "hi"); status.Code(err) != codes.ResourceExhausted {
+				t.Errorf("%s, %s: over the limit: %v", side, name, err)
+			}
+		}
+	}
+}
+
+// TestOutageIsUnavailable: without a decision a call ends with UNAVAILABLE, or passes
+// with FailOpen.
+func TestOutageIsUnavailable(t *testing.T) {
 	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
 	_, err := once(as("a"), limited(t, l, byTenant), "hi")
 	if status.Code(err) != codes.Unavailable {
@@ -240,7 +343,8 @@ func TestPeerIPIsTheKey(t *testing.T) {
 	}
 }
 
-// TestMistakesOfTheProgramPanic when the interceptor is built, not with a call.
+// TestMistakesOfTheProgramPanic: a wrong option panics when the interceptor is built, not
+// during a call.
 func TestMistakesOfTheProgramPanic(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1))
 	for want, f := range map[string]func(){
@@ -261,8 +365,8 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-// TestOddKeys: the status can be sent with any bytes in the key.
-func TestOddKeys(t *testing.T) {
+// TestStatusIsValidForAnyKey: the status can be sent with any bytes in the key.
+func TestStatusIsValidForAnyKey(t *testing.T) {
 	odd := By{"tenant": func(context.Context, *Call) (string, error) {
 		return "\xff\x00" + strings.Repeat("ö", 500), nil
 	}}

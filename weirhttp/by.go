@@ -2,12 +2,12 @@ package weirhttp
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"strings"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/keyby"
 )
 
 // By maps each dimension of a policy to the function that takes its value from a
@@ -37,19 +37,7 @@ func (e *KeyError) Error() string { return "weirhttp: " + e.Problem }
 // readKey returns the key of a request. values are in the order of the plan's dimensions.
 // The error is a *KeyError or wraps ErrValue.
 func readKey(r *http.Request, p *weir.Plan, values []ValueFunc) (weir.Key, error) {
-	var few [4]string
-	all := few[:0]
-	for i, value := range values {
-		v, err := value(r)
-		if err != nil {
-			if _, bad := errors.AsType[*KeyError](err); !bad {
-				err = fmt.Errorf("%w for %q: %w", ErrValue, p.Dimensions()[i], err)
-			}
-			return weir.Key{}, err
-		}
-		all = append(all, v)
-	}
-	return weir.K(all...), nil
+	return keyby.Read[*KeyError](p, values, ErrValue, func(value ValueFunc) (string, error) { return value(r) })
 }
 
 // Header takes the value of a request header field. A field that is missing or empty is

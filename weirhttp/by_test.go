@@ -97,8 +97,8 @@ func TestFailedValueIs500(t *testing.T) {
 	}
 }
 
-// TestOptional: requests without the value share one history, which no value can reach.
-func TestOptional(t *testing.T) {
+// TestOptionalRequestsShareOneHistory: requests without the value share one history, which no value can reach.
+func TestOptionalRequestsShareOneHistory(t *testing.T) {
 	h := Middleware(newLimiter(t, search), By{"ip": Optional(Header("X-Api-Key"))})(new(served))
 	for i, c := range []struct {
 		change []func(*http.Request)
@@ -121,8 +121,8 @@ func TestOptional(t *testing.T) {
 	}
 }
 
-// TestSkip: a skipped request is neither counted nor described.
-func TestSkip(t *testing.T) {
+// TestSkippedRequestsAreNotCounted: a skipped request is neither counted nor described.
+func TestSkippedRequestsAreNotCounted(t *testing.T) {
 	l, n := newLimiter(t, search), new(served)
 	skip := Skip(func(r *http.Request) bool { return r.Header.Get("Health") != "" })
 	h := Middleware(l, By{"ip": ClientIP()}, skip)(n)
@@ -168,8 +168,8 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 	}
 }
 
-// TestByIsNamed: the order of a map's entries has no effect on the key.
-func TestByIsNamed(t *testing.T) {
+// TestKeyIgnoresTheOrderOfBy: the order of a map's entries has no effect on the key.
+func TestKeyIgnoresTheOrderOfBy(t *testing.T) {
 	two := weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}}}}
 	l := newLimiter(t, two)
 	values := keyby.Functions("", l, By{"user": Header("User"), "tenant": Header("Tenant")})

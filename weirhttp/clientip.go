@@ -15,7 +15,7 @@ type IPOption func(*clientIP)
 
 // clientIP finds the address of the client that sent a request.
 type clientIP struct {
-	trusted   []netip.Prefix
+	trusted   clientaddr.Proxies
 	forwarded bool // read Forwarded in place of X-Forwarded-For
 	bits      int  // prefix length to which IPv6 addresses are cut
 	log       *slog.Logger
@@ -59,10 +59,7 @@ func ClientIP(opts ...IPOption) ValueFunc {
 func TrustedProxies(ranges ...netip.Prefix) IPOption {
 	return func(c *clientIP) {
 		for _, p := range ranges {
-			if a := p.Addr(); a.Is4In6() && p.Bits() >= 96 {
-				p = netip.PrefixFrom(a.Unmap(), p.Bits()-96)
-			}
-			c.trusted = append(c.trusted, p.Masked())
+			c.trusted = c.trusted.With(p)
 		}
 	}
 }
@@ -88,7 +85,7 @@ func Logger(log *slog.Logger) IPOption { return func(c *clientIP) { c.log = log 
 
 // find returns the client's address.
 func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
-	peer, ok := parseNode(r.RemoteAddr)
+	peer, ok := clientaddr.ParseNode(r.RemoteAddr)
 	if !ok {
 		return peer, &KeyError{Problem: "the connection has no IP address to count it by"}
 	}
@@ -98,34 +95,16 @@ func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	if c.forwarded {
 		return c.follow(peer, r.Header["Forwarded"], "Forwarded", cutForwarded)
 	}
-	return c.follow(peer, r.Header["X-Forwarded-For"], "X-Forwarded-For", cutForwardedFor)
+	return c.follow(peer, r.Header["X-Forwarded-For"], "X-Forwarded-For", clientaddr.CutForwardedFor)
 }
 
-// cutNode splits the last address off a header's text. ok is false if the last element is
-// not an address.
-type cutNode func(text string) (a netip.Addr, rest string, more, ok bool)
-
-// follow reads addresses from the peer towards the client, and returns the first that is
-// not a trusted proxy.
-func (c *clientIP) follow(at netip.Addr, lines []string, name string, cut cutNode) (netip.Addr, error) {
-	text, more := strings.Join(lines, ","), len(lines) > 0
-	for more && c.trusts(at) {
-		var ok bool
-		at, text, more, ok = cut(text)
-		if !ok {
-			return at, &KeyError{Problem: "the header " + name + " does not hold the address that the request came from"}
-		}
+// follow reads a header from the peer towards the client.
+func (c *clientIP) follow(peer netip.Addr, lines []string, name string, cut clientaddr.CutNode) (netip.Addr, error) {
+	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0, cut)
+	if !ok {
+		return a, &KeyError{Problem: "the header " + name + " does not hold the address that the request came from"}
 	}
-	return at, nil
-}
-
-func (c *clientIP) trusts(a netip.Addr) bool {
-	for _, p := range c.trusted {
-		if p.Contains(a) {
-			return true
-		}
-	}
-	return false
+	return a, nil
 }
 
 func (c *clientIP) warnOnce(r *http.Request) {

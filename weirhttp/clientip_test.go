@@ -143,7 +143,7 @@ var forwardedForms = []form{
 	{proxy, []string{"203.0.113.9"}, ""},
 }
 
-func TestClientIP(t *testing.T) {
+func TestClientIPBehindProxies(t *testing.T) {
 	for _, table := range []struct {
 		name, header string
 		find         ValueFunc
@@ -178,7 +178,7 @@ func TestClientIPReadsOneHeader(t *testing.T) {
 	}
 }
 
-func TestIPv6Prefix(t *testing.T) {
+func TestIPv6AddressesCountByPrefix(t *testing.T) {
 	for bits, want := range map[int]string{32: "2001:db8::/32", 48: "2001:db8:1::/48", 56: "2001:db8:1:200::/56", 128: "2001:db8:1:2ff::1"} {
 		r := &http.Request{RemoteAddr: "[2001:db8:1:2ff::1]:1"}
 		if got, err := ClientIP(IPv6Prefix(bits))(r); got != want {
@@ -217,7 +217,7 @@ func FuzzCanonical(f *testing.F) {
 		}
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		a, ok := parseNode(s)
+		a, ok := clientaddr.ParseNode(s)
 		if !ok {
 			return
 		}
@@ -228,7 +228,7 @@ func FuzzCanonical(f *testing.F) {
 			}
 			return
 		}
-		if again, ok := parseNode(once); !ok || clientaddr.Key(again, clientaddr.Bits) != once {
+		if again, ok := clientaddr.ParseNode(once); !ok || clientaddr.Key(again, clientaddr.Bits) != once {
 			t.Errorf("%q: counted as %q, which reads back as %q", s, once, clientaddr.Key(again, clientaddr.Bits))
 		}
 	})

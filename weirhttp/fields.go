@@ -18,7 +18,9 @@ const (
 	// draft-ietf-httpapi-ratelimit-headers-10.
 	HeadersDraft HeaderForm = iota
 	// HeadersLegacy writes X-RateLimit-Limit, -Remaining and -Reset (Unix seconds) of
-	// one limit: the one that denied the request, else the one with the least room.
+	// one limit: the one that denied the request, else the one with the least room. Of a
+	// grant it leaves out limits of kind InFlight, whose units come back when responses
+	// end, not at an instant.
 	HeadersLegacy
 	// HeadersBoth writes both.
 	HeadersBoth
@@ -72,36 +74,65 @@ func (o *Outcome) writeDraft(h http.Header, field string) {
 // is "name.spacing";q=1;w=seconds. Windows are rounded up to seconds; below one second w
 // is left out. The name is "policy.limit", or only "policy" if the limit is called
 // "limit".
+//
+//   - Of a Bucket q is the Burst, and w the time in which so many units flow in. So q/w is
+//     its rate.
+//   - Of InFlight q has the quota unit qu="concurrent-requests", and there is no w.
+//   - Of a Period w is its length without changes of the clock. A Month has no w, because
+//     months differ.
 func PolicyField(p *weir.Plan) string {
 	var b []byte
-	for i, l := range p.Limits() {
-		b = appendPolicy(b, fieldName(p, i), l.Max, l.Window)
+	for i := range p.Limits() {
+		l := &p.Limits()[i]
+		b = appendName(b, fieldName(p, i))
+		b = appendParameter(b, ";q=", l.Capacity)
+		if l.Kind == weir.InFlight {
+			b = append(b, `;qu="concurrent-requests"`...)
+		}
+		b = appendWindow(b, quotaWindow(l))
 		if l.MinInterval > 0 {
-			b = appendPolicy(b, fieldName(p, i)+intervalSuffix, 1, l.MinInterval)
+			b = appendName(b, fieldName(p, i)+intervalSuffix)
+			b = appendWindow(appendParameter(b, ";q=", 1), l.MinInterval)
 		}
 	}
 	return string(b)
 }
 
-// appendPolicy appends one item. window is in microseconds.
-func appendPolicy(b []byte, name string, quota, window int64) []byte {
-	b = appendName(b, name)
-	b = appendParameter(b, ";q=", quota)
-	if window >= 1e6 {
-		b = appendParameter(b, ";w=", (window+1e6-1)/1e6)
+// quotaWindow returns the time in which a limit grants its quota, in microseconds; 0 = the
+// quota has no such time.
+func quotaWindow(l *weir.PlanLimit) int64 {
+	switch {
+	case l.Kind == weir.Bucket:
+		return l.Refill.Within(l.Capacity)
+	case l.Kind == weir.InFlight, l.Period != nil && l.Period.Period() == weir.Month:
+		return 0
 	}
-	return b
+	return l.Window
+}
+
+// appendWindow appends w, in seconds; nothing for less than one. window is in microseconds.
+func appendWindow(b []byte, window int64) []byte {
+	if window < 1e6 {
+		return b
+	}
+	return appendParameter(b, ";w=", (window+1e6-1)/1e6)
 }
 
 // RateLimit returns the value of the RateLimit field, "name";r=remaining;t=seconds for
 // each limit. A denial lists only the limits that denied it. t is the time until there is
-// more room, rounded up; it is left out while nothing is used. The value is "" if no
-// state is known.
+// more room, rounded up; it is left out while nothing is used. Of a Bucket it is the time
+// until the next unit flows in. Of InFlight only a denial has it, the latest end of the
+// next hold: after a grant room comes with the end of responses, and clients that wait for
+// t would wait for nothing. The value is "" if no state is known.
 func (o *Outcome) RateLimit() string {
 	b := make([]byte, 0, 64)
 	for i, s := range o.known() {
 		if o.Decision.Allowed || o.lacksRoom(i, s) {
-			b = appendState(b, fieldName(o.Plan, i), s.Remaining, nextRoom(s))
+			next := nextRoom(s)
+			if o.Decision.Allowed && o.Plan.Limits()[i].Kind == weir.InFlight {
+				next = 0
+			}
+			b = appendState(b, fieldName(o.Plan, i), s.Remaining, next)
 		}
 		if s.MinInterval > 0 && (o.Decision.Allowed || s.MinIntervalAfter > 0) {
 			open := int64(1)
@@ -164,25 +195,29 @@ func (o *Outcome) writeLegacy(h http.Header) {
 	if s == nil {
 		return
 	}
+	quota := s.Max
+	if s.Kind == weir.Bucket {
+		quota = s.Burst
+	}
 	wait := s.NextAfter
 	if o.Decision.RetryAfter > 0 && !o.Decision.Allowed {
 		wait = o.Decision.RetryAfter
 	}
 	reset := o.Decision.At.Add(wait + time.Second - time.Nanosecond).Unix()
-	h.Set("X-RateLimit-Limit", strconv.FormatInt(s.Max, 10))
+	h.Set("X-RateLimit-Limit", strconv.FormatInt(quota, 10))
 	h.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.Remaining), 10))
 	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
 }
 
-// tightest returns the limit that denied the request, else the one with the least room.
-// It is nil if no state is known.
+// tightest returns the limit that denied the request, else the one with the least room
+// that is not of kind InFlight. It is nil if there is none, or no state is known.
 func (o *Outcome) tightest() *weir.LimitState {
 	var t *weir.LimitState
-	for _, s := range o.known() {
+	for i, s := range o.known() {
 		if s.Name == o.Decision.Limit {
 			return s
 		}
-		if t == nil || s.Remaining < t.Remaining {
+		if o.Plan.Limits()[i].Kind != weir.InFlight && (t == nil || s.Remaining < t.Remaining) {
 			t = s
 		}
 	}

@@ -43,16 +43,16 @@ func readField(t *testing.T, lines []string) []item {
 	return items
 }
 
-func wantItems(t *testing.T, what string, lines []string, want ...item) {
+func wantItems(t *testing.T, label string, lines []string, want ...item) {
 	t.Helper()
 	got := readField(t, lines)
 	if len(got) != len(want) {
-		t.Errorf("%s: got %+v from %q\nwant %+v", what, got, lines, want)
+		t.Errorf("%s: got %+v from %q\nwant %+v", label, got, lines, want)
 		return
 	}
 	for i := range got {
 		if got[i] != want[i] {
-			t.Errorf("%s, item %d: got %+v from %q\nwant %+v", what, i+1, got[i], lines, want[i])
+			t.Errorf("%s, item %d: got %+v from %q\nwant %+v", label, i+1, got[i], lines, want[i])
 		}
 	}
 }
@@ -82,6 +82,112 @@ func TestPolicyField(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantItems(t, c.name, []string{PolicyField(plan)}, c.want...)
+	}
+}
+
+// The policy of a bucket has the rate as q/w, of InFlight another quota unit, and of a
+// month no window, because no length is that of each month.
+func TestPolicyFieldOfEachKind(t *testing.T) {
+	for _, c := range []struct {
+		limit weir.Limit
+		want  string
+	}{
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, `"p";q=20;w=2`},
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second}, `"p";q=10;w=1`},
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 9}, `"p";q=9`},
+		{weir.Limit{Kind: weir.Bucket, Max: 3, Window: time.Second, Burst: 4}, `"p";q=4;w=2`},
+		{weir.Limit{Kind: weir.Bucket, Max: 7, Window: 7*time.Second - time.Microsecond, Burst: 7}, `"p";q=7;w=7`},
+		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20, MinInterval: time.Second}, `"p";q=20;w=2, "p.spacing";q=1;w=1`},
+		{weir.Limit{Kind: weir.InFlight, Max: 20, Window: 30 * time.Second}, `"p";q=20;qu="concurrent-requests"`},
+		{weir.Limit{Kind: weir.InFlight, Max: 20, Window: 30 * time.Second, MinInterval: time.Second}, `"p";q=20;qu="concurrent-requests", "p.spacing";q=1;w=1`},
+		{weir.Limit{Kind: weir.FirstHit, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
+		{weir.Limit{Kind: weir.Calendar, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
+		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Hour}, `"p";q=5;w=3600`},
+		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Day, Zone: "Europe/Berlin"}, `"p";q=5;w=86400`},
+		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Week, Anchor: 7}, `"p";q=5;w=604800`},
+		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Month, Anchor: 14}, `"p";q=5`},
+	} {
+		c.limit.Name = "limit"
+		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Plan()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := PolicyField(plan)
+		if _, err := httpsfv.UnmarshalList([]string{got}); err != nil || got != c.want {
+			t.Errorf("%v: got %s, %v; want %s", c.limit.Kind, got, err, c.want)
+		}
+	}
+}
+
+// Each kind has the fields of a grant and of a denial. t is never later than Retry-After.
+func TestFieldsOfEachKind(t *testing.T) {
+	at := time.Date(2026, 3, 29, 1, 0, 0, 0, time.UTC) // clocks in Berlin go from 2:00 to 3:00
+	for _, c := range []struct {
+		name           string
+		limit          weir.Limit
+		before, n      int64
+		field, legacy  string // legacy: limit, remaining and seconds until the reset
+		retry, allowed bool
+	}{
+		{"bucket, a grant", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 1, `"p";r=19;t=3`, "20 19 3", false, true},
+		{"bucket, full", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 0, `"p";r=20`, "20 20 0", false, true},
+		{"bucket, the next unit sooner than a second", weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, 0, 5, `"p";r=15;t=1`, "20 15 1", false, true},
+		{"bucket, empty", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 20, 1, `"p";r=0;t=3`, "20 0 3", true, false},
+		{"bucket, too little", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 8, `"p";r=5;t=3`, "20 5 9", true, false},
+		{"bucket, more than it holds", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 21, `"p";r=5;t=3`, "20 5 3", false, false},
+		{"at once, a grant", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 0, 1, `"p";r=1`, "", false, true},
+		{"at once, the last one", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 1, 1, `"p";r=0`, "", false, true},
+		{"at once, a denial", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, "2 0 30", true, false},
+		{"a day of 23 hours", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, "2 1 75600", false, true},
+		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, "2 0 75600", true, false},
+		{"a month of 31 days", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, "2 1 255600", false, true},
+		{"from the first hit", weir.Limit{Kind: weir.FirstHit, Max: 2, Window: time.Minute}, 2, 1, `"p";r=0;t=60`, "2 0 60", true, false},
+	} {
+		c.limit.Name = "limit"
+		l := newLimiter(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}})
+		if d, err := l.At(at).AllowN(t.Context(), weir.K(), c.before); err != nil || !d.Allowed {
+			t.Fatal(d, err)
+		}
+		o := Outcome{Plan: l.Plan(), N: c.n, States: make([]weir.LimitState, 1)}
+		var err error
+		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at.UnixMicro(), States: o.States}); err != nil {
+			t.Fatal(err)
+		}
+		h := http.Header{}
+		o.WriteHeaders(h, HeadersBoth)
+		legacy := ""
+		if v := h.Get("X-RateLimit-Limit"); v != "" {
+			reset, _ := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
+			legacy = v + " " + h.Get("X-RateLimit-Remaining") + " " + strconv.FormatInt(reset-at.Unix(), 10)
+		}
+		if o.Decision.Allowed != c.allowed || h.Get("RateLimit") != c.field || legacy != c.legacy || h.Get("Retry-After") != "" != c.retry {
+			t.Errorf("%s: got %v, legacy %q; want %s, %q", c.name, h, legacy, c.field, c.legacy)
+		}
+		if item := readField(t, h["Ratelimit"])[0]; c.retry && item.t > 0 {
+			if retry, _ := strconv.ParseInt(h.Get("Retry-After"), 10, 64); item.t > retry {
+				t.Errorf("%s: t=%d is later than Retry-After: %d", c.name, item.t, retry)
+			}
+		}
+	}
+}
+
+// A limit of units in use at once denies, and does not hide the room of a rate.
+func TestFieldsOfRateAndConcurrency(t *testing.T) {
+	l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
+		{Name: "jobs", Kind: weir.InFlight, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
+	var h http.Handler
+	var second *http.Response
+	h = Middleware(l, nil, Headers(HeadersBoth))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))
+	r := get(h)
+	if got := r.Header.Get("RateLimit"); got != `"farm.jobs";r=0, "farm.day";r=999;t=86400` || r.Header.Get("X-RateLimit-Remaining") != "999" {
+		t.Errorf("a grant: got %v", r.Header)
+	}
+	if wait := serverWait(r, time.Now()); wait != 0 {
+		t.Errorf("a grant: Transport waits %v, want 0", wait)
+	}
+	wantRetryAfter(t, second, "60")
+	if got := second.Header.Get("RateLimit"); got != `"farm.jobs";r=0;t=60` || second.Header.Get("X-RateLimit-Limit") != "1" {
+		t.Errorf("a denial: got %v", second.Header)
 	}
 }
 
@@ -123,9 +229,11 @@ func wantRetryAfter(t *testing.T, r *http.Response, want string) {
 
 // A limit that Record took above its Max has room only after several units expire, so t
 // must not be the instant of the first.
-func TestOverdrawn(t *testing.T) { synctest.Test(t, testOverdrawn) }
+func TestRetryAfterOfAnOverdrawnLimit(t *testing.T) {
+	synctest.Test(t, testRetryAfterOfAnOverdrawnLimit)
+}
 
-func testOverdrawn(t *testing.T) {
+func testRetryAfterOfAnOverdrawnLimit(t *testing.T) {
 	l := newLimiter(t, search)
 	k := weir.K("192.0.2.1")
 	for range 2 {
@@ -139,9 +247,11 @@ func testOverdrawn(t *testing.T) {
 	wantRetryAfter(t, r, "50")
 }
 
-func TestStackedLimits(t *testing.T) { synctest.Test(t, testStackedLimits) }
+func TestNestedMiddlewareDescribesBothPolicies(t *testing.T) {
+	synctest.Test(t, testNestedMiddlewareDescribesBothPolicies)
+}
 
-func testStackedLimits(t *testing.T) {
+func testNestedMiddlewareDescribesBothPolicies(t *testing.T) {
 	outer := newLimiter(t, search)
 	inner := newLimiter(t, weir.Policy{Name: "all", Limits: []weir.Limit{{Name: "limit", Max: 1, Window: time.Second}}})
 	h := Middleware(outer, By{"ip": ClientIP()})(Middleware(inner, nil)(new(served)))
@@ -154,9 +264,9 @@ func testStackedLimits(t *testing.T) {
 	wantRetryAfter(t, r, "1")
 }
 
-func TestForms(t *testing.T) { synctest.Test(t, testForms) }
+func TestHeaderForms(t *testing.T) { synctest.Test(t, testHeaderForms) }
 
-func testForms(t *testing.T) {
+func testHeaderForms(t *testing.T) {
 	for _, f := range []struct {
 		form          HeaderForm
 		draft, legacy bool
@@ -168,12 +278,12 @@ func testForms(t *testing.T) {
 		time.Sleep(time.Millisecond)
 		denied := get(h)
 		wantRetryAfter(t, denied, "60")
-		for what, r := range map[string]*http.Response{"granted": ok, "denied": denied} {
+		for label, r := range map[string]*http.Response{"granted": ok, "denied": denied} {
 			if got := r.Header.Get("RateLimit") != "" && r.Header.Get("RateLimit-Policy") != ""; got != f.draft {
-				t.Errorf("form %d, %s: draft fields %v, want %v: %v", f.form, what, got, f.draft, r.Header)
+				t.Errorf("form %d, %s: draft fields %v, want %v: %v", f.form, label, got, f.draft, r.Header)
 			}
 			if got := r.Header.Get("X-RateLimit-Limit") != ""; got != f.legacy {
-				t.Errorf("form %d, %s: legacy fields %v, want %v: %v", f.form, what, got, f.legacy, r.Header)
+				t.Errorf("form %d, %s: legacy fields %v, want %v: %v", f.form, label, got, f.legacy, r.Header)
 			}
 		}
 		if !f.legacy {
@@ -191,7 +301,7 @@ func testForms(t *testing.T) {
 }
 
 // A fallback that decides without states publishes none.
-func TestDegradedWithoutStates(t *testing.T) {
+func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	plan, err := search.Plan()
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,10 @@ import (
 //
 // The charge is made even if the client has disconnected: a request that is cancelled at
 // once must not be free.
+//
+// A limit of kind weir.InFlight counts a request until its handler returns or panics. If
+// the handler runs for longer than the limit's Window, the hold has ended by time; that is
+// one line in ErrorLog, and the Window should be longer.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {
 	values := keyby.Functions("weirhttp: Middleware", l, by)
 	m := middleware{limiter: l, values: values, field: PolicyField(l.Plan()), config: newConfig(opts)}
@@ -40,11 +44,16 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		next.ServeHTTP(w, r)
 		return
 	}
-	o, err := m.decide(r)
+	o, held, err := m.decide(r)
 	switch {
 	case err == nil && o.Decision.Allowed:
 		o.writeHeaders(w.Header(), m.form, m.field)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), contextKey{}, o)))
+		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
+		if held != nil {
+			m.serveHeld(w, r, next, held)
+			return
+		}
+		next.ServeHTTP(w, r)
 	case err == nil:
 		o.writeHeaders(w.Header(), m.form, m.field)
 		m.onDenied(w, r, o)
@@ -55,18 +64,34 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	}
 }
 
-// decide attempts the request's units.
-func (m *middleware) decide(r *http.Request) (*Outcome, error) {
+// serveHeld passes a request on, and ends its hold when the handler returns or panics.
+func (m *middleware) serveHeld(w http.ResponseWriter, r *http.Request, next http.Handler, held *weir.Reservation) {
+	defer func() {
+		if err := held.Done(context.WithoutCancel(r.Context())); err != nil {
+			m.errorLog.Warn("the hold of a request could not be ended; it ends by time", "policy", m.limiter.Plan().Name(), "error", err)
+		}
+	}()
+	next.ServeHTTP(w, r)
+}
+
+// decide attempts the request's units. held is nil if the policy has no limit of kind
+// InFlight, or nothing was granted.
+func (m *middleware) decide(r *http.Request) (o *Outcome, held *weir.Reservation, err error) {
 	key, err := readKey(r, m.limiter.Plan(), m.values)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	o := newOutcome(m.limiter.Plan(), key, m.units(r))
-	o.Decision, err = m.limiter.Decide(context.WithoutCancel(r.Context()), key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
+	o = newOutcome(m.limiter.Plan(), key, m.units(r))
+	ctx := context.WithoutCancel(r.Context())
+	if o.Plan.Holds() != nil {
+		held, o.Decision, err = m.limiter.ReserveStates(ctx, key, o.N, o.States)
+	} else {
+		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
+	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return o, nil
+	return o, held, nil
 }
 
 // passes reports whether a request passes uncounted, although err prevented a decision.

@@ -124,9 +124,9 @@ func TestNeverHasNoRetryAfter(t *testing.T) {
 	}
 }
 
-func TestCost(t *testing.T) { synctest.Test(t, testCost) }
+func TestCostOfARequest(t *testing.T) { synctest.Test(t, testCostOfARequest) }
 
-func testCost(t *testing.T) {
+func testCostOfARequest(t *testing.T) {
 	n := new(served)
 	units := int64(2)
 	h := Middleware(newLimiter(t, search), By{"ip": ClientIP()}, Cost(func(*http.Request) int64 { return units }))(n)
@@ -147,7 +147,7 @@ func testCost(t *testing.T) {
 	}
 }
 
-func TestStatusAndOnDenied(t *testing.T) {
+func TestDenialsUseStatusAndOnDenied(t *testing.T) {
 	none := weir.Policy{Name: "none", Limits: []weir.Limit{{Name: "limit", Window: time.Minute}}}
 	l := newLimiter(t, none)
 	r := get(Middleware(l, nil, Status(403))(new(served)))
@@ -192,7 +192,7 @@ func (e watch) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Requ
 	return e.Engine.Decide(ctx, p, k, a)
 }
 
-func TestFromContext(t *testing.T) {
+func TestHandlerSeesTheOutcome(t *testing.T) {
 	part := weir.Policy{Name: "batch", Mode: weir.Partial, Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute}}}
 	var got *Outcome
 	h := Middleware(newLimiter(t, part), nil, Cost(func(*http.Request) int64 { return 5 }))(

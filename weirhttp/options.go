@@ -102,8 +102,9 @@ func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 	return func(c *config) { c.onError = h }
 }
 
-// ErrorLog sets the logger for faults of the program (ErrValue), one line per request.
-// Default, also for nil: slog.Default(). It has no effect together with OnError.
+// ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,
+// and for holds that could not be ended (weir.InFlight), one line per request. Default,
+// also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {
 		if log != nil {

@@ -28,7 +28,7 @@ func (o *Outcome) WriteProblem(w http.ResponseWriter, status int) {
 	writeProblem(w, status, append(b, "}\n"...))
 }
 
-// WriteError answers with a problem document of type about:blank, whose title is the
+// WriteError answers with a problem document of type about:blank. Its title is the
 // status text. detail names the problem and the next step.
 func WriteError(w http.ResponseWriter, status int, detail string) {
 	b := appendProblem(nil, "about:blank", http.StatusText(status), status, detail)

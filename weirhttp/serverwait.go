@@ -16,11 +16,13 @@ func serverWait(res *http.Response, now time.Time) time.Duration {
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
 		longest = retryAfter(res.Header, now)
 	}
-	items := splitField(strings.Join(res.Header.Values("RateLimit"), ","), ',')
-	for _, item := range items {
-		longest = max(longest, itemWait(item))
+	var members []string // of draft 7: limit=10, remaining=0, reset=30
+	for _, item := range splitField(strings.Join(res.Header.Values("RateLimit"), ","), ',') {
+		parts := splitField(item, ';') // such as "name";r=0;t=30
+		longest = max(longest, exhaustedFor(parts[1:], "r", "t"))
+		members = append(members, parts[0])
 	}
-	longest = max(longest, dictionaryWait(items))
+	longest = max(longest, exhaustedFor(members, "remaining", "reset"))
 	for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
 		longest = max(longest, legacyWait(res.Header, prefix, now))
 	}
@@ -55,50 +57,25 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, at.Sub(serverNow(h, now)))
 }
 
-// itemWait reads an item of the RateLimit field, such as "name";r=0;t=30.
-func itemWait(item string) time.Duration {
-	remaining, reset := int64(-1), int64(-1)
-	for i, part := range splitField(item, ';') {
-		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
-		n, ok := integer(value)
-		if i == 0 || !ok {
-			continue
-		}
-		switch name {
-		case "r":
-			remaining = n
-		case "t":
-			reset = n
-		}
-	}
-	return exhaustedFor(remaining, reset)
-}
-
-// dictionaryWait reads the RateLimit field of draft 7: limit=10, remaining=0, reset=30.
-func dictionaryWait(items []string) time.Duration {
-	remaining, reset := int64(-1), int64(-1)
-	for _, item := range items {
-		member, _, _ := strings.Cut(item, ";")
+// exhaustedFor returns the seconds until the reset if nothing remains, else 0. Both are
+// integers among the members, which are name=value, and have these names.
+func exhaustedFor(members []string, remaining, reset string) time.Duration {
+	left, wait := int64(-1), int64(-1)
+	for _, member := range members {
 		name, value, _ := strings.Cut(strings.TrimSpace(member), "=")
 		n, ok := integer(value)
 		switch {
 		case !ok:
-		case name == "remaining":
-			remaining = n
-		case name == "reset":
-			reset = n
+		case name == remaining:
+			left = n
+		case name == reset:
+			wait = n
 		}
 	}
-	return exhaustedFor(remaining, reset)
-}
-
-// exhaustedFor returns the seconds until the reset if nothing remains, else 0. Both are
-// -1 if they were not sent.
-func exhaustedFor(remaining, reset int64) time.Duration {
-	if remaining != 0 {
+	if left != 0 {
 		return 0
 	}
-	return seconds(reset)
+	return seconds(wait)
 }
 
 // legacyWait reads the fields …-Remaining and …-Reset. A reset is in seconds: from now

@@ -26,6 +26,9 @@ import (
 // limit. The response itself is returned unchanged. Nothing is sent twice without
 // Retries.
 //
+// Units of a limit of kind weir.InFlight are held for its whole Window, because Transport
+// makes no reservations (R17).
+//
 // by names the function for each dimension of l's policy; Transport panics as
 // [Middleware] does. A request without a value is not sent and fails with a *KeyError.
 func Transport(l *weir.Limiter, by By, opts ...Option) http.RoundTripper {

@@ -96,15 +96,15 @@ func call(t *testing.T, rt http.RoundTripper, method, url, body string, ctx cont
 const there = "http://partner.example/"
 
 // wantTimes compares when requests were sent.
-func wantTimes(t *testing.T, what string, w *wire, want ...time.Duration) {
+func wantTimes(t *testing.T, label string, w *wire, want ...time.Duration) {
 	t.Helper()
 	if fmt.Sprint(w.at) != fmt.Sprint(want) {
-		t.Errorf("%s: sent at %v, want %v", what, w.at, want)
+		t.Errorf("%s: sent at %v, want %v", label, w.at, want)
 	}
 }
 
-// TestTransportWaits for room, within the context.
-func TestTransportWaits(t *testing.T) {
+// TestTransportWaitsForRoom for room, within the context.
+func TestTransportWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire()
 		rt := Transport(outbound(t, nil, apart), nil, Base(w), Base(nil))
@@ -134,7 +134,7 @@ func TestTransportWaits(t *testing.T) {
 	})
 }
 
-func TestTransportFailFast(t *testing.T) {
+func TestFailFastDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(response(200), response(503, "Retry-After", "7"))
 		rt := Transport(outbound(t, nil, apart), nil, Base(w), FailFast(), Retries(3))
@@ -220,9 +220,9 @@ func TestTransportObeysServers(t *testing.T) {
 	}
 }
 
-// TestTransportBackoff: a shorter wait does not end a longer one, MaxBackoff(0) ignores
+// TestLongerBackoffWins: a shorter wait does not end a longer one, MaxBackoff(0) ignores
 // servers, and a request whose deadline is too early fails at once.
-func TestTransportBackoff(t *testing.T) {
+func TestLongerBackoffWins(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(response(429, "Retry-After", "60"))
 		rt := Transport(outbound(t, nil, plenty), nil, Base(w))
@@ -246,8 +246,8 @@ func TestTransportBackoff(t *testing.T) {
 	})
 }
 
-// TestTransportRefunds units that were granted while a backoff began.
-func TestTransportRefunds(t *testing.T) {
+// TestTransportRefundsUnsentRequests units that were granted while a backoff began.
+func TestTransportRefundsUnsentRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := outbound(t, nil, apart)
 		rt := Transport(l, nil, Base(newWire())).(*transport)
@@ -261,9 +261,9 @@ func TestTransportRefunds(t *testing.T) {
 	})
 }
 
-// TestTransportRetries only with Retries, and only requests that can be repeated, with the
+// TestTransportRetriesRepeatableRequests only with Retries, and only requests that can be repeated, with the
 // same body.
-func TestTransportRetries(t *testing.T) {
+func TestTransportRetriesRepeatableRequests(t *testing.T) {
 	busy, down := response(429, "Retry-After", "2"), response(503, "Retry-After", "2")
 	for _, c := range []struct {
 		name, method, body string
@@ -361,8 +361,8 @@ func TestTransportClosesIdleConnections(t *testing.T) {
 	client.CloseIdleConnections() // has none
 }
 
-// TestHost: all spellings of one host are one key.
-func TestHost(t *testing.T) {
+// TestHostSpellingsAreOneKey: all spellings of one host are one key.
+func TestHostSpellingsAreOneKey(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://Partner.Example/": "partner.example", "https://partner.example:8443/": "partner.example:8443", "http://[2001:DB8::1]/": "[2001:db8::1]",
 	} {
@@ -422,7 +422,7 @@ func (away) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.De
 	return weir.Decision{}, weir.ErrUnavailable
 }
 
-func TestTransportOutage(t *testing.T) {
+func TestTransportReturnsTheStoresError(t *testing.T) {
 	down := outbound(t, away{}, oneHour)
 	if _, err := call(t, Transport(down, nil, Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
 		t.Errorf("%v, want the store's error", err)

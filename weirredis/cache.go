@@ -14,7 +14,9 @@ import (
 //
 // A denial stays the same until an entry leaves or the minimum interval has passed, if no
 // call writes to one of its histories. Its age is measured from before its request was
-// sent, on this process's monotonic clock, so no other machine's clock matters.
+// sent, on this process's monotonic clock, so no other machine's clock matters. The instant
+// of a cached answer is counted from the reply: it is never later than the server's clock,
+// so a wait is never too short, and no later reply of the server has an earlier instant.
 //
 // Every write of this engine to a history ends the denials that depend on it. A write of
 // another process becomes visible when the denial expires, after ttl at the latest.
@@ -47,7 +49,7 @@ type cachedDenial struct {
 	validFor  time.Duration // from then on
 	histories []uint16      // indices of their counters in denialCache.writes
 	version   uint32        // sum of those counters before the request was sent
-	reply     reply
+	reply     reply         // as of sent, if the server had answered without a delay
 
 	// The weir.Request, for latest.
 	plan *weir.Plan
@@ -167,7 +169,9 @@ func (r *reply) after(us int64) reply {
 	if c.wait > 0 {
 		c.wait -= us
 	}
-	c.reset = max(0, c.reset-us)
+	if c.reset > 0 { // else no unit counts
+		c.reset = max(0, c.reset-us)
+	}
 	return c
 }
 
@@ -191,13 +195,15 @@ func (c *denialCache) wrote(keys ...string) {
 }
 
 // add caches the reply to req if it is a denial that can be repeated. The request was
-// sent at that time, when its histories had that version.
-func (c *denialCache) add(p *weir.Plan, k *weir.Key, req *request, r *reply, version uint32, sent time.Time) {
-	denied := r.bound > 0 && r.granted == 0
+// sent at that time, when its histories had that version. A denial by a limit of kind
+// InFlight is not cached: a settlement by another process may end it at any time (R17).
+func (c *denialCache) add(p *weir.Plan, k *weir.Key, req *request, r *reply, version uint32, sent time.Time, since func(time.Time) time.Duration) {
+	denied := r.bound > 0 && r.granted == 0 && p.Limits()[r.bound-1].Kind != weir.InFlight
 	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
 		return
 	}
-	d := &cachedDenial{arg: req.arg, sent: sent, version: version, reply: *r, plan: p, key: cloneKey(k), n: req.asked}
+	micros := (since(sent) + time.Microsecond - 1).Microseconds() // of the round trip, rounded up
+	d := &cachedDenial{arg: req.arg, sent: sent, version: version, reply: r.after(-micros), plan: p, key: cloneKey(k), n: req.asked}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range req.keys() {
 		d.histories = append(d.histories, c.counter(key))

@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// cannedConn answers every call with the same reply, and counts them.
+// cannedConn returns the same reply to every call, and counts the calls.
 type cannedConn struct {
 	reply string
 	calls int
@@ -34,15 +34,15 @@ func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string)
 	return c.reply, nil
 }
 
-// refused is a caller who asks again and again after a denial: its wait is
-// 300 ms, and it stays as it is for 200 ms.
-func refused(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedConn, *weir.Limiter) {
+// denying returns a limiter on a connection that denies every call: the wait is 300 ms,
+// and the denial is valid for 200 ms.
+func denying(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedConn, *weir.Limiter) {
 	t.Helper()
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000), took: 10 * time.Millisecond}
 	return c, limiter(t, newEngine(t, c, opts...), "refused", mode, perUser(5, time.Second))
 }
 
-// granting runs do while the server grants everything.
+// granting runs do while the connection grants every call.
 func (c *cannedConn) granting(do func() error) error {
 	denial := c.reply
 	c.reply = weirredis.Grant(nine, 1)
@@ -50,21 +50,22 @@ func (c *cannedConn) granting(do func() error) error {
 	return do()
 }
 
-// TestDenialsAreRemembered follows a denial through time: it is answered from
-// memory, aged, until it could have changed, counted from when it was asked for.
-func TestDenialsAreRemembered(t *testing.T) {
+// TestCachedDenialsAge follows a denial through time. It is returned from the cache with
+// shorter waits until it could change. The waits are counted from the reply, which took
+// 10 ms, and the validity from the call.
+func TestCachedDenialsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, l := refused(t, weir.AllOrNothing)
+		c, l := denying(t, weir.AllOrNothing)
 		start := time.Now()
 		for _, step := range []struct {
-			at    time.Duration // since the first question
+			at    time.Duration // since the first call
 			calls int
 			age   time.Duration // of the answer
 		}{
 			{0, 1, 0},
-			{10 * time.Millisecond, 1, 10 * time.Millisecond},
-			{50 * time.Millisecond, 1, 50 * time.Millisecond},
-			{200*time.Millisecond - time.Microsecond, 1, 200*time.Millisecond - time.Microsecond},
+			{10 * time.Millisecond, 1, 0},
+			{50 * time.Millisecond, 1, 40 * time.Millisecond},
+			{200*time.Millisecond - time.Microsecond, 1, 190*time.Millisecond - time.Microsecond},
 			{200 * time.Millisecond, 2, 0},
 		} {
 			time.Sleep(time.Until(start.Add(step.at)))
@@ -78,49 +79,49 @@ func TestDenialsAreRemembered(t *testing.T) {
 	})
 }
 
-// TestDenialsEnd lists what ends or does not share a remembered denial.
-func TestDenialsEnd(t *testing.T) {
+// TestWritesEndCachedDenials lists the operations and options that end a cached denial.
+func TestWritesEndCachedDenials(t *testing.T) {
 	again := func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err }
 	for _, c := range []struct {
 		about  string
 		opts   []weirredis.Option
 		mode   weir.Mode
 		do     func(c *cannedConn, l *weir.Limiter) error
-		asked  int // calls of do
+		calls  int // of do
 		recall bool
 	}{
 		{about: "nothing", do: func(*cannedConn, *weir.Limiter) error { return nil }, recall: true},
-		{about: "a peek", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Peek(ctx, weir.K("u"), 1); return err }, asked: 1, recall: true},
+		{about: "a peek", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Peek(ctx, weir.K("u"), 1); return err }, calls: 1, recall: true},
 		{about: "a count", do: func(_ *cannedConn, l *weir.Limiter) error {
 			_, err := l.Count(ctx, weir.K("u"), "user", time.Second)
 			return err
-		}, asked: 1, recall: true},
-		{about: "another user's denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("v")); return err }, asked: 1, recall: true},
+		}, calls: 1, recall: true},
+		{about: "another user's denial", do: func(_ *cannedConn, l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("v")); return err }, calls: 1, recall: true},
 		{about: "a refund", do: func(_ *cannedConn, l *weir.Limiter) error {
 			_, err := l.Refund(ctx, weir.K("u"), nine, 1)
 			return err
-		}, asked: 1},
+		}, calls: 1},
 		{about: "a refund to another user", do: func(_ *cannedConn, l *weir.Limiter) error {
 			_, err := l.Refund(ctx, weir.K("v"), nine, 1)
 			return err
-		}, asked: 1, recall: true},
-		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, weir.K("u")) }, asked: 1},
+		}, calls: 1, recall: true},
+		{about: "a reset", do: func(_ *cannedConn, l *weir.Limiter) error { return l.Reset(ctx, weir.K("u")) }, calls: 1},
 		{about: "a grant of fewer units", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.AllowN(ctx, weir.K("u"), 2); return err })
-		}, asked: 1},
+		}, calls: 1},
 		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.Record(ctx, weir.K("u"), 1); return err })
-		}, asked: 1},
+		}, calls: 1},
 		{about: "another user's grant", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.Allow(ctx, weir.K("v")); return err })
-		}, asked: 1, recall: true},
+		}, calls: 1, recall: true},
 		{about: "its option", opts: []weirredis.Option{weirredis.DenialCacheTTL(0)}, do: func(*cannedConn, *weir.Limiter) error { return nil }},
 		{about: "CountDenied", mode: weir.CountDenied, do: func(*cannedConn, *weir.Limiter) error { return nil }},
 		{about: "its age", opts: []weirredis.Option{weirredis.DenialCacheTTL(50 * time.Millisecond)},
 			do: func(*cannedConn, *weir.Limiter) error { time.Sleep(50 * time.Millisecond); return nil }},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			conn, l := refused(t, c.mode, c.opts...)
+			conn, l := denying(t, c.mode, c.opts...)
 			conn.took = 0
 			if err := again(l); err != nil {
 				t.Fatal(err)
@@ -131,7 +132,7 @@ func TestDenialsEnd(t *testing.T) {
 			if err := again(l); err != nil {
 				t.Fatal(err)
 			}
-			want := 1 + c.asked
+			want := 1 + c.calls
 			if !c.recall {
 				want++
 			}
@@ -142,9 +143,9 @@ func TestDenialsEnd(t *testing.T) {
 	}
 }
 
-// TestDenialsSeeSharedHistories lists what another user does to a history of the denial
-// (R8). Everything that writes to it ends the denial.
-func TestDenialsSeeSharedHistories(t *testing.T) {
+// TestWritesToSharedHistoriesEndCachedDenials lists operations of another user on a
+// history of the denial (R8). Every write to the history ends the denial.
+func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
 	everybody := weir.Limit{Name: "all", Max: 9, Window: time.Second}
 	v := weir.K("v")
 	for _, c := range []struct {
@@ -210,15 +211,15 @@ func TestDenialsSeeSharedHistories(t *testing.T) {
 			before := conn.calls
 			must(t)(l.Allow(ctx, weir.K("u")))
 			if recall := conn.calls == before; recall != c.recall {
-				t.Errorf("%s of another user: answered from memory: %v, want %v", c.about, recall, c.recall)
+				t.Errorf("%s of another user: answered from the cache: %v, want %v", c.about, recall, c.recall)
 			}
 		})
 	}
 }
 
-// TestDenialsOfOtherNumbers: another limit, or another number of units, is another
-// question.
-func TestDenialsOfOtherNumbers(t *testing.T) {
+// TestCachedDenialsAreOfOneRequest: a request with another limit, number of units or
+// clock is not answered with the cached denial.
+func TestCachedDenialsAreOfOneRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
 		e := newEngine(t, c)
@@ -227,16 +228,16 @@ func TestDenialsOfOtherNumbers(t *testing.T) {
 		must(t)(l.Allow(ctx, weir.K("u")))
 		must(t)(raised.Allow(ctx, weir.K("u")))
 		must(t)(raised.AllowN(ctx, weir.K("u"), 2))
-		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine)) // somebody else's clock
+		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine)) // the caller's clock
 		if c.calls != 4 {
 			t.Errorf("%d calls, want 4", c.calls)
 		}
 	})
 }
 
-// TestDenialsOfManyKeys: of more users than the latest denials have room for, each is
-// answered as he was before, whatever becomes of the memory his name was in.
-func TestDenialsOfManyKeys(t *testing.T) {
+// TestCachedDenialsOfManyKeys: with more users than the table of latest denials holds,
+// each gets his own denial again, even if the memory of his name is reused.
+func TestCachedDenialsOfManyKeys(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const users = 3000
 		c := &cannedConn{}
@@ -262,8 +263,8 @@ func TestDenialsOfManyKeys(t *testing.T) {
 	})
 }
 
-// TestDeniedAgain costs neither a call nor memory.
-func TestDeniedAgain(t *testing.T) {
+// TestCachedDenialAllocatesNothing: a cached denial needs no call and no allocation.
+func TestCachedDenialAllocatesNothing(t *testing.T) {
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
 	l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Hour)), "again", weir.AllOrNothing, perUser(5, time.Second))
 	if n := testing.AllocsPerRun(100, func() { must(t)(l.Allow(ctx, weir.K("u"))) }); n != 0 || c.calls != 1 {
@@ -271,11 +272,11 @@ func TestDeniedAgain(t *testing.T) {
 	}
 }
 
-// TestDenialDuringRefund: a denial that was asked for before a refund, and answered
-// after it, is not remembered.
-func TestDenialDuringRefund(t *testing.T) {
+// TestDenialDuringRefundIsNotCached: a denial is not cached if a refund ran between its
+// call and its reply.
+func TestDenialDuringRefundIsNotCached(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, l := refused(t, weir.AllOrNothing, weirredis.DisableBatching())
+		c, l := denying(t, weir.AllOrNothing, weirredis.DisableBatching())
 		done := make(chan error)
 		go func() { _, err := l.Allow(ctx, weir.K("u")); done <- err }()
 		synctest.Wait()
@@ -293,8 +294,8 @@ func TestDenialDuringRefund(t *testing.T) {
 	})
 }
 
-// TestDenialsAreBounded denies more users than are remembered.
-func TestDenialsAreBounded(t *testing.T) {
+// TestCachedDenialsAreBounded denies more users than the cache holds.
+func TestCachedDenialsAreBounded(t *testing.T) {
 	c := &cannedConn{reply: weirredis.Denial(nine, 300_000_000, 900_000_000, 200_000_000)}
 	e := newEngine(t, c, weirredis.DenialCacheTTL(time.Hour))
 	l := limiter(t, e, "bounded", weir.AllOrNothing, perUser(5, time.Second))
@@ -302,14 +303,14 @@ func TestDenialsAreBounded(t *testing.T) {
 		must(t)(l.Allow(ctx, weir.K(fmt.Sprint(i))))
 	}
 	if n := e.Cached(); n > 1<<16 || n < 1<<15 {
-		t.Errorf("%d denials are remembered, want at most %d", n, 1<<16)
+		t.Errorf("%d denials are cached, want at most %d", n, 1<<16)
 	}
 }
 
-// TestRememberedDenialsAreTrue compares each denial from memory with what Redis
-// answers at that very instant: all of it is the same (R8), whatever other keys of the
-// engine wrote to shared histories meanwhile.
-func TestRememberedDenialsAreTrue(t *testing.T) {
+// TestCachedDenialsEqualNewOnes compares each cached denial with a decision on Redis at the
+// same instant: all fields are equal (R8), also after other keys of the engine wrote to
+// shared histories.
+func TestCachedDenialsEqualNewOnes(t *testing.T) {
 	conn := &countingConn{Conn: rueidisConn(t)}
 	e := newEngine(t, conn)
 	remembered := 0
@@ -354,14 +355,14 @@ func TestRememberedDenialsAreTrue(t *testing.T) {
 			remembered++
 			want := must(t)(l.At(d.At).Peek(ctx, k, n))
 			if d.Allowed || d != want {
-				t.Fatalf("seed %d: from memory %+v, Redis answers %+v\n%+v", seed, d, want, p)
+				t.Fatalf("seed %d: from the cache %+v, from Redis %+v\n%+v", seed, d, want, p)
 			}
 		}
 	}
 	if remembered < 200 {
-		t.Errorf("only %d denials came from memory", remembered)
+		t.Errorf("only %d denials came from the cache", remembered)
 	}
-	t.Logf("%d denials came from memory", remembered)
+	t.Logf("%d denials came from the cache", remembered)
 }
 
 // countingConn counts the calls of one goroutine.

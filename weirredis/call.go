@@ -14,7 +14,7 @@ func (e *Engine) callOne(ctx context.Context, req *request) (r reply, sent time.
 	sent = e.now()
 	text, err := e.eval(ctx, e.scripts.forRequest(req), req.keys(), []string{req.arg})
 	if err == nil {
-		r, _, err = cutReply(text, req)
+		r, _, err = cutReply(text, req, 1)
 	}
 	e.cache.replied(req, &r, err)
 	return r, sent, err
@@ -29,7 +29,7 @@ func (e *Engine) callBatch(ctx context.Context, requests []shared) {
 		var r reply
 		oneErr := err
 		if err == nil {
-			r, text, oneErr = cutReply(text, &s.request)
+			r, text, oneErr = cutReply(text, &s.request, s.callers())
 			if _, bad := oneErr.(badReply); bad {
 				err = oneErr // the replies behind it are unreadable, too
 			}

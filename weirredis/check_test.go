@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
-func TestCheck(t *testing.T) {
+func TestCheckReportsTheServer(t *testing.T) {
 	s := redistest.Shared(t)
 	r, err := newEngine(t, rueidisConn(t)).Check(ctx)
 	if err != nil {
@@ -30,9 +30,9 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// TestCheckEviction: a server that may forget grants is refused, with the place and
-// the next step, or with a warning where that was asked for.
-func TestCheckEviction(t *testing.T) {
+// TestCheckRejectsEviction: a server that may evict grants is rejected with the place and
+// the next step; with the option it is accepted with a warning.
+func TestCheckRejectsEviction(t *testing.T) {
 	const password = "s3cret"
 	for _, policy := range []string{"allkeys-lru", "volatile-ttl"} {
 		s := redistest.Start(t, "--maxmemory", "20mb", "--maxmemory-policy", policy, "--requirepass", password)
@@ -48,11 +48,11 @@ func TestCheckEviction(t *testing.T) {
 		}
 		for _, part := range []string{s.Addr, policy, "set maxmemory-policy noeviction"} {
 			if !strings.Contains(err.Error(), part) {
-				t.Errorf("%s: got %q, which does not say %q", policy, err, part)
+				t.Errorf("%s: got %q, want it to contain %q", policy, err, part)
 			}
 		}
 		if strings.Contains(err.Error(), password) {
-			t.Errorf("%s: the error tells the password: %v", policy, err)
+			t.Errorf("%s: the error contains the password: %v", policy, err)
 		}
 		r, err := e.Check(ctx, weirredis.AllowEviction())
 		if err != nil || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], policy) || r.MaxMemory != 20<<20 {
@@ -61,7 +61,7 @@ func TestCheckEviction(t *testing.T) {
 	}
 }
 
-func TestCheckUnreachable(t *testing.T) {
+func TestCheckOfUnreachableServerIsAStoreError(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s))
 	s.Stop()
@@ -74,8 +74,8 @@ func TestCheckUnreachable(t *testing.T) {
 	}
 }
 
-// TestJudge holds servers of other versions against what they say of themselves.
-func TestJudge(t *testing.T) {
+// TestCheckJudgesINFO checks replies to INFO of servers of other kinds and versions.
+func TestCheckJudgesINFO(t *testing.T) {
 	for _, c := range []struct {
 		info    string
 		server  string
@@ -102,35 +102,35 @@ func TestJudge(t *testing.T) {
 			}
 		case problem == "":
 			if err != nil || len(r.Warnings) > 0 {
-				t.Errorf("%q: got %v and %q, want a fit server", c.info, err, r.Warnings)
+				t.Errorf("%q: got %v and %q, want no error and no warning", c.info, err, r.Warnings)
 			}
 		case !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), problem) || !strings.Contains(err.Error(), r.Address):
-			t.Errorf("%q: got %v, want ErrServer that names %s and says %q", c.info, err, r.Address, problem)
+			t.Errorf("%q: got %v, want ErrServer with %s and %q", c.info, err, r.Address, problem)
 		}
 	}
 }
 
-// TestClockOffset: a server whose clock is hours away is reported, not refused,
-// since its clock is the only one that decides.
-func TestClockOffset(t *testing.T) {
+// TestClockOffsetIsAWarning: a server with a clock that is hours away is accepted with a
+// warning, because only the server's clock decides.
+func TestClockOffsetIsAWarning(t *testing.T) {
 	c := &cannedConn{reply: "1767312000000000\nredis_version:7.0.15\r\n"}
 	e := newEngine(t, c)
 	e.WithClock(func() time.Time { return time.UnixMicro(1767312000000000).Add(-3 * time.Hour) })
 	r, err := e.Check(ctx)
 	if err != nil || r.Offset != 3*time.Hour || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "3h0m0s") {
-		t.Errorf("got %+v, %v, want an offset of 3h and a warning that says so", r, err)
+		t.Errorf("got %+v, %v, want an offset of 3h and a warning", r, err)
 	}
 }
 
-// TestStoreErrors shows what errors of the store say: where, why, and what next.
-func TestStoreErrors(t *testing.T) {
+// TestStoreErrorsNamePlaceReasonAndNextStep reads the error of a server at maxmemory.
+func TestStoreErrorsNamePlaceReasonAndNextStep(t *testing.T) {
 	s := redistest.Start(t, "--maxmemory", "1mb")
 	e := newEngine(t, connTo(t, s))
 	l := limiter(t, e, "full", weir.AllOrNothing, perUser(5, time.Hour))
 	_, err := l.Allow(ctx, weir.K("u"))
 	for _, part := range []string{s.Addr, "OOM", "raise it, or wait"} {
 		if err == nil || !strings.Contains(err.Error(), part) {
-			t.Errorf("at maxmemory: got %v, which does not say %q", err, part)
+			t.Errorf("at maxmemory: got %v, want it to contain %q", err, part)
 		}
 	}
 	if !errors.Is(err, weir.ErrUnavailable) {

@@ -20,8 +20,8 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
-// TestConformance holds the engine to the rules through both clients, as it comes
-// and with everything turned off that can be.
+// TestConformance runs the conformance kit through both clients, with default options and
+// with every optimization turned off.
 func TestConformance(t *testing.T) {
 	plain := []weirredis.Option{weirredis.DisableBatching(), weirredis.DenialCacheTTL(0)}
 	for _, c := range []struct {
@@ -44,9 +44,9 @@ func TestConformance(t *testing.T) {
 	}
 }
 
-// TestLongHistories cuts histories into pieces of a few bytes, so that they have
-// fronts, chunks, blocks and tails after a few entries.
-func TestLongHistories(t *testing.T) {
+// TestConformanceOfLongHistories cuts histories into pieces of a few bytes, so that a few
+// entries already have fronts, chunks, blocks and tails.
+func TestConformanceOfLongHistories(t *testing.T) {
 	conn := rueidisConn(t)
 	for _, z := range []weirredis.Sizes{{Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 9, Piece: 8, Chunk: 26, Block: 3}, {Run: 20, Piece: 5, Chunk: 12, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
@@ -57,9 +57,9 @@ func TestLongHistories(t *testing.T) {
 	}
 }
 
-// TestSeveralProcesses hammers one server through engines that know nothing of
-// each other, as processes would.
-func TestSeveralProcesses(t *testing.T) {
+// TestConformanceOfSeveralProcesses runs the conformance kit on one server through
+// several engines, each as in its own process.
+func TestConformanceOfSeveralProcesses(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) weir.Engine {
 		return &processes{engines: []weir.Engine{
 			newEngine(t, rueidisConn(t)),
@@ -69,7 +69,7 @@ func TestSeveralProcesses(t *testing.T) {
 	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), weirtest.Separate())
 }
 
-// processes sends every call to another engine.
+// processes sends each call to the next of its engines.
 type processes struct {
 	engines []weir.Engine
 	next    atomic.Int64
@@ -97,7 +97,8 @@ func (p *processes) Reset(ctx context.Context, plan *weir.Plan, k weir.Key) erro
 
 func newEngine(t testing.TB, conn weirredis.Conn, opts ...weirredis.Option) *weirredis.Engine {
 	t.Helper()
-	e, err := weirredis.New(conn, opts...)
+	// Mutants change templates and do not write lua/generated.
+	e, err := weirredis.New(conn, append([]weirredis.Option{weirredis.FromTemplates()}, opts...)...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -36,6 +36,7 @@
 //   - call.go, script.go: the script call, and its retry while a slot moves
 //   - lua/: the scripts; lua/generated holds them as the server runs them
 //   - reply.go: the decision from the reply
+//   - kinds.go: a request that another script must decide, or with other windows
 //
 // docs/architecture.md has a drawing.
 package weirredis

@@ -3,6 +3,7 @@ package weirredis
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -13,10 +14,10 @@ import (
 // processes on one store.
 type Engine struct {
 	conn    Conn
-	scripts *scripts
+	scripts scripts
 	spread  bool      // keys are spread over the slots of a Cluster
 	merging bool      // equal requests for one key are merged
-	queues  *[4]queue // for 1, 2, 3 and more limits; nil = every request has a call of its own
+	queues  *[6]queue // for 1, 2, 3 and more limits, a Bucket, and all kinds; nil = every request has a call of its own
 	cache   *denialCache
 	now     func() time.Time
 	since   func(time.Time) time.Duration
@@ -47,7 +48,7 @@ func New(conn Conn, opts ...Option) (*Engine, error) {
 		since:   time.Since,
 	}
 	if o.batching {
-		e.queues = new([4]queue)
+		e.queues = new([6]queue)
 		for i := range e.queues {
 			e.queues[i].e = e
 		}
@@ -79,11 +80,13 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 		}
 	}
 	req := e.newRequest(p, &k, &a)
-	if a.ID != "" && req.writes() {
-		return e.decideOnce(ctx, p, &k, &req, &a)
+	if e.spread && p.Together() {
+		if err := oneSlot(p, req.keys()); err != nil {
+			return weir.Decision{}, err
+		}
 	}
-	if a.States != nil {
-		return e.decideWithStates(ctx, p, &req, &a)
+	if a.States != nil || a.ID != "" && req.writes() {
+		return e.decideAlone(ctx, p, &k, &req, &a)
 	}
 	version := e.cache.version(&req)
 	if simple && req.canCache() {
@@ -92,11 +95,14 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 		}
 	}
 	r, sent, err := e.send(ctx, &req)
+	if needed, at := e.elsewhere(&r, err, a.At); needed {
+		return e.decideKinds(ctx, p, &req, &a, at)
+	}
 	if err != nil {
 		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
 	}
 	if a.At == weir.Now {
-		e.cache.add(p, &k, &req, &r, version, sent)
+		e.cache.add(p, &k, &req, &r, version, sent, e.since)
 	}
 	return req.decision(&r, p), nil
 }
@@ -110,19 +116,41 @@ func (e *Engine) send(ctx context.Context, req *request) (reply, time.Time, erro
 	return e.queues[req.queue()].send(ctx, req)
 }
 
-// decideWithStates decides in a call of its own and fills in the states of all limits.
-func (e *Engine) decideWithStates(ctx context.Context, p *weir.Plan, req *request, a *weir.Request) (weir.Decision, error) {
-	text, err := e.eval(ctx, e.scripts.forLimits(req.limits()), req.keys(), []string{packMany(req.kind, p, a)})
+// decideAlone decides in a call of its own and fills in the states of all limits. A
+// request with an idempotency key is not answered from memory either, because only Redis
+// has the operation's stored answer (R15).
+func (e *Engine) decideAlone(ctx context.Context, p *weir.Plan, k *weir.Key, req *request, a *weir.Request) (weir.Decision, error) {
+	script, keys, once := e.scripts.forLimits(req.limits()), req.keys(), a.ID != "" && req.writes()
+	if req.way != wayPlain {
+		script = e.scripts["kinds"]
+	}
+	if once {
+		script = e.scripts["once"]
+		keys = append(slices.Clip(keys), e.operationKey(p, k, a.ID))
+	}
+	text, err := e.evalAround(ctx, a.At, func(around int64, again bool) (*Script, []string, []string) {
+		args := []string{packMany(req.kind, p, a, around)}
+		if once {
+			return script, keys, append(args, lifetime(p))
+		}
+		if again {
+			return e.scripts["kinds"], keys, args
+		}
+		return script, keys, args
+	})
+	if err == nil && len(text) > longBytes && text[0] == replyReplayed {
+		return e.replayed(ctx, text[1:], p, keys, a)
+	}
 	var r reply
 	if err == nil {
-		r, text, err = cutReply(text, req)
+		r, text, err = cutReply(text, req, 1)
 	}
 	if err == nil && len(text) != len(a.States)*stateBytes {
 		err = badReply{len(text)}
 	}
 	e.cache.replied(req, &r, err)
 	if err != nil {
-		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
+		return weir.Decision{}, e.callError(ctx, err, p, keys, req.writes())
 	}
 	readStates(text, p, a.States)
 	return req.decision(&r, p), nil

@@ -45,7 +45,12 @@ func (e *StoreError) Error() string {
 	case e.MayHaveCounted:
 		return fmt.Sprintf("weirredis: no answer from Redis%s: %v; the call may have been counted, so it is not repeated", where, e.Err)
 	case errors.As(e.Err, &refused):
-		return fmt.Sprintf("weirredis: Redis%s refused: %v%s", where, e.Err, advice(refused))
+		text := fmt.Sprintf("weirredis: Redis%s refused: %v", where, e.Err)
+		word, _, _ := strings.Cut(string(refused), " ")
+		if next := advice[word]; next != "" {
+			text += "; " + next
+		}
+		return text
 	}
 	return fmt.Sprintf("weirredis: no answer from Redis%s: %v; nothing was counted; does it run, and does it listen there?", where, e.Err)
 }
@@ -58,42 +63,34 @@ func (e *StoreError) Unwrap() []error {
 	return []error{weir.ErrUnavailable, e.Err}
 }
 
-// advice returns the next step for common error replies.
-func advice(err ReplyError) string {
-	word, _, _ := strings.Cut(string(err), " ")
-	switch word {
-	case "OOM":
-		return "; it is at its maxmemory: raise it, or wait until histories expire"
-	case "READONLY":
-		return "; it is a replica: connect to the primary"
-	case "LOADING":
-		return "; it is still loading its data: wait"
-	case "NOAUTH":
-		return "; give the client a password"
-	case "WRONGPASS":
-		return "; check user and password"
-	case "NOPERM":
-		return "; its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*"
-	case "CROSSSLOT":
-		return "; it is a Cluster: its Conn must report that (Topology)"
-	case "MISCONF":
-		return "; it cannot save its data: look at its log"
-	case "TRYAGAIN":
-		return "; a slot of the Cluster is on its way to another node: wait, or finish what moves it"
-	case "CLUSTERDOWN":
-		return "; the Cluster does not serve the slot: see its CLUSTER INFO"
-	case "MOVED", "ASK":
-		return "; it is a node of a Cluster: use a client that follows it"
-	case "NOREPLICAS":
-		return "; too few replicas follow it: see its min-replicas-to-write"
-	}
-	return ""
+// advice is the next step for common error replies, by their first word.
+var advice = map[string]string{
+	"OOM":         "it is at its maxmemory: raise it, or wait until histories expire",
+	"READONLY":    "it is a replica: connect to the primary",
+	"LOADING":     "it is still loading its data: wait",
+	"NOAUTH":      "give the client a password",
+	"WRONGPASS":   "check user and password",
+	"NOPERM":      "its user needs +@scripting +@hash +@string +@keyspace +time +info on keys weir*",
+	"CROSSSLOT":   "it is a Cluster: its Conn must report that (Topology)",
+	"MISCONF":     "it cannot save its data: look at its log",
+	"TRYAGAIN":    "a slot of the Cluster is on its way to another node: wait, or finish what moves it",
+	"CLUSTERDOWN": "the Cluster does not serve the slot: see its CLUSTER INFO",
+	"MOVED":       followMoved,
+	"ASK":         followMoved,
+	"NOREPLICAS":  "too few replicas follow it: see its min-replicas-to-write",
 }
 
-// stateError is ErrState with the key and the problem.
-type stateError struct{ text string }
+const followMoved = "it is a node of a Cluster: use a client that follows it"
 
-func (e *stateError) Error() string { return ErrState.Error() + e.text }
+// stateError is ErrState with the keys, the problem and the next step.
+type stateError struct {
+	keys       []string
+	what, next string
+}
+
+func (e *stateError) Error() string {
+	return fmt.Sprintf("%v under %s: %s; it was left as it is: %s", ErrState, quoteKeys(e.keys), e.what, e.next)
+}
 
 func (e *stateError) Unwrap() []error {
 	return []error{ErrState, weir.ErrUnreadable, weir.ErrUnavailable}
@@ -116,14 +113,11 @@ func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []
 	case ours && strings.HasPrefix(word, "id "):
 		return otherOperation(word)
 	case ours:
-		return &stateError{fmt.Sprintf(" under %s: %s; it was left as it is: delete the key to begin anew, or use the version of Weir that wrote it",
-			quoteKeys(keys), describeState(word))}
+		return &stateError{keys, describeState(word), "delete the key to begin anew, or use the version of Weir that wrote it"}
 	case strings.Contains(text, "WRONGTYPE "):
-		return &stateError{fmt.Sprintf(" under %s: what is there is not a hash, so something else uses the key; it was left as it is: give limits a database of their own, or delete the key",
-			quoteKeys(keys))}
+		return &stateError{keys, "what is there is not a hash, so something else uses the key", "give limits a database of their own, or delete the key"}
 	case strings.Contains(text, "user_script:"):
-		return &stateError{fmt.Sprintf(" under %s: it is damaged (%s); it was left as it is: delete the key to begin anew",
-			quoteKeys(keys), text)}
+		return &stateError{keys, "it is damaged (" + text + ")", "delete the key to begin anew"}
 	}
 	return &StoreError{Address: e.address(), Err: err}
 }
@@ -135,14 +129,22 @@ func overflow(word string, p *weir.Plan) error {
 		return fmt.Errorf("%w: %s", weir.ErrOverflow, word)
 	}
 	return fmt.Errorf("%w: limit %q holds %s units that count; with more it would pass %d; record less, or reset the key",
-		weir.ErrOverflow, p.Limits()[limit-1].Name, used, weir.MaxUnits)
+		weir.ErrOverflow, p.Limits()[limit-1].Name, used, most(&p.Limits()[limit-1]))
+}
+
+// most returns the units up to which a record can bring the history of a limit.
+func most(l *weir.PlanLimit) int64 {
+	if l.Kind == weir.Bucket {
+		return l.Refill.Most
+	}
+	return weir.MaxUnits
 }
 
 // describeState returns the text for the script's "state …".
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir reads 2 and 4 to 7", n)
+		return fmt.Sprintf("its layout is version %s, this Weir reads 2 and 4 to 9", n)
 	}
 	return word
 }
@@ -150,18 +152,14 @@ func describeState(word string) string {
 // quoteKeys escapes keys for messages, because callers choose their bytes.
 func quoteKeys(keys []string) string {
 	const most = 200
-	var b strings.Builder
+	quoted := make([]string, len(keys))
 	for i, k := range keys {
-		if i > 0 {
-			b.WriteString(", ")
-		}
+		quoted[i] = strconv.QuoteToASCII(k[:min(len(k), most)])
 		if len(k) > most {
-			b.WriteString(strconv.QuoteToASCII(k[:most]) + "…")
-		} else {
-			b.WriteString(strconv.QuoteToASCII(k))
+			quoted[i] += "…"
 		}
 	}
-	return b.String()
+	return strings.Join(quoted, ", ")
 }
 
 // clientTimeout is a timeout of the client itself. It hides the context's error in it,

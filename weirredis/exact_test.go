@@ -74,7 +74,7 @@ func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
 	return x
 }
 
-// large is a number of units up to 2^53 - 1: mostly a sum of it and another is above.
+// large returns a number of units up to 2^53 - 1. The sum of two is mostly above that.
 func (x *exact) large() int64 {
 	near := []int64{0, 1 << 51, 1 << 52, 1 << 53, 1 << 53}[x.r.IntN(5)]
 	return min(max(near+x.r.Int64N(9)-4, 0), weir.MaxUnits)
@@ -172,11 +172,11 @@ func TestExactEntryAlone(t *testing.T) {
 	attempt(cell-1_000_000, 3)
 }
 
-// same demands the same answer from the engine and the specification.
-func (x *exact) same(t *testing.T, what string, ask func(e weir.Engine) string) {
+// same fails the test unless run returns the same on the engine and the specification.
+func (x *exact) same(t *testing.T, what string, run func(e weir.Engine) string) {
 	t.Helper()
 	x.trace = append(x.trace, fmt.Sprintf("at %d: %s", x.at, what))
-	got, want := ask(x.engine), ask(x.spec)
+	got, want := run(x.engine), run(x.spec)
 	if got == want {
 		return
 	}

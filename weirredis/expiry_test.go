@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// ttl is how long a key still lives.
+// ttl returns the remaining life of a key.
 func ttl(t testing.TB, s *redistest.Server, key string) time.Duration {
 	t.Helper()
 	ms, err := strconv.ParseInt(regexp.MustCompile(`-?\d+`).FindString(s.Must(t, "PTTL", key)), 10, 64)
@@ -21,7 +21,7 @@ func ttl(t testing.TB, s *redistest.Server, key string) time.Duration {
 	return time.Duration(ms) * time.Millisecond
 }
 
-// commands is how often the server has run a command so far.
+// commands returns how often the server has run a command.
 func commands(t testing.TB, s *redistest.Server, name string) int {
 	t.Helper()
 	m := regexp.MustCompile(`cmdstat_` + name + `:calls=(\d+)`).FindStringSubmatch(s.Must(t, "INFO", "commandstats"))
@@ -35,9 +35,10 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 	return n
 }
 
-// TestExpiryOfFixedWindows: a key lives a window after the newest attempt, since the gap
-// may reach beyond the end of the window, and not half as long again (R3, R5, R13).
-func TestExpiryOfFixedWindows(t *testing.T) {
+// TestKeysOfFixedWindowsLiveAWindow: a key lives a window after the newest attempt, because
+// the gap may reach beyond the end of the window, and at most half as long again (R3, R5,
+// R13).
+func TestKeysOfFixedWindowsLiveAWindow(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
 	for _, kind := range []weir.Kind{weir.Calendar, weir.FirstHit} {
@@ -57,9 +58,9 @@ func TestExpiryOfFixedWindows(t *testing.T) {
 	}
 }
 
-// TestExpiry: a key lives at least until its newest entry no longer counts, and
-// not half as long again; what records nothing leaves its life as it is (R4, R13).
-func TestExpiry(t *testing.T) {
+// TestKeysExpireAfterTheirNewestEntry: a key lives until its newest entry no longer counts,
+// and at most half as long again. Denials and peeks do not change the expiry (R4, R13).
+func TestKeysExpireAfterTheirNewestEntry(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
 	for _, window := range []time.Duration{time.Minute, time.Hour, 400 * 24 * time.Hour} {
@@ -108,9 +109,9 @@ func TestExpiryIsRenewedByRecording(t *testing.T) {
 	}
 }
 
-// TestExpiryOfCallersTime: where the caller passes the instants the key lives an
-// hour at least, however short its window (R13).
-func TestExpiryOfCallersTime(t *testing.T) {
+// TestKeysWithCallersInstantsLiveAnHour: with the caller's instants a key lives at least an
+// hour, even if its window is short (R13).
+func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, rueidisConn(t))
 	l := limiter(t, e, "virtual", weir.AllOrNothing, perUser(5, time.Second))
@@ -121,7 +122,7 @@ func TestExpiryOfCallersTime(t *testing.T) {
 			t.Errorf("recording %d at %v: the key lives %v, want one to three hours", i, at, got)
 		}
 	}
-	// The server's clock, years after: what was is gone, and so is the long life.
+	// With the server's clock, years later, the entries and the long life are gone.
 	must(t)(l.Allow(ctx, weir.K("u")))
 	if got := ttl(t, s, key); got > 10*time.Second {
 		t.Errorf("on the server's clock again: the key lives %v, its window is a second", got)
@@ -143,7 +144,7 @@ func TestExpiryFollowsTheWindow(t *testing.T) {
 	}
 }
 
-// must returns what is asked for, or fails the test.
+// must returns the decision, or fails the test on an error.
 func must(t testing.TB) func(weir.Decision, error) weir.Decision {
 	return func(d weir.Decision, err error) weir.Decision {
 		t.Helper()

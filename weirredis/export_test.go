@@ -4,10 +4,16 @@ import (
 	"context"
 	"encoding/binary"
 	"io/fs"
+	"maps"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/weirlimit/weir"
 )
+
+// PlainBytes is the size of a request of a single caller.
+const PlainBytes = plainBytes
 
 // Sizes are the bounds at which histories are cut.
 type Sizes = sizes
@@ -15,28 +21,34 @@ type Sizes = sizes
 // WithSizes makes the engine cut histories at other bounds, so that a few entries make a
 // long history.
 func WithSizes(z Sizes) Option {
-	s := must(makeScripts(source, z))
+	s := makeScripts(z, recipes)
 	return func(o *options) { o.scripts = s }
 }
 
+// FromTemplates makes the engine use scripts that are made from the templates now, in
+// place of lua/generated.
+func FromTemplates() Option {
+	return func(o *options) { o.scripts = fromTemplates() }
+}
+
+var fromTemplates = sync.OnceValue(func() scripts { return makeScripts(standardSizes, recipes) })
+
 // WithoutQuick is WithSizes without the quick path.
 func WithoutQuick(z Sizes) Option {
-	s := must(makeScripts(source, z))
-	for _, single := range []struct {
-		script **Script
-		file   string
-		loop   bool
-	}{{&s.one, "one", false}, {&s.batch, "batch", true}} {
-		g, err := newGenerator(source, z)
-		if err != nil {
-			panic(err)
-		}
-		text, err := g.generate(single.file, shape{Limits: 1, Loop: single.loop})
-		if err != nil {
-			panic(err)
-		}
-		*single.script = newScript("without the quick path", compact(text))
+	slow := slices.Clone(recipes)
+	for i := range slow {
+		slow[i].Quick = false
 	}
+	s := makeScripts(z, slow)
+	return func(o *options) { o.scripts = s }
+}
+
+// WithoutBucketPath makes the engine decide every request under a Bucket by the script
+// kinds.
+func WithoutBucketPath() Option {
+	s := maps.Clone(fromTemplates())
+	s["bucket"] = newScript("bucket", "return struct.pack('>BI7', 4, 0)")
+	s["buckets"] = newScript("buckets", "return string.rep(struct.pack('>BI7', 4, 0), #KEYS)")
 	return func(o *options) { o.scripts = s }
 }
 
@@ -48,17 +60,7 @@ var Source fs.ReadFileFS = source
 
 // ScriptTexts generates all scripts and returns their texts, with comments, by name.
 func ScriptTexts(files fs.ReadFileFS) (map[string]string, error) {
-	g, err := newGenerator(files, standardSizes)
-	if err != nil {
-		return nil, err
-	}
-	texts := map[string]string{}
-	for _, r := range recipes {
-		if texts[r.name], err = g.generate(r.file, r.shape); err != nil {
-			return nil, err
-		}
-	}
-	return texts, nil
+	return generateAll(files, standardSizes, recipes)
 }
 
 // Call is one request of a caller.
@@ -80,7 +82,9 @@ func (e *Engine) DecideBatch(ctx context.Context, all []Call) ([]weir.Decision, 
 	e.callBatch(ctx, b.requests)
 	decisions, errs := make([]weir.Decision, len(all)), make([]error, len(all))
 	for i, c := range callers {
-		if errs[i] = c.err; c.err == nil {
+		if needed, at := e.elsewhere(&c.reply, c.err, all[i].Request.At); needed {
+			decisions[i], errs[i] = e.decideKinds(ctx, all[i].Plan, &requests[i], &all[i].Request, at)
+		} else if errs[i] = c.err; c.err == nil {
 			decisions[i] = requests[i].decision(&c.reply, all[i].Plan)
 		}
 	}
@@ -146,3 +150,14 @@ func Grant(at time.Time, remaining int64) string {
 
 // Cached returns the number of cached denials.
 func (e *Engine) Cached() int64 { return e.cache.size.Load() }
+
+// Counted returns the number of callers that the queues count.
+func (e *Engine) Counted() (n int) {
+	for i := range e.queues {
+		q := &e.queues[i]
+		q.mu.Lock()
+		n += q.callers
+		q.mu.Unlock()
+	}
+	return n
+}

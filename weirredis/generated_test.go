@@ -13,8 +13,9 @@ import (
 
 var update = flag.Bool("update", false, "write lua/generated")
 
-// TestGeneratedScripts compares every script with its golden file in lua/generated. The
-// server runs the same text without comments and indentation. Regenerate the files with
+// TestGeneratedScripts compares every file of lua/generated with the script that the
+// templates make. The server runs the files without comments and indentation. Regenerate
+// them with
 //
 //	go test ./weirredis -run TestGeneratedScripts -update
 func TestGeneratedScripts(t *testing.T) {

@@ -3,6 +3,7 @@ package weirredis
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -37,12 +38,16 @@ func (e *Engine) keysOf(p *weir.Plan, k *weir.Key) (several []string, joined str
 	limits := p.Limits()
 	var room [256]byte
 	var ends [weir.MaxLimits]int
-	b := e.appendTag(room[:0], p, k)
+	b := e.appendTag(room[:0], p, &limits[0], k)
 	tag := len(b)
-	b = appendHistory(b, p, &limits[0], k)
-	ends[0] = len(b)
-	for i := 1; i < len(limits); i++ {
-		b = append(b, b[:tag]...)
+	for i := range limits {
+		switch {
+		case i == 0:
+		case p.Together(): // the limits may be of several policies and keys
+			b = e.appendTag(b, p, &limits[i], k)
+		default:
+			b = append(b, b[:tag]...)
+		}
 		b = appendHistory(b, p, &limits[i], k)
 		ends[i] = len(b)
 	}
@@ -67,15 +72,13 @@ func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
 	return several
 }
 
-// appendTag appends the prefix and the hash tag.
-func (e *Engine) appendTag(b []byte, p *weir.Plan, k *weir.Key) []byte {
+// appendTag appends the prefix and the hash tag of a limit's histories.
+func (e *Engine) appendTag(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
 	b = append(b, keyPrefix...)
-	b = append(b, p.Name()...)
-	if e.spread {
-		if shared := sharedDimensions(p); len(shared) > 0 {
-			b = append(b, ':')
-			b = appendSpread(b, p, k, shared)
-		}
+	b = append(b, l.Policy...)
+	if e.spread && len(l.Shared) > 0 {
+		b = append(b, ':')
+		b = appendSpread(b, p, k, l.Shared)
 	}
 	return append(b, '}')
 }
@@ -100,21 +103,9 @@ func appendValue(b []byte, p *weir.Plan, k *weir.Key, dim int) []byte {
 	return append(b, value...)
 }
 
-// sharedDimensions returns the dimensions that every limit counts by, in the order of
-// their names, so that the order of limits does not matter.
-func sharedDimensions(p *weir.Plan) []int {
-	limits := p.Limits()
-	shared := slices.Clone(limits[0].By)
-	for _, l := range limits[1:] {
-		shared = slices.DeleteFunc(shared, func(dim int) bool { return !slices.Contains(l.By, dim) })
-	}
-	slices.SortFunc(shared, func(a, b int) int {
-		if p.Dimensions()[a] < p.Dimensions()[b] {
-			return -1
-		}
-		return 1
-	})
-	return shared
+// sortByName sorts dimensions of a plan by their names.
+func sortByName(p *weir.Plan, dims []int) {
+	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions()[i], p.Dimensions()[j]) })
 }
 
 // appendSpread appends 36 bits of an FNV-1a hash of the values, as six characters: enough

@@ -52,7 +52,7 @@ func TestKeys(t *testing.T) {
 }
 
 func TestSlot(t *testing.T) {
-	// Slots as CLUSTER KEYSLOT of Redis 7.0.15 tells them.
+	// Slots are from CLUSTER KEYSLOT of Redis 7.0.15.
 	for key, want := range map[string]int{
 		"123456789": 12739, "foo": 12182, "": 0, "{foo}bar": 12182, "a{foo}{bar}": 12182, "{}foo": 9500, "foo{": 7673, "{foo": 13308,
 	} {
@@ -82,9 +82,9 @@ func TestSlotting(t *testing.T) {
 	}
 }
 
-// TestKeysOfLimitsInAnyOrder: a history is where it was when the limits of its policy
-// have changed places, and with them the order of dimensions, also in a Cluster (R12).
-func TestKeysOfLimitsInAnyOrder(t *testing.T) {
+// TestKeysDoNotDependOnTheOrderOfLimits: a history keeps its key when the limits of its
+// policy, and so its dimensions, change their order, also in a Cluster (R12).
+func TestKeysDoNotDependOnTheOrderOfLimits(t *testing.T) {
 	few := weir.Limit{Name: "few", By: []string{"tenant", "user"}}
 	many := weir.Limit{Name: "many", By: []string{"user", "ip", "tenant"}}
 	values := map[string]string{"tenant": "t", "user": "u", "ip": "i"}
@@ -107,8 +107,8 @@ func TestKeysOfLimitsInAnyOrder(t *testing.T) {
 	}
 }
 
-// FuzzKey looks for two histories that share a key, and for a decision whose keys
-// do not share a slot (R14).
+// FuzzKey searches for two histories with one key, and for a decision with keys in two
+// slots (R14).
 func FuzzKey(f *testing.F) {
 	f.Add("a", "b", "a", "b", uint8(0), uint8(1))
 	f.Add("1:a", "", "1", ":a", uint8(2), uint8(3))
@@ -139,7 +139,7 @@ func FuzzKey(f *testing.F) {
 	})
 }
 
-// fuzzPlan makes one of a few policies whose names and dimensions are easily mixed up.
+// fuzzPlan returns one of a few policies with similar names and dimensions.
 func fuzzPlan(t *testing.T, shape uint8) *weir.Plan {
 	t.Helper()
 	by := [][]string{nil, {"a"}, {"b"}, {"a", "b"}, {"ab"}}
@@ -160,7 +160,7 @@ func fuzzKey(p *weir.Plan, a, b string) weir.Key {
 	return weir.K(ordered...)
 }
 
-// identity is what a history belongs to (R12), unmistakably.
+// identity returns the identity of a history (R12) in an unambiguous form.
 func identity(p *weir.Plan, i int, k weir.Key) string {
 	l := p.Limits()[i]
 	parts := []string{p.Name(), l.Name}

@@ -3,6 +3,7 @@ package weirredis_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,10 +12,10 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestTogether asks many callers' questions in one call, merged and not, and
-// compares every answer with the specification, which is asked one after the
-// other at the same instant.
-func TestTogether(t *testing.T) {
+// TestBatchesEqualSingleDecisions decides requests of many callers in one call, with and
+// without merging. Each answer must equal that of the specification, which decides the
+// requests one after the other at the same instant.
+func TestBatchesEqualSingleDecisions(t *testing.T) {
 	for _, merging := range []bool{true, false} {
 		t.Run(fmt.Sprintf("merging=%v", merging), func(t *testing.T) {
 			opts := []weirredis.Option{weirredis.DenialCacheTTL(0)}
@@ -34,7 +35,7 @@ func TestTogether(t *testing.T) {
 					for i, a := range all {
 						d, err := want.Decide(ctx, a.Plan, a.Key, a.Request)
 						if err != nil || errs[i] != nil || got[i] != d {
-							t.Fatalf("seed %d: caller %d of %d asks %d at %v under %+v:\n got  %+v, %v\n want %+v, %v",
+							t.Fatalf("seed %d: caller %d of %d, %d units at %v under %+v:\n got  %+v, %v\n want %+v, %v",
 								seed, i, len(all), a.Request.N, at.Sub(nine), p.Limits(), got[i], errs[i], d, err)
 						}
 						if d.Granted > 0 {
@@ -47,14 +48,14 @@ func TestTogether(t *testing.T) {
 				}
 			}
 			if granted < 500 || merged < 500 {
-				t.Errorf("%d grants and %d callers like the one before: the crowds are too tame", granted, merged)
+				t.Errorf("%d grants and %d callers like the one before: the batches vary too little", granted, merged)
 			}
 		})
 	}
 }
 
-// crowdPlan makes a policy of one to four limits, tight and loose, with gaps, cells and
-// costs of their own.
+// crowdPlan returns a policy of one to four limits, tight and loose, with different gaps,
+// cells and costs.
 func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 	t.Helper()
 	p := weir.Policy{Name: name, Mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
@@ -77,7 +78,7 @@ func crowdPlan(t *testing.T, r *rand.Rand, name string) *weir.Plan {
 	return plan(t, p)
 }
 
-// crowd makes callers at one instant, many of whom ask the same of few keys.
+// crowd returns requests of one instant; many are equal and for the same key.
 func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
 	var all []weirredis.Call
 	n := 1 + r.Int64N(3)
@@ -95,4 +96,18 @@ func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
 		all = append(all, a)
 	}
 	return all
+}
+
+// TestManyEqualCallersShareSeveralRequests: the argument counts the callers of a request in
+// one byte, so more of them are several requests.
+func TestManyEqualCallersShareSeveralRequests(t *testing.T) {
+	e := newEngine(t, rueidisConn(t))
+	p := limiter(t, e, fmt.Sprint("equal", time.Now().UnixNano()), weir.AllOrNothing, perUser(280, time.Hour)).Plan()
+	call := weirredis.Call{Plan: p, Key: weir.K("u"), Request: weir.Request{N: 1, At: weir.Now}}
+	decisions, errs := e.DecideBatch(ctx, slices.Repeat([]weirredis.Call{call}, 300))
+	for i, d := range decisions {
+		if errs[i] != nil || d.Allowed != (i < 280) || d.Remaining != int64(max(279-i, 0)) {
+			t.Fatalf("caller %d of 300 under a limit of 280: got %+v, %v", i, d, errs[i])
+		}
+	}
 }

@@ -11,10 +11,9 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// TestRefundOfTheOldest: on every engine a refund of weir.Oldest takes what a refund of
-// the oldest entry's instant would, in each limit of its own, and leaves the same
-// behind.
-func TestRefundOfTheOldest(t *testing.T) {
+// TestRefundOfOldestEqualsRefundAtItsInstant: on every engine a refund of weir.Oldest
+// equals, in each limit, a refund at the instant of that limit's oldest entry.
+func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 	conn := rueidisConn(t)
 	shared := weir.Limit{Name: "shared", Max: 60, Window: 20 * time.Second}
 	for name, p := range map[string]weir.Policy{
@@ -71,15 +70,15 @@ func TestRefundOfTheOldest(t *testing.T) {
 				}
 			}
 			if taken < 100 {
-				t.Errorf("%d refunds took something: this test tries too little", taken)
+				t.Errorf("only %d refunds took a unit: the test needs more", taken)
 			}
 		})
 	}
 }
 
-// TestRefundOfTheOldestDeepInside: in a long history entries go in their order, each in
-// one step, whichever string of it they stand in.
-func TestRefundOfTheOldestDeepInside(t *testing.T) {
+// TestRefundsOfOldestTakeEntriesInOrder: in a long history each refund of weir.Oldest takes
+// the next entry, in every part of the history.
+func TestRefundsOfOldestTakeEntriesInOrder(t *testing.T) {
 	const entries = 500
 	for i, e := range []weir.Engine{weir.NewMemory(), newEngine(t, rueidisConn(t))} {
 		l := limiter(t, e, "oldest-deep", weir.AllOrNothing, perUser(3*entries, time.Hour))

@@ -3,53 +3,30 @@ package weirredis
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/weirlimit/weir"
 )
 
-// decideOnce decides an attempt or a record with an idempotency key. It has a call of its
-// own, is not merged and is not answered from memory, because only Redis has the
-// operation's stored answer (R15).
-func (e *Engine) decideOnce(ctx context.Context, p *weir.Plan, k *weir.Key, req *request, a *weir.Request) (weir.Decision, error) {
-	keys := append(slices.Clip(req.keys()), e.operationKey(p, k, a.ID))
-	args := []string{packMany(req.kind, p, a), string(append7(nil, p.IdempotencyTTL().Microseconds()))}
-	text, err := e.eval(ctx, e.scripts.once, keys, args)
-	replayed := err == nil && len(text) > longBytes && text[0] == replyReplayed
-	if replayed {
-		text = text[1:]
-	}
-	var r reply
-	if err == nil {
-		r, text, err = cutReply(text, req)
-	}
-	if err == nil && !replayed && len(text) != len(a.States)*stateBytes {
-		err = badReply{len(text)}
-	}
-	if !replayed {
-		e.cache.replied(req, &r, err)
-	}
-	switch {
-	case err != nil:
-		return weir.Decision{}, e.callError(ctx, err, p, keys, true)
-	case replayed:
-		clear(a.States) // the script reads no history
-		return r.replayed(text), nil
-	}
-	readStates(text, p, a.States)
-	return req.decision(&r, p), nil
+// lifetime is the packed time to live of an operation.
+func lifetime(p *weir.Plan) string {
+	return string(append7(nil, p.IdempotencyTTL().Microseconds()))
 }
 
-// replayed returns the stored decision of an operation. The name of its limit is stored
-// behind it, because the policy may not have that limit any more.
-func (r *reply) replayed(limit string) weir.Decision {
-	c := *r
-	c.bound = 0
-	d := c.decision(nil)
-	d.Allowed, d.Limit, d.Replayed = r.bound == 0 || r.granted > 0, limit, true
-	return d
+// replayed returns the stored decision of an operation. The script read no history. The
+// name of the limit is stored behind the decision, because the policy may not have that
+// limit any more.
+func (e *Engine) replayed(ctx context.Context, text string, p *weir.Plan, keys []string, a *weir.Request) (weir.Decision, error) {
+	if text[0] != replyLong {
+		return weir.Decision{}, e.callError(ctx, badReply{len(text)}, p, keys, true)
+	}
+	clear(a.States)
+	r, limit := longReply(text), text[longBytes:]
+	denied := r.bound > 0 && r.granted == 0
+	r.bound = 0
+	d := r.decision(nil)
+	d.Allowed, d.Limit, d.Replayed = !denied, limit, true
+	return d, nil
 }
 
 // operationKey returns the key of an operation:
@@ -61,12 +38,12 @@ func (r *reply) replayed(limit string) weir.Decision {
 // the idempotency key.
 func (e *Engine) operationKey(p *weir.Plan, k *weir.Key, id string) string {
 	var room [256]byte
-	b := append(e.appendTag(room[:0], p, k), '!')
+	b := append(e.appendTag(room[:0], p, &p.Limits()[0], k), '!')
 	dims := make([]int, len(p.Dimensions()))
 	for i := range dims {
 		dims[i] = i
 	}
-	slices.SortFunc(dims, func(i, j int) int { return strings.Compare(p.Dimensions()[i], p.Dimensions()[j]) })
+	sortByName(p, dims)
 	for _, dim := range dims {
 		b = append(appendValue(b, p, k, dim), ':')
 	}

@@ -2,6 +2,7 @@ package weirredis_test
 
 import (
 	"errors"
+	"fmt"
 	"testing"
 	"time"
 
@@ -10,24 +11,26 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestOperationKeys: what was recorded is known for as long as it may be asked for
-// again, in the slot of its histories; what was refused leaves no key (R4, R13).
-func TestOperationKeys(t *testing.T) {
+// TestOperationsAreStoredForTheLongestWindow: a recorded operation is stored until its
+// longest window has passed, in the slot of its histories. A denied one stores no key (R4,
+// R13).
+func TestOperationsAreStoredForTheLongestWindow(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s))
 	for _, window := range []time.Duration{time.Second, time.Hour} {
 		l := limiter(t, e, "op"+window.String(), weir.AllOrNothing, perUser(1, window))
 		key := weirredis.OperationKey(l.Plan(), weir.K("u"), "first", false)
+		before := time.Now()
 		must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "first"))
 		least := l.Plan().IdempotencyTTL()
-		if got := ttl(t, s, key); got < least-500*time.Millisecond || got > least+5*time.Second {
+		if got := ttl(t, s, key); got < least-time.Since(before) || got > least+5*time.Second {
 			t.Errorf("window %v: the operation lives %v, want %v", window, got, least)
 		}
 		if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "second")); d.Allowed {
 			t.Errorf("window %v: a second unit was granted", window)
 		}
 		if n := s.Must(t, "EXISTS", weirredis.OperationKey(l.Plan(), weir.K("u"), "second", false)); n != "0" {
-			t.Errorf("window %v: a refusal left a key behind", window)
+			t.Errorf("window %v: a denial stored a key", window)
 		}
 		must(t)(l.At(nine).Decide(ctx, weir.K("v"), weir.Request{N: 1, ID: "virtual"}))
 		if got := ttl(t, s, weirredis.OperationKey(l.Plan(), weir.K("v"), "virtual", false)); got < time.Hour+least-time.Minute {
@@ -61,24 +64,24 @@ func TestOperationsShareTheSlot(t *testing.T) {
 	}
 }
 
-// TestOperationIsNotAnsweredFromMemory: a denial that is remembered says nothing of
-// an operation that was granted before it.
-func TestOperationIsNotAnsweredFromMemory(t *testing.T) {
+// TestOperationsIgnoreCachedDenials: a repeated operation gets its stored grant, even if
+// there is a cached denial of its key.
+func TestOperationsIgnoreCachedDenials(t *testing.T) {
 	e := newEngine(t, rueidisConn(t))
 	l := limiter(t, e, "recalled", weir.AllOrNothing, perUser(1, time.Hour))
 	first := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op"))
 	if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || e.Cached() == 0 {
-		t.Fatalf("got %+v and %d denials in memory, want a denial that is remembered", d, e.Cached())
+		t.Fatalf("got %+v and %d cached denials, want a denial in the cache", d, e.Cached())
 	}
 	first.Replayed = true
 	if d := must(t)(l.AllowOnce(ctx, weir.K("u"), 1, "op")); d != first {
-		t.Errorf("made again: got %+v, want %+v", d, first)
+		t.Errorf("repeated: got %+v, want %+v", d, first)
 	}
 }
 
-// TestForeignOperation: what something else stored under the key of an operation is
-// left as it is, and nothing is decided.
-func TestForeignOperation(t *testing.T) {
+// TestForeignOperationIsNotChanged: foreign data under the key of an operation are an
+// error. They are not changed, and nothing is recorded.
+func TestForeignOperationIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, rueidisConn(t)), "foreign-op", weir.AllOrNothing, perUser(5, time.Hour))
 	key := weirredis.OperationKey(l.Plan(), weir.K("u"), "op", false)
@@ -95,5 +98,21 @@ func TestForeignOperation(t *testing.T) {
 	}
 	if n, err := l.Count(ctx, weir.K("u"), "user", time.Hour); n != 0 || err != nil {
 		t.Errorf("%d units were recorded (%v), want none", n, err)
+	}
+}
+
+// TestReplayNamesARemovedLimit: a retry returns the stored decision with the name of the
+// limit that bound, even if the policy has lost that limit (R12, R15).
+func TestReplayNamesARemovedLimit(t *testing.T) {
+	e := newEngine(t, rueidisConn(t))
+	name, key := fmt.Sprint("removed", time.Now().UnixNano()), weir.K("u")
+	small := weir.Limit{Name: "small", Max: 1, Window: time.Hour, By: []string{"user"}}
+	first := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour), small).AllowOnce(ctx, key, 2, "id"))
+	if first.Granted != 1 || first.Limit != "small" {
+		t.Fatalf("got %+v, want one unit, bound by small", first)
+	}
+	first.Replayed = true
+	if again := must(t)(limiter(t, e, name, weir.Partial, perUser(9, time.Hour)).AllowOnce(ctx, key, 2, "id")); again != first {
+		t.Errorf("without the limit: got %+v, want %+v", again, first)
 	}
 }

@@ -2,7 +2,6 @@ package weirredis
 
 import (
 	"context"
-	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -15,12 +14,16 @@ func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 // RefundOnce is Refund with an idempotency key (weir.RefundOnceEngine); "" is none.
 func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	keys := e.keysFor(p, &k)
-	args := []string{packRefund(p, at, n, now)}
 	if id != "" {
-		keys = append(slices.Clip(keys), e.operationKey(p, &k, id))
-		args = append(args, string(append7(nil, p.IdempotencyTTL().Microseconds())))
+		keys = append(keys, e.operationKey(p, &k, id))
 	}
-	most, err := e.units(ctx, e.scripts.refund, p, keys, args, true)
+	most, err := e.units(ctx, p, keys, true, now, func(around int64, _ bool) (*Script, []string, []string) {
+		args := []string{packRefund(p, at, n, now, around)}
+		if id != "" {
+			args = append(args, lifetime(p))
+		}
+		return e.scripts["refund"], keys, args
+	})
 	e.cache.wrote(keys...)
 	return most, err
 }
@@ -28,7 +31,9 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	keys := e.keysFor(p, &k)
-	return e.units(ctx, e.scripts.count, p, keys[i:i+1], []string{packCount(&p.Limits()[i], last, now)}, false)
+	return e.units(ctx, p, keys, false, now, func(around int64, _ bool) (*Script, []string, []string) {
+		return e.scripts["count"], keys[i : i+1], []string{packCount(&p.Limits()[i], last, now, around)}
+	})
 }
 
 // Reset deletes the histories of the key in every limit of the plan (R10).
@@ -37,7 +42,7 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 		return err
 	}
 	keys := e.keysFor(p, &k)
-	_, err := e.eval(ctx, e.scripts.reset, keys, nil)
+	_, err := e.eval(ctx, e.scripts["reset"], keys, nil)
 	e.cache.wrote(keys...)
 	if err != nil {
 		return e.callError(ctx, err, p, keys, true)
@@ -46,11 +51,11 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 }
 
 // units runs a script whose reply is a number of units.
-func (e *Engine) units(ctx context.Context, s *Script, p *weir.Plan, keys, args []string, writes bool) (int64, error) {
+func (e *Engine) units(ctx context.Context, p *weir.Plan, keys []string, writes bool, now int64, call composed) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	text, err := e.eval(ctx, s, keys, args)
+	text, err := e.evalAround(ctx, now, call)
 	if err == nil && len(text) != 8 {
 		err = badReply{len(text)}
 	}

@@ -10,7 +10,7 @@ type options struct {
 	batching bool
 	merging  bool
 	cacheTTL time.Duration
-	scripts  *scripts
+	scripts  scripts
 }
 
 // DisableBatching sends every request in a call of its own. By default requests that

@@ -69,8 +69,31 @@ func oneTimes(arg string, times int) string {
 	return arg[:len(arg)-1] + string([]byte{byte(times)})
 }
 
-// packMany packs a request under several limits.
-func packMany(kind byte, p *weir.Plan, a *weir.Request) string {
+// packBucket packs an attempt or a peek under one Bucket, of at most its capacity.
+func packBucket(kind byte, a *weir.Request, l *weir.PlanLimit) string {
+	var room [80]byte
+	b := append7(append(room[:0], kind), instant(a.At))
+	n := l.Units(a.N)
+	if f := &l.Refill; f.Per == 1 {
+		b = append7(append7(b, n*f.Micros), (l.Capacity-n)*f.Micros)
+		return string(append(append6(append7(b, l.Capacity*f.Micros), f.Micros), 1))
+	}
+	b = appendTime(b, &l.Refill, n)
+	b = appendTime(b, &l.Refill, l.Capacity-n)
+	full, _ := l.Refill.Time(l.Capacity)
+	b = append6(append7(b, full), l.Refill.Micros)
+	return string(append(append7(append7(b, l.Refill.Rest), l.Refill.Per), 1))
+}
+
+// appendTime appends the time in which n units flow in.
+func appendTime(b []byte, f *weir.Refill, n int64) []byte {
+	micros, rest := f.Time(n)
+	return append7(append7(b, micros), rest)
+}
+
+// packMany packs a request under several limits, or under limits of all kinds. The windows
+// of Periods are those around an instant.
+func packMany(kind byte, p *weir.Plan, a *weir.Request, around int64) string {
 	limits := p.Limits()
 	var room [256]byte
 	b := append(room[:0], kind, 1)
@@ -82,6 +105,7 @@ func packMany(kind byte, p *weir.Plan, a *weir.Request) string {
 	}
 	for i := range limits {
 		b = append7(appendLimit(b, &limits[i]), limits[i].Cost)
+		b = appendKind(b, &limits[i], around)
 	}
 	return string(b)
 }
@@ -91,8 +115,9 @@ func manyTimes(arg string, times int) string {
 	return arg[:1] + string([]byte{byte(times)}) + arg[2:]
 }
 
-// packRefund packs a refund of n units of the entry at instant at.
-func packRefund(p *weir.Plan, at, n, now int64) string {
+// packRefund packs a refund of n units of the entry at instant at. The windows of Periods
+// are those around another instant.
+func packRefund(p *weir.Plan, at, n, now, around int64) string {
 	limits := p.Limits()
 	var room [256]byte
 	b := append(room[:0], byte(p.Mode()), byte(len(limits)))
@@ -100,36 +125,78 @@ func packRefund(p *weir.Plan, at, n, now int64) string {
 	b = append7(b, at) // weir.Oldest becomes a number above 2^53
 	b = append7(b, n)
 	for i := range limits {
-		b = append7(appendLimit(b, &limits[i]), limits[i].Cost)
+		b = append7(appendLimit(b, &limits[i]), refunded(&limits[i], n))
+		b = appendKind(b, &limits[i], around)
+		if z := limits[i].Period; z != nil {
+			start, _ := z.Around(max(at, 0))
+			b = append7(b, max(start, 0))
+		}
 	}
 	return string(b)
 }
 
-// packCount packs a count of the last microseconds.
-func packCount(l *weir.PlanLimit, last, now int64) string {
-	var room [25]byte
+// refunded returns the most units that a refund of n takes of the limit. A cost is not
+// refunded, because the attempt was made (R10), but a hold ends whole (R17).
+func refunded(l *weir.PlanLimit, n int64) int64 {
+	if l.Cost > 0 && l.Kind != weir.InFlight {
+		return 0
+	}
+	return l.Units(n)
+}
+
+// packCount packs a count of the last microseconds. The windows of a Period are those around
+// an instant.
+func packCount(l *weir.PlanLimit, last, now, around int64) string {
+	var room [56]byte
 	b := append6(append7(room[:0], instant(now)), l.Span(last))
-	return string(append6(append6(b, l.Window), cell(l)))
+	return string(appendKind(append6(append6(b, l.Window), cell(l)), l, around))
 }
 
 // appendLimit appends the numbers of a limit.
 func appendLimit(b []byte, l *weir.PlanLimit) []byte {
-	b = append7(b, l.Max)
+	b = append7(b, l.Capacity)
 	b = append6(b, l.Window)
 	b = append6(b, l.MinInterval)
 	return append6(b, cell(l))
+}
+
+// appendKind appends the further numbers of a Bucket, or of a Period: the edges of the
+// window around an instant, of the one before it and of the one behind it.
+func appendKind(b []byte, l *weir.PlanLimit, around int64) []byte {
+	switch {
+	case l.Kind == weir.Bucket:
+		b = append6(b, l.Refill.Micros)
+		b = append7(b, l.Refill.Rest)
+		b = append7(b, l.Refill.Per)
+		b = append7(b, l.Refill.Most)
+	case l.Period != nil:
+		start, end := l.Period.Around(around)
+		before, _ := l.Period.Around(max(start-1, 0))
+		_, behind := l.Period.Around(end)
+		for _, edge := range [...]int64{min(before, start), start, end, behind} {
+			b = append7(b, max(edge, 0)) // no instant is before 1970
+		}
+	}
+	return b
 }
 
 // Markers in place of the width of a cell, above every width: lua/history.lua.
 const (
 	calendarCell = 1<<48 - 1
 	firstHitCell = 1<<48 - 2
+	periodCell   = 1<<48 - 3
+	bucketCell   = 1<<48 - 4
 )
 
-// cell returns the width of a cell of the limit, or the marker of its fixed windows.
+// cell returns the width of a cell of the limit, or the marker of another kind.
 func cell(l *weir.PlanLimit) int64 {
 	switch l.Kind {
+	case weir.Bucket:
+		return bucketCell
 	case weir.Calendar:
+		if l.Period != nil {
+			return periodCell
+		}
 		return calendarCell
 	case weir.FirstHit:
 		return firstHitCell

@@ -14,8 +14,11 @@ import (
 // sends its request at once.
 //
 // The callers of a big batch mostly return together. So after a big batch the next call
-// starts only after other runnable goroutines had the processor. While a big batch is in
-// flight, only a full batch may start beside it.
+// starts only after other runnable goroutines had the processor.
+//
+// Two batches are in flight under load: the server decides one while this process
+// delivers the replies of the other. So a batch takes at most half of the callers, and
+// beside a big batch another starts with half of its share.
 type queue struct {
 	e *Engine
 
@@ -23,6 +26,8 @@ type queue struct {
 	inFlight int        // calls in flight or about to start
 	big      int        // of those, the big batches
 	lastBig  bool       // the call that started last was a big batch
+	callers  int        // that wait or are part of a call in flight
+	crowd    [2]int     // callers when the last two batches were sent
 	waiting  []*batch   // batches that are not sent yet, oldest first
 	spare    scratch    // of a batch that is done
 }
@@ -35,6 +40,10 @@ const (
 	// bigBatch is the number of callers from which a batch is big.
 	bigBatch = 4
 
+	// leastShare is the number of callers that a batch takes in any case. Smaller batches
+	// cost more calls than two in flight gain.
+	leastShare = 8
+
 	// maxRequests is the number of requests in one call. Longer calls make others wait
 	// longer and save nothing.
 	maxRequests = 128
@@ -43,6 +52,7 @@ const (
 // send returns the reply to req, and when it was sent.
 func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error) {
 	q.mu.Lock()
+	q.callers++
 	if len(q.waiting) == 0 && !q.lastBig && q.isFree() {
 		q.inFlight++
 		q.mu.Unlock()
@@ -51,11 +61,17 @@ func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error
 	}
 	b, me := q.join(ctx, req)
 	q.startNext()
+	waits := b.stays && ctx.Done() == nil // another caller sends the batch
+	b.stays = b.stays || ctx.Done() == nil
 	q.mu.Unlock()
+	if waits {
+		<-b.done
+		return b.result(me)
+	}
 	for start := b.start; ; {
 		select {
 		case <-b.done:
-			return me.reply, b.sent, me.err
+			return b.result(me)
 		case <-start:
 			start = nil
 			if !q.claim(ctx, b, me) {
@@ -72,20 +88,39 @@ func (q *queue) send(ctx context.Context, req *request) (reply, time.Time, error
 	}
 }
 
-// sendBatch sends b and releases its place in flight. Runnable goroutines can still
-// join: the first yield runs callers that were just answered, the second those that
-// waited for a processor meanwhile. Of 64 callers one yield collects 45, two collect 60.
+// sendBatch sends b and releases its place in flight. Until the batch has its share,
+// runnable goroutines can still join: the first yield runs callers that were just
+// answered, the second those that waited for a processor meanwhile. Of 64 callers one
+// yield collects 45, two collect 60.
 func (q *queue) sendBatch(ctx context.Context, b *batch) {
 	defer q.release(b)
-	runtime.Gosched()
-	runtime.Gosched()
+	for range 2 {
+		if q.isFull(b) {
+			break
+		}
+		runtime.Gosched()
+	}
 	b.call(ctx, q)
+}
+
+// share returns the number of callers of one batch: half of the callers. Those of a call
+// that has just ended are on their way back, so the last two batches count, too. q.mu is
+// held.
+func (q *queue) share() int {
+	return max(leastShare, (max(q.callers, q.crowd[0], q.crowd[1])+1)/2)
+}
+
+// isFull reports whether b takes no further caller.
+func (q *queue) isFull(b *batch) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return b.callers >= q.share() || b.full()
 }
 
 // join adds req to a batch that is not sent yet. q.mu is held.
 func (q *queue) join(ctx context.Context, req *request) (*batch, *caller) {
 	if n := len(q.waiting); n > 0 {
-		if b := q.waiting[n-1]; b.takes(req) {
+		if b := q.waiting[n-1]; b.callers < q.share() && b.takes(req) {
 			return b, b.add(ctx, req)
 		}
 	}
@@ -103,7 +138,7 @@ func (q *queue) startNext() {
 	for _, b := range q.waiting {
 		switch {
 		case b.ready:
-		case q.isFree(), q.inFlight < maxInFlight && b.full():
+		case q.isFree(), q.inFlight < maxInFlight && (2*b.callers >= q.share() || b.full()):
 			b.ready, b.big = true, true
 			q.inFlight++
 			q.big++
@@ -114,10 +149,12 @@ func (q *queue) startNext() {
 	}
 }
 
-// sending removes b, which is sent now for so many callers. q.mu is held.
-func (q *queue) sending(b *batch, callers int) {
+// sending removes b, which is sent now. q.mu is held.
+func (q *queue) sending(b *batch) {
 	q.remove(b)
-	if q.lastBig = callers >= bigBatch; !q.lastBig {
+	b.sentFor = b.callers
+	q.crowd[0], q.crowd[1] = q.callers, q.crowd[0]
+	if q.lastBig = b.callers >= bigBatch; !q.lastBig {
 		b.big = false
 		q.big--
 		q.startNext()
@@ -128,7 +165,10 @@ func (q *queue) sending(b *batch, callers int) {
 func (q *queue) release(b *batch) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if b != nil {
+	if b == nil {
+		q.callers--
+	} else {
+		q.callers -= b.sentFor
 		b.clear()
 		q.spare = b.scratch
 	}
@@ -154,6 +194,7 @@ func (q *queue) claim(ctx context.Context, b *batch, me *caller) bool {
 	}
 	me.gone = true
 	b.callers--
+	q.callers--
 	if b.callers > 0 {
 		b.start <- struct{}{}
 	} else {
@@ -169,12 +210,14 @@ func (q *queue) leave(ctx context.Context, b *batch, me *caller) error {
 	defer q.mu.Unlock()
 	me.gone = true
 	b.callers--
-	switch {
-	case b.started:
+	if b.started {
 		if b.callers == 0 {
 			b.cancel()
 		}
 		return ctx.Err()
+	}
+	q.callers--
+	switch {
 	case b.callers > 0 || b.claimed:
 	default:
 		if b.ready { // and no caller is left to receive it

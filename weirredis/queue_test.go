@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// slowConn answers no call before it is told to; then it grants everything.
+// slowConn holds each call until its answer channel is used; then it grants all requests.
 type slowConn struct {
 	mu    sync.Mutex
 	calls []*slowCall
@@ -25,12 +26,13 @@ type slowConn struct {
 type slowCall struct {
 	script string
 	keys   []string
+	args   []string
 	ctx    context.Context
 	answer chan error
 }
 
-func (c *slowConn) Eval(ctx context.Context, s *weirredis.Script, keys, _ []string) (string, error) {
-	call := &slowCall{s.Name, keys, ctx, make(chan error, 1)}
+func (c *slowConn) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
+	call := &slowCall{s.Name, keys, args, ctx, make(chan error, 1)}
 	c.mu.Lock()
 	c.calls = append(c.calls, call)
 	c.mu.Unlock()
@@ -42,7 +44,7 @@ func (c *slowConn) Eval(ctx context.Context, s *weirredis.Script, keys, _ []stri
 	}
 }
 
-// call waits until there are so many calls and returns the last.
+// call returns the last of n calls.
 func (c *slowConn) call(t *testing.T, n int) *slowCall {
 	t.Helper()
 	synctest.Wait()
@@ -54,23 +56,23 @@ func (c *slowConn) call(t *testing.T, n int) *slowCall {
 	return c.calls[n-1]
 }
 
-// office is an engine on a slowConn, and those who ask it.
-type office struct {
+// queued is a limiter on an engine on a slowConn.
+type queued struct {
 	t       *testing.T
 	conn    *slowConn
 	engine  *weirredis.Engine
 	limiter *weir.Limiter
 }
 
-func newOffice(t *testing.T, opts ...weirredis.Option) *office {
-	o := &office{t: t, conn: &slowConn{}}
+func newQueued(t *testing.T, opts ...weirredis.Option) *queued {
+	o := &queued{t: t, conn: &slowConn{}}
 	o.engine = newEngine(t, o.conn, opts...)
 	o.limiter = limiter(t, o.engine, "office", weir.AllOrNothing, perUser(100, time.Minute))
 	return o
 }
 
-// ask asks for a user and returns where the outcome will be.
-func (o *office) ask(ctx context.Context, user string) chan error {
+// allow requests a unit for the user and returns a channel with the result.
+func (o *queued) allow(ctx context.Context, user string) chan error {
 	done := make(chan error, 1)
 	go func() {
 		_, err := o.limiter.Allow(ctx, weir.K(user))
@@ -80,11 +82,11 @@ func (o *office) ask(ctx context.Context, user string) chan error {
 	return done
 }
 
-// busy has two callers whose calls are under way, and returns what ends them.
-func (o *office) busy() (end func()) {
-	o.ask(context.Background(), "first")
+// busy starts two calls. end answers them.
+func (o *queued) busy() (end func()) {
+	o.allow(context.Background(), "first")
 	first := o.conn.call(o.t, 1)
-	o.ask(context.Background(), "second")
+	o.allow(context.Background(), "second")
 	second := o.conn.call(o.t, 2)
 	return func() {
 		first.answer <- nil
@@ -93,8 +95,8 @@ func (o *office) busy() (end func()) {
 	}
 }
 
-// outcome is what became of a caller; it must be known by now.
-func (o *office) outcome(done chan error) error {
+// outcome returns the result of a caller, which must have returned.
+func (o *queued) outcome(done chan error) error {
 	o.t.Helper()
 	synctest.Wait()
 	select {
@@ -106,27 +108,27 @@ func (o *office) outcome(done chan error) error {
 	}
 }
 
-// wantGrant reports a caller who got no decision by now.
-func (o *office) wantGrant(who string, done chan error) {
+// wantGrant fails the test unless the caller has a grant.
+func (o *queued) wantGrant(user string, done chan error) {
 	o.t.Helper()
 	if err := o.outcome(done); err != nil {
-		o.t.Errorf("%s: %v", who, err)
+		o.t.Errorf("%s: %v", user, err)
 	}
 }
 
 func TestWaitingCallersShareACall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		var waiting []chan error
-		for i := range 10 {
-			waiting = append(waiting, o.ask(context.Background(), fmt.Sprint("user", i)))
+		for i := range 8 {
+			waiting = append(waiting, o.allow(context.Background(), fmt.Sprint("user", i)))
 		}
-		o.conn.call(t, 2) // nobody else has called
+		o.conn.call(t, 2) // the eight wait
 		end()
 		call := o.conn.call(t, 3)
-		if len(call.keys) != 10 || !strings.HasSuffix(call.keys[0], "user0") || !strings.HasSuffix(call.keys[9], "user9") {
-			t.Errorf("the call is about %q, want the ten users in their order", call.keys)
+		if len(call.keys) != 8 || !strings.HasSuffix(call.keys[0], "user0") || !strings.HasSuffix(call.keys[7], "user7") {
+			t.Errorf("the call is about %q, want the eight users in their order", call.keys)
 		}
 		call.answer <- nil
 		for i, done := range waiting {
@@ -138,24 +140,94 @@ func TestWaitingCallersShareACall(t *testing.T) {
 	})
 }
 
+// TestLongQueuesGoInSeveralCalls sends 300 waiting callers in calls of at most 128 requests,
+// two calls at a time at most. The requests of a call are in the order of their callers.
 func TestLongQueuesGoInSeveralCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		for i := range 300 {
-			o.ask(context.Background(), fmt.Sprint("user", i))
+			o.allow(context.Background(), fmt.Sprint("user", i))
 		}
 		end()
-		if got := len(o.conn.calls[2].keys) + len(o.conn.calls[3].keys); got != 256 {
-			t.Errorf("two calls are about %d users, want 256", got)
+		seen := 0
+		for i := 2; seen < 300; i++ {
+			if n := len(o.conn.calls) - i; n < 1 || n > 2 {
+				t.Fatalf("%d calls are in flight, want one or two", n)
+			}
+			call := o.conn.calls[i]
+			from, err := strconv.Atoi(call.keys[0][strings.LastIndex(call.keys[0], "user")+len("user"):])
+			if err != nil {
+				t.Fatal(err)
+			}
+			for j, key := range call.keys {
+				if !strings.HasSuffix(key, fmt.Sprintf(":user%d", from+j)) {
+					t.Errorf("call %d has key %s after user%d, want the callers in their order", i, key, from+j-1)
+				}
+			}
+			if len(call.keys) > 128 {
+				t.Errorf("call %d has %d requests, want at most 128", i, len(call.keys))
+			}
+			seen += len(call.keys)
+			call.answer <- nil
+			synctest.Wait()
+		}
+		if !o.engine.Idle() {
+			t.Error("the queue is not free again")
+		}
+	})
+}
+
+// TestTwoBatchesAreInFlight: beside a batch of 8, another starts with 4 callers. A third
+// waits until one of the two has ended.
+func TestTwoBatchesAreInFlight(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newQueued(t)
+		end := o.busy()
+		for i := range 8 {
+			o.allow(context.Background(), fmt.Sprint("first", i))
+		}
+		end()
+		o.conn.call(t, 3)
+		for i := range 3 {
+			o.allow(context.Background(), fmt.Sprint("second", i))
+		}
+		o.conn.call(t, 3) // three are too few for a call
+		o.allow(context.Background(), "second3")
+		if second := o.conn.call(t, 4); len(second.keys) != 4 {
+			t.Errorf("the second batch is about %q, want four users", second.keys)
+		}
+		for i := range 8 {
+			o.allow(context.Background(), fmt.Sprint("third", i))
+		}
+		o.conn.call(t, 4).answer <- nil // the second ends before the first
+		if third := o.conn.call(t, 5); len(third.keys) != 8 {
+			t.Errorf("the third batch is about %q, want eight users", third.keys)
 		}
 		o.conn.calls[2].answer <- nil
-		o.conn.call(t, 4) // what does not fill a call waits for the other crowd
-		o.conn.calls[3].answer <- nil
-		if last := o.conn.call(t, 5); len(last.keys) != 44 {
-			t.Errorf("the last call is about %d users, want 44", len(last.keys))
-		}
 		o.conn.calls[4].answer <- nil
+		synctest.Wait()
+		if !o.engine.Idle() || o.engine.Counted() != 0 {
+			t.Errorf("the queue is not free again: it counts %d callers", o.engine.Counted())
+		}
+	})
+}
+
+// TestBatchTakesHalfOfTheCallers splits 16 waiting callers into two batches, so that both are in
+// flight at once.
+func TestBatchTakesHalfOfTheCallers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newQueued(t)
+		end := o.busy()
+		for i := range 16 {
+			o.allow(context.Background(), fmt.Sprint("user", i))
+		}
+		end()
+		if second := o.conn.call(t, 4); len(second.keys) != 8 || len(o.conn.calls[2].keys) != 8 {
+			t.Errorf("the batches are about %q and %q, want eight users each", o.conn.calls[2].keys, second.keys)
+		}
+		o.conn.calls[2].answer <- nil
+		o.conn.calls[3].answer <- nil
 		synctest.Wait()
 		if !o.engine.Idle() {
 			t.Error("the queue is not free again")
@@ -163,23 +235,56 @@ func TestLongQueuesGoInSeveralCalls(t *testing.T) {
 	})
 }
 
-// TestCrowdsStayTogether: after a call for many they go in one call again, and who
-// comes meanwhile waits for it; few callers do not wait for each other.
-func TestCrowdsStayTogether(t *testing.T) {
+// TestLostConnectionFailsBothBatches: both calls in flight fail with an error of unknown fate,
+// and callers that still waited are decided by the next call.
+func TestLostConnectionFailsBothBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
+		end := o.busy()
+		var sent, waiting []chan error
+		for i := range 16 {
+			sent = append(sent, o.allow(context.Background(), fmt.Sprint("user", i)))
+		}
+		end()
+		o.conn.call(t, 4)
+		for i := range 3 {
+			waiting = append(waiting, o.allow(context.Background(), fmt.Sprint("late", i)))
+		}
+		lost := errors.New("connection reset")
+		o.conn.calls[2].answer <- lost
+		o.conn.calls[3].answer <- lost
+		for i, done := range sent {
+			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrUnknownFate) {
+				t.Errorf("user%d: got %v, want %v and ErrUnknownFate", i, err, lost)
+			}
+		}
+		o.conn.call(t, 5).answer <- nil
+		for i, done := range waiting {
+			o.wantGrant(fmt.Sprint("late", i), done)
+		}
+		if o.engine.Counted() != 0 {
+			t.Errorf("the queue counts %d callers, want none", o.engine.Counted())
+		}
+	})
+}
+
+// TestLargeBatchesMakeCallersWait: while a large batch is in flight, new callers wait and
+// share the next call. After a small batch they do not wait.
+func TestLargeBatchesMakeCallersWait(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		o := newQueued(t)
 		end := o.busy()
 		for i := range 5 {
-			o.ask(context.Background(), fmt.Sprint("user", i))
+			o.allow(context.Background(), fmt.Sprint("user", i))
 		}
 		end()
 		o.conn.call(t, 3)
-		o.ask(context.Background(), "during")
+		o.allow(context.Background(), "during")
 		o.conn.call(t, 3).answer <- nil
 		if call := o.conn.call(t, 4); len(call.keys) != 1 || !strings.HasSuffix(call.keys[0], "during") {
-			t.Errorf("after the crowd's, the call is about %q, want who came during it", call.keys)
+			t.Errorf("after the batch, the call is about %q, want the callers that waited", call.keys)
 		}
-		o.ask(context.Background(), "beside")
+		o.allow(context.Background(), "beside")
 		o.conn.call(t, 5).answer <- nil
 		o.conn.calls[3].answer <- nil
 		synctest.Wait()
@@ -189,11 +294,11 @@ func TestCrowdsStayTogether(t *testing.T) {
 	})
 }
 
-func TestNoCoalescing(t *testing.T) {
+func TestDisableBatchingSendsEachCallAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t, weirredis.DisableBatching())
+		o := newQueued(t, weirredis.DisableBatching())
 		for i := range 5 {
-			o.ask(context.Background(), fmt.Sprint("user", i))
+			o.allow(context.Background(), fmt.Sprint("user", i))
 			o.conn.call(t, i+1)
 		}
 		for _, c := range o.conn.calls {
@@ -202,14 +307,15 @@ func TestNoCoalescing(t *testing.T) {
 	})
 }
 
-// Who gives up before the call is sent is not asked for, and is told so.
-func TestLeavingBeforeTheCall(t *testing.T) {
+// A caller cancelled before the call is sent is not part of it, and its error says that
+// nothing was sent.
+func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		leaving, cancel := context.WithCancel(t.Context())
-		stays := o.ask(context.Background(), "stays")
-		left := o.ask(leaving, "leaves")
+		stays := o.allow(context.Background(), "stays")
+		left := o.allow(leaving, "leaves")
 		cancel()
 		err := o.outcome(left)
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) {
@@ -218,35 +324,35 @@ func TestLeavingBeforeTheCall(t *testing.T) {
 		end()
 		call := o.conn.call(t, 3)
 		if len(call.keys) != 1 || !strings.HasSuffix(call.keys[0], "stays") {
-			t.Errorf("the call is about %q, want only who stays", call.keys)
+			t.Errorf("the call is about %q, want only the other caller", call.keys)
 		}
 		call.answer <- nil
 		o.wantGrant("who stays", stays)
 	})
 }
 
-// Who gives up among callers who ask the same is not asked for either, be he the
-// first of them or not.
-func TestLeavingAmongEquals(t *testing.T) {
+// A cancelled caller among callers with equal requests is not part of the call, whether it
+// was the first of them or not.
+func TestCancelledAmongEqualsIsNotSent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		for round, patient := range []int{0, 1, 2} {
 			end := o.busy()
 			leaving, cancel := context.WithCancel(t.Context())
 			var stays chan error
 			for i := range 3 {
 				if i == patient {
-					stays = o.ask(context.Background(), "same")
+					stays = o.allow(context.Background(), "same")
 				} else {
-					o.ask(leaving, "same")
+					o.allow(leaving, "same")
 				}
 			}
 			cancel()
 			synctest.Wait()
 			end()
 			call := o.conn.call(t, 3)
-			if call.script != "batch" || len(call.keys) != 1 {
-				t.Errorf("%d: the call is a %s about %q, want one caller's", round, call.script, call.keys)
+			if call.script != "batch" || len(call.keys) != 1 || len(call.args[1]) != weirredis.PlainBytes {
+				t.Errorf("%d: the call is a %s about %q with %q, want one caller's", round, call.script, call.keys, call.args)
 			}
 			call.answer <- nil
 			o.wantGrant(fmt.Sprintf("%d: who stays", round), stays)
@@ -255,14 +361,14 @@ func TestLeavingAmongEquals(t *testing.T) {
 	})
 }
 
-// When all who waited have given up there is no call, and the queue continues.
-func TestAllLeaveBeforeTheCall(t *testing.T) {
+// If all waiting callers are cancelled, there is no call, and the queue continues.
+func TestAllCancelledBeforeTheCallSendNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		leaving, cancel := context.WithCancel(t.Context())
 		for i := range 3 {
-			o.ask(leaving, fmt.Sprint("user", i))
+			o.allow(leaving, fmt.Sprint("user", i))
 		}
 		cancel()
 		synctest.Wait()
@@ -271,50 +377,50 @@ func TestAllLeaveBeforeTheCall(t *testing.T) {
 		if !o.engine.Idle() {
 			t.Error("the queue is not free again")
 		}
-		done := o.ask(context.Background(), "next")
+		done := o.allow(context.Background(), "next")
 		o.conn.call(t, 3).answer <- nil
 		o.wantGrant("the next caller", done)
 	})
 }
 
-// Who gives up during the call returns at once, be it the one who sent it; the
-// others get their answers.
-func TestLeavingDuringTheCall(t *testing.T) {
+// A caller cancelled during the call returns at once, even the one that sent it. The others
+// get their answers.
+func TestCancelledDuringTheCallReturnsAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		leaving, cancel := context.WithCancel(t.Context())
-		first := o.ask(leaving, "leaves") // it has waited longest, so it sends
-		second := o.ask(context.Background(), "stays")
+		first := o.allow(leaving, "leaves") // it has waited longest, so it sends
+		second := o.allow(context.Background(), "stays")
 		end()
 		call := o.conn.call(t, 3)
 		cancel()
 		if err := o.outcome(first); !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnknownFate) {
-			t.Errorf("who left: got %v, want Canceled and ErrUnknownFate: it was sent", err)
+			t.Errorf("cancelled: got %v, want Canceled and ErrUnknownFate: it was sent", err)
 		}
 		if call.ctx.Err() != nil {
-			t.Error("the call has ended, and somebody still waits for it")
+			t.Error("the call has ended, but a caller waits for it")
 		}
 		call.answer <- nil
 		o.wantGrant("who stayed", second)
 	})
 }
 
-// A call that nobody waits for any more is broken off.
-func TestAllLeaveDuringTheCall(t *testing.T) {
+// A call is cancelled when all its callers are.
+func TestAllCancelledCancelTheCall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		leaving, cancel := context.WithCancel(t.Context())
 		for i := range 3 {
-			o.ask(leaving, fmt.Sprint("user", i))
+			o.allow(leaving, fmt.Sprint("user", i))
 		}
 		end()
 		call := o.conn.call(t, 3)
 		cancel()
 		synctest.Wait()
 		if call.ctx.Err() == nil {
-			t.Error("the call goes on though nobody waits for it")
+			t.Error("the call continues without a caller")
 		}
 		if !o.engine.Idle() {
 			t.Error("the queue is not free again")
@@ -323,15 +429,15 @@ func TestAllLeaveDuringTheCall(t *testing.T) {
 }
 
 // A call lasts until the last of its callers' deadlines.
-func TestDeadlinesOfACall(t *testing.T) {
+func TestCallHasTheLatestDeadlineOfItsCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		soon, cancel1 := context.WithTimeout(t.Context(), time.Second)
 		defer cancel1()
 		late, cancel2 := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel2()
-		first, second := o.ask(soon, "soon"), o.ask(late, "late")
+		first, second := o.allow(soon, "soon"), o.allow(late, "late")
 		end()
 		call := o.conn.call(t, 3)
 		if got, ok := call.ctx.Deadline(); !ok || time.Until(got) != time.Minute {
@@ -339,21 +445,21 @@ func TestDeadlinesOfACall(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		if err := o.outcome(first); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("who had a second: got %v, want DeadlineExceeded", err)
+			t.Errorf("with a second: got %v, want DeadlineExceeded", err)
 		}
 		call.answer <- nil
-		o.wantGrant("who had a minute", second)
+		o.wantGrant("with a minute", second)
 	})
 }
 
-// What goes wrong with a call goes wrong for all its callers.
-func TestFailedCall(t *testing.T) {
+// An error of a call is returned to all its callers.
+func TestErrorOfACallReachesAllCallers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
+		o := newQueued(t)
 		end := o.busy()
 		var waiting []chan error
 		for i := range 3 {
-			waiting = append(waiting, o.ask(context.Background(), fmt.Sprint("user", i)))
+			waiting = append(waiting, o.allow(context.Background(), fmt.Sprint("user", i)))
 		}
 		end()
 		lost := errors.New("connection reset")
@@ -366,20 +472,20 @@ func TestFailedCall(t *testing.T) {
 	})
 }
 
-// quickConn grants everything at once.
-type quickConn struct{ asked atomic.Int64 }
+// quickConn grants all requests at once.
+type quickConn struct{ requests atomic.Int64 }
 
 func (c *quickConn) Eval(ctx context.Context, _ *weirredis.Script, keys, _ []string) (string, error) {
 	if err := ctx.Err(); err != nil {
 		return "", weirredis.UnsentError{Err: err}
 	}
-	c.asked.Add(int64(len(keys)))
+	c.requests.Add(int64(len(keys)))
 	return strings.Repeat(weirredis.Grant(nine, 1), len(keys)), nil
 }
 
-// TestCrowd has many callers come and go at any time: each is answered or was not
-// asked for, unless he is told that nobody knows, and in the end the queue is free.
-func TestCrowd(t *testing.T) {
+// TestCancelledCallersAreCountedRightly cancels many callers at random times. Each gets an
+// answer, or was not sent, or gets ErrUnknownFate. In the end the queue is empty.
+func TestCancelledCallersAreCountedRightly(t *testing.T) {
 	conn := &quickConn{}
 	e := newEngine(t, conn)
 	l := limiter(t, e, "crowd", weir.AllOrNothing, perUser(100, time.Minute))
@@ -407,10 +513,13 @@ func TestCrowd(t *testing.T) {
 		})
 	}
 	all.Wait()
-	for !e.Idle() { // a call whose callers have all left may still be under way
+	for !e.Idle() { // a call without callers may still be in flight
 		time.Sleep(time.Millisecond)
 	}
-	if asked := conn.asked.Load(); asked < granted.Load() || asked > granted.Load()+unknown.Load() {
-		t.Errorf("%d were asked for, %d granted and %d left open", asked, granted.Load(), unknown.Load())
+	if n := e.Counted(); n != 0 {
+		t.Errorf("the queues count %d callers, want none", n)
+	}
+	if sent := conn.requests.Load(); sent < granted.Load() || sent > granted.Load()+unknown.Load() {
+		t.Errorf("%d were sent, %d granted and %d of unknown fate", sent, granted.Load(), unknown.Load())
 	}
 }

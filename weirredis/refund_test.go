@@ -9,10 +9,10 @@ import (
 	"github.com/weirlimit/weir/internal/spec"
 )
 
-// TestRefundIsSeenByWhatIsTrimmed: in CountDenied a recording keeps the newest entries
-// whose units reach Max (R6). Units that a refund took back deep in a chunk (R10) are
+// TestTrimmingCountsRefundedUnits: in CountDenied a recording keeps the newest entries
+// with Max units together (R6). Units that a refund took back deep in a chunk (R10) are
 // missing there: another older entry stays in their place, unless the whole entry went.
-func TestRefundIsSeenByWhatIsTrimmed(t *testing.T) {
+func TestTrimmingCountsRefundedUnits(t *testing.T) {
 	const entries, units = 400, 5
 	redis, want := newEngine(t, rueidisConn(t)), spec.New()
 	for _, c := range []struct {

@@ -12,8 +12,9 @@ import (
 	"github.com/weirlimit/weir/replay"
 )
 
-// TestReplay answers one trace from memory and from Redis: the same bytes.
-func TestReplay(t *testing.T) {
+// TestReplayIsEqualOnMemoryAndRedis replays one trace on both engines: the output must have
+// the same bytes.
+func TestReplayIsEqualOnMemoryAndRedis(t *testing.T) {
 	policies := []weir.Policy{
 		{Name: "push", Limits: []weir.Limit{{Name: "limit", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}}}},
 		{Name: "alerts", Mode: weir.Partial, Limits: []weir.Limit{

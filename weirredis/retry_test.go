@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// movingConn answers from a list, one for each call, the last for ever: "" is a
+// movingConn returns answers[i] to call i, and then the last answer for ever. "" is a
 // grant.
 type movingConn struct {
 	answers []string
@@ -35,13 +35,13 @@ const (
 	clusterDown = "CLUSTERDOWN The cluster is down"
 )
 
-// TestTriesAgain: what is refused while a slot moves is asked again until it has
-// moved, and nothing else is ever asked again.
-func TestTriesAgain(t *testing.T) {
+// TestOnlyTRYAGAINIsRetried: a call rejected with TRYAGAIN is retried until the slot has
+// moved. No other error is retried.
+func TestOnlyTRYAGAINIsRetried(t *testing.T) {
 	for _, c := range []struct {
 		answers []string
 		calls   int
-		says    string // of the error; "" = granted
+		text    string // of the error; "" = granted
 		unknown bool
 	}{
 		{[]string{""}, 1, "", false},
@@ -60,28 +60,27 @@ func TestTriesAgain(t *testing.T) {
 			l := limiter(t, newEngine(t, conn), "moving", weir.AllOrNothing, perUser(5, time.Minute))
 			d, err := l.Allow(ctx, weir.K("a"))
 			if conn.calls != c.calls {
-				t.Errorf("%q: asked %d times, want %d", c.answers, conn.calls, c.calls)
+				t.Errorf("%q: %d calls, want %d", c.answers, conn.calls, c.calls)
 			}
-			if c.says == "" && (err != nil || !d.Allowed) {
+			if c.text == "" && (err != nil || !d.Allowed) {
 				t.Errorf("%q: got %+v, %v, want a grant", c.answers, d, err)
 			}
-			if c.says != "" && (err == nil || !strings.Contains(err.Error(), c.says) || errors.Is(err, weir.ErrUnknownFate) != c.unknown) {
-				t.Errorf("%q: got %v, want an error that says %q, of unknown fate %t", c.answers, err, c.says, c.unknown)
+			if c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, weir.ErrUnknownFate) != c.unknown) {
+				t.Errorf("%q: got %v, want an error with %q, of unknown fate %t", c.answers, err, c.text, c.unknown)
 			}
 		})
 	}
 }
 
-// TestTriesAgainForAWhile: a slot that does not arrive holds nobody for longer than
-// a second, nor beyond the end of his context.
-func TestTriesAgainForAWhile(t *testing.T) {
+// TestRetriesAreBounded: retries end after a second, or with the caller's context.
+func TestRetriesAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := &movingConn{answers: []string{tryAgain}}
 		l := limiter(t, newEngine(t, conn), "stuck", weir.AllOrNothing, perUser(5, time.Minute))
 		began := time.Now()
 		_, err := l.Allow(ctx, weir.K("a"))
 		if took := time.Since(began); took < time.Second || took > 1100*time.Millisecond || conn.calls > 60 {
-			t.Errorf("asked %d times in %v, want about 35 times in a second", conn.calls, took)
+			t.Errorf("%d calls in %v, want about 35 in a second", conn.calls, took)
 		}
 		if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) || !strings.Contains(err.Error(), "to another node") {
 			t.Errorf("got %v, want ErrUnavailable and the reason", err)
@@ -100,12 +99,12 @@ func TestTriesAgainForAWhile(t *testing.T) {
 	})
 }
 
-// TestClientsOwnTimeout: a timeout of the client's is not the end of the caller's
-// context, and does not look like it.
-func TestClientsOwnTimeout(t *testing.T) {
+// TestClientTimeoutIsNotDeadlineExceeded: a timeout of the client is not reported as the
+// end of the caller's context.
+func TestClientTimeoutIsNotDeadlineExceeded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		o := newOffice(t)
-		first := o.ask(ctx, "a")
+		o := newQueued(t)
+		first := o.allow(ctx, "a")
 		o.conn.call(t, 1).answer <- context.DeadlineExceeded
 		err := o.outcome(first)
 		var s *weirredis.StoreError

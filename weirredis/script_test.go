@@ -19,15 +19,15 @@ func (a altered) ReadFile(name string) ([]byte, error) {
 	return bytes.ReplaceAll(text, []byte(a.old), []byte(a.new)), err
 }
 
-// TestOneSource changes what decides in one place of the source and finds it in
-// every script: none has a copy of its own, but for the quick way, which TestQuick
-// holds to the long one.
-func TestOneSource(t *testing.T) {
+// TestScriptsShareOneSource changes the deciding code in one place of the source, and finds
+// the change in every script. Only the quick path has code of its own, which
+// TestQuickPathEqualsLongPath compares with the long path.
+func TestScriptsShareOneSource(t *testing.T) {
 	before, err := weirredis.ScriptTexts(weirredis.Source)
 	if err != nil {
 		t.Fatal(err)
 	}
-	deciding := []string{"one", "batch", "two", "three", "many"}
+	deciding := []string{"one", "batch", "two", "three", "many", "kinds", "once"}
 	for _, c := range []struct {
 		about    string
 		old, new string
@@ -37,8 +37,8 @@ func TestOneSource(t *testing.T) {
 		{"clocks (R2)", "$last - raw >= 1000000", "$last - raw >= 1000001", append(deciding, "refund", "count")},
 		{"room (R5)", "{{units}} <= $room", "{{units}} < $room", []string{"one", "batch"}},
 		{"room of several (R5)", "{{units}} > $room", "{{units}} >= $room", []string{"two", "three", "many", "once"}},
-		{"waits (R8)", "at - now + $window", "at - now", deciding},
-		{"expiry (R13)", "local ends = $window", "local ends = $gap", append(deciding, "refund")},
+		{"waits (R8)", `{{left "at"}}`, "at - now", deciding},
+		{"expiry (R13)", "local ends = {{.Ends}}", "local ends = $gap", append(deciding, "refund")},
 		{"what is written", "call('HSET', $key, 'h'", "call('HSET', $key, 'g'", append(deciding, "refund")},
 	} {
 		after, err := weirredis.ScriptTexts(altered{c.old, c.new})
@@ -53,16 +53,16 @@ func TestOneSource(t *testing.T) {
 	}
 }
 
-// TestScriptsAreWholeNumbers looks for the ways in which Lua turns numbers into
-// text that loses digits, or that some server would refuse.
-func TestScriptsAreWholeNumbers(t *testing.T) {
+// TestScriptsFormatNumbersWithoutLoss rejects number formats of Lua that lose digits or
+// that some servers reject.
+func TestScriptsFormatNumbersWithoutLoss(t *testing.T) {
 	texts, err := weirredis.ScriptTexts(weirredis.Source)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for name, text := range texts {
 		for _, bad := range []string{"tostring(", "%d", "%s", "%g", "tonumber"} {
-			// What went wrong is text, or becomes text for people.
+			// tostring of an error message is allowed.
 			if strings.Contains(strings.ReplaceAll(text, "tostring(problem)", ""), bad) {
 				t.Errorf("script %s has %q", name, bad)
 			}

@@ -12,11 +12,11 @@ const slots = 16384
 
 // Pinned reports whether a Cluster keeps all histories of the plan in one slot, and so on
 // one server. It does if the limits have no dimension in common.
-func Pinned(p *weir.Plan) bool { return len(sharedDimensions(p)) == 0 }
+func Pinned(p *weir.Plan) bool { return len(p.Limits()[0].Shared) == 0 }
 
 // DescribeSlots returns a sentence about the slots of the plan's histories in a Cluster.
 func DescribeSlots(p *weir.Plan) string {
-	shared := sharedDimensions(p)
+	shared := p.Limits()[0].Shared
 	if len(shared) > 0 {
 		names := make([]string, len(shared))
 		for i, dim := range shared {
@@ -32,6 +32,20 @@ func DescribeSlots(p *weir.Plan) string {
 		}
 	}
 	return fmt.Sprintf("policy %s is pinned to slot %d of a Cluster, and so to one server: %s", p.Name(), Slot(keyPrefix+p.Name()+"}"), because)
+}
+
+// oneSlot returns an error if the histories of a call, with these keys, are in different
+// slots.
+func oneSlot(p *weir.Plan, keys []string) error {
+	first := Slot(keys[0])
+	for i, key := range keys {
+		if slot := Slot(key); slot != first {
+			l := &p.Limits()[i]
+			return &weir.CallError{Call: l.Call, Err: fmt.Errorf("%w: its limit %q is in slot %d of the Cluster, and limit %q of the first call in slot %d; calls together need one slot: use one policy with a limit without dimensions, which pins it to a slot, or a Redis that is no Cluster",
+				weir.ErrRequest, l.Name, slot, p.Limits()[0].Name, first)}
+		}
+	}
+	return nil
 }
 
 // Slot returns the slot of a key in a Redis Cluster: the CRC16 of the text between its

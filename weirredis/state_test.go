@@ -15,10 +15,10 @@ import (
 
 var ctx = context.Background()
 
-// nine is an instant of the caller's.
+// nine is the instant of the callers' clocks.
 var nine = time.Date(2026, 3, 2, 9, 0, 0, 0, time.UTC)
 
-// limiter is a policy of one limit on an engine of its own.
+// limiter returns a limiter with the limits on the engine.
 func limiter(t testing.TB, e weir.Engine, name string, mode weir.Mode, limits ...weir.Limit) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: name, Mode: mode, Limits: limits}, weir.WithEngine(e))
@@ -32,9 +32,9 @@ func perUser(max int64, window time.Duration) weir.Limit {
 	return weir.Limit{Name: "user", Max: max, Window: window, By: []string{"user"}}
 }
 
-// TestUnreadableState puts something else where a history should be: every
-// operation says so, names the key such that it can be printed, and writes nothing.
-func TestUnreadableState(t *testing.T) {
+// TestUnreadableStateIsNotChanged stores foreign data under the key of a history. Every
+// operation returns an error with the key in printable form, and writes nothing.
+func TestUnreadableStateIsNotChanged(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, rueidisConn(t), weirredis.DisableBatching())
 	l := limiter(t, e, "unreadable", weir.AllOrNothing, perUser(1000, time.Hour))
@@ -60,7 +60,9 @@ func TestUnreadableState(t *testing.T) {
 		{"a string", []string{"SET", key, "x"}, "not a hash"},
 		{"a list", []string{"RPUSH", key, "x"}, "not a hash"},
 		{"nothing in the header", []string{"HSET", key, "h", ""}, "cut off"},
-		{"a newer layout", []string{"HSET", key, "h", "\x08" + short[1:]}, "layout is version 8"},
+		{"a newer layout", []string{"HSET", key, "h", "\x0a" + short[1:]}, "layout is version 10"},
+		{"the header of a bucket with a history", []string{"HSET", key, "h", "\x08" + short[1:]}, "cut off"},
+		{"the header of a bucket without fractions with a history", []string{"HSET", key, "h", "\x09" + short[1:]}, "cut off"},
 		{"an older layout", []string{"HSET", key, "h", "\x01" + short[1:]}, "layout is version 1"},
 		{"an older layout of long histories", []string{"HSET", key, "h", "\x03" + long[1:]}, "layout is version 3"},
 		{"a header without its further units", []string{"HSET", key, "h", "\x07" + long[1:]}, "cut off"},
@@ -84,7 +86,7 @@ func TestUnreadableState(t *testing.T) {
 			err := ask()
 			if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnreadable) || !errors.Is(err, weir.ErrUnavailable) ||
 				!strings.Contains(err.Error(), quoted) || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("%s, %s: got %v, want ErrState that names %s and says %q", c.about, op, err, quoted, c.want)
+				t.Errorf("%s, %s: got %v, want ErrState with %s and %q", c.about, op, err, quoted, c.want)
 			}
 			if after := s.Must(t, "DUMP", key); after != before {
 				t.Errorf("%s, %s: it was changed", c.about, op)
@@ -93,8 +95,9 @@ func TestUnreadableState(t *testing.T) {
 	}
 }
 
-// TestMissingChunk takes a piece of a long history away. What needs it is refused.
-func TestMissingChunk(t *testing.T) {
+// TestMissingChunkIsAnError deletes a chunk of a long history. A decision that needs it
+// returns an error.
+func TestMissingChunkIsAnError(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, rueidisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
@@ -119,13 +122,13 @@ func TestMissingChunk(t *testing.T) {
 		t.Errorf("got %v, want ErrState", err)
 	}
 	if after := s.Must(t, "DUMP", key); after != before {
-		t.Error("a refused decision changed the history")
+		t.Error("a failed decision changed the history")
 	}
 }
 
-// TestChunkCutOff takes the last byte of every piece of a long history away, then all
-// but its head. What needs one of them is refused, or does without it.
-func TestChunkCutOff(t *testing.T) {
+// TestTruncatedChunksAreAnError removes the last byte of every piece of a long history,
+// then all but its head. A decision that needs such a piece returns an error.
+func TestTruncatedChunksAreAnError(t *testing.T) {
 	s := redistest.Shared(t)
 	l := limiter(t, newEngine(t, rueidisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
@@ -151,18 +154,18 @@ func TestChunkCutOff(t *testing.T) {
 			"count":   func() error { _, err := now.Count(ctx, weir.K("a"), "user", time.Hour); return err },
 		} {
 			if err := ask(); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "cut off") {
-				t.Errorf("%s: got %v, want ErrState that says what is cut off", op, err)
+				t.Errorf("%s: got %v, want ErrState with \"cut off\"", op, err)
 			}
 			if after := s.Must(t, "DUMP", key); after != before {
-				t.Errorf("%s: a refused decision changed the history", op)
+				t.Errorf("%s: a failed decision changed the history", op)
 			}
 		}
 	}
 }
 
-// TestOneBadHistoryOfMany has one limit's history damaged: no other limit of the
-// decision records anything (R7).
-func TestOneBadHistoryOfMany(t *testing.T) {
+// TestOneBadHistoryStopsAllLimits damages the history of one limit: no other limit of the
+// decision records an entry (R7).
+func TestOneBadHistoryStopsAllLimits(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, rueidisConn(t))
 	for n := 2; n <= 5; n++ {

@@ -11,10 +11,10 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestWork counts the commands that decisions run on a full window: one read and
-// one write each, whatever the limit, and a read for each piece that moves from the
-// header to a chunk, or back.
-func TestWork(t *testing.T) {
+// TestDecisionsRunFewCommands counts the commands of decisions on a full window. For every
+// Max a decision runs one read and one write, and a read for each piece that moves between
+// the header and a chunk.
+func TestDecisionsRunFewCommands(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s), weirredis.DisableBatching())
 	for _, max := range []int64{10, 100, 1000} {
@@ -47,10 +47,10 @@ func TestWork(t *testing.T) {
 	}
 }
 
-// TestLongHistoriesAreBounded lets most of 18,000 units leave at once: no decision
-// does more than a few commands, also if it is asked for a wait through all of them
-// (R8), and what is dead goes a few pieces at a time.
-func TestLongHistoriesAreBounded(t *testing.T) {
+// TestExpiredEntriesAreDeletedInSteps expires most of 18,000 units at once. No decision
+// runs more than a few commands, even for a wait across all entries (R8), and dead pieces
+// are deleted a few at a time.
+func TestExpiredEntriesAreDeletedInSteps(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s))
 	const max = 18_000
@@ -119,10 +119,10 @@ func TestLongHistoriesAreBounded(t *testing.T) {
 	}
 }
 
-// TestWhatIsLeftOfAChunk has a chunk lose entries at its front while others come,
-// which fit behind what is left of it or do not, and asks what counts when all of it,
-// some of it, or none of it has left.
-func TestWhatIsLeftOfAChunk(t *testing.T) {
+// TestChunksLoseEntriesAtTheirFront records entries while a chunk loses entries at its
+// front. The new entries fit behind the rest of the chunk or do not. The count must be
+// right when all, some or none of the chunk has expired.
+func TestChunksLoseEntriesAtTheirFront(t *testing.T) {
 	s := redistest.Shared(t)
 	for _, chunk := range []int{14, 60} {
 		e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: chunk, Block: 32}))
@@ -148,8 +148,8 @@ func TestWhatIsLeftOfAChunk(t *testing.T) {
 	}
 }
 
-// TestRefundOfTheNewestInAChunk takes the newest entry back when others have left, so
-// that the one before it, in whatever piece it stands, becomes the newest (R10).
+// TestRefundOfTheNewestInAChunk refunds the newest entry after others have expired. The
+// entry before it becomes the newest, in any piece of the history (R10).
 func TestRefundOfTheNewestInAChunk(t *testing.T) {
 	s := redistest.Shared(t)
 	e := newEngine(t, connTo(t, s), weirredis.WithSizes(weirredis.Sizes{Run: 0, Piece: 6, Chunk: 60, Block: 32}))
@@ -189,7 +189,7 @@ func (h *seconds) record(t *testing.T, at int, n int64) {
 	h.at, h.units = append(h.at, at), append(h.units, n)
 }
 
-// check compares what remains with a sum of all that counts.
+// check compares Remaining with a sum over all entries that count.
 func (h *seconds) check(t *testing.T, at int) {
 	t.Helper()
 	remain := h.l.Plan().Limits()[0].Max
@@ -222,7 +222,7 @@ func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window 
 	}
 }
 
-// counts is how often the server has run the commands that scripts use.
+// counts returns how often the server has run each command that scripts use.
 func counts(t testing.TB, s *redistest.Server) map[string]int {
 	t.Helper()
 	m := map[string]int{}

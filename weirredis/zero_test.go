@@ -9,7 +9,7 @@ import (
 )
 
 // TestLimitOfZeroKeepsNoMark: under a Max of 0 CountDenied counts attempts as no
-// units, so no entry stays (R6), also none of no units. Its mark would be the end of
+// units, so no entry stays (R6), not even one without units. Its mark would be the end of
 // its cell (R9), and once the limit is raised and exact (R12), entries before that
 // would be taken for later than they are.
 func TestLimitOfZeroKeepsNoMark(t *testing.T) {

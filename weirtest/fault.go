@@ -95,41 +95,34 @@ func (f *Faulty) do(ctx context.Context, call func() error) (err error) {
 	return err
 }
 
-// Decide calls the inner engine, or fails.
-func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (d weir.Decision, err error) {
-	err = f.do(ctx, func() (err error) { d, err = f.engine.Decide(ctx, p, k, r); return err })
+// through returns the result of a call, or the zero value and an error.
+func through[T any](ctx context.Context, f *Faulty, call func() (T, error)) (result T, err error) {
+	err = f.do(ctx, func() (err error) { result, err = call(); return err })
 	if err != nil {
-		return weir.Decision{}, err
+		result = *new(T)
 	}
-	return d, nil
+	return result, err
+}
+
+// Decide calls the inner engine, or fails.
+func (f *Faulty) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	return through(ctx, f, func() (weir.Decision, error) { return f.engine.Decide(ctx, p, k, r) })
 }
 
 // Refund calls the inner engine, or fails.
-func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (refunded int64, err error) {
-	err = f.do(ctx, func() (err error) { refunded, err = f.engine.Refund(ctx, p, k, at, n, now); return err })
-	if err != nil {
-		return 0, err
-	}
-	return refunded, nil
+func (f *Faulty) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return through(ctx, f, func() (int64, error) { return f.engine.Refund(ctx, p, k, at, n, now) })
 }
 
 // RefundOnce calls the inner engine, which must be a weir.RefundOnceEngine, or fails.
-func (f *Faulty) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (refunded int64, err error) {
+func (f *Faulty) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	once := f.engine.(weir.RefundOnceEngine)
-	err = f.do(ctx, func() (err error) { refunded, err = once.RefundOnce(ctx, p, k, at, n, now, id); return err })
-	if err != nil {
-		return 0, err
-	}
-	return refunded, nil
+	return through(ctx, f, func() (int64, error) { return once.RefundOnce(ctx, p, k, at, n, now, id) })
 }
 
 // Count calls the inner engine, or fails.
-func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (counted int64, err error) {
-	err = f.do(ctx, func() (err error) { counted, err = f.engine.Count(ctx, p, k, i, last, now); return err })
-	if err != nil {
-		return 0, err
-	}
-	return counted, nil
+func (f *Faulty) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	return through(ctx, f, func() (int64, error) { return f.engine.Count(ctx, p, k, i, last, now) })
 }
 
 // Reset calls the inner engine, or fails.

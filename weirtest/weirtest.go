@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) weir.Engine { return mystore.New(t) })
 //	}
 //
-// It checks in five layers. Each layer finds faults that the others miss:
+// It checks in seven layers. Each layer finds faults that the others miss:
 //
 //   - vectors: the files testdata/*.txt, short histories about one rule each, with
 //     every expected answer. They explain a failure best.
@@ -19,6 +19,10 @@
 //   - live: random histories by the engine's own clock, one call after the other,
 //     compared with the specification at the instants of the answers. Denied attempts
 //     are repeated between calls with other keys, which finds stale caches.
+//   - batches: random batches of requests; their answers must be those of the same requests
+//     one after the other at one instant. It skips engines that are no weir.BatchEngine.
+//   - together: random calls of several policies and keys that are charged all or none,
+//     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at once.
 //
 // The kit cannot find faults in restarts, lost connections and failovers of a store, and
@@ -29,7 +33,6 @@ import (
 	"embed"
 	"io/fs"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/conformance"
@@ -39,8 +42,8 @@ import (
 var testdata embed.FS
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
-// vectors, differential, hammer, live and once. It calls newEngine several times, also
-// concurrently. An engine may remember other policies, because Run never uses the name
+// vectors, differential, hammer, live, batches, together and once. It calls newEngine several times,
+// also concurrently. An engine may remember other policies, because Run never uses the name
 // of a policy twice. newEngine may register t.Cleanup to close the engine.
 //
 // The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test binary
@@ -72,9 +75,6 @@ func Hammers(n int) Option { return func(c *conformance.Config) { c.Hammers = n 
 // Goroutines sets the number of goroutines in one concurrent history. The default is 16.
 func Goroutines(n int) Option { return func(c *conformance.Config) { c.Goroutines = n } }
 
-// Seed sets the seed of the random choices. The default is 1. Failures print it.
-func Seed(n uint64) Option { return func(c *conformance.Config) { c.Seed = n } }
-
 // FixedLimits skips changes of limits that have histories (R12), for engines that do not
 // support them.
 func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits = true } }
@@ -83,10 +83,3 @@ func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits =
 // several others, as processes on one store do. There a cached denial may have a wait from
 // before a grant of another process (R8).
 func Separate() Option { return func(c *conformance.Config) { c.Separate = true } }
-
-// MinWindow sets the shortest window of the differential, which runs in virtual time. The
-// default is 1ms. A longer one is for engines that expire, by real time, entries that
-// still count in virtual time, sooner than after the hour that R13 demands.
-func MinWindow(d time.Duration) Option {
-	return func(c *conformance.Config) { c.MinWindow = d }
-}

@@ -79,6 +79,11 @@ var sections = []section{
 		figures:  []figure{{"16 | WEIR.CHECK, a connection each", 3}, {"16 | WEIR.CHECK, 16 in a pipeline", 3}},
 	},
 	{
+		title: "What a decision costs that survives a restart", program: "disk", rounds: true,
+		headline: "decisions a second with a sync for each, 64 / 256 callers, Pebble = 1.00: Weir %s / %s, bbolt %s / %s, tidwall/wal %s / %s",
+		figures:  []figure{{"weirdisk, SyncAlways", 3}, {"weirdisk, SyncAlways", 4}, {"bbolt", 3}, {"bbolt", 4}, {"tidwall/wal", 3}, {"tidwall/wal", 4}},
+	},
+	{
 		title: "What files and traces cost", program: "files", rounds: true,
 		headline: "a file of 10,000 policies %s s; %s trace lines a second and core",
 		figures:  []figure{{"validate, 10,000 policies", 1}, {"replay, 10,000 keys", 2}},

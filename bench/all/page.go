@@ -17,7 +17,7 @@ const contestants = "Contestants"
 
 func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
 	fmt.Fprintln(w, "# Results")
-	fmt.Fprintln(w, "\nWritten by `go run ./all` in this directory; do not edit. [README.md](README.md) says what is measured and how.")
+	fmt.Fprintln(w, "\nWritten by `go run ./all` in this directory; do not edit. [README.md](README.md) describes the measurements.")
 	if quick {
 		fmt.Fprintln(w, "\n**A quick run: these numbers mean little.**")
 	}
@@ -78,14 +78,15 @@ func sectionOf(page, title string) string {
 }
 
 // replaced returns page with text in place of the section with the title, or at its end.
+// There is one blank line between the section and the next, wherever text stood before.
 func replaced(page, title, text string) string {
 	from, to := bounds(page, title)
-	if from == to {
-		page = strings.TrimRight(page, "\n") + "\n"
-		from, to = len(page), len(page)
-		text = "\n" + strings.TrimLeft(text, "\n")
+	text = strings.Trim(text, "\n") + "\n"
+	before, after := strings.TrimRight(page[:from], "\n")+"\n\n", page[to:]
+	if after != "" {
+		text += "\n"
 	}
-	return page[:from] + text + page[to:]
+	return before + text + after
 }
 
 // bounds returns the begin and end of the section with the title.

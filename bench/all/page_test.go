@@ -51,6 +51,8 @@ func TestOneSectionIsReplaced(t *testing.T) {
 	for _, c := range []struct{ title, text, want string }{
 		{"A", "## A\n\nnew\n\n", strings.Replace(page, "## A\n\na\n\n### A, goals\n\n| ## B |\n\n", "## A\n\nnew\n\n", 1)},
 		{"B", "## B\n\nnew\n\n", strings.Replace(page, "## B\n\nb\n\n", "## B\n\nnew\n\n", 1)},
+		{"B", "## B\n\nnew\n", strings.Replace(page, "## B\n\nb\n\n", "## B\n\nnew\n\n", 1)}, // the last section of its page
+		{"C", "## C\n\nnew\n\n", strings.Replace(page, "## C\n\nc\n", "## C\n\nnew\n", 1)},   // not the last one
 		{"C", "## C\n\nnew\n", strings.Replace(page, "## C\n\nc\n", "## C\n\nnew\n", 1)},
 		{"D", "## D\n\nnew\n", page + "\n## D\n\nnew\n"},
 	} {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"github.com/weirlimit/weir/bench/internal/report"
 )
 
 // summaryTitle is the title of the section with the main figures of all others.
@@ -30,7 +32,7 @@ func withSummary(page string) string {
 		for _, f := range s.figures {
 			values = append(values, f.value(text))
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", s.title, anchor(s.title), fmt.Sprintf(s.headline, values...), goalsMet(text))
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", s.title, anchor(s.title), fmt.Sprintf(s.headline, values...)+behind(text), goalsMet(text))
 	}
 	b.WriteString("\n")
 	if sectionOf(page, summaryTitle) != "" {
@@ -54,6 +56,32 @@ func (f figure) value(text string) string {
 		}
 	}
 	return "–"
+}
+
+// behind names the contestants that are ahead of Weir in some cell of a section, with the
+// number of cells.
+func behind(text string) string {
+	var names []string
+	cells := map[string]int{}
+	for line := range strings.Lines(text) {
+		n := strings.Count(line, report.Behind)
+		row := strings.Split(line, "|")
+		if n == 0 || len(row) < 3 {
+			continue
+		}
+		name := strings.TrimSpace(row[1])
+		if cells[name] == 0 {
+			names = append(names, name)
+		}
+		cells[name] += n
+	}
+	if names == nil {
+		return ""
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%s (%d)", name, cells[name])
+	}
+	return ". **" + report.Behind + " Weir is behind** in cells of " + strings.Join(names, ", ")
 }
 
 // goalsMet returns the number of goals that a section met, of all its goals.

@@ -8,10 +8,10 @@ import (
 
 func TestSummaryHasTheFiguresOfTheSections(t *testing.T) {
 	page := "# Results\n\nhead\n\n## Machine\n\nm\n\n## " + sections[1].title + "\n\n" +
-		"| contestant | a | b | c |\n| x/time/rate | 1 | 2 | **3** |\n| x/time/rate | 4 | 5 | 6 |\n\n" +
+		"| contestant | a | b | c |\n| x/time/rate | 1 | 2 | **3** |\n| quick | 0.5 ◄ | 2 | 0.9 ◄ |\n| x/time/rate | 4 | 5 | 6 |\n\n" +
 		"| goal | bound | measured | met |\n| a | 1 | 1 | yes |\n| b | 1 | 2 | **no** |\n"
 	got := withSummary(page)
-	for _, want := range []string{"# Results\n\nhead\n\n## Summary\n", "x/time/rate 3,", "plain exact log –", "| 1 of 2 |\n\n## Machine\n"} {
+	for _, want := range []string{"# Results\n\nhead\n\n## Summary\n", "x/time/rate 3,", "plain exact log –. **◄ Weir is behind** in cells of quick (2) |", "| 1 of 2 |\n\n## Machine\n"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("the page lacks %q:\n%s", want, got)
 		}

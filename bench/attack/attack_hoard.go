@@ -36,7 +36,7 @@ func idleAfter401(ctx context.Context, f *field) {
 	hold(conn)
 }
 
-// idleGRPC speaks HTTP/2 and makes no call.
+// idleGRPC opens an HTTP/2 connection and makes no call.
 func idleGRPC(ctx context.Context, f *field) {
 	if c, gone, err := dialHTTP2(ctx, f); err == nil {
 		<-gone

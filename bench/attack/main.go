@@ -100,7 +100,7 @@ func run(ctx context.Context, o options) (ok bool, err error) {
 	failed := under.run(ctx, o.length)
 	result, err := attackers.stop()
 	if failed != nil {
-		return false, fmt.Errorf("%w; the server said:\n%s", failed, tail(s.Stderr()))
+		return false, fmt.Errorf("%w; output of the server:\n%s", failed, tail(s.Stderr()))
 	}
 	if err != nil {
 		return false, err

@@ -31,8 +31,8 @@ func alone() []contest.Workload {
 
 func aloneName(entries int) string { return "server alone, N = " + report.Count(float64(entries)) }
 
-// readable is the largest log that forms which read all of it are measured with:
-// beyond, one decision takes milliseconds.
+// readable is the largest log for forms with ReadsAll: beyond it, one decision takes
+// milliseconds.
 const readable = 1_000
 
 func aloneForms(entries int) []string {
@@ -41,12 +41,11 @@ func aloneForms(entries int) []string {
 	})
 }
 
-// slack is longer than it takes to look at a log: by then, one of a shorter window
-// has emptied.
+// slack is longer than reading a log takes. A log of a shorter window may be empty when
+// it is read.
 const slack = 50 * time.Millisecond
 
-// logs is how many keys take their turns: fewer where their logs are long, since
-// filling them takes long.
+// logs returns the number of keys: fewer for long logs, because filling them takes long.
 func logs(entries int) int {
 	return max(min(scale.logs, 20*scale.logs*scale.logs/entries), scale.logs/5)
 }
@@ -71,8 +70,8 @@ func runAlone(name string, entries int) contest.Metrics {
 	f.heavy = form.Name == redispeers.WeirWeighted
 	d := newDuel(c)
 	if form.ServerClock {
-		// By the server's clock a log can only be filled as time goes by: the window is
-		// so many times as long as a round of all keys takes.
+		// With the server's clock a log fills only in real time: the window is as long as
+		// f.entries rounds of all keys take.
 		d.challenge(form.New(plenty, time.Minute), f)
 		window := time.Duration(f.entries*len(f.keys)) * d.pace()
 		window = max(window.Round(time.Microsecond), time.Millisecond)

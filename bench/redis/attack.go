@@ -23,7 +23,7 @@ const (
 // attack is the workload that counts the grants in one window.
 func attack() contest.Workload {
 	return contest.Workload{Name: attacked, Contestants: names(), Run: runAttack,
-		About: "one request, then 16 callers ask without a pause from 0.94 of its window on; limit 100 per 200ms"}
+		About: "one request, then 16 callers send requests without a pause from 0.94 of its window on; limit 100 per 200ms"}
 }
 
 // runAttack counts grants from outside, by when a call was made and when it
@@ -35,7 +35,7 @@ func runAttack(contestant string) contest.Metrics {
 	defer l.Close()
 	base := time.Now()
 	first := attacker{l: l, base: base}
-	first.ask()
+	first.send()
 	from := time.Duration(edge * float64(attackWindow))
 	until := from + time.Duration(scale.windows)*attackWindow
 	attackers := make([]attacker, attackCallers)
@@ -45,7 +45,7 @@ func runAttack(contestant string) contest.Metrics {
 		wg.Go(func() {
 			time.Sleep(from - time.Since(base))
 			for time.Since(base) < until {
-				attackers[i].ask()
+				attackers[i].send()
 			}
 		})
 	}
@@ -64,8 +64,8 @@ type attacker struct {
 	grants []audit.Grant
 }
 
-// ask asks once. An error grants nothing.
-func (a *attacker) ask() {
+// send makes one request. An error grants nothing.
+func (a *attacker) send() {
 	call := time.Since(a.base)
 	if yes, err := a.l.Allow(ctx, "key"); yes && err == nil {
 		a.grants = append(a.grants, audit.Grant{Call: int64(call), Return: int64(time.Since(a.base))})

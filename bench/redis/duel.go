@@ -10,11 +10,11 @@ import (
 	"github.com/weirlimit/weir/bench/internal/stat"
 )
 
-// duel lets a form and the yardstick's script take turns on one server, a few
-// milliseconds each, so disturbances of the machine affect both.
+// duel measures a form and the yardstick's script in turns of a few milliseconds on one
+// server, so that disturbances of the machine affect both.
 type duel struct {
 	form, yardstick line
-	asks, others    *fleet
+	keys, others    *fleet
 	perSecond       float64 // decisions of the form, by the clock
 }
 
@@ -28,35 +28,35 @@ func newDuel(c *redis.Client) *duel {
 
 // challenge sets the form's decider and the fleet of its keys.
 func (d *duel) challenge(decider redispeers.Decider, f *fleet) {
-	d.form, d.asks = newLine(d.yardstick.c, decider), f
+	d.form, d.keys = newLine(d.yardstick.c, decider), f
 }
 
-// fight takes turns until the form has had so much time, one turn at least.
+// fight takes turns until the form has run for length, at least one turn each.
 func (d *duel) fight(length time.Duration) contest.Metrics {
 	var form, yardstick []float64
-	asked := d.asks.total
+	before := d.keys.total
 	start := time.Now()
 	for spent := time.Duration(0); spent < length; {
 		begun := time.Now()
-		form = append(form, d.form.cost(scale.turn, d.asks.ask))
+		form = append(form, d.form.cost(scale.turn, d.keys.request))
 		spent += time.Since(begun)
-		yardstick = append(yardstick, d.yardstick.cost(scale.turn, d.others.ask))
+		yardstick = append(yardstick, d.yardstick.cost(scale.turn, d.others.request))
 	}
-	d.perSecond = float64(d.asks.total-asked) / time.Since(start).Seconds()
+	d.perSecond = float64(d.keys.total-before) / time.Since(start).Seconds()
 	return contest.Metrics{serverCPU: stat.Median(form), ofYardstick: stat.Ratio(form, yardstick)}
 }
 
-// pace is how long a decision of the form takes by the clock, turns of the
-// yardstick included, with nearly empty logs.
+// pace returns the time of a decision of the form by the clock with nearly empty logs.
+// It includes the yardstick's turns.
 func (d *duel) pace() time.Duration {
 	d.fight(scale.warming)
 	return time.Duration(float64(time.Second) / d.perSecond)
 }
 
-// held is how many entries the log of the key asked last holds, -1 where there is
-// none to count.
+// held returns the number of entries in the log of the last key, or -1 for a form
+// without a log.
 func (d *duel) held() float64 {
-	last := d.asks.again((d.asks.next + len(d.asks.keys) - 1) % len(d.asks.keys))
+	last := d.keys.again((d.keys.next + len(d.keys.keys) - 1) % len(d.keys.keys))
 	n := d.form.held(last)
 	if n < 0 {
 		return -1

@@ -18,36 +18,37 @@ type fleet struct {
 	base    int64         // instants begin here, in microseconds
 	heavy   bool          // attempts of many units
 
-	asked []int // how often each key was asked for
+	sent  []int // requests of each key
 	next  int   // the key of the next request
-	total int   // asks of all keys
+	total int   // requests of all keys
 }
 
 func newFleet(keys, entries int, window time.Duration, base time.Time) *fleet {
-	return &fleet{keys: makeKeys(keys), entries: entries, window: window, base: base.UnixMicro(), asked: make([]int, keys)}
+	return &fleet{keys: makeKeys(keys), entries: entries, window: window, base: base.UnixMicro(), sent: make([]int, keys)}
 }
 
-// ask returns the next request and moves to the next key.
-func (f *fleet) ask() redispeers.Request {
+// request returns the next request and moves to the next key.
+func (f *fleet) request() redispeers.Request {
 	k := f.next
 	f.next = (k + 1) % len(f.keys)
-	return f.askOf(k)
+	return f.requestOf(k)
 }
 
-// askOf is the next ask of key k.
-func (f *fleet) askOf(k int) redispeers.Request {
-	a := redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k])}
-	f.asked[k]++
+// requestOf returns the next request of key k.
+func (f *fleet) requestOf(k int) redispeers.Request {
+	a := redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.sent[k])}
+	f.sent[k]++
 	f.total++
 	return a
 }
 
-// again is the key's last ask once more.
+// again returns the last request of key k once more.
 func (f *fleet) again(k int) redispeers.Request {
-	return redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.asked[k]-1)}
+	return redispeers.Request{Key: f.keys[k], N: f.units(k), At: f.instant(k, f.sent[k]-1)}
 }
 
-// units are 1, or 100 to 199: the latter's limit must allow for HeaviestUnits.
+// units returns 1, or 100 to 199 for a heavy fleet, whose limit must be a multiple of
+// HeaviestUnits.
 func (f *fleet) units(k int) int64 {
 	if f.heavy {
 		return int64(100 + k%100)
@@ -73,12 +74,12 @@ func mix(v uint64) uint64 {
 	return v ^ v>>31
 }
 
-// fill gives every key so many entries: by deciding, or directly where that would
-// take too long.
+// fill stores entries for every key: by decisions, or directly if decisions would take
+// too long.
 func (f *fleet) fill(l line, entries int) {
-	commands := func() [][]any { return l.d.Commands(f.ask()) }
+	commands := func() [][]any { return l.d.Commands(f.request()) }
 	if d, ok := l.d.(redispeers.Filler); ok {
-		commands = func() [][]any { return [][]any{d.Entry(f.ask())} }
+		commands = func() [][]any { return [][]any{d.Entry(f.request())} }
 	}
 	for n := entries * len(f.keys); n > 0; n -= inFilling {
 		l.sendAll(min(n, inFilling), commands)

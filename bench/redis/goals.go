@@ -60,13 +60,13 @@ func loadGoals(r contest.Results) []report.Goal {
 	}
 	const weir = redispeers.WeirRueidis
 	return []report.Goal{
-		most("server CPU, 64 callers coalesced, against redis_rate's script in a pipeline", manyKeys, 64, weir, pipelined, serverCPU, 0.50),
-		most("server CPU, 64 callers coalesced, against redis_rate as it comes", manyKeys, 64, weir, redispeers.RedisRate, serverCPU, 0.25),
+		most("server CPU, 64 callers batched, against redis_rate's script in a pipeline", manyKeys, 64, weir, pipelined, serverCPU, 0.50),
+		most("server CPU, 64 callers batched, against redis_rate with its defaults", manyKeys, 64, weir, redispeers.RedisRate, serverCPU, 0.25),
 		least("64 callers", manyKeys, 64, weir, 4.5),
 		least("512 callers", manyKeys, 512, weir, 6.5),
-		least("64 callers, all denied, none remembered", allDenied, 64, redispeers.WeirForgetful, 6),
+		least("64 callers, all denied, no denial cache", allDenied, 64, redispeers.WeirForgetful, 6),
 		least("64 callers, 1 hot key, merged", hotAllowed, 64, weir, 15),
-		least("64 callers, 1 hot key at its limit, denials remembered", hotDenied, 64, weir, 100),
+		least("64 callers, 1 hot key at its limit, with the denial cache", hotDenied, 64, weir, 100),
 		least("1 caller", manyKeys, 1, weir, 1.1),
 		most("p99 of 64 callers against redis_rate", manyKeys, 64, weir, redispeers.RedisRate, p99, 1.0/3),
 	}
@@ -89,7 +89,7 @@ func storageGoals(r contest.Results) []report.Goal {
 		g = append(g, report.Goal{Text: "bytes to a replica for a grant, N = " + report.Count(float64(n)), Bound: 200, AtMost: true,
 			Measured: math.Max(atCaller, atServer), Where: fmt.Sprintf(" (caller's clock %s, server's %s)", report.Decimal(atCaller, 0), report.Decimal(atServer, 0))})
 	}
-	g = append(g, report.Goal{Text: "bytes to a replica for a refusal", AtMost: true,
+	g = append(g, report.Goal{Text: "bytes to a replica for a denial", AtMost: true,
 		Measured: r.Median(replication, redispeers.WeirCaller, bytesRefused)})
 	for _, n := range scale.expiring {
 		g = append(g, report.Goal{Text: "ms of the longest script, " + longestName(n), Bound: 5, AtMost: true,

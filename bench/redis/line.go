@@ -19,8 +19,8 @@ type line struct {
 }
 
 const (
-	inPipeline = 64  // decisions sent at once where they are measured
-	inFilling  = 256 // where they are not
+	inPipeline = 64  // decisions sent at once in a measurement
+	inFilling  = 256 // decisions sent at once to fill logs
 )
 
 func newLine(c *redis.Client, d redispeers.Decider) line {
@@ -65,7 +65,7 @@ func (l line) cost(length time.Duration, next func() redispeers.Request) float64
 	return float64(must(redisserver.CPU(ctx, l.c))-before) / float64(n)
 }
 
-// held is how many units the key's log holds, -1 where there is none to count.
+// held returns the number of units in the key's log, or -1 without a log.
 func (l line) held(a redispeers.Request) int64 {
 	h, ok := l.d.(redispeers.Holder)
 	if !ok {

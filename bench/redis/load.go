@@ -29,7 +29,7 @@ const (
 	failed    = "failed"    // share of the decisions that were errors, 0 … 1
 )
 
-// run lets the callers ask a fresh limiter of the contestant on an empty server.
+// run measures a new limiter of the contestant on an empty server.
 func (d load) run(contestant string) contest.Metrics {
 	c := emptyServer()
 	defer c.Close()
@@ -77,7 +77,7 @@ func (d load) keys() int {
 	return scale.keys
 }
 
-// fill asks for every key, many at a time, as often as the shape wants.
+// fill sends prefill requests for every key, many at a time.
 func (d load) fill(l redispeers.Limiter, keys []string) {
 	const together = 64
 	for range d.prefill {
@@ -95,8 +95,8 @@ func (d load) fill(l redispeers.Limiter, keys []string) {
 	}
 }
 
-// tally is the result of one caller. It is padded by its histogram: callers do not
-// share cache lines.
+// tally is the result of one caller. Its histogram pads it, so callers share no cache
+// lines.
 type tally struct {
 	times   stat.Histogram // of all decisions, in nanoseconds
 	granted int64
@@ -120,19 +120,19 @@ func total(tallies []tally) *tally {
 	return &sum
 }
 
-// drive lets every caller ask one decision after the other for a while.
+// drive runs all callers for length; each sends one request after the other.
 func (d load) drive(l redispeers.Limiter, keys []string, tallies []tally, length time.Duration) {
 	var wg sync.WaitGroup
 	base := time.Now()
 	for i := range tallies {
-		wg.Go(func() { tallies[i].ask(l, keys, rand.New(rand.NewPCG(uint64(i), 7)), base, length) })
+		wg.Go(func() { tallies[i].run(l, keys, rand.New(rand.NewPCG(uint64(i), 7)), base, length) })
 	}
 	wg.Wait()
 }
 
-// ask asks until length after base. The end of one decision is the beginning of
+// run sends requests until length after base. The end of one decision is the start of
 // the next, so each includes one reading of the clock.
-func (t *tally) ask(l redispeers.Limiter, keys []string, r *rand.Rand, base time.Time, length time.Duration) {
+func (t *tally) run(l redispeers.Limiter, keys []string, r *rand.Rand, base time.Time, length time.Duration) {
 	for before := time.Since(base); before < length; {
 		yes, err := l.Allow(ctx, keys[r.IntN(len(keys))])
 		after := time.Since(base)

@@ -26,7 +26,7 @@ func longest() []contest.Workload {
 		all = append(all, contest.Workload{
 			Name: longestName(n), MaxRounds: 2,
 			Contestants: []string{redispeers.WeirCaller, redispeers.WeirWeighted, redispeers.SortedSet},
-			About:       "full logs whose entries came within a second; the longest of the decision that finds them gone and 63 after it, median over several keys",
+			About:       "full logs of entries from one second; the longest script of the first decision after they expired and of 63 more, median over several keys",
 			Run: func(form string) contest.Metrics {
 				return contest.Metrics{longestHalf: runLongest(form, n, n/2), longestMost: runLongest(form, n, n-1)}
 			},
@@ -39,8 +39,8 @@ func longestName(entries int) string {
 	return report.Count(float64(entries)) + " entries expire at once"
 }
 
-// runLongest fills logs, lets entries leave each, and returns the longest script of the
-// decisions after that.
+// runLongest fills logs, moves the clock until the first leaving entries of each have
+// expired, and returns the longest script of the decisions after that.
 func runLongest(name string, entries, leaving int) float64 {
 	const window = time.Hour
 	c := emptyServer()
@@ -53,7 +53,7 @@ func runLongest(name string, entries, leaving int) float64 {
 		f.heavy = form.Name == redispeers.WeirWeighted
 		only := f.keys[k]
 		for n := entries; n > 0; n -= inFilling {
-			l.send(min(n, inFilling), func() redispeers.Request { return f.askOf(k) })
+			l.send(min(n, inFilling), func() redispeers.Request { return f.requestOf(k) })
 		}
 		at := f.instant(k, leaving-1) + window.Microseconds()
 		took = append(took, slowest(c, func() {
@@ -66,12 +66,12 @@ func runLongest(name string, entries, leaving int) float64 {
 	return stat.Median(took)
 }
 
-// slowest returns the microseconds of the longest script while ask ran.
-func slowest(c *redis.Client, ask func()) float64 {
+// slowest returns the microseconds of the longest script during run.
+func slowest(c *redis.Client, run func()) float64 {
 	must(c.ConfigSet(ctx, "slowlog-log-slower-than", "0").Result())
 	must(c.ConfigSet(ctx, "slowlog-max-len", "1000").Result())
 	must(c.SlowLogReset(ctx).Result())
-	ask()
+	run()
 	must(c.ConfigSet(ctx, "slowlog-log-slower-than", "-1").Result())
 	var most time.Duration
 	for _, entry := range must(c.SlowLogGet(ctx, 1000).Result()) {

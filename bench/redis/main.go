@@ -37,16 +37,16 @@ var (
 
 func main() {
 	quick := flag.Bool("quick", false, "one short round on smaller sizes: for working on this program; its numbers mean little")
-	rounds := flag.Int("rounds", 3, "how many interleaved `rounds`")
-	only := flag.String("only", "", "measure only the workloads whose name contains `text`")
+	rounds := flag.Int("rounds", 3, "number of interleaved `rounds`")
+	only := flag.String("only", "", "measure only the workloads with `text` in their names")
 	child := flag.Bool("child", false, "run one contestant and print its metrics (used by the program itself)")
-	flag.StringVar(&address, "server", "", "the `address` of the server to ask (used by the program itself)")
+	flag.StringVar(&address, "server", "", "the `address` of the server to measure (used by the program itself)")
 	flag.Parse()
 	if *quick {
 		scale, *rounds = small, 1
 	}
 	if *child {
-		redis.SetLogger(quiet{}) // errors are counted, and shown where they are
+		redis.SetLogger(quiet{}) // errors are counted, and the tables show them
 		if err := contest.Child(workloads(), flag.Arg(0), flag.Arg(1), os.Stdout); err != nil {
 			fail(err)
 		}
@@ -72,12 +72,12 @@ func fail(err error) {
 	os.Exit(2)
 }
 
-// workloads are all there are, at the present scale.
+// workloads returns all workloads, at the present scale.
 func workloads() []contest.Workload {
 	return slices.Concat(loads(), alone(), []contest.Workload{attack(), replicas()}, memory(), longest())
 }
 
-// play runs the workloads whose name contains only, on a server of its own.
+// play runs the workloads with only in their names, on a server of its own.
 func play(only string, rounds int, quick bool) (page, error) {
 	all := workloads()
 	chosen := slices.DeleteFunc(slices.Clone(all), func(w contest.Workload) bool { return !strings.Contains(w.Name, only) })
@@ -101,7 +101,7 @@ func play(only string, rounds int, quick bool) (page, error) {
 	return page{server: version, rounds: rounds, workloads: chosen, whole: len(chosen) == len(all), results: contest.Play(chosen, rounds, args)}, nil
 }
 
-// stopOnSignal stops the server when this program is told to end.
+// stopOnSignal stops the server when this program receives SIGINT or SIGTERM.
 func stopOnSignal(s *redisserver.Server) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)

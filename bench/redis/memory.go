@@ -17,8 +17,8 @@ const (
 	bytesPerEntry = "bytes_per_entry" // bytes_per_key / entries
 )
 
-// perDay marks forms whose entries are measured a second time, spread over a day:
-// the further apart, the more bytes an instant may need.
+// perDay marks forms that are measured a second time with entries spread over a day:
+// the further apart the entries, the more bytes an instant may need.
 const perDay = ", N a day"
 
 // memory returns the workloads that fill logs and read the server's memory.
@@ -28,7 +28,7 @@ func memory() []contest.Workload {
 	for _, n := range scale.entries {
 		all = append(all, contest.Workload{
 			Name: memoryName(n), MaxRounds: 1, Contestants: forms,
-			About: "keys of 16 bytes with full logs, N a minute unless said, each key's entries at moments of its own",
+			About: "keys of 16 bytes with full logs, N a minute unless stated otherwise, each key with instants of its own",
 			Run:   func(form string) contest.Metrics { return runMemory(form, n) },
 		})
 	}

@@ -34,7 +34,7 @@ func (p page) print(w io.Writer) {
 	p.attackTable(w)
 	if p.whole {
 		heading(w, "Goals")
-		fmt.Fprintf(w, "Weir is *%s* where clients take part, and exact throughout.\n\n", redispeers.WeirRueidis)
+		fmt.Fprintf(w, "Weir is *%s* in the workloads with clients, and always exact.\n\n", redispeers.WeirRueidis)
 		report.Goals(w, goals(p.results))
 	}
 }
@@ -80,7 +80,7 @@ func (p page) shapeTables(w io.Writer, s shape) {
 		table.Row(row...)
 	}
 	table.Print(w)
-	fmt.Fprintln(w, "\n† answered otherwise than meant, by more than five decisions in a hundred. ‡ more than one in a hundred were errors.")
+	fmt.Fprintln(w, "\n† granted a different share than the workload expects, by more than five decisions in a hundred. ‡ more than one in a hundred were errors.")
 	for _, n := range callers {
 		p.loadTable(w, load{s, n})
 	}

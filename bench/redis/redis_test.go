@@ -20,7 +20,7 @@ func TestFleetKeepsLogsFull(t *testing.T) {
 		for k := range f.keys {
 			var all []int64
 			for i := range 3 * entries {
-				at := f.askOf(k).At
+				at := f.requestOf(k).At
 				if i > 0 && at <= all[i-1] {
 					t.Fatalf("N = %d, key %d, ask %d at %d, the one before at %d", entries, k, i, at, all[i-1])
 				}
@@ -39,12 +39,12 @@ func TestFleetKeepsLogsFull(t *testing.T) {
 	}
 }
 
-func TestFleetAsksInTurnAtOwnInstants(t *testing.T) {
+func TestFleetTakesKeysInTurnAtOwnInstants(t *testing.T) {
 	f := newFleet(3, 10, time.Minute, time.UnixMicro(1_700_000_000_000_000))
 	f.heavy = true
 	seen := map[int64]string{}
 	for i := range 60 {
-		a := f.ask()
+		a := f.request()
 		if want := f.keys[i%3]; a.Key != want {
 			t.Fatalf("ask %d is of %s, want %s", i, a.Key, want)
 		}
@@ -56,12 +56,12 @@ func TestFleetAsksInTurnAtOwnInstants(t *testing.T) {
 		}
 		seen[a.At] = a.Key
 	}
-	if last, again := f.instant(2, f.asked[2]-1), f.again(2).At; again != last {
-		t.Errorf("again is at %d, the last ask was at %d", again, last)
+	if last, again := f.instant(2, f.sent[2]-1), f.again(2).At; again != last {
+		t.Errorf("again is at %d, the last request was at %d", again, last)
 	}
 }
 
-func TestTallies(t *testing.T) {
+func TestTotalAddsTallies(t *testing.T) {
 	tallies := make([]tally, 2)
 	tallies[0].times.Add(1000)
 	tallies[1].times.Add(3000)
@@ -112,7 +112,7 @@ func TestMostGrantsOfAnyRound(t *testing.T) {
 }
 
 // TestGoalsNameMeasuredWorkloads gives every contestant of every workload a 1 for
-// every metric: a goal that still measures nothing asks for what does not exist.
+// every metric. A goal without a measurement names a workload that does not exist.
 func TestGoalsNameMeasuredWorkloads(t *testing.T) {
 	r := contest.Results{}
 	for _, w := range workloads() {
@@ -127,13 +127,13 @@ func TestGoalsNameMeasuredWorkloads(t *testing.T) {
 	}
 	for _, g := range goals(r) {
 		if math.IsNaN(g.Measured) {
-			t.Errorf("goal %q is measured by nothing", g.Text)
+			t.Errorf("goal %q has no measurement", g.Text)
 		}
 	}
 }
 
-// TestPageWithoutResults: what was not measured is never shown as met.
-func TestPageWithoutResults(t *testing.T) {
+// TestMissingResultsMeetNoGoal: without a measurement no goal is shown as met.
+func TestMissingResultsMeetNoGoal(t *testing.T) {
 	var out strings.Builder
 	page{server: "redis 7", rounds: 1, workloads: workloads(), whole: true, results: contest.Results{}}.print(&out)
 	if strings.Contains(out.String(), "| yes |") {

@@ -21,13 +21,13 @@ var replicated = []int{10, 1_000}
 // Bytes sent to a replica per decision.
 func bytesGranted(entries int) string { return "granted, N = " + report.Count(float64(entries)) }
 
-const bytesRefused = "refused"
+const bytesRefused = "denied"
 
 // replicas is the workload with a replica. It has a server of its own, so that the
 // others are measured without one.
 func replicas() contest.Workload {
 	return contest.Workload{Name: replication, MaxRounds: 1, Contestants: formNames(), Run: runReplication,
-		About: "10 keys; by the callers' clocks logs stay full, N a minute; by the server's they hold N before, and nothing leaves meanwhile"}
+		About: "10 keys; with the callers' clocks logs stay full, N a minute; with the server's clock they hold N at the start, and no entry leaves"}
 }
 
 func runReplication(name string) contest.Metrics {
@@ -50,7 +50,7 @@ func runReplication(name string) contest.Metrics {
 	return m
 }
 
-// awaitReplica returns when the replica follows.
+// awaitReplica returns when the replica is online.
 func awaitReplica(c *redis.Client) {
 	for range 2_000 {
 		text := must(c.Info(ctx, "replication").Result())
@@ -62,8 +62,8 @@ func awaitReplica(c *redis.Client) {
 	panic("the replica does not follow")
 }
 
-// grantedBytes lets full logs change, over several of their windows where they
-// are small, or, by the server's clock, grow.
+// grantedBytes measures grants on full logs, over several windows if the logs are small.
+// With the server's clock the logs grow.
 func grantedBytes(c *redis.Client, form redispeers.Form, entries int) float64 {
 	f := newFleet(10, entries, time.Minute, time.Now())
 	f.heavy = form.Name == redispeers.WeirWeighted
@@ -73,10 +73,10 @@ func grantedBytes(c *redis.Client, form redispeers.Form, entries int) float64 {
 	}
 	l := newLine(c, form.New(limit, window))
 	f.fill(l, entries)
-	return offsetOf(c, 2_000, func(n int) { l.send(n, f.ask) })
+	return offsetOf(c, 2_000, func(n int) { l.send(n, f.request) })
 }
 
-// refusedBytes measures denials of a key whose limit of 1 is used.
+// refusedBytes measures denials of a key that has used its limit of 1.
 func refusedBytes(c *redis.Client, form redispeers.Form) float64 {
 	l := newLine(c, form.New(1, time.Hour))
 	a := redispeers.Request{Key: "refused", N: 1, At: time.Now().UnixMicro()}

@@ -2,7 +2,7 @@ package main
 
 import "time"
 
-// sizes are how much work the workloads do.
+// sizes bounds the work of the workloads.
 type sizes struct {
 	callers  []int
 	keys     int           // of the loads with many keys

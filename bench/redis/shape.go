@@ -15,8 +15,8 @@ type shape struct {
 	limit   int
 	window  time.Duration
 	hot     bool    // all requests have one key
-	prefill int     // asks of every key before the measurement
-	meant   float64 // the share that is to be granted
+	prefill int     // requests of every key before the measurement
+	meant   float64 // the expected share of grants, 0 … 1
 }
 
 // Names of the shapes.
@@ -31,8 +31,8 @@ func shapes() []shape {
 	return []shape{
 		{name: manyKeys, about: "100 per 1m, keys chosen at random", limit: 100, window: time.Minute, meant: 1},
 		{name: allDenied, about: "1 per 1h, used up before, keys chosen at random", limit: 1, window: time.Hour, prefill: 1},
-		{name: hotAllowed, about: "5,000,000 per 1s, more than anyone asks", limit: 5_000_000, window: time.Second, hot: true, meant: 1},
-		{name: hotDenied, about: "100 per 1s, used up before, so nearly every ask is refused", limit: 100, window: time.Second, hot: true, prefill: 100},
+		{name: hotAllowed, about: "5,000,000 per 1s, a limit that is never reached", limit: 5_000_000, window: time.Second, hot: true, meant: 1},
+		{name: hotDenied, about: "100 per 1s, used up before, so nearly every attempt is denied", limit: 100, window: time.Second, hot: true, prefill: 100},
 	}
 }
 
@@ -42,7 +42,7 @@ type load struct {
 	callers int
 }
 
-// pipelined is no contestant: the yardstick's script without any client's part.
+// pipelined names the yardstick's script without a client. It is no contestant.
 const pipelined = redispeers.RedisRate + "'s script, 64 in a pipeline"
 
 // loads are the workloads in which every contestant takes part.

@@ -14,9 +14,9 @@ func (p page) aloneTable(w io.Writer) {
 	if len(sizes) == 0 {
 		return
 	}
-	heading(w, "The server's part by itself: processor time of its main thread")
+	heading(w, "The server's part alone: processor time of its main thread")
 	fmt.Fprintf(w, "One decision a call, 64 calls in a pipeline, %d keys, %d with the longest logs. N entries fill the window, and at every decision one leaves and one enters. ", scale.logs, logs(scale.entries[len(scale.entries)-1]))
-	fmt.Fprintf(w, "A ratio to %s's script, which takes turns with each of a few milliseconds, so that its own row shows the noise; then µs (noise), then the entries a log held at the end.\n\n", redispeers.RedisRate)
+	fmt.Fprintf(w, "Each cell has the ratio to %s's script, the µs (noise), and the entries in a log at the end. The script and each form take turns of a few milliseconds, so the script's own row shows the noise.\n\n", redispeers.RedisRate)
 	table := report.Table(bySize("form", sizes)...)
 	for _, f := range redispeers.Forms() {
 		row := []string{f.Name}
@@ -30,17 +30,17 @@ func (p page) aloneTable(w io.Writer) {
 		table.Row(row...)
 	}
 	table.Print(w)
-	fmt.Fprintf(w, "\nWhat reads the whole log at every decision was not asked beyond %s entries. Forms:\n", report.Count(readable))
+	fmt.Fprintf(w, "\nForms that read the whole log at every decision were not measured beyond %s entries. Forms:\n", report.Count(readable))
 	for _, f := range redispeers.Forms() {
 		clock := "the callers' clocks"
 		if f.ServerClock {
-			clock = "the server's clock, so that N is about so many"
+			clock = "the server's clock, so N is approximate"
 		}
 		fmt.Fprintf(w, "- *%s*: %s; %s.\n", f.Name, f.Note, clock)
 	}
 }
 
-// sizes returns the numbers whose workload was run.
+// sizes returns the elements of all with a measured workload.
 func (p page) sizes(all []int, name func(int) string) []int {
 	var played []int
 	for _, n := range all {
@@ -67,7 +67,7 @@ func (p page) memoryTable(w io.Writer) {
 		return
 	}
 	heading(w, "Bytes stored")
-	fmt.Fprint(w, "The server's used_memory by full logs of N entries a minute, key of 16 bytes and TTL included: bytes an entry, then bytes a key.\n\n")
+	fmt.Fprint(w, "The server's used_memory of full logs of N entries a minute, with a key of 16 bytes and its TTL: bytes per entry, then bytes per key.\n\n")
 	table := report.Table(bySize("form", sizes)...)
 	for _, form := range memory()[0].Contestants {
 		row := []string{form}
@@ -109,7 +109,7 @@ func (p page) longestTable(w io.Writer) {
 		return
 	}
 	heading(w, "The longest script, many entries expiring at once")
-	fmt.Fprintf(w, "µs by the server's slow log: %s. Half of the entries leave; behind the semicolon, all but the newest.\n\n", longest()[0].About)
+	fmt.Fprintf(w, "µs by the server's slow log: %s. The first number is with half of the entries expired, the second with all but the newest.\n\n", longest()[0].About)
 	table := report.Table(bySize("form", sizes)...)
 	for _, form := range longest()[0].Contestants {
 		row := []string{form}
@@ -129,7 +129,7 @@ func (p page) attackTable(w io.Writer) {
 	}
 	a := attack()
 	heading(w, "What is let through")
-	fmt.Fprintf(w, "%s. The most grants of all rounds inside one span shorter than the window, counted from outside: lower bounds.\n\n", a.About)
+	fmt.Fprintf(w, "%s. The most grants of all rounds inside one span shorter than the window. They are counted from outside, so they are lower bounds.\n\n", a.About)
 	table := report.Table("contestant", "decides by", "grants", "× limit")
 	for _, c := range redispeers.All() {
 		n := mostGrants(p.results, c.Name)

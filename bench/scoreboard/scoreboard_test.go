@@ -88,7 +88,7 @@ func TestVerdictIsAboutWeir(t *testing.T) {
 	}
 }
 
-func TestPictureIsXMLAndShowsEverybody(t *testing.T) {
+func TestPictureIsXMLAndShowsAllContestants(t *testing.T) {
 	scores := []*score{
 		{peer: peers.Peer{Name: "a <b> & c"}, together: 39},
 		{peer: peers.Peer{Name: peers.Weir}, together: 20},

@@ -32,7 +32,7 @@ func rank(s *score) int {
 func printTable(w io.Writer, scores []*score, repetitions int) {
 	fmt.Fprintf(w, "The most grants inside one span shorter than %v, limit %d per %v. ", window, limit, window)
 	fmt.Fprintf(w, "One caller: the most of %d repetitions of each timing. ", repetitions)
-	fmt.Fprintf(w, "%d goroutines: asking without a pause, from %.2f of the first window on.\n\n", goroutines, edge)
+	fmt.Fprintf(w, "%d goroutines: requests without a pause, from %.2f of the first window on.\n\n", goroutines, edge)
 
 	head := []string{"limiter", "kind", "**worst second**", "× limit"}
 	for _, t := range timings {
@@ -59,7 +59,7 @@ func printTable(w io.Writer, scores []*score, repetitions int) {
 	for _, t := range timings {
 		fmt.Fprintf(w, "- *%s*: %s.\n", t.name, t.about)
 	}
-	fmt.Fprintf(w, "\nAfter each, the caller polls for %d windows; an exact limiter that wastes nothing grants %d of the first timing's.\n",
+	fmt.Fprintf(w, "\nAfter each, the caller polls for %d windows; an exact limiter without waste grants %d of the first timing's.\n",
 		polled, polled*limit)
-	fmt.Fprintln(w, "Token buckets and counters do what their documentation says; it is the words \"20 per second\" that promise more.")
+	fmt.Fprintln(w, "Token buckets and counters do what their documentation says; the words \"20 per second\" promise more.")
 }

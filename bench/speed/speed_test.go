@@ -44,9 +44,9 @@ func TestRandomReachesEveryKey(t *testing.T) {
 	}
 }
 
-// TestLoadsAnswerAsMeant runs every timed workload for a moment on Weir and checks the
+// TestLoadsGrantTheirShare runs every timed workload for a moment on Weir and checks the
 // share of granted attempts, not the time.
-func TestLoadsAnswerAsMeant(t *testing.T) {
+func TestLoadsGrantTheirShare(t *testing.T) {
 	shorten(t)
 	for _, w := range timed() {
 		want, ok := meant[w.Name]

@@ -13,6 +13,7 @@ const (
 	hotAllowed = "1 hot key, all allowed"
 	hotLimited = "1 hot key at its limit"
 	tenAlone   = "10,000 keys, 1 goroutine"
+	tenTwo     = "10,000 keys, 2 goroutines"
 	tenEight   = "10,000 keys, 8 goroutines"
 	tenDenied  = "10,000 keys, all denied"
 	insert     = "insert 1,000,000 keys"
@@ -29,12 +30,14 @@ func timed() []contest.Workload {
 			load{limit: 100, window: time.Second, keys: 1, goroutines: 1}),
 		loadWorkload(tenAlone, "100 per 10ms, allowed",
 			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 1}),
+		loadWorkload(tenTwo, "100 per 10ms, allowed",
+			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 2}),
 		loadWorkload(tenEight, "100 per 10ms, allowed",
 			load{limit: 100, window: 10 * time.Millisecond, keys: 10_000, goroutines: 8}),
 		loadWorkload(tenDenied, "one goroutine; 10 per 1h, used up before",
 			load{limit: 10, window: time.Hour, keys: 10_000, goroutines: 1, prefill: 10}),
 		{Name: insert, About: "one goroutine sends one attempt for each of many new keys, the collector's work included", MaxRounds: 5,
-			Contestants: append(names(), "floor"), Run: insertKeys},
+			Contestants: append(names(), yardsticks[:2]...), Run: insertKeys},
 		loadWorkload(million, "one goroutine; 100 per 1m, one entry a key before; mostly waiting for memory",
 			load{limit: 100, window: time.Minute, keys: scale.keys, goroutines: 1, prefill: 1}),
 	}
@@ -45,7 +48,7 @@ func loadWorkload(name, about string, d load) contest.Workload {
 }
 
 // yardsticks are rows for comparison, not contestants; see the package peers.
-var yardsticks = []string{"floor", "loop"}
+var yardsticks = []string{"floor", "floor, 64 locks", "loop"}
 
 // names returns the names of the timed contestants, Weir first.
 func names() []string {

@@ -28,22 +28,8 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check POLICY [key=value ...]",
 		Short: "Make one decision",
-		Long: `Check makes one decision and prints the reason in one sentence and the state of each
-limit. The exit code is 0 for allowed (also in part) and 1 for denied.
-
-If the policy has plans, give the value that chooses one like a key. The answer names
-the plan, the override and the shadow mode that applied.
-
-The memory store begins empty with every command, so on it check sees the first
-attempt only. For several attempts use weir serve or weir replay.`,
-		Example: `  weir check demo user=ann                                     # built-in policies
-  weir check --policies weir.yaml push-notifications teacher=42
-  weir check --policies weir.yaml transfers account=7 -n 200000 # units, here cents
-  weir check --policies weir.yaml search ip=192.0.2.7 --peek    # take nothing
-  weir check --policies weir.yaml search ip=192.0.2.7 --json && send
-  weir check --store redis://127.0.0.1:6379 demo user=ann --id job-42 # again after exit code 3: charged once`,
-		Args: wantArgs(1, math.MaxInt, "POLICY"),
-		RunE: func(cmd *cobra.Command, args []string) error { return check(cmd, &o, args[0], args[1:]) },
+		Args:  wantArgs(1, math.MaxInt, "POLICY"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return check(cmd, &o, args[0], args[1:]) },
 	}
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
@@ -155,16 +141,64 @@ func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error
 		}
 		fmt.Fprintf(out, "  override: %s (%s)\n", applied.Override, until)
 	}
-	rows := [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
-	for _, s := range a.Known() {
-		rows = append(rows, []string{s.Name, number(s.Used), number(s.Max),
-			answer.Exactly(s.Window), waitText(s.RetryAfter), waitText(s.ResetAfter)})
+	for _, limit := range applied.Warnings {
+		fmt.Fprintf(out, "  warning: the share of limit %s is reached\n", limit)
 	}
+	rows, held := stateRows(a)
 	if len(rows) == 1 {
 		return nil
 	}
 	fmt.Fprintln(out)
-	return writeTable(out, 1, rows)
+	align := "lrrrrr"
+	if held {
+		align += "r"
+	}
+	return writeTable(out, align, rows)
+}
+
+// stateRows returns a row for each limit with a known state, below a heading. held reports
+// whether one counts holds: the last column is then the latest end of the next hold.
+func stateRows(a *answer.Answer) (rows [][]string, held bool) {
+	for i := range a.Known() {
+		held = held || a.Plan.Limits()[i].Kind == weir.InFlight
+	}
+	rows = [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
+	if held {
+		rows[0] = append(rows[0], "NEXT END")
+	}
+	for i, s := range a.Known() {
+		l := &a.Plan.Limits()[i]
+		row := []string{s.Name, number(s.Used), number(s.Max), windowText(l, s), waitText(s.RetryAfter), waitText(s.ResetAfter)}
+		if l.Kind == weir.Bucket {
+			row[2] = number(s.Burst)
+		}
+		if held {
+			row = append(row, nextEnd(l, s))
+		}
+		rows = append(rows, row)
+	}
+	return rows, held
+}
+
+// windowText returns the window of a limit, or the words for a limit without one.
+func windowText(l *weir.PlanLimit, s *weir.LimitState) string {
+	switch {
+	case l.Kind == weir.Bucket:
+		return number(s.Max) + " per " + answer.Exactly(s.Window)
+	case l.Kind == weir.InFlight:
+		return "at once"
+	case l.Period != nil:
+		return l.Period.Period().String() + " in " + l.Period.Zone().String()
+	}
+	return answer.Exactly(s.Window)
+}
+
+// nextEnd returns the latest end of the next hold, "-" if there is none.
+func nextEnd(l *weir.PlanLimit, s *weir.LimitState) string {
+	if l.Kind != weir.InFlight || s.Used == 0 {
+		return "-"
+	}
+	return waitText(s.NextAfter)
 }
 
 func verdict(a *answer.Answer) string {

@@ -27,3 +27,42 @@ func TestPrintAnswerShowsWhatIsKnown(t *testing.T) {
 		t.Errorf("got\n%swant one row, of the limit known", b.String())
 	}
 }
+
+// Each kind has a row in its own words. Holds have a further column.
+func TestRowsOfEachKind(t *testing.T) {
+	for _, c := range []struct {
+		limits []weir.Limit
+		want   string
+	}{
+		{[]weir.Limit{{Name: "api", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}, `
+LIMIT  USED  MAX     WINDOW  SAME AGAIN     EMPTY
+api       1   20  10 per 1s         now  in 100ms
+`},
+		{[]weir.Limit{{Name: "jobs", Kind: weir.InFlight, Max: 1, Window: 30 * time.Second}, {Name: "day", Max: 9, Window: time.Hour}}, `
+LIMIT  USED  MAX   WINDOW  SAME AGAIN   EMPTY  NEXT END
+jobs      1    1  at once      in 30s  in 30s    in 30s
+day       1    9       1h         now   in 1h         -
+`},
+		{[]weir.Limit{{Name: "day", Kind: weir.Calendar, Max: 9, Period: weir.Day, Zone: "Asia/Tokyo"}}, `
+LIMIT  USED  MAX             WINDOW  SAME AGAIN  EMPTY
+day       1    9  day in Asia/Tokyo         now  in 3h
+`},
+	} {
+		l, err := weir.New(weir.Policy{Name: "p", Limits: c.limits})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &answer.Answer{Plan: l.Plan(), N: 1, States: make([]weir.LimitState, len(c.limits))}
+		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+		if a.Decision, err = l.Decide(t.Context(), a.Key, weir.Request{N: 1, At: at.UnixMicro(), States: a.States}); err != nil {
+			t.Fatal(err)
+		}
+		var b strings.Builder
+		if err := printAnswer(&b, a, &answer.Applied{}); err != nil {
+			t.Fatal(err)
+		}
+		if _, table, _ := strings.Cut(b.String(), "\n"); table != c.want {
+			t.Errorf("got%s\nwant%s", table, c.want)
+		}
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -20,9 +20,9 @@ import (
 
 // envoyOptions are the flags of Envoy's rate limit service.
 type envoyOptions struct {
+	envoy.Options
 	listen, config, windows, headers, storeDown string
-	maxAge                                      time.Duration
-	metadata, shadow, quota, merge              bool
+	merge                                       bool
 }
 
 // addFlags adds the flags to weir serve.
@@ -30,13 +30,13 @@ func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.StringVar(&o.listen, "grpc-listen", "", "the `ADDRESS` of Envoy's rate limit service over gRPC, host:port or unix:/path; default: none")
 	f.StringVar(&o.config, "envoy-config", "", "the `PATH` of a configuration of Envoy's reference rate limit service: a file or a directory of files")
-	f.DurationVar(&o.maxAge, "grpc-max-connection-age", 0, "the longest life of a gRPC connection, so that clients find new servers; 0 = without bound")
+	f.DurationVar(&o.MaxConnectionAge, "grpc-max-connection-age", 0, "the longest life of a gRPC connection, so that clients find new servers; 0 = without bound")
 	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
 	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
 	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or local")
-	f.BoolVar(&o.metadata, "envoy-metadata", false, "add the descriptors and the metadata of rules to dynamic_metadata")
-	f.BoolVar(&o.shadow, "envoy-shadow", false, "decide and count, and always answer OK")
-	f.BoolVar(&o.quota, "envoy-quota", false, "set quota_mode for every rule")
+	f.BoolVar(&o.Metadata, "envoy-metadata", false, "add the descriptors and the metadata of rules to dynamic_metadata")
+	f.BoolVar(&o.Shadow, "envoy-shadow", false, "decide and count, and always answer OK")
+	f.BoolVar(&o.Quota, "envoy-quota", false, "set quota_mode for every rule")
 	f.BoolVar(&o.merge, "envoy-merge-domains", false, "let several files add rules to one domain")
 	group(cmd, "Envoy's rate limit service:")
 }
@@ -48,30 +48,28 @@ func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 	if o.config == "" {
 		return
 	}
-	on := func(name string) bool {
-		v := strings.ToLower(os.Getenv(name))
-		return v == "true" || v == "1" || v == "t"
-	}
 	var used []string
-	use := func(flag, name string, set func()) {
-		if on(name) && !cmd.Flags().Changed(flag) {
-			set()
-			used = append(used, name)
+	for _, v := range []struct{ name, flag, value string }{
+		{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy-headers", "response"},
+		{"LIMIT_REQUEST_HEADERS_ENABLED", "envoy-headers", "request"},
+		{"RESPONSE_DYNAMIC_METADATA", "envoy-metadata", "true"},
+		{"SHADOW_MODE", "envoy-shadow", "true"},
+		{"QUOTA_MODE", "envoy-quota", "true"},
+		{"MERGE_DOMAIN_CONFIG", "envoy-merge-domains", "true"},
+	} {
+		flag := cmd.Flags().Lookup(v.flag)
+		if flag.Changed || !slices.Contains([]string{"true", "1", "t"}, strings.ToLower(os.Getenv(v.name))) {
+			continue
 		}
+		if v.value == "request" && o.headers == "response" {
+			v.value = "both"
+		}
+		flag.Value.Set(v.value)
+		used = append(used, v.name)
 	}
-	use("envoy-headers", "LIMIT_RESPONSE_HEADERS_ENABLED", func() { o.headers = "response" })
-	use("envoy-headers", "LIMIT_REQUEST_HEADERS_ENABLED", func() {
-		if o.headers = "request"; on("LIMIT_RESPONSE_HEADERS_ENABLED") {
-			o.headers = "both"
-		}
-	})
-	use("envoy-metadata", "RESPONSE_DYNAMIC_METADATA", func() { o.metadata = true })
-	use("envoy-shadow", "SHADOW_MODE", func() { o.shadow = true })
-	use("envoy-quota", "QUOTA_MODE", func() { o.quota = true })
-	use("envoy-merge-domains", "MERGE_DOMAIN_CONFIG", func() { o.merge = true })
 	const age = "GRPC_MAX_CONNECTION_AGE"
 	if d, err := time.ParseDuration(os.Getenv(age)); err == nil && d > 0 && !cmd.Flags().Changed("grpc-max-connection-age") {
-		o.maxAge = d
+		o.MaxConnectionAge = d
 		used = append(used, age)
 	}
 	if len(used) > 0 {
@@ -82,32 +80,31 @@ func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 // configure sets the fields of c.
 func (o *envoyOptions) configure(c *server.Config) error {
 	c.GRPCListen = o.listen
-	if o.maxAge < 0 {
-		return usage("write 30m, for example; 0 = without bound", "--grpc-max-connection-age must be 0 or more, not %v", o.maxAge)
+	if o.MaxConnectionAge < 0 {
+		return usage("write 30m, for example; 0 = without bound", "--grpc-max-connection-age must be 0 or more, not %v", o.MaxConnectionAge)
 	}
-	windows, err := envoy.ParseWindows(o.windows)
-	if err != nil {
+	var err error
+	if o.Windows, err = envoy.ParseWindows(o.windows); err != nil {
 		return usage("rolling is exact; fixed allows up to twice the limit across an edge", "--envoy-windows: %w", err)
 	}
-	e := envoy.Options{Windows: windows, Metadata: o.metadata, Shadow: o.shadow, Quota: o.quota, MaxConnectionAge: o.maxAge}
 	modes := map[string]fallback.Mode{"deny": fallback.FailClosed, "allow": fallback.FailOpen, "local": fallback.Local}
 	var known bool
-	if e.Outage, known = modes[o.storeDown]; !known {
+	if o.Outage, known = modes[o.storeDown]; !known {
 		return usage("deny keeps the limits, allow keeps requests going, local keeps both in part",
 			"--envoy-when-store-is-down must be deny, allow or local, not %q", o.storeDown)
 	}
 	switch o.headers {
 	case "none":
 	case "response":
-		e.Response = headerNames("LIMIT_")
+		o.Response = headerNames("LIMIT_")
 	case "request":
-		e.Request = headerNames("LIMIT_REQUEST_")
+		o.Request = headerNames("LIMIT_REQUEST_")
 	case "both":
-		e.Response, e.Request = headerNames("LIMIT_"), headerNames("LIMIT_REQUEST_")
+		o.Response, o.Request = headerNames("LIMIT_"), headerNames("LIMIT_REQUEST_")
 	default:
 		return usage("response adds fields to the client's answer, request to the forwarded request", "--envoy-headers must be response, request, both or none, not %q", o.headers)
 	}
-	c.EnvoyOptions = e
+	c.EnvoyOptions = o.Options
 	if o.config != "" {
 		c.Envoy, err = o.load()
 	}
@@ -137,24 +134,13 @@ func headerNames(prefix string) *envoy.Headers {
 // one in force.
 func (o *envoyOptions) newReloader(s *server.Server, seen []byte, log *slog.Logger) *reloader {
 	r := &reloader{
-		watch: filewatch.Watcher{Path: o.config, Seen: seen,
-			Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) },
-			Warn: func(err error) {
-				log.Warn("the Envoy configuration is polled for changes every few seconds", "why", err)
-			}},
-		reload: func(c filewatch.Content) error {
-			defer debug.FreeOSMemory() // returns the memory of a large file that is invalid
-			var config *envoyconf.Config
-			err := c.Err
-			if err == nil {
-				config, err = o.load()
-			}
-			if err != nil {
-				s.ReloadEnvoyFailed(err)
-				return err
-			}
-			return s.ReloadEnvoy(config)
+		watch: filewatch.Watcher{Path: o.config, Seen: seen, Warn: polled(log, "Envoy configuration"),
+			Read: func() ([]byte, error) { return envoyconf.Fingerprint(o.config) }},
+		load: func([]byte) (func() error, error) {
+			config, err := o.load()
+			return func() error { return s.ReloadEnvoy(config) }, err
 		},
+		failed: s.ReloadEnvoyFailed,
 	}
 	if info, err := os.Stat(o.config); err == nil && info.IsDir() {
 		r.watch.Path = filepath.Join(o.config, "any") // a Watcher watches the directory of its path

@@ -62,8 +62,8 @@ func unreachable(store string, err error) error {
 	return f
 }
 
-// report writes the message of err, if it has one, and returns the exit code.
-func report(stderr io.Writer, cmd *cobra.Command, err error) int {
+// exitCode writes the message of err, if it has one, and returns the exit code.
+func exitCode(stderr io.Writer, cmd *cobra.Command, err error) int {
 	if err == nil {
 		return exitOK
 	}

@@ -31,7 +31,7 @@ func TestReport(t *testing.T) {
 			"weir: line 7: store redis://h: connection refused\n  is the store up, and is --store right?\n"},
 	} {
 		var talk strings.Builder
-		if code := report(&talk, rootCommand(), c.err); code != c.code || talk.String() != c.talk {
+		if code := exitCode(&talk, rootCommand(), c.err); code != c.code || talk.String() != c.talk {
 			t.Errorf("%v: got %d and %q, want %d and %q", c.err, code, talk.String(), c.code, c.talk)
 		}
 	}

@@ -70,20 +70,23 @@ const (
 // frontNames are the protocols of attempt.
 var frontNames = []string{"check", "gate", "json", "grpc", "resp"}
 
-// attempt makes one attempt of a policy through a front. Results other than those above
-// are texts for messages.
-func (f *fronts) attempt(front, policy string) string {
+// attempt makes one attempt of a policy for the key 1 through a front. Results other than
+// those above are texts for messages.
+func (f *fronts) attempt(front, policy string) string { return f.attemptFor(front, policy, "1") }
+
+// attemptFor makes one attempt of a policy for a key.
+func (f *fronts) attemptFor(front, policy, k string) string {
 	switch front {
 	case "check":
-		return f.post("/v1/check", `{"policy":"`+policy+`","key":{"k":"1"}}`)
+		return f.post("/v1/check", `{"policy":"`+policy+`","key":{"k":"`+k+`"}}`)
 	case "gate":
-		return f.post("/gate/"+policy+"?k=1", "")
+		return f.post("/gate/"+policy+"?k="+k, "")
 	case "json":
-		return f.post("/json", `{"domain":"`+policy+`","descriptors":[{"entries":[{"key":"k","value":"1"}]}]}`)
+		return f.post("/json", `{"domain":"`+policy+`","descriptors":[{"entries":[{"key":"k","value":"`+k+`"}]}]}`)
 	case "grpc":
-		return f.call(policy)
+		return f.call(policy, k)
 	}
-	return f.command("WEIR.CHECK " + policy + " k=1\r\n")
+	return f.command("WEIR.CHECK " + policy + " k=" + k + "\r\n")
 }
 
 func (f *fronts) post(path, body string) string {
@@ -110,11 +113,11 @@ func (f *fronts) post(path, body string) string {
 	return fmt.Sprintf("status %d: %s", r.StatusCode, said)
 }
 
-func (f *fronts) call(policy string) string {
+func (f *fronts) call(policy, k string) string {
 	ctx, cancel := context.WithTimeout(context.Background(), testTimeout)
 	defer cancel()
 	a, err := pb.NewRateLimitServiceClient(f.grpc).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: policy,
-		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
+		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: k}}}}})
 	switch {
 	case status.Code(err) == codes.Unavailable && strings.Contains(err.Error(), "no decision"):
 		return undecided

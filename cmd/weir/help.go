@@ -1,6 +1,7 @@
 package main
 
 import (
+	"embed"
 	"fmt"
 	"runtime"
 	"runtime/debug"
@@ -13,26 +14,29 @@ import (
 // helpWidth is the width of the lists of flags, in columns.
 const helpWidth = 100
 
+// helpTexts has the description and the examples of each verb in VERB.txt, and of the
+// program in weir.txt.
+//
+//go:embed help
+var helpTexts embed.FS
+
 // usageTemplate is the part of a verb's help below its description.
-const usageTemplate = `Usage:
-  {{.UseLine}}{{if .HasExample}}
-
-Examples:
-{{.Example}}{{end}}{{$verbs := .Commands}}{{range $group := .Groups}}
-
-{{.Title}}{{range $verbs}}{{if eq .GroupID $group.ID}}
-  {{rpad .Name .NamePadding}} {{.Short}}{{end}}{{end}}{{end}}{{if .HasAvailableLocalFlags}}
-
-{{flagGroups .LocalFlags}}{{end}}{{if .HasAvailableSubCommands}}
-
-weir help VERB explains a verb.{{end}}
-`
+//
+//go:embed help/usage.tmpl
+var usageTemplate string
 
 // setHelp sets the templates of root and its verbs.
 func setHelp(root *cobra.Command) {
 	cobra.AddTemplateFunc("flagGroups", flagGroups)
 	cobra.EnableCommandSorting = false // the order of addVerbs
 	root.SetUsageTemplate(usageTemplate)
+	explain(root)
+}
+
+// explain sets the description and the examples of cmd from its text, if it has one.
+func explain(cmd *cobra.Command) {
+	text, _ := helpTexts.ReadFile("help/" + cmd.Name() + ".txt")
+	cmd.Long, cmd.Example, _ = strings.Cut(strings.TrimSuffix(string(text), "\n"), "\n\nExamples:\n")
 }
 
 // addVerbs adds verbs under a heading of the help.
@@ -40,6 +44,7 @@ func addVerbs(root *cobra.Command, heading string, verbs ...*cobra.Command) {
 	root.AddGroup(&cobra.Group{ID: heading, Title: heading})
 	for _, verb := range verbs {
 		verb.GroupID = heading
+		explain(verb)
 	}
 	root.AddCommand(verbs...)
 }

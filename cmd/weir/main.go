@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"strings"
+	_ "time/tzdata" // time zones also where the system has no data of them
 
 	"github.com/spf13/cobra"
 )
@@ -29,21 +30,13 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	stderr = printable{stderr}
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
-	return report(stderr, cmd, err)
+	return exitCode(stderr, cmd, err)
 }
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:   "weir",
-		Short: "An exact rolling-window rate limiter",
-		Long: `Weir is a rate limiter with exact rolling windows. "10 per minute" means: never more
-than 10 in any minute, wherever the minute begins.`,
-		Example: `  weir serve                                          # serve the built-in policies over HTTP
-  weir validate weir.yaml                             # check a policy file
-  weir check --policies weir.yaml search ip=192.0.2.7 # one decision, exit code 0 or 1
-  weir test weir.yaml                                 # run the tests of a policy file
-  weir replay --policies weir.yaml trace.jsonl        # decide a recorded trace
-  weir top                                            # list the keys that a running weir denies most`,
+		Use:                        "weir",
+		Short:                      "An exact rolling-window rate limiter",
 		Version:                    versionLine(),
 		Args:                       cobra.ArbitraryArgs,
 		RunE:                       helpOrUnknownVerb,
@@ -55,8 +48,8 @@ than 10 in any minute, wherever the minute begins.`,
 	root.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	root.SetFlagErrorFunc(wrongFlag)
 	setHelp(root)
-	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand())
-	addVerbs(root, "Service:", serveCommand(), readyCommand(), topCommand(), snippetCommand())
+	addVerbs(root, "Policies:", validateCommand(), testCommand(), checkCommand(), replayCommand(), suggestCommand())
+	addVerbs(root, "Service:", serveCommand(), readyCommand(), topCommand(), storeCommand(), snippetCommand())
 	addVerbs(root, "Other:", versionCommand(), helpCommand(root))
 	root.SetCompletionCommandGroupID("Other:")
 	return root

@@ -79,24 +79,6 @@ func (w logWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// logThrottle bounds the frequency of a line of the log.
-type logThrottle struct {
-	every      time.Duration
-	last       time.Time
-	suppressed int
-}
-
-// allow reports whether the line may be logged at an instant, and the number of
-// lines that were suppressed since the last one.
-func (s *logThrottle) allow(at time.Time) (suppressed int, ok bool) {
-	if !s.last.IsZero() && at.Sub(s.last) < s.every {
-		s.suppressed++
-		return 0, false
-	}
-	suppressed, s.last, s.suppressed = s.suppressed, at, 0
-	return suppressed, true
-}
-
 // flushTimeout bounds the time to send the last spans.
 const flushTimeout = 2 * time.Second
 

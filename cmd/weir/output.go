@@ -26,10 +26,10 @@ func (w printable) Write(p []byte) (int, error) {
 // printJSON prints a value as one line.
 func printJSON(out io.Writer, v any) error { return json.NewEncoder(printable{out}).Encode(v) }
 
-// writeTable writes rows with equally many cells. The first left cells are aligned
-// left, the others, numbers and waits, are aligned right.
-func writeTable(out io.Writer, left int, rows [][]string) error {
-	width := make([]int, len(rows[0]))
+// writeTable writes rows with a cell for each letter of align: l for a column that is
+// aligned left, r for one that is aligned right, such as numbers and waits.
+func writeTable(out io.Writer, align string, rows [][]string) error {
+	width := make([]int, len(align))
 	for _, row := range rows {
 		for i, cell := range row {
 			width[i] = max(width[i], utf8.RuneCountInString(cell))
@@ -39,11 +39,10 @@ func writeTable(out io.Writer, left int, rows [][]string) error {
 	for _, row := range rows {
 		line := ""
 		for i, cell := range row {
-			padding := strings.Repeat(" ", width[i]-utf8.RuneCountInString(cell))
-			if i < left {
-				line += cell + padding + "  "
+			if align[i] == 'l' {
+				line += fmt.Sprintf("%-*s  ", width[i], cell)
 			} else {
-				line += padding + cell + "  "
+				line += fmt.Sprintf("%*s  ", width[i], cell)
 			}
 		}
 		b.WriteString(strings.TrimRight(line, " ") + "\n")

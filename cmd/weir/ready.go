@@ -21,13 +21,8 @@ func readyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ready",
 		Short: "Report whether a running weir is ready",
-		Long: `Ready requests /readyz of a running weir serve. The exit code is 0 if it is ready, and
-1 if it is not ready, drains, or does not answer in time. It is the health check of an
-image without a shell. It sends no token, because readiness is public.`,
-		Example: `  weir ready
-  weir ready --url http://127.0.0.1:7072 --timeout 2s`,
-		Args: wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return ready(cmd, &o) },
+		Args:  wantArgs(0, 0, ""),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return ready(cmd, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of any of weir's HTTP listeners, or unix:/path")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"time"
 
@@ -17,46 +18,48 @@ import (
 type replayOptions struct {
 	policies, store, decisions string
 	json                       bool
+	log                        logOptions
+	report                     reportOptions
 }
 
 func replayCommand() *cobra.Command {
 	var o replayOptions
 	cmd := &cobra.Command{
-		Use:   "replay --policies FILE TRACE.jsonl",
-		Short: "Decide a recorded trace in virtual time",
-		Long: `Replay decides each line of a trace at the line's own instant, in the order of the
-lines, and prints one line of answer for each. TRACE.jsonl may be - for stdin.
-
-A line:   {"at_us":1000000,"policy":"search","key":{"ip":"192.0.2.7"},"n":1,"op":"check"}
-Its answer: {"at_us":1000000,"allowed":true,"granted":1,"remaining":4,
-             "retry_after_us":0,"reset_after_us":60000000,"limit":""}
-
-op is check (the default), peek, record, refund (with granted_at_us), reset or
-count (with limit and last_us). n is 1 by default. retry_after_us is -1 for never.
-An id is an idempotency key of a check, a record or a refund: a line with a known id
-gets the first answer again and is charged nothing.
-A bad line changes nothing, its answer is {"at_us":...,"error":"..."}, and the replay
-goes on. The exit code is still 0.
-
-The answers go to stdout and the summary goes to stderr. With --decisions the answers
-go to that file, and the summary goes to stdout.`,
-		Example: `  weir replay --policies weir.yaml trace.jsonl > answers.jsonl
-  weir replay --policies weir.yaml --decisions answers.jsonl trace.jsonl
-  weir replay --policies weir.yaml --decisions answers.jsonl --json - < trace.jsonl`,
-		Args: wantArgs(1, 1, "TRACE.jsonl"),
-		RunE: func(cmd *cobra.Command, args []string) error { return replayTrace(cmd, &o, args[0]) },
+		Use:   "replay --policies FILE TRACE.jsonl...|LOG...",
+		Short: "Decide a recorded trace or access logs in virtual time",
+		Args:  wantArgs(1, math.MaxInt, "TRACE.jsonl"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return replayFiles(cmd, &o, args) },
 	}
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.store)
 	cmd.Flags().StringVarP(&o.decisions, "decisions", "d", "", "write the answers to `OUT.jsonl` and the summary to stdout")
 	cmd.Flags().BoolVar(&o.json, "json", false, "print the summary as one JSON object")
+	group(cmd, "Flags:")
+	cmd.Flags().StringVar(&o.log.policy, "policy", "", "decide access logs by the policy `NAME`; without it by every policy whose keys are given")
+	cmd.Flags().StringVar(&o.log.against, "against", "", "also decide access logs by the policy file `OLD.yaml`, and show the changes")
+	addLogFlags(cmd, &o.log)
+	addReportFlags(cmd, &o.report)
+	group(cmd, "Report of access logs:")
 	return cmd
 }
 
-func replayTrace(cmd *cobra.Command, o *replayOptions, trace string) (err error) {
+// replayFiles replays a trace or access logs.
+func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) error {
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
+	log, in, err := isLog(cmd, o, files)
+	if err != nil {
+		return err
+	}
+	if log {
+		return replayLogs(cmd, o, files)
+	}
+	defer in.Close()
+	return replayTrace(cmd, o, in)
+}
+
+func replayTrace(cmd *cobra.Command, o *replayOptions, in io.ReadCloser) (err error) {
 	store, err := openStore(o.store)
 	if err != nil {
 		return err
@@ -70,11 +73,6 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, trace string) (err error)
 	if err != nil {
 		return usage("", "%s: %w", source.name, err)
 	}
-	in, err := openTrace(cmd, trace)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	answers, summary := cmd.OutOrStdout(), cmd.ErrOrStderr()
 	if o.decisions != "" {
 		out, createErr := createDecisions(o.decisions, in)
@@ -120,7 +118,21 @@ func openTrace(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 
 // createDecisions creates the file of answers. It does not overwrite the trace.
 func createDecisions(path string, trace io.Reader) (*os.File, error) {
-	if in, ok := trace.(*os.File); ok {
+	files := []io.Reader{trace}
+	switch t := trace.(type) {
+	case *traceFile:
+		files[0] = t.in
+	case *traceFiles:
+		files = nil
+		for _, f := range t.all {
+			files = append(files, f.in)
+		}
+	}
+	for _, file := range files {
+		in, ok := file.(*os.File)
+		if !ok {
+			continue
+		}
 		read, readErr := in.Stat()
 		written, writtenErr := os.Stat(path)
 		if readErr == nil && writtenErr == nil && os.SameFile(read, written) {
@@ -140,6 +152,12 @@ func printSummary(out io.Writer, s *replay.Summary) error {
 	span := time.Duration(s.LastAt-s.FirstAt) * time.Microsecond
 	fmt.Fprintf(out, "%s over %s: %d allowed, %d denied, %d other, %s\n",
 		counted(s.Lines, "line", "lines"), answer.Exactly(span), s.Allowed, s.Denied, s.Other, counted(s.Errors, "error", "errors"))
+	if s.Sample > 1 {
+		fmt.Fprintf(out, "a sample of 1/%d of keys\n", s.Sample)
+	}
+	if s.Dropped > 0 {
+		fmt.Fprintf(out, "%s missing, because recording could not keep up\n", counted(s.Dropped, "call is", "calls are"))
+	}
 	if len(s.Policies) == 0 {
 		return nil
 	}
@@ -148,7 +166,7 @@ func printSummary(out io.Writer, s *replay.Summary) error {
 		rows = appendPolicy(rows, &s.Policies[i])
 	}
 	fmt.Fprintln(out)
-	return writeTable(out, 2, rows)
+	return writeTable(out, "llrrrrr", rows)
 }
 
 func appendPolicy(rows [][]string, p *replay.PolicySummary) [][]string {

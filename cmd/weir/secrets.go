@@ -80,12 +80,12 @@ func secretSource(flag, file, variable string) (text, source string, err error) 
 // reservationVariable is the alternative to --reservation-secret-file.
 const reservationVariable = "WEIR_RESERVATION_SECRET"
 
-// reservationSecret returns the secret that seals the ids of reservations, "" if
-// none is set. Unlike the secrets of callers it is never replaced while weir runs.
-func reservationSecret(file string, log *slog.Logger) (string, error) {
-	text, source, err := secretSource("--reservation-secret-file", file, reservationVariable)
+// sharedSecret returns a secret that several weir serve share, "" if none is set. Unlike
+// the secrets of callers it is never replaced while weir runs.
+func sharedSecret(flag, file, variable string, log *slog.Logger) (string, error) {
+	text, source, err := secretSource(flag, file, variable)
 	if err == nil && file != "" {
-		text, err = readSecret(file, log)
+		text, err = listen.ReadSecret(file, func(err error) { log.Warn("a secret is not protected", "why", err) })
 	}
 	if text = strings.TrimSpace(text); err == nil && source != "" && len(text) < listen.MinSecret {
 		err = errors.New("the secret is shorter than 16 characters; openssl rand -hex 32 makes a good one")
@@ -94,23 +94,6 @@ func reservationSecret(file string, log *slog.Logger) (string, error) {
 		return "", usage("", "%s: %w", source, err)
 	}
 	return text, nil
-}
-
-// readSecret reads a file of at most 4 KiB, and warns if every user can read it.
-func readSecret(file string, log *slog.Logger) (string, error) {
-	const most = 4 << 10
-	info, err := os.Stat(file)
-	if err != nil {
-		return "", err
-	}
-	if !info.Mode().IsRegular() || info.Size() > most {
-		return "", errors.New(file + " is not a file of at most 4 KiB")
-	}
-	if err := listen.CheckPrivate(file, info); err != nil {
-		log.Warn("a secret is not protected", "why", err)
-	}
-	b, err := os.ReadFile(file)
-	return string(b), err
 }
 
 // onHangup calls reload at each SIGHUP until stop is called.

@@ -14,7 +14,6 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/server"
 	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
@@ -22,11 +21,13 @@ import (
 
 // serveOptions are the flags of weir serve.
 type serveOptions struct {
+	config              server.Config // partly set by flags
 	policies, storeName string
 	store               storeOptions
 	reservations        string // file
 	listeners           listenerOptions
 	observe             observeOptions
+	record              recordOptions
 	envoy               envoyOptions
 }
 
@@ -35,34 +36,16 @@ func serveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve decisions over HTTP",
-		Long: `Serve answers requests for decisions over HTTP until SIGTERM or SIGINT. Then it rejects
-new requests and answers those in flight. Without --policies it serves built-in
-demonstration policies.
-
-Serve reloads the policy file when its content changes, and at SIGHUP. An invalid file
-changes nothing: the log, /readyz and /metrics report the error, and the policies in
-force stay. A reload keeps all histories.
-
-With --grpc-listen serve is also Envoy's rate limit service. Its domains are those of
---envoy-config, and each policy by its name.
-
-Several weir serve with one --store share every limit. In an outage of the store each
-follows when-store-is-down of the policy. With local it grants its share of each limit,
-Max / --instances.`,
-		Example: `  weir serve
-  weir serve --policies weir.yaml --listen 127.0.0.1:7070
-  weir serve --policies weir.yaml --store redis://127.0.0.1:6379 --instances 4
-  weir serve --grpc-listen 127.0.0.1:7071 --envoy-config config/
-  curl -d '{"policy":"demo","key":{"user":"ann"}}' http://127.0.0.1:7070/v1/check`,
-		Args: wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return serve(cmd, &o) },
+		Args:  wantArgs(0, 0, ""),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd, &o) },
 	}
 	policiesFlag(cmd, &o.policies)
 	storeFlag(cmd, &o.storeName)
 	o.store.addFlags(cmd)
 	group(cmd, "Policies and store:")
-	o.listeners.addFlags(cmd)
+	o.listeners.addFlags(cmd, &o.config)
 	o.observe.addFlags(cmd)
+	o.record.addFlags(cmd)
 	cmd.Flags().StringVar(&o.reservations, "reservation-secret-file", "",
 		"a `FILE` with the secret with which several weir serve settle each other's reservations; or set $"+reservationVariable+"; default: a random secret of this process")
 	group(cmd, "Reservations:")
@@ -84,26 +67,33 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	if err != nil {
 		return err
 	}
-	config := server.Config{Policies: source.file, Source: source.name, Log: log, Version: version()}
-	stopTraces, err := o.observe.startTraces(&config, log)
+	config := &o.config
+	config.Policies, config.Source, config.Log, config.Version = source.file, source.name, log, version()
+	stopTraces, err := o.observe.startTraces(config, log)
 	if err != nil {
 		return err
 	}
 	defer stopTraces()
 	o.envoy.readEnvironment(cmd, stderr)
 	envoySeen, _ := envoyconf.Fingerprint(o.envoy.config)
-	reloadSecrets, err := o.configure(&config, log)
+	reloadSecrets, err := o.configure(config, log)
 	if err != nil {
 		return err
 	}
 	defer onHangup(reloadSecrets)()
-	store, err := o.connectStore(&config, log)
+	store, err := o.connectStore(config, log)
 	if err != nil {
 		return err
 	}
 	defer store.Close()
 	if store.Shared && !cmd.Flags().Changed("instances") {
 		noteInstances(stderr, source.file)
+	}
+	if config.Recorder, err = o.record.open(cmd, log); err != nil {
+		return err
+	}
+	if config.Recorder != nil {
+		defer config.Recorder.Close()
 	}
 	var policies *reloader
 	if o.policies != "" {
@@ -112,7 +102,7 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 			return policies.again()
 		}
 	}
-	s, err := server.New(config)
+	s, err := server.New(*config)
 	if err != nil {
 		return usage("", "%w", err)
 	}
@@ -124,18 +114,22 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	if o.envoy.config != "" {
 		reloaders = append(reloaders, o.envoy.newReloader(s, envoySeen, log))
 	}
-	warnings := s.Warnings()
+	o.record.greet(stderr)
+	warnings := append(s.Warnings(), store.Warnings...)
 	if config.Envoy != nil {
 		warnings = append(warnings, config.Envoy.Warnings...)
 	}
 	for _, warning := range warnings {
 		fmt.Fprintln(stderr, "weir: warning:", warning)
 	}
-	greet := func() { o.observe.greet(s, o.curl(s.Addr(), &config), stderr, log) }
+	greet := func() { o.observe.greet(s, o.curl(s.Addr(), config), stderr, log) }
 	if err := runServer(s, store, reloaders, greet); err != nil {
 		return err
 	}
 	stopTraces() // before the last message
+	if config.Recorder != nil {
+		config.Recorder.Close()
+	}
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil
 }
@@ -185,27 +179,25 @@ func (o *serveOptions) configure(c *server.Config, log *slog.Logger) (reload fun
 	if err = o.envoy.configure(c); err != nil {
 		return nil, err
 	}
-	c.ReservationSecret, err = reservationSecret(o.reservations, log)
+	c.ReservationSecret, err = sharedSecret("--reservation-secret-file", o.reservations, reservationVariable, log)
 	return reload, err
 }
 
 // connectStore begins to connect to the store, and sets the fields of c for it.
 func (o *serveOptions) connectStore(c *server.Config, log *slog.Logger) (*servedStore, error) {
-	if o.listeners.resp != "" {
-		c.Throttler = o.store.throttleTable()
-	}
 	store, err := connectStore(o.storeName, o.store, log)
 	if err != nil {
 		return nil, err
 	}
-	c.Engine, c.StoreName, c.StoreDown = store.engine, store.Name, store.Err
-	if store.Conn != nil {
+	c.Engine, c.Disk, c.StoreName, c.StoreDown = store.engine, store.Disk, store.Name, store.Err
+	if store.Memory() {
+		c.StoreNote = "forgets every limit when it ends; --store file:/var/lib/weir keeps them on disk"
+	} else {
 		c.StoreIdentity = func(ctx context.Context) (string, error) {
 			ctx, cancel := context.WithTimeout(ctx, o.store.timeout)
 			defer cancel()
 			return store.Identity(ctx)
 		}
-		c.Throttler = gcra.NewStore(store.Conn)
 	}
 	c.EnvoyOptions.Cluster = store.Spread
 	return store, nil

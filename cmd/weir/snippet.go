@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -22,17 +23,8 @@ func snippetCommand() *cobra.Command {
 	var o snippetOptions
 	names := strings.Join(integrations.Names(), "|")
 	cmd := &cobra.Command{
-		Use:   "snippet " + names,
-		Short: "Print the configuration of a proxy that calls weir",
-		Long: `Snippet prints a complete configuration of a proxy that calls weir serve before it
-forwards a request, and answers 429 if weir denies it. With --policies it takes the
-dimension from the policy, and fails if the snippet would not fit the policy.
-
-Tests run the snippets of nginx, HAProxy and Caddy with the real programs, also while
-weir is down or hangs. Those of Traefik and Envoy are checked for their form.`,
-		Example: `  weir snippet nginx --policies weir.yaml --policy search --app 127.0.0.1:8080
-  weir snippet haproxy --policy api --dimension key --header X-Api-Key --write .
-  weir snippet caddy --weir unix:/run/weir/weir.sock --secret --when-down open`,
+		Use:       "snippet " + names,
+		Short:     "Print the configuration of a proxy that calls weir",
 		Args:      wantArgs(1, 1, names),
 		ValidArgs: integrations.Names(),
 		RunE:      func(cmd *cobra.Command, args []string) error { return snippet(cmd, &o, args[0]) },
@@ -98,7 +90,7 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 	switch {
 	case len(by) != 1:
 		return usage("choose another policy, or write the configuration by hand after docs/http-api.md",
-			"policy %q counts by %s, and a snippet sends the value of one dimension", p.Name, describeDimensions(by))
+			"policy %q counts by %s, and a snippet sends the value of one dimension", p.Name, cmp.Or(strings.Join(by, " and "), "no dimension"))
 	case byFlag && o.Dimension != by[0]:
 		return usage("leave out --dimension", "policy %q counts by %q, not by %q", p.Name, by[0], o.Dimension)
 	case proxy == "envoy" && o.Header == "" && by[0] != "masked_remote_address":
@@ -110,13 +102,6 @@ func (o *snippetOptions) fit(cmd *cobra.Command, proxy string) error {
 	}
 	o.Dimension = by[0]
 	return nil
-}
-
-func describeDimensions(by []string) string {
-	if len(by) == 0 {
-		return "no dimension"
-	}
-	return strings.Join(by, " and ")
 }
 
 // printFiles prints the files, each below its name if there are several.

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/gcra"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/store"
 	"github.com/weirlimit/weir/policy"
 )
@@ -19,12 +20,12 @@ import (
 // storeFlag adds --store.
 func storeFlag(cmd *cobra.Command, name *string) {
 	cmd.Flags().StringVar(name, "store", "memory",
-		"where histories are kept: memory (of this process, lost when it ends) or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS")
+		"where histories are kept: memory (of this process, lost when it ends), file:DIR (on disk, with ?sync=always, 100ms or off), or a `URL`: redis://host:port, redis+sentinel://…, redis+cluster://…, rediss://… for TLS")
 }
 
 // openStore opens a store, which must be reachable.
 func openStore(name string) (*store.Store, error) {
-	s, err := store.Open(name)
+	s, err := store.Open(name, store.Options{})
 	return s, storeFailure(err)
 }
 
@@ -38,30 +39,21 @@ type storeOptions struct {
 func (o *storeOptions) addFlags(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.Var(&o.memory, "max-memory",
-		"with --store memory, the most memory of histories, a `SIZE` of 1MiB or more such as 512MiB; at the bound new keys get an error, and no history that counts is evicted; with --resp-listen an eighth is for CL.THROTTLE; default: no bound, and 256MiB for CL.THROTTLE")
+		"with --store memory and file:, the most memory of histories, a `SIZE` of 1MiB or more such as 512MiB; at the bound new keys get an error, and no history that counts is evicted; default: no bound")
 	f.IntVar(&o.instances, "instances", 1,
 		"the largest number `N` of weir serve that share the store; with when-store-is-down: local each grants Max/N in an outage")
 	f.DurationVar(&o.timeout, "store-budget", 50*time.Millisecond,
 		"the timeout of the store, a `DURATION` such as 50ms; after it when-store-is-down applies")
 }
 
-// throttleTable returns the table of CL.THROTTLE in memory. It takes an eighth of
-// --max-memory from o, so that both together stay within the bound.
-func (o *storeOptions) throttleTable() *gcra.Table {
-	if o.memory == 0 {
-		return gcra.NewTable(gcra.DefaultBytes)
-	}
-	share := o.memory / 8
-	o.memory -= share
-	return gcra.NewTable(int64(share))
-}
-
 func (o *storeOptions) check(name string) error {
 	switch {
 	case o.instances < 1:
 		return usage("it is the largest number of weir serve that run at any time, such as 4", "--instances must be 1 or more, not %d", o.instances)
-	case o.memory > 0 && name != "memory":
-		return usage("Redis has maxmemory for that; leave out one of them", "--max-memory is for --store memory, not for a shared store")
+	case o.instances > 1 && strings.HasPrefix(name, "file:"):
+		return usage("leave out --instances, or share a store: --store redis://host:port", "a directory is of one weir serve, not of %d", o.instances)
+	case o.memory > 0 && name != "memory" && !strings.HasPrefix(name, "file:"):
+		return usage("Redis has maxmemory for that; leave out one of them", "--max-memory is for --store memory and file:, not for a shared store")
 	case o.timeout <= 0:
 		return usage("it is the time that callers can wait, such as 50ms", "--store-budget must be above 0, not %v", o.timeout)
 	}
@@ -80,21 +72,19 @@ type servedStore struct {
 	serving chan struct{} // closed when serve has begun; nothing is logged before
 	closed  chan struct{} // closed by Close
 
-	outages logThrottle // of lines about outages
+	outages observe.Log // at most one line in ten seconds
 	logged  bool        // the current outage has been logged
 }
 
 // connectStore begins to connect to the store, and does not wait for it.
 func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, error) {
-	s := &servedStore{log: log, outages: logThrottle{every: 10 * time.Second}, serving: make(chan struct{}), closed: make(chan struct{})}
+	s := &servedStore{log: log, serving: make(chan struct{}), closed: make(chan struct{}),
+		outages: observe.Log{To: log, Max: 1, Period: 10 * time.Second}}
 	var err error
-	if s.Store, err = store.OpenInBackground(name, s.logAttempt); err != nil {
+	if s.Store, err = store.OpenInBackground(name, store.Options{MaxBytes: int64(o.memory)}, s.logAttempt); err != nil {
 		return nil, storeFailure(err)
 	}
-	if !s.Shared && o.memory > 0 {
-		s.Engine = weir.NewMemory(weir.MaxBytes(int64(o.memory)))
-	}
-	if s.engine = s.Engine; s.Shared {
+	if s.engine = s.Engine; !s.Memory() {
 		// A policy's when-store-is-down replaces the mode.
 		s.engine = fallback.New(s.Engine, fallback.FailClosed, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
 	}
@@ -150,7 +140,7 @@ func (s *servedStore) logAttempt(err error, warnings []string) {
 // logState logs that a connected store is down, or up again, at most once in ten
 // seconds. Calls come one at a time.
 func (s *servedStore) logState(state fallback.StoreState, cause error) {
-	if s.Err() != nil {
+	if s.Shared && s.Err() != nil {
 		return // logAttempt logs the reason
 	}
 	if state == fallback.StoreUp {
@@ -159,10 +149,7 @@ func (s *servedStore) logState(state fallback.StoreState, cause error) {
 		}
 		return
 	}
-	var suppressed int
-	if suppressed, s.logged = s.outages.allow(time.Now()); s.logged {
-		s.log.Error("the store is down; decisions follow when-store-is-down", "why", cause, "suppressed", suppressed)
-	}
+	s.logged = s.outages.Line(slog.LevelError, "the store is down; decisions follow when-store-is-down", "why", cause)
 }
 
 // Close stops connecting and closes the connections.

@@ -13,23 +13,8 @@ func testCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "test FILE",
 		Short: "Run the tests of a policy file",
-		Long: `Test runs the tests of a policy file. Each test begins with empty histories and runs in
-virtual time, so a test of a day takes less than a second. A step with an unexpected
-result is printed with its line and the reason of the decision. The exit code is 0 if
-all tests pass or the file has none, 1 if one fails, and 2 for an invalid file.
-
-  tests:
-    never two pushes in one breath:
-      policy: push-notifications
-      key: {teacher: "42"}
-      steps:
-        - {at: 0s, expect: allowed}
-        - {at: 2s, expect: denied, retry: 1s}
-        - {at: 3s, expect: allowed}`,
-		Example: `  weir test weir.yaml
-  weir test --json weir.yaml`,
-		Args: wantArgs(1, 1, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return testFile(cmd, args[0], asJSON) },
+		Args:  wantArgs(1, 1, "FILE"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return testFile(cmd, args[0], asJSON) },
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the results as one JSON object")
 	return cmd

@@ -16,6 +16,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 // topOptions are the flags of weir top.
@@ -31,18 +32,8 @@ func topCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
 		Short: "List the keys that are denied most",
-		Long: `Top lists the keys that a running weir serve denies most, and the calls for each
-policy, and refreshes the list. Denials of keys cover the last ten to twenty minutes. A
-count is never too low; ± is the most by which it is too high. On a terminal top waits
-for a weir that is restarted.
-
-The list is for operators: --url is the address of the admin listener, if there is one.
-Keys come from callers, so characters other than letters, digits and marks are escaped.`,
-		Example: `  weir top
-  weir top --url http://127.0.0.1:7072 --interval 5s --policy search
-  weir top --once --json`,
-		Args: wantArgs(0, 0, ""),
-		RunE: func(cmd *cobra.Command, _ []string) error { return top(cmd, &o) },
+		Args:  wantArgs(0, 0, ""),
+		RunE:  func(cmd *cobra.Command, _ []string) error { return top(cmd, &o) },
 	}
 	f := cmd.Flags()
 	f.StringVar(&o.url, "url", "http://127.0.0.1:7070", "the `URL` of weir's admin listener, or unix:/path")
@@ -86,57 +77,34 @@ func top(cmd *cobra.Command, o *topOptions) error {
 			screen.restore()
 			return err
 		}
-		if !sleep(ctx, o.interval) {
+		select {
+		case <-time.After(o.interval):
+		case <-ctx.Done():
 			return nil
 		}
 	}
 }
 
-// sleep reports whether d has passed before ctx is done.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // topAnswer is one answer of GET /v1/top.
 type topAnswer struct {
-	body []byte
-	from string    // the address of weir
-	when time.Time // of the request, by the clock of this process
-
-	At    time.Time `json:"at"`
-	Keys  string    `json:"keys"`
-	Since time.Time `json:"since"`
-	Top   []struct {
-		Policy  string            `json:"policy"`
-		Rule    string            `json:"rule"`
-		Key     map[string]string `json:"key"`
-		Clipped bool              `json:"clipped"`
-		Denials int64             `json:"denials"`
-		Error   int64             `json:"error"`
-	} `json:"top"`
-	Policies []policyCalls `json:"policies"`
-}
-
-// policyCalls counts the calls for a policy since the start of weir.
-type policyCalls struct {
-	Policy    string `json:"policy"`
-	Allowed   int64  `json:"allowed"`
-	Denied    int64  `json:"denied"`
-	WouldDeny int64  `json:"would_deny"`
-	Errors    int64  `json:"errors"`
+	httpapi.TopList
+	at, since time.Time // At and Since
+	body      []byte
+	from      string    // the address of weir
+	when      time.Time // of the request, by the clock of this process
 }
 
 // parseTop reads an answer.
 func parseTop(body []byte, from string, when time.Time) (*topAnswer, error) {
 	a := &topAnswer{body: answer.Printable(body), from: from, when: when}
-	if err := json.Unmarshal(body, a); err != nil || a.Policies == nil {
+	err := json.Unmarshal(body, a)
+	if err == nil && a.At != "" {
+		a.at, err = time.Parse(time.RFC3339, a.At)
+	}
+	if err == nil && a.Since != "" {
+		a.since, err = time.Parse(time.RFC3339, a.Since)
+	}
+	if err != nil || a.Policies == nil {
 		return nil, usage("is --url the address of weir's admin listener?", "%s is not a weir: its answer to /v1/top is malformed", from)
 	}
 	return a, nil
@@ -147,10 +115,9 @@ const maxTop = 16 << 20
 
 // topClient requests GET /v1/top.
 type topClient struct {
-	client *http.Client
-	from   string // for messages
-	target string
-	token  string
+	client  *http.Client
+	from    string // for messages
+	request *http.Request
 }
 
 func newTopClient(o *topOptions) (*topClient, error) {
@@ -162,27 +129,27 @@ func newTopClient(o *topOptions) (*topClient, error) {
 	if o.policy != "" {
 		query.Set("policy", o.policy)
 	}
-	c := &topClient{client: client, from: o.url, target: base + "/v1/top?" + query.Encode(), token: os.Getenv("WEIR_ADMIN_TOKEN")}
+	token := os.Getenv("WEIR_ADMIN_TOKEN")
 	if o.token != "" {
 		b, err := os.ReadFile(o.token)
 		if err != nil {
 			return nil, usage("", "--token-file: %w", err)
 		}
-		c.token = strings.TrimSpace(string(b))
+		token = strings.TrimSpace(string(b))
 	}
-	return c, nil
-}
-
-func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.target, nil)
+	r, err := http.NewRequest(http.MethodGet, base+"/v1/top?"+query.Encode(), nil)
 	if err != nil {
 		return nil, usage("", "--url: %w", err)
 	}
-	if c.token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.token)
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
 	}
+	return &topClient{client, o.url, r}, nil
+}
+
+func (c *topClient) get(ctx context.Context) (*topAnswer, error) {
 	when := time.Now()
-	res, err := c.client.Do(r)
+	res, err := c.client.Do(c.request.WithContext(ctx))
 	if err != nil {
 		return nil, noAnswer(exitStore, c.from, err)
 	}

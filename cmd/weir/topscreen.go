@@ -14,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 // screen prints the pages of weir top.
@@ -130,9 +131,7 @@ const maxPolicies = 8
 func (a *topAnswer) page(last *topAnswer, heading func(string) string) string {
 	var b strings.Builder
 	b.WriteString(a.title() + "\n\n")
-	var policies strings.Builder
-	writeTable(&policies, 1, a.policyRows(last))
-	writeHeaded(&b, policies.String(), heading)
+	writeHeaded(&b, "lrrrrrr", a.policyRows(last), heading)
 	switch {
 	case a.Keys == "off":
 		b.WriteString("\nkeys are not kept (weir serve --top-keys off)\n")
@@ -140,15 +139,15 @@ func (a *topAnswer) page(last *topAnswer, heading func(string) string) string {
 		b.WriteString("\nno key was denied in the last ten minutes\n")
 	default:
 		b.WriteString("\n")
-		writeHeaded(&b, a.keyTable(), heading)
+		writeHeaded(&b, "rrll", a.keyRows(), heading)
 	}
 	return b.String()
 }
 
 func (a *topAnswer) title() string {
-	title := "weir at " + answer.Shown(a.from) + ", " + a.At.Local().Format(time.TimeOnly)
-	if !a.Since.IsZero() {
-		title += ", keys since " + a.Since.Local().Format(time.TimeOnly)
+	title := "weir at " + answer.Shown(a.from) + ", " + a.at.Local().Format(time.TimeOnly)
+	if !a.since.IsZero() {
+		title += ", keys since " + a.since.Local().Format(time.TimeOnly)
 	}
 	if a.Keys == "hashed" {
 		title += ", as hashes"
@@ -159,7 +158,7 @@ func (a *topAnswer) title() string {
 // policyRows returns rows of the busiest policies, by denials.
 func (a *topAnswer) policyRows(last *topAnswer) [][]string {
 	rows := [][]string{{"POLICY", "ALLOWED", "/S", "DENIED", "/S", "WOULD DENY", "ERRORS"}}
-	before := map[string]policyCalls{}
+	before := map[string]httpapi.PolicyCalls{}
 	var d time.Duration
 	if last != nil {
 		d = a.when.Sub(last.when)
@@ -167,7 +166,7 @@ func (a *topAnswer) policyRows(last *topAnswer) [][]string {
 			before[c.Policy] = c
 		}
 	}
-	busiest := slices.SortedStableFunc(slices.Values(a.Policies), func(a, b policyCalls) int {
+	busiest := slices.SortedStableFunc(slices.Values(a.Policies), func(a, b httpapi.PolicyCalls) int {
 		return cmp.Or(cmp.Compare(b.Denied+b.WouldDeny, a.Denied+a.WouldDeny), cmp.Compare(b.Allowed, a.Allowed))
 	})
 	for _, c := range busiest[:min(maxPolicies, len(busiest))] {
@@ -187,10 +186,9 @@ func perSecond(now, last int64, d time.Duration) string {
 	return fmt.Sprintf("%.1f", float64(now-last)/d.Seconds())
 }
 
-// keyTable returns the table of the keys denied most: two columns of numbers, then
-// two columns of text.
-func (a *topAnswer) keyTable() string {
-	numbers, texts := [][]string{{"DENIALS", "±"}}, [][]string{{"POLICY", "KEY"}}
+// keyRows returns rows of the keys denied most.
+func (a *topAnswer) keyRows() [][]string {
+	rows := [][]string{{"DENIALS", "±", "POLICY", "KEY"}}
 	for _, e := range a.Top {
 		var key []string
 		for _, name := range slices.Sorted(maps.Keys(e.Key)) {
@@ -203,21 +201,15 @@ func (a *topAnswer) keyTable() string {
 		if e.Rule != "" {
 			policy += ": " + answer.Shown(e.Rule)
 		}
-		numbers = append(numbers, []string{number(e.Denials), number(e.Error)})
-		texts = append(texts, []string{policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
+		rows = append(rows, []string{number(e.Denials), number(e.Error), policy, cmp.Or(strings.Join(key, " "), "(all callers)")})
 	}
-	var b, left, right strings.Builder
-	writeTable(&left, 0, numbers)
-	writeTable(&right, 2, texts)
-	l, r := strings.Split(left.String(), "\n"), strings.Split(right.String(), "\n")
-	for i := range numbers {
-		b.WriteString(l[i] + "  " + r[i] + "\n")
-	}
-	return b.String()
+	return rows
 }
 
 // writeHeaded writes a table with its first line as the heading.
-func writeHeaded(b *strings.Builder, table string, heading func(string) string) {
-	first, rest, _ := strings.Cut(table, "\n")
+func writeHeaded(b *strings.Builder, align string, rows [][]string, heading func(string) string) {
+	var table strings.Builder
+	writeTable(&table, align, rows)
+	first, rest, _ := strings.Cut(table.String(), "\n")
 	b.WriteString(heading(first) + "\n" + rest)
 }

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/policy"
@@ -26,25 +25,8 @@ func validateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "validate FILE...",
 		Short: "Check policy files",
-		Long: `Validate reads policy files like weir serve. For a good file it prints ok, each limit
-in words and its worst case: the most units that the limit allows in the length of its
-window. Notes name expired overrides and limits that are probably mistakes.
-
-For a bad file it prints file, line, column, the line itself, and the next step. The
-exit code is 0 if all files are good, else 2.
-
-With --cluster it also prints where a Redis Cluster keeps each policy: spread over its
-slots by the dimensions that all limits of the policy share, or pinned to one slot, and
-so to one server, if they share none.
-
-With --envoy each FILE is a configuration of Envoy's reference rate limit service, a
-file or a directory of files, as for weir serve --envoy-config.`,
-		Example: `  weir validate weir.yaml
-  weir validate web.yaml mobile.yaml
-  weir validate --json weir.yaml
-  weir validate --envoy config/`,
-		Args: wantArgs(1, math.MaxInt, "FILE"),
-		RunE: func(cmd *cobra.Command, args []string) error { return validate(cmd, &o, args) },
+		Args:  wantArgs(1, math.MaxInt, "FILE"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return validate(cmd, &o, args) },
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object for each file")
@@ -59,25 +41,21 @@ func validate(cmd *cobra.Command, o *validateOptions, paths []string) error {
 	out := printable{cmd.OutOrStdout()}
 	var bad []error
 	for _, path := range paths {
-		result, err := validateFile(path, o)
+		result, invalid := validateFile(path, o)
+		var err error
 		switch {
-		case err != nil && o.asJSON:
-			bad = append(bad, err)
-			if invalid := newInvalidFile(path, err); invalid != nil {
-				err = printJSON(out, invalid)
-			} else {
-				err = nil
-			}
-		case err != nil:
-			bad = append(bad, err)
-			err = nil
-		case o.asJSON:
+		case invalid == nil && o.asJSON:
 			err = printJSON(out, result)
-		default:
+		case invalid == nil:
 			_, err = io.WriteString(out, result.text(o))
+		case o.asJSON:
+			err = printInvalid(out, path, invalid)
 		}
 		if err != nil {
 			return err
+		}
+		if invalid != nil {
+			bad = append(bad, invalid)
 		}
 	}
 	if len(bad) > 0 {
@@ -99,7 +77,7 @@ func validateFile(path string, o *validateOptions) (validResult, error) {
 	if err != nil {
 		return nil, err
 	}
-	v, err := describe(path, file)
+	v, err := describe(path, file, time.Now())
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, unprefixed{err})
 	}
@@ -117,6 +95,8 @@ type validFile struct {
 	Expired  []expiredOverride `json:"expired,omitempty"` // overrides that no longer apply
 	Notes    []string          `json:"notes,omitempty"`   // sentences about probable mistakes
 	Fixed    []fixedLimit      `json:"fixed,omitempty"`   // limits with fixed windows
+	Buckets  []bucketLimit     `json:"buckets,omitempty"` // token buckets
+	AtOnce   []atOnceLimit     `json:"at_once,omitempty"` // limits of concurrency
 
 	rows [][]string // for people: policy, limit, sentence, worst case
 }
@@ -127,16 +107,6 @@ type validPolicy struct {
 	Limits  []string `json:"limits"`
 	Pinned  bool     `json:"pinned"`  // to one slot of a Redis Cluster
 	Cluster string   `json:"cluster"` // a sentence about its slots
-}
-
-// fixedLimit is a limit with fixed windows and its worst case.
-type fixedLimit struct {
-	Policy   string `json:"policy"`
-	Limit    string `json:"limit"`
-	Sentence string `json:"sentence"`
-	Max      int64  `json:"max"`
-	Worst    int64  `json:"worst"`     // units in the length of a window, across the edge of two
-	WindowMS int64  `json:"window_ms"` // rounded up
 }
 
 // expiredOverride is an override that no longer applies.
@@ -164,17 +134,16 @@ type place struct {
 	Next    string `json:"next"`
 }
 
-// newInvalidFile returns the errors of a file, or nil if err has no places.
-func newInvalidFile(path string, err error) *invalidFile {
-	var envoy *envoyconf.Error
-	if errors.As(err, &envoy) {
-		return &invalidFile{File: envoy.File, place: place{envoy.Line, envoy.Column, envoy.Problem, envoy.Next}}
-	}
+// printInvalid prints the errors of a file, and nothing if err has no places.
+func printInvalid(out io.Writer, path string, err error) error {
 	all := places(err)
+	if envoy := new(envoyconf.Error); errors.As(err, &envoy) {
+		path, all = envoy.File, []place{{envoy.Line, envoy.Column, envoy.Problem, envoy.Next}}
+	}
 	if len(all) == 0 {
 		return nil
 	}
-	return &invalidFile{File: path, place: all[0], More: all[1:]}
+	return printJSON(out, invalidFile{File: path, place: all[0], More: all[1:]})
 }
 
 // places returns the places of the policy errors in a tree of errors.
@@ -192,8 +161,8 @@ func places(err error) (all []place) {
 	return all
 }
 
-// describe returns the result for a good policy file.
-func describe(path string, file *policy.File) (*validFile, error) {
+// describe returns the result for a good policy file at an instant.
+func describe(path string, file *policy.File, now time.Time) (*validFile, error) {
 	v := &validFile{File: path, OK: true, Policies: len(file.Policies), Tests: len(file.Tests), Names: []validPolicy{}}
 	for _, p := range file.Policies {
 		plan, err := p.Policy.Plan()
@@ -207,14 +176,12 @@ func describe(path string, file *policy.File) (*validFile, error) {
 			if i > 0 {
 				name = ""
 			}
-			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i)})
-			if l.Kind != weir.Rolling && l.Max < weir.MaxUnits {
-				v.Fixed = append(v.Fixed, fixedLimit{p.Name, l.Name, p.Sentence(i), l.Max, 2 * l.Max, answer.Millis(l.Window)})
-			}
+			v.rows = append(v.rows, []string{name, l.Name, p.Sentence(i), worstCase(p, i) + warnsAt(p, i)})
+			v.addKind(p, i, nextWindows(&plan.Limits()[i], l.Zone, now))
 		}
 		v.Limits += len(p.Limits)
 		v.Names = append(v.Names, row)
-		v.Expired = append(v.Expired, expiredOverrides(p, time.Now())...)
+		v.Expired = append(v.Expired, expiredOverrides(p, now)...)
 		v.Notes = append(v.Notes, mistakes(p)...)
 	}
 	return v, nil
@@ -226,8 +193,11 @@ func (v *validFile) text(o *validateOptions) string {
 	fmt.Fprintf(&b, "%s: ok, %s, %s\n", v.File, counted(v.Policies, "policy", "policies"), counted(v.Limits, "limit", "limits"))
 	if len(v.rows) > 0 {
 		var table strings.Builder
-		writeTable(&table, len(v.rows[0]), v.rows)
+		writeTable(&table, "llll", v.rows)
 		b.WriteString("  " + strings.TrimSuffix(strings.ReplaceAll(table.String(), "\n", "\n  "), "  "))
+	}
+	for i := range v.Fixed {
+		b.WriteString(v.Fixed[i].beginnings())
 	}
 	note := func(format string, args ...any) { fmt.Fprintf(&b, "  note: "+format+"\n", args...) }
 	for _, p := range v.Names {
@@ -250,46 +220,6 @@ func (v *validFile) text(o *validateOptions) string {
 	return b.String()
 }
 
-// worstCase returns the most units that limit i allows in the length of its window.
-// Limits with fixed windows allow twice their count, across the edge of two.
-func worstCase(p *policy.Policy, i int) string {
-	l := &p.Limits[i]
-	if l.Max == weir.MaxUnits {
-		return "no bound"
-	}
-	factor, edge := int64(1), ""
-	if l.Kind != weir.Rolling {
-		factor, edge = 2, ", across the edge of two windows"
-	}
-	text := fmt.Sprintf("at most %d in any %s%s", factor*l.Max, policy.FormatDuration(l.Window), edge)
-	switch most := maxOf(p, i); {
-	case most == weir.MaxUnits:
-		text += "; no bound with plans and overrides"
-	case most > l.Max:
-		text += fmt.Sprintf("; %d with plans and overrides", factor*most)
-	}
-	return text
-}
-
-// maxOf returns the largest Max of limit i, with the policy's plans and overrides.
-func maxOf(p *policy.Policy, i int) int64 {
-	most := p.Limits[i].Max
-	raise := func(changes []policy.Change) {
-		for _, c := range changes {
-			if c.Limit == i {
-				most = max(most, c.Max)
-			}
-		}
-	}
-	for _, tier := range p.Tiers {
-		raise(tier.Changes)
-	}
-	for _, o := range p.Overrides {
-		raise(o.Changes)
-	}
-	return most
-}
-
 // expiredOverrides returns the overrides of a policy that no longer apply.
 func expiredOverrides(p *policy.Policy, at time.Time) []expiredOverride {
 	var all []expiredOverride
@@ -301,20 +231,6 @@ func expiredOverrides(p *policy.Policy, at time.Time) []expiredOverride {
 		all = append(all, expiredOverride{p.Name, o.Line, strings.Join(key, " "), o.Until.UTC().Format(time.RFC3339), o.Why})
 	}
 	return all
-}
-
-// mistakes returns notes about valid limits that are probably mistakes.
-func mistakes(p *policy.Policy) (notes []string) {
-	for i, l := range p.Limits {
-		if most := maxOf(p, i); l.Cost > most {
-			notes = append(notes, fmt.Sprintf("line %d: an attempt costs %d of limit %s of %s, which allows %d, so no attempt is ever allowed", p.Line, l.Cost, l.Name, p.Name, most))
-		}
-		if b := p.BlockOf(i); b > 0 && b < l.Window {
-			notes = append(notes, fmt.Sprintf("line %d: limit %s of %s blocks for %s, and without a block it denies for up to %s, its window; make the block longer",
-				p.Line, l.Name, p.Name, policy.FormatDuration(b), policy.FormatDuration(l.Window)))
-		}
-	}
-	return notes
 }
 
 // validEnvoy is the output of weir validate --envoy --json for a good configuration.

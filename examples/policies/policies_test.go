@@ -11,7 +11,7 @@ import (
 )
 
 // TestEveryPolicyLimits: for each policy of each file the first attempt of a caller passes,
-// and an attempt of more than Max never fits.
+// and an attempt of more units than a limit can hold never fits.
 func TestEveryPolicyLimits(t *testing.T) {
 	files, err := filepath.Glob("*.yaml")
 	if err != nil || len(files) == 0 {
@@ -74,7 +74,7 @@ func decideOnce(t *testing.T, p weir.Policy) {
 	most := weir.MaxUnits - 1
 	for _, limit := range p.Limits {
 		if limit.Cost == 0 {
-			most = min(most, limit.Max)
+			most = min(most, limit.Capacity())
 		}
 	}
 	d, err = limiter.Peek(t.Context(), key, most+1)

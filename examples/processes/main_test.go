@@ -21,7 +21,7 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	server := redistest.Start(t)
 	var out strings.Builder
 	err := run([]string{"-store", "redis://" + server.Addr, "-processes", "3", "-callers", "4",
-		"-max", "20", "-window", "150ms", "-for", "1s"}, nil, &out)
+		"-max", "20", "-window", "150ms", "-for", "1s"}, &out)
 	t.Logf("%s", out.String())
 	if err != nil {
 		t.Fatal(err)
@@ -45,7 +45,7 @@ func TestAuditDetectsExcess(t *testing.T) {
 		"three by their instant": {[]grant{at(0, 99, 1), at(0, 99, 2), at(0, 99, 3)}, "a window held 3"},
 		"hardly any":             {[]grant{at(0, 1, 1)}, "never reached"},
 	} {
-		err := audit(o, report{Grants: c.grants}, new(strings.Builder))
+		err := audit(o, c.grants, new(strings.Builder))
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: got %v, want %q", name, err, c.says)
 		}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -51,55 +50,45 @@ func limiter(o *options) (l *weir.Limiter, end func(), err error) {
 	return l, conn.Close, err
 }
 
-// work waits for the start line, calls the limiter as fast as it can, and reports.
-func work(ctx context.Context, o *options, in io.Reader, out io.Writer) error {
+// work calls the limiter as fast as it can, and reports. A caller retries a millisecond
+// after a denial, regardless of RetryAfter.
+func work(o *options, out io.Writer) error {
 	l, end, err := limiter(o)
 	if err != nil {
 		return err
 	}
 	defer end()
-	fmt.Fprintln(out, "ready")
-	if _, err := bufio.NewReader(in).ReadString('\n'); err != nil {
-		return fmt.Errorf("the first process has ended: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, o.length)
-	defer cancel()
+	var mu sync.Mutex // protects the following
 	var all report
-	var mu sync.Mutex
+	var failed error
+	attempt := func() (again bool) {
+		called := time.Now()
+		d, err := l.Allow(context.Background(), weir.K(o.worker))
+		returned := time.Now()
+		if err == nil && !d.Allowed {
+			time.Sleep(time.Millisecond)
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		switch all.Attempts++; {
+		case err != nil:
+			failed = err
+		case d.Allowed:
+			all.Grants = append(all.Grants, grant{called.UnixMicro(), returned.UnixMicro(), d.At.UnixMicro()})
+		}
+		return failed == nil
+	}
+	until := time.Now().Add(o.length)
 	var callers sync.WaitGroup
 	for range o.callers {
 		callers.Go(func() {
-			mine, failed := hammer(ctx, l, weir.K(o.worker))
-			mu.Lock()
-			defer mu.Unlock()
-			all.Attempts += mine.Attempts
-			all.Grants = append(all.Grants, mine.Grants...)
-			if failed != nil {
-				err = failed
+			for time.Now().Before(until) && attempt() {
 			}
 		})
 	}
 	callers.Wait()
-	if err != nil {
-		return err
+	if failed != nil {
+		return failed
 	}
 	return json.NewEncoder(out).Encode(all)
-}
-
-// hammer is one caller. It retries a millisecond after a denial, regardless of RetryAfter.
-func hammer(ctx context.Context, l *weir.Limiter, key weir.Key) (r report, err error) {
-	for ctx.Err() == nil {
-		called := time.Now()
-		d, err := l.Allow(context.WithoutCancel(ctx), key) // a call in flight must be reported
-		if err != nil {
-			return r, err
-		}
-		r.Attempts++
-		if d.Allowed {
-			r.Grants = append(r.Grants, grant{called.UnixMicro(), time.Now().UnixMicro(), d.At.UnixMicro()})
-		} else {
-			time.Sleep(time.Millisecond)
-		}
-	}
-	return r, nil
 }

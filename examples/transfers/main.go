@@ -45,7 +45,7 @@ func main() {
 	send(2*time.Hour, 15_000)
 	send(2*time.Hour, 200_001)
 
-	// The bank of the second one said no.
+	// The bank rejected the second one.
 	back, err := limiter.At(morning.Add(3*time.Hour)).Refund(ctx, account, failed.At, 70_050)
 	if err != nil {
 		log.Fatal(err)

@@ -29,7 +29,7 @@ type Answer struct {
 // AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are
 // rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded
 // and repeated are present only when they are true. by adds the parts of a policy file that
-// applied: plan, override, shadow and block; nil = none.
+// applied: plan, override, shadow, block and warnings; nil = none.
 func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	d := &a.Decision
 	b = append(b, `{"allowed":`...)
@@ -38,9 +38,9 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = AppendString(b, a.Plan.Name())
 	b = appendInt(b, `,"granted":`, d.Granted)
 	b = appendInt(b, `,"remaining":`, d.Remaining)
-	b = appendInt(b, `,"retry_after_ms":`, Millis(d.RetryAfter))
-	b = appendInt(b, `,"retry_after_us":`, Micros(d.RetryAfter))
-	b = appendInt(b, `,"reset_after_ms":`, Millis(d.ResetAfter))
+	b = appendInt(b, `,"retry_after_ms":`, ceil(d.RetryAfter, time.Millisecond))
+	b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
+	b = appendInt(b, `,"reset_after_ms":`, ceil(d.ResetAfter, time.Millisecond))
 	b = append(b, `,"at":"`...)
 	b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
 	b = append(b, `","limit":`...)
@@ -57,7 +57,15 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	b = append(b, `,"why":`...)
 	b = AppendString(b, a.WhyOf(by))
 	b = append(b, `,"limits":[`...)
-	b = a.appendLimits(b)
+	for i := range a.States {
+		if a.States[i].Name == "" { // unknown, as in Known
+			continue
+		}
+		if b[len(b)-1] != '[' {
+			b = append(b, ',')
+		}
+		b = a.appendLimit(b, i)
+	}
 	return append(b, "]}"...)
 }
 
@@ -73,20 +81,9 @@ func (a *Answer) Known() iter.Seq2[int, *weir.LimitState] {
 	}
 }
 
-// appendLimits appends the states, separated by commas.
-func (a *Answer) appendLimits(b []byte) []byte {
-	first := true
-	for i, s := range a.Known() {
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = a.appendLimit(b, i, s)
-	}
-	return b
-}
-
-func (a *Answer) appendLimit(b []byte, i int, s *weir.LimitState) []byte {
+// appendLimit appends state i.
+func (a *Answer) appendLimit(b []byte, i int) []byte {
+	s := &a.States[i]
 	b = append(b, `{"name":`...)
 	b = AppendString(b, s.Name)
 	b = append(b, `,"key":{`...)
@@ -101,13 +98,16 @@ func (a *Answer) appendLimit(b []byte, i int, s *weir.LimitState) []byte {
 	b = appendInt(b, `},"max":`, s.Max)
 	b = appendInt(b, `,"used":`, s.Used)
 	b = appendInt(b, `,"remaining":`, s.Remaining)
-	b = appendInt(b, `,"window_ms":`, Millis(s.Window))
+	b = appendInt(b, `,"window_ms":`, ceil(s.Window, time.Millisecond))
 	if s.MinInterval > 0 {
-		b = appendInt(b, `,"gap_ms":`, Millis(s.MinInterval))
+		b = appendInt(b, `,"gap_ms":`, ceil(s.MinInterval, time.Millisecond))
 	}
-	b = appendInt(b, `,"retry_after_ms":`, Millis(s.RetryAfter))
-	b = appendInt(b, `,"next_ms":`, Millis(s.NextAfter))
-	b = appendInt(b, `,"reset_after_ms":`, Millis(s.ResetAfter))
+	if s.Kind != weir.Rolling {
+		b = a.appendKind(b, i)
+	}
+	b = appendInt(b, `,"retry_after_ms":`, ceil(s.RetryAfter, time.Millisecond))
+	b = appendInt(b, `,"next_ms":`, ceil(s.NextAfter, time.Millisecond))
+	b = appendInt(b, `,"reset_after_ms":`, ceil(s.ResetAfter, time.Millisecond))
 	return append(b, '}')
 }
 
@@ -128,11 +128,7 @@ func ceil(d, unit time.Duration) int64 {
 	if d == weir.Never {
 		return -1
 	}
-	n := d / unit
-	if d%unit > 0 {
-		n++
-	}
-	return int64(n)
+	return int64((d + unit - 1) / unit)
 }
 
 // Applied holds the parts of a policy file that made a decision, besides its limits. The
@@ -144,6 +140,7 @@ type Applied struct {
 	Shadow   bool          // decided and not enforced
 	Would    weir.Decision // with Shadow: the decision
 	Blocked  time.Time     // the end of a block of the key; zero = there is none
+	Warnings []string      // the limits with a warning: the grant is the first at their share
 }
 
 // WhyOf returns Why, and that a shadow was not enforced.
@@ -183,6 +180,16 @@ func (by *Applied) Append(b []byte) []byte {
 		b = by.Blocked.UTC().AppendFormat(append(b, `,"blocked_until":"`...), "2006-01-02T15:04:05.000000Z")
 		b = append(b, '"')
 	}
+	if len(by.Warnings) > 0 {
+		b = append(b, `,"warning":true,"warning_limits":[`...)
+		for i, limit := range by.Warnings {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = AppendString(b, limit)
+		}
+		b = append(b, ']')
+	}
 	if by.Shadow {
 		b = append(b, `,"shadow":true,"would":`...)
 		b = appendWould(b, &by.Would)
@@ -194,7 +201,7 @@ func (by *Applied) Append(b []byte) []byte {
 func appendWould(b []byte, d *weir.Decision) []byte {
 	b = strconv.AppendBool(append(b, `{"allowed":`...), d.Allowed)
 	b = appendInt(b, `,"granted":`, d.Granted)
-	b = appendInt(b, `,"retry_after_us":`, Micros(d.RetryAfter))
+	b = appendInt(b, `,"retry_after_us":`, ceil(d.RetryAfter, time.Microsecond))
 	b = AppendString(append(b, `,"limit":`...), d.Limit)
 	return append(b, '}')
 }

@@ -2,7 +2,10 @@ package answer
 
 import (
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -10,22 +13,17 @@ const day = 24 * time.Hour
 
 // Wait formats a wait for people: "850µs", "412ms", "1.8s", "6m52s", "5h12m",
 // "3d4h". It is at most two units long and rounded up, never down.
-func Wait(d time.Duration) string { return Exactly(roundUp(d)) }
+func Wait(d time.Duration) string {
+	step := precision(d)
+	// The result may be of the next coarser class ("59.97s" becomes "1m"), in which it is
+	// a round number again.
+	return Exactly((d + step - 1) / step * step)
+}
 
 // Ago formats a past time as Wait does, rounded down.
 func Ago(d time.Duration) string {
 	step := precision(d)
 	return Exactly(d - d%step)
-}
-
-// roundUp may reach the next coarser class ("59.97s" becomes "1m"), where the
-// result is a round number again.
-func roundUp(d time.Duration) time.Duration {
-	step := precision(d)
-	if rest := d % step; rest > 0 {
-		d += step - rest
-	}
-	return d
 }
 
 // precision returns the step to which a duration of that size is rounded.
@@ -49,8 +47,13 @@ func precision(d time.Duration) time.Duration {
 // "24h", "7d". Days begin at two, so that a window of a day reads as the 24
 // hours that it is.
 func Exactly(d time.Duration) string {
-	if d < time.Second {
-		return subsecond(d)
+	switch {
+	case d <= 0:
+		return "0s"
+	case d < time.Millisecond:
+		return strconv.FormatFloat(float64(d)/1e3, 'f', -1, 64) + "µs"
+	case d < time.Second:
+		return strconv.FormatFloat(float64(d)/1e6, 'f', -1, 64) + "ms"
 	}
 	var b []byte
 	if d >= 2*day {
@@ -66,49 +69,9 @@ func Exactly(d time.Duration) string {
 		d %= time.Minute
 	}
 	if d > 0 {
-		b = append(appendFraction(b, int64(d), 1e9), 's')
+		b = append(strconv.AppendFloat(b, float64(d)/1e9, 'f', -1, 64), 's')
 	}
 	return string(b)
-}
-
-func subsecond(d time.Duration) string {
-	if d <= 0 {
-		return "0s"
-	}
-	if d < time.Millisecond {
-		return string(append(appendFraction(nil, int64(d), 1e3), "µs"...))
-	}
-	return string(append(appendFraction(nil, int64(d), 1e6), "ms"...))
-}
-
-// appendFraction appends n / unit in decimal, without trailing zeros. unit is a
-// power of ten.
-func appendFraction(b []byte, n, unit int64) []byte {
-	b = strconv.AppendInt(b, n/unit, 10)
-	rest := n % unit
-	if rest == 0 {
-		return b
-	}
-	b = append(b, '.')
-	for rest > 0 {
-		unit /= 10
-		b = append(b, byte('0'+rest/unit))
-		rest %= unit
-	}
-	return b
-}
-
-// window formats the length of a window after "the last".
-func window(d time.Duration) string {
-	switch d {
-	case time.Second:
-		return "second"
-	case time.Minute:
-		return "minute"
-	case time.Hour:
-		return "hour"
-	}
-	return Exactly(d)
 }
 
 // mostShown is the number of bytes of a caller's value that are shown.
@@ -117,11 +80,11 @@ const mostShown = 64
 // Shown formats a caller's value for a sentence, a log or a terminal: plain words as they
 // are, other values quoted and escaped, long ones shortened.
 func Shown(v string) string {
-	if v != "" && len(v) <= mostShown && isPlain(v) {
-		return v
-	}
 	if len(v) <= mostShown {
-		return strconv.Quote(v)
+		if v == "" || strings.ContainsFunc(v, isOdd) {
+			return strconv.Quote(v)
+		}
+		return v
 	}
 	cut := mostShown
 	for cut > mostShown-utf8.UTFMax && !utf8.RuneStart(v[cut]) {
@@ -130,13 +93,98 @@ func Shown(v string) string {
 	return strconv.Quote(v[:cut]) + "…"
 }
 
-func isPlain(v string) bool {
-	for i := range len(v) {
-		c := v[i]
-		alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
-		if !alnum && c != '-' && c != '_' && c != '.' && c != ':' && c != '@' && c != '+' && c != '/' {
-			return false
+// isOdd reports whether a value with the character is quoted.
+func isOdd(c rune) bool {
+	alnum := 'a' <= c|0x20 && c|0x20 <= 'z' || '0' <= c && c <= '9'
+	return !alnum && !strings.ContainsRune("-_.:@+/", c)
+}
+
+const hex = "0123456789abcdef"
+
+// AppendString appends s as a JSON string. It escapes < > & and the characters that
+// Printable escapes, since they could act in a page or a terminal. Bytes that are not UTF-8
+// become U+FFFD, as in encoding/json.
+func AppendString(b []byte, s string) []byte {
+	b = append(b, '"')
+	start := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c < utf8.RuneSelf {
+			if c >= 0x20 && c != '"' && c != '\\' && c != '<' && c != '>' && c != '&' && c != 0x7f {
+				i++
+				continue
+			}
+			b = appendEscape(append(b, s[start:i]...), c)
+			i++
+			start = i
+			continue
 		}
+		r, size := utf8.DecodeRuneInString(s[i:])
+		if r == utf8.RuneError && size == 1 {
+			b = append(append(b, s[start:i]...), `\ufffd`...)
+			start = i + size
+		} else if !unicode.IsPrint(r) {
+			b = appendRune(append(b, s[start:i]...), r)
+			start = i + size
+		}
+		i += size
 	}
-	return true
+	b = append(b, s[start:]...)
+	return append(b, '"')
+}
+
+// appendEscape appends the escape of an ASCII byte.
+func appendEscape(b []byte, c byte) []byte {
+	switch c {
+	case '"', '\\':
+		return append(b, '\\', c)
+	case '\n':
+		return append(b, '\\', 'n')
+	case '\r':
+		return append(b, '\\', 'r')
+	case '\t':
+		return append(b, '\\', 't')
+	}
+	return appendHex(b, rune(c))
+}
+
+// appendHex appends a rune below U+10000 as \uXXXX.
+func appendHex(b []byte, r rune) []byte {
+	return append(b, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
+}
+
+// Printable escapes characters that could act in a terminal or change how a line reads:
+// control characters except tabs and line ends, marks of writing direction, and invisible
+// characters, also spaces that look like others. Each becomes an escape of JSON such as \u202e, and invalid UTF-8 becomes
+// U+FFFD. The meaning of JSON text stays, since such characters are only in its strings.
+// Text without any is returned as it is.
+func Printable(text []byte) []byte {
+	var b []byte
+	start := 0
+	for i := 0; i < len(text); {
+		c := text[i]
+		if ' ' <= c && c < 0x7f || c == '\n' || c == '\t' {
+			i++
+			continue
+		}
+		r, size := utf8.DecodeRune(text[i:])
+		if c < utf8.RuneSelf || r == utf8.RuneError && size == 1 || !unicode.IsPrint(r) {
+			b = appendRune(append(b, text[start:i]...), r)
+			start = i + size
+		}
+		i += size
+	}
+	if start == 0 {
+		return text
+	}
+	return append(b, text[start:]...)
+}
+
+// appendRune appends the escape of a rune.
+func appendRune(b []byte, r rune) []byte {
+	if r > 0xffff {
+		high, low := utf16.EncodeRune(r)
+		return appendHex(appendHex(b, high), low)
+	}
+	return appendHex(b, r)
 }

@@ -1,27 +1,28 @@
 package answer
 
 import (
+	"fmt"
 	"strconv"
 	"time"
 
 	"github.com/weirlimit/weir"
 )
 
-// Why returns the decision and the next step as one English sentence, such as "10 of 10 used in the last 30m for category=errors; room again in
-// 6m52s". Values that callers chose are shown by Shown.
+// Why returns the decision and the next step as one English sentence, such as "10 of 10
+// used in the last 30m for category=errors; room again in 6m52s". Values that callers chose are shown by Shown.
 func (a *Answer) Why() string {
 	b := make([]byte, 0, 128)
 	i := a.subject()
 	switch {
 	case i < 0:
 		b = a.appendUnknown(b)
+	case !a.Decision.Allowed && a.Decision.Limit == "": // of checks decided together
+		b = a.appendOthers(b)
 	case a.Op == weir.OpRecord:
-		b = append(b, "recorded "...)
-		b = a.appendUnits(b, i, a.taken(i))
-		b = append(b, ": "...)
-		b = a.appendAllowed(b, i)
+		b = a.appendUnits(append(b, "recorded "...), i, a.taken(i))
+		b = a.appendAllowed(append(b, ": "...), i)
 	case !a.Decision.Allowed && !a.Blocked.IsZero():
-		b = a.appendBlocked(b, i)
+		b = a.appendUntil(a.appendKey(append(b, "blocked"...), i))
 	case !a.Decision.Allowed:
 		b = a.appendRefused(b, i)
 	case a.Decision.Granted < a.N:
@@ -39,7 +40,11 @@ func (a *Answer) Why() string {
 // the one with the longest wait, or the one with the least room. -1 if no state is known.
 func (a *Answer) subject() int {
 	best := -1
-	for i, s := range a.Known() {
+	for i := range a.States {
+		s := &a.States[i]
+		if s.Name == "" { // unknown, as in Known
+			continue
+		}
 		if a.Decision.Limit != "" && s.Name == a.Decision.Limit {
 			return i
 		}
@@ -63,24 +68,29 @@ func (a *Answer) appendUnknown(b []byte) []byte {
 	d := &a.Decision
 	switch {
 	case d.Replayed:
-		b = append(b, "answered as at "...)
-		b = d.At.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
-		return append(b, ": this operation was made before, and is charged once"...)
+		return fmt.Appendf(b, "answered as at %s: this operation was made before, and is charged once",
+			d.At.UTC().Format("2006-01-02T15:04:05.000000Z"))
 	case d.Degraded && d.Allowed:
 		return append(b, "allowed without counting: the store could not be asked"...)
 	case d.Degraded:
 		return append(b, "refused: the store could not be asked; try again later"...)
 	case d.Allowed:
-		return append(strconv.AppendInt(b, d.Remaining, 10), " left"...)
+		return fmt.Appendf(b, "%d left", d.Remaining)
 	case !a.Blocked.IsZero():
 		return a.appendUntil(append(b, "blocked"...))
 	case d.RetryAfter == weir.Never:
-		b = append(append(b, "limit "...), strconv.Quote(d.Limit)...)
-		return append(b, " can never grant this; ask for less"...)
+		return fmt.Appendf(b, "limit %q can never grant this; ask for less", d.Limit)
 	}
-	b = append(append(b, "limit "...), strconv.Quote(d.Limit)...)
-	b = append(b, " refused; the same fits in "...)
-	return append(b, Wait(d.RetryAfter)...)
+	return fmt.Appendf(b, "limit %q refused; the same fits in %s", d.Limit, Wait(d.RetryAfter))
+}
+
+// appendOthers: limits of other checks denied the attempt.
+func (a *Answer) appendOthers(b []byte) []byte {
+	b = append(b, "refused because of the checks decided together with it; "...)
+	if a.Decision.RetryAfter == weir.Never {
+		return append(b, "together they never fit, ask for less"...)
+	}
+	return append(append(b, "all of them fit in "...), Wait(a.Decision.RetryAfter)...)
 }
 
 // appendRefused: the attempt got nothing.
@@ -89,7 +99,7 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 	partial := a.Plan.Mode() == weir.Partial
 	n := a.taken(i)
 	switch {
-	case s.Max == 0 || n > s.Max && !partial:
+	case s.Max == 0 || n > a.Plan.Limits()[i].Capacity && !partial:
 		return a.appendNever(b, i)
 	case s.MinIntervalAfter > 0 && (s.Remaining >= n || partial && s.Remaining > 0):
 		return a.appendTooClose(b, i)
@@ -103,19 +113,12 @@ func (a *Answer) appendRefused(b []byte, i int) []byte {
 	if a.Plan.Mode() == weir.CountDenied {
 		b = append(b, ", refused attempts included"...)
 	}
-	return a.appendWhen(b, i, "room again in ")
-}
-
-// appendBlocked: limit i blocks the key after a denial.
-func (a *Answer) appendBlocked(b []byte, i int) []byte {
-	b = a.appendKey(append(b, "blocked"...), i)
-	return a.appendUntil(b)
+	return a.appendWhen(b, i, a.roomAgain(i))
 }
 
 // appendUntil appends the blocking limit, the end of the block and the wait.
 func (a *Answer) appendUntil(b []byte) []byte {
-	b = append(append(b, " by limit "...), strconv.Quote(a.Decision.Limit)...)
-	b = a.Blocked.UTC().AppendFormat(append(b, " until "...), "2006-01-02T15:04:05.000000Z")
+	b = fmt.Appendf(b, " by limit %q until %s", a.Decision.Limit, a.Blocked.UTC().Format("2006-01-02T15:04:05.000000Z"))
 	if a.Decision.RetryAfter == weir.Never {
 		return append(b, "; the same never fits, ask for less"...)
 	}
@@ -125,46 +128,41 @@ func (a *Answer) appendUntil(b []byte) []byte {
 // taken returns the units that the request takes of limit i.
 func (a *Answer) taken(i int) int64 { return a.Plan.Limits()[i].Units(a.N) }
 
-// appendNever: n is above the limit's Max, and no waiting helps.
+// appendNever: n is above the limit's Max or Burst, and no waiting helps.
 func (a *Answer) appendNever(b []byte, i int) []byte {
 	s := &a.States[i]
 	if s.Max == 0 {
-		b = append(append(b, "limit "...), strconv.Quote(s.Name)...)
-		b = append(b, " allows nothing"...)
-		b = a.appendKey(b, i)
+		b = a.appendKey(fmt.Appendf(b, "limit %q allows nothing", s.Name), i)
 		return append(b, "; it opens only when its max is raised"...)
 	}
-	b = append(b, "asks for "...)
-	b = a.appendUnits(b, i, a.taken(i))
-	b = append(append(b, ", but limit "...), strconv.Quote(s.Name)...)
-	b = append(b, " never allows more than "...)
-	b = strconv.AppendInt(b, s.Max, 10)
-	b = append(append(b, " in "...), Exactly(s.Window)...)
-	return append(b, "; ask for less"...)
+	b = a.appendUnits(append(b, "asks for "...), i, a.taken(i))
+	switch l := &a.Plan.Limits()[i]; {
+	case l.Kind == weir.Bucket:
+		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
+	case l.Kind == weir.InFlight:
+		return fmt.Appendf(b, ", but limit %q never allows more than %d at once; ask for less", s.Name, s.Max)
+	case l.Period != nil:
+		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period()].each)
+	}
+	return fmt.Appendf(b, ", but limit %q never allows more than %d in %s; ask for less", s.Name, s.Max, Exactly(s.Window))
 }
 
 // appendTooClose: there is room, but the gap is closed.
 func (a *Answer) appendTooClose(b []byte, i int) []byte {
 	s := &a.States[i]
 	if a.Plan.Mode() == weir.CountDenied {
-		b = append(b, "attempts must be "...)
-		b = append(append(b, Exactly(s.MinInterval)...), " apart"...)
-		b = a.appendKey(b, i)
+		b = a.appendKey(fmt.Appendf(b, "attempts must be %s apart", Exactly(s.MinInterval)), i)
 		b = append(b, ", and a refused one counts too"...)
 	} else {
-		b = append(append(b, "the last grant was "...), Ago(s.MinInterval-s.MinIntervalAfter)...)
-		b = append(append(b, " ago and grants must be "...), Exactly(s.MinInterval)...)
-		b = append(b, " apart"...)
-		b = a.appendKey(b, i)
+		b = a.appendKey(fmt.Appendf(b, "the last grant was %s ago and grants must be %s apart",
+			Ago(s.MinInterval-s.MinIntervalAfter), Exactly(s.MinInterval)), i)
 	}
 	return a.appendWhen(b, i, "open again in ")
 }
 
 // appendPart: mode Partial granted fewer units than requested.
 func (a *Answer) appendPart(b []byte, i int) []byte {
-	b = strconv.AppendInt(b, a.Decision.Granted, 10)
-	b = append(b, " of the "...)
-	b = a.appendUnits(b, i, a.N)
+	b = a.appendUnits(fmt.Appendf(b, "%d of the ", a.Decision.Granted), i, a.N)
 	if a.Op == weir.OpPeek {
 		b = append(b, " would be granted: "...)
 	} else {
@@ -178,34 +176,53 @@ func (a *Answer) appendPart(b []byte, i int) []byte {
 func (a *Answer) appendAllowed(b []byte, i int) []byte {
 	s := &a.States[i]
 	b = a.appendUsed(b, i)
-	if s.Max != weir.MaxUnits && s.Remaining > 0 {
-		b = append(b, ", "...)
-		b = strconv.AppendInt(b, s.Remaining, 10)
-		b = append(b, " left"...)
+	if s.Max != weir.MaxUnits && s.Remaining > 0 && a.Plan.Limits()[i].Kind != weir.Bucket {
+		b = append(strconv.AppendInt(append(b, ", "...), s.Remaining, 10), " left"...)
 	}
 	if a.Decision.RetryAfter > 0 {
-		b = append(append(b, "; the same again fits in "...), Wait(a.Decision.RetryAfter)...)
+		b = a.appendWait(append(b, "; the same again fits in "...), i, a.Decision.RetryAfter)
 	}
 	return b
 }
 
-// appendUsed appends "10 of 10 messages used in the last 30m for category=errors".
+// appendUsed appends "10 of 10 messages used in the last 30m for category=errors", or the
+// same in the words of another kind.
 func (a *Answer) appendUsed(b []byte, i int) []byte {
-	s := &a.States[i]
+	s, l := &a.States[i], &a.Plan.Limits()[i]
+	if l.Kind == weir.Bucket {
+		return a.appendFill(b, i)
+	}
 	b = strconv.AppendInt(b, s.Used, 10)
 	if s.Max != weir.MaxUnits {
-		b = append(b, " of "...)
-		b = strconv.AppendInt(b, s.Max, 10)
+		b = strconv.AppendInt(append(b, " of "...), s.Max, 10)
 	}
 	if word := a.word(i); word != "" {
 		b = append(append(b, ' '), word...)
 	}
-	if a.Plan.Limits()[i].Kind == weir.Rolling {
-		b = append(append(b, " used in the last "...), window(s.Window)...)
-	} else {
+	switch {
+	case l.Kind == weir.InFlight:
+		b = append(b, " in use"...)
+	case l.Period != nil:
+		b = appendPeriod(append(b, " used "...), l.Period)
+	case l.Kind != weir.Rolling:
 		b = append(append(b, " used in this window of "...), Exactly(s.Window)...)
+	default:
+		b = append(append(b, " used in the last "...), Span(s.Window)...)
 	}
 	return a.appendKey(b, i)
+}
+
+// Span formats the length of a window: "second", "minute", "hour", or as Exactly does.
+func Span(d time.Duration) string {
+	switch d {
+	case time.Second:
+		return "second"
+	case time.Minute:
+		return "minute"
+	case time.Hour:
+		return "hour"
+	}
+	return Exactly(d)
 }
 
 // appendWhen appends the wait until the same attempt is granted in full or, if in mode
@@ -214,29 +231,26 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	s := &a.States[i]
 	wait := a.Decision.RetryAfter
 	if wait != weir.Never {
-		return append(append(append(b, "; "...), what...), Wait(wait)...)
+		return a.appendWait(append(append(b, "; "...), what...), i, wait)
 	}
-	b = append(b, "; all "...)
-	b = strconv.AppendInt(b, a.N, 10)
-	b = append(b, " never fit at once, some may in "...)
-	return append(b, Wait(max(s.MinIntervalAfter, nextRoom(s)))...)
-}
-
-// nextRoom returns the wait until the limit may have room for one unit; in a history far
-// above its Max only the wait until the first unit leaves.
-func nextRoom(s *weir.LimitState) time.Duration {
-	if s.Remaining > 0 {
-		return 0
+	wait = 0
+	if s.Remaining <= 0 {
+		wait = s.NextAfter // far above Max, only the wait until the first unit leaves
 	}
-	return s.NextAfter
+	return a.appendWait(fmt.Appendf(b, "; all %d never fit at once, some may in ", a.N), i, max(s.MinIntervalAfter, wait))
 }
 
 // appendKey appends the key of the history: " for teacher=42", or " by all callers
 // together" if other limits of the policy have dimensions.
 func (a *Answer) appendKey(b []byte, i int) []byte {
+	return a.appendKeyOr(b, i, " by all callers together")
+}
+
+// appendKeyOr is appendKey with other words for a shared history.
+func (a *Answer) appendKeyOr(b []byte, i int, shared string) []byte {
 	by := a.Plan.Limits()[i].By
 	if len(by) == 0 && len(a.Plan.Dimensions()) > 0 {
-		return append(b, " by all callers together"...)
+		return append(b, shared...)
 	}
 	for j, dim := range by {
 		if j == 0 {

@@ -28,10 +28,14 @@ var errorWords = []struct {
 	{"instant", weir.ErrInstant},
 	{"limit", weir.ErrUnknownLimit},
 	{"span", weir.ErrRange},
+	{"kind", weir.ErrKind},
 	{"id", weir.ErrID},
 	{"overflow", weir.ErrOverflow},
 	{"full", weir.ErrFull},
 }
+
+// draft stands for an answer or for states that -rewrite fills in. It equals no answer.
+const draft = "?"
 
 // errorWord returns the word for err, or its quoted text if there is none.
 func errorWord(err error) string {
@@ -77,60 +81,116 @@ func (a answer) difference(got answer) string {
 	return ""
 }
 
+// fields returns the fields of the answer to an operation: those of every answer, and
+// those that are left out if they are zero.
+func (a *answer) fields(op string) (must, may []field) {
+	switch op {
+	case opReset:
+		return nil, nil
+	case opRefund:
+		return []field{{"refunded", &a.units}}, nil
+	case opCount:
+		return []field{{"count", &a.units}}, nil
+	}
+	d := &a.decision
+	return []field{{"granted", &d.Granted}, {"remaining", &d.Remaining}, {"wait", &d.RetryAfter}, {"reset", &d.ResetAfter}},
+		[]field{{"limit", &d.Limit}}
+}
+
 // text formats the answer to s as in a vector, without states. Instants are relative to
 // epoch.
 func (a answer) text(s step, epoch int64) string {
-	switch {
-	case a.err != "":
+	if a.err != "" {
 		return "error=" + a.err
+	}
+	d, fields := a.decision, texts(a.fields(s.op))
+	switch {
 	case s.op == opReset:
 		return "done"
-	case s.op == opRefund:
-		return fmt.Sprintf("refunded=%d", a.units)
-	case s.op == opCount:
-		return fmt.Sprintf("count=%d", a.units)
-	}
-	d := a.decision
-	var b strings.Builder
-	b.WriteString(map[bool]string{true: "allowed", false: "denied"}[d.Allowed])
-	fmt.Fprintf(&b, " granted=%d remaining=%d wait=%s reset=%s",
-		d.Granted, d.Remaining, waitText(d.RetryAfter), spanText(d.ResetAfter))
-	if d.Limit != "" {
-		fmt.Fprintf(&b, " limit=%s", d.Limit)
+	case !s.decides():
+		return fields[1:]
+	case d.Allowed:
+		fields = "allowed" + fields
+	default:
+		fields = "denied" + fields
 	}
 	if at := d.At.Sub(time.UnixMicro(epoch)); at != s.at {
-		fmt.Fprintf(&b, " at=%s", spanText(at))
+		fields += " " + field{"at", &at}.text()
 	}
 	if d.Degraded {
-		b.WriteString(" degraded")
+		fields += " degraded"
 	}
 	if d.Replayed {
-		b.WriteString(" repeated")
+		fields += " repeated"
 	}
-	return b.String()
+	return fields
 }
 
-// stateText formats the state of one limit as in a vector.
-func stateText(s weir.LimitState) string {
-	return fmt.Sprintf("%s: used=%d remaining=%d wait=%s next=%s gap=%s reset=%s", s.Name, s.Used, s.Remaining,
-		waitText(s.RetryAfter), spanText(s.NextAfter), spanText(s.MinIntervalAfter), spanText(s.ResetAfter))
+// parseAnswer parses the words after the arrow.
+func parseAnswer(s step, words []string, epoch int64) (a answer, err error) {
+	switch {
+	case len(words) == 0:
+		return a, fmt.Errorf("no answer after the arrow")
+	case len(words) == 1 && words[0] == draft:
+		return answer{err: draft}, nil
+	case len(words) == 1 && strings.HasPrefix(words[0], "error="):
+		return parseError(strings.TrimPrefix(words[0], "error="))
+	case s.op == opReset && (len(words) != 1 || words[0] != "done"):
+		return a, fmt.Errorf("%q; the answer to a reset is done", words)
+	case s.op == opReset:
+		return a, nil
+	}
+	must, may := a.fields(s.op)
+	at, d := s.at, &a.decision
+	if s.decides() {
+		d.Allowed = words[0] == "allowed"
+		if !d.Allowed && words[0] != "denied" {
+			return a, fmt.Errorf("unknown word %q; an answer begins with allowed, denied or error=", words[0])
+		}
+		words = words[1:]
+		may = append(may, field{"at", &at})
+		if last := len(words) - 1; last >= 0 && words[last] == "repeated" {
+			d.Replayed, words = true, words[:last]
+		}
+	}
+	err = readAll(words, must, may)
+	if s.decides() {
+		d.At = time.UnixMicro(epoch).Add(at)
+	}
+	return a, err
 }
 
-func waitText(d time.Duration) string {
-	if d == weir.Never {
-		return "never"
+// parseError parses the word of an error.
+func parseError(word string) (a answer, err error) {
+	for _, e := range errorWords {
+		if e.word == word {
+			return answer{err: word}, nil
+		}
 	}
-	return spanText(d)
+	return a, fmt.Errorf("unknown error %q", word)
 }
 
-// spanText formats d for time.ParseDuration: 10m, 59.999999s, 1us.
-func spanText(d time.Duration) string {
-	s := strings.Replace(d.String(), "µ", "u", 1)
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
+// stateFields returns the fields of the state of a limit after its name.
+func stateFields(s *weir.LimitState) []field {
+	return []field{{"used", &s.Used}, {"remaining", &s.Remaining},
+		{"wait", &s.RetryAfter}, {"next", &s.NextAfter}, {"gap", &s.MinIntervalAfter}, {"reset", &s.ResetAfter}}
+}
+
+// stateText formats the i-th state as in a vector.
+func (a answer) stateText(i int) string {
+	if i >= len(a.states) {
+		return "nothing"
 	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
+	s := a.states[i]
+	return s.Name + ":" + texts(stateFields(&s), nil)
+}
+
+func parseState(words []string) (s weir.LimitState, err error) {
+	name, ok := strings.CutSuffix(words[0], ":")
+	if !ok {
+		return s, fmt.Errorf("unknown word %q; a state begins with the limit's name and a colon", words[0])
 	}
-	return s
+	s.Name = name
+	err = readAll(words[1:], stateFields(&s), nil)
+	return s, err
 }

@@ -3,6 +3,7 @@ package conformance
 import (
 	"cmp"
 	"fmt"
+	"math/big"
 	"slices"
 	"time"
 
@@ -22,12 +23,11 @@ func (h *concurrentHistory) audit() string {
 	for i, limit := range h.policy.limits {
 		histories := h.histories(i)
 		for id, grants := range histories {
-			breach := auditOutside(grants, limit)
-			if breach == "" && !h.stalled() {
-				breach = auditInstants(grants, limit)
-			}
-			if breach == "" && !h.stalled() && limit.Kind != weir.Rolling {
-				breach = h.auditFixed(grants, limit)
+			// Engines cut instants to microseconds, so seen from outside a window may be up
+			// to a microsecond shorter than declared.
+			breach := auditSpans(grants, limit, us, "provably")
+			if !h.stalled() {
+				breach = cmp.Or(breach, auditSpans(byInstant(grants), limit, 0, "by the engine's instants"), h.auditFixed(grants, limit))
 			}
 			if breach != "" {
 				return fmt.Sprintf("history %q: %s", id, breach)
@@ -47,7 +47,8 @@ func (h *concurrentHistory) stalled() bool { return slices.ContainsFunc(h.calls,
 
 func (c call) stalled() bool { return c.to-c.from > 500*time.Millisecond }
 
-// histories returns the grants of limit i, by the history that counts them.
+// histories returns the grants of limit i in the order of their instants, by the history
+// that counts them.
 func (h *concurrentHistory) histories(i int) map[string][]grantSpan {
 	m := map[string][]grantSpan{}
 	for _, c := range h.calls {
@@ -56,19 +57,31 @@ func (h *concurrentHistory) histories(i int) map[string][]grantSpan {
 			m[id] = append(m[id], grantSpan{c.from, c.to, c.decision.At.UnixMicro(), c.decision.Granted})
 		}
 	}
+	for _, grants := range m {
+		slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
+	}
 	return m
 }
 
-// auditOutside uses only the times of call and return. If several calls lie entirely
-// within less than a window, all their grants do. Engines cut instants to microseconds,
-// so a window may be up to a microsecond shorter than declared.
-func auditOutside(grants []grantSpan, limit weir.Limit) string {
-	if units := mostWithin(grants, limit.Window-us, func(g grantSpan) int64 { return g.units }); units > mostIn(limit) {
-		return fmt.Sprintf("%d units provably granted within %v, at most %d allowed\n  The promise: %s\n  %s",
-			units, limit.Window, mostIn(limit), promise, quoteRule(3))
+// byInstant returns the grants as if each call had taken no time, at the engine's instant.
+func byInstant(grants []grantSpan) []grantSpan {
+	all := slices.Clone(grants)
+	for i := range all {
+		at := time.Duration(all[i].at-grants[0].at) * us
+		all[i].from, all[i].to = at, at
 	}
-	if n := mostWithin(grants, limit.MinInterval-us, func(grantSpan) int64 { return 1 }); n > 1 {
-		return fmt.Sprintf("%d grants provably within the minimum interval of %v\n  %s", n, limit.MinInterval, quoteRule(5))
+	return all
+}
+
+// auditSpans checks the grants that lie entirely within less than a window, or than the
+// minimum interval, both shorter by slack. If several calls do, so do their grants.
+func auditSpans(grants []grantSpan, limit weir.Limit, slack time.Duration, how string) string {
+	if units := mostWithin(grants, limit.Window-slack, func(g grantSpan) int64 { return g.units }); units > mostIn(limit) {
+		return fmt.Sprintf("%d units %s granted within %v, at most %d allowed\n  The promise: %s\n  %s",
+			units, how, limit.Window, mostIn(limit), promise, quoteRule(3))
+	}
+	if n := mostWithin(grants, limit.MinInterval-slack, func(grantSpan) int64 { return 1 }); n > 1 {
+		return fmt.Sprintf("%d grants %s within the minimum interval of %v\n  %s", n, how, limit.MinInterval, quoteRule(5))
 	}
 	return ""
 }
@@ -88,29 +101,6 @@ func mostWithin(grants []grantSpan, span time.Duration, weight func(grantSpan) i
 	return most
 }
 
-// auditInstants trusts the engine's instants. It checks every half-open window that begins
-// with a grant, to the microsecond.
-func auditInstants(grants []grantSpan, limit weir.Limit) string {
-	slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
-	window, gap := limit.Window.Microseconds(), limit.MinInterval.Microseconds()
-	for i, first := range grants {
-		sum := int64(0)
-		for _, g := range grants[i:] {
-			if g.at < first.at+window {
-				sum += g.units
-			}
-		}
-		if sum > mostIn(limit) {
-			return fmt.Sprintf("%d units in the window of %v from %d, at most %d allowed\n  The promise: %s\n  %s",
-				sum, limit.Window, first.at, mostIn(limit), promise, quoteRule(3))
-		}
-		if i > 0 && first.at-grants[i-1].at < gap {
-			return fmt.Sprintf("grants at %d and %d, at least %v apart demanded\n  %s", grants[i-1].at, first.at, limit.MinInterval, quoteRule(5))
-		}
-	}
-	return ""
-}
-
 // auditStates compares the final state of limit i with the grants: no grant was lost, and
 // nothing else was recorded. It skips CountDenied, because denials are recorded there.
 func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan) string {
@@ -119,8 +109,15 @@ func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan)
 		return ""
 	}
 	for key, s := range h.last {
-		want := int64(0)
 		grants := histories[h.ids[i][key]]
+		if limit.Kind == weir.Bucket {
+			if _, left := missing(limit, grants, s.at); left != s.states[i].Used {
+				return fmt.Sprintf("%d units are missing from the bucket %q at %d, but %d by its grants\n  %s",
+					s.states[i].Used, h.ids[i][key], s.at, left, quoteRule(16))
+			}
+			continue
+		}
+		want := int64(0)
 		for j, mark := range marks(limit, grants) {
 			if mark > s.at-limit.Window.Microseconds() {
 				want += grants[j].units
@@ -137,16 +134,45 @@ func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan)
 // mostIn returns the units that a window's length of the limit may hold. With fixed windows
 // they are those of two windows.
 func mostIn(limit weir.Limit) int64 {
-	if limit.Kind != weir.Rolling {
+	switch limit.Kind {
+	case weir.Calendar, weir.FirstHit:
 		return 2 * limit.Max
+	case weir.Bucket:
+		return limit.Capacity() + limit.Max
 	}
 	return limit.Max
 }
 
+// missing replays grants on a full bucket, as exact fractions (R16). It returns the most
+// whole units that were missing after one of them, and those that are missing at the end.
+func missing(limit weir.Limit, grants []grantSpan, end int64) (most, left int64) {
+	rate, m, last := big.NewRat(limit.Max, limit.Window.Microseconds()), new(big.Rat), int64(0)
+	at := func(now int64) int64 {
+		m.Sub(m, new(big.Rat).Mul(rate, big.NewRat(now-last, 1)))
+		if last = now; m.Sign() < 0 {
+			m.SetInt64(0)
+		}
+		whole, part := new(big.Int).DivMod(m.Num(), m.Denom(), new(big.Int))
+		return whole.Int64() + int64(part.Sign())
+	}
+	for _, g := range grants {
+		at(g.at)
+		m.Add(m, big.NewRat(g.units, 1))
+		most = max(most, at(g.at))
+	}
+	return most, at(end)
+}
+
 // auditFixed trusts the engine's instants and checks that no fixed window holds more than
-// Max. It skips FirstHit windows in CountDenied, because denials open windows there.
+// Max, and no bucket grants more than it held. It skips FirstHit windows in CountDenied, because denials open windows there.
 func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) string {
-	if h.policy.mode == weir.CountDenied && limit.Kind == weir.FirstHit {
+	if limit.Kind == weir.Bucket {
+		if most, _ := missing(limit, grants, 0); most > limit.Capacity() {
+			return fmt.Sprintf("%d units were missing from a bucket of %d\n  %s", most, limit.Capacity(), quoteRule(16))
+		}
+		return ""
+	}
+	if limit.Kind == weir.Rolling || limit.Kind == weir.InFlight || h.policy.mode == weir.CountDenied && limit.Kind == weir.FirstHit {
 		return ""
 	}
 	sums := map[int64]int64{}
@@ -160,9 +186,8 @@ func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) str
 	return ""
 }
 
-// marks sorts the grants and returns the instants under which they are stored.
+// marks returns the instants under which the grants are stored.
 func marks(limit weir.Limit, grants []grantSpan) []int64 {
-	slices.SortFunc(grants, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
 	window, all := limit.Window.Microseconds(), make([]int64, len(grants))
 	for i, g := range grants {
 		all[i] = markOf(limit, g.at)
@@ -175,15 +200,23 @@ func marks(limit weir.Limit, grants []grantSpan) []int64 {
 
 // markOf returns the instant under which an entry is stored (R3, R9).
 func markOf(limit weir.Limit, at int64) int64 {
+	length := cell(limit).Microseconds()
 	switch {
 	case limit.Kind == weir.Calendar:
 		return at - at%limit.Window.Microseconds()
-	case limit.Cells == 0:
+	case length == 0:
 		return at
 	}
-	b := int64(limit.Cells)
-	cell := (limit.Window.Microseconds() + b - 1) / b
-	return at/cell*cell + cell
+	return at/length*length + length
+}
+
+// cell returns the length of a cell (R9), or 0 without cells.
+func cell(limit weir.Limit) time.Duration {
+	if limit.Cells == 0 {
+		return 0
+	}
+	n := int64(limit.Cells)
+	return time.Duration((limit.Window.Microseconds()+n-1)/n) * us
 }
 
 // auditDenials finds a denial that no limit can have caused: all units that may have
@@ -205,27 +238,24 @@ func (h *concurrentHistory) auditDenials() string {
 func (h *concurrentHistory) justified(c call) bool {
 	for i, limit := range h.policy.limits {
 		counted, gap := int64(0), false
+		var latest []grantSpan // of a bucket: as if each grant came as late as possible
 		for _, g := range h.calls {
 			if g.decision.Granted == 0 || g.from >= c.to || h.ids[i][g.key] != h.ids[i][c.key] {
 				continue
 			}
-			if g.to > c.from-longest(limit) {
+			if g.to > c.from-limit.Window-cell(limit)-us { // instants are cut to microseconds
 				counted += g.decision.Granted
 			}
 			gap = gap || g.to > c.from-limit.MinInterval-us
+			latest = append(latest, grantSpan{at: min(g.to, c.from).Microseconds() + 1, units: g.decision.Granted})
 		}
-		if gap && limit.MinInterval > 0 || c.n > limit.Max-counted {
+		if limit.Kind == weir.Bucket {
+			slices.SortFunc(latest, func(a, b grantSpan) int { return cmp.Compare(a.at, b.at) })
+			_, counted = missing(limit, latest, c.from.Microseconds())
+		}
+		if gap && limit.MinInterval > 0 || c.n > limit.Capacity()-counted {
 			return true
 		}
 	}
 	return false
-}
-
-// longest returns the longest time that an entry of the limit may count, seen from outside:
-// a window, one cell (R9), and the microsecond that instants are cut to.
-func longest(limit weir.Limit) time.Duration {
-	if limit.Cells == 0 {
-		return limit.Window + us
-	}
-	return limit.Window + limit.Window/time.Duration(limit.Cells) + 2*us
 }

@@ -1,34 +1,33 @@
-// Package conformance checks that a weir.Engine keeps its promises, in five layers:
-// vectors, differential, hammer, live and once. Package weirtest is its public face and
+// Package conformance checks that a weir.Engine keeps its promises, in six layers:
+// vectors, differential, hammer, live, batches and once. Package weirtest is its public face and
 // describes the layers.
 package conformance
 
 import (
+	"cmp"
 	"flag"
 	"io/fs"
 	"testing"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
 
 // Config sets the size of a run. DefaultConfig returns the defaults.
 type Config struct {
-	Vectors     fs.FS         // of *.txt files
-	Attempts    int           // of the differential; peeks and other operations do not count
-	Hammers     int           // concurrent histories; the live histories are four times as many
-	Goroutines  int           // of one concurrent history
-	Seed        uint64        // of the random choices
-	FixedLimits bool          // no vector and no random history changes limits (R12)
-	Separate    bool          // no live histories
-	MinWindow   time.Duration // shortest window of the differential
+	Vectors     fs.FS  // of *.txt files
+	Attempts    int    // of the differential; peeks and other operations do not count
+	Hammers     int    // concurrent histories; the live histories are four times as many
+	Goroutines  int    // of one concurrent history
+	Seed        uint64 // of the random choices
+	FixedLimits bool   // no vector and no random history changes limits (R12)
+	Separate    bool   // no live histories
 
 	refundIDs bool // the engine's refunds accept an idempotency key
 }
 
 // DefaultConfig returns the defaults of a run with these vectors.
 func DefaultConfig(vectors fs.FS) Config {
-	return Config{Vectors: vectors, Attempts: 20_000, Hammers: 12, Goroutines: 16, Seed: 1, MinWindow: weir.MinWindow}
+	return Config{Vectors: vectors, Attempts: 20_000, Hammers: 12, Goroutines: 16, Seed: 1}
 }
 
 // Run checks the engines that newEngine makes, in one subtest per layer. Flags of the
@@ -40,6 +39,13 @@ func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
 	t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
+	t.Run("batches", func(t *testing.T) { runBatches(t, newEngine, c) })
+	t.Run("together", func(t *testing.T) {
+		e := newEngine(t)
+		if report := together(e, c) + transfers(e, c); report != "" {
+			t.Fatal(report)
+		}
+	})
 	t.Run("once", func(t *testing.T) {
 		if report := once(newEngine(t), c); report != "" {
 			t.Fatal(report)
@@ -66,13 +72,7 @@ func init() {
 
 // applyFlags overwrites fields by flags that are set.
 func (c *Config) applyFlags() {
-	if flagValues.attempts != 0 {
-		c.Attempts = flagValues.attempts
-	}
-	if flagValues.hammers != 0 {
-		c.Hammers = flagValues.hammers
-	}
-	if flagValues.seed != 0 {
-		c.Seed = flagValues.seed
-	}
+	c.Attempts = cmp.Or(flagValues.attempts, c.Attempts)
+	c.Hammers = cmp.Or(flagValues.hammers, c.Hammers)
+	c.Seed = cmp.Or(flagValues.seed, c.Seed)
 }

@@ -27,26 +27,51 @@ var scales = []time.Duration{
 	10 * time.Minute, 10 * time.Minute, 10 * time.Minute, time.Hour, 24 * time.Hour, 300 * 24 * time.Hour,
 }
 
-// randomPolicy returns a policy of one to four limits.
-func randomPolicy(r *rand.Rand, minWindow time.Duration) *mutablePolicy {
+// zones are time zones with changes of the clock of many kinds: by half an hour, at midnight,
+// on other days, never, and a day that was left out.
+var zones = []string{"", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Asia/Kathmandu",
+	"America/Havana", "Africa/Cairo", "America/Santiago", "Pacific/Apia", "Asia/Tehran"}
+
+// randomPolicy returns a valid policy of one to four limits.
+func randomPolicy(r *rand.Rand, c *Config) *mutablePolicy {
+	for {
+		if b := anyPolicy(r); b.valid() {
+			return b
+		}
+	}
+}
+
+func anyPolicy(r *rand.Rand) *mutablePolicy {
 	b := &mutablePolicy{name: "p", mode: weir.Mode(r.IntN(3))}
 	scale := scales[r.IntN(len(scales))]
 	huge := r.IntN(8) == 0
-	fixed := r.IntN(5) == 0 // seldom: rolling windows have more faults
+	kinds := []weir.Kind{weir.Rolling} // mostly: rolling windows have more faults
+	switch r.IntN(8) {
+	case 0:
+		kinds = []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit}
+	case 1:
+		kinds = []weir.Kind{weir.Rolling, weir.Bucket, weir.Bucket}
+	case 2:
+		kinds = []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit, weir.Bucket, weir.InFlight}
+	}
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
-		limit.Window = randomWindow(r, scale, minWindow)
+		limit.Window = randomWindow(r, scale)
 		if r.IntN(3) == 0 {
 			limit.MinInterval = randomGap(r, limit.Window)
 		}
+		limit.Kind = kinds[r.IntN(len(kinds))]
 		switch cells := r.IntN(4) == 0; {
-		case fixed && r.IntN(3) > 0:
-			limit.Kind = weir.Calendar + weir.Kind(r.IntN(2))
-		case cells:
+		case limit.Kind == weir.Bucket:
+			limit.Burst = randomBurst(r, limit)
+		case limit.Kind == weir.Calendar && r.IntN(2) == 0:
+			limit.Period, limit.Zone = weir.Period(1+r.IntN(4)), zones[r.IntN(len(zones))]
+			limit.Window, limit.Anchor = limit.Period.Length(), randomAnchor(r, limit.Period)
+			limit.MinInterval = min(limit.MinInterval, limit.Window)
+		case limit.Kind == weir.Rolling && cells:
 			limit.Cells = randomCells(r)
 		}
-		b.limits = append(b.limits, limit)
-		b.order = append(b.order, limit.Name)
+		b.add(limit)
 	}
 	if b.mode != weir.Partial && r.IntN(5) == 0 {
 		for i := range b.limits {
@@ -54,6 +79,38 @@ func randomPolicy(r *rand.Rand, minWindow time.Duration) *mutablePolicy {
 		}
 	}
 	return b
+}
+
+// valid reports whether the policy with its present numbers is valid.
+func (b *mutablePolicy) valid() bool {
+	_, err := b.current("").Plan()
+	return err == nil
+}
+
+// randomBurst returns the capacity of a bucket: mostly a few units, or 0 for Max.
+func randomBurst(r *rand.Rand, limit weir.Limit) int64 {
+	switch r.IntN(6) {
+	case 0:
+		return 0
+	case 1:
+		return max(1, limit.Max/2)
+	case 2:
+		return limit.Max + r.Int64N(40)
+	case 3:
+		return nearPower(r)
+	}
+	return 1 + r.Int64N(7)
+}
+
+// randomAnchor returns an anchor of the period; 0 is its default.
+func randomAnchor(r *rand.Rand, p weir.Period) int {
+	switch p {
+	case weir.Week:
+		return r.IntN(8)
+	case weir.Month:
+		return []int{0, 1, 14, 28, 29, 30, 31}[r.IntN(7)]
+	}
+	return 0
 }
 
 // randomCost returns a cost that fits a few times, once or never, or 0 for none.
@@ -102,7 +159,7 @@ func nearPower(r *rand.Rand) int64 {
 	return 1<<[]int{7, 8, 15, 16, 24, 31, 32}[r.IntN(7)] + r.Int64N(5) - 2
 }
 
-func randomWindow(r *rand.Rand, scale, minWindow time.Duration) time.Duration {
+func randomWindow(r *rand.Rand, scale time.Duration) time.Duration {
 	w := scale
 	switch r.IntN(4) {
 	case 0:
@@ -112,7 +169,7 @@ func randomWindow(r *rand.Rand, scale, minWindow time.Duration) time.Duration {
 	case 2:
 		w = scale / time.Duration(1+r.IntN(4))
 	}
-	return min(max(w.Truncate(us), minWindow, weir.MinWindow), weir.MaxWindow)
+	return min(max(w.Truncate(us), weir.MinWindow), weir.MaxWindow)
 }
 
 func randomGap(r *rand.Rand, window time.Duration) time.Duration {
@@ -141,8 +198,17 @@ func randomKeys(r *rand.Rand) [][]keyPart {
 	return keys
 }
 
-// randomChange returns the words of a change of b (R12).
-func randomChange(r *rand.Rand, b *mutablePolicy, minWindow time.Duration) []string {
+// randomChange returns the words of a change of b (R12) that leaves it valid.
+func randomChange(r *rand.Rand, b *mutablePolicy, c *Config) []string {
+	for {
+		words, changed := anyChange(r, b), b.clone()
+		if changed.change(words) == nil && changed.valid() {
+			return words
+		}
+	}
+}
+
+func anyChange(r *rand.Rand, b *mutablePolicy) []string {
 	limit := b.limits[r.IntN(len(b.limits))]
 	switch r.IntN(8) {
 	case 0:
@@ -158,7 +224,13 @@ func randomChange(r *rand.Rand, b *mutablePolicy, minWindow time.Duration) []str
 		return append([]string{"order"}, names...)
 	case 2:
 		if limit.Kind != weir.Rolling || r.IntN(4) == 0 {
-			return []string{limit.Name, "kind=" + kindWords[r.IntN(len(kindWords))], "cells=0"}
+			words := []string{limit.Name, "kind=" + kindWords[r.IntN(len(kindWords))], "cells=0", "burst=0", "period=none", "zone=", "anchor=0"}
+			if r.IntN(3) == 0 {
+				p := weir.Period(1 + r.IntN(4))
+				words = []string{limit.Name, "kind=calendar", "cells=0", "burst=0", "period=" + periodWords[p],
+					"window=" + spanText(p.Length()), "gap=0s", "zone=" + zones[r.IntN(len(zones))], "anchor=0"}
+			}
+			return words
 		}
 		return []string{limit.Name, fmt.Sprintf("cells=%d", r.IntN(2)*randomCells(r))}
 	case 3:
@@ -167,7 +239,10 @@ func randomChange(r *rand.Rand, b *mutablePolicy, minWindow time.Duration) []str
 		}
 		return []string{limit.Name, "gap=" + spanText(randomGap(r, limit.Window))}
 	case 4, 5:
-		w := randomWindow(r, limit.Window, minWindow)
+		if limit.Kind == weir.Bucket && r.IntN(2) == 0 {
+			return []string{limit.Name, fmt.Sprintf("burst=%d", randomBurst(r, limit))}
+		}
+		w := randomWindow(r, limit.Window)
 		return []string{limit.Name, "window=" + spanText(w), "gap=" + spanText(min(limit.MinInterval, w))}
 	}
 	return []string{limit.Name, fmt.Sprintf("max=%d", min(max(0, limit.Max+r.Int64N(9)-4), weir.MaxUnits))}

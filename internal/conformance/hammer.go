@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -16,6 +17,9 @@ import (
 // own clock, and audits each.
 func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	done, report := hammer(newEngine(t), c)
+	if report == "" {
+		report = auditHolds(newEngine(t), c)
+	}
 	if report != "" {
 		t.Fatal(report)
 	}
@@ -26,7 +30,7 @@ func runHammer(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config)
 // hammer makes the histories. It returns a report of the first broken promise, or "".
 func hammer(e weir.Engine, c Config) (done tally, report string) {
 	for i := range c.Hammers {
-		h := newConcurrentHistory(rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(i))), e, c.Goroutines)
+		h := newConcurrentHistory(rand.New(rand.NewPCG(c.Seed, 1<<32+uint64(i))), e, &c)
 		breach := ""
 		if err := h.run(); err != nil {
 			breach = fmt.Sprintf("%v\n  %s", err, quoteRule(15))
@@ -79,16 +83,19 @@ type snapshot struct {
 type pace uint8
 
 const (
-	calm pace = iota // bursts with waits between them
-	hot              // no pauses, few keys
-	cold             // no pauses, so many keys that each history is forgotten before its next call (R13)
+	calm   pace = iota // bursts with waits between them
+	hot                // no pauses, few keys
+	cold               // no pauses, so many keys that each history is forgotten before its next call (R13)
+	reused             // as hot or cold under one limit, by two paths, while keys come and go: an engine that uses memory again must not mix histories up
 )
 
-func newConcurrentHistory(r *rand.Rand, e weir.Engine, goroutines int) *concurrentHistory {
-	h := &concurrentHistory{pace: pace(r.IntN(3)), goroutines: goroutines, seed: r.Uint64()}
-	h.policy = hammerPolicy(r, h.pace)
+func newConcurrentHistory(r *rand.Rand, e weir.Engine, c *Config) *concurrentHistory {
+	h := &concurrentHistory{pace: pace(r.IntN(4)), goroutines: c.Goroutines, seed: r.Uint64()}
+	for h.policy == nil || !h.policy.valid() {
+		h.policy = hammerPolicy(r, h.pace)
+	}
 	few := 1 + r.IntN(3)
-	if h.pace == cold {
+	if h.pace == cold || h.pace == reused && r.IntN(2) == 0 {
 		few = 0
 		h.goroutines *= 4
 		for i := range 400 {
@@ -121,20 +128,38 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 		shorter = 16
 		b.mode = weir.Mode(r.IntN(2)) // CountDenied would grant almost nothing
 	}
-	for i := range 1 + r.IntN(3) {
+	limits := 1 + r.IntN(3)
+	if p == reused {
+		limits = 1
+	}
+	for i := range limits {
 		limit := weir.Limit{
 			Name:   fmt.Sprintf("l%d", i),
 			Max:    1 + r.Int64N(8)*(1+r.Int64N(2)*r.Int64N(8)),
 			Window: max(weir.MinWindow, (10*time.Millisecond+time.Duration(r.IntN(40_000))*us)/shorter).Truncate(us),
 			By:     [][]string{nil, {"user"}, {"user", "ip"}}[r.IntN(3)],
 		}
-		if p == cold { // every key has its own histories, with room for an attempt or two
+		if p >= cold { // every key has its own histories, with room for an attempt or two
 			limit.Max, limit.By = 1+r.Int64N(2), [][]string{{"user"}, {"user", "ip"}}[r.IntN(2)]
+		}
+		if p == reused { // the limits that engines decide by their shortest path
+			limit.By, limit.Max = []string{"user"}, 1+r.Int64N(1000)*r.Int64N(2)
+			if r.IntN(4) == 0 {
+				limit.Kind, limit.Burst = weir.Bucket, limit.Max
+			}
+			b.add(limit)
+			continue
 		}
 		if r.IntN(3) == 0 {
 			limit.MinInterval = (time.Duration(r.IntN(8_000)) * us / shorter).Truncate(us)
 		}
-		switch r.IntN(8) {
+		switch r.IntN(10) {
+		case 4:
+			limit.Kind, limit.Burst = weir.Bucket, 1+r.Int64N(8)
+		case 5:
+			if b.mode != weir.CountDenied {
+				limit.Kind = weir.InFlight
+			}
 		case 0, 1:
 			limit.Cells = 1 + r.IntN(20)
 		case 2:
@@ -142,8 +167,7 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 		case 3:
 			limit.Kind = weir.FirstHit
 		}
-		b.limits = append(b.limits, limit)
-		b.order = append(b.order, limit.Name)
+		b.add(limit)
 	}
 	return b
 }
@@ -222,25 +246,48 @@ func (h *concurrentHistory) restless(r *rand.Rand) (mine []call, made int, err e
 		if made++; r.IntN(64) == 0 {
 			runtime.Gosched()
 		}
+		if h.pace == reused && r.IntN(2) == 0 {
+			if err := h.comeAndGo(r); err != nil {
+				return nil, 0, err
+			}
+		}
 	}
 	return mine, made, nil
+}
+
+// comeAndGo makes a history of a key that is not audited, or removes one.
+func (h *concurrentHistory) comeAndGo(r *rand.Rand) (err error) {
+	key := keyOf(h.limiter, keyFor(h.policy, []keyPart{{"user", fmt.Sprint("x", r.IntN(100))}}))
+	if r.IntN(2) == 0 {
+		return h.limiter.Reset(context.Background(), key)
+	}
+	_, err = h.limiter.Allow(context.Background(), key)
+	return err
 }
 
 func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 	ctx := context.Background()
 	c.key, c.n = r.IntN(len(h.keys)), 1+r.Int64N(2)*r.Int64N(3)
+	if h.pace == reused {
+		c.n = 1
+	}
 	key := keyOf(h.limiter, h.keys[c.key])
 	if r.IntN(8) == 0 { // neither changes anything (R4)
 		if _, err = h.limiter.Peek(ctx, key, c.n); err != nil {
 			return c, err
 		}
 		limit := h.policy.limits[0]
-		if _, err = h.limiter.Count(ctx, key, limit.Name, limit.Window); err != nil {
+		_, err = h.limiter.Count(ctx, key, limit.Name, limit.Window)
+		if err != nil && !errors.Is(err, weir.ErrKind) {
 			return c, err
 		}
 	}
 	c.from = time.Since(h.start)
-	c.decision, err = h.limiter.AllowN(ctx, key, c.n)
+	if h.pace == reused && r.IntN(2) == 0 { // an id leads to the same histories by a longer path
+		c.decision, err = h.limiter.AllowOnce(ctx, key, c.n, fmt.Sprint(r.Uint64()))
+	} else {
+		c.decision, err = h.limiter.AllowN(ctx, key, c.n)
+	}
 	c.to = time.Since(h.start)
 	return c, err
 }

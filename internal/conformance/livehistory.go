@@ -26,7 +26,7 @@ func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 // live applies the histories. It returns a report of the first difference, or "".
 func live(e weir.Engine, c Config) string {
 	for i := range livePerHammer * c.Hammers {
-		g := newLiveHistory(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e)
+		g := newLiveHistory(rand.New(rand.NewPCG(c.Seed, 1<<34+uint64(i))), e, &c)
 		if m := g.play(); m != nil {
 			return fmt.Sprintf("seed %d, live history %d: the engine and the specification differ.\n%s\nThe history, at the instants of its answers:\n\n%s",
 				c.Seed, i, m, g.v.text())
@@ -54,8 +54,22 @@ type liveHistory struct {
 // liveAtMost bounds the time of a live history.
 const liveAtMost = 5 * time.Second
 
-func newLiveHistory(r *rand.Rand, e weir.Engine) *liveHistory {
+func newLiveHistory(r *rand.Rand, e weir.Engine, c *Config) *liveHistory {
 	g := &liveHistory{r: r, begun: time.Now(), long: r.IntN(2) == 0}
+	b := g.policy()
+	for !b.valid() {
+		b = g.policy()
+	}
+	g.v = &vector{name: "a live history", epoch: g.begun.UnixMicro(), policies: []*mutablePolicy{b}}
+	g.v.write()
+	g.got, g.want = validSession(e, g.v), validSession(spec.New(), g.v)
+	g.got.live = true
+	return g
+}
+
+// policy returns a policy of one to three limits of a few units.
+func (g *liveHistory) policy() *mutablePolicy {
+	r := g.r
 	b := &mutablePolicy{name: "live", mode: []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial, weir.CountDenied}[r.IntN(4)]}
 	for i := range 1 + r.IntN(3) {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), Max: 1 + r.Int64N(6)}
@@ -66,23 +80,14 @@ func newLiveHistory(r *rand.Rand, e weir.Engine) *liveHistory {
 		if g.long {
 			limit.Window = 2*liveAtMost + time.Duration(r.IntN(3600))*time.Second
 		} else if r.IntN(4) == 0 {
-			limit.Kind = weir.Calendar + weir.Kind(r.IntN(2))
+			limit.Kind = weir.Calendar + weir.Kind(r.IntN(3))
 		}
 		if r.IntN(4) == 0 {
 			limit.MinInterval = time.Duration(r.IntN(4000)) * us
 		}
-		b.limits = append(b.limits, limit)
-		b.order = append(b.order, limit.Name)
+		b.add(limit)
 	}
-	g.v = &vector{name: "a live history", epoch: g.begun.UnixMicro(), policies: []*mutablePolicy{b}}
-	g.v.write()
-	var err error
-	g.got, err = newSession(e, g.v)
-	mustBeValid(err)
-	g.got.live = true
-	g.want, err = newSession(spec.New(), g.v)
-	mustBeValid(err)
-	return g
+	return b
 }
 
 // play applies the steps and returns the first difference, or nil.
@@ -105,7 +110,7 @@ func (g *liveHistory) play() *mismatch {
 		s.want = g.want.do(s)
 		g.v.steps = append(g.v.steps, s)
 		if !s.want.equal(got) {
-			return &mismatch{v: g.v, step: len(g.v.steps) - 1, want: s.want, got: got}
+			return &mismatch{g.v, len(g.v.steps) - 1, got}
 		}
 		g.observe(s)
 	}

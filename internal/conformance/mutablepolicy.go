@@ -3,9 +3,7 @@ package conformance
 import (
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -18,10 +16,6 @@ type mutablePolicy struct {
 	order  []string     // names of the limits in use, in this order
 }
 
-var modeWords = []string{"all", "partial", "denied"} // in the order of weir.Mode
-
-var kindWords = []string{"rolling", "calendar", "first-hit"} // in the order of weir.Kind
-
 // current returns the policy with its present numbers, its name after prefix.
 func (b *mutablePolicy) current(prefix string) weir.Policy {
 	p := weir.Policy{Name: prefix + b.name, Mode: b.mode}
@@ -31,12 +25,24 @@ func (b *mutablePolicy) current(prefix string) weir.Policy {
 	return p
 }
 
+// refits reports whether a limit is a bucket or of a Period: histories of other kinds change
+// their form with the next attempt (R12).
+func (b *mutablePolicy) refits() bool {
+	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Kind == weir.Bucket || l.Period != weir.NoPeriod })
+}
+
 // index returns the index of the declared limit of that name, or -1.
 func (b *mutablePolicy) index(name string) int {
 	return slices.IndexFunc(b.limits, func(l weir.Limit) bool { return l.Name == name })
 }
 
-// clone returns a book that can be changed without changing b.
+// add appends a limit, which is in use.
+func (b *mutablePolicy) add(limit weir.Limit) {
+	b.limits = append(b.limits, limit)
+	b.order = append(b.order, limit.Name)
+}
+
+// clone returns a copy that can be changed without changing b.
 func (b *mutablePolicy) clone() *mutablePolicy {
 	c := *b
 	c.limits = slices.Clone(b.limits)
@@ -44,7 +50,8 @@ func (b *mutablePolicy) clone() *mutablePolicy {
 	return &c
 }
 
-// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=K] [by=DIM,DIM].
+// declare adds a limit: NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=K] [burst=N] [period=P]
+// [zone=Z] [anchor=N] [by=DIM,DIM].
 func (b *mutablePolicy) declare(words []string) error {
 	if len(words) == 0 || strings.Contains(words[0], "=") {
 		return fmt.Errorf("a limit begins with its name: limit NAME max=N window=D")
@@ -52,8 +59,7 @@ func (b *mutablePolicy) declare(words []string) error {
 	if b.index(words[0]) >= 0 || words[0] == "order" {
 		return fmt.Errorf("the limit's name %q is taken", words[0])
 	}
-	b.limits = append(b.limits, weir.Limit{Name: words[0]})
-	b.order = append(b.order, words[0])
+	b.add(weir.Limit{Name: words[0]})
 	return b.set(words)
 }
 
@@ -63,8 +69,8 @@ func (b *mutablePolicy) change(words []string) error {
 	switch {
 	case len(words) == 0:
 		return fmt.Errorf("a change needs mode=M, order NAME…, or NAME field=value…")
-	case strings.HasPrefix(words[0], "mode=") && len(words) == 1:
-		return b.setMode(words[0])
+	case strings.HasPrefix(words[0], "mode="):
+		return readAll(words, b.fields(), nil)
 	case words[0] == "order":
 		for _, name := range words[1:] {
 			if b.index(name) < 0 {
@@ -77,14 +83,8 @@ func (b *mutablePolicy) change(words []string) error {
 	return b.set(words)
 }
 
-func (b *mutablePolicy) setMode(word string) error {
-	i := slices.Index(modeWords, strings.TrimPrefix(word, "mode="))
-	if i < 0 {
-		return fmt.Errorf("%q is not a mode; use mode=all, mode=partial or mode=denied", word)
-	}
-	b.mode = weir.Mode(i)
-	return nil
-}
+// fields returns the fields of the policy after its name.
+func (b *mutablePolicy) fields() []field { return []field{{"mode", &b.mode}} }
 
 // set assigns the fields in words[1:] to the limit named words[0].
 func (b *mutablePolicy) set(words []string) error {
@@ -92,59 +92,57 @@ func (b *mutablePolicy) set(words []string) error {
 	if i < 0 {
 		return fmt.Errorf("no limit is named %q", words[0])
 	}
+	must, may := limitFields(&b.limits[i])
+	fields := append(must, may...)
 	for _, word := range words[1:] {
-		if err := setField(&b.limits[i], word); err != nil {
+		name, value, _ := strings.Cut(word, "=")
+		j := slices.IndexFunc(fields, func(f field) bool { return f.name == name })
+		if j < 0 {
+			return fmt.Errorf("unknown word %q; a limit has max, window, gap, cells, cost, kind, burst, period, zone, anchor and by", word)
+		}
+		if err := fields[j].read(value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func setField(limit *weir.Limit, word string) (err error) {
-	name, value, _ := strings.Cut(word, "=")
-	switch name {
-	case "max":
-		limit.Max, err = strconv.ParseInt(value, 10, 64)
-	case "window":
-		limit.Window, err = time.ParseDuration(value)
-	case "gap":
-		limit.MinInterval, err = time.ParseDuration(value)
-	case "cells":
-		limit.Cells, err = strconv.Atoi(value)
-	case "cost":
-		limit.Cost, err = strconv.ParseInt(value, 10, 64)
-	case "kind":
-		i := slices.Index(kindWords, value)
-		if i < 0 {
-			return fmt.Errorf("%q is not a kind; use kind=rolling, kind=calendar or kind=first-hit", word)
-		}
-		limit.Kind = weir.Kind(i)
-	case "by":
-		limit.By = strings.Split(value, ",")
-	default:
-		err = fmt.Errorf("unknown word %q; a limit has max, window, gap, cells, cost, kind and by", word)
-	}
-	return err
+// limitFields returns the fields of a limit after its name: those of every limit, and
+// those that are left out if they are zero.
+func limitFields(l *weir.Limit) (must, may []field) {
+	return []field{{"max", &l.Max}, {"window", &l.Window}},
+		[]field{{"gap", &l.MinInterval}, {"cells", &l.Cells}, {"cost", &l.Cost}, {"kind", &l.Kind},
+			{"burst", &l.Burst}, {"period", &l.Period}, {"zone", &l.Zone}, {"anchor", &l.Anchor}, {"by", &l.By}}
 }
 
 // limitText formats a limit as in a vector.
-func limitText(limit weir.Limit) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "limit %s max=%d window=%s", limit.Name, limit.Max, spanText(limit.Window))
-	if limit.MinInterval > 0 {
-		fmt.Fprintf(&b, " gap=%s", spanText(limit.MinInterval))
+func limitText(limit weir.Limit) string { return "limit " + limit.Name + texts(limitFields(&limit)) }
+
+// policies are the policies of a vector after some of its steps.
+type policies struct {
+	all     []*mutablePolicy
+	current *mutablePolicy // of the next step
+}
+
+func newPolicies(v *vector) policies {
+	var p policies
+	for _, b := range v.policies {
+		p.all = append(p.all, b.clone())
 	}
-	if limit.Cells > 0 {
-		fmt.Fprintf(&b, " cells=%d", limit.Cells)
+	p.current = p.all[0]
+	return p
+}
+
+// apply applies a change or use step.
+func (p *policies) apply(s step) error {
+	if s.op == opChange {
+		return p.current.change(s.words)
 	}
-	if limit.Cost > 0 {
-		fmt.Fprintf(&b, " cost=%d", limit.Cost)
+	for _, b := range p.all {
+		if len(s.words) == 1 && b.name == s.words[0] {
+			p.current = b
+			return nil
+		}
 	}
-	if limit.Kind != weir.Rolling {
-		fmt.Fprintf(&b, " kind=%s", kindWords[limit.Kind])
-	}
-	if len(limit.By) > 0 {
-		fmt.Fprintf(&b, " by=%s", strings.Join(limit.By, ","))
-	}
-	return b.String()
+	return fmt.Errorf("use %q: no policy has that name", s.words)
 }

@@ -13,6 +13,8 @@ func (g *randomHistory) observe(s step, a answer) {
 	g.v.steps = append(g.v.steps, s)
 	if s.op == opChange {
 		mustBeValid(g.policy.change(s.words))
+		g.changed = true
+		g.refits = g.refits || g.policy.refits()
 		return
 	}
 	limits := g.policy.current("").Limits
@@ -90,32 +92,27 @@ func holds(k, parts []keyPart) bool {
 func (g *randomHistory) longest() time.Duration {
 	longest := time.Duration(0)
 	for _, limit := range g.policy.current("").Limits {
-		w := limit.Window
-		if limit.Cells > 0 {
-			us, b := w.Microseconds(), int64(limit.Cells)
-			w += time.Duration((us+b-1)/b) * time.Microsecond
-		}
-		longest = max(longest, w)
+		longest = max(longest, limit.Window+cell(limit)) // of a bucket at most this
 	}
 	return longest
 }
 
 // probes returns the two peeks that try an announced wait: a microsecond before its end,
-// and at its end (R8). ok is false if the wait cannot be tried: the clock was behind and
-// nothing was recorded, so the next peek finds another state (R2); a history may be
-// forgotten by then (R13); or time ends sooner.
+// and at its end (R8). ok is false if the wait cannot be tried: the clock was behind, or a
+// limit has changed its kind, and nothing was recorded, so the next peek finds another
+// state (R2, R12); a history may be forgotten by then (R13); or time ends sooner.
 func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
 	d := a.decision
 	if a.err != "" || !s.decides() || d.Replayed || d.RetryAfter == weir.Never {
 		return before, after, false
 	}
 	recorded := s.op != opPeek && s.n > 0
-	if !recorded && g.at(d) < g.newest {
+	if !recorded && (g.at(d) < g.newest || g.refits && g.changed) {
 		return before, after, false
 	}
 	after = step{op: opPeek, n: s.n, key: s.key, at: g.at(d) + d.RetryAfter}
 	before = after
 	before.at -= us
 	ends := time.Duration(weir.MaxUnits-g.v.epoch) * us
-	return before, after, after.at <= ends && !g.contract.stale(g.policy.current("").Limits, after)
+	return before, after, g.at(d) <= after.at && after.at <= ends && !g.contract.stale(g.policy.current("").Limits, after)
 }

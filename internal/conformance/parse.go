@@ -20,7 +20,8 @@ import (
 //
 //	epoch MICROSECONDS                  the instant of @0s, else 1700000000000000
 //	policy NAME [mode=all|partial|denied]
-//	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=rolling|calendar|first-hit] [by=DIM,DIM]
+//	limit NAME max=N window=D [gap=D] [cells=N] [cost=N] [kind=rolling|calendar|first-hit|bucket|in-flight]
+//	      [burst=N] [period=none|hour|day|week|month] [zone=NAME] [anchor=N] [by=DIM,DIM]     (in one line)
 //	@D take|peek|record N [#ID] [DIM=VALUE…]  -> allowed|denied granted=N remaining=N wait=D|never reset=D [limit=NAME] [at=D] [repeated]
 //	  NAME: used=N remaining=N wait=D|never next=D gap=D reset=D    (the state of each limit, or of none)
 //	@D refund N from=D [#ID] [DIM=VALUE…]  -> refunded=N
@@ -29,7 +30,7 @@ import (
 //	change mode=M | change NAME field=value… | change order NAME…
 //	use POLICY
 //
-// Any answer may be error=units|key|instant|limit|span|id|overflow|full instead.
+// Any answer may be error=units|key|instant|limit|span|kind|id|overflow|full instead.
 // #ID is an idempotency key.
 // Values are plain words, or quoted as in Go, or "x"*1025 for many of one.
 func parseVectors(file, text string) ([]*vector, error) {
@@ -53,7 +54,7 @@ func parseVectors(file, text string) ([]*vector, error) {
 	return vectors, nil
 }
 
-var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-5])(?:, R(?:[1-9]|1[0-5]))*: .+)$`)
+var ruleComment = regexp.MustCompile(`^# (R(?:[1-9]|1[0-7])(?:, R(?:[1-9]|1[0-7]))*: .+)$`)
 
 func parseVector(file string, line int, block []string) (*vector, error) {
 	name := ruleComment.FindStringSubmatch(block[0])
@@ -74,10 +75,9 @@ func parseVector(file string, line int, block []string) (*vector, error) {
 
 // parser holds a partly read vector.
 type parser struct {
-	v    *vector
-	now  []*mutablePolicy // v's policies after the steps so far
-	cur  *mutablePolicy   // the policy of the next step, one of now
-	note []string
+	policies // of v after the steps so far
+	v        *vector
+	note     []string
 }
 
 // line reads one line of the vector.
@@ -119,10 +119,7 @@ func (p *parser) declare(text string, words []string) (err error) {
 	case words[0] == "policy" && (len(words) == 2 || len(words) == 3):
 		b := &mutablePolicy{name: words[1]}
 		p.v.policies = append(p.v.policies, b)
-		if len(words) == 3 {
-			return b.setMode(words[2])
-		}
-		return nil
+		return readAll(words[2:], nil, b.fields())
 	case words[0] == "limit":
 		if len(p.v.policies) == 0 {
 			p.v.policies = []*mutablePolicy{{name: "p"}}
@@ -134,41 +131,34 @@ func (p *parser) declare(text string, words []string) (err error) {
 
 // begin checks the policies and selects the first, before the first step.
 func (p *parser) begin() error {
-	if p.now != nil {
+	switch {
+	case p.current != nil:
 		return nil
+	case p.v.policies == nil:
+		return fmt.Errorf("a step before any limit")
 	}
 	for _, b := range p.v.policies {
 		if _, err := b.current("").Plan(); err != nil {
 			return err
 		}
-		p.now = append(p.now, b.clone())
 	}
-	if p.now == nil {
-		return fmt.Errorf("a step before any limit")
-	}
-	p.cur = p.now[0]
+	p.policies = newPolicies(p.v)
 	return nil
 }
 
 // apply reads a change or use line and checks the resulting policy.
 func (p *parser) apply(s step) error {
-	if err := p.begin(); err != nil {
-		return err
+	err := p.begin()
+	if err == nil {
+		err = p.policies.apply(s)
 	}
-	if s.op == opUse {
-		i := slices.IndexFunc(p.now, func(b *mutablePolicy) bool { return len(s.words) == 1 && b.name == s.words[0] })
-		if i < 0 {
-			return fmt.Errorf("use %q: no policy has that name", s.words)
-		}
-		p.cur = p.now[i]
-	} else if err := p.cur.change(s.words); err != nil {
-		return err
+	if err == nil {
+		_, err = p.current.current("").Plan()
 	}
-	if _, err := p.cur.current("").Plan(); err != nil {
-		return err
+	if err == nil {
+		p.push(s)
 	}
-	p.push(s)
-	return nil
+	return err
 }
 
 // push appends a step with the comments before it.
@@ -219,16 +209,16 @@ func (p *parser) state(words []string) error {
 
 // finish checks that the vector is complete.
 func (p *parser) finish() error {
-	if len(p.v.steps) == 0 {
+	switch {
+	case len(p.v.steps) == 0:
 		return fmt.Errorf("a vector without steps")
-	}
-	if p.note != nil && len(p.v.steps) > 0 {
+	case p.note != nil:
 		return fmt.Errorf("a comment after the last step; put it before a step")
 	}
 	return nil
 }
 
-// parseRequest reads the words of @INSTANT OP … before the arrow.
+// parseRequest parses the words of @INSTANT OP … before the arrow.
 func parseRequest(words []string) (s step, err error) {
 	if len(words) < 2 {
 		return s, fmt.Errorf("no operation after %s", words[0])
@@ -237,45 +227,18 @@ func parseRequest(words []string) (s step, err error) {
 		return s, err
 	}
 	s.op = words[1]
-	rest := words[2:]
-	next := func() string {
-		if len(rest) == 0 {
-			return ""
-		}
-		word := rest[0]
-		rest = rest[1:]
-		return word
+	if !slices.Contains([]string{opTake, opPeek, opRecord, opRefund, opCount, opReset}, s.op) {
+		return s, fmt.Errorf("unknown word %q; use take, peek, record, refund, count or reset", s.op)
 	}
-	switch s.op {
-	case opTake, opPeek, opRecord:
-		s.n, err = strconv.ParseInt(next(), 10, 64)
-	case opRefund:
-		if s.n, err = strconv.ParseInt(next(), 10, 64); err == nil {
-			s.from, err = parseField(next(), "from")
-		}
-	case opCount:
-		s.limit = next()
-		s.last, err = parseField(next(), "last")
-	case opReset:
-	default:
-		err = fmt.Errorf("unknown word %q; use take, peek, record, refund, count or reset", s.op)
-	}
+	rest, err := readFields(words[2:], s.arguments(), nil)
 	if err == nil && s.takesID() && len(rest) > 0 && strings.HasPrefix(rest[0], "#") {
-		s.id, err = parseValue(next()[1:])
+		s.id, err = parseValue(rest[0][1:])
+		rest = rest[1:]
 	}
 	if err == nil {
 		s.key, err = parseKey(rest)
 	}
 	return s, err
-}
-
-// parseField reads name=DURATION.
-func parseField(word, name string) (time.Duration, error) {
-	value, ok := strings.CutPrefix(word, name+"=")
-	if !ok {
-		return 0, fmt.Errorf("%q where %s=DURATION belongs", word, name)
-	}
-	return time.ParseDuration(value)
 }
 
 func parseKey(words []string) (key []keyPart, err error) {
@@ -291,4 +254,39 @@ func parseKey(words []string) (key []keyPart, err error) {
 		key = append(key, keyPart{dim, value})
 	}
 	return key, nil
+}
+
+// word is a run of bytes without spaces outside quotes.
+var word = regexp.MustCompile(`([^ \t"]|"([^"\\]|\\.)*")+`)
+
+// splitWords splits a line at spaces outside quotes.
+func splitWords(line string) ([]string, error) {
+	line = strings.TrimSpace(line)
+	if strings.Contains(word.ReplaceAllString(line, ""), `"`) {
+		return nil, fmt.Errorf("no end to the quote in %s", line)
+	}
+	return word.FindAllString(line, -1), nil
+}
+
+// parseValue reads a plain word, a quoted one, or "x"*1025.
+func parseValue(text string) (string, error) {
+	if !strings.HasPrefix(text, `"`) {
+		if text == "" || valueText(text) != text {
+			return "", fmt.Errorf("quote the value")
+		}
+		return text, nil
+	}
+	quoted, err := strconv.QuotedPrefix(text)
+	if err != nil {
+		return "", err
+	}
+	value, err := strconv.Unquote(quoted)
+	if err != nil || quoted == text {
+		return value, err
+	}
+	times, err := strconv.Atoi(strings.TrimPrefix(text[len(quoted):], "*"))
+	if err != nil || text[len(quoted)] != '*' || times < 0 || times > 1<<16 {
+		return "", fmt.Errorf("after the quote only *TIMES is allowed")
+	}
+	return strings.Repeat(value, times), nil
 }

@@ -12,24 +12,24 @@ import (
 // randomHistory chooses each step of a history by the answers so far, because engines err
 // at the instants that answers announce.
 type randomHistory struct {
-	r         *rand.Rand
-	fixed     bool          // limits do not change
-	refundIDs bool          // refunds accept an idempotency key
-	minWindow time.Duration // of changed limits
+	r      *rand.Rand
+	config *Config
 
 	v        *vector        // the steps so far
 	policy   *mutablePolicy // with its present numbers
 	keys     [][]keyPart
 	contract *contract
 
-	now    time.Duration   // of the last step that is neither a peek nor a count
-	wrote  int             // the key of that step if it changed a history, else -1
-	newest time.Duration   // the furthest instant of a recording
-	edges  []time.Duration // instants that answers announced
-	grants []grant         // candidates for refunds
-	done   []step          // operations with an id
-	ids    int             // number of ids used
-	room   []int64         // the last reported room of each key
+	now     time.Duration   // of the last step that is neither a peek nor a count
+	wrote   int             // the key of that step if it changed a history, else -1
+	newest  time.Duration   // the furthest instant of a recording
+	edges   []time.Duration // instants that answers announced
+	grants  []grant         // candidates for refunds
+	done    []step          // operations with an id
+	ids     int             // number of ids used
+	room    []int64         // the last reported room of each key
+	refits  bool            // a limit is or was a bucket or of a Period
+	changed bool            // a limit has changed
 }
 
 // grant is a candidate for a refund.
@@ -40,9 +40,9 @@ type grant struct {
 }
 
 func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
-	b := randomPolicy(r, c.MinWindow)
+	b := randomPolicy(r, &c)
 	g := &randomHistory{
-		r: r, fixed: c.FixedLimits, refundIDs: c.refundIDs, minWindow: c.MinWindow, wrote: -1,
+		r: r, config: &c, wrote: -1, refits: b.refits(),
 		v:        &vector{name: "a random history", epoch: epoch, policies: []*mutablePolicy{b}},
 		policy:   b.clone(),
 		keys:     randomKeys(r),
@@ -54,8 +54,8 @@ func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 
 // next chooses a step in contract.
 func (g *randomHistory) next() step {
-	if !g.fixed && g.r.IntN(25) == 0 {
-		return step{op: opChange, words: randomChange(g.r, g.policy, g.minWindow)}
+	if !g.config.FixedLimits && g.r.IntN(25) == 0 {
+		return step{op: opChange, words: randomChange(g.r, g.policy, g.config)}
 	}
 	who := g.r.IntN(len(g.keys))
 	s := step{op: g.operation(), at: g.instant(), states: g.r.IntN(3) == 0}
@@ -75,7 +75,7 @@ func (g *randomHistory) next() step {
 	case opCount:
 		g.count(&s)
 	}
-	if s.op == opTake || s.op == opRecord || s.op == opRefund && g.refundIDs {
+	if s.op == opTake || s.op == opRecord || s.op == opRefund && g.config.refundIDs {
 		who = g.chooseID(&s, who)
 	}
 	s.key = g.keyOf(who)
@@ -206,7 +206,8 @@ func (g *randomHistory) far() time.Duration {
 // units chooses the units of an attempt: one, the room, or one more than the room.
 func (g *randomHistory) units(who int) int64 {
 	room := max(0, g.room[who])
-	max0 := g.policy.limits[g.r.IntN(len(g.policy.limits))].Max
+	limit := g.policy.limits[g.r.IntN(len(g.policy.limits))]
+	max0 := limit.Capacity()
 	n := int64(1)
 	switch x := g.r.IntN(100); {
 	case max0 > 100 && x < 25:

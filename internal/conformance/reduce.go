@@ -18,7 +18,7 @@ func reduce(v *vector, fails func(*vector) *mismatch) (*vector, *mismatch) {
 	for r.dropSteps() || r.dropLimits() {
 	}
 	r.simplify()
-	rule := rulesByField[r.found.want.difference(r.found.got)][0]
+	rule := rulesByField[r.found.field()][0]
 	r.best.name = fmt.Sprintf("R%d: Found by the differential; describe it here.", rule)
 	r.best.write()
 	return r.best, r.found

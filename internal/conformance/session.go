@@ -1,6 +1,7 @@
 package conformance
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -13,13 +14,12 @@ import (
 
 // session applies the steps of one vector to one engine.
 type session struct {
-	engine   weir.Engine
-	prefix   string // of every policy's name
-	epoch    int64
-	policies []*mutablePolicy
-	current  *mutablePolicy
-	limiter  *weir.Limiter // of the current policy
-	live     bool          // steps use the engine's clock instead of their instants
+	policies
+	engine  weir.Engine
+	prefix  string // of every policy's name
+	epoch   int64
+	limiter *weir.Limiter // of the current policy
+	live    bool          // steps use the engine's clock instead of their instants
 }
 
 // limiter is a weir.Limiter or a weir.LimiterAt.
@@ -42,12 +42,22 @@ var (
 )
 
 func newSession(e weir.Engine, v *vector) (*session, error) {
-	s := &session{engine: e, prefix: freshPrefix(), epoch: v.epoch}
-	for _, b := range v.policies {
-		s.policies = append(s.policies, b.clone())
-	}
-	s.current = s.policies[0]
+	s := &session{policies: newPolicies(v), engine: e, prefix: freshPrefix(), epoch: v.epoch}
 	return s, s.open()
+}
+
+// validSession is newSession of a vector that this package has made.
+func validSession(e weir.Engine, v *vector) *session {
+	s, err := newSession(e, v)
+	mustBeValid(err)
+	return s
+}
+
+// mustBeValid panics if a policy or a change made by this package is invalid.
+func mustBeValid(err error) {
+	if err != nil {
+		panic("conformance: a random policy is invalid: " + err.Error())
+	}
 }
 
 // open makes the limiter of the current policy with its present numbers.
@@ -58,19 +68,10 @@ func (s *session) open() (err error) {
 
 // apply applies a change or use step.
 func (s *session) apply(st step) error {
-	if st.op == opChange {
-		if err := s.current.change(st.words); err != nil {
-			return err
-		}
-		return s.open()
+	if err := s.policies.apply(st); err != nil {
+		return err
 	}
-	for _, b := range s.policies {
-		if len(st.words) == 1 && b.name == st.words[0] {
-			s.current = b
-			return s.open()
-		}
-	}
-	return fmt.Errorf("use %q: no policy has that name", st.words)
+	return s.open()
 }
 
 // do makes the call of the step and returns its answer.
@@ -125,19 +126,11 @@ func (s *session) instant(at time.Duration) time.Time {
 // keyOf orders the values by the policy's dimensions. Values of other dimensions come last:
 // the limiter must reject them (R14).
 func keyOf(limiter *weir.Limiter, parts []keyPart) weir.Key {
-	var values []string
 	dims := limiter.Plan().Dimensions()
-	for _, dim := range dims {
-		for _, part := range parts {
-			if part.dim == dim {
-				values = append(values, part.value)
-			}
-		}
-	}
-	for _, part := range parts {
-		if !slices.Contains(dims, part.dim) {
-			values = append(values, part.value)
-		}
+	place := func(p keyPart) uint { return uint(slices.Index(dims, p.dim)) } // the last if there is none
+	var values []string
+	for _, part := range slices.SortedStableFunc(slices.Values(parts), func(a, b keyPart) int { return cmp.Compare(place(a), place(b)) }) {
+		values = append(values, part.value)
 	}
 	return weir.K(values...)
 }
@@ -157,11 +150,14 @@ func checkNoStates(states []weir.LimitState) error {
 func (s *session) stripPolicy(states []weir.LimitState) ([]weir.LimitState, error) {
 	for i, limit := range s.limiter.Plan().Policy().Limits {
 		got := &states[i]
+		if got.Kind != limit.Kind || got.Burst != limit.Burst {
+			return nil, fmt.Errorf("state of %v, burst %d; the policy has %v, burst %d", got.Kind, got.Burst, limit.Kind, limit.Burst)
+		}
 		if got.Name != limit.Name || got.Max != limit.Max || got.Window != limit.Window || got.MinInterval != limit.MinInterval {
 			return nil, fmt.Errorf("state %d is of limit %s max=%d window=%v gap=%v, want %s max=%d window=%v gap=%v", i,
 				got.Name, got.Max, got.Window, got.MinInterval, limit.Name, limit.Max, limit.Window, limit.MinInterval)
 		}
-		got.Max, got.Window, got.MinInterval = 0, 0, 0
+		got.Max, got.Window, got.MinInterval, got.Kind, got.Burst = 0, 0, 0, 0, 0
 	}
 	return states, nil
 }

@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -71,28 +72,32 @@ func (s step) writes(mode weir.Mode, a answer) bool {
 // ignores it.
 func (s step) takesID() bool { return s.decides() || s.op == opRefund }
 
+// arguments returns the fields after the operation.
+func (s *step) arguments() []field {
+	switch s.op {
+	case opRefund:
+		return []field{{"", &s.n}, {"from", &s.from}}
+	case opCount:
+		return []field{{"", &s.limit}, {"last", &s.last}}
+	case opReset:
+		return nil
+	}
+	return []field{{"", &s.n}}
+}
+
 // text formats the step as in a vector, without its answer.
 func (s step) text() string {
 	if !s.callsEngine() {
 		return strings.Join(append([]string{s.op}, s.words...), " ")
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "@%-14s %s", spanText(s.at), s.op)
-	switch s.op {
-	case opRefund:
-		fmt.Fprintf(&b, " %d from=%s", s.n, spanText(s.from))
-	case opCount:
-		fmt.Fprintf(&b, " %s last=%s", s.limit, spanText(s.last))
-	case opTake, opPeek, opRecord:
-		fmt.Fprintf(&b, " %d", s.n)
-	}
+	text := fmt.Sprintf("@%-14s %s", spanText(s.at), s.op) + texts(s.arguments(), nil)
 	if s.id != "" {
-		fmt.Fprintf(&b, " #%s", valueText(s.id))
+		text += " #" + valueText(s.id)
 	}
 	for _, part := range s.key {
-		fmt.Fprintf(&b, " %s=%s", part.dim, valueText(part.value))
+		text += " " + part.dim + "=" + valueText(part.value)
 	}
-	return b.String()
+	return text
 }
 
 // valueText quotes v unless it is a plain word. A long run of one byte becomes "x"*1025.
@@ -100,14 +105,10 @@ func valueText(v string) string {
 	if len(v) > 64 && v == strings.Repeat(v[:1], len(v)) {
 		return fmt.Sprintf("%q*%d", v[:1], len(v))
 	}
-	for i := range len(v) {
-		c := v[i]
-		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '.' || c == '-' || c == '_') {
-			return strconv.Quote(v)
-		}
-	}
-	if v == "" {
-		return `""`
+	if !plainWord.MatchString(v) {
+		return strconv.Quote(v)
 	}
 	return v
 }
+
+var plainWord = regexp.MustCompile(`^[a-zA-Z0-9._-]+$`)

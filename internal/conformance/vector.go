@@ -39,8 +39,8 @@ func (v *vector) text() string {
 			continue
 		}
 		fmt.Fprintf(&b, "%-*s -> %s\n", width, s.text(), s.want.text(s, v.epoch))
-		for _, state := range s.want.states {
-			fmt.Fprintf(&b, "  %s\n", stateText(state))
+		for i := range s.want.states {
+			fmt.Fprintf(&b, "  %s\n", s.want.stateText(i))
 		}
 	}
 	return b.String()
@@ -76,7 +76,7 @@ func (v *vector) write() {
 		v.head = append(v.head, fmt.Sprintf("epoch %d", v.epoch))
 	}
 	for _, b := range v.policies {
-		v.head = append(v.head, fmt.Sprintf("policy %s mode=%s", b.name, modeWords[b.mode]))
+		v.head = append(v.head, "policy "+b.name+texts(b.fields(), nil))
 		for _, limit := range b.limits {
 			v.head = append(v.head, limitText(limit))
 		}

@@ -13,6 +13,7 @@ package filewatch
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"path/filepath"
 	"time"
@@ -49,9 +50,15 @@ func (c Content) same(o Content) bool {
 // until ctx is done. The calls come from Run's goroutine, one after the other. The same
 // content or error is not reported twice in a row.
 func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
-	events := w.events(ctx)
-	every := time.NewTicker(orDefault(w.Interval, 5*time.Second))
+	var events <-chan fsnotify.Event // open until Close, as losses is
+	var losses <-chan error          // of events
+	if source := w.source(); source != nil {
+		defer source.Close()
+		events, losses = source.Events, source.Errors
+	}
+	every := time.NewTicker(cmp.Or(w.Interval, 5*time.Second))
 	defer every.Stop()
+	settle := cmp.Or(w.Settle, 100*time.Millisecond)
 	settled := time.NewTimer(0)
 	defer settled.Stop()
 
@@ -61,12 +68,12 @@ func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
 		select {
 		case <-ctx.Done():
 			return
-		case _, open := <-events:
-			if !open {
-				events = nil
-				continue
-			}
-			settled.Reset(w.settle())
+		case <-events:
+			settled.Reset(settle)
+			continue
+		case err := <-losses:
+			w.warn(err)
+			settled.Reset(settle)
 			continue
 		case <-every.C:
 		case <-settled.C:
@@ -81,62 +88,22 @@ func (w *Watcher) Run(ctx context.Context, changed func(Content)) {
 			changed(found)
 		default:
 			pending = &found
-			settled.Reset(w.settle())
+			settled.Reset(settle)
 		}
 	}
 }
 
-func (w *Watcher) settle() time.Duration { return orDefault(w.Settle, 100*time.Millisecond) }
-
-func orDefault(d, standard time.Duration) time.Duration {
-	if d <= 0 {
-		return standard
-	}
-	return d
-}
-
-// events returns a channel that gets a value after each change in the file's directory. It
-// is closed when the event source ends.
-func (w *Watcher) events(ctx context.Context) <-chan struct{} {
-	out := make(chan struct{}, 1)
-	notify, err := fsnotify.NewWatcher()
+// source returns the source of events of the file's directory, or nil if there is none.
+func (w *Watcher) source() *fsnotify.Watcher {
+	source, err := fsnotify.NewWatcher()
 	if err == nil {
-		if err = notify.Add(filepath.Dir(w.Path)); err != nil {
-			notify.Close()
+		if err = source.Add(filepath.Dir(w.Path)); err == nil {
+			return source
 		}
+		source.Close()
 	}
-	if err != nil {
-		close(out)
-		w.warn(err)
-		return out
-	}
-	go w.forward(ctx, notify, out)
-	return out
-}
-
-// forward merges any number of events into one value.
-func (w *Watcher) forward(ctx context.Context, notify *fsnotify.Watcher, out chan<- struct{}) {
-	defer close(out)
-	defer notify.Close()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case _, open := <-notify.Events:
-			if !open {
-				return
-			}
-		case err, open := <-notify.Errors: // events were lost, so read
-			if !open {
-				return
-			}
-			w.warn(err)
-		}
-		select {
-		case out <- struct{}{}:
-		default:
-		}
-	}
+	w.warn(err)
+	return nil
 }
 
 func (w *Watcher) warn(err error) {

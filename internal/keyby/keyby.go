@@ -3,6 +3,7 @@
 package keyby
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
@@ -31,4 +32,23 @@ func Functions[F any](caller string, l *weir.Limiter, by map[string]F) (ordered 
 		ordered = append(ordered, by[name])
 	}
 	return ordered
+}
+
+// Read returns the key that consists of the functions' results, in the order of p's
+// dimensions; call calls one of them. An error of type E concerns the request and is
+// returned as it is. Any other error is a fault of the program and wraps fault.
+func Read[E error, F any](p *weir.Plan, functions []F, fault error, call func(F) (string, error)) (weir.Key, error) {
+	var few [4]string
+	values := few[:0]
+	for i, f := range functions {
+		v, err := call(f)
+		if err != nil {
+			if _, expected := errors.AsType[E](err); !expected {
+				err = fmt.Errorf("%w for %q: %w", fault, p.Dimensions()[i], err)
+			}
+			return weir.Key{}, err
+		}
+		values = append(values, v)
+	}
+	return weir.K(values...), nil
 }

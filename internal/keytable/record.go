@@ -2,27 +2,121 @@ package keytable
 
 import (
 	"encoding/binary"
+	"runtime"
+	"sync/atomic"
+	"time"
 
 	"github.com/weirlimit/weir/internal/window"
 )
 
 // inlineKey is the size of a key that fits its record. It fills the record up to 64
 // bytes, a cache line.
-const inlineKey = 17
+const inlineKey = 16
 
 const recordSize = 64
 
-// Record is one history with the key it belongs to.
+// Record is one history with the key it belongs to. Its memory stays that of a record, so a
+// caller can lock one that it found without the lock of the shard (Shard.Acquire).
 type Record struct {
-	window.History
-	group   uint32
-	size    uint16 // bytes of the key
-	Virtual bool   // the newest entries were recorded at instants that callers passed
-	key     [inlineKey]byte
+	window.History // the lock of the record protects it
+	group          uint32
+	state          atomic.Uint32
+	key            [inlineKey]byte
+}
+
+// The state of a record is 0 while it belongs to no key. Otherwise it is live and the size
+// of the key in bytes, above sizeShift. Only the holder of the lock changes it.
+const (
+	locked  = 1 << iota
+	live    // the record belongs to a key
+	virtual // the newest entries were recorded at instants that callers passed
+
+	sizeShift = 16
+)
+
+// stateOf returns the state of an unlocked record.
+func stateOf(size int, isVirtual bool) uint32 {
+	state := uint32(size)<<sizeShift | live
+	if isVirtual {
+		state |= virtual
+	}
+	return state
+}
+
+// size is the number of bytes of the key.
+func (r *Record) size() int { return int(r.state.Load() >> sizeShift) }
+
+// Virtual reports whether the newest entries were recorded at instants that callers passed.
+func (r *Record) Virtual() bool { return r.state.Load()&virtual != 0 }
+
+// setVirtual is for the holder of the lock.
+func (r *Record) setVirtual(isVirtual bool) { r.state.Store(stateOf(r.size(), isVirtual) | locked) }
+
+// Lock locks the record of a locked shard.
+func (r *Record) Lock() {
+	for tries := 0; ; tries++ {
+		if state := r.state.Load(); state&locked == 0 && r.state.CompareAndSwap(state, state|locked) {
+			return
+		}
+		wait(tries)
+	}
+}
+
+// lockAs locks the record if it has that state, apart from its lock, and reports whether it
+// has. It needs no lock of the shard. A load first would fetch the cache line twice.
+func (r *Record) lockAs(state uint32) bool {
+	return r.state.CompareAndSwap(state, state|locked) || r.waitAs(state)
+}
+
+// waitAs is lockAs if the first try fails. lockAs alone is inlined.
+func (r *Record) waitAs(state uint32) bool {
+	for tries := 0; r.state.Load()&^locked == state; tries++ {
+		if r.state.CompareAndSwap(state, state|locked) {
+			return true
+		}
+		wait(tries)
+	}
+	return false
+}
+
+// Unlock unlocks the record, or nothing if it was removed.
+func (r *Record) Unlock() { r.state.Store(r.state.Load() &^ locked) }
+
+// wait lets the holder of a lock go on, which needs less than a microsecond. If it does not
+// run, the caller first yields to it, then sleeps.
+func wait(tries int) {
+	switch {
+	case tries < 100:
+	case tries < 120:
+		runtime.Gosched()
+	default:
+		time.Sleep(50 * time.Microsecond)
+	}
 }
 
 // Link returns the reference that a free record keeps.
 func (r *Record) Link() *uint32 { return &r.group }
+
+// Group returns the number of the group that the history belongs to (Table.Group).
+func (r *Record) Group() uint32 { return r.group }
+
+// AppendKey appends the key to b. The record is in the shard, which is locked.
+func (s *Shard) AppendKey(b []byte, r *Record) []byte {
+	size := r.size()
+	if size <= inlineKey {
+		return append(b, r.key[:size]...)
+	}
+	end := len(b) + size
+	for ref := r.longKey(); len(b) < end; {
+		c := s.Arena.At(ref)
+		for _, word := range c.Words() {
+			b = binary.LittleEndian.AppendUint32(b, word)
+		}
+		b = b[:min(len(b), end)]
+		ref = *c.Link()
+	}
+	return b
+}
 
 // longKey is the reference of the first chunk of a key that does not fit the record.
 func (r *Record) longKey() uint32 { return binary.LittleEndian.Uint32(r.key[:]) }
@@ -40,7 +134,6 @@ func KeyChunks(size int) int {
 
 // setKey stores the key; the arena has KeyChunks in reserve.
 func setKey[K string | []byte](r *Record, a *window.Arena, key K) {
-	r.size = uint16(len(key))
 	if len(key) <= inlineKey {
 		copy(r.key[:], key)
 		return
@@ -60,7 +153,7 @@ func setKey[K string | []byte](r *Record, a *window.Arena, key K) {
 
 // freeKey frees the chunks of a long key.
 func (r *Record) freeKey(a *window.Arena) {
-	if int(r.size) <= inlineKey {
+	if r.size() <= inlineKey {
 		return
 	}
 	for ref := r.longKey(); ref != 0; {
@@ -70,7 +163,15 @@ func (r *Record) freeKey(a *window.Arena) {
 	}
 }
 
-// longKeyIs reports whether the chunks from ref on hold key, whose size is right.
+// keyIs reports whether the record has that key, of the right size.
+func keyIs[K string | []byte](r *Record, a *window.Arena, key K) bool {
+	if len(key) <= inlineKey {
+		return string(r.key[:len(key)]) == string(key)
+	}
+	return longKeyIs(a, r.longKey(), key)
+}
+
+// longKeyIs reports whether the chunks from ref on hold key, of the right size.
 func longKeyIs[K string | []byte](a *window.Arena, ref uint32, key K) bool {
 	for start := 0; start < len(key); start += longKeyBytes {
 		c := a.At(ref)

@@ -2,32 +2,38 @@ package keytable
 
 import (
 	"sync"
+	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/slab"
 	"github.com/weirlimit/weir/internal/window"
 )
 
 // Shard is the part of the keys under one lock: records in a slab, found through an
-// open-addressing index of 8-byte slots. All methods need the lock. The fields that
-// each decision reads come first, within two cache lines.
+// open-addressing index of 8-byte slots. All methods but Acquire need the lock. The lock of
+// a record, too, is needed for its history. A caller that has locked a record waits for no
+// shard.
+//
+// The fields that Acquire reads come first. Decisions that need no lock of the shard change
+// no field of these cache lines.
 type Shard struct {
-	sync.Mutex        // protects the following
-	steps      uint32 // calls of SweepStep
-	added      bool   // a record was added since the last sweep
+	slots   atomic.Pointer[[]uint64] // index, for callers without the lock
+	records slab.Slab[Record, *Record]
+	Arena   window.Arena // the logs of the histories, and long keys
+
+	sync.Mutex      // protects all but slots
+	added      bool // a record was added since the last sweep
 
 	// index holds tag << 32 | record, 0 = free, in probe order: a slot stands at
 	// home(tag) or behind it with no free slot between. Its size is no power of two, so
-	// that it can grow by a quarter and stay well filled.
+	// that it can grow by a quarter and stay well filled. Slots are written atomically.
 	index   []uint64
-	records slab.Slab[Record, *Record]
-	Arena   window.Arena // the logs of the histories, and long keys
-	Scratch []byte       // for the caller, such as to encode a key
+	Scratch []byte // for the caller, such as to encode a key
 
 	hand    int   // next slot to sweep
 	soonest int64 // earliest expiry that the present pass has seen
 	quiet   int64 // no history on the engine's clock expires before this instant
 
-	_ [56]byte // fills the last cache line
+	_ [16]byte // fills the last cache line
 }
 
 const slotSize = 8
@@ -52,14 +58,8 @@ func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 		}
 		if uint32(slot>>32) == tag {
 			r := s.records.At(uint32(slot))
-			if r.group == group && int(r.size) == len(key) {
-				if len(key) <= inlineKey {
-					if string(r.key[:len(key)]) == string(key) {
-						return uint32(slot)
-					}
-				} else if longKeyIs(&s.Arena, r.longKey(), key) {
-					return uint32(slot)
-				}
+			if r.group == group && r.size() == len(key) && keyIs(r, &s.Arena, key) {
+				return uint32(slot)
 			}
 		}
 		if i++; i == size {
@@ -68,7 +68,69 @@ func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 	}
 }
 
-// At returns a record. The pointer is valid until the next Insert.
+// Acquire returns the record of a key in a group, locked, or nil. It needs no lock. The
+// shard may change meanwhile, so that Acquire misses a record; then the caller locks the
+// shard and uses Find. isVirtual must be as the record's Virtual.
+//
+// The record that a slot leads to may have been removed, and may belong to another key by
+// now. So group and key are compared under the lock of the record, which keeps it in place.
+func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
+	slots := s.slots.Load()
+	if slots == nil {
+		return nil
+	}
+	index := *slots
+	size := len(index)
+	for i, n := home(tag, size), 0; n < size; n++ {
+		slot := atomic.LoadUint64(&index[i])
+		if slot == 0 {
+			return nil
+		}
+		if uint32(slot>>32) == tag {
+			if r := s.records.Find(uint32(slot)); r != nil && r.lockAs(stateOf(len(key), isVirtual)) {
+				if r.group == group && keyIs(r, &s.Arena, key) {
+					return r
+				}
+				r.Unlock()
+			}
+		}
+		if i++; i == size {
+			i = 0
+		}
+	}
+	return nil
+}
+
+// Visit calls visit with the records with the tags lo … hi-1, locked; hi is at most 1<<32.
+// Visits of all tags in several steps, between which the shard is unlocked, see each
+// record that stays: records move in the index, and their tags do not change.
+func (s *Shard) Visit(lo, hi uint64, visit func(*Record)) {
+	size := len(s.index)
+	if size == 0 || lo >= hi {
+		return
+	}
+	last := home(uint32(hi-1), size) // the search for the last tag begins here
+	for i, n := home(uint32(lo), size), 0; n < size; n++ {
+		slot := s.index[i]
+		if tag := slot >> 32; slot != 0 && lo <= tag && tag < hi {
+			r := s.records.At(uint32(slot))
+			r.Lock()
+			visit(r)
+			r.Unlock()
+		}
+		if slot == 0 && n >= last-home(uint32(lo), size) {
+			return
+		}
+		if i++; i == size {
+			i = 0
+		}
+	}
+}
+
+// Len is the number of records.
+func (s *Shard) Len() int { return s.records.Len() }
+
+// At returns a record. The pointer is valid until it is removed.
 func (s *Shard) At(ref uint32) *Record { return s.records.At(ref) }
 
 // Reserve reports whether that many records and chunks can be added to the shard, which
@@ -83,14 +145,15 @@ func (s *Shard) Reserve(t *Table, records, chunks int) bool {
 	return s.records.Reserve(records, recordSize, t) && s.growIndex(t, records)
 }
 
-// Insert adds a record with an empty history for a key that has none. Reserve has made
-// room for it and for KeyChunks of the key.
+// Insert adds a record with an empty history for a key that has none, and locks it. Reserve
+// has made room for it and for KeyChunks of the key.
 func Insert[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 	ref := s.records.Alloc()
 	r := s.records.At(ref)
 	r.History = window.Empty
 	r.group = group
 	setKey(r, &s.Arena, key)
+	r.state.Store(stateOf(len(key), false) | locked)
 	s.place(uint64(tag)<<32 | uint64(ref))
 	return ref
 }
@@ -104,7 +167,7 @@ func (s *Shard) place(slot uint64) {
 			i = 0
 		}
 	}
-	s.index[i] = slot
+	atomic.StoreUint64(&s.index[i], slot)
 }
 
 // growIndex makes the index large enough for n more records: at most three quarters full.
@@ -127,12 +190,14 @@ func (s *Shard) resizeIndex(t *Table, size int) bool {
 			s.place(slot)
 		}
 	}
+	published := s.index // s.index itself is not for callers without the lock
+	s.slots.Store(&published)
 	t.Give(len(old) * slotSize)
 	s.hand, s.soonest = 0, forever
 	return true
 }
 
-// Remove removes a record and its history. It counts one key less.
+// Remove removes a record, which is locked, and its history. It counts one key less.
 func (s *Shard) Remove(t *Table, tag, ref uint32) {
 	s.wake(0) // slots move, so the present pass may miss one
 	slot := uint64(tag)<<32 | uint64(ref)
@@ -145,13 +210,14 @@ func (s *Shard) Remove(t *Table, tag, ref uint32) {
 	s.removeSlot(t, i)
 }
 
-// removeSlot removes the record of slot i. Later slots of the run move up, so that a
+// removeSlot removes the record of slot i, which is locked. Later slots of the run move up, so that a
 // search never ends early; slot i may hold another record afterwards.
 func (s *Shard) removeSlot(t *Table, i int) {
 	ref := uint32(s.index[i])
 	r := s.records.At(ref)
 	r.freeKey(&s.Arena)
 	r.History.Free(&s.Arena)
+	r.state.Store(0) // Acquire no longer locks it
 	s.records.Free(ref, recordSize, t)
 	t.GiveKeys(1)
 	size := len(s.index)
@@ -161,7 +227,7 @@ func (s *Shard) removeSlot(t *Table, i int) {
 		}
 		slot := s.index[j]
 		if slot == 0 {
-			s.index[i] = 0
+			atomic.StoreUint64(&s.index[i], 0)
 			return
 		}
 		// The slot may move to i unless its home lies cyclically within (i, j].
@@ -173,7 +239,7 @@ func (s *Shard) removeSlot(t *Table, i int) {
 		} else if h > i || h <= j {
 			continue
 		}
-		s.index[i] = slot
+		atomic.StoreUint64(&s.index[i], slot)
 		i = j
 	}
 }

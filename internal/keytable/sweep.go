@@ -3,8 +3,8 @@ package keytable
 import "github.com/weirlimit/weir/internal/window"
 
 const (
-	// A sweep looks at sweepSlots slots every SweepEvery recordings in a shard and with
-	// every new key, so that memory follows the histories that count (R13).
+	// A sweep looks at sweepSlots slots with one in SweepEvery recordings and with every
+	// new key, so that memory follows the histories that count (R13).
 	SweepEvery = 32
 	sweepSlots = 4
 
@@ -21,8 +21,8 @@ const (
 // Recorded notes that units were recorded in a record, or that its clock was corrected
 // (R2). virtual reports whether that was at an instant that the caller passed.
 func (s *Shard) Recorded(t *Table, r *Record, isNew, virtual bool) {
-	sooner := r.Virtual && !virtual
-	r.Virtual = virtual
+	sooner := r.Virtual() && !virtual
+	r.setVirtual(virtual)
 	if isNew || sooner {
 		s.wake(r.expiry(*t.retain.Load()))
 		s.added = true
@@ -32,7 +32,7 @@ func (s *Shard) Recorded(t *Table, r *Record, isNew, virtual bool) {
 // Corrected notes that the clock of a record was corrected (R2): it may expire sooner
 // than before.
 func (s *Shard) Corrected(r *Record, virtual bool) {
-	r.Virtual = virtual
+	r.setVirtual(virtual)
 	s.wake(0)
 }
 
@@ -45,13 +45,20 @@ func (s *Shard) wake(expiry int64) {
 
 // SweepStep sweeps a few slots now and then, and whenever a key was added. Only a
 // decision that has recorded units calls it: peeks and denials remove no history (R4).
-// No pointer to a record may be in use. now is an instant of callers if virtual is set,
+// The caller has locked the shard, and no record. now is an instant of callers if virtual is set,
 // otherwise of the engine's clock.
 func (s *Shard) SweepStep(t *Table, now int64, virtual bool) {
-	if s.steps++; s.steps%SweepEvery == 0 || s.added {
+	if s.added || SweepDue(now) {
 		s.added = false
 		s.sweep(t, now, virtual, sweepSlots)
 	}
+}
+
+// SweepDue reports whether a decision at now sweeps: one instant in SweepEvery. A count would
+// be one more cache line that all callers change.
+func SweepDue(now int64) bool {
+	const odd = 0x9e3779b97f4a7c15 // 2^64 / golden ratio, so that instants at equal distances are spread
+	return uint64(now)*odd>>32%SweepEvery == 0
 }
 
 // sweep removes the expired records among the next n slots and returns their number.
@@ -73,15 +80,17 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 			continue
 		}
 		r := s.records.At(uint32(slot))
+		r.Lock()
 		expiry := r.expiry(retain)
-		if r.Virtual == virtual && expiry <= now {
+		if r.Virtual() == virtual && expiry <= now {
 			s.removeSlot(t, s.hand)
 			removed++
 			continue
 		}
-		if !r.Virtual {
+		if !r.Virtual() {
 			s.soonest = min(s.soonest, expiry)
 		}
+		r.Unlock()
 		s.hand++
 	}
 	if removed > 0 && s.records.Len() == 0 {
@@ -90,10 +99,16 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 	return removed
 }
 
+// Expired reports whether the record may be removed at now on the engine's clock. windows
+// is from Groups.
+func (r *Record) Expired(windows []int64, now int64) bool {
+	return !r.Virtual() && r.expiry(windows) <= now
+}
+
 // expiry is the instant from which the record may be removed.
 func (r *Record) expiry(retain []int64) int64 {
 	e := max(r.End, r.Last) + retain[r.group] // Last too: MinInterval counts from it
-	if r.Virtual {
+	if r.Virtual() {
 		e += VirtualSlack
 	}
 	return e
@@ -113,13 +128,14 @@ func (s *Shard) endPass(t *Table) {
 func (s *Shard) release(t *Table) {
 	t.Give(len(s.index) * slotSize)
 	s.index, s.Scratch = nil, nil
+	s.slots.Store(nil)
 	s.records.Release(recordSize, t)
 	s.Arena.Release()
 	s.hand, s.soonest = 0, forever
 }
 
 // Reclaim removes expired histories and returns their number: first in a set of shards,
-// whose places can be used again at once, and then in the others by turns, for the bytes
+// with places that can be used again at once, and then in the others by turns, for the bytes
 // they give back. No shard may be locked by the caller, and only one caller at a time may
 // reclaim.
 func (t *Table) Reclaim(first uint64, now int64, virtual bool) (removed int) {

@@ -80,6 +80,24 @@ func (t *Table) Group(name string, window int64) uint32 {
 	return group
 }
 
+// Groups returns the names of all groups by their numbers, and the time that each keeps its
+// histories.
+func (t *Table) Groups() (names []string, windows []int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	names = make([]string, len(t.groups))
+	for name, group := range t.groups {
+		names[group] = name
+	}
+	return names, *t.retain.Load()
+}
+
+// Shards is the number of shards.
+const Shards = shardCount
+
+// At returns a shard by its number, 0 … Shards-1.
+func (t *Table) At(i int) *Shard { return &t.shards[i] }
+
 // Shard returns the shard of a key with that hash.
 func (t *Table) Shard(hash uint64) *Shard { return &t.shards[hash>>shardShift] }
 

@@ -3,6 +3,10 @@ package keytable
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 	"unsafe"
@@ -45,7 +49,9 @@ func TestFindComparesGroupAndKey(t *testing.T) {
 				if !s.Reserve(table, 1, KeyChunks(size)) {
 					t.Fatal("no room")
 				}
-				refs[id{group, key}] = Insert(s, 7, group, key)
+				ref := Insert(s, 7, group, key)
+				s.At(ref).Unlock()
+				refs[id{group, key}] = ref
 			}
 		}
 	}
@@ -55,6 +61,15 @@ func TestFindComparesGroupAndKey(t *testing.T) {
 			if Find(s, 7, i.group, i.key) != ref || Find(s, 7, i.group, []byte(i.key)) != ref {
 				t.Errorf("group %d, key of %d bytes: record %d is not found", i.group, len(i.key), ref)
 			}
+			r := s.Acquire(7, i.group, i.key, false)
+			if r != s.At(ref) {
+				t.Errorf("group %d, key of %d bytes: record %d is not found without the lock", i.group, len(i.key), ref)
+			} else {
+				r.Unlock()
+			}
+			if s.Acquire(7, i.group, i.key, true) != nil || s.Acquire(8, i.group, i.key, false) != nil {
+				t.Errorf("group %d, key of %d bytes is found on the other clock, or by another tag", i.group, len(i.key))
+			}
 			if Find(s, 8, i.group, i.key) != 0 || Find(s, 7, i.group, i.key+"c") != 0 {
 				t.Errorf("group %d, key of %d bytes is found by another name", i.group, len(i.key))
 			}
@@ -62,15 +77,86 @@ func TestFindComparesGroupAndKey(t *testing.T) {
 	}
 	check()
 	for i, ref := range refs {
+		s.At(ref).Lock()
 		s.Remove(table, 7, ref)
 		delete(refs, i)
-		if Find(s, 7, i.group, i.key) != 0 {
+		if Find(s, 7, i.group, i.key) != 0 || s.Acquire(7, i.group, i.key, false) != nil {
 			t.Errorf("group %d, key of %d bytes is found after its removal", i.group, len(i.key))
 		}
 		check()
 	}
 	if s.Arena.Len() != 0 || table.Len() != 0 {
 		t.Errorf("%d chunks and %d records are left", s.Arena.Len(), table.Len())
+	}
+}
+
+// TestAcquireComparesTheKeyUnderTheLock: while records are removed, and their memory is used
+// for other keys at once, Acquire returns only records of the key. Pages come and go, and the
+// index grows and shrinks meanwhile.
+func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
+	const steps = 10_000
+	for _, size := range []int{1, inlineKey, 100} {
+		table := newTable(0, 0)
+		group := table.Group("g", 1000)
+		s := table.Shard(0)
+		keys := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
+		tags := []uint32{1 << 20, 2 << 20}
+		insert := func(tag uint32, key string) {
+			if !s.Reserve(table, 1, KeyChunks(len(key))) {
+				t.Error("no room")
+			}
+			s.At(Insert(s, tag, group, key)).Unlock()
+		}
+		remove := func(tag uint32, key string) {
+			ref := Find(s, tag, group, key)
+			s.At(ref).Lock()
+			s.Remove(table, tag, ref)
+		}
+		insert(tags[0], keys[0])
+		var readers sync.WaitGroup
+		done := make(chan struct{})
+		found := make([]int, len(keys))
+		for i, key := range keys {
+			readers.Go(func() {
+				for {
+					select {
+					case <-done:
+						return
+					default:
+					}
+					runtime.Gosched()
+					for range 20 {
+						r := s.Acquire(tags[i], group, key, false)
+						if r == nil {
+							continue
+						}
+						if got := string(s.AppendKey(nil, r)); got != key {
+							t.Errorf("the record of %q is found for %q", got, key)
+						}
+						r.Unlock()
+						found[i]++
+					}
+				}
+			})
+		}
+		for step := range steps {
+			s.Lock()
+			remove(tags[step%2], keys[step%2])
+			insert(tags[1-step%2], keys[1-step%2])
+			if step%64 == 0 {
+				for i := range uint32(300) {
+					insert(i<<20|1, strings.Repeat("c", size))
+				}
+				for i := range uint32(300) {
+					remove(i<<20|1, strings.Repeat("c", size))
+				}
+				s.endPass(table)
+			}
+			s.Unlock()
+		}
+		close(done)
+		readers.Wait()
+		t.Logf("keys of %d bytes are found %d times", size, found)
 	}
 }
 
@@ -86,6 +172,7 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 	r := s.At(Insert(s, 1, group, "key"))
 	r.Add(&s.Arena, 100, 100, 1)
 	s.Recorded(table, r, true, false)
+	r.Unlock()
 	if n := table.Sweep(5099); n != 0 || table.Len() != 1 {
 		t.Errorf("%d removed before the longest window was over", n)
 	}
@@ -127,5 +214,50 @@ func TestCapsBoundKeysAndBytes(t *testing.T) {
 	table.Give(1)
 	if !table.Take(1) || table.Bytes() != 100 {
 		t.Errorf("a returned byte cannot be taken again: %d taken", table.Bytes())
+	}
+}
+
+// TestVisitSeesWhatStays: a visit in many steps sees each record that stays, once and with
+// its whole key, while others come and go and the index grows.
+func TestVisitSeesWhatStays(t *testing.T) {
+	table := newTable(0, 0)
+	table.Group("g", 1000)
+	s := table.Shard(0)
+	r := rand.New(rand.NewPCG(1, 2))
+	tagOf := map[string]uint32{}
+	insert := func(key string) {
+		if !s.Reserve(table, 1, KeyChunks(len(key))) {
+			t.Fatal("no room")
+		}
+		tagOf[key] = r.Uint32()
+		s.At(Insert(s, tagOf[key], 0, key)).Unlock()
+	}
+	remove := func(key string) {
+		ref := Find(s, tagOf[key], 0, key)
+		s.At(ref).Lock()
+		s.Remove(table, tagOf[key], ref)
+	}
+	const stay = 500
+	for i := range stay {
+		insert(fmt.Sprint("stays", i) + strings.Repeat("x", i))
+		insert(fmt.Sprint("goes", i))
+	}
+	seen := map[string]int{}
+	const steps = 100
+	for i := range steps {
+		const tags = 1 << 32
+		s.Visit(uint64(i)*tags/steps, uint64(i+1)*tags/steps, func(r *Record) {
+			seen[string(s.AppendKey(nil, r))]++
+		})
+		for j := i * stay / steps; j < (i+1)*stay/steps; j++ {
+			remove(fmt.Sprint("goes", j))
+			insert(fmt.Sprint("comes", j))
+			insert(fmt.Sprint("comes too", j))
+		}
+	}
+	for i := range stay {
+		if key := fmt.Sprint("stays", i) + strings.Repeat("x", i); seen[key] != 1 {
+			t.Errorf("record %d was visited %d times, want 1", i, seen[key])
+		}
 	}
 }

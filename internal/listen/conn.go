@@ -3,6 +3,7 @@ package listen
 import (
 	"container/list"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -19,7 +20,9 @@ type Conn struct {
 	listener *Listener
 	remote   remote
 	client   netip.Prefix // the address that it counts for; invalid over unix sockets
-	once     sync.Once    // releases the slot
+	reads    deadline
+	writes   deadline
+	once     sync.Once // releases the slot
 	busy     atomic.Bool
 	admitted atomic.Bool
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
@@ -28,6 +31,14 @@ type Conn struct {
 	since      time.Time     // of the connection, or of Demote
 	unadmitted *list.Element // in listener.unadmitted; nil once it is admitted or closed
 	counted    bool          // in listener.perClient
+}
+
+// newConn returns a connection of l without a slot.
+func newConn(c net.Conn, l *Listener) *Conn {
+	own := &Conn{Conn: c, listener: l, client: clientOf(c)}
+	own.remote = remote{c.RemoteAddr(), own}
+	own.reads.set, own.writes.set = c.SetReadDeadline, c.SetWriteDeadline
+	return own
 }
 
 // ConnOf returns the Conn that c is or that is below its TLS, or nil.
@@ -61,20 +72,22 @@ func (c *Conn) RemoteAddr() net.Addr { return &c.remote }
 // connection is not closed for a newer one. It reports false if the bound of admitted
 // connections is reached; the caller then rejects the request and closes the connection.
 func (c *Conn) Admit() bool {
-	if c.Admitted() {
-		return true
-	}
+	return c == nil || c.admitted.Load() || c.takeSlot()
+}
+
+// takeSlot is Admit for a connection that is not admitted yet.
+func (c *Conn) takeSlot() bool {
 	l := c.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.unadmitted == nil { // admitted meanwhile, or closed
 		return true
 	}
-	if len(l.open)-l.unadmitted.Len() >= l.conns {
+	if len(l.open)-l.unadmitted.Len() >= l.config.Conns {
 		return false
 	}
 	l.removeUnadmittedLocked(c)
-	if l.admitWithin > 0 {
+	if l.config.AdmitWithin > 0 {
 		l.uncountLocked(c)
 	}
 	c.admitted.Store(true)
@@ -108,6 +121,45 @@ func (c *Conn) Close() error {
 	})
 	return err
 }
+
+// Read reads within the read deadline.
+func (c *Conn) Read(b []byte) (n int, err error) {
+	for {
+		if err := c.reads.begin(); err != nil {
+			return 0, err
+		}
+		n, err = c.Conn.Read(b)
+		if !c.reads.end(err) {
+			return n, err
+		}
+	}
+}
+
+// Write writes within the write deadline.
+func (c *Conn) Write(b []byte) (n int, err error) {
+	for {
+		if err := c.writes.begin(); err != nil {
+			return n, err
+		}
+		var more int
+		more, err = c.Conn.Write(b[n:])
+		n += more
+		if !c.writes.end(err) {
+			return n, err
+		}
+	}
+}
+
+// SetDeadline sets both deadlines.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetReadDeadline sets the deadline of reads, also of one in progress. Zero means none.
+func (c *Conn) SetReadDeadline(t time.Time) error { return c.reads.change(t) }
+
+// SetWriteDeadline sets the deadline of writes, also of one in progress. Zero means none.
+func (c *Conn) SetWriteDeadline(t time.Time) error { return c.writes.change(t) }
 
 // CloseWrite lets net/http end a connection in order when it answers before it has read
 // the whole request. Without it the client may miss the answer.

@@ -11,25 +11,16 @@ import (
 // takeBacklog accepts every connection in the system's queue of l, and makes the system
 // refuse later ones.
 func takeBacklog(l net.Listener) (backlog []net.Conn) {
-	with, ok := l.(syscall.Conn)
-	if !ok {
-		return nil
-	}
-	raw, err := with.SyscallConn()
-	if err != nil {
-		return nil
-	}
 	if _, isUnix := l.(*net.UnixListener); isUnix {
 		// The queue stays. With TCP this call would reset its connections.
-		raw.Control(func(fd uintptr) { syscall.Shutdown(int(fd), syscall.SHUT_RD) })
-	} else {
-		raw.Control(func(fd uintptr) { hideListener(int(fd)) })
+		control(l, func(fd int) { syscall.Shutdown(fd, syscall.SHUT_RD) })
+	} else if control(l, hideListener) {
 		time.Sleep(handshakeTime(l.Addr()))
 	}
 	var accepted []int
-	raw.Control(func(fd uintptr) {
-		accepted = acceptAll(int(fd))
-		syscall.Shutdown(int(fd), syscall.SHUT_RDWR)
+	control(l, func(fd int) {
+		accepted = acceptAll(fd)
+		syscall.Shutdown(fd, syscall.SHUT_RDWR)
 	})
 	for _, fd := range accepted {
 		file := os.NewFile(uintptr(fd), "connection")
@@ -82,9 +73,7 @@ func acceptAll(fd int) (all []int) {
 
 // cork sets TCP_CORK.
 func cork(c net.Conn) {
-	if with, ok := c.(*net.TCPConn); ok {
-		if raw, err := with.SyscallConn(); err == nil {
-			raw.Control(func(fd uintptr) { syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_CORK, 1) })
-		}
+	if _, ok := c.(*net.TCPConn); ok {
+		control(c, func(fd int) { syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_CORK, 1) })
 	}
 }

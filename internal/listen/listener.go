@@ -18,24 +18,20 @@ const minAge = time.Second
 // Listener accepts connections up to its bounds. Drain ends it without losing a
 // connection. A connection is admitted by [Conn.Admit].
 //
-//   - At most conns connections are admitted, and spare more are open: a full listener
+//   - At most Conns connections are admitted, and Spare more are open: a full listener
 //     still answers probes.
 //   - A full listener closes the oldest connection that is not admitted. An admitted
 //     connection is never closed for a newer one.
-//   - One client address holds at most perAddress connections, and at most half of the
+//   - One client address holds at most PerAddress connections, and at most half of the
 //     slots that admitted connections leave. Further ones are closed at once.
-//   - A connection that is not admitted within admitWithin is closed.
+//   - A connection that is not admitted within AdmitWithin is closed.
 type Listener struct {
-	net.Listener             // of the system
-	tls          *tls.Config // nil = no TLS
-	conns, spare int
-	perAddress   int           // 0 = no bound for one address
-	admitWithin  time.Duration // 0 = clients need no admission
+	net.Listener // of the system
+	config       Config
 
 	closed    chan struct{}
 	once      sync.Once     // closes closed
 	released  chan struct{} // holds an element after a connection was closed
-	busy      atomic.Int64  // busy connections
 	accepting atomic.Int64  // calls of Accept, which may hold a connection that is not in open yet
 	refused   atomic.Int64  // connections closed because of these bounds
 
@@ -46,12 +42,12 @@ type Listener struct {
 	backlog    []net.Conn // accepted by the system before Drain, and not returned by Accept yet
 	open       map[*Conn]struct{}
 	unadmitted list.List            // of *Conn, those in open that are not admitted, oldest first
-	perClient  map[netip.Prefix]int // connections by client address, as perAddress counts them
+	perClient  map[netip.Prefix]int // connections by client address, as PerAddress counts them
 	expiry     *time.Timer          // runs evictExpired; nil until the first connection
 }
 
 func newListener(l net.Listener, c Config) *Listener {
-	return &Listener{Listener: l, tls: c.TLS, conns: c.Conns, spare: c.Spare, perAddress: c.PerAddress, admitWithin: c.AdmitWithin,
+	return &Listener{Listener: l, config: c,
 		closed: make(chan struct{}), released: make(chan struct{}, 1), drained: make(chan struct{}),
 		open: map[*Conn]struct{}{}, perClient: map[netip.Prefix]int{}}
 }
@@ -61,16 +57,19 @@ func (l *Listener) Accept() (net.Conn, error) {
 	l.accepting.Add(1)
 	defer l.accepting.Add(-1)
 	for {
-		c, err := l.next()
+		c, err := l.Listener.Accept()
+		if err != nil && l.draining.Load() {
+			c, err = l.acceptBacklog()
+		}
 		if err != nil {
 			return nil, err
 		}
 		switch own := l.place(c); {
 		case own == nil: // refused
-		case l.tls == nil:
+		case l.config.TLS == nil:
 			return own, nil
 		default:
-			return tls.Server(own, l.tls), nil
+			return tls.Server(own, l.config.TLS), nil
 		}
 		select {
 		case <-l.closed:
@@ -80,19 +79,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// next waits for a connection of the system.
-func (l *Listener) next() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	if err == nil || !l.draining.Load() {
-		return c, err
-	}
-	return l.acceptBacklog()
-}
-
 // place waits for a slot for c. It closes c and returns nil if c cannot have one.
 func (l *Listener) place(c net.Conn) *Conn {
-	own := &Conn{Conn: c, listener: l, client: clientOf(c)}
-	own.remote = remote{c.RemoteAddr(), own}
+	own := newConn(c, l)
 	for {
 		wait, ok := l.tryPlace(own)
 		if ok {
@@ -122,7 +111,7 @@ func (l *Listener) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 		return -1, false
 	}
 	now := time.Now()
-	if len(l.open) >= l.conns+l.spare {
+	if len(l.open) >= l.config.Conns+l.config.Spare {
 		oldest := l.unadmitted.Front()
 		if oldest == nil {
 			return time.Hour, false // until a connection is closed
@@ -134,7 +123,7 @@ func (l *Listener) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 		l.evictLocked(victim)
 	}
 	l.open[c] = struct{}{}
-	if l.perAddress > 0 && c.client.IsValid() {
+	if l.config.PerAddress > 0 && c.client.IsValid() {
 		l.perClient[c.client]++
 		c.counted = true
 	}
@@ -144,12 +133,12 @@ func (l *Listener) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 
 // clientIsFullLocked reports whether a client has as many connections as it may have.
 func (l *Listener) clientIsFullLocked(client netip.Prefix) bool {
-	if l.perAddress == 0 || !client.IsValid() {
+	if l.config.PerAddress == 0 || !client.IsValid() {
 		return false
 	}
-	most := l.perAddress
-	if l.admitWithin > 0 {
-		left := l.conns + l.spare - (len(l.open) - l.unadmitted.Len())
+	most := l.config.PerAddress
+	if l.config.AdmitWithin > 0 {
+		left := l.config.Conns + l.config.Spare - (len(l.open) - l.unadmitted.Len())
 		most = min(most, (left+1)/2)
 	}
 	return l.perClient[client] >= most
@@ -159,14 +148,14 @@ func (l *Listener) clientIsFullLocked(client netip.Prefix) bool {
 func (l *Listener) addUnadmittedLocked(c *Conn, now time.Time) {
 	c.since = now
 	c.unadmitted = l.unadmitted.PushBack(c)
-	if l.admitWithin == 0 || l.unadmitted.Len() > 1 {
+	if l.config.AdmitWithin == 0 || l.unadmitted.Len() > 1 {
 		return
 	}
 	if l.expiry == nil {
-		l.expiry = time.AfterFunc(l.admitWithin, l.evictExpired)
+		l.expiry = time.AfterFunc(l.config.AdmitWithin, l.evictExpired)
 		return
 	}
-	l.expiry.Reset(l.admitWithin)
+	l.expiry.Reset(l.config.AdmitWithin)
 }
 
 // evictExpired closes the connections that were not admitted in time.
@@ -175,7 +164,7 @@ func (l *Listener) evictExpired() {
 	defer l.mu.Unlock()
 	for oldest := l.unadmitted.Front(); oldest != nil; oldest = l.unadmitted.Front() {
 		c := oldest.Value.(*Conn)
-		if left := l.admitWithin - time.Since(c.since); left > 0 {
+		if left := l.config.AdmitWithin - time.Since(c.since); left > 0 {
 			l.expiry.Reset(left)
 			return
 		}
@@ -223,22 +212,26 @@ func (l *Listener) uncountLocked(c *Conn) {
 	}
 }
 
-// SetBusy records whether a connection of the listener has a request in progress, or is
-// about to. Connections of other listeners are ignored.
-func (l *Listener) SetBusy(c net.Conn, busy bool) {
-	own := ConnOf(c)
-	if own == nil || own.busy.Swap(busy) == busy {
-		return
-	}
-	if busy {
-		l.busy.Add(1)
-	} else {
-		l.busy.Add(-1)
+// SetBusy records whether a connection has a request in progress, or is about to.
+// Connections that no Listener accepted are ignored.
+func SetBusy(c net.Conn, busy bool) {
+	if own := ConnOf(c); own != nil {
+		own.busy.Store(busy)
 	}
 }
 
-// Busy returns the number of busy connections.
-func (l *Listener) Busy() int64 { return l.busy.Load() }
+// Busy reports whether a connection is busy. It looks at each, because a counter would
+// cost every request more.
+func (l *Listener) Busy() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.open {
+		if c.busy.Load() {
+			return true
+		}
+	}
+	return false
+}
 
 // Refused returns the number of connections that were closed because of the bounds.
 func (l *Listener) Refused() int64 { return l.refused.Load() }

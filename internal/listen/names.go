@@ -41,28 +41,22 @@ func (n Names) Has(host string) bool {
 	if host == "" {
 		return true
 	}
-	name := withoutPort(host)
+	name := host
+	colon := strings.LastIndexByte(host, ':')
+	if colon >= 0 && (strings.IndexByte(host, ':') == colon || host[colon-1] == ']') {
+		name = host[:colon] // otherwise it has no port, or is an IPv6 address without brackets
+	}
 	if bare, ok := strings.CutPrefix(name, "["); ok {
 		name = strings.TrimSuffix(bare, "]")
 	}
 	if _, err := netip.ParseAddr(name); err == nil {
 		return true
 	}
-	name = canonical(name)
-	return isLocal(name) || slices.Contains(n.all, name)
+	return isLocal(canonical(name)) || slices.Contains(n.all, canonical(name))
 }
 
 // Empty reports whether only the names that are always accepted are.
 func (n Names) Empty() bool { return len(n.all) == 0 }
-
-// withoutPort removes the port from a Host field.
-func withoutPort(host string) string {
-	colon := strings.LastIndexByte(host, ':')
-	if colon < 0 || strings.IndexByte(host, ':') != colon && host[colon-1] != ']' {
-		return host // no colon, or an IPv6 address without brackets
-	}
-	return host[:colon]
-}
 
 // canonical returns the form in which names are compared: lower case, without a final
 // dot.
@@ -78,12 +72,8 @@ func isLocal(name string) bool {
 // isName reports whether name is a host name of letters, digits, dashes, underscores and
 // dots.
 func isName(name string) bool {
-	for _, c := range []byte(name) {
-		switch {
-		case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9', c == '-', c == '.', c == '_':
-		default:
-			return false
-		}
-	}
-	return canonical(name) != "" && len(name) <= 253
+	return canonical(name) != "" && len(name) <= 253 && !strings.ContainsFunc(name, func(c rune) bool {
+		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
+		return !letter && c != '-' && c != '.' && c != '_'
+	})
 }

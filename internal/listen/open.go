@@ -1,6 +1,7 @@
 package listen
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -29,25 +30,19 @@ func Open(c Config) (*Listener, error) {
 	if c.Conns == 0 {
 		c.Conns = 10_000
 	}
-	plain, err := open(c)
+	var plain net.Listener
+	var err error
+	if c.Address.IsUnix() {
+		if err = removeStale(c.Address.path); err == nil {
+			plain, err = listenUnix(c.Address.path, cmp.Or(c.Mode, 0o660))
+		}
+	} else {
+		plain, err = listenTCP(c.Address.tcp)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return newListener(plain, c), nil
-}
-
-// open listens without bounds and TLS.
-func open(c Config) (net.Listener, error) {
-	if !c.Address.IsUnix() {
-		return listenTCP(c.Address.tcp)
-	}
-	if c.Mode == 0 {
-		c.Mode = 0o660
-	}
-	if err := removeStale(c.Address.path); err != nil {
-		return nil, err
-	}
-	return listenUnix(c.Address.path, c.Mode)
 }
 
 // listenTCP listens without multipath TCP, which is Go's default. Its sockets reject the

@@ -35,10 +35,10 @@ type digest [sha256.Size]byte
 // stays. It also gets a *WorldReadableError at each read of a file that other users can
 // read. onError may be nil.
 func SecretFile(path string, onError func(error)) (*Secret, error) {
-	s := &Secret{key: randomKey()}
+	s := &Secret{key: []byte(rand.Text())}
 	var err error
 	s.words, err = newWatched(func() (*[]digest, error) {
-		text, err := readSmall(path)
+		text, err := ReadSecret(path, nil) // newWatched reports a file that others can read
 		if err != nil {
 			return nil, err
 		}
@@ -48,16 +48,13 @@ func SecretFile(path string, onError func(error)) (*Secret, error) {
 		}
 		return &all, nil
 	}, onError, path, path)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	return s, err
 }
 
 // SecretText reads a secret from text, such as an environment variable: one word, or two
 // separated by a space.
 func SecretText(text string) (*Secret, error) {
-	s := &Secret{key: randomKey()}
+	s := &Secret{key: []byte(rand.Text())}
 	all, err := s.digests(strings.Fields(text))
 	if err != nil {
 		return nil, err
@@ -141,21 +138,19 @@ func (s *Secret) digest(word string) (d digest) {
 	return d
 }
 
-func randomKey() []byte {
-	key := make([]byte, sha256.Size)
-	rand.Read(key) // never fails: it ends the program if it cannot
-	return key
-}
-
-// readSmall reads a file of at most maxSecretFile bytes. A larger file or a device is an
-// error and is not read.
-func readSmall(path string) (string, error) {
+// ReadSecret reads a file of at most 4 KiB. A larger file or a device is an error and is
+// not read. onError, which may be nil, gets a *WorldReadableError if other users can read
+// the file.
+func ReadSecret(path string, onError func(error)) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxSecretFile {
 		return "", fmt.Errorf("%s is not a regular file of at most %d bytes", path, maxSecretFile)
+	}
+	if err := checkPrivate(path, info); err != nil && onError != nil {
+		onError(err)
 	}
 	b, err := os.ReadFile(path)
 	return string(b), err

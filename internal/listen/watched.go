@@ -88,7 +88,7 @@ func (f *watched[T]) readLocked(infos []fs.FileInfo) error {
 	f.value.Store(v)
 	f.seen, f.failed = infos, nil
 	for i, path := range f.paths {
-		if err := CheckPrivate(path, infos[i]); path == f.private && err != nil && f.onError != nil {
+		if err := checkPrivate(path, infos[i]); path == f.private && err != nil && f.onError != nil {
 			f.onError(err)
 		}
 	}
@@ -104,9 +104,9 @@ func (e *WorldReadableError) Error() string {
 	return "every user of this machine can read the secret in " + e.Path + "; chmod o= " + e.Path
 }
 
-// CheckPrivate returns a *WorldReadableError if every user of the machine can read the
+// checkPrivate returns a *WorldReadableError if every user of the machine can read the
 // file, or nil.
-func CheckPrivate(path string, info fs.FileInfo) error {
+func checkPrivate(path string, info fs.FileInfo) error {
 	const othersRead = 0o004
 	if runtime.GOOS == "windows" || info.Mode().Perm()&othersRead == 0 { // Windows has no such mode
 		return nil

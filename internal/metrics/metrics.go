@@ -13,7 +13,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -45,15 +44,13 @@ func New(version string, inForce func() []*Policy) *Metrics {
 	for f := range m.took {
 		m.took[f] = took.WithLabelValues(observe.Protocol(f).String())
 	}
-	m.registry.MustRegister(took, decisions{inForce},
+	m.registry.MustRegister(took,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	m.Gauge("weir_build_info", "The version of weir that runs.",
 		Labels{"version": version, "goversion": runtime.Version()}, func() float64 { return 1 })
+	m.addDecisions(inForce)
 	return m
 }
-
-// Took observes the duration of a decision, or of a request for several.
-func (m *Metrics) Took(f observe.Protocol, d time.Duration) { m.took[f].Observe(d.Seconds()) }
 
 // Labels are fixed labels of one series.
 type Labels = prometheus.Labels
@@ -105,7 +102,7 @@ func (t table) Collect(to chan<- prometheus.Metric) {
 		sums[id] = &r
 	})
 	for _, r := range sums {
-		to <- counter(t.desc, r.N, r.Labels...)
+		to <- prometheus.MustNewConstMetric(t.desc, prometheus.CounterValue, float64(r.N), r.Labels...)
 	}
 }
 

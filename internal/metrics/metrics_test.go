@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// shown returns what /metrics answers.
+// shown returns the answer to /metrics.
 func shown(t *testing.T, m *Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -23,7 +23,7 @@ func shown(t *testing.T, m *Metrics) string {
 	return w.Body.String()
 }
 
-// wantLines checks which lines there are; one that begins with ! must not be there.
+// wantLines checks for lines of the answer. A line that begins with ! must be missing.
 func wantLines(t *testing.T, m *Metrics, lines ...string) {
 	t.Helper()
 	text := shown(t, m)
@@ -36,17 +36,17 @@ func wantLines(t *testing.T, m *Metrics, lines ...string) {
 	}
 }
 
-func TestPolicies(t *testing.T) {
+func TestDecisionsAreCountedByPolicy(t *testing.T) {
 	var inForce []*Policy
 	m := New("1.2.3", func() []*Policy { return inForce })
-	search := m.Policy("search", []string{"ip", "all"}, nil)
-	push := m.Policy("push", []string{"limit"}, nil)
+	search := m.Policy("search", []string{"ip", "all"}, nil, nil)
+	push := m.Policy("push", []string{"limit"}, nil, nil)
 	inForce = []*Policy{search, push}
 	for range 3 {
-		search.Note(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Degraded: true})
+		search.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Degraded: true})
 	}
-	search.Note(observe.Call{Protocol: observe.HTTP, Outcome: observe.Denied, Limit: "nobody knows"})
-	search.Note(observe.Call{Protocol: observe.RESP, Outcome: observe.Partial})
+	search.Count(observe.Call{Protocol: observe.HTTP, Outcome: observe.Denied, Limit: "nobody knows"})
+	search.Count(observe.Call{Protocol: observe.RESP, Outcome: observe.Partial})
 	wantLines(t, m,
 		`weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 3`,
 		`weir_decisions_total{outcome="denied",policy="search",protocol="http"} 1`,
@@ -63,11 +63,11 @@ func TestPolicies(t *testing.T) {
 		t.Errorf("%d denials in all, want 4", got)
 	}
 
-	// A reload: one policy leaves, the other has other limits, and whoever still holds
-	// the old one counts on.
-	next := m.Policy("search", []string{"all", "user"}, search)
+	// A reload removes one policy and changes the limits of the other. Decisions in flight
+	// under the old policy still count.
+	next := m.Policy("search", []string{"all", "user"}, nil, search)
 	inForce = []*Policy{next}
-	search.Note(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all"})
+	search.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all"})
 	wantLines(t, m,
 		`weir_decisions_total{outcome="denied",policy="search",protocol="gate"} 4`,
 		`weir_denials_total{limit="all",policy="search"} 4`,
@@ -76,7 +76,7 @@ func TestPolicies(t *testing.T) {
 		`!weir_decisions_total{outcome="allowed",policy="push",protocol="http"} 0`)
 }
 
-func TestTook(t *testing.T) {
+func TestDurationsAreCounted(t *testing.T) {
 	m := New("1.2.3", func() []*Policy { return nil })
 	m.Took(observe.HTTP, 49*time.Microsecond)
 	m.Took(observe.HTTP, 51*time.Microsecond)
@@ -89,9 +89,9 @@ func TestTook(t *testing.T) {
 		`weir_decision_duration_seconds_count{protocol="resp"} 0`)
 }
 
-// TestTablesSurviveAnything: whatever names a configuration holds, the rest of the
-// answer is there.
-func TestTablesSurviveAnything(t *testing.T) {
+// TestOddNamesDoNotBreakTheAnswer: names with any bytes leave the rest of the answer
+// intact.
+func TestOddNamesDoNotBreakTheAnswer(t *testing.T) {
 	m := New("1.2.3", func() []*Policy { return nil })
 	m.Table("weir_rows_total", "Rows.", []string{"rule"}, func(yield func(Row)) {
 		for _, name := range []string{"a", "a", "q\"\\\n", "bad\xff"} {
@@ -101,22 +101,22 @@ func TestTablesSurviveAnything(t *testing.T) {
 	wantLines(t, m, `weir_rows_total{rule="a"} 4`, `weir_rows_total{rule="q\"\\\n"} 2`, "weir_rows_total{rule=\"bad\uFFFD\"} 2")
 }
 
-// TestCallsAllocateNothing: a call finds its counters without looking for them.
+// TestCallsAllocateNothing: counting a call allocates nothing.
 func TestCallsAllocateNothing(t *testing.T) {
 	m := New("1.2.3", func() []*Policy { return nil })
-	var p observe.Policy = m.Policy("search", []string{"ip", "all"}, nil)
+	p := m.Policy("search", []string{"ip", "all"}, nil, nil)
 	key := weir.K("192.0.2.1", "b", "c", "d")
 	if n := testing.AllocsPerRun(100, func() {
-		p.Note(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Key: key})
-		p.Note(observe.Call{Outcome: observe.Allowed})
+		p.Count(observe.Call{Protocol: observe.Gate, Outcome: observe.Denied, Limit: "all", Key: key})
+		p.Count(observe.Call{Outcome: observe.Allowed})
 		m.Took(observe.Gate, time.Millisecond)
 	}); n != 0 {
 		t.Errorf("%v allocations, want none", n)
 	}
 }
 
-// TestPrometheusLikesIt has Prometheus' own tool look for what it warns of.
-func TestPrometheusLikesIt(t *testing.T) {
+// TestPromtoolFindsNoFault runs promtool check metrics on the answer.
+func TestPromtoolFindsNoFault(t *testing.T) {
 	m := New("1.2.3", func() []*Policy { return nil })
 	cmd := exec.Command("promtool", "check", "metrics")
 	cmd.Stdin = strings.NewReader(shown(t, m))
@@ -125,12 +125,26 @@ func TestPrometheusLikesIt(t *testing.T) {
 	}
 }
 
-func BenchmarkNote(b *testing.B) {
+func BenchmarkCount(b *testing.B) {
 	m := New("1.2.3", func() []*Policy { return nil })
-	p := m.Policy("search", []string{"ip"}, nil)
+	p := m.Policy("search", []string{"ip"}, nil, nil)
 	for b.Loop() {
 		began := time.Now()
 		m.Took(observe.HTTP, time.Since(began))
-		p.Note(observe.Call{Outcome: observe.Allowed})
+		p.Count(observe.Call{Outcome: observe.Allowed})
 	}
+}
+
+// TestWarningsAreCounted: each limit with a share has a series from the start, and a reload
+// keeps its count.
+func TestWarningsAreCounted(t *testing.T) {
+	var inForce []*Policy
+	m := New("1.2.3", func() []*Policy { return inForce })
+	p := m.Policy("search", []string{"ip", "all"}, []bool{true, false}, nil)
+	inForce = []*Policy{p}
+	p.Warned("ip")
+	p.Warned("nobody knows")
+	wantLines(t, m, `weir_warnings_total{limit="ip",policy="search"} 1`, `!weir_warnings_total{limit="all",policy="search"} 0`)
+	inForce = []*Policy{m.Policy("search", []string{"all", "ip"}, []bool{true, true}, p)}
+	wantLines(t, m, `weir_warnings_total{limit="ip",policy="search"} 1`, `weir_warnings_total{limit="all",policy="search"} 0`)
 }

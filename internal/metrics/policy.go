@@ -1,7 +1,9 @@
 package metrics
 
 import (
+	"slices"
 	"sync/atomic"
+	"time"
 
 	"github.com/weirlimit/weir/internal/observe"
 )
@@ -13,6 +15,8 @@ type Policy struct {
 	name      string
 	limits    []string
 	denials   []*atomic.Int64 // by limit
+	warnings  []*atomic.Int64 // by limit
+	warns     []bool          // by limit: whether it has a share for warnings
 	*outcomes                 // shared by the successive Policies of this name
 }
 
@@ -23,43 +27,44 @@ type outcomes struct {
 }
 
 // Policy returns the counters of a policy with those limits. They continue those of
-// before, which may be nil: limits of the same name keep their counts.
-func (m *Metrics) Policy(name string, limits []string, before *Policy) *Policy {
-	p := &Policy{Metrics: m, name: name, limits: limits}
+// before, which may be nil: limits of the same name keep their counts. warns reports for
+// each limit whether it warns; nil = none does.
+func (m *Metrics) Policy(name string, limits []string, warns []bool, before *Policy) *Policy {
+	p := &Policy{Metrics: m, name: name, limits: limits, warns: warns}
 	if before == nil {
 		before = &Policy{outcomes: new(outcomes)}
 	}
 	p.outcomes = before.outcomes
 	for _, limit := range limits {
-		n := before.denialsOf(limit)
-		if n == nil {
-			n = new(atomic.Int64)
+		denials, warnings := new(atomic.Int64), new(atomic.Int64)
+		if i := slices.Index(before.limits, limit); i >= 0 {
+			denials, warnings = before.denials[i], before.warnings[i]
 		}
-		p.denials = append(p.denials, n)
+		p.denials, p.warnings = append(p.denials, denials), append(p.warnings, warnings)
 	}
 	return p
 }
 
-// denialsOf returns nil for an unknown limit.
-func (p *Policy) denialsOf(limit string) *atomic.Int64 {
-	for i, name := range p.limits { // a handful at most
-		if name == limit {
-			return p.denials[i]
-		}
-	}
-	return nil
-}
+// Took observes the duration of a decision, or of a request for several.
+func (m *Metrics) Took(f observe.Protocol, d time.Duration) { m.took[f].Observe(d.Seconds()) }
 
-// Note counts a call.
-func (p *Policy) Note(c observe.Call) {
+// Count counts a call.
+func (p *Policy) Count(c observe.Call) {
 	p.calls[c.Protocol][c.Outcome].Add(1)
 	if c.Degraded {
 		p.degraded.Add(1)
 	}
 	if c.Outcome == observe.Denied {
-		if n := p.denialsOf(c.Limit); n != nil {
-			n.Add(1)
+		if i := slices.Index(p.limits, c.Limit); i >= 0 {
+			p.denials[i].Add(1)
 		}
+	}
+}
+
+// Warned counts a grant with the warning of a limit.
+func (p *Policy) Warned(limit string) {
+	if i := slices.Index(p.limits, limit); i >= 0 {
+		p.warnings[i].Add(1)
 	}
 }
 
@@ -69,4 +74,54 @@ func (p *Policy) Calls(o observe.Outcome) (n int64) {
 		n += p.calls[f][o].Load()
 	}
 	return n
+}
+
+// addDecisions adds the counters of the policies in force.
+func (m *Metrics) addDecisions(inForce func() []*Policy) {
+	each := func(rows func(p *Policy, yield func(Row))) func(func(Row)) {
+		return func(yield func(Row)) {
+			for _, p := range inForce() {
+				rows(p, yield)
+			}
+		}
+	}
+	m.Table("weir_decisions_total", "Calls for a policy by protocol and outcome; error means that no decision was possible.",
+		[]string{"policy", "protocol", "outcome"}, each((*Policy).callRows))
+	m.Table("weir_denials_total", "Denied attempts by the binding limit.", []string{"policy", "limit"},
+		each(func(p *Policy, yield func(Row)) {
+			for i, limit := range p.limits {
+				yield(Row{[]string{p.name, limit}, p.denials[i].Load()})
+			}
+		}))
+	m.Table("weir_warnings_total", "Grants with a warning: the first of a key and window at or above the share of a limit with warn.", []string{"policy", "limit"},
+		each(func(p *Policy, yield func(Row)) {
+			for i, warns := range p.warns {
+				if warns {
+					yield(Row{[]string{p.name, p.limits[i]}, p.warnings[i].Load()})
+				}
+			}
+		}))
+	m.Table("weir_degraded_decisions_total", "Decisions without the store, by when-store-is-down.", []string{"policy"},
+		each(func(p *Policy, yield func(Row)) { yield(Row{[]string{p.name}, p.degraded.Load()}) }))
+}
+
+// callRows yields the calls. The usual outcomes are always present, so that a rate has a
+// start. Other outcomes, and protocols without calls, appear with their first call: a file
+// may hold thousands of policies.
+func (p *Policy) callRows(yield func(Row)) {
+	for f := range p.calls {
+		var n [observe.Outcomes]int64
+		used := observe.Protocol(f) == observe.HTTP
+		for o := range n {
+			n[o] = p.calls[f][o].Load()
+			used = used || n[o] > 0
+		}
+		for o := range n {
+			outcome := observe.Outcome(o)
+			usual := outcome == observe.Allowed || outcome == observe.Denied || outcome == observe.Error
+			if n[o] > 0 || used && usual {
+				yield(Row{[]string{p.name, observe.Protocol(f).String(), outcome.String()}, n[o]})
+			}
+		}
+	}
 }

@@ -1,5 +1,6 @@
 // Package observe defines the events that the protocols emit for metrics, lists of denied
-// keys and traces. The protocols are independent of these consumers.
+// keys and traces, and the log of failures. The protocols are independent of these
+// consumers.
 //
 // The trade-off: two interfaces of one method. Consumers get the content of a Call and no
 // more.
@@ -11,7 +12,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// Front is where a call came in.
+// Protocol is how a call came in.
 type Protocol uint8
 
 // The protocols.
@@ -47,23 +48,6 @@ const (
 // String returns the name in metrics and traces.
 func (o Outcome) String() string {
 	return [Outcomes]string{"allowed", "partial", "denied", "error", "peeked", "recorded", "refunded", "reset", "would_deny", "repeated"}[o]
-}
-
-// Of returns the outcome of an attempt, peek or record of n units with a decision.
-func Of(op weir.Op, n int64, d *weir.Decision) Outcome {
-	switch {
-	case d.Replayed:
-		return Repeated
-	case n == 0 || op == weir.OpPeek:
-		return Peeked
-	case op == weir.OpRecord:
-		return Recorded
-	case !d.Allowed:
-		return Denied
-	case d.Granted < n:
-		return Partial
-	}
-	return Allowed
 }
 
 // Call is a call for a policy with its outcome.

@@ -12,24 +12,7 @@ import (
 // opentelemetry.proto.collector.trace.v1.ExportTraceServiceRequest: ids are hexadecimal,
 // 64-bit numbers are strings, enumerations are numbers.
 type (
-	exportRequest struct {
-		ResourceSpans []resourceSpans `json:"resourceSpans"`
-	}
-	resourceSpans struct {
-		Resource   resource     `json:"resource"`
-		ScopeSpans []scopeSpans `json:"scopeSpans"`
-	}
-	resource struct {
-		Attributes []attribute `json:"attributes"`
-	}
-	scopeSpans struct {
-		Scope scope      `json:"scope"`
-		Spans []spanJSON `json:"spans"`
-	}
-	scope struct {
-		Name    string `json:"name"`
-		Version string `json:"version,omitempty"`
-	}
+	object   = map[string]any
 	spanJSON struct {
 		TraceID    string      `json:"traceId"`
 		SpanID     string      `json:"spanId"`
@@ -40,7 +23,9 @@ type (
 		Start      string      `json:"startTimeUnixNano"`
 		End        string      `json:"endTimeUnixNano"`
 		Attributes []attribute `json:"attributes"`
-		Status     status      `json:"status"`
+		Status     struct {
+			Code int `json:"code,omitempty"`
+		} `json:"status"`
 	}
 	attribute struct {
 		Key   string `json:"key"`
@@ -49,9 +34,6 @@ type (
 	value struct {
 		String *string `json:"stringValue,omitempty"`
 		Bool   *bool   `json:"boolValue,omitempty"`
-	}
-	status struct {
-		Code int `json:"code,omitempty"`
 	}
 )
 
@@ -72,12 +54,16 @@ func (t *Tracer) encode(spans []span) []byte {
 	for i := range spans {
 		all[i] = spans[i].json()
 	}
-	of := resource{[]attribute{text("service.name", t.config.Service)}}
+	of := []attribute{text("service.name", t.config.Service)}
+	scope := object{"name": "github.com/weirlimit/weir"}
 	if t.config.Version != "" {
-		of.Attributes = append(of.Attributes, text("service.version", t.config.Version))
+		of = append(of, text("service.version", t.config.Version))
+		scope["version"] = t.config.Version
 	}
-	b, err := json.Marshal(exportRequest{[]resourceSpans{{of,
-		[]scopeSpans{{scope{"github.com/weirlimit/weir", t.config.Version}, all}}}}})
+	b, err := json.Marshal(object{"resourceSpans": []object{{
+		"resource":   object{"attributes": of},
+		"scopeSpans": []object{{"scope": scope, "spans": all}},
+	}}})
 	if err != nil {
 		panic(err) // impossible: strings and numbers only
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"time"
@@ -23,7 +24,7 @@ func (t *Tracer) sendWithRetries(spans []span) {
 		}
 		if !again || attempt == maxAttempts || !t.wait(max(wait, min(after, sendTimeout))) {
 			t.dropped.Add(int64(len(spans)))
-			t.logLoss(err)
+			t.losses.Line(slog.LevelWarn, "spans are lost; the collector cannot be reached or rejects them", "error", err, "lost", t.dropped.Load())
 			return
 		}
 		wait *= 2
@@ -67,13 +68,5 @@ func (t *Tracer) wait(d time.Duration) bool {
 		return true
 	case <-t.stopping.Done():
 		return false
-	}
-}
-
-// logLoss logs that spans are lost, at most once a minute.
-func (t *Tracer) logLoss(err error) {
-	if now := time.Now(); now.Sub(t.lastLog) >= time.Minute {
-		t.lastLog = now
-		t.config.Log.Warn("spans are lost; the collector cannot be reached or rejects them", "error", err, "lost", t.dropped.Load())
 	}
 }

@@ -3,6 +3,7 @@ package otlp
 import (
 	"encoding/hex"
 	"math/rand/v2"
+	"strings"
 )
 
 // parentContext is the content of a W3C traceparent: https://www.w3.org/TR/trace-context/.
@@ -18,32 +19,22 @@ func parseTraceparent(text string) (p parentContext, ok bool) {
 	if len(text) < 55 || text[2] != '-' || text[35] != '-' || text[52] != '-' {
 		return p, false
 	}
-	var version, flags [1]byte
-	for _, f := range []struct {
-		to   []byte
-		text string
-	}{{version[:], text[:2]}, {p.trace[:], text[3:35]}, {p.span[:], text[36:52]}, {flags[:], text[53:55]}} {
-		if !decodeLower(f.to, f.text) {
-			return p, false
-		}
-	}
-	later := version[0] > 0 && (len(text) == 55 || text[55] == '-')
-	if version[0] == 0xff || version[0] == 0 && len(text) != 55 || version[0] > 0 && !later {
+	if strings.ContainsAny(text[:55], "ABCDEF") { // the standard allows only lower case
 		return p, false
 	}
-	p.sampled = flags[0]&1 == 1
-	return p, p.trace != [16]byte{} && p.span != [8]byte{}
-}
-
-// decodeLower decodes hexadecimal digits; the standard allows only lower case.
-func decodeLower(to []byte, text string) bool {
-	for i := range len(text) {
-		if 'A' <= text[i] && text[i] <= 'F' {
-			return false
-		}
+	var digits [52]byte
+	all := append(append(append(append(digits[:0], text[:2]...), text[3:35]...), text[36:52]...), text[53:55]...)
+	var b [26]byte
+	if _, err := hex.Decode(b[:], all); err != nil {
+		return p, false
 	}
-	_, err := hex.Decode(to, []byte(text))
-	return err == nil
+	version, flags := b[0], b[25]
+	p = parentContext{trace: [16]byte(b[1:17]), span: [8]byte(b[17:25]), sampled: flags&1 == 1}
+	switch {
+	case version == 0xff, version == 0 && len(text) != 55, len(text) > 55 && text[55] != '-':
+		return p, false
+	}
+	return p, p.trace != [16]byte{} && p.span != [8]byte{}
 }
 
 // randomID fills an id with a random number other than 0. It is not a secret.

@@ -1,6 +1,7 @@
 package otlp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -47,7 +48,7 @@ type Tracer struct {
 	once          sync.Once
 	done          chan struct{}
 	sent, dropped atomic.Int64
-	lastLog       time.Time // instant of the last warning; used by run only
+	losses        observe.Log // at most one line a minute
 }
 
 // span is a decision with its place in a trace.
@@ -70,14 +71,11 @@ func New(c Config) (*Tracer, error) {
 	if strings.Trim(u.Path, "/") == "" {
 		u.Path = "/v1/traces"
 	}
-	if c.Service == "" {
-		c.Service = "weir"
-	}
-	if c.Log == nil {
-		c.Log = slog.New(slog.DiscardHandler)
-	}
+	c.Service = cmp.Or(c.Service, "weir")
+	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
 	t := &Tracer{config: c, target: u.String(), client: http.Client{Timeout: sendTimeout},
-		queue: make(chan span, maxQueue), closing: make(chan struct{}), done: make(chan struct{})}
+		losses: observe.Log{To: c.Log, Max: 1, Period: time.Minute},
+		queue:  make(chan span, maxQueue), closing: make(chan struct{}), done: make(chan struct{})}
 	t.stopping, t.stop = context.WithCancel(context.Background())
 	go t.run()
 	return t, nil
@@ -151,20 +149,12 @@ func (t *Tracer) gather() (spans []span, last bool) {
 		case <-timer.C:
 			return spans, false
 		case <-t.closing:
-			return t.drain(spans)
-		}
-	}
-	return spans, false
-}
-
-// drain adds queued spans up to a batch, without waiting.
-func (t *Tracer) drain(spans []span) (_ []span, last bool) {
-	for len(spans) < maxBatch {
-		select {
-		case s := <-t.queue:
-			spans = append(spans, s)
-		default:
-			return spans, true
+			select {
+			case s := <-t.queue:
+				spans = append(spans, s)
+			default:
+				return spans, true
+			}
 		}
 	}
 	return spans, false

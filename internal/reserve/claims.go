@@ -66,15 +66,32 @@ func (c *claims) of(ttl time.Duration) (*ledger, error) {
 // claim is the result of an attempt to claim a reservation.
 type claim struct {
 	verdict verdict
-	number  int // among the claims of the reservation, from 0
+	number  int       // among the claims of the reservation, from 0
+	first   bool      // made by this call
+	now     time.Time // by the clock of the store
 }
 
 type verdict uint8
 
 const (
-	mayCorrect    verdict = iota // the first claim, or a retry with the same actual
-	tooLate                      // expired
-	settledBefore                // with another actual, or too long ago for a retry
+	mayCorrect     verdict = iota // the first claim, or a retry with the same actual
+	tooLate                       // expired
+	settledBefore                 // with another actual, or too long ago for a retry
+	extendedBefore                // another reservation holds the units now
+	holdEnded                     // the claim needs the hold, which ended before
+)
+
+// A claim is an attempt of the units that were used and one more, because an attempt of 0
+// would be a peek. MaxUnits stands for an extension.
+const extends = weir.MaxUnits
+
+// settles returns the units of a claim to settle.
+func settles(actual int64) int64 { return min(actual, extends-2) + 1 }
+
+// The units of a void are its reason.
+const (
+	rejected = 1 // the engine accepts no such correction
+	ended    = 2 // the hold ended by time, so no later claim finds it
 )
 
 // maxClaims is how often a reservation can be claimed with units that no correction
@@ -86,38 +103,53 @@ const maxClaims = 64
 // longest life of a reservation (weir.Plan.IdempotencyTTL).
 const minRetry = time.Minute
 
-// take claims the reservation with the units that were used. The same units again are a
-// retry.
-func (c *claims) take(ctx context.Context, r *reservation, actual int64) (made claim, err error) {
+// take claims the reservation to settle or to extend it. The same units again are a retry.
+// A claim that needs the hold is not made after a void because the hold has ended, so
+// callers that repeat it do not use up maxClaims.
+func (c *claims) take(ctx context.Context, r *reservation, units int64, needsHold bool) (made claim, err error) {
 	l, err := c.of(r.claimTTL())
 	if err != nil {
 		return made, err
 	}
-	units := min(actual, weir.MaxUnits-1) + 1 // 0 would be a peek
+	ledger := l.write
 	for ; made.number < maxClaims; made.number++ {
-		d, err := l.write.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
+		d, err := ledger.AllowOnce(ctx, r.claimKey(), units, made.id("settled"))
 		other := errors.Is(err, weir.ErrID)
 		switch {
 		case err != nil && !other:
 			return made, err
+		case err == nil && !d.Replayed && ledger == l.read: // a denial
+			made.verdict = holdEnded
+			return made, nil
 		case err == nil && !d.Replayed:
+			made.first, made.now = true, d.At
 			if r.expired(d.At) {
 				made.verdict = tooLate
 			}
 			return made, nil
 		}
-		void, err := l.read.AllowOnce(ctx, r.claimKey(), 1, made.id("void"))
+		void, err := l.read.AllowOnce(ctx, r.claimKey(), rejected, made.id("void"))
+		if errors.Is(err, weir.ErrID) { // voided as ended
+			if needsHold {
+				ledger = l.read
+			}
+			continue
+		}
 		if err != nil {
 			return made, err
 		}
 		if void.Replayed {
 			continue
 		}
+		made.now = void.At
 		switch { // a denial has the instant of now
 		case !other && r.expired(d.At) || other && r.expired(void.At):
 			made.verdict = tooLate
 		case other || r.expired(void.At) && void.At.Sub(d.At) >= minRetry:
 			made.verdict = settledBefore
+			if _, err := l.read.AllowOnce(ctx, r.claimKey(), extends, made.id("settled")); other && err == nil {
+				made.verdict = extendedBefore
+			}
 		}
 		return made, nil
 	}
@@ -125,11 +157,11 @@ func (c *claims) take(ctx context.Context, r *reservation, actual int64) (made c
 	return made, nil
 }
 
-// void cancels a claim after its correction was rejected. If it fails, the claim stays and
-// the reservation keeps its units.
-func (c *claims) void(ctx context.Context, r *reservation, made claim) {
+// void cancels a claim for a reason. If it fails, the claim stays and the reservation keeps
+// its units.
+func (c *claims) void(ctx context.Context, r *reservation, made claim, reason int64) {
 	if l, err := c.of(r.claimTTL()); err == nil {
-		l.write.AllowOnce(ctx, r.claimKey(), 1, made.id("void"))
+		l.write.AllowOnce(ctx, r.claimKey(), reason, made.id("void"))
 	}
 }
 

@@ -1,6 +1,7 @@
 package reserve
 
 import (
+	"cmp"
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
@@ -28,10 +29,11 @@ type reservation struct {
 	key      []Pair
 	units    int64
 	at       int64         // the instant of the grant, microseconds since 1970
-	ttl      time.Duration // from then on, whole microseconds
+	hold     int64         // the instant of the entries in limits of kind InFlight: as at, or of the last extension
+	ttl      time.Duration // from hold on, whole microseconds
 	degraded bool          // granted by a fallback; the store has no record of it
-	mark     string        // its name among claims: random, or that of its operation
-	span     time.Duration // of an operation: how long its claims are kept, for every token of it; otherwise 0
+	mark     string        // its name among claims: random, or that of its operation or extension
+	span     time.Duration // of an operation or extension: how long its claims are kept, for every token of it; otherwise 0
 }
 
 // seal makes tokens and opens them.
@@ -43,6 +45,7 @@ type seal struct {
 const (
 	plainVersion     = 3 // 1 and 2 held no store
 	operationVersion = 4 // also holds span and mark
+	extendedVersion  = 5 // also holds the instant of the hold
 )
 
 // newSeal returns the seal of a secret; "" stands for a random one.
@@ -65,7 +68,10 @@ func newSeal(secret string) (*seal, error) {
 // token seals r. Every call returns another token, by its nonce.
 func (s *seal) token(r *reservation) string {
 	b := []byte{plainVersion, 0}
-	if r.span > 0 {
+	switch {
+	case r.hold != r.at:
+		b[0] = extendedVersion
+	case r.span > 0:
 		b[0] = operationVersion
 	}
 	if r.degraded {
@@ -74,8 +80,11 @@ func (s *seal) token(r *reservation) string {
 	for _, n := range []int64{r.units, r.at, r.ttl.Microseconds()} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	if r.span > 0 {
+	if b[0] >= operationVersion {
 		b = keyenc.Append(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
+	}
+	if b[0] >= extendedVersion {
+		b = binary.AppendUvarint(b, uint64(r.hold))
 	}
 	b = keyenc.Append(keyenc.Append(b, r.store), r.policy)
 	for _, p := range r.key {
@@ -101,6 +110,16 @@ func markOf(policy string, key *weir.Key, id string, at int64) string {
 	return string(sum[:markBytes])
 }
 
+// extended returns the reservation after an extension at an instant. Its mark follows from
+// the mark before, so that retries of the extension return the same reservation.
+func (r *reservation) extended(hold int64) *reservation {
+	next := *r
+	next.hold, next.span = hold, cmp.Or(r.span, r.ttl)
+	sum := sha256.Sum256([]byte("extended " + r.mark))
+	next.mark = string(sum[:markBytes])
+	return &next
+}
+
 // open returns the reservation of a token.
 func (s *seal) open(token string) (*reservation, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
@@ -112,17 +131,20 @@ func (s *seal) open(token string) (*reservation, error) {
 		return nil, errNoReservation
 	}
 	u := unsealer{rest: b}
-	version, degraded := u.byte(), u.byte()
+	version, degraded := u.number(), u.number() // below 128, so a byte each
 	r := &reservation{degraded: degraded == 1, mark: string(sealed[:markBytes])}
 	r.units, r.at, r.ttl = u.number(), u.number(), time.Duration(u.number())*time.Microsecond
-	if version == operationVersion {
+	if version >= operationVersion {
 		r.span, r.mark = time.Duration(u.number())*time.Microsecond, u.text()
+	}
+	if r.hold = r.at; version >= extendedVersion {
+		r.hold = u.number()
 	}
 	r.store, r.policy = u.text(), u.text()
 	for len(u.rest) > 0 && u.err == nil {
 		r.key = append(r.key, Pair{u.text(), u.text()})
 	}
-	if u.err != nil || version != plainVersion && version != operationVersion {
+	if u.err != nil || version < plainVersion || version > extendedVersion {
 		return nil, errNoReservation // sealed by a later version
 	}
 	return r, nil
@@ -135,16 +157,6 @@ type unsealer struct {
 }
 
 var errShort = errors.New("short")
-
-func (u *unsealer) byte() byte {
-	if len(u.rest) == 0 {
-		u.err = errShort
-		return 0
-	}
-	c := u.rest[0]
-	u.rest = u.rest[1:]
-	return c
-}
 
 func (u *unsealer) number() int64 {
 	n, size := binary.Uvarint(u.rest)
@@ -168,7 +180,7 @@ func (u *unsealer) text() string {
 // expired reports whether the reservation has expired at an instant of the engine's
 // clock.
 func (r *reservation) expired(at time.Time) bool {
-	return at.UnixMicro() >= r.at+r.ttl.Microseconds()
+	return at.UnixMicro() >= r.hold+r.ttl.Microseconds()
 }
 
 // claimTTL returns the least time for which a claim must be kept.

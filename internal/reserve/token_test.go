@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// TestSeal: what is sealed is what is opened, whatever bytes a key holds, and every
-// id is another.
-func TestSeal(t *testing.T) {
+// TestSealedTokensOpenUnchanged: a token opens to its content for any bytes in the key,
+// and no two tokens are equal.
+func TestSealedTokensOpenUnchanged(t *testing.T) {
 	s, err := newSeal("a secret")
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
+	want := reservation{store: "identity", policy: "p", units: 1<<53 - 1, at: 1<<53 - 1, hold: 1<<53 - 1, ttl: 400 * 24 * time.Hour, degraded: true,
 		key: []Pair{{"a", ""}, {"b", "\x00\xff=&\n"}, {"", "x"}}}
 	first, second := s.token(&want), s.token(&want)
 	if first == second {
@@ -35,6 +35,10 @@ func TestSeal(t *testing.T) {
 	if got, err := s.open(s.token(&want)); err != nil || !reflect.DeepEqual(*got, want) {
 		t.Errorf("of an operation: opened %+v, %v, want %+v", got, err, want)
 	}
+	next := want.extended(5)
+	if got, err := s.open(s.token(next)); err != nil || !reflect.DeepEqual(got, next) || got.hold != 5 || got.mark == want.mark || got.mark != want.extended(6).mark {
+		t.Errorf("extended: opened %+v, %v, want %+v", *got, err, *next)
+	}
 	same, _ := newSeal("a secret")
 	if _, err := same.open(first); err != nil {
 		t.Errorf("another server with the secret: %v", err)
@@ -49,8 +53,8 @@ func TestSeal(t *testing.T) {
 	}
 }
 
-// FuzzUnseal opens what a server of another version, or one with a fault, has sealed:
-// it must be read or refused, and never panic.
+// FuzzUnseal opens tokens with any content, as of another version: each is read or
+// rejected without panic.
 func FuzzUnseal(f *testing.F) {
 	s, err := newSeal("a secret")
 	if err != nil {
@@ -59,7 +63,8 @@ func FuzzUnseal(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{plainVersion, 0, 1, 2, 3, 1, 's', 1, 'p', 1, 'a', 1, 'b'})
 	f.Add([]byte{operationVersion, 0, 1, 2, 3, 4, 1, 'm', 1, 's', 1, 'p'})
-	f.Add([]byte{operationVersion + 1, 0, 1, 2, 3, 1, 's', 1, 'p'})
+	f.Add([]byte{extendedVersion, 0, 1, 2, 3, 4, 1, 'm', 5, 1, 's', 1, 'p'})
+	f.Add([]byte{extendedVersion + 1, 0, 1, 2, 3, 1, 's', 1, 'p'})
 	f.Add([]byte{plainVersion, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		id := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil))

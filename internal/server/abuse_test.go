@@ -14,9 +14,9 @@ import (
 	"github.com/weirlimit/weir/internal/serving"
 )
 
-// Clients that never finish their requests lose their connections, and the
-// others are served meanwhile.
-func TestSlowLoris(t *testing.T) {
+// Clients that never finish their requests lose their connections. Other clients are
+// served meanwhile.
+func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 	const short, long = time.Second, 2 * patience
 	for _, c := range []struct {
 		name   string
@@ -54,7 +54,8 @@ func TestSlowLoris(t *testing.T) {
 	}
 }
 
-func TestHugeHeader(t *testing.T) {
+// TestHugeHeaderIsRejected: a header of 64 KiB gets 431.
+func TestHugeHeaderIsRejected(t *testing.T) {
 	s, _ := newServer(t, nil)
 	start(t, s)
 	c := dial(t, s)
@@ -65,9 +66,9 @@ func TestHugeHeader(t *testing.T) {
 	}
 }
 
-// Above the cap probes are answered, and callers hear that there are too many. They are
-// served when others leave.
-func TestConnectionCap(t *testing.T) {
+// Above the connection cap probes are answered and other callers get 503. They are served
+// when a connection closes.
+func TestCallersAboveTheConnectionCapGet503(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Conns = 2 })
 	start(t, s)
 	check := "POST /v1/check HTTP/1.1\r\nHost: localhost\r\nContent-Length: " + fmt.Sprint(len(searchBody)) + "\r\n\r\n" + searchBody
@@ -109,7 +110,7 @@ func halfSent(t *testing.T, s *Server, path string, length, sent int) net.Conn {
 	return c
 }
 
-// statusOf reads an answer.
+// statusOf reads an answer and returns its status.
 func statusOf(t *testing.T, c net.Conn) int {
 	t.Helper()
 	r, err := http.ReadResponse(bufio.NewReader(c), nil)
@@ -120,7 +121,7 @@ func statusOf(t *testing.T, c net.Conn) int {
 }
 
 // bodied are the paths that read a body.
-var bodied = []string{"/v1/check", "/v1/peek", "/v1/record", "/v1/refund", "/v1/reserve", "/v1/settle", "/v1/release", "/json"}
+var bodied = []string{"/v1/check", "/v1/checks", "/v1/peek", "/v1/record", "/v1/refund", "/v1/reserve", "/v1/settle", "/v1/release", "/json"}
 
 // TestBodiesAreBounded: a body that is too long by its Content-Length is rejected before
 // a byte of it arrives, and so is one of a caller without the token.
@@ -137,8 +138,8 @@ func TestBodiesAreBounded(t *testing.T) {
 		if got := statusOf(t, halfSent(t, closed, path, httpapi.MaxBody, 0)); got != 401 {
 			t.Errorf("%s, no token: status %d, want 401", path, got)
 		}
-		if got := statusOf(t, halfSent(t, open, path+"s", httpapi.MaxBody, 0)); got != 404 {
-			t.Errorf("%ss: status %d, want 404", path, got)
+		if got := statusOf(t, halfSent(t, open, path+"-", httpapi.MaxBody, 0)); got != 404 {
+			t.Errorf("%s-: status %d, want 404", path, got)
 		}
 	}
 }
@@ -153,9 +154,9 @@ func awaitBodies(t *testing.T, s *Server, n int64) {
 	}
 }
 
-// TestHalfSentBodies: long bodies that are still being sent have few places, so that they
-// take little memory together. Short ones need none.
-func TestHalfSentBodies(t *testing.T) {
+// TestLongBodiesInFlightAreBounded: few long bodies are read at a time, so that they take
+// little memory together. Short bodies are not bounded.
+func TestLongBodiesInFlightAreBounded(t *testing.T) {
 	const places = 3
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Read = 10 * patience })
 	s.api.Bodies = serving.NewCapacity(places)

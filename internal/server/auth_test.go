@@ -26,7 +26,7 @@ func secret(t *testing.T, text string) *listen.Secret {
 	return s
 }
 
-// shows is a caller that shows what it was given.
+// shows adds the credentials of a caller to a request.
 type shows struct{ bearer, gate string }
 
 func (c shows) ask(s *Server, on *listener, method, target, body string) int {
@@ -55,9 +55,9 @@ var calls = []struct {
 	{"unknown", "GET", "/v2/check", "", 404},
 }
 
-// TestWhoMayCall tries every kind of call with every kind of caller. A row gives
-// what each call answers: + for done, 0 for 401, - for 404.
-func TestWhoMayCall(t *testing.T) {
+// TestCallersHaveTheirRights tries every kind of call with every kind of caller. A row has
+// the result of each call: + for success, 0 for 401, - for 404.
+func TestCallersHaveTheirRights(t *testing.T) {
 	nobody, token, admin, gate, wrong := shows{}, shows{bearer: tokenWord}, shows{bearer: adminWord}, shows{gate: gateWord},
 		shows{tokenWord + "x", gateWord[1:]}
 	for _, c := range []struct {
@@ -124,7 +124,7 @@ func TestWhoMayCall(t *testing.T) {
 	}
 }
 
-// answersTo puts every call to a listener.
+// answersTo makes every call to a listener and returns the results.
 func answersTo(t *testing.T, s *Server, on *listener, by shows) string {
 	t.Helper()
 	got := ""
@@ -170,7 +170,7 @@ func TestGateSecretOpensGatesAlone(t *testing.T) {
 	}
 }
 
-func TestUnauthorized(t *testing.T) {
+func TestCallsWithoutATokenGet401(t *testing.T) {
 	s, logged := newServer(t, nil, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Gate: secret(t, gateWord)} })
 	r := ask(s, "POST", "/v1/check", searchBody, func(r *http.Request) { r.Header.Set("Authorization", "Bearer guess-guess-guess-guess") })
 	wantProblem(t, "no token", r, 401, "Authorization: Bearer TOKEN")
@@ -179,11 +179,11 @@ func TestUnauthorized(t *testing.T) {
 	}
 	wantProblem(t, "no secret", ask(s, "GET", "/gate/search?ip=1", ""), 401, "Weir-Gate-Secret")
 	if r := ask(s, "GET", "/healthcheck", ""); r.status != 200 || r.body != "OK" {
-		t.Errorf("/healthcheck tells strangers %d %q, want 200 and OK", r.status, r.body)
+		t.Errorf("/healthcheck without a token: %d %q, want 200 and OK", r.status, r.body)
 	}
 	ready := ask(s, "GET", "/readyz", "")
 	if ready.status != 200 || ready.body != "{\"ready\":true}\n" {
-		t.Errorf("/readyz tells strangers %d %s, want only that it is ready", ready.status, ready.body)
+		t.Errorf("/readyz without a token: %d %s, want only that it is ready", ready.status, ready.body)
 	}
 	metrics := ask(s, "GET", "/metrics", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) })
 	if !strings.Contains(metrics.body, "weir_unauthorized_requests_total 2\n") || strings.Contains(logged.String(), "guess") {
@@ -191,9 +191,9 @@ func TestUnauthorized(t *testing.T) {
 	}
 }
 
-// TestExposure: who listens where other machines can reach it must ask something
-// of them.
-func TestExposure(t *testing.T) {
+// TestListenersForOtherMachinesRequireAuthentication: a listener that other machines can
+// reach must require a token, a certificate or --insecure-listen.
+func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 	token, admin := secret(t, tokenWord), secret(t, adminWord)
 	for _, c := range []struct {
 		name, listen, admin string
@@ -235,9 +235,9 @@ func TestExposure(t *testing.T) {
 	}
 }
 
-// Every answer, whatever becomes of the request, forbids browsers to guess, keep,
-// run or frame it.
-func TestHeadersOfEveryAnswer(t *testing.T) {
+// Every answer, of any status, forbids browsers to guess its type, cache it, run it or
+// frame it.
+func TestEveryAnswerHasStrictHeaders(t *testing.T) {
 	s, _ := newServer(t, down{})
 	for _, r := range []reply{
 		ask(s, "GET", "/livez", ""), ask(s, "GET", "/metrics", ""), ask(s, "GET", "/nothing", ""),

@@ -29,8 +29,8 @@ func (c *counting) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	return c.Engine.Reset(ctx, p, k)
 }
 
-// Bad input is answered with 400 that says what and where, and reaches no engine (R14).
-func TestBadBodies(t *testing.T) {
+// Bad input gets 400 with the fault and its place, and reaches no engine (R14).
+func TestBadBodiesAreRejected(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	s, logged := newServer(t, e)
 	for _, c := range httpapitest.Bodies {
@@ -46,7 +46,7 @@ func TestBadBodies(t *testing.T) {
 	}
 }
 
-func TestBadRefunds(t *testing.T) {
+func TestBadRefundsAreRejected(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e)
 	const key = `{"policy":"search","key":{"ip":"1"}`

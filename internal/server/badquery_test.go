@@ -7,7 +7,7 @@ import (
 	"github.com/weirlimit/weir/internal/server/httpapi/httpapitest"
 )
 
-func TestBadQueries(t *testing.T) {
+func TestBadQueriesAreRejected(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e)
 	for _, c := range httpapitest.Queries {
@@ -22,7 +22,7 @@ func TestBadQueries(t *testing.T) {
 	}
 }
 
-func TestUnknownPathsAndMethods(t *testing.T) {
+func TestUnknownPathsAndMethodsGet404And405(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, c := range []struct {
 		method, target string

@@ -5,6 +5,7 @@ package server
 import (
 	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/recorder"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -21,20 +23,24 @@ const (
 	gateBytes  = "GET /gate/push?teacher=42 HTTP/1.1\r\nHost: weir\r\n\r\n"
 )
 
-// BenchmarkCheck compares what POST /v1/check and a net/http handler that reads
-// the same body and writes as long an answer cost a server, in CPU time;
-// BenchmarkGate does so for a gate and a handler that answers 204. Each server is
-// a process of its own, so that the client's work is not in the figures; the
-// metric is the median ratio of rounds in turns. The goals are 1.5 and 1.25.
+// BenchmarkCheck compares the CPU time of POST /v1/check with that of a net/http handler
+// that reads the same body and writes an answer of the same length. BenchmarkGate compares
+// a gate with a handler that answers 204. Each server is a process of its own, so the
+// client's work is not measured. The metric is the median ratio of rounds in turns. The
+// goals are 1.5 and 1.25.
 //
 //	go test -run xxx -bench . -benchtime 100000x ./internal/server
-func BenchmarkCheck(b *testing.B) { compare(b, checkBytes, "empty") }
+func BenchmarkCheck(b *testing.B) { compare(b, checkBytes, "empty", "weir") }
 
-func BenchmarkGate(b *testing.B) { compare(b, gateBytes, "empty") }
+func BenchmarkGate(b *testing.B) { compare(b, gateBytes, "empty", "weir") }
 
-func compare(b *testing.B, request, yardstick string) {
+// BenchmarkRecord compares a gate that records every call with one that records none. The
+// writer of the trace is included.
+func BenchmarkRecord(b *testing.B) { compare(b, gateBytes, "weir", "recording") }
+
+func compare(b *testing.B, request, yardstick, subject string) {
 	const round = 2000
-	base, ours := startChild(b, yardstick), startChild(b, "weir")
+	base, ours := startChild(b, yardstick), startChild(b, subject)
 	for _, c := range []*child{base, ours} {
 		c.cost(b, request, round) // warm
 	}
@@ -55,10 +61,21 @@ func compare(b *testing.B, request, yardstick string) {
 	b.ReportMetric(ratios[len(ratios)/2], "ratio")
 }
 
-// benchHandler is what a child process serves.
+// benchHandler returns the handler of a child process.
 func benchHandler(name string) http.Handler {
-	s := benchServer()
-	if name == "weir" {
+	var record *recorder.Recorder
+	if name == "recording" {
+		dir, err := os.MkdirTemp("", "weir")
+		if err != nil {
+			panic(err)
+		}
+		record, err = recorder.Open(recorder.Config{Path: dir + "/trace", Sample: 1, FileBytes: 64 << 20, Files: 1})
+		if err != nil {
+			panic(err)
+		}
+	}
+	s := benchServer(record)
+	if name != "empty" {
 		return s.Handler()
 	}
 	length := len(ask(s, "POST", "/v1/check", benchBody).body)
@@ -78,8 +95,8 @@ func benchHandler(name string) http.Handler {
 }
 
 // benchServer serves one policy that always grants.
-func benchServer() *Server {
-	s, err := New(Config{Policies: &policy.File{Policies: []*policy.Policy{{Policy: weir.Policy{Name: "push", Limits: []weir.Limit{
+func benchServer(record *recorder.Recorder) *Server {
+	s, err := New(Config{Recorder: record, Policies: &policy.File{Policies: []*policy.Policy{{Policy: weir.Policy{Name: "push", Limits: []weir.Limit{
 		{Name: "limit", Max: weir.MaxUnits, Window: 10 * time.Millisecond, By: []string{"teacher"}}}}}}}})
 	if err != nil {
 		panic(err)
@@ -87,9 +104,9 @@ func benchServer() *Server {
 	return s
 }
 
-// BenchmarkHandlers is what Weir adds: the handlers alone, without net/http.
+// BenchmarkHandlers measures the handlers alone, without net/http.
 func BenchmarkHandlers(b *testing.B) {
-	h := benchServer().Handler()
+	h := benchServer(nil).Handler()
 	for _, c := range []struct{ name, method, target, body string }{
 		{"check", "POST", "/v1/check", benchBody},
 		{"gate", "GET", "/gate/push?teacher=42", ""},

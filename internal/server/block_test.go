@@ -16,7 +16,8 @@ const blockingPolicies = `  guard: {limit: "2 per minute per user, then block 10
 
 const guardBody = `{"policy":"guard","key":{"user":"u"}}`
 
-// blockingServer has refused the user u, whom it blocks for ten minutes.
+// blockingServer returns a server that has denied the user u and blocks it for ten
+// minutes.
 func blockingServer(t *testing.T, change ...func(*Config)) *Server {
 	s, _ := newServer(t, nil, append(change, func(c *Config) { c.Policies = parsed(t, blockingPolicies) })...)
 	for i, want := range []bool{true, true, false} {
@@ -27,9 +28,9 @@ func blockingServer(t *testing.T, change ...func(*Config)) *Server {
 	return s
 }
 
-// TestBlockOverHTTP: a block is told until it ends, in JSON, by a gate and of the
-// policy; a reset ends it.
-func TestBlockOverHTTP(t *testing.T) {
+// TestBlocksAreShownOverHTTP: decisions, gates and the list of policies show a block
+// until it ends. A reset ends it.
+func TestBlocksAreShownOverHTTP(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := blockingServer(t)
 		end := time.Now().Add(10 * time.Minute).UTC().Format("2006-01-02T15:04:05.000000Z")
@@ -59,11 +60,12 @@ func TestBlockOverHTTP(t *testing.T) {
 	})
 }
 
-// TestBlockByRedisCommands: the same by the protocol of Redis.
-func TestBlockByRedisCommands(t *testing.T) {
+// TestBlocksAreShownToRedisClients: a Redis client sees the block until it ends, and a
+// reset ends it.
+func TestBlocksAreShownToRedisClients(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := blockingServer(t)
-		p, err := respPolicies{s}.Policy("guard")
+		p, err := respServer{s}.Policy("guard")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,9 +82,9 @@ func TestBlockByRedisCommands(t *testing.T) {
 	})
 }
 
-// TestBlockOfProxies: the same by Envoy's rate limit service, also for requests of
-// which one descriptor is refused before anything is charged.
-func TestBlockOfProxies(t *testing.T) {
+// TestBlocksAreShownToProxies: Envoy's rate limit service applies the block. A request
+// with one full descriptor charges no other descriptor.
+func TestBlocksAreShownToProxies(t *testing.T) {
 	const one = `{"domain":"guard","descriptors":[{"entries":[{"key":"user","value":"u"}]}]}`
 	const two = `{"domain":"guard","descriptors":[{"entries":[{"key":"user","value":"v"}]},{"entries":[{"key":"user","value":"w"}]}]}`
 	const v = `{"policy":"guard","key":{"user":"v"}}`

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// As many requests as there is room for wait for the store; the next is told so
-// at once, whatever it asks, and once there is room again all is well.
-func TestBusy(t *testing.T) {
+// When all places for decisions are taken, the next request of any kind gets 503 at once.
+// When a place is free again, requests are served.
+func TestRequestsAboveTheBoundGet503(t *testing.T) {
 	const n = 3
 	e := newHeld()
 	s, _ := newServer(t, e, func(c *Config) { c.Limits.InFlight = n })
@@ -45,6 +45,6 @@ func TestBusy(t *testing.T) {
 		t.Errorf("with room again: status %d, %s", r.status, r.body)
 	}
 	if got := s.capacity.InFlight(); got != 0 {
-		t.Errorf("%d places are taken by nobody", got)
+		t.Errorf("%d places are taken without a request", got)
 	}
 }

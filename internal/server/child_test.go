@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// childVariable names, in a child process of the benchmarks, what it serves.
+// childVariable holds the name of the handler in a child process of the benchmarks.
 const childVariable = "WEIR_BENCH_SERVES"
 
 func TestMain(m *testing.M) {
@@ -30,8 +30,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// serveAsChild serves until standard input ends. It tells its address on
-// standard output, and at /cpu the CPU time it has used, in microseconds.
+// serveAsChild serves until standard input ends. It prints its address on standard
+// output, and returns its CPU time in microseconds at /cpu.
 func serveAsChild(name string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -66,7 +66,7 @@ type child struct {
 func startChild(b *testing.B, name string) *child {
 	b.Helper()
 	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), childVariable+"="+name)
+	cmd.Env = append(os.Environ(), childVariable+"="+name, "TMPDIR="+b.TempDir())
 	in, err := cmd.StdinPipe()
 	if err != nil {
 		b.Fatal(err)
@@ -95,7 +95,7 @@ func startChild(b *testing.B, name string) *child {
 	return c
 }
 
-// cost is the CPU time the child uses to answer n requests.
+// cost returns the CPU time that the child needs for n requests.
 func (c *child) cost(b *testing.B, request string, n int) time.Duration {
 	b.Helper()
 	before := c.cpu(b)

@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-func TestCheck(t *testing.T) {
+func TestCheckReturnsTheDecision(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		body := `{"policy":"push","key":{"teacher":"42"}}`
@@ -48,15 +48,15 @@ func TestCheck(t *testing.T) {
 	})
 }
 
-func TestCheckSeveralLimits(t *testing.T) {
+func TestCheckShowsTheBindingLimit(t *testing.T) {
 	s, _ := newServer(t, nil)
 	body := `{"policy":"slack","key":{"category":"errors"},"n":2}`
 	if got := decide(t, s, "/v1/check", body); !got.Allowed || got.Remaining != 0 || len(got.Limits) != 2 {
-		t.Errorf("2 of 2: %+v, want allowed with two limits told", got)
+		t.Errorf("2 of 2: %+v, want allowed with two limits", got)
 	}
 	got := decide(t, s, "/v1/check", `{"policy":"slack","key":{"category":"errors"}}`)
 	if got.Allowed || got.Limit != "category" || got.Limits[0].Used != 2 || len(got.Limits[0].Key) != 0 {
-		t.Errorf("a third: %+v, want denied by category, the refusal charged nowhere", got)
+		t.Errorf("a third: %+v, want denied by category, charged to no limit", got)
 	}
 	got = decide(t, s, "/v1/check", `{"n":3,"key":{"category":"errors"},"policy":"slack"}`)
 	if got.RetryMS != -1 || got.RetryUS != -1 || !strings.Contains(got.Why, "never allows more than 2") {
@@ -67,7 +67,7 @@ func TestCheckSeveralLimits(t *testing.T) {
 	}
 }
 
-func TestCheckInPart(t *testing.T) {
+func TestCheckGrantsAPart(t *testing.T) {
 	s, _ := newServer(t, nil)
 	got := decide(t, s, "/v1/check", `{"policy":"batch","n":6}`)
 	if !got.Allowed || got.Granted != 4 || got.RetryMS != -1 || got.Limit != "limit" {
@@ -75,7 +75,7 @@ func TestCheckInPart(t *testing.T) {
 	}
 }
 
-func TestPeekAndZero(t *testing.T) {
+func TestPeeksChargeNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for range 5 {
 		got := decide(t, s, "/v1/peek", `{"policy":"search","key":{"ip":"192.0.2.1"},"n":2}`)
@@ -89,7 +89,7 @@ func TestPeekAndZero(t *testing.T) {
 	}
 }
 
-func TestRecordRefundReset(t *testing.T) {
+func TestRecordRefundAndResetChangeTheHistory(t *testing.T) {
 	s, _ := newServer(t, nil)
 	key := `{"phone":"+1 555"}`
 	body := func(rest string) string { return `{"policy":"sms","key":` + key + rest + `}` }
@@ -129,7 +129,8 @@ func micros(t *testing.T, at string) string {
 	return fmt.Sprint(when.UnixMicro())
 }
 
-// Bytes that JSON and queries can carry in different ways are one key.
+// Equal bytes in different forms of JSON and queries are one key. Different bytes are
+// different keys.
 func TestKeysAreOpaque(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for i, key := range []struct{ json, query string }{
@@ -146,8 +147,8 @@ func TestKeysAreOpaque(t *testing.T) {
 	}
 }
 
-// With a full engine, new keys are refused and those that exist go on.
-func TestFullStore(t *testing.T) {
+// A full engine rejects new keys, and keeps deciding for the existing ones.
+func TestFullStoreRejectsOnlyNewKeys(t *testing.T) {
 	s, logged := newServer(t, weir.NewMemory(weir.MaxKeys(1)))
 	decide(t, s, "/v1/check", `{"policy":"search","key":{"ip":"first"}}`)
 	r := ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"second"}}`)
@@ -156,24 +157,24 @@ func TestFullStore(t *testing.T) {
 		t.Errorf("a key that exists: %+v, want allowed", got)
 	}
 	if strings.Contains(logged.String(), "second") || !strings.Contains(logged.String(), "no decision could be made") {
-		t.Errorf("the log should tell of the error and not of the key: %s", logged)
+		t.Errorf("the log should name the error and not the key: %s", logged)
 	}
 }
 
-func TestBrowsersOfOtherSites(t *testing.T) {
+func TestBrowsersOfOtherSitesAreRejected(t *testing.T) {
 	s, _ := newServer(t, nil)
 	foreign := func(r *http.Request) { r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	wantProblem(t, "reset", ask(s, "DELETE", "/v1/keys/search?ip=1", "", foreign), 403, "another site")
 	wantProblem(t, "check", ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"1"}}`, foreign), 403, "another site")
 	if got := decide(t, s, "/v1/peek", `{"policy":"search","key":{"ip":"1"}}`); got.Remaining != 2 {
-		t.Errorf("a refused call charged: %+v", got)
+		t.Errorf("a rejected call charged: %+v", got)
 	}
 	if r := ask(s, "GET", "/gate/search?ip=1", "", foreign); r.status != 204 {
 		t.Errorf("a proxy passes the client's header on: status %d, want 204", r.status)
 	}
 }
 
-// alive notes whether the context that reaches the engine was still alive.
+// alive records whether the context at the engine was still alive.
 type alive struct {
 	weir.Engine
 	err error
@@ -184,7 +185,7 @@ func (e *alive) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Req
 	return e.Engine.Decide(ctx, p, k, a)
 }
 
-// A client that hangs up at once pays like any other.
+// A client that closes its connection at once is charged like any other.
 func TestCancelledRequestIsCharged(t *testing.T) {
 	e := &alive{Engine: weir.NewMemory()}
 	s, _ := newServer(t, e)
@@ -192,6 +193,6 @@ func TestCancelledRequestIsCharged(t *testing.T) {
 	cancel()
 	r := ask(s, "GET", "/gate/search?ip=1", "", func(r *http.Request) { *r = *r.WithContext(gone) })
 	if r.status != 204 || e.err != nil {
-		t.Errorf("status %d, the engine's context says %v; want 204 and a live context", r.status, e.err)
+		t.Errorf("status %d, the engine's context has the error %v; want 204 and a live context", r.status, e.err)
 	}
 }

@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// However few descriptors there are, connections to all listeners together leave some
-// for the store and for files, and no listener is without one.
-func TestPortions(t *testing.T) {
+// With any number of descriptors the connections of all listeners together leave some for
+// the store and for files, and every listener gets at least one.
+func TestEveryListenerGetsDescriptors(t *testing.T) {
 	for _, c := range []struct {
 		descriptors, listeners, most int
 		admin                        bool
@@ -20,7 +20,7 @@ func TestPortions(t *testing.T) {
 		{20_000, 3, 10_000, true, connections{6590, 100, 16, 20_000}},
 		{1024, 3, 10_000, true, connections{265, 100, 16, 1024}},
 		{1024, 1, 50, true, connections{50, 100, 16, 0}},
-		{1024, 1, 10_000, false, connections{944, 0, 16, 1024}}, // nothing is kept for who is not there
+		{1024, 1, 10_000, false, connections{944, 0, 16, 1024}}, // nothing is kept for absent listeners
 		{256, 2, 10_000, false, connections{87, 0, 9, 256}},
 		{64, 3, 10_000, true, connections{9, 8, 1, 64}},
 		{64, 1, 10_000, true, connections{30, 8, 1, 64}},

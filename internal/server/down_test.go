@@ -14,7 +14,7 @@ import (
 	"github.com/weirlimit/weir/fallback"
 )
 
-// down is an engine whose store is gone.
+// down is an engine that fails every call because its store is gone.
 type down struct{}
 
 var errDown = errors.New("dial tcp 10.0.0.9:6379: connection refused")
@@ -30,7 +30,7 @@ func (down) Count(context.Context, *weir.Plan, weir.Key, int, int64, int64) (int
 }
 func (down) Reset(context.Context, *weir.Plan, weir.Key) error { return errDown }
 
-func TestStoreDown(t *testing.T) {
+func TestErrorsOfTheStoreGet503(t *testing.T) {
 	s, logged := newServer(t, down{})
 	const key = `{"policy":"search","key":{"ip":"192.0.2.1"}`
 	for _, c := range []struct{ method, target, body string }{
@@ -44,7 +44,7 @@ func TestStoreDown(t *testing.T) {
 		r := ask(s, c.method, c.target, c.body)
 		wantProblem(t, c.target, r, 503, "the store is unavailable", "try again later")
 		if strings.Contains(r.body, "10.0.0.9") {
-			t.Errorf("%s tells where the store is: %s", c.target, r.body)
+			t.Errorf("%s shows the store's address: %s", c.target, r.body)
 		}
 	}
 	if n := strings.Count(logged.String(), "\n"); n < 1 || n > 5 || strings.Contains(logged.String(), "192.0.2.1") {
@@ -60,9 +60,9 @@ func TestStoreDown(t *testing.T) {
 	}
 }
 
-// TestStoreDownIsTold: the server stays ready, and tells what is wrong and since
-// when it answers without the store.
-func TestStoreDownIsTold(t *testing.T) {
+// TestStoreDownIsReported: the server stays ready. /readyz reports the store's error and
+// its start while decisions use the outage mode.
+func TestStoreDownIsReported(t *testing.T) {
 	var missing error
 	s, _ := newServer(t, fallback.New(down{}, fallback.FailClosed, fallback.FailureThreshold(2)),
 		func(c *Config) { c.StoreDown = func() error { return missing } })
@@ -106,15 +106,16 @@ func TestBodiesInPieces(t *testing.T) {
 	}
 }
 
-// unreadable is an engine whose store holds something for the key that it cannot read,
-// and which says for which, as that on Redis does.
+// unreadable is an engine with foreign data under every key. Its errors name the key, as
+// those of Redis do.
 type unreadable struct{ down }
 
 func (unreadable) Decide(_ context.Context, _ *weir.Plan, k weir.Key, _ weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, fmt.Errorf("under weir1:%s: %w: %w", k.Value(0), weir.ErrUnreadable, weir.ErrUnavailable)
 }
 
-// TestUnreadableKeysAreNotLogged: an error that names a key is told to nobody else.
+// TestUnreadableKeysAreNotLogged: an error with a key is returned to its caller only; the
+// log has no key.
 func TestUnreadableKeysAreNotLogged(t *testing.T) {
 	for _, ask1 := range []func(*Server){
 		func(s *Server) { ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"secret.person"}}`) },
@@ -125,7 +126,7 @@ func TestUnreadableKeysAreNotLogged(t *testing.T) {
 		s, logged := newServer(t, unreadable{})
 		ask1(s)
 		if text := logged.String(); !strings.Contains(text, "holds unreadable data") || strings.Contains(text, "secret.person") {
-			t.Errorf("log: %s; want what is wrong, and no key", text)
+			t.Errorf("log: %s; want the fault, and no key", text)
 		}
 	}
 }

@@ -11,18 +11,8 @@ import (
 
 // Listen opens the addresses. From then on connections wait for Serve.
 func (s *Server) Listen() error {
-	opens := []func() error{func() error { return s.main.open(s) }}
-	if s.admin != nil {
-		opens = append(opens, func() error { return s.admin.open(s) })
-	}
-	if s.resp != nil {
-		opens = append(opens, func() error { return s.resp.open(s) })
-	}
-	if s.rpc != nil {
-		opens = append(opens, s.rpc.open)
-	}
-	for _, open := range opens {
-		if err := open(); err != nil {
+	for _, p := range s.ports {
+		if err := p.open(s); err != nil {
 			s.close()
 			return err
 		}
@@ -32,16 +22,10 @@ func (s *Server) Listen() error {
 
 // close closes the listeners that Listen has opened.
 func (s *Server) close() {
-	for _, l := range s.listeners() {
-		if l.socket != nil {
-			l.socket.Close()
+	for _, p := range s.ports {
+		if p.socket != nil {
+			p.socket.Close()
 		}
-	}
-	if s.resp != nil && s.resp.socket != nil {
-		s.resp.socket.Close()
-	}
-	if s.rpc != nil && s.rpc.listener != nil {
-		s.rpc.listener.Close()
 	}
 }
 
@@ -56,21 +40,11 @@ func (s *Server) Serve(ctx context.Context) error {
 			return err
 		}
 	}
-	failed := make(chan error, len(s.listeners())+2)
-	if s.rpc != nil {
-		go func() { failed <- s.rpc.serve() }()
-	}
-	for _, l := range s.listeners() {
+	failed := make(chan error, len(s.ports))
+	for _, p := range s.ports {
 		go func() {
-			err := l.http.Serve(l.socket)
-			close(l.done)
-			failed <- err
-		}()
-	}
-	if s.resp != nil {
-		go func() {
-			err := s.resp.server.Serve(s.resp.socket)
-			close(s.resp.done)
+			err := p.serve(p.socket)
+			close(p.done)
 			failed <- err
 		}()
 	}
@@ -85,23 +59,14 @@ func (s *Server) Serve(ctx context.Context) error {
 	if s.rpc != nil {
 		s.rpc.calls.NotServing()
 	}
-	s.linger(failed)
-	return s.drain()
-}
-
-// linger gives load balancers time to see that the server is not ready. Clients keep
-// their connections meanwhile: after a close they would return at once, while the
-// address still accepts them.
-func (s *Server) linger(failed <-chan error) {
-	if s.config.Limits.Linger <= 0 {
-		return
-	}
-	t := time.NewTimer(s.config.Limits.Linger)
-	defer t.Stop()
+	// Load balancers need time to see that the server is not ready. Clients keep their
+	// connections meanwhile: after a close they would return at once, while the address
+	// still accepts them.
 	select {
-	case <-t.C:
+	case <-time.After(s.config.Limits.Linger):
 	case <-failed:
 	}
+	return s.drain()
 }
 
 // drain waits for the requests in flight, up to Limits.Drain: on all listeners at once,
@@ -110,41 +75,31 @@ func (s *Server) drain() error {
 	bound := s.config.Limits.Drain
 	ctx, cancel := context.WithTimeout(context.Background(), bound)
 	defer cancel()
-	drains := []func(context.Context) error{s.main.drain}
-	if s.resp != nil {
-		drains = append(drains, s.resp.drain)
+	errs := make([]error, len(s.ports)+1)
+	var others sync.WaitGroup
+	for i, p := range s.ports {
+		if s.admin == nil || p != &s.admin.port {
+			others.Go(func() { errs[i] = p.drain(ctx) })
+		}
 	}
-	if s.rpc != nil {
-		drains = append(drains, s.rpc.drain)
-	}
-	err := together(ctx, drains)
+	others.Wait()
 	if s.admin != nil {
-		err = cmp.Or(err, s.admin.drain(ctx))
+		errs[len(s.ports)] = s.admin.drain(ctx)
 	}
+	err := cmp.Or(errs...)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("weir: some requests were not answered within %v and were cut off", bound)
 	}
 	return err
 }
 
-// together calls all functions at once and returns the first error in their order.
-func together(ctx context.Context, all []func(context.Context) error) error {
-	errs := make([]error, len(all))
-	var running sync.WaitGroup
-	for i, f := range all {
-		running.Go(func() { errs[i] = f(ctx) })
-	}
-	running.Wait()
-	return cmp.Or(errs...)
-}
-
 // settleTime is how long clients have to send a request on an open connection and to
 // receive the answer that closes it.
 const settleTime = time.Second
 
-// drain accepts the waiting connections, then no more, and waits for the requests on
-// them until ctx is done.
-func (l *listener) drain(ctx context.Context) error {
+// end accepts the waiting connections, then no more, and waits for the requests on them
+// until ctx is done.
+func (l *listener) end(ctx context.Context) error {
 	l.Draining.Store(true)
 	l.socket.Drain()
 	l.settle(ctx)
@@ -165,7 +120,7 @@ func (l *listener) settle(ctx context.Context) {
 	until(bounded, func() bool { return l.socket.Active() == 0 })
 	bounded, cancel = context.WithTimeout(ctx, settleTime)
 	defer cancel()
-	until(bounded, func() bool { return l.socket.Busy() == 0 && !l.socket.Unread() })
+	until(bounded, func() bool { return !l.socket.Busy() && !l.socket.Unread() })
 }
 
 // accepted waits until a server has accepted the connections of its ended listener: then

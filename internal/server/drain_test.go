@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// held is an engine whose decisions wait until they are let go.
+// held is an engine that holds its decisions until they are released.
 type held struct {
 	weir.Engine
 	arrived chan struct{}
@@ -32,8 +32,8 @@ func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Requ
 	return h.Engine.Decide(ctx, p, k, a)
 }
 
-// Requests under way when the server is told to stop are answered in full.
-func TestDrain(t *testing.T) {
+// Requests in flight at shutdown get their whole answers.
+func TestDrainAnswersRequestsInFlight(t *testing.T) {
 	const n = 8
 	e := newHeld()
 	s, _ := newServer(t, e)
@@ -59,7 +59,7 @@ func TestDrain(t *testing.T) {
 		t.Errorf("/livez while draining: status %d, want 200", r.status)
 	}
 	if r := ask(s, "GET", "/healthcheck", ""); r.status != 500 || r.body != "" {
-		t.Errorf("/healthcheck while draining: status %d, %q; want 500 and nothing, as Envoy's reference has it", r.status, r.body)
+		t.Errorf("/healthcheck while draining: status %d, %q; want 500 and nothing, as Envoy's reference returns", r.status, r.body)
 	}
 	select {
 	case err := <-stopped:
@@ -77,8 +77,8 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// With Linger, requests are taken after /readyz has said no.
-func TestLinger(t *testing.T) {
+// With Linger, the server serves requests after /readyz has reported 503.
+func TestLingerServesAfterReadyzFails(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Linger = patience })
 	stop := start(t, s)
 	go stop()
@@ -87,11 +87,11 @@ func TestLinger(t *testing.T) {
 	if err != nil || r.StatusCode != 200 {
 		t.Errorf("a request while lingering: %v, %v, %s; want an answer", err, r, body)
 	}
-	s.main.socket.Close() // nothing to linger for any more
+	s.main.socket.Close() // ends the linger
 }
 
-// Clients that keep their connections busy learn from an answer that they must
-// leave, so that none of their requests meets a closed door.
+// Answers during a drain announce that the connection will be closed, so that clients
+// with busy connections lose no request.
 func TestDrainLosesNoRequest(t *testing.T) {
 	const clients = 4
 	s, _ := newServer(t, nil, func(c *Config) { c.Limits.Linger = patience })
@@ -110,7 +110,7 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	}
 	go stop()
 	untilDraining(t, s)
-	s.main.socket.Close() // nothing to linger for any more
+	s.main.socket.Close() // ends the linger
 	for i := range clients {
 		if err := <-done; err != nil {
 			t.Errorf("client %d lost a request: %v", i+1, err)
@@ -118,8 +118,8 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	}
 }
 
-// hammer sends requests on c, one after the other, until an answer says that the
-// connection will be closed. It reports on warm when ten were answered.
+// hammer sends requests on c, one after the other, until an answer announces that the
+// connection will be closed. It reports on warm after ten answers.
 func hammer(c net.Conn, warm chan<- struct{}) error {
 	in := bufio.NewReader(c)
 	for n := 1; ; n++ {
@@ -142,7 +142,7 @@ func hammer(c net.Conn, warm chan<- struct{}) error {
 	}
 }
 
-func TestDrainIsBounded(t *testing.T) {
+func TestDrainCutsOffHangingRequests(t *testing.T) {
 	e := newHeld()
 	s, _ := newServer(t, e, func(c *Config) { c.Limits.Drain = 20 * time.Millisecond })
 	stop := start(t, s)
@@ -153,7 +153,7 @@ func TestDrainIsBounded(t *testing.T) {
 	}()
 	<-e.arrived
 	if err := stop(); err == nil || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("Serve with a request that hangs: %v, want an error that says it was cut off", err)
+		t.Errorf("Serve with a request that hangs: %v, want a \"cut off\" error", err)
 	}
 	if err := <-lost; err == nil || os.IsTimeout(err) {
 		t.Errorf("a request that was cut off: %v, want the end of its connection", err)

@@ -26,7 +26,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// withGRPC serves Envoy's rate limit service, with a rule of its own.
+// withGRPC adds Envoy's rate limit service with one rule to the configuration.
 func withGRPC(t *testing.T) func(*Config) {
 	t.Helper()
 	config, err := envoyconf.Parse("envoy.yaml", []byte("domain: edge\ndescriptors: [{key: user, rate_limit: {unit: minute, requests_per_unit: 2}}]"))
@@ -55,7 +55,8 @@ func proxyOf(t *testing.T, s *Server, config *tls.Config) *grpc.ClientConn {
 	return conn
 }
 
-// rateLimit asks for one descriptor of "key=value" words, with a token if it is not "".
+// rateLimit sends a request with one descriptor of "key=value" words, and with the token
+// if it is not "".
 func rateLimit(t *testing.T, conn *grpc.ClientConn, token, domain string, entries ...string) (*pb.RateLimitResponse, error) {
 	t.Helper()
 	d := &common.RateLimitDescriptor{}
@@ -71,8 +72,9 @@ func rateLimit(t *testing.T, conn *grpc.ClientConn, token, domain string, entrie
 	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: domain, Descriptors: []*common.RateLimitDescriptor{d}})
 }
 
-// TestProxiesAskTheSame: histories, policies in force and reloads are those of HTTP.
-func TestProxiesAskTheSame(t *testing.T) {
+// TestProxiesShareHistoriesWithHTTP: proxies and HTTP clients share histories, policies
+// and reloads.
+func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 	s, logged := newServer(t, nil, withGRPC(t))
 	stop := start(t, s)
 	conn := proxyOf(t, s, nil)
@@ -100,7 +102,7 @@ func TestProxiesAskTheSame(t *testing.T) {
 	wantProblem(t, "/json", ask(s, "POST", "/json", `{"domain":""}`), 400, "domain must not be empty")
 	wantProblem(t, "/json", ask(s, "POST", "/json", strings.Repeat(" ", httpapi.MaxBody+1)), 400, "64 KiB")
 
-	// Policies and rules are reloaded each on their own, whole or not at all.
+	// Policies and rules are reloaded independently. Each is replaced as a whole or not at all.
 	if err := s.Reload(policyFile(t, "  search: {limit: 5 per minute per ip}\n"), "weir.yaml"); err != nil {
 		t.Fatal(err)
 	}
@@ -144,9 +146,9 @@ func policyFile(t *testing.T, policies string) *policy.File {
 	return f
 }
 
-// TestProxiesAndPlans: an entry may name the plan, and current_limit shows the
-// numbers that applied.
-func TestProxiesAndPlans(t *testing.T) {
+// TestEntriesSelectThePlan: an entry may name the plan, and current_limit has the plan's
+// numbers.
+func TestEntriesSelectThePlan(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) {
 		c.Policies = policyFile(t, `  api:
     limit: 2 per minute per user
@@ -177,9 +179,9 @@ func TestProxiesAndPlans(t *testing.T) {
 	}
 }
 
-// TestProxiesShowTheToken: what opens decisions over HTTP opens them here; health is
-// told to everybody.
-func TestProxiesShowTheToken(t *testing.T) {
+// TestProxiesNeedTheToken: the service requires the token of HTTP decisions. Health
+// checks need none.
+func TestProxiesNeedTheToken(t *testing.T) {
 	token, err := listen.SecretText("0123456789abcdef0123456789abcdef")
 	if err != nil {
 		t.Fatal(err)
@@ -202,8 +204,9 @@ func TestProxiesShowTheToken(t *testing.T) {
 	}
 }
 
-// TestProxiesShowACertificate: it does in place of a token.
-func TestProxiesShowACertificate(t *testing.T) {
+// TestClientCertificateReplacesTheTokenOfProxies: a proxy with a client certificate needs
+// no token.
+func TestClientCertificateReplacesTheTokenOfProxies(t *testing.T) {
 	ours, clients := listentest.NewAuthority(t), listentest.NewAuthority(t)
 	s, _ := newServer(t, nil, withGRPC(t), tlsOn(t, ours, clients), func(c *Config) { c.GRPCListen = "0.0.0.0:0" })
 	start(t, s)
@@ -216,8 +219,9 @@ func TestProxiesShowACertificate(t *testing.T) {
 	}
 }
 
-// TestGRPCExposed: other machines may ask only if they are asked who they are.
-func TestGRPCExposed(t *testing.T) {
+// TestGRPCListenerForOtherMachinesRequiresAuthentication: a gRPC listener that other
+// machines can reach must require a token or certificate.
+func TestGRPCListenerForOtherMachinesRequiresAuthentication(t *testing.T) {
 	listening := func(change func(*Config)) error {
 		c := Config{Policies: file(t), GRPCListen: "0.0.0.0:0"}
 		change(&c)
@@ -225,7 +229,7 @@ func TestGRPCExposed(t *testing.T) {
 		return err
 	}
 	if err := listening(func(*Config) {}); err == nil || !strings.Contains(err.Error(), "--grpc-listen 0.0.0.0:0 can be reached from other machines") {
-		t.Errorf("to everybody: %v, want a refusal", err)
+		t.Errorf("on 0.0.0.0: %v, want an error", err)
 	}
 	if err := listening(func(c *Config) { c.Insecure = true }); err != nil {
 		t.Errorf("insecurely: %v", err)
@@ -235,8 +239,8 @@ func TestGRPCExposed(t *testing.T) {
 	}
 }
 
-// TestGRPCUnixSocket: proxies on the same machine need no port.
-func TestGRPCUnixSocket(t *testing.T) {
+// TestGRPCServesAUnixSocket: proxies on the same machine need no port.
+func TestGRPCServesAUnixSocket(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rls.sock")
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.GRPCListen = "unix:" + path })
 	start(t, s)
@@ -245,8 +249,9 @@ func TestGRPCUnixSocket(t *testing.T) {
 	}
 }
 
-// TestEnvoyAlone: with a configuration of the reference's there need be no policy.
-func TestEnvoyAlone(t *testing.T) {
+// TestEnvoyConfigurationNeedsNoPolicyFile: a server with only an Envoy configuration
+// serves.
+func TestEnvoyConfigurationNeedsNoPolicyFile(t *testing.T) {
 	s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.Policies = nil })
 	start(t, s)
 	if a, err := rateLimit(t, proxyOf(t, s, nil), "", "edge", "user=ann"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {

@@ -11,27 +11,14 @@ import (
 func (s *Server) exposed() error {
 	c := &s.config
 	clients := c.TLS != nil && c.TLS.AcceptsClientCerts()
-	unprotected := func(flag string, address listen.Address, secret *listen.Secret, secretFlag string) error {
-		if address.Local() || secret != nil || clients || c.Insecure {
-			return nil
+	for _, p := range s.ports {
+		secret, flag := c.Auth.Token, "--token-file"
+		if p.flag == adminFlag {
+			secret, flag = c.Auth.Admin, "--admin-token-file"
 		}
-		return &listen.ExposedError{Flag: flag, Address: address, Next: secretFlag + " FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
-	}
-	if err := unprotected("--listen", s.main.address, c.Auth.Token, "--token-file"); err != nil {
-		return err
-	}
-	if s.admin != nil {
-		if err := unprotected("--admin-listen", s.admin.address, c.Auth.Admin, "--admin-token-file"); err != nil {
-			return err
+		if !p.address.Local() && secret == nil && !clients && !c.Insecure {
+			return &listen.ExposedError{Flag: p.flag, Address: p.address, Next: flag + " FILE, or --tls-client-ca FILE with --tls-cert and --tls-key"}
 		}
-	}
-	if s.rpc != nil {
-		if err := unprotected("--grpc-listen", s.rpc.address, c.Auth.Token, "--token-file"); err != nil {
-			return err
-		}
-	}
-	if s.resp != nil {
-		return unprotected("--resp-listen", s.resp.address, c.Auth.Token, "--token-file")
 	}
 	return nil
 }
@@ -57,23 +44,18 @@ func (s *Server) Warnings() (all []string) {
 	if warning := s.connections.warning(); warning != "" {
 		all = append(all, warning)
 	}
-	warn := func(flag string, address listen.Address, tls bool, risk string) {
-		switch {
-		case address.Local():
-		case s.config.Insecure:
-			all = append(all, flag+" "+address.String()+" can be reached from other machines; --insecure-listen lets anybody there "+risk)
-		case !tls:
-			all = append(all, flag+" "+address.String()+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
+	for _, p := range s.ports {
+		risk := "charge and reset every key"
+		if p.grpc {
+			risk = "charge every key"
 		}
-	}
-	if s.resp != nil {
-		warn("--resp-listen", s.resp.address, s.config.TLS != nil, "charge and reset every key")
-	}
-	for _, l := range s.listeners() {
-		warn(l.flag, l.address, l.tls != nil, "charge and reset every key")
-	}
-	if s.rpc != nil {
-		warn("--grpc-listen", s.rpc.address, s.rpc.tls != nil, "charge every key")
+		switch where := p.flag + " " + p.address.String(); {
+		case p.address.Local():
+		case s.config.Insecure:
+			all = append(all, where+" can be reached from other machines; --insecure-listen lets anybody there "+risk)
+		case p.tls == nil:
+			all = append(all, where+" speaks without TLS: tokens cross the network in the clear; set --tls-cert and --tls-key")
+		}
 	}
 	return all
 }

@@ -41,7 +41,7 @@ func tlsOn(t *testing.T, server, clients *listentest.Authority) func(*Config) {
 	return func(c *Config) { c.TLS = loaded }
 }
 
-// status asks for a path with a client of that configuration.
+// status requests a URL with a client of the TLS configuration.
 func status(t *testing.T, config *tls.Config, url string) (status int, protocol string) {
 	t.Helper()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true, DisableKeepAlives: true}}
@@ -54,7 +54,7 @@ func status(t *testing.T, config *tls.Config, url string) (status int, protocol 
 	return r.StatusCode, r.Proto
 }
 
-func TestTLS(t *testing.T) {
+func TestTLSServesHTTP2AndRejectsPlainHTTP(t *testing.T) {
 	ours := listentest.NewAuthority(t)
 	s, logged := newServer(t, nil, tlsOn(t, ours, nil))
 	stop := start(t, s)
@@ -69,7 +69,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// A certificate does in place of a token; probes need neither.
+// A client certificate replaces the token. Probes need neither.
 func TestClientCertificateInPlaceOfToken(t *testing.T) {
 	ours, clients := listentest.NewAuthority(t), listentest.NewAuthority(t)
 	s, _ := newServer(t, nil, tlsOn(t, ours, clients), func(c *Config) {
@@ -98,7 +98,7 @@ func TestClientCertificateInPlaceOfToken(t *testing.T) {
 	}
 }
 
-func TestUnixSocket(t *testing.T) {
+func TestUnixSocketIsPrivateAndRemoved(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "weir.sock")
 	s, _ := newServer(t, nil, func(c *Config) { c.Listen, c.SocketMode = "unix:"+path, 0o600 })
 	stop := start(t, s)
@@ -121,8 +121,8 @@ func TestUnixSocket(t *testing.T) {
 	}
 }
 
-// Operators and probes are answered while the main listener waits for its last
-// request.
+// The admin listener serves operators and probes while the main listener waits for its
+// last request.
 func TestAdminOutlivesTheMainListener(t *testing.T) {
 	e := newHeld()
 	s, _ := newServer(t, e, func(c *Config) { c.AdminListen = "127.0.0.1:0" })
@@ -153,7 +153,7 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 	}
 }
 
-// An admin listener that cannot be opened leaves no other one open.
+// If the admin listener cannot be opened, no other listener stays open.
 func TestListenAllOrNone(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// TestFullMetrics: whoever bounds memory sees the bound, what is in use and who was
-// refused because of it; without a bound there are no such series.
-func TestFullMetrics(t *testing.T) {
+// TestMemoryBoundHasMetrics: with a memory bound the metrics show the bound, the memory
+// in use and the rejected keys. Without one there are no such series.
+func TestMemoryBoundHasMetrics(t *testing.T) {
 	s, _ := newServer(t, weir.NewMemory(weir.MaxBytes(4096)))
 	refused := 0
 	for i := range 200 {
@@ -29,6 +29,6 @@ func TestFullMetrics(t *testing.T) {
 	}
 	s, _ = newServer(t, weir.NewMemory())
 	if got := ask(s, "GET", "/metrics", "").body; strings.Contains(got, "weir_store_max") || strings.Contains(got, "weir_store_full") {
-		t.Error("bounds that there are not")
+		t.Error("metrics of a bound that is not set")
 	}
 }

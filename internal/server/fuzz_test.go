@@ -9,8 +9,8 @@ import (
 	"github.com/weirlimit/weir/internal/server/httpapi/httpapitest"
 )
 
-// Whatever body arrives, it gets a decision or a problem document, and a problem
-// reaches no engine. FuzzCall compares the reading with encoding/json.
+// Every body gets a decision or a problem document, and a problem reaches no engine.
+// FuzzCall compares the parser with encoding/json.
 func FuzzCheckBody(f *testing.F) {
 	for _, c := range httpapitest.Bodies {
 		f.Add([]byte(c.Body))
@@ -35,8 +35,8 @@ func FuzzCheckBody(f *testing.F) {
 	})
 }
 
-// Whatever query arrives, the gate answers with a decision or a problem
-// document, and a problem reaches no engine.
+// Every query of a gate gets a decision or a problem document, and a problem reaches no
+// engine.
 func FuzzGateQuery(f *testing.F) {
 	for _, c := range httpapitest.Queries {
 		f.Add(c.Query)

@@ -1,12 +1,15 @@
 package server
 
 import (
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
-func TestGate(t *testing.T) {
+func TestGateDeniesAboveTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		for i, method := range []string{"GET", "PROPFIND"} {
@@ -40,7 +43,40 @@ func TestGate(t *testing.T) {
 	})
 }
 
-func TestGateOfSeveralLimits(t *testing.T) {
+// Each kind of limit has the fields of weirhttp, for a grant and for a denial.
+func TestGateFieldsOfEachKind(t *testing.T) {
+	const kinds = `version: 1
+policies:
+  bucket: {limit: "10 per minute per ip, burst 2"}
+  held:   {limit: "2 at once per ip, for at most 30s"}
+  day:    {limit: "2 per day per ip, fixed in Europe/Berlin"}
+  month:  {limit: "2 per month per ip, fixed, from the 14th"}
+  first:  {limit: "2 per hour per ip, fixed from the first hit"}
+`
+	synctest.Test(t, func(t *testing.T) {
+		time.Sleep(time.Until(time.Date(2026, 11, 20, 13, 0, 0, 0, time.UTC)))
+		s := pageServer(t, kinds)
+		for _, c := range []struct{ policy, field, granted, denied, retry, why string }{
+			{"bucket", `"bucket";q=2;w=12`, `"bucket";r=0;t=6`, `"bucket";r=0;t=6`, "6", "empty for ip=192.0.2.1: one unit flows in every 6s, capacity 2; room again in 6s"},
+			{"held", `"held";q=2;qu="concurrent-requests"`, `"held";r=0`, `"held";r=0;t=30`, "30", "2 of 2 in use for ip=192.0.2.1; the next hold ends in 30s at the latest"},
+			{"day", `"day";q=2;w=86400`, `"day";r=0;t=36000`, `"day";r=0;t=36000`, "36000", "2 of 2 used today in Europe/Berlin for ip=192.0.2.1; the day ends in 10h"},
+			{"month", `"month";q=2`, `"month";r=0;t=2026800`, `"month";r=0;t=2026800`, "2026800", "2 of 2 used this month from the 14th in UTC for ip=192.0.2.1; the month ends in 23d11h"},
+			{"first", `"first";q=2;w=3600`, `"first";r=0;t=3600`, `"first";r=0;t=3600`, "3600", "2 of 2 used in this window of 1h for ip=192.0.2.1; room again in 1h"},
+		} {
+			r := ask(s, "GET", "/gate/"+c.policy+"?ip=192.0.2.1&n=2", "")
+			if r.status != 204 || r.header["RateLimit-Policy"][0] != c.field || r.header["RateLimit"][0] != c.granted {
+				t.Errorf("%s, granted: %+v\nwant 204, %s, %s", c.policy, r, c.field, c.granted)
+			}
+			r = ask(s, "GET", "/gate/"+c.policy+"?ip=192.0.2.1", "")
+			wantProblem(t, c.policy, r, 429, c.why)
+			if r.header["RateLimit-Policy"][0] != c.field || r.header["RateLimit"][0] != c.denied || r.header.Get("Retry-After") != c.retry {
+				t.Errorf("%s, denied: %+v\nwant %s, Retry-After %s", c.policy, r, c.denied, c.retry)
+			}
+		}
+	})
+}
+
+func TestGateShowsTheBindingLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		r := ask(s, "GET", "/gate/slack?category=errors&n=2", "")
@@ -49,7 +85,7 @@ func TestGateOfSeveralLimits(t *testing.T) {
 		}
 		r = ask(s, "GET", "/gate/slack?category=errors", "")
 		if got, want := r.header["RateLimit"][0], `"slack.category";r=0;t=1800`; r.status != 429 || got != want {
-			t.Errorf("a third: status %d, RateLimit %s; want 429, only what stands in the way: %s", r.status, got, want)
+			t.Errorf("a third: status %d, RateLimit %s; want 429, only the limit that denies: %s", r.status, got, want)
 		}
 		r = ask(s, "GET", "/gate/slack?category=errors&n=3", "")
 		p := wantProblem(t, "never", r, 429, "ask for less")
@@ -59,7 +95,7 @@ func TestGateOfSeveralLimits(t *testing.T) {
 	})
 }
 
-func TestGateGap(t *testing.T) {
+func TestGateShowsTheGap(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		ask(s, "GET", "/gate/push?teacher=42", "")
@@ -74,7 +110,7 @@ func TestGateGap(t *testing.T) {
 	})
 }
 
-func TestGateInPart(t *testing.T) {
+func TestGateGrantsAPart(t *testing.T) {
 	s, _ := newServer(t, nil)
 	r := ask(s, "GET", "/gate/batch?n=6", "")
 	if r.status != 204 || r.header.Get("Weir-Granted") != "4" {
@@ -85,8 +121,9 @@ func TestGateInPart(t *testing.T) {
 	}
 }
 
-// A key of many dimensions, in any order, is one key; values do not change places.
-func TestGateOfManyDimensions(t *testing.T) {
+// The order of dimensions in a query does not matter, but each value belongs to its
+// dimension.
+func TestGateIgnoresTheOrderOfDimensions(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, query := range []string{"a=1&b=2&c=3&d=4&e=5&f=6", "f=6&e=5&d=4&c=3&b=2&a=1"} {
 		if r := ask(s, "GET", "/gate/wide?"+query, ""); r.status != 204 {
@@ -104,8 +141,8 @@ func TestGateOfManyDimensions(t *testing.T) {
 	wantProblem(t, "the fifth missing", ask(s, "GET", "/gate/wide?a=1&b=2&c=3&d=4&f=6", ""), 400, `"e"`)
 }
 
-// Dimensions called as a setting is, or as the prefix, can be named.
-func TestGateReservedNames(t *testing.T) {
+// Dimensions with the name of a setting, or with the prefix of settings, can be passed.
+func TestGateReadsDimensionsWithReservedNames(t *testing.T) {
 	s, _ := newServer(t, nil)
 	const target = "/gate/odd?key.n=5&key.deny=yes&key.key.x=1&n=2"
 	if r := ask(s, "GET", target, ""); r.status != 204 {
@@ -115,8 +152,39 @@ func TestGateReservedNames(t *testing.T) {
 	if got.Remaining != 0 {
 		t.Errorf("2 units charged by the gate: %+v, want none left", got)
 	}
-	// Where nothing is reserved, both ways name the dimension.
+	// A reset has no settings, so n and deny need no prefix there.
 	if r := ask(s, "DELETE", "/v1/keys/odd?n=5&deny=yes&key.key.x=1", ""); r.status != 204 {
 		t.Errorf("reset: status %d, %s; want 204", r.status, r.body)
+	}
+}
+
+// TestGateFieldsOnSomeAnswers follows a key of ten units to its denial. A quarter of it is two
+// and a half, so near shows the fields from the eighth grant on.
+func TestGateFieldsOnSomeAnswers(t *testing.T) {
+	for _, c := range []struct {
+		fields httpapi.GateFields
+		from   int // the first of the calls whose answer has the fields
+	}{{httpapi.FieldsAlways, 1}, {httpapi.FieldsNear, 8}, {httpapi.FieldsDenied, 11}} {
+		s, _ := newServer(t, nil, func(config *Config) { config.GateFields = c.fields })
+		for i := 1; i <= 12; i++ {
+			r := ask(s, "GET", "/gate/sms?phone=%2B1", "")
+			if got := r.header["RateLimit"] != nil; got != (i >= c.from) || got != (r.header["RateLimit-Policy"] != nil) {
+				t.Errorf("%v, call %d: %d %v, want the fields from call %d on", c.fields, i, r.status, r.header, c.from)
+			}
+			if r.header.Get("Cache-Control") != "no-store" || (r.status == 429) != (i > 10) {
+				t.Errorf("%v, call %d: %d %v", c.fields, i, r.status, r.header)
+			}
+		}
+	}
+}
+
+// TestGateFieldsOfTheTightestLimit: one limit of two has less than a quarter left.
+func TestGateFieldsOfTheTightestLimit(t *testing.T) {
+	s, _ := newServer(t, nil, func(config *Config) { config.GateFields = httpapi.FieldsNear })
+	for i, want := range []string{"", `"slack.channel";r=98;t=1800, "slack.category";r=0;t=1800`} {
+		r := ask(s, "GET", "/gate/slack?category=a", "")
+		if got := strings.Join(r.header["RateLimit"], "|"); got != want {
+			t.Errorf("call %d: RateLimit %s, want %s", i+1, got, want)
+		}
 	}
 }

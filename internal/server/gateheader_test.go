@@ -18,7 +18,7 @@ func TestGateReadsHeaders(t *testing.T) {
 	for _, c := range []struct {
 		name, query string
 		fields      []string
-		ip          string // the key it is counted for
+		ip          string // the key that is charged
 	}{
 		{"as it stands", "header.ip=X-User", []string{"X-User", "a&n=2+%41"}, "a&n=2+%41"},
 		{"however it is spelled", "header.ip=x-uSER", []string{"X-User", "ann"}, "ann"},
@@ -36,7 +36,7 @@ func TestGateReadsHeaders(t *testing.T) {
 		}
 		body := `{"policy":"search","key":{"ip":"` + c.ip + `"}}`
 		if got := decide(t, s, "/v1/peek", body); got.Remaining != 0 {
-			t.Errorf("%s: %d left for %s, want what the gate counted", c.name, got.Remaining, c.ip)
+			t.Errorf("%s: %d left for %s, want the gate's count", c.name, got.Remaining, c.ip)
 		}
 	}
 }
@@ -67,6 +67,6 @@ func TestGateRefusesHeaders(t *testing.T) {
 		}
 		wantProblem(t, c.name, r, 400, c.word)
 	}
-	// A reset names its key itself: a header that anybody may send does not.
+	// The key of a reset is in its query, never in a header that any client can set.
 	wantProblem(t, "reset", ask(s, "DELETE", "/v1/keys/search?header.ip=X-User", "", with("X-User", "a")), 400, `no dimension "header.ip"`)
 }

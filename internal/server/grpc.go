@@ -1,10 +1,8 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net"
 
 	"google.golang.org/grpc/codes"
@@ -16,12 +14,9 @@ import (
 
 // rpc is the gRPC listener.
 type rpc struct {
-	server   *Server
-	address  listen.Address
-	tls      *tls.Config // nil without TLS
-	calls    *envoy.Listener
-	listener *listen.Listener // nil until open
-	done     chan struct{}    // closed when calls has left the listener
+	port
+	server *Server
+	calls  *envoy.Listener
 }
 
 // newRPC makes the gRPC listener, not open yet; nil if none is configured.
@@ -29,15 +24,26 @@ func (s *Server) newRPC() (*rpc, error) {
 	if s.config.GRPCListen == "" {
 		return nil, nil
 	}
-	r := &rpc{server: s, done: make(chan struct{})}
-	var err error
-	if r.address, err = listen.Parse(s.config.GRPCListen); err != nil {
-		return nil, fmt.Errorf("weir: cannot listen: --grpc-listen: %w", err)
+	p, err := newPort("--grpc-listen", s.config.GRPCListen)
+	if err != nil {
+		return nil, err
 	}
-	if s.config.TLS != nil && !r.address.IsUnix() {
-		r.tls = s.config.TLS.Config("h2")
+	p.grpc, p.conns = true, s.config.Limits.Conns
+	if s.config.TLS != nil && !p.address.IsUnix() {
+		p.tls = s.config.TLS.Config("h2")
 	}
+	r := &rpc{port: p, server: s}
+	r.private = s.config.Auth.Token != nil || r.asksClients()
 	r.calls = envoy.NewListener(s.envoy, r.tls, r)
+	r.serve = func(l net.Listener) error {
+		err := r.calls.Serve(l)
+		if errors.Is(err, net.ErrClosed) {
+			return nil
+		}
+		return err
+	}
+	r.drain = r.drainBy(r.calls.Drain)
+	s.ports = append(s.ports, &r.port)
 	return r, nil
 }
 
@@ -59,7 +65,7 @@ func (r *rpc) Authorize(from net.Addr, state *tls.ConnectionState, authorization
 // unless a call that shows one follows in time.
 func (r *rpc) Rejected(from net.Addr, err error) {
 	if err == errUnauthenticated {
-		r.server.api.CountUnauthorized()
+		r.server.api.Unauthorized.Add(1)
 		listen.ConnFrom(from).Demote()
 	}
 }
@@ -68,7 +74,7 @@ func (r *rpc) Rejected(from net.Addr, err error) {
 // required.
 func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization []string) bool {
 	c := &r.server.config
-	if !r.private() || r.asksClients() && c.TLS.Verified(conn, state) {
+	if !r.private || r.asksClients() && c.TLS.Verified(conn, state) {
 		return true
 	}
 	for _, v := range authorization {
@@ -78,9 +84,6 @@ func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization
 	}
 	return false
 }
-
-// private reports whether callers must authenticate.
-func (r *rpc) private() bool { return r.server.config.Auth.Token != nil || r.asksClients() }
 
 // asksClients reports whether client certificates authenticate.
 func (r *rpc) asksClients() bool { return r.tls != nil && r.server.config.TLS.AcceptsClientCerts() }
@@ -100,41 +103,6 @@ func (r *rpc) Enter() error {
 
 // Leave returns the place.
 func (r *rpc) Leave() { r.server.capacity.Leave() }
-
-func (r *rpc) open() (err error) {
-	// TLS is that of gRPC, since the state of TLS authenticates the caller.
-	c := r.server.bounds(r.address, r.server.config.Limits.Conns, r.private())
-	if c.AdmitWithin > 0 {
-		// Health checks may come every ten seconds over one connection. Its end must not
-		// meet one of them.
-		c.AdmitWithin += c.AdmitWithin / 20
-	}
-	r.listener, err = listen.Open(c)
-	if err != nil {
-		return fmt.Errorf("weir: cannot listen: %w", err)
-	}
-	return nil
-}
-
-func (r *rpc) addr() string { return boundAddress(r.listener, r.address) }
-
-// serve answers requests until the listener ends.
-func (r *rpc) serve() error {
-	defer close(r.done)
-	err := r.calls.Serve(r.listener)
-	if errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
-}
-
-// drain accepts the waiting connections, then no more, and waits for the requests on
-// them until ctx is done.
-func (r *rpc) drain(ctx context.Context) error {
-	r.listener.Drain()
-	accepted(ctx, r.done)
-	return r.calls.Drain(ctx)
-}
 
 // GRPCAddr returns the address of the gRPC listener, "" if there is none.
 func (s *Server) GRPCAddr() string {

@@ -39,8 +39,7 @@ func file(t testing.TB) *policy.File {
 	return f
 }
 
-// newServer returns a server on the engine, or on a memory engine for nil, and
-// what it logs.
+// newServer returns a server on the engine, or on a memory engine for nil, and its log.
 func newServer(t testing.TB, e weir.Engine, change ...func(*Config)) (*Server, *bytes.Buffer) {
 	t.Helper()
 	var logged bytes.Buffer
@@ -57,21 +56,21 @@ func newServer(t testing.TB, e weir.Engine, change ...func(*Config)) (*Server, *
 	return s, &logged
 }
 
-// reply is what a client sees.
+// reply is an answer to a client.
 type reply struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// request is one to this machine.
+// request returns a request from a client on this machine.
 func request(method, target, body string) *http.Request {
 	r := httptest.NewRequest(method, target, strings.NewReader(body))
 	r.Host = "127.0.0.1:7070"
 	return r
 }
 
-// ask sends one request through the handler, without a network.
+// ask sends one request to the handler, without a network.
 func ask(s *Server, method, target, body string, change ...func(*http.Request)) reply {
 	r := request(method, target, body)
 	for _, f := range change {
@@ -86,20 +85,24 @@ func ask(s *Server, method, target, body string, change ...func(*http.Request)) 
 
 // decision is the JSON of a decision as a client reads it; unknown members fail.
 type decision struct {
-	Allowed   bool    `json:"allowed"`
-	Policy    string  `json:"policy"`
-	Granted   int64   `json:"granted"`
-	Remaining int64   `json:"remaining"`
-	RetryMS   int64   `json:"retry_after_ms"`
-	RetryUS   int64   `json:"retry_after_us"`
-	ResetMS   int64   `json:"reset_after_ms"`
-	At        string  `json:"at"`
-	Limit     string  `json:"limit"`
-	Degraded  bool    `json:"degraded"`
-	Repeated  bool    `json:"repeated"`
-	Blocked   string  `json:"blocked_until"`
-	Why       string  `json:"why"`
-	Limits    []state `json:"limits"`
+	Allowed   bool   `json:"allowed"`
+	Policy    string `json:"policy"`
+	Granted   int64  `json:"granted"`
+	Remaining int64  `json:"remaining"`
+	RetryMS   int64  `json:"retry_after_ms"`
+	RetryUS   int64  `json:"retry_after_us"`
+	ResetMS   int64  `json:"reset_after_ms"`
+	At        string `json:"at"`
+	Limit     string `json:"limit"`
+	Degraded  bool   `json:"degraded"`
+	Repeated  bool   `json:"repeated"`
+	Blocked   string `json:"blocked_until"`
+	Warning   bool   `json:"warning"`
+	Why       string `json:"why"`
+
+	WarningLimits []string `json:"warning_limits"`
+
+	Limits []state `json:"limits"`
 }
 
 type state struct {
@@ -146,8 +149,8 @@ type problem struct {
 	RetryMS  int64    `json:"retry_after_ms"`
 }
 
-// wantProblem checks that r is a problem document of that status whose detail
-// holds every one of the words.
+// wantProblem checks that r is a problem document with the status, and that its detail
+// contains every one of the words.
 func wantProblem(t *testing.T, what string, r reply, status int, words ...string) problem {
 	t.Helper()
 	if r.status != status || r.header.Get("Content-Type") != "application/problem+json" {
@@ -167,7 +170,7 @@ func wantProblem(t *testing.T, what string, r reply, status int, words ...string
 	return p
 }
 
-// withQuery sets a query as it came over the network, whatever it holds.
+// withQuery sets a raw query, which may be malformed.
 func withQuery(raw string) func(*http.Request) {
 	return func(r *http.Request) { r.URL.RawQuery = raw }
 }

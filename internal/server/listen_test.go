@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// patience bounds what a test waits for; nothing is expected to take long.
+// patience bounds every wait of a test; each should take far less.
 const patience = 20 * time.Second
 
 // start serves s until the test ends; stop ends it and returns what Serve returned.
@@ -60,7 +60,7 @@ func checkOver(s *Server, body string) (*http.Response, string, error) {
 	return r, string(b), err
 }
 
-// untilDraining waits until the server has been told to stop.
+// untilDraining waits until the server drains.
 func untilDraining(t *testing.T, s *Server) {
 	t.Helper()
 	for end := time.Now().Add(patience); !s.draining.Load(); time.Sleep(time.Millisecond) {
@@ -75,7 +75,7 @@ const searchBody = `{"policy":"search","key":{"ip":"1"}}`
 func TestServeOverTheNetwork(t *testing.T) {
 	s, _ := newServer(t, nil)
 	if got := s.Addr(); got != "127.0.0.1:0" {
-		t.Errorf("Addr before Listen = %s, want what was asked for", got)
+		t.Errorf("Addr before Listen = %s, want the configured address", got)
 	}
 	stop := start(t, s)
 	if strings.HasSuffix(s.Addr(), ":0") {
@@ -89,7 +89,7 @@ func TestServeOverTheNetwork(t *testing.T) {
 	fmt.Fprintf(c, "GET /gate/search?ip=1 HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
 	raw, err := io.ReadAll(c)
 	if err != nil || !strings.Contains(string(raw), "\r\nRateLimit: \"search\";r=0;t=") || !strings.Contains(string(raw), "\r\nRateLimit-Policy: ") {
-		t.Errorf("on the wire the fields are spelled as in the draft: %v\n%s", err, raw)
+		t.Errorf("want the spelling of the draft for the fields on the wire: %v\n%s", err, raw)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("Serve: %v, want nil", err)
@@ -104,7 +104,7 @@ func TestListenOnATakenPort(t *testing.T) {
 	start(t, s)
 	second, _ := newServer(t, nil, func(c *Config) { c.Listen = s.Addr() })
 	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), "cannot listen") {
-		t.Errorf("a taken port: %v, want an error that says so", err)
+		t.Errorf("a taken port: %v, want an error with the reason", err)
 	}
 	if err := second.Serve(t.Context()); err == nil {
 		t.Error("Serve on a taken port: no error")

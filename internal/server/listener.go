@@ -2,29 +2,25 @@ package server
 
 import (
 	"crypto/tls"
-	"fmt"
 	"log"
 	"net"
 	"net/http"
 
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/internal/serving"
 )
 
 // listener is a listener for HTTP. The main one serves everything but the calls of
 // operators; those belong to the admin listener if there is one, otherwise also to main.
 type listener struct {
 	httpapi.Endpoint
-	flag    string // that configures it, for messages
-	address listen.Address
-	tls     *tls.Config // nil without TLS
-	conns   int         // slots
-
-	http   *http.Server
-	socket *listen.Listener // nil until open
-	done   chan struct{}    // closed when http has left socket
+	port
+	http *http.Server
 }
+
+// adminFlag configures the listener for operators.
+const adminFlag = "--admin-listen"
 
 // adminDefault is the address for operators if other machines can reach the main
 // listener and no other address is configured.
@@ -33,7 +29,7 @@ const adminDefault = "127.0.0.1:7072"
 // newListeners makes the listeners of the configuration, not open yet.
 func (s *Server) newListeners() error {
 	var err error
-	if s.main, err = s.newListener(&listener{flag: "--listen"}, s.config.Listen); err != nil {
+	if s.main, err = s.newListener("--listen", s.config.Listen); err != nil {
 		return err
 	}
 	admin := s.config.AdminListen
@@ -45,17 +41,20 @@ func (s *Server) newListeners() error {
 	if s.main.Shared = admin == ""; s.main.Shared {
 		return nil
 	}
-	l := &listener{flag: "--admin-listen", conns: s.connections.admin}
-	l.Admin = true
-	s.admin, err = s.newListener(l, admin)
-	return err
+	if s.admin, err = s.newListener(adminFlag, admin); err != nil {
+		return err
+	}
+	s.admin.conns = s.connections.admin
+	return nil
 }
 
-func (s *Server) newListener(l *listener, address string) (_ *listener, err error) {
-	if l.address, err = listen.Parse(address); err != nil {
-		return nil, fmt.Errorf("weir: cannot listen: %s: %w", l.flag, err)
+func (s *Server) newListener(flag, address string) (*listener, error) {
+	p, err := newPort(flag, address)
+	if err != nil {
+		return nil, err
 	}
-	l.Local, l.done = l.address.Local(), make(chan struct{})
+	l := &listener{port: p}
+	l.Admin, l.Local = flag == adminFlag, p.address.Local()
 	l.tls = s.tlsOf(l)
 	l.Clients = l.tls != nil && s.config.TLS.AcceptsClientCerts()
 	l.Names = s.namesOf(l)
@@ -68,27 +67,22 @@ func (s *Server) newListener(l *listener, address string) (_ *listener, err erro
 		IdleTimeout:       c.Idle,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: httpapi.MaxBody, MaxReceiveBufferPerStream: httpapi.MaxBody},
-		ConnState:         l.mark,
+		ConnState:         mark,
 		ConnContext:       httpapi.WithConn,
-		ErrorLog:          log.New(&serving.Log{To: s.log, Max: logLines, Period: logPeriod}, "", 0),
+		ErrorLog:          log.New(&observe.Log{To: s.log, Max: logLines, Period: logPeriod}, "", 0),
 
 		DisableGeneralOptionsHandler: true, // OPTIONS * is answered like an unknown path
 	}
+	l.Private = s.api.IsPrivate(&l.Endpoint)
+	l.private, l.serve, l.drain = l.Private, l.http.Serve, l.end
+	s.ports = append(s.ports, &l.port)
 	return l, nil
 }
 
 // mark marks a connection as busy while it waits for an answer, and when it is new:
 // then a request follows.
-func (l *listener) mark(c net.Conn, state http.ConnState) {
-	l.socket.SetBusy(c, state == http.StateNew || state == http.StateActive)
-}
-
-// listeners returns the listeners for HTTP, the main one first.
-func (s *Server) listeners() []*listener {
-	if s.admin == nil {
-		return []*listener{s.main}
-	}
-	return []*listener{s.main, s.admin}
+func mark(c net.Conn, state http.ConnState) {
+	listen.SetBusy(c, state == http.StateNew || state == http.StateActive)
 }
 
 // tlsOf returns the TLS configuration of a listener: that of the server, except on unix
@@ -110,43 +104,6 @@ func (s *Server) namesOf(l *listener) *listen.Names {
 	names := s.config.Hosts.With(l.address)
 	return &names
 }
-
-func (l *listener) open(s *Server) (err error) {
-	l.Private = s.api.IsPrivate(&l.Endpoint)
-	c := s.bounds(l.address, l.conns, l.Private)
-	c.TLS = l.tls
-	l.socket, err = listen.Open(c)
-	if err != nil {
-		return fmt.Errorf("weir: cannot listen: %w", err)
-	}
-	return nil
-}
-
-// bounds returns the bounds of the connections of a listener with so many slots. private
-// is whether callers must authenticate there.
-//
-// Where they need not, all connections of an address count. On loopback these would be
-// the connections of one proxy, so there is no bound unless Limits.PerAddress is set.
-func (s *Server) bounds(address listen.Address, conns int, private bool) listen.Config {
-	c := listen.Config{Address: address, Mode: s.config.SocketMode, Conns: conns, Spare: s.connections.spare, PerAddress: s.config.Limits.PerAddress}
-	if c.PerAddress == 0 && (private || !address.Local()) {
-		c.PerAddress = max(conns/4, spareConns)
-	}
-	if private {
-		c.AdmitWithin = s.config.Limits.Prove
-	}
-	return c
-}
-
-// boundAddress returns the address of an open socket, otherwise the configured one.
-func boundAddress(socket *listen.Listener, configured listen.Address) string {
-	if socket == nil || configured.IsUnix() {
-		return configured.String()
-	}
-	return socket.Addr().String()
-}
-
-func (l *listener) addr() string { return boundAddress(l.socket, l.address) }
 
 // url returns the URL for clients.
 func (l *listener) url() string {

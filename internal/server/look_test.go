@@ -10,7 +10,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-func TestNewRefuses(t *testing.T) {
+func TestNewRejectsBadConfigurations(t *testing.T) {
 	bad := file(t)
 	bad.Policies[0].Limits[0].Max = -1
 	twice := file(t)
@@ -40,7 +40,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-func TestReadyAndLive(t *testing.T) {
+func TestReadyzAndLivezWithADeadStore(t *testing.T) {
 	s, _ := newServer(t, down{}, func(c *Config) { c.StoreName = "redis://store" })
 	want := `{"ready":true,"policies":7,"limits":8,"store":"redis://store","source":"weir.yaml","generation":1,"since":"` +
 		httpapi.Stamp(s.set().Since) + "\"}\n"
@@ -52,7 +52,7 @@ func TestReadyAndLive(t *testing.T) {
 	}
 }
 
-func TestPolicies(t *testing.T) {
+func TestPoliciesAreListed(t *testing.T) {
 	s, _ := newServer(t, nil)
 	var got httpapi.PolicyList
 	r := ask(s, "GET", "/v1/policies", "")
@@ -73,7 +73,7 @@ func TestPolicies(t *testing.T) {
 	}
 }
 
-func TestMetrics(t *testing.T) {
+func TestMetricsCountDecisions(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for range 3 {
 		ask(s, "POST", "/v1/check", searchBody)
@@ -107,7 +107,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// The number of series does not grow with the keys.
+// The number of series does not depend on the number of keys.
 func TestMetricsHoldNoKeys(t *testing.T) {
 	s, _ := newServer(t, nil)
 	before := strings.Count(ask(s, "GET", "/metrics", "").body, "\n")
@@ -121,7 +121,7 @@ func TestMetricsHoldNoKeys(t *testing.T) {
 	}
 }
 
-func TestBanner(t *testing.T) {
+func TestBannerNamesListenersAndCalls(t *testing.T) {
 	s, _ := newServer(t, weir.NewMemory())
 	if err := s.Listen(); err != nil {
 		t.Fatal(err)
@@ -142,7 +142,7 @@ func TestBanner(t *testing.T) {
     batch   4 per minute
     odd     2 per minute per n per deny per key.x
     wide    2 per minute per a per b per c per d per e per f
-  decide    POST /v1/check, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release; DELETE /v1/keys/{policy}
+  decide    POST /v1/check, /v1/checks, /v1/peek, /v1/record, /v1/refund, /v1/reserve, /v1/settle, /v1/release, /v1/extend; DELETE /v1/keys/{policy}
   proxies   ANY /gate/{policy}?dimension=value; POST /json
   look      GET /v1/policies, /v1/top, /readyz, /livez, /metrics, /openapi.json
 `

@@ -1,23 +1,15 @@
 package server
 
 import (
+	"sync/atomic"
+
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
+	"github.com/weirlimit/weir/weirdisk"
 )
-
-// sized is an engine that measures its histories, such as weir.Memory.
-type sized interface {
-	Len() int
-	Bytes() int64
-}
-
-// capped is an engine that bounds its histories, such as weir.Memory.
-type capped interface {
-	Caps() (keys, bytes int64) // 0 = no bound
-	Refused() int64
-}
 
 // sender is a tracer that counts its spans, such as otlp.Tracer.
 type sender interface {
@@ -50,15 +42,15 @@ func (s *Server) addMetrics() {
 func (s *Server) addRequestMetrics() {
 	m := s.metrics
 	const bad, help = "weir_bad_requests_total", "Requests rejected as bad input, also those with an unknown policy; gates count as http."
-	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests)
-	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, func() int64 { return s.envoy.Stats().BadInputs })
+	m.Counter(bad, help, metrics.Labels{"protocol": "http"}, s.api.BadRequests.Load)
+	m.Counter(bad, help, metrics.Labels{"protocol": "grpc"}, s.envoy.Counts.BadInputs.Load)
 	if s.resp != nil {
-		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, func() int64 { return s.resp.server.Stats().Refused })
+		m.Counter(bad, help, metrics.Labels{"protocol": "resp"}, s.resp.server.Counts.Refused.Load)
 	}
 	m.Counter("weir_unauthorized_requests_total", "Requests without the token, secret or certificate that they need.", nil, func() int64 {
-		n := s.api.Unauthorized()
+		n := s.api.Unauthorized.Load()
 		if s.resp != nil {
-			n += s.resp.server.Stats().Unauthorized
+			n += s.resp.server.Counts.Unauthorized.Load()
 		}
 		return n
 	})
@@ -69,6 +61,12 @@ func (s *Server) addRequestMetrics() {
 		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped because it is unavailable or too slow."
 		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
 		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, t.Dropped)
+	}
+	if r := s.config.Recorder; r != nil {
+		const name, help = "weir_recorded_calls_total", "Calls of sampled keys for the trace of --record: written, dropped because the buffer was full, or failed because the file cannot be written."
+		m.Counter(name, help, metrics.Labels{"outcome": "written"}, r.Written)
+		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, r.Dropped)
+		m.Counter(name, help, metrics.Labels{"outcome": "failed"}, r.Failed)
 	}
 	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.draining.Load()) })
 }
@@ -89,12 +87,12 @@ func (s *Server) addReloadMetrics() {
 
 func (s *Server) addStoreMetrics() {
 	m := s.metrics
-	if e, ok := s.config.Engine.(sized); ok {
-		m.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
-		m.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
+	if e, ok := s.config.Engine.(*weir.Memory); ok {
+		s.addMemoryMetrics(e)
 	}
-	if e, ok := s.config.Engine.(capped); ok {
-		s.addCapMetrics(e)
+	if e := s.config.Disk; e != nil {
+		s.addMemoryMetrics(e.Memory())
+		s.addDiskMetrics(e)
 	}
 	f, ok := s.config.Engine.(*fallback.Engine)
 	if !ok {
@@ -107,8 +105,23 @@ func (s *Server) addStoreMetrics() {
 	m.Counter("weir_store_timeouts_total", "Of these, calls without an answer in time.", nil, func() int64 { return f.Status().Timeouts })
 }
 
+func (s *Server) addMemoryMetrics(e *weir.Memory) {
+	s.metrics.Gauge("weir_store_keys", "Histories held in memory: keys, counted once for each limit.", nil, func() float64 { return float64(e.Len()) })
+	s.metrics.Gauge("weir_store_bytes", "Bytes that the histories in memory take.", nil, func() float64 { return float64(e.Bytes()) })
+	s.addCapMetrics(e)
+}
+
+func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
+	m := s.metrics
+	m.Gauge("weir_disk_bytes", "Bytes of the log in the directory of --store file:.", nil, func() float64 { return float64(e.Stats().Bytes) })
+	m.Counter("weir_disk_writes_total", "Writes to the log, each with the changes of all callers that waited.", nil, func() int64 { return e.Stats().Batches })
+	m.Counter("weir_disk_syncs_total", "Syncs of the log.", nil, func() int64 { return e.Stats().Syncs })
+	m.Counter("weir_disk_snapshots_total", "Snapshots, after which older parts of the log are deleted.", nil, func() int64 { return e.Stats().Snapshots })
+	m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
+}
+
 // addCapMetrics adds the bound of memory, if there is one, and its rejections.
-func (s *Server) addCapMetrics(e capped) {
+func (s *Server) addCapMetrics(e *weir.Memory) {
 	m := s.metrics
 	keys, bytes := e.Caps()
 	if bytes > 0 {
@@ -121,38 +134,29 @@ func (s *Server) addCapMetrics(e capped) {
 
 func (s *Server) addListenerMetrics() {
 	m := s.metrics
-	add := func(name string, of **listen.Listener) {
-		labels := metrics.Labels{"listener": name}
-		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", labels, func() float64 {
-			if *of == nil {
+	names := map[string]string{"--listen": "main", adminFlag: "admin", "--grpc-listen": "grpc", "--resp-listen": "resp"}
+	for _, p := range s.ports {
+		of := func(value func(*listen.Listener) int64) int64 {
+			if p.socket == nil {
 				return 0
 			}
-			return float64((*of).Conns())
-		})
+			return value(p.socket)
+		}
+		labels := metrics.Labels{"listener": names[p.flag]}
+		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", labels,
+			func() float64 { return float64(of(func(l *listen.Listener) int64 { return int64(l.Conns()) })) })
 		m.Counter("weir_closed_connections_total",
 			"Connections closed because their address had too many, they did not authenticate in time, or newer ones needed the slot.",
-			labels, func() int64 {
-				if *of == nil {
-					return 0
-				}
-				return (*of).Refused()
-			})
-	}
-	add("main", &s.main.socket)
-	if s.admin != nil {
-		add("admin", &s.admin.socket)
-	}
-	if s.rpc != nil {
-		add("grpc", &s.rpc.listener)
+			labels, func() int64 { return of((*listen.Listener).Refused) })
 	}
 	if s.resp == nil {
 		return
 	}
-	add("resp", &s.resp.socket)
+	n := &s.resp.server.Counts
 	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision was possible."
-	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, func() int64 { return s.resp.server.Stats().ThrottleAllowed })
-	m.Counter(name, help, metrics.Labels{"outcome": "denied"}, func() int64 { return s.resp.server.Stats().ThrottleLimited })
-	m.Counter(name, help, metrics.Labels{"outcome": "error"}, func() int64 { return s.resp.server.Stats().NoThrottle })
+	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, n.ThrottleAllowed.Load)
+	m.Counter(name, help, metrics.Labels{"outcome": "denied"}, n.ThrottleLimited.Load)
+	m.Counter(name, help, metrics.Labels{"outcome": "error"}, n.NoThrottle.Load)
 }
 
 func (s *Server) addEnvoyMetrics() {
@@ -162,19 +166,13 @@ func (s *Server) addEnvoyMetrics() {
 	m.Counter(reloads, help, metrics.Labels{"outcome": "error"}, s.envoyErrors.Load)
 	m.Gauge("weir_envoy_config_last_reload_successful", "1 if the last reload succeeded or none was attempted, 0 if it failed and an older configuration than wanted is in force.", nil,
 		func() float64 { return gauge(!s.envoyFailed.Load()) })
-	for outcome, of := range map[string]func(envoy.Stats) int64{
-		"ok":        func(n envoy.Stats) int64 { return n.OK },
-		"denied":    func(n envoy.Stats) int64 { return n.Over },
-		"error":     func(n envoy.Stats) int64 { return n.Failed },
-		"bad_input": func(n envoy.Stats) int64 { return n.BadInputs },
-	} {
+	n := &s.envoy.Counts
+	for outcome, n := range map[string]*atomic.Int64{"ok": &n.OK, "denied": &n.Over, "error": &n.Failed, "bad_input": &n.BadInputs} {
 		m.Counter("weir_envoy_requests_total", "Requests to the rate limit service by outcome; error means that no decision was possible.",
-			metrics.Labels{"outcome": outcome}, func() int64 { return of(s.envoy.Stats()) })
+			metrics.Labels{"outcome": outcome}, n.Load)
 	}
-	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil,
-		func() int64 { return s.envoy.Stats().UnknownDomains })
-	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of denied requests that stay charged because the store was unavailable for their refund.", nil,
-		func() int64 { return s.envoy.Stats().Kept })
+	m.Counter("weir_envoy_unknown_domains_total", "Requests for a domain that is neither configured nor a policy; they are answered OK.", nil, n.UnknownDomains.Load)
+	m.Counter("weir_envoy_unrefunded_hits_total", "Hits of denied requests that stay charged because the store was unavailable for their refund.", nil, n.Kept.Load)
 	m.Table("weir_envoy_hits_total", "Hits by the deciding rule; shadowed ones were above the limit of a rule in shadow_mode.",
 		[]string{"domain", "rule", "outcome"}, s.envoyHits)
 	m.Table("weir_envoy_near_limit_hits_total", "Granted hits that took a rule above four fifths of its limit.",

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -18,22 +19,37 @@ import (
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/recorder"
+	"github.com/weirlimit/weir/weirdisk"
 )
 
-// everything answers /metrics of servers that between them have all that can be
-// configured, after a call of each kind.
+// everything returns the answers to /metrics of several servers, which together use every
+// setting, after a call of each kind.
 func everything(t *testing.T) []string {
 	t.Helper()
 	rules, err := envoyconf.Parse("envoy.yaml", []byte("domain: shop\ndescriptors:\n- key: path\n  rate_limit: {unit: minute, requests_per_unit: 5}\n"))
 	if err != nil {
 		t.Fatal(err)
 	}
+	record, err := recorder.Open(recorder.Config{Path: filepath.Join(t.TempDir(), "trace"), FileBytes: 1 << 20, Files: 1, Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer record.Close()
 	memory, _ := newServer(t, weir.NewMemory(weir.MaxBytes(1<<20)), func(c *Config) {
+		c.Recorder = record
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
+		c.Policies.Policy("search").Warnings = []int{80}
 	})
 	store, _ := newServer(t, fallback.New(down{}, fallback.FailOpen), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
+	engine, err := weirdisk.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { engine.Close() })
+	disk, _ := newServer(t, fallback.New(engine, fallback.FailClosed), func(c *Config) { c.Disk = engine })
 	var pages []string
-	for _, s := range []*Server{memory, store} {
+	for _, s := range []*Server{memory, store, disk} {
 		ask(s, "POST", "/v1/check", searchBody)
 		ask(s, "GET", "/gate/search?ip=1", "")
 		ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
@@ -48,32 +64,32 @@ func everything(t *testing.T) []string {
 	return pages
 }
 
-// TestDocsTellEveryMetric: docs/metrics.md and /metrics name the same metrics, of
-// the same types and with the same labels.
-func TestDocsTellEveryMetric(t *testing.T) {
+// TestDocsListEveryMetric: docs/metrics.md and /metrics have the same metrics, types and
+// labels.
+func TestDocsListEveryMetric(t *testing.T) {
 	page, err := os.ReadFile("../../docs/metrics.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	told := map[string]string{}
+	listed := map[string]string{}
 	row := regexp.MustCompile("(?m)^\\| `(weir_\\w+)` \\| (\\w+) \\| (.*?) ?\\| .+ \\|$")
 	for _, m := range row.FindAllStringSubmatch(string(page), -1) {
 		labels := strings.FieldsFunc(m[3], func(r rune) bool { return strings.ContainsRune("`, ", r) })
 		slices.Sort(labels)
-		told[m[1]] = m[2] + " " + strings.Join(labels, ",")
+		listed[m[1]] = m[2] + " " + strings.Join(labels, ",")
 	}
 	found := map[string]string{}
 	for _, text := range everything(t) {
-		for name, what := range metricsOf(text) {
-			found[name] = what
+		for name, kind := range metricsOf(text) {
+			found[name] = kind
 		}
 	}
-	for name, what := range found {
-		if told[name] != what {
-			t.Errorf("%s: docs/metrics.md says %q, /metrics is %q", name, told[name], what)
+	for name, kind := range found {
+		if listed[name] != kind {
+			t.Errorf("%s: docs/metrics.md has %q, /metrics %q", name, listed[name], kind)
 		}
 	}
-	for name := range told {
+	for name := range listed {
 		if found[name] == "" {
 			t.Errorf("%s is in docs/metrics.md and nowhere else", name)
 		}
@@ -85,7 +101,7 @@ var (
 	label    = regexp.MustCompile(`(\w+)="`)
 )
 
-// metricsOf returns the type and the labels of each of our metrics that has a series.
+// metricsOf returns the type and the labels of each Weir metric with a series.
 func metricsOf(text string) map[string]string {
 	all := map[string]string{}
 	for _, m := range typeLine.FindAllStringSubmatch(text, -1) {
@@ -103,8 +119,8 @@ func metricsOf(text string) map[string]string {
 	return all
 }
 
-// TestPrometheusReadsThemAll has Prometheus' own tool check what is answered.
-func TestPrometheusReadsThemAll(t *testing.T) {
+// TestPrometheusAcceptsTheMetrics runs promtool on the answer to /metrics.
+func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 	for _, text := range everything(t) {
 		cmd := exec.Command("promtool", "check", "metrics")
 		cmd.Stdin = strings.NewReader(text)
@@ -114,8 +130,9 @@ func TestPrometheusReadsThemAll(t *testing.T) {
 	}
 }
 
-// TestMetricsOfPoliciesLeave: a reload drops the series of what is gone.
-func TestMetricsOfPoliciesLeave(t *testing.T) {
+// TestReloadRemovesMetricsOfRemovedPolicies: a reload removes the series of policies that
+// are not in the new file.
+func TestReloadRemovesMetricsOfRemovedPolicies(t *testing.T) {
 	s, _ := newServer(t, nil)
 	decide(t, s, "/v1/check", searchBody)
 	reload(t, s, "  other: {limit: 3 per minute per ip}\n")
@@ -125,18 +142,18 @@ func TestMetricsOfPoliciesLeave(t *testing.T) {
 	}
 }
 
-// TestDecisionsAllocateNoMore: counting and timing a decision costs no allocation
-// beyond those of the limiter itself.
-func TestDecisionsAllocateNoMore(t *testing.T) {
+// TestMetricsAllocateNothing: counting and timing a decision allocates nothing beyond the
+// limiter's allocations.
+func TestMetricsAllocateNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	e := policyOf(t, s, "search")
 	a := enforce.Request{Target: enforce.Target{Key: weir.K("1"), Tier: enforce.None}, Op: weir.OpAttempt, N: 1, At: weir.Now, States: make([]weir.LimitState, 1)}
 	ctx := t.Context()
 	for range 3 {
-		e.Decide(ctx, observe.HTTP, "", &a)
+		e.Apply(ctx, observe.HTTP, "", &a)
 	}
 	if n := testing.AllocsPerRun(100, func() {
-		o, err := e.Decide(ctx, observe.HTTP, "", &a)
+		o, err := e.Apply(ctx, observe.HTTP, "", &a)
 		if err != nil || o.Decision.Allowed {
 			t.Fatal(o, err)
 		}
@@ -145,8 +162,9 @@ func TestDecisionsAllocateNoMore(t *testing.T) {
 	}
 }
 
-// TestShadowsAreCounted: what a shadow lets pass is told apart from what passes.
-func TestShadowsAreCounted(t *testing.T) {
+// TestShadowDenialsAreCountedSeparately: decisions that a shadow would have denied have
+// an outcome of their own.
+func TestShadowDenialsAreCountedSeparately(t *testing.T) {
 	s, _ := newServer(t, nil)
 	reload(t, s, "  search: {limit: 1 per minute per ip, shadow: true}\n")
 	for range 3 {
@@ -166,9 +184,9 @@ func TestShadowsAreCounted(t *testing.T) {
 		`weir_denials_total{limit="limit",policy="search"} 0`)
 }
 
-// TestConnectionsAreCounted: those that are open, and not the one that a listener
-// waits for.
-func TestConnectionsAreCounted(t *testing.T) {
+// TestOpenConnectionsAreCounted: the metric counts open connections, not the one that a
+// listener waits for.
+func TestOpenConnectionsAreCounted(t *testing.T) {
 	s, _ := newServer(t, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	if err := s.Listen(); err != nil {

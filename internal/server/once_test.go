@@ -7,8 +7,9 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// TestIDs: a check or a record with an id can be posted again, and is charged once.
-func TestIDs(t *testing.T) {
+// TestRepeatedIDsAreChargedOnce: a check or a record with an id can be sent again, and is
+// charged once.
+func TestRepeatedIDsAreChargedOnce(t *testing.T) {
 	s, _ := newServer(t, nil)
 	const key = `{"policy":"sms","key":{"phone":"+1"},"n":2`
 	first := decide(t, s, "/v1/check", key+`,"id":"order-7"}`)
@@ -17,7 +18,7 @@ func TestIDs(t *testing.T) {
 		t.Errorf("first %+v\nagain %+v, want the same, repeated", first, again)
 	}
 	if len(again.Limits) != 0 || !strings.Contains(again.Why, "charged once") {
-		t.Errorf("a repeated answer tells limits %+v and why %q, want none, and that it is charged once", again.Limits, again.Why)
+		t.Errorf("a repeated answer has limits %+v and why %q, want no limits, and a sentence that it is charged once", again.Limits, again.Why)
 	}
 	for range 2 {
 		decide(t, s, "/v1/record", key+`,"id":"order-8"}`)

@@ -16,8 +16,9 @@ func named(field string, values ...string) func(*http.Request) {
 
 const smsBody = `{"policy":"sms","key":{"phone":"+1"},"n":2}`
 
-// TestIdempotencyKey: the header field names an operation as the member "id" does.
-func TestIdempotencyKey(t *testing.T) {
+// TestIdempotencyKeyHeaderEqualsID: the header field Idempotency-Key works like the
+// member "id".
+func TestIdempotencyKeyHeaderEqualsID(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, path := range []string{"/v1/check", "/v1/record", "/v1/reserve"} {
 		before := left(t, s)
@@ -46,7 +47,7 @@ func TestIdempotencyKey(t *testing.T) {
 	}
 }
 
-func TestBadIdempotencyKeys(t *testing.T) {
+func TestBadIdempotencyKeysChargeNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, bad := range []struct {
 		name string
@@ -66,13 +67,13 @@ func TestBadIdempotencyKeys(t *testing.T) {
 	}
 }
 
-// TestGateOperations: a gate takes no id unless the operator has said which field the
-// proxy sets: a client that could name one would pass for ever.
-func TestGateOperations(t *testing.T) {
+// TestGateIgnoresClientIDs: a gate reads an id only from the header field that the
+// operator has configured. Otherwise a client could repeat one id and pass for ever.
+func TestGateIgnoresClientIDs(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for i, want := range []int{204, 204, 429} {
 		if r := ask(s, "POST", "/gate/search?ip=1", "", named("Idempotency-Key", "mine")); r.status != want {
-			t.Errorf("call %d of a client that names its calls: %d, want %d", i+1, r.status, want)
+			t.Errorf("call %d with a client's id: %d, want %d", i+1, r.status, want)
 		}
 	}
 	s, _ = newServer(t, nil, func(c *Config) { c.GateID = "x-request-id" })
@@ -94,9 +95,10 @@ func TestGateOperations(t *testing.T) {
 	}
 }
 
-// TestReservedAgain: who lost the answer to /v1/reserve asks again, gets the
-// reservation, and it is settled once by whichever of its ids.
-func TestReservedAgain(t *testing.T) {
+// TestRepeatedReservationIsChargedOnce: a client that lost the answer to /v1/reserve can
+// repeat the call. It gets an id of the same reservation, and any of its ids settles it
+// once.
+func TestRepeatedReservationIsChargedOnce(t *testing.T) {
 	s, _ := newServer(t, nil)
 	const body = `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job-1"`
 	first, again := reserveBy(t, s, body+`}`), reserveBy(t, s, body+`,"ttl_ms":5000}`)
@@ -119,8 +121,9 @@ func TestReservedAgain(t *testing.T) {
 	}
 }
 
-// TestRefundsOnce: a refund with an id, in the body or as a header field, is made once.
-func TestRefundsOnce(t *testing.T) {
+// TestRepeatedRefundIsMadeOnce: a refund with an id, in the body or as a header field, is
+// made once.
+func TestRepeatedRefundIsMadeOnce(t *testing.T) {
 	s, _ := newServer(t, nil)
 	d := decide(t, s, "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"n":9}`)
 	refund := func(id, body string, status int, want string) {

@@ -6,8 +6,9 @@ import (
 	"testing"
 )
 
-// TestOptions: what net/http would answer by itself is answered like all else.
-func TestOptions(t *testing.T) {
+// TestOPTIONSHasStrictHeaders: OPTIONS *, which net/http would answer itself, gets 404
+// with our header fields.
+func TestOPTIONSHasStrictHeaders(t *testing.T) {
 	s, _ := newServer(t, nil)
 	start(t, s)
 	c := dial(t, s)

@@ -7,21 +7,21 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// called makes a request that calls the server by a name.
+// called makes a request with this Host.
 func called(host string) func(*http.Request) {
 	return func(r *http.Request) { r.Host = host }
 }
 
-// open are the calls that a page in a browser of the same machine would like to make.
+// open are the calls that a page in a browser on the same machine could make.
 var open = []struct{ method, target, body string }{
 	{"GET", "/v1/top", ""}, {"GET", "/v1/policies", ""}, {"GET", "/metrics", ""},
 	{"POST", "/v1/reload", ""}, {"DELETE", "/v1/keys/search?ip=1", ""},
 	{"POST", "/v1/check", searchBody}, {"POST", "/v1/peek", searchBody}, {"POST", "/json", "{}"}, {"GET", "/nothing", ""},
 }
 
-// TestNamesOfOthers: a site that makes its name stand for 127.0.0.1 gets nothing of a
-// listener that asks nothing of its callers.
-func TestNamesOfOthers(t *testing.T) {
+// TestOpenListenersRejectForeignHosts: a site that resolves its name to 127.0.0.1 is
+// rejected by a listener without authentication.
+func TestOpenListenersRejectForeignHosts(t *testing.T) {
 	names, err := listen.ParseNames("weir.example.com")
 	if err != nil {
 		t.Fatal(err)
@@ -29,13 +29,13 @@ func TestNamesOfOthers(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) { c.Hosts = names })
 	for _, c := range open {
 		evil := ask(s, c.method, c.target, c.body, called("evil.example:7070"), func(r *http.Request) {
-			r.Header.Set("Origin", "http://evil.example:7070") // for the browser it is the same site
+			r.Header.Set("Origin", "http://evil.example:7070") // the same site for the browser
 			r.Header.Set("Sec-Fetch-Site", "same-origin")
 		})
 		wantProblem(t, c.target, evil, 403, "Host field names evil.example:7070,", "--host NAME")
 	}
 	if got := decide(t, s, "/v1/peek", `{"policy":"search","key":{"ip":"1"}}`); got.Remaining != 2 {
-		t.Errorf("a refused call charged: %+v", got)
+		t.Errorf("a rejected call charged: %+v", got)
 	}
 	for _, c := range open {
 		for _, good := range []string{"127.0.0.1:7070", "localhost", "[::1]:7070", "192.0.2.1", "Weir.Example.com:80", ""} {
@@ -44,22 +44,22 @@ func TestNamesOfOthers(t *testing.T) {
 			}
 		}
 	}
-	// Probes tell strangers no more than whether the server is well, and proxies call
-	// gates by any name.
+	// Probes show strangers only whether the server is well. Proxies call gates with any
+	// Host.
 	if r := ask(s, "GET", "/livez", "", called("evil.example")); r.status != 200 {
 		t.Errorf("/livez: status %d", r.status)
 	}
 	if r := ask(s, "GET", "/readyz", "", called("evil.example")); r.body != "{\"ready\":true}\n" {
-		t.Errorf("/readyz tells a stranger's page %s", r.body)
+		t.Errorf("/readyz shows a stranger's page %s", r.body)
 	}
 	if r := ask(s, "GET", "/gate/search?ip=2", "", called("shop.example")); r.status != 204 {
-		t.Errorf("a gate asked by the name of the proxy's client: status %d, want 204", r.status)
+		t.Errorf("a gate with the Host of the proxy's client: status %d, want 204", r.status)
 	}
 }
 
-// TestNamesThatDoNotMatter: who must show something may call the server what it likes,
-// and so may who reaches it over a unix socket or, on purpose, from other machines.
-func TestNamesThatDoNotMatter(t *testing.T) {
+// TestAuthenticatedListenersAcceptAnyHost: a listener that requires authentication, a
+// unix socket, and a listener that is open on purpose accept any Host.
+func TestAuthenticatedListenersAcceptAnyHost(t *testing.T) {
 	token := func(c *Config) { c.Auth.Token = secret(t, tokenWord) }
 	bearer := func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) }
 	for _, c := range []struct {
@@ -84,9 +84,9 @@ func TestNamesThatDoNotMatter(t *testing.T) {
 	}
 }
 
-// TestNamesOfTheOperatorsListener: on loopback it is open though decisions ask for a
-// token.
-func TestNamesOfTheOperatorsListener(t *testing.T) {
+// TestAdminListenerRejectsForeignHosts: the admin listener on loopback needs no token, so
+// it checks the Host even if decisions need a token.
+func TestAdminListenerRejectsForeignHosts(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) {
 		c.AdminListen = "127.0.0.1:0"
 		c.Auth.Token = secret(t, tokenWord)

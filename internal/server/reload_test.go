@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// parsed reads policies that must be good.
+// parsed parses valid policies.
 func parsed(t testing.TB, lines string) *policy.File {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n"+lines))
@@ -30,8 +30,8 @@ func reload(t testing.TB, s *Server, lines string) {
 	}
 }
 
-// TestReloadKeepsHistories: another number is in force at the next decision, on
-// what was granted before (R12).
+// TestReloadKeepsHistories: a new number applies to the next decision and to the units
+// granted before (R12).
 func TestReloadKeepsHistories(t *testing.T) {
 	s, _ := newServer(t, nil) // search: 2 per minute per ip
 	for range 2 {
@@ -47,9 +47,9 @@ func TestReloadKeepsHistories(t *testing.T) {
 	}
 }
 
-// TestReloadChangesWhatIsServed: names that left are unknown, new ones decide,
-// and the list of policies says so.
-func TestReloadChangesWhatIsServed(t *testing.T) {
+// TestReloadReplacesPolicies: removed policies are unknown, new ones decide, and the list
+// shows the new file.
+func TestReloadReplacesPolicies(t *testing.T) {
 	s, _ := newServer(t, nil)
 	reload(t, s, "  fresh: {limit: 1 per minute}\n")
 	wantProblem(t, "a policy that left", ask(s, "POST", "/v1/check", searchBody), 400, `no policy "search"`)
@@ -61,7 +61,8 @@ func TestReloadChangesWhatIsServed(t *testing.T) {
 	}
 }
 
-// TestBadReloadChangesNothing: all or nothing, and visible where operators look.
+// TestBadReloadChangesNothing: a bad file changes no policy, and /readyz and the metrics
+// show the failure.
 func TestBadReloadChangesNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	bad := parsed(t, "  search: {limit: 9 per minute per ip}\n  late: {limit: 1 per minute}\n")
@@ -100,7 +101,7 @@ func wantMetrics(t *testing.T, s *Server, lines ...string) {
 	}
 }
 
-// TestReloadKeepsCounts: a counter of Prometheus must not fall.
+// TestReloadKeepsCounts: Prometheus counters do not fall at a reload.
 func TestReloadKeepsCounts(t *testing.T) {
 	s, _ := newServer(t, nil)
 	decide(t, s, "/v1/check", searchBody)
@@ -109,9 +110,9 @@ func TestReloadKeepsCounts(t *testing.T) {
 	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="search",protocol="http"} 2`)
 }
 
-// TestReloadUnderLoad: every request is answered by one set or the other, and no
-// window ever holds more than the larger of the two limits.
-func TestReloadUnderLoad(t *testing.T) {
+// TestReloadUnderLoadKeepsTheLargerLimit: every request is decided by the old or the new
+// file, and no window holds more than the larger of the two limits.
+func TestReloadUnderLoadKeepsTheLargerLimit(t *testing.T) {
 	s, _ := newServer(t, nil)
 	sets := []string{"  search: {limit: 50 per hour per ip}\n", "  search: {limit: 40 per hour per ip}\n"}
 	reload(t, s, sets[0])
@@ -149,9 +150,9 @@ func TestReloadUnderLoad(t *testing.T) {
 	}
 }
 
-// TestReloadsTakeNoMemory: what a set of policies took is given back when another
-// is in force, whatever its numbers are.
-func TestReloadsTakeNoMemory(t *testing.T) {
+// TestReloadsFreeOldPolicies: the memory of a set of policies is freed after the next
+// reload.
+func TestReloadsFreeOldPolicies(t *testing.T) {
 	s, _ := newServer(t, weir.NewMemory())
 	round := func(from, n int) {
 		for i := range n {
@@ -167,7 +168,7 @@ func TestReloadsTakeNoMemory(t *testing.T) {
 	}
 }
 
-// heap is the bytes that are in use after a collection.
+// heap returns the bytes in use after a collection.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestReloadCall(t *testing.T) {
+func TestReloadCallAppliesTheFile(t *testing.T) {
 	s, _ := newServer(t, nil)
 	wantProblem(t, "no file", ask(s, "POST", "/v1/reload", ""), 409, "--policies FILE")
 
@@ -29,6 +29,6 @@ func TestReloadCall(t *testing.T) {
 		r.Header.Set("Sec-Fetch-Site", "cross-site")
 	}), 403)
 	if !strings.Contains(ask(s, "GET", "/nothing", "").body, "/v1/reload") {
-		t.Error("the list of paths says nothing of /v1/reload")
+		t.Error("the list of paths lacks /v1/reload")
 	}
 }

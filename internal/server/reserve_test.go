@@ -43,9 +43,9 @@ func left(t *testing.T, s *Server) int64 {
 	return decide(t, s, "/v1/peek", `{"policy":"sms","key":{"phone":"+1"}}`).Remaining
 }
 
-// TestReservations: what was not used is given back, what was used beyond is
-// recorded, and a denial reserves nothing.
-func TestReservations(t *testing.T) {
+// TestSettlementCorrectsTheCharge: a settlement gives back unused units and records extra
+// ones. A denial reserves nothing.
+func TestSettlementCorrectsTheCharge(t *testing.T) {
 	s, _ := newServer(t, nil)
 	first := reserveBy(t, s, smsReserve)
 	if !first.Allowed || first.Granted != 6 || first.Remaining != 4 || first.Reservation == "" || first.ExpiresAt == "" {
@@ -91,7 +91,7 @@ func TestReservationsAreOfOneStore(t *testing.T) {
 		for path, body := range map[string]string{"/v1/settle": settleBody(id, 9), "/v1/release": fmt.Sprintf(`{"reservation":%q}`, id)} {
 			wantProblem(t, path, ask(second, "POST", path, body), 404, "another store", "nothing was changed")
 		}
-		if got := sayTo(t, plainly(second), "WEIR.SETTLE "+id+" 9"); !strings.HasPrefix(got, "-ERR the reservation was made on another store") {
+		if got := sendTo(t, plainly(second), "WEIR.SETTLE "+id+" 9"); !strings.HasPrefix(got, "-ERR the reservation was made on another store") {
 			t.Errorf("over RESP: %q", got)
 		}
 		if r := ask(first, "POST", "/v1/settle", settleBody(id, 1)); r.status != 200 {
@@ -103,10 +103,10 @@ func TestReservationsAreOfOneStore(t *testing.T) {
 	}
 }
 
-// TestIdentityOfTheStore: a store that does not answer leaves its last identity in use,
-// one that has lost its data rejects older reservations, and none is bound without an
-// identity.
-func TestIdentityOfTheStore(t *testing.T) {
+// TestReservationsFollowTheStoresIdentity: while the store does not answer, its last
+// known identity is used. A store without its data rejects older reservations. Without an
+// identity no reservation is made.
+func TestReservationsFollowTheStoresIdentity(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var id string
 		var away error
@@ -133,9 +133,8 @@ func TestIdentityOfTheStore(t *testing.T) {
 	})
 }
 
-// TestReservationsSettleOnce, whoever asks and however often: of two servers on one
-// store, by many at once. Who says the same again gets the same answer; another number
-// is refused.
+// TestReservationsSettleOnce settles a reservation many times at once, on two servers
+// with one store. An equal settlement gets the same answer; another number is rejected.
 func TestReservationsSettleOnce(t *testing.T) {
 	for name, c := range map[string]struct {
 		actual int
@@ -168,9 +167,9 @@ func TestReservationsSettleOnce(t *testing.T) {
 	}
 }
 
-// TestReservationsSettledLate: what was settled in time is answered again for a minute,
-// and for as long as the reservation had lasted; then it is only known to be settled.
-func TestReservationsSettledLate(t *testing.T) {
+// TestSettlementsAreRepeatedForALimitedTime: a settlement can be repeated for a minute
+// and for the life of its reservation. After that it is rejected as already settled.
+func TestSettlementsAreRepeatedForALimitedTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
 		id := reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"ttl_ms":90000}`).Reservation
@@ -200,7 +199,8 @@ func TestReservationsSettledLate(t *testing.T) {
 	})
 }
 
-// TestReservationsExpire by the clock of the store; their units stay.
+// TestReservationsExpire: a reservation expires by the clock of the store, and its units
+// stay charged.
 func TestReservationsExpire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
@@ -233,9 +233,9 @@ func TestReservationsExpire(t *testing.T) {
 	})
 }
 
-// TestReservationsAreNotMadeUp: an id that was changed, cut, or made by others is
-// unknown, and a policy that is gone is too.
-func TestReservationsAreNotMadeUp(t *testing.T) {
+// TestForgedReservationsAreUnknown: an id that was changed, cut or forged is unknown, and
+// so is one of a removed policy.
+func TestForgedReservationsAreUnknown(t *testing.T) {
 	s, _ := newServer(t, nil)
 	stranger, _ := newServer(t, nil)
 	id := reserveBy(t, s, smsReserve).Reservation
@@ -263,7 +263,7 @@ func TestReservationsAreNotMadeUp(t *testing.T) {
 	}
 }
 
-func TestReservationsBadInput(t *testing.T) {
+func TestBadSettlementsChangeNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, c := range []struct{ path, body, want string }{
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":86400001}`, "1 to 86400000"},
@@ -272,7 +272,6 @@ func TestReservationsBadInput(t *testing.T) {
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"at":"x"}`, "takes policy, key, n, id, ttl_ms"},
 		{"/v1/settle", ``, `send {"reservation"`},
 		{"/v1/release", ``, `send {"reservation"`},
-		{"/v1/settle", `{"reservation":"x"}`, `"actual" is missing`},
 		{"/v1/settle", `{"actual":1}`, `"reservation" is missing`},
 		{"/v1/settle", `{"reservation":"x","actual":-1}`, "whole number"},
 		{"/v1/release", `{"reservation":"x","actual":1}`, "takes reservation"},
@@ -293,10 +292,10 @@ func TestReservationsBadInput(t *testing.T) {
 	}
 }
 
-// TestReservationsInAnOutage: whatever the store died of between the claim and the
-// correction, and whether the correction had reached it or not, the same settlement can
-// be tried again, and corrects once.
-func TestReservationsInAnOutage(t *testing.T) {
+// TestFailedSettlementsCanBeRetried: the store fails between the claim and the
+// correction, before or after it made the correction. The same settlement can be retried,
+// and corrects once.
+func TestFailedSettlementsCanBeRetried(t *testing.T) {
 	for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 		for _, actual := range []int{0, 4, 9} {
 			faulty := weirtest.NewFaulty(weir.NewMemory())
@@ -316,9 +315,9 @@ func TestReservationsInAnOutage(t *testing.T) {
 	}
 }
 
-// TestReservationsAreNeverForgotten: where policies let attempts pass while the store is
-// away, a settlement is still one that the store knows, or none yet.
-func TestReservationsAreNeverForgotten(t *testing.T) {
+// TestSettlementsNeedTheStore: in every outage mode a settlement gets 503 while the store
+// is away, and succeeds when it is back.
+func TestSettlementsNeedTheStore(t *testing.T) {
 	for _, mode := range []string{"deny", "allow", "local"} {
 		for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 			for _, actual := range []int{4, 9} {
@@ -338,7 +337,7 @@ func TestReservationsAreNeverForgotten(t *testing.T) {
 	}
 }
 
-// corrections is a store in which what has an id fails, but for the claims.
+// corrections is a store that fails operations with an id, except claims.
 type corrections struct{ *weirtest.Faulty }
 
 var claimed = weir.NewMemory()
@@ -350,9 +349,9 @@ func (c corrections) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a wei
 	return c.Faulty.Decide(ctx, p, k, a)
 }
 
-// TestReservationsOfEveryPolicy: of a shadow what it would have granted is settled,
-// where only reports are charged all that was used, and a plan is remembered.
-func TestReservationsOfEveryPolicy(t *testing.T) {
+// TestReservationsFollowTheirPolicy: a shadow settles the units it would have granted, a
+// policy that counts reports charges all used units, and the plan is kept.
+func TestReservationsFollowTheirPolicy(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) {
 		c.Policies = parsed(t, `  shadow: {limit: 5 per day, shadow: true}
   reported: {limit: 5 per day, count: reported}

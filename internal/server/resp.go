@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"fmt"
 	"net/http"
 	"slices"
 	"strings"
@@ -12,8 +11,8 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/front/resp"
-	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/reserve"
@@ -22,11 +21,8 @@ import (
 
 // respListener is the listener for Redis clients.
 type respListener struct {
-	address listen.Address
-	server  *resp.Server
-	socket  *listen.Listener // nil until open
-	done    chan struct{}    // closed when server has left socket
-
+	port
+	server *resp.Server
 }
 
 // newRESP makes the listener of Config.RESPListen, not open yet; nil if there is none.
@@ -35,18 +31,23 @@ func (s *Server) newRESP() (*respListener, error) {
 	if c.RESPListen == "" {
 		return nil, nil
 	}
-	address, err := listen.Parse(c.RESPListen)
+	p, err := newPort("--resp-listen", c.RESPListen)
 	if err != nil {
-		return nil, fmt.Errorf("weir: cannot listen: --resp-listen: %w", err)
-	}
-	if c.Throttler == nil {
-		c.Throttler = gcra.NewTable(gcra.DefaultBytes)
+		return nil, err
 	}
 	_, memory := c.Engine.(*weir.Memory)
-	return &respListener{address: address, done: make(chan struct{}), server: resp.New(resp.Config{
-		Policies: respPolicies{s}, Reservations: respReservations{s, s.reservations}, Throttler: respThrottler{s}, Waits: !memory,
-		Guard: s.respGuard(), Version: c.Version, Log: s.log,
-	})}, nil
+	guard := s.respGuard()
+	l := &respListener{port: p, server: resp.New(resp.Config{
+		Policies: respServer{s}, Reservations: respServer{s}, Engine: s.throttleEngine(), Throttle: s.throttle, Waits: !memory,
+		Guard: guard, Version: c.Version, Log: s.log,
+	})}
+	l.conns, l.private = c.Limits.Conns, guard.Anybody == 0
+	if c.TLS != nil && !p.address.IsUnix() {
+		l.tls = c.TLS.Config()
+	}
+	l.serve, l.drain = l.server.Serve, l.drainBy(l.server.Shutdown)
+	s.ports = append(s.ports, &l.port)
+	return l, nil
 }
 
 // respGuard grants the tokens and certificates of HTTP the same rights here. WEIR.RESET
@@ -89,27 +90,6 @@ func (s *Server) respGuard() (g resp.Guard) {
 	return g
 }
 
-func (l *respListener) open(s *Server) (err error) {
-	c := s.bounds(l.address, s.config.Limits.Conns, s.respGuard().Anybody == 0)
-	if s.config.TLS != nil && !l.address.IsUnix() {
-		c.TLS = s.config.TLS.Config()
-	}
-	if l.socket, err = listen.Open(c); err != nil {
-		return fmt.Errorf("weir: cannot listen: %w", err)
-	}
-	return nil
-}
-
-func (l *respListener) addr() string { return boundAddress(l.socket, l.address) }
-
-// drain accepts the waiting connections, then no more, and answers the commands that
-// were read.
-func (l *respListener) drain(ctx context.Context) error {
-	l.socket.Drain()
-	accepted(ctx, l.done)
-	return l.server.Shutdown(ctx)
-}
-
 // RESPAddr returns the address for Redis clients, "" if there is none.
 func (s *Server) RESPAddr() string {
 	if s.resp == nil {
@@ -118,12 +98,12 @@ func (s *Server) RESPAddr() string {
 	return s.resp.addr()
 }
 
-// respPolicies are the policies in force for Redis clients.
-type respPolicies struct{ s *Server }
+// respServer is the server for Redis clients.
+type respServer struct{ s *Server }
 
 // Policy returns the policy of that name.
-func (p respPolicies) Policy(name string) (resp.Policy, error) {
-	set := p.s.policies.Load()
+func (r respServer) Policy(name string) (resp.Policy, error) {
+	set := r.s.policies.Load()
 	if found := set.resp[name]; found != nil {
 		return found, nil
 	}
@@ -132,23 +112,29 @@ func (p respPolicies) Policy(name string) (resp.Policy, error) {
 }
 
 // Names returns the names of all policies, in the order of the file.
-func (p respPolicies) Names() (names []string) {
-	for _, each := range p.s.policies.Load().Policies {
+func (r respServer) Names() (names []string) {
+	for _, each := range r.s.policies.Load().Policies {
 		names = append(names, each.Name)
 	}
 	return names
 }
 
-// respThrottler decides CL.THROTTLE within the capacity of the server.
-type respThrottler struct{ s *Server }
-
-// Throttle decides by Config.Throttler.
-func (t respThrottler) Throttle(ctx context.Context, key string, l gcra.Limit, n int64) (gcra.Answer, error) {
-	if err := t.s.enterRESP(); err != nil {
-		return gcra.Answer{}, err
+// throttleEngine returns the engine of CL.THROTTLE: in an outage of the store it fails.
+func (s *Server) throttleEngine() weir.Engine {
+	if f, ok := s.config.Engine.(*fallback.Engine); ok {
+		return f.WithMode(fallback.FailClosed)
 	}
-	defer t.s.capacity.Leave()
-	return t.s.config.Throttler.Throttle(ctx, key, l, n)
+	return s.config.Engine
+}
+
+// throttle decides CL.THROTTLE within the capacity of the server.
+func (s *Server) throttle(ctx context.Context, l *weir.Limiter, key weir.Key, n int64) (weir.Decision, error) {
+	if err := s.enterRESP(); err != nil {
+		return weir.Decision{}, err
+	}
+	defer s.capacity.Leave()
+	d, err := l.AllowN(ctx, key, n)
+	return d, s.logged(err)
 }
 
 // enterRESP takes a place in the capacity, or returns an error for a Redis client.
@@ -204,7 +190,7 @@ func (p *respPolicy) decide(ctx context.Context, key weir.Key, op weir.Op, n int
 		return o, err
 	}
 	defer p.s.capacity.Leave()
-	o, err = p.Policy.Decide(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.tier), Op: op, N: n, At: weir.Now, ID: id})
+	o, err = p.Policy.Apply(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.tier), Op: op, N: n, At: weir.Now, ID: id})
 	if err != nil {
 		return o, p.s.logged(err)
 	}
@@ -230,7 +216,11 @@ func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id stri
 		pairs = append(pairs, *p.by)
 	}
 	token, err := p.s.reservations.Issue(ctx, reserve.Grant{Policy: p.Policy, Pairs: pairs, Key: key, ID: id, Outcome: &o, TTL: ttl})
-	return d, resp.Reservation{ID: token, Expires: d.At.Add(ttl)}, p.s.logged(err)
+	r = resp.Reservation{ID: token, Expires: d.At.Add(ttl)}
+	if t := o.Limiter.Plan().HoldTime(); t > 0 {
+		r.HeldUntil = d.At.Add(t)
+	}
+	return d, r, p.s.logged(err)
 }
 
 // Refund takes units back as POST /v1/refund does.
@@ -253,23 +243,30 @@ func (p *respPolicy) Reset(ctx context.Context, key weir.Key) error {
 	return p.s.logged(p.Policy.Reset(ctx, observe.RESP, key))
 }
 
-// respReservations settles reservations for Redis clients.
-type respReservations struct {
-	s *Server
-	*reserve.Service
-}
-
 // Settle settles as POST /v1/settle does.
-func (r respReservations) Settle(ctx context.Context, token string, actual int64) (resp.Settlement, error) {
+func (r respServer) Settle(ctx context.Context, token string, actual int64) (resp.Settlement, error) {
 	if err := r.s.enterRESP(); err != nil {
 		return resp.Settlement{}, err
 	}
 	defer r.s.capacity.Leave()
-	done, err := r.Service.Settle(ctx, observe.RESP, token, actual)
+	done, err := r.s.reservations.Settle(ctx, observe.RESP, token, actual)
 	if err != nil {
 		return resp.Settlement{}, settleError(r.s.logged(err))
 	}
-	return resp.Settlement{Reserved: done.Reserved, Refunded: done.Refunded, Recorded: done.Recorded}, nil
+	return resp.Settlement{Reserved: done.Reserved, Actual: done.Actual, Refunded: done.Refunded, Recorded: done.Recorded}, nil
+}
+
+// Extend extends as POST /v1/extend does.
+func (r respServer) Extend(ctx context.Context, token string) (resp.Reservation, error) {
+	if err := r.s.enterRESP(); err != nil {
+		return resp.Reservation{}, err
+	}
+	defer r.s.capacity.Leave()
+	x, err := r.s.reservations.Extend(ctx, observe.RESP, token)
+	if err != nil {
+		return resp.Reservation{}, settleError(r.s.logged(err))
+	}
+	return resp.Reservation{ID: x.Token, Expires: x.Expires, HeldUntil: x.HeldUntil}, nil
 }
 
 // settleError translates the problem of a settlement to a code of RESP.

@@ -14,12 +14,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
 )
 
-// sayTo sends commands on a connection of their own and returns all answers.
-func sayTo(t *testing.T, dial func() (net.Conn, error), commands ...string) string {
+// sendTo sends commands on a new connection and returns all answers.
+func sendTo(t *testing.T, dial func() (net.Conn, error), commands ...string) string {
 	t.Helper()
 	c, err := dial()
 	if err != nil {
@@ -39,12 +40,12 @@ func plainly(s *Server) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial("tcp", s.RESPAddr()) }
 }
 
-// TestRedisClientsUnauthorized: a wrong password and a command without one are counted
-// as a 401 over HTTP is.
-func TestRedisClientsUnauthorized(t *testing.T) {
+// TestUnauthorizedRedisCommandsAreCounted: a wrong password and a command without one are
+// counted like a 401 over HTTP.
+func TestUnauthorizedRedisCommandsAreCounted(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, s)
-	sayTo(t, plainly(s), "AUTH "+gateWord, "HELLO 3 AUTH default "+gateWord, "PING", "AUTH "+tokenWord, "PING")
+	sendTo(t, plainly(s), "AUTH "+gateWord, "HELLO 3 AUTH default "+gateWord, "PING", "AUTH "+tokenWord, "PING")
 	ask(s, "POST", "/v1/check", searchBody)
 	r := ask(s, "GET", "/metrics", "", func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+tokenWord) })
 	if want := "weir_unauthorized_requests_total 4\n"; !strings.Contains(r.body, want) {
@@ -54,20 +55,20 @@ func TestRedisClientsUnauthorized(t *testing.T) {
 
 func withRESP(c *Config) { c.RESPListen = "127.0.0.1:0" }
 
-// TestRedisClientsAskTheSame: histories, policies in force and counters are those
-// of HTTP.
-func TestRedisClientsAskTheSame(t *testing.T) {
+// TestRedisClientsShareHistoriesWithHTTP: Redis clients and HTTP clients share histories,
+// policies and counters.
+func TestRedisClientsShareHistoriesWithHTTP(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
 	decide(t, s, "/v1/check", searchBody)
-	if got := sayTo(t, plainly(s), "WEIR.CHECK search ip=1", "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8 :1 :1 :0 ") || !strings.Contains(got, "*8 :0 :0 :0 ") {
+	if got := sendTo(t, plainly(s), "WEIR.CHECK search ip=1", "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8 :1 :1 :0 ") || !strings.Contains(got, "*8 :0 :0 :0 ") {
 		t.Errorf("the second and third of two: %q", got)
 	}
 	if d := decide(t, s, "/v1/peek", searchBody); d.Allowed {
 		t.Errorf("over HTTP: %+v, want a denial", d)
 	}
 	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
-	got := sayTo(t, plainly(s), "WEIR.PEEK search ip=1", "WEIR.RECORD search ip=1 2", "WEIR.CHECK nosuch", "WEIR.RESET search ip=1",
+	got := sendTo(t, plainly(s), "WEIR.PEEK search ip=1", "WEIR.RECORD search ip=1 2", "WEIR.CHECK nosuch", "WEIR.RESET search ip=1",
 		"WEIR.PEEK search ip=1", "CL.THROTTLE k 15 30 60", "CL.THROTTLE k 0 30 60")
 	for _, want := range []string{"*8 :1 :1 :1 ", "*8 :1 :2 :-1 ", "-ERR no policy \"nosuch\"; ", "+OK *8 :1 :1 :3 ", "*5 :0 :16 :15 :-1 :2 ", "*5 :1 :1 :0 :2 :2"} {
 		if !strings.Contains(got, want) {
@@ -78,14 +79,14 @@ func TestRedisClientsAskTheSame(t *testing.T) {
 	for _, want := range []string{`{outcome="allowed",policy="search",protocol="http"} 1`, `{outcome="allowed",policy="search",protocol="resp"} 1`, `{outcome="denied",policy="search",protocol="resp"} 1`, `{outcome="recorded",policy="search",protocol="resp"} 1`,
 		`weir_bad_requests_total{protocol="resp"} 1`, `weir_throttle_total{outcome="allowed"} 1`, `weir_throttle_total{outcome="denied"} 1`} {
 		if !strings.Contains(metrics, want) {
-			t.Errorf("metrics say nothing of %s:\n%s", want, metrics)
+			t.Errorf("the metrics lack %s:\n%s", want, metrics)
 		}
 	}
 }
 
-// TestRedisClientsShowTheToken: what opens decisions over HTTP opens them here,
-// and what is for operators stays theirs.
-func TestRedisClientsShowTheToken(t *testing.T) {
+// TestRedisClientsNeedTheToken: Redis clients need the token of HTTP decisions, and the
+// operators' token for operators' commands.
+func TestRedisClientsNeedTheToken(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		change func(*Config)
@@ -105,7 +106,7 @@ func TestRedisClientsShowTheToken(t *testing.T) {
 		s, _ := newServer(t, nil, withRESP, c.change)
 		stop := start(t, s)
 		got := ""
-		for _, word := range strings.Fields(sayTo(t, plainly(s), c.say...)) {
+		for _, word := range strings.Fields(sendTo(t, plainly(s), c.say...)) {
 			switch {
 			case word[0] == '+':
 				got += "+"
@@ -120,7 +121,7 @@ func TestRedisClientsShowTheToken(t *testing.T) {
 	}
 }
 
-func TestRedisClientsOverTLS(t *testing.T) {
+func TestRedisClientsUseTLSAndCertificates(t *testing.T) {
 	authority := listentest.NewAuthority(t)
 	pair := authority.Issue(t, "weir")
 	dir := t.TempDir()
@@ -142,17 +143,17 @@ func TestRedisClientsOverTLS(t *testing.T) {
 			return tls.Dial("tcp", s.RESPAddr(), &tls.Config{RootCAs: authority.Pool(), Certificates: certificates})
 		}
 	}
-	if got := sayTo(t, over(authority.Issue(t, "client").TLS(t)), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8 :1 ") {
+	if got := sendTo(t, over(authority.Issue(t, "client").TLS(t)), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8 :1 ") {
 		t.Errorf("with a certificate: %q", got)
 	}
-	if got := sayTo(t, over(), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-NOAUTH ") {
+	if got := sendTo(t, over(), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-NOAUTH ") {
 		t.Errorf("without: %q", got)
 	}
 }
 
-// TestRedisListenerIsNotExposed: who listens where other machines can reach it
-// must ask something of them.
-func TestRedisListenerIsNotExposed(t *testing.T) {
+// TestRedisListenerForOtherMachinesRequiresAuthentication: a RESP listener that other
+// machines can reach must require a token or certificate.
+func TestRedisListenerForOtherMachinesRequiresAuthentication(t *testing.T) {
 	_, err := New(Config{Policies: file(t), RESPListen: "0.0.0.0:0"})
 	var e *listen.ExposedError
 	if !errors.As(err, &e) || e.Flag != "--resp-listen" {
@@ -169,7 +170,7 @@ func TestRedisListenerIsNotExposed(t *testing.T) {
 			t.Fatal(err)
 		}
 		if warned := strings.Join(s.Warnings(), "\n"); !strings.Contains(warned, "--resp-listen") {
-			t.Errorf("warned %q, want a word on --resp-listen", warned)
+			t.Errorf("warned %q, want one about --resp-listen", warned)
 		}
 	}
 	if _, err := New(Config{Policies: file(t), RESPListen: "nowhere"}); err == nil || !strings.Contains(err.Error(), "--resp-listen") {
@@ -177,20 +178,51 @@ func TestRedisListenerIsNotExposed(t *testing.T) {
 	}
 }
 
-// TestRedisClientsAreShed: as many decisions as may wait for the store are under
-// way, and one more is told so.
-func TestRedisClientsAreShed(t *testing.T) {
+// TestRedisCommandsAboveTheBoundGetAnError: when all places for decisions are taken, the
+// next command gets an error at once.
+func TestRedisCommandsAboveTheBoundGetAnError(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.InFlight = -1 })
 	start(t, s)
 	for _, command := range []string{"WEIR.CHECK search ip=1", "CL.THROTTLE k 1 1 1"} {
-		if got := sayTo(t, plainly(s), command); !strings.HasPrefix(got, "-UNAVAILABLE no decision: too many requests") {
+		if got := sendTo(t, plainly(s), command); !strings.HasPrefix(got, "-UNAVAILABLE no decision: too many requests") {
 			t.Errorf("%s without room: %q", command, got)
 		}
 	}
 }
 
-// TestRedisClientsAreTold that there are too many of them.
-func TestRedisClientsAreTold(t *testing.T) {
+// TestThrottleFailsInAnOutage: without the store CL.THROTTLE is an error in every mode of the
+// engine. The log has the cause.
+func TestThrottleFailsInAnOutage(t *testing.T) {
+	s, logged := newServer(t, fallback.New(down{}, fallback.FailOpen), withRESP)
+	stop := start(t, s)
+	if got := sendTo(t, plainly(s), "CL.THROTTLE k 1 1 1"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") {
+		t.Errorf("got %q, want an error", got)
+	}
+	wantMetrics(t, s, `weir_throttle_total{outcome="error"} 1`, `weir_throttle_total{outcome="allowed"} 0`)
+	stop()
+	if text := logged.String(); !strings.Contains(text, "no decision could be made") || !strings.Contains(text, errDown.Error()) {
+		t.Errorf("log: %s; want the cause", text)
+	}
+}
+
+// TestThrottleHistoriesAreItsOwn: no policy has the name of the histories of CL.THROTTLE.
+func TestThrottleHistoriesAreItsOwn(t *testing.T) {
+	taken := parsed(t, "  cl.throttle: {limit: 1 per minute per key}\n")
+	const want = `the policy "cl.throttle" has the name of the histories of CL.THROTTLE; rename it`
+	if _, err := New(Config{Policies: taken, RESPListen: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("at the start: %v, want %q", err, want)
+	}
+	if _, err := New(Config{Policies: taken}); err != nil {
+		t.Errorf("without Redis clients: %v", err)
+	}
+	s, _ := newServer(t, nil, withRESP)
+	if err := s.Reload(taken, "weir.yaml"); err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("in a reload: %v, want %q", err, want)
+	}
+}
+
+// TestRedisClientsAboveTheCapGetAnError: a connection above the cap gets an error.
+func TestRedisClientsAboveTheCapGetAnError(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.Conns = 1 })
 	start(t, s)
 	first, err := net.Dial("tcp", s.RESPAddr())
@@ -211,27 +243,28 @@ func TestRedisClientsAreTold(t *testing.T) {
 	second.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(second, "PING\r\n")
 	if b, _ := io.ReadAll(second); !strings.HasPrefix(string(b), "-ERR max number of clients reached") {
-		t.Errorf("the second hears %q", b)
+		t.Errorf("the second gets %q", b)
 	}
 }
 
-// TestRedisListenerOnATakenPort: nothing stays open.
-func TestRedisListenerOnATakenPort(t *testing.T) {
+// TestTakenRedisPortOpensNoListener: if the RESP port is taken, no other listener stays
+// open.
+func TestTakenRedisPortOpensNoListener(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
 	second, _ := newServer(t, nil, func(c *Config) { c.RESPListen = s.RESPAddr() })
 	if err := second.Listen(); err == nil || !strings.Contains(err.Error(), "cannot listen") {
-		t.Errorf("a taken port: %v, want an error that says so", err)
+		t.Errorf("a taken port: %v, want an error with the reason", err)
 	}
 	if _, err := net.Dial("tcp", second.Addr()); err == nil {
 		t.Error("the other listener stays open")
 	}
 }
 
-// TestRedisClientsAllocateNothing: a policy is found and asked without a word kept.
-func TestRedisClientsAllocateNothing(t *testing.T) {
+// TestRedisCommandsAllocateNothing: finding a policy and deciding allocates nothing.
+func TestRedisCommandsAllocateNothing(t *testing.T) {
 	s, _ := newServer(t, weir.NewMemory(), withRESP)
-	p := respPolicies{s}
+	p := respServer{s}
 	key, ctx := weir.K("1"), t.Context()
 	if n := testing.AllocsPerRun(100, func() {
 		found, err := p.Policy("search")

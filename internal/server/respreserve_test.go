@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir/policy"
 )
 
-// reservedByRedis is the id in an answer to WEIR.RESERVE, "" if it is a denial.
+// reservedByRedis returns the id in an answer to WEIR.RESERVE, "" for a denial.
 func reservedByRedis(t *testing.T, answer string) string {
 	t.Helper()
 	parts := strings.Split(strings.TrimSpace(answer), " ")
@@ -25,16 +25,17 @@ func reservedByRedis(t *testing.T, answer string) string {
 	return parts[11]
 }
 
-// TestRedisClientsReserve: what one front end reserves another settles, once.
-func TestRedisClientsReserve(t *testing.T) {
+// TestReservationsSettleAcrossFronts: a reservation of one front can be settled on
+// another, once.
+func TestReservationsSettleAcrossFronts(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
-	id := reservedByRedis(t, sayTo(t, plainly(s), "WEIR.RESERVE sms phone=+1 6 TTL 60000"))
+	id := reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE sms phone=+1 6 TTL 60000"))
 	if r := ask(s, "POST", "/v1/settle", settleBody(id, 2)); r.status != 200 || r.body != `{"policy":"sms","reserved":6,"actual":2,"refunded":4,"recorded":0}`+"\n" {
 		t.Errorf("settled over HTTP: %d %s", r.status, r.body)
 	}
 	first, second := reserveBy(t, s, smsReserve).Reservation, reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"}}`).Reservation
-	got := sayTo(t, plainly(s), "WEIR.SETTLE "+id+" 1", "WEIR.SETTLE "+first+" 8", "WEIR.RELEASE "+second, "WEIR.RELEASE x", "WEIR.RESERVE sms phone=+1 10", "WEIR.RESERVE sms phone=+1 TTL 999999999999")
+	got := sendTo(t, plainly(s), "WEIR.SETTLE "+id+" 1", "WEIR.SETTLE "+first+" 8", "WEIR.RELEASE "+second, "WEIR.RELEASE x", "WEIR.RESERVE sms phone=+1 10", "WEIR.RESERVE sms phone=+1 TTL 999999999999")
 	for i, want := range []string{"-SETTLED the reservation is settled already; nothing was changed ", "*4 :6 :8 :0 :2 ", "*4 :1 :0 :1 :0 ", "-ERR there is no such reservation: ",
 		"*10 :0 :0 :0 ", "-ERR TTL must be 1 to 86400000: the longest window of sms, "} {
 		before, rest, found := strings.Cut(got, want)
@@ -51,9 +52,9 @@ func TestRedisClientsReserve(t *testing.T) {
 		`weir_bad_requests_total{protocol="resp"} 3`)
 }
 
-// TestRedisClientsReserveByPlan: the plan that the reservation was made under is the
-// one that settles it.
-func TestRedisClientsReserveByPlan(t *testing.T) {
+// TestRedisReservationsKeepTheirPlan: a reservation is settled under the plan that it was
+// made with.
+func TestRedisReservationsKeepTheirPlan(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) {
 		f, err := policy.Parse("weir.yaml", []byte(varied))
 		if err != nil {
@@ -62,26 +63,26 @@ func TestRedisClientsReserveByPlan(t *testing.T) {
 		c.Policies = f
 	})
 	start(t, s)
-	id := reservedByRedis(t, sayTo(t, plainly(s), "WEIR.RESERVE api tier=pro tenant=a 3"))
-	got := sayTo(t, plainly(s), "WEIR.PEEK api tier=pro tenant=a", "WEIR.SETTLE "+id+" 1", "WEIR.PEEK api tier=pro tenant=a")
+	id := reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE api tier=pro tenant=a 3"))
+	got := sendTo(t, plainly(s), "WEIR.PEEK api tier=pro tenant=a", "WEIR.SETTLE "+id+" 1", "WEIR.PEEK api tier=pro tenant=a")
 	if !strings.HasPrefix(got, "*8 :0 :0 :0 ") || !strings.Contains(got, "*4 :3 :1 :2 :0 *8 :1 :1 :2 ") {
 		t.Errorf("%q, want 2 of 3 given back", got)
 	}
-	id = reservedByRedis(t, sayTo(t, plainly(s), "WEIR.RESERVE watch user=u 5"))
-	if got := sayTo(t, plainly(s), "WEIR.RELEASE "+id); got != "*4 :0 :0 :0 :0 " {
-		t.Errorf("of a shadow, which charged nothing of what it would have refused: %q", got)
+	id = reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE watch user=u 5"))
+	if got := sendTo(t, plainly(s), "WEIR.RELEASE "+id); got != "*4 :0 :0 :0 :0 " {
+		t.Errorf("of a shadow, which charged no units that it would have denied: %q", got)
 	}
 }
 
-// TestRedisClientsReserveOnce: who lost the answer gets another id of the same
-// reservation, over HTTP as well, and one of them settles it; the others get the same
-// answer by the same units.
-func TestRedisClientsReserveOnce(t *testing.T) {
+// TestRepeatedRedisReservationIsChargedOnce: a repeated WEIR.RESERVE returns another id
+// of the same reservation, also over HTTP. One of the ids settles it; the others get the
+// same answer for the same units.
+func TestRepeatedRedisReservationIsChargedOnce(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
 	var ids []string
 	for i, ask := range []string{"WEIR.RESERVE sms phone=+1 6 ID job TTL 60000", "WEIR.RESERVE sms phone=+1 6 TTL 60000 ID job", "WEIR.RESERVE sms phone=+1 6 ID job"} {
-		parts := strings.Split(strings.TrimSpace(sayTo(t, plainly(s), ask)), " ")
+		parts := strings.Split(strings.TrimSpace(sendTo(t, plainly(s), ask)), " ")
 		if want := ":" + strconv.Itoa(min(i, 1)); len(parts) != 14 || parts[0] != "*11" || parts[13] != want {
 			t.Fatalf("%s: %q, want eleven elements, the last %s", ask, parts, want)
 		}
@@ -96,18 +97,19 @@ func TestRedisClientsReserveOnce(t *testing.T) {
 			if i == 0 && actual == "2" {
 				continue
 			}
-			if got := sayTo(t, plainly(s), "WEIR.SETTLE "+id+" "+actual); !strings.HasPrefix(got, want) {
+			if got := sendTo(t, plainly(s), "WEIR.SETTLE "+id+" "+actual); !strings.HasPrefix(got, want) {
 				t.Errorf("id %d, %s used: %q, want %q", i, actual, got, want)
 			}
 		}
 	}
 }
 
-// TestRedisClientsReserveInTime: a settlement that comes too late has a code of its own.
-func TestRedisClientsReserveInTime(t *testing.T) {
+// TestLateRedisSettlementHasItsOwnCode: a settlement after the expiry gets its own error
+// code.
+func TestLateRedisSettlementHasItsOwnCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s, _ := newServer(t, nil)
-		p, err := respPolicies{s}.Policy("sms")
+		p, err := respServer{s}.Policy("sms")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +119,7 @@ func TestRedisClientsReserveInTime(t *testing.T) {
 		}
 		time.Sleep(time.Second)
 		var refused *resp.Refused
-		if _, err := (respReservations{s, s.reservations}).Settle(t.Context(), r.ID, 0); !errors.As(err, &refused) || refused.Code != "EXPIRED" {
+		if _, err := (respServer{s}).Settle(t.Context(), r.ID, 0); !errors.As(err, &refused) || refused.Code != "EXPIRED" {
 			t.Errorf("a second later: %v", err)
 		}
 		if n := left(t, s); n != 4 {
@@ -126,20 +128,20 @@ func TestRedisClientsReserveInTime(t *testing.T) {
 	})
 }
 
-// TestRedisClientsAskOnce: an id is one operation, whichever front end asks.
-func TestRedisClientsAskOnce(t *testing.T) {
+// TestIDsAreSharedByAllFronts: an id is one operation on every front.
+func TestIDsAreSharedByAllFronts(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
 	decide(t, s, "/v1/check", `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"order 1"}`)
 	var many []string
-	for i := range 300 { // the ids lie in one buffer, which is used again
+	for i := range 300 { // the ids are in one buffer, which is reused
 		many = append(many, "WEIR.RECORD sms phone=+2 ID "+strconv.Itoa(i%100))
 	}
-	got := sayTo(t, plainly(s), many...)
+	got := sendTo(t, plainly(s), many...)
 	if n := strings.Count(got, "*9 "); n != 300 || strings.Count(got, " :0 :1 ") < 200 {
 		t.Errorf("%d answers of 300, %d of them repeated, want 200", n, strings.Count(got, " :0 :1 "))
 	}
-	if got := sayTo(t, plainly(s), "WEIR.PEEK sms phone=+2"); !strings.HasPrefix(got, "*8 :0 :0 :-90 ") {
+	if got := sendTo(t, plainly(s), "WEIR.PEEK sms phone=+2"); !strings.HasPrefix(got, "*8 :0 :0 :-90 ") {
 		t.Errorf("100 of 10 were recorded: %q", got)
 	}
 	c, err := plainly(s)()
@@ -156,7 +158,8 @@ func TestRedisClientsAskOnce(t *testing.T) {
 	wantMetrics(t, s, `weir_decisions_total{outcome="repeated",policy="sms",protocol="resp"} 201`)
 }
 
-// TestSettlementsAreCounted: each has one outcome, also that which has nothing to correct.
+// TestSettlementsAreCounted: each settlement has one outcome, also one without a
+// correction.
 func TestSettlementsAreCounted(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for actual, outcome := range []string{"refunded", "recorded", "recorded"} {

@@ -24,7 +24,7 @@ import (
 
 const nextWord = "the-token-of-tomorrow"
 
-// secretIn returns a secret that is read from a file, and a function that replaces it.
+// secretIn returns a secret in a file, and a function that replaces the file.
 func secretIn(t *testing.T, words string) (s *listen.Secret, rotate func(words string)) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "secret")
@@ -48,8 +48,8 @@ func secretIn(t *testing.T, words string) (s *listen.Secret, rotate func(words s
 	}
 }
 
-// talk sends a line over a connection that stays open, and returns the first line of
-// the answer; "" is the end of the connection.
+// talk sends a line over a connection that stays open, and returns the first line of the
+// answer; "" is the end of the connection.
 type talk struct {
 	net.Conn
 	in *bufio.Reader
@@ -78,7 +78,7 @@ func (c talk) say(line string) string {
 	return answer
 }
 
-// get asks for a path and returns the status, 0 at the end of the connection.
+// get requests a path and returns the status, 0 at the end of the connection.
 func (c talk) get(path, header string) int {
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: localhost\r\n%s\r\n", path, header)
 	r, err := http.ReadResponse(c.in, nil)
@@ -89,8 +89,8 @@ func (c talk) get(path, header string) int {
 	return r.StatusCode
 }
 
-// A token that was replaced ends the rights of the Redis clients that have shown it.
-// While both are in force, neither loses any.
+// Replacing a token ends the rights of Redis clients that have used the old one. While
+// both tokens are in force, no client loses its rights.
 func TestRotationReachesOpenRedisConnections(t *testing.T) {
 	token, rotate := secretIn(t, tokenWord)
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token = token })
@@ -134,8 +134,9 @@ func peekWith(t *testing.T, s *Server, token, body string) (d decision) {
 	return d
 }
 
-// The operators' token that was replaced takes with it the right to reset, and no other.
-func TestRotationOfTheOperatorsToken(t *testing.T) {
+// Replacing the operators' token ends the right to reset on open connections, and no
+// other right.
+func TestRotationOfTheOperatorsTokenEndsResets(t *testing.T) {
 	admin, rotate := secretIn(t, adminWord)
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Admin: admin} })
 	start(t, s)
@@ -155,8 +156,8 @@ func TestRotationOfTheOperatorsToken(t *testing.T) {
 	}
 }
 
-// A secret of gates that was replaced is worth nothing on a connection that is open.
-func TestRotationOfTheGateSecret(t *testing.T) {
+// An old gate secret is rejected on open connections.
+func TestRotationOfTheGateSecretReachesOpenConnections(t *testing.T) {
 	gate, rotate := secretIn(t, gateWord)
 	s, _ := newServer(t, nil, func(c *Config) { c.Auth = httpapi.Auth{Token: secret(t, tokenWord), Gate: gate} })
 	start(t, s)
@@ -174,7 +175,7 @@ func TestRotationOfTheGateSecret(t *testing.T) {
 	}
 }
 
-// An authority that was removed ends the rights of its clients' connections: over
+// Removing a certificate authority ends the rights of its clients' open connections over
 // HTTP/1.1, HTTP/2, RESP and gRPC.
 func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
 	ours, gone, kept := listentest.NewAuthority(t), listentest.NewAuthority(t), listentest.NewAuthority(t)
@@ -194,7 +195,7 @@ func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
 	}
 	s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) { c.TLS = loaded })
 	start(t, s)
-	clients := map[string]func() bool{} // report whether the client may ask
+	clients := map[string]func() bool{} // report whether the client is authorized
 	for name, by := range map[string]*listentest.Authority{"gone": gone, "kept": kept} {
 		config := &tls.Config{RootCAs: ours.Pool(), Certificates: []tls.Certificate{by.Issue(t, name).TLS(t)}}
 		c, err := tls.Dial("tcp", s.Addr(), config)
@@ -223,7 +224,7 @@ func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
 	}
 	for name, may := range clients {
 		if !may() {
-			t.Fatalf("%s: refused", name)
+			t.Fatalf("%s: rejected", name)
 		}
 	}
 	write("ca", kept.PEM)
@@ -232,7 +233,7 @@ func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
 	}
 	for name, may := range clients {
 		if want := strings.HasPrefix(name, "kept"); may() != want {
-			t.Errorf("after the authority was removed, %s: may ask %t, want %t", name, !want, want)
+			t.Errorf("after the authority was removed, %s: authorized %t, want %t", name, !want, want)
 		}
 	}
 }

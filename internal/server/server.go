@@ -7,6 +7,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -21,23 +22,26 @@ import (
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
-	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/recorder"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirdisk"
 )
 
 // Config configures a Server. Only Policies is required.
 type Config struct {
 	Policies  *policy.File
-	Source    string      // of the policies, for people: a file name
-	Engine    weir.Engine // decides; default: a memory engine of the server
-	StoreName string      // of the engine, for people, without credentials; default: memory
+	Source    string           // of the policies, for people: a file name
+	Engine    weir.Engine      // decides; default: a memory engine of the server
+	StoreName string           // of the engine, for people, without credentials; default: memory
+	StoreNote string           // for the banner; default: none
+	Disk      *weirdisk.Engine // below Engine, for metrics; default: none
 	// StoreIdentity returns a name that all servers on the store share and no other store
 	// has; default: that of an engine that no other process shares.
 	StoreIdentity func(context.Context) (string, error)
@@ -51,16 +55,17 @@ type Config struct {
 	Envoy        *envoyconf.Config // its domains besides the policies; with it Policies may be empty
 	EnvoyOptions envoy.Options     // of the service; the Server sets Engine and Log
 
-	ReservationSecret string         // shared by servers that settle each other's reservations; default: one of this process
-	GateID            string         // the header field with the idempotency key of a gate call, which proxies must set; default: none
-	Tracer            observe.Tracer // gets a span of each decision; default: none, and nothing is computed for it
-	TopKeys           topkeys.Form   // of GET /v1/top; default: the values of keys
+	ReservationSecret string             // shared by servers that settle each other's reservations; default: one of this process
+	GateID            string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
+	GateFields        httpapi.GateFields // answers of gates with RateLimit fields; default: all
+	Tracer            observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
+	TopKeys           topkeys.Form       // of GET /v1/top; default: the values of keys
+	Recorder          *recorder.Recorder // of calls; default: none are recorded. Its owner closes it
 
-	RESPListen  string         // for Redis clients; default: none
-	Throttler   resp.Throttler // decides CL.THROTTLE; default: a table of the server in memory
-	AdminListen string         // for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
-	SocketMode  fs.FileMode    // of unix sockets; default 0660
-	TLS         *listen.TLS    // default: none
+	RESPListen  string      // for Redis clients; default: none
+	AdminListen string      // for operators; default: Listen if that is local, otherwise 127.0.0.1:7072
+	SocketMode  fs.FileMode // of unix sockets; default 0660
+	TLS         *listen.TLS // default: none
 	Auth        httpapi.Auth
 	Hosts       listen.Names // that Host may hold where callers need no secret, besides localhost, addresses and the name in Listen
 	Insecure    bool         // listen where other machines can connect, though Auth and TLS require nothing of them
@@ -89,24 +94,15 @@ const maxHeader = 16 << 10
 
 // withDefaults returns l with defaults in place of zeros.
 func (l Limits) withDefaults() Limits {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&l.ReadHeader, 5*time.Second)
-	set(&l.Read, 10*time.Second)
-	set(&l.Write, 20*time.Second)
-	set(&l.Idle, 2*time.Minute)
-	set(&l.Prove, 10*time.Second)
-	set(&l.Linger, 250*time.Millisecond)
-	set(&l.Drain, 10*time.Second)
-	if l.Conns == 0 {
-		l.Conns = 10_000
-	}
-	if l.InFlight == 0 {
-		l.InFlight = 1000
-	}
+	l.ReadHeader = cmp.Or(l.ReadHeader, 5*time.Second)
+	l.Read = cmp.Or(l.Read, 10*time.Second)
+	l.Write = cmp.Or(l.Write, 20*time.Second)
+	l.Idle = cmp.Or(l.Idle, 2*time.Minute)
+	l.Prove = cmp.Or(l.Prove, 10*time.Second)
+	l.Linger = cmp.Or(l.Linger, 250*time.Millisecond)
+	l.Drain = cmp.Or(l.Drain, 10*time.Second)
+	l.Conns = cmp.Or(l.Conns, 10_000)
+	l.InFlight = cmp.Or(l.InFlight, 1000)
 	return l
 }
 
@@ -129,13 +125,14 @@ type Server struct {
 	envoyReloads, envoyErrors atomic.Int64
 	envoyFailed               atomic.Bool // the last reload of the rules failed
 
+	ports       []*port       // all that follow, the main one first
 	rpc         *rpc          // nil without Config.GRPCListen
 	resp        *respListener // nil without Config.RESPListen
 	main, admin *listener     // admin is nil if main also serves operators
 	connections connections
 	draining    atomic.Bool
 	capacity    *serving.Capacity
-	errors      *serving.Log // of the store
+	errors      *observe.Log // of the store
 }
 
 // inForce is the set of policies in force, with their adapters for RESP.
@@ -144,7 +141,7 @@ type inForce struct {
 	resp map[string]*respPolicy
 }
 
-// Rejections and broken connections are logged logLines times per logPeriod.
+// Rejections, broken connections and warnings are logged logLines times per logPeriod.
 const (
 	logLines  = 10
 	logPeriod = 10 * time.Second
@@ -155,26 +152,21 @@ func New(c Config) (*Server, error) {
 	if c.Engine == nil {
 		c.Engine = weir.NewMemory()
 	}
-	if c.StoreName == "" {
-		c.StoreName = "memory"
-	}
-	if c.Listen == "" {
-		c.Listen = "127.0.0.1:7070"
-	}
+	c.StoreName = cmp.Or(c.StoreName, "memory")
+	c.Listen = cmp.Or(c.Listen, "127.0.0.1:7070")
+	c.Version = cmp.Or(c.Version, "unknown")
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
-	}
-	if c.Version == "" {
-		c.Version = "unknown"
 	}
 	c.Limits = c.Limits.withDefaults()
 	if err := httpapi.CheckGateID(c.GateID); err != nil {
 		return nil, fmt.Errorf("--gate-id-header: %w", err)
 	}
 	s := &Server{config: c, log: c.Log, capacity: serving.NewCapacity(c.Limits.InFlight),
-		errors: &serving.Log{To: c.Log, Max: 1, Period: time.Second}}
+		errors: &observe.Log{To: c.Log, Max: 1, Period: time.Second}}
 	s.metrics = metrics.New(c.Version, s.counters)
-	s.compiler = serving.Compiler{Engine: c.Engine, Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys}
+	s.compiler = serving.Compiler{Engine: c.Engine, Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
+		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
 	first, err := s.compile(c.Policies, c.Source, nil)
 	if err != nil {
 		return nil, err
@@ -193,8 +185,8 @@ func New(c Config) (*Server, error) {
 		Policies: s.set, Status: s.status, Capacity: s.capacity, Reservations: s.reservations,
 		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
 		Metrics: s.metrics.Handler(), Reread: c.Reread,
-		Errors: s.errors, GateLog: &serving.Log{To: c.Log, Max: logLines, Period: logPeriod},
-		Auth: c.Auth, TLS: c.TLS, Insecure: c.Insecure, GateID: c.GateID, Tracing: c.Tracer != nil, TopKeys: c.TopKeys,
+		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},
+		Auth: c.Auth, TLS: c.TLS, Insecure: c.Insecure, GateID: c.GateID, GateFields: c.GateFields, Tracing: c.Tracer != nil, TopKeys: c.TopKeys,
 	})
 	if err := s.newListeners(); err != nil {
 		return nil, err
@@ -216,18 +208,26 @@ func (s *Server) set() *serving.Set { return s.policies.Load().Set }
 func (s *Server) Handler() http.Handler { return s.main.http.Handler }
 
 // status returns the state of the server for /readyz.
-func (s *Server) status() httpapi.Status {
-	status := httpapi.Status{Draining: s.draining.Load(), Store: s.config.StoreName, StoreDown: s.storeDown()}
+func (s *Server) status() httpapi.Readiness {
+	set := s.set()
+	now := httpapi.Readiness{Ready: true, Policies: len(set.Policies), Limits: set.Limits,
+		Store: s.config.StoreName, Source: set.Source, Generation: set.Generation, Since: httpapi.Stamp(set.Since)}
+	if s.draining.Load() {
+		now.Ready, now.Why = false, "draining: the server is about to stop"
+	}
+	if err := s.storeDown(); err != nil {
+		now.StoreDown = err.Error()
+	}
 	if r := s.reloads.Load(); !r.last.IsZero() {
-		status.Reload = &httpapi.Reload{At: r.last}
+		now.Reload = &httpapi.Reload{OK: r.err == nil, At: httpapi.Stamp(r.last)}
 		if r.err != nil {
-			status.Reload.Err = firstLine(r.err)
+			now.Reload.Error = firstLine(r.err)
 		}
 	}
 	if c := s.rules.Load(); c != nil {
-		status.Envoy = &httpapi.EnvoyStatus{Source: c.Source, Domains: len(c.Domains), Rules: c.Rules(), Failed: s.envoyFailed.Load()}
+		now.Envoy = &httpapi.EnvoyStatus{Source: c.Source, Domains: len(c.Domains), Rules: c.Rules(), Failed: s.envoyFailed.Load()}
 	}
-	return status
+	return now
 }
 
 // storeDown returns why the store is unavailable, as far as is known without a call; nil

@@ -34,8 +34,8 @@ func dialFrom(from, to string) (net.Conn, error) {
 	return c, err
 }
 
-// strangers fill the slots of a listener from 127.0.0.1, and again as often as they are
-// let go, until the test ends.
+// strangers fill the slots of a listener from 127.0.0.1, and reconnect when they are
+// disconnected, until the test ends.
 func strangers(t *testing.T, to, request string, n int) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -70,9 +70,9 @@ func strangers(t *testing.T, to, request string, n int) {
 	first.Wait()
 }
 
-// Strangers from one address hold as many connections as they get, on every listener,
-// saying nothing, half a request, or something that is refused. Callers from another
-// address are answered, and so are probes from either.
+// Strangers from one address hold as many connections as they get on every listener. They
+// send nothing, half a request, or a request that is rejected. Callers and probes from
+// another address are answered, and so are probes from the strangers' address.
 func TestStrangersDoNotTakeTheSlots(t *testing.T) {
 	const slots = 40
 	for name, says := range map[string]string{
@@ -98,7 +98,7 @@ func TestStrangersDoNotTakeTheSlots(t *testing.T) {
 	}
 }
 
-// answersHonest puts a request of every kind from 127.0.0.2.
+// answersHonest sends a request of every kind from 127.0.0.2 and wants its answer.
 func answersHonest(t *testing.T, s *Server) {
 	t.Helper()
 	for path, want := range map[string]int{"/livez": 200, "/readyz": 200, "/v1/policies": 200} {
@@ -129,8 +129,8 @@ func answersHonest(t *testing.T, s *Server) {
 	}
 }
 
-// Where callers hold all slots, probes are answered still.
-func TestProbesOfAFullListener(t *testing.T) {
+// A listener answers probes when callers hold all slots.
+func TestFullListenerAnswersProbes(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) { c.Auth.Token, c.Limits.Conns = secret(t, tokenWord), 4 })
 	start(t, s)
 	shown := "Authorization: Bearer " + tokenWord + "\r\n"
@@ -151,9 +151,9 @@ func TestProbesOfAFullListener(t *testing.T) {
 	}
 }
 
-// A connection that shows nothing in time is closed: before and after a handshake, and
-// though it asks for health all the time. One that has shown the token stays.
-func TestStrangersAreLetGo(t *testing.T) {
+// A connection without credentials is closed after a while: before and after a handshake,
+// and even if it sends health checks. A connection that has sent the token stays.
+func TestConnectionsWithoutCredentialsAreClosed(t *testing.T) {
 	ours := listentest.NewAuthority(t)
 	for _, over := range []string{"plain", "TLS"} {
 		s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {
@@ -181,7 +181,7 @@ func TestStrangersAreLetGo(t *testing.T) {
 		redis.say("AUTH " + tokenWord)
 		var ended sync.WaitGroup
 		for name, to := range map[string]string{"HTTP": s.Addr(), "RESP": s.RESPAddr(), "gRPC": s.GRPCAddr()} {
-			c, err := net.Dial("tcp", to) // says nothing, so there is no handshake either
+			c, err := net.Dial("tcp", to) // sends nothing, so there is no handshake
 			silent := talkTo(t, c, err)
 			ended.Go(func() {
 				if _, err := io.Copy(io.Discard, silent.in); isTimeout(err) {
@@ -213,7 +213,7 @@ func TestStrangersAreLetGo(t *testing.T) {
 					return
 				}
 				if ctx.Err() != nil {
-					t.Errorf("%s: a connection that asks for health alone stays", over)
+					t.Errorf("%s: a connection with health checks only stays", over)
 					return
 				}
 			}
@@ -233,7 +233,7 @@ func isTimeout(err error) bool {
 	return ok && timeout.Timeout()
 }
 
-// A stranger's connection ends with the answer: whether it is refused, or a probe's.
+// The answer to a stranger ends its connection, after a rejection and after a probe.
 func TestAnswersToStrangersEndTheConnection(t *testing.T) {
 	s, _ := newServer(t, nil, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, s)
@@ -254,8 +254,9 @@ func TestAnswersToStrangersEndTheConnection(t *testing.T) {
 	}
 }
 
-// Before AUTH a Redis client can send 2 KiB. Behind it, in the same packet, all it likes.
-func TestRedisClientsSendLittleBeforeTheToken(t *testing.T) {
+// Before AUTH a Redis client can send 2 KiB. After AUTH, even in the same packet, the
+// usual bounds apply.
+func TestRedisClientsSendAtMost2KiBBeforeAUTH(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Auth.Token = secret(t, tokenWord) })
 	start(t, s)
 	for name, text := range map[string]string{
@@ -280,10 +281,9 @@ func TestRedisClientsSendLittleBeforeTheToken(t *testing.T) {
 	}
 }
 
-// Clients of this machine are one address to a listener that requires nothing of them,
-// and may have as many connections as there are slots. A bound that is set counts there
-// as well.
-func TestConnectionsOfOneAddress(t *testing.T) {
+// On a listener without authentication all clients of this machine are one address, and
+// may take all slots. --max-connections-per-address applies there too.
+func TestConnectionsOfOneAddressAreBounded(t *testing.T) {
 	for _, c := range []struct {
 		set, want int
 		guards    httpapi.Auth
@@ -308,7 +308,7 @@ func TestConnectionsOfOneAddress(t *testing.T) {
 			continue
 		}
 		client := &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dialFrom("127.0.0.2", s.Addr()) }}}
-		for range 18 { // callers that have shown the token do not count
+		for range 18 { // callers with the token do not count
 			r, err := http.NewRequest("GET", "http://"+s.Addr()+"/v1/policies", nil)
 			if err != nil {
 				t.Fatal(err)

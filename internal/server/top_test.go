@@ -12,7 +12,7 @@ import (
 	"github.com/weirlimit/weir/internal/topkeys"
 )
 
-// top asks GET /v1/top and reads the answer strictly.
+// top calls GET /v1/top and reads the answer strictly.
 func top(t *testing.T, s *Server, query string) (a httpapi.TopList) {
 	t.Helper()
 	r := ask(s, "GET", "/v1/top"+query, "")
@@ -23,8 +23,8 @@ func top(t *testing.T, s *Server, query string) (a httpapi.TopList) {
 	return a
 }
 
-// fill uses up what search and slack grant, and is denied: ann three times, bob once
-// over HTTP and twice at a gate, and somebody over the protocol of Envoy.
+// fill uses up the limits of search and slack and is denied: ann three times, bob once
+// over HTTP and twice at a gate, and another user over Envoy's protocol.
 func fill(s *Server) {
 	for range 5 {
 		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"ann"}}`)
@@ -39,7 +39,7 @@ func fill(s *Server) {
 	}
 }
 
-func TestTop(t *testing.T) {
+func TestTopListsDeniedKeys(t *testing.T) {
 	s, _ := newServer(t, nil)
 	if a := top(t, s, ""); len(a.Top) != 0 || len(a.Policies) != 0 || a.Since != "" || a.Keys != "shown" {
 		t.Errorf("before any call: %+v", a)
@@ -64,7 +64,7 @@ func TestTop(t *testing.T) {
 	}
 }
 
-func TestTopRefuses(t *testing.T) {
+func TestTopRejectsBadQueries(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for query, c := range map[string]struct {
 		status int
@@ -82,7 +82,8 @@ func TestTopRefuses(t *testing.T) {
 	}
 }
 
-// TestTopSurvivesReloads: as long as the policy counts by the same dimensions.
+// TestTopSurvivesReloads: a reload keeps the counters of a policy with the same
+// dimensions.
 func TestTopSurvivesReloads(t *testing.T) {
 	s, _ := newServer(t, nil)
 	fill(s)
@@ -96,9 +97,9 @@ func TestTopSurvivesReloads(t *testing.T) {
 	}
 }
 
-// TestKeysStayAtHome: neither the log nor the metrics hold a key, whoever is denied;
-// and where the operator wants none, nor does /v1/top.
-func TestKeysStayAtHome(t *testing.T) {
+// TestLogAndMetricsHoldNoKeys: the log and the metrics hold no key. If the operator
+// disables keys, /v1/top holds none either.
+func TestLogAndMetricsHoldNoKeys(t *testing.T) {
 	for _, form := range []topkeys.Form{topkeys.Shown, topkeys.Hashed, topkeys.Off} {
 		s, logged := newServer(t, nil, func(c *Config) { c.TopKeys = form })
 		for range 4 {
@@ -118,8 +119,9 @@ func TestKeysStayAtHome(t *testing.T) {
 	}
 }
 
-// TestManyPoliciesShareTheRoom: the sketches of all policies together are bounded.
-func TestManyPoliciesShareTheRoom(t *testing.T) {
+// TestSketchesOfAllPoliciesAreBounded: the sketches of all policies together have a
+// bounded size.
+func TestSketchesOfAllPoliciesAreBounded(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for policies, slots := range map[int]int{1: 512, 195: 512, 1000: 96, 10_000: 32} {
 		sketch := s.compiler.NewSketch(policies)
@@ -132,9 +134,9 @@ func TestManyPoliciesShareTheRoom(t *testing.T) {
 	}
 }
 
-// TestTopOfRules: what rules of an Envoy configuration deny is listed with the domain
-// as the policy, and alone where that is asked for.
-func TestTopOfRules(t *testing.T) {
+// TestTopListsRulesByDomain: denials of Envoy rules are listed with the domain as the
+// policy, and ?policy= selects them.
+func TestTopListsRulesByDomain(t *testing.T) {
 	for _, keys := range []topkeys.Form{topkeys.Shown, topkeys.Hashed, topkeys.Off} {
 		t.Run(keys.String(), func(t *testing.T) {
 			s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.TopKeys = keys })
@@ -166,9 +168,8 @@ func TestTopOfRules(t *testing.T) {
 	}
 }
 
-// TestTopActsInNoTerminal: who looks at /v1/top with curl sees a hostile key and is
-// not its victim.
-func TestTopActsInNoTerminal(t *testing.T) {
+// TestTopEscapesControlCharacters: a hostile key in /v1/top cannot control a terminal.
+func TestTopEscapesControlCharacters(t *testing.T) {
 	s, _ := newServer(t, nil)
 	const evil = "%1b%5b31m%e2%80%ae%c2%9b%e2%81%a6%7f%ff"
 	for range 4 {

@@ -11,7 +11,7 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// spans remembers what it is told.
+// spans records finished spans.
 type spans struct {
 	parents []string
 	all     []observe.Span
@@ -25,8 +25,8 @@ func (t *spans) Dropped() int64 { return 0 }
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// TestEveryDecisionIsTold: whichever way it came, with the trace it is part of.
-func TestEveryDecisionIsTold(t *testing.T) {
+// TestEveryDecisionHasASpan: decisions on every front have a span in the caller's trace.
+func TestEveryDecisionHasASpan(t *testing.T) {
 	tracer := new(spans)
 	s, _ := newServer(t, nil, func(c *Config) { c.Tracer = tracer })
 	within := func(r *http.Request) { r.Header.Set("traceparent", traceparent) }
@@ -35,7 +35,7 @@ func TestEveryDecisionIsTold(t *testing.T) {
 	ask(s, "POST", "/v1/check", searchBody)
 	ask(s, "GET", "/gate/search?ip=1", "", within)
 	ask(s, "GET", "/gate/search?ip=1&n=x", "", within) // bad input is no decision
-	e := respPolicies{s}
+	e := respServer{s}
 	p, err := e.Policy("search")
 	if err != nil {
 		t.Fatal(err)
@@ -59,8 +59,8 @@ func TestEveryDecisionIsTold(t *testing.T) {
 	}
 }
 
-// TestErrorsAreTold: no decision is told of as well.
-func TestErrorsAreTold(t *testing.T) {
+// TestErrorsHaveASpan: a request without a decision has a span with the error.
+func TestErrorsHaveASpan(t *testing.T) {
 	tracer := new(spans)
 	s, _ := newServer(t, down{}, func(c *Config) { c.Tracer = tracer })
 	ask(s, "POST", "/v1/check", searchBody)

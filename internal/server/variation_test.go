@@ -33,8 +33,8 @@ func variedServer(t *testing.T, e weir.Engine) (*Server, func() string) {
 	return s, logged.String
 }
 
-// TestVariedChecks: what applied is in the answer, and is what decided.
-func TestVariedChecks(t *testing.T) {
+// TestAnswersShowThePlanInForce: the answer names the plan and override that decided.
+func TestAnswersShowThePlanInForce(t *testing.T) {
 	s, logged := variedServer(t, nil)
 	for _, c := range []struct{ body, words string }{
 		{`{"policy":"api","key":{"tenant":"a","tier":"pro"},"n":3}`, `"allowed":true "plan":"pro" "max":3`},
@@ -57,8 +57,9 @@ func TestVariedChecks(t *testing.T) {
 	}
 }
 
-// TestVariedGates: fields tell the numbers that applied; a shadow tells none.
-func TestVariedGates(t *testing.T) {
+// TestGatesShowThePlanInForce: gate fields have the numbers of the plan in force. A
+// shadow has none.
+func TestGatesShowThePlanInForce(t *testing.T) {
 	s, _ := variedServer(t, nil)
 	r := ask(s, "GET", "/gate/api?tenant=a&tier=pro", "")
 	if got := r.header["RateLimit-Policy"]; r.status != 204 || len(got) != 1 || !strings.Contains(got[0], "q=3;") {
@@ -72,8 +73,9 @@ func TestVariedGates(t *testing.T) {
 	}
 }
 
-// TestShadowOfAStoreThatIsAway passes, and is told.
-func TestShadowOfAStoreThatIsAway(t *testing.T) {
+// TestShadowPassesWithoutTheStore: a shadow passes when the store is away, and the log
+// reports it.
+func TestShadowPassesWithoutTheStore(t *testing.T) {
 	s, logged := variedServer(t, down{})
 	r := ask(s, "POST", "/v1/check", `{"policy":"watch","key":{"user":"u"}}`)
 	if r.status != http.StatusOK || !strings.Contains(r.body, `"allowed":true`) || !strings.Contains(r.body, `"degraded":true`) {
@@ -81,12 +83,13 @@ func TestShadowOfAStoreThatIsAway(t *testing.T) {
 	}
 	wantMetrics(t, s, `weir_decisions_total{outcome="error",policy="watch",protocol="http"} 1`, `weir_decisions_total{outcome="allowed",policy="watch",protocol="http"} 0`)
 	if !strings.Contains(logged(), "no decision could be made") {
-		t.Errorf("the log says %q", logged())
+		t.Errorf("the log has %q", logged())
 	}
 }
 
-// TestReportedOverHTTP: checks look, records are charged.
-func TestReportedOverHTTP(t *testing.T) {
+// TestReportedPoliciesChargeRecords: under a policy that counts reports, checks charge
+// nothing and records charge.
+func TestReportedPoliciesChargeRecords(t *testing.T) {
 	s, _ := variedServer(t, nil)
 	const body = `{"policy":"login","key":{"user":"u"}}`
 	for range 4 {
@@ -101,8 +104,8 @@ func TestReportedOverHTTP(t *testing.T) {
 	}
 }
 
-// TestVariedListing: operators see what there is, and not for whom.
-func TestVariedListing(t *testing.T) {
+// TestPolicyListHidesOverrideKeys: the list shows plans and overrides, but no key values.
+func TestPolicyListHidesOverrideKeys(t *testing.T) {
 	s, _ := variedServer(t, nil)
 	body := ask(s, "GET", "/v1/policies", "").body
 	for _, want := range []string{`"plan_by":"tier","plans":[{"name":"pro","limits":[{"name":"limit","sentence":"3 per minute per tenant"`,
@@ -113,16 +116,16 @@ func TestVariedListing(t *testing.T) {
 	}
 }
 
-// TestVariedRedisCommands: the same by the protocol of Redis.
-func TestVariedRedisCommands(t *testing.T) {
+// TestRedisAnswersShowThePlanInForce: Redis commands decide by plan and override too.
+func TestRedisAnswersShowThePlanInForce(t *testing.T) {
 	s, _ := variedServer(t, nil)
-	p, err := respPolicies{s}.Policy("api")
+	p, err := respServer{s}.Policy("api")
 	if err != nil {
 		t.Fatal(err)
 	}
 	v, rest := p.(*respPolicy).Vary([]string{"tier=pro", "tenant=a"})
 	if len(rest) != 1 || rest[0] != "tenant=a" {
-		t.Errorf("what is left of the key: %q", rest)
+		t.Errorf("Remaining and the rest: %q", rest)
 	}
 	if d, err := v.Decide(t.Context(), weir.K("a"), weir.OpAttempt, 3, ""); err != nil || !d.Allowed {
 		t.Errorf("3 by plan pro: %+v, %v", d, err)

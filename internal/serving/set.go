@@ -1,5 +1,5 @@
 // Package serving holds the policies that weir serve enforces, as one set that a
-// reload replaces. HTTP, gates and RESP decide through [Policy.Decide], which also
+// reload replaces. HTTP, gates and RESP decide through [Policy.Apply], which also
 // counts and traces the call. Envoy's rate limit service decides through
 // [Policy.Envoy] and reports its calls to [Policy.Note].
 //
@@ -22,6 +22,7 @@ import (
 	"github.com/weirlimit/weir/internal/metrics"
 	"github.com/weirlimit/weir/internal/nearest"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/recorder"
 	"github.com/weirlimit/weir/internal/topkeys"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirhttp"
@@ -44,6 +45,9 @@ type Compiler struct {
 	Metrics *metrics.Metrics
 	Tracer  observe.Tracer // nil = tracing is off
 	TopKeys topkeys.Form
+	Log     *observe.Log // of warnings; nil = they are not logged
+
+	Recorder *recorder.Recorder // of calls; nil = they are not recorded
 }
 
 // ErrNoPolicy reports a file without policies.
@@ -80,19 +84,23 @@ func (c *Compiler) compile(source *policy.Policy, before *Policy, n int) (*Polic
 		return nil, err
 	}
 	plan := rule.Base().Limiter.Plan()
-	p := &Policy{Rule: rule, Plan: plan, field: []string{weirhttp.PolicyField(plan)}, tracer: c.Tracer}
-	if p.Envoy, err = rule.Engine(p.noteShadow); err != nil {
+	p := &Policy{Rule: rule, Plan: plan, field: []string{weirhttp.PolicyField(plan)}, tracer: c.Tracer, log: c.Log}
+	if c.Recorder != nil {
+		p.record = c.Recorder.Policy(rule)
+	}
+	if p.Envoy, err = rule.Engine(envoyCalls{p}); err != nil {
 		return nil, err
 	}
 	var limits []string
-	for _, l := range plan.Limits() {
-		limits = append(limits, l.Name)
+	var warns []bool
+	for i, l := range plan.Limits() {
+		limits, warns = append(limits, l.Name), append(warns, p.WarnAt(i) > 0)
 	}
 	var counts *metrics.Policy
 	if before != nil {
 		counts = before.Counts
 	}
-	p.Counts = c.Metrics.Policy(p.Name, limits, counts)
+	p.Counts = c.Metrics.Policy(p.Name, limits, warns, counts)
 	if before != nil && slices.Equal(before.Dimensions(), p.Dimensions()) {
 		p.Top = before.Top
 	} else {
@@ -123,6 +131,11 @@ func (set *Set) Find(name string, missing int) (*Policy, error) {
 	if p := set.byName[name]; p != nil {
 		return p, nil
 	}
+	return nil, set.unknown(name, missing)
+}
+
+// unknown returns the error of Find for a name without a policy.
+func (set *Set) unknown(name string, missing int) error {
 	names := make([]string, len(set.Policies))
 	for i, p := range set.Policies {
 		names[i] = p.Name
@@ -137,7 +150,7 @@ func (set *Set) Find(name string, missing int) (*Policy, error) {
 	} else {
 		detail += "; GET /v1/policies lists the policies"
 	}
-	return nil, &Problem{Status: missing, Detail: detail}
+	return &Problem{Status: missing, Detail: detail}
 }
 
 // Problem is a request that gets no decision for a reason of its own. Nothing was

@@ -1,10 +1,18 @@
 // Package slab keeps many small values of one type in a few large pages. The garbage
 // collector scans pages in place of values, and a reference takes four bytes, not eight.
 //
-// The trade-off: values must be freed by hand, a pointer from At is valid only until the
-// next Alloc, and a slab is not safe for concurrent use. Plain pointers need no care, but
-// eight bytes each, and the collector scans each value.
+// The trade-off: values must be freed by hand. Plain pointers need no care, but eight bytes
+// each, and the collector scans each value.
+//
+// A value never moves. The memory of a freed value stays one of its type: it becomes another
+// value, or garbage with its page. So At and Find are safe beside all other methods, which
+// need a lock.
 package slab
+
+import (
+	"slices"
+	"sync/atomic"
+)
 
 // Linked is a value that can hold a reference while it is free.
 type Linked[T any] interface {
@@ -23,7 +31,7 @@ type Budget interface {
 const (
 	pageBits  = 7
 	placeMask = 1<<pageBits - 1 // a value's place in its page
-	firstPage = 4               // values in the first page at first; it doubles up to perPage
+	firstPage = 4               // values in the first page; further ones double the slab, up to perPage
 	pageBytes = 8192            // a size class of Go's allocator, so that little is lost after a page
 )
 
@@ -33,11 +41,16 @@ func perPage(size int) int { return min(1<<pageBits, pageBytes/size) }
 // Slab holds values of type T. References start at 1; 0 is none. The zero Slab is empty
 // and ready.
 type Slab[T any, P Linked[T]] struct {
-	values [][]T    // the pages; first, so that At reads one field of the slab
+	// values are the pages, nil if they were freed. Readers hold no lock: the slice grows
+	// behind its end or is replaced, and an element that was read never changes.
+	values atomic.Pointer[[][]T]
+	_      [56]byte // At shares no cache line with the fields that Alloc and Free change
+
 	pages  []page   // the state of each page
 	open   []uint32 // pages with a free place, the next to be used last
 	gone   []uint32 // numbers of freed pages
 	live   int
+	places int // in all pages
 
 	promised int // places reserved by the last Reserve and not yet allocated
 }
@@ -52,8 +65,47 @@ type page struct {
 // At returns the value of an allocated reference.
 func (s *Slab[T, P]) At(ref uint32) P {
 	ref--
-	return &s.values[ref>>pageBits][ref&placeMask]
+	return &(*s.values.Load())[ref>>pageBits][ref&placeMask]
 }
+
+// Find returns the value of a reference that was allocated once, or nil if its page was
+// freed.
+func (s *Slab[T, P]) Find(ref uint32) P {
+	values := s.values.Load()
+	if values == nil {
+		return nil
+	}
+	page, place := (ref-1)>>pageBits, (ref-1)&placeMask
+	if int(page) >= len(*values) || int(place) >= len((*values)[page]) {
+		return nil
+	}
+	return &(*values)[page][place]
+}
+
+// all returns the pages.
+func (s *Slab[T, P]) all() [][]T {
+	if values := s.values.Load(); values != nil {
+		return *values
+	}
+	return nil
+}
+
+// set replaces page i, or adds it.
+func (s *Slab[T, P]) set(i uint32, values []T) {
+	all := s.all()
+	if int(i) == len(all) {
+		all = append(all, values) // behind the end that readers have seen
+	} else {
+		s.places -= len(all[i])
+		all = slices.Clone(all)
+		all[i] = values
+	}
+	s.places += len(values)
+	s.values.Store(&all)
+}
+
+// free is the number of free places of page i.
+func (s *Slab[T, P]) free(i uint32) int { return len(s.all()[i]) - int(s.pages[i].used) }
 
 // Len is the number of allocated values.
 func (s *Slab[T, P]) Len() int { return s.live }
@@ -65,8 +117,7 @@ func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 	s.promised = n
 	free := 0
 	for i := len(s.open) - 1; i >= 0 && free < n; i-- {
-		p := s.open[i]
-		free += len(s.values[p]) - int(s.pages[p].used)
+		free += s.free(s.open[i])
 	}
 	for free < n {
 		grown, ok := s.grow(size, b)
@@ -78,44 +129,27 @@ func (s *Slab[T, P]) Reserve(n, size int, b Budget) bool {
 	return true
 }
 
-// grow makes room for more values: it doubles the first page up to its full size, then
-// adds pages. It returns the number of added places.
+// grow adds a page: as many places as there are, and at most a full page. It returns the
+// number of added places.
 func (s *Slab[T, P]) grow(size int, b Budget) (int, bool) {
-	if len(s.values) == 1 && s.values[0] != nil && len(s.values[0]) < perPage(size) {
-		n := len(s.values[0])
-		more := min(n, perPage(size)-n)
-		if !b.Take(more * size) {
-			return 0, false
-		}
-		values := make([]T, n+more)
-		copy(values, s.values[0])
-		if int(s.pages[0].used) == n {
-			s.open = append(s.open, 0)
-		}
-		s.values[0] = values
-		return more, true
-	}
-	n := perPage(size)
-	if len(s.values) == 0 {
-		n = firstPage
-	}
+	n := min(max(s.places, firstPage), perPage(size))
 	if !b.Take(n * size) {
 		return 0, false
 	}
-	i := uint32(len(s.values))
+	i := uint32(len(s.pages))
 	if last := len(s.gone) - 1; last >= 0 {
 		i = s.gone[last]
 		s.gone = s.gone[:last]
 	} else {
-		s.values = append(s.values, nil)
 		s.pages = append(s.pages, page{})
 	}
-	s.values[i] = make([]T, n)
+	s.set(i, make([]T, n))
 	s.open = append(s.open, i)
 	return n, true
 }
 
-// Alloc returns a reference to a zero value. Reserve must have made room.
+// Alloc returns a reference to a value, which is as its last user left it, with another
+// Link. Reserve must have made room.
 func (s *Slab[T, P]) Alloc() uint32 {
 	last := len(s.open) - 1
 	i := s.open[last]
@@ -123,17 +157,14 @@ func (s *Slab[T, P]) Alloc() uint32 {
 	place := p.fresh
 	if p.free != 0 {
 		place = p.free - 1
-		v := P(&s.values[i][place])
-		p.free = *v.Link()
-		var zero T
-		*v = zero
+		p.free = *P(&s.all()[i][place]).Link()
 	} else {
 		p.fresh++
 	}
 	p.used++
 	s.live++
 	s.promised = max(s.promised-1, 0)
-	if int(p.used) == len(s.values[i]) {
+	if s.free(i) == 0 {
 		s.open = s.open[:last]
 	}
 	return i<<pageBits + place + 1
@@ -143,14 +174,13 @@ func (s *Slab[T, P]) Alloc() uint32 {
 // for half a page of values and for the reserved ones. So a number of values that goes up
 // and down does not allocate and free pages all the time.
 func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
-	ref--
-	i := ref >> pageBits
-	p := &s.pages[i]
-	if int(p.used) == len(s.values[i]) {
+	i, place := (ref-1)>>pageBits, (ref-1)&placeMask
+	if s.free(i) == 0 {
 		s.open = append(s.open, i)
 	}
-	*P(&s.values[i][ref&placeMask]).Link() = p.free
-	p.free = ref&placeMask + 1
+	p := &s.pages[i]
+	*s.At(ref).Link() = p.free
+	p.free = place + 1
 	p.used--
 	s.live--
 	if p.used == 0 && s.roomBeside(i, max(s.promised, perPage(size)/2)) {
@@ -162,7 +192,7 @@ func (s *Slab[T, P]) Free(ref uint32, size int, b Budget) {
 func (s *Slab[T, P]) roomBeside(i uint32, n int) bool {
 	for _, o := range s.open {
 		if o != i {
-			n -= len(s.values[o]) - int(s.pages[o].used)
+			n -= s.free(o)
 		}
 		if n <= 0 {
 			return true
@@ -173,16 +203,16 @@ func (s *Slab[T, P]) roomBeside(i uint32, n int) bool {
 
 // Release frees all pages; no value may be allocated.
 func (s *Slab[T, P]) Release(size int, b Budget) {
-	for _, values := range s.values {
-		b.Give(len(values) * size)
-	}
-	*s = Slab[T, P]{}
+	b.Give(s.places * size)
+	s.values.Store(nil)
+	s.pages, s.open, s.gone, s.places, s.promised = nil, nil, nil, 0, 0
 }
 
 // drop frees page i, which is empty.
 func (s *Slab[T, P]) drop(i uint32, size int, b Budget) {
-	b.Give(len(s.values[i]) * size)
-	s.values[i], s.pages[i] = nil, page{}
+	b.Give(len(s.all()[i]) * size)
+	s.set(i, nil)
+	s.pages[i] = page{}
 	s.gone = append(s.gone, i)
 	for j, o := range s.open {
 		if o == i {

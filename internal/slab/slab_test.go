@@ -26,14 +26,14 @@ func (p *purse) Take(n int) bool {
 }
 func (p *purse) Give(n int) { p.left += n }
 
-// TestSlabKeepsValues: values keep their references while others are allocated and freed,
-// and all memory is freed in the end.
+// TestSlabKeepsValues: values keep their references and places while others are allocated and
+// freed, and all memory is freed in the end.
 func TestSlabKeepsValues(t *testing.T) {
 	const all = 1 << 20
 	b := &purse{left: all}
 	var s Slab[value, *value]
 	r := rand.New(rand.NewPCG(1, 2))
-	live := map[uint32]int{}
+	live, steps := map[uint32]*value{}, map[uint32]int{}
 	for step := range 200_000 {
 		grow := step/20_000%2 == 0
 		if (r.IntN(3) > 0) == grow {
@@ -44,16 +44,14 @@ func TestSlabKeepsValues(t *testing.T) {
 			if _, used := live[ref]; used || ref == 0 {
 				t.Fatalf("step %d: reference %d is not free", step, ref)
 			}
-			if v := s.At(ref); *v != (value{}) {
-				t.Fatalf("step %d: a new value is %v", step, *v)
-			}
 			s.At(ref).n = step
-			live[ref] = step
+			live[ref] = s.At(ref)
+			steps[ref] = step
 			continue
 		}
-		for ref, n := range live {
-			if got := s.At(ref).n; got != n {
-				t.Fatalf("step %d: value %d is %d, want %d", step, ref, got, n)
+		for ref, v := range live {
+			if got := s.At(ref); got != v || got != s.Find(ref) || got.n != steps[ref] {
+				t.Fatalf("step %d: value %d has moved, or is %d, want %d", step, ref, got.n, steps[ref])
 			}
 			s.Free(ref, valueSize, b)
 			delete(live, ref)

@@ -48,7 +48,9 @@ func (v view) state(i int, n int64) weir.LimitState {
 	limit := v.limits[i]
 	s := weir.LimitState{
 		Name:        limit.Name,
+		Kind:        limit.Kind,
 		Max:         limit.Max,
+		Burst:       burst(limit),
 		Window:      micros(limit.Window),
 		MinInterval: micros(limit.MinInterval),
 		Used:        min(v.used(i), weir.MaxUnits),
@@ -60,10 +62,21 @@ func (v view) state(i int, n int64) weir.LimitState {
 		s.MinIntervalAfter = micros(v.past[i].last + limit.MinInterval - v.now)
 	}
 	for _, e := range v.past[i].entries {
-		if e.units > 0 && e.u > v.now-limit.Window {
-			s.NextAfter = micros(e.u + limit.Window - v.now)
+		if e.units > 0 && e.u > cutoff(limit, v.now) {
+			s.NextAfter = micros(leaves(limit, e.u, v.now) - v.now)
 			break
 		}
 	}
+	if b := v.past[i].bucket; b != nil && b.units(v.now) > 0 {
+		s.NextAfter = micros(b.until(b.units(v.now)-1) - v.now)
+	}
 	return s
+}
+
+// burst is the capacity of a bucket, and 0 of a limit of another kind.
+func burst(limit weir.PlanLimit) int64 {
+	if limit.Kind == weir.Bucket {
+		return limit.Capacity
+	}
+	return 0
 }

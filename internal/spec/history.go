@@ -16,6 +16,7 @@ type entry struct {
 // not change it; they return another history.
 type history struct {
 	entries []entry // u rises
+	bucket  *bucket // of a limit that was last a Bucket (R16); then there are no entries
 	tried   bool    // any attempt was ever recorded
 	last    int64   // the exact instant of the newest recorded attempt (R5)
 }
@@ -26,12 +27,69 @@ type history struct {
 // counts until its end (R3).
 func mark(limit weir.PlanLimit, t int64) int64 {
 	switch {
+	case limit.Period != nil:
+		start, _ := limit.Period.Around(t)
+		return start
 	case limit.Kind == weir.Calendar:
 		return t / limit.Window * limit.Window
 	case limit.Cell == 0:
 		return t
 	}
 	return min(t/limit.Cell*limit.Cell+limit.Cell, weir.MaxUnits) // no instant is later
+}
+
+// cutoff is the newest mark that no longer counts at now: one window before it or, in a
+// window of a Period, before the window's beginning (R3).
+func cutoff(limit weir.PlanLimit, now int64) int64 {
+	if limit.Period != nil {
+		start, _ := limit.Period.Around(now)
+		return start - 1
+	}
+	return now - limit.Window
+}
+
+// leaves is the instant from which an entry that counts at now no longer counts.
+func leaves(limit weir.PlanLimit, mark, now int64) int64 {
+	if limit.Period != nil {
+		_, end := limit.Period.Around(now)
+		return end
+	}
+	return mark + limit.Window
+}
+
+// fitted is h in the form of the limit's kind at now (R12). Units under another kind
+// are missing from a Bucket, at most all of it; the units that are missing from a bucket
+// count as granted now. The units in a window of a Period are one entry.
+func (h history) fitted(limit weir.PlanLimit, now int64) history {
+	switch {
+	case limit.Kind == weir.Bucket && h.bucket != nil:
+		h.bucket = h.bucket.paced(limit, now)
+	case limit.Kind == weir.Bucket:
+		h.bucket = full(limit, now)
+		counting := h.pruned(limit, now).entries
+		if len(counting) > 0 {
+			h.bucket = h.bucket.minus(now, min(sum(counting), limit.Capacity), weir.MaxUnits)
+		}
+		h.entries = nil
+	case h.bucket != nil:
+		units := h.bucket.units(now)
+		h.bucket = nil
+		h = h.plus(mark(limit, now), units).filled()
+	}
+	if begin := mark(limit, now); limit.Period != nil && len(h.entries) > 0 && h.entries[len(h.entries)-1].u > begin {
+		counting := h.pruned(limit, now).entries
+		h.entries = []entry{{begin, min(sum(counting), weir.MaxUnits)}}
+	}
+	return h
+}
+
+// sum is the units of entries.
+func sum(entries []entry) int64 {
+	n := int64(0)
+	for _, e := range entries {
+		n += e.units
+	}
+	return n
 }
 
 // open is the mark of units recorded in h at now: the mark of the newest entry while a
@@ -74,6 +132,11 @@ func (h history) since(s int64) int64 {
 // future merge into one entry of now, which holds at most MaxUnits (R2).
 func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	c := history{tried: true, last: now}
+	if h.bucket != nil { // as much is missing now as was then
+		c.bucket = h.bucket.at(h.last)
+		c.bucket.asOf, c.bucket.since = now, min(c.bucket.since, now)
+		return c
+	}
 	for _, e := range h.entries {
 		c = c.plus(min(e.u, mark(limit, now)), e.units)
 		merged := &c.entries[len(c.entries)-1]
@@ -85,7 +148,7 @@ func (h history) corrected(limit weir.PlanLimit, now int64) history {
 // pruned is h without the entries that no longer count at now (R3, R4).
 func (h history) pruned(limit weir.PlanLimit, now int64) history {
 	h.entries = slices.DeleteFunc(slices.Clone(h.entries), func(e entry) bool {
-		return e.u <= now-limit.Window
+		return e.u <= cutoff(limit, now)
 	})
 	return h
 }

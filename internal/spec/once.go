@@ -62,7 +62,7 @@ func (e *Engine) once(p *weir.Plan, k weir.Key, id string, now int64, o operatio
 func remembered(p *weir.Plan) int64 {
 	longest := int64(60 * second)
 	for _, limit := range p.Limits() {
-		longest = max(longest, limit.Window+limit.Cell)
+		longest = max(longest, limit.Keep())
 	}
 	return longest
 }

@@ -105,3 +105,52 @@ func auditWindows(t *testing.T, seed uint64, limit weir.Limit, grants []entry) {
 		}
 	}
 }
+
+// TestBucketSpans looks at every span between two grants of a bucket, and tries every wait
+// on both sides (the promise, R8, R16).
+func TestBucketSpans(t *testing.T) {
+	checked := 0
+	for seed := range uint64(300) {
+		r := rand.New(rand.NewPCG(seed, 3))
+		limit := weir.Limit{Name: "a", Kind: weir.Bucket, Max: 1 + r.Int64N(9), Burst: 1 + r.Int64N(9),
+			Window: time.Millisecond + time.Duration(r.IntN(3000))*us}
+		if r.IntN(3) == 0 {
+			limit.MinInterval = time.Duration(r.IntN(300)) * us
+		}
+		tr := newTrace(t, weir.Mode(r.IntN(3)), limit)
+		at := time.Duration(0)
+		var grants []entry
+		for range 80 {
+			n := r.Int64N(4)
+			d := tr.decide(weir.OpAttempt, at, n)
+			if d.Granted > 0 {
+				grants = append(grants, entry{d.At.UnixMicro(), d.Granted})
+			}
+			if d.RetryAfter != weir.Never {
+				checked++
+				tr.tight(seed, at, n, d.RetryAfter)
+				at += []time.Duration{0, us, d.RetryAfter, d.RetryAfter, d.ResetAfter}[r.IntN(5)]
+			}
+			at += time.Duration(r.IntN(2)*r.IntN(400)) * us
+		}
+		auditSpans(t, seed, limit, grants)
+	}
+	if checked < 10_000 {
+		t.Errorf("only %d waits were checked; the histories are too tame", checked)
+	}
+}
+
+// auditSpans compares the units of every span with Burst + floor(d * Max / Window).
+func auditSpans(t *testing.T, seed uint64, limit weir.Limit, grants []entry) {
+	t.Helper()
+	for i, first := range grants {
+		sum := int64(0)
+		for _, last := range grants[i:] {
+			sum += last.units
+			d := last.u - first.u
+			if most := limit.Burst + d*limit.Max/limit.Window.Microseconds(); sum > most {
+				t.Errorf("seed %d: %d µs from %d hold %d, want at most %d", seed, d, first.u, sum, most)
+			}
+		}
+	}
+}

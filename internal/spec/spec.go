@@ -121,7 +121,7 @@ func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last,
 	defer e.mu.Unlock()
 	limits := p.Limits()[i : i+1]
 	v := e.look(limits, namesOf(p, k, limits), now)
-	if limits[0].Kind != weir.Rolling {
+	if k := limits[0].Kind; k == weir.Calendar || k == weir.FirstHit {
 		return v.used(0), nil
 	}
 	return v.past[0].since(v.now - last), nil
@@ -150,10 +150,12 @@ func (e *Engine) look(limits []weir.PlanLimit, names []string, at int64) view {
 	return see(limits, past, at)
 }
 
-// keep stores the histories of v under names.
+// keep stores the histories of v under names. A denial creates none (R13).
 func (e *Engine) keep(names []string, v view) {
 	for i, name := range names {
-		e.histories[name] = v.past[i]
+		if v.past[i].tried {
+			e.histories[name] = v.past[i]
+		}
 	}
 }
 
@@ -163,7 +165,7 @@ func (e *Engine) keep(names []string, v view) {
 func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
 	names := make([]string, len(limits))
 	for i, limit := range limits {
-		parts := []string{p.Name(), limit.Name}
+		parts := []string{limit.Policy, limit.Name}
 		for _, dim := range limit.By {
 			parts = append(parts, p.Dimensions()[dim], k.Value(dim))
 		}
@@ -174,4 +176,20 @@ func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
 		names[i] = b.String()
 	}
 	return names
+}
+
+// DecideAll decides calls in their order, at one instant.
+func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
+	now := e.clock()
+	for i := range calls {
+		c := &calls[i]
+		if c.Err != nil {
+			continue
+		}
+		r := c.Request
+		if r.At == weir.Now {
+			r.At = now
+		}
+		c.Decision, c.Err = e.Decide(ctx, c.Plan, c.Key, r)
+	}
 }

@@ -34,15 +34,23 @@ func see(limits []weir.PlanLimit, past []history, clock int64) view {
 			v.past[i] = h.corrected(limits[i], v.now)
 		}
 	}
+	for i, h := range v.past {
+		v.past[i] = h.fitted(limits[i], v.now)
+	}
 	return v
 }
 
-// used is the units of limit i that count now (R3).
-func (v view) used(i int) int64 { return v.past[i].since(v.now - v.limits[i].Window) }
+// used is the units of limit i that count now (R3), or that are missing from a bucket (R16).
+func (v view) used(i int) int64 {
+	if b := v.past[i].bucket; b != nil {
+		return b.units(v.now)
+	}
+	return v.past[i].since(cutoff(v.limits[i], v.now))
+}
 
 // roomOf is the number of units that limit i still takes; below 0 after a Record, in
 // CountDenied, or after Max was lowered (R5, R10, R12).
-func (v view) roomOf(i int) int64 { return v.limits[i].Max - v.used(i) }
+func (v view) roomOf(i int) int64 { return v.limits[i].Capacity - v.used(i) }
 
 // room is the least room over all limits (R5).
 func (v view) room() int64 {
@@ -116,6 +124,14 @@ func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error
 		if mode == weir.CountDenied {
 			units = min(units, limit.Max)
 		}
+		if h.bucket != nil {
+			b, err := v.take(i, mode, a, granted)
+			if err != nil {
+				return v, err
+			}
+			after.past = append(after.past, history{bucket: b, tried: true, last: v.now})
+			continue
+		}
 		if a.Op == weir.OpRecord && h.since(-1) > weir.MaxUnits-units {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
@@ -130,6 +146,25 @@ func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error
 	return after, nil
 }
 
+// take is the bucket of limit i after the request took its units. A denied attempt in
+// CountDenied takes them until the bucket is empty. A record takes them in any mode, up to
+// the most units of which the time to refill is exact (R16).
+func (v view) take(i int, mode weir.Mode, a weir.Request, granted int64) (*bucket, error) {
+	limit, b := v.limits[i], v.past[i].bucket
+	if a.Op == weir.OpRecord {
+		units := v.unitsOf(i, a.N)
+		if b.units(v.now) > limit.Refill.Most-units {
+			return nil, fmt.Errorf("%w: limit %q misses %d, %d more pass %d; record less, or reset the key",
+				weir.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.Most)
+		}
+		return b.minus(v.now, units, weir.MaxUnits), nil
+	}
+	if mode == weir.CountDenied && granted == 0 {
+		return b.minus(v.now, v.unitsOf(i, a.N), limit.Capacity), nil
+	}
+	return b.minus(v.now, v.unitsOf(i, granted), weir.MaxUnits), nil
+}
+
 // refund is v after up to n units of the entry granted at instant at were taken
 // back in every limit, and the most that were taken in one (R10). Neither last nor
 // any other entry changes, so a later decision at an earlier instant is right, too.
@@ -138,16 +173,22 @@ func (v view) refund(at, n int64) (view, int64) {
 	most := int64(0)
 	for i, limit := range v.limits {
 		h := v.past[i]
+		if h.bucket != nil {
+			b, taken := v.giveBack(i, at, n)
+			h.bucket, most = b, max(most, taken)
+			after.past = append(after.past, h)
+			continue
+		}
 		h.entries = slices.Clone(h.entries)
-		cutoff := v.now - limit.Window
+		cutoff := cutoff(limit, v.now)
 		holder := h.holder(limit, at, cutoff)
 		for j, e := range h.entries {
-			// An entry that no longer counts keeps its units, and a cost of its
-			// own stays: the attempt was made (R10).
-			if e.u == holder && e.u > cutoff && limit.Cost == 0 {
-				taken := min(n, e.units)
+			// An entry that no longer counts keeps its units, and a cost of its own
+			// stays, because the attempt was made (R10). A hold ends whole (R17).
+			if e.u == holder && e.u > cutoff && (limit.Cost == 0 || limit.Kind == weir.InFlight) {
+				taken := min(v.unitsOf(i, n), e.units)
 				h.entries[j].units -= taken
-				most = max(most, taken)
+				most = max(most, min(taken, n))
 			}
 		}
 		after.past = append(after.past, h.filled())
@@ -155,16 +196,32 @@ func (v view) refund(at, n int64) (view, int64) {
 	return after, most
 }
 
-// moments are the instants from which an attempt may fit: now, the end of each entry (R3),
-// and the end of each minimum interval (R5).
-func (v view) moments() []int64 {
+// giveBack is the bucket of limit i after a refund of n units granted at instant at, and
+// the units that were taken back. A grant from before the bucket was last full is refilled
+// already, and none is later than the newest attempt (R10, R16).
+func (v view) giveBack(i int, at, n int64) (*bucket, int64) {
+	b := v.past[i].bucket
+	counts := at == weir.Oldest || b.at(v.now).since <= at && at <= v.past[i].last
+	if !counts || v.limits[i].Cost > 0 {
+		return b, 0
+	}
+	return b.plus(v.now, n)
+}
+
+// moments are the instants from which an attempt of n may fit: now, the end of each entry
+// (R3), the end of each minimum interval (R5), and the instant at which a bucket holds
+// enough (R16).
+func (v view) moments(n int64) []int64 {
 	all := []int64{v.now}
 	for i, limit := range v.limits {
 		if v.past[i].tried {
 			all = append(all, v.past[i].last+limit.MinInterval)
 		}
 		for _, e := range v.past[i].entries {
-			all = append(all, e.u+limit.Window)
+			all = append(all, leaves(limit, e.u, v.now))
+		}
+		if b := v.past[i].bucket; b != nil {
+			all = append(all, b.until(limit.Capacity-v.unitsOf(i, n)))
 		}
 	}
 	return all
@@ -174,7 +231,7 @@ func (v view) moments() []int64 {
 // call intervenes, found by trying (R8).
 func (v view) wait(n int64) time.Duration {
 	least := int64(-1)
-	for _, s := range v.moments() {
+	for _, s := range v.moments(n) {
 		later := view{now: s, limits: v.limits, past: v.past}
 		if s >= v.now && (least < 0 || s < least) && later.fits(n) {
 			least = s
@@ -196,9 +253,12 @@ func (v view) reset() time.Duration {
 	longest := int64(0)
 	for i, limit := range v.limits {
 		for _, e := range v.past[i].entries {
-			if e.units > 0 {
-				longest = max(longest, e.u+limit.Window-v.now)
+			if e.units > 0 && e.u > cutoff(limit, v.now) {
+				longest = max(longest, leaves(limit, e.u, v.now)-v.now)
 			}
+		}
+		if b := v.past[i].bucket; b != nil && b.units(v.now) > 0 {
+			longest = max(longest, b.until(0)-v.now)
 		}
 	}
 	return micros(longest)

@@ -25,20 +25,22 @@ import (
 // onChange is called with every new error of the connection, and on success with nil and
 // the warnings about the server. It runs on the goroutine, which waits for it. The error
 // of OpenInBackground wraps ErrURL.
-func OpenInBackground(name string, onChange func(err error, warnings []string)) (*Store, error) {
-	if name == "memory" {
-		return Open(name)
+//
+// Memory and directories are opened at once, without a goroutine.
+func OpenInBackground(name string, o Options, onChange func(err error, warnings []string)) (*Store, error) {
+	if s, err := openHere(name, o); s != nil || err != nil {
+		return s, err
 	}
-	t, o, err := prepare(name)
+	t, client, err := prepare(name)
 	if err != nil {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	b := &background{target: t, options: o, onChange: onChange, tried: make(chan struct{}), ended: make(chan struct{})}
+	b := &background{target: t, options: client, onChange: onChange, tried: make(chan struct{}), ended: make(chan struct{})}
 	pending := t.errorf(ErrUnreachable, "it has not answered yet", "does it run, and does it listen there?")
 	b.lastErr.Store(&pending)
 	go b.run(ctx)
-	return &Store{Engine: b, Conn: b, Name: t.String(), Shared: true, background: b, close: cancel}, nil
+	return &Store{Engine: b, Conn: b, Name: t.String(), Shared: true, background: b, close: func() error { cancel(); return nil }}, nil
 }
 
 // Ready waits until the first attempt to connect or ctx has ended. It returns the error of
@@ -54,9 +56,13 @@ func (s *Store) Ready(ctx context.Context) error {
 	return s.Err()
 }
 
-// Err returns the last error of connecting, or nil once connected. It sends nothing.
+// Err returns the last error of connecting, or nil once connected. Of a directory it is
+// the error of the last write, until a write succeeds. It sends nothing.
 func (s *Store) Err() error {
-	if s.background == nil || s.background.redis.Load() != nil {
+	if s.Disk != nil {
+		return s.Disk.Err()
+	}
+	if s.background == nil || s.background.connected.Load() != nil {
 		return nil
 	}
 	return *s.background.lastErr.Load()
@@ -68,12 +74,11 @@ type background struct {
 	options  rueidis.ClientOption
 	onChange func(error, []string)
 
-	redis   atomic.Pointer[weirredis.Engine] // nil until connected
-	conn    atomic.Pointer[weirredis.Conn]   // of redis
-	lastErr atomic.Pointer[error]            // of connecting
-	tried   chan struct{}                    // closed after the first attempt
-	once    sync.Once                        // closes tried
-	ended   chan struct{}                    // closed when the goroutine has ended
+	connected atomic.Pointer[Store] // nil until then
+	lastErr   atomic.Pointer[error] // of connecting
+	tried     chan struct{}         // closed after the first attempt
+	once      sync.Once             // closes tried
+	ended     chan struct{}         // closed when the goroutine has ended
 }
 
 var _ weir.RefundOnceEngine = (*background)(nil)
@@ -89,10 +94,9 @@ const (
 func (b *background) run(ctx context.Context) {
 	defer close(b.ended)
 	for pause := retryMin; ; pause = min(2*pause, retryMax) {
-		c, err := b.connect()
-		if err == nil {
+		if s := b.connect(); s != nil {
 			<-ctx.Done()
-			c.close()
+			s.close()
 			return
 		}
 		select {
@@ -103,48 +107,47 @@ func (b *background) run(ctx context.Context) {
 	}
 }
 
-// connect makes one attempt.
-func (b *background) connect() (*connection, error) {
-	c, err := b.target.open(b.options)
-	before := b.lastErr.Load()
-	if err == nil {
-		b.conn.Store(&c.conn)
-		b.redis.Store(c.engine)
-	} else {
-		b.lastErr.Store(&err)
+// connect makes one attempt. It returns nil if that fails.
+func (b *background) connect() *Store {
+	s, err := b.target.open(b.options)
+	if err != nil {
+		before := b.lastErr.Swap(&err)
+		b.once.Do(func() { close(b.tried) })
+		if (*before).Error() != err.Error() {
+			b.onChange(err, nil)
+		}
+		return nil
 	}
+	b.connected.Store(s)
 	b.once.Do(func() { close(b.tried) })
-	if err == nil {
-		b.onChange(nil, c.warnings)
-	} else if (*before).Error() != err.Error() {
-		b.onChange(err, nil)
-	}
-	return c, err
+	b.onChange(nil, s.Warnings)
+	return s
 }
 
 // engine returns the engine of the store, or the last error. It waits for the first
 // attempt.
-func (b *background) engine(ctx context.Context) (*weirredis.Engine, error) {
-	if e := b.redis.Load(); e != nil {
-		return e, nil
+func (b *background) engine(ctx context.Context) (weir.Engine, error) {
+	s := b.connected.Load()
+	if s == nil {
+		select {
+		case <-b.tried:
+		case <-ctx.Done():
+		}
+		s = b.connected.Load()
 	}
-	select {
-	case <-b.tried:
-	case <-ctx.Done():
+	if s == nil {
+		return nil, fmt.Errorf("%w: %w", weir.ErrUnavailable, *b.lastErr.Load())
 	}
-	if e := b.redis.Load(); e != nil {
-		return e, nil
-	}
-	return nil, fmt.Errorf("%w: %w", weir.ErrUnavailable, *b.lastErr.Load())
+	return s.Engine, nil
 }
 
 // Eval runs a script on the store, or reports that it was not sent.
 func (b *background) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
-	conn := b.conn.Load()
-	if conn == nil {
+	connected := b.connected.Load()
+	if connected == nil {
 		return "", weirredis.UnsentError{Err: *b.lastErr.Load()}
 	}
-	return (*conn).Eval(ctx, s, keys, args)
+	return connected.Conn.Eval(ctx, s, keys, args)
 }
 
 func (b *background) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
@@ -164,7 +167,7 @@ func (b *background) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, a
 	if err != nil {
 		return 0, err
 	}
-	return e.RefundOnce(ctx, p, k, at, n, now, id)
+	return e.(weir.RefundOnceEngine).RefundOnce(ctx, p, k, at, n, now, id)
 }
 
 func (b *background) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {

@@ -23,7 +23,7 @@ type news struct {
 func openInBackground(t *testing.T, name string) (*Store, <-chan news) {
 	t.Helper()
 	changes := make(chan news, 100)
-	s, err := OpenInBackground(name, func(err error, warnings []string) { changes <- news{err, warnings} })
+	s, err := OpenInBackground(name, Options{}, func(err error, warnings []string) { changes <- news{err, warnings} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +65,7 @@ func TestBackgroundConnects(t *testing.T) {
 	if m, _ := openInBackground(t, "memory"); m.Ready(t.Context()) != nil || m.Shared || !decide(t, m) {
 		t.Error("memory must be ready at once")
 	}
-	if _, err := OpenInBackground("redis:/"+server.Addr, nil); !errors.Is(err, ErrURL) {
+	if _, err := OpenInBackground("redis:/"+server.Addr, Options{}, nil); !errors.Is(err, ErrURL) {
 		t.Errorf("a bad name: got %v, want ErrURL", err)
 	}
 }
@@ -124,7 +124,7 @@ func TestBackgroundRetriesUnfitServers(t *testing.T) {
 func TestBackgroundEnds(t *testing.T) {
 	release := make(chan struct{})
 	silent := listen(t, func(c net.Conn) { <-release })
-	s, err := OpenInBackground("redis://"+silent, func(error, []string) {})
+	s, err := OpenInBackground("redis://"+silent, Options{}, func(error, []string) {})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,8 @@
-// Package store opens a store by a name or a URL: the memory of the process, or Redis as a
-// single server, behind Sentinels, or as a Cluster.
+// Package store opens a store by a name or a URL: the memory of the process, a directory,
+// or Redis as a single server, behind Sentinels, or as a Cluster.
 //
 //	memory
+//	file:/var/lib/weir[?sync=always|100ms|off]
 //	redis://[user[:password]@]host[:port][/db]
 //	redis+sentinel://[user[:password]@]host[:port],…/master-name[?db=N]
 //	redis+cluster://[user[:password]@]host[:port],…

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -99,13 +100,8 @@ func (t *target) otherScheme() string {
 // isForeign reports whether the reply was not of Redis's protocol. The client has no
 // error value for it.
 func isForeign(err error) bool {
-	text := err.Error()
-	for _, sign := range []string{"received unknown message type", "received unexpected", "parse error"} {
-		if strings.Contains(text, sign) {
-			return true
-		}
-	}
-	return false
+	signs := []string{"received unknown message type", "received unexpected", "parse error"}
+	return slices.ContainsFunc(signs, func(sign string) bool { return strings.Contains(err.Error(), sign) })
 }
 
 func isTimeout(err error) bool {
@@ -114,10 +110,6 @@ func isTimeout(err error) bool {
 }
 
 func isClosed(err error) bool {
-	for _, end := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE} {
-		if errors.Is(err, end) {
-			return true
-		}
-	}
-	return false
+	ends := []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE}
+	return slices.ContainsFunc(ends, func(end error) bool { return errors.Is(err, end) })
 }

@@ -50,7 +50,7 @@ func TestOpenErrors(t *testing.T) {
 	} {
 		t.Run(strings.ReplaceAll(name, "/", "_"), func(t *testing.T) {
 			t.Parallel()
-			s, err := Open(name)
+			s, err := Open(name, Options{})
 			if err == nil {
 				s.Close()
 			}

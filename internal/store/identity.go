@@ -26,8 +26,11 @@ func newIdentityScript() *weirredis.Script {
 
 // Identity returns a name that all processes on this store share, and no other store
 // has. It changes when the store loses its data. The error wraps weir.ErrUnavailable. It
-// is for stores that are Shared.
+// is for every store but memory.
 func (s *Store) Identity(ctx context.Context) (string, error) {
+	if s.Disk != nil {
+		return s.Disk.Identity(), nil
+	}
 	id, err := s.Conn.Eval(ctx, identityScript, []string{identityKey}, []string{rand.Text()})
 	if err != nil {
 		e := &weirredis.StoreError{Err: err}

@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/redis/rueidis"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirdisk"
 	"github.com/weirlimit/weir/weirredis"
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
@@ -22,44 +24,50 @@ var (
 	ErrUnreachable = errors.New("store: unreachable")
 
 	// ErrRefused: the server answered, but rejects the credentials or is not of the
-	// kind that the URL names. Retrying does not help.
+	// kind that the URL names; or the directory is in use, damaged or not a store.
+	// Retrying does not help.
 	ErrRefused = errors.New("store: refused")
 )
 
 // Store is an engine with its connection.
 type Store struct {
 	Engine weir.Engine
-	Conn   weirredis.Conn // of Engine; nil for memory
-	Name   string         // without a password, for logs and errors
-	Shared bool           // other processes see the same histories
+	Conn   weirredis.Conn   // of Engine on Redis, otherwise nil
+	Disk   *weirdisk.Engine // Engine, if the name begins with file:, otherwise nil
+	Name   string           // without a password, for logs and errors
+	Shared bool             // other processes see the same histories
 
 	Warnings []string // about the server, for operators; OpenInBackground passes them to onChange
 
-	close      func()
+	close      func() error
 	background *background // nil unless opened by OpenInBackground
 }
+
+// Options adjust a store.
+type Options struct {
+	MaxBytes int64 // cap on the memory of histories, of memory and file: only; 0 = none
+}
+
+// Memory reports whether the histories end with the process.
+func (s *Store) Memory() bool { return s.Conn == nil && s.Disk == nil }
 
 // Spread reports whether the store spreads keys over the slots of a Cluster. It sends
 // nothing; before the store is connected it reports true.
 func (s *Store) Spread() bool {
-	engine := s.Engine
 	if s.background != nil {
-		redis := s.background.redis.Load()
-		if redis == nil {
-			return true
-		}
-		engine = redis
+		connected := s.background.connected.Load()
+		return connected == nil || connected.Spread()
 	}
-	e, ok := engine.(interface{ Spread() bool })
+	e, ok := s.Engine.(interface{ Spread() bool })
 	return ok && e.Spread()
 }
 
-// Close closes the connections.
+// Close closes the connections, or syncs and releases the directory.
 func (s *Store) Close() error {
-	if s.close != nil {
-		s.close()
+	if s.close == nil {
+		return nil
 	}
-	return nil
+	return s.close()
 }
 
 // Environment variables of the credentials that a URL does not have.
@@ -71,25 +79,41 @@ const (
 // dialTimeout bounds the wait for a server that does not answer.
 const dialTimeout = 3 * time.Second
 
-// Open opens the store with the given name: memory, or a URL. It writes nothing to the
-// store. The error wraps
+// Open opens the store with the given name: memory, file:DIR, or a URL. It writes nothing
+// to a server. It makes a directory that does not exist. The error wraps
 //   - ErrURL if the name is wrong;
 //   - ErrUnreachable if the server does not answer;
-//   - ErrRefused if it is the wrong server or the credentials are wrong;
+//   - ErrRefused if it is the wrong server, the credentials are wrong, or the directory
+//     cannot be used;
 //   - weirredis.ErrServer if the server is not fit for limits.
-func Open(name string) (*Store, error) {
+func Open(name string, o Options) (*Store, error) {
+	if s, err := openHere(name, o); s != nil || err != nil {
+		return s, err
+	}
+	t, client, err := prepare(name)
+	if err != nil {
+		return nil, err
+	}
+	return t.open(client)
+}
+
+// openHere opens a store of this machine. It returns nil for a URL.
+func openHere(name string, o Options) (*Store, error) {
 	if name == "memory" {
-		return &Store{Engine: weir.NewMemory(), Name: name}, nil
+		var opts []weir.MemoryOption
+		if o.MaxBytes > 0 {
+			opts = append(opts, weir.MaxBytes(o.MaxBytes))
+		}
+		return &Store{Engine: weir.NewMemory(opts...), Name: name}, nil
 	}
-	t, o, err := prepare(name)
-	if err != nil {
-		return nil, err
+	if text, ok := strings.CutPrefix(name, fileScheme); ok {
+		d, err := parseFile(text)
+		if err != nil {
+			return nil, err
+		}
+		return d.open(o)
 	}
-	c, err := t.open(o)
-	if err != nil {
-		return nil, err
-	}
-	return &Store{Engine: c.engine, Conn: c.conn, Name: t.String(), Shared: true, Warnings: c.warnings, close: c.close}, nil
+	return nil, nil
 }
 
 // prepare reads a URL and the file and variables that it refers to.
@@ -102,16 +126,8 @@ func prepare(name string) (*target, rueidis.ClientOption, error) {
 	return t, o, err
 }
 
-// connection is a connection to a server that is fit for limits.
-type connection struct {
-	engine   *weirredis.Engine
-	conn     weirredis.Conn
-	warnings []string
-	close    func()
-}
-
-// open connects and checks the server.
-func (t *target) open(o rueidis.ClientOption) (*connection, error) {
+// open connects and checks that the server is fit for limits.
+func (t *target) open(o rueidis.ClientOption) (*Store, error) {
 	conn, err := rueidisconn.New(o)
 	if err != nil {
 		return nil, t.explain(err)
@@ -125,7 +141,7 @@ func (t *target) open(o rueidis.ClientOption) (*connection, error) {
 		conn.Close()
 		return nil, t.explain(err)
 	}
-	return &connection{engine, conn, report.Warnings, conn.Close}, nil
+	return &Store{Engine: engine, Conn: conn, Name: t.String(), Shared: true, Warnings: report.Warnings, close: func() error { conn.Close(); return nil }}, nil
 }
 
 // fitEngine returns an engine on a server that is fit for limits.
@@ -166,11 +182,7 @@ func (t *target) options(env func(string) string) (rueidis.ClientOption, error) 
 	case single:
 		o.ForceSingleClient = t.db != 0 // otherwise the client detects a node of a Cluster
 	case sentinel:
-		o.Sentinel = rueidis.SentinelOption{
-			MasterSet: t.master,
-			TLSConfig: o.TLSConfig,
-			Dialer:    o.Dialer,
-		}
+		o.Sentinel = rueidis.SentinelOption{MasterSet: t.master, TLSConfig: o.TLSConfig, Dialer: o.Dialer}
 	}
 	return o, nil
 }

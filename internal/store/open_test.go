@@ -37,7 +37,7 @@ func decide(t *testing.T, s *Store) bool {
 // mustOpen opens a store for the length of the test.
 func mustOpen(t *testing.T, name string) *Store {
 	t.Helper()
-	s, err := Open(name)
+	s, err := Open(name, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,7 +73,7 @@ func TestOpenShares(t *testing.T) {
 // TestOpenUnfit: a server that evicts histories is rejected.
 func TestOpenUnfit(t *testing.T) {
 	server := redistest.Start(t, "--maxmemory", "64mb", "--maxmemory-policy", "allkeys-lru")
-	_, err := Open("redis://" + server.Addr)
+	_, err := Open("redis://"+server.Addr, Options{})
 	if !errors.Is(err, weirredis.ErrServer) || !strings.Contains(err.Error(), server.Addr) || !strings.Contains(err.Error(), "noeviction") {
 		t.Errorf("got %v, want ErrServer with the address and the way out", err)
 	}
@@ -101,7 +101,7 @@ func TestOpenTLS(t *testing.T) {
 	if s := mustOpen(t, "rediss://127.0.0.1:"+port+"?ca="+files["ca"]); !decide(t, s) || decide(t, s) {
 		t.Error("over TLS: want one grant")
 	}
-	if _, err := Open("rediss://127.0.0.1:" + port); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ca=") {
+	if _, err := Open("rediss://127.0.0.1:"+port, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "ca=") {
 		t.Errorf("an unknown authority: got %v, want ErrRefused and the way to trust it", err)
 	}
 }

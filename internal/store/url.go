@@ -6,6 +6,7 @@ import (
 	"maps"
 	"net"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -38,15 +39,8 @@ var schemes = map[string]struct {
 	"rediss+cluster":  {cluster, true},
 }
 
-// Schemes returns the schemes of the URLs that Open reads, sorted.
-func Schemes() []string {
-	var names []string
-	for name := range schemes {
-		names = append(names, name+"://")
-	}
-	slices.Sort(names)
-	return names
-}
+// schemeList is the schemes in errors.
+const schemeList = "file:/DIR, redis+cluster://…, redis+sentinel://…, redis://…, rediss+cluster://…, rediss+sentinel://…, rediss://…"
 
 // target is a parsed URL.
 type target struct {
@@ -63,35 +57,43 @@ type target struct {
 // parse parses a URL. Errors repeat no part that may hold a password, not even of a URL
 // without a host or with unescaped characters.
 func parse(text string) (*target, error) {
+	t := new(target)
+	if err := t.read(text); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrURL, err)
+	}
+	return t, nil
+}
+
+func (t *target) read(text string) error {
 	scheme, rest, isURL := strings.Cut(text, "://")
 	s, known := schemes[scheme]
 	switch {
+	case !isURL && filepath.IsAbs(text):
+		return fmt.Errorf("%q is a path; write file:%s to keep histories in that directory", text, text)
 	case !isURL:
-		return nil, fmt.Errorf("%w: %q is neither memory nor a URL; write memory, or one of %s…",
-			ErrURL, redact.URL(text), strings.Join(Schemes(), "…, "))
+		return fmt.Errorf("%q is neither memory nor a URL; write memory, or one of %s", redact.URL(text), schemeList)
 	case !known:
-		return nil, fmt.Errorf("%w: there is no store of the kind %q; write memory, or one of %s…",
-			ErrURL, redact.URL(scheme)+"://", strings.Join(Schemes(), "…, "))
+		return fmt.Errorf("there is no store of the kind %q; write memory, or one of %s", redact.URL(scheme)+"://", schemeList)
 	}
-	t := &target{scheme: scheme, kind: s.kind, tls: s.tls}
+	t.scheme, t.kind, t.tls = scheme, s.kind, s.tls
 	rest, query, _ := strings.Cut(rest, "?")
 	if strings.Contains(query, "@") { // the text before it may be half of a password
-		return nil, fmt.Errorf("%w: an @ follows a ?; in user and password write %%3F for a ?, in a parameter %%40 for an @", ErrURL)
+		return errors.New("an @ follows a ?; in user and password write %3F for a ?, in a parameter %40 for an @")
 	}
 	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
 		if err := t.credentials(rest[:i]); err != nil {
-			return nil, err
+			return err
 		}
 		rest = rest[i+1:]
 	}
 	hosts, path, _ := strings.Cut(rest, "/")
 	if err := t.hosts(hosts); err != nil {
-		return nil, err
+		return err
 	}
 	if err := t.path(path); err != nil {
-		return nil, err
+		return err
 	}
-	return t, t.query(query)
+	return t.query(query)
 }
 
 // credentials reads user[:password], both percent-encoded.
@@ -101,8 +103,7 @@ func (t *target) credentials(text string) error {
 	t.username, err1 = url.PathUnescape(user)
 	t.password, err2 = url.PathUnescape(password)
 	if err1 != nil || err2 != nil {
-		return fmt.Errorf("%w: user or password of %s:// holds a %% that is not followed by two hex digits; write %%25 for a %%",
-			ErrURL, t.scheme)
+		return fmt.Errorf("user or password of %s:// holds a %% that is not followed by two hex digits; write %%25 for a %%", t.scheme)
 	}
 	return nil
 }
@@ -116,13 +117,12 @@ func (t *target) hosts(text string) error {
 	for host := range strings.SplitSeq(text, ",") {
 		address, err := withPort(host, port)
 		if err != nil {
-			return fmt.Errorf("%w: %s://: %w; write host or host:port", ErrURL, t.scheme, err)
+			return fmt.Errorf("%s://: %w; write host or host:port", t.scheme, err)
 		}
 		t.addresses = append(t.addresses, address)
 	}
 	if t.kind == single && len(t.addresses) > 1 {
-		return fmt.Errorf("%w: %s:// is one server, not %d; write redis+sentinel:// or redis+cluster://",
-			ErrURL, t.scheme, len(t.addresses))
+		return fmt.Errorf("%s:// is one server, not %d; write redis+sentinel:// or redis+cluster://", t.scheme, len(t.addresses))
 	}
 	return nil
 }
@@ -137,7 +137,7 @@ func withPort(text, port string) (string, error) {
 		}
 	}
 	if n, err := strconv.ParseUint(given, 10, 16); err != nil || n == 0 {
-		return "", fmt.Errorf("the text after the colon is not a port from 1 to 65535; write user and password before an @")
+		return "", errors.New("the text after the colon is not a port from 1 to 65535; write user and password before an @")
 	}
 	if host == "" {
 		return "", errors.New("the host is missing")
@@ -149,11 +149,11 @@ func withPort(text, port string) (string, error) {
 func (t *target) path(text string) error {
 	switch {
 	case t.kind == sentinel && text == "":
-		return fmt.Errorf("%w: %s:// needs the master's name: %s://host/mymaster", ErrURL, t.scheme, t.scheme)
+		return fmt.Errorf("%s:// needs the master's name: %s://host/mymaster", t.scheme, t.scheme)
 	case t.kind == sentinel:
 		t.master = text
 	case text != "" && t.kind == cluster:
-		return fmt.Errorf("%w: a Cluster has no database but 0; leave out the / and the text after it", ErrURL)
+		return errors.New("a Cluster has no database but 0; leave out the / and the text after it")
 	case text != "":
 		return t.database(text)
 	}
@@ -164,7 +164,7 @@ func (t *target) path(text string) error {
 func (t *target) database(text string) error {
 	n, err := strconv.ParseUint(text, 10, 16)
 	if err != nil {
-		return fmt.Errorf("%w: the text after the last / is not a database; use a number, mostly 0", ErrURL)
+		return errors.New("the text after the last / is not a database; use a number, mostly 0")
 	}
 	t.db = int(n)
 	return nil
@@ -174,24 +174,23 @@ func (t *target) database(text string) error {
 func (t *target) query(text string) error {
 	values, err := url.ParseQuery(text)
 	if err != nil {
-		return fmt.Errorf("%w: the text after the ? is not name=value&…", ErrURL)
+		return errors.New("the text after the ? is not name=value&…")
 	}
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		all := values[name]
 		switch {
 		case len(all) > 1:
-			return fmt.Errorf("%w: a parameter is given twice; give each once", ErrURL)
+			return errors.New("a parameter is given twice; give each once")
 		case name == "ca" && t.tls:
 			t.ca = all[0]
 		case name == "ca":
-			return fmt.Errorf("%w: ca= is for TLS; write %s", ErrURL, strings.Replace(t.scheme, "redis", "rediss", 1))
+			return fmt.Errorf("ca= is for TLS; write %s", strings.Replace(t.scheme, "redis", "rediss", 1))
 		case name == "db" && t.kind == sentinel:
 			if err := t.database(all[0]); err != nil {
 				return err
 			}
 		default:
-			return fmt.Errorf("%w: %s:// has no parameter of that name; there are ca= (with TLS) and db= (with Sentinels)",
-				ErrURL, t.scheme)
+			return fmt.Errorf("%s:// has no parameter of that name; there are ca= (with TLS) and db= (with Sentinels)", t.scheme)
 		}
 	}
 	return nil

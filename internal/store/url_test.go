@@ -47,6 +47,7 @@ func TestParseRejects(t *testing.T) {
 		"":                              "neither memory nor a URL",
 		"Memory":                        "redis://",
 		"redis":                         "neither",
+		"/var/lib/weir":                 "write file:/var/lib/weir",
 		"memcached://h":                 `no store of the kind "memcached://"`,
 		"redis://":                      "host is missing",
 		"redis://:6379":                 "host is missing",

@@ -47,6 +47,21 @@ func TestNumber(t *testing.T) {
 }
 
 // TestObject reads an object of two members token by token.
+func TestBool(t *testing.T) {
+	for text, want := range map[string]bool{"true": true, " false": false} {
+		var s Scanner
+		s.Reset([]byte(text))
+		if got, err := s.Bool("b must be true or false"); got != want || err != nil || !s.AtEnd() {
+			t.Errorf("%s: got %v, %v", text, got, err)
+		}
+	}
+	var s Scanner
+	s.Reset([]byte(` "true"`))
+	if _, err := s.Bool("b must be true or false"); err == nil || err.Error() != "byte 2: b must be true or false, not a string" {
+		t.Error(err)
+	}
+}
+
 func TestObject(t *testing.T) {
 	s := scanned(` { "a\n" : 1 , "b" : { } } x`)
 	if more, err := s.Object("an object"); !more || err != nil {

@@ -57,13 +57,13 @@ func (p *stripe) report(r *Report, now time.Time, slots int) {
 			r.Since = since
 		}
 	}
-	for i := range p.now.heap {
-		c := &p.now.heap[i]
+	for i := range p.now.all {
+		c := &p.now.all[i]
 		n, err, _ := p.before.bounds(c.id, slots)
 		r.add(c, n, err)
 	}
-	for i := range p.before.heap {
-		c := &p.before.heap[i]
+	for i := range p.before.all {
+		c := &p.before.all[i]
 		if n, err, known := p.now.bounds(c.id, slots); !known {
 			r.add(c, n, err)
 		}

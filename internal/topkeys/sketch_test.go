@@ -57,8 +57,8 @@ func TestTop(t *testing.T) {
 	}
 }
 
-// Values that look alike when put together are different keys.
-func TestKeysAreToldApart(t *testing.T) {
+// Values that are equal when joined are different keys.
+func TestKeysAreDistinct(t *testing.T) {
 	s := New(512, Shown)
 	deny(s, noon, 1, "ab", "c")
 	deny(s, noon, 2, "a", "bc")
@@ -94,15 +94,15 @@ func TestHashes(t *testing.T) {
 	s := New(512, Hashed)
 	deny(s, noon, 2, "192.0.2.1", "")
 	got := s.Top(5, noon).Top
-	if len(got) != 1 || got[0].Denials != 2 || len(got[0].Values) != 2 || len(got[0].Values[0]) != 16 || strings.Contains(top(s, 5, noon), "192") {
+	if len(got) != 1 || got[0].Denials != 2 || len(got[0].Values) != 2 || len(got[0].Values[0]) != 16 || strings.Contains(top(s, 5, noon), "192.0.2.1") {
 		t.Errorf("%+v, want one key of two hashes of 16 digits", got)
 	}
 }
 
-// TestBounds: what Space-Saving promises, on a stream of more keys than counters and
-// over two periods. No count is too low, none is too high by more than its error, and
-// whoever has more than his share has a counter.
-func TestBounds(t *testing.T) {
+// TestErrorsAreBounded checks the promise of Space-Saving on a stream of more keys than
+// counters, over two periods. No count is too low, none is too high by more than its
+// error, and every key above its share has a counter.
+func TestErrorsAreBounded(t *testing.T) {
 	for seed := range uint64(20) {
 		random := rand.New(rand.NewPCG(seed, 1))
 		s := New(64, Shown)
@@ -121,7 +121,7 @@ func TestBounds(t *testing.T) {
 		for _, e := range r.Top {
 			k := e.Values[0]
 			if n := truth[k]; found[k] || n > e.Denials || n < e.Denials-e.Error {
-				t.Fatalf("seed %d: %s was denied %d times; the sketch says %d, of them up to %d of others (twice: %v)", seed, k, n, e.Denials, e.Error, found[k])
+				t.Fatalf("seed %d: %s was denied %d times; the sketch has %d, of them up to %d of others (twice: %v)", seed, k, n, e.Denials, e.Error, found[k])
 			}
 			found[k] = true
 		}
@@ -134,7 +134,7 @@ func TestBounds(t *testing.T) {
 			}
 		}
 		for i := range s.parts {
-			if n := len(s.parts[i].now.heap); n > 8 || len(s.parts[i].now.at) != n {
+			if n := len(s.parts[i].now.all); n > 8 || len(s.parts[i].now.at) != n {
 				t.Fatalf("seed %d: %d counters, %d places; want 8 at most", seed, n, len(s.parts[i].now.at))
 			}
 		}
@@ -158,8 +158,8 @@ func TestConcurrent(t *testing.T) {
 	want(t, s, 5, noon, "8000 0:2000 1:2000 2:2000 3:2000")
 }
 
-// TestAddAllocatesNothing: neither for a key that is known, nor, once every counter
-// is taken, for one that is not.
+// TestAddAllocatesNothing: for a key in the sketch, and for another one when every
+// counter is taken.
 func TestAddAllocatesNothing(t *testing.T) {
 	s := New(64, Shown)
 	keys := make([]weir.Key, 1000)

@@ -25,7 +25,7 @@ func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
 	for i := range key.Len() {
 		v, cut := key.Value(i), byte(0)
 		if s.form == Hashed {
-			v = hash(v)
+			v = Hash(v)
 		} else if len(v) > maxValue {
 			v, cut = clip(v), 1
 		}
@@ -34,14 +34,12 @@ func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
 	return b
 }
 
-// hash returns 16 hexadecimal digits.
-func hash(v string) string {
+// Hash returns 16 hexadecimal digits for a value of a key. Equal values have equal hashes
+// within one process only.
+func Hash(v string) string {
 	salt := secret()
-	h := sha256.New()
-	h.Write(salt[:])
-	h.Write([]byte(v))
-	var sum [sha256.Size]byte
-	return hex.EncodeToString(h.Sum(sum[:0])[:8])
+	sum := sha256.Sum256(append(salt[:], v...))
+	return hex.EncodeToString(sum[:8])
 }
 
 // clip returns the first maxValue bytes of v, cut between characters.

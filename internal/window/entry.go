@@ -46,7 +46,7 @@ func words(time, units int64) int {
 func (q *log) add(a *Arena, time, units int64) {
 	if time < narrowTime && units == 1 {
 		word := uint32(time)<<2 | 2
-		if pos := q.tail.pos(); q.head != 0 && pos < perChunk { // as append does, but inline
+		if pos := q.tail.pos(); q.head != 0 && pos < perChunk && !q.closed() { // as append does, but inline
 			a.At(q.tail.ref()).words[pos] = word
 			q.tail = at(q.tail.ref(), pos+1)
 			return

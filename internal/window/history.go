@@ -285,3 +285,18 @@ func (h *History) Free(a *Arena) {
 	h.log.free(a)
 	*h = Empty
 }
+
+// Each calls visit with every entry, the oldest first. Of a bucket it visits none.
+func (h *History) Each(a *Arena, visit func(end, units int64)) {
+	switch {
+	case h.Rate() != 0:
+	case !h.log.empty():
+		for c := h.cursor(a); c.more(); {
+			if e := c.next(); e.units > 0 { // otherwise a mark of time
+				visit(e.end, e.units)
+			}
+		}
+	case h.Total > 0:
+		visit(h.End, h.Total)
+	}
+}

@@ -91,14 +91,23 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 	rule := Rule{Max: 50, Window: []int64{1000, 1000, 1 << 31, longest}[r.IntN(4)]}
 	rule.Cell = rule.Window * []int64{0, 0, 7, 100, 1000}[r.IntN(5)] / 1000
 	now := int64(1_700_000_000_000_000)
+	single := r.IntN(2) == 0 // most entries are of one unit, as History.One decides them
 	for step := range steps {
-		now += r.Int64N(rule.Window / (1 + r.Int64N(100)))
+		if !single || r.IntN(4) > 0 {
+			now += r.Int64N(rule.Window / (1 + r.Int64N(100)))
+		}
 		end, cutoff := rule.End(now), now-rule.Window
 		switch op := r.IntN(12); {
 		case op < 8:
 			n := 1 + r.Int64N(3)
-			if op == 0 {
+			if single && op > 1 {
+				n = 1
+			}
+			if op == 0 && (!single || r.IntN(20) == 0) {
 				n = 1 + r.Int64N(1<<(1+r.IntN(50)))
+			}
+			if n == 1 && rule.Cell == 0 && r.IntN(3) > 0 && playOne(t, step, &h, a, p, []int64{rule.Max, 1 << 40}[r.IntN(2)], cutoff, now) {
+				break
 			}
 			used, dead := h.Used(a, cutoff)
 			h.Prune(a, cutoff, used, dead)
@@ -137,6 +146,29 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 	if a.Len() != 0 {
 		t.Fatalf("%d chunks are lost", a.Len())
 	}
+}
+
+// playOne decides one unit by One if it can.
+func playOne(t *testing.T, step int, h *History, a *Arena, p *plain, most, cutoff, now int64) bool {
+	t.Helper()
+	before := *h
+	used, front, ok := h.One(a, most, cutoff, now, false)
+	if *h != before {
+		t.Fatalf("step %d: a look by One changes the history", step)
+	}
+	if ok {
+		if want := p.used(cutoff); used != want || front != p.leave(cutoff, 1) {
+			t.Fatalf("step %d: One found %d units from %d on, want %d from %d on", step, used, front, want, p.leave(cutoff, 1))
+		}
+		if used < most {
+			p.prune(cutoff)
+			p.add(now, now, 1)
+		}
+	}
+	if again, _, taken := h.One(a, most, cutoff, now, true); again != used || taken != ok {
+		t.Fatalf("step %d: One records at %d units (%v), and found %d (%v)", step, again, taken, used, ok)
+	}
+	return ok
 }
 
 func compare(t *testing.T, step int, h *History, a *Arena, p *plain, cutoff int64) {
@@ -225,6 +257,89 @@ func TestEntriesSurvive(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestShortHistoryKeepsToOneChunk: a log of up to perChunk-1 words stays in one chunk, wherever
+// it begins there, and a longer one loses no entry when it gets another.
+func TestShortHistoryKeepsToOneChunk(t *testing.T) {
+	for _, one := range []bool{false, true} {
+		for most := int64(2); most < perChunk; most++ {
+			for shift := range int64(2 * perChunk) {
+				a, h := &Arena{Budget: unlimited{}}, Empty
+				add := func(now, cutoff int64) {
+					if one {
+						if _, _, ok := h.One(a, 1<<40, cutoff, now, true); ok {
+							return
+						}
+					}
+					used, from := h.Used(a, cutoff)
+					h.Prune(a, cutoff, used, from)
+					a.Reserve(h.Chunks(now, 1))
+					h.Add(a, now, now, 1)
+				}
+				now := int64(1)
+				for ; now <= most+shift; now++ {
+					if add(now, now-most); a.Len() > 1 {
+						t.Fatalf("%d entries at %d take %d chunks (by One: %v)", most, now, a.Len(), one)
+					}
+				}
+				first := now - most
+				for end := now + 3*perChunk; now < end; now++ {
+					if add(now, first-1); h.Total != now-first+1 {
+						t.Fatalf("%d entries are kept of %d (by One: %v)", h.Total, now-first+1, one)
+					}
+				}
+				for end := first; end < now; end++ {
+					if used, _ := h.Used(a, end-1); used != now-end {
+						t.Fatalf("%d entries behind %d, want %d (%d at first, moved by %d, by One: %v)", used, end-1, now-end, most, shift, one)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestOneGrowsAnEntry: units of one instant are read as they were recorded one by one, also
+// where they begin to need words of their own.
+func TestOneGrowsAnEntry(t *testing.T) {
+	a, h := &Arena{Budget: unlimited{}}, Empty
+	add := func(now, n int64) {
+		a.Reserve(h.Chunks(now, n))
+		h.Add(a, now, now, n)
+	}
+	add(1, 1)
+	add(2, middleUnits-4)
+	for units := int64(middleUnits - 3); units < middleUnits+3; units++ {
+		if _, _, ok := h.One(a, 1<<40, 0, 2, true); !ok {
+			add(2, 1)
+		}
+		copied, own := h.Clone(a)
+		if got := copied.Refund(own, 2, 0, 1<<40); got != units {
+			t.Errorf("an entry of %d units is read as one of %d", units, got)
+		}
+	}
+}
+
+// TestOnePassesRefundedEntries: a refunded entry between others is neither counted nor the
+// oldest that counts.
+func TestOnePassesRefundedEntries(t *testing.T) {
+	for cutoff := range int64(5) {
+		a, h := &Arena{Budget: unlimited{}}, Empty
+		for now := range int64(6) {
+			a.Reserve(h.Chunks(now, 1))
+			h.Add(a, now, now, 1)
+		}
+		if h.Refund(a, 2, 0, 1) != 1 {
+			t.Fatal("nothing came back")
+		}
+		used, _ := h.Used(a, cutoff)
+		front := h.Leave(a, cutoff, 1)
+		if got, from, ok := h.One(a, 9, cutoff, 7, false); ok && (got != used || from != front) {
+			t.Errorf("after %d: %d units from %d on, want %d from %d on", cutoff, got, from, used, front)
+		} else if !ok && cutoff == 0 {
+			t.Error("One leaves the commonest case to others")
 		}
 	}
 }

@@ -7,6 +7,12 @@ func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 // Redate merges the entries of the future into one entry of now, of at most MaxUnits,
 // where end is the end of an entry of now (R2). The arena must have a chunk in reserve.
 func (h *History) Redate(a *Arena, end, now int64) {
+	if h.Rate() != 0 { // as much is missing now as was at the newest attempt
+		micros, rest := h.missing(h.Last)
+		h.End, h.Total, h.Front = now+micros, rest, min(h.Front, now)
+		h.Last = min(h.Last, now)
+		return
+	}
 	h.Last = min(h.Last, now)
 	if h.End <= end {
 		return
@@ -36,6 +42,9 @@ func (h *History) Redate(a *Arena, end, now int64) {
 func (h *History) Clone(a *Arena) (*History, *Arena) {
 	own := &Arena{Budget: unlimited{}}
 	copied := *h
+	if h.log.head == 0 {
+		return &copied, own
+	}
 	copied.log = log{}
 	before := h.Front
 	for c := h.cursor(a); c.more(); {

@@ -23,12 +23,32 @@ const Step int64 = 1_000_000
 
 // Rule holds the numbers of one limit. Times are microseconds.
 type Rule struct {
-	Max         int64 // units, 0 … 2^53-1
-	Window      int64 // > 0
-	MinInterval int64 // 0 … Window
-	Cell        int64 // width of a cell or of a calendar window; 0 = exact (R3, R9)
-	Ahead       int64 // from the beginning of a cell to the end of its entries: Cell, or 0 for calendar windows
-	FirstHit    bool  // a window begins with the first unit after the last window has ended (R3)
+	Max         int64  // units, 0 … 2^53-1
+	Window      int64  // > 0
+	MinInterval int64  // 0 … Window
+	Cell        int64  // width of a cell or of a calendar window; 0 = exact (R3, R9)
+	Ahead       int64  // from the beginning of a cell to the end of its entries: Cell, or 0 for calendar windows
+	Rate        uint32 // the engine's number of the Refill, above 0 for buckets
+	FirstHit    bool   // a window begins with the first unit after the last window has ended (R3)
+
+	Start, Stop int64   // of a window of a Period: its first instant, and the first behind it; otherwise 0 (R3)
+	Refill      *Refill // of a bucket of capacity Max (R16); otherwise nil
+}
+
+// Cutoff returns the newest mark of entries that no longer count at now (R3).
+func (r *Rule) Cutoff(now int64) int64 {
+	if r.Stop != 0 {
+		return r.Start - 1
+	}
+	return now - r.Window
+}
+
+// left returns the time until an entry that counts at now leaves.
+func (r *Rule) left(end, now int64) int64 {
+	if r.Stop != 0 {
+		return r.Stop - now
+	}
+	return end + r.Window - now
 }
 
 // End returns the instant that is stored with an entry of instant t: t itself or, with
@@ -37,7 +57,10 @@ type Rule struct {
 // units leave when the window is over (R3).
 func (r *Rule) End(t int64) int64 {
 	if r.Cell == 0 {
-		return t
+		if r.Start <= t && t < r.Stop {
+			return r.Start
+		}
+		return t // in another window of a Period nothing counts
 	}
 	return min(t-t%r.Cell+r.Ahead, MaxUnits) // no instant is later
 }

@@ -55,25 +55,38 @@ func (h *History) wait(a *Arena, r *Rule, s *State, now, n int64) int64 {
 	}
 	wait := s.IntervalWait(r, now)
 	if need := s.Used + n - r.Max; need > 0 {
-		wait = max(wait, h.Leave(a, now-r.Window, need)+r.Window-now)
+		wait = max(wait, h.leaving(a, r, s, now, need))
 	}
 	return wait
 }
 
-// Reset is the time until no unit counts.
-func (h *History) Reset(r *Rule, s *State, now int64) int64 {
-	if s.Used == 0 {
-		return 0
+// leaving is the time until at least need of the units that count at now have left, or
+// have flowed into the bucket; 0 < need <= s.Used.
+func (h *History) leaving(a *Arena, r *Rule, s *State, now, need int64) int64 {
+	if r.Rate != 0 {
+		return h.until(r.Refill, now, s.Used-need)
 	}
-	return h.End + r.Window - now
+	return r.left(h.Leave(a, r.Cutoff(now), need), now)
 }
 
-// Next is the time until the oldest unit that counts leaves, 0 if none counts.
+// Reset is the time until no unit counts, or until the bucket is full.
+func (h *History) Reset(r *Rule, s *State, now int64) int64 {
+	switch {
+	case s.Used == 0:
+		return 0
+	case r.Rate != 0:
+		return h.until(r.Refill, now, 0)
+	}
+	return r.left(h.End, now)
+}
+
+// Next is the time until the oldest unit that counts leaves, or the next one flows in; 0 if
+// none counts.
 func (h *History) Next(a *Arena, r *Rule, s *State, now int64) int64 {
 	if s.Used == 0 {
 		return 0
 	}
-	return h.Leave(a, now-r.Window, 1) + r.Window - now
+	return h.leaving(a, r, s, now, 1)
 }
 
 // Longer reports whether wait x is longer than wait y; Never is the longest.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// fullest returns the most units that were provably granted within less than span,
-// and since when: those of calls that lie entirely within it. It trusts nothing
-// but when calls were made and when they returned.
+// fullest returns the most units granted in calls that lie entirely within a time
+// shorter than span, and the start of that time. It uses only the instants at which calls
+// were made and returned.
 func fullest(calls []call, span time.Duration) (from time.Duration, units int64) {
 	sorted := slices.Clone(calls)
 	slices.SortFunc(sorted, func(a, b call) int { return cmp.Compare(a.from, b.from) })
@@ -30,7 +30,7 @@ func fullest(calls []call, span time.Duration) (from time.Duration, units int64)
 	return from, units
 }
 
-func TestFullest(t *testing.T) {
+func TestFullestCountsOnlyWholeCalls(t *testing.T) {
 	ms := time.Millisecond
 	grant := func(from, to time.Duration, n int64) call { return call{from: from, to: to, granted: n} }
 	for _, c := range []struct {

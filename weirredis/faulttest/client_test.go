@@ -16,25 +16,25 @@ import (
 	"github.com/weirlimit/weir/weirredis/rueidisconn"
 )
 
-// A client is one of the two that weirredis has adapters for.
+// A client is one of the two clients with an adapter in weirredis.
 type client struct {
 	name string
 	dial func(to target) (conn weirredis.Conn, hangUp func(), err error)
 }
 
-// target is what a client connects to.
+// target is the address and kind of a store, with settings of the client.
 type target struct {
 	addrs     []string // of a server, the nodes of a Cluster, or Sentinels
 	cluster   bool
 	sentinel  bool
-	impatient bool                        // the client has the timeouts it has by default; else only contexts end a call in time
-	through   map[string]*redistest.Proxy // the proxy in front of an address, where there is one
-	pool      int                         // connections at most, where the client has a pool; 0 = its default
+	impatient bool                        // the client keeps its default timeouts; otherwise only contexts end calls
+	through   map[string]*redistest.Proxy // the proxy in front of an address; may be empty
+	pool      int                         // most connections of a client with a pool; 0 = its default
 }
 
 var clients = []client{{"rueidis", dialRueidis}, {"goredis", dialGoredis}}
 
-// aeon outlasts every test.
+// aeon is longer than every test.
 const aeon = 10 * time.Minute
 
 // at is the target of one server, or of the proxy in front of it.
@@ -89,7 +89,7 @@ func dialGoredis(to target) (weirredis.Conn, func(), error) {
 	return conn, func() { client.Close() }, nil
 }
 
-// route is where a connection to the address goes.
+// route returns the address to dial: that of the proxy, if there is one.
 func (to target) route(addr string) string {
 	if p := to.through[addr]; p != nil {
 		return p.Addr

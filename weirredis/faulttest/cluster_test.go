@@ -14,9 +14,9 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// TestCluster takes one Cluster of six nodes through everything, since forming one
-// takes seconds. Each part leaves it whole.
-func TestCluster(t *testing.T) {
+// TestClusterFaults runs all parts on one Cluster of six nodes, because creating one takes
+// seconds. Each part restores the Cluster.
+func TestClusterFaults(t *testing.T) {
 	t.Parallel()
 	cluster := redistest.StartCluster(t)
 	for _, part := range []struct {
@@ -39,7 +39,7 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// stage is a Cluster and a client to try on it.
+// stage is a Cluster and the client under test.
 type stage struct {
 	*redistest.Cluster
 	client client
@@ -52,7 +52,7 @@ func (s stage) open(t *testing.T) weirredis.Conn {
 	return s.client.open(t, target{addrs: s.Addrs(), cluster: true, impatient: true})
 }
 
-// holder returns the slot of a key that the rig has written, and who serves it.
+// holder returns the slot and the primary of a key that the rig has written.
 func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *redistest.Server) {
 	t.Helper()
 	for _, primary := range s.Primaries(t) {
@@ -62,12 +62,12 @@ func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *red
 			}
 		}
 	}
-	t.Fatalf("nobody holds a key with %s and %q", g.name, part)
+	t.Fatalf("no primary holds a key with %s and %q", g.name, part)
 	return 0, nil
 }
 
-// Which limits a policy has may not change here: it decides over how many slots
-// the keys are spread.
+// The conformance kit runs with fixed limits: a change of a policy's limits may move its
+// keys to other slots.
 func conformanceInCluster(t *testing.T, s stage) {
 	conn := s.open(t)
 	weirtest.Run(t, func(t *testing.T) weir.Engine {
@@ -98,8 +98,8 @@ func severalEngines(t *testing.T, s stage) {
 	g.audit(t, calls, 0)
 }
 
-// Clients of a Cluster follow redirections, and must not take a lost reply for
-// one: what was cut is not asked again.
+// Clients of a Cluster follow redirections. A lost reply is not a redirection: the call
+// is not sent again.
 func cutRepliesInCluster(t *testing.T, s stage) {
 	to := target{addrs: s.Addrs(), cluster: true, through: map[string]*redistest.Proxy{}}
 	for _, addr := range s.Addrs() {
@@ -120,9 +120,9 @@ func cutRepliesInCluster(t *testing.T, s stage) {
 	}
 }
 
-// Slots move to other primaries under traffic. A decision on one key passes as
-// ever. One on several keys may find some here and some there; it is then refused
-// before it wrote anything, and asked again until they are together.
+// Slots move to other primaries under traffic. A decision on one key never fails. For a
+// decision on several keys, some may have moved and some not. It is then rejected before
+// it writes, and retried until the keys are together.
 func slotsMove(t *testing.T, s stage) {
 	conn := s.open(t)
 	one, several := newRig(t, conn, perUser), newRig(t, conn, tightAndAll(20, 50*time.Millisecond))
@@ -147,7 +147,7 @@ func slotsMove(t *testing.T, s stage) {
 	one.settle(t, calls, nothingLost)
 	calls = hard.end(t)
 	if unknown := ledgers(calls, nothingLost)[""].unknown; unknown > 0 {
-		t.Errorf("the fate of %d units is unknown; a Cluster refuses before it runs anything", unknown)
+		t.Errorf("the fate of %d units is unknown; a Cluster rejects calls before it runs them", unknown)
 	}
 	impatient(t, calls)
 	several.settle(t, calls, nothingLost)
@@ -155,13 +155,13 @@ func slotsMove(t *testing.T, s stage) {
 	s.Settle(t)
 }
 
-// impatient fails the test if a call failed that was not asked again for a second:
-// on a crowded machine a slot can take that long.
+// impatient fails the test if a call failed that was not retried for a second: on a
+// crowded machine a slot can take that long to move.
 func impatient(t *testing.T, calls []call) {
 	t.Helper()
 	for _, c := range calls {
 		if took := c.to - c.from; c.err != nil && (took < time.Second || !strings.Contains(c.err.Error(), "TRYAGAIN")) {
-			t.Errorf("call at %v: got %v after %v, want it asked again for a second at least", c.from, c.err, took)
+			t.Errorf("call at %v: got %v after %v, want retries for at least a second", c.from, c.err, took)
 			return
 		}
 	}
@@ -178,7 +178,7 @@ func (s stage) another(t *testing.T, than *redistest.Server) *redistest.Server {
 	return s.another(t, than)
 }
 
-// A planned failover loses nothing, and nobody notices.
+// A planned failover loses no grant, and no call fails.
 func plannedFailover(t *testing.T, s stage) {
 	for range max(1, *seeds/5) {
 		g := newRig(t, s.open(t), tightAndAll(20, 50*time.Millisecond))
@@ -195,12 +195,12 @@ func plannedFailover(t *testing.T, s stage) {
 	}
 }
 
-// outageLimits allow more than flows before an outage, and less than flows before
-// and after it, in a window that no outage outlasts.
+// outageLimits allow more units than the traffic before an outage, and fewer than the
+// traffic before and after it. The window is longer than any outage.
 var outageLimits = tightAndAll(600, 5*time.Minute)
 
-// A killed primary is replaced by its replica, which may lack the last grants: a
-// window holds at most as much more as was lost.
+// A killed primary is replaced by its replica, which may lack the last grants. A window
+// exceeds its limit by at most the lost units.
 func killedPrimary(t *testing.T, s stage) {
 	for range max(1, *seeds/10) {
 		s.replaced(t, func(primary *redistest.Server) { primary.Kill() },
@@ -208,8 +208,8 @@ func killedPrimary(t *testing.T, s stage) {
 	}
 }
 
-// A primary that freezes is replaced too. When it wakes it may answer a few calls
-// before it hears that it no longer counts: those grants are lost.
+// A frozen primary is replaced too. When it wakes, it may answer a few calls before it
+// learns of the new primary: those grants are lost.
 func frozenPrimary(t *testing.T, s stage) {
 	for range max(1, *seeds/10) {
 		s.replaced(t, func(primary *redistest.Server) { primary.Freeze(t) },
@@ -217,8 +217,8 @@ func frozenPrimary(t *testing.T, s stage) {
 	}
 }
 
-// replaced ends the primary under traffic, waits for its replica to take over and
-// brings it back.
+// replaced stops the primary under traffic, waits until its replica has taken over, and
+// restores the primary.
 func (s stage) replaced(t *testing.T, end, back func(primary *redistest.Server)) {
 	t.Helper()
 	g := newRig(t, s.open(t), outageLimits)
@@ -231,7 +231,7 @@ func (s stage) replaced(t *testing.T, end, back func(primary *redistest.Server))
 		s.Settle(t)
 	})
 	end(primary)
-	defer mend() // for the parts to come, also if this one fails
+	defer mend() // for the other parts, also if this one fails
 	s.AwaitPromoted(t, replica)
 	f.flows(t)
 	mend()

@@ -12,9 +12,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// Many more callers than connections, and a server that does not answer: who
-// waits for a connection leaves by his deadline too.
-func TestExhaustedPool(t *testing.T) {
+// With many more callers than connections and a frozen server, callers that wait for a
+// connection also return by their deadlines.
+func TestExhaustedPoolKeepsDeadlines(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		to := at(server.Addr)
@@ -32,9 +32,8 @@ func TestExhaustedPool(t *testing.T) {
 	})
 }
 
-// Callers whose calls travel together: when some leave, the others still get
-// their answers.
-func TestCancelledInBatch(t *testing.T) {
+// When some callers of a batch are cancelled, the others still get their answers.
+func TestCancelledCallersDoNotFailTheirBatch(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
@@ -60,7 +59,7 @@ func TestCancelledInBatch(t *testing.T) {
 		staying.Wait()
 		for i, c := range calls {
 			if c.err != nil && !errors.Is(c.err, context.Canceled) {
-				t.Errorf("caller %d, who stayed: %v", i, c.err)
+				t.Errorf("caller %d, not cancelled: %v", i, c.err)
 			}
 		}
 		g.settle(t, calls[:], nothingLost)

@@ -11,13 +11,13 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// replyMost is more than any reply of these tests has bytes.
+// replyMost is more than the bytes of any reply in these tests.
 const replyMost = 160
 
-// TestCutReplies resets the connection at each byte of a reply. The server has
-// decided, so whoever was granted counts once; who lost the answer is told that he
-// may have been counted, and nobody asks a second time for him.
-func TestCutReplies(t *testing.T) {
+// TestCutRepliesAreNotRetried resets the connection at each byte of a reply. The server
+// has decided, so a grant counts once. A call without its reply returns an error that it
+// may have been counted, and is not sent again.
+func TestCutRepliesAreNotRetried(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
@@ -36,9 +36,9 @@ func TestCutReplies(t *testing.T) {
 	})
 }
 
-// TestCutFirstReplies does the same where the script is not yet known: the reply
-// that is cut says NOSCRIPT, and the call behind it is repeated with the text.
-func TestCutFirstReplies(t *testing.T) {
+// TestCutNOSCRIPTReplies does the same on a server without the script. The reply that is
+// cut is NOSCRIPT, and the call behind it is repeated with the script's text.
+func TestCutNOSCRIPTReplies(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
@@ -50,8 +50,7 @@ func TestCutFirstReplies(t *testing.T) {
 	})
 }
 
-// TestCutRequests resets the connection at each byte of a call on its way to the
-// server.
+// TestCutRequests resets the connection at each byte of a request.
 func TestCutRequests(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		p := redistest.NewProxy(t, redistest.Start(t).Addr)
@@ -62,7 +61,7 @@ func TestCutRequests(t *testing.T) {
 	})
 }
 
-// step is to the next byte that is tried: all of them by and by.
+// step returns the distance to the next byte that is tried: 1 with -faulttest.seeds.
 func step(r *rand.Rand) int {
 	if *seeds > 0 {
 		return 1
@@ -70,12 +69,11 @@ func step(r *rand.Rand) int {
 	return 1 + r.IntN(7)
 }
 
-// cutOnce makes one call, for a user of its own, whose connection is reset after n
-// bytes in one direction, and compares what the caller was told with what the
-// store holds.
+// cutOnce makes one call for a new user and resets its connection after n bytes in one
+// direction. It compares the answer with the store's units.
 func cutOnce(t *testing.T, g *rig, p *redistest.Proxy, d redistest.Direction, n int) call {
 	t.Helper()
-	awaitAnswer(t, g) // on a connection that has been greeted
+	awaitAnswer(t, g) // on a connection after its handshake
 	user := fmt.Sprintf("user-%d-%d", d, n)
 	p.CutAfter(d, n)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -90,7 +88,7 @@ func cutOnce(t *testing.T, g *rig, p *redistest.Proxy, d redistest.Direction, n 
 			t.Errorf("cut after %d bytes: granted %d, want 1; the store holds %d, want 1", n, c.granted, s.Used)
 		}
 		if c.err != nil && (s.Used > 1 || s.Used == 1 && !mayHaveCounted(c.err)) {
-			t.Errorf("cut after %d bytes: the store holds %d units of a call that was told: %v", n, s.Used, c.err)
+			t.Errorf("cut after %d bytes: the store holds %d units of a call with the error: %v", n, s.Used, c.err)
 		}
 	}
 	return c
@@ -99,5 +97,5 @@ func cutOnce(t *testing.T, g *rig, p *redistest.Proxy, d redistest.Direction, n 
 // awaitAnswer returns when the client has an open connection.
 func awaitAnswer(t *testing.T, g *rig) {
 	t.Helper()
-	g.states(t, "somebody else")
+	g.states(t, "another user")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// fleet is how many engines of their own share the store, as in so many processes.
+// fleet is the number of engines that share the store, each as in its own process.
 const fleet = 4
 
 // mostInWindow is the limit under test behind a fallback, and fallbackWindow its
@@ -23,8 +23,7 @@ const (
 	fallbackWindow = 200 * time.Millisecond
 )
 
-// fallbacks are what becomes of decisions while the store is out, and what that
-// promises.
+// fallbacks lists the modes with the bound that each promises for a window.
 var fallbacks = []struct {
 	name     string
 	mode     fallback.Mode
@@ -36,8 +35,8 @@ var fallbacks = []struct {
 	{"local", fallback.Local, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
 }
 
-// outages are what befalls the store. It comes back with everything it had, so that
-// what is seen is the fallback's doing.
+// outages are the faults of the store. It keeps its data, so that every excess is caused
+// by the fallback.
 var outages = map[string]func(t testing.TB, s *redistest.Server, r *rand.Rand){
 	"frozen": func(t testing.TB, s *redistest.Server, r *rand.Rand) {
 		s.Freeze(t)
@@ -64,9 +63,9 @@ func longer(r *rand.Rand) {
 	time.Sleep(fallbackWindow + time.Second + callTime + time.Duration(500+r.IntN(500))*time.Millisecond)
 }
 
-// TestFallbacks lets several processes lose the store together, under each fallback,
-// and audits what they grant in all.
-func TestFallbacks(t *testing.T) {
+// TestFallbacksKeepTheirBounds takes the store from several engines at once, under each
+// fallback, and audits their grants together.
+func TestFallbacksKeepTheirBounds(t *testing.T) {
 	kinds := slices.Sorted(maps.Keys(outages))
 	if *seeds == 0 {
 		kinds = []string{"frozen"}
@@ -120,8 +119,8 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 	}
 }
 
-// Foreign data under the key of one user are answered by the fallback, and say
-// nothing of the store: all others are decided by it.
+// Foreign data under the key of one user do not open the breaker: the fallback decides
+// for that user, and the store for all others.
 func TestForeignDataBehindFallback(t *testing.T) {
 	eachClient(t, func(t *testing.T, cl client, r *rand.Rand) {
 		server := redistest.Start(t)
@@ -141,14 +140,13 @@ func TestForeignDataBehindFallback(t *testing.T) {
 		noErrors(t, calls)
 		for _, c := range calls {
 			if c.degraded != (c.user == "b") || c.granted != c.n {
-				t.Fatalf("user %s: granted %d of %d, degraded %t; want b to be answered by the fallback, and b alone", c.user, c.granted, c.n, c.degraded)
+				t.Fatalf("user %s: granted %d of %d, degraded %t; want the fallback to decide for b only", c.user, c.granted, c.n, c.degraded)
 			}
 		}
 	})
 }
 
-// someDegraded fails the test if no fallback granted anything: then there was no
-// outage.
+// someDegraded fails the test if no fallback granted a unit: then there was no outage.
 func someDegraded(t testing.TB, calls []call) {
 	t.Helper()
 	granted := int64(0)
@@ -162,7 +160,7 @@ func someDegraded(t testing.TB, calls []call) {
 	}
 }
 
-// recovers returns when the store has granted something that was asked after since.
+// recovers returns when the store has granted a call made after since.
 func (f *traffic) recovers(t testing.TB, since time.Duration) {
 	t.Helper()
 	eventually(t, "waiting for a grant of the store", func() error {

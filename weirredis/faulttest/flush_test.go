@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// Scripts that the server forgets are sent again, and no caller notices.
-func TestScriptFlush(t *testing.T) {
+// Scripts that the server has dropped are sent again, and no call fails.
+func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(20, 50*time.Millisecond))
@@ -22,15 +22,14 @@ func TestScriptFlush(t *testing.T) {
 		f.flows(t)
 		calls := f.end(t)
 		noErrors(t, calls)
-		noErrors(t, g.beside.said)
+		noErrors(t, g.beside.done)
 		g.settle(t, calls, nothingLost)
 		g.audit(t, calls, 0)
 	})
 }
 
-// Data that the server forgets are forgotten grants: a window may hold twice its
-// limit. No caller sees an error.
-func TestFlushAll(t *testing.T) {
+// FLUSHALL deletes all grants, so a window may hold twice its limit. No call fails.
+func TestFlushAllFailsNoCall(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
@@ -41,7 +40,7 @@ func TestFlushAll(t *testing.T) {
 		f.flows(t)
 		calls := f.end(t)
 		noErrors(t, calls)
-		noErrors(t, g.beside.said)
+		noErrors(t, g.beside.done)
 		_, after := split(calls, flushed)
 		g.settle(t, calls, flushed)
 		g.audit(t, after, 0)

@@ -17,7 +17,7 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// snapshot is everything the server holds, by key, and until when.
+// snapshot returns the value and the expiry of every key on the server.
 func snapshot(t testing.TB, s *redistest.Server) map[string]string {
 	t.Helper()
 	m := map[string]string{}
@@ -27,8 +27,8 @@ func snapshot(t testing.TB, s *redistest.Server) map[string]string {
 	return m
 }
 
-// contents is what a key holds. A hash has no order: the server changes it as it
-// likes.
+// contents returns the value of a key as text. Fields of a hash are sorted, because the
+// server may reorder them.
 func contents(t testing.TB, s *redistest.Server, key string) string {
 	t.Helper()
 	if s.Must(t, "TYPE", key) != "hash" {
@@ -50,7 +50,7 @@ func keysOf(t testing.TB, s *redistest.Server) []string {
 	return keys
 }
 
-// sameSnapshot fails the test if the server holds anything else than before.
+// sameSnapshot fails the test if any key or value has changed.
 func sameSnapshot(t testing.TB, s *redistest.Server, before map[string]string, what string) {
 	t.Helper()
 	after := snapshot(t, s)
@@ -64,7 +64,7 @@ func sameSnapshot(t testing.TB, s *redistest.Server, before map[string]string, w
 	}
 }
 
-// foreign are things that are not ours, put under one of our keys.
+// foreign stores values of other programs or versions under one of our keys.
 var foreign = map[string]func(t testing.TB, s *redistest.Server, key string){
 	"string": func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "SET", key, "theirs") },
 	"list":   func(t testing.TB, s *redistest.Server, key string) { s.Must(t, "RPUSH", key, "theirs") },
@@ -78,7 +78,7 @@ var foreign = map[string]func(t testing.TB, s *redistest.Server, key string){
 
 // Foreign data under the key of any limit make the decision fail before anything
 // is written, and the error names the key.
-func TestForeignData(t *testing.T) {
+func TestForeignDataAreNotChanged(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(100, time.Hour))
@@ -93,8 +93,8 @@ func TestForeignData(t *testing.T) {
 				server.Must(t, "DEL", key)
 				foreign[kind](t, server, key)
 				before := snapshot(t, server)
-				for op, ask := range asks(g) {
-					err := ask(ctx)
+				for op, run := range operations(g) {
+					err := run(ctx)
 					if !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), strconv.QuoteToASCII(key)) || mayHaveCounted(err) {
 						t.Errorf("a %s under %s: %s: got %v, want ErrState that names the key", kind, key, op, err)
 					}
@@ -110,9 +110,9 @@ func TestForeignData(t *testing.T) {
 	})
 }
 
-// Callers whose calls travel together do not share a misfortune: foreign data
-// under the key of one user are nobody else's business.
-func TestForeignDataAmongOthers(t *testing.T) {
+// Foreign data under the key of one user fail only that user's calls, not the other calls
+// of the batch.
+func TestForeignDataDoNotFailTheirBatch(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), perUser)
@@ -142,8 +142,8 @@ func TestForeignDataAmongOthers(t *testing.T) {
 	})
 }
 
-// asks are the operations that look at all limits.
-func asks(g *rig) map[string]func(ctx context.Context) error {
+// operations returns the operations that read all limits.
+func operations(g *rig) map[string]func(ctx context.Context) error {
 	return map[string]func(ctx context.Context) error{
 		"attempt": func(ctx context.Context) error { _, err := g.limiter.Allow(ctx, weir.K("a")); return err },
 		"peek":    func(ctx context.Context) error { _, err := g.limiter.Peek(ctx, weir.K("a"), 1); return err },
@@ -155,9 +155,9 @@ func asks(g *rig) map[string]func(ctx context.Context) error {
 	}
 }
 
-// TestDamagedData damages a long history byte by byte. The engine may still make
-// sense of it, or refuse; a refusal writes nothing, in no limit, and nothing hangs.
-func TestDamagedData(t *testing.T) {
+// TestErrorsOnDamagedDataWriteNothing damages a long history. The engine may still decode
+// it, or return an error; an error writes nothing in any limit, and no call hangs.
+func TestErrorsOnDamagedDataWriteNothing(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
@@ -174,17 +174,17 @@ func TestDamagedData(t *testing.T) {
 			key := keys[r.IntN(len(keys))]
 			ours := server.Must(t, "DUMP", key)
 			what := "a header that ends after its version"
-			if i == 0 { // at least this must be noticed, whatever chance brings later
+			if i == 0 { // this damage must be noticed; the others are random
 				server.Must(t, "HSET", key, "h", "\x01")
 			} else {
 				what = damage(t, server, key, r)
 			}
 			before := snapshot(t, server)
-			for op, ask := range asks(g) {
-				if err := ask(ctx); err != nil {
+			for op, run := range operations(g) {
+				if err := run(ctx); err != nil {
 					refused++
 					if errors.Is(err, context.DeadlineExceeded) || mayHaveCounted(err) {
-						t.Fatalf("%s: %s: got %v, want an answer or a refusal", what, op, err)
+						t.Fatalf("%s: %s: got %v, want an answer or an error without effect", what, op, err)
 					}
 					sameSnapshot(t, server, before, fmt.Sprintf("%s: %s refused with %v", what, op, err))
 				}
@@ -198,7 +198,7 @@ func TestDamagedData(t *testing.T) {
 	})
 }
 
-// damage changes one field of a history and says how.
+// damage changes one field of a history and returns a description of the change.
 func damage(t testing.TB, s *redistest.Server, key string, r *rand.Rand) string {
 	t.Helper()
 	fields := s.List(t, "HKEYS", key)

@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// doubling asks for every tenth decision twice, as clients do that repeat what
-// they got no answer to.
+// doubling sends every tenth call twice, as a client does that retries calls without an
+// answer.
 type doubling struct {
 	weirredis.Conn
 	calls atomic.Int64
@@ -30,7 +30,7 @@ func (d *doubling) Eval(ctx context.Context, s *weirredis.Script, keys, args []s
 	return d.Conn.Eval(ctx, s, keys, args)
 }
 
-// lying fails every tenth call after it was made, and says that it was not.
+// lying makes every tenth call and then returns an error that denies it.
 type lying struct {
 	weirredis.Conn
 	calls atomic.Int64
@@ -39,31 +39,31 @@ type lying struct {
 func (l *lying) Eval(ctx context.Context, s *weirredis.Script, keys, args []string) (string, error) {
 	reply, err := l.Conn.Eval(ctx, s, keys, args)
 	if err == nil && l.calls.Add(1)%10 == 0 {
-		return "", weirredis.ReplyError("OOM it was not")
+		return "", weirredis.ReplyError("OOM command not allowed")
 	}
 	return reply, err
 }
 
-// listener is a test that listens to what would have failed it.
-type listener struct {
+// recorder is a test that records its errors and does not fail.
+type recorder struct {
 	testing.TB
-	heard []string
+	errors []string
 }
 
-func (l *listener) Helper()                   {}
-func (l *listener) Error(args ...any)         { l.heard = append(l.heard, fmt.Sprint(args...)) }
-func (l *listener) Errorf(f string, a ...any) { l.heard = append(l.heard, fmt.Sprintf(f, a...)) }
+func (l *recorder) Helper()                   {}
+func (l *recorder) Error(args ...any)         { l.errors = append(l.errors, fmt.Sprint(args...)) }
+func (l *recorder) Errorf(f string, a ...any) { l.errors = append(l.errors, fmt.Sprintf(f, a...)) }
 
-// wants fails the listening test if it did not hear a complaint with the word.
-func (l *listener) wants(word string) {
+// wants fails the real test if no recorded error contains the word.
+func (l *recorder) wants(word string) {
 	l.TB.Helper()
-	if all := strings.Join(l.heard, "\n"); !strings.Contains(all, word) {
-		l.TB.Errorf("got %q, want a complaint with %q", all, word)
+	if all := strings.Join(l.errors, "\n"); !strings.Contains(all, word) {
+		l.TB.Errorf("got %q, want an error with %q", all, word)
 	}
 }
 
-// TestHarness breaks what the harness has to notice.
-func TestHarness(t *testing.T) {
+// TestHarnessFindsFaults injects wrong answers and lost data, which the harness must find.
+func TestHarnessFindsFaults(t *testing.T) {
 	t.Parallel()
 	server := redistest.Start(t)
 	conn := clients[0].open(t, at(server.Addr))
@@ -75,13 +75,13 @@ func TestHarness(t *testing.T) {
 		return g, f.end(t)
 	}
 	t.Run("counted twice", func(t *testing.T) {
-		l := &listener{TB: t}
+		l := &recorder{TB: t}
 		g, calls := run(&doubling{Conn: conn})
 		g.settle(l, calls, nothingLost)
 		l.wants("counted twice")
 	})
 	t.Run("counted against the answer", func(t *testing.T) {
-		l := &listener{TB: t}
+		l := &recorder{TB: t}
 		g, calls := run(&lying{Conn: conn})
 		g.settle(l, calls, nothingLost)
 		l.wants("against the answer")
@@ -89,7 +89,7 @@ func TestHarness(t *testing.T) {
 		l.wants("want none")
 	})
 	t.Run("forgotten", func(t *testing.T) {
-		l := &listener{TB: t}
+		l := &recorder{TB: t}
 		g, calls := run(conn)
 		server.Must(t, "FLUSHALL")
 		g.settle(l, calls, nothingLost)
@@ -107,17 +107,17 @@ func TestHarness(t *testing.T) {
 		}
 	})
 	t.Run("a window too full", func(t *testing.T) {
-		l := &listener{TB: t}
+		l := &recorder{TB: t}
 		g, calls := run(conn)
 		g.limits[0].Max = 10
 		g.audit(l, calls, 5)
 		l.wants("at most 10 + 5 lost")
 	})
 	t.Run("too late, nothing, all well", func(t *testing.T) {
-		l := &listener{TB: t}
+		l := &recorder{TB: t}
 		inTime(l, []call{{to: grace + 2*time.Second, err: errors.New("no answer")}}, time.Second)
 		l.wants("after 1s")
 		someFailed(l, []call{{}})
-		l.wants("none of 1 calls noticed")
+		l.wants("none of 1 calls failed")
 	})
 }

@@ -7,15 +7,15 @@ import (
 	"time"
 )
 
-// ledger is what callers were told about their units.
+// ledger sums up the answers that callers got.
 type ledger struct {
-	granted int64 // units that were granted
-	kept    int64 // those of them that the store cannot have lost
-	unknown int64 // units whose fate was left open
+	granted int64 // units in grants
+	kept    int64 // those of them that the store must still hold
+	unknown int64 // units of calls that may have been counted
 }
 
-// ledgers sums up the calls by user, and for all under "". The store cannot have
-// lost what was granted to calls made after since.
+// ledgers sums up the calls by user, and all calls under "". The store must still hold
+// the grants of calls made after since.
 func ledgers(calls []call, since time.Duration) map[string]ledger {
 	m := map[string]ledger{}
 	for _, c := range calls {
@@ -36,36 +36,35 @@ func ledgers(calls []call, since time.Duration) map[string]ledger {
 	return m
 }
 
-// nothingLost is since when the store has lost nothing if it never did.
+// nothingLost is the argument since for a store that has lost nothing.
 const nothingLost time.Duration = 0
 
-// settle compares what the store holds with what callers were told. Nothing is
-// recorded that nobody can have been granted; nothing that was granted since an
-// instant is missing; and all limits hold the same grants. It returns how many
-// units the store has lost at least.
+// settle compares the store's units with the answers. The store must not hold units
+// without a grant, must hold all grants made after since, and must hold the same grants
+// in all limits. settle returns the least number of units that the store has lost.
 func (g *rig) settle(t testing.TB, calls []call, since time.Duration) (lost int64) {
 	t.Helper()
-	if g.beside != nil && len(g.beside.said) > 0 {
-		g.beside.settle(t, g.beside.said, since)
+	if g.beside != nil && len(g.beside.done) > 0 {
+		g.beside.settle(t, g.beside.done, since)
 	}
 	all := ledgers(calls, since)
 	t.Logf("%d calls, %d failed; %d units granted, %d unknown; at most %v without an answer",
 		len(calls), failures(calls), all[""].granted, all[""].unknown, outage(calls).Round(time.Millisecond))
 	if all[""].granted == 0 {
-		t.Error("nothing was granted: the test saw nothing")
+		t.Error("nothing was granted: the test had no traffic")
 	}
-	// Calls that nobody waits for any more may still be on their way to the server.
+	// Abandoned calls may still be on their way to the server.
 	eventually(t, "comparing limits", func() error { return g.agree(t) })
 	for _, user := range g.users {
-		told, used := all[user], g.used(t, user, "user")
-		if used > told.granted+told.unknown {
+		answers, used := all[user], g.used(t, user, "user")
+		if used > answers.granted+answers.unknown {
 			t.Errorf("user %s: the store holds %d units, callers were granted %d and %d are unknown: some were counted twice or against the answer",
-				user, used, told.granted, told.unknown)
+				user, used, answers.granted, answers.unknown)
 		}
-		if used < told.kept {
-			t.Errorf("user %s: the store holds %d units, callers were granted %d since %v: some were not recorded", user, used, told.kept, since)
+		if used < answers.kept {
+			t.Errorf("user %s: the store holds %d units, callers were granted %d since %v: some were not recorded", user, used, answers.kept, since)
 		}
-		lost += max(0, told.granted-used)
+		lost += max(0, answers.granted-used)
 	}
 	return lost
 }
@@ -85,7 +84,7 @@ func (g *rig) agree(t testing.TB) error {
 	return nil
 }
 
-// used is what a limit of the user holds.
+// used returns the units that a limit of the user holds.
 func (g *rig) used(t testing.TB, user, limit string) int64 {
 	t.Helper()
 	for _, s := range g.states(t, user) {
@@ -97,8 +96,8 @@ func (g *rig) used(t testing.TB, user, limit string) int64 {
 	return 0
 }
 
-// audit looks from outside for a window of the tight limit that holds more than
-// it may: its Max, and whatever the store has lost.
+// audit searches the calls for a window of the tight limit with more units than its Max
+// and the lost units.
 func (g *rig) audit(t testing.TB, calls []call, lost int64) {
 	t.Helper()
 	tight := g.limits[0]

@@ -1,17 +1,17 @@
-// Package faulttest breaks what the Redis engine stands on, while callers use it:
-// the network, the server, the data, the Cluster. Whatever happens, four things
-// have to hold.
+// Package faulttest injects faults into the network, the server, the data and the
+// Cluster while callers use the Redis engine. Four properties must hold under every
+// fault.
 //
 //   - Every call returns by its deadline, or soon after.
-//   - Callers are told the truth. Units of a granted call are recorded once; those
-//     of a refused or failed call are not recorded; only where an error says that
-//     the call may have been counted, it may.
+//   - Answers are true. Units of a granted call are recorded once. Units of a denied
+//     or failed call are not recorded, unless the error is marked MayHaveCounted or
+//     wraps weir.ErrUnknownFate.
 //   - All limits of a policy hold the same grants: there are no partial writes.
-//   - No window holds more than its limit, seen from outside, except by what the
-//     store itself has lost. Behind a package fallback it holds no more than the
-//     fallback promises.
+//   - No window holds more than its limit and the units that the store has lost, seen
+//     from outside. Behind a package fallback it holds no more than the fallback
+//     promises.
 //
-// And when the fault is over the same client goes on without help.
+// After the fault the same client recovers without help.
 //
 // go test runs each fault once, in less than a minute. make test-faults runs them
 // with many seeds.
@@ -25,11 +25,11 @@ import (
 	"testing"
 )
 
-// seeds is how often each fault is tried with other random choices. 0 stands for
-// go test: once, and with fewer places and modes where there are many.
-var seeds = flag.Int("faulttest.seeds", 0, "try each fault with so many seeds, and in every place and mode")
+// seeds is the number of seeds for each fault. 0, the value under go test, runs one
+// seed with fewer places and modes.
+var seeds = flag.Int("faulttest.seeds", 0, "`number` of seeds for each fault, in every place and mode; 0 = one seed and fewer places")
 
-// firstSeed repeats a failure: the seed it printed, with -faulttest.seeds=1.
+// firstSeed is the first seed. The printed seed with -faulttest.seeds=1 repeats a failure.
 var firstSeed = flag.Int("faulttest.first", 1, "the first seed")
 
 func TestMain(m *testing.M) {
@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// eachClient runs a test with every client, and as many seeds as wanted.
+// eachClient runs a test with every client and every seed.
 func eachClient(t *testing.T, test func(t *testing.T, c client, r *rand.Rand)) {
 	t.Parallel()
 	for _, c := range clients {

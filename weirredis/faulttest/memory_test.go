@@ -13,13 +13,13 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// fill takes all memory that the server may use, and empty gives it back.
+// fill lowers the server's maxmemory below its use, and empty removes the bound.
 func fill(t testing.TB, s *redistest.Server)  { s.Must(t, "CONFIG", "SET", "maxmemory", "1") }
 func empty(t testing.TB, s *redistest.Server) { s.Must(t, "CONFIG", "SET", "maxmemory", "0") }
 
-// A server without memory refuses to write. Denials, which write nothing, are
-// answered all the same; what it refuses is not recorded in any limit.
-func TestOutOfMemory(t *testing.T) {
+// A server without memory rejects writes. A rejected call is not recorded in any limit.
+// Denials write nothing, so they are still answered.
+func TestOutOfMemoryRecordsNothing(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(2, time.Hour))
@@ -55,9 +55,9 @@ func TestOutOfMemory(t *testing.T) {
 	})
 }
 
-// Memory that comes and goes under traffic: every grant is in every limit or in
-// none, and no refusal leaves anything open.
-func TestMemoryComesAndGoes(t *testing.T) {
+// While memory runs out and returns under traffic, every grant is in every limit or in
+// none, and no rejected call may have been counted.
+func TestMemoryRunsOutAndReturns(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t, "--maxmemory-policy", "noeviction")
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(weir.MaxUnits, time.Hour))
@@ -72,8 +72,8 @@ func TestMemoryComesAndGoes(t *testing.T) {
 		f.flows(t)
 		calls := f.end(t)
 		someFailed(t, calls)
-		if told := ledgers(append(calls, g.beside.said...), nothingLost)[""]; told.unknown > 0 {
-			t.Errorf("%d units may have been counted; the server said that it did not", told.unknown)
+		if sum := ledgers(append(calls, g.beside.done...), nothingLost)[""]; sum.unknown > 0 {
+			t.Errorf("%d units may have been counted; the server rejected them", sum.unknown)
 		}
 		g.settle(t, calls, nothingLost)
 	})

@@ -8,7 +8,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// A networkFault lasts for a while under traffic, and is over then.
+// A networkFault begins and ends under traffic.
 type networkFault struct {
 	name  string
 	begin func(p *redistest.Proxy, r *rand.Rand)
@@ -36,7 +36,7 @@ var networkFaults = []networkFault{
 
 func heal(_ testing.TB, p *redistest.Proxy) { p.Heal() }
 
-func TestNetworkFaults(t *testing.T) {
+func TestLimitsHoldUnderNetworkFaults(t *testing.T) {
 	for _, fault := range networkFaults {
 		t.Run(fault.name, func(t *testing.T) {
 			eachClient(t, func(t *testing.T, c client, r *rand.Rand) {

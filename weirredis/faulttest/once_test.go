@@ -11,10 +11,10 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// TestOnceAcrossCuts resets the connection at each byte of a call and of its reply.
-// Whoever asks again with the id of his operation until he has an answer is granted,
-// and charged once in every limit.
-func TestOnceAcrossCuts(t *testing.T) {
+// TestOnceIsChargedOnceAcrossCuts resets the connection at each byte of a call and of
+// its reply. A caller that retries with the same idempotency key gets a grant, and is
+// charged once in every limit.
+func TestOnceIsChargedOnceAcrossCuts(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
@@ -40,8 +40,8 @@ func TestOnceAcrossCuts(t *testing.T) {
 	})
 }
 
-// TestOnceAcrossTimeouts has answers come later than callers wait.
-func TestOnceAcrossTimeouts(t *testing.T) {
+// TestOnceIsChargedOnceAcrossTimeouts delays answers beyond the callers' deadlines.
+func TestOnceIsChargedOnceAcrossTimeouts(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		p := redistest.NewProxy(t, server.Addr)
@@ -82,12 +82,12 @@ func TestOnceInACluster(t *testing.T) {
 	}
 }
 
-// insist asks for two units with one id until there is an answer, each time for at
-// most so long. After the first failure the fault ends.
+// insist requests two units with one idempotency key until there is an answer. Each try
+// has the timeout wait; after the first failure heal ends the fault.
 func insist(t *testing.T, g *rig, user string, wait time.Duration, heal func()) (d weir.Decision) {
 	t.Helper()
 	failed := false
-	eventually(t, "asking for "+user, func() error {
+	eventually(t, "granting "+user, func() error {
 		if failed {
 			wait = patience
 		}
@@ -106,7 +106,7 @@ func insist(t *testing.T, g *rig, user string, wait time.Duration, heal func()) 
 	return d
 }
 
-// wantCharged checks that the user's limits hold so many units.
+// wantCharged checks that the user's limits hold that number of units.
 func wantCharged(t *testing.T, g *rig, user string, units int64) {
 	t.Helper()
 	for _, s := range g.states(t, user) {

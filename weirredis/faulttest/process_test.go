@@ -16,9 +16,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// TestProcesses lets four processes hammer one policy on one server. Their logs
-// are merged by the clock that processes of one machine share, and audited.
-func TestProcesses(t *testing.T) {
+// TestProcessesShareALimit runs four processes on one policy of one server. Their calls
+// are merged by the clock that the processes of a machine share, and audited.
+func TestProcessesShareALimit(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		var workers []*worker
@@ -47,8 +47,7 @@ func TestProcesses(t *testing.T) {
 	})
 }
 
-// pauseOne freezes a process for a while, perhaps between a decision and its
-// answer.
+// pauseOne stops a process for a while, possibly between a decision and its answer.
 func pauseOne(t *testing.T, workers []*worker, r *rand.Rand) {
 	t.Helper()
 	process := workers[r.IntN(len(workers))].cmd.Process
@@ -76,7 +75,7 @@ type worker struct {
 	out *bufio.Scanner
 }
 
-// workerEnv tells the test binary that it is a worker: client and server.
+// workerEnv holds the client and the server's address in a worker's environment.
 const workerEnv = "WEIR_FAULTTEST_WORKER"
 
 func startWorker(t *testing.T, c client, addr string) *worker {
@@ -106,7 +105,7 @@ func startWorker(t *testing.T, c client, addr string) *worker {
 func (w *worker) await(t *testing.T) {
 	t.Helper()
 	if !w.out.Scan() || w.out.Text() != "ready" {
-		t.Fatalf("a worker said %q before it was ready", w.out.Text())
+		t.Fatalf("a worker printed %q before it was ready", w.out.Text())
 	}
 }
 
@@ -117,14 +116,14 @@ func (w *worker) begin(t *testing.T) {
 	}
 }
 
-// calls reads what the worker has done.
+// calls reads the worker's calls.
 func (w *worker) calls(t *testing.T) (calls []call) {
 	t.Helper()
 	for w.out.Scan() {
 		var c call
 		var problem string
 		if _, err := fmt.Sscanf(w.out.Text(), "%s %d %d %d %d %q", &c.user, &c.n, &c.granted, &c.from, &c.to, &problem); err != nil {
-			t.Fatalf("a worker said %q: %v", w.out.Text(), err)
+			t.Fatalf("a worker printed %q: %v", w.out.Text(), err)
 		}
 		if problem != "" {
 			c.err = errors.New(problem)
@@ -137,8 +136,8 @@ func (w *worker) calls(t *testing.T) (calls []call) {
 	return calls
 }
 
-// work is what a worker does: it says that it is ready, waits for the end of its
-// input, makes calls for a while and tells of them. It returns the exit code.
+// work is the main function of a worker. It prints "ready", waits for the end of its
+// input, makes calls for a while and prints them. It returns the exit code.
 func work(task string) int {
 	name, addr, _ := strings.Cut(task, " ")
 	for _, c := range clients {
@@ -163,26 +162,25 @@ func work(task string) int {
 		for end := time.Now().Add(patience); f.made() < enoughCalls && time.Now().Before(end); {
 			time.Sleep(10 * time.Millisecond)
 		}
-		f.tell(os.Stdout)
+		f.report(os.Stdout)
 		return 0
 	}
 	fmt.Fprintln(os.Stderr, "no client is called", name)
 	return 1
 }
 
-// enoughCalls is how many calls a process makes at least, on however crowded a
-// machine.
+// enoughCalls is the least number of calls of a process, even on a crowded machine.
 const enoughCalls = 100
 
-// made is how many calls have returned.
+// made returns the number of calls that have returned.
 func (f *traffic) made() int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return len(f.calls)
 }
 
-// tell ends the traffic and writes a line for each call.
-func (f *traffic) tell(w io.Writer) {
+// report stops the traffic and writes a line for each call.
+func (f *traffic) report(w io.Writer) {
 	close(f.stop)
 	f.callers.Wait()
 	b := bufio.NewWriter(w)

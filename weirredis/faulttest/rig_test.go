@@ -11,13 +11,13 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// patience is how long anything may take that has to happen at all. Only failures
-// wait this long, since the machine may be crowded.
+// patience is the timeout of conditions that must become true. It is long, because the
+// machine may be crowded; only failures wait this long.
 const patience = 30 * time.Second
 
-// A rig is a policy on an engine, and what is needed to hold it to its promises:
-// beside the limit under test the policy has limits that refuse nothing and so
-// count everything that was granted, once for all callers and once for each.
+// A rig is a policy on an engine under test. Beside the limit under test the policy has
+// two limits that deny nothing, and so count all grants: one for all callers together
+// and one for each user.
 type rig struct {
 	limiter *weir.Limiter
 	name    string // of the policy
@@ -25,12 +25,12 @@ type rig struct {
 	users   []string
 	clock   func() time.Duration
 	around  func(weir.Engine) weir.Engine // puts an engine around the one under test; or nil
-	beside  *rig                          // a rig of the commonest kind that has traffic at the same time; or nil
-	said    []call                        // of a rig beside another: the calls that have ended
+	beside  *rig                          // a rig with perUser that has traffic at the same time; or nil
+	done    []call                        // of a rig beside another: the calls that have ended
 }
 
-// tightAndAll are the limits of a rig whose limit under test allows max units in a
-// window, for all callers together.
+// tightAndAll returns the limits of a rig. The limit under test is "tight": max units
+// in a window, for all callers together.
 func tightAndAll(max int64, window time.Duration) []weir.Limit {
 	return []weir.Limit{
 		{Name: "tight", Max: max, Window: window},
@@ -39,13 +39,13 @@ func tightAndAll(max int64, window time.Duration) []weir.Limit {
 	}
 }
 
-// perUser is one limit, which is the commonest decision: the units of each user in
-// an hour, without bound.
+// perUser is a policy of one limit, the commonest kind: it counts the units of each
+// user in an hour and denies nothing.
 var perUser = []weir.Limit{{Name: "user", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}}}
 
 var policies atomic.Int64
 
-// newRig returns a rig with users a, b and c, of a policy that was never used.
+// newRig returns a rig with users a, b and c and a new policy.
 func newRig(t testing.TB, conn weirredis.Conn, limits []weir.Limit) *rig {
 	t.Helper()
 	start := time.Now()
@@ -86,7 +86,7 @@ func (g *rig) connect(conn weirredis.Conn) error {
 	return err
 }
 
-// states returns what a user's limits hold, asking again while the store fails.
+// states returns the state of a user's limits. It retries while the store fails.
 func (g *rig) states(t testing.TB, user string) []weir.LimitState {
 	t.Helper()
 	states := make([]weir.LimitState, len(g.limits))
@@ -99,7 +99,7 @@ func (g *rig) states(t testing.TB, user string) []weir.LimitState {
 	return states
 }
 
-// eventually tries until it succeeds, for as long as patience.
+// eventually retries until try succeeds, for patience at most.
 func eventually(t testing.TB, what string, try func() error) {
 	t.Helper()
 	deadline := time.Now().Add(patience)

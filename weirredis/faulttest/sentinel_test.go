@@ -7,9 +7,9 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// A Sentinel replaces a primary that was killed, and clients find the new one by
-// themselves. What the replica lacks is lost.
-func TestSentinelFailover(t *testing.T) {
+// A Sentinel replaces a killed primary, and clients find the new one without help. Grants
+// that the replica lacks are lost.
+func TestClientsFollowASentinelFailover(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		primary, replica := redistest.Start(t), redistest.Start(t)
 		replica.Follow(t, primary)

@@ -11,9 +11,9 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// A frozen server keeps connections open and answers nothing. What was sent to it
-// is decided when it wakes, long after the callers left.
-func TestFrozenServer(t *testing.T) {
+// A frozen server keeps connections open and sends no answers. It decides the received
+// calls when it wakes, long after the callers' deadlines.
+func TestFrozenServerKeepsLimits(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(20, 50*time.Millisecond))
@@ -30,8 +30,8 @@ func TestFrozenServer(t *testing.T) {
 	})
 }
 
-// A killed server comes back without its data: who was granted before is
-// forgotten, so a window may hold twice its limit, and never more.
+// A killed server restarts without its data. Earlier grants are lost, so a window may
+// hold twice its limit, and never more.
 func TestKilledServerComesBackEmpty(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t)
@@ -66,8 +66,8 @@ func split(calls []call, at time.Duration) (before, after []call) {
 	return before, after
 }
 
-// A server that writes everything down forgets nothing, and no window notices.
-func TestKilledServerWithAOF(t *testing.T) {
+// A killed server with an append-only file loses nothing, so no window exceeds its limit.
+func TestKilledServerWithAOFKeepsLimits(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		server := redistest.Start(t, redistest.AOF...)
 		g := newRig(t, c.open(t, at(server.Addr)), tightAndAll(50, 2*time.Second))
@@ -84,9 +84,9 @@ func TestKilledServerWithAOF(t *testing.T) {
 	})
 }
 
-// A primary that becomes a replica, as planned, refuses to write, and says so.
-// Then somebody moves its address to the new primary.
-func TestReadOnlyAfterRoleChange(t *testing.T) {
+// After a planned failover the old primary rejects writes with READONLY, until its
+// address points to the new primary.
+func TestReadOnlyAfterRoleChangeRecordsNothing(t *testing.T) {
 	eachClient(t, func(t *testing.T, c client, r *rand.Rand) {
 		one, two := redistest.Start(t), redistest.Start(t)
 		two.Follow(t, one)
@@ -114,7 +114,7 @@ func TestReadOnlyAfterRoleChange(t *testing.T) {
 			}
 		}
 		if refusals == 0 {
-			t.Error("no call was refused with READONLY")
+			t.Error("no call was rejected with READONLY")
 		}
 		g.settle(t, calls, nothingLost)
 		g.audit(t, calls, 0)

@@ -14,17 +14,17 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// call is one attempt, as its caller saw it.
+// call is one attempt and its result.
 type call struct {
 	user     string
 	n        int64
 	granted  int64
-	degraded bool // a fallback answered: what the store did is unknown
+	degraded bool // a fallback decided; the store may have counted the call or not
 	err      error
 	from, to time.Duration // when it was made and when it returned, since the rig's start
 }
 
-// mayHaveCounted reports whether the error leaves open what became of the call.
+// mayHaveCounted reports whether the fate of a call with this error is unknown.
 func mayHaveCounted(err error) bool {
 	var s *weirredis.StoreError
 	return errors.As(err, &s) && s.MayHaveCounted || errors.Is(err, weir.ErrUnknownFate)
@@ -38,7 +38,7 @@ func (g *rig) attempt(ctx context.Context, user string, n int64) call {
 	return c
 }
 
-// traffic is many callers who use the rig until they are told to end.
+// traffic runs callers on the rig until stop is closed.
 type traffic struct {
 	rig      *rig
 	deadline time.Duration // of each call
@@ -50,12 +50,12 @@ type traffic struct {
 	calls []call
 }
 
-// grace is what a call may take beyond its deadline on a crowded machine. What
-// ignores deadlines takes an aeon.
+// grace is the time that a call may take beyond its deadline on a crowded machine. A
+// call that ignores its deadline takes an aeon.
 const grace = 15 * time.Second
 
-// traffic lets callers loose, each of whose calls has a deadline; and half as many
-// on the rig beside.
+// traffic starts callers; each call has the deadline. Half as many callers start on the
+// rig beside.
 func (g *rig) traffic(callers int, deadline time.Duration, random *rand.Rand) *traffic {
 	f := &traffic{rig: g, deadline: deadline, stop: make(chan struct{})}
 	for range callers {
@@ -73,7 +73,7 @@ func (f *traffic) keepCalling(random *rand.Rand) {
 		ctx, cancel := context.WithTimeout(context.Background(), f.deadline)
 		c := f.rig.attempt(ctx, f.rig.users[random.IntN(len(f.rig.users))], 1+random.Int64N(3))
 		cancel()
-		f.note(c)
+		f.add(c)
 		pause := time.Duration(random.IntN(1000)) * time.Microsecond
 		if c.granted == 0 {
 			pause *= 5
@@ -86,15 +86,14 @@ func (f *traffic) keepCalling(random *rand.Rand) {
 	}
 }
 
-func (f *traffic) note(c call) {
+func (f *traffic) add(c call) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.calls = append(f.calls, c)
 }
 
-// flows returns when a few hundred calls that were made after now have been
-// answered: before a fault, so that there is something to break; after it, since
-// the client has to recover.
+// flows returns when 200 calls made after now have been answered. Before a fault it
+// ensures that there is traffic; after a fault it checks that the client recovers.
 func (f *traffic) flows(t testing.TB) {
 	t.Helper()
 	const enough = 200
@@ -118,12 +117,12 @@ func (f *traffic) flows(t testing.TB) {
 	})
 }
 
-// end ends the traffic and returns its calls, all of which returned in time. Those
-// on the rig beside are settled with the rig.
+// end stops the traffic, checks that all calls returned in time, and returns them. Calls
+// on the rig beside are kept in its done.
 func (f *traffic) end(t testing.TB) []call {
 	t.Helper()
 	if f.beside != nil {
-		f.rig.beside.said = append(f.rig.beside.said, f.beside.end(t)...)
+		f.rig.beside.done = append(f.rig.beside.done, f.beside.end(t)...)
 	}
 	close(f.stop)
 	f.callers.Wait()
@@ -141,7 +140,7 @@ func inTime(t testing.TB, calls []call, deadline time.Duration) {
 	}
 }
 
-// failures is how many of the calls failed.
+// failures returns the number of failed calls.
 func failures(calls []call) int {
 	n := 0
 	for _, c := range calls {
@@ -152,7 +151,7 @@ func failures(calls []call) int {
 	return n
 }
 
-// outage is the longest time in which no call was answered.
+// outage returns the longest time without an answered call.
 func outage(calls []call) time.Duration {
 	var answers []time.Duration
 	for _, c := range calls {
@@ -179,10 +178,10 @@ func noErrors(t testing.TB, calls []call) {
 	}
 }
 
-// someFailed fails the test if no call failed: then the fault was none.
+// someFailed fails the test if no call failed: then the fault had no effect.
 func someFailed(t testing.TB, calls []call) {
 	t.Helper()
 	if failures(calls) == 0 {
-		t.Errorf("none of %d calls noticed the fault", len(calls))
+		t.Errorf("none of %d calls failed because of the fault", len(calls))
 	}
 }

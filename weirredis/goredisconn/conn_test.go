@@ -26,11 +26,11 @@ func TestNewRefusesClientsThatMoveKeys(t *testing.T) {
 	defer ring.Close()
 	_, err := goredisconn.New(ring)
 	if err == nil || !strings.Contains(err.Error(), "NewFailoverClient") {
-		t.Errorf("a Ring: got %v, want a refusal that says what to use", err)
+		t.Errorf("a Ring: got %v, want an error with the supported clients", err)
 	}
 }
 
-func TestClusterIsOne(t *testing.T) {
+func TestClusterClientIsACluster(t *testing.T) {
 	cluster := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{"127.0.0.1:1", "127.0.0.1:2"}})
 	defer cluster.Close()
 	c, err := goredisconn.New(cluster)
@@ -39,8 +39,8 @@ func TestClusterIsOne(t *testing.T) {
 	}
 }
 
-// deafServer accepts connections, reads a command that runs a script, and hangs up
-// without an answer, as a server does that dies after it has decided.
+// deafServer accepts connections, reads a command that runs a script, and closes the
+// connection without a reply, like a server that dies after its decision.
 func deafServer(t *testing.T) (addr string, scripts *atomic.Int64) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -67,7 +67,7 @@ func deafServer(t *testing.T) (addr string, scripts *atomic.Int64) {
 						scripts.Add(1)
 						return
 					}
-					for range strings.Count(string(b[:n]), "*") { // what clients send to begin with
+					for range strings.Count(string(b[:n]), "*") { // the client's first commands
 						io.WriteString(c, "-ERR unknown command\r\n")
 					}
 				}
@@ -77,9 +77,9 @@ func deafServer(t *testing.T) (addr string, scripts *atomic.Int64) {
 	return l.Addr().String(), scripts
 }
 
-// TestNoRetries: whatever the client's MaxRetries say, a decision whose answer was
-// lost is not sent again.
-func TestNoRetries(t *testing.T) {
+// TestLostDecisionsAreNotRetried: a decision without its reply is not sent again, for any
+// MaxRetries of the client.
+func TestLostDecisionsAreNotRetried(t *testing.T) {
 	addr, scripts := deafServer(t)
 	client := redis.NewClient(&redis.Options{Addr: addr, MaxRetries: 5, Protocol: 2, DisableIdentity: true})
 	defer client.Close()
@@ -104,7 +104,8 @@ func TestNoRetries(t *testing.T) {
 	}
 }
 
-// TestReturnsWithItsContext: go-redis waits until its ReadTimeout, callers do not.
+// TestReturnsWithItsContext: go-redis waits until its ReadTimeout; callers return at their
+// deadlines.
 func TestReturnsWithItsContext(t *testing.T) {
 	server := redistest.Start(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr, ReadTimeout: time.Hour})
@@ -123,8 +124,8 @@ func TestReturnsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestForgottenScript: a server that does not know the script is sent its text.
-func TestForgottenScript(t *testing.T) {
+// TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
+func TestMissingScriptIsSentAgain(t *testing.T) {
 	server := redistest.Shared(t)
 	client := redis.NewClient(&redis.Options{Addr: server.Addr})
 	defer client.Close()
@@ -132,7 +133,7 @@ func TestForgottenScript(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // of nothing the server knows
+	const sum = "8d3a2a0c2b9ff1b5fe34b1a2a4d4a0a0a0a0a0a0" // of no script on the server
 	text, err := conn.Eval(context.Background(), &weirredis.Script{Text: "return 'x' .. ARGV[1]", SHA1: sum}, []string{"k"}, []string{"\x00"})
 	if text != "x\x00" || err != nil {
 		t.Errorf("got %q, %v, want the script's reply", text, err)

@@ -3,8 +3,8 @@
 -- KEYS[i]  the history of request i.
 -- ARGV[1]  one byte per request: the index of its argument, from 2.
 -- ARGV[a]  a request, as ARGV[1] of one.lua.
--- reply    for each request: the first 26 bytes of a reply of one.lua that begins with 5 or 6; any other reply of
---          one.lua; or an error: 1 B, length I2, text.
+-- reply    for each request: a reply of one.lua, of which the first 26 bytes if it begins with 6; or an error: 1 B,
+--          length I2, text.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 {{template "failed" .}}
@@ -19,14 +19,24 @@ local keys, numbers, common = KEYS, ARGV[1], not ARGV[3] and 2
 -- decisions decides from request i on. An error of one decision ends it.
 local decisions = function()
   local current, virtual, kind, n, raw, $max, $window, $gap, $cell, times
+  {{if .Quick}}
+  -- for the template straight: whether the request can take it, the last mark that does not count, the bounds of the
+  -- promised expiry as in the template lives, and the bound of the units that count.
+  local straight, cut, ends, late, virtually, most
+  {{end}}
   while keys[i] do
     local $key, a = keys[i], common or byte(numbers, i)
     if a ~= current then
       local text = ARGV[a]
       {{template "request" .}}
       current, virtual = a, true
+      {{template "clock" .}}
+      {{if .Quick}}
+      straight, most = n == 1 and kind < 2 and not times, math.min($max, 16777215)
+      cut, ends, virtually = raw - $window, raw + $window, virtual and 549755813888 or 0
+      late = ends + (virtual and $window or $window / 4) + 1000000
+      {{end}}
     end
-    {{template "clock" .}}
     {{if .Quick}}
     {{template "quick" .}}
     {{else}}

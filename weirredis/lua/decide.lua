@@ -30,8 +30,14 @@ in the order of internal/spec.
   if kind >= 6 then
     {{each}}
       local units = {{units}}
+      {{if .Kinds}}
+      local most = $debt and $most or 9007199254740991
+      if mode == 2 and units > $max and not $debt then units = $max end
+      if $used - (most - units) > -$over then
+      {{else}}
       if mode == 2 and units > $max then units = $max end
       if $used - (9007199254740991 - units) > -$over then
+      {{end}}
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end
     {{done}}
@@ -55,7 +61,15 @@ in the order of internal/spec.
   {{end}}
   {{each}}
     if add > 0 then
+      {{if .Kinds}}
+      if $debt then
+        {{template "take" .}}
+      else
+      {{end}}
       {{template "record" .}}
+      {{if .Kinds}}
+      end
+      {{end}}
     end
     {{template "waits" .}}
     {{if .Single}}
@@ -83,11 +97,15 @@ in the order of internal/spec.
   {{done}}
 
   local reply
+  {{if .Kinds}}
+  {{template "long" "full and 0 or validFor"}}
+  {{else}}
   if full and granted == n and add == n and reset == {{if .Single}}$window{{else}}widest{{end}} then
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
     {{template "long" "full and 0 or validFor"}}
   end
+  {{end}}
 {{end}}
 
 {{define "long"}}
@@ -130,24 +148,32 @@ in the order of internal/spec.
     -- $wait: until n more units fit. $reset: until no unit counts. $next: until the oldest entry leaves (R8).
     $gapwait = now - $last < $gap and $gap - (now - $last) or 0
     $wait = $gapwait
+    {{if .Kinds}}
+    if $debt then
+      {{template "inflow" .}}
+    else
+    {{end}}
     local need, at = $used - $max + {{units}}, nil
     if need <= 0 and need > -$over then need = 1 end -- only $over exceeds Max; it leaves with the oldest entry.
     if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
       {{leave "at" "need"}}
-      if at - now + $window > $wait then $wait = at - now + $window end
+      if {{left "at"}} > $wait then $wait = {{left "at"}} end
     end
     $reset, $next = 0, 0
     if $used > 0 then
-      $reset = $newest - now + $window
+      $reset = {{left "$newest"}}
       if {{if .Single}}not full{{else}}states or not full{{end}} then
         if need ~= 1 or {{units}} > $max then
           {{leave "at" "1"}}
         end
-        $next = at - now + $window
+        $next = {{left "at"}}
       end
     end
+    {{if .Kinds}}
+    end
+    {{end}}
 {{end}}
 
 {{define "bound"}}
@@ -161,6 +187,13 @@ in the order of internal/spec.
 {{end}}
 
 {{define "keep"}}
+    {{if .Kinds}}
+    if $debt then
+      if add > 0 or $redated and kind < 3 then
+        {{template "freeze" .}}
+      end
+    else
+    {{end}}
     if add > 0 then
       {{template "write" .}}
     elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
@@ -169,4 +202,7 @@ in the order of internal/spec.
       {{template "write" .}}
       $used, $over = used, over
     end
+    {{if .Kinds}}
+    end
+    {{end}}
 {{end}}

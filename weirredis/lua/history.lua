@@ -2,8 +2,8 @@
 One history, from its key and back. There is a variable $name for each limit of the
 decision: a local variable h1_name, or the field H.name of a table.
 
-	$key, $max, $window, $gap, $cell   the limit, as in weir.PlanLimit ($gap is MinInterval). For fixed windows
-	                                   $cell is a marker above every width: calendarCell or firstHitCell of pack.go
+	$key, $max, $window, $gap, $cell   the limit, as in weir.PlanLimit ($gap is MinInterval). Instead of a width, $cell
+	                                   can be a marker above every width, calendarCell … bucketCell of pack.go
 
 	as stored
 	$last      exact instant of the newest recorded attempt
@@ -30,6 +30,15 @@ decision: a local variable h1_name, or the field H.name of a table.
 	$edge      mark of the entry after the older ones
 	$closed    the minimum interval has not passed (R5)
 
+	in scripts for all kinds
+	$debt,$frac            time until a bucket is full: microseconds, and a numerator over the $per of its rate (R16).
+	                       From $last on as stored, from now on as seen; $debt is false if the history is no bucket
+	$since                 when the bucket was last full or changed its form. Grants from before have flowed in again, and
+	                       at an earlier instant as much is missing as then;  $ahead: the time from now until then
+	$unit,$part,$per,$most of a Bucket, as in weir.Refill; $max is its Burst
+	$wasunit,$waspart,$wasper   the rate under which the bucket was stored
+	$edge1 … $edge4        edges of three windows of a Period; $begin,$ends: the window of now (R3), else $ends is false
+
 Field h of the hash is the header. It begins with its form; the order and width of its
 numbers stand in "load":
 
@@ -38,14 +47,32 @@ numbers stand in "load":
 	5  as 2; the newest entry was recorded at $last, every older one has units, and units are few
 	6  as 4; the same, and no chunks are dead
 	7  as 4, with $extra, which is above 0
+	8  a bucket; the scripts for plain limits do not read it
+	9  as 8, with no fractions of a microsecond: $per is 1
 */ -}}
 
 {{define "load"}}
   $s = {{if quick}}stored{{else}}call('HGET', $key, 'h'){{end}}
   $low, $top, $from, $to, $late, $wide, $extra = 0, 0, 0, 0, 0, false, 0
+  {{if .Kinds}}
+  $debt = false
+  {{end}}
   if not $s then
     $s, $p, $q, $o = '', 1, 1, 1
     $last, $newest, $first, $units, $total, $lives = -9007199254740992, 0, 0, 0, 0, 0
+  {{if .Kinds}}
+  elseif byte($s) == 8 or byte($s) == 9 then
+    local _
+    if byte($s) == 8 and #$s == 54 then
+      _, $last, $debt, $frac, $since, $lives, $wasunit, $waspart, $wasper = decode('>BI7I7I7I7I5I6I7I7', $s)
+    elseif byte($s) == 9 and #$s == 33 then
+      _, $last, $debt, $since, $lives, $wasunit = decode('>BI7I7I7I5I6', $s)
+      $frac, $waspart, $wasper = 0, 0, 1
+    else
+      error('weir:state the header is cut off', 0)
+    end
+    $s, $p, $q, $o, $newest, $first, $units, $total = '', 1, 1, 1, 0, 0, 0, 0
+  {{end}}
   else
     local form, size, behind, _ = byte($s), #$s, 0
     $wide = form == 2 or form == 4 or form == 7
@@ -90,18 +117,38 @@ numbers stand in "load":
 {{define "view"}}
   -- the history as seen by a decision at now.
   $cut, $push, $redated = now - $window, false, false
+  {{if .Kinds}}
+  {{template "window" .}}
+  if $debt then
+    {{template "refill" .}}
+  end
+  if not $debt then
+  {{end}}
   if corrected and $last - raw >= 1000000 then
     {{template "redate" .}}
   end
   {{template "live" .}}
+  {{if .Kinds}}
+    if $ends and $newest > $begin then
+      {{template "gather" .}}
+    end
+    if $cell == {{bucket}} then
+      {{template "become" .}}
+    end
+  end
+  {{end}}
 {{end}}
 
 {{define "mark"}} {{- /* V = the mark of an entry of instant AT (R3, R9) */ -}}
   {{.V}} = {{.At}}
-  if $cell > 0 and $cell < {{firstHit}} then
+  if $cell > 0 and $cell < {{if kinds}}{{bucket}}{{else}}{{firstHit}}{{end}} then
     {{.V}} = {{.At}} - {{.At}} % $cell + $cell
     if {{.V}} > 9007199254740991 then {{.V}} = 9007199254740991 end -- no instant is later.
-  elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window end
+  elseif $cell == {{calendar}} then {{.V}} = {{.At}} - {{.At}} % $window
+  {{if kinds}}
+  elseif $ends then {{.V}} = $begin -- AT is now.
+  {{end}}
+  end
 {{end}}
 
 {{define "redate"}}

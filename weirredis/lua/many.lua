@@ -1,15 +1,22 @@
 -- many decides several requests under several limits each, in their order, at one reading of the clock. The scripts
--- two and three are the same for two and three limits, with the state of the histories in local variables.
+-- two and three are the same for two and three limits, with the state of the histories in local variables. The script
+-- kinds is the same for limits of all kinds, and for histories that were of all kinds.
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n).
--- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; states follow as:
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n). In kinds follow, if cell is the
+--          marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7 of its weir.Refill; if it is the
+--          marker of a Period: the four edges I7 of three of its windows, that of the caller's time in the middle.
+-- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; or, in kinds, 4 B,
+--          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
 --          each limit.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 local clock
+{{if .Kinds}}
+{{template "refills" .}}
+{{end}}
 {{template "failed" .}}
 local decision = function(arg, keys)
   local virtual, widest = true, 0
@@ -47,6 +54,9 @@ return table.concat(replies)
   {{each}}
     $key = KEYS[keys + {{index}}]
     $max, $window, $gap, $cell, $cost, at = decode('>I7I6I6I6I7', arg, at)
+    {{if .Kinds}}
+    {{template "further" .}}
+    {{end}}
     $n = $cost > 0 and n > 0 and $cost or n -- R7
     if $window > widest then widest = $window end
   {{done}}

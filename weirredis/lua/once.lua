@@ -1,15 +1,16 @@
 -- once decides an attempt or a record with an idempotency key, or returns its stored answer (R15).
 --
 -- KEYS     the histories, then the operation.
--- ARGV[1]  a request, as in many.lua.
+-- ARGV[1]  a request, as in kinds.lua.
 -- ARGV[2]  packed: lifetime of the operation I7.
--- reply    as in many.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound.
+-- reply    as in kinds.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 --
 -- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
 -- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is
 -- the number of units that were taken.
 {{hoist}}
+{{template "refills" .}}
 local virtual, widest, keys, arg = true, 0, 0, ARGV[1]
 local kind, times, n, raw, count, states, at = decode('>BBI7I7BB', arg)
 states = states == 1

@@ -3,9 +3,11 @@
 -- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua).
 -- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
 --          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7.
+--          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
+--          Bucket and a Period as in kinds.lua; of a Period also I7, the beginning of the window of the entry.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
--- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer.
+-- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
+--          as in kinds.lua.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 {{hoist}}
 
@@ -27,12 +29,16 @@ local strike = function(s, b, p, units)
   return string.sub(s, 1, from - 1) .. e .. string.sub(s, after)
 end
 
+{{template "refills" .}}
 local virtual, limits = true, {}
 local mode, count, raw, granted, n, pos = decode('>BBI7I7I7', ARGV[1])
 for i = 1, count do
   local H = { key = KEYS[i], {{fields}} }
-  H.max, H.window, H.gap, H.cell, H.cost, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
-  limits[i] = H
+  H.max, H.window, H.gap, H.cell, H.n, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
+  local arg, at = ARGV[1], pos
+  {{template "further" .}}
+  if H.cell == {{period}} then H.mark, at = decode('>I7', arg, at) end
+  limits[i], pos = H, at
 end
 {{template "clock" .}}
 granted = math.min(granted, 9007199254740992) -- so that it is exact.
@@ -52,6 +58,9 @@ local now, corrected = raw, false
 local most = 0
 {{each}}
   {{template "view" .}}
+  if $debt then
+    {{template "return" .}}
+  else
   local mark
   if granted > 9007199254740991 then
     mark = 0
@@ -60,30 +69,33 @@ local most = 0
     end
   elseif $cell == {{firstHit}} and $edge <= granted and granted - $edge < $window then
     mark = $edge -- R3
+  elseif $cell == {{period}} then
+    mark = $mark
   else
     {{mark "mark" "granted"}}
   end
-  local n = $cost > 0 and 0 or n -- a cost is not refunded: the attempt was made.
   $took, $struck = 0, 0
   if mark == $edge then
-    $took = math.min(n, $own)
+    $took = math.min($n, $own)
     $struck = $took
   elseif mark > $cut and mark < $edge and $lu < $edge then
     {{need}}
     local u, held, _
     $es, $ep, _, $ec, u, _, held = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, mark - 1, 0)
     if u == mark then -- $over is taken first.
-      $took = math.min(n, held + (u == $lu and $over or 0))
+      $took = math.min($n, held + (u == $lu and $over or 0))
       $struck = math.max(0, $took - (u == $lu and $over or 0))
     end
   end
-  if $took > most then most = $took end
+  end
+  if math.min($took, n) > most then most = math.min($took, n) end
 {{done}}
 if most == 0 then return encode('>i8', 0) end
 
 -- Every call that can fail runs before the first write. All entries but that of the instant stay, also those that
 -- no longer count: a later decision may be at an earlier instant (R2, R10).
 {{each}}
+  if not $debt then
   $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total - $struck
   $over = $extra - ($took - $struck)
   $wide = $wide or $struck > 0 and $ep
@@ -102,9 +114,14 @@ if most == 0 then return encode('>i8', 0) end
   else
     {{template "chunk" .}}
   end
+  end
 {{done}}
 {{each}}
-  if $took > 0 or $redated then
+  if $debt then
+    if $took > 0 or $redated then
+      {{template "freeze" .}}
+    end
+  elseif $took > 0 or $redated then
     if $chunk then call('HSET', $key, $name, $chunk) end
     if $block then call('HSET', $key, $bname, $block) end
     {{template "write" .}}
@@ -117,6 +134,20 @@ if operation then -- stored with the histories, or not at all.
     'PX', string.format('%.0f', lives))
 end
 return encode('>i8', most)
+
+{{define "return"}}
+    -- gives back to the bucket, unless the grant has flowed in again (R16).
+    $took = 0
+    local counts = granted > 9007199254740991 or $since <= granted and granted <= $last
+    if counts and $n > 0 then $took, $redated = math.min($n, $used), true end
+    if counts and $n > 0 and $took == $used then
+      $debt, $frac, $since = $ahead, 0, now + $ahead
+    elseif $took > 0 then
+      local back, part = cost($took, $unit, $part, $per)
+      $debt, $frac = $debt - back, $frac - part
+      if $frac < 0 then $debt, $frac = $debt - 1, $frac + $per end
+    end
+{{end}}
 
 {{define "drop"}}
         -- the newest entry is removed: the last one with units becomes the newest.

@@ -37,7 +37,7 @@ do
     {{template "dead" .}}
   end
 
-  {{lives "($newest > $last and $newest or $last)" "$lives"}}
+  {{lives (ends) "$window" "$lives"}}
   local head
   local narrow = $newest == $last and $own < 65536 and not ($wide and $lu < $newest)
   if $over > 0 then
@@ -163,17 +163,20 @@ end
     end
 {{end}}
 
-{{define "lives"}} {{- /* renew = the new time to live of the key, in ms, or nil; AT = the last mark, E = $lives */}}
-  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+{{define "lives"}} {{- /* renew = the new time to live of the key, in ms, or nil; ENDS = when it is not needed any more, E = $lives */}}
+  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of {{.Span}} (R13).
   local renew
-  local ends = $window + {{.At}}
-  -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
-  local spare, virtually = $window / 4, 0
-  if virtual then spare, virtually = $window, 549755813888 end
+  local ends = {{.Ends}}
+  -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a {{.Span}}.
+  local spare, virtually = {{.Span}} / 4, 0
+  if virtual then spare, virtually = {{.Span}}, 549755813888 end
   local promised = ({{.E}} - virtually) * 1000000 -- far out of range if the other clock set it.
   if promised < ends or promised > ends + spare + 1000000 then
     ends = ends + spare
     {{.E}} = math.ceil(ends / 1000000) + virtually
+    {{if kinds}}
+    if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+    {{end}}
     renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
   end
 {{end}}

@@ -33,8 +33,8 @@ const (
 )
 
 // New connects. It changes three options: one connection for each server, because more
-// only split pipelines; no client-side cache; and no retries, because a decision whose
-// reply was lost may have been counted. If ClusterOption.ShardsRefreshInterval is 0, it
+// only split pipelines; no client-side cache; and no retries, because a decision with a
+// lost reply may have been counted. If ClusterOption.ShardsRefreshInterval is 0, it
 // becomes one second; if Sentinel.TopologyRefreshInterval is 0, five seconds. All other
 // options stay, such as Sentinel, TLS, user and password. The error is a
 // *weirredis.StoreError.

@@ -17,7 +17,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
-func TestNewSaysWhereAndWhatNext(t *testing.T) {
+func TestNewErrorNamesPlaceAndNextStep(t *testing.T) {
 	s := redistest.Start(t)
 	s.Stop()
 	_, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, Username: "ann", Password: "s3cret"})
@@ -26,8 +26,8 @@ func TestNewSaysWhereAndWhatNext(t *testing.T) {
 	}
 }
 
-// TestForgottenScript: a server that does not know the script is sent its text.
-func TestForgottenScript(t *testing.T) {
+// TestMissingScriptIsSentAgain: after NOSCRIPT the text of the script is sent.
+func TestMissingScriptIsSentAgain(t *testing.T) {
 	s := redistest.Start(t)
 	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
 	if err != nil {
@@ -47,8 +47,8 @@ func TestForgottenScript(t *testing.T) {
 	}
 }
 
-// TestReturnsWithItsContext freezes the server: a caller returns when he has to,
-// with a deadline and when he is called off before it.
+// TestReturnsWithItsContext freezes the server: callers return at their deadlines, and at
+// once when they are cancelled.
 func TestReturnsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
 	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
@@ -70,8 +70,9 @@ func TestReturnsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestRefusals are told apart from lost answers.
-func TestRefusals(t *testing.T) {
+// TestRejectedCallsAreNotOfUnknownFate: an error reply proves that nothing was counted; a
+// lost reply does not.
+func TestRejectedCallsAreNotOfUnknownFate(t *testing.T) {
 	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{redistest.Shared(t).Addr}})
 	if err != nil {
 		t.Fatal(err)

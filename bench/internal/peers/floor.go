@@ -1,11 +1,13 @@
 package peers
 
 import (
+	"hash/maphash"
 	"sync"
 	"time"
 )
 
-// Loop and Floor are not contestants. They show the parts of the other numbers.
+// Loop, Floor and ShardedFloor are not contestants. They show the parts of the other
+// numbers.
 
 // Loop is a limiter that does nothing: the cost of the measuring loop itself.
 func Loop() Peer {
@@ -22,10 +24,40 @@ func (nothing) Allow(key string) bool { return key != "" }
 func Floor() Peer {
 	return Peer{
 		Name: "floor", Kind: RollingLog,
+		New: func(limit int, window time.Duration) Limiter { return newFloor(limit, window, time.Now()) },
+	}
+}
+
+// ShardedFloor is Floor with a lock and a map for each of 64 parts of the keys, as Weir has
+// them. With several goroutines one lock for all is no floor.
+func ShardedFloor() Peer {
+	return Peer{
+		Name: "floor, 64 locks", Kind: RollingLog,
 		New: func(limit int, window time.Duration) Limiter {
-			return &floor{limit: limit, window: int64(window), base: time.Now(), granted: map[string]*[]int64{}}
+			s := &shardedFloor{seed: maphash.MakeSeed()}
+			base := time.Now()
+			for i := range s.shards {
+				s.shards[i].floor = newFloor(limit, window, base)
+			}
+			return s
 		},
 	}
+}
+
+type shardedFloor struct {
+	seed   maphash.Seed
+	shards [64]struct {
+		*floor
+		_ [56]byte // a cache line each
+	}
+}
+
+func (s *shardedFloor) Allow(key string) bool {
+	return s.shards[maphash.String(s.seed, key)%64].Allow(key)
+}
+
+func newFloor(limit int, window time.Duration, base time.Time) *floor {
+	return &floor{limit: limit, window: int64(window), base: base, granted: map[string]*[]int64{}}
 }
 
 type floor struct {

@@ -94,10 +94,10 @@ func Timed() []Peer {
 	return slices.DeleteFunc(All(), func(p Peer) bool { return p.Blocking || p.ShowOnly })
 }
 
-// Named returns the contestant of that name, Loop and Floor among them, or an
+// Named returns the contestant of that name, Loop and the floors among them, or an
 // error that lists the names.
 func Named(name string) (Peer, error) {
-	all := append(All(), Loop(), Floor())
+	all := append(All(), Loop(), Floor(), ShardedFloor())
 	var names []string
 	for _, p := range all {
 		if p.Name == name {

@@ -9,13 +9,13 @@ import (
 // is not affected.
 func TestPeersLimit(t *testing.T) {
 	const limit = 3
-	for _, p := range append(Timed(), Floor()) {
+	for _, p := range append(Timed(), Floor(), ShardedFloor()) {
 		t.Run(p.Name, func(t *testing.T) {
 			l := p.New(limit, time.Hour)
 			for _, key := range []string{"a", "b"} {
 				for ask := 1; ask <= limit+2; ask++ {
 					if got, want := l.Allow(key), ask <= limit; got != want {
-						t.Errorf("key %s, ask %d of limit %d per hour: Allow = %v, want %v", key, ask, limit, got, want)
+						t.Errorf("key %s, attempt %d of limit %d per hour: Allow = %v, want %v", key, ask, limit, got, want)
 					}
 				}
 			}
@@ -23,9 +23,9 @@ func TestPeersLimit(t *testing.T) {
 	}
 }
 
-func TestPeersAreToldApart(t *testing.T) {
+func TestPeersHaveDistinctNames(t *testing.T) {
 	seen := map[string]bool{}
-	for _, p := range append(All(), Loop(), Floor()) {
+	for _, p := range append(All(), Loop(), Floor(), ShardedFloor()) {
 		if seen[p.Name] {
 			t.Errorf("two contestants are called %q", p.Name)
 		}

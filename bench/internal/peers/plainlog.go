@@ -10,7 +10,7 @@ import (
 func plainLog() Peer {
 	return Peer{
 		Name: "plain exact log", Kind: RollingLog,
-		Note: "written here: a map of keys, each with a mutex and a slice of time.Time; answers yes or no, forgets no key",
+		Note: "written here: a map of keys, each with a mutex and a slice of time.Time; returns yes or no, drops no key",
 		New: func(limit int, window time.Duration) Limiter {
 			return &plain{limit: limit, window: window, keys: map[string]*plainKey{}}
 		},

@@ -15,7 +15,7 @@ func TestCPUCountsWork(t *testing.T) {
 	}
 }
 
-func TestHeapSeesWhatIsKept(t *testing.T) {
+func TestHeapCountsLiveMemory(t *testing.T) {
 	const size = 8 << 20
 	before := Heap()
 	kept := make([]byte, size)

@@ -45,15 +45,15 @@ func algorithms() []algorithm {
 	}
 	return []algorithm{
 		{name: SortedSet, kind: log, file: "sortedset", size: "ZCARD", arguments: byInstant,
-			note: "the tutorials' script: member = instant, no TTL, answers yes or no"},
+			note: "the tutorials' script: member = instant, no TTL, returns yes or no"},
 		{name: "list script", kind: log, file: "list", size: "LLEN", arguments: byInstant,
-			note: "the tutorials' script: no TTL, answers yes or no"},
+			note: "the tutorials' script: no TTL, returns yes or no"},
 		{name: "two sorted sets", kind: log, file: "hierarchy", serverClock: true, size: "ZCARD", arguments: hierarchyArguments,
-			note: "the hierarchical script: one set for all and one for the key; no TTL, answers yes or no"},
+			note: "the hierarchical script: one set for all and one for the key; no TTL, returns yes or no"},
 		{name: "grid script", kind: grid, file: "grid", readsAll: true, size: "ZCARD", arguments: gridArguments, entry: gridEntry,
-			note: "as RisingStack's limiter, 10,000 cells a window: reads the whole set; answers remaining and wait"},
+			note: "as RisingStack's limiter, 10,000 cells a window: reads the whole set; returns remaining units and wait"},
 		{name: "fixed window script", kind: fixed, file: "fixed", serverClock: true, arguments: fixedArguments,
-			note: "the tutorials' script; answers yes or no"},
+			note: "the tutorials' script; returns yes or no"},
 	}
 }
 

@@ -33,7 +33,7 @@ func TestFormsLoadTheirScripts(t *testing.T) {
 		if !f.ServerClock && f.Name != WeirCaller && f.Name != WeirWeighted {
 			later := d.Commands(Request{Key: "some-key", N: 1, At: 1_700_000_000_000_001})
 			if equal(commands, later) {
-				t.Errorf("%s asks at the caller's clock, and sends the same a microsecond later", f.Name)
+				t.Errorf("%s uses the caller's clock, and sends the same command a microsecond later", f.Name)
 			}
 		}
 	}
@@ -60,7 +60,7 @@ func TestWeirFormsPassTheirClock(t *testing.T) {
 		one := d.Commands(Request{Key: "key", N: 1, At: 1_700_000_000_000_000})
 		two := d.Commands(Request{Key: "key", N: 1, At: 1_700_000_000_000_001})
 		if equal(one, two) == caller {
-			t.Errorf("%s: asks a microsecond apart are the same: %v, want %v", name, !caller, caller)
+			t.Errorf("%s: commands a microsecond apart are equal: %v, want %v", name, !caller, caller)
 		}
 	}
 }

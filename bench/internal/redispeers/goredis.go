@@ -58,7 +58,7 @@ func throttledGCRA() Peer {
 func httprateRedis() Peer {
 	return Peer{
 		Peer: peers.Peer{Name: "httprate-redis", Module: "github.com/go-chi/httprate-redis", Kind: peers.SlidingCounter,
-			Note: "RateLimiter.OnLimit as httprate's middleware calls it, headers included; no local fallback, so that it is Redis that answers"},
+			Note: "RateLimiter.OnLimit as httprate's middleware calls it, headers included; no local fallback, so that every decision is made on Redis"},
 		Open: openHTTPRate,
 	}
 }

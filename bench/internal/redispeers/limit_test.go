@@ -31,11 +31,11 @@ func TestEveryContestantLimits(t *testing.T) {
 		}
 		for i := range 2 * limit {
 			if got, err := l.Allow(ctx, "key"); got != (i < limit) || err != nil {
-				t.Errorf("%s, limit %d: ask %d got %v, %v, want %v", p.Name, limit, i+1, got, err, i < limit)
+				t.Errorf("%s, limit %d: attempt %d got %v, %v, want %v", p.Name, limit, i+1, got, err, i < limit)
 			}
 		}
 		if got, err := l.Allow(ctx, "other"); !got || err != nil {
-			t.Errorf("%s: the first ask of another key got %v, %v, want true", p.Name, got, err)
+			t.Errorf("%s: the first attempt of another key got %v, %v, want true", p.Name, got, err)
 		}
 		l.Close()
 	}

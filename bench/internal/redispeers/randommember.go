@@ -16,7 +16,7 @@ import (
 // decides.
 const randomMember = "sorted set, random members"
 
-const randomMemberNote = "as rolling-rate-limiter: MULTI of four commands, refused attempts are stored, the caller reads the whole set and decides"
+const randomMemberNote = "as rolling-rate-limiter: MULTI of four commands, denied attempts are stored, the caller reads the whole set and decides"
 
 func randomMemberForm() Form {
 	return Form{Name: randomMember, Note: randomMemberNote, ReadsAll: true,

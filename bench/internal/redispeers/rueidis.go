@@ -12,7 +12,7 @@ import (
 
 func rueidisLimiter() Peer {
 	return Peer{
-		Peer: peers.Peer{Name: "rueidislimiter", Module: "github.com/redis/rueidis/rueidislimiter", Kind: peers.FixedWindow, Note: "rueidis as it comes; the callers' clocks"},
+		Peer: peers.Peer{Name: "rueidislimiter", Module: "github.com/redis/rueidis/rueidislimiter", Kind: peers.FixedWindow, Note: "rueidis with its defaults; the callers' clocks"},
 		Open: func(addr string, limit int, window time.Duration) (Limiter, error) {
 			var c rueidis.Client
 			l, err := rueidislimiter.NewRateLimiter(rueidislimiter.RateLimiterOption{

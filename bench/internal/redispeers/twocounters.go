@@ -18,7 +18,7 @@ import (
 const twoCounters = "two counters"
 
 func twoCountersPeer() Peer {
-	note := "as mennanov/limiters' SlidingWindow: INCR, PEXPIRE and GET in a pipeline, refused attempts are counted; through go-redis"
+	note := "as mennanov/limiters' SlidingWindow: INCR, PEXPIRE and GET in a pipeline, denied attempts are counted; through go-redis"
 	return own(twoCounters, peers.SlidingCounter, note, func(addr string, limit int, window time.Duration) (Limiter, error) {
 		c := client(addr)
 		return &limiter{close: c.Close, allow: func(ctx context.Context, key string) (bool, error) {

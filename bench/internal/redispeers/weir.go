@@ -19,8 +19,8 @@ const weirModule = "github.com/weirlimit/weir"
 const (
 	WeirRueidis      = "weir, rueidis"
 	WeirGoRedis      = "weir, go-redis"
-	WeirForgetful    = "weir, rueidis, no denials remembered"
-	WeirUnmerged     = "weir, rueidis, no denials remembered, no merging"
+	WeirForgetful    = "weir, rueidis, no denial cache"
+	WeirUnmerged     = "weir, rueidis, no denial cache, no merging"
 	WeirPlain        = "weir, rueidis, each in its own call"
 	WeirPlainGoRedis = "weir, go-redis, each in its own call"
 )
@@ -29,12 +29,12 @@ func weirPeers() []Peer {
 	const whole = "Limiter.Allow: decision, remaining, waits, binding limit; the server's clock"
 	forgetful, unmerged, plain := weirredis.DenialCacheTTL(0), weirredis.DisableMerging(), weirredis.DisableBatching()
 	return []Peer{
-		weirPeer(WeirRueidis, whole+"; as it comes: waiting callers are asked for together, equal asks are merged, denials are remembered for up to a second", rueidisConn),
-		weirPeer(WeirGoRedis, "the same on a go-redis client as it comes", goRedisConn),
+		weirPeer(WeirRueidis, whole+"; defaults: waiting callers share one call, equal requests are merged, denials are cached for up to a second", rueidisConn),
+		weirPeer(WeirGoRedis, "the same on a go-redis client with its defaults", goRedisConn),
 		weirPeer(WeirForgetful, whole+"; DenialCacheTTL(0)", rueidisConn, forgetful),
 		weirPeer(WeirUnmerged, whole+"; DenialCacheTTL(0), DisableMerging", rueidisConn, forgetful, unmerged),
 		weirPeer(WeirPlain, whole+"; DenialCacheTTL(0), DisableBatching", rueidisConn, forgetful, plain),
-		weirPeer(WeirPlainGoRedis, "the same on a go-redis client as it comes", goRedisConn, forgetful, plain),
+		weirPeer(WeirPlainGoRedis, "the same on a go-redis client with its defaults", goRedisConn, forgetful, plain),
 	}
 }
 

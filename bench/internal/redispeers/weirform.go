@@ -70,7 +70,7 @@ func (e *scriptRecorder) Commands(a Request) [][]any {
 		e.l.AllowAt(context.Background(), weir.K(a.Key), a.N, time.UnixMicro(a.At))
 	}
 	if e.command == nil {
-		panic("weir asked its connection nothing")
+		panic("weir sent no command")
 	}
 	return [][]any{e.command}
 }

@@ -7,6 +7,9 @@ import (
 	"strings"
 )
 
+// Behind marks a cell with a contestant that is ahead of Weir.
+const Behind = "◄"
+
 // Rows is a Markdown table.
 type Rows struct {
 	head []string

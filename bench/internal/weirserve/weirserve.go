@@ -89,7 +89,7 @@ func start(cmd *exec.Cmd) (*Server, error) {
 	}
 	if s.HTTP == "" {
 		s.Kill()
-		return nil, errors.New("it does not say where it listens, only:\n" + s.Stderr())
+		return nil, errors.New("its output has no address:\n" + s.Stderr())
 	}
 	go func() {
 		for lines.Scan() {

@@ -102,18 +102,14 @@ func (s *connSet) shed() {
 	if !s.over(4) {
 		return
 	}
-	type holder struct {
-		*acceptedConn
-		weight int64
-	}
-	var all []holder
+	weights := map[*acceptedConn]int64{}
 	for _, c := range s.all() {
 		if streams := c.streams.Load(); streams != nil {
-			all = append(all, holder{c, streams.weight()})
+			weights[c] = streams.weight()
 		}
 	}
-	slices.SortFunc(all, func(x, y holder) int { return cmp.Compare(y.weight, x.weight) })
-	for _, c := range all {
+	heaviest := func(x, y *acceptedConn) int { return cmp.Compare(weights[y], weights[x]) }
+	for _, c := range slices.SortedFunc(maps.Keys(weights), heaviest) {
 		if !s.over(3) {
 			return
 		}
@@ -144,13 +140,6 @@ func (s *connSet) closeIdle(ctx context.Context) {
 				idle[c] = true
 			}
 		}
-	}
-}
-
-// closeAll closes the connections.
-func (s *connSet) closeAll() {
-	for _, c := range s.all() {
-		c.Close()
 	}
 }
 

@@ -14,8 +14,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// ending is a drained listener: it accepts nobody new and returns the waiting
-// connections.
+// ending is a drained listener: it accepts no new connection and returns the waiting
+// ones.
 type ending struct {
 	net.Listener
 	rest chan net.Conn
@@ -81,7 +81,7 @@ func TestDrainAnswersConnectedClients(t *testing.T) {
 // A drain does not wait for a silent connection as long as a handshake may take, nor
 // longer than its own bound for a connection in the middle of a handshake.
 func TestDrainIgnoresSilentConnections(t *testing.T) {
-	for _, says := range []string{"", "PRI * HTTP/2.0\r\n"} {
+	for _, text := range []string{"", "PRI * HTTP/2.0\r\n"} {
 		on, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
@@ -94,23 +94,23 @@ func TestDrainIgnoresSilentConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer c.Close()
-		if _, err := c.Write([]byte(says)); err != nil {
+		if _, err := c.Write([]byte(text)); err != nil {
 			t.Fatal(err)
 		}
 		for l.conns.unread() > 0 || len(l.conns.all()) == 0 {
 			time.Sleep(time.Millisecond)
 		}
 		ctx, cancel := context.WithCancel(context.Background())
-		if says != "" {
+		if text != "" {
 			cancel()
 		}
 		err = l.Drain(ctx)
 		cancel()
-		if (err == nil) != (says == "") {
-			t.Errorf("a client that said %q: drain returned %v", says, err)
+		if (err == nil) != (text == "") {
+			t.Errorf("a client that sent %q: drain returned %v", text, err)
 		}
 		if left := l.conns.all(); len(left) > 0 {
-			t.Errorf("a client that said %q: %d connections are left", says, len(left))
+			t.Errorf("a client that sent %q: %d connections are left", text, len(left))
 		}
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)

@@ -5,36 +5,20 @@ import (
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/durationpb"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 )
-
-// answer returns the response to a decided call.
-func (s *Service) answer(c *call) *pb.RateLimitResponse {
-	a := &pb.RateLimitResponse{OverallCode: s.conclude(c), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
-	for i := range c.items {
-		a.Statuses[i] = c.items[i].status(c)
-	}
-	if s.options.Response != nil || s.options.Request != nil {
-		s.addHeaders(a, c)
-	}
-	if s.options.Metadata || c.degraded {
-		a.DynamicMetadata = s.metadata(c)
-	}
-	return a
-}
 
 // conclude counts a decided call and returns its code.
 func (s *Service) conclude(c *call) pb.RateLimitResponse_Code {
 	over := c.over(s.options.Quota)
 	s.count(c, over)
 	if !over {
-		s.counts.ok.Add(1)
+		s.Counts.OK.Add(1)
 		return pb.RateLimitResponse_OK
 	}
-	s.counts.over.Add(1)
+	s.Counts.Over.Add(1)
 	if s.options.Shadow {
 		return pb.RateLimitResponse_OK
 	}
@@ -58,16 +42,6 @@ func (c *call) over(allQuota bool) bool {
 		}
 	}
 	return soft > 0 && soft == softOver
-}
-
-// status returns the status of one descriptor.
-func (it *item) status(c *call) *pb.RateLimitResponse_DescriptorStatus {
-	st := &pb.RateLimitResponse_DescriptorStatus{Code: it.code(), LimitRemaining: it.limitRemaining()}
-	if it.limited() {
-		st.CurrentLimit = it.shown.RateLimitResponse_RateLimit
-		st.DurationUntilReset = durationpb.New(it.untilReset(c))
-	}
-	return st
 }
 
 // limited reports whether a limit applies to the item.

@@ -32,8 +32,8 @@ func fields(h []*core.HeaderValue) string {
 	return strings.Join(all, " ")
 }
 
-// Header fields speak of the descriptor nearest to its limit.
-func TestHeaders(t *testing.T) {
+// The header fields describe the descriptor nearest to its limit.
+func TestHeadersDescribeTheNearestLimit(t *testing.T) {
 	c := newClock(weir.NewMemory())
 	p := connect(t, c, parse(t, answerConfig), func(o *Options) {
 		o.Response = &DefaultHeaders
@@ -55,21 +55,21 @@ func TestHeaders(t *testing.T) {
 			t.Errorf("%s: request: got %s, want %s", each.descriptors, got, want)
 		}
 	}
-	// A denial: the last that refuses, and seconds that are not too few.
+	// A denial: the last descriptor that denies, with seconds rounded up.
 	p.ask("a=3 hits:10")
 	c.pass(59*time.Second + 1)
 	a := p.ask("a=3", "b=2 hits:6", "watched=1")
 	if got, want := fields(a.ResponseHeadersToAdd), "RateLimit-Limit=5 RateLimit-Remaining=5 RateLimit-Reset=60"; got != want {
-		t.Errorf("two refuse: got %s, want %s", got, want)
+		t.Errorf("two deny: got %s, want %s", got, want)
 	}
 	a = p.ask("a=3", "b=2")
 	if got, want := fields(a.ResponseHeadersToAdd), "RateLimit-Limit=10 RateLimit-Remaining=0 RateLimit-Reset=1"; got != want {
-		t.Errorf("one refuses: got %s, want %s", got, want)
+		t.Errorf("one denies: got %s, want %s", got, want)
 	}
 }
 
-// Without being asked for, an answer holds neither header fields nor metadata.
-func TestPlainAnswer(t *testing.T) {
+// Without the options an answer has no header fields and no metadata.
+func TestPlainAnswerHasNoHeadersOrMetadata(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, answerConfig))
 	a := p.ask("a=1", "b=1")
 	if a.ResponseHeadersToAdd != nil || a.RequestHeadersToAdd != nil || a.DynamicMetadata != nil || a.RawBody != nil || a.Quota != nil {
@@ -81,8 +81,8 @@ func TestPlainAnswer(t *testing.T) {
 }
 
 // dynamic_metadata repeats the request and merges the metadata of rules that are not
-// over; the first of several values stays.
-func TestMetadata(t *testing.T) {
+// over. The first of several values stays.
+func TestMetadataIsMerged(t *testing.T) {
 	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Metadata = true })
 	r := p.request("a=1", "b=1 hits:2", "watched=x", "none=1 limit:3/HOUR")
 	r.HitsAddend = 3
@@ -104,7 +104,7 @@ func TestMetadata(t *testing.T) {
 	if got := fmt.Sprint(d[3]); !strings.Contains(got, "limit:requests_per_unit:3") || !strings.Contains(got, "HOUR") {
 		t.Errorf("descriptors[3]: got %s", got)
 	}
-	// What is over says nothing; rules have not changed by being merged.
+	// Descriptors over their limit add no metadata. Merging does not change the rules.
 	p.ask("a=1 hits:7")
 	a = p.ask("a=1", "b=1 hits:0")
 	if got, want := fmt.Sprint(a.DynamicMetadata.AsMap()["metadata"]), "map[other:7 who:map[more:yes name:b]]"; got != want {
@@ -112,15 +112,15 @@ func TestMetadata(t *testing.T) {
 	}
 }
 
-// With Shadow every answer is OK, and statuses tell the truth.
-func TestGlobalShadow(t *testing.T) {
+// With Shadow every answer is OK, and the statuses show the denials.
+func TestGlobalShadowShowsDenialsInStatuses(t *testing.T) {
 	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Shadow = true })
 	p.wants("OK | OK 0/5 1m0s", "b=1 hits:5")
 	p.wants("OK | OVER_LIMIT 0/5 1m0s | OK 10/10 0s", "b=1", "a=1")
 }
 
-// With Quota every rule is one with quota_mode.
-func TestGlobalQuota(t *testing.T) {
+// With Quota every rule has quota_mode.
+func TestGlobalQuotaAppliesToEveryRule(t *testing.T) {
 	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Quota = true })
 	p.wants("OK | OK 0/5 1m0s", "b=1 hits:5")
 	p.wants("OK | OVER_LIMIT 0/5 1m0s | OK 9/10 1m0s", "b=1", "a=1")

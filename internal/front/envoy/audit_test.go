@@ -13,14 +13,14 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// grant is hits that somebody was granted, at an instant in between.
+// grant is a number of granted hits, at an instant between request and answer.
 type grant struct {
 	sent, received time.Duration
 	hits           int64
 }
 
-// busiest is the most hits of which all were granted within one window, for certain:
-// between the moment that one of them was asked for and a window later.
+// busiest returns the most hits that were certainly granted within one window: between
+// the request of one of them and a window later.
 func busiest(all []grant, window time.Duration) (most int64) {
 	slices.SortFunc(all, func(a, b grant) int { return int(a.sent - b.sent) })
 	for i, first := range all {
@@ -38,10 +38,10 @@ func busiest(all []grant, window time.Duration) (most int64) {
 	return most
 }
 
-// An external auditor sees only when requests were sent and answered. It finds no second
-// with more than a limit: many clients send requests over separate connections, for one
-// limit, for several at once, and in steps that are rolled back.
-func TestNeverMoreInAnyWindow(t *testing.T) {
+// An external auditor records when requests were sent and answered. No second may hold
+// more than a limit. Many clients send requests over separate connections: for one limit,
+// for several at once, and in steps that are rolled back.
+func TestNoWindowExceedsItsLimit(t *testing.T) {
 	for name, engine := range map[string]func() weir.Engine{
 		"memory": func() weir.Engine { return weir.NewMemory() },
 		"redis":  func() weir.Engine { return onRedis(t) },
@@ -60,7 +60,7 @@ descriptors:
 			hits := map[string]int64{}
 			denied := 0
 			var mu sync.Mutex // protects granted, hits and denied
-			// enough reports whether every history was filled thrice and over.
+			// enough reports whether every history was filled more than three times.
 			enough := func() bool {
 				mu.Lock()
 				defer mu.Unlock()
@@ -101,7 +101,7 @@ descriptors:
 			}
 			clients.Wait()
 			if denied == 0 || !enough() {
-				t.Errorf("%d denials, granted %v: this test tries too little", denied, hits)
+				t.Errorf("%d denials, granted %v: the test needs more traffic", denied, hits)
 			}
 			var found []string
 			for history, all := range granted {
@@ -118,7 +118,7 @@ descriptors:
 }
 
 // The auditor can fail: with fixed windows it finds twice the limit across an edge.
-func TestAuditorFinds(t *testing.T) {
+func TestAuditorFindsExcesses(t *testing.T) {
 	now := time.Unix(1_800_000_000, 0).Add(900 * time.Millisecond)
 	p := connect(t, weir.NewMemory(), parse(t, "domain: fixed\ndescriptors: [{key: a, rate_limit: {unit: second, requests_per_unit: 5}}]"),
 		func(o *Options) { o.Windows, o.Now = Fixed, func() time.Time { return now } })

@@ -15,7 +15,7 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// counting counts what reaches an engine.
+// counting counts the calls of an engine.
 type counting struct {
 	weir.Engine
 	calls int
@@ -37,14 +37,14 @@ type (
 	entryList     = []*common.RateLimitDescriptor_Entry
 )
 
-// Bad input is refused with the protocol's error, which names the field, and reaches
-// no engine (R14).
-func TestBadInput(t *testing.T) {
+// Bad input gets the protocol's error, which names the field, and reaches no engine
+// (R14).
+func TestBadInputReachesNoEngine(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	p := connect(t, e, parse(t, hitsConfig))
 	good := entryList{{Key: "a", Value: "1"}}
 	overridden := func(o *limitOverride) *pb.RateLimitRequest {
-		// Behind a good descriptor, to see that this is not charged.
+		// After a good descriptor, which must not be charged.
 		return &pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: good}, {Entries: good, Limit: o}}}
 	}
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestBadInput(t *testing.T) {
 		}
 		for _, word := range c.words {
 			if !strings.Contains(status.Convert(err).Message(), word) {
-				t.Errorf("%s: %v; want it to say %q", c.name, err, word)
+				t.Errorf("%s: %v; want it to contain %q", c.name, err, word)
 			}
 		}
 	}
@@ -85,18 +85,18 @@ func TestBadInput(t *testing.T) {
 	p.wants("OK | OK 10/10 0s", "a=1 hits:0")
 }
 
-// A request of another domain is none of ours: OK, whatever it asks for.
-func TestUnknownDomain(t *testing.T) {
+// A request of an unknown domain is always OK.
+func TestUnknownDomainIsOK(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	p := connect(t, e, nil).in("nobody")
 	p.wants("OK | OK | OK | OK", "a=1 hits:5", "a=1 limit:0/SECOND", "a=1 refund")
-	if e.calls != 0 || p.service.counts.unknownDomains.Load() != 1 {
-		t.Errorf("%d calls of the engine, %d requests counted", e.calls, p.service.counts.unknownDomains.Load())
+	if e.calls != 0 || p.service.Counts.UnknownDomains.Load() != 1 {
+		t.Errorf("%d calls of the engine, %d requests counted", e.calls, p.service.Counts.UnknownDomains.Load())
 	}
 }
 
-// Values of any length and any text have histories of their own.
-func TestLongValues(t *testing.T) {
+// Values of any length and with any bytes have separate histories.
+func TestLongValuesHaveSeparateHistories(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, `
 domain: long

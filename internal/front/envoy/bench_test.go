@@ -21,13 +21,9 @@ descriptors:
   - {key: hot, rate_limit: {unit: hour, requests_per_unit: 1}}
 `
 
-// What the service does for a request, without gRPC around it: BenchmarkAnswer also
-// reads the request and writes the answer.
-func BenchmarkShouldRateLimit(b *testing.B) { benchmark(b, false) }
-
-func BenchmarkAnswer(b *testing.B) { benchmark(b, true) }
-
-func benchmark(b *testing.B, wire bool) {
+// BenchmarkAnswer measures the service without gRPC, from the bytes of a request to those of
+// its answer.
+func BenchmarkAnswer(b *testing.B) {
 	for _, c := range []struct {
 		name        string
 		descriptors []string
@@ -42,7 +38,6 @@ func benchmark(b *testing.B, wire bool) {
 			if err := s.Load(parse(b, benchConfig), nil); err != nil {
 				b.Fatal(err)
 			}
-			var requests []*pb.RateLimitRequest
 			var wired [][]byte
 			for i := range 1000 {
 				r := &pb.RateLimitRequest{Domain: "bench"}
@@ -52,7 +47,6 @@ func benchmark(b *testing.B, wire bool) {
 					}
 					r.Descriptors = append(r.Descriptors, descriptor(b, d))
 				}
-				requests = append(requests, r)
 				w, err := proto.Marshal(r)
 				if err != nil {
 					b.Fatal(err)
@@ -60,18 +54,18 @@ func benchmark(b *testing.B, wire bool) {
 				wired = append(wired, w)
 			}
 			b.ReportAllocs()
-			i, before, again := 0, cpu(), new(request)
+			i, before := 0, cpu()
 			for b.Loop() {
-				if !wire {
-					if _, err := s.ShouldRateLimit(context.Background(), requests[i%len(requests)]); err != nil {
-						b.Fatal(err)
-					}
-				} else if err := again.read(wired[i%len(wired)]); err != nil {
+				r := new(pb.RateLimitRequest)
+				if err := proto.Unmarshal(wired[i%len(wired)], r); err != nil {
 					b.Fatal(err)
-				} else if _, err := s.answerWire(context.Background(), &again.RateLimitRequest); err != nil {
+				}
+				a, err := s.answer(context.Background(), r)
+				if err != nil {
 					b.Fatal(err)
-				} else {
-					again.reset()
+				}
+				if _, err := proto.Marshal(a); err != nil {
+					b.Fatal(err)
 				}
 				i++
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// opening blocks, and has room for the key "late" when it is asked, though it had none
-// when it was looked at.
+// opening is a blocking engine. A peek at the key "late" finds no room, and the attempt
+// after it finds room.
 type opening struct {
 	weir.Engine
 	attempts, refunds int
@@ -34,9 +34,9 @@ func (o *opening) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, n
 	return o.Engine.Refund(ctx, p, k, at, n, now)
 }
 
-// TestBlockThatFindsRoom: the attempt that is to begin a block may be granted; the
-// request was refused, so nothing stays charged.
-func TestBlockThatFindsRoom(t *testing.T) {
+// TestGrantedBlockAttemptIsRefunded: the attempt that should begin a block may be
+// granted. The request was denied, so the grant is refunded.
+func TestGrantedBlockAttemptIsRefunded(t *testing.T) {
 	plan, err := weir.Policy{Name: "guard", Limits: []weir.Limit{{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}}}}.Plan()
 	if err != nil {
 		t.Fatal(err)

@@ -8,13 +8,13 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
 )
 
-// On a Redis Cluster a history is the same whichever others it is asked with: each
-// is decided in a step of its own, since they lie in slots of their own.
-func TestCluster(t *testing.T) {
+// On a Redis Cluster each history is decided in a step of its own, because histories are
+// in different slots. The answers are the same.
+func TestClusterDecidesHistoriesSeparately(t *testing.T) {
 	nodes := redistest.StartCluster(t)
 	e, _ := enginetest.On(t, nodes.Addrs()...)
 	if !e.Spread() {
-		t.Fatal("the engine does not know that this is a Cluster")
+		t.Fatal("the engine did not detect the Cluster")
 	}
 	p := connect(t, newClock(e), parse(t, hitsConfig), func(o *Options) { o.Cluster = e.Spread })
 	for i := range 4 {

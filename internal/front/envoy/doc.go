@@ -19,6 +19,6 @@
 // Trade-off: the service trusts its clients, which are proxies. Every client of the
 // listener can charge every key.
 //
-// A request passes these files in order: admit.go, codec.go, read.go, service.go,
-// resolve.go, group.go, decide.go, query.go, answer.go, write.go.
+// A request passes these files in order: admit.go, handle.go, service.go, resolve.go,
+// group.go, decide.go, query.go, answer.go, write.go.
 package envoy

@@ -3,7 +3,7 @@ package envoy
 import (
 	"errors"
 	"fmt"
-	"time"
+	"log/slog"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -25,10 +25,10 @@ func badInput(format string, args ...any) error { return inputError(fmt.Sprintf(
 func (s *Service) toStatus(err error) error {
 	var bad inputError
 	if errors.As(err, &bad) || answer.IsBadInput(err) {
-		s.counts.badInputs.Add(1)
+		s.Counts.BadInputs.Add(1)
 		return status.Error(codes.InvalidArgument, err.Error())
 	}
-	s.counts.failed.Add(1)
+	s.Counts.Failed.Add(1)
 	s.logOutage(err)
 	if errors.Is(err, weir.ErrFull) {
 		return status.Error(codes.Unavailable, "no decision: the store is full of keys that still count; give it more room")
@@ -38,11 +38,5 @@ func (s *Service) toStatus(err error) error {
 
 // logOutage logs a failure of the store, at most once a second.
 func (s *Service) logOutage(err error) {
-	s.counts.unlogged.Add(1)
-	now := time.Now().Unix()
-	last := s.counts.logged.Load()
-	if now == last || !s.counts.logged.CompareAndSwap(last, now) {
-		return
-	}
-	s.options.Log.Error("no decision could be made for a proxy", "error", answer.Logged(err), "times", s.counts.unlogged.Swap(0))
+	s.outages.Line(slog.LevelError, "no decision could be made for a proxy", "error", answer.Logged(err))
 }

@@ -37,21 +37,18 @@ func (f *frames) next(b []byte) (one frame, after []byte, ok bool) {
 	n := min(f.rest, len(b))
 	f.rest -= n
 	b = b[n:]
-	if f.have == 0 && len(b) >= frameHeader {
-		return f.begin(b[:frameHeader]), b[frameHeader:], true
+	h := b
+	if f.have > 0 || len(b) < frameHeader {
+		n = copy(f.header[f.have:], b)
+		if f.have += n; f.have < frameHeader {
+			return frame{}, nil, false
+		}
+		f.have, h, after = 0, f.header[:], b[n:]
+	} else {
+		after = b[frameHeader:]
 	}
-	n = copy(f.header[f.have:], b)
-	f.have += n
-	if f.have < frameHeader {
-		return frame{}, nil, false
-	}
-	f.have = 0
-	return f.begin(f.header[:]), b[n:], true
-}
-
-func (f *frames) begin(header []byte) frame {
-	f.rest = int(header[0])<<16 | int(header[1])<<8 | int(header[2])
-	return frame{header[3], header[4], binary.BigEndian.Uint32(header[5:]) & (1<<31 - 1), f.rest}
+	f.rest = int(binary.BigEndian.Uint32(h) >> 8)
+	return frame{h[3], h[4], binary.BigEndian.Uint32(h[5:]) & (1<<31 - 1), f.rest}, after, true
 }
 
 // within reports whether a frame has begun and not ended.

@@ -103,9 +103,9 @@ func (s *Service) prepare(c *call, g *group) error {
 	switch {
 	case first.limit == nil:
 		p := c.domain.policy
-		g.engine, g.plan, g.key = first.engine, p.plan, first.key
-		if p.varies { // then only states hold the numbers
-			g.states = c.newStates(len(p.plan.Limits()))
+		g.engine, g.plan, g.key = first.engine, p.Plan, first.key
+		if p.Varies { // then only states hold the numbers
+			g.states = c.newStates(len(p.Plan.Limits()))
 			return nil
 		}
 	case len(g.items) == 1:

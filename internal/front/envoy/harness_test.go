@@ -24,7 +24,7 @@ import (
 
 const patience = 30 * time.Second
 
-// clocked decides at the instant that a test has chosen.
+// clocked is an engine that decides at the instant now.
 type clocked struct {
 	weir.Engine
 	now int64 // microseconds
@@ -43,7 +43,7 @@ func (c *clocked) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, _
 
 func (c *clocked) pass(d time.Duration) { c.now += d.Microseconds() }
 
-// at is the present of a test, for windows that do not roll.
+// at is the current instant of tests with fixed windows.
 func (c *clocked) at() time.Time { return time.UnixMicro(c.now) }
 
 // onRedis returns an engine on an empty Redis server.
@@ -125,7 +125,7 @@ func parse(t testing.TB, src string) *envoyconf.Config {
 	return c
 }
 
-// examples is the reference's examples.
+// examples returns the reference's examples.
 func examples(t testing.TB) *envoyconf.Config {
 	t.Helper()
 	c, err := envoyconf.Load("../envoyconf/testdata/manual", envoyconf.Options{})
@@ -170,9 +170,9 @@ func numeral(t testing.TB, text string) uint64 {
 	return n
 }
 
-// says is what an answer says, in short: the code, then for each status its code,
-// what remains of how many, and until when.
-func says(a *pb.RateLimitResponse) string {
+// brief returns an answer in short: the code, then for each status its code, its
+// remaining hits, its limit and its wait.
+func brief(a *pb.RateLimitResponse) string {
 	var b strings.Builder
 	b.WriteString(a.OverallCode.String())
 	for _, s := range a.Statuses {
@@ -206,7 +206,7 @@ func (p *proxy) send(r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
 	return p.c.ShouldRateLimit(ctx, r)
 }
 
-// ask returns the answer.
+// ask sends the descriptors and returns the answer.
 func (p *proxy) ask(descriptors ...string) *pb.RateLimitResponse {
 	p.t.Helper()
 	a, err := p.send(p.request(descriptors...))
@@ -219,15 +219,15 @@ func (p *proxy) ask(descriptors ...string) *pb.RateLimitResponse {
 	return a
 }
 
-// wants fails unless the answer says that.
+// wants fails the test unless the answer is want, in the form of brief.
 func (p *proxy) wants(want string, descriptors ...string) {
 	p.t.Helper()
-	if got := says(p.ask(descriptors...)); got != want {
+	if got := brief(p.ask(descriptors...)); got != want {
 		p.t.Errorf("%v:\n got %s\nwant %s", descriptors, got, want)
 	}
 }
 
-// granted asks n times, and returns how often the answer was OK.
+// granted sends the request n times, and returns the number of OK answers.
 func (p *proxy) granted(n int, descriptors ...string) (ok int) {
 	p.t.Helper()
 	for range n {

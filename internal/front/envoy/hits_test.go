@@ -21,34 +21,33 @@ descriptors:
   - {key: big, rate_limit: {unit: minute, requests_per_unit: 4294967295}}
 `
 
-// How many hits a descriptor asks for.
-func TestHits(t *testing.T) {
+// A descriptor's own hits_addend replaces that of the request.
+func TestDescriptorsHaveTheirOwnHits(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, hitsConfig))
 		r := p.request("a=1")
 		r.HitsAddend = 3
-		if a, err := p.send(r); err != nil || says(a) != "OK | OK 7/10 1m0s" {
+		if a, err := p.send(r); err != nil || brief(a) != "OK | OK 7/10 1m0s" {
 			t.Errorf("hits_addend 3: %v, %v", a, err)
 		}
 		p.wants("OK | OK 5/10 1m0s", "a=1 hits:2")
 		r = p.request("a=1 hits:1", "b=1")
 		r.HitsAddend = 3
-		if a, err := p.send(r); err != nil || says(a) != "OK | OK 4/10 1m0s | OK 2/5 1m0s" {
+		if a, err := p.send(r); err != nil || brief(a) != "OK | OK 4/10 1m0s | OK 2/5 1m0s" {
 			t.Errorf("a descriptor's own hits go before the request's: %v, %v", a, err)
 		}
-		// More than remains: refused whole, and what remains can still be had.
+		// More than Remaining: denied as a whole, and the rest can still be granted.
 		p.wants("OVER_LIMIT | OVER_LIMIT 4/10 1m0s", "a=1 hits:5")
 		p.wants("OK | OK 0/10 1m0s", "a=1 hits:4")
-		// More than ever fits.
+		// More than the limit.
 		p.wants("OVER_LIMIT | OVER_LIMIT 5/5 1m0s", "b=2 hits:6")
 		p.wants("OK | OK 0/4294967295 1m0s", "big=1 hits:4294967295")
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/4294967295 1m0s", "big=1 hits:9007199254740991")
 	})
 }
 
-// No hits are a look: OK as long as there are not more than there may be, and
-// nothing is charged.
-func TestPeek(t *testing.T) {
+// A request of 0 hits is OK if the limit is not exceeded, and charges nothing.
+func TestZeroHitsAreAPeek(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, hitsConfig))
 		p.wants("OK | OK 10/10 0s", "a=1 hits:0")
@@ -59,8 +58,8 @@ func TestPeek(t *testing.T) {
 	})
 }
 
-// Different numbers of hits are decided in one step all the same.
-func TestDifferentHits(t *testing.T) {
+// Descriptors with different numbers of hits are decided in one step.
+func TestDifferentHitsAreDecidedInOneStep(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &counting{Engine: c}
 		p := connect(t, e, parse(t, hitsConfig))
@@ -71,16 +70,16 @@ func TestDifferentHits(t *testing.T) {
 		if e.calls != 4 {
 			t.Errorf("%d steps for 4 requests", e.calls)
 		}
-		// One step for what they ask, and histories are those of other requests.
+		// One step, and the same histories as in other requests.
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/10 1m0s", "a=1")
 		p.wants("OK | OK 0/5 1m0s", "b=1")
-		// More than ever fits of one of them.
+		// More than the limit of one of them.
 		p.wants("OVER_LIMIT | OVER_LIMIT 10/10 1m0s | OK 5/5 0s", "a=2 hits:11", "b=2 hits:5")
 	})
 }
 
-// Descriptors that cannot be decided in one step are still all or none.
-func TestSeveralSteps(t *testing.T) {
+// Descriptors that need several steps are still all granted or all denied.
+func TestSeveralStepsAreAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, hitsConfig))
 		// One rule twice, with two values and with the same.
@@ -89,14 +88,14 @@ func TestSeveralSteps(t *testing.T) {
 		p.wants("OK | OK 0/10 1m0s", "a=2 hits:7")
 		p.wants("OVER_LIMIT | OK 9/10 1m0s | OVER_LIMIT 0/10 1m0s", "a=3", "a=2")
 		p.wants("OK | OK 1/10 1m0s", "a=3 hits:8")
-		// The last one of two: the step before is taken back.
+		// The last of two is denied: the step before is refunded.
 		p.wants("OVER_LIMIT | OK 1/10 1m0s | OVER_LIMIT 0/10 1m0s", "a=3", "a=3")
 		p.wants("OK | OK 0/10 1m0s", "a=3")
 	})
 }
 
-// More descriptors than are decided in one step.
-func TestManyDescriptors(t *testing.T) {
+// More descriptors than fit in one step are still all granted or all denied.
+func TestManyDescriptorsAreAllOrNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		var config strings.Builder
 		config.WriteString("domain: many\ndescriptors:\n")
@@ -107,19 +106,19 @@ func TestManyDescriptors(t *testing.T) {
 		}
 		p := connect(t, c, parse(t, config.String()))
 		if a := p.ask(all...); a.OverallCode != pb.RateLimitResponse_OK || a.Statuses[39].LimitRemaining != 39 {
-			t.Errorf("first: %s", says(a))
+			t.Errorf("first: %s", brief(a))
 		}
 		if a := p.ask(all...); a.OverallCode != pb.RateLimitResponse_OVER_LIMIT || a.Statuses[39].LimitRemaining != 39 || a.Statuses[39].Code != pb.RateLimitResponse_OK {
-			t.Errorf("second: %s; want the first to refuse, and nothing charged", says(a))
+			t.Errorf("second: %s; want the first to deny, and nothing charged", brief(a))
 		}
 		if a := p.ask(all[1:]...); a.OverallCode != pb.RateLimitResponse_OK || a.Statuses[38].LimitRemaining != 38 {
-			t.Errorf("without the first: %s", says(a))
+			t.Errorf("without the first: %s", brief(a))
 		}
 	})
 }
 
-// On stores that decide no two histories in one step, answers are the same.
-func TestApart(t *testing.T) {
+// Stores that decide one history per step give the same answers.
+func TestStoresWithOneHistoryPerStep(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, hitsConfig), func(o *Options) { o.Cluster = func() bool { return true } })
 		for i := range 5 {
@@ -130,8 +129,8 @@ func TestApart(t *testing.T) {
 	})
 }
 
-// stolen is an engine on which, once, somebody else is faster: before the second
-// attempt of a request.
+// stolen is an engine on which another request is granted once, before the second attempt
+// of a request.
 type stolen struct {
 	weir.Engine
 	attempts int
@@ -149,9 +148,9 @@ func (s *stolen) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 	return s.Engine.Decide(ctx, p, k, a)
 }
 
-// Somebody else takes the last between two steps: what the steps before were
-// charged is taken back.
-func TestStolen(t *testing.T) {
+// Another request takes the last hits between two steps: the charges of the earlier steps
+// are refunded.
+func TestLaterDenialRefundsEarlierSteps(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &stolen{Engine: c}
 		p := connect(t, e, parse(t, hitsConfig))
@@ -167,8 +166,8 @@ func TestStolen(t *testing.T) {
 	})
 }
 
-// Hits that are given back.
-func TestRefund(t *testing.T) {
+// Refunds give back hits, the oldest first.
+func TestRefundsTakeTheOldestHits(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, hitsConfig))
 		p.wants("OK | OK 6/10 1m0s", "a=1 hits:4")
@@ -176,22 +175,22 @@ func TestRefund(t *testing.T) {
 		p.wants("OK | OK 2/10 1m0s", "a=1 hits:4")
 		c.pass(10 * time.Second)
 		p.wants("OK | OK 0/10 1m0s", "a=1 hits:2")
-		// The oldest go first: all four of them and one of the next four.
+		// The oldest are refunded first: all four of them and one of the next four.
 		p.wants("OK | OK 5/10 1m0s", "a=1 refund hits:5")
-		c.pass(50 * time.Second) // the second four leave
+		c.pass(50 * time.Second) // the second four expire
 		p.wants("OK | OK 8/10 10s", "a=1 hits:0")
-		// Never more than counts, and never below nothing.
+		// Never more hits than count, and never below 0.
 		p.wants("OK | OK 10/10 0s", "a=1 refund hits:1000")
 		p.wants("OK | OK 10/10 0s", "a=1 refund")
 		p.wants("OVER_LIMIT | OVER_LIMIT 10/10 1m0s", "a=1 hits:11")
-		// By default one, and 0 is none.
+		// The default is 1, and 0 refunds nothing.
 		p.wants("OK | OK 0/5 1m0s", "b=1 hits:5")
 		p.wants("OK | OK 0/5 1m0s", "b=1 refund hits:0")
 		p.wants("OK | OK 1/5 1m0s", "b=1 refund")
-		// With others: given back although the request is refused, and of use to it.
+		// With other descriptors: refunded even if the request is denied, before its decision.
 		p.wants("OVER_LIMIT | OVER_LIMIT 1/5 1m0s | OK 10/10 0s", "b=1 hits:2", "a=1 refund")
 		p.wants("OK | OK 2/5 1m0s | OK 0/5 1m0s", "b=1 refund", "b=1 hits:2")
-		// Without a rule, and of an override.
+		// Without a rule, and with an override.
 		p.wants("OK | OK", "none=1 refund")
 		p.wants("OK | OK 0/2 1s", "a=1 limit:2/SECOND hits:2")
 		p.wants("OK | OK 1/2 1s", "a=1 limit:2/SECOND refund")
@@ -199,8 +198,8 @@ func TestRefund(t *testing.T) {
 	})
 }
 
-// A refund takes a step for each entry that it takes from, and a look at what is left.
-func TestRefundSteps(t *testing.T) {
+// A refund takes one step for each entry it removes, and one step for Remaining.
+func TestRefundTakesAStepPerEntry(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		e := &counting{Engine: c}
 		p := connect(t, e, parse(t, hitsConfig))
@@ -208,10 +207,10 @@ func TestRefundSteps(t *testing.T) {
 			p.ask("a=1 hits:3")
 			c.pass(time.Second)
 		}
-		steps := func(want int, says, descriptor string) {
+		steps := func(want int, answer, descriptor string) {
 			t.Helper()
 			e.calls = 0
-			p.wants(says, descriptor)
+			p.wants(answer, descriptor)
 			if e.calls != want {
 				t.Errorf("%s: %d steps, want %d", descriptor, e.calls, want)
 			}
@@ -223,8 +222,8 @@ func TestRefundSteps(t *testing.T) {
 	})
 }
 
-// Refunds at once give back no more than was asked for, and lose none.
-func TestRefundsAtOnce(t *testing.T) {
+// Concurrent refunds give back exactly their hits.
+func TestConcurrentRefundsAreExact(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, hitsConfig))
 	p.ask("big=1 hits:1000")
 	p.ask("big=1 hits:1000")

@@ -19,10 +19,10 @@ import (
 func (s *Service) JSON(ctx context.Context, body []byte) (code int, answer []byte, err error) {
 	var r pb.RateLimitRequest
 	if err := protojson.Unmarshal(body, &r); err != nil {
-		s.counts.badInputs.Add(1)
+		s.Counts.BadInputs.Add(1)
 		return http.StatusBadRequest, nil, badInput("the body is not a RateLimitRequest in JSON: %s", plainSpaces(err.Error()))
 	}
-	a, err := s.ShouldRateLimit(ctx, &r)
+	a, err := s.answer(ctx, &r)
 	if err != nil {
 		code = http.StatusServiceUnavailable
 		if status.Code(err) == codes.InvalidArgument {

@@ -11,20 +11,20 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-func TestJSON(t *testing.T) {
+func TestJSONEqualsGRPC(t *testing.T) {
 	p := connect(t, newClock(weir.NewMemory()), parse(t, "domain: dummy\ndescriptors: [{key: one_per_day, rate_limit: {unit: day, requests_per_unit: 1}}]"))
 	body := `{"domain": "dummy", "descriptors": [{"entries": [{"key": "one_per_day", "value": "something"}]}]}`
 	for i, want := range []struct {
-		code int
-		says string
+		code   int
+		answer string
 	}{{200, "OK | OK 0/1 24h0m0s"}, {429, "OVER_LIMIT | OVER_LIMIT 0/1 24h0m0s"}} {
 		code, answer, err := p.service.JSON(context.Background(), []byte(body))
 		if err != nil || code != want.code {
 			t.Fatalf("request %d: %d, %v; want %d", i+1, code, err, want.code)
 		}
 		var a pb.RateLimitResponse
-		if err := protojson.Unmarshal(answer, &a); err != nil || says(&a) != want.says {
-			t.Errorf("request %d: %s, %v; want %s", i+1, answer, err, want.says)
+		if err := protojson.Unmarshal(answer, &a); err != nil || brief(&a) != want.answer {
+			t.Errorf("request %d: %s, %v; want %s", i+1, answer, err, want.answer)
 		}
 	}
 	// Both spellings of names, and every field.
@@ -38,7 +38,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestBadJSON(t *testing.T) {
+func TestBadJSONGets400(t *testing.T) {
 	e := &counting{Engine: weir.NewMemory()}
 	p := connect(t, e, parse(t, hitsConfig))
 	for _, c := range []struct{ body, word string }{
@@ -60,7 +60,7 @@ func TestBadJSON(t *testing.T) {
 	} {
 		code, answer, err := p.service.JSON(context.Background(), []byte(c.body))
 		if code != 400 || err == nil || answer != nil || !strings.Contains(err.Error(), c.word) || strings.Contains(err.Error(), "\u00a0") {
-			t.Errorf("%q: %d, %s, %v; want 400 that says %q", c.body, code, answer, err, c.word)
+			t.Errorf("%q: %d, %s, %v; want 400 with %q", c.body, code, answer, err, c.word)
 		}
 	}
 	if e.calls != 0 {

@@ -5,9 +5,6 @@ import (
 	"encoding/binary"
 	"time"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -32,12 +29,7 @@ func (s *Service) newLimit(d *domain, r *envoyconf.Rule, salt string) (*limit, e
 	if r.Unlimited {
 		return l, nil
 	}
-	m := &pb.RateLimitResponse_RateLimit{
-		RequestsPerUnit: r.Requests, Unit: pb.RateLimitResponse_RateLimit_Unit(r.Unit), Name: r.Name}
-	if r.Multiplier > 0 {
-		m.UnitMultiplier = wrapperspb.UInt32(r.Multiplier)
-	}
-	l.shown = newShownLimit(m)
+	l.shown = newShownLimit(r.Name, r.Requests, r.Unit, r.Multiplier)
 	l.weir = weir.Limit{Name: r.History, Max: int64(r.Requests), Window: l.windows.span(r.Window)}
 	if l.windows != Rolling {
 		// Windows of other kinds have histories of their own. The salt of an override

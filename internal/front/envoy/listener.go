@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"runtime"
-	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -54,7 +53,6 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 	l.server = grpc.NewServer(
 		grpc.Creds(handshake{secure}),
 		grpc.InTapHandle(l.admit),
-		grpc.ForceServerCodecV2(newCodec()),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
 		grpc.MaxConcurrentStreams(maxStreams),
@@ -68,7 +66,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		// By default gRPC closes the connections of proxies that ping while idle.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 5 * time.Second, PermitWithoutStream: true}),
 		grpc.KeepaliveParams(keep))
-	l.server.RegisterService(&serviceDesc, &endpoint{service: s, gate: gate, requests: sync.Pool{New: func() any { return new(request) }}})
+	l.server.RegisterService(&serviceDesc, &endpoint{service: s, gate: gate})
 	grpc_health_v1.RegisterHealthServer(l.server, l.health)
 	return l
 }
@@ -111,7 +109,9 @@ func (l *Listener) Drain(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		l.conns.closeAll()
+		for _, c := range l.conns.all() {
+			c.Close()
+		}
 		l.server.Stop()
 		<-done
 		return ctx.Err()

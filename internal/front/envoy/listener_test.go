@@ -21,8 +21,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// The health of every name that proxies and platforms ask for.
-func TestHealth(t *testing.T) {
+// Health checks succeed for every name that proxies and platforms use.
+func TestHealthOfKnownNames(t *testing.T) {
 	p := connect(t, weir.NewMemory(), nil)
 	h := grpc_health_v1.NewHealthClient(p.conn)
 	for _, name := range healthNames {
@@ -32,7 +32,7 @@ func TestHealth(t *testing.T) {
 		}
 	}
 	if _, err := h.Check(t.Context(), &grpc_health_v1.HealthCheckRequest{Service: "other"}); err == nil {
-		t.Error("another service is said to be healthy")
+		t.Error("another service is reported as healthy")
 	}
 }
 
@@ -43,7 +43,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
 		t.Fatal(err)
 	}
-	// Two servers behind one name, as proxies have them; the first one stops.
+	// Two servers behind one name, as for proxies; the first one stops.
 	var addresses []string
 	var listeners []*Listener
 	for range 2 {
@@ -115,7 +115,7 @@ func TestDrainUnderLoad(t *testing.T) {
 	}
 }
 
-// dialAll asks all addresses in turn, as far as they answer.
+// dialAll returns a client that uses all reachable addresses in turn.
 func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
 	t.Helper()
 	r := manual.NewBuilderWithScheme("servers")
@@ -155,8 +155,8 @@ func (h *held) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Requ
 	return h.Engine.Decide(ctx, p, k, a)
 }
 
-// Requests under way are answered; those that take longer than they may are cut off.
-func TestDrainWaits(t *testing.T) {
+// Requests in flight are answered. Those that exceed the drain's bound are cut off.
+func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 	for _, inTime := range []bool{true, false} {
 		e := &held{weir.NewMemory(), make(chan struct{}, 1), make(chan struct{})}
 		s := New(Options{Engine: e})
@@ -204,8 +204,9 @@ func TestDrainWaits(t *testing.T) {
 	}
 }
 
-// A connection that is too old is left by both sides, and requests go on over another.
-func TestMaxConnectionAge(t *testing.T) {
+// A connection above its maximum age is closed by both sides, and requests continue over
+// a new one.
+func TestOldConnectionsAreReplaced(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, hitsConfig), func(o *Options) { o.MaxConnectionAge = 10 * time.Millisecond })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 )
 
-// The cases of the reference's manual, in its order, as a client sees them.
-func TestManual(t *testing.T) {
+// TestExamplesOfTheManual runs the examples of the reference's manual, in its order.
+func TestExamplesOfTheManual(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, examples(t))
 
@@ -93,8 +93,8 @@ func TestManual(t *testing.T) {
 	})
 }
 
-// A rule with quota_mode refuses only together with all others.
-func TestQuota(t *testing.T) {
+// Rules with quota_mode deny only if all of them are over.
+func TestQuotaRulesDenyOnlyTogether(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, `
 domain: quota
@@ -106,12 +106,12 @@ descriptors:
 		one, two, user := "service=one", "service=two", "user=ann"
 		p.wants("OK | OK 0/1 1m0s | OK 1/2 1m0s | OK 3/4 1m0s", one, two, user)
 		p.wants("OK | OVER_LIMIT 0/1 1m0s | OK 0/2 1m0s | OK 2/4 1m0s", one, two, user)
-		// All of them are over: refused, and the user is not charged.
+		// All of them are over: denied, and the user is not charged.
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/1 1m0s | OVER_LIMIT 0/2 1m0s | OK 2/4 1m0s", one, two, user)
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/1 1m0s", one)
 		p.wants("OK | OK 1/4 1m0s", user)
 		p.wants("OK | OK 0/4 1m0s", user)
-		// Somebody else refuses: no quota is charged.
+		// Another rule denies: no quota is charged.
 		c.pass(time.Minute)
 		p.wants("OK | OK 3/4 1m0s", user)
 		p.wants("OVER_LIMIT | OK 1/1 0s | OK 2/2 0s | OVER_LIMIT 3/4 1m0s", one, two, user+" hits:4")
@@ -119,8 +119,8 @@ descriptors:
 	})
 }
 
-// What only watches refuses nothing, and is charged with what is granted.
-func TestShadow(t *testing.T) {
+// A shadow rule denies nothing, and is charged with granted hits.
+func TestShadowRuleDeniesNothing(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, `
 domain: shadow
@@ -131,7 +131,7 @@ descriptors:
 		p.wants("OK | OK 0/1 1m0s | OK 2/3 1m0s", "watched=x", "user=ann")
 		p.wants("OK | OK 0/1 1m0s | OK 1/3 1m0s", "watched=x", "user=ann")
 		p.wants("OK | OK 0/1 1m0s | OK 0/3 1m0s", "watched=y", "user=ann")
-		// What is refused is not charged to what watches.
+		// Denied hits are not charged to a shadow rule.
 		p.wants("OVER_LIMIT | OK 1/1 0s | OVER_LIMIT 0/3 1m0s", "watched=z", "user=ann")
 		p.wants("OK | OK 0/1 1m0s", "watched=z")
 		l := (*p.service.domains.Load())["shadow"].limits[0]

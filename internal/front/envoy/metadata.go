@@ -10,7 +10,6 @@ import (
 // the rules of items that are not over. The member degraded is an addition; it is present
 // without the option when a fallback decided.
 func (s *Service) metadata(c *call) *structpb.Struct {
-	r := c.request
 	fields := map[string]*structpb.Value{}
 	if c.degraded {
 		fields["degraded"] = structpb.NewBoolValue(true)
@@ -18,6 +17,7 @@ func (s *Service) metadata(c *call) *structpb.Struct {
 	if !s.options.Metadata {
 		return &structpb.Struct{Fields: fields}
 	}
+	r := c.request
 	fields["domain"] = structpb.NewStringValue(r.Domain)
 	all := make([]*structpb.Value, len(r.Descriptors))
 	for i, d := range r.Descriptors {

@@ -7,31 +7,13 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// counts are the counters of requests since the start.
-type counts struct {
-	ok, over       atomic.Int64
-	failed         atomic.Int64 // without a decision
-	badInputs      atomic.Int64
-	unknownDomains atomic.Int64
-	kept           atomic.Int64 // hits that a rollback could not refund
-
-	unlogged atomic.Int64 // errors since the last log line
-	logged   atomic.Int64 // Unix second of that line
-}
-
-// Stats are the counters of requests since the start.
-type Stats struct {
-	OK, Over       int64
-	Failed         int64 // no decision could be made
-	BadInputs      int64
-	UnknownDomains int64 // for a domain that is neither configured nor a policy; they are answered OK
-	Kept           int64 // hits of denied requests that stay charged, since the store did not answer the refund
-}
-
-// Stats returns the counters of requests.
-func (s *Service) Stats() Stats {
-	c := &s.counts
-	return Stats{c.ok.Load(), c.over.Load(), c.failed.Load(), c.badInputs.Load(), c.unknownDomains.Load(), c.kept.Load()}
+// Counts are the numbers of requests since the start.
+type Counts struct {
+	OK, Over       atomic.Int64
+	Failed         atomic.Int64 // no decision could be made
+	BadInputs      atomic.Int64
+	UnknownDomains atomic.Int64 // for a domain that is neither configured nor a policy; they are answered OK
+	Kept           atomic.Int64 // hits of denied requests that stay charged, since the store did not answer the refund
 }
 
 // Hits are the counted hits of a rule.

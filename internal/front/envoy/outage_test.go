@@ -16,9 +16,9 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// While the store is out, a request is an error, UNAVAILABLE: that is what a proxy
-// takes for a failure, and lets pass or not as it was told.
-func TestStoreOut(t *testing.T) {
+// While the store is down, a request gets the error UNAVAILABLE. The proxy then applies
+// its own failure mode.
+func TestStoreDownIsUnavailable(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	p := connect(t, fallback.New(faulty, fallback.FailClosed), parse(t, hitsConfig))
 	p.wants("OK | OK 9/10 1m0s", "a=1")
@@ -28,7 +28,7 @@ func TestStoreOut(t *testing.T) {
 			t.Errorf("%s: %v, %v; want Unavailable", d, a, err)
 		}
 	}
-	// What needs no decision gets an answer.
+	// A request without a decision gets an answer.
 	p.wants("OK | OK", "none=1")
 	p.in("nobody").wants("OK | OK", "a=1")
 	code, _, err := p.service.JSON(context.Background(), []byte(`{"domain":"hits","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`))
@@ -36,7 +36,7 @@ func TestStoreOut(t *testing.T) {
 		t.Errorf("JSON: %d, %v; want 503", code, err)
 	}
 	faulty.Mend()
-	if got := p.service.counts.failed.Load(); got != 5 {
+	if got := p.service.Counts.Failed.Load(); got != 5 {
 		t.Errorf("%d requests counted as failed, want 5", got)
 	}
 }
@@ -83,7 +83,7 @@ descriptors:
 		r := p.request("a=1", second)
 		ctx, cancel := context.WithCancel(context.Background())
 		l.leave = cancel
-		if a, err := p.service.ShouldRateLimit(ctx, r); err == nil {
+		if a, err := p.service.answer(ctx, r); err == nil {
 			t.Errorf("%s: got %v, want an error", second, a)
 		}
 		l.left = 10
@@ -91,8 +91,8 @@ descriptors:
 	}
 }
 
-// With an outage mode there is an answer, and it says that it is degraded.
-func TestDegraded(t *testing.T) {
+// With an outage mode there is an answer, and it is marked as degraded.
+func TestOutageModesAreMarkedDegraded(t *testing.T) {
 	for mode, want := range map[fallback.Mode]string{
 		fallback.FailOpen: "OK | OK 0/10 0s | OK 0/5 0s",
 		fallback.Local:    "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
@@ -101,32 +101,32 @@ func TestDegraded(t *testing.T) {
 		p := connect(t, fallback.New(faulty, fallback.FailClosed, fallback.Instances(2)), parse(t, hitsConfig), func(o *Options) { o.Outage = mode })
 		faulty.Break(weirtest.Down())
 		a := p.ask("a=1", "b=1")
-		if got := says(a); got != want {
+		if got := brief(a); got != want {
 			t.Errorf("%v: got %s, want %s", mode, got, want)
 		}
 		if m := a.DynamicMetadata.AsMap(); fmt.Sprint(m) != "map[degraded:true]" {
-			t.Errorf("%v: dynamic_metadata %v, want that it says degraded", mode, m)
+			t.Errorf("%v: dynamic_metadata %v, want degraded", mode, m)
 		}
 		a = p.ask("a=1 hits:11", "b=1 hits:11")
 		if got := a.OverallCode.String() + a.Statuses[0].Code.String() + a.Statuses[1].Code.String(); got != "OVER_LIMITOVER_LIMITOVER_LIMIT" {
-			t.Errorf("%v: more than there ever may be: %s", mode, says(a))
+			t.Errorf("%v: more than there ever may be: %s", mode, brief(a))
 		}
 		p.ask("a=1 refund")
 		p.service.EachRule(func(h Hits) {
 			if h.Near > 0 {
-				t.Errorf("%v: %d hits of %s are said to be near the limit, which nobody knows", mode, h.Near, h.Rule)
+				t.Errorf("%v: %d hits of %s are counted as near the limit without a decision of the store", mode, h.Near, h.Rule)
 			}
 		})
 		faulty.Mend()
 		if a := p.ask("none=1"); a.DynamicMetadata != nil {
-			t.Errorf("%v: an answer without a decision says %v", mode, a.DynamicMetadata)
+			t.Errorf("%v: an answer without a decision of the store has %v", mode, a.DynamicMetadata)
 		}
 	}
 }
 
-// A store that hangs delays a proxy by the timeout at most, and after a few requests not
-// at all, although the proxy hangs up before the timeout.
-func TestHangingStore(t *testing.T) {
+// A hanging store delays a proxy by the timeout at most. After a few requests it delays
+// none, even if the proxy cancels before the timeout.
+func TestHangingStoreDelaysFewRequests(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(faulty, fallback.FailClosed, fallback.FailureThreshold(3))
 	p := connect(t, f, parse(t, hitsConfig))

@@ -49,7 +49,7 @@ func checkOverride(o *common.RateLimitDescriptor_RateLimitOverride) error {
 func (s *Service) override(d *domain, c *call, o *common.RateLimitDescriptor_RateLimitOverride) (*limit, error) {
 	key := binary.AppendUvarint(c.text[:0], uint64(o.RequestsPerUnit))
 	key = binary.AppendUvarint(key, uint64(o.Unit))
-	key = binary.AppendUvarint(key, uint64(multiplier(o)))
+	key = binary.AppendUvarint(key, uint64(o.UnitMultiplier.GetValue()))
 	key = appendKeys(key, c.entries)
 	c.text = key
 	if l := d.overrides.get(key); l != nil {
@@ -70,17 +70,9 @@ func appendKeys(b []byte, entries []envoyconf.Entry) []byte {
 	return b
 }
 
-// multiplier returns the number of units in the period; 0 = not set, which is 1.
-func multiplier(o *common.RateLimitDescriptor_RateLimitOverride) uint32 {
-	if o.UnitMultiplier == nil {
-		return 0
-	}
-	return o.UnitMultiplier.Value
-}
-
 // newOverride compiles a valid override.
 func (s *Service) newOverride(d *domain, o *common.RateLimitDescriptor_RateLimitOverride, entries []envoyconf.Entry) (*limit, error) {
-	r := &envoyconf.Rule{Path: "override", Requests: o.RequestsPerUnit, Unit: envoyconf.Unit(o.Unit), Multiplier: multiplier(o)}
+	r := &envoyconf.Rule{Path: "override", Requests: o.RequestsPerUnit, Unit: envoyconf.Unit(o.Unit), Multiplier: o.UnitMultiplier.GetValue()}
 	r.Window, _ = envoyconf.Period(r.Unit, max(r.Multiplier, 1))
 	for i := range entries {
 		r.Varying = append(r.Varying, i)

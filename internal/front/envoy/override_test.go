@@ -25,17 +25,17 @@ func override(t testing.TB, text string) *common.RateLimitDescriptor_RateLimitOv
 	return o
 }
 
-// A request's own limit stands in place of the rule.
-func TestOverride(t *testing.T) {
+// A request's own limit replaces that of the rule.
+func TestOverrideReplacesTheRule(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, examples(t)).in("edge_proxy_per_ip")
 		p.wants("OK | OK 1/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
 		p.wants("OK | OK 0/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/2 1m0s", "remote_address=1.1.1.1 limit:2/MINUTE")
-		// Who is given more finds what was counted; another value is another history.
+		// A higher override keeps the counted hits. Another value has another history.
 		p.wants("OK | OK 0/3 1m0s", "remote_address=1.1.1.1 limit:3/MINUTE")
 		p.wants("OK | OK 1/2 1m0s", "remote_address=2.2.2.2 limit:2/MINUTE")
-		// The rule counts on its own, and so do other periods.
+		// The rule and other periods have histories of their own.
 		p.wants("OK | OK 9/10 1s", "remote_address=1.1.1.1")
 		p.wants("OK | OK 1/2 1s", "remote_address=1.1.1.1 limit:2/SECOND")
 		// Several units; a minute of sixty seconds is a minute.
@@ -45,12 +45,12 @@ func TestOverride(t *testing.T) {
 		if l := a.Statuses[0].CurrentLimit; l.UnitMultiplier.GetValue() != 30 || l.Unit.String() != "SECOND" {
 			t.Errorf("current_limit %v, want unit_multiplier 30", l)
 		}
-		// A value that no rule knows, a blocked one, a depth that no rule has.
+		// A value without a rule, a blocked one, a depth without a rule.
 		p.wants("OK | OK 0/1 1h0m0s", "other=x limit:1/HOUR")
 		p.wants("OK | OK 0/1 24h0m0s", "remote_address=50.0.0.5 limit:1/DAY")
 		p.wants("OK | OK 0/1 720h0m0s", "a=1,b=2,c=3 limit:1/MONTH")
 		p.wants("OK | OK 0/1 8760h0m0s", "a=1,b=2,c=3 limit:1/YEAR")
-		// Two of one request, of different periods: both hold.
+		// Two overrides with different periods in one request: both apply.
 		p.wants("OK | OK 0/1 1s | OK 9/10 1m0s", "k=v limit:1/SECOND", "k=v limit:10/MINUTE")
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/1 1s | OK 9/10 1m0s", "k=v limit:1/SECOND", "k=v limit:10/MINUTE")
 		p.wants("OK | OK", "k=v")

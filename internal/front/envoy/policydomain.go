@@ -5,24 +5,28 @@ import (
 	"math"
 	"slices"
 
-	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
-	"google.golang.org/protobuf/types/known/wrapperspb"
-
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-// policyDomain is a policy that requests name as a domain.
-type policyDomain struct {
-	plan     *weir.Plan
-	engine   weir.Engine
-	shown    []*shownLimit  // of each limit
-	narrow   int            // index of the limit with the most dimensions
-	observer observe.Policy // nil = none
+// Policy is a policy that requests name as a domain. The entries of a descriptor name
+// its dimensions.
+type Policy struct {
+	Plan   *weir.Plan
+	Engine weir.Engine // decides the policy, in its outage mode
+	TierBy string      // key of the entry that chooses a plan of the policy; "" = none
+	Varies bool        // some keys have other numbers than Plan
 
-	tierBy string // key of the entry, not a dimension, that chooses a plan; "" = none
-	varies bool   // some keys have other numbers than shown
+	Observer observe.Policy // receives every call; nil = none
+}
+
+// policyDomain is a policy as a domain. Its plan is all or nothing, and its TierBy is no
+// dimension.
+type policyDomain struct {
+	Policy
+	shown  []*shownLimit // of each limit
+	narrow int           // index of the limit with the most dimensions
 }
 
 // tiered is an engine with several plans of the policy.
@@ -34,15 +38,15 @@ type tiered interface {
 // newPolicyDomain compiles a policy. The mode partial becomes all or nothing: the
 // protocol has no partial grants.
 func newPolicyDomain(p Policy) (*policyDomain, error) {
-	d := &policyDomain{plan: p.Plan, engine: p.Engine, observer: p.Observer, varies: p.Varies}
-	if _, ok := p.Engine.(tiered); ok && !slices.Contains(p.Plan.Dimensions(), p.TierBy) {
-		d.tierBy = p.TierBy
+	d := &policyDomain{Policy: p}
+	if _, ok := p.Engine.(tiered); !ok || slices.Contains(p.Plan.Dimensions(), p.TierBy) {
+		d.TierBy = ""
 	}
 	policy := p.Plan.Policy()
 	if policy.Mode == weir.Partial {
 		policy.Mode = weir.AllOrNothing
 		var err error
-		if d.plan, err = policy.Plan(); err != nil {
+		if d.Plan, err = policy.Plan(); err != nil {
 			return nil, err
 		}
 	}
@@ -57,32 +61,44 @@ func newPolicyDomain(p Policy) (*policyDomain, error) {
 
 // shownLimit returns limit i as answers show it, with the numbers of st.
 func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
-	l := d.plan.Limits()[i]
-	if st.Name == "" || st.Max == l.Max && st.Window.Microseconds() == l.Window {
+	l := &d.Plan.Limits()[i]
+	if st.Name == "" || st.Max == l.Max && st.Window.Microseconds() == l.Window && (st.Burst == 0 || st.Burst == l.Capacity) {
 		return d.shown[i]
 	}
-	return toShownLimit(&weir.Limit{Name: st.Name, Max: st.Max, Window: st.Window})
+	other := weir.Limit{Name: st.Name, Kind: st.Kind, Max: st.Max, Burst: st.Burst, Window: st.Window}
+	if l.Period != nil && st.Kind == weir.Calendar {
+		other.Period = l.Period.Period()
+	}
+	return toShownLimit(&other)
 }
 
-// toShownLimit converts a limit to the nearest one that the protocol can express.
+// toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
+// held for the whole window of a limit of kind InFlight, because the protocol has no
+// settlement, so such a limit is one per window.
 func toShownLimit(l *weir.Limit) *shownLimit {
-	unit, n := envoyconf.Express(l.Window)
-	m := &pb.RateLimitResponse_RateLimit{RequestsPerUnit: uint32(min(l.Max, math.MaxUint32)),
-		Unit: pb.RateLimitResponse_RateLimit_Unit(unit), Name: l.Name}
-	if n > 1 {
-		m.UnitMultiplier = wrapperspb.UInt32(n)
+	if l.Period == weir.Month {
+		return newShownLimit(l.Name, uint32(min(l.Max, math.MaxUint32)), envoyconf.Month, 0)
 	}
-	return newShownLimit(m)
+	hits, window := l.Max, l.Window
+	if l.Kind == weir.Bucket && l.Burst > l.Max {
+		// The same rate, for as many hits as can remain.
+		hits, window = l.Burst, l.FillTime()
+	}
+	unit, n := envoyconf.Express(window)
+	if n == 1 {
+		n = 0
+	}
+	return newShownLimit(l.Name, uint32(min(hits, math.MaxUint32)), unit, n)
 }
 
 // resolve sets the item's key and engine. An entry that names a plan selects another
 // engine and is not part of the key.
 func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) {
-	it.engine = d.engine
-	if d.tierBy != "" {
+	it.engine = d.Engine
+	if d.TierBy != "" {
 		for i, e := range entries {
-			if e.Key == d.tierBy {
-				it.engine = d.engine.(tiered).Under(e.Value)
+			if e.Key == d.TierBy {
+				it.engine = d.Engine.(tiered).Under(e.Value)
 				entries = slices.Delete(slices.Clone(entries), i, i+1)
 				break
 			}
@@ -95,7 +111,7 @@ func (d *policyDomain) resolve(it *item, entries []envoyconf.Entry) (err error) 
 // key builds the policy's key from entries, with its dimensions as keys. A policy without
 // dimensions accepts any entries, since a descriptor must have one.
 func (d *policyDomain) key(entries []envoyconf.Entry) (weir.Key, error) {
-	dims := d.plan.Dimensions()
+	dims := d.Plan.Dimensions()
 	if len(dims) == 0 {
 		return weir.K(), nil
 	}
@@ -124,7 +140,7 @@ func (d *policyDomain) explain(entries []envoyconf.Entry) (k weir.Key, err error
 		}
 		named[e.Key] = e.Value
 	}
-	if k, err = d.plan.Key(named); err != nil {
+	if k, err = d.Plan.Key(named); err != nil {
 		err = fmt.Errorf("entries: %w", err)
 	}
 	return k, err

@@ -30,7 +30,14 @@ func anyAllowed(groups []group) bool {
 // of no hits is a peek.
 func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
 	clear(g.states)
-	g.d, err = g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: op, N: g.n, At: weir.Now, States: g.states})
+	r := weir.Request{Op: op, N: g.n, At: weir.Now, States: g.states}
+	if w, ok := g.engine.(warner); ok && op == weir.OpAttempt {
+		var warnings []string
+		g.d, warnings, err = w.DecideWarned(ctx, g.plan, g.key, r)
+		c.warnings = append(c.warnings, warnings...)
+	} else {
+		g.d, err = g.engine.Decide(ctx, g.plan, g.key, r)
+	}
 	if err != nil {
 		return err
 	}
@@ -42,6 +49,13 @@ func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
 		g.setResults()
 	}
 	return nil
+}
+
+// warner is an engine with limits that warn.
+type warner interface {
+	// DecideWarned decides, and returns the names of the limits with a warning on
+	// this grant.
+	DecideWarned(context.Context, *weir.Plan, weir.Key, weir.Request) (d weir.Decision, warnings []string, err error)
 }
 
 // setResults sets the results of items with limits.
@@ -127,7 +141,7 @@ func (s *Service) rollBack(ctx context.Context, groups []group) {
 	defer cancel()
 	for i := range groups {
 		if kept, err := groups[i].refundCharge(ctx); err != nil {
-			s.counts.kept.Add(kept)
+			s.Counts.Kept.Add(kept)
 			s.logOutage(err)
 		}
 	}

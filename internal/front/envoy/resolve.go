@@ -14,9 +14,9 @@ import (
 // call is the state of one request. It is reused; answers do not reference it.
 type call struct {
 	request  *pb.RateLimitRequest
-	domain   *domain // nil = unknown
-	now      time.Time
-	items    []item // one for each descriptor
+	domain   *domain   // nil = unknown
+	now      time.Time // selects fixed windows, read once; zero for rolling ones
+	items    []item    // one for each descriptor
 	groups   []group
 	states   []weir.LimitState
 	entries  []envoyconf.Entry // of the descriptor that is being resolved
@@ -24,22 +24,12 @@ type call struct {
 	one      [1]*item          // the items of a single group
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
-	degraded bool // a fallback answered
+	degraded bool     // a fallback answered
+	warnings []string // the limits with a warning on this request
 }
 
 // maxKept bounds the memory kept for further calls, in items.
 const maxKept = 256
-
-func (s *Service) newCall(r *pb.RateLimitRequest) *call {
-	c := s.pool.Get().(*call)
-	c.request = r
-	return c
-}
-
-func (s *Service) release(c *call) {
-	c.reset()
-	s.pool.Put(c)
-}
 
 // reset clears the call.
 func (c *call) reset() {
@@ -101,9 +91,11 @@ func (s *Service) resolve(c *call) error {
 	}
 	c.domain = (*s.domains.Load())[r.Domain]
 	if c.domain == nil {
-		s.counts.unknownDomains.Add(1)
+		s.Counts.UnknownDomains.Add(1)
 	}
-	c.now = s.now()
+	if s.options.Windows != Rolling {
+		c.now = s.options.Now()
+	}
 	for i, d := range r.Descriptors {
 		c.items = append(c.items, item{})
 		if err := s.resolveItem(c, &c.items[i], d); err != nil {
@@ -128,25 +120,17 @@ func (s *Service) resolveItem(c *call, it *item, d *common.RateLimitDescriptor) 
 		}
 		c.entries = append(c.entries, envoyconf.Entry{Key: e.Key, Value: e.Value})
 	}
-	if err := it.readHits(c.request, d); err != nil {
-		return err
+	it.n = int64(max(c.request.HitsAddend, 1))
+	if hits := d.HitsAddend; hits != nil {
+		if hits.Value > uint64(weir.MaxUnits) {
+			return badInput("hits_addend: %d is above the largest, %d", hits.Value, weir.MaxUnits)
+		}
+		it.n = int64(hits.Value)
 	}
 	if err := checkOverride(d.Limit); err != nil {
 		return err
 	}
 	return s.match(c, it, d)
-}
-
-// readHits sets the number of hits of a descriptor.
-func (it *item) readHits(r *pb.RateLimitRequest, d *common.RateLimitDescriptor) error {
-	it.n = int64(max(r.HitsAddend, 1))
-	if d.HitsAddend != nil {
-		if d.HitsAddend.Value > uint64(weir.MaxUnits) {
-			return badInput("hits_addend: %d is above the largest, %d", d.HitsAddend.Value, weir.MaxUnits)
-		}
-		it.n = int64(d.HitsAddend.Value)
-	}
-	return nil
 }
 
 // match sets the limit or policy of a descriptor by the entries in c.entries.

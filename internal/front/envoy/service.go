@@ -8,7 +8,6 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
@@ -19,7 +18,7 @@ import (
 // Service answers requests by the configuration and the policies of the last Load.
 // It is safe for concurrent use.
 type Service struct {
-	pb.UnimplementedRateLimitServiceServer
+	Counts Counts
 
 	options Options
 	engine  weir.Engine // for rules
@@ -28,30 +27,21 @@ type Service struct {
 	pool    sync.Pool     // of *call
 
 	loading sync.Mutex // held while domains is replaced
-	counts  counts
+
+	outages observe.Log // at most one line a second
 }
 
 // New returns a service without domains.
 func New(o Options) *Service {
 	s := &Service{options: o.withDefaults()}
 	s.engine = s.options.Engine
+	s.outages.To, s.outages.Max, s.outages.Period = s.options.Log, 1, time.Second
 	if f, ok := s.engine.(*fallback.Engine); ok {
 		s.engine = f.WithMode(s.options.Outage)
 	}
 	s.pool.New = func() any { return new(call) }
 	s.domains.Store(&domains{})
 	return s
-}
-
-// Policy is a policy that requests name as a domain. The entries of a descriptor name
-// its dimensions.
-type Policy struct {
-	Plan   *weir.Plan
-	Engine weir.Engine // decides the policy, in its outage mode
-	TierBy string      // key of the entry that chooses a plan of the policy; "" = none
-	Varies bool        // some keys have other numbers than Plan
-
-	Observer observe.Policy // receives every call; nil = none
 }
 
 // Load replaces the configuration, which may be nil, and the policies. After an error
@@ -67,29 +57,18 @@ func (s *Service) Load(config *envoyconf.Config, policies []Policy) error {
 	return err
 }
 
-// ShouldRateLimit answers one request. The error is a gRPC status: InvalidArgument
-// for bad input, of which nothing was charged, and Unavailable if the store did not
-// answer.
-func (s *Service) ShouldRateLimit(ctx context.Context, r *pb.RateLimitRequest) (a *pb.RateLimitResponse, err error) {
-	c := s.newCall(r)
-	defer s.release(c)
-	if err = s.run(ctx, c); err == nil {
-		a = s.answer(c)
-	}
-	return a, err
-}
-
-// answerWire is ShouldRateLimit with an encoded answer.
-func (s *Service) answerWire(ctx context.Context, r *pb.RateLimitRequest) (wire, error) {
-	c := s.newCall(r)
-	defer s.release(c)
+// answer answers one request. The error is a gRPC
+// status: InvalidArgument for bad input, of which nothing was charged, and Unavailable if
+// the store did not answer.
+func (s *Service) answer(ctx context.Context, r *pb.RateLimitRequest) (*pb.RateLimitResponse, error) {
+	c := s.pool.Get().(*call)
+	defer s.pool.Put(c)
+	defer c.reset()
+	c.request = r
 	if err := s.run(ctx, c); err != nil {
 		return nil, err
 	}
-	if s.usual(c) {
-		return s.appendAnswer(make([]byte, 0, 8+40*len(c.items)), c), nil
-	}
-	return proto.Marshal(s.answer(c))
+	return s.write(c), nil
 }
 
 // run resolves and decides a call.
@@ -131,12 +110,4 @@ func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time
 		parent = sent[0]
 	}
 	s.options.Tracer.Span(parent, span)
-}
-
-// now returns the time that selects fixed windows, read once per call.
-func (s *Service) now() time.Time {
-	if s.options.Windows == Rolling {
-		return time.Time{}
-	}
-	return s.options.Now()
 }

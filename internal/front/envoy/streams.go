@@ -36,7 +36,7 @@ const (
 // stream is one open HTTP/2 stream, which carries one call.
 type stream struct {
 	begun uint32 // sweep
-	cost  int    // bytes of its header and its partial message; 0 once that is complete
+	cost  int64  // bytes of its header and its partial message; 0 once that is complete
 }
 
 // load is the number of partial calls and the bytes that gRPC buffers for them.
@@ -118,44 +118,35 @@ func (c *streamConn) rejectedCall() {
 func (c *streamConn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.received(b[:n])
+		c.record(&c.in, b[:n])
 	}
 	return n, err
 }
 
-// received records frames of the client.
-func (c *streamConn) received(b []byte) {
-	now := c.accepted.set.sweeps.Load()
+// Write writes to the connection and records the frames.
+func (c *streamConn) Write(b []byte) (int, error) {
+	c.writing.Store(c.accepted.set.sweeps.Load())
+	n, err := c.Conn.Write(b)
+	c.writing.Store(0)
+	c.record(&c.out, b[:n])
+	return n, err
+}
+
+// record records the frames in one direction, and bounds the load of all connections.
+func (c *streamConn) record(way *frames, b []byte) {
 	c.mu.Lock()
 	before := c.load
-	// A call often arrives in one read. last is its stream, which enters the map once.
-	var last stream
-	var id uint32
-	for {
-		f, after, ok := c.in.next(b)
-		if !ok {
-			break
+	for f, after, ok := way.next(b); ok; f, after, ok = way.next(after) {
+		if way == &c.in {
+			c.received(f)
+		} else {
+			c.sent(f)
 		}
-		b = after
-		c.framed = now
-		if f.stream != id {
-			c.store(id, last)
-			id, last = f.stream, c.streams[f.stream]
-		}
-		last = c.receive(last, f, now)
 	}
-	c.store(id, last)
 	grew := c.account(before)
 	c.mu.Unlock()
 	if grew {
 		c.accepted.set.bound()
-	}
-}
-
-// store records the state of a stream. The zero stream is not open.
-func (c *streamConn) store(id uint32, s stream) {
-	if s.begun != 0 {
-		c.streams[id] = s
 	}
 }
 
@@ -174,68 +165,52 @@ func (c *streamConn) account(before load) (grew bool) {
 	return c.load.calls > before.calls || c.load.bytes > before.bytes
 }
 
-// receive returns the state of a stream after one more frame; the zero stream is not
-// open. Frames that gRPC rejects end the connection or the stream.
-func (c *streamConn) receive(s stream, f frame, now uint32) stream {
-	open := s.begun != 0
+// received records a frame of the client. Frames that gRPC rejects end the connection or
+// the stream.
+func (c *streamConn) received(f frame) {
+	c.framed = c.accepted.set.sweeps.Load()
+	s, open := c.streams[f.stream]
 	switch {
 	case f.kind == frameReset:
-		c.complete(&s)
-		delete(c.streams, f.stream)
-		return stream{}
+		c.end(f.stream)
+		return
 	case f.kind == frameHeaders && !open:
-		s = stream{now, frameCost + f.size}
+		s.begun = c.framed
 		c.load.calls++
-		c.load.bytes += int64(s.cost)
-	case f.kind != frameHeaders && f.kind != frameData || !open || s.cost == 0:
-		return s
+	case f.kind != frameHeaders && f.kind != frameData || s.cost == 0:
+		return
 	}
+	cost := int64(frameCost + f.size)
+	s.cost += cost
+	c.load.bytes += cost
 	if f.flags&flagEndStream != 0 {
 		c.complete(&s)
-	} else if f.kind == frameData {
-		s.cost += frameCost + f.size
-		c.load.bytes += int64(frameCost + f.size)
 	}
-	return s
+	c.streams[f.stream] = s
+}
+
+// sent records a frame of the server.
+func (c *streamConn) sent(f frame) {
+	if f.kind == frameReset || f.kind == frameHeaders && f.flags&flagEndStream != 0 {
+		c.end(f.stream)
+	}
 }
 
 // complete records that gRPC buffers nothing more for a call.
 func (c *streamConn) complete(s *stream) {
 	if s.cost > 0 {
 		c.load.calls--
-		c.load.bytes -= int64(s.cost)
+		c.load.bytes -= s.cost
 		s.cost = 0
 	}
 }
 
-// Write writes to the connection and records the frames.
-func (c *streamConn) Write(b []byte) (int, error) {
-	c.writing.Store(c.accepted.set.sweeps.Load())
-	n, err := c.Conn.Write(b)
-	c.writing.Store(0)
-	c.sent(b[:n])
-	return n, err
-}
-
-// sent records frames of the server, some of which end streams.
-func (c *streamConn) sent(b []byte) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	before := c.load
-	for {
-		f, after, ok := c.out.next(b)
-		if !ok {
-			break
-		}
-		b = after
-		if f.kind == frameReset || f.kind == frameHeaders && f.flags&flagEndStream != 0 {
-			if s, open := c.streams[f.stream]; open {
-				c.complete(&s)
-				delete(c.streams, f.stream)
-			}
-		}
+// end removes a stream, if it is open.
+func (c *streamConn) end(id uint32) {
+	if s, open := c.streams[id]; open {
+		c.complete(&s)
+		delete(c.streams, id)
 	}
-	c.account(before)
 }
 
 // weight returns the memory that gRPC needs for partial calls, in bytes.
@@ -256,19 +231,14 @@ func (c *streamConn) answering() bool {
 // answer takes too long, or its calls are rejected. A connection without any authorized
 // call is closed by [listen.Conn], which admits it with the first.
 func (c *streamConn) overdue(now uint32) bool {
-	if since := c.rejected.Load(); since != 0 && now-since >= rejectedAge && !c.slot.Admitted() {
-		return true
-	}
-	if since := c.writing.Load(); since != 0 && now-since > lateAge {
+	rejected, writing := c.rejected.Load(), c.writing.Load()
+	if rejected != 0 && now-rejected >= rejectedAge && !c.slot.Admitted() || writing != 0 && now-writing > lateAge {
 		return true
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.in.within() && now-c.framed > lateAge {
 		return true
-	}
-	if c.load.calls == 0 {
-		return false
 	}
 	for _, s := range c.streams {
 		if s.cost > 0 && now-s.begun > lateAge {

@@ -12,7 +12,7 @@ import (
 	"golang.org/x/net/http2"
 )
 
-// piece is a connection from which frames are read in small pieces.
+// piece is a connection that returns its frames in small pieces.
 type piece struct {
 	net.Conn
 	*bytes.Buffer
@@ -79,7 +79,7 @@ func TestConnRecordsItsCalls(t *testing.T) {
 }
 
 // The connections with the highest load are closed when all together exceed the bounds.
-func TestShed(t *testing.T) {
+func TestHighestLoadIsClosedFirst(t *testing.T) {
 	for _, each := range []struct {
 		name string
 		load load // a fourth

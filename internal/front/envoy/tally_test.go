@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/topkeys"
 )
 
-// counted lists the rules of the client's domain whose hits have been granted, and how
-// many.
+// counted returns the rules of the client's domain with granted hits, and the number of
+// hits.
 func (p *proxy) counted() (all []string) {
 	p.service.EachRule(func(h Hits) {
 		if h.Domain == p.domain && h.Granted > 0 {
@@ -23,18 +23,18 @@ func (p *proxy) counted() (all []string) {
 	return all
 }
 
-// wantsCounted fails unless those have been granted.
+// wantsCounted fails the test unless counted returns want.
 func (p *proxy) wantsCounted(what string, want ...string) {
 	p.t.Helper()
 	if got := p.counted(); !slices.Equal(got, want) {
-		p.t.Errorf("%s: metrics say %q, want %q", what, got, want)
+		p.t.Errorf("%s: metrics have %q, want %q", what, got, want)
 	}
 }
 
-// Metrics name rules as the reference's do: by what the configuration says, with the
-// values of requests where value_to_metric or detailed_metric asks for them, and never
-// with those that share a threshold.
-func TestMetricNames(t *testing.T) {
+// Metrics name rules as the reference does: by the configuration's entries, and with the
+// values of requests under value_to_metric or detailed_metric. Rules that share a
+// threshold have no values.
+func TestMetricNamesFollowTheReference(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, `
 domain: names
 descriptors:
@@ -88,9 +88,9 @@ descriptors:
 		"user_alice.action_readfile.resource 1", "user_bob.action_write*.resource 1", "wild_w* 1")
 }
 
-// Values told apart are as many as may be; the rest count with their rule. They stay
-// over a reload, as what rules have counted does, once each.
-func TestMetricBounds(t *testing.T) {
+// The number of values in metrics is bounded; further values count with their rule. A
+// reload keeps the values and the counts.
+func TestMetricValuesAreBounded(t *testing.T) {
 	const config = `
 domain: bounds
 descriptors:
@@ -122,11 +122,11 @@ descriptors:
 		}
 	})
 	if hits != 2 {
-		t.Errorf("%d hits of two rules whose names are spelt alike, want 2", hits)
+		t.Errorf("%d hits of two rules with equal spelling, want 2", hits)
 	}
 }
 
-// No value and no name acts in a terminal that shows the metrics.
+// Values and names in metrics have no control characters.
 func TestMetricNamesArePrintable(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, `
 domain: "d\e[31m"
@@ -148,9 +148,9 @@ descriptors:
 	}
 }
 
-// Hits above four fifths of the limit are near it, as the reference counts them. What is
-// denied, looked at or unlimited is not.
-func TestNearLimit(t *testing.T) {
+// Hits above four fifths of the limit are near it, as in the reference. Denied hits,
+// peeks and unlimited hits are not.
+func TestHitsNearTheLimitAreCounted(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, `
 domain: near
 descriptors:
@@ -173,7 +173,7 @@ descriptors:
 		{"ten=a hits:8", "ten", 0},
 		{"ten=a", "ten", 1},
 		{"ten=a hits:0", "ten", 1},
-		{"ten=a hits:2", "ten", 1}, // refused
+		{"ten=a hits:2", "ten", 1}, // denied
 		{"ten=a", "ten", 2},
 		{"ten=b hits:9", "ten", 3},
 		{"three=a", "three", 0},
@@ -188,9 +188,9 @@ descriptors:
 	}
 }
 
-// Whom rules deny is told by rule, with the entries that the rule counts by. What is
-// granted, looked at, or over beside a quota that is not, is no denial.
-func TestDenials(t *testing.T) {
+// Denied keys are reported by rule, with the entries that the rule counts by. Grants,
+// peeks, and hits over one quota but not over all are no denials.
+func TestDeniedKeysAreReportedByRule(t *testing.T) {
 	const config = `
 domain: denials
 descriptors:
@@ -206,7 +206,7 @@ descriptors:
 	p := connect(t, weir.NewMemory(), parse(t, config), func(o *Options) {
 		o.Top = func() *topkeys.Sketch { return topkeys.New(64, topkeys.Shown) }
 	})
-	told := func() (all []string) {
+	reported := func() (all []string) {
 		p.service.EachRuleDenials(func(d RuleDenials) {
 			for _, e := range d.Sketch.Top(10, time.Now()).Top {
 				all = append(all, fmt.Sprint(d.Domain, " ", d.Rule, " ", d.Names, e.Values, " ", e.Denials))
@@ -220,8 +220,8 @@ descriptors:
 	p.granted(1, "none=ann limit:1/HOUR")
 	p.granted(1, "q=1", "q=2") // both have room
 	p.granted(1, "q=1", "q=2") // one is over, and the request is not
-	if got := told(); got != nil {
-		t.Errorf("nobody was denied, and %q are told", got)
+	if got := reported(); got != nil {
+		t.Errorf("no request was denied, but %q are reported", got)
 	}
 	p.granted(3, "user=ann", "user=bob")
 	p.granted(4, "watched=eve")
@@ -235,13 +235,13 @@ descriptors:
 		"denials user [user] [ann] 3",
 		"denials watched [watched] [eve] 3",
 	}
-	if got := told(); !slices.Equal(got, want) {
+	if got := reported(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if err := p.service.Load(parse(t, strings.Replace(config, "share_threshold: true", "share_threshold: false", 1)), nil); err != nil {
 		t.Fatal(err)
 	}
-	if got := told(); !slices.Equal(got, want[1:]) { // keys of other entries are not the same keys
+	if got := reported(); !slices.Equal(got, want[1:]) { // keys of other entries are not the same keys
 		t.Errorf("after a reload: got %q, want %q", got, want[1:])
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // Many callers use the same histories in all combinations, in one step and in several. In
 // the end every history holds exactly the granted hits, and no more than its limit.
-func TestTogether(t *testing.T) {
+func TestConcurrentRequestsAreExact(t *testing.T) {
 	for name, engine := range map[string]func() weir.Engine{
 		"memory": func() weir.Engine { return weir.NewMemory() },
 		"redis":  func() weir.Engine { return onRedis(t) },
@@ -70,10 +70,10 @@ descriptors:
 				}
 			}
 			if full == 0 {
-				t.Error("no limit was reached: this test tries nothing")
+				t.Error("no limit was reached: the test needs more traffic")
 			}
-			if kept := p.service.counts.kept.Load(); kept != 0 {
-				t.Errorf("%d hits could not be taken back", kept)
+			if kept := p.service.Counts.Kept.Load(); kept != 0 {
+				t.Errorf("%d hits could not be refunded", kept)
 			}
 		})
 	}

@@ -15,16 +15,16 @@ type told []string
 
 func (t *told) Span(parent string, s observe.Span) { *t = append(*t, parent+" "+s.Outcome.String()) }
 
-// TestTraces: a request is part of the trace that its metadata name, and of none where
-// they name several.
-func TestTraces(t *testing.T) {
+// TestRequestsJoinTheirTrace: a request joins the trace in its metadata. With several
+// trace headers it joins none.
+func TestRequestsJoinTheirTrace(t *testing.T) {
 	tracer := new(told)
 	s := New(Options{Tracer: tracer})
 	r := &pb.RateLimitRequest{Domain: "any", Descriptors: []*common.RateLimitDescriptor{
 		{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "v"}}}}}
 	for _, sent := range [][]string{nil, {"traceparent", "one"}, {"traceparent", "one", "traceparent", "two"}} {
 		ctx := metadata.NewIncomingContext(context.Background(), metadata.Pairs(sent...))
-		if _, err := s.ShouldRateLimit(ctx, r); err != nil {
+		if _, err := s.answer(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -29,10 +30,8 @@ var windowWords = []string{Rolling: "rolling", Fixed: "fixed", CalendarMonth: "c
 
 // ParseWindows returns the Windows of that name.
 func ParseWindows(word string) (Windows, error) {
-	for i, known := range windowWords {
-		if word == known {
-			return Windows(i), nil
-		}
+	if i := slices.Index(windowWords, word); i >= 0 {
+		return Windows(i), nil
 	}
 	return 0, fmt.Errorf("windows are rolling, fixed or calendar-month, not %q", word)
 }

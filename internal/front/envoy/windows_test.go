@@ -23,7 +23,7 @@ descriptors:
 
 // A client that sends requests around the edges of calendar seconds, and after each given
 // wait, never gets more than the limit in any second. The waits are exact.
-func TestRolling(t *testing.T) {
+func TestRollingWindowsAreExact(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, windowsConfig))
 		r := rand.New(rand.NewPCG(7, 0))
@@ -48,7 +48,7 @@ func TestRolling(t *testing.T) {
 				}
 				c.pass(time.Microsecond)
 				if a := p.ask("second=x"); a.OverallCode != pb.RateLimitResponse_OK {
-					t.Fatalf("refused after the wait of %v: %s", wait, says(a))
+					t.Fatalf("denied after the wait of %v: %s", wait, brief(a))
 				}
 				granted = append(granted, c.now)
 			}
@@ -59,19 +59,19 @@ func TestRolling(t *testing.T) {
 			worst = max(worst, j-i)
 		}
 		if worst != 20 {
-			t.Errorf("%d granted in the worst second, want 20: as many as there may be, and not one more", worst)
+			t.Errorf("%d granted in the worst second, want exactly 20", worst)
 		}
 	})
 }
 
-// fixed makes windows those of the reference, on the clock of the test.
+// fixed sets the reference's windows, on the clock of the test.
 func fixed(c *clocked, w Windows) func(*Options) {
 	return func(o *Options) { o.Windows, o.Now = w, c.at }
 }
 
-// With the switch, windows are those of the calendar: twice the limit passes across
-// an edge, and all is reset at it.
-func TestFixedWindows(t *testing.T) {
+// With --envoy-windows fixed, windows follow the calendar: twice the limit passes across
+// an edge, and the count is reset there.
+func TestFixedWindowsFollowTheCalendar(t *testing.T) {
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, windowsConfig), fixed(c, Fixed))
 		c.now = time.Date(2026, 11, 20, 13, 7, 58, 0, time.UTC).UnixMicro()
@@ -86,7 +86,7 @@ func TestFixedWindows(t *testing.T) {
 			p.wants(fmt.Sprintf("OK | OK %d/3 1m0s", 2-i), "minute=x")
 		}
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 1m0s", "minute=x")
-		// What was counted at the beginning of a window counts to its end.
+		// Hits at the beginning of a window count until its end.
 		c.pass(time.Minute - time.Microsecond)
 		p.wants("OVER_LIMIT | OVER_LIMIT 0/3 1µs", "minute=x")
 		p.wants("OVER_LIMIT | OVER_LIMIT 3/3 1µs", "minute=y hits:4")
@@ -96,8 +96,8 @@ func TestFixedWindows(t *testing.T) {
 	})
 }
 
-// A month is 30 days since 1970, as the reference has it, or one of the calendar.
-func TestMonths(t *testing.T) {
+// A month is 30 days since 1970, as in the reference, or a calendar month.
+func TestMonthsOfBothKinds(t *testing.T) {
 	at := time.Date(2026, 2, 10, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		windows Windows
@@ -130,6 +130,6 @@ func TestParseWindows(t *testing.T) {
 		}
 	}
 	if _, err := ParseWindows("sliding"); err == nil {
-		t.Error("sliding is a word")
+		t.Error("sliding is accepted")
 	}
 }

@@ -69,8 +69,8 @@ var badFiles = []struct {
 	{"endless merge", "domain: d\ndescriptors:\n  - &a {key: k, <<: [*a, *a]}", []string{"more than"}},
 }
 
-// One bad file is refused, with its place and what is wrong.
-func TestBadFiles(t *testing.T) {
+// A bad file is rejected with its place and its fault.
+func TestBadFilesNameThePlace(t *testing.T) {
 	for _, c := range badFiles {
 		config, err := Parse("limits.yaml", []byte(c.src))
 		if err == nil || config != nil {
@@ -83,14 +83,14 @@ func TestBadFiles(t *testing.T) {
 		}
 		for _, word := range c.words {
 			if !strings.Contains(err.Error(), word) {
-				t.Errorf("%s: %v; want it to say %q", c.name, err, word)
+				t.Errorf("%s: %v; want it to contain %q", c.name, err, word)
 			}
 		}
 	}
 }
 
-// What the reference ignores is a warning, not an error: its files load.
-func TestWarnings(t *testing.T) {
+// Fields that the reference ignores are warnings, not errors: its files load.
+func TestIgnoredFieldsAreWarnings(t *testing.T) {
 	c := parse(t, "domain: d\ndescriptors:\n  - key: k\n    unit: day\n    rate_limit: {unit: day, requests_per_unit: 1, shadow_mode: true}")
 	if len(c.Warnings) != 2 || !strings.Contains(c.Warnings[0], "limits.yaml:4:5") || !strings.Contains(c.Warnings[1], "shadow_mode has no effect here, in rate_limit") {
 		t.Errorf("warnings %q", c.Warnings)
@@ -100,8 +100,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// A directory is read as the reference does, and as Kubernetes mounts it.
-func TestDirectory(t *testing.T) {
+// A directory is read as the reference reads it, and as Kubernetes mounts it.
+func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -134,7 +134,7 @@ func TestDirectory(t *testing.T) {
 	}
 	write("bad.yaml", "domain:")
 	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "bad.yaml:1") {
-		t.Errorf("one bad file: %v; want it to refuse all", err)
+		t.Errorf("one bad file: %v; want an error for the whole directory", err)
 	}
 	write("bad.yaml", "domain: a\ndescriptors: [{key: k}]")
 	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "duplicate domain 'a'") {
@@ -148,13 +148,13 @@ func TestDirectory(t *testing.T) {
 	}
 }
 
-func TestTooLarge(t *testing.T) {
+func TestLargeFilesAreRejected(t *testing.T) {
 	if _, err := Parse("x.yaml", make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "8 MiB") {
 		t.Errorf("a file that is too large: %v", err)
 	}
 }
 
-// No text makes the reader panic, and what it reads matches without panic.
+// FuzzParse: no text makes the parser or the matcher panic.
 func FuzzParse(f *testing.F) {
 	for _, c := range badFiles {
 		f.Add(c.src)

@@ -51,44 +51,31 @@ func (p *place) varying() (v []int) {
 	return v
 }
 
-// descriptors reads a list of descriptors into the node above it.
-func (f *file) descriptors(above *node, n *yaml.Node, p *place, depth int) error {
-	if n == nil {
-		return nil
+// descriptor holds the words of one descriptor, without its limit.
+type descriptor struct {
+	key, value                    string
+	shadow, quota                 bool
+	detailed, valueMetric, shared bool
+	metadata                      map[string]any
+}
+
+// descriptors reads the list of descriptors of a mapping into the node above them.
+func (f *file) descriptors(above *node, m members, p *place, depth int) {
+	for _, each := range f.sequence(m, "descriptors") {
+		f.descriptor(above, each, p, depth+1)
 	}
-	list, err := f.sequence(n, "descriptors")
-	if err != nil {
-		return err
-	}
-	for _, each := range list {
-		if err := f.descriptor(above, each, p, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // descriptor reads one descriptor and those below it.
-func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error {
-	members, err := f.words(n, "a descriptor", descriptorWords, depth)
-	if err != nil {
-		return err
-	}
-	d := descriptor{file: f, node: n}
-	if err := d.read(members); err != nil {
-		return err
-	}
-	if err := d.take(n, d.cost(p)); err != nil {
-		return err
-	}
-	here := p.below(&d)
-	to := &node{shared: d.shared}
-	if to.rule, err = d.limit(members, here); err != nil {
-		return err
-	}
+func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) {
+	m := f.words(n, "a descriptor", descriptorWords, depth)
+	d := f.readDescriptor(n, m)
+	f.take(n, d.cost(p))
+	here := p.below(d)
+	to := &node{shared: d.shared, rule: f.limit(m, d, here)}
 	name := Entry{d.key, d.value}
 	if above.exact[name] != nil {
-		return f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.path)
+		f.fail(n, "give each key and value once on a level", "duplicate descriptor composite key '%s'", here.path)
 	}
 	if above.exact == nil {
 		above.exact = map[Entry]*node{}
@@ -105,52 +92,24 @@ func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) error 
 		to.rule.Index = len(f.domain.Rules)
 		f.domain.Rules = append(f.domain.Rules, to.rule)
 	}
-	return f.descriptors(to, members.at("descriptors"), here, depth)
+	f.descriptors(to, m, here, depth)
 }
 
-// descriptor holds the words of one descriptor, without its limit.
-type descriptor struct {
-	*file
-	node *yaml.Node
-
-	key, value                    string
-	shadow, quota                 bool
-	detailed, valueMetric, shared bool
-	metadata                      map[string]any
-}
-
-// read sets all fields except the limit.
-func (d *descriptor) read(m members) (err error) {
-	for _, text := range []struct {
-		word string
-		to   *string
-	}{{"key", &d.key}, {"value", &d.value}} {
-		if n := m.at(text.word); n != nil {
-			if *text.to, err = d.text(n, text.word); err != nil {
-				return err
-			}
-		}
-	}
+// readDescriptor reads the words of a descriptor, except its limit.
+func (f *file) readDescriptor(n *yaml.Node, m members) *descriptor {
+	d := &descriptor{key: f.text(m, "key"), value: f.text(m, "value")}
 	if d.key == "" {
-		return d.fail(d.node, "write key: NAME", "descriptor has empty key")
+		f.fail(n, "write key: NAME", "descriptor has empty key")
 	}
-	for _, flag := range []struct {
-		word string
-		to   *bool
-	}{{"shadow_mode", &d.shadow}, {"quota_mode", &d.quota}, {"detailed_metric", &d.detailed},
-		{"value_to_metric", &d.valueMetric}, {"share_threshold", &d.shared}} {
-		if n := m.at(flag.word); n != nil {
-			if *flag.to, err = d.flag(n, flag.word); err != nil {
-				return err
-			}
-		}
-	}
+	d.shadow, d.quota = f.flag(m, "shadow_mode"), f.flag(m, "quota_mode")
+	d.detailed, d.valueMetric = f.flag(m, "detailed_metric"), f.flag(m, "value_to_metric")
+	d.shared = f.flag(m, "share_threshold")
 	if d.shared && !strings.Contains(d.value, "*") {
-		return d.fail(m.at("share_threshold"), "give it a value such as files/*, or leave share_threshold out",
+		f.fail(m["share_threshold"], "give it a value such as files/*, or leave share_threshold out",
 			"share_threshold can only be used with wildcard values (containing '*'), and the value of %s is %q", d.key, d.value)
 	}
-	if n := m.at("metadata"); n != nil {
-		d.metadata, err = d.freeMap(n)
+	if n := m["metadata"]; n != nil {
+		d.metadata = f.freeMap(n)
 	}
-	return err
+	return d
 }

@@ -1,6 +1,7 @@
 package envoyconf
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/base32"
 	"strings"
@@ -25,7 +26,7 @@ func PolicyName(domain string) string {
 }
 
 // HistoryName returns the name of the histories of descriptors with those keys. kind
-// separates names of different uses. shared holds the patterns of entries whose values
+// separates names of different uses. shared holds the patterns of entries with values that
 // share histories, by index; "" marks other entries.
 func HistoryName(kind string, keys, shared []string) string {
 	parts := make([]string, 0, 1+2*len(keys))
@@ -54,20 +55,15 @@ func digest(letters int, parts ...string) string {
 // readable returns up to 24 letters of the last key.
 func readable(keys []string) string {
 	const most = 24
-	var b []byte
+	plain := ""
 	if len(keys) > 0 {
-		for _, c := range []byte(strings.ToLower(keys[len(keys)-1])) {
-			plain := 'a' <= c && c <= 'z' || '0' <= c && c <= '9'
-			if plain || len(b) > 0 && (c == '_' || c == '-') {
-				b = append(b, c)
+		plain = strings.Map(func(c rune) rune {
+			if 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_' || c == '-' {
+				return c
 			}
-			if len(b) == most {
-				break
-			}
-		}
+			return -1
+		}, strings.ToLower(keys[len(keys)-1]))
 	}
-	if len(b) == 0 {
-		return "rule"
-	}
-	return string(b)
+	plain = strings.TrimLeft(plain, "_-")
+	return cmp.Or(plain[:min(len(plain), most)], "rule")
 }

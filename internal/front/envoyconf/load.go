@@ -31,37 +31,23 @@ type Options struct {
 // ConfigMap that Kubernetes mounts is read once. The error is an *Error, and the Config
 // is then nil.
 func Load(path string, o Options) (*Config, error) {
-	names, err := list(path)
-	if err != nil {
-		return nil, err
-	}
 	b := newBuilder(path, o)
-	for _, name := range names {
-		src, err := read(name)
-		if err != nil {
-			return nil, err
-		}
-		if err := b.add(name, src); err != nil {
-			return nil, err
-		}
+	if err := eachFile(path, b.add); err != nil {
+		return nil, err
 	}
 	return b.config, nil
 }
 
 // Fingerprint returns a hash of all that Load would read.
 func Fingerprint(path string) ([]byte, error) {
-	names, err := list(path)
-	if err != nil {
-		return nil, err
-	}
 	sum := sha256.New()
-	for _, name := range names {
-		src, err := read(name)
-		if err != nil {
-			return nil, err
-		}
+	err := eachFile(path, func(name string, src []byte) error {
 		fmt.Fprintf(sum, "%d:%s%d:", len(name), name, len(src))
 		sum.Write(src)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	return sum.Sum(nil), nil
 }
@@ -78,8 +64,26 @@ func Parse(name string, src []byte) (*Config, error) {
 	return b.config, nil
 }
 
+// eachFile calls add with the name and content of each file at path, until an error.
+func eachFile(path string, add func(name string, src []byte) error) error {
+	names, err := list(path)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		src, err := read(name)
+		if err != nil {
+			return err
+		}
+		if err := add(name, src); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // list returns the files at path, sorted by name.
-func list(path string) ([]string, error) {
+func list(path string) (names []string, err error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, unreadable(path, err)
@@ -87,42 +91,31 @@ func list(path string) ([]string, error) {
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
-	names, err := listDirectory(path, nil)
-	if err != nil {
-		return nil, err
-	}
-	if len(names) == 0 {
-		return nil, &Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory",
+	// The separator makes WalkDir follow a link at path. Links below it are not followed:
+	// they may form a cycle.
+	root := path + string(filepath.Separator)
+	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
+		switch ext := filepath.Ext(name); {
+		case err != nil:
+			return unreadable(filepath.Clean(name), err)
+		case name != root && strings.HasPrefix(e.Name(), "."):
+			if e.IsDir() {
+				return fs.SkipDir
+			}
+		case !e.IsDir() && (ext == ".yaml" || ext == ".yml"):
+			names = append(names, name)
+			if len(names) > MaxFiles {
+				return &Error{File: filepath.Dir(name), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
+			}
+		}
+		return nil
+	})
+	if err == nil && len(names) == 0 {
+		err = &Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory",
 			Next: "name the directory that holds the domains, or one file"}
 	}
 	slices.Sort(names)
-	return names, nil
-}
-
-func listDirectory(dir string, names []string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, unreadable(dir, err)
-	}
-	for _, e := range entries {
-		name := filepath.Join(dir, e.Name())
-		if strings.HasPrefix(e.Name(), ".") {
-			continue
-		}
-		if e.IsDir() { // links are not followed: they may form a cycle
-			if names, err = listDirectory(name, names); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		if ext := filepath.Ext(name); ext == ".yaml" || ext == ".yml" {
-			names = append(names, name)
-		}
-		if len(names) > MaxFiles {
-			return nil, &Error{File: dir, Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
-		}
-	}
-	return names, nil
+	return names, err
 }
 
 // read returns the content of the file.
@@ -147,10 +140,9 @@ func tooLong(name string) error {
 }
 
 func unreadable(path string, err error) error {
-	e := &Error{File: path, Problem: fmt.Sprintf("it cannot be read: %v", err), Next: "check the path and the permissions", cause: err}
-	var bare *fs.PathError
-	if errors.As(err, &bare) {
-		e.Problem = fmt.Sprintf("it cannot be read: %v", bare.Err)
+	reason := err
+	if bare, ok := errors.AsType[*fs.PathError](err); ok {
+		reason = bare.Err
 	}
-	return e
+	return &Error{File: path, Problem: fmt.Sprintf("it cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
 }

@@ -27,7 +27,7 @@ func entries(text string) (e []Entry) {
 	return e
 }
 
-// matched says which rule a descriptor finds: its path and its numbers.
+// matched returns the rule of a descriptor: its path and its numbers.
 func matched(c *Config, domain, descriptor string) string {
 	d := c.Domain(domain)
 	if d == nil {
@@ -43,7 +43,7 @@ func matched(c *Config, domain, descriptor string) string {
 	return fmt.Sprintf("%s %d per %v", strings.TrimPrefix(r.Path, domain+"."), r.Requests, r.Window)
 }
 
-func TestManual(t *testing.T) {
+func TestExamplesOfTheManualMatch(t *testing.T) {
 	c := manual(t)
 	if len(c.Warnings) > 0 || len(c.Domains) != 13 {
 		t.Errorf("%d domains, warnings %q", len(c.Domains), c.Warnings)
@@ -111,8 +111,8 @@ func TestManual(t *testing.T) {
 	}
 }
 
-// What rules say besides their numbers.
-func TestManualModes(t *testing.T) {
+// The examples have these modes and names.
+func TestModesOfTheManual(t *testing.T) {
 	c := manual(t)
 	rule := func(domain, descriptor string) *Rule { return c.Domain(domain).Match(entries(descriptor)) }
 	if a, b := rule("example6", "service=x,user=user-a"), rule("example6", "service=x,user=user-b"); !a.Shadow || b.Shadow {
@@ -144,8 +144,8 @@ func TestManualModes(t *testing.T) {
 	}
 }
 
-// Which requests share a history.
-func TestHistories(t *testing.T) {
+// Requests with the same rule and values share a history.
+func TestSharedHistories(t *testing.T) {
 	c := manual(t)
 	history := func(domain, descriptor string) string {
 		e := entries(descriptor)

@@ -15,8 +15,8 @@ func parse(t testing.TB, src string) *Config {
 	return c
 }
 
-// The order in which the descriptors of a level are tried.
-func TestPrecedence(t *testing.T) {
+// The descriptors of a level are matched in this order.
+func TestMatchPrecedence(t *testing.T) {
 	c := parse(t, `
 domain: d
 descriptors:
@@ -39,18 +39,18 @@ descriptors:
 		descriptor string
 		requests   uint32 // 0 = no rule
 	}{
-		{"k=abc", 4},   // the value itself, though wildcards stand before it
+		{"k=abc", 4},   // the exact value, even after wildcards
 		{"k=abcd", 2},  // the first wildcard of the file, not the longest
 		{"k=xyz", 5},   // a * in front
 		{"k=az", 2},    // again the first
-		{"k=other", 1}, // the key alone, though it stands first
+		{"k=other", 1}, // the key alone, even if it is first
 		{"k=", 1},      // no value
-		{"all=", 6},    // a * stands for nothing too
-		{"all=x", 6},   // and never leaves anything to the key alone
+		{"all=", 6},    // a * matches the empty value
+		{"all=x", 6},   // and takes precedence over the key alone
 		{"dead=end,sub=one", 8},
-		{"dead=end,sub=two", 0}, // what was taken at a level is not taken back
+		{"dead=end,sub=two", 0}, // a match at a level is final
 		{"dead=other,sub=two", 9},
-		{"x_y=", 0}, // keys never collide, as they do where key and value are joined
+		{"x_y=", 0}, // keys do not collide with joined keys and values
 		{"x=y", 10},
 		{"tenant-7=x", 11},
 		{"tenant=x", 0},

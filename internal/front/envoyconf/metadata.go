@@ -8,76 +8,61 @@ import (
 
 // freeMap reads a map of the values that an answer can hold: text, numbers, booleans,
 // null, lists and maps.
-func (d *descriptor) freeMap(n *yaml.Node) (map[string]any, error) {
-	if err := d.countAll(n, 0); err != nil {
-		return nil, err
-	}
+func (f *file) freeMap(n *yaml.Node) map[string]any {
+	f.countAll(n, 0)
 	var raw any
 	if err := n.Decode(&raw); err != nil {
-		return nil, d.fail(n, "", "error parsing metadata: %v", err)
+		f.fail(n, "", "error parsing metadata: %v", err)
 	}
 	if raw == nil {
-		return nil, nil
+		return nil
 	}
-	value, err := plain(raw, 0)
-	if err != nil {
-		return nil, d.fail(n, "put it in quotes", "error parsing metadata: %v", err)
-	}
-	free, ok := value.(map[string]any)
+	free, ok := f.plain(n, raw).(map[string]any)
 	if !ok {
-		return nil, d.fail(n, "", "metadata must be a mapping, not %s", kindOf(n))
+		f.fail(n, "", "metadata must be a mapping, not %s", kindOf(n))
 	}
-	return free, nil
+	return free
 }
 
-// plain converts a YAML value to a JSON value.
-func plain(v any, depth int) (any, error) {
-	if depth > maxDepth {
-		return nil, fmt.Errorf("nested more than %d deep", maxDepth)
+// countAll counts all nodes below n, with their text.
+func (f *file) countAll(n *yaml.Node, depth int) {
+	n = f.target(n)
+	f.checkDepth(n, depth)
+	f.take(n, len(n.Value))
+	for _, each := range n.Content {
+		f.countAll(each, depth+1)
 	}
+}
+
+// plain converts a YAML value of the node to a JSON value. Keys that are not text become
+// text, as in the reference.
+func (f *file) plain(n *yaml.Node, v any) any {
 	switch v := v.(type) {
 	case nil, bool, string, float64:
-		return v, nil
+		return v
 	case int:
-		return float64(v), nil
+		return float64(v)
 	case int64:
-		return float64(v), nil
+		return float64(v)
 	case uint64:
-		return float64(v), nil
+		return float64(v)
 	case []any:
-		return plainList(v, depth)
+		for i, each := range v {
+			v[i] = f.plain(n, each)
+		}
+		return v
 	case map[string]any:
-		m := make(map[any]any, len(v))
 		for key, each := range v {
-			m[key] = each
+			v[key] = f.plain(n, each)
 		}
-		return plainMap(m, depth)
+		return v
 	case map[any]any:
-		return plainMap(v, depth)
-	}
-	return nil, fmt.Errorf("%v is neither text, a number, a boolean, a list nor a map", v)
-}
-
-func plainList(v []any, depth int) (any, error) {
-	list := make([]any, len(v))
-	for i, each := range v {
-		var err error
-		if list[i], err = plain(each, depth+1); err != nil {
-			return nil, err
+		m := make(map[string]any, len(v))
+		for key, each := range v {
+			m[fmt.Sprint(key)] = f.plain(n, each)
 		}
+		return m
 	}
-	return list, nil
-}
-
-// plainMap converts keys that are not text to text, as the reference does.
-func plainMap(v map[any]any, depth int) (any, error) {
-	m := make(map[string]any, len(v))
-	for key, each := range v {
-		value, err := plain(each, depth+1)
-		if err != nil {
-			return nil, err
-		}
-		m[fmt.Sprint(key)] = value
-	}
-	return m, nil
+	f.fail(n, "put it in quotes", "error parsing metadata: %v is neither text, a number, a boolean, a list nor a map", v)
+	return nil
 }

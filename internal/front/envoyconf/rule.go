@@ -4,11 +4,8 @@ import "time"
 
 // Rule is one descriptor of the configuration with a rate_limit.
 type Rule struct {
-	Path string // its name in the reference's metrics: domain.key_value.key
-	File string
-	Line int // of its key in the file
-
-	Index int // in Domain.Rules
+	Path  string // its name in the reference's metrics: domain.key_value.key
+	Index int    // in Domain.Rules
 
 	Requests   uint32        // per period; 0 denies everything
 	Unit       Unit          // 0 with Unlimited
@@ -25,7 +22,7 @@ type Rule struct {
 	// History is the limit name of the rule's histories within its domain. Rules for the
 	// same keys share it, so a new rule for one value continues its count.
 	History string
-	// Varying are the indices of the entries whose values have separate histories: all
+	// Varying are the indices of the entries that have a history for each value: all
 	// except those that match a wildcard with share_threshold.
 	Varying []int
 

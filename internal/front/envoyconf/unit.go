@@ -24,8 +24,8 @@ const (
 
 const day = 24 * time.Hour
 
-// units are the words of the file and their lengths.
-var units = [...]struct {
+// units are the words of the file and their lengths. No unit is 0.
+var units = [Week + 1]struct {
 	word   string
 	length time.Duration
 }{
@@ -43,32 +43,19 @@ const unitWords = "second, minute, hour, day, week, month or year"
 
 // ParseUnit returns the unit of that name, in any case.
 func ParseUnit(word string) (u Unit, ok bool) {
-	for i := range units {
-		if i > 0 && strings.EqualFold(units[i].word, word) {
-			return Unit(i), true
+	for u := Second; u <= Week; u++ {
+		if strings.EqualFold(u.String(), word) {
+			return u, true
 		}
 	}
 	return 0, false
 }
 
 // String returns the word of the file.
-func (u Unit) String() string {
-	if u.Valid() {
-		return units[u].word
-	}
-	return fmt.Sprintf("Unit(%d)", uint8(u))
-}
+func (u Unit) String() string { return units[u].word }
 
-// Valid reports whether u is one of the units above.
-func (u Unit) Valid() bool { return u > 0 && int(u) < len(units) }
-
-// Length returns the length of the unit; 0 if it is not Valid.
-func (u Unit) Length() time.Duration {
-	if !u.Valid() {
-		return 0
-	}
-	return units[u].length
-}
+// Length returns the length of the unit.
+func (u Unit) Length() time.Duration { return units[u].length }
 
 // Period returns the length of so many units. problem is the reason why it cannot be a
 // window, or "".

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestExpress(t *testing.T) {
+func TestWindowsAreExpressedInUnits(t *testing.T) {
 	for _, c := range []struct {
 		window     time.Duration
 		unit       Unit
@@ -30,7 +30,7 @@ func TestExpress(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestNamesAreDistinct(t *testing.T) {
 	names := map[string]string{}
 	for _, domain := range []string{"a", "A", "a b", "messaging", ".x", "", "ä", "a.b", "a/b", "0123456789012345678901234567890123456789012345678901234567890123456789"} {
 		name := PolicyName(domain)

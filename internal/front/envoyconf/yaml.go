@@ -1,12 +1,12 @@
 package envoyconf
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"regexp"
 	"strconv"
-	"strings"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -24,38 +24,29 @@ const (
 	maxBytes = 64 << 20
 )
 
-// size counts the nodes and bytes that all files of a configuration have taken so far.
-type size struct{ nodes, bytes int }
-
-// reader reads the nodes of one file.
-type reader struct {
-	file string
-	size *size
-}
-
 // document returns the only document of the file.
-func (r *reader) document(src []byte) (*yaml.Node, error) {
+func (f *file) document(src []byte) *yaml.Node {
 	if marks(src) > maxNodes {
-		return nil, &Error{File: r.file, Problem: fmt.Sprintf("the file has more than %d nodes", maxNodes), Next: "remove rules"}
+		panic(&Error{File: f.name, Problem: fmt.Sprintf("the file has more than %d nodes", maxNodes), Next: "remove rules"})
 	}
-	decoder := yaml.NewDecoder(strings.NewReader(string(src)))
+	decoder := yaml.NewDecoder(bytes.NewReader(src))
 	var doc, more yaml.Node
-	if err := decoder.Decode(&doc); err != nil {
-		if errors.Is(err, io.EOF) {
-			return nil, &Error{File: r.file, Problem: "the file is empty", Next: "begin with domain: NAME"}
-		}
-		return nil, r.malformed(err)
+	switch err := decoder.Decode(&doc); {
+	case errors.Is(err, io.EOF):
+		panic(&Error{File: f.name, Problem: "the file is empty", Next: "begin with domain: NAME"})
+	case err != nil:
+		panic(f.malformed(err))
 	}
 	switch err := decoder.Decode(&more); {
 	case err == nil:
-		return nil, r.fail(&more, "put each domain into a file of its own", "a second document")
+		f.fail(&more, "put each domain into a file of its own", "a second document")
 	case !errors.Is(err, io.EOF):
-		return nil, r.malformed(err)
+		panic(f.malformed(err))
 	}
 	if len(doc.Content) != 1 {
-		return nil, &Error{File: r.file, Problem: "the file has no content", Next: "begin with domain: NAME"}
+		panic(&Error{File: f.name, Problem: "the file has no content", Next: "begin with domain: NAME"})
 	}
-	return doc.Content[0], nil
+	return doc.Content[0]
 }
 
 // marks counts the characters that begin or end nodes, which are at least as many as the
@@ -74,104 +65,91 @@ var yamlPlace = regexp.MustCompile(`^yaml: (?:line (\d+): )?`)
 
 // malformed converts an error of the YAML library to an Error with the line that it
 // names.
-func (r *reader) malformed(err error) error {
-	e := &Error{File: r.file, Problem: "malformed YAML: " + err.Error(), cause: err}
-	if m := yamlPlace.FindStringSubmatch(err.Error()); m != nil {
-		e.Problem = "malformed YAML: " + err.Error()[len(m[0]):]
-		if line, err := strconv.Atoi(m[1]); err == nil {
-			e.Line, e.Column = line, 1
+func (f *file) malformed(err error) *Error {
+	text := err.Error()
+	e := &Error{File: f.name, Problem: "malformed YAML: " + yamlPlace.ReplaceAllString(text, ""), cause: err}
+	if m := yamlPlace.FindStringSubmatch(text); m != nil {
+		if e.Line, _ = strconv.Atoi(m[1]); e.Line > 0 {
+			e.Column = 1
 		}
 	}
 	return e
 }
 
-// fail returns an Error at a node.
-func (r *reader) fail(n *yaml.Node, next, format string, args ...any) error {
-	return &Error{File: r.file, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...), Next: next}
+// errorAt returns an Error at a node.
+func (f *file) errorAt(n *yaml.Node, next, format string, args ...any) *Error {
+	return &Error{File: f.name, Line: n.Line, Column: n.Column, Problem: fmt.Sprintf(format, args...), Next: next}
+}
+
+// fail ends the reading of the file: it panics with an Error at a node, which add returns.
+func (f *file) fail(n *yaml.Node, next, format string, args ...any) {
+	panic(f.errorAt(n, next, format, args...))
 }
 
 // target returns the node that an alias refers to, and counts it.
-func (r *reader) target(n *yaml.Node) (*yaml.Node, error) {
-	if r.size.nodes++; r.size.nodes > maxNodes {
-		return nil, r.fail(n, "remove aliases or rules", "the configuration has more than %d nodes once its aliases are followed", maxNodes)
+func (f *file) target(n *yaml.Node) *yaml.Node {
+	if f.nodes++; f.nodes > maxNodes {
+		f.fail(n, "remove aliases or rules", "the configuration has more than %d nodes once its aliases are followed", maxNodes)
 	}
 	for n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	return n, nil
+	return n
 }
 
 // take counts bytes of the configuration.
-func (r *reader) take(n *yaml.Node, bytes int) error {
-	if r.size.bytes += bytes; r.size.bytes > maxBytes {
-		return r.fail(n, "shorten names, or remove aliases or rules",
+func (f *file) take(n *yaml.Node, bytes int) {
+	if f.bytes += bytes; f.bytes > maxBytes {
+		f.fail(n, "shorten names, or remove aliases or rules",
 			"the names and values of the configuration take more than %d MiB once its aliases are followed", maxBytes>>20)
 	}
-	return nil
 }
 
-// countAll counts all nodes below n, with their text.
-func (r *reader) countAll(n *yaml.Node, depth int) error {
-	n, err := r.target(n)
-	if err != nil {
-		return err
-	}
+// checkDepth bounds the depth of a node.
+func (f *file) checkDepth(n *yaml.Node, depth int) {
 	if depth > maxDepth {
-		return r.fail(n, "", "nested more than %d deep", maxDepth)
+		f.fail(n, "", "nested more than %d deep", maxDepth)
 	}
-	if err := r.take(n, len(n.Value)); err != nil {
-		return err
-	}
-	for _, each := range n.Content {
-		if err := r.countAll(each, depth+1); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
-// member is a key of a mapping with its value.
+// member is a key of a mapping, its place and its value.
 type member struct {
-	key        string
-	keyNode, n *yaml.Node
+	key       string
+	at, value *yaml.Node
 }
 
 // mapping returns the members of a mapping in their order, with members merged by <<
-// behind its own. what names the mapping in error messages.
-func (r *reader) mapping(n *yaml.Node, what string, depth int) ([]member, error) {
-	n, err := r.target(n)
-	if err != nil {
-		return nil, err
-	}
+// behind its own. name is for error messages. The value of a << is a mapping, or a list
+// of mappings, of which earlier ones take precedence.
+func (f *file) mapping(n *yaml.Node, name string, depth int) []member {
+	n = f.target(n)
 	if n.Kind != yaml.MappingNode {
-		return nil, r.fail(n, "", "%s must be a mapping of keys to values, not %s", what, kindOf(n))
+		f.fail(n, "", "%s must be a mapping of keys to values, not %s", name, kindOf(n))
 	}
-	if depth > maxDepth {
-		return nil, r.fail(n, "", "nested more than %d deep", maxDepth)
-	}
+	f.checkDepth(n, depth)
 	var own, merged []member
 	seen := map[string]bool{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, err := r.target(n.Content[i])
-		if err != nil {
-			return nil, err
-		}
+		at, value := n.Content[i], n.Content[i+1]
+		key := f.target(at)
 		if key.Kind == yaml.ScalarNode && key.ShortTag() == "!!merge" {
-			more, err := r.merged(n.Content[i+1], what, depth+1)
-			if err != nil {
-				return nil, err
+			parts := []*yaml.Node{value}
+			if list := f.target(value); list.Kind == yaml.SequenceNode {
+				parts = list.Content
 			}
-			merged = append(merged, more...)
+			for _, part := range parts {
+				merged = append(merged, f.mapping(part, name, depth+1)...)
+			}
 			continue
 		}
 		if key.Kind != yaml.ScalarNode || key.ShortTag() != "!!str" {
-			return nil, r.fail(n.Content[i], "", "config error, key is not of type string: %s", kindOf(key))
+			f.fail(at, "", "config error, key is not of type string: %s", kindOf(key))
 		}
 		if seen[key.Value] {
-			return nil, r.fail(n.Content[i], "give it once", "%q is given twice", key.Value)
+			f.fail(at, "give it once", "%q is given twice", key.Value)
 		}
 		seen[key.Value] = true
-		own = append(own, member{key.Value, n.Content[i], n.Content[i+1]})
+		own = append(own, member{key.Value, at, value})
 	}
 	for _, m := range merged {
 		if !seen[m.key] {
@@ -179,106 +157,84 @@ func (r *reader) mapping(n *yaml.Node, what string, depth int) ([]member, error)
 			own = append(own, m)
 		}
 	}
-	return own, nil
+	return own
 }
 
-// merged returns the members of the value of a <<: a mapping, or a list of mappings, of
-// which earlier ones take precedence.
-func (r *reader) merged(n *yaml.Node, what string, depth int) ([]member, error) {
-	n, err := r.target(n)
-	if err != nil {
-		return nil, err
+// The functions below return the value of a key, or a zero value if the key is missing or
+// its value is null.
+
+// sequence returns the elements of a list.
+func (f *file) sequence(m members, key string) []*yaml.Node {
+	n := m[key]
+	if n == nil {
+		return nil
 	}
-	if n.Kind != yaml.SequenceNode {
-		return r.mapping(n, what, depth)
+	n = f.target(n)
+	if n.Kind != yaml.SequenceNode && !isNull(n) {
+		f.fail(n, "begin each with a dash", "%s must be a list, not %s", key, kindOf(n))
 	}
-	var all []member
-	for _, each := range n.Content {
-		more, err := r.mapping(each, what, depth)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, more...)
-	}
-	return all, nil
+	return n.Content
 }
 
-// sequence returns the elements of a list; null has none.
-func (r *reader) sequence(n *yaml.Node, what string) ([]*yaml.Node, error) {
-	n, err := r.target(n)
-	if err != nil {
-		return nil, err
+// text returns a scalar as it is written.
+func (f *file) text(m members, key string) string {
+	n := m[key]
+	if n == nil {
+		return ""
 	}
-	switch {
-	case isNull(n):
-		return nil, nil
-	case n.Kind != yaml.SequenceNode:
-		return nil, r.fail(n, "begin each with a dash", "%s must be a list, not %s", what, kindOf(n))
-	}
-	return n.Content, nil
-}
-
-// text returns a scalar as it is written; null is "".
-func (r *reader) text(n *yaml.Node, what string) (string, error) {
-	n, err := r.target(n)
-	if err != nil {
-		return "", err
-	}
+	n = f.target(n)
 	if n.Kind == yaml.ScalarNode {
 		if len(n.Value) > maxText {
-			return "", r.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", what, len(n.Value), maxText)
+			f.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", key, len(n.Value), maxText)
 		}
 		switch n.ShortTag() {
 		case "!!null":
-			return "", nil
+			return ""
 		case "!!str", "!!int", "!!bool", "!!timestamp":
-			return n.Value, nil
+			return n.Value
 		case "!!float":
-			return "", r.fail(n, "put it in quotes", "%s is the number %s, which has more than one spelling", what, n.Value)
+			f.fail(n, "put it in quotes", "%s is the number %s, which has more than one spelling", key, n.Value)
 		}
 	}
-	return "", r.fail(n, "", "%s must be text, not %s", what, kindOf(n))
+	f.fail(n, "", "%s must be text, not %s", key, kindOf(n))
+	return ""
 }
 
-// flag returns a boolean; null is false.
-func (r *reader) flag(n *yaml.Node, what string) (b bool, err error) {
-	if n, err = r.target(n); err != nil {
-		return false, err
+// flag returns a boolean.
+func (f *file) flag(m members, key string) (b bool) {
+	if n := m[key]; n != nil {
+		if n = f.target(n); n.Kind != yaml.ScalarNode || n.Decode(&b) != nil {
+			f.fail(n, "", "%s must be true or false, not %s", key, kindOf(n))
+		}
 	}
-	if n.Kind != yaml.ScalarNode || n.Decode(&b) != nil {
-		return false, r.fail(n, "", "%s must be true or false, not %s", what, kindOf(n))
-	}
-	return b, nil
+	return b
 }
 
-// number returns a whole number, 0 … 2^32−1.
-func (r *reader) number(n *yaml.Node, what string) (v uint32, err error) {
-	if n, err = r.target(n); err != nil {
-		return 0, err
+// number returns a whole number, 0 … 2^32−1, which must not be null.
+func (f *file) number(m members, key string) (v uint32) {
+	if n := m[key]; n != nil {
+		if n = f.target(n); n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&v) != nil {
+			f.fail(n, "", "%s must be a whole number, 0 to 4294967295, not %s", key, kindOf(n))
+		}
 	}
-	if n.Kind != yaml.ScalarNode || n.ShortTag() != "!!int" || n.Decode(&v) != nil {
-		return 0, r.fail(n, "", "%s must be a whole number, 0 to 4294967295, not %s", what, kindOf(n))
-	}
-	return v, nil
+	return v
 }
 
 func isNull(n *yaml.Node) bool { return n.Kind == yaml.ScalarNode && n.ShortTag() == "!!null" }
 
 // kindOf returns the kind of a node for error messages; of a short scalar, its text.
 func kindOf(n *yaml.Node) string {
-	switch n.Kind {
-	case yaml.MappingNode:
+	switch {
+	case n.Kind == yaml.MappingNode:
 		return "a mapping"
-	case yaml.SequenceNode:
+	case n.Kind == yaml.SequenceNode:
 		return "a list"
-	case yaml.ScalarNode:
-		if isNull(n) {
-			return "null"
-		}
-		if len(n.Value) > 64 {
-			return strconv.Quote(n.Value[:64]) + "…"
-		}
-		return strconv.Quote(n.Value)
+	case n.Kind != yaml.ScalarNode:
+		return "nothing"
+	case isNull(n):
+		return "null"
+	case len(n.Value) > 64:
+		return strconv.Quote(n.Value[:64]) + "…"
 	}
-	return "nothing"
+	return strconv.Quote(n.Value)
 }

@@ -81,35 +81,12 @@ func optionNamed(word string) options {
 	return 0
 }
 
-// cutLastOption splits the last option, if it is one of allowed, from the arguments
-// before it. An option has no =, so a dimension is never mistaken for one.
-func cutLastOption(args []string, allowed options) (rest []string, name options, value string) {
-	n := len(args) - 2
-	if n < 0 {
-		return args, 0, ""
-	}
-	if name = optionNamed(args[n]) & allowed; name == 0 {
-		return args, 0, ""
-	}
-	return args[:n], name, args[n+1]
-}
-
-// withoutOptions returns the arguments before the options, each of which appears at most
-// once.
-func withoutOptions(args []string, allowed options) []string {
-	for {
-		rest, name, _ := cutLastOption(args, allowed)
-		if name == 0 {
-			return args
-		}
-		args, allowed = rest, allowed&^name
-	}
-}
-
-// cutOptions parses the options and returns the arguments before them.
+// cutOptions parses the options and returns the arguments before them. Each option appears
+// at most once. It has no =, so a dimension is never mistaken for one.
 func (a *arguments) cutOptions(args []string, allowed options) ([]string, error) {
-	for {
-		rest, name, value := cutLastOption(args, allowed)
+	for len(args) >= 2 {
+		n := len(args) - 2
+		name, value := optionNamed(args[n])&allowed, args[n+1]
 		switch name {
 		case optionID:
 			if a.id = value; value == "" || len(value) > weir.MaxIDBytes {
@@ -126,8 +103,9 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 		default:
 			return args, nil
 		}
-		args, allowed = rest, allowed&^name
+		args, allowed = args[:n], allowed&^name
 	}
+	return args, nil
 }
 
 // cutNumbers splits the dimensions from the numbers after them, which have no =.
@@ -153,10 +131,11 @@ func digits(text string) (n int64, ok bool) {
 		return 0, false
 	}
 	for i := range len(text) {
-		if text[i] < '0' || text[i] > '9' {
+		digit := text[i] - '0'
+		if digit > 9 {
 			return 0, false
 		}
-		n = 10*n + int64(text[i]-'0')
+		n = n*10 + int64(digit)
 	}
 	return n, true
 }

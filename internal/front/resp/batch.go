@@ -39,7 +39,7 @@ func (c *session) flush() {
 	case 0:
 		return
 	case 1:
-		c.out = w[0].cmd.decide(c.server, c.out, w[0].args)
+		c.out = w[0].cmd.run(c.server, c.out, w[0].args)
 	default:
 		c.server.decideTogether(w)
 		for i := range w {
@@ -68,7 +68,7 @@ func (s *Server) decideTogether(w []waiting) {
 		}
 		all.Go(func() {
 			for _, each := range queue {
-				each.out = each.cmd.decide(s, nil, each.args)
+				each.out = each.cmd.run(s, nil, each.args)
 			}
 		})
 	}
@@ -79,8 +79,10 @@ func (s *Server) decideTogether(w []waiting) {
 // their dimensions.
 func (w *waiting) queue() uint64 {
 	h := maphash.String(queueSeed, w.args[0])
-	if w.cmd.keyed {
-		pairs, _ := cutNumbers(withoutOptions(w.args[1:], optionID|optionTTL))
+	if w.cmd.about != nil {
+		var a arguments
+		rest, _ := a.cutOptions(w.args[1:], optionID|optionTTL) // after an error no key matters
+		pairs, _ := cutNumbers(rest)
 		for _, pair := range pairs {
 			h += maphash.String(queueSeed, pair)
 		}

@@ -11,12 +11,11 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
 )
 
-// gathering is an engine on which attempts wait until so many are under way.
+// gathering is an engine that holds attempts until a number of them is in flight.
 type gathering struct {
 	weir.Engine
 	mu    sync.Mutex
@@ -39,8 +38,8 @@ func (g *gathering) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir
 	}
 }
 
-// TestPipelineIsDecidedConcurrently: with a store that is waited for, decisions about
-// different keys are under way at the same time.
+// TestPipelineIsDecidedConcurrently: with a remote store, decisions on different keys are
+// in flight at the same time.
 func TestPipelineIsDecidedConcurrently(t *testing.T) {
 	var log logged
 	g := &gathering{Engine: weir.NewMemory(), want: 16, all: make(chan struct{})}
@@ -63,8 +62,8 @@ func TestPipelineIsDecidedConcurrently(t *testing.T) {
 	}
 }
 
-// TestOneKeyKeepsItsOrder: commands about one key happen one after the other, and
-// all are answered in the order in which they came, with a reset in between.
+// TestOneKeyKeepsItsOrder: commands on one key run one after the other, and all answers
+// have the order of the commands, also around a reset.
 func TestOneKeyKeepsItsOrder(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		s := newTestServer(t, func(c *Config) { c.Waits = waits })
@@ -87,13 +86,13 @@ func TestOneKeyKeepsItsOrder(t *testing.T) {
 			}
 		}
 		if remaining.String() != want.String() {
-			t.Errorf("waits %v: what remains:\n%.400s\nwant\n%.400s", waits, remaining.String(), want.String())
+			t.Errorf("waits %v: remaining units:\n%.400s\nwant\n%.400s", waits, remaining.String(), want.String())
 		}
 	}
 }
 
-// TestWordsOfAKeyMayComeInAnyOrder: they are one key all the same.
-func TestWordsOfAKeyMayComeInAnyOrder(t *testing.T) {
+// TestDimensionsMayHaveAnyOrder: dimensions in another order are the same key.
+func TestDimensionsMayHaveAnyOrder(t *testing.T) {
 	cmd := byName["WEIR.CHECK"]
 	a := waiting{cmd: cmd, args: []string{"wide", "tenant=1", "user=2"}}
 	b := waiting{cmd: byName["WEIR.RESET"], args: []string{"wide", "user=2", "tenant=1", "5"}}
@@ -102,12 +101,13 @@ func TestWordsOfAKeyMayComeInAnyOrder(t *testing.T) {
 	}
 }
 
-// TestOnRedis: pipelines on a real store, many at once: never more than Max.
-func TestOnRedis(t *testing.T) {
-	engine, conn := enginetest.On(t, redistest.Shared(t).Addr)
+// TestPipelinesOnRedisKeepLimits: many pipelines at once on Redis grant no more than Max.
+func TestPipelinesOnRedisKeepLimits(t *testing.T) {
+	redis, _ := enginetest.On(t, redistest.Shared(t).Addr)
+	engine := fallback.New(redis, fallback.FailClosed, fallback.Timeout(patience))
 	redistest.Shared(t).Must(t, "FLUSHALL")
 	s := newTestServer(t, func(c *Config) {
-		c.Policies, c.Throttler, c.Waits = policies(t, fallback.New(engine, fallback.FailClosed, fallback.Timeout(patience))), gcra.NewStore(conn), true
+		c.Policies, c.Engine, c.Waits = policies(t, engine), engine, true
 	})
 	address := listening(t, s)
 	ask := strings.Repeat(array("WEIR.CHECK", "push", "teacher=42")+array("CL.THROTTLE", "user", "4", "1", "100000"), 16)

@@ -26,8 +26,8 @@ func BenchmarkSession(b *testing.B) {
 	}
 }
 
-// BenchmarkConnection is what a decision costs over loopback, client and server
-// together, alone and in pipelines.
+// BenchmarkConnection measures a decision over loopback, client and server together,
+// alone and in pipelines.
 func BenchmarkConnection(b *testing.B) {
 	for _, depth := range []int{1, 16} {
 		b.Run(fmt.Sprintf("pipeline=%d", depth), func(b *testing.B) {

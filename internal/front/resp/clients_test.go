@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
-// run runs a program that the tests need and returns what it prints.
+// run runs a program of the tests and returns its output.
 func run(t *testing.T, dir, advice, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -40,7 +40,7 @@ func portOf(t *testing.T, address string) string {
 	return port
 }
 
-func TestRedisCLI(t *testing.T) {
+func TestRedisCLISendsCommands(t *testing.T) {
 	port := portOf(t, listening(t, newTestServer(t)))
 	cli := func(args ...string) string {
 		t.Helper()
@@ -64,8 +64,8 @@ func TestRedisCLI(t *testing.T) {
 	}
 }
 
-// TestRedisBenchmark: it must find nothing strange, alone and with pipelines.
-func TestRedisBenchmark(t *testing.T) {
+// TestRedisBenchmarkRunsWithoutErrors runs redis-benchmark without errors, alone and with pipelines.
+func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 	s := newTestServer(t)
 	port := portOf(t, listening(t, s))
 	for _, pipeline := range []string{"1", "16"} {
@@ -77,14 +77,14 @@ func TestRedisBenchmark(t *testing.T) {
 			}
 		}
 	}
-	if n := s.Stats(); n.ThrottleAllowed+n.ThrottleLimited < 8000 || n.Refused != 0 {
+	if n := &s.Counts; n.ThrottleAllowed.Load()+n.ThrottleLimited.Load() < 8000 || n.Refused.Load() != 0 {
 		t.Errorf("%+v; want 8,000 answers to CL.THROTTLE and nothing refused", n)
 	}
 }
 
-// TestNodeClients runs the two Redis clients that Node programs use, from the
+// TestNodeClientsSendCommands runs the two Redis clients of Node programs, from the
 // registry of npm, at the versions of testdata/node/package-lock.json.
-func TestNodeClients(t *testing.T) {
+func TestNodeClientsSendCommands(t *testing.T) {
 	const advice = "the tests need Node 20 and npm: on Debian and Ubuntu `apt-get install nodejs npm`, or https://nodejs.org"
 	address := listening(t, newTestServer(t))
 	dir := t.TempDir()
@@ -114,8 +114,9 @@ node-redis-3 "ERR"
 	}
 }
 
-// TestGoClients: the two that Go programs use, with and without RESP3.
-func TestGoClients(t *testing.T) {
+// TestGoClientsSendCommands runs the two Redis clients of Go programs, with and without
+// RESP3.
+func TestGoClientsSendCommands(t *testing.T) {
 	address := listening(t, newTestServer(t))
 	ctx := context.Background()
 	for _, protocol := range []int{2, 3} {
@@ -145,9 +146,9 @@ func TestGoClients(t *testing.T) {
 	}
 }
 
-// TestDeepPipelines: a client that sends everything first and reads afterwards gets every
-// answer, in order.
-func TestDeepPipelines(t *testing.T) {
+// TestDeepPipelinesAreAnsweredInOrder: a client that sends all commands before it reads
+// gets every answer, in order.
+func TestDeepPipelinesAreAnsweredInOrder(t *testing.T) {
 	const deep = 10_000
 	c := goredis.NewClient(&goredis.Options{Addr: listening(t, newTestServer(t)), MaxRetries: -1})
 	defer c.Close()

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 )
 
@@ -15,12 +16,29 @@ type command struct {
 	open        bool // answered before authentication
 	needs       Rights
 
-	// One of these functions is set. decide does not use the session, so that several can
-	// run concurrently.
+	// One of these functions is set. decide and about do not use the session, so that
+	// several can run concurrently.
 	decide func(s *Server, out []byte, args []string) []byte
+	about  func(out []byte, a arguments) ([]byte, error) // its arguments are a policy and those of syntax
 	reply  func(c *session, args []string)
-	keyed  bool // the arguments of decide are a policy, its dimensions, numbers and options
+	syntax syntax
 	alone  bool // the key of decide is unknown, so it runs alone
+}
+
+// run answers a command of decide or about.
+func (c *command) run(s *Server, out []byte, args []string) []byte {
+	if c.about == nil {
+		return c.decide(s, out, args)
+	}
+	a, err := s.readArguments(args, c.syntax)
+	if err != nil {
+		return s.fail(out, err)
+	}
+	answered, err := c.about(out, a)
+	if err != nil {
+		return s.fail(out, err)
+	}
+	return answered
 }
 
 var (
@@ -33,14 +51,15 @@ func init() {
 	commands = []command{
 		{name: "CL.THROTTLE", usage: "CL.THROTTLE key max_burst count period [quantity]", least: 4, most: 5, decide: throttle},
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
-		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: check, keyed: true},
-		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, decide: peek, keyed: true},
-		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, decide: record, keyed: true},
-		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, decide: refund, keyed: true},
-		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, decide: reserve, keyed: true},
-		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation actual", least: 2, most: 2, decide: settle, alone: true},
+		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{most: 1, options: optionID}, about: decide(weir.OpAttempt)},
+		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{most: 1}, about: decide(weir.OpPeek)},
+		{name: "WEIR.RECORD", usage: "WEIR.RECORD policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{most: 1, options: optionID}, about: decide(weir.OpRecord)},
+		{name: "WEIR.REFUND", usage: "WEIR.REFUND policy dimension=value … at_us [n] [ID id]", least: 2, most: maxArgs, syntax: syntax{most: 2, needed: 1, options: optionID}, about: refund},
+		{name: "WEIR.RESERVE", usage: "WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]", least: 1, most: maxArgs, syntax: syntax{most: 1, options: optionID | optionTTL}, about: reserve},
+		{name: "WEIR.SETTLE", usage: "WEIR.SETTLE reservation [actual]", least: 1, most: 2, decide: settle, alone: true},
 		{name: "WEIR.RELEASE", usage: "WEIR.RELEASE reservation", least: 1, most: 1, decide: release, alone: true},
-		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, decide: reset, keyed: true, needs: MayReset},
+		{name: "WEIR.EXTEND", usage: "WEIR.EXTEND reservation", least: 1, most: 1, decide: extend, alone: true},
+		{name: "WEIR.RESET", usage: "WEIR.RESET policy dimension=value …", least: 1, most: maxArgs, about: reset, needs: MayReset},
 
 		{name: "PING", usage: "PING [message]", most: 1, reply: ping},
 		{name: "ECHO", usage: "ECHO message", least: 1, most: 1, reply: ping},

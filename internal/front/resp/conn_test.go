@@ -15,14 +15,15 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// TestPipelineIsAnsweredInOrder, however the bytes are cut into packets.
+// TestPipelineIsAnsweredInOrder: for any split into packets the answers have the order of
+// the commands.
 func TestPipelineIsAnsweredInOrder(t *testing.T) {
 	address := listening(t, newTestServer(t))
 	var ask, want strings.Builder
 	for i := range 300 {
-		fmt.Fprintf(&ask, "%s", array("CL.THROTTLE", "pipeline", "1000", "1", "100000"))
+		fmt.Fprintf(&ask, "%s", array("CL.THROTTLE", "pipeline", "1000", "1", "10000"))
 		fmt.Fprintf(&ask, "ECHO %d\r\n", i)
-		fmt.Fprintf(&want, "*5\r\n:0\r\n:1001\r\n:%d\r\n:-1\r\n:%d\r\n$%d\r\n%d\r\n", 1000-i, (i+1)*100000, len(fmt.Sprint(i)), i)
+		fmt.Fprintf(&want, "*5\r\n:0\r\n:1001\r\n:%d\r\n:-1\r\n:%d\r\n$%d\r\n%d\r\n", 1000-i, (i+1)*10000, len(fmt.Sprint(i)), i)
 	}
 	for _, piece := range []int{ask.Len(), 7, 1000} {
 		c := dial(t, address)
@@ -40,7 +41,7 @@ func TestPipelineIsAnsweredInOrder(t *testing.T) {
 		if _, err := io.ReadFull(c, got); err != nil {
 			t.Fatal(err)
 		}
-		// Time passes, so what is owed at the end may be a second less than at a stroke.
+		// Time passes, so a wait at the end may be a second shorter than in one packet.
 		if !sameButSeconds(string(got), want.String()) {
 			t.Errorf("in pieces of %d: answers %.300q, want %.300q", piece, got, want.String())
 		}
@@ -64,7 +65,7 @@ func sameButSeconds(a, b string) bool {
 	return len(x) == len(y)
 }
 
-// TestProtocolErrorsEndTheConnection, after what came before was answered.
+// TestProtocolErrorsEndTheConnection: earlier commands are answered first.
 func TestProtocolErrorsEndTheConnection(t *testing.T) {
 	address := listening(t, newTestServer(t))
 	for _, bad := range []string{"*1\r\n:1\r\n", "*99\r\n", "POST / HTTP/1.1\r\nHost: x\r\n\r\nWEIR.CHECK one\r\n", strings.Repeat("x", maxInline), "*1\r\n$70000\r\n" + strings.Repeat("x", 70000)} {
@@ -80,9 +81,9 @@ func TestProtocolErrorsEndTheConnection(t *testing.T) {
 	wantAnswer(t, c, "*8\r\n:1\r\n:1\r\n:1\r\n")
 }
 
-// TestLongestCommand: the longest that may be is answered, in a buffer that grows
-// and goes again.
-func TestLongestCommand(t *testing.T) {
+// TestLongestCommandIsAnswered: the longest allowed command is answered; its buffer is
+// freed afterwards.
+func TestLongestCommandIsAnswered(t *testing.T) {
 	address := listening(t, newTestServer(t))
 	c := dial(t, address)
 	text := strings.Repeat("y", maxCommand-len("*2\r\n$4\r\nECHO\r\n$65512\r\n\r\n")-0)
@@ -96,9 +97,9 @@ func TestLongestCommand(t *testing.T) {
 	}
 }
 
-// TestTooManyConnections: a connection beyond the bound gets an error; a closed
-// connection frees its slot.
-func TestTooManyConnections(t *testing.T) {
+// TestConnectionsAboveTheBoundGetAnError: a connection above the bound gets an error; a
+// closed connection frees its slot.
+func TestConnectionsAboveTheBoundGetAnError(t *testing.T) {
 	s := newTestServer(t)
 	local, err := listen.Parse("127.0.0.1:0")
 	if err != nil {
@@ -121,7 +122,7 @@ func TestTooManyConnections(t *testing.T) {
 	third := dial(t, address)
 	send(t, third, "PING\r\n")
 	if got, _ := io.ReadAll(third); !strings.HasPrefix(string(got), "-ERR max number of clients reached") {
-		t.Errorf("the third hears %q", got)
+		t.Errorf("the third gets %q", got)
 	}
 	first.Close()
 	for deadline := time.Now().Add(patience); ; {
@@ -136,9 +137,9 @@ func TestTooManyConnections(t *testing.T) {
 	}
 }
 
-// TestClientsThatKeepStill are let go, and when: one that says nothing, one that
-// says a command byte by byte, and one that takes no answers.
-func TestClientsThatKeepStill(t *testing.T) {
+// TestSlowClientsAreDisconnected: a client that sends nothing, one that sends a command
+// byte by byte, and one that reads no answers are disconnected in time.
+func TestSlowClientsAreDisconnected(t *testing.T) {
 	for name, c := range map[string]struct {
 		do   func(net.Conn)
 		want time.Duration
@@ -176,9 +177,9 @@ func TestClientsThatKeepStill(t *testing.T) {
 	}
 }
 
-// TestDrain: commands that were read are answered, then the connection ends. Idle
-// connections do not delay the drain.
-func TestDrain(t *testing.T) {
+// TestDrainAnswersReadCommands: commands that were read are answered, then the connection
+// ends. Idle connections do not delay the drain.
+func TestDrainAnswersReadCommands(t *testing.T) {
 	hold := make(chan struct{})
 	reached := make(chan struct{})
 	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold}; c.Limits.Leave = 1 })
@@ -194,11 +195,11 @@ func TestDrain(t *testing.T) {
 	<-reached
 	ended.Go(func() { stop(t, s) })
 	if got, err := io.ReadAll(idle); len(got) > 0 || err != nil {
-		t.Errorf("the idle one hears %q, %v; want the end", got, err)
+		t.Errorf("the idle one gets %q, %v; want the end", got, err)
 	}
 	close(hold)
 	if got, err := io.ReadAll(busy); err != nil || !strings.HasPrefix(string(got), "*8\r\n:1\r\n") || !strings.HasSuffix(string(got), "$6\r\nsecond\r\n") {
-		t.Errorf("the busy one hears %q, %v; want both answers and the end", got, err)
+		t.Errorf("the busy one gets %q, %v; want both answers and the end", got, err)
 	}
 	ended.Wait()
 	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
@@ -206,9 +207,9 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// TestDrainCutsOff: connections that are not finished in time are cut off, and Shutdown
-// reports an error.
-func TestDrainCutsOff(t *testing.T) {
+// TestDrainCutsOffLateConnections: connections that are not finished in time are cut off,
+// and Shutdown reports an error.
+func TestDrainCutsOffLateConnections(t *testing.T) {
 	s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

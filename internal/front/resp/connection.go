@@ -169,7 +169,9 @@ func info(c *session, _ []string) {
 	s := c.server
 	b := fmt.Appendf(nil, "# Server\r\nserver_name:weir\r\nweir_version:%s\r\nredis_version:%s\r\nredis_mode:standalone\r\nuptime_in_seconds:%d\r\n",
 		s.config.Version, redisVersion, int64(time.Since(s.started)/time.Second))
-	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", s.Stats().Conns)
+	conns := 0
+	s.each(func(*conn) { conns++ })
+	b = fmt.Appendf(b, "# Clients\r\nconnected_clients:%d\r\n", conns)
 	b = append(b, "# Persistence\r\nloading:0\r\n# Replication\r\nrole:master\r\nconnected_slaves:0\r\n# Cluster\r\ncluster_enabled:0\r\n"...)
 	c.out = appendBulk(c.out, string(b))
 }

@@ -7,33 +7,19 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-func check(s *Server, out []byte, args []string) []byte {
-	return s.decide(out, weir.OpAttempt, args, syntax{most: 1, options: optionID})
-}
-
-func peek(s *Server, out []byte, args []string) []byte {
-	return s.decide(out, weir.OpPeek, args, syntax{most: 1})
-}
-
-func record(s *Server, out []byte, args []string) []byte {
-	return s.decide(out, weir.OpRecord, args, syntax{most: 1, options: optionID})
-}
-
-// decide answers an attempt, a peek or a record with eight elements and, with an
-// idempotency key, a ninth: whether the answer is a replay.
-func (s *Server) decide(out []byte, op weir.Op, args []string, syntax syntax) []byte {
-	a, err := s.readArguments(args, syntax)
-	if err != nil {
-		return s.fail(out, err)
+// decide returns the function for attempts, peeks or records. It answers with eight
+// elements and, with an idempotency key, a ninth: whether the answer is a replay.
+func decide(op weir.Op) func(out []byte, a arguments) ([]byte, error) {
+	return func(out []byte, a arguments) ([]byte, error) {
+		d, err := a.policy.Decide(background, a.key, op, a.n, a.id)
+		switch {
+		case err != nil:
+			return nil, err
+		case a.id == "":
+			return appendDecision(out, &d, 0), nil
+		}
+		return appendBool(appendDecision(out, &d, 1), d.Replayed), nil
 	}
-	d, err := a.policy.Decide(background, a.key, op, a.n, a.id)
-	if err != nil {
-		return s.fail(out, err)
-	}
-	if a.id == "" {
-		return appendDecision(out, &d, 0)
-	}
-	return appendBool(appendDecision(out, &d, 1), d.Replayed)
 }
 
 // appendDecision appends a decision as the first elements of an array with more elements.
@@ -51,26 +37,12 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 }
 
 // refund answers with the number of refunded units.
-func refund(s *Server, out []byte, args []string) []byte {
-	a, err := s.readArguments(args, syntax{most: 2, needed: 1, options: optionID})
-	if err != nil {
-		return s.fail(out, err)
-	}
+func refund(out []byte, a arguments) ([]byte, error) {
 	n, err := a.policy.Refund(background, a.key, time.UnixMicro(a.at), a.n, a.id)
-	if err != nil {
-		return s.fail(out, err)
-	}
-	return appendInt(out, n)
+	return appendInt(out, n), err
 }
 
 // reset answers OK.
-func reset(s *Server, out []byte, args []string) []byte {
-	a, err := s.readArguments(args, syntax{})
-	if err == nil {
-		err = a.policy.Reset(background, a.key)
-	}
-	if err != nil {
-		return s.fail(out, err)
-	}
-	return appendOK(out)
+func reset(out []byte, a arguments) ([]byte, error) {
+	return appendOK(out), a.policy.Reset(background, a.key)
 }

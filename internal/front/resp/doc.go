@@ -8,8 +8,9 @@
 //	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without a decision
 //	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]     refunds units of a grant
 //	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  attempts an estimate
-//	WEIR.SETTLE  reservation actual                     settles it with the real units
+//	WEIR.SETTLE  reservation [actual]                   settles it with the real units, or all
 //	WEIR.RELEASE reservation                            settles it with 0
+//	WEIR.EXTEND  reservation                            renews its hold
 //	WEIR.RESET   policy dimension=value …               deletes a key's histories
 //
 // The commands that clients send when they connect work too: HELLO, AUTH, PING, CLIENT,

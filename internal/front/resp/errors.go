@@ -21,7 +21,7 @@ type inputError string
 
 func (e inputError) Error() string { return string(e) }
 
-// Unavailable is an error of a Policy or a Throttler. Its text is sent to the client: the
+// Unavailable is an error of a Policy or a Throttle. Its text is sent to the client: the
 // reason why there is no decision, and the next step.
 type Unavailable string
 
@@ -42,12 +42,12 @@ func (s *Server) fail(out []byte, err error) []byte {
 	var refused *Refused
 	switch {
 	case errors.As(err, &refused):
-		s.counts.refused.Add(1)
+		s.Counts.Refused.Add(1)
 		return appendError(out, refused.Code, refused.Problem)
 	case errors.As(err, &unavailable):
 		return appendError(out, codeUnavailable, unavailable.Error())
 	case errors.As(err, &input) || answer.IsBadInput(err):
-		s.counts.refused.Add(1)
+		s.Counts.Refused.Add(1)
 		return appendError(out, codeInput, err.Error())
 	case errors.Is(err, weir.ErrFull):
 		return appendError(out, codeUnavailable, "no decision: the store is full of keys that still count; try again later, or give the store more room")

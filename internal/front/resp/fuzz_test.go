@@ -8,9 +8,9 @@ import (
 	"testing/synctest"
 )
 
-// FuzzSession sends any bytes: the session must not panic, must answer the same
-// however the bytes are cut into packets and whether decisions wait or not, and
-// what it answers must be RESP: one reply for each command.
+// FuzzSession sends arbitrary bytes. The session must not panic. Its answers must not
+// depend on the split into packets or on waiting decisions, and must be RESP: one reply
+// for each command.
 func FuzzSession(f *testing.F) {
 	for _, text := range []string{
 		array("CL.THROTTLE", "k", "15", "30", "60") + array("WEIR.CHECK", "push", "teacher=42", "3"),
@@ -44,7 +44,7 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// converse sends the pieces as they would come in packets.
+// converse sends the pieces as separate packets.
 func converse(t *testing.T, waits bool, pieces ...string) (answers string, err error) {
 	s := newTestServer(t, func(c *Config) {
 		c.Waits = waits

@@ -17,13 +17,12 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/gcra"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
 
-// patience bounds what a test waits for; nothing is expected to take long.
+// patience bounds every wait of a test; each should take far less.
 const patience = 30 * time.Second
 
 // limiters are policies without a file around them.
@@ -58,7 +57,7 @@ func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, t
 	}
 	made, d, err := l.ReserveFor(ctx, key, n, lasts)
 	if made != nil {
-		r = Reservation{ID: fmt.Sprint("reservation-", mark.Add(1)), Expires: d.At.Add(lasts)}
+		r = Reservation{ID: fmt.Sprint("reservation-", mark.Add(1)), Expires: d.At.Add(lasts), HeldUntil: made.HeldUntil()}
 		reservations.Store(r.ID, made)
 	}
 	return d, r, err
@@ -79,13 +78,31 @@ func (settler) Settle(ctx context.Context, id string, actual int64) (done Settle
 		return done, &Refused{Code: codeInput, Problem: "there is no such reservation"}
 	}
 	r := found.(*weir.Reservation)
-	switch err = r.Commit(ctx, actual); {
+	if actual < 0 {
+		actual, err = r.Units(), r.Done(ctx)
+	} else {
+		err = r.Commit(ctx, actual)
+	}
+	switch {
 	case errors.Is(err, weir.ErrSettled):
 		return done, &Refused{Code: CodeSettled, Problem: err.Error()}
 	case errors.Is(err, weir.ErrExpired):
 		return done, &Refused{Code: CodeExpired, Problem: err.Error()}
 	}
-	return Settlement{Reserved: r.Units(), Refunded: max(0, r.Units()-actual), Recorded: max(0, actual-r.Units())}, err
+	return Settlement{Reserved: r.Units(), Actual: actual, Refunded: max(0, r.Units()-actual), Recorded: max(0, actual-r.Units())}, err
+}
+
+func (settler) Extend(ctx context.Context, id string) (r Reservation, err error) {
+	found, ok := reservations.Load(id)
+	if !ok {
+		return r, &Refused{Code: codeInput, Problem: "there is no such reservation"}
+	}
+	made := found.(*weir.Reservation)
+	if err := made.Extend(ctx); err != nil {
+		return r, &Refused{Code: codeInput, Problem: err.Error()}
+	}
+	reservations.Store(id+"x", made)
+	return Reservation{ID: id + "x", Expires: made.HeldUntil(), HeldUntil: made.HeldUntil()}, nil
 }
 
 // policies are those of most tests, on e.
@@ -111,14 +128,15 @@ func policies(t testing.TB, e weir.Engine) limiters {
 
 func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 	t.Helper()
-	c := Config{Policies: policies(t, weir.NewMemory()), Reservations: settler{}, Throttler: gcra.NewTable(gcra.DefaultBytes), Version: "1.2.3"}
+	engine := weir.NewMemory()
+	c := Config{Policies: policies(t, engine), Reservations: settler{}, Engine: engine, Version: "1.2.3"}
 	for _, f := range change {
 		f(&c)
 	}
 	return New(c)
 }
 
-// say sends text to a session of its own and returns the answers.
+// say sends text to a new session and returns the answers.
 func say(t testing.TB, s *Server, text string) string {
 	t.Helper()
 	c := session{server: s, id: 1, protocol: 2}
@@ -163,7 +181,7 @@ func stop(t testing.TB, s *Server) {
 	}
 }
 
-// dial connects; nothing is waited for longer than patience.
+// dial connects. Each operation has the timeout patience.
 func dial(t testing.TB, address string) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -182,7 +200,7 @@ func send(t testing.TB, c net.Conn, text string) {
 	}
 }
 
-// wantAnswer reads as many bytes as are wanted and compares them.
+// wantAnswer reads the bytes of an answer and compares them with want.
 func wantAnswer(t testing.TB, c net.Conn, want string) {
 	t.Helper()
 	got := make([]byte, len(want))

@@ -8,10 +8,10 @@ import (
 	"testing"
 )
 
-// TestLeaveAtOnce: a client that has read its last answer sees the end of its connection
-// at once, so a client that checks before use loses no command. Over a unix socket its
-// next write fails.
-func TestLeaveAtOnce(t *testing.T) {
+// TestClosedConnectionIsVisibleAtOnce: after its last answer a client sees the end of its
+// connection at once, so a client that checks before use loses no command. Over a unix
+// socket its next write fails.
+func TestClosedConnectionIsVisibleAtOnce(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "resp.sock")} {
 		for range 20 {
 			_, dial, drain := drainable(t, address)
@@ -23,7 +23,7 @@ func TestLeaveAtOnce(t *testing.T) {
 				continue
 			}
 			if _, err := c.Write([]byte("PING\r\n")); !errors.Is(err, syscall.EPIPE) {
-				t.Errorf("%s: after its last answer a client's connection is open, and writing says %v", address, err)
+				t.Errorf("%s: after its last answer a client's connection is open, and a write returns %v", address, err)
 			}
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 )
 
-// drainable serves on the address until the test calls drain, and returns what its
-// clients dial.
+// drainable serves on the address until the test calls drain, and returns the address for
+// clients.
 func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, drain func()) {
 	t.Helper()
 	s = newTestServer(t, func(c *Config) { c.Limits.Leave = patience }) // no connection is idle at the end
@@ -46,10 +46,10 @@ func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, d
 	}
 }
 
-// TestLeave: clients that are about to send a command when the drain begins are answered:
-// one without a command so far, one that sends HELLO first, and one with a partial
-// pipeline. Then their connections end.
-func TestLeave(t *testing.T) {
+// TestDrainAnswersClientsAboutToSend: a drain answers clients that are about to send: one
+// without a command so far, one that sends HELLO first, and one with a partial pipeline.
+// Then their connections end.
+func TestDrainAnswersClientsAboutToSend(t *testing.T) {
 	check := array("WEIR.CHECK", "big", "k=1")
 	const answer = "*8\r\n:1\r\n"
 	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "resp.sock")} {
@@ -80,7 +80,7 @@ func TestLeave(t *testing.T) {
 	}
 }
 
-// wantSome reads what comes next.
+// wantSome reads the next bytes and fails if there are none.
 func wantSome(t *testing.T, c net.Conn) string {
 	t.Helper()
 	b := make([]byte, 4096)

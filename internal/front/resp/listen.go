@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -35,12 +36,8 @@ func (s *Server) Serve(l net.Listener) error {
 // isTemporary reports errors of a single connection, and a temporary lack of file
 // descriptors or memory.
 func isTemporary(err error) bool {
-	for _, temporary := range []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM} {
-		if errors.Is(err, temporary) {
-			return true
-		}
-	}
-	return false
+	temporary := []error{syscall.ECONNABORTED, syscall.EMFILE, syscall.ENFILE, syscall.ENOBUFS, syscall.ENOMEM}
+	return slices.ContainsFunc(temporary, func(t error) bool { return errors.Is(err, t) })
 }
 
 func (s *Server) isDraining() bool { return s.draining.Err() != nil }
@@ -49,27 +46,18 @@ func (s *Server) isDraining() bool { return s.draining.Err() != nil }
 func (s *Server) start(nc net.Conn) {
 	c := newConn(s, nc)
 	s.mu.Lock()
-	refused := s.isDraining()
-	if !refused {
-		s.conns[c] = struct{}{}
-		s.open.Add(1)
-	}
-	s.mu.Unlock()
-	if refused {
+	defer s.mu.Unlock()
+	if s.isDraining() {
 		nc.Close()
 		return
 	}
-	go func() {
-		defer s.open.Done()
-		defer s.forget(c)
+	s.conns[c] = struct{}{}
+	s.open.Go(func() {
 		c.serve()
-	}()
-}
-
-func (s *Server) forget(c *conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, c)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.conns, c)
+	})
 }
 
 // Shutdown accepts no more connections. Each client may send another command until it was

@@ -107,20 +107,11 @@ func parseLine(text string, args []string) ([]string, int, error) {
 	if strings.ContainsAny(line, `"'`) {
 		return args, 0, protocolError("quotes are not supported in a line; send an array of bulk strings")
 	}
-	for i := 0; i < len(line); {
-		if line[i] == ' ' || line[i] == '\t' {
-			i++
-			continue
-		}
-		word := line[i:]
-		if n := strings.IndexAny(word, " \t"); n >= 0 {
-			word = word[:n]
-		}
+	for word := range strings.FieldsFuncSeq(line, func(c rune) bool { return c == ' ' || c == '\t' }) {
 		if len(args) == maxArgs {
 			return args, 0, protocolError(fmt.Sprintf("more than %d words in a line", maxArgs))
 		}
 		args = append(args, word)
-		i += len(word)
 	}
 	// A page in a browser can send a form to any port. Its commands must not run.
 	if n := len(args); n > 0 && (strings.HasPrefix(args[n-1], "HTTP/") || strings.HasSuffix(args[0], ":")) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestParse(t *testing.T) {
+func TestParseReadsCommands(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		args []string
@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseRefuses(t *testing.T) {
+func TestParseRejectsBadCommands(t *testing.T) {
 	long := strings.Repeat("x", maxCommand)
 	for text, want := range map[string]string{
 		"*\r\n":                      "length of an array",

@@ -5,36 +5,30 @@ import (
 	"strings"
 )
 
-// appendInt appends an integer.
-func appendInt(b []byte, n int64) []byte {
-	b = append(b, ':')
-	b = strconv.AppendInt(b, n, 10)
-	return append(b, "\r\n"...)
+// appendHeader appends a number behind the letter of its type.
+func appendHeader(b []byte, kind byte, n int64) []byte {
+	return append(strconv.AppendInt(append(b, kind), n, 10), "\r\n"...)
 }
+
+// appendInt appends an integer.
+func appendInt(b []byte, n int64) []byte { return appendHeader(b, ':', n) }
 
 // appendBool appends 1 for true and 0 for false.
 func appendBool(b []byte, v bool) []byte {
 	if v {
-		return append(b, ":1\r\n"...)
+		return appendInt(b, 1)
 	}
-	return append(b, ":0\r\n"...)
+	return appendInt(b, 0)
 }
 
 // appendBulk appends a bulk string, which may hold any bytes.
 func appendBulk(b []byte, s string) []byte {
-	b = append(b, '$')
-	b = strconv.AppendInt(b, int64(len(s)), 10)
-	b = append(b, "\r\n"...)
-	b = append(b, s...)
+	b = append(appendHeader(b, '$', int64(len(s))), s...)
 	return append(b, "\r\n"...)
 }
 
 // appendArray appends the start of an array; its n elements follow.
-func appendArray(b []byte, n int) []byte {
-	b = append(b, '*')
-	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, "\r\n"...)
-}
+func appendArray(b []byte, n int) []byte { return appendHeader(b, '*', int64(n)) }
 
 // appendMap appends the start of a map of n pairs. RESP2 has no maps: there it is an
 // array of twice as many elements.
@@ -42,9 +36,7 @@ func appendMap(b []byte, protocol, n int) []byte {
 	if protocol < 3 {
 		return appendArray(b, 2*n)
 	}
-	b = append(b, '%')
-	b = strconv.AppendInt(b, int64(n), 10)
-	return append(b, "\r\n"...)
+	return appendHeader(b, '%', int64(n))
 }
 
 // appendNull appends null.

@@ -12,12 +12,12 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// words are the arguments of a command, told apart by spaces.
+// words returns the arguments of a command, which are separated by spaces.
 func words(command string) string { return array(strings.Fields(command)...) }
 
-// TestOnce: an operation with an ID is charged once, and its answer says the second
-// time that it is the first one's.
-func TestOnce(t *testing.T) {
+// TestRepeatedIDIsChargedOnce: an operation with an ID is charged once, and its second
+// answer is marked as a repeat.
+func TestRepeatedIDIsChargedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t)
 		for i, c := range []struct{ ask, want string }{
@@ -42,10 +42,17 @@ func TestOnce(t *testing.T) {
 	})
 }
 
-// TestReserve: an estimate is granted, and settled once with the units really used.
-func TestReserve(t *testing.T) {
+// TestReservationIsSettledOnce: an estimate is granted, and settled once with the units
+// really used.
+func TestReservationIsSettledOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newTestServer(t)
+		s := newTestServer(t, func(c *Config) {
+			atOnce, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{{Name: "running", Kind: weir.InFlight, Max: 1, Window: 30 * time.Second}}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Policies.(limiters)["render"] = atOnce
+		})
 		now := time.Now()
 		reserve := func(ask, want string, expires time.Duration) (id string) {
 			t.Helper()
@@ -87,11 +94,30 @@ func TestReserve(t *testing.T) {
 		settle("WEIR.RELEASE "+late, "-EXPIRED .*stay as they were granted")
 		settle("WEIR.RELEASE nosuch", "-ERR there is no such reservation")
 		settle("WEIR.PEEK push teacher=42", "\\*8 :1 :1 :4 (?s:.*)")
+		all := reserve("WEIR.RESERVE push teacher=43 6", "*10 :1 :6 :4 :60000 :60000", time.Minute+500*time.Millisecond)
+		settle("WEIR.EXTEND "+all, "-ERR .*no limit of kind InFlight.*")
+		settle("WEIR.SETTLE "+all, "\\*4 :6 :6 :0 :0")
+
+		// A hold has its end as the last element, and another id after an extension.
+		render := strings.Split(say(t, s, words("WEIR.RESERVE render")), "\r\n")
+		if until := fmt.Sprintf(":%d", time.Now().Add(30*time.Second).UnixMicro()); render[0] != "*11" || render[13] != until {
+			t.Errorf("a hold: %q, want the end %s", render, until)
+		}
+		settle("WEIR.RESERVE render", "\\*10 :0 :0 :0 (?s:.*)")
+		time.Sleep(20 * time.Second)
+		extended := strings.Split(say(t, s, words("WEIR.EXTEND "+render[11])), "\r\n")
+		until := fmt.Sprintf(":%d", time.Now().Add(30*time.Second).UnixMicro())
+		if extended[0] != "*3" || extended[3] != until || extended[4] != until {
+			t.Errorf("extended: %q, want the end %s", extended, until)
+		}
+		time.Sleep(20 * time.Second)
+		settle("WEIR.SETTLE "+extended[2], "\\*4 :1 :1 :0 :0")
+		settle("WEIR.CHECK render", "\\*8 :1 :1 :0 (?s:.*)")
 	})
 }
 
-// TestBadOptions: wrong options are reported, and nothing is charged (R14).
-func TestBadOptions(t *testing.T) {
+// TestBadOptionsChargeNothing: wrong options are reported, and nothing is charged (R14).
+func TestBadOptionsChargeNothing(t *testing.T) {
 	s := newTestServer(t)
 	for _, c := range []struct {
 		ask  []string
@@ -111,13 +137,17 @@ func TestBadOptions(t *testing.T) {
 		{[]string{"WEIR.RESERVE", "push", "teacher=1", "TTL", "-5"}, "TTL, in milliseconds, must be a whole number"},
 		{[]string{"WEIR.RESERVE", "push", "teacher=1", "TTL", "60001"}, "at most 1m0s"},
 		{[]string{"WEIR.RESERVE"}, "write WEIR.RESERVE policy dimension=value … [n] [TTL milliseconds] [ID id]"},
-		{[]string{"WEIR.SETTLE", "x"}, "write WEIR.SETTLE reservation actual"},
+		{[]string{"WEIR.SETTLE"}, "write WEIR.SETTLE reservation [actual]"},
+		{[]string{"WEIR.SETTLE", "x", "1", "2"}, "write WEIR.SETTLE reservation [actual]"},
+		{[]string{"WEIR.SETTLE", "x"}, "no such reservation"},
+		{[]string{"WEIR.EXTEND"}, "write WEIR.EXTEND reservation"},
+		{[]string{"WEIR.EXTEND", "x"}, "no such reservation"},
 		{[]string{"WEIR.SETTLE", "x", "-1"}, "the units that were used must be a whole number"},
 		{[]string{"WEIR.RELEASE"}, "write WEIR.RELEASE reservation"},
 		{[]string{"WEIR.RELEASE", "x"}, "no such reservation"},
 	} {
 		if got := say(t, s, array(c.ask...)); !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, c.want) {
-			t.Errorf("%.80q: %q, want an error that says %q", c.ask, got, c.want)
+			t.Errorf("%.80q: %q, want an error with %q", c.ask, got, c.want)
 		}
 	}
 	if got := say(t, s, array("WEIR.CHECK", "push", "teacher=1", "3", "ID", "one")+array("WEIR.CHECK", "push", "teacher=1", "4", "ID", "one")); !strings.Contains(got, "-ERR ") || !strings.Contains(got, "each operation an id of its own") {
@@ -137,7 +167,7 @@ func TestOptionsKeepTheQueue(t *testing.T) {
 	want := line("WEIR.CHECK wide tenant=1 user=2")
 	for _, ask := range []string{"WEIR.CHECK wide user=2 tenant=1 5 ID YQ==", "WEIR.RECORD wide tenant=1 user=2 id a=b", "WEIR.RESERVE wide tenant=1 user=2 3 TTL 10", "WEIR.RESERVE wide tenant=1 user=2 ID a=b ttl 10"} {
 		if line(ask) != want {
-			t.Errorf("%s is of another line than a check of the same key", ask)
+			t.Errorf("%s is in another queue than a check of the same key", ask)
 		}
 	}
 	s := newTestServer(t, func(c *Config) { c.Waits = true })

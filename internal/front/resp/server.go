@@ -1,6 +1,7 @@
 package resp
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"log/slog"
@@ -9,7 +10,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/gcra"
 )
 
 // Policies finds the policies that commands name. It is safe for concurrent use.
@@ -44,17 +44,16 @@ type Varied interface {
 	Vary(pairs []string) (Policy, []string)
 }
 
-// Throttler decides CL.THROTTLE. The key is valid only during the call.
-type Throttler interface {
-	// Throttle decides n units for the key; 0 is a peek.
-	Throttle(ctx context.Context, key string, l gcra.Limit, n int64) (gcra.Answer, error)
-}
+// Throttle decides n units of CL.THROTTLE by a limiter on Config.Engine; 0 is a peek. The
+// key is valid only during the call.
+type Throttle func(ctx context.Context, l *weir.Limiter, key weir.Key, n int64) (weir.Decision, error)
 
-// Config configures a Server. Policies, Reservations and Throttler are required.
+// Config configures a Server. Policies, Reservations and Engine are required.
 type Config struct {
 	Policies     Policies
 	Reservations Reservations // of these policies
-	Throttler    Throttler
+	Engine       weir.Engine  // of CL.THROTTLE
+	Throttle     Throttle     // default: weir.Limiter.AllowN
 	Waits        bool         // decisions wait for a store, so those of a pipeline run concurrently
 	Guard        Guard        // default: every client has all rights
 	Version      string       // of the program, for INFO
@@ -92,15 +91,10 @@ type Limits struct {
 }
 
 func (l Limits) withDefaults() Limits {
-	set := func(d *time.Duration, v time.Duration) {
-		if *d == 0 {
-			*d = v
-		}
-	}
-	set(&l.Read, 10*time.Second)
-	set(&l.Write, 10*time.Second)
-	set(&l.Idle, time.Hour)
-	set(&l.Leave, time.Second)
+	l.Read = cmp.Or(l.Read, 10*time.Second)
+	l.Write = cmp.Or(l.Write, 10*time.Second)
+	l.Idle = cmp.Or(l.Idle, time.Hour)
+	l.Leave = cmp.Or(l.Leave, time.Second)
 	return l
 }
 
@@ -118,23 +112,15 @@ type Server struct {
 	conns map[*conn]struct{}
 	open  sync.WaitGroup // one for each of conns
 
-	counts counts
-	logged atomic.Int64 // Unix second of the last log line about CL.THROTTLE
+	buckets buckets
+	Counts  Counts
 }
 
-// counts are the counters of commands since the start.
-type counts struct {
-	allowed, limited, failed atomic.Int64 // answers to CL.THROTTLE
-	refused                  atomic.Int64 // commands with bad input
-	unauthorized             atomic.Int64 // NOAUTH, WRONGPASS and NOPERM
-}
-
-// Stats are the counters of commands since the start, and the number of connections.
-type Stats struct {
-	Conns                                        int   // connections now
-	ThrottleAllowed, ThrottleLimited, NoThrottle int64 // answers to CL.THROTTLE; the last are errors
-	Refused                                      int64 // commands with bad input
-	Unauthorized                                 int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
+// Counts are the numbers of commands since the start.
+type Counts struct {
+	ThrottleAllowed, ThrottleLimited, NoThrottle atomic.Int64 // answers to CL.THROTTLE; the last are errors
+	Refused                                      atomic.Int64 // commands with bad input
+	Unauthorized                                 atomic.Int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
 }
 
 // New returns a server that does not serve yet.
@@ -142,23 +128,18 @@ func New(c Config) *Server {
 	if c.Log == nil {
 		c.Log = slog.New(slog.DiscardHandler)
 	}
-	if c.Version == "" {
-		c.Version = "unknown"
-	}
+	c.Version = cmp.Or(c.Version, "unknown")
 	c.Limits = c.Limits.withDefaults()
 	if c.Guard.Anybody == 0 && c.Guard.Certified == nil && c.Guard.Password == nil {
 		c.Guard.Anybody = MayDecide | MayReset
 	}
+	if c.Throttle == nil {
+		c.Throttle = func(ctx context.Context, l *weir.Limiter, key weir.Key, n int64) (weir.Decision, error) {
+			return l.AllowN(ctx, key, n)
+		}
+	}
 	s := &Server{config: c, started: time.Now(), conns: map[*conn]struct{}{}}
+	s.buckets = buckets{engine: c.Engine, rates: map[rate]struct{}{}}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
-}
-
-// Stats returns the counters.
-func (s *Server) Stats() Stats {
-	s.mu.Lock()
-	n := len(s.conns)
-	s.mu.Unlock()
-	c := &s.counts
-	return Stats{n, c.allowed.Load(), c.limited.Load(), c.failed.Load(), c.refused.Load(), c.unauthorized.Load()}
 }

@@ -50,18 +50,14 @@ func (c *session) command(args []string) {
 	cmd := commandNamed(args[0])
 	switch {
 	case c.locked() && (cmd == nil || !cmd.open):
-		c.flush()
 		c.unauthorized("NOAUTH", "Authentication required. Send AUTH with the token of this listener first")
 	case cmd == nil:
-		c.flush()
 		c.refuse(unknownCommand(args[0]))
 	case len(args)-1 < cmd.least || len(args)-1 > cmd.most:
-		c.flush()
 		c.refuse("wrong number of arguments for '" + strings.ToLower(cmd.name) + "' command; write " + cmd.usage)
 	case cmd.needs&^c.may() != 0:
-		c.flush()
 		c.unauthorized("NOPERM", cmd.name+" is for operators: send AUTH with their token, or use their listener over HTTP")
-	case cmd.decide == nil:
+	case cmd.reply != nil:
 		c.flush()
 		cmd.reply(c, args[1:])
 	case c.server.config.Waits && !cmd.alone:
@@ -70,7 +66,7 @@ func (c *session) command(args []string) {
 	default:
 		c.decided = true
 		c.flush()
-		c.out = cmd.decide(c.server, c.out, args[1:])
+		c.out = cmd.run(c.server, c.out, args[1:])
 	}
 }
 
@@ -115,14 +111,16 @@ func (c *session) may() Rights { return c.rights | c.server.config.Guard.Anybody
 // locked reports whether the client must still authenticate.
 func (c *session) locked() bool { return c.may()&MayDecide == 0 }
 
-// unauthorized answers a command without the necessary credential.
+// unauthorized answers a command without the necessary credential, after the batch.
 func (c *session) unauthorized(code, problem string) {
-	c.server.counts.unauthorized.Add(1)
+	c.flush()
+	c.server.Counts.Unauthorized.Add(1)
 	c.out = appendError(c.out, code, problem)
 }
 
-// refuse answers bad input.
+// refuse answers bad input, after the batch.
 func (c *session) refuse(problem string) {
-	c.server.counts.refused.Add(1)
+	c.flush()
+	c.server.Counts.Refused.Add(1)
 	c.out = appendError(c.out, codeInput, problem)
 }

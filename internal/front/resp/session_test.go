@@ -2,7 +2,6 @@ package resp
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -11,12 +10,10 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/gcra"
 )
 
-// TestDecisions asks and reads the answers as they lie on the wire. Instants are
-// those of a clock that stands still.
-func TestDecisions(t *testing.T) {
+// TestDecisionsOnTheWire compares answers byte by byte, with a clock that stands still.
+func TestDecisionsOnTheWire(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t)
 		at := time.Now().UnixMicro()
@@ -55,8 +52,8 @@ func TestDecisions(t *testing.T) {
 	})
 }
 
-// TestBadInput: an error names the problem and charges nothing (R14).
-func TestBadInput(t *testing.T) {
+// TestBadInputChargesNothing: an error names the problem and charges nothing (R14).
+func TestBadInputChargesNothing(t *testing.T) {
 	s := newTestServer(t)
 	long := strings.Repeat("x", weir.MaxValueBytes+1)
 	cases := []struct{ ask, want string }{
@@ -89,7 +86,7 @@ func TestBadInput(t *testing.T) {
 		{"CL.THROTTLE k 1 1 0", "a period of 0s"},
 		{"CL.THROTTLE k 1 1 99999999999", "period must be"},
 		{"CL.THROTTLE k 1 1 1 -1", "quantity must be"},
-		{"CL.THROTTLE k 1000000000 1 3600", "more than 100 years"},
+		{"CL.THROTTLE k 1000000000 1 3600", "would take more than 400 days to come back"},
 		{"CL.THROTTLE " + long + " 1 1 1", "1025 bytes long"},
 		{"GET k", "unknown command GET; Weir makes decisions"},
 		{"EVAL.something.longer.than.all 1", "unknown command"},
@@ -107,10 +104,10 @@ func TestBadInput(t *testing.T) {
 	for i, c := range cases {
 		got := say(t, s, array(strings.Split(c.ask, " ")...))
 		if !strings.HasPrefix(got, "-ERR ") || !strings.Contains(got, c.want) || strings.Count(got, "\r\n") != 1 {
-			t.Errorf("%.60s: %q, want an error that says %q", c.ask, got, c.want)
+			t.Errorf("%.60s: %q, want an error with %q", c.ask, got, c.want)
 		}
-		if n := s.Stats().Refused; n != int64(i+1) {
-			t.Fatalf("%.60s: %d commands are counted as refused, want %d", c.ask, n, i+1)
+		if n := s.Counts.Refused.Load(); n != int64(i+1) {
+			t.Fatalf("%.60s: %d commands are counted as rejected, want %d", c.ask, n, i+1)
 		}
 	}
 	if got := say(t, s, array("WEIR.PEEK", "push", "teacher=1")); !strings.Contains(got, ":10\r\n") {
@@ -124,8 +121,8 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// TestGreetings covers the commands that clients send when they connect.
-func TestGreetings(t *testing.T) {
+// TestGreetingsAreAnswered covers the commands that clients send when they connect.
+func TestGreetingsAreAnswered(t *testing.T) {
 	s := newTestServer(t)
 	for _, c := range []struct{ ask, want string }{
 		{"PING", "+PONG\r\n"},
@@ -143,7 +140,7 @@ func TestGreetings(t *testing.T) {
 		{"CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"},
 		{"CONFIG GET maxmemory", "*0\r\n"},
 		{"COMMAND", "*0\r\n"},
-		{"COMMAND COUNT", ":21\r\n"},
+		{"COMMAND COUNT", ":22\r\n"},
 		{"COMMAND DOCS weir.policies", "*2\r\n$13\r\nweir.policies\r\n*2\r\n$7\r\nsummary\r\n$13\r\nWEIR.POLICIES\r\n"},
 		{"COMMAND INFO get set", "*2\r\n$-1\r\n$-1\r\n"},
 		{"COMMAND DOCS ping", "*2\r\n$4\r\nping\r\n*2\r\n$7\r\nsummary\r\n$14\r\nPING [message]\r\n"},
@@ -159,7 +156,7 @@ func TestGreetings(t *testing.T) {
 	got := say(t, s, array("INFO"))
 	for _, want := range []string{"\nloading:0\r", "\nredis_version:7.4.0\r", "\nweir_version:1.2.3\r", "\nrole:master\r"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("INFO: %q says nothing of %q", got, want)
+			t.Errorf("INFO: %q lacks %q", got, want)
 		}
 	}
 	if got := say(t, s, array("COMMAND", "DOCS")); strings.Count(got, "summary") != len(commands) {
@@ -182,7 +179,7 @@ func TestRESP3(t *testing.T) {
 	}
 }
 
-func TestPassword(t *testing.T) {
+func TestCommandsNeedThePassword(t *testing.T) {
 	s := newTestServer(t, func(c *Config) {
 		c.Guard = Guard{Password: func(password string) Grant {
 			return func() Rights { return map[string]Rights{"secret": MayDecide, "master": MayDecide | MayReset}[password] }
@@ -225,8 +222,8 @@ func TestPassword(t *testing.T) {
 	}
 }
 
-// TestQuitIsTheLast: commands after QUIT are neither answered nor charged.
-func TestQuitIsTheLast(t *testing.T) {
+// TestCommandsAfterQuitAreIgnored: commands after QUIT are neither answered nor charged.
+func TestCommandsAfterQuitAreIgnored(t *testing.T) {
 	s := newTestServer(t)
 	c := session{server: s, protocol: 2}
 	c.answer(array("WEIR.CHECK", "one") + array("QUIT") + array("WEIR.CHECK", "big", "k=1"))
@@ -235,46 +232,35 @@ func TestQuitIsTheLast(t *testing.T) {
 	}
 }
 
-// broken is a store that is out.
+// broken is a store that is down.
 type broken struct{ weir.Engine }
 
 func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	return weir.Decision{}, fmt.Errorf("%w: dial tcp 10.0.0.7:6379: no route", weir.ErrUnavailable)
 }
 
-type brokenThrottler struct{ err error }
-
-func (b brokenThrottler) Throttle(context.Context, string, gcra.Limit, int64) (gcra.Answer, error) {
-	return gcra.Answer{}, b.err
-}
-
-// TestOutage: no decision is an error of its own, and says nothing of the inside.
-func TestOutage(t *testing.T) {
-	var log logged
-	s := newTestServer(t, func(c *Config) {
-		c.Policies = policies(t, broken{})
-		c.Throttler = brokenThrottler{errors.New("dial tcp 10.0.0.7:6379: no route")}
-		c.Log = log.log()
-	})
+// TestOutageErrorHidesDetails: during an outage a command gets its own error code,
+// without details of the store.
+func TestOutageErrorHidesDetails(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Policies, c.Engine = policies(t, broken{}), broken{} })
 	for _, ask := range []string{"WEIR.CHECK push teacher=1", "CL.THROTTLE k 1 1 1"} {
 		got := say(t, s, array(strings.Fields(ask)...))
 		if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") || strings.Contains(got, "10.0.0.7") {
 			t.Errorf("%s: %q", ask, got)
 		}
 	}
-	if n := s.Stats().NoThrottle; n != 1 {
+	if n := s.Counts.NoThrottle.Load(); n != 1 {
 		t.Errorf("%d answers of CL.THROTTLE are counted as errors, want 1", n)
 	}
-	if !strings.Contains(log.String(), "no route") {
-		t.Errorf("the log lacks the cause: %q", log.String())
-	}
-	s.config.Throttler = brokenThrottler{fmt.Errorf("%w: no room", weir.ErrFull)}
-	if got := say(t, s, array("CL.THROTTLE", "k", "1", "1", "1")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
+	s = newTestServer(t, func(c *Config) { c.Engine = weir.NewMemory(weir.MaxKeys(1)) })
+	say(t, s, array("CL.THROTTLE", "k", "1", "1", "1"))
+	if got := say(t, s, array("CL.THROTTLE", "other", "1", "1", "1")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
 		t.Errorf("full: %q", got)
 	}
 }
 
-// TestDecisionsAllocateNothing: on the memory engine, for known keys.
+// TestDecisionsAllocateNothing: on the memory engine, decisions on known keys allocate
+// nothing.
 func TestDecisionsAllocateNothing(t *testing.T) {
 	s := newTestServer(t)
 	c := session{server: s, protocol: 2}
@@ -295,7 +281,7 @@ func TestDecisionsAllocateNothing(t *testing.T) {
 }
 
 // WEIR.POLICIES lists each policy with its dimensions.
-func TestListPolicies(t *testing.T) {
+func TestPoliciesAreListedWithDimensions(t *testing.T) {
 	want := "*4\r\n*2\r\n$3\r\nbig\r\n$1\r\nk\r\n*1\r\n$3\r\none\r\n*2\r\n$4\r\npush\r\n$7\r\nteacher\r\n" +
 		"*3\r\n$4\r\nwide\r\n$6\r\ntenant\r\n$4\r\nuser\r\n"
 	if got := say(t, newTestServer(t), array("WEIR.POLICIES")); got != want {

@@ -2,8 +2,8 @@
 // docs/http-api.md describes them, and so does GET /openapi.json, which is generated
 // from the table.
 //
-// A request takes one way: route.go finds its handler and authenticates it, parse.go
-// reads it, decide.go decides, write.go answers.
+// A request takes one way: route.go finds its route and authenticates it, parse.go reads
+// it, decide.go decides, write.go answers.
 //
 // A denial is a result, not an error (R15): POST /v1/check answers 200 with "allowed":
 // false. Bad input is answered with 400 and a problem document (RFC 9457) that names the
@@ -22,6 +22,7 @@ import (
 
 	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/reserve"
 	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/internal/topkeys"
@@ -30,22 +31,23 @@ import (
 // Config holds the parts of the server that the handlers use.
 type Config struct {
 	Policies     func() *serving.Set // in force
-	Status       func() Status
+	Status       func() Readiness
 	Capacity     *serving.Capacity // of requests that wait for the store
 	Reservations *reserve.Service
 	Envoy        *envoy.Service
 	HasDomain    func(string) bool // reports whether an Envoy configuration has the domain
 	Metrics      http.Handler
 	Reread       func() error // loads the policy file again, for POST /v1/reload; nil = there is none
-	Errors       *serving.Log // of the store
-	GateLog      *serving.Log // of rejected gate calls
+	Errors       *observe.Log // of the store
+	GateLog      *observe.Log // of rejected gate calls
 
-	Auth     Auth
-	TLS      *listen.TLS // nil without TLS
-	Insecure bool        // calls that no secret protects are open everywhere
-	GateID   string      // the header field with the idempotency key of a gate call; "" = none
-	Tracing  bool
-	TopKeys  topkeys.Form
+	Auth       Auth
+	TLS        *listen.TLS // nil without TLS
+	Insecure   bool        // calls that no secret protects are open everywhere
+	GateID     string      // the header field with the idempotency key of a gate call; "" = none
+	GateFields GateFields  // answers of gates with RateLimit fields
+	Tracing    bool
+	TopKeys    topkeys.Form
 }
 
 // API holds the handlers of all listeners.
@@ -54,22 +56,14 @@ type API struct {
 	Bodies  *serving.Capacity // of bodies longer than shortBody that are being received
 	origins *http.CrossOriginProtection
 
-	badRequests, unauthorizedRequests atomic.Int64
+	BadRequests  atomic.Int64 // requests that were rejected as bad input
+	Unauthorized atomic.Int64 // requests without the secret or certificate they need, of any protocol
 }
 
 // New returns the handlers of a configuration.
 func New(c Config) *API {
 	return &API{Config: c, Bodies: serving.NewCapacity(longBodies), origins: http.NewCrossOriginProtection()}
 }
-
-// BadRequests returns how many requests were rejected as bad input.
-func (a *API) BadRequests() int64 { return a.badRequests.Load() }
-
-// Unauthorized returns how many requests lacked the secret or certificate they need.
-func (a *API) Unauthorized() int64 { return a.unauthorizedRequests.Load() }
-
-// CountUnauthorized counts such a request of another protocol.
-func (a *API) CountUnauthorized() { a.unauthorizedRequests.Add(1) }
 
 //go:embed openapi.json
 var openAPI []byte

@@ -48,7 +48,7 @@ func (a *API) mayCall(r *http.Request, as role, on *Endpoint) bool {
 			return true
 		}
 	case gates:
-		if a.Auth.Gate.Matches(r.Header.Get(GateHeader)) {
+		if a.Auth.Gate != nil && a.Auth.Gate.Matches(r.Header.Get(GateHeader)) {
 			return true
 		}
 		if a.Auth.Gate != nil && a.Auth.Token == nil && !on.Clients {
@@ -88,7 +88,7 @@ func (a *API) IsPrivate(on *Endpoint) bool { return !a.authenticated(anonymous, 
 // failure or pass it on, but never as a denial.
 func (a *API) unauthorized(w http.ResponseWriter, r *http.Request, as role) {
 	stopReading(w, r)
-	a.unauthorizedRequests.Add(1)
+	a.Unauthorized.Add(1)
 	w.Header()["Connection"] = closes
 	w.Header()["Www-Authenticate"] = challenge
 	reason := "the bearer token is missing or wrong; send Authorization: Bearer TOKEN, with the token of this listener"
@@ -140,19 +140,15 @@ func connOf(r *http.Request) *listen.Conn {
 	return c
 }
 
-// admit gives the connection of an authenticated request a slot of its own. It reports
-// false, after an answer, if no slot is free.
-func (a *API) admit(w http.ResponseWriter, r *http.Request) bool {
-	if connOf(r).Admit() {
-		return true
-	}
+// refuseConnection rejects an authenticated request whose connection got no slot of its
+// own, and closes the connection.
+func (a *API) refuseConnection(w http.ResponseWriter) {
 	a.Capacity.Reject()
 	strict(w.Header())
 	w.Header()["Connection"] = closes
 	w.Header()["Retry-After"] = oneSecond
 	weirhttp.WriteError(w, http.StatusServiceUnavailable,
 		"no decision: too many open connections; nothing was charged, try again in a second, or raise --max-connections")
-	return false
 }
 
 // closeAfterProbe closes the connection of a probe after its answer, if the caller has

@@ -11,63 +11,75 @@ import (
 	"github.com/weirlimit/weir/internal/observe"
 )
 
-func (a *API) serveCheck(w http.ResponseWriter, r *http.Request) {
-	a.serveDecision(w, r, weir.OpAttempt, decisionMembers)
-}
-
-func (a *API) servePeek(w http.ResponseWriter, r *http.Request) {
-	a.serveDecision(w, r, weir.OpPeek, peekMembers)
-}
-
-func (a *API) serveRecord(w http.ResponseWriter, r *http.Request) {
-	a.serveDecision(w, r, weir.OpRecord, decisionMembers)
-}
-
-// serveDecision answers a check, a peek or a record.
-func (a *API) serveDecision(w http.ResponseWriter, r *http.Request, op weir.Op, takes member) {
-	s := newScratch()
+// serveCall answers a call with a body: it parses the body, decides and writes.
+func (a *API) serveCall(w http.ResponseWriter, r *http.Request, to *route) {
+	s := scratches.Get().(*scratch)
 	defer s.release()
-	q, err := a.parse(w, r, s, takes)
+	err := a.parse(w, r, s, to.takes)
 	if err == nil {
-		err = a.check(r, &q, op, s)
+		err = a.within(r, s, to.decide)
 	}
-	a.reply(w, s, err)
+	if err != nil {
+		a.refuse(w, err)
+		return
+	}
+	writeJSON(w, http.StatusOK, s.answer)
 }
 
-// check decides q and writes the decision to s.answer.
-func (a *API) check(r *http.Request, q *request, op weir.Op, s *scratch) error {
+// within decides a parsed call within the capacity of the server.
+func (a *API) within(r *http.Request, s *scratch, decide func(*API, *http.Request, *scratch) error) error {
 	if err := a.Capacity.Enter(); err != nil {
 		return err
 	}
 	defer a.Capacity.Leave()
-	o, err := a.decide(r, observe.HTTP, q, op, s)
-	if err != nil {
-		return err
-	}
-	made := q.answer(op, &o, s)
-	s.answer = append(made.AppendJSON(s.answer[:0], (*answer.Applied)(&o.Applied)), '\n')
-	return nil
+	return decide(a, r, s)
 }
 
-// decide decides q by its policy. A client that has disconnected is charged all the
-// same: otherwise a disconnect would be a way around a limit.
-func (a *API) decide(r *http.Request, from observe.Protocol, q *request, op weir.Op, s *scratch) (enforce.Outcome, error) {
-	traceparent := ""
-	if a.Tracing {
-		traceparent = r.Header.Get("Traceparent")
+func (a *API) check(r *http.Request, s *scratch) error { return a.answer(r, weir.OpAttempt, s) }
+
+func (a *API) peek(r *http.Request, s *scratch) error { return a.answer(r, weir.OpPeek, s) }
+
+func (a *API) record(r *http.Request, s *scratch) error { return a.answer(r, weir.OpRecord, s) }
+
+// answer decides a call and writes the decision to s.answer.
+func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
+	err := a.charge(r, observe.HTTP, op, s)
+	if err == nil {
+		made := s.made(op)
+		s.answer = append(made.AppendJSON(s.answer[:0], (*answer.Applied)(&s.outcome.Applied)), '\n')
 	}
-	o, err := q.to.Decide(context.WithoutCancel(r.Context()), from, traceparent,
-		&enforce.Request{Target: q.target, Op: op, N: q.n, At: weir.Now, States: s.states[:len(q.to.Plan.Limits())], ID: q.id})
-	if err == nil && o.Err != nil { // a shadow that could not decide
-		a.Errors.NoDecision(o.Err)
-	}
-	return o, err
+	return err
 }
 
-// answer returns a decision with the state of its limits.
-func (q *request) answer(op weir.Op, o *enforce.Outcome, s *scratch) answer.Answer {
-	return answer.Answer{Plan: o.Limiter.Plan(), Key: q.target.Key, Op: op, N: q.n, Decision: o.Decision,
-		States: s.states[:len(q.to.Plan.Limits())], Units: o.Units, Blocked: o.Applied.Blocked}
+// charge decides a call by its policy; s.outcome holds the decision. A client that has
+// disconnected is charged all the same: otherwise a disconnect would be a way around a
+// limit. So the engine does not get the context of the request.
+func (a *API) charge(r *http.Request, from observe.Protocol, op weir.Op, s *scratch) (err error) {
+	s.outcome, err = s.to.Apply(context.Background(), from, a.traceparent(r),
+		&enforce.Request{Target: s.target, Op: op, N: s.n, At: weir.Now, States: s.states[:len(s.to.Plan.Limits())], ID: s.id})
+	if err == nil && s.outcome.Err != nil { // a shadow that could not decide
+		a.Errors.NoDecision(s.outcome.Err)
+	}
+	return err
+}
+
+// traceparent returns the trace of a request; "" while tracing is off.
+func (a *API) traceparent(r *http.Request) string {
+	if !a.Tracing {
+		return ""
+	}
+	return r.Header.Get("Traceparent")
+}
+
+// made returns the decision with the state of its limits.
+func (s *scratch) made(op weir.Op) answer.Answer {
+	return answerOf(&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Plan.Limits())]}, &s.outcome)
+}
+
+// answerOf returns the decision of a request with the state of its limits.
+func answerOf(r *enforce.Request, o *enforce.Outcome) answer.Answer {
+	return answer.Answer{Plan: o.Limiter.Plan(), Key: r.Key, Op: r.Op, N: r.N, Decision: o.Decision,
+		States: r.States, Units: o.Units, Blocked: o.Applied.Blocked}
 }
 
 // refund is the answer to POST /v1/refund.
@@ -76,23 +88,9 @@ type refund struct {
 	Refunded int64  `json:"refunded" jsonschema:"units that were taken back; less than n if fewer still count"`
 }
 
-func (a *API) serveRefund(w http.ResponseWriter, r *http.Request) {
-	s := newScratch()
-	defer s.release()
-	q, err := a.parse(w, r, s, refundMembers)
-	if err == nil {
-		err = a.refund(r, &q, s)
-	}
-	a.reply(w, s, err)
-}
-
-func (a *API) refund(r *http.Request, q *request, s *scratch) error {
-	if err := a.Capacity.Enter(); err != nil {
-		return err
-	}
-	defer a.Capacity.Leave()
-	n, err := q.to.Refund(context.WithoutCancel(r.Context()), observe.HTTP, &q.target, time.UnixMicro(q.granted), q.n, q.id)
-	s.answer = marshal(refund{q.to.Name, n})
+func (a *API) refund(r *http.Request, s *scratch) error {
+	n, err := s.to.Refund(context.WithoutCancel(r.Context()), observe.HTTP, &s.target, time.UnixMicro(s.granted), s.n, s.id)
+	s.answer = marshal(refund{s.to.Name, n})
 	return err
 }
 
@@ -114,7 +112,7 @@ func (a *API) reset(r *http.Request, name string) error {
 	if err := q.parse(r.URL.RawQuery, nil); err != nil {
 		return err
 	}
-	target, err := q.key.target(to)
+	target, err := to.Target(q.key.lookup())
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,7 @@ import (
 // serveEnvoy answers a request of Envoy's rate limit service in JSON, as the reference
 // does: 200, or 429 after a denial.
 func (a *API) serveEnvoy(w http.ResponseWriter, r *http.Request) {
-	s := newScratch()
+	s := scratches.Get().(*scratch)
 	defer s.release()
 	var err error
 	if s.body, err = a.readBody(w, r, s.body); err == nil {

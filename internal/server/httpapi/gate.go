@@ -2,83 +2,112 @@ package httpapi
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// gateRequest is a parsed gate call.
-type gateRequest struct {
-	request
-	denial int // the status of a denial
+// GateFields selects the answers of gates that have the fields RateLimit and
+// RateLimit-Policy. A 204 without them is cheaper, for the server and for the proxy.
+type GateFields uint8
+
+const (
+	FieldsAlways GateFields = iota // every answer
+	FieldsNear                     // denials, and grants after which less than a quarter of a limit is left
+	FieldsDenied                   // denials
+)
+
+// gateFields are the names of GateFields.
+var gateFields = []string{FieldsAlways: "always", FieldsNear: "near", FieldsDenied: "denied"}
+
+// ParseGateFields returns the GateFields of a name.
+func ParseGateFields(name string) (GateFields, error) {
+	if i := slices.Index(gateFields, name); i >= 0 {
+		return GateFields(i), nil
+	}
+	return 0, fmt.Errorf("%q is not %s", name, strings.Join(gateFields, ", "))
+}
+
+// show reports whether the answer to a gate call has the fields.
+func (f GateFields) show(made *weirhttp.Outcome) bool {
+	switch {
+	case f == FieldsAlways, !made.Decision.Allowed:
+		return true
+	case f == FieldsDenied:
+		return false
+	}
+	limits := made.Plan.Limits()
+	for i, s := range (*answer.Answer)(made).Known() {
+		if 4*s.Remaining < limits[i].Capacity { // both are below 2^53
+			return true
+		}
+	}
+	return false
 }
 
 // serveGate answers a proxy: 204, or a denial with 429 (403 with deny=403) and a problem
-// document. Header fields of both hold the state of the limits. The query names the key,
-// and n the units of the request.
+// document. Header fields hold the state of the limits; GateFields selects the answers that
+// have them. The query names the key, and n the units of the request.
 func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noStore
-	s := newScratch()
+	s := scratches.Get().(*scratch)
 	defer s.release()
-	q, err := a.parseGate(r)
-	var o enforce.Outcome
+	denial, err := a.parseGate(r, s)
 	if err == nil {
-		o, err = a.pass(r, &q.request, s)
+		err = a.within(r, s, (*API).pass)
 	}
 	if err != nil {
 		if serving.IsBadInput(err) {
-			a.logGate(reasonFor(&q.request, err))
+			a.logGate(s.reasonFor(err))
 		}
 		a.refuse(w, err)
 		return
 	}
-	a.writeGate(w, &q, &o, s)
+	a.writeGate(w, s, denial)
 }
 
-// parseGate reads the path, the query and the header of a gate call.
-func (a *API) parseGate(r *http.Request) (q gateRequest, err error) {
-	q.policy = nameIn(r.URL.Path, "/gate/{policy}")
-	if q.to, err = a.Policies().Find(q.policy, http.StatusNotFound); err != nil {
-		return q, err
+// parseGate reads the path, the query and the header of a gate call. It returns the status
+// of a denial.
+func (a *API) parseGate(r *http.Request, s *scratch) (denial int, err error) {
+	s.policy = nameIn(r.URL.Path, "/gate/{policy}")
+	if s.to, err = a.Policies().Find(s.policy, http.StatusNotFound); err != nil {
+		return 0, err
 	}
-	from := query{header: r.Header}
+	from := query{header: r.Header, key: s.key}
 	err = from.parse(r.URL.RawQuery, gateSettings)
-	q.key = from.key
+	s.key = from.key
 	if err != nil {
-		return q, err
+		return 0, err
 	}
-	if q.n, err = from.units(); err != nil {
-		return q, err
+	if s.n, err = from.units(); err != nil {
+		return 0, err
 	}
-	if q.denial, err = from.deny(); err != nil {
-		return q, err
+	if denial, err = from.deny(); err != nil {
+		return 0, err
 	}
-	if q.target, err = q.key.target(q.to); err == nil && a.GateID != "" {
-		q.id, _, err = idIn(r.Header, a.GateID)
+	if s.target, err = s.to.Target(s.key.lookup()); err == nil && a.GateID != "" {
+		s.id, _, err = idIn(r.Header, a.GateID)
 	}
-	return q, err
+	return denial, err
 }
 
 // pass decides a gate call.
-func (a *API) pass(r *http.Request, q *request, s *scratch) (enforce.Outcome, error) {
-	if err := a.Capacity.Enter(); err != nil {
-		return enforce.Outcome{}, err
-	}
-	defer a.Capacity.Leave()
-	return a.decide(r, observe.Gate, q, weir.OpAttempt, s)
+func (a *API) pass(r *http.Request, s *scratch) error {
+	return a.charge(r, observe.Gate, weir.OpAttempt, s)
 }
 
 // writeGate writes the decision of a gate call.
-func (a *API) writeGate(w http.ResponseWriter, q *gateRequest, o *enforce.Outcome, s *scratch) {
-	h := w.Header()
+func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
+	h, o := w.Header(), &s.outcome
 	if o.Applied.Shadow { // a client that sees a limit would keep to it
 		would := "denied"
 		if o.Applied.Would.Allowed {
@@ -88,13 +117,17 @@ func (a *API) writeGate(w http.ResponseWriter, q *gateRequest, o *enforce.Outcom
 		w.WriteHeader(http.StatusNoContent)
 		return
 	}
-	made := weirhttp.Outcome(q.answer(weir.OpAttempt, o, s))
-	// Spelled as in the draft; Go's form would be Ratelimit.
-	h["RateLimit-Policy"] = q.to.Field(o.Variation)
-	if v := made.RateLimit(); v != "" {
-		h["RateLimit"] = []string{v}
+	made := weirhttp.Outcome(s.made(weir.OpAttempt))
+	if a.GateFields.show(&made) { // spelled as in the draft; Go's form would be Ratelimit
+		h["RateLimit-Policy"] = s.to.Field(o.Variation)
+		if v := made.RateLimit(); v != "" {
+			h["RateLimit"] = []string{v}
+		}
 	}
 	if made.Decision.Allowed {
+		if o.Applied.Warnings != nil {
+			h["Weir-Warning"] = []string{strings.Join(o.Applied.Warnings, ", ")}
+		}
 		if made.Decision.Granted < made.N {
 			h["Weir-Granted"] = []string{strconv.FormatInt(made.Decision.Granted, 10)}
 		}
@@ -105,7 +138,7 @@ func (a *API) writeGate(w http.ResponseWriter, q *gateRequest, o *enforce.Outcom
 	if seconds, ok := made.RetryAfter(); ok {
 		h["Retry-After"] = []string{strconv.FormatInt(seconds, 10)}
 	}
-	made.WriteProblem(w, q.denial)
+	made.WriteProblem(w, denial)
 }
 
 // logGate logs a rejected gate call: a proxy hides the answer from its operator.
@@ -113,11 +146,11 @@ func (a *API) logGate(reason string) { a.GateLog.Line(slog.LevelWarn, "gate: "+r
 
 // reasonFor returns the reason for which a gate call was rejected, without values of its
 // key.
-func reasonFor(q *request, err error) string {
-	if q.to == nil {
+func (s *scratch) reasonFor(err error) string {
+	if s.to == nil {
 		return err.Error()
 	}
-	prefix := "policy " + strconv.Quote(q.policy)
+	prefix := "policy " + strconv.Quote(s.policy)
 	var p *serving.Problem
 	if errors.As(err, &p) {
 		if p.Log != "" {
@@ -125,16 +158,16 @@ func reasonFor(q *request, err error) string {
 		}
 		return prefix + ": " + p.Detail
 	}
-	for _, name := range q.to.Dimensions() {
-		if _, ok := q.key.value(name); !ok {
+	for _, name := range s.to.Dimensions() {
+		if _, ok := s.key.get(name); !ok {
 			return prefix + " needs a value for " + strconv.Quote(name)
 		}
 	}
-	for _, pair := range q.key.all() {
+	for _, pair := range s.key {
 		switch {
 		case len(pair.Value) > weir.MaxValueBytes:
 			return prefix + ": the value of " + answer.Shown(pair.Name) + " is longer than " + strconv.Itoa(weir.MaxValueBytes) + " bytes"
-		case pair.Name != q.to.TierBy && !slices.Contains(q.to.Dimensions(), pair.Name):
+		case pair.Name != s.to.TierBy && !slices.Contains(s.to.Dimensions(), pair.Name):
 			return prefix + " has no dimension " + answer.Shown(pair.Name)
 		}
 	}

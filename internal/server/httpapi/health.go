@@ -1,24 +1,6 @@
 package httpapi
 
-import (
-	"net/http"
-	"time"
-)
-
-// Status is the state of the server that /readyz reports.
-type Status struct {
-	Draining  bool
-	Store     string // without credentials
-	StoreDown error  // nil = the store is up, as far as is known without a call
-	Reload    *Reload
-	Envoy     *EnvoyStatus
-}
-
-// Reload is the last reload; nil before the first.
-type Reload struct {
-	At  time.Time
-	Err string // "" = it succeeded
-}
+import "net/http"
 
 // EnvoyStatus is the Envoy configuration in force; nil if there is none.
 type EnvoyStatus struct {
@@ -50,12 +32,12 @@ type Readiness struct {
 	Source     string       `json:"source" jsonschema:"the policy file"`
 	Generation int64        `json:"generation" jsonschema:"of the policies: 1 at the start, one more with every reload"`
 	Since      string       `json:"since" jsonschema:"the instant at which these policies came into force, RFC 3339"`
-	Reload     *reloadShown `json:"last_reload,omitempty"`
+	Reload     *Reload      `json:"last_reload,omitempty"`
 	Envoy      *EnvoyStatus `json:"envoy,omitempty" jsonschema:"the configuration of Envoy's rate limit service"`
 }
 
-// reloadShown is the last reload.
-type reloadShown struct {
+// Reload is the last reload.
+type Reload struct {
 	OK    bool   `json:"ok"`
 	At    string `json:"at" jsonschema:"RFC 3339"`
 	Error string `json:"error,omitempty"`
@@ -66,18 +48,9 @@ type reloadShown struct {
 // server away would be worse. Neither does an outage of the store: when-store-is-down
 // decides then.
 func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
-	set, now := a.Policies(), a.Status()
-	ready := Readiness{Ready: true, Policies: len(set.Policies), Limits: set.Limits,
-		Store: now.Store, Source: set.Source, Generation: set.Generation, Since: Stamp(set.Since), Envoy: now.Envoy}
-	if now.Reload != nil {
-		ready.Reload = &reloadShown{now.Reload.Err == "", Stamp(now.Reload.At), now.Reload.Err}
-	}
-	if now.StoreDown != nil {
-		ready.StoreDown = now.StoreDown.Error()
-	}
-	status := http.StatusOK
-	if now.Draining {
-		ready.Ready, ready.Why, status = false, "draining: the server is about to stop", http.StatusServiceUnavailable
+	ready, status := a.Status(), http.StatusOK
+	if !ready.Ready {
+		status = http.StatusServiceUnavailable
 	}
 	writeJSON(w, status, marshal(ready))
 }
@@ -85,7 +58,7 @@ func (a *API) serveReady(w http.ResponseWriter, _ *http.Request) {
 // serveReadyBriefly reports only whether the server is ready: probes of a platform have
 // no token.
 func (a *API) serveReadyBriefly(w http.ResponseWriter, _ *http.Request) {
-	if a.Status().Draining {
+	if !a.Status().Ready {
 		writeJSON(w, http.StatusServiceUnavailable, []byte("{\"ready\":false}\n"))
 		return
 	}
@@ -95,7 +68,7 @@ func (a *API) serveReadyBriefly(w http.ResponseWriter, _ *http.Request) {
 // serveHealth is /readyz in the words of Envoy's reference rate limit service, for probes
 // that were made for it: 200 with OK, or 500 with nothing.
 func (a *API) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	if a.Status().Draining {
+	if !a.Status().Ready {
 		w.WriteHeader(http.StatusInternalServerError)
 		return
 	}

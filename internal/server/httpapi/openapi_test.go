@@ -82,7 +82,7 @@ func readJSON(t *testing.T, text []byte) any {
 // problems are the statuses of problem documents besides those that follow from a role or
 // a body.
 var problems = map[string][]int{
-	"/v1/settle": {404, 409, 410}, "/v1/release": {404, 409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404},
+	"/v1/settle": {404, 409, 410}, "/v1/release": {404, 409, 410}, "/v1/extend": {404, 409, 410}, "/v1/reload": {409, 422}, "/v1/top": {400, 404},
 	"/v1/keys/{policy}": {400, 404, 503}, "/gate/{policy}": {400, 403, 404, 429, 503},
 }
 
@@ -93,6 +93,9 @@ func openAPIOf(table []route) object {
 	schemas, all := object{"Problem": problemSchema()}, object{}
 	for i := range table {
 		to := &table[i]
+		if _, ok := answers[to.path]; !ok {
+			panic("answers lacks " + to.path)
+		}
 		item := object{}
 		methods := to.methods
 		if methods == nil {
@@ -108,7 +111,7 @@ func openAPIOf(table []route) object {
 	return object{
 		"openapi": "3.1.0",
 		"info": object{"title": "weir serve", "version": "1",
-			"description": "Rolling-window rate limits. A denial is a result: POST /v1/check answers it with status 200."},
+			"description": "Rate limits: rolling and fixed windows, buckets, and limits of what is in use at once. A denial is a result: POST /v1/check answers it with status 200."},
 		"paths": all,
 		"components": object{"schemas": schemas,
 			"responses": object{"Problem": object{"description": "a problem document (RFC 9457); nothing was charged, unless it is a denial",
@@ -146,8 +149,10 @@ func operation(to *route, method string, schemas object) object {
 		o["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": object{"type": "object"}}}}
 		answer := object{"description": "the answer of Envoy's service", "content": object{"application/json": object{"schema": object{"type": "object"}}}}
 		responses["200"], responses["429"] = answer, answer
-	case to.answer != nil:
-		answer := object{"description": "the result", "content": object{"application/json": object{"schema": reference(answerSchema(to.answer, schemas))}}}
+	case to.takes == batchMembers:
+		responses["200"] = object{"description": "the answers, in the order of the checks", "content": object{"application/json": object{"schema": reference(batchSchema(schemas))}}}
+	case answers[to.path] != nil:
+		answer := object{"description": "the result", "content": object{"application/json": object{"schema": reference(answerSchema(answers[to.path], schemas))}}}
 		responses["200"] = answer
 		if to.path == "/readyz" {
 			responses["503"] = answer
@@ -192,6 +197,21 @@ func answerSchema(v any, schemas object) string {
 	return name
 }
 
+// batchSchema adds the schema of the answer to a batch and returns its name.
+func batchSchema(schemas object) string {
+	problem := problemSchema()
+	members := problem["properties"].(object)
+	delete(members, "violated-policies")
+	delete(members, "retry_after_ms")
+	members["index"] = object{"type": "integer", "description": "of the check, from 0"}
+	problem["required"] = append(problem["required"].([]string), "index")
+	schemas["CheckProblem"] = problem
+	schemas["Decisions"] = object{"type": "object", "additionalProperties": false, "required": []string{"checks"},
+		"properties": object{"checks": object{"type": "array", "minItems": 1, "maxItems": maxChecks,
+			"items": object{"oneOf": []object{reference(answerSchema(decision{}, schemas)), reference("CheckProblem")}}}}}
+	return "Decisions"
+}
+
 // nonNull removes null from types of slices, maps and pointers: answers leave such members
 // away, or hold empty ones.
 func nonNull(s *jsonschema.Schema) {
@@ -226,7 +246,9 @@ func bodySchema(takes member, schemas object) string {
 		{"type": "string", "minLength": 1, "maxLength": weir.MaxIDBytes, "description": "an idempotency key: a retry with it is charged once"},
 		units("milliseconds until the reservation expires, at most and by default the longest window", 1),
 		text("the token of a reservation"),
-		units("units that were used", 0),
+		units("units that were used, by default all that were reserved", 0),
+		{"type": "array", "minItems": 1, "maxItems": maxChecks, "items": reference("CheckRequest"), "description": "decided in their order"},
+		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits in total"},
 	}
 	properties, required := object{}, []string{}
 	for i, name := range memberNames {
@@ -235,12 +257,12 @@ func bodySchema(takes member, schemas object) string {
 			continue
 		}
 		properties[name] = all[i]
-		if m == policyMember || m == tokenMember || m == actualMember {
+		if m == policyMember || m == tokenMember || m == checksMember {
 			required = append(required, name)
 		}
 	}
 	names := map[member]string{peekMembers: "PeekRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
-		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest"}
+		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", batchMembers: "ChecksRequest"}
 	schemas[names[takes]] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	return names[takes]
 }

@@ -17,52 +17,61 @@ import (
 	"github.com/weirlimit/weir/internal/strictjson"
 )
 
-// scratch is reusable memory of one request. States of decisions point into it, so
-// nothing of it may be kept.
+// scratch is the reusable memory of one request: the parsed request, its decision and its
+// answer. States of decisions point into it, so nothing of it may be kept.
 type scratch struct {
-	body   []byte // of the request
-	answer []byte
-	states [weir.MaxLimits]weir.LimitState
+	call
+	to     *serving.Policy // that the call names; nil for a settlement and a batch
+	target enforce.Target  // its key
+	life   time.Duration   // of a reservation
+	batch  []call          // of /v1/checks
+
+	together bool // the batch is charged all or none
+
+	outcome enforce.Outcome
+	states  [weir.MaxLimits]weir.LimitState
+	body    []byte // of the request
+	answer  []byte
 }
 
 var scratches = sync.Pool{New: func() any { return new(scratch) }}
 
-func newScratch() *scratch { return scratches.Get().(*scratch) }
-
-// release returns s to the pool. It drops a buffer that a long body has grown, since the
+// release returns s to the pool. It drops buffers that a long body has grown, since the
 // next body may be short and slow.
 func (s *scratch) release() {
-	if cap(s.body) > 2*shortBody {
-		s.body = nil
+	if cap(s.body) > 2*shortBody || cap(s.answer) > 4*shortBody {
+		s.body, s.answer = nil, nil
 	}
-	if cap(s.answer) > 4*shortBody {
-		s.answer = nil
-	}
+	clear(s.key)
+	s.call, s.to, s.target, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, enforce.Target{}, enforce.Outcome{}, nil, false
 	scratches.Put(s)
 }
 
-// request is a parsed request.
-type request struct {
-	call
-	to     *serving.Policy // that the call names; nil for a settlement
-	target enforce.Target  // its key
-}
-
-// parse reads the body of r, which may hold the members takes, and finds its policy.
-func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) (q request, err error) {
+// parse reads the body of r, which may hold the members takes, into s and finds its
+// policy and target.
+func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes member) (err error) {
 	if s.body, err = a.readBody(w, r, s.body); err != nil {
-		return q, err
+		return err
 	}
-	if q.call, err = parseCall(s.body, takes); err != nil || takes&policyMember == 0 {
-		return q, err
+	if takes == batchMembers {
+		return s.parseBatch(r)
 	}
-	if q.to, err = a.Policies().Find(q.policy, http.StatusBadRequest); err != nil {
-		return q, err
+	if err = s.read(s.body, takes); err != nil || takes&policyMember == 0 {
+		return err
 	}
-	if q.target, err = q.key.target(q.to); err == nil && takes&idMember != 0 && r.Header[idempotencyField] != nil {
-		q.id, err = idempotencyKey(r.Header, q.id)
+	if s.to, err = a.Policies().Find(s.policy, http.StatusBadRequest); err != nil {
+		return err
 	}
-	return q, err
+	if s.target, err = s.to.Target(s.key.lookup()); err != nil {
+		return err
+	}
+	if takes&idMember != 0 && r.Header[idempotencyField] != nil {
+		s.id, err = idempotencyKey(r.Header, s.id)
+	}
+	if err == nil && takes&ttlMember != 0 {
+		s.life, err = reserve.TTL(s.to, s.ttl, `"ttl_ms"`)
+	}
+	return err
 }
 
 const (
@@ -137,7 +146,7 @@ type call struct {
 
 	ttl    int64  // of a reservation, in milliseconds; 0 = default
 	token  string // of a reservation
-	actual int64  // units that were used
+	actual int64  // units that were used, or reserve.All
 }
 
 // member is a set of the members of a body.
@@ -153,6 +162,8 @@ const (
 	ttlMember // ttl_ms
 	tokenMember
 	actualMember
+	checksMember   // of a batch
+	togetherMember // the same
 )
 
 // The members that each call takes.
@@ -163,9 +174,10 @@ const (
 	reserveMembers  = decisionMembers | ttlMember
 	settleMembers   = tokenMember | actualMember
 	releaseMembers  = tokenMember
+	batchMembers    = checksMember | togetherMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together"}
 
 func (m member) String() string {
 	switch m {
@@ -179,6 +191,8 @@ func (m member) String() string {
 		return "reservation and actual"
 	case releaseMembers:
 		return "reservation"
+	case batchMembers:
+		return "checks and together"
 	}
 	return "policy, key, n"
 }
@@ -190,17 +204,42 @@ func (m member) example() string {
 		return `{"reservation":"…","actual":1}`
 	case m == releaseMembers:
 		return `{"reservation":"…"}`
+	case m == batchMembers:
+		return `{"checks":[{"policy":"…","key":{…},"n":1}]}`
 	}
 	return `{"policy":"…","key":{…},"n":1}`
 }
 
-// parseCall reads {"policy":"…","key":{…},"n":1}. Members may come in any order;
-// unknown members, repeated members and text behind the object are errors.
-func parseCall(b []byte, takes member) (call, error) {
-	r := callReader{Scanner: strictjson.Scanner{Input: "body"}, takes: takes, call: call{n: 1, granted: -1}}
+// read reads {"policy":"…","key":{…},"n":1}. Members may come in any order; unknown
+// members, repeated members and text behind the object are errors. It reuses the memory
+// of the key.
+func (c *call) read(b []byte, takes member) error {
+	*c = call{n: 1, granted: -1, key: c.key[:0]}
+	if takes&actualMember != 0 {
+		c.actual = reserve.All
+	}
+	r := callReader{Scanner: strictjson.Scanner{Input: "body"}, takes: takes, call: c}
+	if err := r.body(b); err != nil {
+		return err
+	}
+	return r.complete()
+}
+
+// callReader reads a call, or a batch of calls. All errors but those of complete come from
+// the scanner.
+type callReader struct {
+	strictjson.Scanner
+	call        *call
+	takes, seen member
+	batch       []call
+	together    bool
+}
+
+// body reads the object that a body is.
+func (r *callReader) body(b []byte) error {
 	r.Reset(b)
 	if r.AtEnd() {
-		return r.call, serving.BadInput("the body is empty; send " + takes.example())
+		return serving.BadInput("the body is empty; send " + r.takes.example())
 	}
 	more, err := r.Object("the body must be an object, {…}")
 	for more && err == nil {
@@ -210,16 +249,9 @@ func parseCall(b []byte, takes member) (call, error) {
 		err = r.Fault(r.At(), "more text behind the object; send one object")
 	}
 	if err != nil {
-		return r.call, serving.BadInput("body, " + err.Error())
+		return serving.BadInput("body, " + err.Error())
 	}
-	return r.call, r.complete()
-}
-
-// callReader reads a call. All errors but those of complete come from the scanner.
-type callReader struct {
-	strictjson.Scanner
-	call        call
-	takes, seen member
+	return nil
 }
 
 const wantName = `a member's name must be a string, in "…"`
@@ -243,16 +275,9 @@ func (r *callReader) member() (more bool, err error) {
 		return false, r.Fault(at, strconv.Quote(string(name))+" is given twice; give it once")
 	}
 	r.seen |= m
-	if err := r.value(m); err != nil {
-		return false, err
-	}
-	return r.More("in the body a comma or } must follow here")
-}
-
-func (r *callReader) value(m member) (err error) {
 	switch m {
 	case policyMember:
-		r.call.policy, err = r.text(`"policy"`)
+		r.call.policy, err = r.stringOf(`"policy"`)
 	case keyMember:
 		err = r.key()
 	case unitsMember:
@@ -263,7 +288,7 @@ func (r *callReader) value(m member) (err error) {
 		r.call.granted, err = r.instant()
 	case idMember:
 		at := r.At()
-		if r.call.id, err = r.text(`"id"`); err == nil && (r.call.id == "" || len(r.call.id) > weir.MaxIDBytes) {
+		if r.call.id, err = r.stringOf(`"id"`); err == nil && (r.call.id == "" || len(r.call.id) > weir.MaxIDBytes) {
 			err = r.Fault(at, `"id" must hold 1 to `+strconv.Itoa(weir.MaxIDBytes)+" bytes; leave it away for an operation without one")
 		}
 	case ttlMember:
@@ -272,15 +297,22 @@ func (r *callReader) value(m member) (err error) {
 			err = r.Fault(at, `"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 		}
 	case tokenMember:
-		r.call.token, err = r.text(`"reservation"`)
+		r.call.token, err = r.stringOf(`"reservation"`)
 	case actualMember:
 		r.call.actual, err = r.units(`"actual"`)
+	case checksMember:
+		err = r.checks()
+	case togetherMember:
+		r.together, err = r.Bool(`"together" must be true or false`)
 	}
-	return err
+	if err != nil {
+		return false, err
+	}
+	return r.More("in the body a comma or } must follow here")
 }
 
-// text reads a string.
-func (r *callReader) text(name string) (string, error) {
+// stringOf reads the string of a member.
+func (r *callReader) stringOf(name string) (string, error) {
 	b, err := r.Text(name + ` must be a string, in "…"`)
 	return string(b), err
 }
@@ -312,20 +344,19 @@ func (r *callReader) key() error {
 
 // units reads a whole number of 0 … weir.MaxUnits.
 func (r *callReader) units(name string) (int64, error) {
-	at := r.At()
-	if r.Peek() != '-' {
-		if n, err := r.Number(name); err == nil && n <= weir.MaxUnits {
-			return n, nil
-		}
+	at, signed := r.At(), r.Peek() == '-'
+	n, err := r.Number(name)
+	if signed || err != nil || n > weir.MaxUnits {
+		return 0, r.Fault(at, name+" must be a whole number, 0 to "+strconv.FormatInt(weir.MaxUnits, 10)+
+			", in digits alone: no quotes, sign, fraction or exponent")
 	}
-	return 0, r.Fault(at, name+" must be a whole number, 0 to "+strconv.FormatInt(weir.MaxUnits, 10)+
-		", in digits alone: no quotes, sign, fraction or exponent")
+	return n, nil
 }
 
 // instant reads an instant as the member "at" of an answer holds it.
 func (r *callReader) instant() (int64, error) {
 	at := r.At()
-	v, err := r.text(`"at"`)
+	v, err := r.stringOf(`"at"`)
 	if err != nil {
 		return 0, err
 	}
@@ -336,16 +367,16 @@ func (r *callReader) instant() (int64, error) {
 	return 0, r.Fault(at, `"at" must be the instant of the grant as its answer told it, such as "2026-11-20T13:07:31.000005Z"`)
 }
 
+var errNoPolicy = serving.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
+
 // complete reports a missing member, or a contradiction.
 func (r *callReader) complete() error {
 	const instant = grantedMember | atMember
 	switch {
 	case r.takes&^r.seen&tokenMember != 0:
 		return serving.BadInput(`"reservation" is missing: the one that the answer to /v1/reserve told`)
-	case r.takes&^r.seen&actualMember != 0:
-		return serving.BadInput(`"actual" is missing: the units that were used; 0, or /v1/release, if none were`)
 	case r.takes&^r.seen&policyMember != 0:
-		return serving.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
+		return errNoPolicy
 	case r.seen&instant == instant:
 		return serving.BadInput(`"at" and "granted_at_us" say the same; give one of them`)
 	case r.takes&instant != 0 && r.seen&instant == 0:
@@ -354,27 +385,14 @@ func (r *callReader) complete() error {
 	return nil
 }
 
-// pairs is a key by names, each of them once. Up to four pairs need no allocation, so
-// it is no slice.
-type pairs struct {
-	n    int
-	few  [4]reserve.Pair
-	more []reserve.Pair // those beyond the fourth
-}
+// pairs is a key by names, each of them once.
+type pairs []reserve.Pair
 
-// at returns pair i, 0 … n-1.
-func (p *pairs) at(i int) reserve.Pair {
-	if i < len(p.few) {
-		return p.few[i]
-	}
-	return p.more[i-len(p.few)]
-}
-
-// value returns the value of a dimension.
-func (p *pairs) value(name string) (value string, ok bool) {
-	for i := range p.n {
-		if o := p.at(i); o.Name == name {
-			return o.Value, true
+// get returns the value of a dimension.
+func (p pairs) get(name string) (value string, ok bool) {
+	for i := range p {
+		if p[i].Name == name {
+			return p[i].Value, true
 		}
 	}
 	return "", false
@@ -382,36 +400,23 @@ func (p *pairs) value(name string) (value string, ok bool) {
 
 // add appends a pair. It returns the reason if it cannot, or "".
 func (p *pairs) add(name, value string) (problem string) {
-	if _, twice := p.value(name); twice {
+	if _, twice := p.get(name); twice {
 		return "the dimension " + answer.Shown(name) + " is given twice; give it once"
 	}
-	if p.n == weir.MaxDimensions {
+	if len(*p) == weir.MaxDimensions {
 		return "more than " + strconv.Itoa(weir.MaxDimensions) + " dimensions; no policy has so many"
 	}
-	if p.n < len(p.few) {
-		p.few[p.n] = reserve.Pair{Name: name, Value: value}
-	} else {
-		p.more = append(p.more, reserve.Pair{Name: name, Value: value})
-	}
-	p.n++
+	*p = append(*p, reserve.Pair{Name: name, Value: value})
 	return ""
 }
 
-// all returns the pairs as a slice.
-func (p *pairs) all() (all []reserve.Pair) {
-	for i := range p.n {
-		all = append(all, p.at(i))
-	}
-	return all
-}
-
-// target returns the target that the pairs name to a policy.
-func (p *pairs) target(to *serving.Policy) (enforce.Target, error) {
-	return to.Target(enforce.Lookup{Count: p.n, Value: p.value, Map: func() map[string]string {
+// lookup returns the pairs for the policy that orders them.
+func (p pairs) lookup() enforce.Lookup {
+	return enforce.Lookup{Count: len(p), Value: p.get, Map: func() map[string]string {
 		m := map[string]string{}
-		for _, each := range p.all() {
+		for _, each := range p {
 			m[each.Name] = each.Value
 		}
 		return m
-	}})
+	}}
 }

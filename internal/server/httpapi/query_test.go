@@ -28,11 +28,10 @@ func FuzzQuery(f *testing.F) {
 		if err != nil {
 			t.Fatalf("%q: accepted, but net/url returns %v", raw, err)
 		}
-		if len(want) != got.key.n+len(got.settings) {
+		if len(want) != len(got.key)+len(got.settings) {
 			t.Errorf("%q: read as %+v, want %v", raw, got, want)
 		}
-		for i := range got.key.n {
-			p := got.key.at(i)
+		for _, p := range got.key {
 			if want.Get(p.Name) != p.Value && want.Get(keyPrefix+p.Name) != p.Value {
 				t.Errorf("%q: %s read as %q, want %v", raw, p.Name, p.Value, want)
 			}

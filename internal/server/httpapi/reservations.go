@@ -3,7 +3,6 @@ package httpapi
 import (
 	"context"
 	"net/http"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
@@ -11,51 +10,29 @@ import (
 	"github.com/weirlimit/weir/internal/reserve"
 )
 
-// serveReserve answers as a check does and, after a grant, with the token of the
-// reservation and its expiry.
-func (a *API) serveReserve(w http.ResponseWriter, r *http.Request) {
-	s := newScratch()
-	defer s.release()
-	q, err := a.parse(w, r, s, reserveMembers)
-	if err == nil {
-		err = a.reserve(r, &q, s)
-	}
-	a.reply(w, s, err)
-}
+// instants is the format of instants in answers.
+const instants = "2006-01-02T15:04:05.000000Z"
 
-func (a *API) reserve(r *http.Request, q *request, s *scratch) error {
-	ttl, err := reserve.TTL(q.to, q.ttl, `"ttl_ms"`)
+// reserve answers as a check does and, after a grant, with the token of the reservation,
+// its expiry and, with a limit at once, the end of its hold.
+func (a *API) reserve(r *http.Request, s *scratch) error {
+	if err := a.answer(r, weir.OpAttempt, s); err != nil || !s.outcome.Decision.Allowed {
+		return err
+	}
+	token, err := a.Reservations.Issue(context.WithoutCancel(r.Context()),
+		reserve.Grant{Policy: s.to, Pairs: s.key, Key: s.target.Key, ID: s.id, Outcome: &s.outcome, TTL: s.life})
 	if err != nil {
 		return err
 	}
-	if err := a.Capacity.Enter(); err != nil {
-		return err
-	}
-	defer a.Capacity.Leave()
-	o, err := a.decide(r, observe.HTTP, q, weir.OpAttempt, s)
-	if err != nil {
-		return err
-	}
-	made := q.answer(weir.OpAttempt, &o, s)
-	b := made.AppendJSON(s.answer[:0], (*answer.Applied)(&o.Applied))
-	if made.Decision.Allowed {
-		token, err := a.Reservations.Issue(context.WithoutCancel(r.Context()),
-			reserve.Grant{Policy: q.to, Pairs: q.key.all(), Key: q.target.Key, ID: q.id, Outcome: &o, TTL: ttl})
-		if err != nil {
-			return err
-		}
-		b = appendReservation(b[:len(b)-1], token, o.Decision.At.Add(ttl))
-	}
-	s.answer = append(b, '\n')
-	return nil
-}
-
-// appendReservation appends the members of a reservation and ends the object.
-func appendReservation(b []byte, token string, expires time.Time) []byte {
+	b := s.answer[:len(s.answer)-len("}\n")]
 	b = answer.AppendString(append(b, `,"reservation":`...), token)
 	b = append(b, `,"expires_at":"`...)
-	b = expires.UTC().AppendFormat(b, "2006-01-02T15:04:05.000000Z")
-	return append(b, `"}`...)
+	b = s.outcome.Decision.At.Add(s.life).UTC().AppendFormat(b, instants)
+	if t := s.outcome.Limiter.Plan().HoldTime(); t > 0 {
+		b = s.outcome.Decision.At.Add(t).UTC().AppendFormat(append(b, `","held_until":"`...), instants)
+	}
+	s.answer = append(b, "\"}\n"...)
+	return nil
 }
 
 // settlement is the answer to POST /v1/settle and /v1/release.
@@ -67,31 +44,25 @@ type settlement struct {
 	Recorded int64  `json:"recorded" jsonschema:"units beyond the reservation, added at the instant of the settlement"`
 }
 
-func (a *API) serveSettle(w http.ResponseWriter, r *http.Request) {
-	a.serveSettlement(w, r, settleMembers)
+// settle settles a reservation with "actual"; without it /v1/settle settles all units that
+// were reserved, and /v1/release 0.
+func (a *API) settle(r *http.Request, s *scratch) error {
+	done, err := a.Reservations.Settle(context.WithoutCancel(r.Context()), observe.HTTP, s.token, s.actual)
+	s.answer = marshal(settlement(done))
+	return err
 }
 
-func (a *API) serveRelease(w http.ResponseWriter, r *http.Request) {
-	a.serveSettlement(w, r, releaseMembers)
+// extension is the answer to POST /v1/extend.
+type extension struct {
+	Policy      string `json:"policy"`
+	Reservation string `json:"reservation" jsonschema:"the token that settles and extends it from now on; the old one does not"`
+	ExpiresAt   string `json:"expires_at" jsonschema:"from then on it cannot be settled, RFC 3339 with microseconds"`
+	HeldUntil   string `json:"held_until" jsonschema:"the hold ends then unless it is extended again"`
 }
 
-// serveSettlement settles a reservation; without "actual", with 0 units.
-func (a *API) serveSettlement(w http.ResponseWriter, r *http.Request, takes member) {
-	s := newScratch()
-	defer s.release()
-	q, err := a.parse(w, r, s, takes)
-	if err == nil {
-		err = a.settle(r, &q, s)
-	}
-	a.reply(w, s, err)
-}
-
-func (a *API) settle(r *http.Request, q *request, s *scratch) error {
-	if err := a.Capacity.Enter(); err != nil {
-		return err
-	}
-	defer a.Capacity.Leave()
-	done, err := a.Reservations.Settle(context.WithoutCancel(r.Context()), observe.HTTP, q.token, q.actual)
-	s.answer = marshal(settlement{done.Policy, done.Reserved, q.actual, done.Refunded, done.Recorded})
+// extend renews the hold of a reservation.
+func (a *API) extend(r *http.Request, s *scratch) error {
+	x, err := a.Reservations.Extend(context.WithoutCancel(r.Context()), observe.HTTP, s.token)
+	s.answer = marshal(extension{x.Policy, x.Token, x.Expires.UTC().Format(instants), x.HeldUntil.UTC().Format(instants)})
 	return err
 }

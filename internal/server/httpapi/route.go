@@ -12,6 +12,104 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
+// route is one path of the interface.
+type route struct {
+	path    string   // with {policy} at its end, the rest of the path is a name
+	methods []string // nil = any
+	role    role
+	serve   func(*API, http.ResponseWriter, *http.Request)
+	decide  func(*API, *http.Request, *scratch) error // instead of serve, for a parsed body
+	summary string                                    // for openapi.json
+	takes   member                                    // members of the body
+}
+
+var (
+	get    = []string{http.MethodGet, http.MethodHead}
+	post   = []string{http.MethodPost}
+	remove = []string{http.MethodDelete}
+)
+
+// routes lists the paths. The role selects the callers; the 404 text, the 405 text and
+// openapi.json follow from the table.
+var routes = []route{
+	{"/v1/check", post, decisions, nil, (*API).check, "decides an attempt and charges it", decisionMembers},
+	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers},
+	{"/v1/peek", post, decisions, nil, (*API).peek, "decides an attempt and changes nothing", peekMembers},
+	{"/v1/record", post, decisions, nil, (*API).record, "adds units without a decision", decisionMembers},
+	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers},
+	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers},
+	{"/v1/settle", post, decisions, nil, (*API).settle, "settles a reservation with the units that were used, by default all", settleMembers},
+	{"/v1/release", post, decisions, nil, (*API).settle, "settles a reservation with 0 units", releaseMembers},
+	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers},
+	{"/v1/keys/{policy}", remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0},
+	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0},
+	{"/json", post, decisions, (*API).serveEnvoy, nil, "decides by Envoy's rate limit service in JSON", 0},
+	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0},
+	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0},
+	{"/v1/top", get, operators, (*API).serveTop, nil, "lists the keys that are denied most", 0},
+	{"/openapi.json", get, decisions, (*API).serveOpenAPI, nil, "returns this document", 0},
+	{"/livez", get, probes, (*API).serveLive, nil, "reports that the process answers", 0},
+	{"/readyz", get, probes, (*API).serveReady, nil, "reports whether the server takes requests", 0},
+	{"/healthcheck", get, probes, (*API).serveHealth, nil, "reports Readiness as Envoy's reference service does", 0},
+	{"/metrics", get, operators, (*API).serveMetrics, nil, "returns metrics in the text format of Prometheus", 0},
+}
+
+const policyName = "{policy}"
+
+var (
+	byPath  = map[string]*route{}
+	byStart []*route // those with a name at the end
+	unknown = &route{role: operators}
+	paths   []string // for suggestions
+	listed  string   // all routes, for the answer 404
+)
+
+func init() {
+	method := ""
+	var b strings.Builder
+	for i := range routes {
+		to := &routes[i]
+		if strings.HasSuffix(to.path, policyName) {
+			byStart = append(byStart, to)
+		} else {
+			byPath[to.path] = to
+			paths = append(paths, to.path)
+		}
+		by := "ANY"
+		if len(to.methods) > 0 {
+			by = to.methods[0]
+		}
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		if by != method {
+			b.WriteString(by + " ")
+			method = by
+		}
+		b.WriteString(to.path)
+	}
+	listed = b.String()
+}
+
+// routeOf returns the route of a path. An unknown path has no handler, and the role of
+// operators: so a caller without rights does not learn which paths exist.
+func routeOf(path string) *route {
+	if to := byPath[path]; to != nil {
+		return to
+	}
+	for _, to := range byStart {
+		if strings.HasPrefix(path, strings.TrimSuffix(to.path, policyName)) {
+			return to
+		}
+	}
+	return unknown
+}
+
+// nameIn returns the policy's name at the end of a path.
+func nameIn(path, pattern string) string {
+	return strings.TrimPrefix(path, strings.TrimSuffix(pattern, policyName))
+}
+
 // Endpoint is one listener, as far as the handlers need it.
 type Endpoint struct {
 	Admin    bool          // the listener for operators
@@ -25,13 +123,10 @@ type Endpoint struct {
 
 // serves reports whether calls of a role belong to this listener.
 func (on *Endpoint) serves(as role) bool {
-	switch as {
-	case probes:
-		return true
-	case operators:
+	if as == operators {
 		return on.Admin || on.Shared
 	}
-	return !on.Admin
+	return as == probes || !on.Admin
 }
 
 // Handler returns the handler of a listener.
@@ -48,9 +143,11 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	}
 	to := routeOf(r.URL.Path)
 	if to.role == gates && on.serves(gates) && a.mayCall(r, gates, on) {
-		if a.admit(w, r) {
-			a.serveGate(w, r)
+		if !connOf(r).Admit() {
+			a.refuseConnection(w)
+			return
 		}
+		a.serveGate(w, r)
 		return
 	}
 	strict(w.Header())
@@ -63,12 +160,13 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	case a.misled(r, to.role, on):
 		a.refuseName(w, r)
 		return
-	case !a.admit(w, r):
+	case !connOf(r).Admit():
+		a.refuseConnection(w)
 		return
 	}
 	serve := to.serve
 	switch {
-	case serve == nil:
+	case to == unknown:
 		a.notFound(w, r)
 		return
 	case !on.serves(to.role):
@@ -84,6 +182,10 @@ func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
 	if err := a.origins.Check(r); err != nil {
 		stopReading(w, r)
 		weirhttp.WriteError(w, http.StatusForbidden, "a page of another site may not call this; call it from your own server")
+		return
+	}
+	if to.decide != nil {
+		a.serveCall(w, r, to)
 		return
 	}
 	serve(a, w, r)

@@ -42,7 +42,9 @@ type keyShown struct {
 	Error   int64             `json:"error" jsonschema:"the most by which denials is too high"`
 }
 
-// policyCalls counts calls since the start.
+// PolicyCalls counts calls since the start. In openapi.json it has no name.
+type PolicyCalls = policyCalls
+
 type policyCalls struct {
 	Policy    string `json:"policy"`
 	Allowed   int64  `json:"allowed" jsonschema:"in full or in part"`
@@ -96,8 +98,8 @@ func (a *API) parseTop(raw string) (of topQuery, err error) {
 	if err := q.parse(raw, []string{"policy", "n"}); err != nil {
 		return of, err
 	}
-	if q.key.n > 0 {
-		return of, serving.BadInput("query: unknown name " + answer.Shown(q.key.at(0).Name) + "; there are policy and n")
+	if len(q.key) > 0 {
+		return of, serving.BadInput("query: unknown name " + answer.Shown(q.key[0].Name) + "; there are policy and n")
 	}
 	of.n = defaultTop
 	if text, ok := q.settings["n"]; ok {

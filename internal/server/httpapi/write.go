@@ -12,29 +12,29 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// reply writes the answer in s, or the error.
-func (a *API) reply(w http.ResponseWriter, s *scratch, err error) {
-	if err != nil {
-		a.refuse(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, s.answer)
-}
-
 // refuse answers a request that got no decision with a problem document.
 func (a *API) refuse(w http.ResponseWriter, err error) {
 	strict(w.Header())
-	status, detail := http.StatusServiceUnavailable, ""
+	if errors.Is(err, serving.ErrBusy) {
+		w.Header()["Retry-After"] = oneSecond
+	}
+	status, detail := a.problemOf(err)
+	weirhttp.WriteError(w, status, detail)
+}
+
+// problemOf returns the status and the detail of a request without a decision. It counts bad
+// requests and logs errors of the store.
+func (a *API) problemOf(err error) (status int, detail string) {
+	status = http.StatusServiceUnavailable
 	var p *serving.Problem
 	switch {
 	case errors.As(err, &p):
-		a.badRequests.Add(1)
+		a.BadRequests.Add(1)
 		status, detail = p.Status, p.Detail
 	case serving.IsBadInput(err):
-		a.badRequests.Add(1)
+		a.BadRequests.Add(1)
 		status, detail = http.StatusBadRequest, err.Error()
 	case errors.Is(err, serving.ErrBusy):
-		w.Header()["Retry-After"] = oneSecond
 		detail = "no decision: too many requests in flight; nothing was charged, try again in a second, or start more of weir"
 	case errors.Is(err, weir.ErrFull):
 		a.Errors.NoDecision(err)
@@ -43,7 +43,7 @@ func (a *API) refuse(w http.ResponseWriter, err error) {
 		a.Errors.NoDecision(err)
 		detail = "no decision: the store is unavailable; try again later, or read the log of weir"
 	}
-	weirhttp.WriteError(w, status, detail)
+	return status, detail
 }
 
 // Values of header fields, shared by all answers.

@@ -15,25 +15,16 @@ type mutant struct {
 	old, new string
 }
 
-// mutants returns the faults of the suite.
-func (s *suite) mutants() ([]mutant, error) {
-	mutants, err := parse(s.list)
-	if err != nil {
-		return nil, fmt.Errorf("%s:%w", s.file, err)
-	}
-	return mutants, nil
-}
-
-// parse reads mutants, separated by blank lines:
+// mutants reads the faults of the suite, separated by blank lines:
 //
 //	# R3: the fault
 //	file internal/window/history.go
 //	-	the lines of the source
 //	+	the lines of the mutant
-func parse(text string) ([]mutant, error) {
+func (s *suite) mutants() ([]mutant, error) {
 	var mutants []mutant
 	var m *mutant
-	for i, line := range strings.Split(text, "\n") {
+	for i, line := range strings.Split(s.list, "\n") {
 		about, begins := strings.CutPrefix(line, "# ")
 		switch {
 		case begins:
@@ -42,7 +33,7 @@ func parse(text string) ([]mutant, error) {
 		case line == "":
 			m = nil
 		case m == nil:
-			return nil, fmt.Errorf("%d: a mutant begins with a comment that describes its fault", i+1)
+			return nil, fmt.Errorf("%s:%d: a mutant begins with a comment that describes its fault", s.file, i+1)
 		case strings.HasPrefix(line, "file "):
 			m.file = line[len("file "):]
 		case line[0] == '-':
@@ -50,12 +41,12 @@ func parse(text string) ([]mutant, error) {
 		case line[0] == '+':
 			m.new += line[1:] + "\n"
 		default:
-			return nil, fmt.Errorf("%d: a line begins with #, file, - or +", i+1)
+			return nil, fmt.Errorf("%s:%d: a line begins with #, file, - or +", s.file, i+1)
 		}
 	}
 	for _, m := range mutants {
 		if m.file == "" || m.old == "" {
-			return nil, fmt.Errorf("%d: a mutant needs a file and lines to replace", m.line)
+			return nil, fmt.Errorf("%s:%d: a mutant needs a file and lines to replace", s.file, m.line)
 		}
 	}
 	return mutants, nil

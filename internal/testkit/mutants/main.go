@@ -3,6 +3,7 @@
 // module:
 //
 //	go run ./internal/testkit/mutants          # the memory engine, memory.txt
+//	go run ./internal/testkit/mutants -batches # batches of calls in memory and over HTTP, batches.txt
 //	go run ./internal/testkit/mutants -redis   # the Redis engine, its scripts and clients, redis.txt
 //
 // The command fails if the lines of a mutant no longer exist, if a mutant does not
@@ -19,15 +20,18 @@ import (
 )
 
 func main() {
+	ofBatches := flag.Bool("batches", false, "run the mutants of batches")
 	onRedis := flag.Bool("redis", false, "run the mutants of the Redis engine; needs redis-server")
 	only := flag.String("only", "", "run only mutants with this text in their description or file")
-	all := flag.Bool("all", false, "run all layers of tests, also after the first that fails")
 	flag.Parse()
 	s := &memory
-	if *onRedis {
+	switch {
+	case *ofBatches:
+		s = &batches
+	case *onRedis:
 		s = &redis
 	}
-	if err := run(s, *only, *all); err != nil {
+	if err := s.run(*only); err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}
@@ -35,21 +39,19 @@ func main() {
 
 // run runs the mutants of the suite and prints a line for each. After the last it
 // returns an error if one survived or could not run.
-func run(s *suite, only string, all bool) error {
+func (s *suite) run(only string) (err error) {
 	mutants, err := s.mutants()
 	if err != nil {
 		return err
 	}
-	dir, err := os.MkdirTemp("", "weir-mutants")
-	if err != nil {
+	if s.temp, err = os.MkdirTemp("", "weir-mutants"); err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	r := &runner{suite: s, dir: dir, all: all}
-	if caught, err := r.try(nil); err != nil {
+	defer os.RemoveAll(s.temp)
+	if caught, output, err := s.try(nil); err != nil {
 		return err
-	} else if len(caught) > 0 {
-		return fmt.Errorf("the layers must pass without a mutant first, but %v failed:\n%s", caught, r.output)
+	} else if caught != "" {
+		return fmt.Errorf("the layers must pass without a mutant first, but %s failed:\n%s", caught, output)
 	}
 	tried, failed := 0, 0
 	for i := range mutants {
@@ -59,13 +61,12 @@ func run(s *suite, only string, all bool) error {
 		}
 		tried++
 		start := time.Now()
-		caught, err := r.try(m)
-		verdict := strings.Join(caught, " ")
+		verdict, _, err := s.try(m)
 		switch {
 		case err != nil:
 			verdict = fmt.Sprintf("%s:%d: %v", s.file, m.line, err)
 			failed++
-		case len(caught) == 0:
+		case verdict == "":
 			verdict = "SURVIVED"
 			failed++
 		}

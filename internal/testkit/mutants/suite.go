@@ -1,16 +1,24 @@
 package main
 
-import _ "embed"
+import (
+	"bytes"
+	"context"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
 
 // suite is an engine with its mutants and its tests.
 type suite struct {
 	file   string // the name of list
 	list   string
 	dir    string  // base of file and package names, below the top of the module
-	layers []layer // in the order of their runs
-
-	// lastResort runs if all layers have passed. It has more time to find a race.
-	lastResort layer
+	layers []layer // in the order of their runs; the last has more time to find a race
+	temp   string  // directory of the binaries
 }
 
 // layer is a part of an engine's tests: its package and the arguments of the test
@@ -30,13 +38,27 @@ var memory = suite{
 		{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
 		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
 		{"live", ".", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
+		{"together", ".", []string{"-test.run=^TestMemoryConformance$/^together$"}},
 		{"once", ".", []string{"-test.run=^TestMemoryConformance$/^once$", "-test.count=20"}},
-		{"unit", ".", []string{"-test.run=^Test(R1|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Rejected|Peeks|MemoryRefund)"}},
+		{"unit", ".", []string{"-test.run=^Test(R1|R7|NoA|Operations|NoD|Sweep|Virtual|Plan|Keys|Wait|Through|Correction|Second|Refused|Rejected|Peeks|MemoryRefund|Periods|Bucket|Journal|DecideAll|Together)"}},
 		{"unit", "internal/keytable", nil},
 		{"unit", "internal/window", nil},
 		{"unit", "internal/slab", nil},
+		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
 	},
-	lastResort: layer{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=400"}},
+}
+
+//go:embed batches.txt
+var batchesList string
+
+var batches = suite{
+	file: "batches.txt", list: batchesList, dir: ".",
+	layers: []layer{
+		{"unit", ".", []string{"-test.run=^Test(Batches|DecideAll)"}},
+		{"batches", ".", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
+		{"enforce", "enforce", []string{"-test.run=Batches"}},
+		{"http", "internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
+	},
 }
 
 //go:embed redis.txt
@@ -46,11 +68,71 @@ var redis = suite{
 	file: "redis.txt", list: redisList, dir: "weirredis",
 	layers: []layer{
 		{"vectors", ".", []string{"-test.run=^TestConformance$/^rueidis$/^vectors$"}},
-		{"differential", ".", []string{"-test.run=^TestLongHistories$/./^differential$|^TestConformance$/^rueidis$/^differential$", "-weirtest.attempts=20000"}},
+		{"differential", ".", []string{"-test.run=^TestConformanceOfLongHistories$/./^differential$|^TestConformance$/^rueidis$/^differential$", "-weirtest.attempts=20000"}},
 		{"live", ".", []string{"-test.run=^TestConformance$/./^live$", "-weirtest.hammers=4"}},
-		{"unit", ".", []string{"-test.skip=^Test(Conformance|LongHistories|SeveralProcesses)$"}},
+		{"together", ".", []string{"-test.run=^TestConformance$/./^together$"}},
+		{"unit", ".", []string{"-test.skip=^TestConformance"}},
 		{"unit", "goredisconn", nil},
 		{"unit", "rueidisconn", nil},
+		{"hammer", ".", []string{"-test.run=^TestConformance$/./^hammer$|^TestConformanceOfSeveralProcesses$/^hammer$", "-weirtest.hammers=20"}},
 	},
-	lastResort: layer{"hammer", ".", []string{"-test.run=^TestConformance$/./^hammer$|^TestSeveralProcesses$/^hammer$", "-weirtest.hammers=20"}},
+}
+
+// layerTimeout bounds the run of one layer. A mutant that hangs counts as caught.
+const layerTimeout = 3 * time.Minute
+
+// try runs the layers with a mutant, or without one if m is nil. It returns the first
+// layer that failed, "" for none, and its output.
+func (s *suite) try(m *mutant) (caught string, output []byte, err error) {
+	if err := s.writeOverlay(m); err != nil {
+		return "", nil, err
+	}
+	built := map[string]bool{}
+	for _, l := range s.layers {
+		binary := filepath.Join(s.temp, filepath.Base(filepath.Join("root", l.pkg))+".test")
+		if !built[l.pkg] {
+			build := exec.Command("go", "test", "-c", "-overlay", s.overlay(), "-o", binary, "./"+l.pkg)
+			build.Dir = s.dir
+			if out, err := build.CombinedOutput(); err != nil {
+				return "", nil, fmt.Errorf("it does not compile: %s", bytes.TrimSpace(out))
+			}
+			built[l.pkg] = true
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), layerTimeout)
+		test := exec.CommandContext(ctx, binary, append([]string{"-test.failfast"}, l.args...)...)
+		test.Dir = filepath.Join(s.dir, l.pkg)
+		output, err := test.CombinedOutput()
+		cancel()
+		if err != nil {
+			return l.name, output, nil
+		}
+	}
+	return "", nil, nil
+}
+
+// overlay is the file that makes the go command read the mutant in place of its source.
+func (s *suite) overlay() string { return filepath.Join(s.temp, "overlay.json") }
+
+// writeOverlay writes the overlay, and the file with the fault.
+func (s *suite) writeOverlay(m *mutant) error {
+	replace := map[string]string{}
+	if m != nil {
+		source, err := filepath.Abs(filepath.Join(s.dir, m.file))
+		if err != nil {
+			return err
+		}
+		text, err := m.apply(s.dir)
+		if err != nil {
+			return err
+		}
+		replace[source] = filepath.Join(s.temp, "mutated"+filepath.Ext(m.file))
+		if err := os.WriteFile(replace[source], []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	text, err := json.Marshal(map[string]any{"Replace": replace})
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.overlay(), text, 0o644)
 }

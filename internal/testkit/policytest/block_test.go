@@ -27,8 +27,8 @@ tests:
       - {at: 62m, expect: allowed}
 `
 
-// TestBlocks: a test sees blocks begin, last and end.
-func TestBlocks(t *testing.T) {
+// TestBlocksApplyInVirtualTime: a policy test sees blocks begin, last and end.
+func TestBlocksApplyInVirtualTime(t *testing.T) {
 	f, err := policy.Parse("weir.yaml", []byte(blocked))
 	if err != nil {
 		t.Fatal(err)

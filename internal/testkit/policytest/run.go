@@ -7,8 +7,11 @@
 package policytest
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -71,7 +74,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	at := t.From.Add(s.At).UnixMicro()
 	op, decides := ops[s.Op]
 	if !decides {
-		return "", rule.Reset(context.Background(), target.Key)
+		return "", rule.ResetAt(context.Background(), target.Key, at)
 	}
 	a := answer.Answer{Key: target.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
 	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: op, N: s.N, At: at, States: a.States})
@@ -85,7 +88,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	if o.Applied.Shadow {
 		a.Decision = o.Applied.Would
 	}
-	differences := compare(&s.Expect, &a.Decision)
+	differences := compare(&s.Expect, &a.Decision, o.Applied.Warnings)
 	if len(differences) == 0 {
 		return "", nil
 	}
@@ -93,29 +96,24 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 }
 
 // compare returns the differences between a decision and its expectation.
-func compare(e *policy.Expectation, d *weir.Decision) []string {
-	var missed []string
-	miss := func(name, got, want string) {
-		if got != want {
-			missed = append(missed, name+got+", want "+want)
-		}
+func compare(e *policy.Expectation, d *weir.Decision, warnings []string) []string {
+	units := func(n int64) string { return fmt.Sprint(n) }
+	limit := func(name string) string { return cmp.Or(name, "none") }
+	return slices.Concat(
+		miss("", d.Allowed, e.Allowed, verdict),
+		miss("granted ", d.Granted, e.Granted, units),
+		miss("remaining ", d.Remaining, e.Remaining, units),
+		miss("retry ", d.RetryAfter, e.Retry, wait),
+		miss("limit ", d.Limit, e.Limit, limit),
+		miss("warning ", len(warnings) > 0, e.Warning, strconv.FormatBool))
+}
+
+// miss returns the difference between a value and its expectation, if there is one.
+func miss[T any](name string, got T, want *T, text func(T) string) []string {
+	if want == nil || text(got) == text(*want) {
+		return nil
 	}
-	if e.Allowed != nil {
-		miss("", verdict(d.Allowed), verdict(*e.Allowed))
-	}
-	if e.Granted != nil {
-		miss("granted ", fmt.Sprint(d.Granted), fmt.Sprint(*e.Granted))
-	}
-	if e.Remaining != nil {
-		miss("remaining ", fmt.Sprint(d.Remaining), fmt.Sprint(*e.Remaining))
-	}
-	if e.Retry != nil {
-		miss("retry ", wait(d.RetryAfter), wait(*e.Retry))
-	}
-	if e.Limit != nil {
-		miss("limit ", name(d.Limit), name(*e.Limit))
-	}
-	return missed
+	return []string{name + text(got) + ", want " + text(*want)}
 }
 
 func verdict(allowed bool) string {
@@ -131,11 +129,4 @@ func wait(d time.Duration) string {
 		return "never"
 	}
 	return policy.FormatDuration(d)
-}
-
-func name(limit string) string {
-	if limit == "" {
-		return "none"
-	}
-	return limit
 }

@@ -12,6 +12,8 @@ policies:
   push:   {limits: {teacher: "2 per minute per teacher, 3s apart", all: 100 per minute}}
   shadow: {limit: 1 per minute per user, shadow: true}
   login:  {limit: 2 failures per 10m per user, count: reported}
+  warned: {limit: 5 per minute per user, warn: 80%}
+  reports: {limit: 5 per minute per user, warn: 80%, count: reported}
   api:
     limit: 1 per minute per user
     plan-by: tier
@@ -21,7 +23,7 @@ tests:
   it:
 `
 
-// failure is what a test with these words comes to; "" if it passes.
+// failure returns the failure of a policy test with these steps, "" if it passes.
 func failure(t *testing.T, words string) string {
 	t.Helper()
 	f, err := policy.Parse("weir.yaml", []byte(policies+words))
@@ -36,7 +38,7 @@ func failure(t *testing.T, words string) string {
 		return ""
 	}
 	if lines := strings.Split(policies+words, "\n"); !strings.Contains(lines[failed.Line-1], "# here") {
-		t.Errorf("line %d, want the one that says # here", failed.Line)
+		t.Errorf("line %d, want the one with # here", failed.Line)
 	}
 	return failed.Problem
 }
@@ -69,6 +71,22 @@ func TestPasses(t *testing.T) {
     key: {user: ben, tier: pro}
     steps: [{times: 2, expect: allowed}, {expect: denied}]
 `, `
+    policy: warned
+    key: {user: ann}
+    steps:
+      - {times: 3, warning: false}
+      - {warning: true}
+      - {expect: allowed, warning: false}
+      - {expect: denied, warning: false}
+      - {at: 2m, n: 5, warning: true}
+`, `
+    policy: reports
+    key: {user: ann}
+    steps:
+      - {do: record, n: 3, warning: false}
+      - {expect: allowed, warning: false}
+      - {do: record, warning: true}
+`, `
     policy: api
     from: 2026-12-31
     key: {user: ann}
@@ -78,8 +96,8 @@ func TestPasses(t *testing.T) {
       - {at: 24h, expect: allowed}
       - {expect: denied}
 `} {
-		if what := failure(t, words); what != "" {
-			t.Errorf("%s\nfailed: %s", words, what)
+		if problem := failure(t, words); problem != "" {
+			t.Errorf("%s\nfailed: %s", words, problem)
 		}
 	}
 }
@@ -96,6 +114,18 @@ func TestFails(t *testing.T) {
 		"{at: 1500ms, expect: denied}": "at 1500ms: allowed",
 	} {
 		got := failure(t, "    policy: push\n    key: {teacher: \"42\"}\n    steps:\n      - "+words+" # here\n      - {expect: allowed}\n")
+		if !strings.Contains(got, want) {
+			t.Errorf("%s: %q, want it to hold %q", words, got, want)
+		}
+	}
+}
+
+func TestFailsWithoutTheExpectedWarning(t *testing.T) {
+	for words, want := range map[string]string{
+		"{times: 5, warning: true}":  "at 0s, time 1 of 5: warning false, want true",
+		"{times: 5, warning: false}": "at 0s, time 4 of 5: warning true, want false",
+	} {
+		got := failure(t, "    policy: warned\n    key: {user: ann}\n    steps:\n      - "+words+" # here\n")
 		if !strings.Contains(got, want) {
 			t.Errorf("%s: %q, want it to hold %q", words, got, want)
 		}

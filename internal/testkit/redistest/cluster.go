@@ -22,7 +22,7 @@ const (
 	nodeTimeout = "1500"
 )
 
-// StartCluster returns a Cluster that serves all slots and whose replicas are in sync. It
+// StartCluster returns a Cluster that serves all slots, with replicas in sync. It
 // takes about three seconds: nodes reject calls for two seconds after their start.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
@@ -34,14 +34,12 @@ func StartCluster(t testing.TB) *Cluster {
 		all.Go(func() {
 			c.Nodes[i], errs[i] = launch(dir, []string{"--cluster-enabled", "yes", "--cluster-config-file", "nodes.conf",
 				"--cluster-node-timeout", nodeTimeout})
+			if errs[i] == nil {
+				t.Cleanup(c.Nodes[i].Stop)
+			}
 		})
 	}
 	all.Wait()
-	for _, s := range c.Nodes {
-		if s != nil {
-			t.Cleanup(s.Stop)
-		}
-	}
 	err := errors.Join(errs...)
 	if err == nil {
 		err = c.form()
@@ -60,7 +58,8 @@ func (c *Cluster) form() error {
 			return err
 		}
 		if i < primaries {
-			if err := s.addSlots(i*slots/primaries, (i+1)*slots/primaries); err != nil {
+			first, last := i*slots/primaries, (i+1)*slots/primaries-1
+			if _, err := s.Do("CLUSTER", "ADDSLOTSRANGE", strconv.Itoa(first), strconv.Itoa(last)); err != nil {
 				return err
 			}
 		}
@@ -70,37 +69,20 @@ func (c *Cluster) form() error {
 		}
 	}
 	for i, replica := range c.Nodes[primaries:] {
-		if err := replica.replicate(c.Nodes[i]); err != nil {
+		id, err := c.Nodes[i].Do("CLUSTER", "MYID")
+		if err != nil {
+			return err
+		}
+		// The replica must first learn the address of its primary.
+		if err := poll(func() error { _, err := replica.Do("CLUSTER", "REPLICATE", id); return err }); err != nil {
 			return err
 		}
 	}
 	return c.settle()
 }
 
-// addSlots assigns the slots from … to-1 to the node.
-func (s *Server) addSlots(from, to int) error {
-	args := []string{"CLUSTER", "ADDSLOTS"}
-	for slot := from; slot < to; slot++ {
-		args = append(args, strconv.Itoa(slot))
-	}
-	_, err := s.Do(args...)
-	return err
-}
-
-// replicate makes the node a replica of the primary, after it has learned its address.
-func (s *Server) replicate(primary *Server) error {
-	id, err := primary.Do("CLUSTER", "MYID")
-	if err != nil {
-		return err
-	}
-	return poll(func() error {
-		_, err := s.Do("CLUSTER", "REPLICATE", id)
-		return err
-	})
-}
-
 // settle returns when every running node serves all slots and has all other nodes in its
-// view, and every slot has one primary whose replica is in sync.
+// view, and every slot has one primary with a replica in sync.
 func (c *Cluster) settle() error {
 	return poll(func() error {
 		leading := 0
@@ -126,49 +108,31 @@ func (c *Cluster) settle() error {
 
 // settled reports whether a ready node is a primary in its own view.
 func (c *Cluster) settled(s *Server) (leads bool, err error) {
-	text, err := s.Do("CLUSTER", "INFO")
+	info, err := s.Do("CLUSTER", "INFO")
+	if err != nil {
+		return false, err
+	}
+	nodes, err := s.Do("CLUSTER", "NODES")
 	if err != nil {
 		return false, err
 	}
 	err = errors.Join(
-		want(text, "cluster_state", "ok"),
-		want(text, "cluster_slots_ok", strconv.Itoa(slots)),
-		want(text, "cluster_known_nodes", strconv.Itoa(len(c.Nodes))))
+		want(info, "cluster_state", "ok"),
+		want(info, "cluster_slots_ok", strconv.Itoa(slots)),
+		want(info, "cluster_known_nodes", strconv.Itoa(len(c.Nodes))))
+	for _, n := range readNodes(nodes) {
+		if other := c.at(n.addr); n.failed && other != nil && !other.ended() {
+			err = errors.Join(err, fmt.Errorf("it takes %s for dead", n.addr))
+		}
+	}
 	if err != nil {
 		return false, err
 	}
-	if err := c.mourned(s); err != nil {
-		return false, err
-	}
-	info, err := s.Do("INFO", "replication")
+	info, err = s.Do("INFO", "replication")
 	if err != nil || fieldOf(info, "role") == "master" {
 		return true, err
 	}
 	return false, want(info, "master_link_status", "up")
-}
-
-// mourned returns an error if a running node is dead in the node's view.
-func (c *Cluster) mourned(s *Server) error {
-	nodes, err := s.Do("CLUSTER", "NODES")
-	if err != nil {
-		return err
-	}
-	for _, n := range readNodes(nodes) {
-		if other := c.at(n.addr); n.failed && other != nil && !other.ended() {
-			return fmt.Errorf("it takes %s for dead", n.addr)
-		}
-	}
-	return nil
-}
-
-// ended reports whether the server's process has ended.
-func (s *Server) ended() bool {
-	select {
-	case <-s.done:
-		return true
-	default:
-		return false
-	}
 }
 
 // Settle returns when every running node serves all slots and replicas are in sync, as

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestCluster goes through the life of one Cluster, since forming one takes
-// seconds.
-func TestCluster(t *testing.T) {
+// TestClusterMovesSlotsAndFailsOver runs all operations on one Cluster, because creating
+// one takes seconds.
+func TestClusterMovesSlotsAndFailsOver(t *testing.T) {
 	t.Parallel()
 	c := StartCluster(t)
 	const key = "{tag}a"
@@ -20,7 +20,7 @@ func TestCluster(t *testing.T) {
 		other = c.Primaries(t)[1]
 	}
 	if _, err := other.Do("GET", key); err == nil || err.Error() != fmt.Sprintf("MOVED %d %s", slot, owner.Addr) {
-		t.Errorf("asked another: got %v, want MOVED to %s", err, owner.Addr)
+		t.Errorf("at another node: got %v, want MOVED to %s", err, owner.Addr)
 	}
 
 	owner.Must(t, "SET", "{tag}b", "2")
@@ -57,6 +57,6 @@ func TestCluster(t *testing.T) {
 	replica.Restart(t)
 	c.Settle(t)
 	if got := c.Replica(t, other); got != replica {
-		t.Errorf("who came back should follow: %s does", got.Addr)
+		t.Errorf("the restarted node should follow: %s does", got.Addr)
 	}
 }

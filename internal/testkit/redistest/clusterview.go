@@ -2,6 +2,8 @@ package redistest
 
 import (
 	"errors"
+	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -14,8 +16,8 @@ type nodeLine struct {
 	self     bool // the node that replied
 	primary  bool
 	failed   bool
-	follows  string      // id of the primary, "-" for none
-	slots    [][2]string // first and last
+	follows  string   // id of the primary, "-" for none
+	slots    [][2]int // first and last
 }
 
 // view returns the running nodes, each in its own view: its view of other nodes may be out
@@ -49,14 +51,13 @@ func readNodes(text string) []nodeLine {
 		n := nodeLine{id: f[0], addr: addr, follows: f[3], self: strings.Contains(f[2], "myself"),
 			primary: strings.Contains(f[2], "master"), failed: strings.Contains(f[2], "fail")}
 		for _, span := range f[8:] {
-			if span[0] == '[' {
-				continue // a slot that moves
-			}
-			first, last, found := strings.Cut(span, "-")
-			if !found {
-				last = first
-			}
-			n.slots = append(n.slots, [2]string{first, last})
+			var first, last int
+			switch count, _ := fmt.Sscanf(span, "%d-%d", &first, &last); count {
+			case 1:
+				n.slots = append(n.slots, [2]int{first, first})
+			case 2:
+				n.slots = append(n.slots, [2]int{first, last})
+			} // other words are slots that move
 		}
 		lines = append(lines, n)
 	}
@@ -65,14 +66,7 @@ func readNodes(text string) []nodeLine {
 
 // holds reports whether the node serves the slot.
 func (n *nodeLine) holds(slot int) bool {
-	for _, span := range n.slots {
-		first, _ := strconv.Atoi(span[0])
-		last, _ := strconv.Atoi(span[1])
-		if first <= slot && slot <= last {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.slots, func(span [2]int) bool { return span[0] <= slot && slot <= span[1] })
 }
 
 // at returns the node with the address.
@@ -93,7 +87,7 @@ func (c *Cluster) Primary(t testing.TB, slot int) *Server {
 			return c.at(n.addr)
 		}
 	}
-	t.Fatalf("nobody serves slot %d", slot)
+	t.Fatalf("no node serves slot %d", slot)
 	return nil
 }
 
@@ -118,7 +112,7 @@ func (c *Cluster) Replica(t testing.TB, primary *Server) *Server {
 			return c.at(n.addr)
 		}
 	}
-	t.Fatalf("nobody follows %s", primary.Addr)
+	t.Fatalf("no replica follows %s", primary.Addr)
 	return nil
 }
 
@@ -153,12 +147,39 @@ func (c *Cluster) AwaitPromoted(t testing.TB, replica *Server) {
 
 // promoted returns an error while the node is a replica.
 func (s *Server) promoted() error {
-	text, err := s.Do("CLUSTER", "NODES")
-	if err != nil {
-		return err
+	text, err := s.Do("INFO", "replication")
+	return errors.Join(err, want(text, "role", "master"))
+}
+
+// MoveSlot moves a slot with all its keys to another primary, as resharding does. While it
+// runs, the keys are spread over both. pause is called between two keys; it may be nil.
+func (c *Cluster) MoveSlot(t testing.TB, slot int, to *Server, pause func()) {
+	t.Helper()
+	from := c.Primary(t, slot)
+	if from == to {
+		t.Fatalf("slot %d is at %s already", slot, to.Addr)
 	}
-	if !strings.Contains(text, "myself,master") {
-		return errors.New("it is still a replica")
+	number := strconv.Itoa(slot)
+	fromID, toID := from.Must(t, "CLUSTER", "MYID"), to.Must(t, "CLUSTER", "MYID")
+	to.Must(t, "CLUSTER", "SETSLOT", number, "IMPORTING", fromID)
+	from.Must(t, "CLUSTER", "SETSLOT", number, "MIGRATING", toID)
+	host, port := to.hostPort()
+	for {
+		key := from.Must(t, "CLUSTER", "GETKEYSINSLOT", number, "1")
+		if key == "" {
+			break
+		}
+		from.Must(t, "MIGRATE", host, port, key, "0", "5000")
+		if pause != nil {
+			pause()
+		}
 	}
-	return nil
+	// The new owner first, or for an instant the slot would have none.
+	to.Must(t, "CLUSTER", "SETSLOT", number, "NODE", toID)
+	from.Must(t, "CLUSTER", "SETSLOT", number, "NODE", toID)
+	for _, s := range c.Primaries(t) {
+		if _, err := s.Do("CLUSTER", "SETSLOT", number, "NODE", toID); err != nil && !strings.Contains(err.Error(), "replica") {
+			t.Fatal(err)
+		}
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -19,9 +20,6 @@ const busOffset = 10_000
 // launch starts a server with its files in dir. Another process may take the free port
 // first, so launch tries a few.
 func launch(dir string, args []string) (*Server, error) {
-	if _, err := exec.LookPath("redis-server"); err != nil {
-		return nil, errors.New(Install)
-	}
 	var last error
 	for range 5 {
 		port, err := freePort()
@@ -83,7 +81,9 @@ func (s *Server) start() error {
 	defer log.Close()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = dieWithTests()
-	if err := s.cmd.Start(); err != nil {
+	if err := s.cmd.Start(); errors.Is(err, exec.ErrNotFound) {
+		return errors.New(Install)
+	} else if err != nil {
 		return err
 	}
 	cmd, done := s.cmd, make(chan struct{})
@@ -99,20 +99,26 @@ func (s *Server) start() error {
 	return nil
 }
 
-// await returns when the server replies and has loaded its data from disk.
+// await returns when the server replies and has loaded its data from disk. A reply by
+// another process, which got the port first, does not count.
 func (s *Server) await() error {
+	process := fmt.Sprintf("process_id:%d\r\n", s.cmd.Process.Pid)
 	err := poll(func() error {
-		select {
-		case <-s.done:
+		if s.ended() {
 			return errEnded
-		default:
-			_, err := s.Do("PING")
+		}
+		if _, err := s.Do("PING"); err != nil {
 			return err
 		}
+		info, err := s.Do("INFO", "server")
+		if err == nil && !strings.Contains(info, process) {
+			err = errors.New("another server has the port")
+		}
+		return err
 	})
 	if err != nil {
 		log, _ := os.ReadFile(s.logFile())
-		return fmt.Errorf("redistest: redis-server on %s does not answer: %w; it says:\n%s", s.Addr, err, log)
+		return fmt.Errorf("redistest: redis-server on %s does not answer: %w; its log:\n%s", s.Addr, err, log)
 	}
 	return nil
 }

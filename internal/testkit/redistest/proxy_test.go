@@ -38,7 +38,7 @@ func echo(t *testing.T, name string) string {
 	return l.Addr().String()
 }
 
-// dial connects to the proxy and gives up waiting for anything after patience.
+// dial connects to the proxy. Each operation has the timeout patience.
 func dial(t *testing.T, p *Proxy) net.Conn {
 	t.Helper()
 	c, err := net.Dial("tcp", p.Addr)

@@ -95,3 +95,33 @@ func (s *Server) hostPort() (host, port string) {
 	host, port, _ = net.SplitHostPort(s.Addr) // launch made it
 	return host, port
 }
+
+// Kill ends the process at once, as a crash does (SIGKILL). It returns when the process
+// has ended.
+func (s *Server) Kill() {
+	s.cmd.Process.Kill()
+	<-s.done
+}
+
+// Stop is Kill, at the end of a server's use.
+func (s *Server) Stop() { s.Kill() }
+
+// Restart starts the server again on the same port; it kills a running server first. The
+// server is empty unless it uses AOF.
+func (s *Server) Restart(t testing.TB) {
+	t.Helper()
+	s.Kill()
+	if err := s.run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ended reports whether the server's process has ended.
+func (s *Server) ended() bool {
+	select {
+	case <-s.done:
+		return true
+	default:
+		return false
+	}
+}

@@ -18,7 +18,7 @@ func TestSharedIsOne(t *testing.T) {
 	}
 }
 
-func TestMissingServerSaysHowToInstallIt(t *testing.T) {
+func TestMissingServerErrorHasTheInstallCommand(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	_, err := launch(t.TempDir(), nil)
 	if err == nil || err.Error() != Install || !strings.Contains(Install, "apt-get install redis-server") {
@@ -154,5 +154,14 @@ func TestNoServerOutlivesItsTest(t *testing.T) {
 	t.Run("inner", func(t *testing.T) { s = Start(t) })
 	if !s.ended() {
 		t.Errorf("%s still runs", s.Addr)
+	}
+}
+
+func TestAServerOnTheSamePortIsNotTakenForItsOwn(t *testing.T) {
+	first := Start(t)
+	second := &Server{Addr: first.Addr, dir: t.TempDir()}
+	if err := second.run(); err == nil {
+		second.Stop()
+		t.Errorf("a second server on %s started: the first one answered for it", first.Addr)
 	}
 }

@@ -16,18 +16,6 @@ func (s *Server) Follow(t testing.TB, primary *Server) {
 	}
 	host, port := primary.hostPort()
 	s.Must(t, "REPLICAOF", host, port)
-	s.AwaitInSync(t)
-}
-
-// Promote makes a replica a primary. Its own replicas stay.
-func (s *Server) Promote(t testing.TB) {
-	t.Helper()
-	s.Must(t, "REPLICAOF", "NO", "ONE")
-}
-
-// AwaitInSync returns when the replica's link to its primary is up.
-func (s *Server) AwaitInSync(t testing.TB) {
-	t.Helper()
 	err := poll(func() error {
 		if s.info("master_link_status") != "up" {
 			return errors.New("its link is down")
@@ -37,6 +25,12 @@ func (s *Server) AwaitInSync(t testing.TB) {
 	if err != nil {
 		t.Fatalf("the replica %s does not follow its primary: %v", s.Addr, err)
 	}
+}
+
+// Promote makes a replica a primary. Its own replicas stay.
+func (s *Server) Promote(t testing.TB) {
+	t.Helper()
+	s.Must(t, "REPLICAOF", "NO", "ONE")
 }
 
 // Info returns a field of the server's INFO, or fails the test.

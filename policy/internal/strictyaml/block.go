@@ -63,10 +63,10 @@ func (r *reader) blockMap() Node {
 	r.enter(r.pos)
 	defer r.leave()
 	indent := r.column()
-	var seen keys
+	seen := map[string]int{}
 	for {
 		key := r.key()
-		r.checkNew(&seen, &n, &key)
+		r.checkNew(seen, &key)
 		r.add(&n, key, r.blockValue(indent))
 		if r.done() || r.column() < indent {
 			return n
@@ -76,15 +76,10 @@ func (r *reader) blockMap() Node {
 			r.fail(r.pos, "indent the list below its key", "a list item among the keys of a map")
 		}
 		if !r.atKey() {
-			r.failNoKey()
+			r.rejectFeatures()
+			r.fail(r.pos, "write \"key: value\" with a space after the colon", "%s is not a key", r.describe())
 		}
 	}
-}
-
-// failNoKey rejects a line without a key in a map.
-func (r *reader) failNoKey() {
-	r.rejectFeatures()
-	r.fail(r.pos, "write \"key: value\" with a space after the colon", "%s is not a key", r.describe())
 }
 
 // checkColumn rejects content that is indented further than its siblings.

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestDepth: 32 levels are read, 33 are not, in every form.
-func TestDepth(t *testing.T) {
+// TestDepthIsBounded: 32 levels are read, 33 are not, in every form.
+func TestDepthIsBounded(t *testing.T) {
 	forms := map[string]func(n int) string{
 		"lists":     func(n int) string { return strings.Repeat("[", n) + strings.Repeat("]", n) },
 		"maps":      func(n int) string { return strings.Repeat("{a: ", n) + "b" + strings.Repeat("}", n) },

@@ -28,11 +28,11 @@ func (r *reader) flowList(parent int) Node {
 func (r *reader) flowMap(parent int) Node {
 	n := Node{Kind: Map, Line: r.line, Offset: r.pos}
 	r.pos++
-	var seen keys
+	seen := map[string]int{}
 	for r.flowNext(&n, parent, '}') {
 		key := r.flowValue(parent)
 		r.checkKey(&key)
-		r.checkNew(&seen, &n, &key)
+		r.checkNew(seen, &key)
 		r.add(&n, key, r.flowPair(&n, &key, parent))
 		r.flowSpace(&n, parent)
 	}
@@ -106,17 +106,14 @@ func (r *reader) flowSpace(n *Node, parent int) {
 		case r.atComment():
 			r.skipComment()
 		default:
-			if fresh {
-				r.checkFlowLine(n, parent)
+			if !fresh {
+				return
+			}
+			r.checkIndentation()
+			if r.column() <= parent {
+				r.fail(r.pos, "indent it further than the key, or close the bracket above", "this line continues the %s that began on line %d", n.Type(), n.Line)
 			}
 			return
 		}
-	}
-}
-
-func (r *reader) checkFlowLine(n *Node, parent int) {
-	r.checkIndentation()
-	if r.column() <= parent {
-		r.fail(r.pos, "indent it further than the key, or close the bracket above", "this line continues the %s that began on line %d", n.Type(), n.Line)
 	}
 }

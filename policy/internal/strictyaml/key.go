@@ -22,14 +22,6 @@ func (r *reader) atKey() bool {
 	return r.at(end) == ':'
 }
 
-// at returns the byte at an offset of the text, 0 outside it.
-func (r *reader) at(offset int) byte {
-	if offset < 0 || offset >= len(r.text) {
-		return 0
-	}
-	return r.text[offset]
-}
-
 // quoteEnd returns the offset after the quoted text that begins here, or -1 if it does not
 // end on its line.
 func (r *reader) quoteEnd() int {
@@ -78,37 +70,12 @@ func (r *reader) checkKey(n *Node) {
 	}
 }
 
-// keys finds duplicate keys of one map. offsets maps a key to its line; it is nil for a
-// small map, which is searched instead.
-type keys struct{ offsets map[string]int }
-
-// checkNew rejects a key that n has already.
-func (r *reader) checkNew(seen *keys, n *Node, key *Node) {
-	const small = 16
-	if n.Len() == small && seen.offsets == nil {
-		seen.offsets = map[string]int{}
-		for k := range n.Pairs() {
-			seen.offsets[k.Text] = k.Line
-		}
-	}
-	line, found := seen.offsets[key.Text]
-	if seen.offsets != nil {
-		seen.offsets[key.Text] = key.Line
-	} else {
-		line, found = n.lineOfKey(key.Text)
-	}
-	if found {
+// checkNew rejects a key that its map has already. seen maps the keys so far to their lines.
+func (r *reader) checkNew(seen map[string]int, key *Node) {
+	if line, found := seen[key.Text]; found {
 		r.fail(key.Offset, "remove one of the two", "%s is there already, on line %d", clip(key.Text), line)
 	}
-}
-
-func (n *Node) lineOfKey(text string) (line int, found bool) {
-	for k := range n.Pairs() {
-		if k.Text == text {
-			return k.Line, true
-		}
-	}
-	return 0, false
+	seen[key.Text] = key.Line
 }
 
 // plainEnd returns the offset at which the plain text that begins here ends on this line:

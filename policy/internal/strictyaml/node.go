@@ -3,6 +3,7 @@ package strictyaml
 import (
 	"iter"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -70,9 +71,17 @@ func (n *Node) Len() int {
 	return len(n.children)
 }
 
-// floating matches the floating-point numbers of the core schema of YAML 1.2 (section
-// 10.3.2), and all decimal integers.
+// booleans are those of the core schema of YAML 1.2 (section 10.3.2).
+var booleans = []string{"true", "True", "TRUE", "false", "False", "FALSE"}
+
+// floating matches the floating-point numbers of the core schema, and all decimal
+// integers. A match allocates, so it comes after mayBeFloating.
 var floating = regexp.MustCompile(`^([-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN))$`)
+
+// mayBeFloating reports whether text begins like a number and has its characters only.
+func mayBeFloating(text string) bool {
+	return text != "" && strings.IndexByte("+-.0123456789", text[0]) >= 0 && strings.Trim(text, "+-.0123456789eEinfaINFA") == ""
+}
 
 // isInteger reports whether text is an integer of the core schema. It is no regexp,
 // because hostile files hold thousands of integers where none belongs.
@@ -97,26 +106,18 @@ func (n *Node) Type() string {
 		return "map"
 	case n.Kind == List:
 		return "list"
-	case n.style != plain || n.obviouslyText():
+	case n.style != plain:
 		return "text"
 	case n.Null():
 		return "nothing"
-	case isBoolean(n.Text):
+	case slices.Contains(booleans, n.Text):
 		return "boolean"
 	case isInteger(n.Text):
 		return "integer"
-	case floating.MatchString(n.Text):
+	case mayBeFloating(n.Text) && floating.MatchString(n.Text):
 		return "number"
 	}
 	return "text"
-}
-
-func isBoolean(text string) bool {
-	switch text {
-	case "true", "True", "TRUE", "false", "False", "FALSE":
-		return true
-	}
-	return false
 }
 
 // Null reports whether the node is empty, as after "key:", or a word for null.
@@ -131,45 +132,18 @@ func (n *Node) Null() bool {
 	return false
 }
 
-// obviouslyText reports whether the text contains a space or begins unlike every number
-// and word of YAML. Most values do, and the check is cheaper than a regexp.
-func (n *Node) obviouslyText() bool {
-	if n.Text == "" {
-		return false
-	}
-	switch c := n.Text[0]; {
-	case strings.IndexByte("nNtTfF", c) >= 0:
-		return len(n.Text) > len("false")
-	case strings.IndexByte("~-+.0123456789", c) < 0:
-		return true
-	}
-	return strings.IndexByte(n.Text, ' ') >= 0
-}
-
-// Quoted reports whether the scalar is in quotes.
-func (n *Node) Quoted() bool { return n.style == single || n.style == double }
-
 // At returns the offset in the document of byte i of the scalar's Text, 0 … len(Text). For
 // text on several lines it returns the offset of the beginning.
 func (n *Node) At(d *Document, i int) int {
 	if n.lines || n.style == block {
 		return n.Offset
 	}
-	switch n.style {
-	case single:
-		return n.Offset + 1 + within(d.text[n.Offset+1:], i, unquoteSingle)
-	case double:
-		return n.Offset + 1 + within(d.text[n.Offset+1:], i, unquoteDouble)
+	if n.style == plain {
+		return n.Offset + i
 	}
-	return n.Offset + i
-}
-
-// within returns the offset in raw of byte i of the unquoted text. unquote reads one
-// character of raw and returns its size there.
-func within(raw string, i int, unquote func(string) (rune, int)) int {
-	offset := 0
+	offset := n.Offset + 1
 	for i > 0 {
-		r, size := unquote(raw[offset:])
+		r, size := n.style.unquote(d.text[offset:])
 		i -= utf8.RuneLen(r)
 		offset += size
 	}

@@ -37,7 +37,7 @@ func (r *reader) quoted(parent int) Node {
 		case isBlank(c):
 			r.quotedBlanks(&text)
 		default:
-			text.WriteRune(r.quotedRune(quote))
+			text.WriteRune(r.quotedRune(n.style))
 		}
 	}
 }
@@ -71,12 +71,8 @@ func (r *reader) quotedBreaks(n *Node, parent int) (breaks int) {
 }
 
 // quotedRune reads one character within quotes.
-func (r *reader) quotedRune(quote byte) rune {
-	unquote := unquoteSingle
-	if quote == '"' {
-		unquote = unquoteDouble
-	}
-	c, size := unquote(r.text[r.pos:])
+func (r *reader) quotedRune(quotes style) rune {
+	c, size := quotes.unquote(r.text[r.pos:])
 	if size == 0 {
 		r.fail(r.pos, `write \\ for a backslash; escapes are \" \/ \t \n \xXX \uXXXX \UXXXXXXXX`, "%s is not an escape", r.escape())
 	}
@@ -93,11 +89,14 @@ func (r *reader) escape() string {
 	return r.text[r.pos : r.pos+1+size]
 }
 
-// unquoteSingle returns the first character of text within single quotes, and its size
-// there in bytes.
-func unquoteSingle(raw string) (c rune, size int) {
-	if strings.HasPrefix(raw, "''") {
+// unquote returns the first character of text within quotes, and its size there in bytes:
+// 0 for an escape that YAML does not have.
+func (s style) unquote(raw string) (c rune, size int) {
+	switch {
+	case s == single && strings.HasPrefix(raw, "''"):
 		return '\'', 2
+	case s == double && raw[0] == '\\':
+		return unescape(raw)
 	}
 	return utf8.DecodeRuneInString(raw)
 }
@@ -109,12 +108,8 @@ var escapes = map[byte]rune{
 
 var hexDigits = map[byte]int{'x': 2, 'u': 4, 'U': 8}
 
-// unquoteDouble is unquoteSingle for double quotes. The size is 0 for an escape that YAML
-// does not have.
-func unquoteDouble(raw string) (c rune, size int) {
-	if raw[0] != '\\' {
-		return utf8.DecodeRuneInString(raw)
-	}
+// unescape is unquote for an escape.
+func unescape(raw string) (c rune, size int) {
 	if len(raw) < 2 {
 		return 0, 0
 	}

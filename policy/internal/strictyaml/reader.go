@@ -26,11 +26,14 @@ func (r *reader) fail(offset int, next, problem string, args ...any) {
 }
 
 // peek returns the byte at pos + i, 0 at the end: the text itself has no NUL.
-func (r *reader) peek(i int) byte {
-	if r.pos+i < len(r.text) {
-		return r.text[r.pos+i]
+func (r *reader) peek(i int) byte { return r.at(r.pos + i) }
+
+// at returns the byte at an offset of the text, 0 outside it.
+func (r *reader) at(offset int) byte {
+	if offset < 0 || offset >= len(r.text) {
+		return 0
 	}
-	return 0
+	return r.text[offset]
 }
 
 // column is the number of bytes before pos on its line. Before block content

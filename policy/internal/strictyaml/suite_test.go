@@ -24,9 +24,9 @@ type suiteCase struct {
 	Error bool
 }
 
-// TestSuite: texts are read as the suite defines, or rejected, and texts that YAML forbids
+// TestYAMLTestSuite: texts are read as the suite defines, or rejected, and texts that YAML forbids
 // are always rejected. The golden file lists the errors.
-func TestSuite(t *testing.T) {
+func TestYAMLTestSuite(t *testing.T) {
 	var outcome bytes.Buffer
 	for _, c := range suite(t) {
 		d, err := Read([]byte(c.YAML))

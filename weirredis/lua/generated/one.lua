@@ -31,7 +31,9 @@ end
 local reply
 local stored = call('HGET', h1_key, 'h')
 repeat
-  if times or kind > 1 or n > h1_max or n > 65535 then break end
+  local count = n
+  if times then break end
+  if kind > 1 or n > h1_max or n > 65535 then break end
   local now, s, p, q, form = raw, stored, 1, 1, 5
   local last, first, lives, own, used = -9007199254740992, raw, 0, 0, 0
   local _, front, tail, late, from, chunks, size
@@ -151,10 +153,10 @@ repeat
   end
   -- R5, R6: granted in full, or denied.
   local room = h1_max - used
-  local full = n <= room
+  local full = count <= room
   if full then
-    used, room = used + n, room - n
-  elseif kind == 1 and room > 0 then
+    used, room = used + count, room - count
+  elseif room > 0 and (kind == 1 or count > n) then
     break
   end
   -- R8: the oldest entry that counts determines the wait, if it has the units that are needed. Every entry has
@@ -218,17 +220,17 @@ repeat
   local before, time, units, format = sub(s, p), 0, own, nil
   size = 0
   if now == last then
-    own = own + n
+    own = own + count
     if own > 65535 then break end
   else
     if own > 0 then time = (now - last) * 2 end
     if late then late = late + own end
-    own = n
+    own = count
   end
-  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+  -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h1_window (R13).
   local renew
   local ends = h1_window + now
-  -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+  -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h1_window.
   local spare, virtually = h1_window / 4, 0
   if virtual then spare, virtually = h1_window, 549755813888 end
   local promised = (lives - virtually) * 1000000 -- far out of range if the other clock set it.
@@ -594,7 +596,8 @@ do
     if h1_cell > 0 and h1_cell < 281474976710654 then
       mark = now - now % h1_cell + h1_cell
       if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-    elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
+    elseif h1_cell == 281474976710655 then mark = now - now % h1_window
+    end
     if h1_newest > mark then
       if not seek then parse, seek, retreat = lengthy() end
       local all, kept = h1_total
@@ -759,7 +762,8 @@ do
     if h1_cell > 0 and h1_cell < 281474976710654 then
       mark = now - now % h1_cell + h1_cell
       if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-    elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
+    elseif h1_cell == 281474976710655 then mark = now - now % h1_window
+    end
     local merges = mark <= h1_newest -- a mark never runs back (R9).
     merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3).
     if mode == 2 then
@@ -1104,10 +1108,10 @@ do
           forget(h1_top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h1_window (R13).
       local renew
       local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
-      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h1_window.
       local spare, virtually = h1_window / 4, 0
       if virtual then spare, virtually = h1_window, 549755813888 end
       local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
@@ -1318,10 +1322,10 @@ do
           forget(h1_top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h1_window (R13).
       local renew
       local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
-      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h1_window.
       local spare, virtually = h1_window / 4, 0
       if virtual then spare, virtually = h1_window, 549755813888 end
       local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.

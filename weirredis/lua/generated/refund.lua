@@ -3,9 +3,11 @@
 -- KEYS     the history of each limit, then the operation if there is an idempotency key (lua/once.lua).
 -- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
 --          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7.
+--          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
+--          Bucket and a Period as in kinds.lua; of a Period also I7, the beginning of the window of the entry.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
--- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer.
+-- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
+--          as in kinds.lua.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
@@ -268,12 +270,36 @@ local strike = function(s, b, p, units)
   end
   return string.sub(s, 1, from - 1) .. e .. string.sub(s, after)
 end
+-- cost returns the time in which n units flow in: microseconds, and a numerator over per.
+local cost = function(n, unit, part, per)
+  local rest = n * part
+  local left = rest % per
+  return n * unit + (rest - left) / per, left
+end
+-- after returns the time by which debt + frac/per exceeds time + rest/per, rounded up; below 1 if it does not.
+local after = function(debt, frac, time, rest)
+  return debt - time + (frac > rest and 1 or 0)
+end
+-- missing returns the units of the time debt + frac/per, rounded up.
+local missing = function(debt, frac, unit, part, per)
+  if debt < 0 or debt == 0 and frac == 0 then return 0 end
+  local most = math.floor(9007199254740991 / math.max(part, unit + 1))
+  local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
+  while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
+  while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end
+  return n
+end
 local virtual, limits = true, {}
 local mode, count, raw, granted, n, pos = decode('>BBI7I7I7', ARGV[1])
 for i = 1, count do
-  local H = { key = KEYS[i], s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, over = false, extra = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, sliced = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false }
-  H.max, H.window, H.gap, H.cell, H.cost, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
-  limits[i] = H
+  local H = { key = KEYS[i], s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, over = false, extra = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, sliced = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false, debt = false, frac = false, since = false, ahead = false, unit = false, part = false, per = false, most = false, wasunit = false, waspart = false, wasper = false, edge1 = false, edge2 = false, edge3 = false, edge4 = false, begin = false, ends = false }
+  H.max, H.window, H.gap, H.cell, H.n, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
+  local arg, at = ARGV[1], pos
+  -- the further numbers of a Bucket or a Period.
+  if H.cell == 281474976710652 then H.unit, H.part, H.per, H.most, at = decode('>I6I7I7I7', arg, at)
+  elseif H.cell == 281474976710653 then H.edge1, H.edge2, H.edge3, H.edge4, at = decode('>I7I7I7I7', arg, at) end
+  if H.cell == 281474976710653 then H.mark, at = decode('>I7', arg, at) end
+  limits[i], pos = H, at
 end
 -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
 if raw > 9007199254740991 then
@@ -304,9 +330,21 @@ local now, corrected = raw, false
 for index = 1, count do local H = limits[index]
   H.s = call('HGET', H.key, 'h')
   H.low, H.top, H.from, H.to, H.late, H.wide, H.extra = 0, 0, 0, 0, 0, false, 0
+  H.debt = false
   if not H.s then
     H.s, H.p, H.q, H.o = '', 1, 1, 1
     H.last, H.newest, H.first, H.units, H.total, H.lives = -9007199254740992, 0, 0, 0, 0, 0
+  elseif byte(H.s) == 8 or byte(H.s) == 9 then
+    local _
+    if byte(H.s) == 8 and #H.s == 54 then
+      _, H.last, H.debt, H.frac, H.since, H.lives, H.wasunit, H.waspart, H.wasper = decode('>BI7I7I7I7I5I6I7I7', H.s)
+    elseif byte(H.s) == 9 and #H.s == 33 then
+      _, H.last, H.debt, H.since, H.lives, H.wasunit = decode('>BI7I7I7I5I6', H.s)
+      H.frac, H.waspart, H.wasper = 0, 0, 1
+    else
+      error('weir:state the header is cut off', 0)
+    end
+    H.s, H.p, H.q, H.o, H.newest, H.first, H.units, H.total = '', 1, 1, 1, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte(H.s), #H.s, 0
     H.wide = form == 2 or form == 4 or form == 7
@@ -348,232 +386,221 @@ local most = 0
 for index = 1, count do local H = limits[index]
   -- the history as seen by a decision at now.
   H.cut, H.push, H.redated = now - H.window, false, false
-  if corrected and H.last - raw >= 1000000 then
-    -- the clock was corrected: entries of the future merge into one entry of now (R2).
-    H.last, H.redated = now, true
-    local mark
-    mark = now
-    if H.cell > 0 and H.cell < 281474976710654 then
-      mark = now - now % H.cell + H.cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-    elseif H.cell == 281474976710655 then mark = now - now % H.window end
-    if H.newest > mark then
-      if not seek then parse, seek, retreat = lengthy() end
-      local all, kept = H.total
-      H.s, H.p, H.q, H.first, H.to, H.z, H.o, H.late, H.newest, H.units, kept =
-      retreat(H.key, H.s, H.p, H.q, H.from, H.first, H.to, H.z, H.o, mark - 1)
-      if H.newest < 0 then
-        H.first = mark
-        if H.extra > 0 then
-          all = math.min(all + H.extra, 9007199254740991)
-          H.total, H.extra = all, 0
+  -- the window of now; the script never decides outside of the windows around the caller's time (R3).
+  H.ends = false
+  if H.cell == 281474976710653 then
+    if now < H.edge1 or now >= H.edge4 then return encode('>BI7', 4, now) end
+    H.begin, H.ends = H.edge2, H.edge3
+    if now < H.edge2 then H.begin, H.ends = H.edge1, H.edge2 elseif now >= H.edge3 then H.begin, H.ends = H.edge3, H.edge4 end
+    H.cut = H.begin - 1
+  end
+  if H.debt then
+    -- a stored bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
+    if corrected and H.last - raw >= 1000000 then
+      H.debt = H.debt - math.max(H.since - H.last, 0)
+      if H.debt < 0 then H.debt, H.frac = 0, 0 end
+      H.last, H.since, H.redated = now, math.min(H.since, now), true
+    else
+      H.debt = H.debt - (now - H.last)
+    end
+    H.ahead = math.max(H.since - now, 0)
+    if H.debt < H.ahead or H.debt == H.ahead and H.frac == 0 then H.debt, H.frac, H.since = H.ahead, 0, now + H.ahead end
+    if H.cell ~= 281474976710652 then -- the units that are missing count as granted now (R12).
+      H.units = missing(H.debt - H.ahead, H.frac, H.wasunit, H.waspart, H.wasper)
+      if H.units > 0 then
+        H.newest = now
+        if H.cell > 0 and H.cell < 281474976710652 then
+          H.newest = now - now % H.cell + H.cell
+          if H.newest > 9007199254740991 then H.newest = 9007199254740991 end -- no instant is later.
+        elseif H.cell == 281474976710655 then H.newest = now - now % H.window
+        elseif H.ends then H.newest = H.begin -- AT is now.
         end
-      else
-        local e
-        do
-          local v = (mark - H.newest) * 2
-          if H.units == 1 then
-            if v < 0x80 then e = encode('B', v)
-            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
-            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
-            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
-            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
-            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
-            else e = encode('>BI7', 0xFC, v) end
-          else
-            local units
-            v = v + 1
-            if v < 0x80 then e = encode('B', v)
-            elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
-            elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
-            elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
-            elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
-            elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
-            else e = encode('>BI7', 0xFC, v) end
-            v = H.units
-            if v < 0x80 then units = encode('B', v)
-            elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
-            elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
-            elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
-            elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
-            elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
-            else units = encode('>BI7', 0xFC, v) end
-            e = e .. units
-          end
-        end
-        H.z, H.o, H.late = string.sub(H.z, H.o) .. e, 1, H.late + H.units
       end
-      H.newest, H.units = mark, all - kept
+      H.first, H.total, H.debt, H.redated = H.newest, H.units, false, true
+    else
+      if H.wasunit ~= H.unit or H.waspart ~= H.part or H.wasper ~= H.per then
+        -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
+        -- most a whole unit (R12).
+        H.debt = H.debt - H.ahead
+        local units = missing(H.debt, H.frac, H.wasunit, H.waspart, H.wasper)
+        local time, rest = cost(units, H.wasunit, H.waspart, H.wasper)
+        local waited = after(time, rest, H.debt, H.frac)
+        units, H.redated = math.min(units, H.most), true
+        if units > 0 and after(H.unit, H.part, waited, 0) < 1 then units, waited = units - 1, 0 end
+        H.debt, H.frac = cost(units, H.unit, H.part, H.per)
+        H.debt, H.since, H.ahead = H.debt - waited, now, 0
+      end
+      H.used, H.over = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per), 0
     end
   end
-  -- the entries that count at now (R3).
-  H.edge, H.own, H.over = H.newest, H.units, 0
-  H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
-  if H.newest <= H.cut then
-    H.used, H.own = 0, 0
-    -- no older entry counts.
-    H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
-  elseif H.lu > H.cut then
-    H.used, H.over = H.total, H.extra
-  else
-    local gone = 0
-    repeat
-      if H.lp < H.lq then
-        local delta, n
-        do
-          local a, b, c, d, e = byte(H.ls, H.lp, H.lp + 4)
-          if a < 0x80 then delta, H.lp = a, H.lp + 1
-          elseif a < 0xC0 then delta, H.lp = (a - 0x80) * 0x100 + b, H.lp + 2
-          elseif a < 0xE0 then delta, H.lp = (a - 0xC0) * 0x10000 + b * 0x100 + c, H.lp + 3
-          elseif a < 0xF0 then delta, H.lp = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, H.lp + 4
-          elseif a < 0xF8 then delta, H.lp = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, H.lp + 5
-          elseif a < 0xFC then delta, H.lp = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, H.lp + 1), H.lp + 6
-          else delta, H.lp = decode('>I7', H.ls, H.lp + 1) end
-        end
-        n = delta % 2
-        delta = (delta - n) / 2
-        if n == 1 then
-          do
-            local a, b, c, d, e = byte(H.ls, H.lp, H.lp + 4)
-            if a < 0x80 then n, H.lp = a, H.lp + 1
-            elseif a < 0xC0 then n, H.lp = (a - 0x80) * 0x100 + b, H.lp + 2
-            elseif a < 0xE0 then n, H.lp = (a - 0xC0) * 0x10000 + b * 0x100 + c, H.lp + 3
-            elseif a < 0xF0 then n, H.lp = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, H.lp + 4
-            elseif a < 0xF8 then n, H.lp = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, H.lp + 5
-            elseif a < 0xFC then n, H.lp = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, H.lp + 1), H.lp + 6
-            else n, H.lp = decode('>I7', H.ls, H.lp + 1) end
+  if not H.debt then
+    if corrected and H.last - raw >= 1000000 then
+      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      H.last, H.redated = now, true
+      local mark
+      mark = now
+      if H.cell > 0 and H.cell < 281474976710652 then
+        mark = now - now % H.cell + H.cell
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
+      elseif H.cell == 281474976710655 then mark = now - now % H.window
+      elseif H.ends then mark = H.begin -- AT is now.
+      end
+      if H.newest > mark then
+        if not seek then parse, seek, retreat = lengthy() end
+        local all, kept = H.total
+        H.s, H.p, H.q, H.first, H.to, H.z, H.o, H.late, H.newest, H.units, kept =
+        retreat(H.key, H.s, H.p, H.q, H.from, H.first, H.to, H.z, H.o, mark - 1)
+        if H.newest < 0 then
+          H.first = mark
+          if H.extra > 0 then
+            all = math.min(all + H.extra, 9007199254740991)
+            H.total, H.extra = all, 0
           end
         else
-          n = 1
+          local e
+          do
+            local v = (mark - H.newest) * 2
+            if H.units == 1 then
+              if v < 0x80 then e = encode('B', v)
+              elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+              elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+              elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+              elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+              elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+              else e = encode('>BI7', 0xFC, v) end
+            else
+              local units
+              v = v + 1
+              if v < 0x80 then e = encode('B', v)
+              elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+              elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+              elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+              elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+              elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+              else e = encode('>BI7', 0xFC, v) end
+              v = H.units
+              if v < 0x80 then units = encode('B', v)
+              elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+              elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+              elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+              elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+              elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+              else units = encode('>BI7', 0xFC, v) end
+              e = e .. units
+            end
+          end
+          H.z, H.o, H.late = string.sub(H.z, H.o) .. e, 1, H.late + H.units
         end
-        gone, H.lu = gone + n, H.lu + delta
-      elseif H.lc < H.to then
-        -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
-        local text = call('HGET', H.key, encode('>I6', H.lc))
-        if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
-        local behind, size, pieces = decode('>I7BB', text)
-        local units, p = 0, 10 + pieces
-        if #text <= p then error('weir:state a chunk is cut off', 0) end
-        do
-          local a, b, c, d, e = byte(text, p, p + 4)
-          if a < 0x80 then units, p = a, p + 1
-          elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
-          elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
-          elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
-          elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
-          elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
-          else units, p = decode('>I7', text, p + 1) end
-        end
-        if #text - p + 1 ~= size then error('weir:state a chunk is cut off', 0) end
-        if behind > H.cut then
-          H.ls, H.lp, H.lq, H.lc = text, p, #text + 1, H.lc + 1
-        else
-          if not seek then parse, seek, retreat = lengthy() end
-          H.ls, H.lp, H.lq, H.lc, H.lu, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, gone, H.to, H.z, H.o, H.cut, 0)
-        end
-      elseif H.lc == H.to then
-        H.ls, H.lp, H.lq, H.lc = H.z, H.o, #H.z + 1, H.to + 1
-      else
-        error('weir:state an entry is missing', 0)
+        H.newest, H.units = mark, all - kept
       end
-    until H.lu > H.cut
-    H.used = H.total - gone
-  end
-  local mark
-  if granted > 9007199254740991 then
-    mark = 0
-    if H.used > 0 then
-      mark = nil
+    end
+    -- the entries that count at now (R3).
+    H.edge, H.own, H.over = H.newest, H.units, 0
+    H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
+    if H.newest <= H.cut then
+      H.used, H.own = 0, 0
+      -- no older entry counts.
+      H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
+    elseif H.lu > H.cut then
+      H.used, H.over = H.total, H.extra
+    else
       local gone = 0
-      if H.lu < H.edge then
-        if H.lp < H.lq then -- mostly the oldest entry is enough.
-          local behind = H.lp
+      repeat
+        if H.lp < H.lq then
           local delta, n
           do
-            local a, b, c, d, e = byte(H.ls, behind, behind + 4)
-            if a < 0x80 then delta, behind = a, behind + 1
-            elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
-            elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-            elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-            elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-            elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
-            else delta, behind = decode('>I7', H.ls, behind + 1) end
+            local a, b, c, d, e = byte(H.ls, H.lp, H.lp + 4)
+            if a < 0x80 then delta, H.lp = a, H.lp + 1
+            elseif a < 0xC0 then delta, H.lp = (a - 0x80) * 0x100 + b, H.lp + 2
+            elseif a < 0xE0 then delta, H.lp = (a - 0xC0) * 0x10000 + b * 0x100 + c, H.lp + 3
+            elseif a < 0xF0 then delta, H.lp = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, H.lp + 4
+            elseif a < 0xF8 then delta, H.lp = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, H.lp + 5
+            elseif a < 0xFC then delta, H.lp = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, H.lp + 1), H.lp + 6
+            else delta, H.lp = decode('>I7', H.ls, H.lp + 1) end
           end
           n = delta % 2
           delta = (delta - n) / 2
           if n == 1 then
             do
-              local a, b, c, d, e = byte(H.ls, behind, behind + 4)
-              if a < 0x80 then n, behind = a, behind + 1
-              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
-              else n, behind = decode('>I7', H.ls, behind + 1) end
+              local a, b, c, d, e = byte(H.ls, H.lp, H.lp + 4)
+              if a < 0x80 then n, H.lp = a, H.lp + 1
+              elseif a < 0xC0 then n, H.lp = (a - 0x80) * 0x100 + b, H.lp + 2
+              elseif a < 0xE0 then n, H.lp = (a - 0xC0) * 0x10000 + b * 0x100 + c, H.lp + 3
+              elseif a < 0xF0 then n, H.lp = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, H.lp + 4
+              elseif a < 0xF8 then n, H.lp = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, H.lp + 5
+              elseif a < 0xFC then n, H.lp = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, H.lp + 1), H.lp + 6
+              else n, H.lp = decode('>I7', H.ls, H.lp + 1) end
             end
           else
             n = 1
           end
-          if n >= 1 then mark = H.lu end
+          gone, H.lu = gone + n, H.lu + delta
+        elseif H.lc < H.to then
+          -- the next chunk; if none of its entries counts, seek skips chunks and blocks.
+          local text = call('HGET', H.key, encode('>I6', H.lc))
+          if not text or #text < 12 then error('weir:state a chunk is missing or cut off', 0) end
+          local behind, size, pieces = decode('>I7BB', text)
+          local units, p = 0, 10 + pieces
+          if #text <= p then error('weir:state a chunk is cut off', 0) end
+          do
+            local a, b, c, d, e = byte(text, p, p + 4)
+            if a < 0x80 then units, p = a, p + 1
+            elseif a < 0xC0 then units, p = (a - 0x80) * 0x100 + b, p + 2
+            elseif a < 0xE0 then units, p = (a - 0xC0) * 0x10000 + b * 0x100 + c, p + 3
+            elseif a < 0xF0 then units, p = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, p + 4
+            elseif a < 0xF8 then units, p = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, p + 5
+            elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', text, p + 1), p + 6
+            else units, p = decode('>I7', text, p + 1) end
+          end
+          if #text - p + 1 ~= size then error('weir:state a chunk is cut off', 0) end
+          if behind > H.cut then
+            H.ls, H.lp, H.lq, H.lc = text, p, #text + 1, H.lc + 1
+          else
+            if not seek then parse, seek, retreat = lengthy() end
+            H.ls, H.lp, H.lq, H.lc, H.lu, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, gone, H.to, H.z, H.o, H.cut, 0)
+          end
+        elseif H.lc == H.to then
+          H.ls, H.lp, H.lq, H.lc = H.z, H.o, #H.z + 1, H.to + 1
+        else
+          error('weir:state an entry is missing', 0)
         end
-        if not mark then
-          if not seek then parse, seek, retreat = lengthy() end
-          local _, u
-          _, _, _, _, u, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, -1, 1)
-          if u < H.edge then mark = u end
-        end
-      end
-      if not mark then
-        if H.push and gone + H.push >= 1 then mark = H.edge else mark = H.newest end
-      end
+      until H.lu > H.cut
+      H.used = H.total - gone
     end
-  elseif H.cell == 281474976710654 and H.edge <= granted and granted - H.edge < H.window then
-    mark = H.edge -- R3
+    if H.ends and H.newest > H.begin then
+      -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
+      H.units, H.over, H.extra, H.late, H.redated = math.min(H.used + H.over, 9007199254740991), 0, 0, 0, true
+      H.s, H.p, H.q, H.z, H.o, H.from, H.wide = '', 1, 1, '', 1, H.to, false
+      H.newest, H.first, H.total = H.begin, H.begin, H.units
+      H.edge, H.own, H.used = H.begin, H.units, H.units
+      -- no older entry counts.
+      H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
+    end
+    if H.cell == 281474976710652 then
+      -- the units that count are missing from the bucket, at most all of it (R12).
+      H.since, H.ahead = now, 0
+      H.used, H.over, H.redated = math.min(H.used + H.over, H.max), 0, H.redated or H.last >= 0
+      H.debt, H.frac = cost(H.used, H.unit, H.part, H.per)
+    end
+  end
+  if H.debt then
+    -- gives back to the bucket, unless the grant has flowed in again (R16).
+    H.took = 0
+    local counts = granted > 9007199254740991 or H.since <= granted and granted <= H.last
+    if counts and H.n > 0 then H.took, H.redated = math.min(H.n, H.used), true end
+    if counts and H.n > 0 and H.took == H.used then
+      H.debt, H.frac, H.since = H.ahead, 0, now + H.ahead
+    elseif H.took > 0 then
+      local back, part = cost(H.took, H.unit, H.part, H.per)
+      H.debt, H.frac = H.debt - back, H.frac - part
+      if H.frac < 0 then H.debt, H.frac = H.debt - 1, H.frac + H.per end
+    end
   else
-    mark = granted
-    if H.cell > 0 and H.cell < 281474976710654 then
-      mark = granted - granted % H.cell + H.cell
-      if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-    elseif H.cell == 281474976710655 then mark = granted - granted % H.window end
-  end
-  local n = H.cost > 0 and 0 or n -- a cost is not refunded: the attempt was made.
-  H.took, H.struck = 0, 0
-  if mark == H.edge then
-    H.took = math.min(n, H.own)
-    H.struck = H.took
-  elseif mark > H.cut and mark < H.edge and H.lu < H.edge then
-    if not seek then parse, seek, retreat = lengthy() end
-    local u, held, _
-    H.es, H.ep, _, H.ec, u, _, held = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, mark - 1, 0)
-    if u == mark then -- H.over is taken first.
-      H.took = math.min(n, held + (u == H.lu and H.over or 0))
-      H.struck = math.max(0, H.took - (u == H.lu and H.over or 0))
-    end
-  end
-  if H.took > most then most = H.took end
-end
-if most == 0 then return encode('>i8', 0) end
--- Every call that can fail runs before the first write. All entries but that of the instant stay, also those that
--- no longer count: a later decision may be at an earlier instant (R2, R10).
-for index = 1, count do local H = limits[index]
-  H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used = H.s, H.p, H.q, H.from, H.first, H.units, H.total - H.struck
-  H.over = H.extra - (H.took - H.struck)
-  H.wide = H.wide or H.struck > 0 and H.ep
-  if H.struck == 0 then
-    -- at most H.over and the correction of the clock are stored (R2).
-  elseif not H.ep then
-    H.own = H.own - H.struck
-    if H.own == 0 then
-      -- the newest entry is removed: the last one with units becomes the newest.
-      if H.used == 0 then
-        H.newest, H.edge = 0, 0
-        -- no older entry counts.
-        H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
-      else
-        if not seek then parse, seek, retreat = lengthy() end
-        local last, late
-        last = nil
+    local mark
+    if granted > 9007199254740991 then
+      mark = 0
+      if H.used > 0 then
+        mark = nil
         local gone = 0
         if H.lu < H.edge then
           if H.lp < H.lq then -- mostly the oldest entry is enough.
@@ -605,52 +632,178 @@ for index = 1, count do local H = limits[index]
             else
               n = 1
             end
-            if n >= H.used then last = H.lu end
+            if n >= 1 then mark = H.lu end
           end
-          if not last then
+          if not mark then
             if not seek then parse, seek, retreat = lengthy() end
             local _, u
-            _, _, _, _, u, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, -1, H.used)
-            if u < H.edge then last = u end
+            _, _, _, _, u, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, -1, 1)
+            if u < H.edge then mark = u end
           end
         end
-        if not last then
-          if H.push and gone + H.push >= H.used then last = H.edge else last = H.newest end
+        if not mark then
+          if H.push and gone + H.push >= 1 then mark = H.edge else mark = H.newest end
         end
-        H.ls, H.lp, H.lq, H.lu, H.to, H.z, H.o, late, H.newest, H.own =
-        retreat(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, H.to, H.z, H.o, last)
-        H.late, H.edge = late, H.newest
+      end
+    elseif H.cell == 281474976710654 and H.edge <= granted and granted - H.edge < H.window then
+      mark = H.edge -- R3
+    elseif H.cell == 281474976710653 then
+      mark = H.mark
+    else
+      mark = granted
+      if H.cell > 0 and H.cell < 281474976710652 then
+        mark = granted - granted % H.cell + H.cell
+        if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
+      elseif H.cell == 281474976710655 then mark = granted - granted % H.window
+      elseif H.ends then mark = H.begin -- AT is now.
       end
     end
-  elseif H.ec == H.from then
-    H.ls = strike(H.s, H.p, H.ep, H.struck)
-    H.lq = H.q + #H.ls - #H.s
-  elseif H.ec == H.to + 1 then
-    H.z, H.late = strike(H.z, H.o, H.ep, H.struck), H.late - H.struck
-  else
-    -- the entry is in a chunk; the head of the chunk and its block contain its units, too.
-    local behind, units, start = parse(H.es)
-    local text, size = strike(H.es, start, H.ep, H.struck), ''
-    if units > 0 then units = units - H.struck end
-    if units < 0x80 then size = encode('B', units)
-    elseif units < 0x4000 then size = encode('>I2', units + 0x8000)
-    elseif units < 0x200000 then size = encode('>I3', units + 0xC00000)
-    elseif units < 0x10000000 then size = encode('>I4', units + 0xE0000000)
-    elseif units < 0x800000000 then size = encode('>I5', units + 0xF000000000)
-    elseif units < 0x40000000000 then size = encode('>I6', units + 0xF80000000000)
-    else size = encode('>BI7', 0xFC, units) end
-    text = string.sub(text, start)
-    H.name, H.chunk = encode('>I6', H.ec - 1), encode('>I7BBB', behind, #text, 1, #text) .. size .. text
-    H.bname = 'b' .. encode('>I6', math.floor((H.ec - 1) / 32))
-    H.block = call('HGET', H.key, H.bname)
-    if H.block then
-      local after, all = decode('>I7I7', H.block)
-      H.block = encode('>I7I7', after, all - H.struck)
+    H.took, H.struck = 0, 0
+    if mark == H.edge then
+      H.took = math.min(H.n, H.own)
+      H.struck = H.took
+    elseif mark > H.cut and mark < H.edge and H.lu < H.edge then
+      if not seek then parse, seek, retreat = lengthy() end
+      local u, held, _
+      H.es, H.ep, _, H.ec, u, _, held = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, mark - 1, 0)
+      if u == mark then -- H.over is taken first.
+        H.took = math.min(H.n, held + (u == H.lu and H.over or 0))
+        H.struck = math.max(0, H.took - (u == H.lu and H.over or 0))
+      end
+    end
+  end
+  if math.min(H.took, n) > most then most = math.min(H.took, n) end
+end
+if most == 0 then return encode('>i8', 0) end
+-- Every call that can fail runs before the first write. All entries but that of the instant stay, also those that
+-- no longer count: a later decision may be at an earlier instant (R2, R10).
+for index = 1, count do local H = limits[index]
+  if not H.debt then
+    H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used = H.s, H.p, H.q, H.from, H.first, H.units, H.total - H.struck
+    H.over = H.extra - (H.took - H.struck)
+    H.wide = H.wide or H.struck > 0 and H.ep
+    if H.struck == 0 then
+      -- at most H.over and the correction of the clock are stored (R2).
+    elseif not H.ep then
+      H.own = H.own - H.struck
+      if H.own == 0 then
+        -- the newest entry is removed: the last one with units becomes the newest.
+        if H.used == 0 then
+          H.newest, H.edge = 0, 0
+          -- no older entry counts.
+          H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
+        else
+          if not seek then parse, seek, retreat = lengthy() end
+          local last, late
+          last = nil
+          local gone = 0
+          if H.lu < H.edge then
+            if H.lp < H.lq then -- mostly the oldest entry is enough.
+              local behind = H.lp
+              local delta, n
+              do
+                local a, b, c, d, e = byte(H.ls, behind, behind + 4)
+                if a < 0x80 then delta, behind = a, behind + 1
+                elseif a < 0xC0 then delta, behind = (a - 0x80) * 0x100 + b, behind + 2
+                elseif a < 0xE0 then delta, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+                elseif a < 0xF0 then delta, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+                elseif a < 0xF8 then delta, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+                elseif a < 0xFC then delta, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
+                else delta, behind = decode('>I7', H.ls, behind + 1) end
+              end
+              n = delta % 2
+              delta = (delta - n) / 2
+              if n == 1 then
+                do
+                  local a, b, c, d, e = byte(H.ls, behind, behind + 4)
+                  if a < 0x80 then n, behind = a, behind + 1
+                  elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
+                  elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
+                  elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
+                  elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
+                  elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
+                  else n, behind = decode('>I7', H.ls, behind + 1) end
+                end
+              else
+                n = 1
+              end
+              if n >= H.used then last = H.lu end
+            end
+            if not last then
+              if not seek then parse, seek, retreat = lengthy() end
+              local _, u
+              _, _, _, _, u, gone = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, -1, H.used)
+              if u < H.edge then last = u end
+            end
+          end
+          if not last then
+            if H.push and gone + H.push >= H.used then last = H.edge else last = H.newest end
+          end
+          H.ls, H.lp, H.lq, H.lu, H.to, H.z, H.o, late, H.newest, H.own =
+          retreat(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, H.to, H.z, H.o, last)
+          H.late, H.edge = late, H.newest
+        end
+      end
+    elseif H.ec == H.from then
+      H.ls = strike(H.s, H.p, H.ep, H.struck)
+      H.lq = H.q + #H.ls - #H.s
+    elseif H.ec == H.to + 1 then
+      H.z, H.late = strike(H.z, H.o, H.ep, H.struck), H.late - H.struck
+    else
+      -- the entry is in a chunk; the head of the chunk and its block contain its units, too.
+      local behind, units, start = parse(H.es)
+      local text, size = strike(H.es, start, H.ep, H.struck), ''
+      if units > 0 then units = units - H.struck end
+      if units < 0x80 then size = encode('B', units)
+      elseif units < 0x4000 then size = encode('>I2', units + 0x8000)
+      elseif units < 0x200000 then size = encode('>I3', units + 0xC00000)
+      elseif units < 0x10000000 then size = encode('>I4', units + 0xE0000000)
+      elseif units < 0x800000000 then size = encode('>I5', units + 0xF000000000)
+      elseif units < 0x40000000000 then size = encode('>I6', units + 0xF80000000000)
+      else size = encode('>BI7', 0xFC, units) end
+      text = string.sub(text, start)
+      H.name, H.chunk = encode('>I6', H.ec - 1), encode('>I7BBB', behind, #text, 1, #text) .. size .. text
+      H.bname = 'b' .. encode('>I6', math.floor((H.ec - 1) / 32))
+      H.block = call('HGET', H.key, H.bname)
+      if H.block then
+        local after, all = decode('>I7I7', H.block)
+        H.block = encode('>I7I7', after, all - H.struck)
+      end
     end
   end
 end
 for index = 1, count do local H = limits[index]
-  if H.took > 0 or H.redated then
+  if H.debt then
+    if H.took > 0 or H.redated then
+      -- stores the bucket.
+      local full = cost(H.max, H.unit, H.part, H.per) + 1
+      if H.low < H.top then -- it was a long history.
+        call('UNLINK', H.key)
+        H.lives = 0
+      end
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of full (R13).
+      local renew
+      local ends = math.max(now + full, now + 1 + H.debt, H.last + H.gap)
+      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a full.
+      local spare, virtually = full / 4, 0
+      if virtual then spare, virtually = full, 549755813888 end
+      local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it.
+      if promised < ends or promised > ends + spare + 1000000 then
+        ends = ends + spare
+        H.lives = math.ceil(ends / 1000000) + virtually
+        if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+        renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
+      end
+      local debt, head = H.debt + (now - H.last), nil
+      if H.per == 1 then
+        head = encode('>BI7I7I7I5I6', 9, H.last, debt, H.since, H.lives, H.unit)
+      else
+        head = encode('>BI7I7I7I7I5I6I7I7', 8, H.last, debt, H.frac, H.since, H.lives, H.unit, H.part, H.per)
+      end
+      call('HSET', H.key, 'h', head)
+      if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
+    end
+  elseif H.took > 0 or H.redated then
     if H.chunk then call('HSET', H.key, H.name, H.chunk) end
     if H.block then call('HSET', H.key, H.bname, H.block) end
     -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
@@ -820,16 +973,17 @@ for index = 1, count do local H = limits[index]
           forget(H.top)
         end
       end
-      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+      -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of H.window (R13).
       local renew
-      local ends = H.window + (H.newest > H.last and H.newest or H.last)
-      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+      local ends = H.ends and math.max(H.ends, H.last + H.gap) or H.window + (H.newest > H.last and H.newest or H.last)
+      -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a H.window.
       local spare, virtually = H.window / 4, 0
       if virtual then spare, virtually = H.window, 549755813888 end
       local promised = (H.lives - virtually) * 1000000 -- far out of range if the other clock set it.
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
+        if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
         renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
       end
       local head

@@ -1,10 +1,14 @@
 -- many decides several requests under several limits each, in their order, at one reading of the clock. The scripts
--- two and three are the same for two and three limits, with the state of the histories in local variables.
+-- two and three are the same for two and three limits, with the state of the histories in local variables. The script
+-- kinds is the same for limits of all kinds, and for histories that were of all kinds.
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
---          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n).
--- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; states follow as:
+--          then for each limit max I7, window I6, gap I6, cell I6, cost I7 (0 = n). In kinds follow, if cell is the
+--          marker of a Bucket (max is its Burst): micros I6, rest I7, per I7, most I7 of its weir.Refill; if it is the
+--          marker of a Period: the four edges I7 of three of its windows, that of the caller's time in the middle.
+-- reply    for each request: the short or long reply of one.lua, or an error: 1 B, length I2, text; or, in kinds, 4 B,
+--          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
 --          each limit.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
@@ -303,7 +307,8 @@ local decision = function(arg, keys)
       if h1_cell > 0 and h1_cell < 281474976710654 then
         mark = now - now % h1_cell + h1_cell
         if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-      elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
+      elseif h1_cell == 281474976710655 then mark = now - now % h1_window
+      end
       if h1_newest > mark then
         if not seek then parse, seek, retreat = lengthy() end
         local all, kept = h1_total
@@ -439,7 +444,8 @@ local decision = function(arg, keys)
       if h2_cell > 0 and h2_cell < 281474976710654 then
         mark = now - now % h2_cell + h2_cell
         if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-      elseif h2_cell == 281474976710655 then mark = now - now % h2_window end
+      elseif h2_cell == 281474976710655 then mark = now - now % h2_window
+      end
       if h2_newest > mark then
         if not seek then parse, seek, retreat = lengthy() end
         local all, kept = h2_total
@@ -620,7 +626,8 @@ local decision = function(arg, keys)
       if h1_cell > 0 and h1_cell < 281474976710654 then
         mark = now - now % h1_cell + h1_cell
         if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-      elseif h1_cell == 281474976710655 then mark = now - now % h1_window end
+      elseif h1_cell == 281474976710655 then mark = now - now % h1_window
+      end
       local merges = mark <= h1_newest -- a mark never runs back (R9).
       merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
@@ -815,7 +822,8 @@ local decision = function(arg, keys)
       if h2_cell > 0 and h2_cell < 281474976710654 then
         mark = now - now % h2_cell + h2_cell
         if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-      elseif h2_cell == 281474976710655 then mark = now - now % h2_window end
+      elseif h2_cell == 281474976710655 then mark = now - now % h2_window
+      end
       local merges = mark <= h2_newest -- a mark never runs back (R9).
       merges = merges or h2_cell == 281474976710654 and h2_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
@@ -1169,10 +1177,10 @@ local decision = function(arg, keys)
             forget(h1_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h1_window (R13).
         local renew
         local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
-        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h1_window.
         local spare, virtually = h1_window / 4, 0
         if virtual then spare, virtually = h1_window, 549755813888 end
         local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
@@ -1383,10 +1391,10 @@ local decision = function(arg, keys)
             forget(h1_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h1_window (R13).
         local renew
         local ends = h1_window + (h1_newest > h1_last and h1_newest or h1_last)
-        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h1_window.
         local spare, virtually = h1_window / 4, 0
         if virtual then spare, virtually = h1_window, 549755813888 end
         local promised = (h1_lives - virtually) * 1000000 -- far out of range if the other clock set it.
@@ -1598,10 +1606,10 @@ local decision = function(arg, keys)
             forget(h2_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h2_window (R13).
         local renew
         local ends = h2_window + (h2_newest > h2_last and h2_newest or h2_last)
-        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h2_window.
         local spare, virtually = h2_window / 4, 0
         if virtual then spare, virtually = h2_window, 549755813888 end
         local promised = (h2_lives - virtually) * 1000000 -- far out of range if the other clock set it.
@@ -1812,10 +1820,10 @@ local decision = function(arg, keys)
             forget(h2_top)
           end
         end
-        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of a window (R13).
+        -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of h2_window (R13).
         local renew
         local ends = h2_window + (h2_newest > h2_last and h2_newest or h2_last)
-        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a window.
+        -- If instants are the caller's, real time may pass more slowly: the key lives hours longer, renewed once a h2_window.
         local spare, virtually = h2_window / 4, 0
         if virtual then spare, virtually = h2_window, 549755813888 end
         local promised = (h2_lives - virtually) * 1000000 -- far out of range if the other clock set it.

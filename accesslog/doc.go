@@ -1,0 +1,60 @@
+// Package accesslog reads the access logs of web servers, proxies and load balancers as
+// one sequence of requests, sorted by time.
+//
+//	log, err := accesslog.Open([]string{"access.log", "access.log.1.gz"}, accesslog.Options{})
+//	for entry, err := range log.Entries() { … entry.Get(accesslog.RemoteAddr) … }
+//
+// # Formats
+//
+//	combined    the log of Apache and nginx, also with further columns
+//	common      the same without referer and user agent
+//	nginx-json  one JSON object for each line, named like the variables of nginx
+//	caddy       JSON
+//	traefik     its common log format, or JSON
+//	envoy       its default text format, or JSON
+//	alb         AWS Application Load Balancer
+//	cloudfront  AWS CloudFront, and other W3C logs with a #Fields line
+//
+// The format of each file is detected from its first lines, unless [Options] names it.
+// Files may be compressed by gzip or zstd, which is detected from their first bytes.
+//
+// # Fields
+//
+// [ParseField] accepts one name for the same fact of every format:
+//
+//	remote_addr  the client address without port: the first column, client_ip (Caddy),
+//	             ClientHost (Traefik), client:port (ALB), c-ip (CloudFront), and in the
+//	             text of Envoy, which has no peer address, the last of x-forwarded-for
+//	method, path (without query), query, host, status, user, user_agent, referer
+//	bytes        the size of the response
+//	header:NAME  a logged field of the request's header
+//
+// Any other name is that of a column or member as the log itself has it: target_group_arn,
+// x-edge-location, request.tls.version. [Options].Fields maps one of the names above, or
+// time, to such a name. Letter case, - and _ are equal in names of JSON members.
+//
+// # Time
+//
+// The instant is the log's own timestamp: the time of ALB and not its creation time, and
+// StartUTC of Traefik. A time without a zone makes the line a bad one, because a guess
+// could be wrong by hours. CloudFront writes UTC by definition. A number is seconds if it
+// is below 1e11, milliseconds below 1e14, microseconds below 1e17, else nanoseconds.
+//
+// # Trade-off
+//
+// Own parsers were preferred to libraries. They index a line, and decode a field only when
+// it is read. Nothing is allocated for a line once the buffers have grown. Measured on one
+// core of a loaded machine, each line with its time and five fields:
+//
+//	common 3.4, traefik 2.7, combined 2.5, envoy 2.5, cloudfront 1.5, alb 1.5,
+//	nginx-json 1.4, caddy 0.6 million lines a second
+//	a combined line: 0.4 µs here, 2.1 µs with a regular expression and time.Parse
+//	a Caddy line: 1.7 µs here, 2.5 µs with gjson, 5.7 µs with encoding/json
+//
+// The Go library for combined logs, gonx, uses regular expressions and had its last
+// release in 2018. Compressed files are read by compress/gzip and by klauspost/compress,
+// because the standard library has no zstd.
+//
+// Lines of JSON are checked for their structure only. Numbers and words within values that
+// no field needs are skipped. The escape \xHH of nginx is read, although it is not JSON.
+package accesslog

@@ -1,0 +1,311 @@
+package accesslog
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// example is a real line of a format with the fields that it has. A field with the value
+// "" must be absent.
+type example struct {
+	name   string
+	format Format
+	text   string // the last line is the one that is read
+	at     string
+	want   map[string]string
+}
+
+const cloudFrontHeader = "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query cs(Cookie) x-edge-result-type x-edge-request-id x-host-header cs-protocol cs-bytes time-taken x-forwarded-for ssl-protocol ssl-cipher x-edge-response-result-type cs-protocol-version fle-status fle-encrypted-fields c-port time-to-first-byte x-edge-detailed-result-type sc-content-type sc-content-len sc-range-start sc-range-end\n"
+
+var examples = []example{
+	{"common", Common, `127.0.0.1 - frank [10/Oct/2000:13:55:36 -0700] "GET /apache_pb.gif?a=b HTTP/1.0" 200 2326`,
+		"2000-10-10T20:55:36Z", map[string]string{"remote_addr": "127.0.0.1", "user": "frank", "method": "GET", "path": "/apache_pb.gif", "query": "a=b", "status": "200", "bytes": "2326", "user_agent": "", "host": "", "ident": ""}},
+	{"common without values", Common, `2001:db8::7 - - [10/Oct/2000:13:55:36 +0000] "-" 408 -`,
+		"2000-10-10T13:55:36Z", map[string]string{"remote_addr": "2001:db8::7", "user": "", "method": "", "path": "", "bytes": "", "status": "408"}},
+	{"combined", Combined, `203.0.113.9 - ann smith [05/Mar/2026:08:00:01 +0130] "POST /search?q=%22x%22 HTTP/1.1" 429 17 "https://example.com/" "Mozilla/5.0 (X11; \"quoted\" \\ \x41)"`,
+		"2026-03-05T06:30:01Z", map[string]string{"remote_addr": "203.0.113.9", "user": "ann smith", "method": "POST", "path": "/search", "query": "q=%22x%22", "referer": "https://example.com/", "user_agent": `Mozilla/5.0 (X11; "quoted" \ A)`, "header:User-Agent": `Mozilla/5.0 (X11; "quoted" \ A)`, "header:X-Forwarded-For": ""}},
+	{"combined, main of nginx", Combined, `10.0.0.1 - - [05/Mar/2026:08:00:01 +0000] "GET http://shop.example:8080/a HTTP/1.1" 200 17 "-" "-" "198.51.100.4"`,
+		"2026-03-05T08:00:01Z", map[string]string{"path": "/a", "host": "shop.example", "referer": "", "user_agent": "", "header:x-forwarded-for": "198.51.100.4"}},
+	{"combined, TLS on a plain port", Combined, `10.0.0.1 - - [05/Mar/2026:08:00:01 +0000] "\x16\x03\x01\x02" 400 157 "-" "-"`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "10.0.0.1", "method": "", "path": "", "status": "400"}},
+	{"nginx-json", NginxJSON, `{"time_iso8601":"2026-03-05T08:00:01+01:00","remote_addr":"2001:db8::1","remote_user":"","request_method":"GET","request_uri":"/a%20b?x=\u00e9\"","status":"200","body_bytes_sent":1234,"http_host":"example.com","http_user_agent":"a\/b \\ \ud83d\ude00","http_x_user":"u7","http_referer":null,"extra":{"deep":["v"]}}`,
+		"2026-03-05T07:00:01Z", map[string]string{"remote_addr": "2001:db8::1", "user": "", "method": "GET", "path": "/a%20b", "query": "x=é\"", "status": "200", "bytes": "1234", "host": "example.com", "user_agent": `a/b \ 😀`, "header:X-User": "u7", "referer": "", "extra.deep": "v", "missing": ""}},
+	{"nginx-json with msec", NginxJSON, `{"msec":1772697601.123,"remote_addr":"1.2.3.4","request":"GET /x?y HTTP/2.0","http_user_agent":"a\x22b"}`,
+		"2026-03-05T08:00:01.123Z", map[string]string{"remote_addr": "1.2.3.4", "method": "GET", "path": "/x", "query": "y", "user_agent": `a"b`}},
+	{"nginx-json with two times, of which msec is exact", NginxJSON, `{"time_iso8601":"2026-03-05T08:00:01+00:00","msec":"1772697601.123","remote_addr":"1.2.3.4"}`,
+		"2026-03-05T08:00:01.123Z", map[string]string{"remote_addr": "1.2.3.4"}},
+	{"caddy", Caddy, `{"level":"info","ts":1646861401.5241024,"logger":"http.log.access","msg":"handled request","request":{"remote_ip":"127.0.0.1","remote_port":"41342","client_ip":"2001:db8::5","proto":"HTTP/2.0","method":"GET","host":"localhost","uri":"/a?b=1","headers":{"User-Agent":["curl/7.82.0"],"Accept":["*/*"],"X-User":["\"u\"","v"]},"tls":{"resumed":false,"version":772}},"bytes_read":0,"user_id":"","duration":0.000929675,"size":10900,"status":200,"resp_headers":{"Server":["Caddy"]}}`,
+		"2022-03-09T21:30:01.524102Z", map[string]string{"remote_addr": "2001:db8::5", "method": "GET", "path": "/a", "query": "b=1", "host": "localhost", "status": "200", "bytes": "10900", "user": "", "user_agent": "curl/7.82.0", "header:x-user": `"u"`, "header:Server": "", "request.tls.version": "772", "logger": "http.log.access"}},
+	{"caddy with a time as text", Caddy, `{"ts":"2022-03-09T21:30:01.5Z","request":{"remote_addr":"[2001:db8::5]:4711","uri":"/"},"status":200}`,
+		"2022-03-09T21:30:01.5Z", map[string]string{"remote_addr": "2001:db8::5", "path": "/"}},
+	{"traefik", Traefik, `192.168.1.9 - eve [09/Mar/2022:21:30:01 +0000] "GET /whoami?x HTTP/1.1" 200 415 "-" "curl/8" 42 "web@docker" "http://10.0.0.2:80" 3ms`,
+		"2022-03-09T21:30:01Z", map[string]string{"remote_addr": "192.168.1.9", "user": "eve", "path": "/whoami", "status": "200", "bytes": "415", "referer": "", "user_agent": "curl/8", "router": "web@docker"}},
+	{"traefik JSON", Traefik, `{"ClientAddr":"[2001:db8::9]:5100","ClientHost":"2001:db8::9","ClientPort":"5100","ClientUsername":"-","DownstreamContentSize":415,"DownstreamStatus":200,"RequestAddr":"w.example:80","RequestHost":"w.example","RequestMethod":"GET","RequestPath":"/who?x=1","RequestProtocol":"HTTP/1.1","StartLocal":"2022-03-09T22:30:01.000000009+01:00","StartUTC":"2022-03-09T21:30:01.000000009Z","level":"info","msg":"","request_User-Agent":"curl/8","request_X-User":"eve","time":"2022-03-09T21:30:02Z"}`,
+		"2022-03-09T21:30:01Z", map[string]string{"remote_addr": "2001:db8::9", "user": "", "method": "GET", "path": "/who", "query": "x=1", "host": "w.example", "status": "200", "bytes": "415", "user_agent": "curl/8", "header:x-user": "eve"}},
+	{"envoy", Envoy, `[2016-04-15T20:17:00.310Z] "POST /api/v1/locations?x HTTP/2" 204 - 154 7 226 100 "203.0.113.1, 10.0.35.28" "nsq2http" "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2" "locations" "tcp://10.0.2.1:80"`,
+		"2016-04-15T20:17:00.31Z", map[string]string{"remote_addr": "10.0.35.28", "method": "POST", "path": "/api/v1/locations", "query": "x", "host": "locations", "status": "204", "bytes": "7", "user_agent": "nsq2http", "header:x-request-id": "cc21d9b0-cf5c-432b-8c7e-98aeb7988cd2", "response_flags": ""}},
+	{"envoy JSON", Envoy, `{"start_time":"2016-04-15T20:17:00.310Z","method":"GET","path":"/a?b","protocol":"HTTP/2","response_code":200,"response_flags":"-","bytes_received":0,"bytes_sent":81,"duration":3,"x_forwarded_for":null,"user_agent":"curl","request_id":"r1","authority":"locations","downstream_remote_address":"10.1.2.3:40000"}`,
+		"2016-04-15T20:17:00.31Z", map[string]string{"remote_addr": "10.1.2.3", "method": "GET", "path": "/a", "query": "b", "host": "locations", "status": "200", "bytes": "81", "user_agent": "curl", "request-id": "r1"}},
+	{"envoy JSON without a peer", Envoy, `{"start_time":"2016-04-15T20:17:00.310Z",":authority":"shop","response_code":200,"x-forwarded-for":"2001:db8::8","user-agent":"curl"}`,
+		"2016-04-15T20:17:00.31Z", map[string]string{"remote_addr": "2001:db8::8", "host": "shop", "user_agent": "curl"}},
+	{"alb", ALB, `https 2018-07-02T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 10.0.0.1:80 0.086 0.048 0.037 200 200 0 57 "GET https://www.example.com:443/a?b=c HTTP/1.1" "curl/7.46.0 \"x\"" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067 "Root=1-58337281-1d84f3d73c47ec4e58577259" "www.example.com" "arn:aws:acm:us-east-2:123456789012:certificate/12345678-1234-1234-1234-123456789012" 1 2018-07-02T22:22:48.364000Z "authenticate,forward" "-" "-" "10.0.0.1:80" "200" "-" "-" TID_123456`,
+		"2018-07-02T22:23:00.186641Z", map[string]string{"remote_addr": "192.168.131.39", "method": "GET", "path": "/a", "query": "b=c", "host": "www.example.com", "status": "200", "bytes": "57", "user_agent": `curl/7.46.0 "x"`, "domain_name": "www.example.com", "redirect_url": "", "conn_trace_id": "TID_123456"}},
+	{"alb without a target", ALB, `h2 2018-07-02T22:23:00.186641Z app/lb/50dc 2001:db8:1:2:3:4:5:6:2817 - -1 -1 -1 502 - 0 - "- http://a.example:80- -" "-" - - - "-" "-" "-" - 2018-07-02T22:22:48.364000Z "-" "-" "-" "-" "-" "-" "-"`,
+		"2018-07-02T22:23:00.186641Z", map[string]string{"remote_addr": "2001:db8:1:2:3:4:5:6", "status": "502", "method": "", "bytes": "", "user_agent": ""}},
+	{"cloudfront", CloudFront, cloudFrontHeader + "2019-12-04\t21:02:31\tLAX1\t392\t2001:db8::2\tGET\td111.cloudfront.net\t/index.html\t200\t-\tMozilla/5.0%20(Windows%20NT%2010.0)\ta=1\t-\tHit\tSOX4xwn4XV6Q4rgb7XiVGOHms_BGlTAC4KyHmureZmBNrjGdRLiNIQ==\twww.example.com\thttps\t23\t0.001\t-\tTLSv1.2\tECDHE-RSA-AES128-GCM-SHA256\tHit\tHTTP/2.0\t-\t-\t11040\t0.001\tHit\ttext/html\t78\t-\t-",
+		"2019-12-04T21:02:31Z", map[string]string{"remote_addr": "2001:db8::2", "method": "GET", "path": "/index.html", "query": "a=1", "host": "www.example.com", "status": "200", "bytes": "392", "referer": "", "user_agent": "Mozilla/5.0 (Windows NT 10.0)", "header:cookie": "", "x-edge-location": "LAX1"}},
+	{"cloudfront with columns in another order", CloudFront, "#Version: 1.0\n#Fields: c-ip sc-status time date cs(X-User) cs-uri-stem\n192.0.2.7\t403\t21:02:31\t2019-12-04\teve\t/a",
+		"2019-12-04T21:02:31Z", map[string]string{"remote_addr": "192.0.2.7", "status": "403", "path": "/a", "header:X-User": "eve", "host": ""}},
+	{"cloudfront copied with spaces", CloudFront, "#Version: 1.0\n#Fields: date time x-edge-location sc-bytes c-ip cs-method cs(Host) cs-uri-stem sc-status cs(Referer) cs(User-Agent) cs-uri-query\n2012-05-24  11:35:53  DFW3  3343  99.116.172.58 GET d3gs014xn8p70.cloudfront.net  /not-ice.png  200 http://example.com/2 Mozilla/5.0%20(Windows;%20rv:12.0)  e=pv",
+		"2012-05-24T11:35:53Z", map[string]string{"remote_addr": "99.116.172.58", "path": "/not-ice.png", "status": "200", "bytes": "3343", "user_agent": "Mozilla/5.0 (Windows; rv:12.0)", "query": "e=pv"}},
+	{"combined with a virtual host and milliseconds", Combined, `www.example.com:443 2001:db8::7 - ann [05/Mar/2026:08:00:01.250 +0100] "GET /a HTTP/1.1" 200 17 "-" "curl" 0.005`,
+		"2026-03-05T07:00:01.25Z", map[string]string{"remote_addr": "2001:db8::7", "user": "ann", "path": "/a", "status": "200", "user_agent": "curl", "header:x-forwarded-for": ""}},
+	{"combined with an empty request", Combined, `192.0.2.7 - - [05/Mar/2026:08:00:01 +0000] "" 400 0 "-" "-"`,
+		"2026-03-05T08:00:01Z", map[string]string{"remote_addr": "192.0.2.7", "status": "400", "path": "", "method": ""}},
+	{"envoy JSON of Istio", Envoy, `{"timestamp":"2026-03-05T08:00:01.250Z","method":"GET","path":"/a?b","protocol":"HTTP/2","response_code":"200","response_flags":"-","bytes_sent":"81","x_forwarded_for":"-","user_agent":"curl","authority":"shop","downstream_remote_address":"[2001:db8::7]:40000","route_name":"default"}`,
+		"2026-03-05T08:00:01.25Z", map[string]string{"remote_addr": "2001:db8::7", "path": "/a", "status": "200", "bytes": "81", "host": "shop", "header:x-forwarded-for": "", "route_name": "default"}},
+	{"alb to a Lambda function", ALB, `http 2018-11-30T22:23:00.186641Z app/my-loadbalancer/50dc6c495c0c9188 192.168.131.39:2817 - 0.000 0.001 0.000 502 - 34 366 "GET http://www.example.com:80/ HTTP/1.1" "curl/7.46.0" - - arn:aws:elasticloadbalancing:us-east-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067 "Root=1-58337364-23a8c76965a2ef7629b185e3" "-" "-" 0 2018-11-30T22:22:48.364000Z "forward" "-" "LambdaInvalidResponse" "-" "-" "-" "-"`,
+		"2018-11-30T22:23:00.186641Z", map[string]string{"remote_addr": "192.168.131.39", "path": "/", "status": "502", "bytes": "366", "error_reason": "LambdaInvalidResponse"}},
+	{"alb of 2016", ALB, `wss 2016-08-10T00:42:46.423695Z app/lb/50dc 10.0.0.140:44244 10.0.0.171:8010 0.000 0.001 0.000 101 101 218 786 "GET https://10.0.0.30:443/ HTTP/1.1" "-" ECDHE-RSA-AES128-GCM-SHA256 TLSv1.2 arn:aws:elasticloadbalancing:us-west-2:123456789012:targetgroup/my-targets/73e2d6bc24d8a067 "Root=1-58337364-23a8c76965a2ef7629b185e3"`,
+		"2016-08-10T00:42:46.423695Z", map[string]string{"remote_addr": "10.0.0.140", "path": "/", "host": "10.0.0.30", "status": "101", "user_agent": "", "bytes": "786"}},
+	{"W3C with spaces", CloudFront, "#Fields: date time c-ip cs-username cs-method cs-uri-stem sc-status\n2019-12-04 21:02:31 192.0.2.7 eve GET /a 200",
+		"2019-12-04T21:02:31Z", map[string]string{"remote_addr": "192.0.2.7", "user": "eve", "path": "/a"}},
+}
+
+// TestForwarded reads the addresses that proxies write, of each format that logs them.
+func TestForwarded(t *testing.T) {
+	clf := ` - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1`
+	for _, c := range []struct{ format, line, remote, forwarded string }{
+		{"combined", `10.0.0.1` + clf + ` "-" "-"`, "10.0.0.1", ""},
+		{"combined", `10.0.0.1` + clf + ` "-" "-" "-"`, "10.0.0.1", ""},
+		{"combined", `10.0.0.1` + clf + ` "-" "-" "203.0.113.9, 10.1.1.1"`, "10.0.0.1", "203.0.113.9, 10.1.1.1"},
+		{"common", `203.0.113.9, 10.0.0.1` + clf, "10.0.0.1", "203.0.113.9, 10.0.0.1"},
+		{"traefik", `203.0.113.9, 2001:db8::1, 10.0.0.1` + clf + ` "-" "-" 1 "-" "-" 3ms`, "10.0.0.1", "203.0.113.9, 2001:db8::1, 10.0.0.1"},
+		{"traefik", `{"StartUTC":"2026-03-05T08:00:01Z","ClientAddr":"10.0.0.1:99","ClientHost":"203.0.113.9, 10.1.1.1","DownstreamStatus":200}`, "10.1.1.1", "203.0.113.9, 10.1.1.1"},
+		{"traefik", `{"StartUTC":"2026-03-05T08:00:01Z","ClientHost":"203.0.113.9","DownstreamStatus":200}`, "203.0.113.9", ""},
+		{"traefik", `{"StartUTC":"2026-03-05T08:00:01Z","ClientHost":"10.0.0.1","request_X-Forwarded-For":"203.0.113.9","DownstreamStatus":200}`, "10.0.0.1", "203.0.113.9"},
+		{"envoy", `[2026-03-05T08:00:01.000Z] "GET / HTTP/1.1" 200 - 0 1 1 - "203.0.113.9,10.0.0.1" "-" "-" "a" "-"`, "10.0.0.1", "203.0.113.9,10.0.0.1"},
+		{"envoy", `{"start_time":"2026-03-05T08:00:01Z","response_code":200,"downstream_remote_address":"10.0.0.1:9","x_forwarded_for":"203.0.113.9"}`, "10.0.0.1", "203.0.113.9"},
+		{"nginx-json", `{"msec":1772697601.000,"remote_addr":"10.0.0.1","http_x_forwarded_for":"203.0.113.9"}`, "10.0.0.1", "203.0.113.9"},
+		{"nginx-json", `{"msec":1772697601.000,"remote_addr":"10.0.0.1","x_forwarded_for":"203.0.113.9"}`, "10.0.0.1", "203.0.113.9"},
+		{"nginx-json", `{"msec":1772697601.000,"remote_addr":"10.0.0.1","http_x_forwarded_for":"-"}`, "10.0.0.1", ""},
+		{"caddy", `{"ts":1772697601.5,"request":{"remote_ip":"10.0.0.1","headers":{"X-Forwarded-For":["203.0.113.9, 10.2.2.2"]}}}`, "10.0.0.1", "203.0.113.9, 10.2.2.2"},
+		{"caddy", `{"ts":1772697601.5,"request":{"remote_ip":"10.0.0.1","headers":{"X-Forwarded-For":["203.0.113.9" , "10.2.2.2"]}}}`, "10.0.0.1", "203.0.113.9,10.2.2.2"},
+		{"cloudfront", "#Fields: date time c-ip x-forwarded-for\n2026-03-05\t08:00:01\t10.0.0.1\t203.0.113.9", "10.0.0.1", "203.0.113.9"},
+	} {
+		e := read(t, c.line+"\n", Options{Format: Format(c.format)})
+		remote, _ := e.Get(RemoteAddr)
+		forwarded, ok := e.Forwarded()
+		if string(remote) != c.remote || ok != (c.forwarded != "") || ok && string(forwarded) != c.forwarded {
+			t.Errorf("%s: got %s and %q, %v; want %s and %q", c.line, remote, forwarded, ok, c.remote, c.forwarded)
+		}
+	}
+}
+
+// read returns the only entry of a text.
+func read(t *testing.T, text string, o Options) *Entry {
+	t.Helper()
+	o.Stdin = strings.NewReader(text)
+	r, err := Open([]string{"-"}, o)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	e, err := r.Next()
+	if err != nil {
+		t.Fatalf("Next: %v; stats %+v", err, r.Stats())
+	}
+	return e
+}
+
+func TestFieldsOfEveryFormat(t *testing.T) {
+	for _, x := range examples {
+		t.Run(x.name, func(t *testing.T) {
+			for _, format := range []Format{Auto, x.format} {
+				e := read(t, x.text+"\n", Options{Format: format})
+				if got := e.Time().Format(time.RFC3339Nano); got != x.at {
+					t.Errorf("time: got %s, want %s", got, x.at)
+				}
+				for name, want := range x.want {
+					f, err := ParseField(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got, ok := e.Get(f); ok != (want != "") || ok && string(got) != want {
+						t.Errorf("%s: got %q, %v; want %q", name, got, ok, want)
+					}
+				}
+			}
+		})
+	}
+}
+
+func TestDetectsEveryFormat(t *testing.T) {
+	for _, x := range examples {
+		if got, err := Detect([]byte(x.text)); got != x.format || err != nil {
+			t.Errorf("%s: got %q, %v; want %q", x.name, got, err, x.format)
+		}
+	}
+	if got, err := Detect([]byte(`{"trace":1,"sample":10,"keys":"hashed","dropped":0}` + "\n")); got != JSONL || err != nil {
+		t.Errorf("the header of a trace is %q, %v", got, err)
+	}
+	if got, err := Detect([]byte("\n" + `{"at_us":1,"policy":"x"}` + "\n")); got != JSONL || err != nil {
+		t.Errorf("a trace: got %q, %v", got, err)
+	}
+	for text, want := range map[string]string{
+		"":                                       "no lines",
+		" \n\n":                                  "no lines",
+		"hello\nworld\n":                         `no format fits the first line, "hello"`,
+		"\x7fELF\x00\x01":                        "binary",
+		`{"a":1}`:                                "no format fits",
+		"\x7fELF\x00\n" + examples[0].text:       "",
+		`{"time":"2026-03-05T08:00:01"}` + "\nx": "1 of the first 2 lines have a time, and none a zone",
+		`{"remote_addr":"1"}`:                    "no format fits",
+	} {
+		if got, err := Detect([]byte(text)); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %q, %v; want an error with %q", text, got, err, want)
+		}
+	}
+}
+
+func TestMostLinesDecideTheFormat(t *testing.T) {
+	combined := `10.0.0.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"` + "\n"
+	common := `10.0.0.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1` + "\n"
+	for text, want := range map[string]Format{
+		"garbage\n" + combined:       Combined,
+		common + common + combined:   Common,
+		combined + common + combined: Combined,
+	} {
+		if got, err := Detect([]byte(text)); got != want || err != nil {
+			t.Errorf("%q: got %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+func TestMappedFields(t *testing.T) {
+	e := read(t, `{"when":"2026-03-05T08:00:01Z","net":{"peer":"192.0.2.1:99"},"remote_addr":"10.0.0.1","url":"/a?b","tenant":"t1"}`,
+		Options{Format: NginxJSON, Fields: map[string]string{"time": "when", "remote_addr": "net.peer", "user": "tenant"}})
+	for name, want := range map[string]string{"remote_addr": "192.0.2.1", "user": "t1", "path": "/a"} {
+		f, _ := ParseField(name)
+		if got, _ := e.Get(f); string(got) != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	for _, c := range []struct{ line, name, want string }{
+		{`{"ts":1772697601,"net.peer":"192.0.2.1","remote_addr":"10.0.0.1"}`, "net.peer", "192.0.2.1"},
+		{`{"ts":1772697601,"remote_addr":"10.0.0.1"}`, "net.peer", ""},
+		{lineAt(1, "a"), "referer", ""},
+		{lineAt(1, "a"), "request", `GET /a HTTP/1.1`},
+		{lineAt(1, "a"), "none", ""},
+		{cloudFrontHeader[:len("#Version: 1.0\n")] + "#Fields: date time c-ip s-ip\n2019-12-04\t21:02:31\t10.0.0.1\t192.0.2.1", "s-ip", "192.0.2.1"},
+	} {
+		e := read(t, c.line, Options{Fields: map[string]string{"remote_addr": c.name}})
+		if got, ok := e.Get(RemoteAddr); string(got) != c.want && ok {
+			t.Errorf("%s, remote_addr=%s: got %q, want %q", c.line, c.name, got, c.want)
+		}
+	}
+	e = read(t, examples[15].text, Options{Fields: map[string]string{"time": "request_creation_time", "host": "domain_name"}})
+	if got := e.Time().Format(time.RFC3339Nano); examples[15].name != "alb" && got != "2018-07-02T22:22:48.364Z" {
+		t.Errorf("time: got %s", got)
+	}
+}
+
+func TestAddressesHaveNoPort(t *testing.T) {
+	e := &Entry{}
+	for _, c := range []struct {
+		how        how
+		text, want string
+	}{
+		{address, "192.0.2.1", "192.0.2.1"}, {address, "192.0.2.1:80", "192.0.2.1"}, {address, "2001:db8::1", "2001:db8::1"},
+		{address, "[2001:db8::1]:80", "2001:db8::1"}, {address, "[2001:db8::1]", "2001:db8::1"}, {address, "", ""}, {address, "[", "["},
+		{beforePort, "192.0.2.1:80", "192.0.2.1"}, {beforePort, "2001:db8::1:80", "2001:db8::1"}, {beforePort, "[2001:db8::1]:80", "2001:db8::1"}, {beforePort, "-", "-"},
+		{lastAddress, "192.0.2.1, 2001:db8::1", "2001:db8::1"}, {lastAddress, "192.0.2.1,192.0.2.2:80", "192.0.2.2"},
+	} {
+		if got := e.derive([]byte(c.text), c.how); string(got) != c.want {
+			t.Errorf("%q: got %q, want %q", c.text, got, c.want)
+		}
+	}
+}
+
+func TestParseField(t *testing.T) {
+	for _, name := range append(FieldNames(), "header:x-user", "x-edge-location") {
+		if f, err := ParseField(name); err != nil || f.String() != name {
+			t.Errorf("%s: got %v, %v", name, f, err)
+		}
+	}
+	for _, name := range []string{"", "header:"} {
+		if _, err := ParseField(name); err == nil {
+			t.Errorf("%q: no error", name)
+		}
+	}
+}
+
+func TestInstants(t *testing.T) {
+	for text, want := range map[string]string{
+		"2026-03-05T08:00:01Z":             "2026-03-05T08:00:01Z",
+		"2026-03-05T08:00:01.1234567-0330": "2026-03-05T11:30:01.123456Z",
+		"2026-03-05 08:00:01+02":           "2026-03-05T06:00:01Z",
+		"29/Feb/2024:23:59:60 +0000":       "2024-03-01T00:00:00Z",
+		"1772697601":                       "2026-03-05T08:00:01Z",
+		"1772697601.25":                    "2026-03-05T08:00:01.25Z",
+		"1772697601123":                    "2026-03-05T08:00:01.123Z",
+		"1772697601123456":                 "2026-03-05T08:00:01.123456Z",
+		"1772697601123456789":              "2026-03-05T08:00:01.123456Z",
+		"1.772697601e9":                    "2026-03-05T08:00:01Z",
+		"2026-03-05T08:00:01":              errNoZone.Error(),
+		"2026/03/05 08:00:01.123":          errNoZone.Error(),
+		"05/Mar/2026:08:00:01":             errNoZone.Error(),
+		"1969-12-31T23:59:59Z":             errRange.Error(),
+		"9999-01-01T00:00:00Z":             errRange.Error(),
+		"29/Feb/2023:00:00:00 +0000":       errTime.Error(),
+		"2026-13-05T08:00:01Z":             errTime.Error(),
+		"2026-03-05T24:00:01Z":             errTime.Error(),
+		"-5":                               errTime.Error(),
+		"":                                 errTime.Error(),
+		"12345678901234567890":             errTime.Error(),
+	} {
+		at, err := parseInstant([]byte(text))
+		got := time.UnixMicro(at).UTC().Format(time.RFC3339Nano)
+		if err != nil {
+			got = err.Error()
+		}
+		if got != want {
+			t.Errorf("%q: got %s, want %s", text, got, want)
+		}
+	}
+}
+
+// FuzzLine searches for a line that makes a parser panic, or that a field cannot be read
+// of.
+func FuzzLine(f *testing.F) {
+	var fields []Field
+	for _, name := range append(FieldNames(), "header:x-user", "header:user-agent", "request.tls.version", "a.b") {
+		field, _ := ParseField(name)
+		fields = append(fields, field)
+	}
+	for _, x := range examples {
+		f.Add([]byte(x.text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		Detect(text)
+		for _, format := range Formats() {
+			r, err := Open([]string{"-"}, Options{Format: format, Stdin: strings.NewReader(string(text))})
+			if err != nil {
+				continue // compressed data that are damaged
+			}
+			for e, err := range r.Entries() {
+				if err != nil {
+					break
+				}
+				if e.At < 0 || e.At > maxAt {
+					t.Fatalf("%s, %q: the instant %d", format, text, e.At)
+				}
+				for _, field := range fields {
+					e.Get(field)
+				}
+				e.Names()
+			}
+			r.Close()
+		}
+	})
+}

@@ -1,0 +1,324 @@
+package accesslog
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"iter"
+	"os"
+	"slices"
+	"strings"
+	"time"
+)
+
+// DefaultReorder is the window of Options.Reorder that is 0.
+const DefaultReorder = 5 * time.Second
+
+// Options change the reading of logs. The zero Options detect the format of each file.
+type Options struct {
+	Format  Format            // of all files; "" and Auto detect it for each
+	Fields  map[string]string // from remote_addr, method, … or time to the log's own name; a dotted path in JSON
+	Reorder time.Duration     // lines are sorted within this window; 0 = DefaultReorder, less = they are not sorted
+	Stdin   io.Reader         // the file named -; nil = os.Stdin
+	Traces  bool              // traces of package replay are read too: their attempts, with fields such as policy and key.ip, and their units as bytes
+
+	// OnRead is called after each read of a file, of up to 64 KiB; nil = not. It runs in
+	// Open and Next, and must not use the Reader.
+	OnRead func(Progress)
+}
+
+// Progress is the part of the files that is read.
+type Progress struct {
+	Bytes int64 // of the files as they are stored, compressed or not
+	Total int64 // of all files; 0 if one is no regular file, such as a pipe
+	Lines int64 // Stats.Lines
+}
+
+// Stats counts the lines read so far.
+type Stats struct {
+	Lines      int64     // lines that are neither blank nor comments: Entries + Bad
+	Entries    int64     // readable lines, those still in the window of Reorder included
+	Bad        int64     // lines that are not readable
+	First      []BadLine // the first ten of them
+	Late       int64     // entries earlier than one that was returned before
+	Before2000 int64     // entries with an instant before 2000: probably a wrong clock or unit
+	Sample     int64     // of recorded traces: they have one of Sample keys, each with all of its calls; 0 or 1 = all keys
+	Dropped    int64     // of recorded traces: calls of these keys that are missing
+}
+
+const firstBad = 10
+
+// BadLine is a line that is not readable.
+type BadLine struct {
+	File   string // as given to Open
+	Line   int64  // counted from 1
+	Reason string
+}
+
+// Error returns file:line: reason.
+func (b BadLine) Error() string { return fmt.Sprintf("%s:%d: %s", b.File, b.Line, b.Reason) }
+
+// File is one log and its format.
+type File struct {
+	Name   string // as given to Open
+	Format Format // "" for a file without lines
+}
+
+// Reader reads files as one sequence. It is used by one goroutine at a time.
+type Reader struct {
+	options  Options
+	window   int64 // microseconds
+	files    []File
+	waiting  []*source // closed, by the instant of their first lines
+	active   []*source // open, a heap by their first entry
+	returned *source   // the source of the last entry: the first of active
+	free     []*Entry
+	last     int64 // the greatest instant returned
+	stats    Stats
+	bytes    int64 // read
+	total    int64 // of all files; -1 = unknown
+}
+
+// Open opens logs. The name - is standard input. The error names the first file that
+// cannot be opened or has no known format; it wraps the *os.PathError.
+//
+// A file stays closed until the entries reach its first instant, so that many rotated
+// files need no more memory than those of one time.
+func Open(names []string, o Options) (*Reader, error) {
+	if o.Format == Auto {
+		o.Format = ""
+	}
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	r := &Reader{options: o, window: window(o.Reorder)}
+	for i, name := range names {
+		s, err := r.open(name, i)
+		if err != nil {
+			r.Close()
+			return nil, err
+		}
+		r.files = append(r.files, File{name, s.format})
+		if s.format == "" {
+			s.close()
+			continue
+		}
+		r.waiting = append(r.waiting, s)
+	}
+	slices.SortStableFunc(r.waiting, func(a, b *source) int { return compare(a.start, b.start) })
+	return r, nil
+}
+
+// window returns a window in microseconds.
+func window(d time.Duration) int64 {
+	if d == 0 {
+		d = DefaultReorder
+	}
+	return max(0, d.Microseconds())
+}
+
+// check returns the error of options.
+func (o *Options) check() error {
+	if o.Format != "" && !slices.Contains(Formats(), o.Format) && !(o.Traces && o.Format == JSONL) {
+		return fmt.Errorf("accesslog: unknown format %q; use %s, %s", o.Format, Auto, joined(Formats()))
+	}
+	for name := range o.Fields {
+		if name != "time" && !slices.Contains(FieldNames(), name) {
+			return fmt.Errorf("accesslog: unknown field %q; map time, %s", name, strings.Join(FieldNames(), ", "))
+		}
+	}
+	return nil
+}
+
+// addSize adds the size of a file to the total.
+func (r *Reader) addSize(f fs.FileInfo, err error) {
+	if err != nil || !f.Mode().IsRegular() {
+		r.total = -1
+	} else if r.total >= 0 {
+		r.total += f.Size()
+	}
+}
+
+// meter counts the bytes that are read of a file.
+type meter struct {
+	in io.Reader
+	r  *Reader
+	s  *source
+}
+
+// Read reads from the file.
+func (m *meter) Read(b []byte) (int, error) {
+	n, err := m.in.Read(b)
+	m.s.bytes += int64(n)
+	m.r.bytes += int64(n)
+	if f := m.r.options.OnRead; f != nil {
+		f(Progress{m.r.bytes, max(0, m.r.total), m.r.stats.Lines})
+	}
+	return n, err
+}
+
+// Files returns the files in the order of Open, with their formats.
+func (r *Reader) Files() []File { return slices.Clone(r.files) }
+
+// Stats returns the counts so far.
+func (r *Reader) Stats() Stats {
+	s := r.stats
+	s.First = slices.Clone(s.First)
+	return s
+}
+
+// Entries returns the entries up to the end or the first error.
+func (r *Reader) Entries() iter.Seq2[*Entry, error] {
+	return func(yield func(*Entry, error) bool) {
+		for {
+			e, err := r.Next()
+			if err == io.EOF || !yield(e, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Next returns the next entry, valid until the following call, or io.EOF. Entries with
+// equal instants keep the order of files and lines. Other errors are those of reading a
+// file. Compressed data that end early are a bad line.
+func (r *Reader) Next() (*Entry, error) {
+	if err := r.advance(); err != nil {
+		return nil, err
+	}
+	for len(r.waiting) > 0 && (len(r.active) == 0 || r.waiting[0].start <= r.active[0].head().At) {
+		if err := r.activate(); err != nil {
+			return nil, err
+		}
+	}
+	if len(r.active) == 0 {
+		return nil, io.EOF
+	}
+	r.returned = r.active[0]
+	e := r.returned.head()
+	if e.At < r.last {
+		r.stats.Late++
+	}
+	r.last = max(r.last, e.At)
+	return e, nil
+}
+
+// advance drops the entry that was returned last.
+func (r *Reader) advance() error {
+	s := r.returned
+	if s == nil {
+		return nil
+	}
+	r.returned = nil
+	r.free = append(r.free, s.pop())
+	if err := s.fill(r); err != nil {
+		return err
+	}
+	if s.head() == nil {
+		s.close()
+		last := len(r.active) - 1
+		r.active[0] = r.active[last]
+		r.active[last] = nil
+		r.active = r.active[:last]
+	}
+	r.down()
+	return nil
+}
+
+// activate opens the first waiting file.
+func (r *Reader) activate() error {
+	s := r.waiting[0]
+	r.waiting = r.waiting[1:]
+	if err := s.reopen(r); err != nil {
+		return err
+	}
+	if err := s.fill(r); err != nil {
+		s.close()
+		return err
+	}
+	if s.head() == nil {
+		s.close()
+		return nil
+	}
+	r.active = append(r.active, s)
+	for i := len(r.active) - 1; i > 0; {
+		up := (i - 1) / 2
+		if !before(r.active[i], r.active[up]) {
+			break
+		}
+		r.active[i], r.active[up] = r.active[up], r.active[i]
+		i = up
+	}
+	return nil
+}
+
+// down moves the first source to its place in the heap.
+func (r *Reader) down() {
+	for i := 0; ; {
+		least := i
+		for child := 2*i + 1; child <= 2*i+2 && child < len(r.active); child++ {
+			if before(r.active[child], r.active[least]) {
+				least = child
+			}
+		}
+		if least == i {
+			return
+		}
+		r.active[i], r.active[least] = r.active[least], r.active[i]
+		i = least
+	}
+}
+
+// before reports whether the first entry of a comes before that of b.
+func before(a, b *source) bool {
+	x, y := a.head(), b.head()
+	return x.At < y.At || x.At == y.At && a.index < b.index
+}
+
+func compare(a, b int64) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// entry returns an unused entry.
+func (r *Reader) entry() *Entry {
+	if n := len(r.free); n > 0 {
+		e := r.free[n-1]
+		r.free = r.free[:n-1]
+		return e
+	}
+	return &Entry{}
+}
+
+// bad counts a line that is not readable.
+func (r *Reader) bad(file string, line int64, err error) {
+	r.stats.Lines++
+	r.stats.Bad++
+	if len(r.stats.First) < firstBad {
+		r.stats.First = append(r.stats.First, BadLine{file, line, err.Error()})
+	}
+}
+
+// Close closes all files.
+func (r *Reader) Close() error {
+	var errs []error
+	for _, s := range slices.Concat(r.active, r.waiting) {
+		errs = append(errs, s.close())
+	}
+	r.active, r.waiting, r.returned = nil, nil, nil
+	return errors.Join(errs...)
+}
+
+// stdin returns the file named -.
+func (o *Options) stdin() io.Reader {
+	if o.Stdin != nil {
+		return o.Stdin
+	}
+	return os.Stdin
+}

@@ -1,0 +1,377 @@
+package accesslog
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// lineAt returns a combined line at a second of a day, for a path.
+func lineAt(second int, path string) string {
+	at := time.Date(2026, 3, 5, 0, 0, second, 0, time.UTC).Format("02/Jan/2006:15:04:05 -0700")
+	return fmt.Sprintf("192.0.2.1 - - [%s] \"GET /%s HTTP/1.1\" 200 1 \"-\" \"-\"\n", at, path)
+}
+
+// write writes a file and returns its path.
+func write(t *testing.T, name string, b []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, b, 0o666); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// paths reads all entries and returns their paths, and the reader.
+func paths(t *testing.T, files []string, o Options) (string, *Reader) {
+	t.Helper()
+	r, err := Open(files, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var all []string
+	for e, err := range r.Entries() {
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, _ := e.Get(Path)
+		all = append(all, string(p[1:]))
+	}
+	return strings.Join(all, " "), r
+}
+
+func gzipped(text string) []byte {
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	io.WriteString(w, text)
+	w.Close()
+	return b.Bytes()
+}
+
+func zstandard(t *testing.T, text string) []byte {
+	w, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w.EncodeAll([]byte(text), nil)
+}
+
+func TestSortsLinesWithinTheWindow(t *testing.T) {
+	text := lineAt(10, "a") + lineAt(12, "b") + lineAt(8, "c") + lineAt(12, "d") + lineAt(20, "e") + lineAt(14, "late") + lineAt(21, "f")
+	for _, c := range []struct {
+		reorder time.Duration
+		want    string
+		late    int64
+	}{
+		{0, "c a b d late e f", 0},
+		{2 * time.Second, "a c b d late e f", 1},
+		{-1, "a b c d e late f", 2},
+	} {
+		got, r := paths(t, []string{"-"}, Options{Stdin: strings.NewReader(text), Reorder: c.reorder})
+		if s := r.Stats(); got != c.want || s.Late != c.late {
+			t.Errorf("%v: got %s with %d late, want %s with %d", c.reorder, got, s.Late, c.want, c.late)
+		}
+	}
+}
+
+// TestRandomOrder compares the reader with a stable sort.
+func TestRandomOrder(t *testing.T) {
+	for seed := range uint64(50) {
+		r := rand.New(rand.NewPCG(seed, 1))
+		type line struct {
+			at   int
+			name string
+		}
+		var all []line
+		var files []string
+		for f := range 3 {
+			var b strings.Builder
+			for i := range 200 {
+				l := line{i/2*(f+1) + r.IntN(5), fmt.Sprintf("%d.%d", f, i)}
+				all = append(all, l)
+				b.WriteString(lineAt(l.at, l.name))
+			}
+			files = append(files, write(t, "log", gzipped(b.String())))
+		}
+		slices.SortStableFunc(all, func(a, b line) int { return a.at - b.at })
+		var want []string
+		for _, l := range all {
+			want = append(want, l.name)
+		}
+		got, reader := paths(t, files, Options{})
+		if got != strings.Join(want, " ") || reader.Stats().Late != 0 {
+			t.Fatalf("seed %d: got %s\nwant %s", seed, got, want)
+		}
+	}
+}
+
+func TestMergesFilesByTime(t *testing.T) {
+	newest := write(t, "access.log", []byte(lineAt(100, "e")+lineAt(101, "f")))
+	middle := write(t, "access.log.1.gz", gzipped(lineAt(50, "b")+lineAt(60, "d")))
+	oldest := write(t, "access.log.2.zst", zstandard(t, lineAt(1, "a")+lineAt(55, "c")))
+	got, r := paths(t, []string{newest, middle, oldest}, Options{})
+	if got != "a b c d e f" {
+		t.Errorf("got %s", got)
+	}
+	want := []File{{newest, Combined}, {middle, Combined}, {oldest, Combined}}
+	if files := r.Files(); !slices.Equal(files, want) {
+		t.Errorf("files: got %v, want %v", files, want)
+	}
+}
+
+func TestMergesFormats(t *testing.T) {
+	json := write(t, "json", []byte(`{"time_iso8601":"2026-03-05T00:00:02Z","request_uri":"/b"}`+"\n"))
+	text := write(t, "text", []byte(lineAt(1, "a")+lineAt(3, "c")))
+	if got, _ := paths(t, []string{json, text, write(t, "empty", nil)}, Options{}); got != "a b c" {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestCountsBadLines(t *testing.T) {
+	text := lineAt(1, "a") + "\r\n\n" + strings.Repeat("bad\n", 12) +
+		`192.0.2.1 - - [05/Mar/2026:08:00:01] "GET / HTTP/1.1" 200 1 "-" "-"` + "\n" +
+		strings.Repeat("x", MaxLineBytes+100) + "\n" + strings.TrimSpace(lineAt(2, "b"))
+	got, r := paths(t, []string{"-"}, Options{Stdin: strings.NewReader(text)})
+	s := r.Stats()
+	if got != "a b" || s.Lines != 16 || s.Entries != 2 || s.Bad != 14 || len(s.First) != firstBad {
+		t.Errorf("got %s, %+v", got, s)
+	}
+	if want := "-:4: " + errColumns.Error(); s.First[0].Error() != want {
+		t.Errorf("got %q, want %q", s.First[0].Error(), want)
+	}
+}
+
+func TestReasonsOfBadLines(t *testing.T) {
+	good := map[Format]string{}
+	for _, x := range examples {
+		good[x.format] = x.text
+	}
+	good[Combined] = strings.TrimSpace(lineAt(1, "a"))
+	for _, c := range []struct {
+		format Format
+		line   string
+		want   error
+	}{
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01] "GET / HTTP/1.1" 200 1 "-" "-"`, errNoZone},
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "cut`, errQuote},
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "a"b"`, errSpace},
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1`, problem("the line has the format common, and the file combined")},
+		{Combined, `{"ts":1772697601,"remote_addr":"192.0.2.1"}`, problem("the line has the format nginx-json, and the file combined")},
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200`, errColumns},
+		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" abc 1 "-" "-"`, errStatus},
+		{Combined, "a\x00b", errBinary},
+		{Common, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "-"`, errExtra},
+		{NginxJSON, `{"time":"2026-03-05T08:00:01"}`, errNoZone},
+		{NginxJSON, `{"status":200}`, errNoTime},
+		{NginxJSON, `{"time":"2026-03-05T08:00:01Z","a":"b`, errCut},
+		{NginxJSON, `{"time":"2026-03-05T08:00:01Z"} x`, errTrailing},
+		{NginxJSON, `{"time":"2026-03-05T08:00:01Z",}`, errJSON},
+		{NginxJSON, `plain`, errObject},
+		{Caddy, `{"level":"info","ts":1772697601.5,"msg":"serving initial configuration"}`, errNoRequest},
+		{CloudFront, "2019-12-04\t21:02:31", errW3C},
+		{ALB, `http 2018-07-02T22:23:00.186641Z app/x`, errColumns},
+		{Envoy, `2016-04-15T20:17:00.310Z "GET / HTTP/2"`, errBracket},
+	} {
+		_, r := paths(t, []string{"-"}, Options{Format: c.format, Stdin: strings.NewReader(c.line)})
+		if s := r.Stats(); s.Bad != 1 || s.First[0].Reason != c.want.Error() {
+			t.Errorf("%s, %q: got %+v, want %q", c.format, c.line, s, c.want)
+		}
+	}
+}
+
+func TestTruncatedFilesAreReadToTheirEnd(t *testing.T) {
+	var text strings.Builder
+	r := rand.New(rand.NewPCG(1, 1))
+	for i := range 5000 {
+		text.WriteString(lineAt(i, fmt.Sprint(r.Uint64())))
+	}
+	for name, b := range map[string][]byte{"gz": gzipped(text.String()), "zst": zstandard(t, text.String())} {
+		got, r := paths(t, []string{write(t, "log."+name, b[:len(b)*2/3])}, Options{})
+		s := r.Stats()
+		if n := len(strings.Fields(got)); n < 1000 || n >= 5000 || s.First[len(s.First)-1].Reason != errTruncated.Error() {
+			t.Errorf("%s: got %d entries, %+v", name, n, s)
+		}
+	}
+}
+
+func TestDamagedFilesAreReadToTheDamage(t *testing.T) {
+	var text strings.Builder
+	r := rand.New(rand.NewPCG(2, 1))
+	for i := range 20000 {
+		text.WriteString(lineAt(i, fmt.Sprint(r.Uint64())))
+	}
+	for name, b := range map[string][]byte{"gz": gzipped(text.String()), "zst": zstandard(t, text.String())} {
+		for i := range 64 {
+			b[len(b)*2/3+i] ^= byte(0x55 + i)
+		}
+		_, reader := paths(t, []string{write(t, "log."+name, b), write(t, "whole", []byte(lineAt(90000, "z")))}, Options{})
+		s := reader.Stats()
+		if s.Entries < 1000 || s.Bad == 0 {
+			t.Errorf("%s: got %+v", name, s)
+		}
+	}
+}
+
+func TestEntriesBefore2000AreCounted(t *testing.T) {
+	text := `{"ts":1234,"remote_addr":"1.2.3.4"}` + "\n" + `{"ts":1772697601,"remote_addr":"1.2.3.4"}`
+	r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(text)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range r.Entries() {
+	}
+	if s := r.Stats(); s.Before2000 != 1 || s.Entries != 2 {
+		t.Errorf("got %+v", s)
+	}
+}
+
+func TestOpenNamesTheMistake(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct {
+		files []string
+		o     Options
+		want  string
+	}{
+		{[]string{filepath.Join(dir, "none")}, Options{}, "no such file"},
+		{[]string{dir}, Options{}, "is a directory"},
+		{[]string{"-", "-"}, Options{Stdin: strings.NewReader(lineAt(1, "a"))}, "given twice"},
+		{[]string{"-"}, Options{Format: "squid"}, `unknown format "squid"; use auto, combined`},
+		{[]string{"-"}, Options{Fields: map[string]string{"ip": "x"}}, `unknown field "ip"`},
+		{[]string{"-"}, Options{Stdin: strings.NewReader("nonsense\n")}, "-: no format fits the first line"},
+		{[]string{"-"}, Options{Stdin: strings.NewReader(`{"at_us":1,"policy":"p"}`)}, "trace"},
+		{[]string{write(t, "bin", []byte("\x7fELF\x00\x00\n"))}, Options{}, "binary"},
+	} {
+		if _, err := Open(c.files, c.o); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v: got %v, want %q", c.files, err, c.want)
+		}
+	}
+	if _, err := Open([]string{filepath.Join(dir, "none")}, Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want an error that wraps os.ErrNotExist", err)
+	}
+}
+
+// TestProgress reads files of which two are compressed, and a pipe.
+func TestProgress(t *testing.T) {
+	var text strings.Builder
+	r := rand.New(rand.NewPCG(3, 1))
+	for i := range 5000 {
+		text.WriteString(lineAt(i, fmt.Sprint(r.Uint64())))
+	}
+	files := []string{write(t, "a", []byte(text.String())), write(t, "b.gz", gzipped(text.String())), write(t, "c.zst", zstandard(t, text.String()))}
+	var total int64
+	for _, name := range files {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+	}
+	var all []Progress
+	paths(t, files, Options{OnRead: func(p Progress) { all = append(all, p) }})
+	last := all[len(all)-1]
+	if last.Bytes != total || last.Total != total || last.Lines < 10_000 || last.Lines > 15_000 {
+		t.Errorf("got %+v, want all %d bytes", last, total)
+	}
+	for i := range all {
+		if i > 0 && all[i].Lines < all[i-1].Lines {
+			t.Errorf("got %+v after %+v", all[i], all[i-1])
+		}
+	}
+	paths(t, []string{"-", files[0]}, Options{Stdin: strings.NewReader(lineAt(1, "a")), OnRead: func(p Progress) { last = p }})
+	if last.Total != 0 || last.Bytes != int64(len(lineAt(1, "a"))+text.Len()) {
+		t.Errorf("with a pipe: got %+v", last)
+	}
+}
+
+// TestStandardInputIsReadAsItIsWritten uses a pipe whose writer waits for the entry.
+func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
+	in, out := io.Pipe()
+	go io.WriteString(out, lineAt(1, "a"))
+	r, err := Open([]string{"-"}, Options{Stdin: in, Reorder: -1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if e, err := r.Next(); err != nil || e.Line != 1 {
+		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+// logOf returns a log of n lines: copies of an example that keep its instant.
+func logOf(format Format, n int) []byte {
+	for _, x := range examples {
+		if x.format == format {
+			at := strings.LastIndexByte(x.text, '\n') + 1
+			return []byte(x.text[:at] + strings.Repeat(x.text[at:]+"\n", n))
+		}
+	}
+	return nil
+}
+
+var benchFields = []Field{RemoteAddr, Method, Path, Status, UserAgent}
+
+func BenchmarkReader(b *testing.B) {
+	for _, format := range Formats() {
+		b.Run(string(format), func(b *testing.B) {
+			const lines = 1000
+			text := logOf(format, lines)
+			b.ReportAllocs()
+			for range b.N {
+				r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text), Reorder: -1})
+				if err != nil {
+					b.Fatal(err)
+				}
+				n := 0
+				for e, err := range r.Entries() {
+					if err != nil {
+						b.Fatal(err)
+					}
+					for _, f := range benchFields {
+						e.Get(f)
+					}
+					n++
+				}
+				if n != lines {
+					b.Fatalf("%d lines", n)
+				}
+			}
+			b.ReportMetric(float64(b.N)*lines/b.Elapsed().Seconds(), "lines/s")
+		})
+	}
+}
+
+func TestReadingALineAllocatesNothing(t *testing.T) {
+	for _, format := range Formats() {
+		text := logOf(format, 3000)
+		r, err := Open([]string{"-"}, Options{Format: format, Stdin: bytes.NewReader(text), Reorder: -1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		next := func() {
+			e, err := r.Next()
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, f := range benchFields {
+				e.Get(f)
+			}
+		}
+		for range 500 {
+			next()
+		}
+		if n := testing.AllocsPerRun(1000, next); n > 0 {
+			t.Errorf("%s: %.2f allocations per line, want none", format, n)
+		}
+	}
+}

@@ -1,0 +1,364 @@
+package accesslog
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// MaxLineBytes is the largest size of one line, without its line ending.
+const MaxLineBytes = 128 << 10
+
+const (
+	sampleBytes = 64 << 10 // of a file, to detect its format
+	maxHeld     = 1 << 17  // entries of one file that wait to be sorted
+)
+
+const (
+	errLong      = problem("the line is longer than 131072 bytes")
+	errTruncated = problem("the compressed data end early or are damaged here; is the file still being written?")
+)
+
+// source is one file. Its held entries are sorted.
+type source struct {
+	name   string
+	index  int // of the arguments of Open
+	format Format
+	start  int64 // the least instant of the sample, less the window
+	parser *parser
+	stdin  bool
+
+	closers []func() error
+	bytes   int64     // read of the file since it was opened
+	text    io.Reader // decompressed
+	lines   *bufio.Reader
+	line    int64 // lines read
+	ended   bool
+
+	held   []*Entry // by instant, then by line
+	first  int      // the place of the first of them
+	newest int64    // the greatest instant read
+}
+
+// open opens a file, detects its format, and closes it again. Standard input stays open.
+func (r *Reader) open(name string, index int) (*source, error) {
+	s := &source{name: name, index: index, format: r.options.Format, stdin: name == "-"}
+	if s.stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
+		return nil, errors.New("standard input, -, is given twice")
+	}
+	if err := s.openLines(r); err != nil {
+		return nil, err
+	}
+	if f, ok := r.options.stdin().(*os.File); ok && s.stdin {
+		r.addSize(f.Stat())
+	} else if s.stdin {
+		r.total = -1
+	} else {
+		r.addSize(os.Stat(name))
+	}
+	sample, err := sampleOf(s.lines, s.stdin)
+	damaged := isDamaged(s.text, err)
+	if err != nil && !damaged {
+		s.close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	switch {
+	case len(firstLines(sample)) == 0 && err == nil:
+		s.format = ""
+	case s.format == "":
+		if s.format, err = detect(sample, r.options); err == nil && s.format == JSONL && !r.options.Traces {
+			err = problem("the file is a trace of JSON lines with at_us, not an access log")
+		}
+		if err != nil {
+			s.close()
+			if damaged {
+				err = errTruncated
+			}
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+	}
+	s.parser = newParser(s.format, r.options)
+	s.start = s.least(sample) - r.window
+	if !s.stdin {
+		s.close()
+	}
+	return s, nil
+}
+
+// openLines opens the file for reading, decompressed.
+func (s *source) openLines(r *Reader) error {
+	in := r.options.stdin()
+	if !s.stdin {
+		f, err := os.Open(s.name)
+		if err != nil {
+			return err
+		}
+		if info, err := f.Stat(); err == nil && info.IsDir() {
+			f.Close()
+			return fmt.Errorf("%s is a directory; name the log files in it", s.name)
+		}
+		s.closers = append(s.closers, f.Close)
+		in = f
+	}
+	r.bytes, s.bytes = r.bytes-s.bytes, 0
+	text, closeText, err := Decompress(&meter{in, r, s})
+	if err != nil {
+		s.close()
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	s.closers, s.text = append(s.closers, closeText), text
+	s.lines, s.line, s.ended = buffered(text, MaxLineBytes+2), 0, false
+	return nil
+}
+
+// Decompress returns the text of in, which may be compressed by gzip or zstd: its first
+// bytes decide. closeText releases memory and does not close in.
+func Decompress(in io.Reader) (text io.Reader, closeText func() error, err error) {
+	b := bufio.NewReaderSize(in, 64<<10)
+	magic, _ := b.Peek(4)
+	switch {
+	case bytes.HasPrefix(magic, []byte{0x1f, 0x8b}):
+		z, err := gzip.NewReader(b)
+		if err == io.ErrUnexpectedEOF || err == io.EOF {
+			err = errTruncated
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, z.Close, nil
+	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
+		if err != nil {
+			return nil, nil, err
+		}
+		return z, func() error { z.Close(); return nil }, nil
+	}
+	return b, func() error { return nil }, nil
+}
+
+// buffered returns a buffer of text without a byte order mark at its begin.
+func buffered(text io.Reader, size int) *bufio.Reader {
+	b := bufio.NewReaderSize(text, size)
+	if mark, _ := b.Peek(3); string(mark) == "\ufeff" {
+		b.Discard(3)
+	}
+	return b
+}
+
+// isDamaged reports whether compressed data end early or are damaged: every error of a
+// decompressor except one of the file below it.
+func isDamaged(text io.Reader, err error) bool {
+	if _, plain := text.(*bufio.Reader); plain || err == nil || err == io.EOF || err == bufio.ErrBufferFull {
+		return false
+	}
+	var file *os.PathError
+	return !errors.As(err, &file)
+}
+
+// Sniff returns the format of a text and the whole text again, decompressed. It waits for
+// the first line only, because a pipe may still be written. The error is that of [Detect],
+// or of reading; text is valid all the same if it is not nil.
+func Sniff(in io.Reader) (f Format, text io.Reader, err error) {
+	plain, _, err := Decompress(in)
+	if err != nil {
+		return "", nil, err
+	}
+	b := buffered(plain, MaxLineBytes)
+	sample, err := sampleOf(b, true)
+	damaged := isDamaged(plain, err)
+	if err != nil && !damaged {
+		return "", nil, err
+	}
+	if f, err = Detect(sample); err != nil && damaged {
+		err = errTruncated
+	}
+	return f, b, err
+}
+
+// sampleOf returns the first lines of a text. For a pipe it waits for one line only.
+func sampleOf(lines *bufio.Reader, pipe bool) ([]byte, error) {
+	want := sampleBytes
+	if pipe {
+		want = 1
+	}
+	b, err := lines.Peek(want)
+	for pipe && err == nil && len(b) < sampleBytes {
+		b, _ = lines.Peek(lines.Buffered())
+		if end := bytes.LastIndexByte(b, '\n'); end >= 0 && slices.ContainsFunc(firstLines(b[:end]), isEntry) {
+			return b, nil
+		}
+		b, err = lines.Peek(len(b) + 1)
+	}
+	if err == io.EOF || err == bufio.ErrBufferFull {
+		err = nil
+	}
+	return b, err
+}
+
+// isEntry reports whether a line is not a comment of a W3C log.
+func isEntry(line []byte) bool { return line[0] != '#' }
+
+// least returns the least instant of the sample, or 0 if it has none.
+func (s *source) least(sample []byte) int64 {
+	p, e, least := newParser(s.format, s.parser.options), &Entry{}, int64(-1)
+	for _, line := range firstLines(sample) {
+		if !p.comment(line) && p.parse(e, line) == nil && (least < 0 || e.At < least) {
+			least = e.At
+		}
+	}
+	return max(0, least)
+}
+
+// reopen opens the file again, unless it is open.
+func (s *source) reopen(r *Reader) error {
+	if s.lines != nil {
+		return nil
+	}
+	return s.openLines(r)
+}
+
+// head returns the first entry, or nil at the end.
+func (s *source) head() *Entry {
+	if s.first == len(s.held) {
+		return nil
+	}
+	return s.held[s.first]
+}
+
+// pop removes the first entry.
+func (s *source) pop() *Entry {
+	e := s.held[s.first]
+	s.held[s.first] = nil
+	s.first++
+	if s.first == len(s.held) {
+		s.held, s.first = s.held[:0], 0
+	}
+	return e
+}
+
+// fill reads lines until no later line within the window can come before the first entry.
+func (s *source) fill(r *Reader) error {
+	for !s.ended {
+		if h := s.head(); h != nil && (s.newest-h.At >= r.window || len(s.held)-s.first >= maxHeld) {
+			return nil
+		}
+		if err := s.read(r); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads one line.
+func (s *source) read(r *Reader) error {
+	line, err := s.next()
+	if err == io.EOF {
+		s.ended = true
+		return nil
+	}
+	if err == errLong {
+		r.bad(s.name, s.line, err)
+		return nil
+	}
+	if isDamaged(s.text, err) {
+		r.bad(s.name, s.line, errTruncated)
+		s.ended = true
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	line = bytes.TrimRight(line, " \t\r\n")
+	if s.format == JSONL && isHeader(line) {
+		if err := r.stats.addHeader(line); err != nil {
+			r.bad(s.name, s.line, err)
+		}
+		return nil
+	}
+	if len(line) == 0 || s.parser.comment(line) {
+		return nil
+	}
+	e := r.entry()
+	if err := s.parser.parse(e, line); err != nil {
+		r.free = append(r.free, e)
+		if r.stats.Bad < firstBad {
+			err = otherFormat(line, s.format, r.options, err)
+		}
+		r.bad(s.name, s.line, err)
+		return nil
+	}
+	e.File, e.Line = s.name, s.line
+	r.stats.Lines++
+	r.stats.Entries++
+	if e.At < year2000 {
+		r.stats.Before2000++
+	}
+	s.hold(e)
+	return nil
+}
+
+// year2000 is the instant of 2000-01-01 in UTC.
+const year2000 = 946_684_800 * micro
+
+// next returns the next line with its ending. A line without an ending is the last.
+func (s *source) next() ([]byte, error) {
+	b, err := s.lines.ReadSlice('\n')
+	if len(b) > 0 || err == nil {
+		s.line++
+	}
+	if err == io.EOF && len(b) > 0 {
+		return b, nil
+	}
+	if err != bufio.ErrBufferFull {
+		return b, err
+	}
+	for err == bufio.ErrBufferFull {
+		_, err = s.lines.ReadSlice('\n')
+	}
+	if err != nil && err != io.EOF {
+		return nil, err
+	}
+	return nil, errLong
+}
+
+// hold puts an entry behind those with the same or an earlier instant.
+func (s *source) hold(e *Entry) {
+	if s.first > 0 && len(s.held) == cap(s.held) && s.first >= len(s.held)/2 {
+		n := copy(s.held, s.held[s.first:])
+		clear(s.held[n:])
+		s.held, s.first = s.held[:n], 0
+	}
+	s.held = append(s.held, e)
+	if e.At >= s.newest {
+		s.newest = e.At
+		return
+	}
+	queue := s.held[s.first:]
+	low, high := 0, len(queue)-1
+	for low < high {
+		if middle := (low + high) / 2; queue[middle].At <= e.At {
+			low = middle + 1
+		} else {
+			high = middle
+		}
+	}
+	copy(queue[low+1:], queue[low:])
+	queue[low] = e
+}
+
+// close closes the file.
+func (s *source) close() error {
+	var errs []error
+	for i := len(s.closers) - 1; i >= 0; i-- {
+		errs = append(errs, s.closers[i]())
+	}
+	s.closers, s.lines = nil, nil
+	return errors.Join(errs...)
+}

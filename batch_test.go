@@ -1,0 +1,155 @@
+package weir
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+)
+
+// plainEngine is an engine without batches.
+type plainEngine struct{ Engine }
+
+// TestBatchesRejectBadInput: bad requests of a batch get the errors of single calls, on
+// engines with and without batches, and the others are decided.
+func TestBatchesRejectBadInput(t *testing.T) {
+	for _, e := range []Engine{NewMemory(), plainEngine{NewMemory()}} {
+		l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"user"}}}}, WithEngine(e))
+		calls := []Call{
+			{Key: K("a"), Request: Request{N: 1, At: Now}},
+			{Key: K("a", "b"), Request: Request{N: 1, At: Now}},
+			{Key: K("a"), Request: Request{N: -1, At: Now}, Decision: Decision{Allowed: true}}, // of an earlier use
+			{Key: K("a"), Request: Request{N: 1, At: MaxUnits + 1}},
+			{Key: K("a"), Request: Request{N: 1, At: Now, States: make([]LimitState, 2)}},
+			{Key: K("a"), Request: Request{N: 1, At: Now, Op: 9}},
+			{Key: K("a"), Request: Request{N: 1, At: Now}, Err: context.Canceled, Decision: Decision{Allowed: true}},
+			{Key: K("a"), Request: Request{N: 1, At: Now, States: make([]LimitState, 1)}},
+		}
+		l.DecideAll(context.Background(), calls)
+		for i, want := range []error{nil, ErrKey, ErrUnits, ErrInstant, ErrRequest, ErrRequest, nil, nil} {
+			if c := &calls[i]; !errors.Is(c.Err, want) || c.Err != nil && c.Decision != (Decision{}) {
+				t.Errorf("%T, request %d: %+v, %v; want %v", e, i, c.Decision, c.Err, want)
+			}
+		}
+		if !calls[0].Decision.Allowed || !calls[6].Decision.Allowed || calls[7].Decision.Allowed || calls[7].Request.States[0].Used != 2 {
+			t.Errorf("%T: %+v", e, calls)
+		}
+		mixed := []Call{l.Call(K("b"), Request{N: 1, At: Now}), l.Call(K(), Request{N: 1, At: Now})}
+		DecideAll(context.Background(), e, mixed)
+		if !mixed[0].Decision.Allowed || !errors.Is(mixed[1].Err, ErrKey) {
+			t.Errorf("%T: %+v", e, mixed)
+		}
+	}
+	var zero *Limiter
+	calls := make([]Call, 1)
+	if zero.DecideAll(context.Background(), calls); calls[0].Err == nil {
+		t.Error("the zero Limiter decided a batch")
+	}
+}
+
+// TestBatchesReadTheClockOnce: requests on known keys have one instant.
+func TestBatchesReadTheClockOnce(t *testing.T) {
+	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}}}})
+	calls := make([]Call, 4096)
+	for i := range calls {
+		calls[i] = l.Call(K("a"), Request{N: 1, At: Now})
+	}
+	l.Allow(ctx, K("a"))
+	time.Sleep(time.Millisecond) // the batch is later than the history
+	l.DecideAll(ctx, calls)
+	for i := range calls {
+		if !calls[i].Decision.At.Equal(calls[0].Decision.At) || calls[i].Err != nil {
+			t.Fatalf("request %d is decided at %v, %v; want %v", i, calls[i].Decision.At, calls[i].Err, calls[0].Decision.At)
+		}
+	}
+	if n := testing.AllocsPerRun(100, func() { l.DecideAll(ctx, calls[:32]) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+// TestDecideAllTwice: the calls of a batch can be decided again, and keep nothing of their
+// first answers.
+func TestDecideAllTwice(t *testing.T) {
+	l := mustNew(t, perUser(1, time.Minute))
+	calls := []Call{l.Call(K("a"), Request{N: 1, At: Now}), l.Call(K("a"), Request{N: 1, At: Now})}
+	DecideAll(ctx, l.engine, calls)
+	if !calls[0].Decision.Allowed || calls[1].Decision.Limit == "" {
+		t.Fatalf("got %v, then %v; want one grant", calls[0].Decision, calls[1].Decision)
+	}
+	l.Reset(ctx, K("a"))
+	calls[0], calls[1] = calls[1], calls[0]
+	DecideAll(ctx, l.engine, calls)
+	if d := calls[0].Decision; !d.Allowed || d.Limit != "" {
+		t.Errorf("after a reset got %v of limit %q, want a grant", d, d.Limit)
+	}
+}
+
+// TestBatchesForgetAnswersOfAnEarlierUse: a call that fails at its second use has neither
+// the decision nor the states of the first.
+func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
+	for _, wrap := range []func(Engine) Engine{func(e Engine) Engine { return e }, func(e Engine) Engine { return plainEngine{e} }} {
+		e := wrap(NewMemory(MaxKeys(1)))
+		l := mustNew(t, perUser(2, time.Hour), WithEngine(e))
+		calls := []Call{l.Call(K("a"), Request{N: 1, At: Now, States: make([]LimitState, 1)})}
+		DecideAll(ctx, e, calls)
+		if !calls[0].Decision.Allowed || calls[0].Request.States[0].Used != 1 {
+			t.Fatalf("%T: got %+v, want a grant", e, calls[0])
+		}
+		calls[0].Key = K("b")
+		DecideAll(ctx, e, calls)
+		if c := &calls[0]; !errors.Is(c.Err, ErrFull) || c.Decision != (Decision{}) || c.Request.States[0] != (LimitState{}) {
+			t.Errorf("%T: got %+v, want only ErrFull", e, c)
+		}
+	}
+}
+
+// TestBatchesOfAllOperations: on a key with a history, calls that are no plain attempts are
+// decided as such: an id once (R15), a peek charges nothing (R4), a record is always allowed
+// (R10), and an instant of the caller is that of the decision (R1).
+func TestBatchesOfAllOperations(t *testing.T) {
+	l := mustNew(t, perUser(4, time.Hour))
+	l.Allow(ctx, K("a"))
+	later := time.Now().Add(time.Minute).UnixMicro()
+	steps := []struct {
+		request   Request
+		remaining int64
+	}{
+		{Request{N: 1, At: Now, ID: "x"}, 2},
+		{Request{N: 1, At: Now, Op: OpPeek}, 2},
+		{Request{N: 1, At: Now}, 1},
+		{Request{N: 1, At: Now, ID: "x"}, 2}, // the first answer
+		{Request{N: 2, At: Now, Op: OpRecord}, -1},
+		{Request{N: 1, At: later}, -1},
+	}
+	var calls []Call
+	for i := range steps {
+		calls = append(calls, l.Call(K("a"), steps[i].request))
+	}
+	l.DecideAll(ctx, calls)
+	for i, step := range steps {
+		if d := calls[i].Decision; d.Remaining != step.remaining || d.Replayed != (i == 3) || calls[i].Err != nil ||
+			d.At.Equal(time.UnixMicro(later)) != (step.request.At == later) {
+			t.Errorf("call %d: got %+v, %v, want %d remaining", i, d, calls[i].Err, step.remaining)
+		}
+	}
+}
+
+// TestBatchKeepsTheOrderOfInstants: after a call that read the clock itself, no call for the
+// same key is decided earlier (R1).
+func TestBatchKeepsTheOrderOfInstants(t *testing.T) {
+	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		calls := []Call{
+			{Key: K("u"), Request: Request{N: 1, At: Now, ID: fmt.Sprint(i)}},
+			{Key: K("u"), Request: Request{N: 1, At: Now}},
+		}
+		l.DecideAll(context.Background(), calls)
+		if first, second := calls[0].Decision.At, calls[1].Decision.At; second.Before(first) {
+			t.Fatalf("batch %d: the second call is decided %v before the first", i, first.Sub(second))
+		}
+	}
+}

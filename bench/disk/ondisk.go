@@ -1,0 +1,167 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"os"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/bench/internal/contest"
+	"github.com/weirlimit/weir/weirdisk"
+)
+
+// The names of the workloads.
+const (
+	restart = "restart"
+	blocked = "blocked callers"
+	bytes   = "bytes"
+	churn   = "churn"
+)
+
+// sizesOnDisk are the workloads about files, restarts and snapshots.
+func sizesOnDisk() []contest.Workload {
+	return []contest.Workload{
+		{Name: restart, Contestants: []string{"changes", "snapshot"}, MaxRounds: 5, Run: inPlace(reopen)},
+		{Name: blocked, Contestants: []string{"none", "snapshots"}, MaxRounds: 5, Run: inPlace(block)},
+		{Name: bytes, Contestants: []string{"1", "64"}, MaxRounds: 1, Run: inPlace(grow)},
+		{Name: churn, Contestants: []string{"weirdisk"}, MaxRounds: 1, Run: inPlace(live)},
+	}
+}
+
+// inPlace gives each run a directory.
+func inPlace(run func(contestant, dir string) contest.Metrics) func(string) contest.Metrics {
+	return func(contestant string) contest.Metrics {
+		dir, err := os.MkdirTemp(place, "weir-bench-disk-")
+		check(err)
+		defer os.RemoveAll(dir)
+		return run(contestant, dir)
+	}
+}
+
+// fill grants one attempt for each key, by 64 callers.
+func fill(l *weir.Limiter, keys int) {
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range 64 {
+		all.Go(func() {
+			for i := int(next.Add(1)) - 1; i < keys; i = int(next.Add(1)) - 1 {
+				_, err := l.Allow(background, weir.K(keyOf(i)))
+				check(err)
+			}
+		})
+	}
+	all.Wait()
+}
+
+// awaitSnapshot waits for another snapshot, which recordings of one key bring about.
+func awaitSnapshot(e *weirdisk.Engine, l *weir.Limiter) {
+	for before := e.Stats().Snapshots; e.Stats().Snapshots == before; {
+		fill(l, 1000)
+	}
+}
+
+// reopen measures the time to open a directory of many keys. Its log consists of the changes,
+// or of a snapshot and some changes.
+func reopen(contestant, dir string) contest.Metrics {
+	e, err := weirdisk.Open(dir, weirdisk.SyncOff())
+	check(err)
+	l := newLimiter(e, time.Hour)
+	fill(l, scale.keys)
+	if contestant == "snapshot" {
+		awaitSnapshot(e, l)
+	}
+	check(e.Close())
+	began := time.Now()
+	e, err = weirdisk.Open(dir, weirdisk.SyncOff())
+	check(err)
+	took := time.Since(began).Seconds()
+	if n := e.Memory().Len(); n != scale.keys {
+		check(fmt.Errorf("%d keys after a restart, want %d", n, scale.keys))
+	}
+	check(e.Close())
+	return contest.Metrics{"seconds": took}
+}
+
+// block measures peeks of other keys while units are recorded and snapshots are taken, or
+// without snapshots on the memory engine. A peek waits for locks only. Slow peeks without
+// snapshots are the machine's own.
+func block(contestant, dir string) contest.Metrics {
+	var e weir.Engine = weir.NewMemory()
+	if contestant == "snapshots" {
+		d, err := weirdisk.Open(dir, weirdisk.SyncOff())
+		check(err)
+		defer d.Close()
+		e = d
+	}
+	l := newLimiter(e, time.Hour)
+	fill(l, scale.keys)
+	var stop atomic.Bool
+	var recorder sync.WaitGroup
+	recorder.Go(func() {
+		for !stop.Load() {
+			fill(l, 1000)
+		}
+	})
+	peeks, slow := 0, 0
+	for began := time.Now(); time.Since(began) < 2*scale.running; peeks++ {
+		at := time.Now()
+		_, err := l.Peek(background, weir.K(keyOf(peeks*7919%scale.keys)), 1)
+		check(err)
+		if time.Since(at) > time.Millisecond {
+			slow++
+		}
+	}
+	stop.Store(true)
+	recorder.Wait()
+	return contest.Metrics{"slow": float64(slow+1) / float64(peeks) * 1e6}
+}
+
+// grow measures the bytes that a decision takes in the log.
+func grow(contestant, dir string) contest.Metrics {
+	e, err := weirdisk.Open(dir, weirdisk.SyncOff())
+	check(err)
+	defer e.Close()
+	l := newLimiter(e, time.Hour)
+	const decisions = 100_000 // fewer than lead to a snapshot
+	before := e.Stats().Bytes
+	if n, _ := strconv.Atoi(contestant); n == 1 {
+		for i := range decisions {
+			_, err := l.Allow(background, weir.K(keyOf(i)))
+			check(err)
+		}
+	} else {
+		fill(l, decisions)
+	}
+	return contest.Metrics{"bytes": float64(e.Stats().Bytes-before) / decisions}
+}
+
+// live measures the size of the directory, compared with that of the keys and entries that
+// count: 16 bytes a key, and 8 bytes for each entry and for its newest instant. New keys come
+// and go all the time.
+func live(_, dir string) contest.Metrics {
+	e, err := weirdisk.Open(dir)
+	check(err)
+	defer e.Close()
+	const perSecond, window = 100_000, 10 * time.Second
+	l := newLimiter(e, window)
+	most, sum, readings := 0.0, 0.0, 0.0
+	began, key := time.Now(), 0
+	for step := 0; time.Since(began) < scale.churn; step++ {
+		for range perSecond / 100 {
+			_, err := l.Allow(background, weir.K(keyOf(key)))
+			check(err)
+			key++
+		}
+		time.Sleep(time.Until(began.Add(time.Duration(step+1) * 10 * time.Millisecond)))
+		if passed := time.Since(began); passed > window*3/2 || passed > scale.churn/2 {
+			counts := float64(key) * min(1, float64(window)/float64(passed)) // in the last window
+			ratio := float64(e.Stats().Bytes) / (counts * (16 + 8 + 8))
+			most, sum, readings = math.Max(most, ratio), sum+ratio, readings+1
+		}
+	}
+	return contest.Metrics{"ratio": sum / readings, "most": most}
+}

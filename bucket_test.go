@@ -1,0 +1,89 @@
+package weir
+
+import (
+	"math/big"
+	"testing"
+	"time"
+)
+
+// TestBucketDoesNotDrift: on the memory engine, 1,002,000 grants that each wait for the
+// announced RetryAfter happen exactly at the instants of the rate (R8, R16).
+func TestBucketDoesNotDrift(t *testing.T) {
+	const grants, burst = 334_000, 5 // at each of three rates
+	const epoch = 1_700_000_000_000_000
+	for _, c := range []struct {
+		most   int64
+		window time.Duration
+	}{{3, time.Second}, {7, 1_000_001 * time.Microsecond}, {999_983, 24 * time.Hour}} {
+		p := perUser(c.most, c.window)
+		p.Limits[0].Kind, p.Limits[0].Burst = Bucket, burst
+		l := mustNew(t, p)
+		at := time.UnixMicro(epoch)
+		if d, err := l.AllowAt(ctx, K("42"), burst, at); err != nil || !d.Allowed {
+			t.Fatalf("%d per %v, the burst: got %+v, %v, want it granted", c.most, c.window, d, err)
+		}
+		for k := int64(1); k <= grants; k++ {
+			d, err := l.AllowAt(ctx, K("42"), 1, at)
+			if err != nil || d.Allowed {
+				t.Fatalf("%d per %v, before grant %d: got %+v, %v, want a denial", c.most, c.window, k, d, err)
+			}
+			at = at.Add(d.RetryAfter)
+			if d, err = l.AllowAt(ctx, K("42"), 1, at); err != nil || !d.Allowed {
+				t.Fatalf("%d per %v, grant %d after the announced wait: got %+v, %v", c.most, c.window, k, d, err)
+			}
+		}
+		micros := new(big.Int).Mul(big.NewInt(grants), big.NewInt(c.window.Microseconds()))
+		micros.Add(micros, big.NewInt(c.most-1)).Div(micros, big.NewInt(c.most))
+		if want := epoch + micros.Int64(); at.UnixMicro() != want {
+			t.Errorf("%d per %v: grant %d is at %d, want %d", c.most, c.window, grants, at.UnixMicro(), want)
+		}
+	}
+}
+
+// TestMaxBurstFillsWithin400Days: the largest burst fills in at most 400 days, and one more
+// unit does not.
+func TestMaxBurstFillsWithin400Days(t *testing.T) {
+	for _, c := range []struct {
+		most   int64
+		window time.Duration
+		want   int64
+	}{{10, MaxWindow, 10}, {1_000_003, MaxWindow, 1_000_003}, {1, MaxWindow, 1}, {3, time.Hour * 24, 1200}, {7, 11 * time.Hour * 24, 254}} {
+		l := Limit{Name: "l", Max: c.most, Window: c.window, Kind: Bucket, Burst: c.want}
+		if got := l.MaxBurst(); got != c.want {
+			t.Errorf("%d per %v: got a largest burst of %d, want %d", c.most, c.window, got, c.want)
+		}
+		if _, err := (Policy{Name: "p", Limits: []Limit{l}}).Plan(); err != nil {
+			t.Errorf("%d per %v, burst %d: %v", c.most, c.window, c.want, err)
+		}
+	}
+}
+
+// TestBucketKeepsItsUnitsAtAnotherRate: a changed rate keeps the units that are missing, and
+// the time that the next one has waited (R12).
+func TestBucketKeepsItsUnitsAtAnotherRate(t *testing.T) {
+	const ms = time.Millisecond
+	bucket := func(m *Memory, unit time.Duration) *Limiter {
+		p := perUser(1, unit)
+		p.Limits[0].Kind, p.Limits[0].Burst = Bucket, 10
+		return mustNew(t, p, WithEngine(m))
+	}
+	start := time.UnixMicro(1_700_000_000_000_000)
+	m := NewMemory()
+	for _, c := range []struct {
+		unit, at       time.Duration
+		n, granted     int64
+		remaining      int64
+		wait, untilAll time.Duration
+	}{
+		{10 * ms, 0, 10, 10, 0, 100 * ms, 100 * ms},
+		{100 * ms, 5 * ms, 1, 0, 0, 95 * ms, 995 * ms}, // 5 ms of 100 have passed
+		{100 * ms, 100 * ms, 1, 1, 0, 100 * ms, 1000 * ms},
+		{10 * ms, 125 * ms, 1, 1, 0, 10 * ms, 100 * ms}, // it has waited for longer than a unit takes now
+	} {
+		d, err := bucket(m, c.unit).AllowAt(ctx, K("42"), c.n, start.Add(c.at))
+		if err != nil || d.Granted != c.granted || d.Remaining != c.remaining || d.RetryAfter != c.wait || d.ResetAfter != c.untilAll {
+			t.Errorf("@%v take %d at a unit per %v: got %+v, %v, want %d granted, %d remaining, a wait of %v and %v",
+				c.at, c.n, c.unit, d, err, c.granted, c.remaining, c.wait, c.untilAll)
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestReservationsSurviveAKill: weir serve on a directory is killed. The next one settles its
+// reservations once, and the limit has all grants.
+func TestReservationsSurviveAKill(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte("a secret that outlives the process"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"--policies", writePolicies(t, "version: 1\npolicies: {jobs: {limit: 10 per day per user}}\n"),
+		"--store", "file:" + filepath.Join(t.TempDir(), "store"), "--reservation-secret-file", secret}
+	post := func(p *process, path string, body any, into any) (status int) {
+		t.Helper()
+		text, err := json.Marshal(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := http.Post("http://"+p.addr+path, "application/json", strings.NewReader(string(text)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		answer, err := io.ReadAll(r.Body)
+		if err != nil || json.Unmarshal(answer, into) != nil {
+			t.Fatalf("%s: %v, %s", path, err, answer)
+		}
+		return r.StatusCode
+	}
+	key := map[string]any{"policy": "jobs", "key": map[string]string{"user": "ann"}, "n": 8}
+	var reserved struct{ Reservation string }
+	p := startServe(t, args...)
+	if status := post(p, "/v1/reserve", key, &reserved); status != 200 || reserved.Reservation == "" {
+		t.Fatalf("reserve: %d, %+v", status, reserved)
+	}
+	p.Process.Kill()
+	p.Wait()
+
+	p = startServe(t, args...)
+	var state struct{ Remaining int64 }
+	if post(p, "/v1/peek", key, &state); state.Remaining != 2 {
+		t.Errorf("after the kill: %d remain, want 2", state.Remaining)
+	}
+	var settled struct{ Refunded int64 }
+	if status := post(p, "/v1/settle", map[string]any{"reservation": reserved.Reservation, "actual": 3}, &settled); status != 200 || settled.Refunded != 5 {
+		t.Errorf("settle: %d, %+v, want 5 refunded", status, settled)
+	}
+	p.Process.Kill()
+	p.Wait()
+
+	p = startServe(t, args...)
+	if post(p, "/v1/peek", key, &state); state.Remaining != 7 {
+		t.Errorf("after the settlement and another kill: %d remain, want 7", state.Remaining)
+	}
+	if status := post(p, "/v1/settle", map[string]any{"reservation": reserved.Reservation, "actual": 1}, &settled); status != 409 {
+		t.Errorf("settled again: status %d, want 409", status)
+	}
+	p.terminate(t)
+	p.ended(t)
+}
+
+// TestFullDiskFollowsThePolicy: while the disk of --store file: is full every front answers
+// by the policy's mode, and probes report it. Afterwards weir recovers by itself.
+func TestFullDiskFollowsThePolicy(t *testing.T) {
+	disk := t.TempDir()
+	// The file system is smaller than the space for which a segment is allocated ahead, so
+	// that the first write to the full disk fails.
+	if err := syscall.Mount("weir-test", disk, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("SKIPPED: a full disk needs a tmpfs, which only root can mount: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "file:"+filepath.Join(disk, "store")+"?sync=always")
+	f.await(t, "before", healthyAnswers, "1")
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer filler.Close()
+	for block := make([]byte, 4096); err == nil; {
+		_, err = filler.Write(block)
+	}
+	f.await(t, "full", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, "0")
+	if err := os.Remove(filler.Name()); err != nil {
+		t.Fatal(err)
+	}
+	if err := filler.Truncate(0); err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, "over", healthyAnswers, "1")
+	f.terminate(t)
+	f.ended(t)
+}

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/replay"
+)
+
+// printLogSummary writes a summary for people.
+func printLogSummary(out io.Writer, s *replay.LogSummary, files []accesslog.File) error {
+	for _, f := range files {
+		if f.Format != "" {
+			fmt.Fprintf(out, "%s is read as %s\n", f.Name, f.Format)
+		}
+	}
+	fmt.Fprintf(out, "%s: %d allowed, %d denied (%s), %s", counted(s.Requests, "request", "requests"),
+		s.Allowed, s.Denied, percent(s.Denied, s.Requests), counted(s.Errors, "error", "errors"))
+	if s.Filtered > 0 {
+		fmt.Fprintf(out, ", %d left out by --where or a prefix", s.Filtered)
+	}
+	if s.Requests > 0 {
+		fmt.Fprintf(out, "\nfrom %s to %s", localText(s.From), localText(s.To))
+	}
+	fmt.Fprintln(out)
+	for _, p := range s.Policies {
+		if err := printLogPolicy(out, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
+	shadow := ""
+	if p.Shadow {
+		shadow = ", a shadow, which would deny"
+	}
+	fmt.Fprintf(out, "\n%s%s: %d of %s (%s), %d of %s (%s)\n", p.Policy, shadow,
+		p.Denied, counted(p.Allowed+p.Denied, "request denied", "requests denied"), percent(p.Denied, p.Allowed+p.Denied),
+		p.KeysDenied, counted(p.Keys, "key", "keys"), percent(p.KeysDenied, p.Keys))
+	if p.Denied == 0 {
+		return nil
+	}
+	fmt.Fprintf(out, "first denied at %s; most in the minute of %s: %d\n",
+		localText(p.FirstDenied), p.WorstMinute.Local().Format("2006-01-02 15:04 MST"), p.WorstDenied)
+	line, width := sparkline(p.Timeline.Denied, p.Timeline.Width)
+	fmt.Fprintf(out, "denied over time, %s a column: %s\n\n", answer.Exactly(width), line)
+	rows := [][]string{{"LIMIT", "DENIED", "SHARE"}}
+	for _, l := range p.Limits {
+		rows = append(rows, []string{l.Limit, number(l.Denied), percent(l.Denied, p.Denied)})
+	}
+	if err := writeTable(out, "lrr", rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(out)
+	rows = [][]string{{"KEY", "DENIED", "ALLOWED", "FIRST DENIED", ""}}
+	for _, k := range p.Top {
+		line, width = sparkline(k.Series.Denied, k.Series.Width)
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), localText(k.FirstDenied), line})
+	}
+	rows[0][4] = "OVER TIME, " + answer.Exactly(width) + " A COLUMN"
+	if n := p.KeysDenied - int64(len(p.Top)); n > 0 {
+		rows = append(rows, []string{"and " + counted(n, "more", "more"), "", "", "", ""})
+	}
+	return writeTable(printable{out}, "lrrll", rows)
+}
+
+// localText returns an instant in the local zone, which is named.
+func localText(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05 MST") }
+
+// sparkColumns is the largest number of columns of a sparkline.
+const sparkColumns = 32
+
+// sparkline returns counts as blocks, and the span of one column. Only 0 is a dot.
+func sparkline(counts []int64, width time.Duration) (line string, column time.Duration) {
+	merge := (len(counts) + sparkColumns - 1) / sparkColumns
+	merged := make([]int64, 0, sparkColumns)
+	for part := range slices.Chunk(counts, merge) {
+		sum := int64(0)
+		for _, n := range part {
+			sum += n
+		}
+		merged = append(merged, sum)
+	}
+	blocks := []rune("·▁▂▃▄▅▆▇█")
+	highest := slices.Max(merged)
+	var b strings.Builder
+	for _, n := range merged {
+		i := 0
+		if n > 0 {
+			i = int(1 + (n*int64(len(blocks)-1)-1)/highest)
+		}
+		b.WriteRune(blocks[min(i, len(blocks)-1)])
+	}
+	return b.String(), width * time.Duration(merge)
+}
+
+// keyText returns a key such as ip=192.0.2.7, or - for the only key of a limit without
+// dimensions.
+func keyText(key []replay.Dimension) string {
+	if len(key) == 0 {
+		return "-"
+	}
+	words := make([]string, len(key))
+	for i, d := range key {
+		words[i] = d.Name + "=" + answer.Shown(d.Value)
+	}
+	return strings.Join(words, " ")
+}
+
+// percent returns a share such as 4.2 %.
+func percent(part, whole int64) string {
+	if whole == 0 {
+		return "0 %"
+	}
+	return fmt.Sprintf("%.2f %%", float64(part)*100/float64(whole))
+}

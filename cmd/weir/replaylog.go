@@ -1,0 +1,368 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/internal/nearest"
+	"github.com/weirlimit/weir/internal/report"
+	"github.com/weirlimit/weir/replay"
+)
+
+// logOptions are the flags of weir replay and weir suggest for access logs.
+type logOptions struct {
+	format, policy, units string
+	keys, where, fields   []string
+	proxies               []string
+	against               string
+	reorder               time.Duration
+}
+
+// logFlags are the names of the flags that only access logs have.
+var logFlags = []string{"policy", "key", "units", "where", "field", "reorder", "trusted-proxies", "against", "report", "mask-keys"}
+
+// addLogFlags adds the flags that select and read requests.
+func addLogFlags(cmd *cobra.Command, o *logOptions) {
+	flags := cmd.Flags()
+	flags.StringVar(&o.format, "format", "auto", "`FORMAT` of the files: auto, jsonl, "+strings.Join(formatNames(), ", "))
+	flags.StringArrayVarP(&o.keys, "key", "k", nil, "`DIMENSION=FIELD`, such as ip=remote_addr, user=header:X-User or route=path:/api/")
+	flags.StringVarP(&o.units, "units", "n", "1", "units of each request: `N`, or bytes for the size of its response")
+	flags.StringArrayVar(&o.where, "where", nil, "only requests with `FIELD=GLOB`, such as path=/search*")
+	flags.StringArrayVar(&o.fields, "field", nil, "`NAME=OWN`: the log's own name of a field or of time, such as remote_addr=net.peer")
+	flags.DurationVar(&o.reorder, "reorder", accesslog.DefaultReorder, "sort lines within this `SPAN`; 0 keeps their order")
+	flags.StringArrayVar(&o.proxies, "trusted-proxies", nil, "`RANGES` of the proxies in front of the server, such as 10.0.0.0/8; remote_addr is the last address in X-Forwarded-For that is none of them")
+	group(cmd, "Access logs:")
+	cmd.RegisterFlagCompletionFunc("format", cobra.FixedCompletions(append([]string{"auto", "jsonl"}, formatNames()...), cobra.ShellCompDirectiveNoFileComp))
+}
+
+func formatNames() (names []string) {
+	for _, f := range accesslog.Formats() {
+		names = append(names, string(f))
+	}
+	return names
+}
+
+// isLog reports whether the files are access logs. If not, in is the opened trace.
+func isLog(cmd *cobra.Command, o *replayOptions, files []string) (log bool, in io.ReadCloser, err error) {
+	switch f := accesslog.Format(o.log.format); {
+	case f == accesslog.JSONL:
+	case f != accesslog.Auto && !slices.Contains(accesslog.Formats(), f):
+		next := "the formats are auto, jsonl, " + strings.Join(formatNames(), ", ")
+		if near := nearest.Name(o.log.format, formatNames()); near != "" {
+			next = "did you mean " + near + "?"
+		}
+		return false, nil, usage(next, "unknown format %q", o.log.format)
+	case f != accesslog.Auto:
+		return true, nil, nil
+	}
+	for _, name := range logFlags {
+		if !cmd.Flags().Changed(name) {
+			continue
+		}
+		if o.log.format == string(accesslog.JSONL) {
+			return false, nil, usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", name)
+		}
+		return true, nil, nil
+	}
+	if len(files) > 1 {
+		if o.log.format != string(accesslog.JSONL) && !startsLikeTrace(cmd, files[0]) {
+			return true, nil, nil
+		}
+		traces, err := openTraces(cmd, files)
+		return false, traces, err
+	}
+	if in, err = openTrace(cmd, files[0]); err != nil || o.log.format == string(accesslog.JSONL) {
+		return false, in, err
+	}
+	return sniff(cmd, files[0], in)
+}
+
+// sniff reports whether a file is an access log. Of a file without a known format it is an
+// error unless a line begins like a trace.
+func sniff(cmd *cobra.Command, name string, in io.ReadCloser) (log bool, trace io.ReadCloser, err error) {
+	format, text, err := accesslog.Sniff(in)
+	switch {
+	case text == nil:
+		in.Close()
+		return false, nil, usage("", "%s: %w", name, err)
+	case format == accesslog.JSONL || errors.Is(err, accesslog.ErrEmpty) || err != nil && accesslog.LooksLikeJSON(text):
+		return false, &traceFile{text, in, name}, nil
+	case err != nil:
+		in.Close()
+		return false, nil, usage("", "%s: %w", name, err)
+	case name == "-":
+		cmd.SetIn(text)
+	default:
+		in.Close()
+	}
+	return true, nil, nil
+}
+
+// traceFile is an opened trace behind a buffer and a decompressor.
+type traceFile struct {
+	text io.Reader
+	in   io.ReadCloser
+	name string
+}
+
+// Read reads the text. Errors of the decompressor name the file, as those of the system do.
+func (f *traceFile) Read(b []byte) (int, error) {
+	n, err := f.text.Read(b)
+	var file *os.PathError
+	if err != nil && err != io.EOF && !errors.As(err, &file) {
+		err = &os.PathError{Op: "read", Path: f.name, Err: err}
+	}
+	return n, err
+}
+
+func (f *traceFile) Close() error { return f.in.Close() }
+
+// replayLogs decides the requests of access logs and prints the summary.
+func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) error {
+	if o.decisions != "" {
+		return usage("the summary of access logs goes to stdout", "--decisions is for traces, not for access logs")
+	}
+	if o.log.against != "" && o.store != "memory" {
+		return usage("leave out --store", "--against needs the memory store, because both files would share the histories of another")
+	}
+	options, reading, err := o.log.parse()
+	if err != nil {
+		return err
+	}
+	store, err := openStore(o.store)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if o.log.policy != "" {
+		if _, err := source.policy(o.log.policy); err != nil {
+			return err
+		}
+	}
+	if o.report.path != "" {
+		options.Top = report.MaxRows
+	}
+	runner, err := replay.NewLogRunner(source.file, store.Engine, options)
+	if err != nil {
+		return usage("", "%s: %w", source.name, err)
+	}
+	if err := o.log.addOld(cmd, runner); err != nil {
+		return err
+	}
+	bar := newProgress(cmd.ErrOrStderr())
+	defer bar.end()
+	reading.Stdin, reading.OnRead = cmd.InOrStdin(), bar.update
+	log, err := accesslog.Open(files, reading)
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	defer log.Close()
+	page, err := o.report.open(append(files, o.policies)...)
+	if err != nil {
+		return err
+	}
+	defer page.close()
+	s, err := runner.Run(context.Background(), log)
+	bar.end()
+	warnBadLines(cmd, &s)
+	if err != nil {
+		var wrong *replay.LogError
+		var file *os.PathError
+		if errors.As(err, &wrong) || errors.As(err, &file) {
+			return usage("", "%w", err)
+		}
+		return unreachable(store.Name, err)
+	}
+	warnLog(cmd, &s)
+	if page != nil {
+		second := newProgress(cmd.ErrOrStderr())
+		reading.OnRead = second.update
+		again := func() (*accesslog.Reader, error) { return accesslog.Open(files, reading) }
+		if slices.Contains(files, "-") {
+			again = nil
+		}
+		err := page.write(replayPage(&o.report, &s, log.Files(), source.file, &options, again))
+		second.end()
+		if err != nil {
+			return err
+		}
+		for _, p := range s.Policies {
+			p.Top = p.Top[:min(len(p.Top), replay.DefaultTop)]
+		}
+	}
+	return printReplay(cmd.OutOrStdout(), o, &s, log.Files())
+}
+
+// printReplay prints the summary, and the changes from the file of --against.
+func printReplay(out io.Writer, o *replayOptions, s *replay.LogSummary, files []accesslog.File) error {
+	if o.json {
+		all := logJSON(s)
+		if o.log.against != "" {
+			all.Against = againstJSON(o.log.against, s.Against)
+		}
+		return printJSON(out, all)
+	}
+	if err := printLogSummary(out, s, files); err != nil || o.log.against == "" {
+		return err
+	}
+	return printChanges(out, o.log.against, s.Against)
+}
+
+// addOld lets the runner decide by the file of --against as well.
+func (o *logOptions) addOld(cmd *cobra.Command, runner *replay.LogRunner) error {
+	if o.against == "" {
+		return nil
+	}
+	old, err := loadPolicies(o.against, cmd.ErrOrStderr())
+	if err != nil {
+		return err
+	}
+	if err := runner.Against(old.file, weir.NewMemory()); err != nil {
+		return usage("", "%s: %w", old.name, err)
+	}
+	return nil
+}
+
+// parse returns the options of the runner and of the reader.
+func (o *logOptions) parse() (run replay.LogOptions, read accesslog.Options, err error) {
+	run.Policy = o.policy
+	read.Format, read.Reorder, read.Fields = accesslog.Format(o.format), o.reorder, map[string]string{}
+	switch {
+	case o.reorder < 0:
+		return run, read, usage("use 0 to keep the order of the lines", "--reorder takes 0 or more, not %v", o.reorder)
+	case o.reorder == 0:
+		read.Reorder = -1
+	}
+	for _, text := range o.keys {
+		k, err := replay.ParseLogKey(text)
+		if err != nil {
+			return run, read, usage("", "--key: %w", err)
+		}
+		run.Keys = append(run.Keys, k)
+	}
+	for _, text := range o.where {
+		w, err := replay.ParseLogWhere(text)
+		if err != nil {
+			return run, read, usage("", "--where: %w", err)
+		}
+		run.Where = append(run.Where, w)
+	}
+	for _, text := range o.proxies {
+		all, err := replay.ParseProxies(text)
+		if err != nil {
+			return run, read, usage("", "--trusted-proxies: %w", err)
+		}
+		run.TrustedProxies = append(run.TrustedProxies, all...)
+	}
+	for _, text := range o.fields {
+		name, own, ok := strings.Cut(text, "=")
+		if !ok || own == "" {
+			return run, read, usage("", "--field: %q is no mapping; write NAME=OWN, such as remote_addr=net.peer", text)
+		}
+		read.Fields[name] = own
+	}
+	if run.Units, err = replay.ParseLogUnits(o.units); err != nil {
+		return run, read, usage("", "--units: %w", err)
+	}
+	return run, read, nil
+}
+
+// warnCount prints a warning with a number, unless it is 0.
+func warnCount(cmd *cobra.Command, n int64, one, many, rest string) {
+	if n > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s %s\n", cmd.CommandPath(), counted(n, one, many), rest)
+	}
+}
+
+// warnBadLines prints the lines that were skipped.
+func warnBadLines(cmd *cobra.Command, s *replay.LogSummary) {
+	warnCount(cmd, s.Log.Bad, "line was", "lines were", "skipped, of "+number(s.Log.Lines)+"; the first:")
+	for _, bad := range s.Log.First {
+		fmt.Fprintf(cmd.ErrOrStderr(), "  %v\n", bad)
+	}
+}
+
+// warnLog prints other reasons to doubt the summary.
+func warnLog(cmd *cobra.Command, s *replay.LogSummary) {
+	warnCount(cmd, s.NoKey, "request has", "requests have", "no value for a key, and no decision")
+	warnCount(cmd, s.BadUnits, "request has", "requests have", "a size that is no number, and no decision")
+	warnCount(cmd, s.Refused, "request was", "requests were", "refused, the first because: "+s.Reason)
+	warnCount(cmd, s.Log.Before2000, "request has", "requests have", "an instant before 2000; is the clock, or the unit of the time, wrong?")
+	warnCount(cmd, s.Log.Late, "line is", "lines are", "out of order by more than --reorder; a larger one sorts them")
+}
+
+// jsonLog is the summary as JSON.
+type jsonLog struct {
+	Requests int64                    `json:"requests"`
+	Allowed  int64                    `json:"allowed"`
+	Denied   int64                    `json:"denied"`
+	Errors   int64                    `json:"errors"`
+	From     string                   `json:"from,omitempty"`
+	To       string                   `json:"to,omitempty"`
+	Policies map[string]jsonLogPolicy `json:"policies"`
+	Against  *jsonAgainst             `json:"against,omitempty"`
+}
+
+type jsonLogPolicy struct {
+	Allowed    int64                   `json:"allowed"`
+	Denied     int64                   `json:"denied"`
+	Keys       int64                   `json:"keys"`
+	KeysDenied int64                   `json:"keys_denied"`
+	Limits     map[string]jsonLogLimit `json:"limits"`
+	Top        []jsonLogKey            `json:"top"`
+}
+
+type jsonLogLimit struct {
+	Denied int64 `json:"denied"`
+}
+
+type jsonLogKey struct {
+	Key         map[string]string `json:"key"`
+	Denied      int64             `json:"denied"`
+	Allowed     int64             `json:"allowed"`
+	FirstDenied string            `json:"first_denied"`
+}
+
+func logJSON(s *replay.LogSummary) jsonLog {
+	out := jsonLog{s.Requests, s.Allowed, s.Denied, s.Errors, instantText(s.From), instantText(s.To), map[string]jsonLogPolicy{}, nil}
+	for _, p := range s.Policies {
+		j := jsonLogPolicy{p.Allowed, p.Denied, p.Keys, p.KeysDenied, map[string]jsonLogLimit{}, []jsonLogKey{}}
+		for _, l := range p.Limits {
+			j.Limits[l.Limit] = jsonLogLimit{l.Denied}
+		}
+		for _, k := range p.Top {
+			j.Top = append(j.Top, jsonLogKey{keyJSON(k.Key), k.Denied, k.Allowed, instantText(k.FirstDenied)})
+		}
+		out.Policies[p.Policy] = j
+	}
+	return out
+}
+
+func keyJSON(key []replay.Dimension) map[string]string {
+	out := map[string]string{}
+	for _, d := range key {
+		out[d.Name] = d.Value
+	}
+	return out
+}
+
+// instantText returns an instant in UTC, or "" for none.
+func instantText(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}

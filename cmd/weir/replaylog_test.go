@@ -1,0 +1,112 @@
+package main
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestReplayOfACompressedTrace: a whole trace is decided; a damaged one is the user's
+// mistake and not that of the store.
+func TestReplayOfACompressedTrace(t *testing.T) {
+	var packed bytes.Buffer
+	z := gzip.NewWriter(&packed)
+	for i := range 5000 {
+		fmt.Fprintf(z, "{\"at_us\":%d,\"policy\":\"search\",\"key\":{\"ip\":\"%x\"}}\n", i*1000, i*7919)
+	}
+	z.Close()
+	for _, tc := range []struct {
+		bytes int
+		code  int
+		talk  string
+	}{
+		{packed.Len(), exitOK, "5000 lines over"},
+		{packed.Len() / 2, exitUsage, "trace.jsonl.gz: unexpected EOF"},
+	} {
+		dir := t.TempDir()
+		trace, policies := filepath.Join(dir, "trace.jsonl.gz"), filepath.Join(dir, "weir.yaml")
+		os.WriteFile(trace, packed.Bytes()[:tc.bytes], 0o666)
+		os.WriteFile(policies, []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"), 0o666)
+		var stdout, stderr bytes.Buffer
+		code := run([]string{"replay", "--policies", policies, trace}, strings.NewReader(""), &stdout, &stderr)
+		if code != tc.code || !strings.Contains(stderr.String(), tc.talk) {
+			t.Errorf("%d bytes: got exit code %d and %q, want %d and %q", tc.bytes, code, stderr.String(), tc.code, tc.talk)
+		}
+	}
+}
+
+// TestBadLogs: each mistake in a log has one message with its place or a count, and the
+// exit code.
+func TestBadLogs(t *testing.T) {
+	const head = "192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" "
+	const line = head + "200 500 \"-\" \"curl\"\n"
+	packed := func(text string) string {
+		var b bytes.Buffer
+		z := gzip.NewWriter(&b)
+		z.Write([]byte(text))
+		z.Close()
+		return b.String()
+	}
+	many := ""
+	for i := range 3000 {
+		many += strings.Replace(line, "GET /", fmt.Sprintf("GET /%x", i*i*7919), 1)
+	}
+	object := func(member, value string) string {
+		return fmt.Sprintf("{%q:%s,\"remote_addr\":\"192.0.2.1\"}\n", member, value)
+	}
+	for _, c := range []struct {
+		name, text string
+		flags      []string
+		code       int
+		talk       string // on stderr; "" = nothing
+		requests   int64
+	}{
+		{"binary", "\x7fELF\x00\x01\x02\n\x00", nil, exitUsage, "the file is binary", 0},
+		{"UTF-16", "1\x009\x002\x00.\x00\n\x00", nil, exitUsage, "the file is binary", 0},
+		{"binary in part", line + "\x00\x01\n" + line, nil, exitOK, "1 line was skipped, of 3; the first:\n  LOG:2: the line is binary", 2},
+		{"a byte order mark", "\ufeff" + line + line, nil, exitOK, "", 2},
+		{"truncated", packed(many)[:len(packed(many))/2], nil, exitOK, "the compressed data end early or are damaged here", 0},
+		{"truncated at its begin", packed(many)[:12], nil, exitUsage, "LOG: the compressed data end early", 0},
+		{"truncated in the first line", packed(line)[:40], nil, exitUsage, "LOG: the compressed data end early", 0},
+		{"mixed", line + object("ts", "1772697601") + head + "200 5\n", nil, exitOK,
+			"2 lines were skipped, of 3; the first:\n  LOG:2: the line has the format nginx-json, and the file combined\n  LOG:3: the line has the format common, and the file combined\n", 1},
+		{"another format", line + line, []string{"--format", "alb"}, exitUsage, "no line is readable; the first is LOG:1: the line has the format combined, and the file alb", 0},
+		{"no zone", strings.ReplaceAll(line+line, " +0000", ""), nil, exitUsage, "LOG: 2 of the first 2 lines have a time, and none a zone", 0},
+		{"no zone in JSON", object("time", `"2026-03-05T08:00:01"`), nil, exitUsage, "1 of the first 1 lines have a time, and none a zone", 0},
+		{"no zone in one line", line + strings.Replace(line, " +0000", "", 1), nil, exitOK, "1 line was skipped, of 2; the first:\n  LOG:2: the time has no zone", 1},
+		{"1970", object("ts", "1772.6"), nil, exitOK, "1 request has an instant before 2000", 1},
+		{"no such field", line, []string{"--key", "ip=x-real-ip"}, exitUsage, "no line has the field x-real-ip of the key ip; the lines have remote_addr, method, path, status, bytes, user_agent, ", 0},
+		{"no such condition", line, []string{"--where", "tenant=a"}, exitUsage, "no line has the field tenant; the lines have remote_addr, ", 0},
+		{"no such name", line, []string{"--field", "remote_addr=peer"}, exitUsage, "no line has the field remote_addr of the key ip; the lines have method", 0},
+		{"no size", object("ts", "1772697601"), []string{"--units", "bytes"}, exitUsage, "no line has the field bytes of --units; the lines have remote_addr", 0},
+		{"an empty key", line + line, []string{"--key", "ip=user"}, exitUsage, "the field user of the key ip has no value in any of 2 lines", 0},
+		{"a key that is sometimes empty", line + strings.Replace(line, " - - [", " - ann [", 1), []string{"--key", "ip=user"}, exitOK, "1 request has no value for a key, and no decision", 1},
+		{"a bad size", object("ts", "1772697601,\"bytes\":\"-7\""), []string{"--units", "bytes"}, exitOK, "1 request has a size that is no number, and no decision", 0},
+		{"no lines", "\n\r\n", nil, exitUsage, "the logs have no lines", 0},
+	} {
+		dir := t.TempDir()
+		log, policies := filepath.Join(dir, "LOG"), filepath.Join(dir, "weir.yaml")
+		os.WriteFile(log, []byte(c.text), 0o666)
+		os.WriteFile(policies, []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minute per ip\n"), 0o666)
+		args := append([]string{"replay", "--policies", policies, "--json", log}, c.flags...)
+		if !strings.Contains(strings.Join(c.flags, " "), "ip=") {
+			args = append(args, "--key", "ip=remote_addr")
+		}
+		var stdout, stderr bytes.Buffer
+		code := run(args, strings.NewReader(""), &stdout, &stderr)
+		talk := strings.ReplaceAll(stderr.String(), dir+"/", "")
+		if code != c.code || !strings.Contains(talk, c.talk) || (c.talk == "") != (talk == "") {
+			t.Errorf("%s: got exit code %d and %q, want %d and %q", c.name, code, talk, c.code, c.talk)
+		}
+		if code == exitOK && c.requests > 0 && !strings.HasPrefix(stdout.String(), fmt.Sprintf(`{"requests":%d,`, c.requests)) {
+			t.Errorf("%s: got %s, want %d requests", c.name, stdout.String(), c.requests)
+		}
+		if code != exitOK && stdout.Len() > 0 {
+			t.Errorf("%s: got %s on stdout", c.name, stdout.String())
+		}
+	}
+}

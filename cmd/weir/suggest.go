@@ -1,0 +1,198 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"math"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/replay"
+	"github.com/weirlimit/weir/suggest"
+)
+
+// suggestOptions are the flags of weir suggest.
+type suggestOptions struct {
+	log             logOptions
+	windows, limits []string
+	spare, zone     string
+	memory          size
+	json            bool
+	report          reportOptions
+	write, name     string
+}
+
+func suggestCommand() *cobra.Command {
+	o := suggestOptions{memory: suggest.DefaultMemory}
+	cmd := &cobra.Command{
+		Use:   "suggest LOG... --key DIMENSION=FIELD",
+		Short: "Choose a limit from access logs",
+		Args:  wantArgs(1, math.MaxInt, "LOG"),
+		RunE:  func(cmd *cobra.Command, args []string) error { return suggestLimits(cmd, &o, args) },
+	}
+	flags := cmd.Flags()
+	flags.StringSliceVarP(&o.windows, "window", "w", []string{"1s", "1m", "1h"}, "`WINDOWS` to try, such as 10s,5m,day")
+	flags.StringSliceVar(&o.limits, "limit", nil, "`LIMITS` to try in each window, such as 5,10,20; about 30 by default")
+	flags.StringVar(&o.spare, "spare", "99.9%", "`SHARE` of the keys that keep all their requests where no keys stand apart")
+	flags.StringVar(&o.zone, "zone", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin")
+	flags.Var(&o.memory, "max-memory", "`SIZE` of the memory for keys and requests")
+	flags.BoolVar(&o.json, "json", false, "print the result as one JSON object")
+	flags.StringVar(&o.write, "write", "", "add the suggested line to the policy `FILE`, with shadow: true and a test")
+	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write adds")
+	cmd.MarkFlagFilename("write", "yaml", "yml")
+	group(cmd, "Flags:")
+	addLogFlags(cmd, &o.log)
+	addReportFlags(cmd, &o.report)
+	group(cmd, "Report:")
+	return cmd
+}
+
+// suggestLimits prints the effect of limits on the requests of logs.
+func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error {
+	options, reading, err := o.parse()
+	if err != nil {
+		return err
+	}
+	var addition *policyAddition
+	if o.write != "" {
+		if addition, err = newPolicyAddition(o.write, o.name); err != nil {
+			return err
+		}
+	}
+	bar := newProgress(cmd.ErrOrStderr())
+	defer bar.end()
+	reading.Stdin, reading.Traces, reading.OnRead = cmd.InOrStdin(), true, bar.update
+	log, err := accesslog.Open(files, reading)
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	defer log.Close()
+	page, err := o.report.open(append(files, o.write)...)
+	if err != nil {
+		return err
+	}
+	defer page.close()
+	debug.SetMemoryLimit(int64(o.memory) / 8 * 7) // collects garbage more often near the bound
+	r, err := suggest.Run(context.Background(), log, options)
+	bar.end()
+	counts := &replay.LogSummary{Log: r.Log, NoKey: r.NoKey, BadUnits: r.BadUnits, Refused: r.Refused, Reason: "a value of its key is too long"}
+	warnBadLines(cmd, counts)
+	if err != nil {
+		return usage("", "%w", err)
+	}
+	warnLog(cmd, counts)
+	if page != nil {
+		if err := page.write(suggestPage(&o.report, r, log.Files())); err != nil {
+			return err
+		}
+	}
+	if o.json {
+		err = printJSON(cmd.OutOrStdout(), suggestJSON(r))
+	} else {
+		err = printSuggestion(cmd.OutOrStdout(), o, r, log.Files(), files)
+	}
+	if err == nil && addition != nil {
+		err = addition.write(cmd.ErrOrStderr(), r, files)
+	}
+	return err
+}
+
+// parse returns the options of package suggest and of the reader.
+func (o *suggestOptions) parse() (out suggest.Options, read accesslog.Options, err error) {
+	run, read, err := o.log.parse()
+	if err != nil {
+		return out, read, err
+	}
+	out = suggest.Options{Keys: run.Keys, Where: run.Where, Units: run.Units, TrustedProxies: run.TrustedProxies, Memory: int64(o.memory)}
+	if len(out.Keys) == 0 {
+		return out, read, usage("add --key DIMENSION=FIELD, such as --key ip=remote_addr or --key user=header:X-User",
+			"--key is missing; it names the field that a limit counts by")
+	}
+	for _, k := range out.Keys {
+		if _, _, err := policy.ParseLimit("1 per day per " + k.Dimension); err != nil || strings.ContainsAny(k.Dimension, " ,") {
+			return out, read, usage("use a name such as ip, user or api_key", "--key: %q is no name of a dimension in a policy file", k.Dimension)
+		}
+	}
+	if !out.Units.Bytes && out.Units.N == 0 {
+		return out, read, usage("use 1 or more, or bytes", "--units 0 charges nothing, so no limit denies anything")
+	}
+	if out.Windows, err = parseWindows(o.windows); err != nil {
+		return out, read, err
+	}
+	if out.Limits, err = parseLimits(o.limits); err != nil {
+		return out, read, err
+	}
+	if out.Spare, err = parseShare(o.spare); err != nil {
+		return out, read, err
+	}
+	out.Zone, err = parseZone(o.zone)
+	return out, read, err
+}
+
+// parseZone returns a time zone of the names that a policy file may have.
+func parseZone(name string) (*time.Location, error) {
+	zone, err := time.LoadLocation(name)
+	if err == nil && name != "" && name != "Local" {
+		return zone, nil
+	}
+	next := "use a name of the IANA database, such as UTC or Europe/Berlin"
+	var bad *policy.Error
+	if _, _, err := policy.ParseLimit("1 per day, fixed, in " + name); errors.As(err, &bad) && strings.Contains(bad.Problem, "time zone") {
+		next = bad.Next
+	}
+	return nil, usage(next, "--zone: unknown time zone %q", name)
+}
+
+// parseWindows reads windows in the words of a policy file.
+func parseWindows(texts []string) (all []time.Duration, err error) {
+	for _, text := range texts {
+		l, _, err := policy.ParseLimit("1 per " + text)
+		var bad *policy.Error
+		switch {
+		case strings.ContainsAny(text, " ,") || errors.As(err, &bad) && bad.Next == "":
+			return nil, usage("write lengths such as 1s,90s,5m,1h,day", "--window: %q is no window", text)
+		case errors.As(err, &bad):
+			return nil, usage(bad.Next, "--window: %s", bad.Problem)
+		}
+		all = append(all, l.Window)
+	}
+	if len(all) == 0 || len(all) > suggest.MaxWindows {
+		return nil, usage("write lengths such as 1s,90s,5m,1h,day", "--window takes 1 to %d windows, not %d", suggest.MaxWindows, len(all))
+	}
+	return all, nil
+}
+
+// parseLimits reads limits. Digits may be grouped as in a policy file.
+func parseLimits(texts []string) (all []int64, err error) {
+	for _, text := range texts {
+		n, err := strconv.ParseInt(strings.ReplaceAll(text, "_", ""), 10, 64)
+		if err != nil || n < 0 || n > weir.MaxUnits {
+			return nil, usage("write limits such as 5,10,20", "--limit: %q is no whole number of 0 to %d", text, int64(weir.MaxUnits))
+		}
+		all = append(all, n)
+	}
+	if len(all) > suggest.MaxLimits {
+		return nil, usage("try fewer at once", "--limit takes at most %d limits, not %d", suggest.MaxLimits, len(all))
+	}
+	return all, nil
+}
+
+// parseShare reads a share such as 99.9%.
+func parseShare(text string) (float64, error) {
+	digits, isPercent := strings.CutSuffix(text, "%")
+	share, err := strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if !isPercent || err != nil || !(share > 0 && share <= 100) {
+		next := "write a share such as 99.9%"
+		if !isPercent && err == nil && share > 1 && share <= 100 {
+			next = "did you mean --spare " + text + "%?"
+		}
+		return 0, usage(next, "--spare takes a share of the keys, above 0%% and up to 100%%, not %q", text)
+	}
+	return share / 100, nil
+}

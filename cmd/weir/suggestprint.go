@@ -1,0 +1,274 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/suggest"
+)
+
+// printSuggestion writes a result for people.
+func printSuggestion(out io.Writer, o *suggestOptions, r *suggest.Result, formats []accesslog.File, files []string) error {
+	for _, f := range formats {
+		if f.Format != "" {
+			fmt.Fprintf(out, "%s is read as %s\n", f.Name, f.Format)
+		}
+	}
+	fmt.Fprintf(out, "%s of %s", counted(r.Requests, "request", "requests"), counted(r.Keys, "key", "keys"))
+	if r.Filtered > 0 {
+		fmt.Fprintf(out, ", %d left out by --where or a prefix", r.Filtered)
+	}
+	fmt.Fprintf(out, "\nfrom %s to %s\n", zoneText(r.From, r.Zone), zoneText(r.To, r.Zone))
+	for _, note := range sampleNotes(r) {
+		fmt.Fprintln(out, note)
+	}
+	line, _ := sparkline(r.Hours[:], time.Hour)
+	fmt.Fprintf(out, "by hour of the day, 0 to 23 in %s: %s\n", r.Zone, line)
+	for i := range r.Windows {
+		if err := printWindow(out, r, &r.Windows[i]); err != nil {
+			return err
+		}
+	}
+	best := &r.Windows[r.Best]
+	if err := printTop(out, r, best); err != nil {
+		return err
+	}
+	return printNext(out, o, r, best, files)
+}
+
+// sampleNotes returns sentences about a recorded trace that lacks keys or calls.
+func sampleNotes(r *suggest.Result) (notes []string) {
+	if n := r.Log.Sample; n > 1 {
+		notes = append(notes, fmt.Sprintf("a sample of 1/%d of keys, each with all of its calls: counts are those of the sample; "+
+			"peaks are exact if --key has every value that all limits of the policy count by, and lower otherwise", n))
+	}
+	if n := r.Log.Dropped; n > 0 {
+		notes = append(notes, counted(n, "call is", "calls are")+" missing, because recording could not keep up; peaks may be higher")
+	}
+	return notes
+}
+
+// zoneText returns an instant in a zone, which is named.
+func zoneText(t time.Time, zone *time.Location) string {
+	return t.In(zone).Format("2006-01-02 15:04:05 MST")
+}
+
+// unitOf returns the counted thing in the plural.
+func unitOf(r *suggest.Result) string { return cmp.Or(r.Unit, "requests") }
+
+// shownCandidates is the number of rows of a window's table above and below the suggestion.
+const shownCandidates = 3
+
+// printWindow writes the table and the suggestion of one window.
+func printWindow(out io.Writer, r *suggest.Result, w *suggest.Window) error {
+	p := &w.Peaks
+	fmt.Fprintf(out, "\nIn its fullest %s, half of the keys have at most %d %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
+		answer.Span(w.Window), p.P50, either(p.P50 == 1, strings.TrimSuffix(unitOf(r), "s"), unitOf(r)), p.P90, p.P99, p.Max)
+	rows := [][]string{{"", "LIMIT", "DENIED", "SHARE", "KEYS", "SHARE"}}
+	for _, c := range nearby(w) {
+		mark := ""
+		if c.Limit == w.Suggested.Limit {
+			mark = ">"
+		}
+		rows = append(rows, []string{mark, number(c.Limit), number(c.RequestsDenied), percent(c.RequestsDenied, r.Requests),
+			number(c.KeysDenied), percent(c.KeysDenied, r.Keys)})
+	}
+	if err := writeTable(out, "lrrrrr", rows); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "\n%s\n  %s.\n", w.Suggested.Line, capital(w.Suggested.Why))
+	return err
+}
+
+// capital returns a sentence with a capital letter.
+func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+
+func either(is bool, yes, no string) string {
+	if is {
+		return yes
+	}
+	return no
+}
+
+// nearby returns the suggested limit with candidates below and above it, each at least a
+// quarter apart. Limits of --limit are all returned.
+func nearby(w *suggest.Window) (rows []suggest.Candidate) {
+	if !slices.ContainsFunc(w.Candidates, func(c suggest.Candidate) bool { return c.Limit == w.Suggested.Limit }) {
+		return w.Candidates
+	}
+	rows = []suggest.Candidate{w.Suggested.Candidate}
+	last := w.Suggested.Limit
+	for _, c := range slices.Backward(w.Candidates) {
+		if c.Limit*5 <= last*4 && len(rows) <= shownCandidates {
+			rows, last = append(rows, c), c.Limit
+		}
+	}
+	slices.Reverse(rows)
+	last = w.Suggested.Limit
+	for _, c := range w.Candidates {
+		if c.Limit*4 >= last*5 && len(rows) <= 2*shownCandidates {
+			rows, last = append(rows, c), c.Limit
+		}
+	}
+	return rows
+}
+
+// printTop writes the keys that the best suggestion denies.
+func printTop(out io.Writer, r *suggest.Result, w *suggest.Window) error {
+	s := &w.Suggested
+	if s.RequestsDenied == 0 {
+		_, err := fmt.Fprintf(out, "\nAt %s no request is denied.\n", s.Line)
+		return err
+	}
+	fmt.Fprintf(out, "\nAt %s these are denied:\n\n", s.Line)
+	rows := [][]string{{"KEY", "DENIED", strings.ToUpper("of requests"), "PEAK", "FIRST DENIED"}}
+	for _, k := range w.Top[:min(len(w.Top), 20)] {
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Requests), number(k.Peak), zoneText(k.FirstDenied, r.Zone)})
+	}
+	if n := s.KeysDenied - 20; n > 0 {
+		rows = append(rows, []string{fmt.Sprintf("and %d more", n), "", "", "", ""})
+	}
+	return writeTable(printable{out}, "lrrrl", rows)
+}
+
+// printNext writes the commands to run next.
+func printNext(out io.Writer, o *suggestOptions, r *suggest.Result, w *suggest.Window, files []string) error {
+	file := cmp.Or(o.write, "weir.yaml")
+	flags := ""
+	for _, k := range o.log.keys {
+		flags += " --key " + quoted(k)
+	}
+	for _, where := range o.log.where {
+		flags += " --where " + quoted(where)
+	}
+	if o.log.units != "1" {
+		flags += " --units " + o.log.units
+	}
+	var logs []string
+	for _, name := range files {
+		logs = append(logs, quoted(name))
+	}
+	args := strings.Join(logs, " ") + flags
+	fmt.Fprint(out, "\nNext:\n")
+	if o.write == "" {
+		fmt.Fprintf(out, "  weir suggest %s --window %s --write %s   # adds the line as a shadow, with a test\n", args, policy.FormatDuration(w.Window), file)
+	}
+	fmt.Fprintf(out, "  weir test %s\n", file)
+	_, err := fmt.Fprintf(out, "  weir replay --policies %s --policy %s%s %s\n", file, o.name, flags, strings.Join(logs, " "))
+	return err
+}
+
+// quoted returns an argument for a shell.
+func quoted(arg string) string {
+	plain := func(c rune) bool {
+		return 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || strings.ContainsRune("=:/._-,@%+", c)
+	}
+	if arg != "" && strings.IndexFunc(arg, func(c rune) bool { return !plain(c) }) < 0 {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
+
+// jsonSuggest is a result as JSON.
+type jsonSuggest struct {
+	Requests   int64        `json:"requests"`
+	Keys       int64        `json:"keys"`
+	From       string       `json:"from"`
+	To         string       `json:"to"`
+	Dimensions []string     `json:"dimensions"`
+	Zone       string       `json:"zone"`
+	Hours      [24]int64    `json:"hours"`
+	Days       []jsonDay    `json:"days"`
+	Best       string       `json:"best"` // the window to begin with
+	Errors     int64        `json:"errors"`
+	Sample     int64        `json:"sample,omitempty"`  // of a recorded trace: it has one of Sample keys; 0 or 1 = all
+	Dropped    int64        `json:"dropped,omitempty"` // of a recorded trace: calls that are missing
+	Windows    []jsonWindow `json:"windows"`
+}
+
+type jsonDay struct {
+	Date     string `json:"date"`
+	Requests int64  `json:"requests"`
+}
+
+type jsonWindow struct {
+	Window     string           `json:"window"`
+	Peaks      jsonPeaks        `json:"peaks"`
+	Candidates []jsonCandidate  `json:"candidates"`
+	Suggested  jsonSuggested    `json:"suggested"`
+	Top        []jsonSuggestKey `json:"top"`
+	WithoutDay []jsonWithoutDay `json:"without_day,omitempty"`
+}
+
+type jsonPeaks struct {
+	P50  int64 `json:"p50"`
+	P90  int64 `json:"p90"`
+	P99  int64 `json:"p99"`
+	P999 int64 `json:"p99.9"`
+	Max  int64 `json:"max"`
+}
+
+type jsonCandidate struct {
+	Limit          int64 `json:"limit"`
+	RequestsDenied int64 `json:"requests_denied"`
+	KeysDenied     int64 `json:"keys_denied"`
+}
+
+type jsonSuggested struct {
+	Limit          int64         `json:"limit"`
+	Line           string        `json:"line"`
+	RequestsDenied int64         `json:"requests_denied"`
+	KeysDenied     int64         `json:"keys_denied"`
+	Why            string        `json:"why"`
+	Basis          suggest.Basis `json:"basis"`
+}
+
+type jsonSuggestKey struct {
+	Key         map[string]string `json:"key"`
+	Peak        int64             `json:"peak"`
+	Requests    int64             `json:"requests"`
+	Denied      int64             `json:"denied"`
+	FirstDenied string            `json:"first_denied"`
+}
+
+type jsonWithoutDay struct {
+	Date  string `json:"date"`
+	Limit int64  `json:"limit"`
+}
+
+func suggestJSON(r *suggest.Result) jsonSuggest {
+	out := jsonSuggest{
+		Requests: r.Requests, Keys: r.Keys, From: instantText(r.From), To: instantText(r.To), Dimensions: r.Dimensions,
+		Zone: r.Zone.String(), Hours: r.Hours, Days: []jsonDay{}, Best: policy.FormatDuration(r.Windows[r.Best].Window),
+		Errors: r.Log.Bad + r.NoKey + r.BadUnits + r.Refused, Sample: r.Log.Sample, Dropped: r.Log.Dropped,
+	}
+	for _, d := range r.Days {
+		out.Days = append(out.Days, jsonDay(d))
+	}
+	for i := range r.Windows {
+		w := &r.Windows[i]
+		s := &w.Suggested
+		j := jsonWindow{
+			Window: policy.FormatDuration(w.Window), Peaks: jsonPeaks(w.Peaks), Candidates: []jsonCandidate{}, Top: []jsonSuggestKey{},
+			Suggested: jsonSuggested{s.Limit, s.Line, s.RequestsDenied, s.KeysDenied, s.Why, s.Basis},
+		}
+		for _, c := range w.Candidates {
+			j.Candidates = append(j.Candidates, jsonCandidate(c))
+		}
+		for _, k := range w.Top[:min(len(w.Top), 20)] {
+			j.Top = append(j.Top, jsonSuggestKey{keyJSON(k.Key), k.Peak, k.Requests, k.Denied, instantText(k.FirstDenied)})
+		}
+		for _, d := range w.WithoutDay {
+			j.WithoutDay = append(j.WithoutDay, jsonWithoutDay(d))
+		}
+		out.Windows = append(out.Windows, j)
+	}
+	return out
+}

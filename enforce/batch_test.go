@@ -1,0 +1,162 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"reflect"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/policy"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+const batchSource = `version: 1
+policies:
+  plain: {limit: "3 per minute per user"}
+  shadow: {limit: "2 per minute per user", shadow: true}
+  part: {limit: "5 per minute per user", batch: partial, when-store-is-down: deny}
+  blocks: {limit: "2 per minute per user, then block 5m"}
+  warns: {limit: "4 per minute per user", warn: 50%}
+  reported: {limit: "2 per minute per user", count: reported}
+  tiers:
+    limit: 1 per minute per user
+    plan-by: plan
+    plans: {gold: 3 per minute}
+    overrides:
+      - {for: {user: b}, limit: 2 per minute, until: forever, why: a customer}
+`
+
+// batchRules returns the rules of batchSource on an engine.
+func batchRules(t *testing.T, e weir.Engine) (all []*Rule) {
+	t.Helper()
+	f, err := policy.Parse("weir.yaml", []byte(batchSource))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range f.Policies {
+		r, err := NewRule(p, e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+// TestBatchesDuringAnOutage: each item is decided by its own policy's mode for outages.
+func TestBatchesDuringAnOutage(t *testing.T) {
+	f, err := policy.Parse("weir.yaml", []byte(`version: 1
+policies:
+  open: {limit: "3 per minute per user", when-store-is-down: allow}
+  closed: {limit: "3 per minute per user", when-store-is-down: deny}
+`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := weirtest.NewFaulty(weir.NewMemory())
+	store.Break(weirtest.Down())
+	e := fallback.New(store, fallback.FailClosed)
+	var items []Item
+	for _, i := range []int{0, 1, 1, 0} {
+		r, err := NewRule(f.Policies[i], e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		items = append(items, Item{Rule: r, Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1, At: weir.Now}})
+	}
+	DecideAll(context.Background(), items)
+	for i, allowed := range []bool{true, false, false, true} {
+		it := &items[i]
+		if d := it.Outcome.Decision; d.Allowed != allowed || d.Degraded != allowed || errors.Is(it.Err, weir.ErrUnavailable) == allowed {
+			t.Errorf("item %d: %+v, %v; want allowed without the store: %v", i, d, it.Err, allowed)
+		}
+	}
+}
+
+// TestBatchesAgreeWithSingleDecisions: batches over all kinds of policies have the outcomes
+// of their items one after the other.
+func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
+	ctx := context.Background()
+	batched := batchRules(t, fallback.New(weir.NewMemory(), fallback.FailClosed))
+	single := batchRules(t, weir.NewMemory())
+	r := rand.New(rand.NewPCG(1, 1))
+	now := at("2027-01-01")
+	denied, blocked, warned, would := 0, 0, 0, 0
+	for range 300 {
+		now += r.Int64N(20_000_000)
+		items := make([]Item, r.IntN(8)+1)
+		which := make([]int, len(items))
+		for i := range items {
+			which[i] = r.IntN(len(batched))
+			values := []string{string(rune('a' + r.IntN(2)))}
+			request := Request{Target: Target{Key: weir.K(values...), Tier: None}, N: r.Int64N(3), At: now, Op: weir.Op(r.IntN(3)), States: make([]weir.LimitState, 1)}
+			if batched[which[i]].TierBy != "" && r.IntN(2) == 0 {
+				request.Tier = 0
+			}
+			if r.IntN(9) == 0 {
+				request.Key = weir.K("a", "b")
+			}
+			items[i] = Item{Rule: batched[which[i]], Request: request}
+		}
+		DecideAll(ctx, items)
+		for i := range items {
+			got := &items[i]
+			request := got.Request
+			request.States = make([]weir.LimitState, 1)
+			want, err := single[which[i]].Decide(ctx, &request)
+			if (err == nil) != (got.Err == nil) || got.Outcome.Decision != want.Decision || !reflect.DeepEqual(got.Outcome.Applied, want.Applied) ||
+				err == nil && request.States[0] != got.States[0] {
+				t.Fatalf("item %d, policy %s, %+v:\n got %+v %v\nwant %+v %v", i, got.Rule.Name, got.Request, got.Outcome.Decision, got.Err, want.Decision, err)
+			}
+			if err != nil {
+				continue
+			}
+			denied += one(!want.Decision.Allowed)
+			blocked += one(!want.Applied.Blocked.IsZero())
+			warned += one(want.Applied.Warnings != nil)
+			would += one(want.Applied.Shadow && !want.Applied.Would.Allowed)
+		}
+	}
+	if denied == 0 || blocked == 0 || warned == 0 || would == 0 {
+		t.Errorf("%d denied, %d blocked, %d warned, %d would be denied: want some of each", denied, blocked, warned, would)
+	}
+}
+
+func one(yes bool) int {
+	if yes {
+		return 1
+	}
+	return 0
+}
+
+// TestBatchesOfShadowsPassWithoutTheStore: an item of a shadow passes with the reason, and
+// an item with an Err is left alone.
+func TestBatchesOfShadowsPassWithoutTheStore(t *testing.T) {
+	rules := batchRules(t, down{weir.NewMemory()})
+	before := errors.New("before")
+	items := []Item{
+		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, At: weir.Now}},
+		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, At: weir.Now}},
+		{Err: before},
+	}
+	DecideAll(context.Background(), items)
+	if !errors.Is(items[0].Err, errDown) || items[1].Err != nil || !items[1].Outcome.Decision.Allowed || !errors.Is(items[1].Outcome.Err, errDown) || items[2].Err != before {
+		t.Errorf("%+v", items)
+	}
+}
+
+// TestBatchesReplayIDs: an operation that a batch repeats is decided once (R15).
+func TestBatchesReplayIDs(t *testing.T) {
+	rules := batchRules(t, weir.NewMemory())
+	var items []Item
+	for range 2 {
+		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, At: weir.Now, ID: "x"}})
+	}
+	DecideAll(context.Background(), items)
+	if first, second := items[0].Outcome.Decision, items[1].Outcome.Decision; first.Replayed || !second.Replayed || second.Remaining != first.Remaining || items[1].Err != nil {
+		t.Errorf("got %+v, then %+v", first, second)
+	}
+}

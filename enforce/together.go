@@ -1,0 +1,123 @@
+package enforce
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/weirlimit/weir"
+)
+
+// DecideTogether decides items as one attempt, as [weir.DecideTogether] does: all are granted
+// and charged, or none. All policies need the same engine and the same mode for outages. A
+// policy with blocks is rejected, because blocks take steps of their own, and so is one of
+// count: reported, because an attempt charges it nothing.
+//
+// A policy in shadow denies nothing: its items are no part of the attempt. Once the others
+// are granted they are decided one by one, as [Rule.Decide] does. If the others are denied,
+// these items are denied with them, and Applied.Would is that of a peek.
+//
+// After an error no item has an Outcome. That of bad input is a [*weir.CallError] with the
+// index of the item.
+func DecideTogether(ctx context.Context, items []Item) error {
+	t := together{items: items}
+	err := t.prepare()
+	if err == nil {
+		err = t.decide(ctx)
+	}
+	if err != nil {
+		for i := range items {
+			items[i].Outcome = Outcome{}
+		}
+		return err
+	}
+	whole := weir.Decision{Allowed: true}
+	for i, at := range t.at {
+		it := &items[at]
+		whole, it.Outcome.Decision = t.calls[i].Decision, t.calls[i].Decision
+		it.Rule.warnOf(ctx, &it.Outcome, t.requests[i], &it.Outcome.Decision)
+	}
+	for i := range items {
+		if it := &items[i]; it.Rule.Shadow {
+			it.decideShadow(ctx, &whole)
+		}
+	}
+	return nil
+}
+
+// together is items with the calls that decide them.
+type together struct {
+	items    []Item
+	calls    []weir.Call
+	at       []int      // the index of each call's item
+	requests []*Request // of each call's item, with room for states if its policy warns
+}
+
+// prepare makes the calls. It checks the items of shadow policies too, because those are
+// decided after the others are charged.
+func (t *together) prepare() error {
+	for i := range t.items {
+		it := &t.items[i]
+		it.Outcome = Outcome{}
+		if it.Err != nil {
+			return &weir.CallError{Call: i, Err: it.Err}
+		}
+		r, a := it.Rule, it.Rule.withStates(&it.Request)
+		op := r.begin(&it.Outcome, a)
+		c := it.Outcome.Limiter.Call(a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID})
+		switch {
+		case c.Err != nil:
+			return &weir.CallError{Call: i, Err: c.Err}
+		case r.Shadow:
+			continue
+		}
+		if problem := t.problem(r); problem != "" {
+			return &weir.CallError{Call: i, Err: fmt.Errorf("%w: policy %q %s", weir.ErrRequest, r.Name, problem)}
+		}
+		t.calls, t.at, t.requests = append(t.calls, c), append(t.at, i), append(t.requests, a)
+	}
+	return nil
+}
+
+// problem returns the reason why a policy cannot be decided with the ones before, or "".
+func (t *together) problem(r *Rule) string {
+	switch {
+	case r.blocks != nil:
+		return "blocks keys, which takes steps of its own; decide it by itself"
+	case r.Reports():
+		return "counts reported units, so an attempt charges nothing; decide it by itself"
+	case len(t.at) > 0 && !sameEngine(t.engine(), r.engine):
+		return fmt.Sprintf("has another store or when-store-is-down than policy %q; give both the same", t.items[t.at[0]].Rule.Name)
+	}
+	return ""
+}
+
+// engine returns the engine of the calls, nil without calls.
+func (t *together) engine() weir.Engine {
+	if len(t.at) == 0 {
+		return nil
+	}
+	return t.items[t.at[0]].Rule.engine
+}
+
+// decide decides the calls.
+func (t *together) decide(ctx context.Context) error {
+	err := weir.DecideTogether(ctx, t.engine(), t.calls)
+	if of := new(weir.CallError); errors.As(err, &of) {
+		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
+	}
+	return err
+}
+
+// decideShadow decides an item of a shadow policy after the others.
+func (it *Item) decideShadow(ctx context.Context, whole *weir.Decision) {
+	if whole.Allowed {
+		it.Outcome, it.Err = it.Rule.Decide(ctx, &it.Request)
+		return
+	}
+	peek := it.Request
+	peek.Op = weir.OpPeek
+	it.Outcome, it.Err = it.Rule.Decide(ctx, &peek)
+	d := &it.Outcome.Decision
+	d.Allowed, d.Granted, d.RetryAfter = false, 0, whole.RetryAfter
+}

@@ -1,0 +1,122 @@
+package fallback
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// batchStore is an engine whose batches fail while it is down. It cannot read the
+// history of the key "bad".
+type batchStore struct {
+	*weir.Memory
+	down    bool
+	batches int
+}
+
+var errBatchDown = errors.New("the store is down")
+
+func (s *batchStore) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	if s.down {
+		return weir.Decision{}, errBatchDown
+	}
+	return s.Memory.Decide(ctx, p, k, r)
+}
+
+func (s *batchStore) DecideAll(ctx context.Context, calls []weir.Call) {
+	s.batches++
+	for i := range calls {
+		switch c := &calls[i]; {
+		case c.Err != nil:
+		case s.down:
+			c.Err = errBatchDown
+		case c.Key.Value(0) == "bad":
+			c.Err = weir.ErrUnreadable
+		default:
+			c.Decision, c.Err = s.Memory.Decide(ctx, c.Plan, c.Key, c.Request)
+		}
+	}
+}
+
+// TestBatchesFollowTheMode: a batch is one call of the store. While the store is out, and for
+// a key that it cannot read, each call follows the mode; bad input is an error in any mode.
+func TestBatchesFollowTheMode(t *testing.T) {
+	for _, c := range []struct {
+		mode                    Mode
+		up, unread, first, outs string // allowed, denied or error
+	}{
+		{FailClosed, "allowed", "error", "error", "error"},
+		{FailOpen, "allowed", "allowed", "allowed", "allowed"},
+		{Local, "allowed", "allowed", "allowed", "denied"},
+	} {
+		store := &batchStore{Memory: weir.NewMemory()}
+		f := New(store, c.mode, FailureThreshold(2))
+		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}}}, weir.WithEngine(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		decide := func(id string, keys ...string) []string {
+			t.Helper()
+			var calls []weir.Call
+			for _, k := range keys {
+				calls = append(calls, l.Call(weir.K(k), weir.Request{N: 1, At: weir.Now, ID: id, States: make([]weir.LimitState, 1)}))
+			}
+			calls = append(calls, l.Call(weir.K(), weir.Request{N: 1, At: weir.Now}))
+			weir.DecideAll(context.Background(), f, calls)
+			if n := len(calls) - 1; !errors.Is(calls[n].Err, weir.ErrKey) {
+				t.Errorf("%v: a call without a key: %v", c.mode, calls[n].Err)
+			}
+			var words []string
+			for _, call := range calls[:len(keys)] {
+				word := "denied"
+				if call.Err != nil {
+					word = "error"
+				} else if call.Decision.Allowed {
+					word = "allowed"
+				}
+				words = append(words, word)
+			}
+			return words
+		}
+		want := func(name string, got []string, want ...string) {
+			t.Helper()
+			for i := range want {
+				if got[i] != want[i] {
+					t.Errorf("%v, %s: %q, want %q", c.mode, name, got, want)
+					return
+				}
+			}
+		}
+		want("up", decide("", "a", "bad", "a", "a"), c.up, c.unread, c.up, "denied")
+		if store.batches != 1 {
+			t.Errorf("%v: %d batches, want one", c.mode, store.batches)
+		}
+		store.down = true
+		want("down", decide("", "b", "b"), c.first, c.first)
+		want("down", decide("", "b", "b", "b"), c.outs, c.outs, c.outs)
+		if c.mode != Local {
+			continue
+		}
+		want("an operation", decide("one", "c"), "allowed")
+		store.down = false
+		want("the operation again", decide("one", "c"), "allowed")
+	}
+}
+
+// TestBatchesEndWithTheirContext: the end of the caller's context is its own error.
+func TestBatchesEndWithTheirContext(t *testing.T) {
+	f := New(&batchStore{Memory: weir.NewMemory(), down: true}, FailOpen)
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour}}}, weir.WithEngine(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1, At: weir.Now})}
+	if weir.DecideAll(ctx, f, calls); !errors.Is(calls[0].Err, context.Canceled) || calls[0].Decision.Allowed {
+		t.Errorf("%+v, %v", calls[0].Decision, calls[0].Err)
+	}
+}

@@ -1,0 +1,133 @@
+package answer
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// The words of JSON for kinds are those of a policy file. Windows that begin with a period
+// are fixed, too.
+const (
+	fixedWord  = "fixed"
+	bucketWord = "bucket"
+	atOnceWord = "at-once"
+)
+
+// appendKind appends the members of a bucket, of a period and of a limit at once;
+// none for the other kinds.
+func (a *Answer) appendKind(b []byte, i int) []byte {
+	s, l := &a.States[i], &a.Plan.Limits()[i]
+	switch {
+	case l.Kind == weir.Bucket:
+		b = appendInt(append(b, `,"kind":"`+bucketWord+`"`...), `,"burst":`, s.Burst)
+	case l.Kind == weir.InFlight:
+		b = appendInt(append(b, `,"kind":"`+atOnceWord+`"`...), `,"hold_ms":`, Millis(s.Window))
+	case l.Period != nil:
+		b = append(append(b, `,"kind":"`+fixedWord+`","period":"`...), l.Period.Period().String()...)
+		b = AppendString(append(b, `","zone":`...), l.Period.Zone().String())
+		if anchor := l.Period.Anchor(); anchor > 1 { // missing = 1
+			b = appendInt(b, `,"anchor":`, int64(anchor))
+		}
+	}
+	return b
+}
+
+// periodWords are the words of sentences for the present window of a period, for its
+// length, and for its end.
+var periodWords = [...]struct{ present, each, ends string }{
+	weir.Hour:  {"this hour", "in an hour", "the hour ends in "},
+	weir.Day:   {"today", "in a day", "the day ends in "},
+	weir.Week:  {"this week", "in a week", "the week ends in "},
+	weir.Month: {"this month", "in a month", "the month ends in "},
+}
+
+// weekdays are the names of the days by their number as an anchor.
+var weekdays = [...]string{1: "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"}
+
+// ordinal returns "1st", "2nd", "14th".
+func ordinal(day int) string {
+	suffix := "th"
+	if last := day % 10; 1 <= last && last <= 3 && day/10 != 1 {
+		suffix = [...]string{"st", "nd", "rd"}[last-1]
+	}
+	return strconv.Itoa(day) + suffix
+}
+
+// appendPeriod appends "today in Europe/Berlin", or "this month from the 14th in UTC".
+func appendPeriod(b []byte, z *weir.Zoned) []byte {
+	b = append(b, periodWords[z.Period()].present...)
+	switch anchor := z.Anchor(); {
+	case anchor <= 1:
+	case z.Period() == weir.Week:
+		b = append(append(b, " from "...), weekdays[anchor]...)
+	default:
+		b = append(append(b, " from the "...), ordinal(anchor)...)
+	}
+	return append(append(b, " in "...), z.Zone().String()...)
+}
+
+// appendFill appends "13 of 20 tokens left in the bucket for ip=192.0.2.1" or, without a
+// whole unit, the time in which one flows in.
+func (a *Answer) appendFill(b []byte, i int) []byte {
+	const shared = " for all callers together"
+	s := &a.States[i]
+	size := strconv.FormatInt(s.Burst, 10)
+	if word := a.word(i); word != "" {
+		size += " " + word
+	}
+	if s.Remaining > 0 {
+		return a.appendKeyOr(fmt.Appendf(b, "%d of %s left in the bucket", s.Remaining, size), i, shared)
+	}
+	if s.Remaining < 0 {
+		b = append(strconv.AppendInt(b, -s.Remaining, 10), " below "...)
+	}
+	b = a.appendKeyOr(append(b, "empty"...), i, shared)
+	return append(append(append(b, ": "...), Refill(&a.Plan.Limits()[i])...), ", capacity "+size...)
+}
+
+// Refill describes the rate of a bucket, without rounding: "one unit flows in every 100ms",
+// or "3 units flow in every second" where the time for one is no whole microsecond.
+func Refill(l *weir.PlanLimit) string {
+	if l.Refill.Rest == 0 {
+		return "one unit flows in every " + Exactly(time.Duration(l.Refill.Micros)*time.Microsecond)
+	}
+	return fmt.Sprintf("%d units flow in every %s", l.Max, Span(time.Duration(l.Window)*time.Microsecond))
+}
+
+// roomAgain returns the words before the wait of a limit without room.
+func (a *Answer) roomAgain(i int) string {
+	s, l := &a.States[i], &a.Plan.Limits()[i]
+	switch {
+	case a.Decision.RetryAfter != s.NextAfter:
+	case l.Kind == weir.InFlight:
+		return "the next hold ends in "
+	case l.Period != nil:
+		return periodWords[l.Period.Period()].ends
+	}
+	return "room again in "
+}
+
+// appendWait appends a wait for room in limit i. Holds can end sooner, by settlement.
+func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
+	b = append(b, Wait(wait)...)
+	if a.Plan.Limits()[i].Kind == weir.InFlight {
+		b = append(b, " at the latest"...)
+	}
+	return b
+}
+
+// Bound returns the rule of a limit and its state: "at most 10 in 30m, and 10 are used".
+func Bound(l *weir.PlanLimit, s *weir.LimitState) string {
+	switch {
+	case l.Kind == weir.Bucket:
+		return fmt.Sprintf("a bucket of %d, %s, and %d are missing", s.Burst, Refill(l), s.Used)
+	case l.Kind == weir.InFlight:
+		return fmt.Sprintf("at most %d at once, and %d are in use", s.Max, s.Used)
+	case l.Period != nil:
+		return fmt.Sprintf("at most %d %s, and %d are used %s", s.Max, periodWords[l.Period.Period()].each, s.Used, appendPeriod(nil, l.Period))
+	}
+	return fmt.Sprintf("at most %d in %s, and %d are used", s.Max, Exactly(s.Window), s.Used)
+}

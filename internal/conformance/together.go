@@ -1,0 +1,312 @@
+package conformance
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/spec"
+)
+
+// together decides random calls together, of two policies and several keys, and compares the
+// answers with those of a model. It returns a report of the first difference, or "".
+//
+// The model uses single requests of the specification only, each under one limit: it peeks
+// at every history, and takes the units of all calls if every peek is allowed.
+func together(e weir.Engine, c Config) string {
+	const perHistory = 20
+	decided, tried := 0, 0
+	for history := range c.Attempts / attemptsPerBatch / perHistory {
+		r := rand.New(rand.NewPCG(c.Seed, 1<<36+uint64(history)))
+		m := newTogetherModel(r, e, &c)
+		for range perHistory {
+			calls := m.randomCalls(r)
+			want, err := m.charges(calls), weir.DecideTogether(context.Background(), e, calls)
+			if want.tooMany() {
+				if !errors.Is(err, weir.ErrUnits) {
+					return fmt.Sprintf("seed %d, history %d: more units than MaxUnits together: %v\n  %s", c.Seed, history, err, quoteRule(14))
+				}
+				m.last = nil
+				continue
+			}
+			tried++
+			if weir.IsBadInput(err) && !m.oneKey(calls) { // on a Cluster
+				continue
+			}
+			want.decide(calls[0].Request.At)
+			if decided++; err != nil {
+				return fmt.Sprintf("seed %d, history %d: calls together: %v", c.Seed, history, err)
+			}
+			want.commit()
+			for i := range calls {
+				if report := want.differs(i, &calls[i]); report != "" {
+					return fmt.Sprintf("seed %d, history %d: call %d of those together: %s\n%s\n  %s", c.Seed, history, i, report, m.describe(calls), quoteRule(7))
+				}
+			}
+			m.wait = calls[0].Decision.RetryAfter
+		}
+	}
+	if decided*10 < tried {
+		return fmt.Sprintf("only %d of %d calls together are of one slot", decided, tried)
+	}
+	return ""
+}
+
+// togetherModel is two policies on an engine, and each of their limits on a specification.
+type togetherModel struct {
+	spec   *spec.Engine
+	tested []*weir.Limiter
+	single [][]*weir.Limiter // by policy and limit
+	now    int64
+	wait   time.Duration // of the last calls
+	last   []weir.Call
+}
+
+func newTogetherModel(r *rand.Rand, e weir.Engine, c *Config) *togetherModel {
+	m := &togetherModel{spec: spec.New(), now: defaultEpoch}
+	for range 2 {
+		p := randomPolicy(r, c)
+		for p.mode == weir.CountDenied {
+			p = randomPolicy(r, c)
+		}
+		policy := p.current(freshPrefix())
+		tested, err := weir.New(policy, weir.WithEngine(e))
+		mustBeValid(err)
+		var single []*weir.Limiter
+		for _, limit := range policy.Limits {
+			limit.Cost = 0 // the model adds the costs
+			l, err := weir.New(weir.Policy{Name: policy.Name, Limits: []weir.Limit{limit}}, weir.WithEngine(m.spec))
+			mustBeValid(err)
+			single = append(single, l)
+		}
+		m.tested, m.single = append(m.tested, tested), append(m.single, single)
+	}
+	return m
+}
+
+// randomCalls returns calls at the next instant. Often they are the last ones, at the end of
+// their wait or a microsecond sooner.
+func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
+	if m.wait > 0 && m.last != nil && r.IntN(2) == 0 {
+		m.now += m.wait.Microseconds() - r.Int64N(2)
+	} else {
+		m.last = nil
+		m.now += []int64{0, 0, 1, r.Int64N(1000), r.Int64N(10_000_000), r.Int64N(4_000_000_000)}[r.IntN(6)]
+		for range 1 + r.IntN(4) {
+			l := m.tested[r.IntN(2)]
+			k := make([]string, len(l.Plan().Dimensions()))
+			for i := range k {
+				k[i] = values[r.IntN(3)]
+			}
+			m.last = append(m.last, l.Call(weir.K(k...), weir.Request{N: 1 + r.Int64N(3), States: make([]weir.LimitState, len(l.Plan().Limits()))}))
+		}
+	}
+	at := m.now - max(0, r.Int64N(2_000_000)-1_000_001) // less than a second back (R2)
+	for i := range m.last {
+		m.last[i].Request.At = at
+	}
+	return m.last
+}
+
+// oneKey reports whether all calls are of one policy and one key.
+func (m *togetherModel) oneKey(calls []weir.Call) bool {
+	return !slices.ContainsFunc(calls, func(c weir.Call) bool { return c.Plan != calls[0].Plan || !reflect.DeepEqual(c.Key, calls[0].Key) })
+}
+
+// outcome is the model's decision.
+type outcome struct {
+	allowed bool
+	at      int64
+	charged []*charge
+	of      [][]*charge // by call and limit
+}
+
+// charge is the units of all calls for one history.
+type charge struct {
+	limiter *weir.Limiter
+	key     weir.Key
+	units   int64
+	state   weir.LimitState // after the decision
+}
+
+// charges returns the units of all calls for each history.
+func (m *togetherModel) charges(calls []weir.Call) *outcome {
+	o := &outcome{}
+	known := map[string]*charge{}
+	for i := range calls {
+		c := &calls[i]
+		var of []*charge
+		for j, limit := range c.Plan.Limits() {
+			single := m.single[slices.IndexFunc(m.tested, func(l *weir.Limiter) bool { return l.Plan() == c.Plan })][j]
+			var own []string
+			for _, dim := range single.Plan().Dimensions() {
+				own = append(own, c.Key.Value(slices.Index(c.Plan.Dimensions(), dim)))
+			}
+			name := fmt.Sprintf("%p %q", single, own)
+			if known[name] == nil {
+				known[name] = &charge{limiter: single, key: weir.K(own...)}
+				o.charged = append(o.charged, known[name])
+			}
+			known[name].units += limit.Units(c.Request.N)
+			of = append(of, known[name])
+		}
+		o.of = append(o.of, of)
+	}
+	return o
+}
+
+// tooMany reports whether the units for one history are more than any attempt may have.
+func (o *outcome) tooMany() bool {
+	return slices.ContainsFunc(o.charged, func(ch *charge) bool { return ch.units > weir.MaxUnits })
+}
+
+// decide decides by single peeks.
+func (o *outcome) decide(at int64) {
+	for _, ch := range o.charged {
+		o.at = max(o.at, ch.do(weir.OpPeek, at).At.UnixMicro())
+	}
+	o.allowed = true
+	for _, ch := range o.charged {
+		o.allowed = ch.do(weir.OpPeek, o.at).Allowed && o.allowed
+	}
+}
+
+// commit takes the units if the decision is a grant.
+func (o *outcome) commit() {
+	for _, ch := range o.charged {
+		if o.allowed {
+			ch.do(weir.OpAttempt, o.at)
+		}
+	}
+}
+
+// do makes a single request, and keeps the state after it.
+func (ch *charge) do(op weir.Op, at int64) weir.Decision {
+	states := make([]weir.LimitState, 1)
+	d, err := ch.limiter.Decide(context.Background(), ch.key, weir.Request{Op: op, N: ch.units, At: at, States: states})
+	mustBeValid(err)
+	ch.state = states[0]
+	return d
+}
+
+// longer reports whether a wait is longer than another.
+func longer(a, b time.Duration) bool { return b != weir.Never && (a == weir.Never || a > b) }
+
+// differs compares the answer of call i with the model's.
+func (o *outcome) differs(i int, c *weir.Call) string {
+	want := weir.Decision{Allowed: o.allowed, At: time.UnixMicro(o.at), Remaining: o.of[i][0].state.Remaining}
+	if o.allowed {
+		want.Granted = c.Request.N
+	}
+	for _, ch := range o.charged {
+		if longer(ch.state.RetryAfter, want.RetryAfter) {
+			want.RetryAfter = ch.state.RetryAfter
+		}
+	}
+	var states []weir.LimitState
+	longest := time.Duration(0)
+	for _, ch := range o.of[i] {
+		want.Remaining, want.ResetAfter = min(want.Remaining, ch.state.Remaining), max(want.ResetAfter, ch.state.ResetAfter)
+		if !o.allowed && longer(ch.state.RetryAfter, longest) {
+			longest, want.Limit = ch.state.RetryAfter, ch.state.Name
+		}
+		states = append(states, ch.state)
+	}
+	switch {
+	case c.Decision != want:
+		return fmt.Sprintf("got %+v, want %+v", c.Decision, want)
+	case !slices.Equal(states, c.Request.States):
+		return fmt.Sprintf("got states\n%+v, want\n%+v", c.Request.States, states)
+	}
+	return ""
+}
+
+// describe returns the policies and the calls.
+func (m *togetherModel) describe(calls []weir.Call) string {
+	var b strings.Builder
+	for _, l := range m.tested {
+		fmt.Fprintf(&b, "%+v\n", l.Plan().Policy())
+	}
+	for i := range calls {
+		c := &calls[i]
+		fmt.Fprintf(&b, "%d: %d units of %s for %+v at %d\n", i, c.Request.N, c.Plan.Name(), c.Key, c.Request.At)
+	}
+	return b.String()
+}
+
+// transfers charges two histories together in several goroutines, while others read both in
+// one step. No reader may see one charged without the other. The histories are those of two
+// keys, or of all callers.
+func transfers(e weir.Engine, c Config) string {
+	for _, by := range [][]string{{"from", "to"}, {}} {
+		if report := transferred(e, c, by); report != "" {
+			return report
+		}
+	}
+	return ""
+}
+
+func transferred(e weir.Engine, c Config, by []string) string {
+	const fit = 80
+	limits := []weir.Limit{{Name: "sent", Max: 2 * fit, Window: time.Hour}, {Name: "received", Max: fit, Window: time.Hour}}
+	key := weir.K(values[:len(by)]...)
+	keys := []weir.Key{weir.K(), weir.K()}
+	for i := range by {
+		limits[i].By, keys[i] = by[i:i+1], weir.K(values[i])
+	}
+	name := freshPrefix() + "transfers"
+	open := func(limits ...weir.Limit) *weir.Limiter {
+		l, err := weir.New(weir.Policy{Name: name, Limits: limits}, weir.WithEngine(e))
+		mustBeValid(err)
+		return l
+	}
+	sent, received, both := open(limits[:1]...), open(limits[1:]...), open(limits...)
+	var granted atomic.Int64
+	problems := make(chan error)
+	for range c.Goroutines {
+		go func() {
+			var problem error
+			states := make([]weir.LimitState, 2)
+			for range 4*fit/c.Goroutines + 1 {
+				r := weir.Request{N: 1, At: weir.Now}
+				calls := []weir.Call{sent.Call(keys[0], r), received.Call(keys[1], r)}
+				if err := weir.DecideTogether(context.Background(), e, calls); err != nil {
+					problem = err
+					break
+				}
+				granted.Add(calls[0].Decision.Granted)
+				if calls[0].Decision.Allowed != calls[1].Decision.Allowed {
+					problem = errors.New("one of two calls together was granted")
+				}
+				if _, err := both.Decide(context.Background(), key, weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}); err != nil {
+					problem = err
+				} else if states[0].Used != states[1].Used {
+					problem = fmt.Errorf("%d units were charged to the one key and %d to the other", states[0].Used, states[1].Used)
+				}
+			}
+			problems <- problem
+		}()
+	}
+	var problem error
+	for range c.Goroutines {
+		if p := <-problems; p != nil {
+			problem = p
+		}
+	}
+	switch {
+	case len(by) > 0 && granted.Load() == 0 && weir.IsBadInput(problem):
+		return "" // on a Cluster
+	case problem != nil:
+		return fmt.Sprintf("%v\n  %s", problem, quoteRule(7))
+	case granted.Load() != fit:
+		return fmt.Sprintf("%d of at most %d transfers were granted\n  %s", granted.Load(), fit, quoteRule(7))
+	}
+	return ""
+}

@@ -1,0 +1,187 @@
+package browsertest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/cdp"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+const advice = "the tests need Chromium: on Debian `apt-get install chromium fonts-dejavu-core`"
+
+// chromium is one browser for all tests of a run.
+var chromium context.Context
+
+func TestMain(m *testing.M) {
+	os.Exit(run(m))
+}
+
+func run(m *testing.M) int {
+	program := ""
+	for _, name := range []string{"chromium", "google-chrome", "chromium-browser"} {
+		if path, err := exec.LookPath(name); err == nil {
+			program = path
+			break
+		}
+	}
+	if program == "" {
+		println(advice)
+		return 1
+	}
+	profile, err := os.MkdirTemp("", "weir-report")
+	if err != nil {
+		println(err.Error())
+		return 1
+	}
+	defer os.RemoveAll(profile)
+	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.Flag("headless", true)}
+	for _, flag := range []string{
+		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "no-default-browser-check",
+		"disable-background-networking", "disable-component-update", "disable-sync", "disable-dev-shm-usage", "hide-scrollbars",
+	} {
+		options = append(options, chromedp.Flag(flag, true))
+	}
+	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
+	defer stop()
+	ctx, end := chromedp.NewContext(allocator)
+	defer end()
+	if err := chromedp.Do(ctx); err != nil {
+		println("chromium does not start:", err.Error())
+		return 1
+	}
+	chromium = ctx
+	return m.Run()
+}
+
+// tab is a page with the events that no report may cause.
+type tab struct {
+	context.Context
+	t *testing.T
+
+	mu       sync.Mutex
+	requests []string // other than the file itself
+	faults   []string // errors of scripts, and violations of the content security policy
+}
+
+// screen is the size and the look of a window.
+type screen struct {
+	width, height int64
+	dark          bool
+	media         string // "" = that of the browser: screen, and print for a PDF
+}
+
+var wide = screen{width: 1400, height: 1000}
+
+// open opens a file and waits until its script has run.
+func open(t *testing.T, url string, s screen) *tab {
+	t.Helper()
+	ctx, end := chromedp.NewContext(chromium)
+	t.Cleanup(end)
+	b := &tab{Context: ctx, t: t}
+	b.do() // a timeout before the first action would be that of the tab
+	b.Context, end = context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(end)
+	err := chromedp.Listen(ctx, func(event any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		switch e := event.(type) {
+		case *network.EventRequestWillBeSent:
+			if e.Request.URL != url {
+				b.requests = append(b.requests, e.Request.URL)
+			}
+		case *runtime.EventExceptionThrown:
+			b.faults = append(b.faults, fmt.Sprintf("%+v", e.ExceptionDetails.Exception))
+		case *runtime.EventConsoleAPICalled:
+			b.faults = append(b.faults, "console."+string(e.Type))
+		case *log.EventEntryAdded:
+			b.faults = append(b.faults, e.Entry.Text)
+		}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.look(s)
+	b.do(chromedp.Navigate(url))
+	return b
+}
+
+// look sets the size and the media of the window.
+func (b *tab) look(s screen) {
+	b.t.Helper()
+	scheme := "light"
+	if s.dark {
+		scheme = "dark"
+	}
+	b.do(chromedp.EmulateViewport(s.width, s.height))
+	call(b, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Media: s.media, Features: []*emulation.MediaFeature{
+		{Name: "prefers-color-scheme", Value: scheme}, {Name: "prefers-reduced-motion", Value: "reduce"},
+	}})
+}
+
+func (b *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	if err := chromedp.Do(b.Context, actions...); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// get returns the value of an action.
+func get[T any](b *tab, a chromedp.Action[T]) T {
+	b.t.Helper()
+	v, err := chromedp.Run(b.Context, a)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return v
+}
+
+// call sends a command of the protocol.
+func call[P, R any](b *tab, c cdp.Command[P, R], params P) {
+	b.t.Helper()
+	b.do(chromedp.Func(func(ctx context.Context, t *chromedp.Target) error {
+		_, err := cdp.Call(ctx, t, c, params)
+		return err
+	}))
+}
+
+// eval returns the value of an expression of JavaScript.
+func eval[T any](b *tab, expression string) (v T) {
+	b.t.Helper()
+	return get(b, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+}
+
+// text returns the visible text of an element.
+func (b *tab) text(selector string) string {
+	b.t.Helper()
+	return eval[string](b, `document.querySelector(`+"`"+selector+"`"+`).textContent`)
+}
+
+// quiet fails the test if the page sent a request or its script failed.
+func (b *tab) quiet() {
+	b.t.Helper()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.requests) > 0 {
+		b.t.Errorf("the page sent requests: %q", b.requests)
+	}
+	if len(b.faults) > 0 {
+		b.t.Errorf("the page has errors:\n%s", strings.Join(b.faults, "\n"))
+	}
+}
+
+// until waits until an expression is true.
+func (b *tab) until(expression string) {
+	b.t.Helper()
+	eval[bool](b, `new Promise((done) => { const look = () => (`+expression+`) ? done(true) : requestAnimationFrame(look); look(); })`)
+}

@@ -1,0 +1,141 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// viewData is the data of one view for the script. It has no keys and no names from logs,
+// except the policy lines of the candidates.
+type viewData struct {
+	Per        string          `json:"per"`
+	Limit      int64           `json:"limit"`
+	Word       string          `json:"word"`
+	Requests   int64           `json:"requests"`
+	Keys       int64           `json:"keys"`
+	Rest       string          `json:"rest"` // the policy line without its limit
+	Low        int64           `json:"low"`  // the greatest peak within the limit; 0 = unknown
+	High       int64           `json:"high"` // the least peak above it; 0 = unknown
+	Apart      bool            `json:"apart"`
+	Bins       []binData       `json:"bins"`
+	Candidates []candidateData `json:"candidates"`
+	Timeline   timelineData    `json:"timeline"`
+}
+
+type candidateData struct {
+	Limit      int64   `json:"limit"`
+	Denied     int64   `json:"denied"`
+	KeysDenied int64   `json:"keys"`
+	Series     []int64 `json:"series,omitempty"` // by the steps of the timeline
+}
+
+type timelineData struct {
+	From    int64   `json:"from"` // milliseconds since 1970
+	Step    int64   `json:"step"` // milliseconds
+	Allowed []int64 `json:"allowed"`
+	Denied  []int64 `json:"denied"`
+}
+
+type binData struct {
+	From int64 `json:"from"`
+	To   int64 `json:"to"`
+	Keys int64 `json:"keys"`
+}
+
+// newViewData returns the data of a view, with timelines of at most steps steps.
+func newViewData(v *View, all []Candidate, steps int) viewData {
+	d := viewData{
+		Per: shown(v.Per), Limit: v.Limit, Word: wordOf(v), Requests: v.Requests, Keys: v.Keys,
+		Low: v.Low, High: v.High, Apart: v.Apart, Bins: bars(v.Peaks), Candidates: []candidateData{},
+		Timeline: newTimelineData(&v.Timeline, steps),
+	}
+	if len(all) == 0 && v.Limit > 0 {
+		all = []Candidate{{Limit: v.Limit, Denied: v.Denied, KeysDenied: v.KeysDenied}}
+	}
+	for _, c := range all {
+		c.Series = merge(c.Series, steps)
+		d.Candidates = append(d.Candidates, candidateData(c))
+	}
+	if rest, ok := strings.CutPrefix(v.Line, strconv.FormatInt(v.Limit, 10)+" "); ok {
+		d.Rest = sentence(rest)
+	}
+	return d
+}
+
+// stepsOf returns the most steps of each timeline, so that those of all candidates have at
+// most maxNumbers numbers.
+func stepsOf(views []View) int {
+	candidates := 0
+	for i := range views {
+		candidates += len(views[i].Candidates)
+	}
+	return max(1, min(maxSteps, maxNumbers/max(1, candidates)))
+}
+
+// newTimelineData returns a timeline of at most most steps.
+func newTimelineData(t *Timeline, most int) timelineData {
+	per := max(1, (len(t.Allowed)+most-1)/most)
+	return timelineData{t.From.UnixMilli(), t.Step.Milliseconds() * int64(per), merge(t.Allowed, most), merge(t.Denied, most)}
+}
+
+// wordOf returns the word of v for its limit.
+func wordOf(v *View) string { return shown(cmp.Or(v.LimitWord, "limit")) }
+
+// edges are where bars begin in a decade, at about equal distances on a logarithmic scale.
+var edges = []int64{10, 13, 18, 24, 32, 42, 56, 75}
+
+// bars groups bins into at most eight bars in a decade. Peaks below 10 have a bar each.
+func bars(bins []Bin) []binData {
+	all := []binData{}
+	for _, b := range bins {
+		from, to := b.From, b.From
+		for unit := int64(1); b.From >= 10*unit; unit *= 10 {
+			i := len(edges) - 1
+			for ; edges[i]*unit > b.From && i > 0; i-- {
+			}
+			from, to = edges[i]*unit, 100*unit-1
+			if i+1 < len(edges) {
+				to = edges[i+1]*unit - 1
+			}
+		}
+		if last := len(all) - 1; last >= 0 && all[last].From == from {
+			all[last].Keys += b.Keys
+			continue
+		}
+		all = append(all, binData{from, to, b.Keys})
+	}
+	return all
+}
+
+// spark returns the path of bars for a series, four units wide each and at most 20 high.
+func spark(series []int64) string {
+	series = merge(series, maxPoints)
+	most := slices.Max(append(series, 0))
+	var b []byte
+	for i, n := range series {
+		if n > 0 {
+			b = fmt.Appendf(b, "M%d 22v-%d", 4*i+2, 1+19*n/most)
+		}
+	}
+	return string(b)
+}
+
+// merge adds neighbouring numbers until there are at most n.
+func merge(series []int64, n int) []int64 {
+	per := (len(series) + n - 1) / n
+	if per <= 1 {
+		return series
+	}
+	out := make([]int64, 0, n)
+	for i := 0; i < len(series); i += per {
+		var sum int64
+		for _, x := range series[i:min(i+per, len(series))] {
+			sum += x
+		}
+		out = append(out, sum)
+	}
+	return out
+}

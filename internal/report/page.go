@@ -1,0 +1,103 @@
+// Package report writes the result of weir suggest and weir replay as one HTML file.
+//
+// The file needs no network: style, script and data are inside. Its content security
+// policy permits this style and this script by their hashes, and no connection. Sentences,
+// policy lines and tables are text in the file, so they are readable without a script.
+// The script draws the charts as SVG, sorts tables and moves the limit.
+//
+// A small script was preferred to a chart library. The page needs only bars and lines, and
+// a library of which no part is used would still be in every file.
+package report
+
+import "time"
+
+// Page is the content of a report.
+type Page struct {
+	Title    string    // of the window and the heading, such as "weir suggest"
+	Sources  []Source  // the files, in the order of the command line
+	Lines    int64     // lines that are neither blank nor comments
+	Bad      int64     // lines that are not readable
+	Requests int64     // requests with a decision
+	Left     int64     // requests that a condition leaves out
+	From, To time.Time // of the requests; zero without requests
+	Notes    []string  // warnings, such as that of skipped requests
+	Hours    []int64   // requests by hour of the day, 0 to 23; nil = no chart
+	Zone     string    // of Hours, such as UTC
+	Views    []View    // one for each window or policy, in the order of their tabs
+	First    int       // the index of the view that is shown first
+	MaskKeys bool      // "key 1", "key 2", … replace the keys; equal keys have equal names
+}
+
+// Source is a file with the format of its lines.
+type Source struct{ Name, Format string }
+
+// View is the effect of limits on all keys: of a window for weir suggest, of a policy for
+// weir replay.
+type View struct {
+	Name       string      // of its tab, such as "1 minute"
+	Reason     string      // the sentence that stands first
+	Also       string      // a second sentence; "" = none
+	Line       string      // the policy line to copy, which begins with Limit; "" = none
+	Per        string      // the unit of the horizontal axis, such as "requests per minute"
+	Limit      int64       // the marked limit; 0 = none
+	LimitWord  string      // of the mark, such as "suggested"; "" = "limit"
+	Requests   int64       // requests with a decision
+	Denied     int64       // of them, at the marked limit
+	Keys       int64       // all keys
+	KeysDenied int64       // keys with at least one denial at the marked limit
+	Low, High  int64       // the greatest peak within the marked limit, and the least above it; 0 = none or unknown
+	Apart      bool        // the keys above the marked limit are heavy and stand apart from ordinary ones
+	Peaks      []Bin       // distribution of the peaks, ascending; empty = no chart
+	Candidates []Candidate // ascending; fewer than two = no slider
+	Timeline   Timeline    // at the marked limit; those of the other candidates are their Series
+	Limits     []Limit     // denials by limit; empty = no table
+	Rows       []Row       // the keys of the table in its first order; at most MaxRows are shown
+}
+
+// Bin counts the keys with a peak of From to To: the most units within any window.
+type Bin struct{ From, To, Keys int64 }
+
+// Candidate is the exact result of one limit.
+type Candidate struct {
+	Limit      int64
+	Denied     int64 // requests
+	KeysDenied int64
+	Series     []int64 // Denied by the steps of View.Timeline; nil = unknown
+}
+
+// Timeline counts requests by equal steps of time.
+type Timeline struct {
+	From    time.Time
+	Step    time.Duration
+	Allowed []int64
+	Denied  []int64 // as many as Allowed
+}
+
+// Limit counts the denials of one limit of a policy.
+type Limit struct {
+	Name, Line string
+	Denied     int64
+}
+
+// Row is a key.
+type Row struct {
+	Key         string    // any bytes; shown as text
+	Peak        int64     // units in its fullest window; 0 = unknown
+	Allowed     int64     // requests, at the marked limit
+	Denied      int64     // requests, at the marked limit
+	FirstDenied time.Time // zero without a denial
+	Series      []int64   // denials by equal steps of time; nil = no sparkline
+}
+
+// The bounds of a file. A table is shorter than MaxRows if the file would be too large.
+const (
+	MaxRows     = 200     // keys in one view
+	MaxViews    = 20      // tabs
+	MaxSources  = 20      // names of files, and notes
+	MaxBytes    = 2 << 20 // a whole file
+	maxText     = 100     // characters of a key or a name
+	maxSentence = 600     // characters of a sentence or a policy line
+	maxPoints   = 32      // bars of a sparkline
+	maxSteps    = 256     // of a timeline
+	maxNumbers  = 1 << 16 // of the timelines of all candidates; more make the steps wider
+)

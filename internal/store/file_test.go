@@ -1,0 +1,77 @@
+package store
+
+import (
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestParseFile(t *testing.T) {
+	for text, want := range map[string]string{
+		"/var/lib/weir":                "file:/var/lib/weir?sync=100ms",
+		"///var/lib/weir":              "file:/var/lib/weir?sync=100ms",
+		"data/":                        "file:data?sync=100ms",
+		"./data?sync=always":           "file:data?sync=always",
+		"/var/lib/weir?sync=off":       "file:/var/lib/weir?sync=off",
+		"/var/lib/weir?sync=1s":        "file:/var/lib/weir?sync=1s",
+		"/var/lib/we%3Fir%25?sync=1ms": "file:/var/lib/we?ir%?sync=1ms",
+	} {
+		if d, err := parseFile(text); err != nil || d.String() != want || d.sync == nil {
+			t.Errorf("file:%s: %v, %v; want %s", text, d, err, want)
+		}
+	}
+}
+
+func TestParseFileRejects(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                     "needs a directory; write file:/var/lib/weir",
+		"?sync=always":         "needs a directory",
+		"//host/weir":          "names another machine; write file:/host/weir",
+		"/v%":                  "write %25 for a %",
+		"/v?synk=always":       `no parameter "synk"; did you mean sync?`,
+		"/v?db=1":              `no parameter "db"; sync= is the only one`,
+		"/v?sync=allways":      "did you mean always?",
+		"/v?sync=of":           "did you mean off?",
+		"/v?sync=":             "sync= is not a mode",
+		"/v?sync=100":          "sync=100 is not a mode",
+		"/v?sync=0s":           "not within 1ms and 1m",
+		"/v?sync=1h":           "not within 1ms and 1m",
+		"/v?sync=1s&sync=2s":   "given twice",
+		"/v?sync=1s&Sync=off":  `no parameter "Sync"; did you mean sync?`,
+		"/v?%zz":               "not name=value",
+		"/v?sync=always;x=off": "not name=value",
+	} {
+		if _, err := parseFile(text); !errors.Is(err, ErrURL) || !strings.Contains(err.Error(), want) {
+			t.Errorf("file:%s: got %v, want ErrURL …%s…", text, err, want)
+		}
+	}
+}
+
+// TestOpenFile: histories survive the end of a store, and one process at a time has them.
+func TestOpenFile(t *testing.T) {
+	name := "file:" + t.TempDir() + "/weir?sync=always"
+	s, err := Open(name, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !decide(t, s) || s.Shared || s.Memory() || s.Err() != nil {
+		t.Errorf("want a grant in a store of one process: %+v, %v", s, s.Err())
+	}
+	id, err := s.Identity(t.Context())
+	if err != nil || len(id) < 20 {
+		t.Errorf("identity %q, %v", id, err)
+	}
+	if _, err := Open(name, Options{}); !errors.Is(err, ErrRefused) || !strings.Contains(err.Error(), "in use") {
+		t.Errorf("opened twice: %v, want ErrRefused", err)
+	}
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := mustOpen(t, name)
+	if decide(t, again) {
+		t.Error("the grant was forgotten")
+	}
+	if same, err := again.Identity(t.Context()); same != id || err != nil {
+		t.Errorf("identity %q, then %q, %v", id, same, err)
+	}
+}

@@ -1,0 +1,343 @@
+package window
+
+import (
+	"flag"
+	"fmt"
+	"math/big"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+var grants = flag.Int("window.grants", 3_400_000, "the grants of TestBucketDoesNotDrift at each of three rates")
+
+// epoch is a realistic instant.
+const epoch = 1_700_000_000_000_000
+
+// bucketRule returns the rule of a bucket of burst units that refills with most units per
+// window of microseconds.
+func bucketRule(most, window, burst int64) *Rule {
+	f := NewRefill(most, window)
+	return &Rule{Max: burst, Window: window, Refill: &f, Rate: 1}
+}
+
+// fullAt returns the exact instant at which the bucket is full.
+func fullAt(h *History, f *Refill) *big.Rat {
+	return new(big.Rat).Add(big.NewRat(h.End, 1), big.NewRat(h.Total, f.Per))
+}
+
+// TestBucketDoesNotDrift: a bucket that is never full grants unit k exactly at ceil(k * T)
+// after the units of its burst, however many came before (R16). The exact numbers are
+// those of math/big.
+func TestBucketDoesNotDrift(t *testing.T) {
+	for _, c := range []struct{ most, window int64 }{{3, 1_000_000}, {7, 1_000_001}, {999_983, 86_400_000_000}} {
+		r := bucketRule(c.most, c.window, 5)
+		h, now := Empty, int64(epoch)
+		h.Take(r, now, r.Max, false)
+		for k := range *grants {
+			s := State{Used: h.Missing(r.Refill, now), Last: h.Last}
+			now += h.Wait(nil, r, &s, now, 1)
+			h.Take(r, now, 1, false)
+			if (k+1)%1_000_000 != 0 && k+1 != *grants {
+				continue
+			}
+			flowed, full := timeOf(int64(k+1), c.most, c.window), timeOf(int64(k+1)+r.Max, c.most, c.window)
+			full.Add(full, big.NewRat(epoch, 1))
+			if got := fullAt(&h, r.Refill); got.Cmp(full) != 0 {
+				t.Fatalf("%d per %d µs: after %d grants the bucket is full at %v, want %v", c.most, c.window, k+1, got, full)
+			}
+			if want := epoch + roundedUp(flowed); now != want {
+				t.Fatalf("%d per %d µs: grant %d is at %d, want %d", c.most, c.window, k+1, now, want)
+			}
+		}
+	}
+}
+
+// timeOf returns the exact time in which n units flow in.
+func timeOf(n, most, window int64) *big.Rat {
+	return new(big.Rat).Mul(big.NewRat(n, 1), big.NewRat(window, most))
+}
+
+// roundedUp is the least whole number that is not below x.
+func roundedUp(x *big.Rat) int64 {
+	n, rest := new(big.Int).DivMod(x.Num(), x.Denom(), new(big.Int))
+	return n.Int64() + int64(rest.Sign())
+}
+
+// plainBucket is a bucket in fractions, as the rule describes it (R16).
+type plainBucket struct {
+	full         *big.Rat // the instant at which it is full
+	unit         *big.Rat // the time in which a unit flows in
+	since, tried int64    // when it was last full, and the newest attempt
+}
+
+// fraction returns n as a fraction.
+func fraction(n int64) *big.Rat { return big.NewRat(n, 1) }
+
+// lacks returns the time at an instant until the bucket is full.
+func (b *plainBucket) lacks(now int64) *big.Rat {
+	d := new(big.Rat).Sub(b.full, fraction(max(now, b.since)))
+	if d.Sign() < 0 {
+		return new(big.Rat)
+	}
+	return d
+}
+
+func (b *plainBucket) missing(now int64) int64 {
+	return roundedUp(new(big.Rat).Quo(b.lacks(now), b.unit))
+}
+
+func (b *plainBucket) take(now, n, most int64) {
+	b.tried = now
+	now = max(now, b.since)
+	before := b.lacks(now)
+	if before.Sign() == 0 {
+		b.since = now
+	}
+	after := new(big.Rat).Add(before, new(big.Rat).Mul(fraction(n), b.unit))
+	if limit := new(big.Rat).Mul(fraction(most), b.unit); after.Cmp(limit) > 0 {
+		after = limit
+	}
+	if after.Cmp(before) < 0 {
+		after = before
+	}
+	b.full = after.Add(after, fraction(now))
+}
+
+func (b *plainBucket) giveBack(at, now, n int64) int64 {
+	missing := b.missing(now)
+	if missing == 0 || at < b.since || at > b.tried {
+		return 0
+	}
+	if n >= missing {
+		b.since = max(now, b.since)
+		b.full = fraction(b.since)
+		return missing
+	}
+	b.full.Sub(b.full, new(big.Rat).Mul(fraction(n), b.unit))
+	return n
+}
+
+// wait returns the time until at most so many units are missing.
+func (b *plainBucket) wait(now, units int64) int64 {
+	if b.missing(now) <= units {
+		return 0
+	}
+	return roundedUp(new(big.Rat).Sub(b.full, new(big.Rat).Mul(fraction(units), b.unit))) - now
+}
+
+func (b *plainBucket) redate(now int64) {
+	b.full = new(big.Rat).Add(b.lacks(b.tried), fraction(now))
+	b.since, b.tried = min(b.since, now), min(b.tried, now)
+}
+
+// pace changes the rate: the whole units that are missing stay, at most so many, and so
+// does the time that the next one has waited, rounded up, but at most a whole unit (R12).
+func (b *plainBucket) pace(now, most int64, unit *big.Rat) {
+	missing := b.missing(now)
+	waited := fraction(missing)
+	waited.Sub(waited.Mul(waited, b.unit), b.lacks(now))
+	b.full = new(big.Rat).Mul(fraction(min(missing, most)), unit)
+	if missing > 0 {
+		waited.SetInt64(roundedUp(waited))
+		if waited.Cmp(unit) > 0 {
+			waited.Set(unit)
+		}
+		b.full.Sub(b.full, waited)
+	}
+	b.full.Add(b.full, fraction(now))
+	b.unit, b.since = unit, now
+}
+
+// randomRate returns small rates, rates of long fractions, and rates near the bounds.
+func randomRate(r *rand.Rand) (most, window int64) {
+	switch r.IntN(3) {
+	case 0:
+		return 1 + r.Int64N(20), 1000 + r.Int64N(100)
+	case 1:
+		return 1 + r.Int64N(1_000_000), 1000 + r.Int64N(86_400_000_000)
+	}
+	return 1 + r.Int64N(1<<r.IntN(53)), 1000 + r.Int64N(400*86_400_000_000)
+}
+
+// TestBucketMatchesFractions: random histories of a bucket are those of math/big, to the
+// microsecond, its numerator included.
+func TestBucketMatchesFractions(t *testing.T) {
+	for seed := range uint64(1500) {
+		r := rand.New(rand.NewPCG(seed, 5))
+		rule := randomBucket(r, 1)
+		now := int64(epoch)
+		h, b := Empty, plainBucket{full: fraction(long), unit: unitOf(rule), since: long, tried: long}
+		for step := range 40 {
+			f := rule.Refill
+			n := 1 + r.Int64N(min(rule.Max, f.Most-rule.Max)+1)
+			switch at := now - r.Int64N(2000); r.IntN(10) {
+			case 0:
+				if got, want := h.GiveBack(f, at, false, now, n), b.giveBack(at, now, n); got != want {
+					t.Fatalf("seed %d, step %d: %d of %d units of %d returned at %d, want %d", seed, step, got, n, at, now, want)
+				}
+			case 1:
+				if h.Rate() != 0 {
+					now = h.Last - Step - r.Int64N(1000)
+					h.Redate(nil, now, now)
+					b.redate(now)
+				}
+			case 2:
+				h.Take(rule, now, min(n, rule.Max), true)
+				b.take(now, min(n, rule.Max), rule.Max)
+			case 3:
+				if h.Rate() != 0 {
+					rule = randomBucket(r, rule.Rate+1)
+					h.Fit(nil, rule, f, now)
+					b.pace(now, rule.Refill.Most, unitOf(rule))
+				}
+			default:
+				if h.Missing(f, now)+n <= f.Most {
+					h.Take(rule, now, n, false)
+					b.take(now, n, MaxUnits)
+				}
+			}
+			wait, reset := b.compare(t, &h, rule, now, n, fmt.Sprintf("seed %d, step %d", seed, step))
+			now = max(now+[]int64{0, 1, -1, wait, wait - 1, reset, r.Int64N(1000)}[r.IntN(7)], h.Last, epoch-100*Step)
+			if now > MaxUnits/2 {
+				break
+			}
+		}
+	}
+}
+
+// randomBucket returns the rule of a bucket with a rate of that number.
+func randomBucket(r *rand.Rand, rate uint32) *Rule {
+	most, window := randomRate(r)
+	rule := bucketRule(most, window, 1)
+	rule.Max = 1 + r.Int64N(min(rule.Refill.Most, 1<<r.IntN(40)))
+	rule.Rate = rate
+	if r.IntN(3) == 0 {
+		rule.MinInterval = r.Int64N(2000)
+	}
+	return rule
+}
+
+// unitOf returns the time in which a unit flows in.
+func unitOf(r *Rule) *big.Rat {
+	f := r.Refill
+	return new(big.Rat).Add(fraction(f.Micros), big.NewRat(f.Rest, f.Per))
+}
+
+// compare compares the units that are missing from a history and its times with those of
+// the fractions, and returns the wait for n units and the time until it is full.
+func (b *plainBucket) compare(t *testing.T, h *History, rule *Rule, now, n int64, where string) (wait, reset int64) {
+	t.Helper()
+	s := State{Used: h.Missing(rule.Refill, now), Last: h.Last}
+	wait, reset = h.Wait(nil, rule, &s, now, n), h.Reset(rule, &s, now)
+	got := []int64{s.Used, wait, reset, h.Next(nil, rule, &s, now)}
+	want := []int64{b.missing(now), Never, b.wait(now, 0), b.wait(now, max(b.missing(now)-1, 0))}
+	if n <= rule.Max {
+		want[1] = max(b.wait(now, rule.Max-n), h.Last+rule.MinInterval-now, 0)
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%s, %d at most at %+v: at %d missing, wait for %d, reset and next are %d, want %d",
+			where, rule.Max, rule.Refill, now, n, got, want)
+	}
+	if fastWait, fastReset := h.Waits(rule, now, n, s.Used); fastWait != wait || fastReset != reset {
+		t.Fatalf("%s at %d: Waits returns %d and %d, want %d and %d", where, now, fastWait, fastReset, wait, reset)
+	}
+	return wait, reset
+}
+
+// TestRefill: the rate is in lowest terms, and its most units are those of the rule (R16).
+func TestRefill(t *testing.T) {
+	for _, c := range []struct{ most, window, micros, rest, per, exact int64 }{
+		{1, 10, 10, 0, 1, MaxUnits / 11},
+		{10, 100, 10, 0, 1, MaxUnits / 11},
+		{3, 1_000_000, 333_333, 1, 3, MaxUnits / 333_334},
+		{7, 1_000_001, 142_857, 2, 7, MaxUnits / 142_858},
+		{6, 1_000_000, 166_666, 2, 3, MaxUnits / 166_667},
+		{1_000_000, 1_000, 0, 1, 1_000, MaxUnits},
+		{1_000_001, 1_000_000, 0, 1_000_000, 1_000_001, MaxUnits / 1_000_000},
+	} {
+		f := NewRefill(c.most, c.window)
+		if f.Micros != c.micros || f.Rest != c.rest || f.Per != c.per || f.Most != c.exact {
+			t.Errorf("%d per %d µs: got %+v, want %d + %d/%d µs a unit and at most %d units",
+				c.most, c.window, f, c.micros, c.rest, c.per, c.exact)
+		}
+		if micros, rest := f.Time(f.Most); f.Units(micros, rest) != f.Most {
+			t.Errorf("%d per %d µs: %d units flow in within %d + %d/%d µs, want %d", c.most, c.window, f.Units(micros, rest), micros, rest, f.Per, f.Most)
+		}
+	}
+}
+
+// TestDivide: two multiplications divide exactly, also at the ends of the range.
+func TestDivide(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 6))
+	number := func() uint64 {
+		n := r.Uint64() >> r.IntN(64)
+		return []uint64{n, 1<<r.IntN(63) - 1 + n%3, ^uint64(0) - n%3}[r.IntN(3)]
+	}
+	for range 1_000_000 {
+		by, n := int64(max(number()>>1, 1)), number()
+		d := newDivisor(by)
+		for _, n := range []uint64{n, n / uint64(by) * uint64(by), n/uint64(by)*uint64(by) - 1} {
+			if q, rest := d.divide(n); uint64(q) != n/uint64(by) || uint64(rest) != n%uint64(by) {
+				t.Fatalf("%d / %d: got %d, rest %d, want %d, rest %d", n, by, q, rest, n/uint64(by), n%uint64(by))
+			}
+		}
+	}
+}
+
+// TestFitKeepsTheUnits: a history of another kind keeps the units that count (R12).
+func TestFitKeepsTheUnits(t *testing.T) {
+	rolling := &Rule{Max: 5, Window: 100}
+	bucket := bucketRule(10, 100, 3) // a unit flows in every 10 µs
+	period := &Rule{Max: 5, Window: 100, Start: 1000, Stop: 1100}
+	for _, c := range []struct {
+		about      string
+		from, to   *Rule
+		takes      [][2]int64 // instants and units
+		now        int64
+		used, wait int64 // for one unit more than are there, at most Max
+		reset      int64
+	}{
+		{"counting units are missing", rolling, bucket, [][2]int64{{1000, 1}, {1050, 1}}, 1060, 2, 10, 20},
+		{"at most the whole bucket", rolling, bucket, [][2]int64{{1000, 2}, {1050, 3}}, 1060, 3, 10, 30},
+		{"old units do not count", rolling, bucket, [][2]int64{{1000, 2}, {1050, 1}}, 1100, 1, 10, 10},
+		{"nothing counts", rolling, bucket, [][2]int64{{1000, 2}}, 1100, 0, 0, 0},
+		{"missing units are granted now", bucket, rolling, [][2]int64{{1000, 3}}, 1001, 3, 100, 100},
+		{"a part of a unit is one", bucket, rolling, [][2]int64{{1000, 3}}, 1029, 1, 100, 100},
+		{"a full bucket is no entry", bucket, rolling, [][2]int64{{1000, 3}}, 1030, 0, 0, 0},
+		{"counting units leave with the period", rolling, period, [][2]int64{{999, 1}, {1000, 1}, {1050, 1}}, 1060, 2, 40, 40},
+		{"missing units leave with the period", bucket, period, [][2]int64{{1050, 3}}, 1060, 2, 40, 40},
+	} {
+		var a Arena
+		a.Budget = unlimited{}
+		h, old := Empty, c.from.Refill
+		for _, take := range c.takes {
+			if c.from.Rate != 0 {
+				h.Take(c.from, take[0], take[1], false)
+				continue
+			}
+			a.Reserve(1)
+			h.Add(&a, take[0], take[0], take[1])
+		}
+		if c.from.Rate == 0 {
+			old = nil
+		}
+		if !h.Unfit(c.to) {
+			t.Errorf("%s: the history fits already", c.about)
+		}
+		h.Fit(&a, c.to, old, c.now)
+		if h.Unfit(c.to) {
+			t.Errorf("%s: the history does not fit afterwards", c.about)
+		}
+		s := State{Last: h.Last}
+		if c.to.Rate != 0 {
+			s.Used = h.Missing(c.to.Refill, c.now)
+		} else {
+			s.Used, _ = h.Used(&a, c.to.Cutoff(c.now))
+		}
+		wait := h.Wait(&a, c.to, &s, c.now, min(c.to.Max, c.to.Max-s.Used+1))
+		if reset := h.Reset(c.to, &s, c.now); s.Used != c.used || wait != c.wait || reset != c.reset {
+			t.Errorf("%s: %d used, wait %d, reset %d, want %d, %d and %d", c.about, s.Used, wait, reset, c.used, c.wait, c.reset)
+		}
+	}
+}

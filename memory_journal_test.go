@@ -1,0 +1,283 @@
+package weir
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// recorder is a journal that keeps copies of all changes, and of the histories and operations of a
+// dump between them.
+type recorder struct {
+	mu    sync.Mutex
+	steps []any
+}
+
+func (r *recorder) Append(c *Change) { r.add(*c) }
+
+func (r *recorder) add(step any) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.steps = append(r.steps, step)
+}
+
+func (r *recorder) len() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.steps)
+}
+
+// newKept returns a Memory that keeps the histories of all limits for one time, however
+// windows change. Otherwise a history that a sweep removed could count again in one that
+// was not swept, after its window became longer (R12).
+func newKept(opts ...MemoryOption) *Memory {
+	m := NewMemory(opts...)
+	for i := range 16 {
+		for _, dimensions := range []string{"", "\x00user", "\x00user\x00path"} {
+			m.table.Group(fmt.Sprint("p\x00l", i, dimensions), (30 * time.Hour).Microseconds())
+		}
+	}
+	return m
+}
+
+// redone returns a Memory made of the steps.
+func redone(t *testing.T, steps []any) *Memory {
+	t.Helper()
+	m := newKept()
+	for _, step := range steps {
+		var err error
+		switch s := step.(type) {
+		case Change:
+			err = m.Redo(&s)
+		case StoredHistory:
+			err = m.Restore(&s)
+		case StoredOperation:
+			err = m.RestoreOperation(&s)
+		}
+		if err != nil {
+			t.Fatalf("%+v: %v", step, err)
+		}
+	}
+	return m
+}
+
+// dump visits everything, a few histories at a time, and calls between before each step.
+func dump(m *Memory, between func(), visit func(any)) {
+	var p DumpPlace
+	copied := func(h *StoredHistory) {
+		c := *h
+		c.Key, c.Entries, c.limit = append([]byte{}, h.Key...), append([]StoredEntry{}, h.Entries...), nil
+		visit(c)
+	}
+	for more := true; more; {
+		between()
+		more = m.Dump(&p, 4, m.Clock(), copied)
+	}
+	for more := true; more; {
+		between()
+		more = m.DumpOperations(&p, 4, func(o *StoredOperation) { visit(*o) })
+	}
+}
+
+// content returns the histories and known operations of m by their names.
+func content(m *Memory) map[string]any {
+	m.Sweep()
+	all := map[string]any{}
+	dump(m, func() {}, func(step any) {
+		switch s := step.(type) {
+		case StoredHistory:
+			all["h"+s.Name+"\x00"+string(s.Key)] = s
+		case StoredOperation:
+			all["o"+s.Name] = s
+		}
+	})
+	return all
+}
+
+// kindsOf has limits of all kinds. Its policies share their names, so that limits change
+// while they are in use (R12).
+func kindsOf(r *rand.Rand) Policy {
+	p := policyOf(r, 1+r.IntN(3)*r.IntN(3))
+	for i := range p.Limits {
+		l := &p.Limits[i]
+		l.Window = (l.Window / 10).Truncate(time.Millisecond) + time.Millisecond
+		l.MinInterval = (l.MinInterval / 10).Truncate(time.Millisecond)
+		switch kind := Kind(r.IntN(6)); {
+		case kind == InFlight && p.Mode == CountDenied:
+		case kind == Bucket:
+			l.Kind, l.Cells, l.Max = Bucket, 0, 1+l.Max
+		case kind == Calendar && r.IntN(2) == 0:
+			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period, l.Zone = kind, 0, 0, 0, Hour, "UTC"
+		case kind <= InFlight:
+			l.Kind = kind
+			if kind != Rolling {
+				l.Cells = 0
+			}
+		}
+		if p.Mode != Partial && r.IntN(5) == 0 {
+			l.Cost = 1 + r.Int64N(3)
+		}
+	}
+	return p
+}
+
+// actOnce makes a call with an idempotency key, often one that was used before.
+func actOnce(r *rand.Rand, l *Limiter) {
+	k, id := keyOf(r.IntN(12), len(l.Plan().Dimensions())), fmt.Sprint(r.IntN(40))
+	if r.IntN(3) == 0 {
+		l.RefundOnce(ctx, k, time.Now(), 1, id)
+		return
+	}
+	l.AllowOnce(ctx, k, 1, id)
+}
+
+// actTogether charges several keys together.
+func actTogether(r *rand.Rand, l *Limiter) {
+	calls := make([]Call, 1+r.IntN(3))
+	for i := range calls {
+		calls[i] = l.Call(keyOf(r.IntN(12), len(l.Plan().Dimensions())), Request{N: 1 + r.Int64N(2), At: Now})
+	}
+	DecideTogether(ctx, l.engine, calls)
+}
+
+// TestJournalMakesAnEqualMemory: changes that are made again in the order of the journal
+// lead to the same histories and operations. So do those from the beginning of a dump on,
+// with the dump between them, while other callers go on.
+func TestJournalMakesAnEqualMemory(t *testing.T) {
+	for seed := uint64(0); seed < 40 && !t.Failed(); seed++ {
+		synctest.Test(t, func(t *testing.T) {
+			r := rand.New(rand.NewPCG(seed, 1))
+			var journal recorder
+			m := newKept(Journaled(&journal))
+			var began int
+			for round := range 4 {
+				var callers sync.WaitGroup
+				for range 3 {
+					l, err := New(kindsOf(r), WithEngine(m))
+					if err != nil {
+						t.Fatal(err)
+					}
+					mine := rand.New(rand.NewPCG(r.Uint64(), 0))
+					callers.Go(func() {
+						for range 300 {
+							actAtRandom(mine, l)
+							if mine.IntN(10) == 0 {
+								actOnce(mine, l)
+							}
+							if mine.IntN(5) == 0 {
+								actTogether(mine, l)
+							}
+						}
+					})
+				}
+				if round == 2 {
+					began = journal.len()
+					dump(m, func() { time.Sleep(time.Microsecond) }, func(step any) { journal.add(step) })
+				}
+				callers.Wait()
+			}
+			changes := 0
+			for _, step := range journal.steps {
+				if _, ok := step.(Change); ok {
+					changes++
+				}
+			}
+			if changes < 500 || began == 0 {
+				t.Fatalf("seed %d: %d changes, the dump began at %d", seed, changes, began)
+			}
+			want := content(m)
+			compareContent(t, fmt.Sprint("seed ", seed, ", from the beginning"), content(redone(t, journal.steps)), want)
+			compareContent(t, fmt.Sprint("seed ", seed, ", from the dump"), content(redone(t, journal.steps[began:])), want)
+		})
+	}
+}
+
+func compareContent(t *testing.T, from string, got, want map[string]any) {
+	t.Helper()
+	for name, w := range want {
+		if g := got[name]; !reflect.DeepEqual(g, w) {
+			t.Errorf("%s: %.60q\ngot  %.500v\nwant %.500v", from, name, describe(g), describe(w))
+			return
+		}
+	}
+	for name, g := range got {
+		if want[name] == nil {
+			t.Errorf("%s: %.60q: got %.500v, want none", from, name, describe(g))
+			return
+		}
+	}
+}
+
+// TestRedoMeetsCaps: Redo and Restore return ErrFull at a cap.
+func TestRedoMeetsCaps(t *testing.T) {
+	m := NewMemory(MaxKeys(1))
+	plan, err := Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}.Plan()
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := m.now()
+	if err := m.Redo(&Change{Plan: plan, Key: K("ann"), At: at, Units: 1}); err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Redo(&Change{Plan: plan, Key: K("bob"), At: at, Units: 1}); !errors.Is(err, ErrFull) {
+		t.Errorf("redo at the cap: got %v, want ErrFull", err)
+	}
+	h := StoredHistory{Name: "p\x00l\x00user", Key: []byte("bob"), Keep: 1, Last: at, Entries: []StoredEntry{{at, 1}}}
+	if err := m.Restore(&h); !errors.Is(err, ErrFull) {
+		t.Errorf("restore at the cap: got %v, want ErrFull", err)
+	}
+	h.Name = strings.TrimSuffix(h.Name, "\x00user") + "\x00user\x00path"
+	if err := m.Restore(&h); !errors.Is(err, ErrKey) {
+		t.Errorf("restore of a key that does not fit: got %v, want ErrKey", err)
+	}
+}
+
+// TestNotBefore: the clock moves ahead only.
+func TestNotBefore(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := NewMemory()
+		began := m.now()
+		m.NotBefore(began - 5)
+		if got := m.now(); got != began {
+			t.Errorf("moved to the past: got %d, want %d", got, began)
+		}
+		m.NotBefore(began + 5)
+		time.Sleep(time.Second)
+		if got := m.now(); got != began+5+1_000_000 {
+			t.Errorf("moved ahead by 5 µs, a second later: got %d, want %d", got, began+5+1_000_000)
+		}
+	})
+}
+
+// describe leaves out the key, which may be long and is in the name.
+func describe(step any) any {
+	if h, ok := step.(StoredHistory); ok {
+		h.Key = nil
+		return fmt.Sprintf("%+v", h)
+	}
+	return fmt.Sprintf("%+v", step)
+}
+
+// TestJournalOfABatchIsOnTheEnginesClock: a batch reads the clock once, and that reading is
+// no instant of the caller (R13).
+func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
+	r := &recorder{}
+	l := mustNew(t, perUser(5, time.Minute), WithEngine(NewMemory(Journaled(r))))
+	for range 3 {
+		l.DecideAll(ctx, []Call{l.Call(K("a"), Request{N: 1, At: Now}), l.Call(K("a"), Request{N: 1, At: Now})})
+	}
+	if r.len() != 5 {
+		t.Errorf("%d changes, want 5", r.len())
+	}
+	for i, step := range r.steps {
+		if c := step.(Change); c.Virtual || c.Units != 1 {
+			t.Errorf("change %d: %d units, at an instant of the caller: %v; want 1, on the engine's clock", i, c.Units, c.Virtual)
+		}
+	}
+}

@@ -1,0 +1,125 @@
+package policy
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/nearest"
+)
+
+// weekdays are the first days of weeks, from anchor 1.
+var weekdays = []string{"monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"}
+
+// ordinal returns a day of a month in words, such as 14th.
+func ordinal(n int) string {
+	suffix := "th"
+	if n/10 != 1 {
+		switch n % 10 {
+		case 1:
+			suffix = "st"
+		case 2:
+			suffix = "nd"
+		case 3:
+			suffix = "rd"
+		}
+	}
+	return strconv.Itoa(n) + suffix
+}
+
+// formatAnchor returns the first day of a period: "the 14th" of a month, "sunday" of a
+// week.
+func formatAnchor(p weir.Period, anchor int) string {
+	if p == weir.Week {
+		return weekdays[anchor-1]
+	}
+	return "the " + ordinal(anchor)
+}
+
+const (
+	useDayOfMonth = "write a day from the 1st to the 31st; a day beyond the month's end is its last day"
+	useDay        = "write a day of the month such as from the 14th, or of the week such as from sunday"
+)
+
+// setAnchor sets the first day of weeks or months: sunday, 14th, or 14 in the long form.
+func (d *limitBuilder) setAnchor(at int, word string) *fault {
+	d.at.from = at
+	if i := slices.Index(weekdays, word); i >= 0 {
+		d.form.anchor, d.limit.Anchor = weir.Week, i+1
+		return nil
+	}
+	n, suffix := dayOfMonth(word)
+	switch {
+	case n < 0:
+		if day := weekdayNamed(word); day != "" {
+			return faultf(at, "write "+day, "%s is not a day", clip(word))
+		}
+		return faultf(at, useDay, "%s is not a day", clip(word))
+	case n < 1 || n > 31:
+		return faultf(at, useDayOfMonth, "no month has a day %s", clip(word))
+	case suffix != "" && word != ordinal(n):
+		return faultf(at, "write "+ordinal(n), "%s is not a day", clip(word))
+	}
+	d.form.anchor, d.limit.Anchor = weir.Month, n
+	return nil
+}
+
+// weekdayNamed returns the weekday that a word such as Sun probably means, or "".
+func weekdayNamed(word string) string {
+	for _, day := range weekdays {
+		if len(word) >= 3 && strings.HasPrefix(day, strings.ToLower(word)) {
+			return day
+		}
+	}
+	return nearest.Name(word, weekdays)
+}
+
+// dayOfMonth splits a word such as 14th. It returns -1 if the word has another form.
+func dayOfMonth(word string) (n int, suffix string) {
+	digits := strings.TrimRight(word, "abcdefghijklmnopqrstuvwxyz")
+	suffix = word[len(digits):]
+	day, problem := parseNumber(digits)
+	if problem != "" || strings.Contains(digits, "_") || suffix != "" && !slices.Contains([]string{"st", "nd", "rd", "th"}, suffix) {
+		return -1, ""
+	}
+	return int(min(day, 99)), suffix
+}
+
+// setZone sets the time zone of fixed windows. All machines accept the same names, those of
+// the list; weir's own check loads the data.
+func (d *limitBuilder) setZone(at int, word string) *fault {
+	if !isZone(word) {
+		f := faultf(at, "", "%s is not a known time zone", clip(word))
+		f.later = func() string { return nextZone(word) }
+		return f
+	}
+	d.limit.Zone, d.at.zone = word, at
+	return nil
+}
+
+const (
+	zonePattern = `[A-Za-z0-9_+/-]+`
+	useZone     = "use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC"
+)
+
+func (d *limitBuilder) setBurst(at int, word string) *fault {
+	n, problem := parseNumber(word)
+	switch {
+	case problem != "":
+		return faultf(at, "use a whole number such as burst 20: the units that are there after a pause", "%s %s", clip(word), problem)
+	case n < 1 || n > weir.MaxUnits:
+		return faultf(at, "use 1 to "+formatNumber(weir.MaxUnits), "the burst is out of range")
+	}
+	d.limit.Burst, d.form.hasBurst, d.form.bucket, d.at.burst = n, true, true, at
+	return nil
+}
+
+func (d *limitBuilder) setHold(at int, word string) *fault {
+	length, ok := parseLength(word)
+	if !ok {
+		return faultf(at, useLength, "%s is not a length of time", clip(word))
+	}
+	d.form.hold, d.form.hasHold, d.at.hold = length, true, at
+	return nil
+}

@@ -1,0 +1,87 @@
+package policy
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/weirlimit/weir/policy/internal/strictyaml"
+)
+
+// marksSuffix follows a policy's name in the name of its marks: the histories that hold
+// which windows have had their warning. No other policy on the same store may have that
+// name.
+const marksSuffix = ".warn"
+
+// WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
+// 0 if none does. Plans and overrides change the limit's numbers, not the share.
+func (p *Policy) WarnAt(i int) int {
+	if i < len(p.Warnings) {
+		return p.Warnings[i]
+	}
+	return 0
+}
+
+// MarksName returns the name under which a store keeps the marks of the policy: one for
+// each key and window that has had its warning.
+func (p *Policy) MarksName() string { return p.Name + marksSuffix }
+
+// setWarn reads the share of one limit.
+func (d *limitBuilder) setWarn(at int, word string) *fault {
+	share, f := parseShare(at, word)
+	d.warn, d.at.warn = share, at
+	return f
+}
+
+// setWarn reads the share of every limit that names none of its own.
+func (d *policyBuilder) setWarn(at int, word string) (f *fault) {
+	d.warn, f = parseShare(at, word)
+	return f
+}
+
+// shareForm is a whole percentage of 1% … 100%.
+var shareForm = regexp.MustCompile("^" + sharePattern + "$")
+
+const sharePattern = `([1-9][0-9]?|100)%`
+
+func parseShare(at int, word string) (share int, f *fault) {
+	if !shareForm.MatchString(word) {
+		return 0, faultf(at, nextShare(word), "%s is not a share of a limit", clip(word))
+	}
+	share, _ = strconv.Atoi(strings.TrimSuffix(word, "%"))
+	return share, nil
+}
+
+// nextShare returns the next step for a word that is no share.
+func nextShare(word string) string {
+	if shareForm.MatchString(word + "%") {
+		return "write " + word + "%"
+	}
+	if digits, fraction := strings.CutPrefix(word, "0."); fraction && len(digits) == 2 && shareForm.MatchString(digits+"%") {
+		return "write " + digits + "%"
+	}
+	return "use 1% to 100%, such as 80%"
+}
+
+// completeWarnings collects the shares of a policy's limits.
+func (c *checker) completeWarnings(d *policyBuilder, name *strictyaml.Node) bool {
+	p := d.policy
+	for i, l := range d.limits {
+		share := l.warn
+		if share == 0 {
+			share = d.warn
+		}
+		if share == 0 {
+			continue
+		}
+		if p.Warnings == nil {
+			p.Warnings = make([]int, len(d.limits))
+		}
+		p.Warnings[i] = share
+	}
+	if most := maxName - len(marksSuffix); p.Warnings != nil && len(p.Name) > most {
+		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
+			"the name is too long for a policy that warns: its marks are stored under the name with %s appended", marksSuffix)
+	}
+	return true
+}

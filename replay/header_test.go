@@ -1,0 +1,73 @@
+package replay
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestWrittenLinesAreReadAgain: a line that is written and parsed is the same, with any
+// bytes in its strings.
+func TestWrittenLinesAreReadAgain(t *testing.T) {
+	p := newParser(newInterner())
+	for seed := range uint64(2000) {
+		r := rand.New(rand.NewPCG(seed, 0))
+		text := func() string {
+			b := make([]byte, r.IntN(12)+1)
+			for i := range b {
+				b[i] = byte(r.Uint32())
+			}
+			return string(b)
+		}
+		want := Line{At: r.Int64N(weir.MaxUnits), Policy: text(), N: r.Int64N(3), Op: Op(r.IntN(6))}
+		for i := range r.IntN(4) {
+			want.Key = append(want.Key, Dimension{text() + string(rune('a'+i)), text()})
+		}
+		switch want.Op {
+		case Count:
+			want.Limit, want.Last = text(), r.Int64N(9)
+		case Refund:
+			want.GrantedAt, want.ID = r.Int64N(weir.MaxUnits), text()
+		}
+		written := want.AppendJSON(nil)
+		var got Line
+		if err := p.parse(written[:len(written)-1], &got); err != nil {
+			t.Fatalf("seed %d: %s%v", seed, written, err)
+		}
+		if got.given = 0; !slices.Equal(got.Key, want.Key) {
+			t.Fatalf("seed %d: %s: key %q, want %q", seed, written, got.Key, want.Key)
+		}
+		got.Key, want.Key = nil, nil
+		if got.At != want.At || got.Policy != want.Policy || got.N != want.N || got.Op != want.Op || got.Limit != want.Limit ||
+			got.Last != want.Last || got.GrantedAt != want.GrantedAt || got.ID != want.ID {
+			t.Fatalf("seed %d: %s is %+v, want %+v", seed, written, got, want)
+		}
+	}
+}
+
+// TestHeadersAreReadAgain: a header that is written and parsed is the same, and every other
+// text is an error.
+func TestHeadersAreReadAgain(t *testing.T) {
+	for _, want := range []Header{{1, false, 0}, {10, true, weir.MaxUnits}} {
+		line := want.AppendJSON(nil)
+		if got, err := ParseHeader(line); got != want || err != nil || !IsHeader(line) {
+			t.Errorf("%s is %+v, %v; want %+v", line, got, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"trace":1,"sample":10`:                                      "cut off or changed",
+		`{"trace":1,"sample":10,"keys":"plain","dropped":0,"x":1}`:    "cut off or changed",
+		`{"trace":1,"sample":10,"keys":"plain","dropped":0} {}`:       "cut off or changed",
+		`{"trace":2,"sample":10,"keys":"plain","dropped":0}`:          "version 2",
+		`{"trace":1,"sample":0,"keys":"plain","dropped":0}`:           "sample 0",
+		`{"trace":1,"sample":1,"keys":"plain","dropped":-1}`:          "dropped -1",
+		`{"trace":1,"sample":9007199254740992,"keys":"","dropped":0}`: "sample 9007199254740992",
+	} {
+		if _, err := ParseHeader([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+}

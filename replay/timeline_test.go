@@ -1,0 +1,160 @@
+package replay
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// keysOfTest returns n keys without counts.
+func keysOfTest(n int) *logKeys {
+	var t logKeys
+	for i := range n {
+		_, hash, slot := t.find(fmt.Append(nil, i))
+		t.add(fmt.Append(nil, i), hash, slot)
+	}
+	return &t
+}
+
+// decided is one decision of a log.
+type decided struct {
+	at     int64
+	key    int
+	denied bool
+}
+
+// randomDecisions are in order, except for some that are late, also by years.
+func randomDecisions(r *rand.Rand, n int) (all []decided) {
+	at, pace := int64(1772697600*second), int64(1)<<r.IntN(40)
+	for range n {
+		at += r.Int64N(pace)
+		d := decided{min(at, 1<<53-1), r.IntN(5), r.IntN(3) == 0}
+		switch r.IntN(100) {
+		case 0:
+			d.at = r.Int64N(d.at)
+		case 1, 2:
+			d.at -= r.Int64N(100 * second)
+		}
+		all = append(all, d)
+	}
+	return all
+}
+
+// slotCounts counts instants by slots, from the first decision of a log to the last.
+func slotCounts(all []decided, width time.Duration, is func(decided) bool) (start time.Time, counts []int64) {
+	slot := func(at int64) int64 { return at / width.Microseconds() }
+	first, last := slot(all[0].at), slot(all[0].at)
+	for _, d := range all {
+		first, last = min(first, slot(d.at)), max(last, slot(d.at))
+	}
+	counts = make([]int64, last-first+1)
+	for _, d := range all {
+		if is(d) {
+			counts[slot(d.at)-first]++
+		}
+	}
+	return time.UnixMicro(first * width.Microseconds()).UTC(), counts
+}
+
+// TestTimelinesCountEveryDecision compares the slots with a count over the whole list.
+func TestTimelinesCountEveryDecision(t *testing.T) {
+	for seed := range uint64(200) {
+		r := rand.New(rand.NewPCG(seed, 7))
+		all := randomDecisions(r, 1+r.IntN(3000))
+		var line timeline
+		var keys series
+		stats := keysOfTest(5)
+		for _, d := range all {
+			line.add(d.at, d.denied)
+			k := stats.at(d.key)
+			switch {
+			case d.denied && k.denied == 0:
+				k.firstDenied = d.at
+			case d.denied:
+				keys.add(stats, k, d.at, line.from, line.to)
+			}
+			if d.denied {
+				k.denied++
+			}
+		}
+		got := line.summary()
+		start, denied := slotCounts(all, got.Width, func(d decided) bool { return d.denied })
+		_, allowed := slotCounts(all, got.Width, func(d decided) bool { return !d.denied })
+		if want := (Timeline{start, got.Width, allowed, denied}); !reflect.DeepEqual(got, want) || len(allowed) > timelineSlots {
+			t.Fatalf("seed %d: got %+v\nwant %+v", seed, got, want)
+		}
+		if n := len(got.Allowed); got.Width > time.Second && n < timelineSlots/2 {
+			t.Errorf("seed %d: %d slots of %v; half as wide ones would fit", seed, n, got.Width)
+		}
+		for i := range stats.n {
+			if stats.at(i).denied == 0 {
+				continue
+			}
+			got := keys.summary(stats.at(i), line.from, line.to)
+			start, denied := slotCounts(all, got.Width, func(d decided) bool { return d.denied && d.key == i })
+			if want := (Series{start, got.Width, denied}); !reflect.DeepEqual(got, want) || len(denied) > seriesSlots {
+				t.Fatalf("seed %d, key %d: got %+v\nwant %+v", seed, i, got, want)
+			}
+		}
+	}
+}
+
+// TestSeriesOfManyKeysStayBounded denies each of many keys in many slots.
+func TestSeriesOfManyKeysStayBounded(t *testing.T) {
+	const keys, rounds = 100_000, 40
+	var s series
+	stats := keysOfTest(keys)
+	from := int64(1772697600 * second)
+	for i := range int64(rounds) {
+		for k := range stats.n {
+			s.add(stats, stats.at(k), from+i*second, from, from+i*second)
+		}
+	}
+	if len(s.nodes) > seriesNodes {
+		t.Errorf("%d nodes, want at most %d", len(s.nodes), seriesNodes)
+	}
+	stats.at(7).firstDenied = from
+	var sum int64
+	got := s.summary(stats.at(7), from, from+(rounds-1)*second)
+	for _, n := range got.Denied {
+		sum += n
+	}
+	if sum != rounds+1 || len(got.Denied) < 2 {
+		t.Errorf("got %+v with the sum %d, want %d", got, sum, rounds+1)
+	}
+}
+
+func TestTheWorstMinuteAmongManyMinutes(t *testing.T) {
+	m := minuteCounts{counts: map[int64]int64{}}
+	for i := range int64(3 * maxMinutes) {
+		m.add(i * 60 * second)
+		if i == 5 || i == 2*maxMinutes {
+			m.add(i * 60 * second)
+		}
+	}
+	if m.worst != 5 || m.most != 2 || len(m.counts) > maxMinutes {
+		t.Errorf("got minute %d with %d of %d minutes, want minute 5 with 2", m.worst, m.most, len(m.counts))
+	}
+}
+
+func TestSummaryHasTimelines(t *testing.T) {
+	var log strings.Builder
+	for i := range int64(10) {
+		log.WriteString(logLine(1772697600+i, fmt.Sprintf("192.0.2.%d", i%2), "/", 1))
+	}
+	s, err := logRun(t, fmt.Sprintf(perIP, "1 per 3s per ip"), log.String(), LogOptions{Keys: keysOf(t, "ip=remote_addr"), Units: one})
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Unix(1772697600, 0).UTC()
+	p := s.Policies[0]
+	if want := (Timeline{start, time.Second, []int64{1, 1, 0, 0, 1, 1, 0, 0, 1, 1}, []int64{0, 0, 1, 1, 0, 0, 1, 1, 0, 0}}); !reflect.DeepEqual(p.Timeline, want) {
+		t.Errorf("got %+v, want %+v", p.Timeline, want)
+	}
+	if want := (Series{start, time.Second, []int64{0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}); !reflect.DeepEqual(p.Top[0].Series, want) {
+		t.Errorf("got %+v, want %+v", p.Top[0].Series, want)
+	}
+}

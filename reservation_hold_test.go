@@ -1,0 +1,332 @@
+package weir_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// farm returns a limiter of 3 at once for at most 30s, 2 a render farm, and 100 a day.
+func farm(t *testing.T, opts ...weir.Option) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
+		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
+		{Name: "running", Kind: weir.InFlight, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
+		{Name: "all", Kind: weir.InFlight, Max: 50, Window: time.Minute, Cost: 5},
+	}}, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestSettlementsEndHolds: Done keeps the charge of the rates, Commit corrects it and
+// Cancel takes it back. All of them end the hold.
+func TestSettlementsEndHolds(t *testing.T) {
+	for name, c := range map[string]struct {
+		settle func(*weir.Reservation) error
+		day    int64
+	}{
+		"done":        {func(r *weir.Reservation) error { return r.Done(ctx) }, 2},
+		"commit":      {func(r *weir.Reservation) error { return r.Commit(ctx, 1) }, 1},
+		"commit more": {func(r *weir.Reservation) error { return r.Commit(ctx, 7) }, 7},
+		"cancel":      {func(r *weir.Reservation) error { return r.Cancel(ctx) }, 0},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			l := farm(t)
+			r, other := reserve(t, l, 2), reserve(t, l, 1)
+			wantUsed(t, l, 3, 3, 10)
+			if r, d, err := l.Reserve(ctx, acme, 1); r != nil || d.Allowed || err != nil || d.Limit != "running" {
+				t.Errorf("a fourth: %+v, %v; want a denial of running", d, err)
+			}
+			wantUsed(t, l, 3, 3, 10) // a denial for concurrency charges no rate
+			if err := c.settle(r); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			wantUsed(t, l, c.day+1, 1, 5)
+			for _, again := range []error{r.Done(ctx), r.Commit(ctx, 1), r.Cancel(ctx), r.Extend(ctx)} {
+				if !errors.Is(again, weir.ErrSettled) {
+					t.Errorf("%s, again: %v, want ErrSettled", name, again)
+				}
+			}
+			wantUsed(t, l, c.day+1, 1, 5)
+			time.Sleep(30*time.Second - time.Microsecond)
+			wantUsed(t, l, c.day+1, 1, 5)
+			time.Sleep(time.Microsecond)
+			wantUsed(t, l, c.day+1, 0, 5) // the hold of other ended by time
+			if err := other.Done(ctx); err != nil {
+				t.Errorf("a hold of which a limit is left: %v", err)
+			}
+			wantUsed(t, l, c.day+1, 0, 0)
+		})
+	}
+}
+
+// TestHoldEndsByTime: Done reports a hold that ended by time; the rates are still
+// corrected until the reservation expires.
+func TestHoldEndsByTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := farm(t)
+		r := reserve(t, l, 2)
+		if got, want := r.HeldUntil(), time.Now().Add(30*time.Second); !got.Equal(want) {
+			t.Errorf("held until %v, want %v", got, want)
+		}
+		time.Sleep(time.Minute)
+		for name, err := range map[string]error{"done": r.Done(ctx), "extend": r.Extend(ctx)} {
+			if !errors.Is(err, weir.ErrExpired) {
+				t.Errorf("%s: %v, want ErrExpired", name, err)
+			}
+		}
+		wantUsed(t, l, 2, 0, 0)
+		if err := r.Commit(ctx, 1); err != nil {
+			t.Error(err)
+		}
+		wantUsed(t, l, 1, 0, 0)
+		if err := r.Done(ctx); !errors.Is(err, weir.ErrSettled) {
+			t.Errorf("%v, want ErrSettled", err)
+		}
+	})
+}
+
+// TestExtendRenewsAHold: an extension holds for another Window, and leaves the rates as
+// they are.
+func TestExtendRenewsAHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := farm(t)
+		r := reserve(t, l, 2)
+		for range 3 {
+			time.Sleep(29 * time.Second)
+			if err := r.Extend(ctx); err != nil {
+				t.Fatal(err)
+			}
+			wantUsed(t, l, 2, 2, 5)
+		}
+		time.Sleep(30*time.Second - time.Microsecond)
+		wantUsed(t, l, 2, 2, 5)
+		time.Sleep(time.Microsecond)
+		wantUsed(t, l, 2, 0, 5)
+		if err := r.Extend(ctx); !errors.Is(err, weir.ErrExpired) {
+			t.Errorf("a hold that ended: %v, want ErrExpired", err)
+		}
+		wantUsed(t, l, 2, 0, 5)
+		if err := r.Cancel(ctx); err != nil {
+			t.Error(err)
+		}
+		wantUsed(t, l, 0, 0, 0)
+	})
+}
+
+// TestExtendOutlivesTheReservation: the time to live begins anew with an extension.
+func TestExtendOutlivesTheReservation(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := farm(t)
+		r, _, err := l.ReserveFor(ctx, acme, 1, 10*time.Second)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 4 {
+			time.Sleep(9 * time.Second)
+			if err := r.Extend(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		time.Sleep(9 * time.Second)
+		if err := r.Done(ctx); err != nil {
+			t.Error(err)
+		}
+		wantUsed(t, l, 1, 0, 0)
+	})
+}
+
+// TestExtendOfNoHold: a policy without holds, and units that were taken back.
+func TestExtendOfNoHold(t *testing.T) {
+	r := reserve(t, model(t, weir.AllOrNothing), 10)
+	if err := r.Extend(ctx); !errors.Is(err, weir.ErrKind) || !weir.IsBadInput(err) || !r.HeldUntil().IsZero() {
+		t.Errorf("%v, %v; want ErrKind", err, r.HeldUntil())
+	}
+	if err := r.Done(ctx); err != nil {
+		t.Errorf("Done without a hold: %v", err)
+	}
+	l := farm(t)
+	r, d, err := l.Reserve(ctx, acme, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Refund(ctx, acme, d.At, 2); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Extend(ctx); !errors.Is(err, weir.ErrExpired) {
+		t.Errorf("units that were taken back: %v, want ErrExpired", err)
+	}
+	wantUsed(t, l, 0, 0, 0)
+	empty, _, err := l.Reserve(ctx, acme, 0)
+	if err != nil || empty == nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(empty.Extend(ctx), empty.Done(ctx)); err != nil {
+		t.Errorf("0 units: %v", err)
+	}
+	wantUsed(t, l, 0, 0, 0)
+}
+
+// slow is an engine whose records take a time.
+type slow struct {
+	weir.Engine
+	before, after time.Duration
+}
+
+func (s *slow) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	if r.Op == weir.OpRecord {
+		time.Sleep(s.before)
+		defer time.Sleep(s.after)
+	}
+	return s.Engine.Decide(ctx, p, k, r)
+}
+
+// TestExtendThatComesTooLate: if the hold ends before the record of its extension, or
+// before the old units are taken back, nothing stays held.
+func TestExtendThatComesTooLate(t *testing.T) {
+	for _, c := range []slow{{before: 2 * time.Second}, {after: 2 * time.Second}} {
+		synctest.Test(t, func(t *testing.T) {
+			l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
+				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
+				{Name: "running", Kind: weir.InFlight, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
+			}}, weir.WithEngine(&slow{weir.NewMemory(), c.before, c.after}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := reserve(t, l, 2)
+			time.Sleep(29 * time.Second)
+			if err := r.Extend(ctx); !errors.Is(err, weir.ErrExpired) {
+				t.Errorf("%v, want ErrExpired", err)
+			}
+			wantUsed(t, l, 2, 0)
+		})
+	}
+}
+
+// TestHoldsInDoubt: steps whose answers were lost are repeated, and count once.
+func TestHoldsInDoubt(t *testing.T) {
+	for name, fault := range map[string]weirtest.Fault{"made": weirtest.Lost(), "not made": unsure, "not sent": weirtest.Down()} {
+		for call, c := range map[string]struct {
+			settle func(*weir.Reservation) error
+			want   []int64
+		}{
+			"done":   {func(r *weir.Reservation) error { return r.Done(ctx) }, []int64{2, 0, 0}},
+			"commit": {func(r *weir.Reservation) error { return r.Commit(ctx, 1) }, []int64{1, 0, 0}},
+			"more":   {func(r *weir.Reservation) error { return r.Commit(ctx, 5) }, []int64{5, 0, 0}},
+			"cancel": {func(r *weir.Reservation) error { return r.Cancel(ctx) }, []int64{0, 0, 0}},
+			"extend": {func(r *weir.Reservation) error { return r.Extend(ctx) }, []int64{2, 2, 5}},
+			"both":   {func(r *weir.Reservation) error { return errors.Join(r.Extend(ctx), r.Done(ctx)) }, []int64{2, 0, 0}},
+		} {
+			synctest.Test(t, func(t *testing.T) {
+				// The fault begins with each of the calls of the engine.
+				for begin := range 5 {
+					store := &failing{Faulty: weirtest.NewFaulty(weir.NewMemory()), fault: fault, left: -1}
+					l := farm(t, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0))))
+					r := reserve(t, l, 2)
+					time.Sleep(time.Second)
+					store.left = begin
+					err := c.settle(r)
+					store.left = -1
+					store.Mend()
+					if errors.Is(err, weir.ErrSettled) && call != "both" {
+						t.Errorf("%s, %s, from call %d: %v", name, call, begin, err)
+					}
+					if err != nil {
+						if err := c.settle(r); err != nil && (call != "both" || !errors.Is(err, weir.ErrSettled)) {
+							t.Errorf("%s, %s, from call %d, again: %v", name, call, begin, err)
+						}
+					}
+					wantUsed(t, l, c.want...)
+				}
+			})
+		}
+	}
+}
+
+// failing is a store that fails once, after a number of calls with ids.
+type failing struct {
+	*weirtest.Faulty
+	fault weirtest.Fault
+	left  int // calls before the fault; below 0 = none
+}
+
+func (f *failing) next() {
+	f.Mend()
+	if f.left == 0 {
+		f.Break(f.fault)
+	}
+	f.left--
+}
+
+func (f *failing) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	f.next()
+	return f.Faulty.Decide(ctx, p, k, r)
+}
+
+func (f *failing) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	f.next()
+	return f.Faulty.RefundOnce(ctx, p, k, at, n, now, id)
+}
+
+// TestDegradedHolds: a fallback's grant is in no store, so its end and its extension change
+// nothing there. A hold of the store cannot be extended without it.
+func TestDegradedHolds(t *testing.T) {
+	for _, mode := range []fallback.Mode{fallback.FailOpen, fallback.Local} {
+		synctest.Test(t, func(t *testing.T) {
+			store := weirtest.NewFaulty(weir.NewMemory())
+			l := farm(t, weir.WithEngine(fallback.New(store, mode, fallback.FailureThreshold(0))))
+			held := reserve(t, l, 2)
+			store.Break(weirtest.Down())
+			r := reserve(t, l, 1)
+			if err := r.Extend(ctx); err != nil {
+				t.Error(err)
+			}
+			if err := held.Extend(ctx); !errors.Is(err, weir.ErrUnavailable) {
+				t.Errorf("%v, want ErrUnavailable", err)
+			}
+			if err := held.Done(ctx); !errors.Is(err, weir.ErrUnavailable) {
+				t.Errorf("%v, want ErrUnavailable", err)
+			}
+			store.Mend()
+			if err := r.Done(ctx); err != nil {
+				t.Error(err)
+			}
+			wantUsed(t, l, 2, 2, 5)
+			time.Sleep(time.Second)
+			if err := errors.Join(held.Extend(ctx), held.Done(ctx)); err != nil {
+				t.Error(err)
+			}
+			wantUsed(t, l, 2, 0, 0)
+		})
+	}
+}
+
+// TestPlanParts: the parts of a plan share its histories and its keys.
+func TestPlanParts(t *testing.T) {
+	p := farm(t).Plan()
+	if h, r := p.Holds(), p.Rates(); len(h.Limits()) != 2 || len(r.Limits()) != 1 {
+		t.Errorf("parts of %d and %d limits", len(h.Limits()), len(r.Limits()))
+	}
+	if p.Rates().IdempotencyTTL() != 24*time.Hour || p.Holds().IdempotencyTTL() != 24*time.Hour {
+		t.Errorf("operations are known for %v and %v, want a day", p.Rates().IdempotencyTTL(), p.Holds().IdempotencyTTL())
+	}
+	if p.HoldTime() != 30*time.Second || p.HeldUnits(2) != 2 || p.HeldUnits(9) != 9 || p.HeldUnits(0) != 0 {
+		t.Errorf("%v, %d", p.HoldTime(), p.HeldUnits(9))
+	}
+	m := model(t, weir.AllOrNothing).Plan()
+	if m.Rates() != m || m.Holds() != nil || m.HoldTime() != 0 || m.HeldUnits(3) != 0 {
+		t.Error("a plan without limits of kind InFlight has parts")
+	}
+	if fmt.Sprint(p.Rates().Dimensions(), p.Holds().Dimensions()) != "[tenant] [tenant]" {
+		t.Errorf("%v, %v", p.Rates().Dimensions(), p.Holds().Dimensions())
+	}
+}

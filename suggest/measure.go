@@ -1,0 +1,184 @@
+package suggest
+
+import "math"
+
+// bits is a set of keys by number.
+type bits []uint64
+
+func (b bits) has(key uint32) bool { return b[key/64]>>(key%64)&1 != 0 }
+func (b bits) set(key uint32)      { b[key/64] |= 1 << (key % 64) }
+
+// measured is a window with the peaks of all keys.
+type measured struct {
+	window   int64       // microseconds
+	peaks    []peakCount // of all keys
+	ordinary []peakCount // of keys that are no scripts
+	uneven   []peakCount // of keys that are no steady scripts
+	without  []int64     // the largest of ordinary without each day
+}
+
+// measure computes the peak of every key in every window.
+func (r *requests) measure(windows []int64, days *calendar, scripts, steady bits) []*measured {
+	all := make([]*measuring, len(windows))
+	for i, w := range windows {
+		all[i] = newMeasuring(w, len(days.names))
+	}
+	var h history
+	r.eachKey(func(key uint32, requests []request) {
+		for _, m := range all {
+			if scripts.has(key) {
+				m.addScript(h.peak(m.window, requests), steady.has(key))
+			} else {
+				m.add(&h, requests, days)
+			}
+		}
+	})
+	out := make([]*measured, len(windows))
+	for i, m := range all {
+		out[i] = m.result()
+	}
+	return out
+}
+
+// measuring counts the peaks of a window.
+type measuring struct {
+	window                    int64
+	ordinary, scripts, uneven *histogram   // uneven are the scripts that are not steady
+	days                      []*histogram // of ordinary keys without a day: the difference
+}
+
+func newMeasuring(window int64, days int) *measuring {
+	m := &measuring{window: window, ordinary: newHistogram(), uneven: newHistogram(), scripts: newHistogram()}
+	for range days {
+		m.days = append(m.days, newHistogram())
+	}
+	return m
+}
+
+// addScript adds one script.
+func (m *measuring) addScript(peak int64, isSteady bool) {
+	m.scripts.add(peak, 1)
+	if !isSteady {
+		m.uneven.add(peak, 1)
+	}
+}
+
+// add adds one ordinary key.
+func (m *measuring) add(h *history, requests []request, days *calendar) {
+	h.reset(m.window, math.MaxInt64)
+	var best dayPeaks
+	day := -1
+	for _, r := range requests {
+		h.allow(r)
+		day = days.day(r.at, day)
+		best.add(day, h.used)
+	}
+	m.ordinary.add(h.most, 1)
+	if best.day >= 0 && best.peak > best.other {
+		m.days[best.day].add(best.peak, -1)
+		if best.other > 0 {
+			m.days[best.day].add(best.other, 1)
+		}
+	}
+}
+
+// result returns the peaks.
+func (m *measuring) result() *measured {
+	out := &measured{window: m.window, ordinary: m.ordinary.peaks()}
+	for _, d := range m.days {
+		out.without = append(out.without, largest(m.ordinary.plus(d).peaks()))
+	}
+	out.peaks, out.uneven = m.ordinary.plus(m.scripts).peaks(), m.ordinary.plus(m.uneven).peaks()
+	return out
+}
+
+// largest returns the last of sorted peaks, 0 without any.
+func largest(all []peakCount) int64 {
+	if len(all) == 0 {
+		return 0
+	}
+	return all[len(all)-1].peak
+}
+
+// dayPeaks is the largest peak of a key, and the largest of the other days. The other one
+// is 0 if the key has no other day.
+type dayPeaks struct {
+	day         int
+	peak, other int64
+}
+
+// add notes the units that count at a request of a day.
+func (p *dayPeaks) add(day int, used int64) {
+	switch {
+	case day == p.day || p.peak == 0:
+		p.day, p.peak = day, max(p.peak, used)
+	case used > p.peak:
+		*p = dayPeaks{day, used, p.peak}
+	default:
+		p.other = max(p.other, used)
+	}
+}
+
+// effect is the exact effect of one limit on all keys.
+type effect struct {
+	Candidate
+	ordinary int64 // denied requests of keys that are no scripts
+	timeline *timeline
+}
+
+// scripts returns the denied requests of scripts.
+func (e *effect) scripts() int64 { return e.RequestsDenied - e.ordinary }
+
+// decide returns the effects of limits, ascending: for each window its own. The timeline
+// has all requests.
+func (r *requests) decide(windows []*measured, limits [][]int64, scripts bits, total *timeline) [][]effect {
+	all := make([][]effect, len(windows))
+	for i := range windows {
+		for _, limit := range limits[i] {
+			all[i] = append(all[i], effect{Candidate: Candidate{Limit: limit}, timeline: total.without()})
+		}
+	}
+	var h history
+	r.eachKey(func(key uint32, requests []request) {
+		for i, m := range windows {
+			peak := h.peak(m.window, requests)
+			for j := range all[i] {
+				e := &all[i][j]
+				if e.Limit >= peak {
+					break // no higher limit denies any of them
+				}
+				denied, _ := h.denied(m.window, e.Limit, requests, e.timeline)
+				e.RequestsDenied += denied
+				e.KeysDenied++ // a limit below the peak denies at least one
+				if !scripts.has(key) {
+					e.ordinary += denied
+				}
+			}
+		}
+	})
+	return all
+}
+
+// peak returns the largest number of units of requests in any window.
+func (h *history) peak(window int64, requests []request) int64 {
+	h.reset(window, math.MaxInt64)
+	for _, r := range requests {
+		h.allow(r)
+	}
+	return h.most
+}
+
+// denied returns the number of requests that a limit denies, and the least instant of them.
+// It adds them to a timeline.
+func (h *history) denied(window, limit int64, requests []request, t *timeline) (n, first int64) {
+	h.reset(window, limit)
+	first = math.MaxInt64
+	for _, r := range requests {
+		if h.allow(r) {
+			continue
+		}
+		n, first = n+1, min(first, r.at)
+		t.deny(r.at)
+	}
+	return n, first
+}

@@ -1,0 +1,253 @@
+package suggest
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+const (
+	mostCandidates = 30
+	caught         = 0.95 // least share of the scripts' excess that a suggestion denies
+)
+
+// limits returns the limits to decide: the candidates, and those among which the
+// suggestion is chosen.
+func (m *measured) limits(o *Options) []int64 {
+	all := slices.Concat(o.Limits, m.choices(o), m.candidates())
+	return slices.Compact(slices.Sorted(slices.Values(all)))
+}
+
+// candidates returns round numbers around the peaks.
+func (m *measured) candidates() []int64 {
+	from, to := percentile(m.peaks, 0.5), largest(m.peaks)
+	all := roundFrom(max(1, from/2), min(to+to/4, weir.MaxUnits))
+	for level := len(roundness) + 1; level > 0 && len(all) > mostCandidates; level-- {
+		all = slices.DeleteFunc(all, func(n int64) bool { return coarseness(n) >= level })
+	}
+	return all[max(0, len(all)-mostCandidates):]
+}
+
+// choices returns the limits among which the suggestion is chosen, ascending: from the
+// share of ordinary keys to spare, up to four times their largest peak.
+func (m *measured) choices(o *Options) []int64 {
+	peak := max(1, largest(m.ordinary))
+	if len(m.ordinary) == 0 {
+		peak = max(1, largest(m.peaks))
+	}
+	least, most := max(1, percentile(m.ordinary, o.Spare)), min(4*peak+1, weir.MaxUnits)
+	all := append(roundFrom(least, peak+peak/2), least, peak)
+	for _, n := range roundFrom(peak+peak/2, most) {
+		if coarseness(n) < len(roundness) {
+			all = append(all, n)
+		}
+	}
+	for _, g := range m.gaps(peak, most) {
+		all = append(all, g.peak)
+	}
+	return slices.Compact(slices.Sorted(slices.Values(all)))
+}
+
+// gap is the distance of a peak to the next one.
+type gap struct {
+	peak  int64
+	ratio float64 // of the next peak to this one; +Inf for the largest
+}
+
+const mostGaps = 10
+
+// gaps returns the widest gaps behind peaks of from … to, at most mostGaps.
+func (m *measured) gaps(from, to int64) (all []gap) {
+	for i, p := range m.peaks {
+		if p.peak < from || p.peak > to {
+			continue
+		}
+		g := gap{p.peak, math.Inf(1)}
+		if i+1 < len(m.peaks) {
+			g.ratio = float64(m.peaks[i+1].peak) / float64(p.peak)
+		}
+		all = append(all, g)
+	}
+	slices.SortStableFunc(all, func(a, b gap) int { return cmp.Compare(b.ratio, a.ratio) })
+	return all[:min(len(all), mostGaps)]
+}
+
+// effectOf returns the effect of a limit.
+func effectOf(effects []effect, limit int64) *effect {
+	i, _ := slices.BinarySearchFunc(effects, limit, func(e effect, limit int64) int { return cmp.Compare(e.Limit, limit) })
+	return &effects[i]
+}
+
+// choice is a suggested limit with its ground.
+type choice struct {
+	limit int64
+	floor int64 // the peak that it spares with headroom
+	basis Basis
+}
+
+// choose returns the suggested limit. With scripts it lies in the widest gap at or above the
+// peaks of ordinary keys, as long as it denies nearly all that scripts send beyond these.
+// Otherwise it spares the share of the keys that Options name.
+func (m *measured) choose(effects []effect, r *Result, o *Options) choice {
+	choices := m.choices(o)
+	for len(choices) > 1 && float64(effectOf(effects, choices[0]).ordinary) > (1-o.Spare)/2*float64(r.Requests) {
+		choices = choices[1:]
+	}
+	excess := effectOf(effects, choices[0]).scripts()
+	switch {
+	case len(m.ordinary) == 0, r.Keys < fewKeys, r.Requests < fewRequests:
+		return m.above(largest(m.peaks), Few)
+	case excess == 0:
+		return m.above(m.spared(effects, r, o), Spare)
+	}
+	most := choices[0]
+	for _, limit := range choices {
+		if float64(effectOf(effects, limit).scripts()) < caught*float64(excess) {
+			break
+		}
+		most = limit
+	}
+	c := choice{floor: choices[0], basis: Gap}
+	if gaps := m.gaps(max(1, largest(m.ordinary)), most); len(gaps) > 0 {
+		c.floor = gaps[0].peak
+	}
+	c.limit = roundAbove(c.floor, min(most, c.floor+max(1, c.floor/2)))
+	if m.isContinuous(c.limit) {
+		return m.above(m.spared(effects, r, o), Spare)
+	}
+	return c
+}
+
+// above returns a limit with headroom above a peak.
+func (m *measured) above(peak int64, basis Basis) choice {
+	peak = max(1, peak)
+	return choice{roundAbove(peak, min(peak+max(1, peak/2), weir.MaxUnits)), peak, basis}
+}
+
+// spared returns the least decided limit that spares the share of all keys, and half of
+// that share of all requests.
+func (m *measured) spared(effects []effect, r *Result, o *Options) int64 {
+	least := percentile(m.peaks, o.Spare)
+	for i := range effects {
+		if e := &effects[i]; e.Limit >= least && float64(e.RequestsDenied) <= (1-o.Spare)/2*float64(r.Requests) {
+			return min(e.Limit, largest(m.peaks))
+		}
+	}
+	return largest(m.peaks)
+}
+
+// isContinuous reports whether the peaks above a limit are no group of their own: many lie
+// close above it, and no empty space is between. Steady scripts are a group wherever they
+// lie.
+func (m *measured) isContinuous(limit int64) bool {
+	low, high, near, above := int64(0), int64(0), int64(0), int64(0)
+	for _, p := range m.uneven {
+		switch {
+		case p.peak <= limit:
+			low = p.peak
+			continue
+		case high == 0:
+			high = p.peak
+		}
+		above += p.keys
+		if p.peak <= 2*limit {
+			near += p.keys
+		}
+	}
+	return high <= max(low+1, low+low/7) && near >= 10 && near*3 >= above
+}
+
+// Fewer are too few to tell ordinary keys from others.
+const (
+	fewKeys     = 10
+	fewRequests = 200
+)
+
+// roundAbove returns a round number of least … most, a quarter above least if possible.
+func roundAbove(least, most int64) int64 {
+	return roundest(append(roundFrom(least, most), least), least+(least+3)/4)
+}
+
+// peaksOf returns the percentiles.
+func peaksOf(all []peakCount) Peaks {
+	return Peaks{percentile(all, 0.5), percentile(all, 0.9), percentile(all, 0.99), percentile(all, 0.999), percentile(all, 1)}
+}
+
+// binsOf returns the peaks in bins: each number of two digits with zeros begins one.
+func binsOf(all []peakCount) (bins []Bin) {
+	for _, p := range all {
+		unit := int64(1)
+		for p.peak/unit >= 100 {
+			unit *= 10
+		}
+		from := p.peak / unit * unit
+		if last := len(bins) - 1; last >= 0 && bins[last].From == from {
+			bins[last].Keys += p.keys
+			continue
+		}
+		bins = append(bins, Bin{from, from + unit - 1, p.keys})
+	}
+	return bins
+}
+
+// lineOf returns a limit as a line of a policy file.
+func lineOf(limit int64, w *Window, r *Result) string {
+	p := policy.Policy{Policy: weir.Policy{Limits: []weir.Limit{{Max: limit, Window: w.Window, By: r.Dimensions}}}, Units: []string{r.Unit}}
+	return p.Sentence(0)
+}
+
+// propose returns a window with its candidates and the suggestion.
+func (m *measured) propose(effects []effect, c choice, d *detail, r *Result, o *Options) Window {
+	w := Window{
+		Window: time.Duration(m.window) * time.Microsecond, Peaks: peaksOf(m.peaks), Histogram: binsOf(m.peaks),
+		Timeline: d.timeline.result(), Denials: map[int64][]int64{c.limit: d.timeline.denied},
+	}
+	add := func(limit int64) {
+		e := effectOf(effects, limit)
+		w.Candidates, w.Denials[limit] = append(w.Candidates, e.Candidate), e.timeline.denied
+	}
+	s := &w.Suggested
+	*s = Suggestion{Candidate: d.effect, Line: lineOf(c.limit, &w, r), Basis: c.basis}
+	for _, p := range m.peaks {
+		if p.peak <= c.limit {
+			s.Low = p.peak
+		} else if s.High == 0 {
+			s.High = p.peak
+		}
+	}
+	if limits := o.Limits; limits != nil {
+		for _, limit := range limits {
+			add(limit)
+		}
+	} else {
+		w.Candidates = append(w.Candidates, d.effect)
+		for _, limit := range m.candidates() {
+			if limit != c.limit {
+				add(limit)
+			}
+		}
+		slices.SortFunc(w.Candidates, func(a, b Candidate) int { return cmp.Compare(a.Limit, b.Limit) })
+	}
+	w.WithoutDay = m.withoutDays(c, r)
+	w.Suggested.Why = why(c, &w, r, o)
+	return w
+}
+
+// withoutDays returns the suggestion without each day.
+func (m *measured) withoutDays(c choice, r *Result) (all []WithoutDay) {
+	if len(r.Days) < 2 {
+		return nil
+	}
+	for i, day := range r.Days {
+		limit := c.limit
+		if peak := m.without[i]; peak < largest(m.ordinary) && peak > 0 {
+			limit = min(limit, roundAbove(peak, peak+max(1, peak/2)))
+		}
+		all = append(all, WithoutDay{day.Date, limit})
+	}
+	return all
+}

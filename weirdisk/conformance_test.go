@@ -1,0 +1,112 @@
+package weirdisk
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
+)
+
+// TestConformance checks the engine against all rules in each mode. It is closed and opened
+// again every few hundred calls.
+func TestConformance(t *testing.T) {
+	for name, mode := range modes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			restarts := 0
+			weirtest.Run(t, func(t *testing.T) weir.Engine {
+				e := &restarting{t: t, mode: mode}
+				e.restart(t.TempDir())
+				t.Cleanup(func() { restarts += e.restarts })
+				return e
+			}, weirtest.Attempts(4_000), weirtest.Hammers(4))
+			if restarts < 100 {
+				t.Errorf("%d restarts, want more", restarts)
+			}
+			t.Logf("%d restarts", restarts)
+		})
+	}
+}
+
+// restarting is an engine that restarts between calls.
+type restarting struct {
+	t    *testing.T
+	mode Option
+
+	mu       sync.RWMutex // held for writing to restart, and for reading during calls
+	e        *Engine
+	dir      string
+	calls    int    // since the last restart
+	policy   string // of the last call
+	restarts int
+	fresh    int // restarts since the directory was empty
+}
+
+const (
+	callsPerLife = 300
+	livesPerDir  = 20 // then a new policy begins in another directory, because restarts take longer
+)
+
+func (r *restarting) restart(dir string) {
+	if r.e != nil {
+		if err := r.e.Close(); err != nil {
+			r.t.Errorf("close: %v", err)
+		}
+	}
+	e, err := Open(dir, r.mode)
+	if err != nil {
+		r.t.Errorf("restart %d: %v", r.restarts, err)
+		return
+	}
+	r.t.Cleanup(func() { e.Close() })
+	r.e, r.dir, r.calls = e, dir, 0
+	r.restarts++
+	r.fresh++
+}
+
+// use returns the engine for a call, and the end of the call.
+func (r *restarting) use(p *weir.Plan) (e *Engine, done func()) {
+	r.mu.Lock()
+	if r.calls++; r.calls >= callsPerLife {
+		if p.Name() != r.policy && r.fresh > livesPerDir {
+			r.dir, r.fresh = r.t.TempDir(), 0
+		}
+		r.restart(r.dir)
+	}
+	r.policy = p.Name()
+	r.mu.Unlock()
+	r.mu.RLock()
+	return r.e, r.mu.RUnlock
+}
+
+func (r *restarting) Decide(c context.Context, p *weir.Plan, k weir.Key, req weir.Request) (weir.Decision, error) {
+	e, done := r.use(p)
+	defer done()
+	return e.Decide(c, p, k, req)
+}
+
+func (r *restarting) Refund(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	e, done := r.use(p)
+	defer done()
+	return e.Refund(c, p, k, at, n, now)
+}
+
+func (r *restarting) RefundOnce(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	e, done := r.use(p)
+	defer done()
+	return e.RefundOnce(c, p, k, at, n, now, id)
+}
+
+func (r *restarting) Count(c context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	e, done := r.use(p)
+	defer done()
+	return e.Count(c, p, k, i, last, now)
+}
+
+func (r *restarting) Reset(c context.Context, p *weir.Plan, k weir.Key) error {
+	e, done := r.use(p)
+	defer done()
+	return e.Reset(c, p, k)
+}

@@ -1,0 +1,251 @@
+package weirdisk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// content returns everything that counts in a directory that is not in use, by name.
+func content(t testing.TB, dir string) map[string]any {
+	t.Helper()
+	all := map[string]any{}
+	if err := Dump(dir, func(i Item) error { addItem(all, i); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
+// contentOf returns everything that counts in an engine.
+func contentOf(m *weir.Memory) map[string]any {
+	all := map[string]any{}
+	var r Report
+	visit(m, func(i Item) error { addItem(all, i); return nil }, &r)
+	return all
+}
+
+// addItem adds a copy of the item, so that copies with equal fields are equal.
+func addItem(all map[string]any, i Item) {
+	if o := i.Operation; o != nil {
+		all["operation "+o.Name] = fmt.Sprintf("%+v", *o)
+		return
+	}
+	h := i.History
+	all["history "+h.Name+"\x00"+string(h.Key)] = fmt.Sprintf("%v last %d, %v, bucket %d %d %d %d %d", h.Virtual, h.Last, h.Entries, h.Max, h.Window, h.Full, h.Part, h.Front)
+}
+
+// compare fails the test at the first item that differs.
+func compare(t *testing.T, from string, got, want map[string]any) {
+	t.Helper()
+	for name, w := range want {
+		if got[name] != w {
+			t.Fatalf("%s: %q\ngot  %v\nwant %v", from, name, got[name], w)
+		}
+	}
+	for name, g := range got {
+		if want[name] == nil {
+			t.Fatalf("%s: %q\ngot  %v\nwant none", from, name, g)
+		}
+	}
+}
+
+// policyAt is one of a few policies of all kinds. Those of one name change each other's
+// limits (R12).
+func policyAt(r *rand.Rand) weir.Policy {
+	window := time.Duration(1+r.IntN(100)) * time.Hour
+	user, path := []string{"user"}, []string{"user", "path"}
+	limits := [][]weir.Limit{
+		{{Name: "a", Max: 1 + r.Int64N(50), Window: window, By: user}},
+		{{Name: "a", Max: 40, Window: time.Hour, By: user, MinInterval: time.Duration(r.IntN(2)) * time.Microsecond}, {Name: "b", Max: 90, Window: window, By: path}, {Name: "c", Max: 1 << 40, Window: window}},
+		{{Name: "d", Kind: weir.Bucket, Max: 1 + r.Int64N(9), Window: window, Burst: 30, By: user}, {Name: "e", Max: 30, Window: window, By: path, Cells: 20}},
+		{{Name: "f", Kind: weir.FirstHit, Max: 20, Window: window, By: user}, {Name: "g", Kind: weir.Calendar, Max: 50, Period: weir.Day, Zone: "Europe/Berlin", By: user}},
+		{{Name: "h", Kind: weir.InFlight, Max: 9, Window: window, By: user}, {Name: "i", Max: 60, Window: window, By: path, Cost: r.Int64N(3)}},
+	}
+	p := weir.Policy{Name: fmt.Sprint("p", r.IntN(2)), Limits: limits[r.IntN(len(limits))]}
+	if p.Limits[0].Name != "h" && r.IntN(3) == 0 {
+		p.Mode = weir.CountDenied
+	}
+	return p
+}
+
+// act makes a random call that may change something. Its error is that of the engine.
+func act(r *rand.Rand, e weir.Engine) error {
+	l, err := weir.New(policyAt(r), weir.WithEngine(e))
+	if err != nil {
+		return err
+	}
+	values := []string{fmt.Sprint("user", r.IntN(6)), fmt.Sprint("path", r.IntN(2)), ""}
+	k := weir.K(values[:len(l.Plan().Dimensions())]...)
+	switch x := r.IntN(100); {
+	case x < 50:
+		_, err = l.AllowN(ctx, k, 1+r.Int64N(3))
+	case x < 58:
+		_, err = l.AllowAt(ctx, k, 1, time.Now().Add(time.Duration(r.IntN(6000)-3000)*time.Millisecond))
+	case x < 66:
+		_, err = l.Record(ctx, k, 1+r.Int64N(20))
+	case x < 74:
+		_, err = l.AllowOnce(ctx, k, 1, fmt.Sprint("id", r.IntN(30)))
+	case x < 78:
+		_, err = l.RefundOnce(ctx, k, time.Now(), 1, fmt.Sprint("id", r.IntN(30)))
+	case x < 90:
+		var d weir.Decision
+		if d, err = l.AllowN(ctx, k, 2); err == nil {
+			_, err = l.Refund(ctx, k, d.At, 1)
+		}
+	case x < 97:
+		var v *weir.Reservation
+		if v, _, err = l.Reserve(ctx, k, 3); err == nil && v != nil {
+			err = v.Commit(ctx, r.Int64N(6))
+		}
+	default:
+		err = l.Reset(ctx, k)
+	}
+	if weir.IsBadInput(err) || errors.Is(err, weir.ErrOverflow) || errors.Is(err, weir.ErrExpired) {
+		return nil // an id of another operation, or units beyond a bucket
+	}
+	return err
+}
+
+// TestEveryPrefixIsAState: a log that ends at any byte opens as the state after a call or,
+// within a settlement or another call of two steps, between its steps. The state has all
+// calls whose entries are whole, and later calls go on from there.
+func TestEveryPrefixIsAState(t *testing.T) {
+	for seed := range uint64(3) {
+		r := rand.New(rand.NewPCG(seed, 2))
+		dir := t.TempDir()
+		e := open(t, dir, SyncOff())
+		path := segmentPath(dir, 1)
+		states := map[int64]map[string]any{headerSize: {}} // by the bytes of the log
+		size := int64(headerSize)
+		for range 40 {
+			if err := act(r, &everyStep{e, func() {
+				size = e.log.size()
+				states[size] = contentOf(e.memory)
+			}}); err != nil {
+				t.Fatalf("seed %d: %v", seed, err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		whole, err := os.ReadFile(path)
+		if err != nil || int64(len(whole)) != size {
+			t.Fatalf("seed %d: the log has %d bytes, want %d (%v)", seed, len(whole), size, err)
+		}
+		want := map[string]any{}
+		for n := int64(headerSize); n <= size; n++ {
+			if state, ok := states[n]; ok {
+				want = state
+			} else if _, before := states[n-1]; !before && n%31 != 0 {
+				continue
+			}
+			copied := t.TempDir()
+			write(t, segmentPath(copied, 1), whole[:n])
+			write(t, filepath.Join(copied, lockName), nil)
+			compare(t, fmt.Sprintf("seed %d, %d of %d bytes", seed, n, size), content(t, copied), want)
+			if n%93 == 0 { // the next process cuts the torn end and goes on
+				e := open(t, copied)
+				cut := e.Recovery()
+				if _, ok := states[n]; ok != (cut.Bytes == 0) {
+					t.Errorf("seed %d, %d of %d bytes: got %+v, want a cut only within a batch", seed, n, size, cut)
+				}
+				if err := act(r, e); err != nil {
+					t.Fatal(err)
+				}
+				want := contentOf(e.memory)
+				e.Close()
+				compare(t, fmt.Sprintf("seed %d, %d of %d bytes, and a call", seed, n, size), content(t, copied), want)
+			}
+		}
+	}
+}
+
+// everyStep is an engine that calls after behind every call that may have changed something.
+type everyStep struct {
+	*Engine
+	after func()
+}
+
+func (e *everyStep) Decide(c context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	defer e.after()
+	return e.Engine.Decide(c, p, k, r)
+}
+
+func (e *everyStep) Refund(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	defer e.after()
+	return e.Engine.Refund(c, p, k, at, n, now)
+}
+
+func (e *everyStep) RefundOnce(c context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	defer e.after()
+	return e.Engine.RefundOnce(c, p, k, at, n, now, id)
+}
+
+func (e *everyStep) Reset(c context.Context, p *weir.Plan, k weir.Key) error {
+	defer e.after()
+	return e.Engine.Reset(c, p, k)
+}
+
+func write(t testing.TB, path string, b []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSnapshotsAmongCallers: snapshots at any time, while callers go on, change no state, and
+// leave one segment.
+func TestSnapshotsAmongCallers(t *testing.T) {
+	for seed := range uint64(3) {
+		dir := t.TempDir()
+		for life := range 3 {
+			e := open(t, dir, SyncEvery(time.Millisecond))
+			var callers sync.WaitGroup
+			for i := range 4 {
+				callers.Go(func() {
+					r := rand.New(rand.NewPCG(seed, uint64(10*life+i)))
+					for range 400 {
+						if err := act(r, e); err != nil {
+							t.Errorf("seed %d: %v", seed, err)
+							return
+						}
+					}
+				})
+			}
+			for range 5 {
+				snapshotNow(t, e)
+			}
+			callers.Wait()
+			want := contentOf(e.memory)
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			compare(t, fmt.Sprintf("seed %d, life %d", seed, life), content(t, dir), want)
+			if numbers, err := list(dir); err != nil || len(numbers) != 1 {
+				t.Errorf("seed %d, life %d: segments %v, %v, want one", seed, life, numbers, err)
+			}
+		}
+	}
+}
+
+// snapshotNow takes a snapshot.
+func snapshotNow(t testing.TB, e *Engine) {
+	t.Helper()
+	before := e.Stats().Snapshots
+	e.keeper.now <- struct{}{}
+	for range 2000 {
+		if e.Stats().Snapshots > before {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("no snapshot: %+v, %v", e.Stats(), e.Err())
+}

@@ -1,0 +1,245 @@
+package weirdisk
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// childEnv makes the test binary a child that decides until it is killed.
+const childEnv = "WEIRDISK_CHILD"
+
+// childConfig is the value of childEnv.
+type childConfig struct {
+	Dir         string
+	Mode        string // of syncing: always, 100ms or off
+	AnswerFirst bool   // the file layer reports writes before it makes them: the engine is wrong
+	Once        []event
+}
+
+// TestMain runs the child's part in a child.
+func TestMain(m *testing.M) {
+	if text := os.Getenv(childEnv); text != "" {
+		var c childConfig
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			panic(err)
+		}
+		if err := c.run(pipe{os.NewFile(3, "journal")}); err != nil {
+			fmt.Fprintln(os.Stderr, "child:", err)
+			os.Exit(2)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// startChild starts a child, which is killed at the end of the test at the latest. The
+// first channel is closed once it has opened the engine, and the second one gets its journal
+// when it has ended.
+func startChild(t *testing.T, c childConfig) (cmd *exec.Cmd, began <-chan struct{}, ended <-chan []event) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd = exec.Command(os.Args[0], "-test.run=^$")
+	cmd.Env = append(os.Environ(), childEnv+"="+string(text))
+	if !c.AnswerFirst { // a wrong engine is expected to fail
+		cmd.Stderr = os.Stderr
+	}
+	cmd.ExtraFiles = []*os.File{w}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	t.Cleanup(func() { cmd.Process.Kill(); cmd.Wait() })
+	opened, journal := make(chan struct{}), make(chan []event, 1)
+	go func() {
+		journal <- readJournal(r, opened)
+		r.Close()
+	}()
+	return cmd, opened, journal
+}
+
+// life runs a child for some time, from its start or from the end of Open, kills it, and
+// returns its journal. The error is that of a child that ended by itself.
+func life(t *testing.T, c childConfig, span time.Duration, afterOpen bool) (events []event, err error) {
+	t.Helper()
+	cmd, began, journal := startChild(t, c)
+	if afterOpen {
+		select {
+		case <-began:
+		case events = <-journal:
+			return events, fmt.Errorf("the child ended by itself: %w", cmd.Wait())
+		case <-time.After(time.Minute):
+			t.Fatal("the child does not open the engine")
+		}
+	}
+	time.Sleep(span)
+	cmd.Process.Kill()
+	err = cmd.Wait()
+	events = <-journal
+	if cmd.ProcessState.ExitCode() != -1 {
+		return events, fmt.Errorf("the child ended by itself: %w", err)
+	}
+	return events, nil
+}
+
+// run opens the engine, writes the state of every key, and decides for ever.
+func (c *childConfig) run(journal pipe) error {
+	e, err := openEngine(c.Dir, c.Mode, c.layer(), snapshotsEvery(32<<10))
+	if err != nil {
+		return err
+	}
+	limiters := make([]*weir.Limiter, len(policies))
+	for i, p := range policies {
+		if limiters[i], err = weir.New(p.policy, weir.WithEngine(e)); err != nil {
+			return err
+		}
+		for key := range p.keys {
+			var s [1]weir.LimitState
+			d, err := limiters[i].Decide(context.Background(), keyOf(uint32(key)), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: s[:]})
+			if err != nil {
+				return err
+			}
+			journal.write(event{Kind: state, Table: uint16(i), Key: uint32(key), At: d.At.UnixMicro(), Used: s[0].Used})
+		}
+	}
+	journal.write(event{Kind: ready})
+	var all sync.WaitGroup
+	errs := make(chan error, callers)
+	for i := range callers {
+		x := &caller{index: uint16(i), journal: journal, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(rand.Uint64(), 0))}
+		all.Go(func() {
+			for _, e := range c.Once {
+				if e.Caller == x.index {
+					if err := x.again(e); err != nil {
+						errs <- err
+						return
+					}
+				}
+			}
+			for {
+				if err := x.step(); err != nil {
+					errs <- err
+					return
+				}
+			}
+		})
+	}
+	return <-errs
+}
+
+func keyOf(i uint32) weir.Key { return weir.K(strconv.Itoa(int(i))) }
+
+// caller is one of the callers of a child.
+type caller struct {
+	index    uint16
+	journal  interface{ write(event) }
+	engine   weir.Engine
+	limiters []*weir.Limiter
+	random   *rand.Rand
+}
+
+// step makes one random operation.
+func (x *caller) step() error {
+	e := event{Caller: x.index, Op: attempt, N: 1 + x.random.Int64N(3)}
+	if x.random.IntN(10) < 7 {
+		e.Table = uint16(x.random.IntN(len(policies) - 1))
+		e.Key = uint32(x.random.IntN(policies[e.Table].keys))
+		return x.attempt(e)
+	}
+	e.Table, e.Key = uint16(len(policies)-1), uint32(x.index)
+	switch x.random.IntN(20) {
+	case 0:
+		e.Op = reset
+	case 1, 2, 3:
+		e.Op = refund
+	case 4, 5, 6:
+		e.Op = record
+	case 7, 8, 9, 10:
+		e.Op, e.ID = once, x.random.Uint64()|1
+	}
+	return x.own(e)
+}
+
+// attempt makes an attempt on a shared key.
+func (x *caller) attempt(e event) error {
+	e.Kind = called
+	x.journal.write(e)
+	d, err := x.limiters[e.Table].AllowN(context.Background(), keyOf(e.Key), e.N)
+	if err != nil {
+		return err
+	}
+	e.Kind, e.At, e.Used = acked, d.At.UnixMicro(), d.Granted
+	x.journal.write(e)
+	return nil
+}
+
+// own makes an operation on the caller's own key.
+func (x *caller) own(e event) (err error) {
+	e.Kind = called
+	x.journal.write(e)
+	l, key, ctx := x.limiters[e.Table], keyOf(e.Key), context.Background()
+	var d weir.Decision
+	switch e.Op {
+	case reset:
+		err = l.Reset(ctx, key)
+	case refund:
+		e.N, err = x.engine.Refund(ctx, l.Plan(), key, weir.Oldest, e.N, weir.Now)
+	case record:
+		d, err = l.Record(ctx, key, e.N)
+	case once:
+		d, err = l.AllowOnce(ctx, key, e.N, strconv.FormatUint(e.ID, 10))
+	default:
+		d, err = l.AllowN(ctx, key, e.N)
+	}
+	if err != nil {
+		return err
+	}
+	if e.Kind = acked; !d.At.IsZero() {
+		e.At = d.At.UnixMicro()
+	}
+	x.journal.write(e)
+	return nil
+}
+
+// again repeats an operation of an earlier life with its idempotency key. An acknowledged
+// one has its instant; one that was in flight has none. Used reports whether it was
+// replayed.
+func (x *caller) again(e event) error {
+	e.Kind = called
+	if e.At == 0 {
+		x.journal.write(e)
+	}
+	d, err := x.limiters[e.Table].AllowOnce(context.Background(), keyOf(e.Key), e.N, strconv.FormatUint(e.ID, 10))
+	if err != nil {
+		return err
+	}
+	if e.At != 0 {
+		if !d.Replayed || d.At.UnixMicro() != e.At {
+			e.Kind = fault
+			x.journal.write(e)
+		}
+		return nil
+	}
+	e.Kind, e.At = repeated, d.At.UnixMicro()
+	if d.Replayed {
+		e.Used = 1
+	}
+	x.journal.write(e)
+	return nil
+}

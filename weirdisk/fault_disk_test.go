@@ -1,0 +1,255 @@
+package weirdisk
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/fallback"
+)
+
+// TestFallbackDecidesWhileTheDiskFails: within its timeout, by its mode. Within a second
+// after the disk works the engine decides again.
+func TestFallbackDecidesWhileTheDiskFails(t *testing.T) {
+	f := &faulty{}
+	e := open(t, t.TempDir(), SyncAlways(), withFiles(f))
+	guards := map[bool]*weir.Limiter{}
+	for mode, allowed := range map[fallback.Mode]bool{fallback.FailOpen: true, fallback.FailClosed: false} {
+		guards[allowed] = newLimiter(t, fallback.New(e, mode, fallback.Timeout(10*time.Second)), daily)
+	}
+	f.writes.Store(true)
+	for i := range 20 {
+		for allowed, l := range guards {
+			if d, err := l.Allow(ctx, weir.K(fmt.Sprint(i))); d.Allowed != allowed || d.Degraded != allowed || (err == nil) != allowed {
+				t.Errorf("call %d, allowed %v: %v, %v", i, allowed, d, err)
+			}
+		}
+	}
+	f.writes.Store(false)
+	free := time.Now()
+	eventually(t, "the disk decides", func() bool {
+		d, err := guards[true].Allow(ctx, weir.K("ann"))
+		return err == nil && !d.Degraded
+	})
+	t.Logf("recovered after %v", time.Since(free).Round(time.Millisecond))
+}
+
+// TestClockSetBack: the machine's clock is set back by ten hours while the engine is
+// closed. Nothing is forgotten, no time runs back, and denials last no longer than their
+// window.
+func TestClockSetBack(t *testing.T) {
+	dir := t.TempDir()
+	var newest time.Time
+	synctest.Test(t, func(t *testing.T) { // begins on 2000-01-01
+		time.Sleep(10 * time.Hour)
+		e := open(t, dir, SyncAlways())
+		d, err := newLimiter(t, e, daily).AllowN(t.Context(), weir.K("ann"), 10)
+		if err != nil || !d.Allowed {
+			t.Fatalf("%v, %v", d, err)
+		}
+		newest = d.At
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		if !time.Now().Before(newest.Add(-9 * time.Hour)) {
+			t.Fatalf("the clock is %v, want it ten hours behind %v", time.Now(), newest)
+		}
+		e := open(t, dir, SyncAlways())
+		l := newLimiter(t, e, daily)
+		d, err := l.Allow(t.Context(), weir.K("ann"))
+		if err != nil || d.Allowed || d.At.Before(newest) || d.RetryAfter > 24*time.Hour {
+			t.Fatalf("after the restart: %v at %v, %v; want a denial for at most a day, not before %v", d, d.At, err, newest)
+		}
+		time.Sleep(d.RetryAfter)
+		if d, err := l.Allow(t.Context(), weir.K("ann")); err != nil || !d.Allowed {
+			t.Errorf("after the wait: %v, %v", d, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// tmpfs mounts a small file system for the length of the test.
+func tmpfs(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := syscall.Mount("weirdisk-test", dir, "tmpfs", 0, "size=1m"); err != nil {
+		t.Skipf("SKIPPED: only root can mount a tmpfs: %v", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// TestStartOnFullDisk: a full disk does not keep the engine from starting, and nothing is
+// forgotten.
+func TestStartOnFullDisk(t *testing.T) {
+	disk := tmpfs(t)
+	dir := filepath.Join(disk, "store")
+	e := open(t, dir)
+	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 10); err != nil || !d.Allowed {
+		t.Fatalf("%v, %v", d, err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	filler, err := os.Create(filepath.Join(disk, "filler"))
+	for block := make([]byte, 4096); err == nil; {
+		_, err = filler.Write(block)
+	}
+	filler.Close()
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	l := newLimiter(t, open(t, dir), daily)
+	if d, err := l.Allow(ctx, weir.K("ann")); err != nil && !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
+		t.Errorf("got %v, %v, want a denial", d, err)
+	}
+	if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || d.Allowed {
+		t.Errorf("got %v, %v, want a denial", d, err)
+	}
+}
+
+// TestReadOnlyFileSystem: root can write anywhere else.
+func TestReadOnlyFileSystem(t *testing.T) {
+	dir := tmpfs(t)
+	e := open(t, dir)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("", dir, "", syscall.MS_REMOUNT|syscall.MS_RDONLY, ""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir); err == nil || !strings.Contains(err.Error(), "read-only") || !strings.Contains(err.Error(), dir) {
+		t.Errorf("got %v, want the place and the reason", err)
+	}
+}
+
+// TestFilesArePrivate: keys of callers are readable by the owner of the process only.
+func TestFilesArePrivate(t *testing.T) {
+	old := syscall.Umask(0)
+	defer syscall.Umask(old)
+	dir := filepath.Join(t.TempDir(), "store")
+	e := open(t, dir)
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+		t.Fatal(err)
+	}
+	snapshotNow(t, e)
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) < 3 {
+		t.Fatalf("%v, %v, want a log, a lock and an identity", entries, err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, lockName), filepath.Join(dir, identityName), segmentPath(dir, 2)} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if mode := info.Mode().Perm(); mode&0o077 != 0 {
+			t.Errorf("%s has mode %o", path, mode)
+		}
+	}
+}
+
+// TestSecondProcess: a child has the directory; this process is refused with its number.
+func TestSecondProcess(t *testing.T) {
+	dir := t.TempDir()
+	child, began, _ := startChild(t, childConfig{Dir: dir, Mode: "off"})
+	<-began
+	holder := fmt.Sprintf("process %d ", child.Process.Pid)
+	if _, err := Open(dir); !errors.Is(err, ErrInUse) || !strings.Contains(err.Error(), holder) {
+		t.Errorf("got %v, want ErrInUse with the %s", err, holder)
+	}
+}
+
+// TestPartOfAHeader: a power failure during the creation of a segment leaves any part of its
+// header. The segment holds nothing then.
+func TestPartOfAHeader(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, SyncAlways())
+	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
+		t.Fatalf("%v, %v", d, err)
+	}
+	e.Close()
+	whole := (&header{number: 2, previous: 1, base: 1}).append(nil)
+	for from := range len(whole) {
+		for to := from + 1; to <= len(whole); to++ {
+			b := slices.Clone(whole)
+			clear(b[from:to])
+			write(t, segmentPath(dir, 2), b[:len(b)-from%2*from]) // some are also cut
+			e := open(t, dir)
+			if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
+				t.Fatalf("zeros from %d to %d: %v, %v, want 7 left", from, to, d, err)
+			}
+			e.Close()
+		}
+	}
+}
+
+// TestSnapshotReplacesEarlierSegments: a reset that could not be written is in the snapshot
+// that brings the log back. Its absence in an earlier segment, which a power failure has
+// kept, restores nothing.
+func TestSnapshotReplacesEarlierSegments(t *testing.T) {
+	f, dir := &faulty{}, t.TempDir()
+	e := open(t, dir, SyncAlways(), withFiles(f))
+	l := newLimiter(t, e, daily)
+	if d, err := l.AllowN(ctx, weir.K("ann"), 6); err != nil || !d.Allowed {
+		t.Fatalf("%v, %v", d, err)
+	}
+	first, err := os.ReadFile(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.writes.Store(true)
+	if err := l.Reset(ctx, weir.K("ann")); !errors.Is(err, weir.ErrUnknownFate) {
+		t.Fatalf("got %v, want ErrUnknownFate", err)
+	}
+	f.writes.Store(false)
+	eventually(t, "it is in service", func() bool { return e.Err() == nil })
+	e.Close()
+	write(t, segmentPath(dir, 1), first)
+	if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 10 {
+		t.Errorf("got %v, %v, want 10 left", d, err)
+	}
+	if _, err := os.Stat(segmentPath(dir, 1)); err == nil {
+		t.Error("the segment before the snapshot is still there")
+	}
+}
+
+// TestSegmentWithoutBatches: a segment of zeros, as a power failure leaves one that was allocated
+// and whose writes are lost, holds nothing. So does one with a header only that another
+// continues.
+func TestSegmentWithoutBatches(t *testing.T) {
+	first := (&header{number: 1, base: 1}).append(nil)
+	second := (&header{number: 2, previous: 1, base: 1, untrusted: true}).append(nil)
+	clock := append(make([]byte, batchSize), entryClock, 0)
+	seal(clock, 2, headerSize, headerSize)
+	for name, b := range map[string][]byte{"zeros": make([]byte, 4096), "a batch": clock} {
+		dir := t.TempDir()
+		write(t, segmentPath(dir, 1), first)
+		write(t, segmentPath(dir, 2), append(slices.Clone(second), b...))
+		e := open(t, dir)
+		if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+			t.Error(name, err)
+		}
+		if err := e.Close(); err != nil {
+			t.Error(name, err)
+		}
+		if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 {
+			t.Errorf("%s: got %v, %v, want 9 left", name, d, err)
+		}
+	}
+}

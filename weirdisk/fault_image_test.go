@@ -1,0 +1,466 @@
+package weirdisk
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// images is the number of images of TestImages and of TestDamagedImages.
+var images = flag.Int("weirdisk.images", 300, "the `number` of directory images; make images makes 10,000")
+
+// recorded runs callers on an engine and returns the tape of its file operations. Above the
+// tape is a layer, if there is one. Then calls may fail. With lives above 1 the process is
+// killed at a random step, and another one goes on.
+func recorded(t *testing.T, mode string, r *rand.Rand, lives int, layer func(files) files) *tape {
+	t.Helper()
+	x := new(tape)
+	dir := t.TempDir()
+	for i := range lives {
+		if i > 0 {
+			dir = filepath.Join(t.TempDir(), "next")
+			most := len(x.steps)
+			if r.IntN(2) == 0 { // during the first Open
+				most = min(most, 12)
+			}
+			if err := x.kill(dir, r.IntN(most+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		x.live(t, dir, mode, r, layer)
+	}
+	return x
+}
+
+// live adds the life of one process to the tape.
+func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(files) files) {
+	test.Helper()
+	on := t.under(system{})
+	if layer != nil {
+		on = layer(on)
+	}
+	e, err := openEngine(dir, mode, on, snapshotsEvery(1<<10))
+	if err != nil {
+		if layer == nil {
+			test.Fatal(err)
+		}
+		return
+	}
+	limiters := limitersOn(test, e)
+	var all sync.WaitGroup
+	for i := range 4 {
+		c := &caller{index: uint16(i), journal: t, engine: e, limiters: limiters, random: rand.New(rand.NewPCG(r.Uint64(), 0))}
+		all.Go(func() {
+			for range 40 {
+				if err := c.step(); err == nil {
+					continue
+				} else if layer == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+					test.Error(err)
+				}
+				time.Sleep(time.Millisecond)
+			}
+		})
+	}
+	all.Wait()
+	if err := e.Close(); err != nil && layer == nil {
+		test.Error(err)
+	}
+}
+
+func limitersOn(t *testing.T, e weir.Engine) (all []*weir.Limiter) {
+	t.Helper()
+	for _, p := range policies {
+		l, err := weir.New(p.policy, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, l)
+	}
+	return all
+}
+
+// expected are the possible states of a directory after a crash.
+type expected struct {
+	own    map[place][]int64 // the counts of an own key after each of its operations that may be the last
+	least  map[place]int64   // units of a shared key that are acknowledged and durable
+	most   map[place]int64   // those, and all that may count
+	newest int64             // instant of the newest durable event
+}
+
+// expect returns the possible states after the events before the crash, of which those
+// before safe cannot be lost.
+func (t *tape) expect(crash, safe int) *expected {
+	x := &expected{map[place][]int64{}, map[place]int64{}, map[place]int64{}, 0}
+	counts, pending := map[place][]int64{}, map[place]*event{}
+	for i := range crash {
+		e := t.steps[i].mark
+		if e == nil {
+			continue
+		}
+		if i < safe {
+			x.newest = max(x.newest, e.At)
+		}
+		p := place{e.Table, e.Key}
+		if !policies[e.Table].own {
+			switch {
+			case e.Kind == called:
+				x.most[p] += e.N
+			case e.Used == 0: // denied
+				x.most[p] -= e.N
+			case i < safe:
+				x.least[p] += e.N
+			}
+			continue
+		}
+		now := counts[p]
+		if now == nil {
+			now = []int64{0}
+		}
+		if e.Kind == called {
+			if failed := pending[p]; failed != nil {
+				now = append(now, possible(now, failed)...)
+			}
+			pending[p] = e
+			x.own[p] = append(append(x.own[p], now...), possible(now, e)...)
+		} else {
+			for i, n := range now {
+				now[i] = applied(n, e)
+			}
+			if pending[p] = nil; i < safe {
+				x.own[p] = nil
+			}
+			x.own[p] = append(x.own[p], now...)
+		}
+		slices.Sort(now)
+		counts[p] = slices.Compact(now)
+	}
+	return x
+}
+
+// possible returns the counts after an operation without an answer.
+func possible(counts []int64, e *event) (all []int64) {
+	for _, n := range counts {
+		all = append(all, applied(n, e))
+		for took := int64(1); e.Op == refund && took < e.N; took++ { // from the oldest entry only
+			all = append(all, max(n-took, 0))
+		}
+	}
+	return all
+}
+
+// compare opens an image and compares its state. A rejection is an error of open.
+func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, err error) {
+	t.Helper()
+	e, err := openEngine(dir, mode, system{})
+	if err != nil {
+		return nil, err
+	}
+	defer e.Close()
+	errorf := func(format string, args ...any) { problems = append(problems, fmt.Sprintf(format, args...)) }
+	for i, l := range limitersOn(t, e) {
+		for key := range policies[i].keys {
+			p := place{uint16(i), uint32(key)}
+			var s [1]weir.LimitState
+			d, err := l.Decide(context.Background(), keyOf(p.key), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: s[:]})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.At.UnixMicro() < x.newest {
+				errorf("the clock is at %d, and %d is recorded", d.At.UnixMicro(), x.newest)
+			}
+			used, possible := s[0].Used, x.own[p]
+			if possible == nil {
+				possible = []int64{0}
+			}
+			longer := policies[i].policy.Limits[0].Window > time.Minute // than the test
+			switch {
+			case policies[i].own && !slices.Contains(possible, used):
+				errorf("own key %d: %d units count, want one of %v", key, used, possible)
+			case policies[i].own:
+			case longer && used < x.least[p], used > x.most[p]:
+				errorf("%s, key %d: %d units count, want %d to %d", policies[i].policy.Name, key, used, x.least[p], x.most[p])
+			}
+		}
+	}
+	return problems, nil
+}
+
+// TestImages: a power failure at any instant loses unsynced writes, in any order and in
+// parts. The directory opens, has all that the mode promises, and invents nothing. In half
+// of the images writes and syncs have failed before, and in two thirds the process was
+// killed once or twice.
+func TestImages(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	lossy, removed, failures := 0, 0, 0
+	for done := 0; done < *images; done += 25 {
+		mode := []string{"always", "100ms", "off"}[r.IntN(3)]
+		var layer func(files) files
+		disk := &flaky{random: rand.New(rand.NewPCG(r.Uint64(), 0))}
+		if done/25%2 == 0 {
+			layer = func(f files) files { disk.files = f; return disk }
+		}
+		x := recorded(t, mode, r, 1+r.IntN(3), layer)
+		failures += disk.failures
+		if len(x.steps) == 0 { // the first operation failed
+			continue
+		}
+		for i := range x.steps {
+			if x.steps[i].kind == stepRemove {
+				removed++
+			}
+		}
+		for range 25 {
+			problems, some := x.crash(t, mode, r)
+			if len(problems) > 0 {
+				t.Fatalf("seed %d, image %d: %q", seed, done, problems)
+			}
+			if some {
+				lossy++
+			}
+		}
+	}
+	t.Logf("seed %d: %d images, %d of them may lack acknowledged changes; %d segments were deleted after snapshots, and %d operations failed before",
+		seed, *images, lossy, removed, failures)
+	if lossy == 0 || removed == 0 || failures == 0 {
+		t.Error("want some of each")
+	}
+}
+
+// TestImagesFindWrongEngines: the comparison of TestImages finds an engine that does not
+// sync, and one that does not sync the directory.
+func TestImagesFindWrongEngines(t *testing.T) {
+	for name, wrong := range map[string]func(files) files{
+		"files":     func(f files) files { return unsynced{f, true} },
+		"directory": func(f files) files { return unsynced{f, false} },
+	} {
+		seed := rand.Uint64()
+		r := rand.New(rand.NewPCG(seed, 0))
+		x := recorded(t, "always", r, 1, wrong)
+		found := 0
+		for range 50 {
+			if problems, _ := x.crash(t, "always", r); len(problems) > 0 {
+				found++
+			}
+		}
+		if found == 0 {
+			t.Errorf("seed %d: no sync of the %s, and 50 images without a problem", seed, name)
+		}
+	}
+}
+
+// crash compares one image, and reports whether it may lack acknowledged changes.
+func (t *tape) crash(test *testing.T, mode string, r *rand.Rand) (problems []string, lossy bool) {
+	test.Helper()
+	crash, d := 1+r.IntN(len(t.steps)), damage(r.IntN(int(damages)))
+	dir := filepath.Join(test.TempDir(), "image")
+	defer os.RemoveAll(dir)
+	if err := t.image(dir, crash, d, r); err != nil {
+		test.Fatal(err)
+	}
+	safe := crash
+	if mode != "always" {
+		safe = t.guaranteed(crash, t.durable(crash))
+	}
+	problems, err := t.expect(crash, safe).compare(test, dir, mode)
+	if err != nil {
+		problems = append(problems, err.Error())
+	}
+	if len(problems) > 0 {
+		problems = append(problems, fmt.Sprintf("mode %s, crash before step %d of %d, damage %d: %s", mode, crash, len(t.steps), d, listing(dir)))
+	}
+	return problems, safe < crash
+}
+
+// rejection is the form of the error of a damaged directory: it names file and offset.
+var rejection = regexp.MustCompile(`[0-9]+\.weirlog, offset [0-9]+: `)
+
+// TestDamagedImages: bits are flipped, sectors lost and files cut. The directory is rejected
+// with file and offset, or holds a state that it once had. If a later batch shows that the
+// damaged one was on stable storage, it is rejected or has everything. Opening changes no
+// directory that it rejects.
+func TestDamagedImages(t *testing.T) {
+	seed := rand.Uint64()
+	r := rand.New(rand.NewPCG(seed, 0))
+	rejected, opened, parent := 0, 0, t.TempDir()
+	for rejected+opened < *images {
+		x := recorded(t, "always", r, 1, nil)
+		crash := len(x.steps)
+		for range 25 {
+			dir := filepath.Join(parent, "image")
+			os.RemoveAll(dir)
+			if err := x.image(dir, crash, kept, r); err != nil {
+				t.Fatal(err)
+			}
+			s := spoil(t, dir, r)
+			before := fileContents(t, dir)
+			safe := 0
+			if s.inside && s.end <= x.lastWrite(s.name) {
+				safe = crash
+			}
+			problems, err := x.expect(crash, safe).compare(t, dir, "always")
+			switch {
+			case err == nil:
+				opened++
+			case errors.As(err, new(*FormatError)) && rejection.MatchString(err.Error()):
+				rejected++
+			default:
+				problems = append(problems, err.Error()+"; want a FormatError with file and offset")
+			}
+			if err != nil && !slices.Equal(fileContents(t, dir), before) {
+				problems = append(problems, "the rejected directory was changed")
+			}
+			if len(problems) > 0 {
+				t.Fatalf("seed %d, %+v: %q", seed, s, problems)
+			}
+		}
+	}
+	t.Logf("seed %d: %d rejected, %d opened", seed, rejected, opened)
+	if rejected == 0 || opened == 0 {
+		t.Errorf("%d rejected, %d opened; want some of both", rejected, opened)
+	}
+}
+
+// lastWrite returns the offset of the last write to a file.
+func (t *tape) lastWrite(name string) (at int64) {
+	file := 0
+	for _, s := range t.steps {
+		switch {
+		case s.kind == stepCreate && s.name == name:
+			file, at = s.file, 0
+		case s.kind == stepWrite && s.file == file:
+			at = s.at
+		}
+	}
+	return at
+}
+
+// spoiled is damage of a file.
+type spoiled struct {
+	name       string
+	start, end int64
+	kind       string
+	inside     bool // bytes before start and behind end are unchanged, those between are not
+}
+
+// spoil damages a segment of a directory.
+func spoil(t *testing.T, dir string, r *rand.Rand) spoiled {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%v, %v, want segments", files, err)
+	}
+	path := files[r.IntN(len(files))]
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) == 0 {
+		t.Fatalf("%s: %d bytes, %v", path, len(b), err)
+	}
+	old := slices.Clone(b)
+	at := r.IntN(len(b))
+	s := spoiled{name: filepath.Base(path), start: int64(at), end: int64(len(b))}
+	switch r.IntN(5) {
+	case 0:
+		s.kind, s.end = "a bit is flipped", s.start+1
+		b[at] ^= 1 << r.IntN(8)
+	case 1:
+		end := min(at+1+r.IntN(sector), len(b))
+		s.kind, s.end = "zeros", int64(end)
+		clear(b[at:end])
+	case 2:
+		end := min(at+1+r.IntN(sector), len(b))
+		s.kind, s.end = "bytes of another place", int64(end)
+		copy(b[at:end], old[r.IntN(len(old)):])
+	case 3:
+		s.kind = "cut"
+		b = b[:at]
+	case 4:
+		s.kind = "random bytes up to the end, and more"
+		b = append(b, make([]byte, r.IntN(sector))...)
+		for i := at; i < len(b); i++ {
+			b[i] = byte(r.Uint32())
+		}
+	}
+	s.inside = len(b) == len(old) && !slices.Equal(b, old)
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// fileContents returns the names and bytes of all files but the lock.
+func fileContents(t *testing.T, dir string) (all []string) {
+	t.Helper()
+	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() || e.Name() == lockName {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		all = append(all, filepath.Base(path)+"\x00"+string(b))
+		return err
+	})
+	return all
+}
+
+// listing returns the names and sizes of all files.
+func listing(dir string) string {
+	all, _ := os.ReadDir(dir)
+	text := ""
+	for _, e := range all {
+		info, _ := e.Info()
+		text += fmt.Sprintf("%s %d bytes; ", e.Name(), info.Size())
+	}
+	return text
+}
+
+// TestFirstOpensCanBeKilled: the process is killed before any step of its first Open, and so
+// is the next one. The third makes durable what it goes on with: a grant survives a power
+// failure that leaves nothing else.
+func TestFirstOpensCanBeKilled(t *testing.T) {
+	opened := func(x *tape, dir string) engine {
+		e, err := openEngine(dir, "always", x.under(system{}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return e
+	}
+	for first, most := 0, 1; first <= most; first++ {
+		for second, longest := first, first+1; second <= longest; second++ {
+			x, parent := new(tape), t.TempDir()
+			opened(x, filepath.Join(parent, "1")).Close()
+			most = len(x.steps)
+			if err := x.kill(filepath.Join(parent, "2"), first); err != nil {
+				t.Fatal(err)
+			}
+			opened(x, filepath.Join(parent, "2")).Close()
+			longest = len(x.steps)
+			if err := x.kill(filepath.Join(parent, "3"), second); err != nil {
+				t.Fatal(err)
+			}
+			e := opened(x, filepath.Join(parent, "3"))
+			if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
+				t.Fatalf("%v, %v", d, err)
+			}
+			e.Close()
+			if err := x.image(filepath.Join(parent, "image"), len(x.steps), dropped, rand.New(rand.NewPCG(0, 0))); err != nil {
+				t.Fatal(err)
+			}
+			after := open(t, filepath.Join(parent, "image"))
+			if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
+				t.Errorf("killed before steps %d and %d: %v, %v, want 7 left", first, second, d, err)
+			}
+			after.Close()
+		}
+	}
+}

@@ -1,0 +1,608 @@
+package weirdisk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// faulty is a file layer that fails on request.
+type faulty struct {
+	system
+	writes, syncs, creates atomic.Bool                   // fail
+	hang, page             atomic.Pointer[chan struct{}] // of a write, and of a copy to memory
+}
+
+func (f *faulty) create(path string) (file, error) {
+	if f.creates.Load() {
+		return nil, syscall.ENOSPC
+	}
+	return f.wrap(f.system.create(path))
+}
+
+func (f *faulty) open(path string) (file, error) { return f.wrap(f.system.open(path)) }
+
+func (f *faulty) wrap(inner file, err error) (file, error) {
+	return &faultyFile{inner, f}, err
+}
+
+type faultyFile struct {
+	file
+	f *faulty
+}
+
+// Write writes a part before it fails, as a full disk does.
+func (w *faultyFile) Write(b []byte) (int, error) {
+	if hang := w.f.hang.Load(); hang != nil {
+		<-*hang
+	}
+	if w.f.writes.Load() {
+		n, _ := w.file.Write(b[:len(b)/2])
+		return n, syscall.ENOSPC
+	}
+	return w.file.Write(b)
+}
+
+func (w *faultyFile) store(b []byte) bool {
+	if page := w.f.page.Load(); page != nil {
+		<-*page
+	}
+	return w.f.hang.Load() == nil && !w.f.writes.Load() && w.file.store(b)
+}
+
+func (w *faultyFile) sync() error {
+	if w.f.syncs.Load() {
+		return syscall.EIO
+	}
+	return w.file.sync()
+}
+
+func withFiles(f files) Option { return func(o *options) { o.files = f } }
+
+// eventually waits until ok, for at most ten seconds.
+func eventually(t testing.TB, state string, ok func() bool) {
+	t.Helper()
+	for range 10_000 {
+		if ok() {
+			return
+		}
+		time.Sleep(time.Millisecond)
+	}
+	t.Fatalf("not after ten seconds: %s", state)
+}
+
+// TestFailingDisk (D5): a failed write or sync fails the call that waits for it, later calls
+// change nothing, and the engine recovers by itself. Acknowledged grants stay, also after the
+// next start.
+func TestFailingDisk(t *testing.T) {
+	for name, fault := range map[string]func(*faulty) *atomic.Bool{
+		"write": func(f *faulty) *atomic.Bool { return &f.writes },
+		"sync":  func(f *faulty) *atomic.Bool { return &f.syncs },
+	} {
+		for _, mode := range []string{"always", "every"} {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				f, dir := &faulty{}, t.TempDir()
+				e := open(t, dir, modes[mode], withFiles(f))
+				l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+				acknowledged := int64(0)
+				allow := func() error {
+					_, err := l.Allow(ctx, weir.K("ann"))
+					if err == nil {
+						acknowledged++
+					}
+					return err
+				}
+				for round := range 3 {
+					if err := allow(); err != nil {
+						t.Fatal(err)
+					}
+					fault(f).Store(true)
+					var first error
+					eventually(t, "a call fails", func() bool { first = allow(); return first != nil })
+					if !errors.Is(first, weir.ErrUnknownFate) && !errors.Is(first, weir.ErrUnavailable) {
+						t.Errorf("the first failure: got %v, want ErrUnknownFate or ErrUnavailable", first)
+					}
+					held := e.Memory().Bytes()
+					for range 10 {
+						if err := allow(); !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), dir) && !strings.Contains(err.Error(), "no space") && !strings.Contains(err.Error(), "input/output") {
+							t.Errorf("during the outage: got %v, want ErrUnavailable with the reason", err)
+						}
+					}
+					if e.Err() == nil || e.Memory().Bytes() != held {
+						t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Memory().Bytes(), held)
+					}
+					if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || !d.Allowed {
+						t.Errorf("a peek during the outage: got %v, %v", d, err)
+					}
+					if round == 1 {
+						f.creates.Store(true)
+						time.Sleep(2 * keeperTick)
+						f.creates.Store(false)
+					}
+					fault(f).Store(false)
+					eventually(t, "it is in service again", func() bool { return allow() == nil })
+				}
+				if e.Err() != nil || e.Stats().Failures < 3 {
+					t.Errorf("after the outages: %v, %+v", e.Err(), e.Stats())
+				}
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+				e = open(t, dir)
+				l = newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+				if n, err := l.Count(ctx, weir.K("ann"), "l", time.Hour); err != nil || n < acknowledged || n > acknowledged+3 {
+					t.Errorf("after a restart: got %d, %v, want %d and at most one more an outage", n, err, acknowledged)
+				}
+			})
+		}
+	}
+}
+
+// TestFailingSnapshot: a disk that is full during a snapshot loses nothing, wherever the
+// snapshot ends.
+func TestFailingSnapshot(t *testing.T) {
+	f, dir := &faulty{}, t.TempDir()
+	e := open(t, dir, SyncOff(), withFiles(f))
+	r := rand.New(rand.NewPCG(1, 1))
+	for range 300 {
+		if err := act(r, e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, fault := range []*atomic.Bool{&f.creates, &f.writes, &f.syncs} {
+		fault.Store(true)
+		e.keeper.now <- struct{}{}
+		time.Sleep(2 * keeperTick)
+		fault.Store(false)
+		eventually(t, "it is in service", func() bool { return e.Err() == nil && act(r, e) == nil })
+	}
+	want := contentOf(e.memory)
+	e.Close()
+	compare(t, "after the faults", content(t, dir), want)
+}
+
+// TestHangingDisk: a call ends with its context, and its fate is unknown.
+func TestHangingDisk(t *testing.T) {
+	f := &faulty{}
+	e := open(t, t.TempDir(), withFiles(f))
+	l := newLimiter(t, e, daily)
+	hang := make(chan struct{})
+	f.hang.Store(&hang)
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if d, err := l.Allow(short, weir.K("ann")); !errors.Is(err, weir.ErrUnknownFate) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed {
+		t.Errorf("got %v, %v, want ErrUnknownFate and the context's error", d, err)
+	}
+	f.hang.Store(nil)
+	close(hang)
+	if d, err := l.Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 8 {
+		t.Errorf("after it: got %v, %v, want 8 left", d, err)
+	}
+}
+
+// TestHangingPage: a page that hangs with its disk holds one caller. The calls of others end
+// with their contexts, and peeks are answered.
+func TestHangingPage(t *testing.T) {
+	f := &faulty{}
+	e := open(t, t.TempDir(), withFiles(f))
+	l := newLimiter(t, e, daily)
+	hang, held := make(chan struct{}), make(chan error)
+	f.page.Store(&hang)
+	go func() {
+		_, err := l.Allow(ctx, weir.K("ann"))
+		held <- err
+	}()
+	eventually(t, "a caller stores", func() bool {
+		e.log.mu.Lock()
+		defer e.log.mu.Unlock()
+		return e.log.writing != nil
+	})
+	short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
+	defer cancel()
+	if d, err := l.Allow(short, weir.K("ann")); !errors.Is(err, weir.ErrUnknownFate) || d.Allowed {
+		t.Errorf("got %v, %v, want ErrUnknownFate", d, err)
+	}
+	if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 8 {
+		t.Errorf("a peek: got %v, %v, want 8 left", d, err)
+	}
+	f.page.Store(nil)
+	close(hang)
+	if err := <-held; err != nil {
+		t.Errorf("the call that was held: %v", err)
+	}
+	if d, err := l.Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 7 {
+		t.Errorf("after it: got %v, %v, want 7 left", d, err)
+	}
+}
+
+// TestNoAnswerBeforeASlowBatch (D1): a batch that could not be stored is the newest one until
+// it is written, although an empty one is behind it.
+func TestNoAnswerBeforeASlowBatch(t *testing.T) {
+	slow := &batch{count: 1, slow: true}
+	l := &log{queue: []*batch{slow, {}}}
+	if l.newest() != slow {
+		t.Error("callers with entries in a batch that is not written do not wait")
+	}
+}
+
+// TestLostPage: a page of the segment that the disk does not provide fails no call and does
+// not end the process. The bytes are written by a system call.
+func TestLostPage(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "segment")
+	f, err := system{}.create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	f.allocate(0, 1<<20)
+	if !f.store([]byte("one ")) && runtime.GOOS == "linux" {
+		t.Error("an allocated part is not mapped")
+	}
+	if err := os.Truncate(path, 4); err != nil {
+		t.Fatal(err)
+	}
+	long := []byte(strings.Repeat("two ", 5000)) // some pages
+	if f.store(long) {
+		t.Error("bytes are stored in pages that the file does not have")
+	}
+	if _, err := f.Write(long); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(path); err != nil || string(got) != "one "+string(long) {
+		t.Errorf("got %d bytes, %v, want %d", len(got), err, 4+len(long))
+	}
+}
+
+// TestFullFileSystem uses a small file system of its own, which needs root.
+func TestFullFileSystem(t *testing.T) {
+	if runtime.GOOS != "linux" || os.Getuid() != 0 {
+		t.Skip("it mounts a file system, as root on Linux")
+	}
+	dir := t.TempDir()
+	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "weirdisk", dir).CombinedOutput(); err != nil {
+		t.Skipf("mount: %v: %s", err, out)
+	}
+	t.Cleanup(func() { exec.Command("umount", dir).Run() })
+	e := open(t, dir)
+	l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+	filler := filepath.Join(dir, "filler.d")
+	if err := os.Mkdir(filler, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(filler, "filler"), make([]byte, 900<<10))
+	acknowledged := 0
+	var err error
+	for i := 0; err == nil && i < 100_000; i++ {
+		if _, err = l.Allow(ctx, weir.K(fmt.Sprint("user", i%500))); err == nil {
+			acknowledged++
+		}
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("after %d grants: got %v, want no space left", acknowledged, err)
+	}
+	if err := os.Remove(filepath.Join(filler, "filler")); err != nil {
+		t.Fatal(err)
+	}
+	began := time.Now()
+	eventually(t, "it is in service", func() bool { return e.Err() == nil })
+	t.Logf("in service %v after space returned", time.Since(began))
+	e.Close()
+	units := 0
+	if err := Dump(dir, func(i Item) error {
+		for _, entry := range i.History.Entries {
+			units += int(entry.Units)
+		}
+		return nil
+	}); err != nil || units < acknowledged || units > acknowledged+1 {
+		t.Errorf("after a restart: got %d units, %v, want %d or one more", units, err, acknowledged)
+	}
+}
+
+// TestDamage: a flipped bit in any byte is refused with file and offset, or cut if it is in
+// the last batch or behind the last sync. It never panics, and changes no file when refused.
+func TestDamage(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, SyncAlways())
+	l := newLimiter(t, e, daily)
+	starts := []int64{headerSize}
+	for i := range 9 {
+		if _, err := l.Allow(ctx, weir.K(fmt.Sprint("user", i%3))); err != nil {
+			t.Fatal(err)
+		}
+		starts = append(starts, e.log.size())
+	}
+	e.Close()
+	whole, err := os.ReadFile(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := starts[len(starts)-2]
+	for i := range whole {
+		damaged := slices.Clone(whole)
+		damaged[i] ^= 1 << (i % 8)
+		copied := t.TempDir()
+		write(t, segmentPath(copied, 1), damaged)
+		e, err := Open(copied)
+		if err == nil {
+			if int64(i) < last {
+				t.Errorf("byte %d of %d: it opened, and the last batch begins at %d", i, len(whole), last)
+			}
+			if got := e.Recovery(); got.Offset != last || got.Bytes != int64(len(whole))-last {
+				t.Errorf("byte %d of %d: got %+v, want the last batch cut at %d", i, len(whole), got, last)
+			}
+			e.Close()
+			continue
+		}
+		var format *FormatError
+		n, _ := slices.BinarySearch(starts, int64(i)+1)
+		want := int64(0)
+		if n > 0 {
+			want = starts[n-1]
+		}
+		if !errors.As(err, &format) || format.File != segmentPath(copied, 1) || format.Offset != want || int64(i) >= last {
+			t.Errorf("byte %d of %d: got %v, want a FormatError at offset %d", i, len(whole), err, want)
+		}
+		if now, err := os.ReadFile(segmentPath(copied, 1)); err != nil || !slices.Equal(now, damaged) {
+			t.Errorf("byte %d: the file has changed (%v)", i, err)
+		}
+	}
+}
+
+// TestUnsyncedEndIsCut: behind the last sync, a power failure may leave later batches and not
+// earlier ones. The log is cut at the first that is missing.
+func TestUnsyncedEndIsCut(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, SyncOff())
+	l := newLimiter(t, e, daily)
+	var starts []int64
+	for range 6 {
+		starts = append(starts, e.log.size())
+		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	copied := t.TempDir()
+	whole, err := os.ReadFile(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	whole = whole[:e.log.size()]
+	clear(whole[starts[2]:starts[3]])
+	write(t, segmentPath(copied, 1), whole)
+	r, err := Check(copied)
+	if err == nil {
+		t.Errorf("Check without a lock file: got %+v, want an error", r)
+	}
+	e = open(t, copied)
+	if got, want := e.Recovery(), (Cut{segmentPath(copied, 1), starts[2], int64(len(whole)) - starts[2]}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 8 {
+		t.Errorf("got %v, %v, want 8 left", d, err)
+	}
+}
+
+// TestAllocatedEndIsNoDamage: zeros that were allocated behind the log are neither damage nor
+// a cut, and Close removes them.
+func TestAllocatedEndIsNoDamage(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, SyncAlways())
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(segmentPath(dir, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b = append(b, make([]byte, 5000)...) // also where the system does not allocate
+	copied := t.TempDir()
+	write(t, segmentPath(copied, 1), b)
+	again := open(t, copied)
+	if d, err := newLimiter(t, again, daily).Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 8 || again.Recovery() != (Cut{}) {
+		t.Errorf("got %v, %v, cut %+v, want 8 left and no cut", d, err, again.Recovery())
+	}
+	for _, e := range []*Engine{e, again} {
+		e.Close()
+		info, err := os.Stat(segmentPath(e.log.dir, 1))
+		if err != nil || info.Size() != e.Stats().Bytes {
+			t.Errorf("after Close: %v, %v, want %d bytes", info.Size(), err, e.Stats().Bytes)
+		}
+	}
+}
+
+// TestRefusedDirectories (D4): directories that are not ours, newer, incomplete or in use are
+// refused with a reason, and stay as they are.
+func TestRefusedDirectories(t *testing.T) {
+	made := func(t *testing.T) string {
+		dir := t.TempDir()
+		e := open(t, dir)
+		if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+			t.Fatal(err)
+		}
+		snapshotNow(t, e)
+		e.Close()
+		return dir
+	}
+	change := func(t *testing.T, dir string, change func(b []byte) []byte) {
+		path := segmentPath(dir, 2)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, path, change(b))
+	}
+	for name, c := range map[string]struct {
+		dir  func(t *testing.T) string
+		want string
+	}{
+		"foreign file": {func(t *testing.T) string {
+			dir := t.TempDir()
+			write(t, filepath.Join(dir, "holiday.jpg"), []byte("jpeg"))
+			return dir
+		}, "holiday.jpg, offset 0: is not a segment of weirdisk; use an empty directory"},
+		"foreign segment": {func(t *testing.T) string {
+			dir := made(t)
+			change(t, dir, func(b []byte) []byte { return append([]byte("somebody"), b[8:]...) })
+			return dir
+		}, "0000000000000002.weirlog, offset 0: is not a segment of weirdisk"},
+		"short foreign segment": {func(t *testing.T) string {
+			dir := t.TempDir()
+			write(t, segmentPath(dir, 1), []byte("A diary."))
+			return dir
+		}, "0000000000000001.weirlog, offset 0: is not a segment of weirdisk"},
+		"newer": {func(t *testing.T) string {
+			dir := made(t)
+			change(t, dir, func(b []byte) []byte { b[8]++; return b })
+			return dir
+		}, "has a newer format than this program reads; use the newer program"},
+		"missing": {func(t *testing.T) string {
+			dir := made(t)
+			change(t, dir, func(b []byte) []byte { return b[:len(b)-batchSize-2] })
+			return dir
+		}, "continues a segment that is missing"},
+		"renamed": {func(t *testing.T) string {
+			dir := made(t)
+			if err := os.Rename(segmentPath(dir, 2), segmentPath(dir, 3)); err != nil {
+				t.Fatal(err)
+			}
+			return dir
+		}, "holds a segment of another number"},
+		"in use": {func(t *testing.T) string {
+			dir := t.TempDir()
+			open(t, dir)
+			return dir
+		}, fmt.Sprintf("is locked by process %d on host ", os.Getpid())},
+		"a file": {func(t *testing.T) string {
+			path := filepath.Join(t.TempDir(), "file")
+			write(t, path, nil)
+			return path
+		}, "not a directory"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := c.dir(t)
+			before, _ := os.ReadDir(dir)
+			e, err := Open(dir)
+			if err == nil {
+				e.Close()
+			}
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if after, _ := os.ReadDir(dir); len(after) > len(before)+1 {
+				t.Errorf("the directory has changed: %v, was %v", after, before)
+			}
+		})
+	}
+}
+
+// TestReadOnlyDirectory: the error names the directory, the reason and the next step. Root may
+// write everywhere, so a child without rights runs the test then.
+func TestReadOnlyDirectory(t *testing.T) {
+	if os.Getuid() == 0 {
+		if runtime.GOOS != "linux" {
+			t.Skip("root may write everywhere")
+		}
+		runWithoutRights(t)
+		return
+	}
+	empty, used := t.TempDir(), t.TempDir()
+	if err := open(t, used).Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{empty, used} {
+		if err := os.Chmod(dir, 0o500); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { os.Chmod(dir, 0o700) }) // so that it can be removed
+		_, err := Open(dir)
+		if err == nil || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "the process must be able to write there") {
+			t.Errorf("got %v, want a permission error that names %s", err, dir)
+		}
+	}
+}
+
+// runWithoutRights runs the calling test in a child without the rights of root.
+func runWithoutRights(t *testing.T) {
+	t.Helper()
+	const nobody = 65534
+	cmd := exec.Command("/proc/self/exe", "-test.run=^"+t.Name()+"$", "-test.v") // others may not read the path of the binary
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "--- PASS: "+t.Name()) {
+		t.Errorf("as user %d: %v\n%s", nobody, err, out)
+	}
+}
+
+// TestGoroutinesEnd: Close ends all goroutines, also while the disk fails.
+func TestGoroutinesEnd(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for _, mode := range modes {
+		f := &faulty{}
+		e := open(t, t.TempDir(), mode, withFiles(f))
+		l := newLimiter(t, e, daily)
+		l.Allow(ctx, weir.K("ann"))
+		f.writes.Store(true)
+		l.Allow(ctx, weir.K("ann"))
+		e.Close()
+		e.Close()
+	}
+	eventually(t, "all goroutines have ended", func() bool { return runtime.NumGoroutine() <= before })
+}
+
+// TestClockDoesNotRunBack (D3): after a restart the clock begins at the newest recorded instant,
+// although the machine's clock was set back. An instant of a caller does not move it.
+func TestClockDoesNotRunBack(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	l := newLimiter(t, e, daily)
+	ahead := time.Now().Add(time.Hour)
+	e.memory.NotBefore(ahead.UnixMicro()) // as if the machine's clock was an hour ahead then
+	d, err := l.Allow(ctx, weir.K("ann"))
+	if err != nil || d.At.Before(ahead) {
+		t.Fatalf("got %v at %v, %v, want an instant behind %v", d, d.At, err, ahead)
+	}
+	if _, err := l.AllowAt(ctx, weir.K("bob"), 1, ahead.Add(1000*time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	again, err := newLimiter(t, open(t, dir), daily).Allow(ctx, weir.K("ann"))
+	if err != nil || again.At.Before(d.At) || again.At.After(d.At.Add(time.Minute)) || again.Remaining != 8 {
+		t.Errorf("after a restart: got %v at %v, %v, want 8 left soon behind %v", again, again.At, err, d.At)
+	}
+}
+
+// TestGroupCommit: callers that wait share batches and syncs.
+func TestGroupCommit(t *testing.T) {
+	e := open(t, t.TempDir(), SyncAlways())
+	l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+	var callers sync.WaitGroup
+	for i := range 32 {
+		callers.Go(func() {
+			for range 50 {
+				if _, err := l.Allow(ctx, weir.K(fmt.Sprint("user", i))); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if s := e.Stats(); s.Entries < 1600 || s.Batches > s.Entries/2 || s.Syncs > s.Batches {
+		t.Errorf("32 callers of 50 calls: got %+v, want at most a batch for two entries, and a sync a batch", s)
+	}
+}

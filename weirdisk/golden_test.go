@@ -1,0 +1,94 @@
+package weirdisk
+
+import (
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+var rewrite = flag.Bool("weirdisk.rewrite", false, "write testdata/v1 anew; only a new version of the format may change it")
+
+// TestVersion1IsReadable opens a segment that an earlier program wrote. All of its instants
+// are of callers, so nothing in it expires.
+func TestVersion1IsReadable(t *testing.T) {
+	const segment, listing = "testdata/v1.weirlog", "testdata/v1.txt"
+	dir := t.TempDir()
+	if *rewrite {
+		writeVersion1(t, dir)
+		b, err := os.ReadFile(segmentPath(dir, 2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, segment, b)
+		write(t, listing, []byte(list1(t, dir)))
+	}
+	b, err := os.ReadFile(segment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := os.ReadFile(listing)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir = t.TempDir()
+	write(t, segmentPath(dir, 2), b)
+	e := open(t, dir)
+	if cut := e.Recovery(); cut.Bytes != 0 {
+		t.Errorf("it was cut: %+v", cut)
+	}
+	e.Close()
+	if got := list1(t, dir); got != string(want) {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// list1 lists the content of a directory, a line for each item.
+func list1(t *testing.T, dir string) string {
+	all := content(t, dir)
+	var b strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		fmt.Fprintf(&b, "%q %v\n", name, all[name])
+	}
+	return b.String()
+}
+
+// writeVersion1 makes a directory with an entry of every kind, before and in a snapshot.
+func writeVersion1(t *testing.T, dir string) {
+	e := open(t, dir)
+	at := time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC)
+	for round := range 2 {
+		rates := newLimiter(t, e, daily,
+			weir.Limit{Name: "all", Max: 1 << 50, Window: time.Hour},
+			weir.Limit{Name: "paths", Max: 9, Window: time.Hour, By: []string{"user", "path"}, Cells: 4},
+			weir.Limit{Name: "bucket", Kind: weir.Bucket, Max: 7, Window: time.Hour, Burst: 20, By: []string{"user"}})
+		k := weir.K("ann", "/x")
+		for i := range 3 {
+			now := at.Add(time.Duration(i) * time.Minute)
+			l := rates.At(now)
+			if _, err := l.AllowN(ctx, k, int64(1+i)); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := l.AllowOnce(ctx, k, 1, fmt.Sprint("id", round, i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := rates.At(at.Add(5*time.Minute)).Refund(ctx, k, at, 1); err != nil {
+			t.Fatal(err)
+		}
+		if err := rates.Reset(ctx, weir.K("bob", "/x")); err != nil {
+			t.Fatal(err)
+		}
+		if round == 0 {
+			snapshotNow(t, e)
+		}
+		at = at.Add(10 * time.Minute)
+	}
+	e.Close()
+}

@@ -1,0 +1,96 @@
+package weirdisk
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// Report describes a directory that is not in use.
+type Report struct {
+	Segments   int
+	Bytes      int64     // of the segments
+	Entries    int64     // changes, and histories of snapshots
+	Histories  int       // that count, or that no sweep has removed yet
+	Operations int       // with an idempotency key, likewise
+	Newest     time.Time // the newest instant; the engine's clock begins there at the earliest
+	Cut        Cut       // the end that Open would cut
+}
+
+// Check reads a directory that is not in use, as Open does, and changes nothing. Its errors
+// are those of Open.
+func Check(dir string) (Report, error) {
+	m, r, err := inspect(dir)
+	if err != nil {
+		return r, err
+	}
+	err = visit(m, func(Item) error { return nil }, &r)
+	return r, err
+}
+
+// Item is one stored history or operation; the other field is nil.
+type Item struct {
+	History   *weir.StoredHistory
+	Operation *weir.StoredOperation
+}
+
+// Dump calls visit with everything that counts in a directory that is not in use, and
+// changes nothing. It stops at the first error of visit and returns it. An Item is valid
+// during the call only. Dump's other errors are those of Open.
+func Dump(dir string, each func(Item) error) error {
+	m, r, err := inspect(dir)
+	if err != nil {
+		return err
+	}
+	return visit(m, each, &r)
+}
+
+// inspect loads a directory under its lock.
+func inspect(dir string) (*weir.Memory, Report, error) {
+	dir = filepath.Clean(dir)
+	if err := checkOurs(dir); err != nil {
+		return nil, Report{}, openError(dir, err)
+	}
+	lock, err := lockDir(filepath.Join(dir, lockName), false)
+	if err != nil {
+		return nil, Report{}, openError(dir, err)
+	}
+	defer lock.Close()
+	m := weir.NewMemory()
+	l, err := load(system{}, dir, m)
+	if err != nil {
+		return nil, Report{}, openError(dir, err)
+	}
+	r := Report{Segments: len(l.used), Bytes: l.bytes, Entries: l.decoder.entries, Cut: l.cut}
+	if l.decoder.newest > 0 {
+		r.Newest = time.UnixMicro(l.decoder.newest)
+	}
+	m.NotBefore(l.decoder.newest)
+	m.Sweep()
+	return m, r, nil
+}
+
+// visit calls each with all items, and counts them.
+func visit(m *weir.Memory, each func(Item) error, r *Report) (err error) {
+	var place weir.DumpPlace
+	next := func(i Item) {
+		if err == nil {
+			err = each(i)
+		}
+	}
+	now := m.Clock()
+	for more := true; more && err == nil; {
+		more = m.Dump(&place, snapshotStep, now, func(h *weir.StoredHistory) {
+			r.Histories++
+			next(Item{History: h})
+		})
+	}
+	for more := true; more && err == nil; {
+		more = m.DumpOperations(&place, snapshotStep, func(o *weir.StoredOperation) {
+			r.Operations++
+			next(Item{Operation: o})
+		})
+	}
+	return err
+}

@@ -1,0 +1,16 @@
+//go:build !(darwin || dragonfly || freebsd || linux || netbsd || openbsd)
+
+package weirdisk
+
+import (
+	"errors"
+	"os"
+)
+
+// lockDir fails: only these Unix systems release a lock when a process ends.
+func lockDir(string, bool) (*os.File, error) {
+	return nil, errors.New("a directory cannot be locked on this system; use the memory engine, or a Redis server")
+}
+
+// checkWritable checks nothing: without the rights a later step of Open fails.
+func checkWritable(string) error { return nil }

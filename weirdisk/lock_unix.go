@@ -1,0 +1,55 @@
+//go:build darwin || dragonfly || freebsd || linux || netbsd || openbsd
+
+package weirdisk
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// checkWritable returns an error for a directory in which the process may not create files.
+func checkWritable(dir string) error {
+	const write = 2
+	return syscall.Access(dir, write)
+}
+
+// lockDir locks the directory by its lock file until the file is closed or the process
+// ends. The file names the holder. To lock a directory that must exist already, as Check
+// does, create is false.
+func lockDir(path string, create bool) (*os.File, error) {
+	flags := os.O_RDONLY
+	if create {
+		flags = os.O_RDWR | os.O_CREATE
+	}
+	f, err := os.OpenFile(path, flags, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
+		defer f.Close()
+		if err != syscall.EWOULDBLOCK {
+			return nil, fmt.Errorf("lock %s: %w", path, err)
+		}
+		holder, _ := io.ReadAll(io.LimitReader(f, 300))
+		return nil, fmt.Errorf("%w: %s is locked by %s; stop it, or use another directory", ErrInUse, filepath.Dir(path), strings.TrimSpace(string(holder)))
+	}
+	if !create {
+		return f, nil
+	}
+	host, _ := os.Hostname()
+	// The name is written over the one before: a full disk has the room of that.
+	name := fmt.Sprintf("process %d on host %s\n", os.Getpid(), host)
+	if _, err := f.WriteAt([]byte(name), 0); err != nil {
+		f.Close()
+		return nil, err
+	}
+	if err := f.Truncate(int64(len(name))); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}

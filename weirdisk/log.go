@@ -1,0 +1,606 @@
+package weirdisk
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// log writes entries in batches: entries that arrive while a batch is written form the
+// next one. It is the journal of the memory engine.
+//
+// A write or a sync that fails takes the log out of service. Then only a new segment with a
+// whole snapshot brings it back: the system may have dropped unsynced data, and reports
+// that once.
+type log struct {
+	files files
+	dir   string
+	mode  syncMode
+	step  int64 // bytes that are allocated at once
+
+	// service counts the times that the log went out of service and came back. It is odd
+	// while the log is out of service.
+	service atomic.Uint64
+	pending atomic.Int64 // bytes of the newest batch
+
+	mu      sync.Mutex // protects the following
+	queue   []*batch   // to be written; entries are added to the last, which may be empty
+	writing *batch     // being written, nil if none is
+	encoder encoder
+	accepts bool  // entries are added: the log is in service, or a snapshot brings it back
+	cause   error // of the last failure, nil in service
+
+	spare *batch    // to be used again, or nil
+	led   sync.Cond // a caller has stored a batch, or could not
+
+	wake   chan struct{} // the queue has entries for the writer
+	broken chan struct{} // the log went out of service
+
+	// The goroutine that set writing alone writes to the segment and changes it. syncMu is
+	// held to sync it and to change it.
+	syncMu sync.Mutex
+	file   file
+	number uint64
+	ahead  int64        // the segment is allocated up to here; used by the writer only
+	offset atomic.Int64 // bytes of the segment
+	synced atomic.Int64 // bytes of it on stable storage
+	older  atomic.Int64 // bytes of the segments before
+
+	stats counters
+}
+
+// counters count since Open.
+type counters struct{ batches, entries, syncs, snapshots, failures atomic.Int64 }
+
+// batch is a group of entries that one write hands over.
+type batch struct {
+	b     []byte // with room for the beginning
+	count int64  // entries
+	into  *segment
+	slow  bool          // store cannot write it
+	done  chan struct{} // made for the first that waits
+	err   error         // valid once done is closed
+}
+
+// segment is a new file, into which the batches from one on go.
+type segment struct {
+	file   file
+	header header
+}
+
+const (
+	// maxPending bounds the entries that wait for a disk that hangs. Beyond it, calls fail.
+	maxPending = 16 << 20
+
+	// mostSpare bounds the buffer that is kept for the next batch.
+	mostSpare = 1 << 20
+
+	// allocateAhead is the bytes for which a segment is allocated at once. A sync within them
+	// takes half the time of one that makes a new size durable, and callers store batches
+	// there themselves.
+	allocateAhead = 1 << 20
+)
+
+// newBatch returns an empty batch. l.mu is held.
+func (l *log) newBatch() *batch {
+	b := l.spare
+	l.spare = nil
+	if b == nil {
+		b = &batch{b: make([]byte, batchSize)}
+	}
+	return b
+}
+
+// finished is closed once the batch is written, or has failed. l.mu is held.
+func (b *batch) finished() <-chan struct{} {
+	if b.done == nil {
+		b.done = make(chan struct{})
+	}
+	return b.done
+}
+
+// finish wakes those that wait for a batch, and keeps its buffer for another.
+// l.mu is held.
+func (l *log) finish(b *batch, err error) {
+	buffer := b.b[:batchSize]
+	if b.done != nil {
+		b.err = err
+		close(b.done)
+		b = new(batch)
+	}
+	if cap(buffer) <= mostSpare {
+		*b = batch{b: buffer}
+		l.spare = b
+	}
+}
+
+func (b *batch) empty() bool { return b.count == 0 && b.into == nil }
+
+// last is the batch to which entries are added. l.mu is held.
+func (l *log) last() *batch { return l.queue[len(l.queue)-1] }
+
+// Append adds a change to the log. The memory engine calls it under its locks.
+func (l *log) Append(c *weir.Change) {
+	l.mu.Lock()
+	if l.accepts {
+		b := l.last()
+		l.added(b, l.encoder.changes(b.b, c))
+	}
+	l.mu.Unlock()
+}
+
+// add adds an entry that encode appends. It reports false if the log accepts none.
+func (l *log) add(encode func(e *encoder, b []byte) []byte) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.accepts {
+		b := l.last()
+		l.added(b, encode(&l.encoder, b.b))
+	}
+	return l.accepts
+}
+
+// added notes an entry of the last batch. With SyncAlways it wakes the writer for the first
+// one; otherwise a caller that waits for the batch stores it. l.mu is held.
+func (l *log) added(b *batch, bytes []byte) {
+	b.b = bytes
+	l.pending.Store(int64(len(bytes)))
+	if b.count++; b.count == 1 && l.mode == syncAlways {
+		signal(l.wake)
+	}
+}
+
+// signal sends to a channel of one place, unless it is full.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// enter returns the service in which a call begins, or the error of a log that is out of
+// service. Nothing has changed then.
+func (l *log) enter() (service uint64, err error) {
+	service = l.service.Load()
+	if service&1 == 0 && l.pending.Load() < maxPending {
+		return service, nil
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if service&1 == 0 {
+		return 0, fmt.Errorf("%w: weirdisk: %d bytes wait to be written to %s: its disk hangs or is too slow; nothing was recorded",
+			weir.ErrUnavailable, l.pending.Load(), l.dir)
+	}
+	return 0, fmt.Errorf("%w: weirdisk: %w; nothing was recorded", weir.ErrUnavailable, l.failure())
+}
+
+// failure returns the reason for which the log is or was out of service. l.mu is held.
+func (l *log) failure() error {
+	if l.cause != nil {
+		return l.cause
+	}
+	return fmt.Errorf("%s was out of service for a moment", l.dir)
+}
+
+// wait returns once all entries so far are written, and synced if every batch is. It fails
+// if the log went out of service since the call entered.
+func (l *log) wait(ctx context.Context, service uint64) error {
+	l.mu.Lock()
+	if l.service.Load() != service {
+		err := unknown(l.failure())
+		l.mu.Unlock()
+		return err
+	}
+	b := l.newest()
+	if b == nil || l.lead(b) {
+		l.mu.Unlock()
+		return nil
+	}
+	done := b.finished()
+	l.mu.Unlock()
+	select {
+	case <-done:
+	case <-ctx.Done():
+		return unknown(ctx.Err())
+	}
+	if b.err != nil {
+		return unknown(b.err)
+	}
+	return nil
+}
+
+// mostLed is the most batches that a caller stores, its own the first.
+const mostLed = 4
+
+// lead stores the newest batch, for its caller and for all that wait, unless the writer must
+// do it: for a sync or a system call. It reports whether the batch is stored. l.mu is held,
+// but not all the time. A page of memory may hang with its disk, and so only one caller.
+func (l *log) lead(newest *batch) (stored bool) {
+	if l.mode == syncAlways || newest.slow || l.writing != nil || l.queue[0].into != nil || len(l.queue) > 1 {
+		return false
+	}
+	for led := 0; ; {
+		b, service := l.take(), l.service.Load()
+		l.mu.Unlock()
+		ok := l.store(b)
+		l.mu.Lock()
+		l.writing = nil
+		l.led.Signal()
+		switch {
+		case ok:
+			l.finish(b, nil)
+			stored = true
+		case l.service.Load() != service: // meanwhile the queue was dropped
+			b.finished()
+			l.finish(b, l.failure())
+			return stored
+		default:
+			b.slow = true
+			l.queue = slices.Insert(l.queue, 0, b)
+			signal(l.wake)
+			return stored
+		}
+		if next := l.queue[0]; next.done == nil || next.into != nil {
+			return true // each caller with an entry there will lead, and the writer begins segments
+		}
+		if led++; led == mostLed {
+			signal(l.wake)
+			return true
+		}
+	}
+}
+
+// take removes the oldest batch from the queue to write it. l.mu is held.
+func (l *log) take() *batch {
+	b := l.queue[0]
+	if l.queue = l.queue[1:]; len(l.queue) == 0 {
+		l.queue = append(l.queue, l.newBatch())
+		l.pending.Store(0)
+	}
+	l.writing = b
+	return b
+}
+
+// newest is the newest batch that is not done, nil if there is none. l.mu is held.
+func (l *log) newest() *batch {
+	for _, b := range slices.Backward(l.queue) { // behind one that could not be stored the last may be empty
+		if !b.empty() {
+			return b
+		}
+	}
+	return l.writing
+}
+
+// flushed returns once all entries so far are written.
+func (l *log) flushed() error {
+	b, done := l.request()
+	if b == nil {
+		return nil
+	}
+	<-done
+	return b.err
+}
+
+// request makes the writer write all entries so far. It returns the newest batch, nil if
+// all are written, and its end.
+func (l *log) request() (newest *batch, done <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if newest = l.newest(); newest != nil {
+		done = newest.finished()
+		signal(l.wake)
+	}
+	return newest, done
+}
+
+// unknown is the error of a call that was decided in memory and may be lost on disk.
+func unknown(err error) error {
+	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", weir.ErrUnknownFate, err)
+}
+
+// flush writes the oldest batch of the queue and reports whether it did. Unless
+// all is set, it leaves one without waiting callers to the next caller. Only the writer calls
+// it.
+func (l *log) flush(all bool) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for l.writing != nil { // by a caller
+		l.led.Wait()
+	}
+	b := l.queue[0]
+	led := l.mode != syncAlways && len(l.queue) == 1 && b.done == nil && b.into == nil
+	if b.empty() || led && !all {
+		return false
+	}
+	l.take()
+	l.mu.Unlock()
+	err := l.write(b)
+	l.mu.Lock()
+	if err != nil {
+		l.failLocked(err)
+	}
+	l.writing = nil
+	l.finish(b, err)
+	return true
+}
+
+// write writes a batch, into a new segment if the batch begins one.
+func (l *log) write(b *batch) error {
+	if b.into != nil {
+		if err := l.change(b.into); err != nil {
+			return err
+		}
+	}
+	if !l.store(b) {
+		if end := l.offset.Load() + int64(len(b.b)); end > l.ahead {
+			l.ahead = end + l.step
+			l.file.allocate(end, l.step)
+		}
+		if _, err := l.file.Write(b.b); err != nil {
+			return err
+		}
+		l.wrote(b)
+	}
+	if l.mode == syncAlways {
+		return l.sync()
+	}
+	return nil
+}
+
+// store seals a batch, and writes it if that takes no system call.
+func (l *log) store(b *batch) bool {
+	seal(b.b, l.number, l.offset.Load(), l.synced.Load())
+	if !l.file.store(b.b) {
+		return false
+	}
+	l.wrote(b)
+	return true
+}
+
+// wrote counts a batch that is in the segment.
+func (l *log) wrote(b *batch) {
+	l.offset.Add(int64(len(b.b)))
+	l.stats.batches.Add(1)
+	l.stats.entries.Add(b.count)
+}
+
+// change goes on in a new segment. The whole old one is on stable storage before, unless
+// the new one tells readers that it may not be.
+func (l *log) change(s *segment) error {
+	if !s.header.untrusted {
+		if err := l.sync(); err != nil {
+			s.file.Close()
+			return err
+		}
+	}
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if l.file != nil {
+		l.file.Close()
+		l.older.Add(l.offset.Load())
+	}
+	l.file, l.number, l.ahead = s.file, s.header.number, headerSize
+	l.offset.Store(headerSize)
+	l.synced.Store(headerSize)
+	return nil
+}
+
+// sync makes all that is written durable.
+func (l *log) sync() error {
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	offset := l.offset.Load()
+	if l.file == nil || l.synced.Load() == offset {
+		return nil
+	}
+	if err := l.file.sync(); err != nil {
+		return err
+	}
+	l.synced.Store(offset)
+	l.stats.syncs.Add(1)
+	return nil
+}
+
+// fail takes the log out of service.
+func (l *log) fail(err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.failLocked(err)
+}
+
+// failLocked takes the log out of service. The queue is dropped, and its callers get the
+// error. l.mu is held.
+func (l *log) failLocked(err error) {
+	l.stats.failures.Add(1)
+	if l.accepts = false; l.cause != errClosed {
+		l.cause = err
+	}
+	if l.service.Load()&1 == 0 {
+		l.service.Add(1)
+	}
+	for _, b := range l.queue {
+		if b.into != nil {
+			b.into.file.Close()
+		}
+		l.finish(b, err)
+	}
+	l.queue = []*batch{l.newBatch()}
+	l.pending.Store(0)
+	signal(l.broken)
+}
+
+// restore puts the log back into service.
+func (l *log) restore() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.accepts && l.cause != errClosed {
+		l.cause = nil
+		l.service.Add(1)
+	}
+}
+
+// run is the writer. It ends when stop is closed, after the last batch.
+func (l *log) run(stop <-chan struct{}) {
+	for {
+		select {
+		case <-l.wake:
+			for more := true; more; {
+				l.gather()
+				more = l.flush(false)
+			}
+		case <-stop:
+			for l.flush(true) {
+			}
+			return
+		}
+	}
+}
+
+// gather lets callers that are ready to run add their entries to the batch, as long as it
+// grows. Without it most batches have one entry: the writer runs next after the first one.
+func (l *log) gather() {
+	for before := int64(0); ; {
+		runtime.Gosched()
+		now := l.pending.Load()
+		if now <= before {
+			return
+		}
+		before = now
+	}
+}
+
+// runSyncer syncs every so often, until stop is closed.
+func (l *log) runSyncer(stop <-chan struct{}) {
+	t := time.NewTicker(time.Duration(l.mode))
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if err := l.sync(); err != nil {
+				l.fail(err)
+			}
+		case <-stop:
+			return
+		}
+	}
+}
+
+// begin makes the entries from now on go into a new segment, which begins with the instant.
+// After a failure the log accepts entries again.
+func (l *log) begin(h header) error {
+	s, err := l.create(h)
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.accepts && !h.untrusted || l.cause == errClosed {
+		s.file.Close()
+		l.files.remove(segmentPath(l.dir, h.number))
+		return l.failure()
+	}
+	if !l.last().empty() {
+		l.queue = append(l.queue, l.newBatch())
+	}
+	b := l.last()
+	b.into = s
+	l.accepts = true
+	l.encoder = newEncoder(h.base)
+	l.added(b, l.encoder.instant(append(b.b, entryClock), h.base))
+	signal(l.wake)
+	return nil
+}
+
+// reopen opens a segment to go on behind its last whole batch, durable up to there.
+func (l *log) reopen(s *stored, end int64) (*segment, error) {
+	if err := l.files.truncate(s.path, end); err != nil {
+		return nil, err
+	}
+	f, err := l.files.open(s.path)
+	if err != nil {
+		return nil, err
+	}
+	// The process that made the segment may have ended before its content or its name was
+	// durable.
+	err = f.sync()
+	if err == nil {
+		err = l.files.syncDir(l.dir)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return &segment{f, s.header}, nil
+}
+
+// shut takes the log out of service for good. Accepted entries are still written.
+func (l *log) shut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.cause, l.accepts = errClosed, false
+	if l.service.Load()&1 == 0 {
+		l.service.Add(1)
+	}
+}
+
+// abandon removes a segment without acknowledged changes. The log is out of service.
+func (l *log) abandon(number uint64) {
+	l.mu.Lock()
+	l.accepts = false
+	l.mu.Unlock()
+	l.flushed() // the error is that of the failure
+	l.syncMu.Lock()
+	defer l.syncMu.Unlock()
+	if l.file != nil && l.number == number {
+		l.file.Close()
+		l.file = nil
+		l.offset.Store(0)
+	}
+	l.files.remove(segmentPath(l.dir, number))
+}
+
+// create makes a segment with its header, durable with its name.
+func (l *log) create(h header) (*segment, error) {
+	path := segmentPath(l.dir, h.number)
+	f, err := l.files.create(path)
+	if err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(h.append(nil)); err == nil {
+		err = f.sync()
+	}
+	if err == nil {
+		err = l.files.syncDir(l.dir)
+	}
+	if err != nil {
+		f.Close()
+		l.files.remove(path)
+		return nil, err
+	}
+	return &segment{f, h}, nil
+}
+
+// end adds the end of a snapshot of so many histories and operations.
+func (l *log) end(count int) bool {
+	return l.add(func(_ *encoder, b []byte) []byte {
+		return binary.AppendUvarint(append(b, entrySnapshot), uint64(count))
+	})
+}
+
+// size is the bytes of all segments.
+func (l *log) size() int64 { return l.older.Load() + l.offset.Load() }
+
+// suffix ends the names of segments.
+const suffix = ".weirlog"
+
+func segmentPath(dir string, number uint64) string {
+	return filepath.Join(dir, fmt.Sprintf("%016d%s", number, suffix))
+}

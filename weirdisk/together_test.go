@@ -1,0 +1,68 @@
+package weirdisk
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestTogetherSurvivesTogether: wherever the log of transfers between two keys is cut, the
+// next start finds both halves of a transfer or none.
+func TestTogetherSurvivesTogether(t *testing.T) {
+	const transfers = 40
+	dir := t.TempDir()
+	e := open(t, dir, SyncOff())
+	limit := weir.Limit{Name: "l", Max: transfers, Window: time.Hour, By: []string{"k"}}
+	l := newLimiter(t, e, limit)
+	r := weir.Request{N: 1, At: weir.Now}
+	for range transfers {
+		calls := []weir.Call{l.Call(weir.K("from"), r), l.Call(weir.K("to"), r)}
+		if err := l.DecideTogether(ctx, calls); err != nil || !calls[0].Decision.Allowed {
+			t.Fatalf("%+v, %v", calls, err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+suffix))
+	if err != nil || len(paths) != 1 {
+		t.Fatalf("%q, %v; want one segment", paths, err)
+	}
+	whole, err := os.ReadFile(paths[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(whole) > 100*transfers {
+		t.Errorf("%d bytes for %d transfers; is the policy written with each?", len(whole), transfers)
+	}
+	seen := map[int64]bool{}
+	for n := headerSize; n <= len(whole); n += 7 {
+		cut := t.TempDir()
+		if err := os.WriteFile(filepath.Join(cut, filepath.Base(paths[0])), whole[:n], 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := Open(cut)
+		if err != nil {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+		var counts [2]int64
+		for i, key := range []string{"from", "to"} {
+			if counts[i], err = newLimiter(t, e, limit).Count(ctx, weir.K(key), "l", time.Hour); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if counts[0] != counts[1] {
+			t.Fatalf("%d bytes of the log hold %d units of the one key and %d of the other", n, counts[0], counts[1])
+		}
+		seen[counts[0]] = true
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(seen) < transfers/2 {
+		t.Errorf("only %v units were seen", seen)
+	}
+}

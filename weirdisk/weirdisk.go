@@ -1,0 +1,333 @@
+// Package weirdisk is an engine for limits that survive a restart, without a server.
+//
+//	engine, err := weirdisk.Open("/var/lib/weir")
+//	…
+//	defer engine.Close()
+//	limiter, err := weir.New(policy, weir.WithEngine(engine))
+//
+// It decides in memory, as [weir.Memory] does, and writes every change to a log before the
+// answer. Callers that wait share one write, and with [SyncAlways] one sync (group commit).
+// The next start makes the state again from the log.
+//
+// A grant is in the hands of the operating system before its answer. So the end of the
+// process, even by SIGKILL, loses no acknowledged grant in any mode (D1, D2). docs/durability.md
+// lists the possible losses of each mode, and the format of the files.
+//
+// # Design
+//
+// The log holds outcomes, not requests: the instant, the key, the units. The memory engine
+// appends each change under the locks of the histories that it changed, so the order in the
+// log is the order of the decisions on every history. Redoing them decides nothing.
+//
+// With SyncAlways a goroutine writes and syncs for all callers that wait. In the other modes a
+// caller copies the entries of all that wait into the mapped segment, which is allocated in
+// advance: that survives a SIGKILL, and costs less than to wake a goroutine. The copy is made
+// without the locks of the memory engine. So a page that hangs holds one caller.
+//
+// A snapshot is a part of the log. It begins a new segment, into which histories are
+// written a few at a time, each under its lock, between the changes of callers. Read in
+// order, a history from the snapshot replaces the result of earlier entries. So callers
+// never stop for a snapshot, and it needs no positions and no second format. Once it is
+// durable the segments before are deleted.
+//
+// A failing disk (D5) fails calls with [weir.ErrUnavailable] or, if they were decided in
+// memory already, [weir.ErrUnknownFate]. Package fallback decides during that time. The engine
+// begins a new segment with a whole snapshot as soon as the disk accepts one.
+//
+// # Alternatives
+//
+// A memory engine forgets at the end of the process. Redis serves several processes. An
+// embedded database syncs as fast only for large batches, and takes three to ten times the
+// bytes; bench/RESULTS.md compares some.
+package weirdisk
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+var (
+	// ErrInUse: another process has the directory. The error names it.
+	ErrInUse = errors.New("weirdisk: the directory is in use")
+
+	// errClosed is the reason of calls after Close.
+	errClosed = errors.New("the engine is closed")
+)
+
+// Engine is a durable engine in a directory. It is safe for concurrent use, and the
+// directory must be on a local disk.
+type Engine struct {
+	memory   *weir.Memory
+	log      *log
+	lock     *os.File
+	cut      Cut
+	keeper   *keeper
+	identity string
+
+	closing sync.Once
+	stops   []chan struct{} // of the goroutines, in the order in which they end
+	ended   []chan struct{}
+	closed  error
+}
+
+var _ weir.RefundOnceEngine = (*Engine)(nil)
+
+// Option adjusts an Engine.
+type Option func(*options)
+
+type options struct {
+	sync   syncMode
+	memory []weir.MemoryOption
+	files  files
+	growth int64         // bytes after which a snapshot follows
+	step   int64         // bytes that are allocated at once
+	tick   time.Duration // of the keeper
+}
+
+// syncMode is the time between two syncs, or one of the following.
+type syncMode time.Duration
+
+const (
+	syncAlways syncMode = 0
+	syncOff    syncMode = -1
+
+	defaultSync = syncMode(100 * time.Millisecond)
+)
+
+// SyncAlways returns the option to have each change on stable storage before its answer.
+// Nothing acknowledged is lost by a power failure.
+func SyncAlways() Option { return func(o *options) { o.sync = syncAlways } }
+
+// SyncEvery returns the option to write each change before its answer, and to sync every d,
+// at least a millisecond. A power failure may lose the changes of the last d. The default is
+// SyncEvery(100 * time.Millisecond).
+func SyncEvery(d time.Duration) Option {
+	return func(o *options) { o.sync = syncMode(max(d, time.Millisecond)) }
+}
+
+// SyncOff returns the option to write each change before its answer, and to leave syncs to
+// the operating system. A power failure may lose all changes since the last snapshot.
+func SyncOff() Option { return func(o *options) { o.sync = syncOff } }
+
+// Memory returns the option to bound the memory engine, by weir.MaxKeys and weir.MaxBytes.
+// Histories that are in the directory count too: if they exceed a cap, Open fails.
+func Memory(opts ...weir.MemoryOption) Option {
+	return func(o *options) { o.memory = append(o.memory, opts...) }
+}
+
+// Open opens the engine in a directory, or makes a new one there. It returns once all
+// histories are in memory.
+//
+// The errors are ErrInUse, a *FormatError for a file that cannot be read, and those of the
+// operating system. After an error nothing has changed. An end of the log that was written
+// only in part is cut; Recovery describes it.
+func Open(dir string, opts ...Option) (*Engine, error) {
+	o := options{sync: defaultSync, files: system{}, growth: leastGrowth, step: allocateAhead, tick: keeperTick}
+	for _, option := range opts {
+		option(&o)
+	}
+	dir = filepath.Clean(dir)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, openError(dir, err)
+	}
+	if err := checkOurs(dir); err != nil {
+		return nil, err
+	}
+	if err := checkWritable(dir); err != nil {
+		return nil, openError(dir, err)
+	}
+	lock, err := lockDir(filepath.Join(dir, lockName), true)
+	if err != nil {
+		return nil, openError(dir, err)
+	}
+	e := &Engine{lock: lock, log: &log{
+		files: o.files, dir: dir, mode: o.sync, step: o.step,
+		queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
+	}}
+	e.log.led.L = &e.log.mu
+	e.memory = weir.NewMemory(append(o.memory, weir.Journaled(e.log))...)
+	if err := e.start(&o); err != nil {
+		lock.Close()
+		return nil, openError(dir, err)
+	}
+	return e, nil
+}
+
+// openError adds the directory and the next step to an error of the operating system.
+func openError(dir string, err error) error {
+	var format *FormatError
+	switch {
+	case errors.As(err, &format) || errors.Is(err, ErrInUse):
+		return err
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("weirdisk: %s: %w; the process must be able to write there", dir, err)
+	}
+	return fmt.Errorf("weirdisk: %s: %w", dir, err)
+}
+
+// start loads the directory and starts the goroutines.
+func (e *Engine) start(o *options) error {
+	l := e.log
+	content, err := load(l.files, l.dir, e.memory)
+	if err != nil {
+		return err
+	}
+	e.cut = content.cut
+	e.memory.NotBefore(content.decoder.newest)
+	e.memory.Sweep()
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), newest: content.newest, size: content.size, pure: content.size, count: content.count, growth: o.growth, tick: o.tick}
+	if err := e.keeper.resume(content); err != nil {
+		return err
+	}
+	if e.identity, err = readIdentity(l.files, l.dir); err != nil {
+		return err
+	}
+	for _, path := range content.unused {
+		l.files.remove(path) // otherwise the next start removes it
+	}
+	e.run(e.keeper.run)
+	if l.mode > 0 {
+		e.run(l.runSyncer)
+	}
+	e.run(l.run)
+	return nil
+}
+
+// run starts a goroutine that ends when its channel is closed.
+func (e *Engine) run(f func(stop <-chan struct{})) {
+	stop, ended := make(chan struct{}), make(chan struct{})
+	e.stops, e.ended = append(e.stops, stop), append(e.ended, ended)
+	go func() {
+		defer close(ended)
+		f(stop)
+	}()
+}
+
+// Close writes and syncs the rest, ends all goroutines and releases the directory. Calls
+// after it fail with [weir.ErrUnavailable]. The error is that of the last write or sync.
+func (e *Engine) Close() error {
+	e.closing.Do(func() { e.closed = e.close() })
+	return e.closed
+}
+
+func (e *Engine) close() error {
+	l := e.log
+	l.shut()
+	for i, stop := range e.stops { // the writer last
+		close(stop)
+		<-e.ended[i]
+	}
+	err := l.sync()
+	if l.file != nil {
+		err = errors.Join(err, l.file.Close(), l.files.truncate(segmentPath(l.dir, l.number), l.offset.Load()))
+	}
+	return errors.Join(err, e.lock.Close())
+}
+
+// Decide decides an attempt, a peek or a record. One that changed something returns once the
+// change is written, or synced with SyncAlways.
+func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	if r.Op == weir.OpPeek || r.N == 0 {
+		return e.memory.Decide(ctx, p, k, r)
+	}
+	service, err := e.log.enter()
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	d, err := e.memory.Decide(ctx, p, k, r)
+	if err == nil && changes(p, &r, &d) {
+		err = e.log.wait(ctx, service)
+	}
+	if err != nil {
+		return weir.Decision{}, err
+	}
+	return d, nil
+}
+
+// Refund takes units back (R10).
+func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
+	return e.refund(ctx, func() (int64, error) { return e.memory.Refund(ctx, p, k, at, n, now) })
+}
+
+// RefundOnce is Refund with an idempotency key.
+func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
+	return e.refund(ctx, func() (int64, error) { return e.memory.RefundOnce(ctx, p, k, at, n, now, id) })
+}
+
+func (e *Engine) refund(ctx context.Context, refund func() (int64, error)) (int64, error) {
+	service, err := e.log.enter()
+	if err != nil {
+		return 0, err
+	}
+	took, err := refund()
+	if err == nil && took > 0 {
+		err = e.log.wait(ctx, service)
+	}
+	if err != nil {
+		return 0, err
+	}
+	return took, nil
+}
+
+// Count counts units (R11). It reads memory only.
+func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	return e.memory.Count(ctx, p, k, i, last, now)
+}
+
+// Reset forgets the histories of the key (R10).
+func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
+	service, err := e.log.enter()
+	if err != nil {
+		return err
+	}
+	if err := e.memory.Reset(ctx, p, k); err != nil {
+		return err
+	}
+	return e.log.wait(ctx, service)
+}
+
+// Memory returns the engine in memory, for its sizes and caps. Calls of its Decide, Refund
+// and Reset are logged, and their answers do not wait for the log.
+func (e *Engine) Memory() *weir.Memory { return e.memory }
+
+// Err returns the reason for which the engine is out of service, such as a full disk, and nil
+// while it is in service.
+func (e *Engine) Err() error {
+	if e.log.service.Load()&1 == 0 {
+		return nil
+	}
+	e.log.mu.Lock()
+	defer e.log.mu.Unlock()
+	return fmt.Errorf("weirdisk: %w", e.log.failure())
+}
+
+// Identity returns a random name of the directory. It stays until the directory is removed,
+// and is part of its backups.
+func (e *Engine) Identity() string { return e.identity }
+
+// Recovery returns the end of the log that Open has cut, with 0 Bytes if there was none.
+func (e *Engine) Recovery() Cut { return e.cut }
+
+// Stats are counts since Open, and sizes now.
+type Stats struct {
+	Bytes     int64 // of all segments
+	Entries   int64 // changes, and histories of snapshots
+	Batches   int64 // groups of entries, each with one write
+	Syncs     int64
+	Snapshots int64
+	Failures  int64 // times that a write or a sync failed
+}
+
+// Stats returns the counts.
+func (e *Engine) Stats() Stats {
+	s := &e.log.stats
+	return Stats{e.log.size(), s.entries.Load(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
+}

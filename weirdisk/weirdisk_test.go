@@ -1,0 +1,87 @@
+package weirdisk
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+var ctx = context.Background()
+
+// open opens a directory, and closes it at the end of the test.
+func open(t testing.TB, dir string, opts ...Option) *Engine {
+	t.Helper()
+	e, err := Open(dir, opts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
+
+func newLimiter(t testing.TB, e weir.Engine, limits ...weir.Limit) *weir.Limiter {
+	t.Helper()
+	l, err := weir.New(weir.Policy{Name: "p", Limits: limits}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+var daily = weir.Limit{Name: "daily", Max: 10, Window: 24 * time.Hour, By: []string{"user"}}
+
+// TestLimitSurvivesRestart (D2) is the purpose of the package.
+func TestLimitSurvivesRestart(t *testing.T) {
+	dir := t.TempDir()
+	for life := range 3 {
+		e := open(t, dir)
+		l := newLimiter(t, e, daily)
+		for i := range 4 {
+			d, err := l.Allow(ctx, weir.K("ann"))
+			if want := life*4+i < 10; err != nil || d.Allowed != want {
+				t.Errorf("life %d, attempt %d: got %v, %v, want allowed=%v", life, i, d, err, want)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if d, err := l.Allow(ctx, weir.K("ann")); !errors.Is(err, weir.ErrUnavailable) || d.Allowed {
+			t.Errorf("after Close: got %v, %v, want ErrUnavailable", d, err)
+		}
+	}
+}
+
+// modes are the three ways to sync.
+var modes = map[string]Option{"always": SyncAlways(), "every": SyncEvery(5 * time.Millisecond), "off": SyncOff()}
+
+// TestSnapshotIsDue (D6): a snapshot follows once the log has grown by half, and at the latest
+// when the directory would hold three times the bytes of the last one at the end of the next.
+func TestSnapshotIsDue(t *testing.T) {
+	const mib = 1 << 20
+	for _, c := range []struct {
+		size, pure, log int64 // MiB of the last snapshot with and without changes, and of the log
+		rested, want    bool
+	}{
+		{0, 0, 4, true, false},
+		{0, 0, 5, true, true},
+		{0, 0, 16, false, false}, // a small directory
+		{0, 0, 17, false, true},
+		{30, 30, 45, true, false},
+		{30, 30, 46, true, true},
+		{30, 30, 60, false, false},
+		{30, 30, 61, false, true},
+		{40, 30, 50, true, false}, // 10 MiB of changes during the last snapshot
+		{40, 30, 51, false, true},
+		{60, 30, 64, true, false}, // changes come too fast for the bound
+		{60, 30, 65, false, true},
+	} {
+		k := &keeper{log: &log{}, size: c.size * mib, pure: c.pure * mib, growth: leastGrowth}
+		k.log.offset.Store(c.log * mib)
+		if got := k.due(c.rested); got != c.want {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}

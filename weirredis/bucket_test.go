@@ -1,0 +1,191 @@
+package weirredis_test
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/weirredis"
+)
+
+func bucket(max int64, window time.Duration, burst int64) weir.Limit {
+	l := perUser(max, window)
+	l.Kind, l.Burst = weir.Bucket, burst
+	return l
+}
+
+// TestBucketPathEqualsKinds sends the same requests to two engines: one with the script for
+// a single Bucket, and one without. Their answers, stored bytes and expiries must be equal.
+func TestBucketPathEqualsKinds(t *testing.T) {
+	s := redistest.Start(t)
+	conn := connTo(t, s)
+	quick := newEngine(t, conn, weirredis.DenialCacheTTL(0))
+	long := newEngine(t, conn, weirredis.WithoutBucketPath(), weirredis.DenialCacheTTL(0))
+	for seed := range uint64(80) {
+		r := rand.New(rand.NewPCG(seed, 12))
+		d := &double{s: s, r: r, seed: seed, engines: [2]*weirredis.Engine{quick, long}, at: nine, wild: seed%3 == 0, begun: time.Now()}
+		max := pick[int64](r, 1, 3, 7, 100, 1000)
+		limit := bucket(max, pick(r, time.Millisecond, time.Second, time.Hour, 60*24*time.Hour), pick(r, 1, 2, max))
+		limit.Cost = pick[int64](r, 0, 0, 0, 1, 2)
+		for i, name := range []string{"quick", "whole"} {
+			l := limiter(t, d.engines[i], name, weir.AllOrNothing, limit)
+			d.plans[i] = l.Plan()
+			d.keys[i] = weirredis.Keys(l.Plan(), weir.K(fmt.Sprint(seed)), false)[0]
+			s.Must(t, "DEL", d.keys[i])
+		}
+		for range 80 {
+			d.step(t)
+		}
+	}
+}
+
+// TestUnreadableBucketIsNotChanged cuts off the headers of buckets with and without
+// fractions of a microsecond. Every operation returns an error, and writes nothing.
+func TestUnreadableBucketIsNotChanged(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, rueidisConn(t), weirredis.DenialCacheTTL(0))
+	for _, limit := range []weir.Limit{bucket(7, time.Second, 9), bucket(10, time.Second, 9)} {
+		l := limiter(t, e, fmt.Sprintf("cut%d", limit.Max), weir.AllOrNothing, limit)
+		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
+		s.Must(t, "DEL", key)
+		must(t)(l.AllowAt(ctx, weir.K("u"), 3, nine))
+		header := s.Must(t, "HGET", key, "h")
+		for _, bad := range []string{header[:1], header[:len(header)-1], header + "x"} {
+			s.Must(t, "HSET", key, "h", bad)
+			before := s.Must(t, "DUMP", key)
+			now := l.At(nine.Add(time.Minute))
+			for op, ask := range map[string]func() error{
+				"attempt": func() error { _, err := now.AllowN(ctx, weir.K("u"), 1); return err },
+				"record":  func() error { _, err := now.Record(ctx, weir.K("u"), 1); return err },
+				"peek":    func() error { _, err := now.Peek(ctx, weir.K("u"), 1); return err },
+				"refund":  func() error { _, err := now.Refund(ctx, weir.K("u"), nine, 1); return err },
+			} {
+				if err := ask(); !errors.Is(err, weirredis.ErrState) || !strings.Contains(err.Error(), "cut off") {
+					t.Errorf("form %d, %d bytes, %s: got %v, want ErrState with \"cut off\"", header[0], len(bad), op, err)
+				}
+				if s.Must(t, "DUMP", key) != before {
+					t.Errorf("form %d, %d bytes, %s: it was changed", header[0], len(bad), op)
+				}
+			}
+		}
+	}
+}
+
+// TestBucketsHaveSmallForms: a bucket is stored in 33 bytes, or in 54 if a unit does not
+// flow in in whole microseconds. A long history that becomes a bucket leaves nothing else.
+func TestBucketsHaveSmallForms(t *testing.T) {
+	s := redistest.Shared(t)
+	e := newEngine(t, rueidisConn(t))
+	for max, want := range map[int64]int{10: 33, 7: 54} {
+		before := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, perUser(1000, time.Hour))
+		after := limiter(t, e, fmt.Sprintf("form%d", max), weir.AllOrNothing, bucket(max, time.Hour, 1000/max*max))
+		key := weirredis.Keys(before.Plan(), weir.K("u"), false)[0]
+		s.Must(t, "DEL", key)
+		fill(t, e, before, 900, time.Hour)
+		d := must(t)(after.AllowAt(ctx, weir.K("u"), 1, nine.Add(59*time.Minute+59*time.Second)))
+		if got := s.Must(t, "HGET", key, "h"); !d.Allowed || len(got) != want || s.Must(t, "HLEN", key) != "1" {
+			t.Errorf("%d an hour: %+v, %d bytes, want %d; %s fields, want 1", max, d, len(got), want, s.Must(t, "HLEN", key))
+		}
+		if d := must(t)(before.At(nine.Add(59*time.Minute+59*time.Second)).Peek(ctx, weir.K("u"), 1)); d.Remaining != 1000-901 {
+			t.Errorf("%d an hour, then 1000 in any hour again: %d remain, want 99", max, d.Remaining)
+		}
+	}
+}
+
+// TestKeysOfBucketsLiveUntilFull: a key lives until the bucket is full, and at most a
+// quarter of the time to fill it longer (R13).
+func TestKeysOfBucketsLiveUntilFull(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+	for name, gap := range map[string]time.Duration{"path": 0, "kinds": time.Second} {
+		limit := bucket(60, time.Hour, 30) // half an hour
+		limit.MinInterval = gap
+		l := limiter(t, e, name, weir.AllOrNothing, limit)
+		must(t)(l.AllowN(ctx, weir.K("u"), 20))
+		got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
+		if got < 30*time.Minute-time.Second || got > 40*time.Minute {
+			t.Errorf("%s: the key lives %v, want half an hour to 40 minutes", name, got)
+		}
+	}
+}
+
+// TestKeysOfPeriodsLiveUntilTheirEnd: a key of a Period lives until the end of the window
+// and of the minimum interval, and at most a quarter of a window longer (R3, R13).
+func TestKeysOfPeriodsLiveUntilTheirEnd(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+	l := limiter(t, e, "month", weir.AllOrNothing, weir.Limit{Name: "user", Max: 9, Kind: weir.Calendar, Period: weir.Month, By: []string{"user"}})
+	d := must(t)(l.Allow(ctx, weir.K("u")))
+	got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
+	if got < d.ResetAfter-2*time.Second || got > d.ResetAfter+8*24*time.Hour {
+		t.Errorf("the window ends in %v, the key lives %v", d.ResetAfter, got)
+	}
+}
+
+// TestWindowsOfAPeriodFollowTheServersClock decides with a client whose clock is wrong by
+// years. The windows are those around the server's time, and the denials are exact (R3).
+func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
+	s := redistest.Start(t)
+	for _, off := range []time.Duration{0, 40 * time.Minute, -3 * 365 * 24 * time.Hour, 50 * 365 * 24 * time.Hour} {
+		e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
+		e.WithClock(func() time.Time { return time.Now().Add(off) })
+		for _, limits := range [][]weir.Limit{
+			{{Name: "hour", Max: 2, Kind: weir.Calendar, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
+			{{Name: "day", Max: 2, Kind: weir.Calendar, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.Bucket}},
+		} {
+			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
+			z := l.Plan().Limits()[0].Period
+			for i := range 3 {
+				d, err := e.Decide(ctx, l.Plan(), weir.K(), weir.Request{N: 1, At: weir.Now, ID: pick(rand.New(rand.NewPCG(uint64(i), 1)), "", fmt.Sprint(i))})
+				if err != nil {
+					t.Fatal(err)
+				}
+				_, end := z.Around(d.At.UnixMicro())
+				if d.Allowed != (i < 2) || i < 2 && d.Remaining != int64(1-i) || i == 2 && d.RetryAfter.Microseconds() != end-d.At.UnixMicro() {
+					t.Errorf("clock off by %v, %d limits, attempt %d: got %+v, the window ends at %d", off, len(limits), i, d, end)
+				}
+			}
+			n, err := l.Count(ctx, weir.K(), limits[0].Name, time.Minute)
+			if err != nil || n != 2 {
+				t.Errorf("clock off by %v, %d limits: count is %d, %v, want 2", off, len(limits), n, err)
+			}
+			if n, err := e.Refund(ctx, l.Plan(), weir.K(), weir.Oldest, 1, weir.Now); err != nil || n != 1 {
+				t.Errorf("clock off by %v, %d limits: refund took %d, %v, want 1", off, len(limits), n, err)
+			}
+		}
+	}
+}
+
+// TestDenialsOfBucketsAreCached: a denial is answered from memory until the next unit flows
+// in, and ends with a refund.
+func TestDenialsOfBucketsAreCached(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(time.Hour))
+	for _, limits := range [][]weir.Limit{{bucket(2, time.Hour, 2)}, {bucket(2, time.Hour, 2), perUser(100, time.Hour)}} {
+		if len(limits) > 1 {
+			limits[1].Name = "other"
+		}
+		l := limiter(t, e, fmt.Sprintf("cached%d", len(limits)), weir.AllOrNothing, limits...)
+		granted := must(t)(l.AllowN(ctx, weir.K("u"), 2))
+		first := must(t)(l.Allow(ctx, weir.K("u")))
+		before := commands(t, s, "evalsha") + commands(t, s, "eval")
+		again := must(t)(l.Allow(ctx, weir.K("u")))
+		if again.Allowed || again.At.Add(again.RetryAfter) != first.At.Add(first.RetryAfter) || again.At.Add(again.ResetAfter) != first.At.Add(first.ResetAfter) {
+			t.Errorf("%d limits: got %+v, then %+v", len(limits), first, again)
+		}
+		if got := commands(t, s, "evalsha") + commands(t, s, "eval"); got != before {
+			t.Errorf("%d limits: the second denial ran %d scripts", len(limits), got-before)
+		}
+		if n, err := l.Refund(ctx, weir.K("u"), granted.At, 1); n != 1 || err != nil {
+			t.Fatalf("%d limits: refund took %d, %v", len(limits), n, err)
+		}
+		if d := must(t)(l.Allow(ctx, weir.K("u"))); !d.Allowed {
+			t.Errorf("%d limits: after a refund: %+v", len(limits), d)
+		}
+	}
+}
