@@ -107,7 +107,7 @@ func (m *Memory) reserve(slots []slot, k *Key, now, units int64, created int) er
 // needs returns the number of records and chunks that recording in the slot takes.
 func (s *slot) needs(k *Key, now, units int64) (records, chunks int) {
 	if s.corrected {
-		return 0, 2 // at most: one to correct, one to add
+		return 0, window.MostChunks // at most, to correct and to add
 	}
 	if s.ref != 0 && s.rule.Rate != 0 {
 		return 0, 0
@@ -130,10 +130,10 @@ func (m *Memory) correctAll(slots []slot, now int64, virtual bool) error {
 }
 
 // reserveCorrections makes sure that the slots can be corrected: the units of many
-// entries in one may take a word more than before.
+// entries in one may take more words than before.
 func (m *Memory) reserveCorrections(slots []slot) error {
 	for i := range slots {
-		if s := &slots[i]; s.corrected && !s.shard.Arena.Reserve(len(slots)) {
+		if s := &slots[i]; s.corrected && !s.shard.Arena.Reserve(len(slots)*window.MostChunks) {
 			return m.fullOfBytes
 		}
 	}

@@ -86,7 +86,7 @@ func (m *Memory) allowLocked(b *memoryPlan, k *Key, s *keytable.Shard, r *keytab
 		state = window.State{Used: used + granted, Last: now}
 	case granted > 0:
 		end := rule.End(now)
-		if h.Chunks(end, granted) > 0 && !arena.Reserve(1) {
+		if chunks := h.Chunks(end, granted); chunks > 0 && !arena.Reserve(chunks) {
 			return false
 		}
 		h.Prune(arena, cutoff, used, from)

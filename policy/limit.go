@@ -98,22 +98,28 @@ var units = map[string]struct{ name, suffix string }{
 	"hr": {"hour", "h"}, "hour": {"hour", "h"}, "h": {"hour", "h"}, "day": {"day", "d"}, "d": {"day", "d"},
 }
 
+// mostDigits is the longest number that an error repeats: that of the longest window in
+// milliseconds, with underscores.
+const mostDigits = 16
+
 // nextWindow returns the next step for a word that is not a window.
 func nextWindow(word string) string {
 	meant := strings.TrimSuffix(strings.ToLower(word), "s")
-	if looksLikeWindow(meant) {
-		return "write " + meant
-	}
 	digits := meant[:len(meant)-len(strings.TrimLeft(meant, "0123456789_"))]
-	if unit, ok := units[meant[len(digits):]]; ok && digits == "" {
+	unit, known := units[meant[len(digits):]]
+	_, problem := parseNumber(word)
+	switch {
+	case len(digits) > mostDigits:
+		return useWindow
+	case looksLikeWindow(meant):
+		return "write " + meant
+	case known && digits == "":
 		return "write " + unit.name
-	} else if ok {
+	case known:
 		return "write " + digits + unit.suffix
-	}
-	if word == "year" {
+	case word == "year":
 		return "a window has one length, and this one varies: use one such as 365d"
-	}
-	if _, problem := parseNumber(word); problem == "" {
+	case problem == "":
 		return "write the number and its unit in one word, such as 90s, 30m, 24h"
 	}
 	return useWindow

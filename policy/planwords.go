@@ -59,7 +59,8 @@ func (c *checker) readPlans(d *policyBuilder) bool {
 		return c.fail(plans.Offset, "write the name of each plan, without a dash, and its limits after or below it", "plans: has no names with limits")
 	}
 	ok := true
-	d.planNames = map[string]bool{}
+	d.planNames = make(map[string]bool, plans.Len())
+	d.policy.Tiers = make([]Tier, 0, plans.Len())
 	for name, value := range plans.Pairs() {
 		d.planNames[name.Text] = true
 		if !weir.ValidName(name.Text) {

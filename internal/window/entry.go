@@ -41,8 +41,7 @@ func words(time, units int64) int {
 	return 2 + wideWords
 }
 
-// add appends an entry. The arena must have a chunk in reserve if the log is full
-// for its words.
+// add appends an entry. The arena must have chunks for its words in reserve.
 func (q *log) add(a *Arena, time, units int64) {
 	if time < narrowTime && units == 1 {
 		word := uint32(time)<<2 | 2
@@ -103,8 +102,8 @@ func (q *log) grow(a *Arena, n int64) {
 	q.setNewest(a, q.newest(a)+n)
 }
 
-// setNewest changes the units of the newest entry. To widen it, the arena must
-// have a chunk in reserve if the log is full for grownWords.
+// setNewest changes the units of the newest entry. To widen it, the arena must have chunks
+// for grownWords in reserve.
 func (q *log) setNewest(a *Arena, units int64) {
 	words, pos := &a.At(q.tail.ref()).words, q.tail.pos()
 	last := &words[pos-1]

@@ -22,7 +22,7 @@ const long = -1 << 60 // before every instant
 var Empty = History{Last: long, End: long, Front: long}
 
 // Chunks is the number of chunks that Add may take from the arena for n units that end at
-// end: 0 or 1.
+// end: 0 … 2.
 func (h *History) Chunks(end, n int64) int {
 	need := 0
 	switch {
@@ -37,10 +37,7 @@ func (h *History) Chunks(end, n int64) int {
 	default:
 		need = words(end-h.End, n)
 	}
-	if h.log.full(need) {
-		return 1
-	}
-	return 0
+	return h.log.chunks(need)
 }
 
 // Mark is the place in a log where the entries that count begin. The zero Mark is before

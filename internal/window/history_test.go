@@ -132,9 +132,17 @@ func play(t *testing.T, r *rand.Rand, steps int) {
 		case op == 10:
 			now -= r.Int64N(rule.Window)
 			end = rule.End(now)
-			a.Reserve(1)
+			before, n := a.Len(), 1+r.Int64N(1<<(1+r.IntN(50)))
+			a.Reserve(MostChunks)
 			h.Redate(a, end, now)
 			p.redate(end, now)
+			if h.Total+n < MaxUnits {
+				h.Add(a, end, now, n)
+				p.add(end, now, n)
+			}
+			if took := a.Len() - before; took > MostChunks {
+				t.Fatalf("step %d: %d chunks taken, at most %d announced", step, took, MostChunks)
+			}
 		case op == 11:
 			c, own := h.Clone(a)
 			h.Free(a)
@@ -199,7 +207,7 @@ func compare(t *testing.T, step int, h *History, a *Arena, p *plain, cutoff int6
 // TestHistoryIsAList: a history in chunks has the same results as a list.
 func TestHistoryIsAList(t *testing.T) {
 	for seed := range uint64(300) {
-		play(t, rand.New(rand.NewPCG(seed, 0)), 400)
+		play(t, rand.New(rand.NewPCG(seed, 0)), 1000)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
 		}
@@ -258,6 +266,39 @@ func TestEntriesSurvive(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestChunksOfRings: at every place of a ring, an entry takes at most the announced chunks,
+// and takes two at some of them.
+func TestChunksOfRings(t *testing.T) {
+	two := false
+	for kept := 2; kept < perChunk; kept++ {
+		for shift := range 2 * perChunk {
+			for _, n := range []int64{1, 2, middleUnits, 1 << 40} {
+				for _, time := range []int64{0, 1, narrowTime} {
+					a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(0)
+					for range kept + shift {
+						now++
+						used, from := h.Used(a, now-int64(kept))
+						h.Prune(a, now-int64(kept), used, from)
+						a.Reserve(h.Chunks(now, 1))
+						h.Add(a, now, now, 1)
+					}
+					chunks, before := h.Chunks(now+time, n), a.Len()
+					a.Reserve(chunks)
+					h.Add(a, now+time, now+time, n)
+					took := a.Len() - before
+					if took > chunks {
+						t.Fatalf("%d units %d later, behind %d entries moved by %d: %d chunks taken, %d announced", n, time, kept, shift, took, chunks)
+					}
+					two = two || took == 2
+				}
+			}
+		}
+	}
+	if !two {
+		t.Error("no entry took two chunks")
 	}
 }
 

@@ -76,17 +76,27 @@ func (p place) kind() kind         { return kind(p >> kindBits & 3) }
 // empty reports whether the log holds no entry.
 func (q *log) empty() bool { return q.head == 0 }
 
-// full reports whether n more words need another chunk. One place of a ring stays free, so
-// that its ends differ.
-func (q *log) full(n int) bool {
+// chunks is the number of chunks that n more words take, 0 < n <= 5. One place of a ring
+// stays free, so that its ends differ. A ring that has wrapped around may take two: its
+// newest words move to the first, and the rest of n may not fit behind them.
+func (q *log) chunks(n int) int {
 	head, tail := q.head.pos(), q.tail.pos()
+	wrapped := q.head.ref() == q.tail.ref() && tail <= head
+	room := perChunk - tail
 	switch {
-	case q.head.ref() != q.tail.ref():
-		return tail+n > perChunk
-	case tail > head:
-		return tail+n > perChunk+max(head-1, 0)
+	case wrapped && tail+n < head:
+		return 0
+	case wrapped && n > room:
+		return 2
+	case wrapped:
+		return 1
+	case q.head.ref() == q.tail.ref():
+		room += max(head-1, 0)
 	}
-	return tail+n >= head
+	if n > room {
+		return 1
+	}
+	return 0
 }
 
 // wraps reports whether a log at the end of its newest chunk goes on at the beginning of it.
@@ -99,7 +109,7 @@ func (q *log) closed() bool {
 	return q.head.ref() == q.tail.ref() && q.tail.pos()+1 == q.head.pos()
 }
 
-// append adds a word. The arena must have a chunk in reserve if the log is full.
+// append adds a word. The arena must have the chunks in reserve that it may take.
 func (q *log) append(a *Arena, word uint32) {
 	ref, pos := q.tail.ref(), q.tail.pos()
 	switch {

@@ -1,11 +1,15 @@
 package window
 
+// MostChunks is the number of chunks that Redate and an Add after it may take together: two
+// for the one of them that makes a second chunk of a ring, and one for the other.
+const MostChunks = 3
+
 // Behind reports whether a clock at raw is so far behind the history that it must have
 // been corrected (R2).
 func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 
 // Redate merges the entries of the future into one entry of now, of at most MaxUnits,
-// where end is the end of an entry of now (R2). The arena must have a chunk in reserve.
+// where end is the end of an entry of now (R2). The arena must have MostChunks in reserve.
 func (h *History) Redate(a *Arena, end, now int64) {
 	if h.Rate() != 0 { // as much is missing now as was at the newest attempt
 		micros, rest := h.missing(h.Last)
@@ -49,7 +53,7 @@ func (h *History) Clone(a *Arena) (*History, *Arena) {
 	before := h.Front
 	for c := h.cursor(a); c.more(); {
 		if e := c.next(); e.units > 0 {
-			own.Reserve(1)
+			own.Reserve(copied.log.chunks(words(e.end-before, e.units)))
 			copied.log.add(own, e.end-before, e.units)
 			before = e.end
 		}
