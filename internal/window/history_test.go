@@ -302,6 +302,37 @@ func TestChunksOfRings(t *testing.T) {
 	}
 }
 
+// TestChunksOfCorrectedRings: at every place of a ring, Redate and an Add after it take at
+// most MostChunks.
+func TestChunksOfCorrectedRings(t *testing.T) {
+	most := 0
+	for kept := 2; kept < perChunk; kept++ {
+		for shift := range 2 * perChunk {
+			a, h, now := &Arena{Budget: unlimited{}}, Empty, int64(0)
+			add := func(n int64) {
+				now++
+				used, from := h.Used(a, now-int64(kept))
+				h.Prune(a, now-int64(kept), used, from)
+				a.Reserve(h.Chunks(now, n))
+				h.Add(a, now, now, n)
+			}
+			for range kept + shift {
+				add(1)
+			}
+			add(middleUnits - 1)
+			add(middleUnits - 1) // with the one before, units in words of their own
+			before := a.Len()
+			a.Reserve(MostChunks)
+			h.Redate(a, now-1, now-1)
+			h.Add(a, now, now, 1<<40)
+			most = max(most, a.Len()-before)
+		}
+	}
+	if most != MostChunks {
+		t.Errorf("at most %d chunks are taken, want %d", most, MostChunks)
+	}
+}
+
 // TestShortHistoryKeepsToOneChunk: a log of up to perChunk-1 words stays in one chunk, wherever
 // it begins there, and a longer one loses no entry when it gets another.
 func TestShortHistoryKeepsToOneChunk(t *testing.T) {

@@ -1,8 +1,8 @@
 package window
 
-// MostChunks is the number of chunks that Redate and an Add after it may take together: two
-// for the one of them that makes a second chunk of a ring, and one for the other.
-const MostChunks = 3
+// MostChunks is the number of chunks that Redate and an Add after it may take together. A
+// Redate that takes two leaves room for the entry of the Add in the second.
+const MostChunks = 2
 
 // Behind reports whether a clock at raw is so far behind the history that it must have
 // been corrected (R2).
