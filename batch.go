@@ -32,9 +32,9 @@ type BatchEngine interface {
 }
 
 // DecideAll decides several requests on the limiter's policy, in their order: on memory with
-// one reading of the clock, on Redis in one round trip, on disk with one wait. Each has its own decision or error,
-// that of [Limiter.Decide], and denials change nothing for the others. It sets Plan,
-// Decision and Err of each call.
+// one reading of the clock, on Redis in one round trip, on disk with one wait. Each has its
+// own decision or error, that of [Limiter.Decide], and denials change nothing for the others.
+// It sets Plan, Decision and Err of each call.
 //
 // [Limiter.DecideTogether] charges all requests or none.
 func (l *Limiter) DecideAll(ctx context.Context, calls []Call) {
