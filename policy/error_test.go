@@ -3,6 +3,7 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -89,6 +90,23 @@ func TestErrorsAreInTheOrderOfTheFile(t *testing.T) {
 		}
 		if got := strings.Contains(err.Error(), "more than 50 errors"); got != (n > MaxErrors) {
 			t.Errorf("%d errors: the text reports more of them: %v", n, got)
+		}
+	}
+}
+
+// TestLongWordsAreCut: no error repeats a long word of a limit, wherever it stands.
+func TestLongWordsAreCut(t *testing.T) {
+	words := regexp.MustCompile(`[A-Za-z_]+|[0-9]+|[^\sA-Za-z0-9]`)
+	digits := strings.Repeat("9", 1600)
+	long := []string{strings.Repeat("é", 1600), strings.Repeat("x ", 800), digits, digits + "s", digits + "minutes", digits + "/s"}
+	for line := range strings.Lines(string(readFile(t, "testdata/lines.txt"))) {
+		for _, at := range words.FindAllStringIndex(line, -1) {
+			for _, word := range long {
+				text := line[:at[0]] + word + line[at[1]:]
+				if _, err := parseLimit(text); err != nil {
+					checkError(t, text, err)
+				}
+			}
 		}
 	}
 }

@@ -55,7 +55,7 @@ func (d *limitBuilder) setMax(at int, word string) *fault {
 		return nil
 	}
 	n, problem := parseNumber(word)
-	if count, window, slash := strings.Cut(word, "/"); slash && looksLikeWindow(window) {
+	if count, window, slash := strings.Cut(word, "/"); slash && len(count) <= mostLength && looksLikeWindow(window) {
 		return faultf(at, "write "+count+" per "+window, "%s is not a whole number", clip(word))
 	}
 	if problem != "" {

@@ -77,7 +77,8 @@ func FuzzRun(f *testing.F) {
 		}
 		want := 0
 		for line := range strings.SplitSeq(string(trace), "\n") {
-			if strings.Trim(line, " \t\r") != "" {
+			// A longer line is an error, also if it is blank.
+			if strings.Trim(line, " \t\r") != "" || len(strings.TrimSuffix(line, "\r")) > MaxLineBytes {
 				want++
 			}
 		}
