@@ -85,7 +85,7 @@ func withoutZone(lines [][]byte, o Options) (n int) {
 // its file.
 func otherFormat(line []byte, f Format, o Options, err error) error {
 	switch err {
-	case errColumns, errBracket, errObject, errW3C:
+	case errColumns, errQuote, errSpace, errBracket, errObject, errW3C:
 		if other, _ := detect(line, o); other != "" && other != f {
 			return problem(fmt.Sprintf("the line has the format %s, and the file %s", other, f))
 		}

@@ -169,6 +169,8 @@ func TestReasonsOfBadLines(t *testing.T) {
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1 "-" "a"b"`, errSpace},
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1`, problem("the line has the format common, and the file combined")},
 		{Combined, `{"ts":1772697601,"remote_addr":"192.0.2.1"}`, problem("the line has the format nginx-json, and the file combined")},
+		{Combined, `{"level": "info", "ts": 1772697601.5, "request": {"client_ip": "192.0.2.1", "method": "GET", "uri": "/", "headers": {"X": ["a"]}}, "status": 200}`,
+			problem("the line has the format caddy, and the file combined")},
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200`, errColumns},
 		{Combined, `192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" abc 1 "-" "-"`, errStatus},
 		{Combined, "a\x00b", errBinary},

@@ -28,7 +28,7 @@ type warnings struct {
 
 // newWarnings returns nil for a policy without warnings. base is the plan of its own numbers.
 func newWarnings(p *policy.Policy, base *weir.Plan, e weir.Engine) (*warnings, error) {
-	if p.Warnings == nil {
+	if p.WarnPercents == nil {
 		return nil, nil
 	}
 	if f, ok := e.(*fallback.Engine); ok {

@@ -185,7 +185,7 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 		rule := func(name string, l weir.Limit) teller {
 			t.Helper()
 			l.Name, l.By = "limit", []string{"user"}
-			r, err := NewRule(&policy.Policy{Policy: weir.Policy{Name: name, Limits: []weir.Limit{l}}, Warnings: []int{80}}, e)
+			r, err := NewRule(&policy.Policy{Policy: weir.Policy{Name: name, Limits: []weir.Limit{l}}, WarnPercents: []int{80}}, e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -313,7 +313,7 @@ func TestOneWarningUnderConcurrency(t *testing.T) {
 	const window = 50 * time.Millisecond
 	for _, kind := range []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit} {
 		limit := weir.Limit{Name: "limit", Max: 20, Window: window, By: []string{"user"}, Kind: kind}
-		p := &policy.Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{limit}}, Warnings: []int{80}}
+		p := &policy.Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{limit}}, WarnPercents: []int{80}}
 		t.Run("memory/"+kind.String(), func(t *testing.T) {
 			e := weir.NewMemory()
 			hammerWarnings(t, p, kind, window, []weir.Engine{e, e})

@@ -56,7 +56,7 @@ func (c *checker) checkDerivedNames(f *File, policies *strictyaml.Node) bool {
 			}
 		}
 		if base, cut := strings.CutSuffix(name.Text, marksSuffix); cut {
-			if owner := f.byName[base]; owner != nil && owner.Warnings != nil {
+			if owner := f.byName[base]; owner != nil && owner.WarnPercents != nil {
 				ok = c.fail(name.Offset, "choose another name", "the marks of policy %s, which warns, are stored under this name", clip(owner.Name))
 			}
 		}

@@ -45,7 +45,7 @@ func (p *Policy) changes(to *Policy) []string {
 		}
 	}
 	rest := *p
-	rest.Limits, rest.Units, rest.Blocks, rest.Warnings = to.Limits, to.Units, to.Blocks, to.Warnings
+	rest.Limits, rest.Units, rest.Blocks, rest.WarnPercents = to.Limits, to.Units, to.Blocks, to.WarnPercents
 	switch {
 	case !rest.same(to):
 		all = append(all, "changed "+p.Name+" besides its limits")

@@ -55,7 +55,7 @@ func FormatDuration(d time.Duration) string {
 
 const (
 	useLength = "use one such as 250ms, 90s, 30m, 24h, 7d"
-	useWindow = "use second, minute, hour, day, week, or a length such as 90s, 30m, 24h"
+	useWindow = "use second, minute, hour, day, week, month (with fixed), or a length such as 90s, 30m, 24h"
 )
 
 // mostLength is the largest number of bytes of a length of time. It is also that of names,

@@ -40,7 +40,7 @@ func ExampleError() {
 	_, err := policy.Parse("limits.yaml", []byte("version: 1\npolicies:\n  search:\n    limit: 5 per minit per ip\n"))
 	fmt.Println(err)
 	// Output:
-	// limits.yaml:4:18: "minit" is not a window; use second, minute, hour, day, week, or a length such as 90s, 30m, 24h
+	// limits.yaml:4:18: "minit" is not a window; use second, minute, hour, day, week, month (with fixed), or a length such as 90s, 30m, 24h
 	// > 4 |     limit: 5 per minit per ip
 	//                        ^
 }

@@ -266,7 +266,7 @@ func (p *lineParser) end() *fault {
 	if t.text == "" {
 		return nil
 	}
-	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, fixed [from the first hit]] [, DURATION apart] [, burst N] [, then block DURATION]"
+	next := "a limit is COUNT [unit] per WINDOW {per KEY} [, DURATION apart] [, fixed [from the first hit]] [, burst N] [, in ZONE] [, from DAY] [, then block DURATION]"
 	_, isLength := parseLength(t.text)
 	switch {
 	case p.follow(atOnce) && p.d.hasWindow:

@@ -16,7 +16,7 @@ type Policy struct {
 	About           string          // a sentence for people, "" for none
 	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
 	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
-	Warnings        []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
+	WarnPercents    []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
 	WhenStoreIsDown fallback.Mode   // deny = FailClosed, allow = FailOpen, local = Local (R15)
 	Shadow          bool            // decided and counted, not enforced
 	ChargeOn        ChargeOn        // the calls that are charged
@@ -36,7 +36,7 @@ func (p *Policy) unsupported() string {
 		{"shadow", p.Shadow},
 		{"count: reported", p.ChargeOn == Reported},
 		{"blocks", p.Blocks != nil},
-		{"warn", p.Warnings != nil},
+		{"warn", p.WarnPercents != nil},
 		{"plans", p.Tiers != nil},
 		{"overrides", p.Overrides != nil},
 	} {

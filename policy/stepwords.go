@@ -202,7 +202,7 @@ func (s *stepBuilder) setLimit(at int, word string) *fault {
 }
 
 func (c *checker) setWarning(s *stepBuilder, key, value *strictyaml.Node) bool {
-	if s.test.test.Policy.Warnings == nil {
+	if s.test.test.Policy.WarnPercents == nil {
 		return c.fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.test.test.Policy.Name)
 	}
 	s.step.Expect.Warning = new(bool)

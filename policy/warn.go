@@ -16,8 +16,8 @@ const marksSuffix = ".warn"
 // WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
 // 0 if none does. Plans and overrides change the limit's numbers, not the share.
 func (p *Policy) WarnAt(i int) int {
-	if i < len(p.Warnings) {
-		return p.Warnings[i]
+	if i < len(p.WarnPercents) {
+		return p.WarnPercents[i]
 	}
 	return 0
 }
@@ -74,12 +74,12 @@ func (c *checker) completeWarnings(d *policyBuilder, name *strictyaml.Node) bool
 		if share == 0 {
 			continue
 		}
-		if p.Warnings == nil {
-			p.Warnings = make([]int, len(d.limits))
+		if p.WarnPercents == nil {
+			p.WarnPercents = make([]int, len(d.limits))
 		}
-		p.Warnings[i] = share
+		p.WarnPercents[i] = share
 	}
-	if most := maxName - len(marksSuffix); p.Warnings != nil && len(p.Name) > most {
+	if most := maxName - len(marksSuffix); p.WarnPercents != nil && len(p.Name) > most {
 		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
 			"the name is too long for a policy that warns: its marks are stored under the name with %s appended", marksSuffix)
 	}

@@ -79,9 +79,12 @@ func furthermore(p *policy.Policy) string {
 	if p.Reports() {
 		all = append(all, "counts what is reported")
 	}
-	for _, l := range p.Limits {
+	for i, l := range p.Limits {
 		if l.Cost > 0 {
 			all = append(all, fmt.Sprintf("an attempt takes %d of %s", l.Cost, l.Name))
+		}
+		if share := p.WarnAt(i); share > 0 {
+			all = append(all, fmt.Sprintf("%s warns at %d%%", l.Name, share))
 		}
 	}
 	for _, some := range []struct {

@@ -364,7 +364,7 @@ func (r *callReader) instant() (int64, error) {
 	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxUnits {
 		return us, nil
 	}
-	return 0, r.Fault(at, `"at" must be the instant of the grant as its answer told it, such as "2026-11-20T13:07:31.000005Z"`)
+	return 0, r.Fault(at, `"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
 }
 
 var errNoPolicy = serving.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)
@@ -374,13 +374,13 @@ func (r *callReader) complete() error {
 	const instant = grantedMember | atMember
 	switch {
 	case r.takes&^r.seen&tokenMember != 0:
-		return serving.BadInput(`"reservation" is missing: the one that the answer to /v1/reserve told`)
+		return serving.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
 	case r.takes&^r.seen&policyMember != 0:
 		return errNoPolicy
 	case r.seen&instant == instant:
-		return serving.BadInput(`"at" and "granted_at_us" say the same; give one of them`)
+		return serving.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
 	case r.takes&instant != 0 && r.seen&instant == 0:
-		return serving.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at", as its answer told it)`)
+		return serving.BadInput(`"granted_at_us" is missing: the instant of the grant to take back, in microseconds since 1970 (or "at" of its answer)`)
 	}
 	return nil
 }
