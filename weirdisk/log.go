@@ -48,6 +48,7 @@ type log struct {
 	// held to sync it and to change it.
 	syncMu sync.Mutex
 	file   file
+	lost   error // of the first sync of the segment that failed
 	number uint64
 	ahead  int64        // the segment is allocated up to here; used by the writer only
 	offset atomic.Int64 // bytes of the segment
@@ -279,14 +280,19 @@ func (l *log) newest() *batch {
 	return l.writing
 }
 
-// flushed returns once all entries so far are written.
+// flushed returns once all entries so far are written. It fails if the log accepts none:
+// entries may have been dropped.
 func (l *log) flushed() error {
-	b, done := l.request()
-	if b == nil {
-		return nil
+	if b, done := l.request(); b != nil {
+		<-done
+		return b.err
 	}
-	<-done
-	return b.err
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.accepts {
+		return l.failure()
+	}
+	return nil
 }
 
 // request makes the writer write all entries so far. It returns the newest batch, nil if
@@ -387,7 +393,7 @@ func (l *log) change(s *segment) error {
 		l.file.Close()
 		l.older.Add(l.offset.Load())
 	}
-	l.file, l.number, l.ahead = s.file, s.header.number, headerSize
+	l.file, l.number, l.ahead, l.lost = s.file, s.header.number, headerSize, nil
 	l.offset.Store(headerSize)
 	l.synced.Store(headerSize)
 	return nil
@@ -401,8 +407,11 @@ func (l *log) sync() error {
 	if l.file == nil || l.synced.Load() == offset {
 		return nil
 	}
-	if err := l.file.sync(); err != nil {
-		return err
+	if l.lost == nil { // another sync may succeed, of less
+		l.lost = l.file.sync()
+	}
+	if l.lost != nil {
+		return l.lost
 	}
 	l.synced.Store(offset)
 	l.stats.syncs.Add(1)

@@ -1,0 +1,62 @@
+package weirdisk
+
+import (
+	"errors"
+	"testing"
+)
+
+// newLog returns a log that accepts entries, without a writer.
+func newLog() *log {
+	l := &log{queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
+		accepts: true, encoder: newEncoder(0)}
+	l.led.L = &l.mu
+	return l
+}
+
+// TestDroppedEntriesAreNotFlushed: a snapshot is not whole if its end was dropped, as by a
+// write that failed before the keeper waits for it. The segments before would be deleted.
+func TestDroppedEntriesAreNotFlushed(t *testing.T) {
+	l, full := newLog(), errors.New("full")
+	if !l.end(0) {
+		t.Fatal("the log accepts no entry")
+	}
+	l.fail(full)
+	if err := l.flushed(); !errors.Is(err, full) {
+		t.Errorf("got %v, want the error of the write", err)
+	}
+}
+
+// TestFailedSyncStays: the system reports data that it dropped once, and a later sync of the
+// segment succeeds. The log does not believe it.
+func TestFailedSyncStays(t *testing.T) {
+	l, broken := newLog(), errors.New("broken")
+	f := &syncs{results: []error{broken, nil, nil}}
+	l.file = f
+	l.offset.Store(100)
+	for range 2 {
+		if err := l.sync(); !errors.Is(err, broken) {
+			t.Errorf("got %v, want the error of the first sync", err)
+		}
+	}
+	if err := l.change(&segment{f, header{number: 2, untrusted: true}}); err != nil {
+		t.Fatal(err)
+	}
+	l.offset.Store(200)
+	if err := l.sync(); err != nil {
+		t.Errorf("in the next segment: %v", err)
+	}
+}
+
+// syncs is a file whose syncs have these results.
+type syncs struct {
+	file
+	results []error
+}
+
+func (f *syncs) sync() error {
+	err := f.results[0]
+	f.results = f.results[1:]
+	return err
+}
+
+func (f *syncs) Close() error { return nil }
