@@ -1,7 +1,9 @@
 package weir
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 
@@ -211,6 +213,12 @@ type StoredHistory struct {
 
 	Entries []StoredEntry // oldest first; none of a bucket
 
+	// A Dump visits a history with many entries in several parts, each in place of all the
+	// history but for its Entries. Parts joins them.
+	More   bool  // the next part has newer entries
+	Later  bool  // the part before has older entries
+	Oldest int64 // of the last of several parts: entries with an earlier End no longer count
+
 	// Of a bucket (R16): one unit flows in every Window / Max microseconds, in lowest terms.
 	// The bucket is full at Full + Part/Max, and was last full at Front. Max is 0 of a
 	// history with entries.
@@ -251,10 +259,35 @@ func (h *StoredHistory) values(to []string, dimensions int) (values []string, ok
 	return to, len(rest) == 0
 }
 
+// Parts joins the parts of histories. The zero Parts is ready.
+type Parts struct{ older []StoredEntry }
+
+// Join reports whether a history is whole, or made so by the parts before it. Otherwise Join
+// keeps the entries for the next part.
+func (p *Parts) Join(h *StoredHistory) (whole bool) {
+	if !h.Later {
+		p.older = p.older[:0]
+	}
+	switch {
+	case h.More:
+		p.older = append(p.older, h.Entries...)
+		return false
+	case h.Later:
+		from, _ := slices.BinarySearchFunc(p.older, h.Oldest, func(e StoredEntry, oldest int64) int { return cmp.Compare(e.End, oldest) })
+		h.Entries = append(p.older[from:], h.Entries...)
+		h.Later, h.Oldest, p.older = false, 0, nil
+	}
+	return true
+}
+
 // DumpPlace is a place in a Dump; the zero DumpPlace is its beginning.
 type DumpPlace struct {
+	Most int // entries visited in one call, about; 0 = 2048
+
 	shard        int
 	tag          uint64
+	records      []*keytable.Record // at the place, to be visited before it moves on
+	reading      window.Reading     // of the first of them
 	names        []string
 	keep         []int64
 	history      StoredHistory // used again
@@ -266,29 +299,55 @@ type DumpPlace struct {
 // moves the place. It leaves out those that no longer count at now, on the engine's clock.
 // visit must not block and must not call the Memory, and the history is valid during its
 // call only. Dump reports whether histories are left. A history that counts all the time
-// from the first Dump to the last is visited.
+// from the first Dump to the last is visited. One with more entries than are left of p.Most
+// is visited in parts, and is then as it was at the last part. One of which entries are
+// refunded or corrected all the time has all entries in its last part.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)) (more bool) {
-	const tags uint64 = 1 << 32
 	s := m.table.At(p.shard)
 	s.Lock()
 	defer s.Unlock()
-	end := min(p.tag+max(tags/uint64(max(s.Len(), 1))*uint64(n), 1), tags)
-	s.Visit(p.tag, end, func(r *keytable.Record) {
-		if int(r.Group()) >= len(p.names) {
-			p.names, p.keep = m.table.Groups()
+	if len(p.records) == 0 {
+		p.find(s, n)
+	}
+	for left := cmp.Or(p.Most, mostDumped); left > 0 && len(p.records) > 0; {
+		more := false
+		if r := p.records[0]; r.LockLive() {
+			if int(r.Group()) >= len(p.names) {
+				p.names, p.keep = m.table.Groups()
+			}
+			if !r.Expired(p.keep, now) {
+				h := m.dumped(p, s, r, left)
+				more, left = h.More, left-len(h.Entries)
+				visit(h)
+			}
+			r.Unlock()
 		}
-		if !r.Expired(p.keep, now) {
-			visit(m.dumped(p, s, r))
+		if !more {
+			p.records, p.reading = p.records[1:], window.Reading{}
 		}
-	})
-	if p.tag = end; end == tags {
+	}
+	if len(p.records) == 0 && p.tag == tags {
 		p.shard, p.tag = p.shard+1, 0
 	}
 	return p.shard < keytable.Shards
 }
 
-// dumped describes the record in p.history.
-func (m *Memory) dumped(p *DumpPlace, s *keytable.Shard, r *keytable.Record) *StoredHistory {
+// mostDumped bounds the entries that are visited under one lock.
+const mostDumped = 2048
+
+// tags is the number of tags of records in a shard.
+const tags uint64 = 1 << 32
+
+// find finds the next records, about n, in a locked shard. One that is removed before it is
+// visited may belong to another key then; that one may be visited twice.
+func (p *DumpPlace) find(s *keytable.Shard, n int) {
+	end := min(p.tag+max(tags/uint64(max(s.Len(), 1))*uint64(n), 1), tags)
+	s.Visit(p.tag, end, func(r *keytable.Record) { p.records = append(p.records, r) })
+	p.tag = end
+}
+
+// dumped describes the record, with about n entries, in p.history.
+func (m *Memory) dumped(p *DumpPlace, s *keytable.Shard, r *keytable.Record, n int) *StoredHistory {
 	h := &p.history
 	*h = StoredHistory{Name: p.names[r.Group()], Keep: p.keep[r.Group()], Key: s.AppendKey(h.Key[:0], r),
 		Virtual: r.Virtual(), Last: r.Last, Entries: h.Entries[:0]}
@@ -296,9 +355,12 @@ func (m *Memory) dumped(p *DumpPlace, s *keytable.Shard, r *keytable.Record) *St
 		h.Max, h.Window = f.Per, f.Micros*f.Per+f.Rest
 		h.Full, h.Part, h.Front = r.End, r.Total, r.Front
 	}
-	r.Each(&s.Arena, func(end, units int64) {
+	first, more := r.Read(&s.Arena, &p.reading, n, func(end, units int64) {
 		h.Entries = append(h.Entries, StoredEntry{end, units})
 	})
+	if h.More = more; !first {
+		h.Later, h.Oldest = true, r.Front
+	}
 	return h
 }
 

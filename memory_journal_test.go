@@ -50,13 +50,16 @@ func newKept(opts ...MemoryOption) *Memory {
 func redone(t *testing.T, steps []any) *Memory {
 	t.Helper()
 	m := newKept()
+	var parts Parts
 	for _, step := range steps {
 		var err error
 		switch s := step.(type) {
 		case Change:
 			err = m.Redo(&s)
 		case StoredHistory:
-			err = m.Restore(&s)
+			if parts.Join(&s) {
+				err = m.Restore(&s)
+			}
 		case StoredOperation:
 			err = m.RestoreOperation(&s)
 		}
@@ -67,9 +70,9 @@ func redone(t *testing.T, steps []any) *Memory {
 	return m
 }
 
-// dump visits everything, a few histories at a time, and calls between before each step.
-func dump(m *Memory, between func(), visit func(any)) {
-	var p DumpPlace
+// dump visits everything, a few histories and so many entries at a time, and calls between before each step.
+func dump(m *Memory, most int, between func(), visit func(any)) {
+	p := DumpPlace{Most: most}
 	copied := func(h *StoredHistory) {
 		c := *h
 		c.Key, c.Entries, c.limit = append([]byte{}, h.Key...), append([]StoredEntry{}, h.Entries...), nil
@@ -89,7 +92,7 @@ func dump(m *Memory, between func(), visit func(any)) {
 func content(m *Memory) map[string]any {
 	m.Sweep()
 	all := map[string]any{}
-	dump(m, func() {}, func(step any) {
+	dump(m, 0, func() {}, func(step any) {
 		switch s := step.(type) {
 		case StoredHistory:
 			all["h"+s.Name+"\x00"+string(s.Key)] = s
@@ -178,7 +181,7 @@ func TestJournalMakesAnEqualMemory(t *testing.T) {
 				}
 				if round == 2 {
 					began = journal.len()
-					dump(m, func() { time.Sleep(time.Microsecond) }, func(step any) { journal.add(step) })
+					dump(m, 1+r.IntN(20), func() { time.Sleep(time.Microsecond) }, func(step any) { journal.add(step) })
 				}
 				callers.Wait()
 			}
@@ -279,5 +282,40 @@ func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
 		if c := step.(Change); c.Virtual || c.Units != 1 {
 			t.Errorf("change %d: %d units, at an instant of the caller: %v; want 1, on the engine's clock", i, c.Units, c.Virtual)
 		}
+	}
+}
+
+// TestDumpOfManyEntries: one call visits a bounded number of entries, of one history or of
+// many, and all calls together visit each entry once.
+func TestDumpOfManyEntries(t *testing.T) {
+	const entries, most = 1000, 100
+	m := NewMemory()
+	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: MaxUnits, Window: time.Hour, By: []string{"user"}}}}, WithEngine(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	for i := range entries {
+		for _, user := range []string{"one", fmt.Sprint(i % 50)} {
+			if _, err := l.At(at.Add(time.Duration(i)*time.Microsecond)).Allow(ctx, K(user)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	p, parts, sum := DumpPlace{Most: most}, Parts{}, 0
+	for more := true; more; {
+		visited := 0
+		more = m.Dump(&p, entries, m.Clock(), func(h *StoredHistory) {
+			visited += len(h.Entries)
+			if parts.Join(h) {
+				sum += len(h.Entries)
+			}
+		})
+		if visited > most+20 {
+			t.Errorf("a call visits %d entries, want about %d", visited, most)
+		}
+	}
+	if sum != 2*entries {
+		t.Errorf("%d entries in all, want %d", sum, 2*entries)
 	}
 }

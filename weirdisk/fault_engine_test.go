@@ -21,9 +21,9 @@ func openEngine(dir, mode string, f files, opts ...Option) (engine, error) {
 }
 
 // snapshotsEvery makes snapshots follow n bytes, soon, and allocates little at once: callers
-// and the writer take turns.
+// and the writer take turns. Histories are written in small parts.
 func snapshotsEvery(n int64) Option {
-	return func(o *options) { o.growth, o.step, o.tick = n, 4<<10, time.Millisecond }
+	return func(o *options) { o.growth, o.step, o.tick, o.most = n, 4<<10, time.Millisecond, 5 }
 }
 
 // layer returns the files of the child.

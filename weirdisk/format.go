@@ -117,16 +117,17 @@ const (
 	entryCorrect   = 2
 	entryRefund    = 3
 	entryReset     = 4
-	entryLimit     = 5 // number, name, keep: names the histories of a limit in this segment
-	entryHistory   = 6 // a weir.StoredHistory
-	entryOperation = 7 // a weir.StoredOperation
-	entryClock     = 8 // an instant: the beginning of a snapshot, or of a process
-	entrySnapshot  = 9 // the number of histories and operations since the clock: the end of a snapshot
+	entryLimit     = 5  // number, name, keep: names the histories of a limit in this segment
+	entryHistory   = 6  // a weir.StoredHistory
+	entryOperation = 7  // a weir.StoredOperation
+	entryClock     = 8  // an instant: the beginning of a snapshot, or of a process
+	entrySnapshot  = 9  // the number of histories and operations since the clock: the end of a snapshot
+	entryPart      = 10 // entries of a weir.StoredHistory that follows, oldest first
 
 	kindBits    = 0x0f
 	flagVirtual = 0x10
 	flagDenied  = 0x20 // of a record; of a history: it is a bucket
-	flagOnce    = 0x40 // of a change: an operation follows
+	flagOnce    = 0x40 // of a change: an operation follows; of a history or a part: it goes on behind a part
 )
 
 // encoder appends the entries of one segment. Instants are differences to the one before.
@@ -239,8 +240,15 @@ func appendDecision(b []byte, d *weir.Decision) []byte {
 	return appendString(b, d.Limit)
 }
 
-// history appends a history.
+// history appends a history, or a part of one.
 func (e *encoder) history(b []byte, h *weir.StoredHistory) []byte {
+	if h.More {
+		kind := byte(entryPart)
+		if h.Later {
+			kind |= flagOnce
+		}
+		return appendEntries(append(b, kind), h.Entries, e.previous)
+	}
 	limit, known := e.limits[h.Name]
 	if !known {
 		limit = uint64(len(e.limits))
@@ -256,6 +264,9 @@ func (e *encoder) history(b []byte, h *weir.StoredHistory) []byte {
 	if h.Max > 0 {
 		kind |= flagDenied
 	}
+	if h.Later {
+		kind |= flagOnce
+	}
 	b = append(b, kind)
 	b = binary.AppendUvarint(b, limit)
 	b = appendString(b, h.Key)
@@ -267,9 +278,16 @@ func (e *encoder) history(b []byte, h *weir.StoredHistory) []byte {
 		b = binary.AppendVarint(b, h.Part)
 		return binary.AppendVarint(b, h.Front-h.Last)
 	}
-	b = binary.AppendUvarint(b, uint64(len(h.Entries)))
-	end := h.Last
-	for _, entry := range h.Entries {
+	if h.Later {
+		b = binary.AppendVarint(b, h.Oldest-h.Last)
+	}
+	return appendEntries(b, h.Entries, h.Last)
+}
+
+// appendEntries appends entries with their ends as differences, the first to end.
+func appendEntries(b []byte, entries []weir.StoredEntry, end int64) []byte {
+	b = binary.AppendUvarint(b, uint64(len(entries)))
+	for _, entry := range entries {
 		b = binary.AppendVarint(b, entry.End-end)
 		b = binary.AppendUvarint(b, uint64(entry.Units))
 		end = entry.End
@@ -299,6 +317,7 @@ type decoder struct {
 	previous int64
 	plans    map[uint64]*decodedPlan
 	limits   map[uint64]*weir.StoredHistory
+	parts    weir.Parts
 
 	newest    int64 // newest instant that is not of a caller
 	dumped    int   // histories and operations since the last entryClock
@@ -379,6 +398,19 @@ func (r *reader) bytes() []byte {
 	return s
 }
 
+// entries appends entries, the first of which is stored as the difference to end.
+func (r *reader) entries(to []weir.StoredEntry, end int64) []weir.StoredEntry {
+	for range r.uvarint() {
+		end += r.varint()
+		units := r.units()
+		if r.bad = r.bad || units == 0; r.bad {
+			return to
+		}
+		to = append(to, weir.StoredEntry{End: end, Units: units})
+	}
+	return to
+}
+
 func (r *reader) decision(at int64) (d weir.Decision) {
 	d.Allowed = r.byte() != 0
 	d.Granted, d.Remaining = r.varint(), r.varint()
@@ -426,6 +458,11 @@ func (d *decoder) entry(r *reader) error {
 		return d.history(r, first)
 	case entryOperation:
 		return d.operation(r, first)
+	case entryPart:
+		h := weir.StoredHistory{More: true, Later: first&flagOnce != 0}
+		h.Entries = r.entries(nil, d.previous)
+		d.parts.Join(&h)
+		return nil
 	case entryClock:
 		d.newest = max(d.newest, d.instant(r))
 		d.dumped = 0
@@ -516,16 +553,10 @@ func (d *decoder) history(r *reader, first byte) error {
 		h.Front = h.Last + r.varint()
 		r.bad = r.bad || h.Max <= 0 || h.Window <= 0
 	} else {
-		end := h.Last
-		for range r.uvarint() {
-			if r.bad {
-				return errEntry
-			}
-			end += r.varint()
-			units := r.units()
-			r.bad = r.bad || units == 0
-			h.Entries = append(h.Entries, weir.StoredEntry{End: end, Units: units})
+		if h.Later = first&flagOnce != 0; h.Later {
+			h.Oldest = h.Last + r.varint()
 		}
+		h.Entries = r.entries(h.Entries, h.Last)
 	}
 	if r.bad {
 		return errEntry
@@ -533,6 +564,7 @@ func (d *decoder) history(r *reader, first byte) error {
 	if !h.Virtual {
 		d.newest = max(d.newest, h.Last)
 	}
+	d.parts.Join(h)
 	d.dumped++
 	if d.memory == nil {
 		return nil

@@ -28,7 +28,8 @@ const (
 	// it does not grow.
 	idleTick = time.Minute
 
-	// A step of a snapshot holds the lock of a shard. After snapshotBatch bytes it waits for
+	// A step of a snapshot holds the lock of a shard, for a few histories and a bounded number
+	// of entries. After snapshotBatch bytes it waits for
 	// the writer, so that callers do not wait for more.
 	snapshotStep  = 32
 	snapshotBatch = 64 << 10
@@ -48,6 +49,7 @@ type keeper struct {
 	pure    int64  // bytes of it without them
 	count   int    // histories and operations in it
 
+	most   int           // entries in one step, 0 = as many as Dump takes; tests take fewer
 	growth int64         // leastGrowth; tests take snapshots sooner
 	tick   time.Duration // keeperTick
 }
@@ -180,10 +182,12 @@ func (k *keeper) deleteBefore(number uint64) {
 // dump adds all that counts at now to the log. It reports false if the log accepts no more,
 // or the keeper must stop. size is the bytes that it added.
 func (k *keeper) dump(now int64) (count int, size int64, whole bool) {
-	var place weir.DumpPlace
+	place := weir.DumpPlace{Most: k.most}
 	accepted, bytes := true, 0 // bytes since the writer had all
 	history := func(h *weir.StoredHistory) {
-		count++
+		if !h.More {
+			count++
+		}
 		accepted = k.log.add(func(e *encoder, b []byte) []byte {
 			before := len(b)
 			b = e.history(b, h)

@@ -25,7 +25,8 @@
 // without the locks of the memory engine. So a page that hangs holds one caller.
 //
 // A snapshot is a part of the log. It begins a new segment, into which histories are
-// written a few at a time, each under its lock, between the changes of callers. Read in
+// written a few at a time, each under its lock, between the changes of callers. One with
+// thousands of entries is written in parts, of which the last makes it whole. Read in
 // order, a history from the snapshot replaces the result of earlier entries. So callers
 // never stop for a snapshot, and it needs no positions and no second format. Once it is
 // durable the segments before are deleted.
@@ -87,6 +88,7 @@ type options struct {
 	sync   syncMode
 	memory []weir.MemoryOption
 	files  files
+	most   int           // entries in one step of a snapshot
 	growth int64         // bytes after which a snapshot follows
 	step   int64         // bytes that are allocated at once
 	tick   time.Duration // of the keeper
@@ -183,7 +185,7 @@ func (e *Engine) start(o *options) error {
 	e.cut = content.cut
 	e.memory.NotBefore(content.decoder.newest)
 	e.memory.Sweep()
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), newest: content.newest, size: content.size, pure: content.size, count: content.count, growth: o.growth, tick: o.tick}
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), newest: content.newest, size: content.size, pure: content.size, count: content.count, most: o.most, growth: o.growth, tick: o.tick}
 	if err := e.keeper.resume(content); err != nil {
 		return err
 	}

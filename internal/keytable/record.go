@@ -62,6 +62,16 @@ func (r *Record) Lock() {
 	}
 }
 
+// LockLive locks the record, of a locked shard, unless it was removed. It reports whether it
+// has. The record may have another key by now.
+func (r *Record) LockLive() bool {
+	if r.state.Load() == 0 {
+		return false
+	}
+	r.Lock()
+	return true
+}
+
 // lockAs locks the record if it has that state, apart from its lock, and reports whether it
 // has. It needs no lock of the shard. A load first would fetch the cache line twice.
 func (r *Record) lockAs(state uint32) bool {

@@ -33,7 +33,7 @@ type Shard struct {
 	soonest int64 // earliest expiry that the present pass has seen
 	quiet   int64 // no history on the engine's clock expires before this instant
 
-	_ [16]byte // fills the last cache line
+	_ [8]byte // fills the last cache line
 }
 
 const slotSize = 8

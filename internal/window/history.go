@@ -118,6 +118,7 @@ func (h *History) prune(a *Arena, cutoff, used int64, from Mark) {
 
 // clear drops all entries.
 func (h *History) clear(a *Arena) {
+	a.changed(h)
 	h.log.free(a)
 	h.End, h.Front, h.Total = long, long, 0
 }
@@ -199,6 +200,7 @@ func (h *History) Refund(a *Arena, end, cutoff, n int64) (took int64) {
 // it is the oldest or the newest. Otherwise it stays as a mark of time until the entries
 // before it are dropped, because ends are stored as differences.
 func (h *History) refundIn(a *Arena, end, n int64) (took int64) {
+	a.changed(h)
 	var older tail
 	for c := h.cursor(a); c.more(); {
 		from := c
@@ -279,21 +281,7 @@ func (h *History) leave(a *Arena, cutoff, need int64) int64 {
 
 // Free frees the log and leaves the history Empty.
 func (h *History) Free(a *Arena) {
+	a.changed(h)
 	h.log.free(a)
 	*h = Empty
-}
-
-// Each calls visit with every entry, the oldest first. Of a bucket it visits none.
-func (h *History) Each(a *Arena, visit func(end, units int64)) {
-	switch {
-	case h.Rate() != 0:
-	case !h.log.empty():
-		for c := h.cursor(a); c.more(); {
-			if e := c.next(); e.units > 0 { // otherwise a mark of time
-				visit(e.end, e.units)
-			}
-		}
-	case h.Total > 0:
-		visit(h.End, h.Total)
-	}
 }

@@ -1,6 +1,10 @@
 package window
 
-import "github.com/weirlimit/weir/internal/slab"
+import (
+	"sync/atomic"
+
+	"github.com/weirlimit/weir/internal/slab"
+)
 
 // perChunk is the number of words in a chunk. With the link they fill a cache line, so
 // that a history of up to fifteen common entries takes two lines: its record and one
@@ -29,6 +33,8 @@ const WordsPerChunk = perChunk
 type Arena struct {
 	slab.Slab[Chunk, *Chunk]
 	Budget slab.Budget
+
+	reading atomic.Pointer[History] // that is read in parts; nil if its entries have changed since
 }
 
 // Reserve reports whether n chunks can be allocated, and takes them from the budget.

@@ -21,6 +21,7 @@ func (h *History) Redate(a *Arena, end, now int64) {
 	if h.End <= end {
 		return
 	}
+	a.changed(h)
 	var kept tail
 	units := int64(0)
 	for c := h.cursor(a); c.more(); {

@@ -1,0 +1,88 @@
+package weirdisk
+
+import (
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestSnapshotInParts: a history that changes while it is written in parts is the same after
+// a restart, also if nothing but snapshots is left of it.
+func TestSnapshotInParts(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, SyncOff(), func(o *options) { o.most = 7 })
+	l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Hour, By: []string{"user"}})
+	at, k := time.Now(), weir.K("ann")
+	for i := range 10 {
+		var callers sync.WaitGroup
+		callers.Go(func() {
+			for j := range 300 {
+				now := at.Add(time.Duration(300*i+j) * time.Second)
+				if _, err := l.At(now).Allow(ctx, k); err != nil {
+					t.Error(err)
+				}
+				if j%30 == 0 && i > 5 {
+					if _, err := l.At(now).Refund(ctx, k, now.Add(-time.Duration(j)*time.Second), 1); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		if i > 2 {
+			snapshotNow(t, e)
+		}
+		callers.Wait()
+	}
+	snapshotNow(t, e)
+	want := contentOf(e.memory)
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "after a restart", content(t, dir), want)
+}
+
+// BenchmarkSnapshotOfOneHistory reports the longest peek, which waits for locks only, during a
+// snapshot of one history with 1,000,000 entries: the median over the snapshots. Beside it is
+// that of the memory engine, for a time of the same length.
+func BenchmarkSnapshotOfOneHistory(b *testing.B) {
+	e := open(b, b.TempDir(), SyncOff())
+	l := newLimiter(b, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+	at, key := time.Now(), weir.K("ann")
+	for i := range 1_000_000 {
+		if _, err := l.At(at.Add(time.Duration(i)*time.Microsecond)).Allow(ctx, key); err != nil {
+			b.Fatal(err)
+		}
+	}
+	after := l.At(at.Add(time.Minute))
+	longestPeek := func(during func()) time.Duration {
+		var done atomic.Bool
+		go func() {
+			during()
+			done.Store(true)
+		}()
+		most := time.Duration(0)
+		for !done.Load() {
+			began := time.Now()
+			if _, err := after.Peek(ctx, key, 1); err != nil {
+				b.Fatal(err)
+			}
+			most = max(most, time.Since(began))
+		}
+		return most
+	}
+	var with, without []time.Duration
+	for b.Loop() {
+		began := time.Now()
+		with = append(with, longestPeek(func() { snapshotNow(b, e) }))
+		took := time.Since(began)
+		without = append(without, longestPeek(func() { time.Sleep(took) }))
+	}
+	slices.Sort(with)
+	slices.Sort(without)
+	b.ReportMetric(with[len(with)/2].Seconds()*1000, "ms-longest")
+	b.ReportMetric(without[len(without)/2].Seconds()*1000, "ms-longest-without")
+}
