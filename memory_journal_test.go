@@ -285,9 +285,9 @@ func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
 	}
 }
 
-// TestDumpOfManyEntries: one call visits a bounded number of entries, of one history or of
+// TestJournalDumpIsBounded: one call visits a bounded number of entries, of one history or of
 // many, and all calls together visit each entry once.
-func TestDumpOfManyEntries(t *testing.T) {
+func TestJournalDumpIsBounded(t *testing.T) {
 	const entries, most = 1000, 100
 	m := NewMemory()
 	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: MaxUnits, Window: time.Hour, By: []string{"user"}}}}, WithEngine(m))
@@ -317,5 +317,32 @@ func TestDumpOfManyEntries(t *testing.T) {
 	}
 	if sum != 2*entries {
 		t.Errorf("%d entries in all, want %d", sum, 2*entries)
+	}
+}
+
+// TestJournalParts: entries that left between the parts of a history do not come back, nor
+// do parts before the history was read anew.
+func TestJournalParts(t *testing.T) {
+	entries := func(ends ...int64) (all []StoredEntry) {
+		for _, end := range ends {
+			all = append(all, StoredEntry{end, 1})
+		}
+		return all
+	}
+	var p Parts
+	for range 2 {
+		for _, h := range []StoredHistory{
+			{Entries: entries(1, 2), More: true},
+			{Entries: entries(3, 4), More: true},
+			{Entries: entries(5, 6), More: true, Later: true},
+		} {
+			if p.Join(&h) {
+				t.Errorf("%+v is whole", h)
+			}
+		}
+		last := StoredHistory{Entries: entries(7), Later: true, Oldest: 4}
+		if want := entries(4, 5, 6, 7); !p.Join(&last) || !reflect.DeepEqual(last.Entries, want) {
+			t.Errorf("got %v, want %v", last.Entries, want)
+		}
 	}
 }
