@@ -35,7 +35,7 @@ func run(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 
 func rootCommand() *cobra.Command {
 	root := &cobra.Command{
-		Use:                        "weir",
+		Use:                        "weir VERB",
 		Short:                      "An exact rolling-window rate limiter",
 		Version:                    versionLine(),
 		Args:                       cobra.ArbitraryArgs,

@@ -68,7 +68,7 @@ func isLog(cmd *cobra.Command, o *replayOptions, files []string) (log bool, in i
 		if !cmd.Flags().Changed(name) {
 			continue
 		}
-		if o.log.format == string(accesslog.JSONL) {
+		if o.log.format == string(accesslog.JSONL) || startsLikeTrace(cmd, files[0]) {
 			return false, nil, usage("a line of a trace names its own policy, key and units", "--%s is for access logs, not for traces", name)
 		}
 		return true, nil, nil
