@@ -332,7 +332,7 @@ func TestJournalParts(t *testing.T) {
 	var p Parts
 	for range 2 {
 		for _, h := range []StoredHistory{
-			{Entries: entries(1, 2), More: true},
+			{Entries: entries(1, 4), More: true},
 			{Entries: entries(3, 4), More: true},
 			{Entries: entries(5, 6), More: true, Later: true},
 		} {

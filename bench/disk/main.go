@@ -3,6 +3,7 @@
 //
 //	go run ./disk
 //	go run ./disk -only "64 callers" -rounds 9
+//	go run ./disk -only churn -churn 1h
 //	go run ./disk -quick
 //
 // Every contestant decides by Weir's memory engine, one limit on 10,000 keys of 16 bytes,
@@ -42,6 +43,7 @@ func main() {
 	quick := flag.Bool("quick", false, "one short round on smaller sizes; its numbers mean little")
 	rounds := flag.Int("rounds", 5, "how many interleaved `rounds`")
 	only := flag.String("only", "", "measure only the workloads whose name contains `text`")
+	long := flag.Duration("churn", 0, "`time` of the churn, 0 = a minute")
 	flag.StringVar(&place, "dir", ".", "`directory` of the files")
 	child := flag.Bool("child", false, "run one contestant and print its metrics (used by the program itself)")
 	flag.Parse()
@@ -50,6 +52,10 @@ func main() {
 	if *quick {
 		scale, *rounds = small, 1
 		args = append(args, "-quick")
+	}
+	if *long > 0 {
+		scale.churn = *long
+		args = append(args, "-churn", long.String())
 	}
 	all := append(callers(), sizesOnDisk()...)
 	if *child {
