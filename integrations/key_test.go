@@ -21,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -201,12 +202,18 @@ func TestCountedKeyIsPassedOverHTTP2(t *testing.T) {
 				s := newStand(t, p, func(o *Options) { o.Open = true })
 				s.client.Transport = http2Transport(secure)
 				t.Cleanup(s.client.CloseIdleConnections)
+				var unanswered sync.WaitGroup
 				for i, c := range keyCases {
-					// HAProxy leaves streams of more than 64 KiB without an answer.
-					if c.lines == "" && !(p.name == "haproxy" && strings.Contains(c.name, "00 KiB")) {
+					switch {
+					case c.lines != "":
+					case p.name != "haproxy" || len(c.fields[1]) < 15_000 && !strings.Contains(c.name, "00 KiB"):
 						s.try(i, c, s.sendFields)
+					case !strings.Contains(c.name, "00 KiB"): // at once, for HAProxy answers few of them
+						unanswered.Go(func() { s.try(i, c, s.sendFields) })
+					default: // HAProxy leaves streams of more than 64 KiB without an answer
 					}
 				}
+				unanswered.Wait()
 			})
 		}
 	}
