@@ -73,31 +73,30 @@ func TestNoAllocation(t *testing.T) {
 
 // TestBytesAKey: a key and an entry take at most so many bytes, measured on the heap.
 func TestBytesAKey(t *testing.T) {
-	const keys = 40_000
-	users := make([]string, keys)
+	users := make([]string, 40_000)
 	for i := range users {
 		users[i] = fmt.Sprintf("user:%011d", i) // 16 bytes
 	}
 	for _, c := range []struct {
-		events int
-		most   float64 // bytes a key beyond its 16 own ones; half-filled pages and chunks count
-	}{{1, 64 + 6}, {10, 64 + 9*9 + 27}, {100, 1024}} {
+		events, keys int
+		most         float64 // bytes a key beyond its 16 own ones; half-filled pages and chunks count
+	}{{1, 40_000, 64 + 6}, {10, 40_000, 64 + 9*9 + 27}, {100, 8_000, 1024}} {
 		l := mustNew(t, perUser(1000, time.Hour))
 		before := heapBytes()
 		for i := range c.events {
 			at := time.UnixMicro(1_700_000_000_000_000 + int64(i))
-			for _, u := range users {
+			for _, u := range users[:c.keys] {
 				if d, err := l.AllowAt(ctx, K(u), 1, at); err != nil || !d.Allowed {
 					t.Fatal(d, err)
 				}
 			}
 		}
-		got := float64(heapBytes()-before)/keys - 16
+		got := float64(heapBytes()-before)/float64(c.keys) - 16
 		t.Logf("%d events a key: %.1f bytes", c.events, got)
 		if got > c.most {
 			t.Errorf("%d events a key: %.1f bytes, want at most %.0f", c.events, got, c.most)
 		}
-		if own := float64(l.memory.Bytes()) / keys; own < got {
+		if own := float64(l.memory.Bytes()) / float64(c.keys); own < got {
 			t.Errorf("%d events a key: Bytes() says %.1f a key, the heap %.1f", c.events, own, got)
 		}
 		runtime.KeepAlive(l)
