@@ -111,10 +111,10 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// await waits until an address accepts connections.
+// await waits until an address accepts connections. A busy machine may start a program late.
 func (s *stand) await(network, address string) {
 	s.t.Helper()
-	for end := time.Now().Add(testTimeout); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(3 * testTimeout); ; time.Sleep(5 * time.Millisecond) {
 		c, err := net.Dial(network, address)
 		if err == nil {
 			c.Close()

@@ -66,7 +66,8 @@ func TestKillOfOneServerKeepsTheLimit(t *testing.T) {
 	const most, clients = 400, 8
 	store := redistest.Start(t)
 	file := writePolicies(t, "version: 1\npolicies:\n  both: {limit: 400 per day per k}\n")
-	first, second := openFronts(t, "--policies", file, "--store", "redis://"+store.Addr), openFronts(t, "--policies", file, "--store", "redis://"+store.Addr)
+	args := []string{"--policies", file, "--store", "redis://" + store.Addr, "--store-budget", testTimeout.String()} // also on a busy machine
+	first, second := openFronts(t, args...), openFronts(t, args...)
 	var granted, refused, unanswered atomic.Int64
 	var all sync.WaitGroup
 	for range clients {
