@@ -79,7 +79,7 @@ func (e *Entry) Forwarded() (list []byte, ok bool) {
 }
 
 // Names returns the names of the fields that have a value in this line, those of every
-// format first, for messages.
+// format first, and members of objects with a dot: key.ip. It is for messages.
 func (e *Entry) Names() (names []string) {
 	for i := remoteAddr; i < facts; i++ {
 		if _, ok := e.Get(Field{fact: i}); ok {
@@ -97,7 +97,16 @@ func (e *Entry) Names() (names []string) {
 		}
 	}
 	for _, m := range e.members {
-		own(string(e.line[m.name.from:m.name.to]))
+		name := string(e.line[m.name.from:m.name.to])
+		object := e.line[m.value.from:m.value.to]
+		inner, err := indexJSON(object, nil)
+		if err != nil || len(inner) == 0 {
+			own(name)
+			continue
+		}
+		for _, i := range inner {
+			own(name + "." + string(object[i.name.from:i.name.to]))
+		}
 	}
 	return names
 }
