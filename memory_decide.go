@@ -25,7 +25,7 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 		return m.handleOnce(p, k, req, 0, d)
 	}
 	b := m.compiled(p)
-	if b.simple && req.Op == OpAttempt && !req.full && req.once == "" && m.allowSimple(b, k, req.N, req.At, req.States, d) {
+	if req.Op == OpAttempt && !req.full && req.once == "" && m.allow(b, k, req.N, req.At, req.States, d) {
 		return nil
 	}
 	// The slots stand on the stack, as many as the plan needs: clearing room for
@@ -44,6 +44,15 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 		var slots [MaxLimits]slot
 		return m.decideWithRoom(b, k, req, slots[:n], d)
 	}
+}
+
+// allow decides an attempt without the locks of the shards, or with that of one. In rarer
+// cases it reports false and changes nothing.
+func (m *Memory) allow(b *memoryPlan, k *Key, n, at int64, states []LimitState, d *Decision) bool {
+	if b.simple {
+		return m.allowSimple(b, k, n, at, states, d)
+	}
+	return b.several && n == 1 && states == nil && m.allowSeveral(b, k, at, d)
 }
 
 // decideWithRoom decides in the given slots. At a cap it makes room and decides again, as
@@ -66,16 +75,6 @@ func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, slots []slo
 func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, slots []slot, d *Decision) error {
 	raw, now, locks := m.lockSlots(b.limits, k, slots, req.At)
 	virtual := req.At != Now
-	if b.plain && req.Op == OpAttempt && req.N == 1 && !req.full && req.States == nil && m.decideOne(slots, now, virtual, d) {
-		if d.Allowed {
-			if m.journal != nil {
-				m.report(b, k, req, slots, now, 1, false, d)
-			}
-			m.sweepShards(slots, raw, virtual)
-		}
-		m.unlock(slots, locks)
-		return nil
-	}
 	room, open := int64(window.Forever), true
 	for i := range slots {
 		s := &slots[i]
@@ -162,8 +161,6 @@ type slot struct {
 	from   window.Mark // where the entries that count begin
 	room   int64       // units that fitted
 	closed bool        // the minimum interval had not passed
-
-	front int64 // in decideOne: the end of the oldest entry that counts
 
 	wait int64 // this limit's own wait after the decision
 }

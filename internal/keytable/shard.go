@@ -101,6 +101,64 @@ func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
 	return nil
 }
 
+// Candidate returns the first record of a tag, or nil. It needs no lock and takes none:
+// LockIf compares the key.
+func (s *Shard) Candidate(tag uint32) *Record {
+	slots := s.slots.Load()
+	if slots == nil {
+		return nil
+	}
+	index := *slots
+	size := len(index)
+	for i, n := home(tag, size), 0; n < size; n++ {
+		slot := atomic.LoadUint64(&index[i])
+		if slot == 0 {
+			return nil
+		}
+		if uint32(slot>>32) == tag {
+			r := s.records.Find(uint32(slot))
+			if r != nil {
+				r.state.Load() // fetches the cache line; LockIf would wait for each in turn
+			}
+			return r
+		}
+		if i++; i == size {
+			i = 0
+		}
+	}
+	return nil
+}
+
+// Result is the result of LockIf.
+type Result uint8
+
+// The results of LockIf.
+const (
+	NotFound Result = iota // the candidate is another record
+	Busy                   // another caller holds the lock of the record
+	Acquired               // the record is locked
+)
+
+// LockIf locks a candidate if it is the record of a key in a group. It needs no lock of the
+// shard. Unless mayWait is set it waits for no other caller, and may return Busy.
+func LockIf[K string | []byte](s *Shard, r *Record, group uint32, key K, isVirtual, mayWait bool) Result {
+	state := stateOf(len(key), isVirtual)
+	switch {
+	case r.state.CompareAndSwap(state, state|locked):
+	case r.state.Load()&^locked != state:
+		return NotFound
+	case !mayWait:
+		return Busy
+	case !r.waitAs(state):
+		return NotFound
+	}
+	if r.group == group && keyIs(r, &s.Arena, key) {
+		return Acquired
+	}
+	r.Unlock()
+	return NotFound
+}
+
 // Visit calls visit with the records with the tags lo … hi-1, locked; hi is at most 1<<32.
 // Visits of all tags in several steps, between which the shard is unlocked, see each
 // record that stays: records move in the index, and their tags do not change.

@@ -67,6 +67,19 @@ func TestFindComparesGroupAndKey(t *testing.T) {
 			} else {
 				r.Unlock()
 			}
+			c, want := s.Candidate(7), NotFound
+			if c == s.At(ref) {
+				want = Acquired
+			}
+			if got := LockIf(s, c, i.group, i.key, false, false); got != want {
+				t.Errorf("group %d, key of %d bytes: the candidate is locked with result %d, want %d", i.group, len(i.key), got, want)
+			}
+			if want == Acquired {
+				if got := LockIf(s, c, i.group, []byte(i.key), false, false); got != Busy {
+					t.Errorf("a locked candidate gives %d, want %d", got, Busy)
+				}
+				c.Unlock()
+			}
 			if s.Acquire(7, i.group, i.key, true) != nil || s.Acquire(8, i.group, i.key, false) != nil {
 				t.Errorf("group %d, key of %d bytes is found on the other clock, or by another tag", i.group, len(i.key))
 			}

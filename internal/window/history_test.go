@@ -165,8 +165,12 @@ func playOne(t *testing.T, step int, h *History, a *Arena, p *plain, most, cutof
 		t.Fatalf("step %d: a look by One changes the history", step)
 	}
 	if ok {
-		if want := p.used(cutoff); used != want || front != p.leave(cutoff, 1) {
-			t.Fatalf("step %d: One found %d units from %d on, want %d from %d on", step, used, front, want, p.leave(cutoff, 1))
+		want, oldest := p.used(cutoff), now
+		if want > 0 {
+			oldest = p.leave(cutoff, 1)
+		}
+		if used != want || front != oldest {
+			t.Fatalf("step %d: One found %d units from %d on, want %d from %d on", step, used, front, want, oldest)
 		}
 		if used < most {
 			p.prune(cutoff)

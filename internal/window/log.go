@@ -176,3 +176,9 @@ func (a *Arena) freeList(ref, last uint32) {
 		ref = next
 	}
 }
+
+// restart drops all entries of a log in one chunk, and keeps the chunk for the next one.
+func (q *log) restart() {
+	q.head = at(q.head.ref(), 0)
+	q.tail = q.head
+}
