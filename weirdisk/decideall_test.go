@@ -3,6 +3,7 @@ package weirdisk
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,16 +13,22 @@ import (
 // TestBatchesWaitTogether: a batch takes a few writes and syncs, not one for each call, and
 // all of its grants are there after a restart.
 func TestBatchesWaitTogether(t *testing.T) {
-	const size = 200
+	const keys, most = 100, 4
 	dir := t.TempDir()
-	e := open(t, dir, SyncAlways())
-	twice := weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}
+	late := time.Now().Add(30 * time.Second) // a batch that waits for each call is not decided before
+	var decided atomic.Pointer[weir.Memory]  // nil while Open syncs
+	e := open(t, dir, SyncAlways(), withFiles(slowSync{system{}, func() bool {
+		m := decided.Load()
+		return m == nil || m.Len() == keys || time.Now().After(late)
+	}}))
+	decided.Store(e.Memory())
+	once := weir.Limit{Name: "l", Max: 1, Window: time.Hour, By: []string{"k"}}
 	decide := func(e *Engine) (granted int) {
 		t.Helper()
-		l := newLimiter(t, e, twice)
+		l := newLimiter(t, e, once)
 		var calls []weir.Call
-		for i := range size {
-			calls = append(calls, l.Call(weir.K(fmt.Sprint(i%50)), weir.Request{N: 1, At: weir.Now}))
+		for i := range 2 * keys {
+			calls = append(calls, l.Call(weir.K(fmt.Sprint(i%keys)), weir.Request{N: 1, At: weir.Now}))
 		}
 		e.DecideAll(ctx, calls)
 		for i := range calls {
@@ -33,16 +40,16 @@ func TestBatchesWaitTogether(t *testing.T) {
 		return granted
 	}
 	before := e.Stats()
-	if n := decide(e); n != 100 {
-		t.Errorf("%d granted, want 100", n)
+	if n := decide(e); n != keys {
+		t.Errorf("%d granted, want %d", n, keys)
 	}
-	if after := e.Stats(); after.Syncs == before.Syncs || after.Syncs-before.Syncs > 20 || after.Batches-before.Batches > 20 {
+	if after := e.Stats(); after.Syncs == before.Syncs || after.Syncs-before.Syncs > most || after.Batches-before.Batches > most {
 		t.Errorf("%+v became %+v by one batch", before, after)
 	}
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
 	}
-	l := newLimiter(t, e, twice)
+	l := newLimiter(t, e, once)
 	closed := []weir.Call{l.Call(weir.K("new"), weir.Request{N: 1, At: weir.Now}), l.Call(weir.K("new"), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now})}
 	e.DecideAll(ctx, closed)
 	if !errors.Is(closed[0].Err, weir.ErrUnavailable) || closed[0].Decision.Allowed || closed[1].Err != nil || !closed[1].Decision.Allowed {
@@ -53,4 +60,27 @@ func TestBatchesWaitTogether(t *testing.T) {
 	if n := decide(again); n != 0 {
 		t.Errorf("%d granted again after a restart", n)
 	}
+}
+
+// slowSync is files whose syncs end once a batch is decided, as on a slow disk.
+type slowSync struct {
+	files
+	decided func() bool
+}
+
+func (x slowSync) create(path string) (file, error) {
+	f, err := x.files.create(path)
+	return slowSyncFile{f, x.decided}, err
+}
+
+type slowSyncFile struct {
+	file
+	decided func() bool
+}
+
+func (f slowSyncFile) sync() error {
+	for !f.decided() {
+		time.Sleep(time.Millisecond)
+	}
+	return f.file.sync()
 }
