@@ -33,12 +33,15 @@ func (c *conn) holdAnswers(used int) bool {
 	return now.Sub(c.held) < quiet
 }
 
-// armDrain sets the deadline of a read while the server drains.
+// armDrain sets the deadline of a read while the server drains. The lock has it wait for
+// Shutdown, whose later deadline would keep held answers waiting.
 func (c *conn) armDrain() {
 	by := c.server.leaveBy
 	if last := c.held.Add(quiet); !c.held.IsZero() && last.Before(by) {
 		by = last
 	}
+	c.server.mu.Lock()
+	defer c.server.mu.Unlock()
 	c.nc.SetReadDeadline(by)
 }
 

@@ -90,3 +90,62 @@ func wantSome(t *testing.T, c net.Conn) string {
 	}
 	return string(b[:n])
 }
+
+// TestDrainSendsHeldAnswers: an answer that the drain holds back is sent after the quiet
+// time, also when Shutdown reaches the connection after the connection set its deadline.
+func TestDrainSendsHeldAnswers(t *testing.T) {
+	s := newTestServer(t, func(c *Config) { c.Limits.Leave = patience })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := serveOn(t, s, lateListener{l, s})
+	t.Cleanup(ended.Wait)
+	c := dial(t, l.Addr().String())
+	send(t, c, "PING\r\n")
+	wantAnswer(t, c, "+PONG\r\n")
+	ended.Go(func() { stop(t, s) })
+	for !s.isDraining() {
+		time.Sleep(time.Millisecond)
+	}
+	send(t, c, array("WEIR.CHECK", "big", "k=1"))
+	c.SetReadDeadline(time.Now().Add(patience / 2))
+	wantSome(t, c)
+}
+
+// lateListener accepts connections of s on which the deadline of Shutdown comes right
+// after the first one for held answers, or after 100 ms without any.
+type lateListener struct {
+	net.Listener
+	server *Server
+}
+
+func (l lateListener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	return lateConn{c, l.server, make(chan struct{}, 1)}, err
+}
+
+type lateConn struct {
+	net.Conn
+	server *Server
+	held   chan struct{}
+}
+
+func (c lateConn) SetReadDeadline(by time.Time) error {
+	if !c.server.isDraining() {
+		return c.Conn.SetReadDeadline(by)
+	}
+	if by.Equal(c.server.leaveBy) {
+		select {
+		case <-c.held:
+		case <-time.After(100 * time.Millisecond):
+		}
+		return c.Conn.SetReadDeadline(by)
+	}
+	err := c.Conn.SetReadDeadline(by)
+	select {
+	case c.held <- struct{}{}:
+	default:
+	}
+	return err
+}

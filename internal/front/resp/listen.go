@@ -66,8 +66,12 @@ func (s *Server) start(nc net.Conn) {
 // and the error reports their number. A Server serves once.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.leaveBy = time.Now().Add(s.config.Limits.Leave)
+	s.mu.Lock()
 	s.drain()
-	s.each(func(c *conn) { c.nc.SetReadDeadline(s.leaveBy) })
+	for c := range s.conns {
+		c.nc.SetReadDeadline(s.leaveBy)
+	}
+	s.mu.Unlock()
 	done := make(chan struct{})
 	go func() {
 		s.open.Wait()
