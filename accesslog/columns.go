@@ -232,7 +232,7 @@ func (e *Entry) parseCLF() error {
 		return errColumns
 	}
 	ident += remote + 1
-	if isAddress(b[remote+1:ident]) && !isAddress(b[:remote]) { // the virtual host comes first
+	if isAddress(b[remote+1:ident]) && (!isAddress(b[:remote]) || hasPort(b[:remote])) { // the virtual host comes first
 		e.line = append(b[:0], b[remote+1:]...)
 		return e.parseCLF()
 	}
@@ -267,6 +267,11 @@ func isAddress(b []byte) bool {
 	}
 	_, err := netip.ParseAddr(string(withoutPort(b)))
 	return err == nil
+}
+
+// hasPort reports whether an address has a port: of a client that is a column of its own.
+func hasPort(b []byte) bool {
+	return b[len(b)-1] != ']' && len(withoutPort(b)) < len(b)
 }
 
 func (p *parser) common(e *Entry) error {

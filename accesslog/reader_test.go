@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bytes"
 	"compress/gzip"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -307,6 +308,43 @@ func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	}
 	if e, err := r.Next(); err != nil || e.Line != 1 {
 		t.Errorf("got %v, %v", e, err)
+	}
+}
+
+// TestPipesAreReadOnce names a pipe as a shell does for <(command). It cannot be opened again.
+func TestPipesAreReadOnce(t *testing.T) {
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	name := fmt.Sprintf("/dev/fd/%d", in.Fd())
+	if _, err := os.Stat(name); err != nil {
+		t.Skip(err)
+	}
+	const lines = 3000 // more than the sample of 64 KiB
+	go func() {
+		defer out.Close()
+		for i := range lines {
+			io.WriteString(out, lineAt(i, "pipe"))
+		}
+	}()
+	got, r := paths(t, []string{name, write(t, "file", []byte(lineAt(lines, "file")))}, Options{})
+	if s := r.Stats(); s.Entries != lines+1 || s.Bad != 0 || !strings.HasSuffix(got, "pipe file") {
+		t.Errorf("got %+v, want %d entries", s, lines+1)
+	}
+}
+
+// TestFilesOfPzstdAreRead: each of their frames follows a skippable frame with its size.
+func TestFilesOfPzstdAreRead(t *testing.T) {
+	var b []byte
+	for i := range 2 {
+		frame := zstandard(t, strings.Repeat(lineAt(i, "a"), 100))
+		b = append(b, 0x50, 0x2a, 0x4d, 0x18, 4, 0, 0, 0)
+		b = append(binary.LittleEndian.AppendUint32(b, uint32(len(frame))), frame...)
+	}
+	if _, r := paths(t, []string{write(t, "log.zst", b)}, Options{}); r.Stats().Entries != 200 || r.Stats().Bad != 0 {
+		t.Errorf("got %+v, want 200 entries", r.Stats())
 	}
 }
 

@@ -34,6 +34,7 @@ type source struct {
 	start  int64 // the least instant of the sample, less the window
 	parser *parser
 	stdin  bool
+	once   bool // standard input or a pipe, which cannot be opened again
 
 	closers []func() error
 	bytes   int64     // read of the file since it was opened
@@ -47,7 +48,8 @@ type source struct {
 	newest int64    // the greatest instant read
 }
 
-// open opens a file, detects its format, and closes it again. Standard input stays open.
+// open opens a file, detects its format, and closes it again. Standard input and pipes stay
+// open.
 func (r *Reader) open(name string, index int) (*source, error) {
 	s := &source{name: name, index: index, format: r.options.Format, stdin: name == "-"}
 	if s.stdin && slices.ContainsFunc(r.files, func(f File) bool { return f.Name == name }) {
@@ -63,7 +65,7 @@ func (r *Reader) open(name string, index int) (*source, error) {
 	} else {
 		r.addSize(os.Stat(name))
 	}
-	sample, err := sampleOf(s.lines, s.stdin)
+	sample, err := sampleOf(s.lines, s.once)
 	damaged := isDamaged(s.text, err)
 	if err != nil && !damaged {
 		s.close()
@@ -86,7 +88,7 @@ func (r *Reader) open(name string, index int) (*source, error) {
 	}
 	s.parser = newParser(s.format, r.options)
 	s.start = s.least(sample) - r.window
-	if !s.stdin {
+	if !s.once {
 		s.close()
 	}
 	return s, nil
@@ -95,7 +97,7 @@ func (r *Reader) open(name string, index int) (*source, error) {
 // openLines opens the file for reading, decompressed.
 func (s *source) openLines(r *Reader) error {
 	in := r.options.stdin()
-	if !s.stdin {
+	if s.once = s.stdin; !s.stdin {
 		f, err := os.Open(s.name)
 		if err != nil {
 			return err
@@ -103,6 +105,8 @@ func (s *source) openLines(r *Reader) error {
 		if info, err := f.Stat(); err == nil && info.IsDir() {
 			f.Close()
 			return fmt.Errorf("%s is a directory; name the log files in it", s.name)
+		} else if err == nil {
+			s.once = !info.Mode().IsRegular()
 		}
 		s.closers = append(s.closers, f.Close)
 		in = f
@@ -133,7 +137,7 @@ func Decompress(in io.Reader) (text io.Reader, closeText func() error, err error
 			return nil, nil, err
 		}
 		return z, z.Close, nil
-	case bytes.Equal(magic, []byte{0x28, 0xb5, 0x2f, 0xfd}):
+	case isZstandard(magic):
 		z, err := zstd.NewReader(b, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxWindow(128<<20))
 		if err != nil {
 			return nil, nil, err
@@ -141,6 +145,12 @@ func Decompress(in io.Reader) (text io.Reader, closeText func() error, err error
 		return z, func() error { z.Close(); return nil }, nil
 	}
 	return b, func() error { return nil }, nil
+}
+
+// isZstandard reports whether a file begins like a frame of zstd, or like a skippable frame,
+// with which the files of pzstd begin.
+func isZstandard(b []byte) bool {
+	return bytes.Equal(b, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(b) == 4 && b[0]&0xf0 == 0x50 && bytes.Equal(b[1:], []byte{0x2a, 0x4d, 0x18})
 }
 
 // buffered returns a buffer of text without a byte order mark at its begin.

@@ -48,6 +48,15 @@ func replayFiles(cmd *cobra.Command, o *replayOptions, files []string) error {
 	if o.policies == "" {
 		return usage("weir replay -h shows examples", "--policies FILE is missing")
 	}
+	if len(files) == 1 && files[0] != "-" && isPipe(files[0]) { // it is opened once
+		in, err := openTrace(cmd, files[0])
+		if err != nil {
+			return err
+		}
+		defer in.Close()
+		cmd.SetIn(in)
+		files = []string{"-"}
+	}
 	log, in, err := isLog(cmd, o, files)
 	if err != nil {
 		return err
@@ -114,6 +123,15 @@ func openTrace(cmd *cobra.Command, path string) (io.ReadCloser, error) {
 		return nil, usage("TRACE.jsonl is a file of JSON lines, or - for stdin", "%s is a directory", path)
 	}
 	return in, nil
+}
+
+// isPipe reports whether a file cannot be opened again, as those of <(command) in a shell.
+func isPipe(path string) bool {
+	if path == "-" {
+		return true
+	}
+	info, err := os.Stat(path)
+	return err == nil && !info.IsDir() && !info.Mode().IsRegular()
 }
 
 // createDecisions creates the file of answers. It does not overwrite the trace.

@@ -51,17 +51,35 @@ func formatNames() (names []string) {
 	return names
 }
 
-// isLog reports whether the files are access logs. If not, in is the opened trace.
-func isLog(cmd *cobra.Command, o *replayOptions, files []string) (log bool, in io.ReadCloser, err error) {
-	switch f := accesslog.Format(o.log.format); {
-	case f == accesslog.JSONL:
-	case f != accesslog.Auto && !slices.Contains(accesslog.Formats(), f):
-		next := "the formats are auto, jsonl, " + strings.Join(formatNames(), ", ")
-		if near := nearest.Name(o.log.format, formatNames()); near != "" {
+// checkNames returns the error of an unknown format or field, with the nearest name.
+func (o *logOptions) checkNames() error {
+	check := func(flag, kind, name string, known []string) error {
+		if slices.Contains(known, name) {
+			return nil
+		}
+		next := "use " + strings.Join(known, ", ")
+		if near := nearest.Name(name, known); near != "" {
 			next = "did you mean " + near + "?"
 		}
-		return false, nil, usage(next, "unknown format %q", o.log.format)
-	case f != accesslog.Auto:
+		return usage(next, "--%s: unknown %s %q", flag, kind, name)
+	}
+	for _, text := range o.fields {
+		name, _, _ := strings.Cut(text, "=")
+		if err := check("field", "field", name, append(accesslog.FieldNames(), "time")); err != nil {
+			return err
+		}
+	}
+	return check("format", "format", o.format, append(formatNames(), "auto", "jsonl"))
+}
+
+// isLog reports whether the files are access logs. If not, in is the opened trace.
+func isLog(cmd *cobra.Command, o *replayOptions, files []string) (log bool, in io.ReadCloser, err error) {
+	if err := o.log.checkNames(); err != nil {
+		return false, nil, err
+	}
+	switch accesslog.Format(o.log.format) {
+	case accesslog.Auto, accesslog.JSONL:
+	default:
 		return true, nil, nil
 	}
 	for _, name := range logFlags {
@@ -191,7 +209,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) error {
 		second := newProgress(cmd.ErrOrStderr())
 		reading.OnRead = second.update
 		again := func() (*accesslog.Reader, error) { return accesslog.Open(files, reading) }
-		if slices.Contains(files, "-") {
+		if slices.ContainsFunc(files, isPipe) {
 			again = nil
 		}
 		err := page.write(replayPage(&o.report, &s, log.Files(), source.file, &options, again))

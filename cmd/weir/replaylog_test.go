@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -107,6 +108,58 @@ func TestBadLogs(t *testing.T) {
 		}
 		if code != exitOK && stdout.Len() > 0 {
 			t.Errorf("%s: got %s on stdout", c.name, stdout.String())
+		}
+	}
+}
+
+// TestReplayOfAPipe replays <(command) of a shell: it can be opened once, and the format is
+// detected from its first 64 KiB.
+func TestReplayOfAPipe(t *testing.T) {
+	const lines = 3000
+	log := strings.Repeat("192.0.2.1 - - [05/Mar/2026:08:00:01 +0000] \"GET / HTTP/1.1\" 200 500 \"-\" \"curl\"\n", lines)
+	trace := strings.Repeat(`{"at_us":1,"policy":"all"}`+"\n", lines)
+	policies := filepath.Join(t.TempDir(), "weir.yaml")
+	os.WriteFile(policies, []byte("version: 1\npolicies:\n  all:\n    limit: 5 per minute\n"), 0o666)
+	for _, c := range []struct {
+		text  string
+		flags []string
+		want  string
+	}{
+		{log, nil, `{"requests":3000,"allowed":5,`},
+		{log, []string{"--policy", "all", "--report", filepath.Join(t.TempDir(), "report.html")}, `{"requests":3000,"allowed":5,`},
+		{trace, []string{"--decisions", os.DevNull}, `{"lines":3000,`},
+	} {
+		in, out, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer in.Close()
+		name := fmt.Sprintf("/dev/fd/%d", in.Fd())
+		if _, err := os.Stat(name); err != nil {
+			t.Skip(err)
+		}
+		go func() {
+			defer out.Close()
+			io.WriteString(out, c.text)
+		}()
+		var stdout, stderr bytes.Buffer
+		code := run(append([]string{"replay", "--policies", policies, "--json", name}, c.flags...), strings.NewReader(""), &stdout, &stderr)
+		if code != exitOK || !strings.HasPrefix(stdout.String(), c.want) || stderr.Len() > 0 {
+			t.Errorf("%q: got exit code %d, %.99q and %q, want %s", c.flags, code, stdout.String(), stderr.String(), c.want)
+		}
+	}
+}
+
+func TestUnknownNamesOfLogs(t *testing.T) {
+	for _, c := range []struct{ flag, value, want string }{
+		{"--format", "ngnix-json", "weir suggest: --format: unknown format \"ngnix-json\"\n  did you mean nginx-json?\n"},
+		{"--format", "squid", "weir suggest: --format: unknown format \"squid\"\n  use combined, common, "},
+		{"--field", "remote_adr=x", "weir suggest: --field: unknown field \"remote_adr\"\n  did you mean remote_addr?\n"},
+	} {
+		var stdout, stderr bytes.Buffer
+		code := run([]string{"suggest", "--key", "ip=remote_addr", c.flag, c.value, "-"}, strings.NewReader(""), &stdout, &stderr)
+		if code != exitUsage || !strings.HasPrefix(stderr.String(), c.want) {
+			t.Errorf("%s %s: got exit code %d and %q, want %q", c.flag, c.value, code, stderr.String(), c.want)
 		}
 	}
 }

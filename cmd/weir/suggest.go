@@ -105,6 +105,9 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 
 // parse returns the options of package suggest and of the reader.
 func (o *suggestOptions) parse() (out suggest.Options, read accesslog.Options, err error) {
+	if err := o.log.checkNames(); err != nil {
+		return out, read, err
+	}
 	run, read, err := o.log.parse()
 	if err != nil {
 		return out, read, err

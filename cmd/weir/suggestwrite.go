@@ -68,7 +68,7 @@ func (a *policyAddition) write(messages io.Writer, r *suggest.Result, logs []str
 			"%s has a form that cannot be extended, and is not changed", a.path)
 	}
 	if err := replaceFile(a.path, after, a.mode); err != nil {
-		return usage("", "--write: %w", err)
+		return usage("choose another file for --write", "--write: %w", err)
 	}
 	_, err := fmt.Fprintf(messages, "weir suggest: added the policy %s to %s as a shadow, which counts and denies nothing\n", a.name, a.path)
 	return err

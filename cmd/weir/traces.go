@@ -81,7 +81,7 @@ func firstCall(text io.Reader) int64 {
 // startsLikeTrace reports whether a file is a trace. Errors of opening are left to the
 // reader of access logs.
 func startsLikeTrace(cmd *cobra.Command, name string) bool {
-	if name == "-" {
+	if isPipe(name) {
 		return false
 	}
 	in, err := openTrace(cmd, name)
