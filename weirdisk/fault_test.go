@@ -491,7 +491,7 @@ func TestRefusedDirectories(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "file")
 			write(t, path, nil)
 			return path
-		}, "not a directory"},
+		}, "not a directory; a file stands in its place; use another directory"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := c.dir(t)
@@ -533,6 +533,19 @@ func TestReadOnlyDirectory(t *testing.T) {
 		if err == nil || !errors.Is(err, fs.ErrPermission) || !strings.Contains(err.Error(), dir) || !strings.Contains(err.Error(), "the process must be able to write there") {
 			t.Errorf("got %v, want a permission error that names %s", err, dir)
 		}
+	}
+}
+
+// TestErrorsOfTheSystemHaveANextStep: each names the directory too.
+func TestErrorsOfTheSystemHaveANextStep(t *testing.T) {
+	for _, cause := range []error{syscall.EACCES, syscall.EROFS, syscall.ENOSPC, syscall.ENOTDIR, syscall.ENOENT} {
+		err := openError("/var/lib/weir", &fs.PathError{Op: "open", Path: "/var/lib/weir/LOCK", Err: cause})
+		if text := err.Error(); !errors.Is(err, cause) || !strings.HasPrefix(text, "weirdisk: /var/lib/weir: ") || strings.HasSuffix(text, cause.Error()) {
+			t.Errorf("got %v, want a next step", err)
+		}
+	}
+	if _, err := Check(filepath.Join(t.TempDir(), "none")); !errors.Is(err, fs.ErrNotExist) || !strings.HasSuffix(err.Error(), "is the path right?") {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -50,6 +50,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -141,7 +142,7 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 		return nil, openError(dir, err)
 	}
 	if err := checkOurs(dir); err != nil {
-		return nil, err
+		return nil, openError(dir, err)
 	}
 	if err := checkWritable(dir); err != nil {
 		return nil, openError(dir, err)
@@ -169,10 +170,25 @@ func openError(dir string, err error) error {
 	switch {
 	case errors.As(err, &format) || errors.Is(err, ErrInUse):
 		return err
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("weirdisk: %s: %w; the process must be able to write there", dir, err)
+	}
+	for _, known := range nextSteps {
+		if errors.Is(err, known.cause) {
+			return fmt.Errorf("weirdisk: %s: %w; %s", dir, err, known.step)
+		}
 	}
 	return fmt.Errorf("weirdisk: %s: %w", dir, err)
+}
+
+// nextSteps are the next steps after errors of the operating system.
+var nextSteps = []struct {
+	cause error
+	step  string
+}{
+	{fs.ErrPermission, "the process must be able to write there"},
+	{syscall.EROFS, "mount it writable, or use another directory"},
+	{syscall.ENOSPC, "free some space there, or use another directory"},
+	{syscall.ENOTDIR, "a file stands in its place; use another directory"},
+	{fs.ErrNotExist, "is the path right?"},
 }
 
 // start loads the directory and starts the goroutines.

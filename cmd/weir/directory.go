@@ -43,9 +43,12 @@ func storeCommand() *cobra.Command {
 }
 
 // directoryPath accepts a path, also in the form of --store.
-func directoryPath(arg string) string {
+func directoryPath(arg string) (string, error) {
 	path, _, _ := strings.Cut(strings.TrimPrefix(arg, "file:"), "?")
-	return path
+	if path == "" {
+		return "", usage("write the DIR of --store file:DIR", "%q names no directory", arg)
+	}
+	return path, nil
 }
 
 // checkedDirectory is the output of weir store check --json.
@@ -60,7 +63,10 @@ type checkedDirectory struct {
 }
 
 func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
-	dir := directoryPath(arg)
+	dir, err := directoryPath(arg)
+	if err != nil {
+		return err
+	}
 	report, err := weirdisk.Check(dir)
 	if err != nil {
 		return &failure{code: exitStore, err: unprefixed{err}}
@@ -113,12 +119,16 @@ type dumpedOperation struct {
 }
 
 func dumpDirectory(cmd *cobra.Command, arg string, hashKeys bool) error {
+	dir, err := directoryPath(arg)
+	if err != nil {
+		return err
+	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	text := func(v string) string { return v }
 	if hashKeys {
 		text = topkeys.Hash
 	}
-	err := weirdisk.Dump(directoryPath(arg), func(item weirdisk.Item) error {
+	err = weirdisk.Dump(dir, func(item weirdisk.Item) error {
 		line, err := dumped(item, text)
 		if err != nil {
 			return err

@@ -35,11 +35,14 @@ func (f *failure) Error() string { return f.err.Error() }
 // Unwrap returns the cause.
 func (f *failure) Unwrap() error { return f.err }
 
-// unprefixed is an error inside a message. Its text lacks the prefix "weir: ",
-// because the message begins with the name of the program.
+// unprefixed is an error inside a message. Its text lacks the name of its package, because
+// the message begins with the name of the program.
 type unprefixed struct{ error }
 
-func (e unprefixed) Error() string { return strings.TrimPrefix(e.error.Error(), "weir: ") }
+func (e unprefixed) Error() string {
+	return strings.TrimPrefix(strings.TrimPrefix(e.error.Error(), "weir: "), "weirdisk: ")
+}
+
 func (e unprefixed) Unwrap() error { return e.error }
 
 // usage returns a failure of the command line or of a file that it names.

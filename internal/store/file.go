@@ -43,6 +43,9 @@ func parseFile(text string) (d directory, err error) {
 	if path == "" {
 		return d, fmt.Errorf("%w: file: needs a directory; write file:/var/lib/weir", ErrURL)
 	}
+	if strings.HasPrefix(path, "~/") || path == "~" {
+		return d, fmt.Errorf("%w: file:%s: a shell does not replace ~ here; write file:$HOME%s", ErrURL, path, path[1:])
+	}
 	d = directory{filepath.Clean(path), "100ms", weirdisk.SyncEvery(100 * time.Millisecond)}
 	if err := d.query(query); err != nil {
 		return d, fmt.Errorf("%w: file:%s: %w", ErrURL, d.path, err)

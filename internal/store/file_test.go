@@ -26,6 +26,7 @@ func TestParseFileRejects(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                     "needs a directory; write file:/var/lib/weir",
 		"?sync=always":         "needs a directory",
+		"~/weir":               "write file:$HOME/weir",
 		"//host/weir":          "names another machine; write file:/host/weir",
 		"/v%":                  "write %25 for a %",
 		"/v?synk=always":       `no parameter "synk"; did you mean sync?`,
