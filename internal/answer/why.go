@@ -233,6 +233,9 @@ func (a *Answer) appendWhen(b []byte, i int, what string) []byte {
 	if wait != weir.Never {
 		return a.appendWait(append(append(b, "; "...), what...), i, wait)
 	}
+	if a.Plan.Mode() != weir.Partial { // the sum of checks decided together is above Max
+		return append(b, "; together with the other checks it never fits, ask for less"...)
+	}
 	wait = 0
 	if s.Remaining <= 0 {
 		wait = s.NextAfter // far above Max, only the wait until the first unit leaves
