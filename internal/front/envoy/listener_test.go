@@ -189,13 +189,15 @@ func TestDrainWaitsForRequestsInFlight(t *testing.T) {
 			close(e.release)
 		} else {
 			cancel()
-			time.AfterFunc(20*time.Millisecond, func() { close(e.release) })
-		}
-		if err := <-drained; (err == nil) != inTime {
-			t.Errorf("in time %t: drain returned %v", inTime, err)
 		}
 		if err := <-answer; (err == nil) != inTime {
 			t.Errorf("in time %t: the request under way: %v", inTime, err)
+		}
+		if !inTime {
+			close(e.release) // the drain waits for the handler
+		}
+		if err := <-drained; (err == nil) != inTime {
+			t.Errorf("in time %t: drain returned %v", inTime, err)
 		}
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
@@ -210,15 +212,16 @@ func TestOldConnectionsAreReplaced(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, hitsConfig), func(o *Options) { o.MaxConnectionAge = 10 * time.Millisecond })
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	for i := range 3 {
-		p.conn.Connect()
-		for s := p.conn.GetState(); s != connectivity.Ready; s = p.conn.GetState() {
-			if !p.conn.WaitForStateChange(ctx, s) {
-				t.Fatal("there is no connection")
-			}
+	for replaced := 0; replaced < 3; { // a busy machine may miss a state
+		state := p.conn.GetState()
+		if state == connectivity.Idle {
+			p.conn.Connect()
 		}
-		if !p.conn.WaitForStateChange(ctx, connectivity.Ready) {
-			t.Fatalf("connection %d lasts for ever", i+1)
+		if !p.conn.WaitForStateChange(ctx, state) {
+			t.Fatalf("connection %d stays %v", replaced+1, state)
+		}
+		if state == connectivity.Ready {
+			replaced++
 		}
 	}
 	p.wants("OK | OK 9/10 1m0s", "a=1")
