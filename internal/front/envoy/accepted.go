@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // settleTime is how long connected clients may take to send a call after a drain began.
@@ -117,28 +119,46 @@ func (s *connSet) shed() {
 	}
 }
 
-// closeIdle closes connections without a call in progress until ctx is done. It closes
-// a connection when two looks in a row find none: the client has received its last
-// answer.
+// closeIdle closes connections without a call in progress until ctx is done.
 func (s *connSet) closeIdle(ctx context.Context) {
 	const interval = 100 * time.Millisecond
-	idle := map[*acceptedConn]bool{}
+	looks := looks{map[*acceptedConn]bool{}, map[*acceptedConn]int{}}
 	for wait := settleTime; ; wait = interval {
 		select {
 		case <-time.After(wait):
 		case <-ctx.Done():
 			return
 		}
-		for _, c := range s.all() {
-			streams := c.streams.Load()
-			switch {
-			case streams != nil && streams.answering():
-				delete(idle, c)
-			case !c.spoke.Load() || idle[c]:
-				c.Close()
-			default:
-				idle[c] = true
-			}
+		looks.close(s.all())
+	}
+}
+
+// maxLate is the number of looks that spare a connection because gRPC has not read its
+// bytes. A client that sends without end does not delay a drain for ever.
+const maxLate = 10
+
+// looks are those of closeIdle at each connection.
+type looks struct {
+	idle map[*acceptedConn]bool // the last look found no call
+	late map[*acceptedConn]int  // looks that found unread bytes
+}
+
+// close closes a connection when two looks in a row find no call: the client has received
+// its last answer. Unread bytes may be a call.
+func (l looks) close(all []*acceptedConn) {
+	for _, c := range all {
+		unread := listen.Unread(c.Conn) // before answering, which records the bytes that are read
+		streams := c.streams.Load()
+		switch {
+		case streams != nil && streams.answering():
+			delete(l.idle, c)
+		case unread && l.late[c] < maxLate:
+			l.late[c]++
+			delete(l.idle, c)
+		case !c.spoke.Load() || l.idle[c]:
+			c.Close()
+		default:
+			l.idle[c] = true
 		}
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/listen"
 )
 
 // ending is a drained listener: it accepts no new connection and returns the waiting
@@ -30,15 +31,26 @@ func (e *ending) Accept() (net.Conn, error) {
 
 func (e *ending) Close() error { return nil }
 
+// local returns a listener on loopback.
+func local(t *testing.T) *listen.Listener {
+	t.Helper()
+	address, err := listen.Parse("127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := listen.Open(listen.Config{Address: address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
 // Clients that were connected when the listener ended are answered, although GracefulStop
 // alone would close connections that gRPC has accepted and not read.
 func TestDrainAnswersConnectedClients(t *testing.T) {
 	const clients = 200
-	on, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer on.Close()
+	on := local(t)
 	s := New(Options{Engine: weir.NewMemory()})
 	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
 		t.Fatal(err)
@@ -115,5 +127,43 @@ func TestDrainIgnoresSilentConnections(t *testing.T) {
 		if err := <-served; err != nil {
 			t.Errorf("serve: %v", err)
 		}
+	}
+}
+
+// The looks of a drain spare a connection with bytes that gRPC has not read yet, but not
+// for ever. They close one whose client has sent nothing.
+func TestDrainSparesUnreadCalls(t *testing.T) {
+	set := newConnSet()
+	set.Listener = local(t)
+	var conns []*acceptedConn
+	for _, text := range []string{"", "PRI * HTTP/2.0\r\n"} {
+		c, err := net.Dial("tcp", set.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		if _, err := c.Write([]byte(text)); err != nil {
+			t.Fatal(err)
+		}
+		accepted, err := set.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer accepted.Close()
+		conns = append(conns, accepted.(*acceptedConn))
+	}
+	for end := time.Now().Add(patience); !listen.Unread(conns[1].Conn) && time.Now().Before(end); {
+		time.Sleep(time.Millisecond)
+	}
+	looks := looks{map[*acceptedConn]bool{}, map[*acceptedConn]int{}}
+	for i := range maxLate {
+		looks.close(set.all())
+		if left := set.all(); len(left) != 1 || left[0] != conns[1] {
+			t.Fatalf("look %d leaves %d connections, want that with unread bytes", i+1, len(left))
+		}
+	}
+	looks.close(set.all())
+	if left := set.all(); len(left) != 0 {
+		t.Errorf("look %d leaves %d connections, want none", maxLate+1, len(left))
 	}
 }
