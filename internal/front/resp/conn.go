@@ -146,10 +146,13 @@ func (c *conn) deadline(now time.Time) time.Time {
 
 // armRead sets the deadline of the next read. Setting one costs a good part of a small
 // command, so the deadline of a busy client is moved only when it is an eighth of the
-// idle time late.
+// idle time late. That of a partial command is exact.
 func (c *conn) armRead(now time.Time) {
-	want := c.deadline(now)
-	if behind := want.Sub(c.readBy); behind < 0 || behind > c.server.config.Limits.Idle/8 {
+	want, late := c.deadline(now), c.server.config.Limits.Idle/8
+	if len(c.in) > 0 {
+		late = 0
+	}
+	if behind := want.Sub(c.readBy); behind < 0 || behind > late {
 		c.readBy = want
 		c.nc.SetReadDeadline(want)
 	}

@@ -177,6 +177,27 @@ func TestSlowClientsAreDisconnected(t *testing.T) {
 	}
 }
 
+// TestBusyPipelinesAreNotDisconnected: a client whose packets always end within a command
+// keeps its connection. Each command has its own time.
+func TestBusyPipelinesAreNotDisconnected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t)
+		ours, theirs := net.Pipe()
+		var served sync.WaitGroup
+		served.Go(newConn(s, ours).serve)
+		defer served.Wait()
+		defer theirs.Close()
+		send(t, theirs, "PI")
+		for i := range 60 {
+			time.Sleep(time.Second)
+			if _, err := theirs.Write([]byte("NG\r\nPI")); err != nil {
+				t.Fatalf("after %d s: %v", i+1, err)
+			}
+			wantAnswer(t, theirs, "+PONG\r\n")
+		}
+	})
+}
+
 // TestDrainAnswersReadCommands: commands that were read are answered, then the connection
 // ends. Idle connections do not delay the drain.
 func TestDrainAnswersReadCommands(t *testing.T) {
