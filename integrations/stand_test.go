@@ -208,10 +208,11 @@ func (a *app) asked(i int) *http.Request {
 	return a.seen[i]
 }
 
-// lastPort counts up from a random port below the ephemeral ports of the kernel.
+// lastPort counts up from a random port below those of redistest, which servers of other
+// packages may take meanwhile, and below the ephemeral ports of the kernel.
 var lastPort atomic.Int32
 
-func init() { lastPort.Store(10_000 + rand.Int32N(15_000)) }
+func init() { lastPort.Store(8_000 + rand.Int32N(3_000)) }
 
 // free returns an address that is in use by no other listener of this process, and by
 // no connection.

@@ -20,8 +20,10 @@ func TestSentinelFailover(t *testing.T) {
 	sentinel := redistest.StartSentinel(t, primary, 1)
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "redis+sentinel://"+sentinel.Addr+"/"+redistest.SentinelName)
 	f.await(t, "before", healthyAnswers, "1")
+	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "3600000") // not before the outage is seen
 	primary.Kill()
 	f.await(t, "out", map[string]string{"denies": undecided, "allows": degraded, "shares": degraded}, "0")
+	sentinel.Must(t, "SENTINEL", "SET", redistest.SentinelName, "down-after-milliseconds", "1000")
 	sentinel.AwaitPrimary(t, replica)
 	f.await(t, "after", healthyAnswers, "1")
 	if n := replica.Must(t, "DBSIZE"); n == "0" {
