@@ -304,6 +304,7 @@ type DumpPlace struct {
 // refunded or corrected all the time has all entries in its last part.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)) (more bool) {
 	s := m.table.At(p.shard)
+	defer s.Yield()
 	s.Lock()
 	defer s.Unlock()
 	if len(p.records) == 0 {

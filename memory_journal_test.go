@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -317,6 +318,45 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	}
 	if sum != 2*entries {
 		t.Errorf("%d entries in all, want %d", sum, 2*entries)
+	}
+}
+
+// TestJournalDumpYields: a caller that waits for a shard gets it before the next calls, even
+// if it shares a processor with them.
+func TestJournalDumpYields(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	m := NewMemory()
+	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}, WithEngine(m))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Allow(ctx, K("one")); err != nil {
+		t.Fatal(err)
+	}
+	var peek sync.WaitGroup
+	defer peek.Wait()
+	visited := -1 // the shard of the history
+	for p, more := (DumpPlace{}), true; more; {
+		number := p.shard
+		more = m.Dump(&p, 1, m.Clock(), func(*StoredHistory) {
+			visited = number
+			peek.Go(func() {
+				if _, err := l.Peek(ctx, K("one"), 1); err != nil {
+					t.Error(err)
+				}
+			})
+			for !m.table.At(visited).Contended() {
+				runtime.Gosched()
+			}
+		})
+	}
+	for range 10 { // the scheduler does not always run the waiting caller first
+		if m.table.At(visited).Contended() {
+			m.Dump(&DumpPlace{shard: visited}, 1, m.Clock(), func(*StoredHistory) {})
+		}
+	}
+	if m.table.At(visited).Contended() {
+		t.Error("a caller waits for a shard during ten calls of Dump")
 	}
 }
 

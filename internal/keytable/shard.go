@@ -1,6 +1,7 @@
 package keytable
 
 import (
+	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -33,7 +34,28 @@ type Shard struct {
 	soonest int64 // earliest expiry that the present pass has seen
 	quiet   int64 // no history on the engine's clock expires before this instant
 
-	_ [8]byte // fills the last cache line
+	waiting atomic.Int32 // callers that wait for the lock
+	_       [4]byte      // fills the last cache line
+}
+
+// Lock locks the shard.
+func (s *Shard) Lock() {
+	if !s.TryLock() {
+		s.waiting.Add(1)
+		s.Mutex.Lock()
+		s.waiting.Add(-1)
+	}
+}
+
+// Contended reports whether callers wait for the lock.
+func (s *Shard) Contended() bool { return s.waiting.Load() > 0 }
+
+// Yield lets those callers run, after an Unlock. Otherwise a goroutine that locks shards all
+// the time keeps them waiting for as long as it has its processor, often for milliseconds.
+func (s *Shard) Yield() {
+	if s.Contended() {
+		runtime.Gosched()
+	}
 }
 
 const slotSize = 8
