@@ -88,8 +88,7 @@ func load(f files, dir string, m *weir.Memory) (*loaded, error) {
 	l := &loaded{decoder: decoder{memory: m}, segments: *found}
 	l.skipOld()
 	for i, s := range l.used {
-		torn := i == len(l.used)-1 || l.used[i+1].header.untrusted
-		if err := l.replay(s, torn); err != nil {
+		if err := l.replay(s, l.mayBeTorn(i)); err != nil {
 			return nil, err
 		}
 		s.data = nil
@@ -98,6 +97,17 @@ func load(f files, dir string, m *weir.Memory) (*loaded, error) {
 		return nil, &FormatError{l.used[0].path, 0, errMissing}
 	}
 	return l, nil
+}
+
+// mayBeTorn reports whether used segment i may have a torn end: nothing was written behind
+// it, or a write or a sync had failed before.
+func (l *loaded) mayBeTorn(i int) bool {
+	for _, s := range l.used[i+1:] {
+		if s.header.untrusted || s.written() {
+			return s.header.untrusted
+		}
+	}
+	return true
 }
 
 // skipOld moves the segments before the newest whole snapshot to the unused ones. It has all

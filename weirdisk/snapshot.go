@@ -68,7 +68,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		case <-stop:
 			return
 		case <-k.log.broken:
-			k.snapshot(true)
+			k.repair()
 			continue
 		case <-k.now:
 			k.snapshot(false)
@@ -83,7 +83,7 @@ func (k *keeper) run(stop <-chan struct{}) {
 		}
 		switch {
 		case k.log.service.Load()&1 != 0:
-			k.snapshot(true)
+			k.repair()
 		case due:
 			began := time.Now()
 			k.snapshot(false)
@@ -165,6 +165,16 @@ func (k *keeper) snapshot(repair bool) {
 		k.log.restore()
 	}
 	k.deleteBefore(h.number)
+}
+
+// repair tries to bring the log back into service. If that fails it waits for the next tick:
+// the disk may have room for a part of the snapshot only.
+func (k *keeper) repair() {
+	k.snapshot(true)
+	select {
+	case <-k.log.broken: // also by the attempt itself
+	default:
+	}
 }
 
 // deleteBefore deletes the segments before a number, the oldest first: those that remain

@@ -1,0 +1,152 @@
+package weirdisk
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// unfit are files on which some writes and syncs fail, and some are observed.
+type unfit struct {
+	system
+	write func(path string, b []byte) error // before a write
+	sync  func(path string) error           // before a sync
+}
+
+func (x *unfit) create(path string) (file, error) {
+	f, err := x.system.create(path)
+	return &unfitFile{f, x, path}, err
+}
+
+func (x *unfit) open(path string) (file, error) {
+	f, err := x.system.open(path)
+	return &unfitFile{f, x, path}, err
+}
+
+type unfitFile struct {
+	file
+	of   *unfit
+	path string
+}
+
+func (f *unfitFile) store([]byte) bool { return false }
+
+func (f *unfitFile) Write(b []byte) (int, error) {
+	if f.of.write != nil {
+		if err := f.of.write(f.path, b); err != nil {
+			return 0, err
+		}
+	}
+	return f.file.Write(b)
+}
+
+func (f *unfitFile) sync() error {
+	if f.of.sync != nil {
+		if err := f.of.sync(f.path); err != nil {
+			return err
+		}
+	}
+	return f.file.sync()
+}
+
+// copySegments copies the segments of a directory.
+func copySegments(t *testing.T, from, to string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(from, "*"+suffix))
+	for _, path := range all {
+		var b []byte
+		if b, err = os.ReadFile(path); err == nil {
+			err = os.WriteFile(filepath.Join(to, filepath.Base(path)), b, 0o600)
+		}
+		if err != nil {
+			break
+		}
+	}
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// TestRepairIsNotTriedAllTheTime (D5): while the disk has room for a header and not for a
+// snapshot, the engine tries once in a while.
+func TestRepairIsNotTriedAllTheTime(t *testing.T) {
+	var full atomic.Bool
+	f := &unfit{write: func(_ string, b []byte) error {
+		if full.Load() && !bytes.HasPrefix(b, []byte(magic)) {
+			return syscall.ENOSPC
+		}
+		return nil
+	}}
+	const tick = 100 * time.Millisecond
+	e := open(t, t.TempDir(), withFiles(f), func(o *options) { o.tick = tick })
+	l := newLimiter(t, e, daily)
+	for _, key := range []string{"ann", "bob", "eve"} {
+		if _, err := l.Allow(ctx, weir.K(key)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	full.Store(true)
+	began := time.Now()
+	if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
+		t.Fatal("a write failed, and the call did not")
+	}
+	eventually(t, "some attempts", func() bool { return e.Stats().Failures >= 8 })
+	failures, took := e.Stats().Failures, time.Since(began)
+	if most := int64(3 + took/tick); failures > most {
+		t.Errorf("%d failures in %v, want at most %d", failures, took, most)
+	}
+	full.Store(false)
+	eventually(t, "it is in service", func() bool { return e.Err() == nil })
+}
+
+// TestTornSegmentBeforeAnEmptyOne (D2, D4): a sync fails when a snapshot begins, so nothing is
+// written to its segment, and the next one repairs. Then the power fails. The segment that was
+// not synced has a torn end, and the directory opens.
+func TestTornSegmentBeforeAnEmptyOne(t *testing.T) {
+	dir, image := t.TempDir(), t.TempDir()
+	var fails, taken atomic.Bool
+	f := &unfit{sync: func(path string) error {
+		switch {
+		case path == segmentPath(dir, 1) && fails.Swap(false):
+			return syscall.EIO
+		case path == segmentPath(dir, 3) && !taken.Load():
+			if info, err := os.Stat(path); err == nil && info.Size() > headerSize {
+				copySegments(t, dir, image)
+				taken.Store(true)
+			}
+		}
+		return nil
+	}}
+	e := open(t, dir, SyncOff(), withFiles(f))
+	l := newLimiter(t, e, daily)
+	var starts []int64
+	for range 3 {
+		starts = append(starts, e.log.size())
+		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	fails.Store(true)
+	e.keeper.now <- struct{}{}
+	eventually(t, "the third segment is written", taken.Load)
+
+	first, err := os.ReadFile(segmentPath(image, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	clear(first[starts[1]:starts[2]])
+	write(t, segmentPath(image, 1), first)
+	if err := os.Truncate(segmentPath(image, 3), headerSize+batchSize); err != nil {
+		t.Fatal(err)
+	}
+	d, err := newLimiter(t, open(t, image), daily).Peek(ctx, weir.K("ann"), 1)
+	if err != nil || d.Remaining != 9 {
+		t.Errorf("got %v, %v, want 9 left", d, err)
+	}
+}
