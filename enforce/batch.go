@@ -26,6 +26,7 @@ func DecideAll(ctx context.Context, items []Item) {
 		if it.Err != nil {
 			continue
 		}
+		it.Outcome = Outcome{}
 		r := it.Rule
 		if r.blocks != nil || r.warnings != nil {
 			it.Outcome, it.Err = r.Decide(ctx, &it.Request)

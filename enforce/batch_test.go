@@ -76,6 +76,24 @@ policies:
 	}
 }
 
+// TestBatchesForgetOutcomesOfAnEarlierUse: an item of a shadow that could not decide has no
+// error once it can.
+func TestBatchesForgetOutcomesOfAnEarlierUse(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	rules := batchRules(t, fallback.New(store, fallback.FailClosed))
+	items := []Item{{Rule: rules[1], Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1, At: weir.Now}}}
+	store.Break(weirtest.Down())
+	DecideAll(context.Background(), items)
+	if it := &items[0]; it.Err != nil || it.Outcome.Err == nil || !it.Outcome.Decision.Degraded {
+		t.Fatalf("got %+v, %v, want a shadow that could not decide", it.Outcome, it.Err)
+	}
+	store.Mend()
+	DecideAll(context.Background(), items)
+	if it := &items[0]; it.Err != nil || it.Outcome.Err != nil || it.Outcome.Decision.Degraded {
+		t.Errorf("got %+v, %v, want a decision", it.Outcome, it.Err)
+	}
+}
+
 // TestBatchesAgreeWithSingleDecisions: batches over all kinds of policies have the outcomes
 // of their items one after the other.
 func TestBatchesAgreeWithSingleDecisions(t *testing.T) {

@@ -12,6 +12,12 @@ var _ weir.BatchEngine = (*Engine)(nil)
 // or is tried again, each call is decided as by Decide. The timeout is for all calls
 // together.
 func (f *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
+	for i := range calls {
+		if c := &calls[i]; c.Err == nil { // an error leaves no answer of an earlier use
+			c.Decision = weir.Decision{}
+			clear(c.Request.States)
+		}
+	}
 	if !f.store.breaker.open.Load() && !f.mayReplay(calls) {
 		f.decideTogether(ctx, calls)
 		return

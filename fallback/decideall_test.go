@@ -120,3 +120,26 @@ func TestBatchesEndWithTheirContext(t *testing.T) {
 		t.Errorf("%+v, %v", calls[0].Decision, calls[0].Err)
 	}
 }
+
+// TestBatchesForgetAnswersOfAnEarlierUse: a call that fails at its second use has neither the
+// decision nor the states of the first (R15).
+func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
+	store := &batchStore{Memory: weir.NewMemory()}
+	f := New(store, FailClosed)
+	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}}}, weir.WithEngine(f))
+	if err != nil {
+		t.Fatal(err)
+	}
+	calls := []weir.Call{l.Call(weir.K("a"), weir.Request{N: 1, At: weir.Now, States: make([]weir.LimitState, 1)})}
+	weir.DecideAll(context.Background(), f, calls)
+	if c := &calls[0]; !c.Decision.Allowed || c.Request.States[0].Used != 1 {
+		t.Fatalf("got %+v, want a grant", c)
+	}
+	ended, cancel := context.WithCancel(context.Background())
+	cancel()
+	store.down = true
+	weir.DecideAll(ended, f, calls)
+	if c := &calls[0]; !errors.Is(c.Err, context.Canceled) || c.Decision != (weir.Decision{}) || c.Request.States[0] != (weir.LimitState{}) {
+		t.Errorf("got %+v, want only the context's error", c)
+	}
+}

@@ -18,8 +18,12 @@ func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
 	t := trip{e: e, ctx: ctx}
 	for i := range calls {
 		c := &calls[i]
+		if c.Err != nil {
+			continue
+		}
+		c.Decision = weir.Decision{} // an error leaves no answer of an earlier use
+		clear(c.Request.States)
 		switch {
-		case c.Err != nil:
 		case e.spread || ctx.Err() != nil:
 			c.Decision, c.Err = e.Decide(ctx, c.Plan, c.Key, c.Request)
 		case c.Request.ID != "" && writes(&c.Request):

@@ -2,6 +2,7 @@ package weirredis_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"testing"
 	"testing/synctest"
@@ -183,5 +184,22 @@ func TestDecideAllSwitchesScripts(t *testing.T) {
 		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Decision.Allowed || calls[1].Decision.Allowed {
 			t.Errorf("%+v", calls)
 		}
+	}
+}
+
+// TestDecideAllForgetsAnswersOfAnEarlierUse: a call that fails at its second use has no
+// decision of the first (R15).
+func TestDecideAllForgetsAnswersOfAnEarlierUse(t *testing.T) {
+	conn := &cannedConn{reply: weirredis.Grant(nine, 4)}
+	e := newEngine(t, conn)
+	calls := []weir.Call{limiter(t, e, "again", weir.AllOrNothing, perUser(5, time.Second)).Call(weir.K("u"), weir.Request{N: 1, At: weir.Now})}
+	e.DecideAll(ctx, calls)
+	if !calls[0].Decision.Allowed {
+		t.Fatalf("got %+v, want a grant", calls[0])
+	}
+	conn.reply = "not a reply"
+	e.DecideAll(ctx, calls)
+	if c := &calls[0]; !errors.Is(c.Err, weir.ErrUnknownFate) || c.Decision != (weir.Decision{}) {
+		t.Errorf("got %+v, want only ErrUnknownFate", c)
 	}
 }
