@@ -70,7 +70,7 @@ func (f *Engine) decideTogether(ctx context.Context, calls []weir.Call) {
 	}
 	res, final := f.store.do(ctx, &call{other: func(ctx context.Context, e weir.Engine, _ weir.Key, _ string) (int64, error) {
 		weir.DecideAll(ctx, e, b.calls)
-		return sent, b.failure(ctx, f.store)
+		return sent, b.failure(f.store)
 	}})
 	for i, at := range b.at {
 		to := &calls[at]
@@ -93,14 +93,15 @@ func (f *Engine) decideTogether(ctx context.Context, calls []weir.Call) {
 }
 
 // failure returns the first error of a call that is the store's, for the breaker: one that
-// opens it, or else that of data which the store could not read.
-func (b batch) failure(ctx context.Context, s *store) (unread error) {
+// opens it, or else that of data which the store could not read. It ignores contexts, because
+// that of the store's call ends with the timeout.
+func (b batch) failure(s *store) (unread error) {
 	for i := range b.calls {
 		c := &b.calls[i]
 		if c.Err == nil {
 			continue
 		}
-		switch class, _ := s.classify(ctx, &call{plan: c.Plan, request: c.Request}, c.Err); class {
+		switch class, _ := s.classify(context.Background(), &call{plan: c.Plan, request: c.Request}, c.Err); class {
 		case failed:
 			return c.Err
 		case unreadable:

@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/weirtest"
 )
 
 // batchStore is an engine whose batches fail while it is down. It cannot read the
@@ -142,4 +144,40 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 	if c := &calls[0]; !errors.Is(c.Err, context.Canceled) || c.Decision != (weir.Decision{}) || c.Request.States[0] != (weir.LimitState{}) {
 		t.Errorf("got %+v, want only the context's error", c)
 	}
+}
+
+// TestSilentStoreFailsBatches: a batch without an answer within the timeout is a failure of
+// the store, and the end of the caller's context is none. So the breaker opens after the
+// former.
+func TestSilentStoreFailsBatches(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		store := weirtest.NewFaulty(weir.NewMemory())
+		f := New(store, FailOpen, FailureThreshold(3))
+		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour}}}, weir.WithEngine(f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		store.Break(weirtest.Silent())
+		decide := func(ctx context.Context) *weir.Call {
+			calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1, At: weir.Now})}
+			weir.DecideAll(ctx, f, calls)
+			return &calls[0]
+		}
+		for i := range int64(3) {
+			short, cancel := context.WithTimeout(context.Background(), time.Millisecond)
+			if c := decide(short); !errors.Is(c.Err, context.DeadlineExceeded) {
+				t.Errorf("a caller that leaves: got %v, %v", c.Decision, c.Err)
+			}
+			cancel()
+			if s := f.Status(); s.Failures != i || s.State != StoreUp {
+				t.Errorf("after a caller that left: %+v, want %d failures", s, i)
+			}
+			if c := decide(context.Background()); !c.Decision.Allowed || !c.Decision.Degraded || c.Err != nil {
+				t.Errorf("got %+v, %v, want a grant without the store", c.Decision, c.Err)
+			}
+		}
+		if s := f.Status(); s.State != StoreDown || s.Failures != 3 || s.Timeouts != 3 {
+			t.Errorf("got %+v, want a store that is down after 3 timeouts", s)
+		}
+	})
 }
