@@ -14,6 +14,7 @@ const (
 	shortBytes = 1 + 7 + 8 + 8
 	stateBytes = 5 * 8 // the state of one limit behind a reply
 	headBytes  = 26    // of a history's header, described in lua/history.lua
+	deniedAt   = 1 + 7 // of the header in a denial
 
 	elsewhereBytes = 1 + 7
 	bucketBytes    = 1 + 7 + 7 // and, with fractions, 7
@@ -32,6 +33,7 @@ const (
 	replyHeader8 = 8  // of a bucket: granted in full
 	replyHeader9 = 9  // the same without fractions
 	replyBucket  = 10 // the state of a bucket
+	replyDenied  = 11 // in batches: an instant and a header of form 5 with Max units
 )
 
 // reply is a script's answer to one request: durations and instants are microseconds.
@@ -65,6 +67,8 @@ func cutReply(text string, req *request, callers int) (r reply, rest string, err
 		return headerReply(text, req, callers), text[headBytes+int(text[headBytes-1]):], nil
 	case len(text) >= headBytes && text[0] == replyHeader6:
 		return headerReply(text, req, callers), text[headBytes:], nil
+	case len(text) >= deniedAt+headBytes && text[0] == replyDenied && len(text) >= deniedAt+headBytes+int(text[deniedAt+headBytes-1]):
+		return deniedReply(text, req), text[deniedAt+headBytes+int(text[deniedAt+headBytes-1]):], nil
 	case len(text) >= longBytes && text[0] == replyLong && int(text[1]) <= req.limits():
 		return longReply(text), text[longBytes:], nil
 	case req.bucket != nil && len(text) >= bucketBytes && text[0] == replyHeader9:
@@ -110,6 +114,19 @@ func headerReply(text string, req *request, callers int) reply {
 		r.wait = int56At(text, 8) + req.window - r.at
 	}
 	return r
+}
+
+// deniedReply derives the denial of one unit from an instant and the header of a history
+// with Max units, all of which count: it waits for the oldest entry (R8).
+func deniedReply(text string, req *request) reply {
+	at, header := int56At(text, 1), text[deniedAt:]
+	last := int56At(header, 1)
+	oldest := last
+	if header[headBytes-1] > 0 { // bytes of older entries
+		oldest = int56At(header, 8)
+	}
+	wait := oldest + req.window - at
+	return reply{bound: 1, at: at, wait: wait, reset: last + req.window - at, validFor: wait}
 }
 
 // bucketReply derives the reply from the state of a bucket, in which the attempt fitted

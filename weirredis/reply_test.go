@@ -35,6 +35,7 @@ func FuzzReplies(f *testing.F) {
 	f.Add("\x05"+strings.Repeat("\x01", 24)+"\x02ab"+grant, uint8(0), uint8(3))
 	f.Add("\x06"+strings.Repeat("\xff", 25), uint8(1), uint8(255))
 	f.Add("\x08"+strings.Repeat("\xff", 21)+"\x09"+strings.Repeat("\xff", 14)+"\x0a"+strings.Repeat("\xff", 22), uint8(3), uint8(2))
+	f.Add("\x0b"+strings.Repeat("\x01", 7)+"\x05"+strings.Repeat("\x02", 24)+"\x02ab"+grant, uint8(0), uint8(2))
 	f.Add("\x04"+strings.Repeat("\x00", 7), uint8(4), uint8(0))
 	f.Add(denial+strings.Repeat("s", 80), uint8(5), uint8(1))
 	f.Fuzz(func(t *testing.T, text string, policy, callers uint8) {

@@ -177,15 +177,16 @@ stored bytes are the same.
 
 {{define "straight"}}
   -- the commonest of these: one unit later than all others, on a history in the header from which nothing leaves.
-  if straight and stored and byte(stored) == 5 and #stored >= 26 then
-    local _, last, first, lives, own, used, front, p = decode('>BI7I7I5I2I3B', stored)
-    local promised = (lives - virtually) * 1000000
+  if straight and stored and #stored >= 26 then
+    local form, last, first, lives, own, used, front, p = decode('>BI7I7I5I2I3B', stored)
     repeat
-      if last >= raw or first <= cut or #stored ~= 26 + front then break end
-      if used == $max then
-        local wait = (front > 0 and first or last) - raw + $window
-        reply = encode('>BBI7i8I7i8I7I7', 0, 1, 0, 0, raw, wait, last - raw + $window, wait)
-      elseif used < most and own == 1 and promised >= ends and promised <= late then
+      if form ~= 5 or last >= raw or first <= cut or #stored ~= 26 + front then break end
+      if used == $max then -- the caller derives the denial from the header.
+        replies[k] = denied
+        k, reply = k + 1, stored
+      elseif used < most and own == 1 then
+        local promised = (lives - virtually) * 1000000
+        if promised < ends or promised > late then break end
         local time, format, size = (raw - last) * 2, nil, nil
         {{sizes ">BI7I7I5I2I3Bc0" "" 0}}
         front = front + size

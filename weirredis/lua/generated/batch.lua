@@ -3,8 +3,9 @@
 -- KEYS[i]  the history of request i.
 -- ARGV[1]  one byte per request: the index of its argument, from 2.
 -- ARGV[a]  a request, as ARGV[1] of one.lua.
--- reply    for each request: a reply of one.lua, of which the first 26 bytes if it begins with 6; or an error: 1 B,
---          length I2, text.
+-- reply    for each request: a reply of one.lua, of which the first 26 bytes if it begins with 6; or
+--          denied: 11 B, instant I7, then the header as it is stored, which begins with 5 and has max units; n is 1; or
+--          an error: 1 B, length I2, text.
 -- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
@@ -1023,14 +1024,14 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
   end
   return reply
 end
-local replies, i, clock = {}, 1, nil
+local replies, i, k, clock = {}, 1, 1, nil
 local keys, numbers, common = KEYS, ARGV[1], not ARGV[3] and 2
 -- decisions decides from request i on. An error of one decision ends it.
 local decisions = function()
   local current, virtual, kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times
   -- for the template straight: whether the request can take it, the last mark that does not count, the bounds of the
-  -- promised expiry as in the template lives, and the bound of the units that count.
-  local straight, cut, ends, late, virtually, most
+  -- promised expiry as in the template lives, the bound of the units that count, and the beginning of a denial.
+  local straight, cut, ends, late, virtually, most, denied
   while keys[i] do
     local h1_key, a = keys[i], common or byte(numbers, i)
     if a ~= current then
@@ -1055,19 +1056,21 @@ local decisions = function()
       straight, most = n == 1 and kind < 2 and not times, math.min(h1_max, 16777215)
       cut, ends, virtually = raw - h1_window, raw + h1_window, virtual and 549755813888 or 0
       late = ends + (virtual and h1_window or h1_window / 4) + 1000000
+      denied = encode('>BI7', 11, raw)
     end
     local reply
     local stored = call('HGET', h1_key, 'h')
     -- the commonest of these: one unit later than all others, on a history in the header from which nothing leaves.
-    if straight and stored and byte(stored) == 5 and #stored >= 26 then
-      local _, last, first, lives, own, used, front, p = decode('>BI7I7I5I2I3B', stored)
-      local promised = (lives - virtually) * 1000000
+    if straight and stored and #stored >= 26 then
+      local form, last, first, lives, own, used, front, p = decode('>BI7I7I5I2I3B', stored)
       repeat
-        if last >= raw or first <= cut or #stored ~= 26 + front then break end
-        if used == h1_max then
-          local wait = (front > 0 and first or last) - raw + h1_window
-          reply = encode('>BBI7i8I7i8I7I7', 0, 1, 0, 0, raw, wait, last - raw + h1_window, wait)
-        elseif used < most and own == 1 and promised >= ends and promised <= late then
+        if form ~= 5 or last >= raw or first <= cut or #stored ~= 26 + front then break end
+        if used == h1_max then -- the caller derives the denial from the header.
+          replies[k] = denied
+          k, reply = k + 1, stored
+        elseif used < most and own == 1 then
+          local promised = (lives - virtually) * 1000000
+          if promised < ends or promised > late then break end
           local time, format, size = (raw - last) * 2, nil, nil
           if time < 0x80 then format, size = '>BI7I7I5I2I3Bc0B', 1 + 0
           elseif time < 0x4000 then format, size, time = '>BI7I7I5I2I3Bc0I2', 2 + 0, time + 0x8000
@@ -1431,15 +1434,15 @@ local decisions = function()
         reply = form == 5 and s or sub(s, 1, 26)
       end
     until true
-    replies[i] = reply or decided(h1_key, virtual, stored, kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times)
-    i = i + 1
+    replies[k] = reply or decided(h1_key, virtual, stored, kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times)
+    i, k = i + 1, k + 1
   end
 end
 repeat
   local done, problem = pcall(decisions)
   if not done then
-    replies[i] = failed(problem)
-    i = i + 1
+    replies[k] = failed(problem)
+    i, k = i + 1, k + 1
   end
 until done
 return table.concat(replies)
