@@ -24,10 +24,6 @@ type blocks struct {
 	combinedKey []int           // for each value of combined's key, its index in the policy's key
 	single      []*weir.Limiter // by limit: begins a block of that limit; nil if it does not block
 	singleKey   [][]int         // by limit, as combinedKey
-
-	// replay decides on the policy's own histories with Max 0. It grants nothing and
-	// changes nothing, but returns the earlier grant of an idempotency key.
-	replay *weir.Limiter
 }
 
 // newBlocks returns nil for a policy without blocks. base is the plan of its own numbers.
@@ -35,7 +31,6 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 	if p.Blocks == nil {
 		return nil, nil
 	}
-	own := e
 	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Local {
 		// The local share of one unit is 0, which would deny every attempt.
 		e = f.WithMode(fallback.FailOpen)
@@ -54,16 +49,24 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 		}
 	}
 	var err error
-	if b.combined, b.combinedKey, err = newBlockLimiter(p, all, base, e); err != nil {
-		return nil, err
-	}
+	b.combined, b.combinedKey, err = newBlockLimiter(p, all, base, e)
+	return b, err
+}
+
+// newReplay returns a limiter on the policy's own histories that grants nothing and changes
+// nothing, but returns the earlier grant of an idempotency key. It has the windows and rates
+// of the policy, because even a denied attempt stores other ones (R12).
+func newReplay(p *policy.Policy, e weir.Engine) (*weir.Limiter, error) {
 	none := p.Policy
 	none.Mode, none.Limits, none.Unsupported = weir.AllOrNothing, slices.Clone(p.Limits), ""
 	for i := range none.Limits {
-		none.Limits[i].Max = 0
+		if l := &none.Limits[i]; l.Kind == weir.Bucket {
+			l.Burst, l.Cost = 1, 2 // more than ever fits
+		} else {
+			l.Max = 0
+		}
 	}
-	b.replay, err = weir.New(none, weir.WithEngine(own))
-	return b, err
+	return weir.New(none, weir.WithEngine(e))
 }
 
 // blockLimit returns the limit that stores the blocks of limit i as its histories.
@@ -195,7 +198,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 // earlier grant gets that grant.
 func (r *Rule) denyBlocked(ctx context.Context, o *Outcome, op weir.Op, a *Request, by block) (d weir.Decision, running bool, err error) {
 	if a.ID != "" && op == weir.OpAttempt {
-		if d, err = r.blocks.replay.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Replayed {
+		if d, err = o.replay.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, ID: a.ID}); err != nil || d.Replayed {
 			clear(a.States)
 			return d, true, err
 		}

@@ -35,6 +35,10 @@ policies:
   part: {limit: "3 per minute, then block 10m", batch: partial}
   counted: {limit: "2 per minute per user, then block 10m", denied: counted}
   shadow: {limit: "2 per minute per user, then block 10m", shadow: true}
+  bucket:
+    limit: 60 per minute per user, burst 2, then block 10m
+    plan-by: tier
+    plans: {pro: "7 per minute, burst 2"}
   tiers:
     limit: 1 per minute per user, then block 10m
     plan-by: tier
@@ -328,6 +332,33 @@ func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
 		_, err := r.Decide(context.Background(), &Request{Target: whose, N: 2, At: start.Add(10 * time.Minute).UnixMicro(), ID: "third"})
 		if !errors.Is(err, weir.ErrID) {
 			t.Errorf("the id of another operation: %v", err)
+		}
+	})
+}
+
+// TestRepeatedGrantOfABucket: a bucket can block. The repetition of an earlier operation, and
+// of one that was denied, leaves the bucket of a plan as it is (R4).
+func TestRepeatedGrantOfABucket(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, blockingRule(t, "bucket", e)}
+		for _, user := range []string{"user=u tier=pro", "user=v tier=pro"} {
+			r.wantsID(check, 0, user, 2, "first", "allowed 2, 17.142858s")
+			r.wants(check, 0, user, 1, "denied by limit for 10m0s, until 10m0s")
+		}
+		if o := r.wantsID(check, 5*time.Second, "user=u tier=pro", 2, "first", "allowed 2, 17.142858s"); !o.Decision.Replayed {
+			t.Errorf("not repeated: %+v", o.Decision)
+		}
+		r.wantsID(check, 5*time.Second, "user=u tier=pro", 1, "second", "denied by limit for 9m55s, until 10m0s")
+		var states [2]weir.LimitState
+		for i, user := range []string{"user=u tier=pro", "user=v tier=pro"} {
+			whose, _ := subject(t, r.Rule, user)
+			limiter := r.Limiter(&whose, weir.Now)
+			if _, err := limiter.Decide(context.Background(), whose.Key, weir.Request{Op: weir.OpPeek, N: 2, At: start.Add(6 * time.Second).UnixMicro(), States: states[i : i+1]}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if states[0] != states[1] || states[0].Used != 2 {
+			t.Errorf("after repetitions: %+v, without them %+v", states[0], states[1])
 		}
 	})
 }

@@ -33,6 +33,8 @@ type Variation struct {
 	Limiter        *weir.Limiter
 	Tier           string           // the name of the tier; "" for the policy's own numbers
 	Override       *policy.Override // nil if none applies
+
+	replay *weir.Limiter // from newReplay, of a policy with blocks
 }
 
 // tierVariations are the variations of one override, by tier + 1. Each is nil until its
@@ -99,7 +101,9 @@ func (r *Rule) compile(tier, override int) (*Variation, error) {
 	limits := v.Policy.Policy
 	limits.Unsupported = "" // this package applies those parts
 	var err error
-	v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine))
+	if v.Limiter, err = weir.New(limits, weir.WithEngine(r.engine)); err == nil && r.Blocks != nil {
+		v.replay, err = newReplay(v.Policy, r.engine)
+	}
 	return v, err
 }
 
