@@ -215,6 +215,9 @@ func traefikLayout(o Options) *layout {
 // parseCLF reads the first seven columns and those behind them. A user name may have
 // spaces.
 func (e *Entry) parseCLF() error {
+	if start := clfStart(e.line); start > 0 {
+		e.line = append(e.line[:0], e.line[start:]...)
+	}
 	b := e.line
 	remote := bytes.IndexByte(b, ' ')
 	if remote <= 0 {
@@ -232,10 +235,6 @@ func (e *Entry) parseCLF() error {
 		return errColumns
 	}
 	ident += remote + 1
-	if isAddress(b[remote+1:ident]) && (!isAddress(b[:remote]) || hasPort(b[:remote])) { // the virtual host comes first
-		e.line = append(b[:0], b[remote+1:]...)
-		return e.parseCLF()
-	}
 	open := bytes.Index(b[ident:], []byte(" ["))
 	if open <= 0 {
 		return errBracket
@@ -258,6 +257,28 @@ func (e *Entry) parseCLF() error {
 		return errStatus
 	}
 	return nil
+}
+
+// clfStart returns the place of the client address in a line that begins with other words: a
+// virtual host, or the prefix of syslog or of a container's log. The address is the second
+// word, or the first one with a - behind it, so that no user name is taken for it.
+func clfStart(b []byte) int {
+	first := bytes.IndexByte(b, ' ')
+	if first <= 0 || b[first-1] == ',' || bytes.HasPrefix(b[first+1:], []byte("- ")) || isAddress(b[:first]) && !hasPort(b[:first]) {
+		return 0
+	}
+	for i := first + 1; i < len(b) && b[i] != '['; {
+		end := bytes.IndexByte(b[i:], ' ')
+		if end < 0 {
+			break
+		}
+		end += i
+		if (i == first+1 || bytes.HasPrefix(b[end+1:], []byte("- "))) && isAddress(b[i:end]) {
+			return i
+		}
+		i = end + 1
+	}
+	return 0
 }
 
 // isAddress reports whether a column is an IP address.

@@ -158,8 +158,8 @@ func (c *conn) armRead(now time.Time) {
 	}
 }
 
-// armWrite sets the deadline of the next write, as rarely: a client has between half of
-// Limits.Write and all of it to read its answers.
+// armWrite sets the deadline of the next write, unless more than half of Limits.Write is
+// left: so a client has between half of it and all of it to read its answers.
 func (c *conn) armWrite(now time.Time) {
 	if most := c.server.config.Limits.Write; c.writeBy.Sub(now) < most/2 {
 		c.writeBy = now.Add(most)
