@@ -230,7 +230,8 @@ func (e *Engine) run(f func(stop <-chan struct{})) {
 }
 
 // Close writes and syncs the rest, ends all goroutines and releases the directory. Calls
-// after it fail with [weir.ErrUnavailable]. The error is that of the last write or sync.
+// after it fail with [weir.ErrUnavailable], except peeks and counts, which read memory. The
+// error is that of the last write or sync.
 func (e *Engine) Close() error {
 	e.closing.Do(func() { e.closed = e.close() })
 	return e.closed

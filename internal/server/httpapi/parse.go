@@ -87,7 +87,7 @@ const (
 	longBodies = 256
 )
 
-var errLongBody = serving.BadInput("the body is longer than 64 KiB; a call fits in far less")
+var errLongBody = serving.BadInput("the body is longer than 64 KiB; a call fits in far less, and checks can be sent in several batches")
 
 // readBody reads the body of r into buf, at most MaxBody bytes. The buffer grows with
 // the received bytes, and beyond shortBody only with a place in Bodies, so half-sent
