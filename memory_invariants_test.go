@@ -109,7 +109,7 @@ func checkMemory(t *testing.T, m *Memory) {
 	}
 	shards := tableField(m, "shards")
 	for i := range shards.Len() {
-		records, slots := shards.Index(i).FieldByName("records"), shards.Index(i).FieldByName("index").Len()
+		records, slots := shards.Index(i).FieldByName("records"), checkParts(t, shards.Index(i).FieldByName("parts"))
 		shard := m.table.Shard(uint64(i) << 58)
 		if n := int(records.FieldByName("live").Int()); 4*n > 3*slots || shard.Arena.Len() != chunks[shard] {
 			t.Errorf("shard %d: %d records in %d slots own %d of %d chunks", i, n, slots, chunks[shard], shard.Arena.Len())
@@ -129,6 +129,43 @@ func checkMemory(t *testing.T, m *Memory) {
 // tableField returns a private field of the engine's table.
 func tableField(m *Memory, name string) reflect.Value {
 	return reflect.ValueOf(&m.table).Elem().FieldByName(name)
+}
+
+// checkParts checks that each part of an index is at most three quarters full, and returns
+// the number of slots.
+func checkParts(t *testing.T, parts reflect.Value) (slots int) {
+	t.Helper()
+	seen := map[uintptr]bool{}
+	for i := range parts.Len() {
+		if p := parts.Index(i); !seen[p.Pointer()] {
+			seen[p.Pointer()] = true
+			n, used := p.Elem().FieldByName("slots").Len(), int(p.Elem().FieldByName("used").Int())
+			if slots += n; 4*used > 3*n {
+				t.Errorf("%d of %d slots of a part are used", used, n)
+			}
+		}
+	}
+	return slots
+}
+
+// TestSeveralLimitsFindRoom: records of several limits in one shard go to different parts of
+// its index, and each part has room for them.
+func TestSeveralLimitsFindRoom(t *testing.T) {
+	l := mustNew(t, limits(MaxLimits))
+	shards, most := tableField(l.memory, "shards"), 0
+	for i := range 12_000 {
+		l.Allow(ctx, K(fmt.Sprint(i)))
+		if i%50 == 0 {
+			for i := range shards.Len() {
+				parts := shards.Index(i).FieldByName("parts")
+				checkParts(t, parts)
+				most = max(most, parts.Len())
+			}
+		}
+	}
+	if most < 2 {
+		t.Error("no index has several parts")
+	}
 }
 
 // keysCounted is the number of keys counted under MaxKeys.

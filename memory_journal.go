@@ -390,7 +390,7 @@ func (m *Memory) Restore(h *StoredHistory) error {
 	s.shard.Lock()
 	defer s.shard.Unlock()
 	if s.load(&k); s.ref == 0 {
-		if !s.shard.Reserve(&m.table, 1, keytable.KeyChunks(len(h.Key))) {
+		if !s.shard.Reserve(&m.table, s.tag, 1, keytable.KeyChunks(len(h.Key))) {
 			return m.fullOfBytes
 		}
 		if !m.table.TakeKeys(1) {
@@ -406,7 +406,7 @@ func (m *Memory) Restore(h *StoredHistory) error {
 		r.SetBucket(m.rates.number(f), h.Full, h.Part, h.Front, h.Last)
 	}
 	for _, e := range h.Entries {
-		if !s.shard.Reserve(&m.table, 0, r.Chunks(e.End, e.Units)) {
+		if !s.shard.Reserve(&m.table, s.tag, 0, r.Chunks(e.End, e.Units)) {
 			return m.fullOfBytes
 		}
 		r.Add(&s.shard.Arena, e.End, h.Last, e.Units)

@@ -94,7 +94,7 @@ func (m *Memory) reserve(slots []slot, k *Key, now, units int64, created int) er
 				records, chunks = records+r, chunks+c
 			}
 		}
-		if !slots[i].shard.Reserve(&m.table, records, chunks) {
+		if !slots[i].shard.Reserve(&m.table, slots[i].tag, records, chunks) {
 			return m.fullOfBytes
 		}
 	}

@@ -17,25 +17,20 @@ import (
 // The fields that Acquire reads come first. Decisions that need no lock of the shard change
 // no field of these cache lines.
 type Shard struct {
-	slots   atomic.Pointer[[]uint64] // index, for callers without the lock
+	index   atomic.Pointer[directory] // nil if there are no slots
 	records slab.Slab[Record, *Record]
 	Arena   window.Arena // the logs of the histories, and long keys
 
-	sync.Mutex      // protects all but slots
-	added      bool // a record was added since the last sweep
+	sync.Mutex              // protects all but index and waiting
+	added      bool         // a record was added since the last sweep
+	waiting    atomic.Int32 // callers that wait for the lock
+	parts      []*part      // of the index; one of few bits stands at several places
+	Scratch    []byte       // for the caller, such as to encode a key
 
-	// index holds tag << 32 | record, 0 = free, in probe order: a slot stands at
-	// home(tag) or behind it with no free slot between. Its size is no power of two, so
-	// that it can grow by a quarter and stay well filled. Slots are written atomically.
-	index   []uint64
-	Scratch []byte // for the caller, such as to encode a key
-
-	hand    int   // next slot to sweep
+	part    int   // of the next slot to sweep
+	hand    int   // that slot
 	soonest int64 // earliest expiry that the present pass has seen
 	quiet   int64 // no history on the engine's clock expires before this instant
-
-	waiting atomic.Int32 // callers that wait for the lock
-	_       [4]byte      // fills the last cache line
 }
 
 // Lock locks the shard.
@@ -58,23 +53,16 @@ func (s *Shard) Yield() {
 	}
 }
 
-const slotSize = 8
-
-// home is the slot at which the search for a tag begins: tag scaled to the size of the
-// index.
-func home(tag uint32, size int) int {
-	return int(uint64(tag) * uint64(size) >> 32)
-}
-
 // Find returns the record of a key in a group, or 0. tag is the low half of the hash of
 // both.
 func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
-	size := len(s.index)
+	slots := s.slots(tag)
+	size := len(slots)
 	if size == 0 {
 		return 0
 	}
 	for i := home(tag, size); ; {
-		slot := s.index[i]
+		slot := slots[i]
 		if slot == 0 {
 			return 0
 		}
@@ -97,14 +85,10 @@ func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 // The record that a slot leads to may have been removed, and may belong to another key by
 // now. So group and key are compared under the lock of the record, which keeps it in place.
 func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
-	slots := s.slots.Load()
-	if slots == nil {
-		return nil
-	}
-	index := *slots
-	size := len(index)
+	slots := s.slots(tag)
+	size := len(slots)
 	for i, n := home(tag, size), 0; n < size; n++ {
-		slot := atomic.LoadUint64(&index[i])
+		slot := atomic.LoadUint64(&slots[i])
 		if slot == 0 {
 			return nil
 		}
@@ -126,14 +110,10 @@ func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
 // Candidate returns the first record of a tag, or nil. It needs no lock and takes none:
 // LockIf compares the key.
 func (s *Shard) Candidate(tag uint32) *Record {
-	slots := s.slots.Load()
-	if slots == nil {
-		return nil
-	}
-	index := *slots
-	size := len(index)
+	slots := s.slots(tag)
+	size := len(slots)
 	for i, n := home(tag, size), 0; n < size; n++ {
-		slot := atomic.LoadUint64(&index[i])
+		slot := atomic.LoadUint64(&slots[i])
 		if slot == 0 {
 			return nil
 		}
@@ -185,13 +165,19 @@ func LockIf[K string | []byte](s *Shard, r *Record, group uint32, key K, isVirtu
 // Visits of all tags in several steps, between which the shard is unlocked, see each
 // record that stays: records move in the index, and their tags do not change.
 func (s *Shard) Visit(lo, hi uint64, visit func(*Record)) {
-	size := len(s.index)
-	if size == 0 || lo >= hi {
-		return
+	for i, p := range s.parts {
+		if lo < hi && p.first(i) {
+			s.visit(p.slots, lo, hi, visit)
+		}
 	}
+}
+
+// visit is Visit in one part.
+func (s *Shard) visit(slots []uint64, lo, hi uint64, visit func(*Record)) {
+	size := len(slots)
 	last := home(uint32(hi-1), size) // the search for the last tag begins here
 	for i, n := home(uint32(lo), size), 0; n < size; n++ {
-		slot := s.index[i]
+		slot := slots[i]
 		if tag := slot >> 32; slot != 0 && lo <= tag && tag < hi {
 			r := s.records.At(uint32(slot))
 			r.Lock()
@@ -214,15 +200,15 @@ func (s *Shard) Len() int { return s.records.Len() }
 func (s *Shard) At(ref uint32) *Record { return s.records.At(ref) }
 
 // Reserve reports whether that many records and chunks can be added to the shard, which
-// is one of t. It adds none.
-func (s *Shard) Reserve(t *Table, records, chunks int) bool {
+// is one of t, and a record with that tag among them. It adds none.
+func (s *Shard) Reserve(t *Table, tag uint32, records, chunks int) bool {
 	if chunks > 0 && !s.Arena.Reserve(chunks) {
 		return false
 	}
 	if records == 0 {
 		return true
 	}
-	return s.records.Reserve(records, recordSize, t) && s.growIndex(t, records)
+	return s.records.Reserve(records, recordSize, t) && s.growIndex(t, tag, records)
 }
 
 // Insert adds a record with an empty history for a key that has none, and locks it. Reserve
@@ -234,80 +220,45 @@ func Insert[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 	r.group = group
 	setKey(r, &s.Arena, key)
 	r.state.Store(stateOf(len(key), false) | locked)
-	s.place(uint64(tag)<<32 | uint64(ref))
+	p := s.partOf(tag)
+	atomic.StoreUint64(&p.slots[freeSlot(p.slots, tag)], uint64(tag)<<32|uint64(ref))
+	p.used++
 	return ref
-}
-
-// place puts a slot where Find will look for it.
-func (s *Shard) place(slot uint64) {
-	size := len(s.index)
-	i := home(uint32(slot>>32), size)
-	for s.index[i] != 0 {
-		if i++; i == size {
-			i = 0
-		}
-	}
-	atomic.StoreUint64(&s.index[i], slot)
-}
-
-// growIndex makes the index large enough for n more records: at most three quarters full.
-func (s *Shard) growIndex(t *Table, n int) bool {
-	size := len(s.index)
-	for 4*(s.records.Len()+n) > 3*size {
-		size += size/4 + 8
-	}
-	return size == len(s.index) || s.resizeIndex(t, size)
-}
-
-func (s *Shard) resizeIndex(t *Table, size int) bool {
-	if !t.Take(size * slotSize) {
-		return false
-	}
-	old := s.index
-	s.index = make([]uint64, size)
-	for _, slot := range old {
-		if slot != 0 {
-			s.place(slot)
-		}
-	}
-	published := s.index // s.index itself is not for callers without the lock
-	s.slots.Store(&published)
-	t.Give(len(old) * slotSize)
-	s.hand, s.soonest = 0, forever
-	return true
 }
 
 // Remove removes a record, which is locked, and its history. It counts one key less.
 func (s *Shard) Remove(t *Table, tag, ref uint32) {
 	s.wake(0) // slots move, so the present pass may miss one
 	slot := uint64(tag)<<32 | uint64(ref)
-	i := home(tag, len(s.index))
-	for s.index[i] != slot {
-		if i++; i == len(s.index) {
+	p := s.partOf(tag)
+	i := home(tag, len(p.slots))
+	for p.slots[i] != slot {
+		if i++; i == len(p.slots) {
 			i = 0
 		}
 	}
-	s.removeSlot(t, i)
+	s.removeSlot(t, p, i)
 }
 
-// removeSlot removes the record of slot i, which is locked. Later slots of the run move up, so that a
+// removeSlot removes the record of slot i of p, which is locked. Later slots of the run move up, so that a
 // search never ends early; slot i may hold another record afterwards.
-func (s *Shard) removeSlot(t *Table, i int) {
-	ref := uint32(s.index[i])
+func (s *Shard) removeSlot(t *Table, p *part, i int) {
+	ref := uint32(p.slots[i])
 	r := s.records.At(ref)
 	r.freeKey(&s.Arena)
 	r.History.Free(&s.Arena)
 	r.state.Store(0) // Acquire no longer locks it
 	s.records.Free(ref, recordSize, t)
 	t.GiveKeys(1)
-	size := len(s.index)
+	p.used--
+	size := len(p.slots)
 	for j := i; ; {
 		if j++; j == size {
 			j = 0
 		}
-		slot := s.index[j]
+		slot := p.slots[j]
 		if slot == 0 {
-			atomic.StoreUint64(&s.index[i], 0)
+			atomic.StoreUint64(&p.slots[i], 0)
 			return
 		}
 		// The slot may move to i unless its home lies cyclically within (i, j].
@@ -319,7 +270,7 @@ func (s *Shard) removeSlot(t *Table, i int) {
 		} else if h > i || h <= j {
 			continue
 		}
-		atomic.StoreUint64(&s.index[i], slot)
+		atomic.StoreUint64(&p.slots[i], slot)
 		i = j
 	}
 }

@@ -69,12 +69,13 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 		return 0
 	}
 	retain := *t.retain.Load()
-	for ; n > 0 && len(s.index) > 0; n-- {
-		if s.hand >= len(s.index) {
-			s.endPass(t)
+	for ; n > 0 && len(s.parts) > 0; n-- {
+		p := s.parts[s.part]
+		if s.hand >= len(p.slots) {
+			s.endPart(t, p)
 			continue
 		}
-		slot := s.index[s.hand]
+		slot := p.slots[s.hand]
 		if slot == 0 {
 			s.hand++
 			continue
@@ -83,7 +84,7 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 		r.Lock()
 		expiry := r.expiry(retain)
 		if r.Virtual() == virtual && expiry <= now {
-			s.removeSlot(t, s.hand)
+			s.removeSlot(t, p, s.hand)
 			removed++
 			continue
 		}
@@ -114,24 +115,31 @@ func (r *Record) expiry(retain []int64) int64 {
 	return e
 }
 
-// endPass begins a new pass over the index, after giving back an index that has become
-// far too large. Until the soonest expiry of the pass, the next one would find nothing.
-func (s *Shard) endPass(t *Table) {
+// endPart goes on with the next part, or begins a new pass over the index. Until the soonest
+// expiry of a pass, the next one would find nothing. Slots of p that have become far too
+// many are given back.
+func (s *Shard) endPart(t *Table, p *part) {
 	s.hand = 0
-	s.quiet, s.soonest = s.soonest, forever
-	if size := s.records.Len()*2 + 8; size*4 < len(s.index) {
-		s.resizeIndex(t, size)
+	for s.part++; s.part < len(s.parts) && !s.parts[s.part].first(s.part); {
+		s.part++
+	}
+	if s.part == len(s.parts) {
+		s.part = 0
+		s.quiet, s.soonest = s.soonest, forever
+	}
+	if size := p.used*2 + 8; size*4 < len(p.slots) {
+		s.resize(t, p, size)
 	}
 }
 
 // release frees the memory of an empty shard.
 func (s *Shard) release(t *Table) {
-	t.Give(len(s.index) * slotSize)
-	s.index, s.Scratch = nil, nil
-	s.slots.Store(nil)
+	t.Give(s.indexBytes())
+	s.parts, s.Scratch = nil, nil
+	s.index.Store(nil)
 	s.records.Release(recordSize, t)
 	s.Arena.Release()
-	s.hand, s.soonest = 0, forever
+	s.part, s.hand, s.soonest = 0, 0, forever
 }
 
 // Reclaim removes expired histories and returns their number: first in a set of shards,
@@ -163,7 +171,7 @@ func (s *Shard) sweepSome(t *Table, now int64, virtual bool, n int) (removed, lo
 	if !virtual && now < s.quiet {
 		return 0, 0
 	}
-	looked = min(n, len(s.index)+1) // one step ends the pass
+	looked = min(n, s.steps())
 	return s.sweep(t, now, virtual, looked), looked
 }
 
@@ -174,8 +182,8 @@ func (t *Table) Sweep(now int64) (removed int) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		left := 2*len(s.index) + 1 // a step for each slot, for each record that goes, and for the end of the pass
-		s.hand, s.soonest, s.quiet = 0, forever, 0
+		left := 2 * s.steps() // a step for each slot, for each record that goes, and for the end of each part
+		s.part, s.hand, s.soonest, s.quiet = 0, 0, forever, 0
 		for ; left > slice; left -= slice {
 			removed += s.sweep(t, now, false, slice)
 			s.Unlock()

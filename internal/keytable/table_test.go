@@ -46,7 +46,7 @@ func TestFindComparesGroupAndKey(t *testing.T) {
 				if Find(s, 7, group, key) != 0 {
 					continue // the empty key
 				}
-				if !s.Reserve(table, 1, KeyChunks(size)) {
+				if !s.Reserve(table, 7, 1, KeyChunks(size)) {
 					t.Fatal("no room")
 				}
 				ref := Insert(s, 7, group, key)
@@ -115,7 +115,7 @@ func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
 		keys := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
 		tags := []uint32{1 << 20, 2 << 20}
 		insert := func(tag uint32, key string) {
-			if !s.Reserve(table, 1, KeyChunks(len(key))) {
+			if !s.Reserve(table, tag, 1, KeyChunks(len(key))) {
 				t.Error("no room")
 			}
 			s.At(Insert(s, tag, group, key)).Unlock()
@@ -157,13 +157,18 @@ func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
 			remove(tags[step%2], keys[step%2])
 			insert(tags[1-step%2], keys[1-step%2])
 			if step%64 == 0 {
-				for i := range uint32(300) {
-					insert(i<<20|1, strings.Repeat("c", size))
+				n := uint32(300)
+				if step%2048 == 0 {
+					n = mostSlots // which splits a part
 				}
-				for i := range uint32(300) {
-					remove(i<<20|1, strings.Repeat("c", size))
+				const odd = 0x9e3779b1 // tags are spread
+				for i := range n {
+					insert(i*odd|1, strings.Repeat("c", size))
 				}
-				s.endPass(table)
+				for i := range n {
+					remove(i*odd|1, strings.Repeat("c", size))
+				}
+				s.endPart(table, s.parts[s.part])
 			}
 			s.Unlock()
 		}
@@ -181,7 +186,7 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 	if table.Group("other", 1) == group || table.Group("g", 5000) != group || table.Group("g", 10) != group {
 		t.Fatal("groups are mixed up")
 	}
-	s.Reserve(table, 1, 1)
+	s.Reserve(table, 1, 1, 1)
 	r := s.At(Insert(s, 1, group, "key"))
 	r.Add(&s.Arena, 100, 100, 1)
 	s.Recorded(table, r, true, false)
@@ -198,7 +203,8 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 func TestSweepEndsAtAnySize(t *testing.T) {
 	for _, size := range []int{1, 1023, 1024, 1025, 2049, 5000} {
 		table := newTable(0, 0)
-		if !table.shards[0].resizeIndex(table, size) {
+		s := table.Shard(0)
+		if s.parts = []*part{{}}; !s.resize(table, s.parts[0], size) {
 			t.Fatal("no room")
 		}
 		done := make(chan struct{})
@@ -239,10 +245,10 @@ func TestVisitSeesWhatStays(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tagOf := map[string]uint32{}
 	insert := func(key string) {
-		if !s.Reserve(table, 1, KeyChunks(len(key))) {
+		tagOf[key] = r.Uint32()
+		if !s.Reserve(table, tagOf[key], 1, KeyChunks(len(key))) {
 			t.Fatal("no room")
 		}
-		tagOf[key] = r.Uint32()
 		s.At(Insert(s, tagOf[key], 0, key)).Unlock()
 	}
 	remove := func(key string) {
@@ -250,7 +256,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 		s.At(ref).Lock()
 		s.Remove(table, tagOf[key], ref)
 	}
-	const stay = 500
+	const stay = 1200
 	for i := range stay {
 		insert(fmt.Sprint("stays", i) + strings.Repeat("x", i))
 		insert(fmt.Sprint("goes", i))

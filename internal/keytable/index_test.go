@@ -1,0 +1,154 @@
+package keytable
+
+import (
+	"encoding/binary"
+	"math/rand/v2"
+	"testing"
+)
+
+// filled is a shard of keys 0, 1, … with random tags.
+type filled struct {
+	*testing.T
+	*Shard
+	table *Table
+	group uint32
+	tags  []uint32
+}
+
+func newFilled(t *testing.T) *filled {
+	table := newTable(0, 0)
+	return &filled{t, table.Shard(0), table, table.Group("g", 1000), nil}
+}
+
+func filledKey(i int) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(i)) }
+
+// insert adds the next key, with an entry at an instant.
+func (f *filled) insert(r *rand.Rand, now int64) {
+	f.Helper()
+	tag := r.Uint32()
+	if !f.Reserve(f.table, tag, 1, 0) {
+		f.Fatal("no room")
+	}
+	record := f.At(Insert(f.Shard, tag, f.group, filledKey(len(f.tags))))
+	record.Add(&f.Arena, now, now, 1)
+	f.Recorded(f.table, record, true, false)
+	record.Unlock()
+	f.tags = append(f.tags, tag)
+}
+
+func (f *filled) has(i int) bool { return Find(f.Shard, f.tags[i], f.group, filledKey(i)) != 0 }
+
+// sizes returns the number of slots of each part.
+func (f *filled) sizes() map[*uint64]int {
+	of := map[*uint64]int{}
+	for _, p := range f.parts {
+		of[&p.slots[0]] = len(p.slots)
+	}
+	return of
+}
+
+// TestGrowthMovesOnePart: an insertion moves the slots of one part, at most mostSlots, and
+// all keys are found afterwards.
+func TestGrowthMovesOnePart(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(1, 2))
+	f.insert(r, 0)
+	for range 12 * mostSlots {
+		before := f.sizes()
+		f.insert(r, 0)
+		after := f.sizes()
+		moved := 0
+		for slots, n := range before {
+			if _, kept := after[slots]; !kept {
+				moved += n
+			}
+		}
+		for slots, n := range after {
+			if _, kept := before[slots]; !kept && n > mostSlots {
+				t.Fatalf("with %d keys a part gets %d slots, want at most %d", len(f.tags), n, mostSlots)
+			}
+		}
+		if moved > mostSlots {
+			t.Fatalf("with %d keys an insertion moves %d slots, want at most %d", len(f.tags), moved, mostSlots)
+		}
+	}
+	for i, tag := range f.tags {
+		record := f.Acquire(tag, f.group, string(filledKey(i)), false)
+		if !f.has(i) || record == nil {
+			t.Fatalf("key %d of %d is not found", i, len(f.tags))
+		}
+		record.Unlock()
+	}
+	if got, want := f.table.Bytes(), int64(f.indexBytes()+len(f.tags)*recordSize); got < want || got > want+want/20 {
+		t.Errorf("%d bytes are counted, want about %d", got, want)
+	}
+}
+
+// TestPartsShrink: slots of removed records are given back, and all of them with the last.
+func TestPartsShrink(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(3, 4))
+	for i := range 10 * mostSlots {
+		f.insert(r, int64(i%16/15)*5000)
+	}
+	full := f.indexBytes()
+	for range 2 * f.steps() {
+		f.sweep(f.table, 1000, false, 1)
+	}
+	for i := range f.tags {
+		if f.has(i) != (i%16 == 15) {
+			t.Fatalf("key %d is found: %t", i, f.has(i))
+		}
+	}
+	f.endPass()
+	if got := f.indexBytes(); 4*got > full {
+		t.Errorf("%d bytes of slots for %d records, %d before", got, f.Len(), full)
+	}
+	if n := f.table.Sweep(6000); n != 10*mostSlots/16 || f.table.Bytes() != 0 {
+		t.Errorf("%d removed, %d bytes left; want %d and 0", n, f.table.Bytes(), 10*mostSlots/16)
+	}
+}
+
+// endPass sweeps to the end of the present pass, at which nothing more expires.
+func (f *filled) endPass() {
+	f.quiet = 0
+	for f.sweep(f.table, 0, false, 1); f.part+f.hand > 0; {
+		f.sweep(f.table, 0, false, 1)
+	}
+}
+
+// TestPassGoesOnWhileTheIndexGrows: a growing part does not make the pass begin anew.
+func TestPassGoesOnWhileTheIndexGrows(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(5, 6))
+	const keys, every = 8 * mostSlots, 8
+	for i := range keys {
+		f.insert(r, int64(min(i%every, 1))*10_000)
+	}
+	const more = keys * 2 / 3
+	for range more {
+		f.insert(r, 10_000)
+		f.SweepStep(f.table, 1000, false)
+	}
+	if left := f.Len() - more - keys/every*(every-1); left > 0 {
+		t.Errorf("%d of %d old keys are left", left, keys/every)
+	}
+}
+
+// TestPassSeesWhatASplitMoves: a split in the middle of a pass hides no record from it.
+func TestPassSeesWhatASplitMoves(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(7, 8))
+	f.insert(r, 0)
+	for len(f.parts) == 1 {
+		f.insert(r, 0)
+		for middle := len(f.parts[0].slots) / 2; len(f.parts) == 1 && f.hand < middle; {
+			f.sweep(f.table, 0, false, 1)
+		}
+	}
+	for f.part == 0 && f.Len() > 0 {
+		f.sweep(f.table, 1000, false, 1)
+	}
+	for f.part > 0 {
+		f.sweep(f.table, 1000, false, 1)
+	}
+	if f.Len() != 0 {
+		t.Errorf("the pass has missed %d of %d records", f.Len(), len(f.tags))
+	}
+}
