@@ -23,7 +23,7 @@ const (
 	mostSlots = 2048
 
 	// mostBits bounds the parts of tags that are not random.
-	mostBits = 20
+	mostBits = 16
 )
 
 // first reports whether i is the first of the places of the part among the parts.

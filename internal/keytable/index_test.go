@@ -52,7 +52,7 @@ func (f *filled) sizes() map[*uint64]int {
 func TestGrowthMovesOnePart(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(1, 2))
 	f.insert(r, 0)
-	for range 12 * mostSlots {
+	for range 6 * mostSlots {
 		before := f.sizes()
 		f.insert(r, 0)
 		after := f.sizes()
@@ -150,5 +150,19 @@ func TestPassSeesWhatASplitMoves(t *testing.T) {
 	}
 	if f.Len() != 0 {
 		t.Errorf("the pass has missed %d of %d records", f.Len(), len(f.tags))
+	}
+}
+
+// TestPartOfMostBitsIsNotSplit: tags that no split tells apart get a larger part.
+func TestPartOfMostBitsIsNotSplit(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(9, 10))
+	f.parts = []*part{{bits: mostBits}}
+	for range mostSlots {
+		f.insert(r, 0)
+	}
+	for i := range f.tags {
+		if !f.has(i) {
+			t.Fatalf("key %d is not found", i)
+		}
 	}
 }
