@@ -455,6 +455,15 @@ func TestRefusedDirectories(t *testing.T) {
 			write(t, filepath.Join(dir, "holiday.jpg"), []byte("jpeg"))
 			return dir
 		}, "holiday.jpg, offset 0: is not a segment of weirdisk; use an empty directory"},
+		"foreign directories": {func(t *testing.T) string {
+			dir := t.TempDir()
+			for _, name := range []string{".snapshot", "ann", "lost+found"} {
+				if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			return dir
+		}, "ann, offset 0: is not a segment of weirdisk; use an empty directory"},
 		"foreign segment": {func(t *testing.T) string {
 			dir := made(t)
 			change(t, dir, func(b []byte) []byte { return append([]byte("somebody"), b[8:]...) })
@@ -507,6 +516,19 @@ func TestRefusedDirectories(t *testing.T) {
 				t.Errorf("the directory has changed: %v, was %v", after, before)
 			}
 		})
+	}
+}
+
+// TestNewFileSystem: the directories of a file system are no reason to refuse it.
+func TestNewFileSystem(t *testing.T) {
+	dir := t.TempDir()
+	for _, name := range []string{".snapshot", "lost+found"} {
+		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := open(t, dir).Close(); err != nil {
+		t.Error(err)
 	}
 }
 

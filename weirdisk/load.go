@@ -260,7 +260,8 @@ func list(dir string) (numbers []uint64, err error) {
 	return numbers, nil
 }
 
-// checkOurs returns an error for a directory with files, none of which are ours.
+// checkOurs returns an error for a directory that is not empty and has no file of ours. A new
+// file system may have a directory such as lost+found or .snapshot.
 func checkOurs(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -271,7 +272,7 @@ func checkOurs(dir string) error {
 		switch {
 		case e.Name() == lockName || e.Name() == identityName || strings.HasSuffix(e.Name(), suffix):
 			return nil
-		case !e.IsDir(): // a new file system has a directory lost+found
+		case !e.IsDir() || e.Name() != "lost+found" && !strings.HasPrefix(e.Name(), "."):
 			foreign = e
 		}
 	}
