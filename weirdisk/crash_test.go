@@ -241,11 +241,5 @@ func snapshotNow(t testing.TB, e *Engine) {
 	t.Helper()
 	before := e.Stats().Snapshots
 	e.keeper.now <- struct{}{}
-	for range 2000 {
-		if e.Stats().Snapshots > before {
-			return
-		}
-		time.Sleep(time.Millisecond)
-	}
-	t.Fatalf("no snapshot: %+v, %v", e.Stats(), e.Err())
+	eventually(t, "a snapshot", func() bool { return e.Stats().Snapshots > before })
 }
