@@ -5,6 +5,7 @@ package docs_test
 import (
 	"encoding/json"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -245,15 +246,19 @@ func isReady(address string) bool {
 	return response.StatusCode == http.StatusOK
 }
 
-// freeAddress returns an address that was free a moment ago.
+// freeAddress returns an address that was free a moment ago. A build may come before its
+// use, so the port is one that no test of another package gets meanwhile.
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		address := fmt.Sprintf("127.0.0.1:%d", 4000+rand.IntN(3000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
 	}
-	defer l.Close()
-	return l.Addr().String()
+	t.Fatal("no port is free")
+	return ""
 }
 
 // environment returns our environment without the variables of an outer make.

@@ -46,7 +46,6 @@ func (c *client) connect() error {
 	if err != nil {
 		return err
 	}
-	conn.SetDeadline(time.Now().Add(testTimeout))
 	c.conn, c.in = conn, bufio.NewReader(conn)
 	return nil
 }
@@ -63,6 +62,7 @@ func (c *client) attempt(keep bool) error {
 	if err := c.connect(); err != nil {
 		return err
 	}
+	c.conn.SetDeadline(time.Now().Add(testTimeout))
 	end := "\r\n"
 	if !keep {
 		end = "Connection: close\r\n\r\n"

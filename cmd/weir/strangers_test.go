@@ -287,7 +287,10 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 	weir := plainWeir(t)
 	t.Setenv("WEIR_TOKEN", strangerToken)
 	f := openFrontsWith(t, weir)
-	f.duringAttacks(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
+	t.Run("attacks", func(t *testing.T) { // whose connections end with it
+		f.duringAttacks(t, watches(t, f.rpc, 1000), bombs(t, f.rpc), halves(t, f.rpc, 10_000, 60<<10))
+	})
+	await(t, "the end of the attackers' connections", func() bool { return f.metric(t, `weir_connections{listener="grpc"}`) == 1 })
 
 	before := f.metric(t, "weir_unauthorized_requests_total")
 	if before < 100 {

@@ -92,6 +92,13 @@ func (f *traffic) add(c call) {
 	f.calls = append(f.calls, c)
 }
 
+// has reports whether a call with the property has returned.
+func (f *traffic) has(property func(call) bool) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.ContainsFunc(f.calls, property)
+}
+
 // flows returns when 200 calls made after now have been answered. Before a fault it
 // ensures that there is traffic; after a fault it checks that the client recovers.
 func (f *traffic) flows(t testing.TB) {
