@@ -79,6 +79,28 @@ func TestCachedDenialsAge(t *testing.T) {
 	})
 }
 
+// TestDenialsByHeaderAreCachedUntilTheOldestEntryLeaves: the newest entry of the history
+// leaves later, and then the history is empty.
+func TestDenialsByHeaderAreCachedUntilTheOldestEntryLeaves(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := &cannedConn{reply: weirredis.DenialByHeader(nine, nine.Add(-800*time.Millisecond), nine.Add(-100*time.Millisecond))}
+		l := limiter(t, newEngine(t, c), "refused", weir.AllOrNothing, perUser(2, time.Second))
+		want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 200 * time.Millisecond, ResetAfter: 900 * time.Millisecond}
+		if d := must(t)(l.Allow(ctx, weir.K("u"))); d != want {
+			t.Errorf("got %+v, want %+v", d, want)
+		}
+		for _, step := range []struct {
+			sleep time.Duration
+			calls int
+		}{{200*time.Millisecond - time.Microsecond, 1}, {time.Microsecond, 2}} {
+			time.Sleep(step.sleep)
+			if must(t)(l.Allow(ctx, weir.K("u"))); c.calls != step.calls {
+				t.Errorf("after %v more: %d calls, want %d", step.sleep, c.calls, step.calls)
+			}
+		}
+	})
+}
+
 // TestWritesEndCachedDenials lists the operations and options that end a cached denial.
 func TestWritesEndCachedDenials(t *testing.T) {
 	again := func(l *weir.Limiter) error { _, err := l.Allow(ctx, weir.K("u")); return err }

@@ -141,6 +141,13 @@ func Denial(at time.Time, wait, reset, validFor int64) string {
 	return string(append7(append7(b, reset), validFor))
 }
 
+// DenialByHeader is the reply of a batch to a denied unit of a history of two entries.
+func DenialByHeader(at, oldest, last time.Time) string {
+	b := append7([]byte{replyDenied}, at.UnixMicro())
+	b = append7(append7(append(b, replyHeader5), last.UnixMicro()), oldest.UnixMicro())
+	return string(append(b, 0, 0, 0, 0, 0, 0, 1, 0, 0, 2, 1, 0x40)) // lives, own, used, front, its entry
+}
+
 // Grant is the reply of a script that grants all, after which so many units remain.
 func Grant(at time.Time, remaining int64) string {
 	b := append7([]byte{replyShort}, at.UnixMicro())

@@ -78,10 +78,15 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		now := l.At(nine.Add(10 * time.Minute))
 		for op, ask := range map[string]func() error{
 			"attempt": func() error { _, err := now.AllowN(ctx, weir.K(user), 1); return err },
-			"record":  func() error { _, err := now.Record(ctx, weir.K(user), 1); return err },
-			"peek":    func() error { _, err := now.Peek(ctx, weir.K(user), 1); return err },
-			"refund":  func() error { _, err := now.Refund(ctx, weir.K(user), nine, 1); return err },
-			"count":   func() error { _, err := now.Count(ctx, weir.K(user), "user", time.Hour); return err },
+			"batch": func() error {
+				calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(user), Request: weir.Request{N: 1, At: nine.Add(10 * time.Minute).UnixMicro()}}}
+				e.DecideAll(ctx, calls)
+				return calls[0].Err
+			},
+			"record": func() error { _, err := now.Record(ctx, weir.K(user), 1); return err },
+			"peek":   func() error { _, err := now.Peek(ctx, weir.K(user), 1); return err },
+			"refund": func() error { _, err := now.Refund(ctx, weir.K(user), nine, 1); return err },
+			"count":  func() error { _, err := now.Count(ctx, weir.K(user), "user", time.Hour); return err },
 		} {
 			err := ask()
 			if !errors.Is(err, weirredis.ErrState) || !errors.Is(err, weir.ErrUnreadable) || !errors.Is(err, weir.ErrUnavailable) ||
