@@ -55,6 +55,7 @@ func main() {
 	}
 	if *long > 0 {
 		scale.churn = *long
+		contest.Timeout += *long
 		args = append(args, "-churn", long.String())
 	}
 	all := append(callers(), sizesOnDisk()...)

@@ -30,8 +30,8 @@ type Workload struct {
 	Run         func(contestant string) Metrics
 }
 
-// childTimeout ends a contestant that hangs.
-const childTimeout = 3 * time.Minute
+// Timeout ends a contestant that hangs. A program with longer workloads sets another one.
+var Timeout = 3 * time.Minute
 
 // Child runs one contestant in this process and writes its metrics to w. The child
 // processes of Play call it.
@@ -77,7 +77,7 @@ func spawn(args []string) (Metrics, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), childTimeout)
+	ctx, cancel := context.WithTimeout(context.Background(), Timeout)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Stderr = os.Stderr
