@@ -25,7 +25,7 @@ func TestFullProxyDoesNotOpen(t *testing.T) {
 				text = replaced("    lua-load ", fmt.Sprintf("    maxconn %d\n    lua-load ", c.global))(t, text)
 				return replaced("    maxconn 10000\n", fmt.Sprintf("    maxconn %d\n", c.web))(t, text)
 			}
-			s := newStand(t, p, func(o *Options) { o.Open = true })
+			s := newStand(t, p, func(o *Options) { o.Open, o.Timeout = true, "5s" }) // which it takes twice
 			passed := s.together(6)
 			if passed < c.passed || passed > 3 || s.app.requests() > 3 {
 				t.Errorf("%d requests passed, and the application was asked %d times; want %d to 3", passed, s.app.requests(), c.passed)

@@ -52,7 +52,7 @@ func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: testTimeout}}
 	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
 		Weir: free(t), App: s.app.addr(), Listen: free(t), Dir: s.dir,
-		Timeout: "5s"} // so that a busy machine is not taken for a weir that hangs
+		Timeout: "10s"} // so that a busy machine is not taken for a weir that hangs
 	change(&s.options)
 	s.secrets = thisSecret
 	s.startWeir()
