@@ -1,6 +1,7 @@
 package weirredis_test
 
 import (
+	"encoding/binary"
 	"regexp"
 	"strconv"
 	"testing"
@@ -105,6 +106,32 @@ func TestExpiryIsRenewedByRecording(t *testing.T) {
 		// The limit of an hour has ended at every step.
 		if n := commands(t, s, "pexpire") - before - 100*i; n < 9 || n > 12 {
 			t.Errorf("ten windows of 24h: %d renewals, want about ten", n)
+		}
+	}
+}
+
+// TestBatchesRenewExpiries: a batch that records renews an expiry that is too early or far
+// too late, and no other (R13).
+func TestBatchesRenewExpiries(t *testing.T) {
+	s := redistest.Start(t)
+	e := newEngine(t, connTo(t, s))
+	l := limiter(t, e, "batches", weir.AllOrNothing, perUser(1000, time.Hour))
+	for _, c := range []struct {
+		user    string
+		moved   time.Duration // of the expiry that the header promises
+		renewed int
+	}{{"early", -30 * time.Minute, 1}, {"right", 0, 0}, {"late", time.Hour, 1}} {
+		must(t)(l.Allow(ctx, weir.K(c.user)))
+		key := weirredis.Keys(l.Plan(), weir.K(c.user), false)[0]
+		header := []byte(s.Must(t, "HGET", key, "h"))
+		lives := binary.BigEndian.Uint32(header[16:]) // the last four of its five bytes, in seconds
+		binary.BigEndian.PutUint32(header[16:], lives+uint32(int32(c.moved/time.Second)))
+		s.Must(t, "HSET", key, "h", string(header))
+		before := commands(t, s, "pexpire")
+		calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(c.user), Request: weir.Request{N: 1, At: weir.Now}}}
+		e.DecideAll(ctx, calls)
+		if got := commands(t, s, "pexpire") - before; got != c.renewed || !calls[0].Decision.Allowed {
+			t.Errorf("%s: %d renewals, %+v, want %d and a grant", c.user, got, calls[0], c.renewed)
 		}
 	}
 }
