@@ -13,11 +13,12 @@ type filled struct {
 	table *Table
 	group uint32
 	tags  []uint32
+	skew  bool // three quarters of the tags are even, so that one part is split more often
 }
 
 func newFilled(t *testing.T) *filled {
 	table := newTable(0, 0)
-	return &filled{t, table.Shard(0), table, table.Group("g", 1000), nil}
+	return &filled{t, table.Shard(0), table, table.Group("g", 1000), nil, false}
 }
 
 func filledKey(i int) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(i)) }
@@ -26,6 +27,9 @@ func filledKey(i int) []byte { return binary.LittleEndian.AppendUint64(nil, uint
 func (f *filled) insert(r *rand.Rand, now int64) {
 	f.Helper()
 	tag := r.Uint32()
+	if f.skew && len(f.tags)%4 > 0 {
+		tag &^= 1
+	}
 	if !f.Reserve(f.table, tag, 1, 0) {
 		f.Fatal("no room")
 	}
@@ -51,6 +55,7 @@ func (f *filled) sizes() map[*uint64]int {
 // all keys are found afterwards.
 func TestGrowthMovesOnePart(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(1, 2))
+	f.skew = true
 	f.insert(r, 0)
 	for range 6 * mostSlots {
 		before := f.sizes()

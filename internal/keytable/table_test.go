@@ -245,7 +245,7 @@ func TestVisitSeesWhatStays(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	tagOf := map[string]uint32{}
 	insert := func(key string) {
-		tagOf[key] = r.Uint32()
+		tagOf[key] = r.Uint32() &^ min(uint32(len(tagOf)%4), 1) // parts differ in size
 		if !s.Reserve(table, tagOf[key], 1, KeyChunks(len(key))) {
 			t.Fatal("no room")
 		}
