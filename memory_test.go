@@ -270,6 +270,25 @@ func TestVirtualTimeIsItsOwn(t *testing.T) {
 	}
 }
 
+// TestVirtualTimeMayRunBack: a history at an instant of the caller outlives its window by
+// an hour of that time, however much is swept meanwhile (R13).
+func TestVirtualTimeMayRunBack(t *testing.T) {
+	l := mustNew(t, perUser(1, time.Second), WithEngine(NewMemory()))
+	past := time.UnixMicro(1_000_000_000_000_000)
+	const keys = 1000
+	for i := range keys {
+		l.AllowAt(ctx, K(fmt.Sprint("old", i)), 1, past)
+	}
+	for i := range 20 * keys { // several passes over the index
+		l.AllowAt(ctx, K(fmt.Sprint("new", i%keys)), 1, past.Add(time.Duration(i)*100*time.Millisecond))
+	}
+	for i := range keys {
+		if d, _ := l.AllowAt(ctx, K(fmt.Sprint("old", i)), 1, past.Add(time.Second-time.Microsecond)); d.Allowed {
+			t.Fatalf("key old%d was forgotten", i)
+		}
+	}
+}
+
 // TestNoDeadlock: decisions over two limits with crossed keys all end.
 func TestNoDeadlock(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{
