@@ -28,6 +28,22 @@ func TestSizes(t *testing.T) {
 	}
 }
 
+// TestRemovedRecordsAreNotLocked: a caller that found a record before it was removed does
+// not wait for it, nor lock it (R10).
+func TestRemovedRecordsAreNotLocked(t *testing.T) {
+	table := newTable(0, 0)
+	s, group := table.Shard(0), table.Group("limit", 1000)
+	if !s.Reserve(table, 7, 1, 0) {
+		t.Fatal("no room")
+	}
+	ref := Insert(s, 7, group, "key")
+	found := s.Candidate(7)
+	s.Remove(table, 7, ref)
+	if got := LockIf(s, found, group, "key", false, false); got != NotFound {
+		t.Errorf("got %v, want %v", got, NotFound)
+	}
+}
+
 // TestFindComparesGroupAndKey: keys of all sizes with one tag stay apart, as strings and
 // as bytes, and removal of some leaves the others.
 func TestFindComparesGroupAndKey(t *testing.T) {
