@@ -136,7 +136,7 @@ func TestReplayOfAPipe(t *testing.T) {
 		defer in.Close()
 		name := fmt.Sprintf("/dev/fd/%d", in.Fd())
 		if _, err := os.Stat(name); err != nil {
-			t.Skip(err)
+			t.Skip("a pipe is named by /dev/fd, as a shell does: ", err)
 		}
 		go func() {
 			defer out.Close()

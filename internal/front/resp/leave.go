@@ -34,7 +34,7 @@ func (c *conn) holdAnswers(used int) bool {
 }
 
 // armDrain sets the deadline of a read while the server drains. The lock has it wait for
-// Shutdown, whose later deadline would keep held answers waiting.
+// Shutdown: the later deadline from there would keep held answers waiting.
 func (c *conn) armDrain() {
 	by := c.server.leaveBy
 	if last := c.held.Add(quiet); !c.held.IsZero() && last.Before(by) {
