@@ -2,9 +2,9 @@ package weirdisk
 
 import (
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 )
@@ -32,16 +32,12 @@ func (x *taped) create(path string) (file, error) {
 	return &tapedFile{x.tape, f, number, 0}, nil
 }
 
-func (x *taped) open(path string) (file, error) {
-	f, err := x.to.open(path)
+func (x *taped) open(path string, at int64) (file, error) {
+	f, err := x.to.open(path, at)
 	if err != nil {
 		return nil, err
 	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return nil, err
-	}
-	return &tapedFile{x.tape, f, x.number(path), info.Size()}, nil
+	return &tapedFile{x.tape, f, x.number(path), at}, nil
 }
 
 func (x *taped) number(path string) int {
@@ -109,6 +105,9 @@ func (f *tapedFile) sync() error {
 	return err
 }
 
+// lost notes that a sync has failed above the tape.
+func (f *tapedFile) lost() { f.tape.add(step{kind: stepLost, file: f.number}) }
+
 func (f *tapedFile) allocate(offset, n int64) {
 	f.to.allocate(offset, n)
 	f.tape.add(step{kind: stepTruncate, file: f.number, at: offset + n})
@@ -123,7 +122,9 @@ type unsynced struct {
 }
 
 func (x unsynced) create(path string) (file, error) { return x.wrap(x.files.create(path)) }
-func (x unsynced) open(path string) (file, error)   { return x.wrap(x.files.open(path)) }
+func (x unsynced) open(path string, at int64) (file, error) {
+	return x.wrap(x.files.open(path, at))
+}
 
 func (x unsynced) wrap(f file, err error) (file, error) {
 	if err != nil || !x.ofFiles {
@@ -147,7 +148,9 @@ func (unsyncedFile) sync() error { return nil }
 type answerFirst struct{ files }
 
 func (x answerFirst) create(path string) (file, error) { return later(x.files.create(path)) }
-func (x answerFirst) open(path string) (file, error)   { return later(x.files.open(path)) }
+func (x answerFirst) open(path string, at int64) (file, error) {
+	return later(x.files.open(path, at))
+}
 
 func later(f file, err error) (file, error) {
 	if err != nil {
@@ -203,8 +206,8 @@ func (x *flaky) create(path string) (file, error) {
 	return &flakyFile{f, x}, err
 }
 
-func (x *flaky) open(path string) (file, error) {
-	f, err := x.files.open(path)
+func (x *flaky) open(path string, at int64) (file, error) {
+	f, err := x.files.open(path, at)
 	return &flakyFile{f, x}, err
 }
 
@@ -248,6 +251,46 @@ func (f *flakyFile) store(b []byte) bool {
 
 func (f *flakyFile) sync() error {
 	if _, fails := f.of.fails(1); fails {
+		if on, taped := f.file.(*tapedFile); taped {
+			on.lost()
+		}
+		return syscall.EIO
+	}
+	return f.file.sync()
+}
+
+// dropping are files of a disk that breaks: no file can be created, and the sync of a
+// segment with entries drops them.
+type dropping struct {
+	files
+	broken atomic.Bool
+}
+
+func (x *dropping) create(path string) (file, error) {
+	if x.broken.Load() && filepath.Base(path) != filepath.Base(segmentPath("", 2)) {
+		return nil, syscall.EIO
+	}
+	f, err := x.files.create(path)
+	return &droppingFile{f, x, filepath.Base(path) == filepath.Base(segmentPath("", 2)), 0}, err
+}
+
+type droppingFile struct {
+	file
+	of    *dropping
+	drops bool
+	size  int
+}
+
+func (f *droppingFile) store([]byte) bool { return false }
+
+func (f *droppingFile) Write(b []byte) (int, error) {
+	f.size += len(b)
+	return f.file.Write(b)
+}
+
+func (f *droppingFile) sync() error {
+	if f.drops && f.size > headerSize {
+		f.file.(*tapedFile).lost()
 		return syscall.EIO
 	}
 	return f.file.sync()

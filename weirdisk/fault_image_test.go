@@ -464,3 +464,41 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotThatFailedToSync: a snapshot is written, and the system drops it at the sync.
+// The next process finds it in memory, and makes it durable before it deletes the segments
+// before: a power failure then loses none of their grants.
+func TestSnapshotThatFailedToSync(t *testing.T) {
+	x, parent := new(tape), t.TempDir()
+	on := &dropping{files: x.under(system{})}
+	e := open(t, filepath.Join(parent, "1"), SyncOff(), withFiles(on))
+	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {
+		t.Fatal(d, err)
+	}
+	on.broken.Store(true)
+	e.keeper.now <- struct{}{}
+	eventually(t, "the sync of the snapshot fails", func() bool { return e.Err() != nil })
+	killed := len(x.steps)
+	e.Close()
+	if err := x.kill(filepath.Join(parent, "2"), killed); err != nil {
+		t.Fatal(err)
+	}
+	e = open(t, filepath.Join(parent, "2"), SyncOff(), withFiles(x.under(system{})))
+	if _, err := os.Stat(segmentPath(e.log.dir, 1)); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the segment before the snapshot: got %v, want it deleted", err)
+	}
+	crash := len(x.steps)
+	e.Close()
+	for seed := range uint64(20) {
+		image := filepath.Join(parent, "image")
+		if err := x.image(image, crash, reordered, rand.New(rand.NewPCG(seed, 0))); err != nil {
+			t.Fatal(err)
+		}
+		after := open(t, image)
+		if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
+			t.Errorf("seed %d: %v, %v, want 7 left", seed, d, err)
+		}
+		after.Close()
+		os.RemoveAll(image)
+	}
+}

@@ -25,8 +25,8 @@ func (x *unfit) create(path string) (file, error) {
 	return &unfitFile{f, x, path}, err
 }
 
-func (x *unfit) open(path string) (file, error) {
-	f, err := x.system.open(path)
+func (x *unfit) open(path string, at int64) (file, error) {
+	f, err := x.system.open(path, at)
 	return &unfitFile{f, x, path}, err
 }
 

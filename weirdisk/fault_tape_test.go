@@ -39,6 +39,7 @@ const (
 	stepRemove
 	stepSyncDir
 	stepReturn // of a sync
+	stepLost   // a sync failed: the system dropped the unsynced writes of the file, and reports that once
 	stepMark
 )
 
@@ -114,6 +115,8 @@ func (t *tape) durable(crash int) []bool {
 			if s.ends > 0 && s.ends < crash && lastDir < 0 {
 				lastDir = i
 			}
+		case stepLost: // a later sync covers only what was written behind
+			last[s.file] = 0
 		case stepWrite, stepTruncate:
 			all[i] = i < last[s.file]
 		case stepCreate, stepRemove:

@@ -36,7 +36,9 @@ func (f *faulty) create(path string) (file, error) {
 	return f.wrap(f.system.create(path))
 }
 
-func (f *faulty) open(path string) (file, error) { return f.wrap(f.system.open(path)) }
+func (f *faulty) open(path string, at int64) (file, error) {
+	return f.wrap(f.system.open(path, at))
+}
 
 func (f *faulty) wrap(inner file, err error) (file, error) {
 	return &faultyFile{inner, f}, err

@@ -11,8 +11,8 @@ import (
 type files interface {
 	// create creates a file for writing, or empties it.
 	create(path string) (file, error)
-	// open opens a file for writing at its end.
-	open(path string) (file, error)
+	// open opens a file for writing from an offset on.
+	open(path string, at int64) (file, error)
 	read(path string) ([]byte, error)
 	truncate(path string, size int64) error
 	remove(path string) error
@@ -46,17 +46,12 @@ func (system) create(path string) (file, error) {
 	return &systemFile{File: f}, nil
 }
 
-func (system) open(path string) (file, error) {
+func (system) open(path string, at int64) (file, error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	end, err := f.Seek(0, io.SeekEnd)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return &systemFile{File: f, end: end}, nil
+	return &systemFile{File: f, end: at}, nil
 }
 
 func (system) read(path string) ([]byte, error) { return os.ReadFile(path) }

@@ -58,7 +58,6 @@ type loaded struct {
 	decoder decoder
 	segments
 	cut   Cut
-	end   int64 // of the last segment, behind its last whole batch
 	bytes int64 // of the segments in use
 	size  int64 // of the last snapshot, 0 if none is whole
 	count int   // histories and operations in it
@@ -73,9 +72,11 @@ type segments struct {
 
 // stored is a segment as read.
 type stored struct {
-	path   string
-	header header
-	data   []byte
+	path    string
+	header  header
+	data    []byte
+	end     int64 // behind its last whole batch
+	durable int64 // on stable storage up to here at least
 }
 
 // load makes the content of the directory again in an empty memory engine. It changes no
@@ -88,10 +89,13 @@ func load(f files, dir string, m *weir.Memory) (*loaded, error) {
 	l := &loaded{decoder: decoder{memory: m}, segments: *found}
 	l.skipOld()
 	for i, s := range l.used {
-		if err := l.replay(s, l.mayBeTorn(i)); err != nil {
+		torn := l.mayBeTorn(i)
+		if err := l.replay(s, torn); err != nil {
 			return nil, err
 		}
-		s.data = nil
+		if !torn { // it was synced before the next one began
+			s.data, s.durable = nil, s.end
+		}
 	}
 	if len(l.used) > 0 && l.used[0].header.previous != 0 && l.decoder.snapshots == 0 {
 		return nil, &FormatError{l.used[0].path, 0, errMissing}
@@ -131,7 +135,7 @@ func (l *loaded) replay(s *stored, torn bool) error {
 	d.begin(&s.header)
 	offset, snapshots := int64(headerSize), d.snapshots
 	for {
-		entries, _, ok := batchAt(s.data, s.header.number, offset)
+		entries, synced, ok := batchAt(s.data, s.header.number, offset)
 		if !ok {
 			break
 		}
@@ -139,12 +143,13 @@ func (l *loaded) replay(s *stored, torn bool) error {
 		if err := d.batch(entries); err != nil {
 			return &FormatError{s.path, offset, err}
 		}
+		s.durable = max(s.durable, synced)
 		offset += batchSize + int64(len(entries))
 		if d.snapshots > snapshots {
 			snapshots, l.size, l.count = d.snapshots, offset, max(counted, d.dumped)
 		}
 	}
-	l.end = offset
+	s.end = offset
 	l.bytes += offset
 	// Zeros behind the end were allocated and not written.
 	if rest := int64(len(bytes.TrimRight(s.data[offset:], "\x00"))); rest > 0 {

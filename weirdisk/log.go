@@ -529,17 +529,31 @@ func (l *log) begin(h header) error {
 }
 
 // reopen opens a segment to go on behind its last whole batch, durable up to there.
-func (l *log) reopen(s *stored, end int64) (*segment, error) {
-	if err := l.files.truncate(s.path, end); err != nil {
+func (l *log) reopen(s *stored) (*segment, error) {
+	if err := l.files.truncate(s.path, s.end); err != nil {
 		return nil, err
 	}
-	f, err := l.files.open(s.path)
+	f, err := l.harden(s)
 	if err != nil {
 		return nil, err
 	}
-	// The process that made the segment may have ended before its content or its name was
-	// durable.
-	err = f.sync()
+	return &segment{f, s.header}, nil
+}
+
+// harden opens a segment behind its last whole batch, durable with its name. The process
+// that made it may have ended before, or after a sync that failed. After such a sync the
+// system may take for durable what it has in memory only, so that is written again.
+func (l *log) harden(s *stored) (file, error) {
+	f, err := l.files.open(s.path, s.durable)
+	if err != nil {
+		return nil, err
+	}
+	if rest := s.data[s.durable:s.end]; len(rest) > 0 {
+		_, err = f.Write(rest)
+	}
+	if err == nil {
+		err = f.sync()
+	}
 	if err == nil {
 		err = l.files.syncDir(l.dir)
 	}
@@ -547,7 +561,7 @@ func (l *log) reopen(s *stored, end int64) (*segment, error) {
 		f.Close()
 		return nil, err
 	}
-	return &segment{f, s.header}, nil
+	return f, nil
 }
 
 // shut takes the log out of service for good. Accepted entries are still written.

@@ -112,21 +112,31 @@ func (k *keeper) resume(content *loaded) error {
 	var err error
 	base := k.memory.Clock()
 	if n := len(content.used); n > 0 {
+		for _, s := range content.used[:n-1] {
+			if s.durable < s.end { // a sync of it has failed
+				f, err := l.harden(s)
+				if err != nil {
+					return err
+				}
+				f.Close()
+			}
+		}
 		last := content.used[n-1]
 		k.oldest, k.current = content.used[0].header.number, last.header.number
-		s, err = l.reopen(last, content.end)
-		l.older.Store(content.bytes - content.end)
+		s, err = l.reopen(last)
+		l.older.Store(content.bytes - last.end)
+		l.offset.Store(last.end)
 		base = content.decoder.previous
 	} else {
 		k.newest++
 		k.oldest, k.current = k.newest, k.newest
 		s, err = l.create(header{number: k.newest, base: base})
+		l.offset.Store(headerSize)
 	}
 	if err != nil {
 		return err
 	}
 	l.file, l.number = s.file, s.header.number
-	l.offset.Store(max(content.end, headerSize))
 	l.synced.Store(l.offset.Load())
 	l.encoder = newEncoder(base)
 	l.accepts = true
