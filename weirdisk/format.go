@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"hash/crc32"
+	"math"
 	"slices"
 	"time"
 
@@ -76,8 +77,20 @@ func readHeader(b []byte) (h header, err error) {
 // offset in the segment and the offset up to which the segment is on stable storage.
 func seal(b []byte, number uint64, offset, synced int64) {
 	binary.LittleEndian.PutUint32(b, uint32(len(b)-batchSize))
-	binary.LittleEndian.PutUint32(b[8:], uint32(offset-synced))
+	binary.LittleEndian.PutUint32(b[8:], lag(offset, synced))
 	binary.LittleEndian.PutUint32(b[4:], checksum(b, number, offset))
+}
+
+// lag returns offset-synced for the beginning of a batch, at most the greatest number.
+func lag(offset, synced int64) uint32 { return uint32(min(offset-synced, math.MaxUint32)) }
+
+// syncedBefore returns the offset up to which a segment was on stable storage by the lag of
+// a batch. The greatest lag states nothing.
+func syncedBefore(offset int64, lag uint32) int64 {
+	if lag == math.MaxUint32 {
+		return 0
+	}
+	return offset - int64(lag)
 }
 
 // checksum covers the batch without the checksum, and its place. So a batch of another
@@ -107,7 +120,7 @@ func batchAt(segment []byte, number uint64, offset int64) (entries []byte, synce
 	if binary.LittleEndian.Uint32(b[4:]) != checksum(b, number, offset) {
 		return nil, 0, false
 	}
-	return b[batchSize:], offset - int64(binary.LittleEndian.Uint32(b[8:])), true
+	return b[batchSize:], syncedBefore(offset, binary.LittleEndian.Uint32(b[8:])), true
 }
 
 // The kinds of entries, in the low bits of their first byte.

@@ -2,6 +2,7 @@ package weirdisk
 
 import (
 	"errors"
+	"math"
 	"testing"
 )
 
@@ -60,3 +61,19 @@ func (f *syncs) sync() error {
 }
 
 func (f *syncs) Close() error { return nil }
+
+// TestLagOfManyBytes: a batch behind more unsynced bytes than its lag can state does not
+// state that some of them are synced. A torn end would be taken for damage.
+func TestLagOfManyBytes(t *testing.T) {
+	for _, unsynced := range []int64{0, 1, 1<<32 - 2, 1<<32 - 1, 1 << 32, 1<<32 + 1, 5 << 32} {
+		const synced = 1000
+		got := syncedBefore(synced+unsynced, lag(synced+unsynced, synced))
+		want := int64(synced)
+		if unsynced >= math.MaxUint32 {
+			want = 0
+		}
+		if got != want {
+			t.Errorf("%d bytes unsynced: the batch states that %d bytes are synced, want %d", unsynced, got, want)
+		}
+	}
+}
