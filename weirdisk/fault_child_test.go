@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,7 +85,9 @@ func life(t *testing.T, c childConfig, span time.Duration, afterOpen bool) (even
 		case <-began:
 		case events = <-journal:
 			return events, fmt.Errorf("the child ended by itself: %w", cmd.Wait())
-		case <-time.After(time.Minute):
+		case <-time.After(3 * time.Minute):
+			cmd.Process.Signal(syscall.SIGQUIT) // it prints its goroutines
+			cmd.Wait()
 			t.Fatal("the child does not open the engine")
 		}
 	}
