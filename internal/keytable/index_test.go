@@ -30,6 +30,12 @@ func (f *filled) insert(r *rand.Rand, now int64) {
 	if f.skew && len(f.tags)%4 > 0 {
 		tag &^= 1
 	}
+	f.insertAs(tag, now)
+}
+
+// insertAs adds the next key with a tag, and an entry at an instant.
+func (f *filled) insertAs(tag uint32, now int64) {
+	f.Helper()
 	if !f.Reserve(f.table, tag, 1, 0) {
 		f.Fatal("no room")
 	}
@@ -43,37 +49,50 @@ func (f *filled) insert(r *rand.Rand, now int64) {
 func (f *filled) has(i int) bool { return Find(f.Shard, f.tags[i], f.group, filledKey(i)) != 0 }
 
 // sizes returns the number of slots of each part.
-func (f *filled) sizes() map[*uint64]int {
-	of := map[*uint64]int{}
-	for _, p := range f.parts {
-		of[&p.slots[0]] = len(p.slots)
+func (f *filled) sizes() map[*part]int {
+	of := map[*part]int{}
+	for p := range f.parts {
+		of[p] = p.size()
 	}
 	return of
 }
 
-// TestGrowthMovesOnePart: an insertion moves the slots of one part, at most mostSlots, and
-// all keys are found afterwards.
+// TestGrowthMovesOnePart: an insertion moves the slots of one part, a block has at most
+// blockSlots, its memory stays in use, and all keys are found afterwards.
 func TestGrowthMovesOnePart(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(1, 2))
 	f.skew = true
 	f.insert(r, 0)
-	for range 6 * mostSlots {
+	blocks := map[*uint64]bool{}
+	for range 6 * mostBlocks * blockSlots {
 		before := f.sizes()
 		f.insert(r, 0)
 		after := f.sizes()
 		moved := 0
-		for slots, n := range before {
-			if _, kept := after[slots]; !kept {
+		for p, n := range before {
+			if after[p] == 0 {
 				moved += n
 			}
 		}
-		for slots, n := range after {
-			if _, kept := before[slots]; !kept && n > mostSlots {
-				t.Fatalf("with %d keys a part gets %d slots, want at most %d", len(f.tags), n, mostSlots)
+		if moved > mostBlocks*blockSlots {
+			t.Fatalf("with %d keys an insertion moves %d slots, want at most %d", len(f.tags), moved, mostBlocks*blockSlots)
+		}
+		kept := 0
+		for p := range f.parts {
+			for _, b := range p.blocks() {
+				switch first := &b.slots[0]; {
+				case len(b.slots) > blockSlots:
+					t.Fatalf("with %d keys a block has %d slots, want at most %d", len(f.tags), len(b.slots), blockSlots)
+				case blocks[first]:
+					kept++
+				case len(b.slots) == blockSlots:
+					blocks[first] = true
+					kept++
+				}
 			}
 		}
-		if moved > mostSlots {
-			t.Fatalf("with %d keys an insertion moves %d slots, want at most %d", len(f.tags), moved, mostSlots)
+		if kept < len(blocks) {
+			t.Fatalf("with %d keys %d of %d full blocks are in use", len(f.tags), kept, len(blocks))
 		}
 	}
 	for i, tag := range f.tags {
@@ -91,7 +110,8 @@ func TestGrowthMovesOnePart(t *testing.T) {
 // TestPartsShrink: slots of removed records are given back, and all of them with the last.
 func TestPartsShrink(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(3, 4))
-	for i := range 10 * mostSlots {
+	const keys = 10 * mostBlocks * blockSlots
+	for i := range keys {
 		f.insert(r, int64(i%16/15)*5000)
 	}
 	full := f.indexBytes()
@@ -107,15 +127,15 @@ func TestPartsShrink(t *testing.T) {
 	if got := f.indexBytes(); 4*got > full {
 		t.Errorf("%d bytes of slots for %d records, %d before", got, f.Len(), full)
 	}
-	if n := f.table.Sweep(6000); n != 10*mostSlots/16 || f.table.Bytes() != 0 {
-		t.Errorf("%d removed, %d bytes left; want %d and 0", n, f.table.Bytes(), 10*mostSlots/16)
+	if n := f.table.Sweep(6000); n != keys/16 || f.table.Bytes() != 0 {
+		t.Errorf("%d removed, %d bytes left; want %d and 0", n, f.table.Bytes(), keys/16)
 	}
 }
 
 // endPass sweeps to the end of the present pass, at which nothing more expires.
 func (f *filled) endPass() {
 	f.quiet = 0
-	for f.sweep(f.table, 0, false, 1); f.part+f.hand > 0; {
+	for f.sweep(f.table, 0, false, 1); f.part+f.block+f.hand > 0; {
 		f.sweep(f.table, 0, false, 1)
 	}
 }
@@ -123,7 +143,7 @@ func (f *filled) endPass() {
 // TestPassGoesOnWhileTheIndexGrows: a growing part does not make the pass begin anew.
 func TestPassGoesOnWhileTheIndexGrows(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(5, 6))
-	const keys, every = 8 * mostSlots, 8
+	const keys, every = 8 * mostBlocks * blockSlots, 8
 	for i := range keys {
 		f.insert(r, int64(min(i%every, 1))*10_000)
 	}
@@ -141,9 +161,10 @@ func TestPassGoesOnWhileTheIndexGrows(t *testing.T) {
 func TestPassSeesWhatASplitMoves(t *testing.T) {
 	f, r := newFilled(t), rand.New(rand.NewPCG(7, 8))
 	f.insert(r, 0)
-	for len(f.parts) == 1 {
+	for len(f.sizes()) == 1 {
 		f.insert(r, 0)
-		for middle := len(f.parts[0].slots) / 2; len(f.parts) == 1 && f.hand < middle; {
+		p, _ := f.index.Load().at(0)
+		for len(f.sizes()) == 1 && f.block*blockSlots+f.hand < p.size()/2 {
 			f.sweep(f.table, 0, false, 1)
 		}
 	}
@@ -158,16 +179,27 @@ func TestPassSeesWhatASplitMoves(t *testing.T) {
 	}
 }
 
-// TestPartOfMostBitsIsNotSplit: tags that no split tells apart get a larger part.
-func TestPartOfMostBitsIsNotSplit(t *testing.T) {
-	f, r := newFilled(t), rand.New(rand.NewPCG(9, 10))
-	f.parts = []*part{{bits: mostBits}}
-	for range mostSlots {
-		f.insert(r, 0)
-	}
-	for i := range f.tags {
-		if !f.has(i) {
-			t.Fatalf("key %d is not found", i)
-		}
+// TestAlikeTags: keys are found whose tags no block or part tells apart.
+func TestAlikeTags(t *testing.T) {
+	for name, tag := range map[string]func(i int) uint32{
+		"high bits differ": func(i int) uint32 { return uint32(i) << mostBits },
+		"low bits differ":  func(i int) uint32 { return uint32(i) },
+		"none differ":      func(int) uint32 { return 7 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := newFilled(t)
+			const keys = 2 * mostBlocks * blockSlots
+			for i := range keys {
+				f.insertAs(tag(i), 0)
+			}
+			for i := range keys {
+				if !f.has(i) {
+					t.Fatalf("key %d is not found", i)
+				}
+			}
+			if got := f.indexBytes(); got > 4*keys*slotSize {
+				t.Errorf("%d bytes of slots for %d records", got, keys)
+			}
+		})
 	}
 }

@@ -24,13 +24,15 @@ type Shard struct {
 	sync.Mutex              // protects all but index and waiting
 	added      bool         // a record was added since the last sweep
 	waiting    atomic.Int32 // callers that wait for the lock
-	parts      []*part      // of the index; one of few bits stands at several places
 	Scratch    []byte       // for the caller, such as to encode a key
 
 	part    int   // of the next slot to sweep
+	block   int   // of that part
 	hand    int   // that slot
 	soonest int64 // earliest expiry that the present pass has seen
 	quiet   int64 // no history on the engine's clock expires before this instant
+
+	_ [16]byte // up to a cache line
 }
 
 // Lock locks the shard.
@@ -56,12 +58,12 @@ func (s *Shard) Yield() {
 // Find returns the record of a key in a group, or 0. tag is the low half of the hash of
 // both.
 func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
-	slots := s.slots(tag)
+	slots, i := s.slots(tag)
 	size := len(slots)
 	if size == 0 {
 		return 0
 	}
-	for i := home(tag, size); ; {
+	for {
 		slot := slots[i]
 		if slot == 0 {
 			return 0
@@ -85,9 +87,9 @@ func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 // The record that a slot leads to may have been removed, and may belong to another key by
 // now. So group and key are compared under the lock of the record, which keeps it in place.
 func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
-	slots := s.slots(tag)
+	slots, i := s.slots(tag)
 	size := len(slots)
-	for i, n := home(tag, size), 0; n < size; n++ {
+	for range size {
 		slot := atomic.LoadUint64(&slots[i])
 		if slot == 0 {
 			return nil
@@ -110,9 +112,9 @@ func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
 // Candidate returns the first record of a tag, or nil. It needs no lock and takes none:
 // LockIf compares the key.
 func (s *Shard) Candidate(tag uint32) *Record {
-	slots := s.slots(tag)
+	slots, i := s.slots(tag)
 	size := len(slots)
-	for i, n := home(tag, size), 0; n < size; n++ {
+	for range size {
 		slot := atomic.LoadUint64(&slots[i])
 		if slot == 0 {
 			return nil
@@ -165,26 +167,31 @@ func LockIf[K string | []byte](s *Shard, r *Record, group uint32, key K, isVirtu
 // Visits of all tags in several steps, between which the shard is unlocked, see each
 // record that stays: records move in the index, and their tags do not change.
 func (s *Shard) Visit(lo, hi uint64, visit func(*Record)) {
-	for i, p := range s.parts {
-		if lo < hi && p.first(i) {
-			s.visit(p.slots, lo, hi, visit)
+	for p := range s.parts {
+		count := uint64(p.count)
+		for i := range count { // block i has the tags of which tag * count >> 32 is i
+			first, end := (i<<32+count-1)/count, ((i+1)<<32+count-1)/count
+			if first, end = max(first, lo), min(end, hi); first < end {
+				s.visit(p, p.array[i].slots, uint32(first), uint32(end-1), visit)
+			}
 		}
 	}
 }
 
-// visit is Visit in one part.
-func (s *Shard) visit(slots []uint64, lo, hi uint64, visit func(*Record)) {
+// visit is Visit of the tags lo … hi in one block of p.
+func (s *Shard) visit(p *part, slots []uint64, lo, hi uint32, visit func(*Record)) {
 	size := len(slots)
-	last := home(uint32(hi-1), size) // the search for the last tag begins here
-	for i, n := home(uint32(lo), size), 0; n < size; n++ {
+	i := home(lo, p.count, size)
+	distance := home(hi, p.count, size) - i // to where the search for the last tag begins
+	for n := range size {
 		slot := slots[i]
-		if tag := slot >> 32; slot != 0 && lo <= tag && tag < hi {
+		if tag := uint32(slot >> 32); slot != 0 && lo <= tag && tag <= hi {
 			r := s.records.At(uint32(slot))
 			r.Lock()
 			visit(r)
 			r.Unlock()
 		}
-		if slot == 0 && n >= last-home(uint32(lo), size) {
+		if slot == 0 && n >= distance {
 			return
 		}
 		if i++; i == size {
@@ -208,7 +215,7 @@ func (s *Shard) Reserve(t *Table, tag uint32, records, chunks int) bool {
 	if records == 0 {
 		return true
 	}
-	return s.records.Reserve(records, recordSize, t) && s.growIndex(t, tag, records)
+	return s.records.Reserve(records, recordSize, t) && s.grow(t, tag, records)
 }
 
 // Insert adds a record with an empty history for a key that has none, and locks it. Reserve
@@ -220,9 +227,7 @@ func Insert[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 	r.group = group
 	setKey(r, &s.Arena, key)
 	r.state.Store(stateOf(len(key), false) | locked)
-	p := s.partOf(tag)
-	atomic.StoreUint64(&p.slots[freeSlot(p.slots, tag)], uint64(tag)<<32|uint64(ref))
-	p.used++
+	s.index.Load().part(tag).insert(uint64(tag)<<32 | uint64(ref))
 	return ref
 }
 
@@ -230,39 +235,40 @@ func Insert[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 func (s *Shard) Remove(t *Table, tag, ref uint32) {
 	s.wake(0) // slots move, so the present pass may miss one
 	slot := uint64(tag)<<32 | uint64(ref)
-	p := s.partOf(tag)
-	i := home(tag, len(p.slots))
-	for p.slots[i] != slot {
-		if i++; i == len(p.slots) {
+	p := s.index.Load().part(tag)
+	b := p.block(tag)
+	i := home(tag, p.count, len(b.slots))
+	for b.slots[i] != slot {
+		if i++; i == len(b.slots) {
 			i = 0
 		}
 	}
-	s.removeSlot(t, p, i)
+	s.removeSlot(t, p, b, i)
 }
 
-// removeSlot removes the record of slot i of p, which is locked. Later slots of the run move up, so that a
-// search never ends early; slot i may hold another record afterwards.
-func (s *Shard) removeSlot(t *Table, p *part, i int) {
-	ref := uint32(p.slots[i])
+// removeSlot removes the record of slot i of block b of p, which is locked. Later slots of the
+// run move up, so that a search never ends early; slot i may hold another record afterwards.
+func (s *Shard) removeSlot(t *Table, p *part, b *block, i int) {
+	ref := uint32(b.slots[i])
 	r := s.records.At(ref)
 	r.freeKey(&s.Arena)
 	r.History.Free(&s.Arena)
 	r.state.Store(0) // Acquire no longer locks it
 	s.records.Free(ref, recordSize, t)
 	t.GiveKeys(1)
-	p.used--
-	size := len(p.slots)
+	b.used--
+	size := len(b.slots)
 	for j := i; ; {
 		if j++; j == size {
 			j = 0
 		}
-		slot := p.slots[j]
+		slot := b.slots[j]
 		if slot == 0 {
-			atomic.StoreUint64(&p.slots[i], 0)
+			atomic.StoreUint64(&b.slots[i], 0)
 			return
 		}
 		// The slot may move to i unless its home lies cyclically within (i, j].
-		h := home(uint32(slot>>32), size)
+		h := home(uint32(slot>>32), p.count, size)
 		if i <= j {
 			if i < h && h <= j {
 				continue
@@ -270,7 +276,7 @@ func (s *Shard) removeSlot(t *Table, p *part, i int) {
 		} else if h > i || h <= j {
 			continue
 		}
-		atomic.StoreUint64(&p.slots[i], slot)
+		atomic.StoreUint64(&b.slots[i], slot)
 		i = j
 	}
 }

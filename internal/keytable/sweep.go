@@ -69,13 +69,15 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 		return 0
 	}
 	retain := *t.retain.Load()
-	for ; n > 0 && len(s.parts) > 0; n-- {
-		p := s.parts[s.part]
-		if s.hand >= len(p.slots) {
-			s.endPart(t, p)
+	for d := s.index.Load(); n > 0 && d != nil; n-- {
+		p, _ := d.at(s.part)
+		b := &p.array[s.block]
+		if s.hand >= len(b.slots) {
+			s.endBlock(t, d, p)
+			d = s.index.Load()
 			continue
 		}
-		slot := p.slots[s.hand]
+		slot := b.slots[s.hand]
 		if slot == 0 {
 			s.hand++
 			continue
@@ -84,7 +86,7 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 		r.Lock()
 		expiry := r.expiry(retain)
 		if r.Virtual() == virtual && expiry <= now {
-			s.removeSlot(t, p, s.hand)
+			s.removeSlot(t, p, b, s.hand)
 			removed++
 			continue
 		}
@@ -115,31 +117,34 @@ func (r *Record) expiry(retain []int64) int64 {
 	return e
 }
 
-// endPart goes on with the next part, or begins a new pass over the index. Until the soonest
-// expiry of a pass, the next one would find nothing. Slots of p that have become far too
-// many are given back.
-func (s *Shard) endPart(t *Table, p *part) {
+// endBlock goes on with the next block, or begins a new pass over the index. Until the soonest
+// expiry of a pass, the next one would find nothing.
+func (s *Shard) endBlock(t *Table, d *directory, p *part) {
 	s.hand = 0
-	for s.part++; s.part < len(s.parts) && !s.parts[s.part].first(s.part); {
-		s.part++
+	if s.block++; s.block < int(p.count) {
+		return
 	}
-	if s.part == len(s.parts) {
+	s.block = 0
+	for s.part++; s.part < len(d.parts); s.part++ {
+		if _, first := d.at(s.part); first {
+			break
+		}
+	}
+	if s.part == len(d.parts) {
 		s.part = 0
 		s.quiet, s.soonest = s.soonest, forever
 	}
-	if size := p.used*2 + 8; size*4 < len(p.slots) {
-		s.resize(t, p, size)
-	}
+	s.shrink(t, p)
 }
 
 // release frees the memory of an empty shard.
 func (s *Shard) release(t *Table) {
 	t.Give(s.indexBytes())
-	s.parts, s.Scratch = nil, nil
+	s.Scratch = nil
 	s.index.Store(nil)
 	s.records.Release(recordSize, t)
 	s.Arena.Release()
-	s.part, s.hand, s.soonest = 0, 0, forever
+	s.part, s.block, s.hand, s.soonest = 0, 0, 0, forever
 }
 
 // Reclaim removes expired histories and returns their number: first in a set of shards,
@@ -182,8 +187,8 @@ func (t *Table) Sweep(now int64) (removed int) {
 	for i := range t.shards {
 		s := &t.shards[i]
 		s.Lock()
-		left := 2 * s.steps() // a step for each slot, for each record that goes, and for the end of each part
-		s.part, s.hand, s.soonest, s.quiet = 0, 0, forever, 0
+		left := 2 * s.steps() // a step for each slot, for each record that goes, and for the end of each block
+		s.part, s.block, s.hand, s.soonest, s.quiet = 0, 0, 0, forever, 0
 		for ; left > slice; left -= slice {
 			removed += s.sweep(t, now, false, slice)
 			s.Unlock()

@@ -146,6 +146,9 @@ func (t *Table) Take(n int) bool {
 	return true
 }
 
+// room reports whether n more bytes fit the cap.
+func (t *Table) room(n int) bool { return t.maxBytes == 0 || t.bytes.Load()+int64(n) <= t.maxBytes }
+
 // Give returns n bytes.
 func (t *Table) Give(n int) { t.bytes.Add(-int64(n)) }
 
