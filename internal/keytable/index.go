@@ -1,26 +1,30 @@
 package keytable
 
 import (
+	"slices"
 	"sync"
 	"sync/atomic"
 )
 
 // The index of a shard consists of blocks, open-addressing tables of up to blockSlots slots.
 // It grows block by block: moving all slots at once took milliseconds with 10,000,000 keys
-// (BenchmarkGrowth). The memory of full blocks stays in use. Other memory instead left so much
+// (BenchmarkGrowth). The memory of full blocks stays in use. Replaced memory left so much
 // garbage that an attacked process took 310 to 350 MiB under a cap of 256 (bench/speed).
 //
 // The low bits of a tag say in which part of the index it is. A part has one to mostBlocks
-// blocks. One that would need more is split in two. Parts are not joined again until the shard
-// is empty: what is left of one takes a thousandth of its records.
+// blocks. One that would need more is split in two, and halves with few records are joined.
 
-// directory finds the part of a tag. Callers without the lock read it, too.
+// directory finds the slots of a tag. Callers without the lock read it.
 type directory struct {
-	sole  []uint64               // the slots of the only block: two cache lines less to fetch
-	parts []atomic.Pointer[part] // by the low bits of the tag; some stand at several places
+	sole []uint64 // the slots of the only block: one cache line less to fetch
+
+	// If there are more blocks, or if it is full, these are the blocks by the low bits of the
+	// tag and its range. Ranges and parts share blocks.
+	blocks []atomic.Pointer[[blockSlots]uint64]
+	mask   uint32 // the low bits
 }
 
-// part is the blocks of all tags with certain low bits. Only block.used changes.
+// part is the blocks of all tags with certain low bits.
 type part struct {
 	array [mostBlocks]block
 	count uint32 // of blocks; a tag is in block tag * count >> 32
@@ -31,7 +35,8 @@ type part struct {
 // block is one table of the index.
 type block struct {
 	// slots hold tag << 32 | record, 0 = free, in probe order: a slot stands at its home or
-	// behind it with no free slot between. They are written atomically.
+	// behind it with no free slot between. They are written atomically. There are blockSlots,
+	// or fewer in the only block.
 	slots []uint64
 	used  int // slots that are not free
 }
@@ -45,37 +50,31 @@ const (
 	// mostBlocks bounds a part, and with blockSlots the slots that one step of growth moves.
 	mostBlocks = 3
 
-	// mostBits bounds the parts of tags that are not random.
+	// ranges is the number of ranges of tags: one, two and three blocks take whole ones.
+	ranges = 6
+
+	// mostBits bounds the number of parts, which then hold 5,000,000,000 records in all shards.
 	mostBits = 16
 )
 
-// home is the slot at which the search for a tag begins, in a block of that size, one of so
-// many of the part.
-func home(tag, blocks uint32, size int) int {
-	return int(uint64(tag*blocks) * uint64(size) >> 32)
-}
+// home is the slot at which the search for a tag begins, in a block of that size.
+func home(tag uint32, size int) int { return int(uint64(tag*ranges) * uint64(size) >> 32) }
 
-// slots returns the slots among which a tag is, and its home there. It needs no lock.
-func (s *Shard) slots(tag uint32) (slots []uint64, first int) {
+// slots returns the slots among which a tag is. It needs no lock.
+func (s *Shard) slots(tag uint32) []uint64 {
 	d := s.index.Load()
 	switch {
 	case d == nil:
-		return nil, 0
+		return nil
 	case d.sole != nil:
-		return d.sole, home(tag, 1, len(d.sole))
+		return d.sole
 	}
-	p := d.part(tag)
-	slots = p.block(tag).slots
-	return slots, home(tag, p.count, len(slots))
+	return d.blocks[d.place(tag)].Load()[:]
 }
 
-// part returns the part of a tag.
-func (d *directory) part(tag uint32) *part { return d.parts[int(tag)&(len(d.parts)-1)].Load() }
-
-// at returns the i-th part, and whether it stands there first.
-func (d *directory) at(i int) (p *part, first bool) {
-	p = d.parts[i].Load()
-	return p, i == int(p.low)
+// place is the place of the block of a tag.
+func (d *directory) place(tag uint32) int {
+	return int(tag&d.mask)*ranges + int(uint64(tag)*ranges>>32)
 }
 
 // block returns the block of a tag.
@@ -85,10 +84,8 @@ func (p *part) block(tag uint32) *block { return &p.array[uint64(tag)*uint64(p.c
 func (p *part) blocks() []block { return p.array[:p.count] }
 
 // insert adds a slot. There must be a free one.
-func (p *part) insert(slot uint64) {
-	tag := uint32(slot >> 32)
-	b := p.block(tag)
-	i := home(tag, p.count, len(b.slots))
+func (b *block) insert(slot uint64) {
+	i := home(uint32(slot>>32), len(b.slots))
 	for b.slots[i] != 0 {
 		if i++; i == len(b.slots) {
 			i = 0
@@ -114,42 +111,51 @@ func (p *part) size() (n int) {
 	return n
 }
 
-// like returns a part for the same tags, with so many empty blocks.
-func (p *part) like(count int) *part { return &part{count: uint32(count), low: p.low, bits: p.bits} }
+// part returns the part of a tag.
+func (s *Shard) part(tag uint32) *part { return s.parts[int(tag)&(len(s.parts)-1)] }
 
 // fits reports whether a block of that size may hold n records.
 func fits(n, size int) bool { return 16*n <= 13*size }
 
-// roomy is the number of slots for n records of a block that grows: by a quarter of a full one.
-func roomy(n int) int { return n*5/3 + 8 }
+// roomy is the number of slots for n records in the only block: it grows by a quarter.
+func roomy(n int) int { return min(n*5/3+8, blockSlots) }
 
 // blocksFor is the number of blocks for n records: up to two thirds full, or mostBlocks.
-func blocksFor(n int) int { return min(1+3*n/(2*blockSlots+1), mostBlocks) }
+func blocksFor(n int) uint32 { return uint32(min(1+3*n/(2*blockSlots+1), mostBlocks)) }
 
-// grow makes the block of a tag large enough for n more records.
+// grow makes the block of a tag large enough for n more records. It cannot if there are too
+// many parts, as with tags that are not random.
 func (s *Shard) grow(t *Table, tag uint32, n int) bool {
-	p := &part{count: 1}
-	if d := s.index.Load(); d != nil {
-		p = d.part(tag)
+	if len(s.parts) == 0 {
+		s.parts = []*part{{count: 1}}
 	}
-	b, used, count := p.block(tag), p.used(), int(p.count)
-	switch {
-	case fits(b.used+n, len(b.slots)):
-		return true
-	case !t.room(slotSize * min(roomy(b.used+n), blockSlots)): // a caller at the cap moves nothing in vain
-		return false
-	case count == 1 && fits(used+n, blockSlots):
-	case count > 1 && 3*b.used >= 2*used: // the tags are not random: more blocks do not help
-	case count < mostBlocks:
-		count++
-	case p.bits < mostBits:
-		return s.split(t, p, n)
+	for {
+		p := s.part(tag)
+		b := p.block(tag)
+		switch {
+		case fits(b.used+n, len(b.slots)):
+			return true
+		case !t.room(slotSize * roomy(b.used+n)): // a caller at the cap moves nothing in vain
+			return false
+		case len(b.slots) < roomy(b.used+n):
+			if !s.move(t, n, []*part{p}, p.like(1)) {
+				return false
+			}
+		case p.count < mostBlocks:
+			if !s.move(t, n, []*part{p}, p.like(p.count+1)) {
+				return false
+			}
+		case p.bits == mostBits || !s.split(t, n, p):
+			return false
+		}
 	}
-	return s.move(t, p, n, p.like(count))
 }
 
-// split splits a part by the next bit of the tags. Each block gets room for n more records.
-func (s *Shard) split(t *Table, p *part, n int) bool {
+// like returns a part for the same tags, with so many empty blocks.
+func (p *part) like(count uint32) *part { return &part{count: count, low: p.low, bits: p.bits} }
+
+// split splits a part by the next bit of the tags, with room for n more records in each block.
+func (s *Shard) split(t *Table, n int, p *part) bool {
 	var used [2]int
 	for _, b := range p.blocks() {
 		for _, slot := range b.slots {
@@ -162,44 +168,62 @@ func (s *Shard) split(t *Table, p *part, n int) bool {
 	upper.low |= 1 << p.bits
 	lower.bits++
 	upper.bits++
-	return s.move(t, p, n, lower, upper)
+	return s.move(t, n, []*part{p}, lower, upper)
 }
 
-// shrink gives blocks of a part back that are far too many.
+// shrink gives blocks of a part back that are far too many. An upper half is joined with the
+// lower one if both have few records: a pass of the sweep that has seen it has seen both.
 func (s *Shard) shrink(t *Table, p *part) {
-	if n := p.used(); 4*roomy(n) < p.size() {
-		s.move(t, p, 0, p.like(blocksFor(n)))
+	n := p.used()
+	lower := s.part(p.low &^ (1 << p.bits >> 1))
+	switch {
+	case lower != p && lower.bits == p.bits && 3*(n+lower.used()) <= blockSlots:
+		joined := lower.like(1)
+		joined.bits--
+		s.move(t, 0, []*part{lower, p}, joined)
+	case blocksFor(2*n) < p.count || p.bits == 0 && 4*roomy(n) < p.size():
+		s.move(t, 0, []*part{p}, p.like(blocksFor(2*n)))
 	}
 }
 
 // moving lends room for the slots that a step of growth moves.
 var moving = sync.Pool{New: func() any { return new([]uint64) }}
 
-// move puts one part or the two halves of p in the place of p. Their blocks get the slots of
-// p, the memory of its full blocks, and room for n more records each.
-func (s *Shard) move(t *Table, p *part, n int, to ...*part) bool {
+// move puts a part or two halves in the place of a part or two halves. The new blocks get the
+// slots, the memory of the full ones, and room for n more records each.
+func (s *Shard) move(t *Table, n int, from []*part, to ...*part) bool {
 	buffer := moving.Get().(*[]uint64)
 	defer moving.Put(buffer)
-	slots, full := (*buffer)[:0], make([][]uint64, 0, mostBlocks)
-	for _, b := range p.blocks() {
-		for _, slot := range b.slots {
-			if slot != 0 {
-				slots = append(slots, slot)
-				tag := uint32(slot >> 32)
-				p.heir(tag, to).block(tag).used++
+	slots, full, size := (*buffer)[:0], make([][]uint64, 0, 2*mostBlocks), 0
+	target := func(slot uint64) *block {
+		tag := uint32(slot >> 32)
+		return to[int(tag>>from[0].bits)&(len(to)-1)].block(tag)
+	}
+	for _, p := range from {
+		size += p.size()
+		for _, b := range p.blocks() {
+			for _, slot := range b.slots {
+				if slot != 0 {
+					slots = append(slots, slot)
+					target(slot).used++
+				}
 			}
-		}
-		if len(b.slots) == blockSlots {
-			full = append(full, b.slots)
+			if len(b.slots) == blockSlots {
+				full = append(full, b.slots)
+			}
 		}
 	}
 	*buffer = slots
+
 	bytes, kept := 0, 0
-	for _, q := range to {
-		for _, b := range q.blocks() {
-			if size := b.sizeFor(n, q); size == blockSlots && kept < len(full) {
+	for _, p := range to {
+		for _, b := range p.blocks() {
+			switch size := p.sizeFor(b.used + n); {
+			case b.used+n >= size:
+				return false
+			case size == blockSlots && kept < len(full):
 				kept++
-			} else {
+			default:
 				bytes += size * slotSize
 			}
 		}
@@ -207,14 +231,16 @@ func (s *Shard) move(t *Table, p *part, n int, to ...*part) bool {
 	if !t.Take(bytes) {
 		return false
 	}
-	t.Give((p.size() - kept*blockSlots) * slotSize)
-	for _, q := range to {
-		for i := range q.blocks() {
-			b := &q.array[i]
-			if size := b.sizeFor(n, q); size == blockSlots && len(full) > 0 {
+	t.Give((size - kept*blockSlots) * slotSize)
+	for _, p := range to {
+		for i := range p.blocks() {
+			b := &p.array[i]
+			if size := p.sizeFor(b.used + n); size == blockSlots && len(full) > 0 {
 				b.slots, full = full[0], full[1:]
 				for i := range b.slots {
-					atomic.StoreUint64(&b.slots[i], 0)
+					if b.slots[i] != 0 {
+						atomic.StoreUint64(&b.slots[i], 0)
+					}
 				}
 			} else {
 				b.slots = make([]uint64, size)
@@ -223,62 +249,59 @@ func (s *Shard) move(t *Table, p *part, n int, to ...*part) bool {
 		}
 	}
 	for _, slot := range slots {
-		p.heir(uint32(slot>>32), to).insert(slot)
+		target(slot).insert(slot)
 	}
-	s.replace(p, to)
+	s.replace(from, to)
 	return true
 }
 
-// heir returns the one of the parts in place of p that a tag is in.
-func (p *part) heir(tag uint32, parts []*part) *part {
-	return parts[int(tag>>p.bits)&(len(parts)-1)]
+// sizeFor is the number of slots of a block of p for n records.
+func (p *part) sizeFor(n int) int {
+	if p.bits == 0 && p.count == 1 {
+		return roomy(n)
+	}
+	return blockSlots
 }
 
-// sizeFor is the number of slots for the records of a block of p and for n more.
-func (b *block) sizeFor(n int, p *part) int {
-	size := roomy(b.used + n)
-	if fits(b.used+n, blockSlots) && (p.count > 1 || size > blockSlots) {
-		return blockSlots
+// replace puts parts in the place of others, and shows callers without the lock their blocks.
+func (s *Shard) replace(from, to []*part) {
+	if slices.Contains(from, s.parts[s.nextPart]) { // slots have moved: the pass sees them all, some of them again
+		s.nextBlock, s.hand = 0, 0
 	}
-	return size
-}
-
-// replace puts parts in the place of p in the directory, which is doubled for a first half.
-func (s *Shard) replace(p *part, by []*part) {
-	old := s.index.Load()
-	places := 1
-	if old != nil {
-		places = len(old.parts)
-		if old.parts[s.part].Load() == p { // slots have moved: the pass sees them all, some of them again
-			s.block, s.hand = 0, 0
+	switch bits := to[0].bits; {
+	case bits == 0:
+		s.parts, s.nextPart = s.parts[:1:1], 0
+	case len(s.parts) < 1<<bits:
+		s.parts = append(s.parts, s.parts...)
+	}
+	for _, p := range to {
+		for i := int(p.low); i < len(s.parts); i += 1 << p.bits {
+			s.parts[i] = p
 		}
 	}
-	for places < 1<<by[0].bits {
-		places *= 2
+	if p := s.parts[0]; len(s.parts) == 1 && p.count == 1 {
+		s.index.Store(&directory{sole: p.array[0].slots})
+		return
 	}
-	d, sole := old, places == 1 && by[0].count == 1
-	if old == nil || sole || old.sole != nil || places > len(old.parts) {
-		d = &directory{parts: make([]atomic.Pointer[part], places)}
-		for i := 0; old != nil && i < places; i++ {
-			d.parts[i].Store(old.part(uint32(i)))
+	d, all := s.index.Load(), false
+	if len(d.blocks) != len(s.parts)*ranges {
+		d, all = &directory{
+			blocks: make([]atomic.Pointer[[blockSlots]uint64], len(s.parts)*ranges),
+			mask:   uint32(len(s.parts) - 1),
+		}, true
+	}
+	for i, p := range s.parts {
+		for j := 0; j < ranges && (all || slices.Contains(to, p)); j++ {
+			d.blocks[i*ranges+j].Store((*[blockSlots]uint64)(p.array[j*int(p.count)/ranges].slots))
 		}
-	}
-	for _, q := range by {
-		for i := int(q.low); i < places; i += 1 << q.bits {
-			d.parts[i].Store(q)
-		}
-	}
-	if sole {
-		d.sole = by[0].array[0].slots
 	}
 	s.index.Store(d)
 }
 
-// parts yields each part.
-func (s *Shard) parts(yield func(*part) bool) {
-	d := s.index.Load()
-	for i := 0; d != nil && i < len(d.parts); i++ {
-		if p, first := d.at(i); first && !yield(p) {
+// eachPart yields each part once.
+func (s *Shard) eachPart(yield func(*part) bool) {
+	for i, p := range s.parts {
+		if i == int(p.low) && !yield(p) {
 			return
 		}
 	}
@@ -287,7 +310,7 @@ func (s *Shard) parts(yield func(*part) bool) {
 // steps is the number of steps of a pass over the index that removes nothing: one for each
 // slot, and one for the end of each block.
 func (s *Shard) steps() (n int) {
-	for p := range s.parts {
+	for p := range s.eachPart {
 		n += p.size() + int(p.count)
 	}
 	return n
@@ -295,7 +318,7 @@ func (s *Shard) steps() (n int) {
 
 // indexBytes is the size of all slots.
 func (s *Shard) indexBytes() (n int) {
-	for p := range s.parts {
+	for p := range s.eachPart {
 		n += p.size() * slotSize
 	}
 	return n

@@ -24,15 +24,16 @@ type Shard struct {
 	sync.Mutex              // protects all but index and waiting
 	added      bool         // a record was added since the last sweep
 	waiting    atomic.Int32 // callers that wait for the lock
+	parts      []*part      // of the index, by the low bits of tags; some stand at several places
 	Scratch    []byte       // for the caller, such as to encode a key
 
-	part    int   // of the next slot to sweep
-	block   int   // of that part
-	hand    int   // that slot
-	soonest int64 // earliest expiry that the present pass has seen
-	quiet   int64 // no history on the engine's clock expires before this instant
+	nextPart  int   // of the index to sweep
+	nextBlock int   // of that part
+	hand      int   // the next slot of that block
+	soonest   int64 // earliest expiry that the present pass has seen
+	quiet     int64 // no history on the engine's clock expires before this instant
 
-	_ [16]byte // up to a cache line
+	_ [56]byte // up to a cache line
 }
 
 // Lock locks the shard.
@@ -58,12 +59,12 @@ func (s *Shard) Yield() {
 // Find returns the record of a key in a group, or 0. tag is the low half of the hash of
 // both.
 func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
-	slots, i := s.slots(tag)
+	slots := s.slots(tag)
 	size := len(slots)
 	if size == 0 {
 		return 0
 	}
-	for {
+	for i := home(tag, size); ; {
 		slot := slots[i]
 		if slot == 0 {
 			return 0
@@ -87,9 +88,9 @@ func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 // The record that a slot leads to may have been removed, and may belong to another key by
 // now. So group and key are compared under the lock of the record, which keeps it in place.
 func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
-	slots, i := s.slots(tag)
+	slots := s.slots(tag)
 	size := len(slots)
-	for range size {
+	for i, n := home(tag, size), 0; n < size; n++ {
 		slot := atomic.LoadUint64(&slots[i])
 		if slot == 0 {
 			return nil
@@ -112,9 +113,9 @@ func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
 // Candidate returns the first record of a tag, or nil. It needs no lock and takes none:
 // LockIf compares the key.
 func (s *Shard) Candidate(tag uint32) *Record {
-	slots, i := s.slots(tag)
+	slots := s.slots(tag)
 	size := len(slots)
-	for range size {
+	for i, n := home(tag, size), 0; n < size; n++ {
 		slot := atomic.LoadUint64(&slots[i])
 		if slot == 0 {
 			return nil
@@ -167,22 +168,21 @@ func LockIf[K string | []byte](s *Shard, r *Record, group uint32, key K, isVirtu
 // Visits of all tags in several steps, between which the shard is unlocked, see each
 // record that stays: records move in the index, and their tags do not change.
 func (s *Shard) Visit(lo, hi uint64, visit func(*Record)) {
-	for p := range s.parts {
-		count := uint64(p.count)
-		for i := range count { // block i has the tags of which tag * count >> 32 is i
-			first, end := (i<<32+count-1)/count, ((i+1)<<32+count-1)/count
+	for p := range s.eachPart {
+		for i := range uint64(ranges) { // range i has the tags of which tag * ranges >> 32 is i
+			first, end := (i<<32+ranges-1)/ranges, ((i+1)<<32+ranges-1)/ranges
 			if first, end = max(first, lo), min(end, hi); first < end {
-				s.visit(p, p.array[i].slots, uint32(first), uint32(end-1), visit)
+				s.visit(p.block(uint32(first)).slots, uint32(first), uint32(end-1), visit)
 			}
 		}
 	}
 }
 
-// visit is Visit of the tags lo … hi in one block of p.
-func (s *Shard) visit(p *part, slots []uint64, lo, hi uint32, visit func(*Record)) {
+// visit is Visit of the tags lo … hi of one range in one block.
+func (s *Shard) visit(slots []uint64, lo, hi uint32, visit func(*Record)) {
 	size := len(slots)
-	i := home(lo, p.count, size)
-	distance := home(hi, p.count, size) - i // to where the search for the last tag begins
+	i := home(lo, size)
+	distance := home(hi, size) - i // to where the search for the last tag begins
 	for n := range size {
 		slot := slots[i]
 		if tag := uint32(slot >> 32); slot != 0 && lo <= tag && tag <= hi {
@@ -227,7 +227,7 @@ func Insert[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 	r.group = group
 	setKey(r, &s.Arena, key)
 	r.state.Store(stateOf(len(key), false) | locked)
-	s.index.Load().part(tag).insert(uint64(tag)<<32 | uint64(ref))
+	s.part(tag).block(tag).insert(uint64(tag)<<32 | uint64(ref))
 	return ref
 }
 
@@ -235,20 +235,19 @@ func Insert[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
 func (s *Shard) Remove(t *Table, tag, ref uint32) {
 	s.wake(0) // slots move, so the present pass may miss one
 	slot := uint64(tag)<<32 | uint64(ref)
-	p := s.index.Load().part(tag)
-	b := p.block(tag)
-	i := home(tag, p.count, len(b.slots))
+	b := s.part(tag).block(tag)
+	i := home(tag, len(b.slots))
 	for b.slots[i] != slot {
 		if i++; i == len(b.slots) {
 			i = 0
 		}
 	}
-	s.removeSlot(t, p, b, i)
+	s.removeSlot(t, b, i)
 }
 
-// removeSlot removes the record of slot i of block b of p, which is locked. Later slots of the
-// run move up, so that a search never ends early; slot i may hold another record afterwards.
-func (s *Shard) removeSlot(t *Table, p *part, b *block, i int) {
+// removeSlot removes the record of slot i of b, which is locked. Later slots of the run move
+// up, so that a search never ends early; slot i may hold another record afterwards.
+func (s *Shard) removeSlot(t *Table, b *block, i int) {
 	ref := uint32(b.slots[i])
 	r := s.records.At(ref)
 	r.freeKey(&s.Arena)
@@ -268,7 +267,7 @@ func (s *Shard) removeSlot(t *Table, p *part, b *block, i int) {
 			return
 		}
 		// The slot may move to i unless its home lies cyclically within (i, j].
-		h := home(uint32(slot>>32), p.count, size)
+		h := home(uint32(slot>>32), size)
 		if i <= j {
 			if i < h && h <= j {
 				continue

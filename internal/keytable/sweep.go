@@ -69,12 +69,11 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 		return 0
 	}
 	retain := *t.retain.Load()
-	for d := s.index.Load(); n > 0 && d != nil; n-- {
-		p, _ := d.at(s.part)
-		b := &p.array[s.block]
+	for ; n > 0 && len(s.parts) > 0; n-- {
+		p := s.parts[s.nextPart]
+		b := &p.array[s.nextBlock]
 		if s.hand >= len(b.slots) {
-			s.endBlock(t, d, p)
-			d = s.index.Load()
+			s.endBlock(t, p)
 			continue
 		}
 		slot := b.slots[s.hand]
@@ -86,7 +85,7 @@ func (s *Shard) sweep(t *Table, now int64, virtual bool, n int) (removed int) {
 		r.Lock()
 		expiry := r.expiry(retain)
 		if r.Virtual() == virtual && expiry <= now {
-			s.removeSlot(t, p, b, s.hand)
+			s.removeSlot(t, b, s.hand)
 			removed++
 			continue
 		}
@@ -119,19 +118,17 @@ func (r *Record) expiry(retain []int64) int64 {
 
 // endBlock goes on with the next block, or begins a new pass over the index. Until the soonest
 // expiry of a pass, the next one would find nothing.
-func (s *Shard) endBlock(t *Table, d *directory, p *part) {
+func (s *Shard) endBlock(t *Table, p *part) {
 	s.hand = 0
-	if s.block++; s.block < int(p.count) {
+	if s.nextBlock++; s.nextBlock < int(p.count) {
 		return
 	}
-	s.block = 0
-	for s.part++; s.part < len(d.parts); s.part++ {
-		if _, first := d.at(s.part); first {
-			break
-		}
+	s.nextBlock = 0
+	for s.nextPart++; s.nextPart < len(s.parts) && s.nextPart != int(s.parts[s.nextPart].low); {
+		s.nextPart++
 	}
-	if s.part == len(d.parts) {
-		s.part = 0
+	if s.nextPart == len(s.parts) {
+		s.nextPart = 0
 		s.quiet, s.soonest = s.soonest, forever
 	}
 	s.shrink(t, p)
@@ -140,11 +137,11 @@ func (s *Shard) endBlock(t *Table, d *directory, p *part) {
 // release frees the memory of an empty shard.
 func (s *Shard) release(t *Table) {
 	t.Give(s.indexBytes())
-	s.Scratch = nil
+	s.parts, s.Scratch = nil, nil
 	s.index.Store(nil)
 	s.records.Release(recordSize, t)
 	s.Arena.Release()
-	s.part, s.block, s.hand, s.soonest = 0, 0, 0, forever
+	s.nextPart, s.nextBlock, s.hand, s.soonest = 0, 0, 0, forever
 }
 
 // Reclaim removes expired histories and returns their number: first in a set of shards,
@@ -188,7 +185,7 @@ func (t *Table) Sweep(now int64) (removed int) {
 		s := &t.shards[i]
 		s.Lock()
 		left := 2 * s.steps() // a step for each slot, for each record that goes, and for the end of each block
-		s.part, s.block, s.hand, s.soonest, s.quiet = 0, 0, 0, forever, 0
+		s.nextPart, s.nextBlock, s.hand, s.soonest, s.quiet = 0, 0, 0, forever, 0
 		for ; left > slice; left -= slice {
 			removed += s.sweep(t, now, false, slice)
 			s.Unlock()

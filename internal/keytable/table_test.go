@@ -184,7 +184,7 @@ func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
 				for i := range n {
 					remove(i*odd|1, strings.Repeat("c", size))
 				}
-				for p := range s.parts {
+				for p := range s.eachPart {
 					s.shrink(table, p)
 				}
 			}
@@ -220,10 +220,14 @@ func TestGroupKeepsItsLongestWindow(t *testing.T) {
 // TestSweepEndsAtAnySize: Sweep passes the index once, however many slots there are.
 func TestSweepEndsAtAnySize(t *testing.T) {
 	for _, records := range []int{1, 300, 400, 600, 1200, 5000} {
+		r := rand.New(rand.NewPCG(1, 2))
 		table := newTable(0, 0)
 		s := table.Shard(0)
-		if !s.Reserve(table, 1, records, 0) {
-			t.Fatal("no room")
+		group := table.Group("g", 1000)
+		for i := range records {
+			tag := r.Uint32()
+			s.Reserve(table, tag, 1, 0)
+			s.At(Insert(s, tag, group, filledKey(i))).Unlock()
 		}
 		done := make(chan struct{})
 		go func() { table.Sweep(0); close(done) }()
