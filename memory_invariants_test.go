@@ -111,7 +111,7 @@ func checkMemory(t *testing.T, m *Memory) {
 	for i := range shards.Len() {
 		records, slots := shards.Index(i).FieldByName("records"), checkParts(t, shards.Index(i).FieldByName("parts"))
 		shard := m.table.Shard(uint64(i) << 58)
-		if n := int(records.FieldByName("live").Int()); 4*n > 3*slots || shard.Arena.Len() != chunks[shard] {
+		if n := int(records.FieldByName("live").Int()); 16*n > 13*slots || shard.Arena.Len() != chunks[shard] {
 			t.Errorf("shard %d: %d records in %d slots own %d of %d chunks", i, n, slots, chunks[shard], shard.Arena.Len())
 		}
 		const slotSize, recordSize = 8, 64
@@ -131,25 +131,30 @@ func tableField(m *Memory, name string) reflect.Value {
 	return reflect.ValueOf(&m.table).Elem().FieldByName(name)
 }
 
-// checkParts checks that each part of an index is at most three quarters full, and returns
-// the number of slots.
+// checkParts checks that each block of an index is at most thirteen sixteenths full, and
+// returns the number of slots.
 func checkParts(t *testing.T, parts reflect.Value) (slots int) {
 	t.Helper()
 	seen := map[uintptr]bool{}
 	for i := range parts.Len() {
-		if p := parts.Index(i); !seen[p.Pointer()] {
-			seen[p.Pointer()] = true
-			n, used := p.Elem().FieldByName("slots").Len(), int(p.Elem().FieldByName("used").Int())
-			if slots += n; 4*used > 3*n {
-				t.Errorf("%d of %d slots of a part are used", used, n)
+		p := parts.Index(i)
+		if seen[p.Pointer()] {
+			continue
+		}
+		seen[p.Pointer()] = true
+		for j := range int(p.Elem().FieldByName("count").Uint()) {
+			b := p.Elem().FieldByName("array").Index(j)
+			n, used := b.FieldByName("slots").Len(), int(b.FieldByName("used").Int())
+			if slots += n; 16*used > 13*n {
+				t.Errorf("%d of %d slots of a block are used", used, n)
 			}
 		}
 	}
 	return slots
 }
 
-// TestSeveralLimitsFindRoom: records of several limits in one shard go to different parts of
-// its index, and each part has room for them.
+// TestSeveralLimitsFindRoom: records of several limits in one shard go to different blocks of
+// its index, and each block has room for them.
 func TestSeveralLimitsFindRoom(t *testing.T) {
 	l := mustNew(t, limits(MaxLimits))
 	shards, most := tableField(l.memory, "shards"), 0
