@@ -33,7 +33,7 @@ type memoryLimit struct {
 	cost      int64  // as PlanLimit.Cost
 	holds     bool   // of kind InFlight: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
-	plain     bool   // a rolling window without cells, a minimum interval and a cost
+	plain     bool   // a rolling window without cells and a minimum interval
 	pours     bool   // a bucket without a minimum interval
 	sole      int    // by[0] of a limit with one dimension, otherwise -1
 }
@@ -67,7 +67,7 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 			by:        l.By,
 			cost:      l.Cost,
 			holds:     l.Kind == InFlight,
-			plain:     l.Kind == Rolling && l.Cell == 0 && l.MinInterval == 0 && l.Cost == 0,
+			plain:     l.Kind == Rolling && l.Cell == 0 && l.MinInterval == 0,
 			pours:     l.Kind == Bucket && l.MinInterval == 0,
 			sole:      sole,
 		}
