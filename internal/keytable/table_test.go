@@ -88,7 +88,7 @@ func TestFindComparesGroupAndKey(t *testing.T) {
 				want = Acquired
 			}
 			if got := LockIf(s, c, i.group, i.key, false, false); got != want {
-				t.Errorf("group %d, key of %d bytes: the candidate is locked with result %d, want %d", i.group, len(i.key), got, want)
+				t.Fatalf("group %d, key of %d bytes: the candidate is locked with result %d, want %d", i.group, len(i.key), got, want)
 			}
 			if want == Acquired {
 				if got := LockIf(s, c, i.group, []byte(i.key), false, false); got != Busy {
