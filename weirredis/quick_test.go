@@ -168,20 +168,21 @@ func (d *double) same(t *testing.T, answers [2]string) {
 		answers[0], held[0], lives[0], answers[1], held[1], lives[1])
 }
 
-// TestShortHeaderHoldsManyUnits passes the largest number of units of a short header, 2^24 - 1,
-// with single units in batches.
-func TestShortHeaderHoldsManyUnits(t *testing.T) {
-	e := newEngine(t, rueidisConn(t))
+// TestShortHeaderHoldsItsUnits: so few entries fit into a short header, even with the longest
+// run, that their units fit into its three bytes.
+func TestShortHeaderHoldsItsUnits(t *testing.T) {
+	e := newEngine(t, rueidisConn(t), weirredis.WithSizes(weirredis.Sizes{Run: 200, Piece: 48, Chunk: 200, Block: 32}))
 	const max = 1 << 40
 	l := limiter(t, e, "bulk", weir.AllOrNothing, perUser(max, time.Hour))
-	used := int64(1<<24 - 3)
-	must(t)(l.AllowAt(ctx, weir.K("u"), used, nine))
-	for i := range 5 {
-		at := nine.Add(time.Duration(i+1) * time.Second)
-		used++
-		d, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: 1, At: at.UnixMicro()}}})
-		if errs[0] != nil || d[0].Remaining != max-used {
-			t.Errorf("%d units used: got %d remaining, %v, want %d", used, d[0].Remaining, errs[0], max-used)
+	used := int64(0)
+	for i := range 80 {
+		for j, n := range []int64{65_535, 1} {
+			at := nine.Add(time.Duration(2*i+j) * time.Microsecond)
+			used += n
+			d, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: n, At: at.UnixMicro()}}})
+			if errs[0] != nil || d[0].Remaining != max-used {
+				t.Fatalf("%d units used: got %d remaining, %v, want %d", used, d[0].Remaining, errs[0], max-used)
+			}
 		}
 	}
 }

@@ -22,8 +22,8 @@ local decisions = function()
   local current, virtual, kind, n, raw, $max, $window, $gap, $cell, times
   {{if .Quick}}
   -- for the template straight: whether the request can take it, the last mark that does not count, the bounds of the
-  -- promised expiry as in the template lives, the bound of the units that count, and the beginning of a denial.
-  local straight, cut, ends, late, virtually, most, denied
+  -- promised expiry as in the template lives, and the beginning of a denial.
+  local straight, cut, ends, late, virtually, denied
   {{end}}
   while keys[i] do
     local $key, a = keys[i], common or byte(numbers, i)
@@ -33,7 +33,7 @@ local decisions = function()
       current, virtual = a, true
       {{template "clock" .}}
       {{if .Quick}}
-      straight, most = n == 1 and kind < 2 and not times, math.min($max, 16777215)
+      straight = n == 1 and kind < 2 and not times
       cut, ends, virtually = raw - $window, raw + $window, virtual and 549755813888 or 0
       late = ends + (virtual and $window or $window / 4) + 1000000
       denied = encode('>BI7', 11, raw)

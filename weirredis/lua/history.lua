@@ -44,7 +44,7 @@ numbers stand in "load":
 
 	2  a short run of entries
 	4  front, chunks and tail
-	5  as 2; the newest entry was recorded at $last, every older one has units, and units are few
+	5  as 2; the newest entry was recorded at $last, and every entry has units, at most 65,535
 	6  as 4; the same, and no chunks are dead
 	7  as 4, with $extra, which is above 0
 	8  a bucket; the scripts for plain limits do not read it

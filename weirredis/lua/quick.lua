@@ -128,7 +128,7 @@ stored bytes are the same.
     if form == 5 then
       {{sized ">BI7I7I5I2I3Bc0"}}
       front = q - p + size
-      if front > {{.Run}} or used > 16777215 then break end
+      if front > {{.Run}} then break end
       s = encode(format, 5, now, first, lives, own, used, front, before, time, units)
     else
       {{sized ">BI7I7I5I2I4BBI4I6I2c0"}}
@@ -184,7 +184,7 @@ stored bytes are the same.
       if used == $max then -- the caller derives the denial from the header.
         replies[k] = denied
         k, reply = k + 1, stored
-      elseif used < most and own == 1 then
+      elseif used < $max and own == 1 then
         local promised = (lives - virtually) * 1000000
         if promised < ends or promised > late then break end
         local time, format, size = (raw - last) * 2, nil, nil

@@ -44,7 +44,7 @@ do
     head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, $last, $newest, $lu, $lives, $own, $used,
       $low, from - $low, $to - $low, $top - $low, $late, front, tail, $over)
   elseif $low == $top and tail == 0 then
-    if narrow and $used < 16777216 then
+    if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
       head = encode('>BI7I7I5I2I3B', 5, $last, $lu, $lives, $own, $used, front)
     else
       head = encode('>BI7I7I7I5I7I7B', 2, $last, $newest, $lu, $lives, $own, $used, front)

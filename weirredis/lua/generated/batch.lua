@@ -763,7 +763,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
           h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
         elseif h1_low == h1_top and tail == 0 then
-          if narrow and h1_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -977,7 +977,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
           h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
         elseif h1_low == h1_top and tail == 0 then
-          if narrow and h1_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -1030,8 +1030,8 @@ local keys, numbers, common = KEYS, ARGV[1], not ARGV[3] and 2
 local decisions = function()
   local current, virtual, kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times
   -- for the template straight: whether the request can take it, the last mark that does not count, the bounds of the
-  -- promised expiry as in the template lives, the bound of the units that count, and the beginning of a denial.
-  local straight, cut, ends, late, virtually, most, denied
+  -- promised expiry as in the template lives, and the beginning of a denial.
+  local straight, cut, ends, late, virtually, denied
   while keys[i] do
     local h1_key, a = keys[i], common or byte(numbers, i)
     if a ~= current then
@@ -1053,7 +1053,7 @@ local decisions = function()
         end
         raw = clock
       end
-      straight, most = n == 1 and kind < 2 and not times, math.min(h1_max, 16777215)
+      straight = n == 1 and kind < 2 and not times
       cut, ends, virtually = raw - h1_window, raw + h1_window, virtual and 549755813888 or 0
       late = ends + (virtual and h1_window or h1_window / 4) + 1000000
       denied = encode('>BI7', 11, raw)
@@ -1068,7 +1068,7 @@ local decisions = function()
         if used == h1_max then -- the caller derives the denial from the header.
           replies[k] = denied
           k, reply = k + 1, stored
-        elseif used < most and own == 1 then
+        elseif used < h1_max and own == 1 then
           local promised = (lives - virtually) * 1000000
           if promised < ends or promised > late then break end
           local time, format, size = (raw - last) * 2, nil, nil
@@ -1329,7 +1329,7 @@ local decisions = function()
           else break end
         end
         front = q - p + size
-        if front > 88 or used > 16777215 then break end
+        if front > 88 then break end
         s = encode(format, 5, now, first, lives, own, used, front, before, time, units)
       else
         if time == 0 then format = '>BI7I7I5I2I4BBI4I6I2c0'

@@ -967,7 +967,7 @@ for index = 1, count do local H = limits[index]
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
           H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
         elseif H.low == H.top and tail == 0 then
-          if narrow and H.used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, H.last, H.newest, H.lu, H.lives, H.own, H.used, front)
@@ -1182,7 +1182,7 @@ for index = 1, count do local H = limits[index]
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
           H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
         elseif H.low == H.top and tail == 0 then
-          if narrow and H.used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, H.last, H.newest, H.lu, H.lives, H.own, H.used, front)

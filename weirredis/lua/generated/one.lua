@@ -272,7 +272,7 @@ repeat
       else break end
     end
     front = q - p + size
-    if front > 88 or used > 16777215 then break end
+    if front > 88 then break end
     s = encode(format, 5, now, first, lives, own, used, front, before, time, units)
   else
     if time == 0 then format = '>BI7I7I5I2I4BBI4I6I2c0'
@@ -1126,7 +1126,7 @@ do
         head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
         h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
       elseif h1_low == h1_top and tail == 0 then
-        if narrow and h1_used < 16777216 then
+        if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
           head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
         else
           head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -1340,7 +1340,7 @@ do
         head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
         h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
       elseif h1_low == h1_top and tail == 0 then
-        if narrow and h1_used < 16777216 then
+        if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
           head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
         else
           head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)

@@ -1587,7 +1587,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
           h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
         elseif h1_low == h1_top and tail == 0 then
-          if narrow and h1_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -1801,7 +1801,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
           h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
         elseif h1_low == h1_top and tail == 0 then
-          if narrow and h1_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -2016,7 +2016,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used,
           h2_low, from - h2_low, h2_to - h2_low, h2_top - h2_low, h2_late, front, tail, h2_over)
         elseif h2_low == h2_top and tail == 0 then
-          if narrow and h2_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h2_last, h2_lu, h2_lives, h2_own, h2_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used, front)
@@ -2230,7 +2230,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used,
           h2_low, from - h2_low, h2_to - h2_low, h2_top - h2_low, h2_late, front, tail, h2_over)
         elseif h2_low == h2_top and tail == 0 then
-          if narrow and h2_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h2_last, h2_lu, h2_lives, h2_own, h2_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used, front)
@@ -2445,7 +2445,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h3_last, h3_newest, h3_lu, h3_lives, h3_own, h3_used,
           h3_low, from - h3_low, h3_to - h3_low, h3_top - h3_low, h3_late, front, tail, h3_over)
         elseif h3_low == h3_top and tail == 0 then
-          if narrow and h3_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h3_last, h3_lu, h3_lives, h3_own, h3_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h3_last, h3_newest, h3_lu, h3_lives, h3_own, h3_used, front)
@@ -2659,7 +2659,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h3_last, h3_newest, h3_lu, h3_lives, h3_own, h3_used,
           h3_low, from - h3_low, h3_to - h3_low, h3_top - h3_low, h3_late, front, tail, h3_over)
         elseif h3_low == h3_top and tail == 0 then
-          if narrow and h3_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h3_last, h3_lu, h3_lives, h3_own, h3_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h3_last, h3_newest, h3_lu, h3_lives, h3_own, h3_used, front)

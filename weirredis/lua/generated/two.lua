@@ -1195,7 +1195,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
           h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
         elseif h1_low == h1_top and tail == 0 then
-          if narrow and h1_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -1409,7 +1409,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
           h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
         elseif h1_low == h1_top and tail == 0 then
-          if narrow and h1_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used, front)
@@ -1624,7 +1624,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used,
           h2_low, from - h2_low, h2_to - h2_low, h2_top - h2_low, h2_late, front, tail, h2_over)
         elseif h2_low == h2_top and tail == 0 then
-          if narrow and h2_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h2_last, h2_lu, h2_lives, h2_own, h2_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used, front)
@@ -1838,7 +1838,7 @@ local decision = function(arg, keys)
           head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used,
           h2_low, from - h2_low, h2_to - h2_low, h2_top - h2_low, h2_late, front, tail, h2_over)
         elseif h2_low == h2_top and tail == 0 then
-          if narrow and h2_used < 16777216 then
+          if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h2_last, h2_lu, h2_lives, h2_own, h2_used, front)
           else
             head = encode('>BI7I7I7I5I7I7B', 2, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used, front)
