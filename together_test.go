@@ -88,6 +88,20 @@ func TestTogetherMerges(t *testing.T) {
 	}
 }
 
+// TestTogetherKeepsPoliciesApart: limits of the same name are charged in the policy of their call.
+func TestTogetherKeepsPoliciesApart(t *testing.T) {
+	m := NewMemory()
+	sent, received := mustNew(t, capped("sent", 10), WithEngine(m)), mustNew(t, capped("received", 10), WithEngine(m))
+	if err := DecideTogether(ctx, m, []Call{attempt(sent, K("a"), 4), attempt(received, K("a"), 3)}); err != nil {
+		t.Fatal(err)
+	}
+	for l, want := range map[*Limiter]int64{sent: 4, received: 3} {
+		if n, err := l.Count(ctx, K("a"), "day", time.Hour); n != want || err != nil {
+			t.Errorf("policy %q is charged %d, %v; want %d", l.plan.policy.Name, n, err, want)
+		}
+	}
+}
+
 // TestTogetherRejects: bad input of one call is an error that names it, and changes nothing.
 func TestTogetherRejects(t *testing.T) {
 	m := NewMemory()

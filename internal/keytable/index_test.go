@@ -134,6 +134,25 @@ func TestPartsShrink(t *testing.T) {
 	}
 }
 
+// TestPartShrinksAlone: a part that is no half gives back blocks, and then slots of the last.
+func TestPartShrinksAlone(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(11, 12))
+	for i := range 900 {
+		f.insert(r, int64(i%10)*1000) // the keys expire by tenths
+	}
+	for _, c := range []struct {
+		tenths int
+		blocks uint32
+		slots  int
+	}{{0, 3, 3 * blockSlots}, {7, 2, 2 * blockSlots}, {9, 1, blockSlots / 2}} {
+		f.table.Sweep(int64(c.tenths) * 1000)
+		if p := f.part(0); f.Len() != 900-90*c.tenths || p.count != c.blocks || p.size() > c.slots {
+			t.Errorf("%d tenths expired: %d records in %d blocks, %d slots; want %d blocks, at most %d slots",
+				c.tenths, f.Len(), p.count, p.size(), c.blocks, c.slots)
+		}
+	}
+}
+
 // endPass sweeps to the end of the present pass, at which nothing more expires.
 func (f *filled) endPass() {
 	f.quiet = 0
