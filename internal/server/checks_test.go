@@ -43,7 +43,7 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		batched, single := pageServer(t, batchPolicies), pageServer(t, batchPolicies)
 		r := rand.New(rand.NewPCG(1, 2))
-		names := []string{"plain", "two", "shadow", "blocks", "warns", "reported", "tiers", "none"}
+		names := []string{"plain", "two", "shadow", "blocks", "warns", "reported", "tiers", "none", ""}
 		problems, denied, repeated := 0, 0, 0
 		for range 200 {
 			time.Sleep(time.Duration(r.IntN(20_000)) * time.Millisecond)
@@ -57,10 +57,14 @@ func TestChecksAgreeWithSingleChecks(t *testing.T) {
 					key = `"other":"x"`
 				}
 				id := ""
-				if r.IntN(5) == 0 {
+				if r.IntN(3) == 0 {
 					id = fmt.Sprintf(`,"id":"op-%d"`, r.IntN(3))
 				}
-				checks = append(checks, fmt.Sprintf(`{"policy":%q,"key":{%s},"n":%d%s}`, name, key, r.IntN(4), id))
+				check := fmt.Sprintf(`{"policy":%q,"key":{%s},"n":%d%s}`, name, key, r.IntN(4), id)
+				if name == "" && r.IntN(2) == 0 {
+					check = strings.Replace(check, `"policy":"",`, "", 1)
+				}
+				checks = append(checks, check)
 			}
 			got := checksOf(t, ask(batched, "POST", "/v1/checks", `{"checks":[`+strings.Join(checks, ",")+`]}`))
 			if len(got) != len(checks) {
@@ -109,7 +113,7 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 	s := pageServer(t, batchPolicies)
 	good := `{"policy":"plain","key":{"k":"a"}}`
 	many := strings.Repeat(good+",", 128)
-	for body, want := range map[string]string{
+	bad := map[string]string{
 		``:                            `the body is empty; send {"checks":[{"policy":"…","key":{…},"n":1}]}`,
 		`{}`:                          `"checks" is missing or empty`,
 		`{"checks":[]}`:               `"checks" is missing or empty`,
@@ -131,7 +135,8 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 		`{"checks":[` + good + strings.Repeat(" ", 64<<10) + `]}`:                                                   `the body is longer than 64 KiB`,
 		`{"checks":[` + good + `,{"key":{"k":"a"},"n":-1}]}`:                                                        `checks[1]: byte 68: "n" must be a whole number`,
 		`{"checks":[` + good + `,{"granted_at_us":1}]}`:                                                             `checks[1]: byte 48: unknown member granted_at_us; this call takes policy, key, n, id`,
-	} {
+	}
+	for body, want := range bad {
 		r := ask(s, "POST", "/v1/checks", body)
 		var problem struct{ Detail string }
 		if json.Unmarshal([]byte(r.body), &problem); r.status != 400 || !strings.Contains(problem.Detail, want) {
@@ -141,6 +146,9 @@ func TestBadBatchesChargeNothing(t *testing.T) {
 	r := ask(s, "POST", "/v1/checks", `{"checks":[`+good+`]}`, func(r *http.Request) { r.Header.Set("Idempotency-Key", "x") })
 	if r.status != 400 || !strings.Contains(r.body, "cannot name several operations") {
 		t.Errorf("with Idempotency-Key: %d %s", r.status, r.body)
+	}
+	if line := fmt.Sprintf(`weir_bad_requests_total{protocol="http"} %d`, len(bad)+1); !strings.Contains(ask(s, "GET", "/metrics", "").body, line+"\n") {
+		t.Errorf("the metrics have no line %s", line)
 	}
 	full := checksOf(t, ask(s, "POST", "/v1/checks", `{"checks":[`+strings.TrimSuffix(many, ",")+`]}`))
 	allowed := 0
@@ -194,6 +202,9 @@ func TestChecksTogether(t *testing.T) {
 			if line := `weir_decisions_total{outcome="` + want + `",protocol="http"} 1`; !strings.Contains(text, line) {
 				t.Errorf("no %s", line)
 			}
+		}
+		if line := `weir_decision_duration_seconds_count{protocol="http"} 2`; !strings.Contains(text, line+"\n") {
+			t.Errorf("no %s: a batch is timed once", line)
 		}
 	})
 }

@@ -52,6 +52,7 @@ func (r *callReader) checks() error {
 		for inner && err == nil {
 			inner, err = r.member()
 		}
+		r.call.unnamed = r.seen&policyMember == 0
 		if err == nil {
 			if more = r.Take(','); !more && !r.Take(']') {
 				err = r.Unexpected(`in "checks" a comma or ] must follow here`)
@@ -117,7 +118,7 @@ func checkError(err error) error {
 // itemOf returns the policy and the request of a check, or an item with the error of its
 // input.
 func itemOf(set *serving.Set, c *call) (*serving.Policy, enforce.Item) {
-	if c.policy == "" {
+	if c.unnamed {
 		return nil, enforce.Item{Err: errNoPolicy}
 	}
 	to, err := set.Find(c.policy, http.StatusBadRequest)

@@ -143,6 +143,7 @@ type call struct {
 	n       int64  // units, 0 … weir.MaxUnits; default 1
 	granted int64  // the instant of a grant to refund, microseconds since 1970; -1 = missing
 	id      string // the idempotency key, 1 … weir.MaxIDBytes bytes; "" = none
+	unnamed bool   // a check of a batch has no policy
 
 	ttl    int64  // of a reservation, in milliseconds; 0 = default
 	token  string // of a reservation
