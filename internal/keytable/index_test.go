@@ -153,6 +153,29 @@ func TestPartShrinksAlone(t *testing.T) {
 	}
 }
 
+// TestHalvesOfOneLevelAreJoined: a half with few records waits until the other half, which was
+// split further, is one part again.
+func TestHalvesOfOneLevelAreJoined(t *testing.T) {
+	f, r := newFilled(t), rand.New(rand.NewPCG(13, 14))
+	const keys, every = 7500, 100
+	for i := range keys {
+		tag := r.Uint32() &^ 1
+		if i%every == 0 {
+			tag |= uint32(i / every % 2)
+		}
+		f.insertAs(tag, int64(i%every/(every-1)+(every-i%every)/every)*5000)
+	}
+	for f.Len() > 2*keys/every {
+		f.sweep(f.table, 1000, false, 1)
+	}
+	f.endPass()
+	for i := range keys {
+		if stays := i%every == 0 || i%every == every-1; f.has(i) != stays {
+			t.Fatalf("key %d of %d is found: %t", i, keys, f.has(i))
+		}
+	}
+}
+
 // endPass sweeps to the end of the present pass, at which nothing more expires.
 func (f *filled) endPass() {
 	f.quiet = 0
