@@ -165,7 +165,7 @@ func TestHalvesOfOneLevelAreJoined(t *testing.T) {
 		}
 		f.insertAs(tag, int64(i%every/(every-1)+(every-i%every)/every)*5000)
 	}
-	for f.Len() > 2*keys/every {
+	for range 3 * f.steps() {
 		f.sweep(f.table, 1000, false, 1)
 	}
 	f.endPass()
