@@ -398,6 +398,26 @@ func TestOneGrowsAnEntry(t *testing.T) {
 	}
 }
 
+// TestOneLosesNoChunk: wherever the entries of several units begin that still count, no chunk
+// before them is lost.
+func TestOneLosesNoChunk(t *testing.T) {
+	const entries = 3 * perChunk
+	for cutoff := range int64(entries) {
+		a, h := &Arena{Budget: unlimited{}}, Empty
+		for now := int64(1); now <= entries; now++ {
+			a.Reserve(h.Chunks(now, 2))
+			h.Add(a, now, now, 2)
+		}
+		want, _ := h.Used(a, cutoff)
+		if used, _, ok := h.One(a, 1<<40, cutoff, entries+1, true); ok && used != want {
+			t.Errorf("behind %d One finds %d units, want %d", cutoff, used, want)
+		}
+		if h.Free(a); a.Len() != 0 {
+			t.Errorf("%d chunks are lost of %d entries of which %d count", a.Len(), entries, want/2)
+		}
+	}
+}
+
 // TestOnePassesRefundedEntries: a refunded entry between others is neither counted nor the
 // oldest that counts.
 func TestOnePassesRefundedEntries(t *testing.T) {
