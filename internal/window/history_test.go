@@ -402,7 +402,7 @@ func TestOneGrowsAnEntry(t *testing.T) {
 // before them is lost.
 func TestOneLosesNoChunk(t *testing.T) {
 	const entries = 3 * perChunk
-	for cutoff := range int64(entries) {
+	for cutoff := range int64(entries + 1) {
 		a, h := &Arena{Budget: unlimited{}}, Empty
 		for now := int64(1); now <= entries; now++ {
 			a.Reserve(h.Chunks(now, 2))
