@@ -64,7 +64,7 @@ func MaxKeys(n int) MemoryOption {
 
 // MaxBytes caps the bytes of all histories, keys, operations and tables together. At the
 // cap new keys are rejected, and so are further entries of known keys that need more. The
-// Go heap holds up to a fifth more for tables that were outgrown and not yet collected.
+// process holds a few percent more, for pages that were freed and not yet collected.
 // 0, the default, is no cap.
 func MaxBytes(n int64) MemoryOption {
 	return func(c *memoryCaps) { c.bytes = max(n, 0) }
