@@ -78,8 +78,8 @@ var redis = suite{
 	},
 }
 
-// layerTimeout bounds the run of one layer. A mutant that hangs counts as caught; its line
-// says so, because a busy machine is late, too.
+// layerTimeout bounds the run of one layer. A mutant that hangs counts as caught, by its time
+// limit: a busy machine is late, too.
 const layerTimeout = 3 * time.Minute
 
 // try runs the layers with a mutant, or without one if m is nil. It returns the first
