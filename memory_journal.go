@@ -295,20 +295,19 @@ type DumpPlace struct {
 	afterHistory int // the operation shard that is next
 }
 
-// Dump calls visit with about n histories at a place, under the lock of their shard, and
-// moves the place. It leaves out those that no longer count at now, on the engine's clock.
-// visit must not block and must not call the Memory, and the history is valid during its
-// call only. Dump reports whether histories are left. A history that counts all the time
+// Dump calls visit with about n histories at a place, each under its own lock, and moves
+// the place. It leaves out those that no longer count at now, on the engine's clock. Only
+// decisions about the same history wait for visit, which must not call the Memory. The
+// history is valid during the call only. Dump reports whether histories are left. A history that counts all the time
 // from the first Dump to the last is visited. One with more entries than are left of p.Most
 // is visited in parts, and is then as it was at the last part. One of which entries are
 // refunded or corrected all the time has all entries in its last part.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)) (more bool) {
 	s := m.table.At(p.shard)
-	defer s.Yield()
-	s.Lock()
-	defer s.Unlock()
 	if len(p.records) == 0 {
+		s.Lock()
 		p.find(s, n)
+		s.Unlock()
 	}
 	for left := cmp.Or(p.Most, mostDumped); left > 0 && len(p.records) > 0; {
 		more := false

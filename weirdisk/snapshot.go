@@ -28,9 +28,9 @@ const (
 	// it does not grow.
 	idleTick = time.Minute
 
-	// A step of a snapshot holds the lock of a shard, for a few histories and a bounded number
-	// of entries. After snapshotBatch bytes it waits for
-	// the writer, so that callers do not wait for more.
+	// A step of a snapshot visits a few histories, each under its own lock, and a bounded
+	// number of entries. After snapshotBatch bytes it waits for the writer, so that callers do
+	// not wait for more.
 	snapshotStep  = 32
 	snapshotBatch = 64 << 10
 )

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -86,26 +87,34 @@ func reopen(contestant, dir string) contest.Metrics {
 	return contest.Metrics{"seconds": took}
 }
 
-// block measures peeks of other keys while units are recorded and snapshots are taken, or
+// block measures peeks of other keys while 64 callers record units and snapshots are taken, or
 // without snapshots on the memory engine. A peek waits for locks only. Slow peeks without
 // snapshots are the machine's own.
 func block(contestant, dir string) contest.Metrics {
-	var e weir.Engine = weir.NewMemory()
-	if contestant == "snapshots" {
-		d, err := weirdisk.Open(dir, weirdisk.SyncOff())
-		check(err)
-		defer d.Close()
-		e = d
-	}
+	e, err := weirdisk.Open(dir, weirdisk.SyncOff())
+	check(err)
+	defer e.Close()
 	l := newLimiter(e, time.Hour)
 	fill(l, scale.keys)
+	used, keys := l, scale.keys
+	if contestant == "none" {
+		other, err := weirdisk.Open(filepath.Join(dir, "other"), weirdisk.SyncOff())
+		check(err)
+		defer other.Close()
+		used, keys = newLimiter(other, time.Millisecond), keysInUse
+		awaitEnd(e)
+	}
 	var stop atomic.Bool
-	var recorder sync.WaitGroup
-	recorder.Go(func() {
-		for !stop.Load() {
-			fill(l, 1000)
-		}
-	})
+	var callers sync.WaitGroup
+	for c := range 64 {
+		callers.Go(func() {
+			for i := c; !stop.Load(); i += 64 {
+				_, err := used.Allow(background, weir.K(keyOf(i%keys)))
+				check(err)
+			}
+		})
+	}
+	before := e.Stats().Snapshots
 	peeks, slow := 0, 0
 	for began := time.Now(); time.Since(began) < 2*scale.running; peeks++ {
 		at := time.Now()
@@ -116,8 +125,14 @@ func block(contestant, dir string) contest.Metrics {
 		}
 	}
 	stop.Store(true)
-	recorder.Wait()
-	return contest.Metrics{"slow": float64(slow+1) / float64(peeks) * 1e6}
+	callers.Wait()
+	return contest.Metrics{"slow": float64(slow+1) / float64(peeks) * 1e6,"snaps":float64(e.Stats().Snapshots-before)}
+}
+
+func awaitEnd(e *weirdisk.Engine) {
+	for before := int64(-1); e.Stats().Snapshots != before; time.Sleep(2*time.Second) {
+		before = e.Stats().Snapshots
+	}
 }
 
 // grow measures the bytes that a decision takes in the log.

@@ -62,14 +62,18 @@ func (r *Record) Lock() {
 	}
 }
 
-// LockLive locks the record, of a locked shard, unless it was removed. It reports whether it
-// has. The record may have another key by now.
+// LockLive locks the record unless it was removed, and reports whether it has. It needs no
+// lock of the shard. The record may have another key by now.
 func (r *Record) LockLive() bool {
-	if r.state.Load() == 0 {
-		return false
+	for tries := 0; ; tries++ {
+		switch state := r.state.Load(); {
+		case state == 0:
+			return false
+		case state&locked == 0 && r.state.CompareAndSwap(state, state|locked):
+			return true
+		}
+		wait(tries)
 	}
-	r.Lock()
-	return true
 }
 
 // lockAs locks the record if it has that state, apart from its lock, and reports whether it
@@ -110,7 +114,7 @@ func (r *Record) Link() *uint32 { return &r.group }
 // Group returns the number of the group that the history belongs to (Table.Group).
 func (r *Record) Group() uint32 { return r.group }
 
-// AppendKey appends the key to b. The record is in the shard, which is locked.
+// AppendKey appends the key to b. The record is in the shard and locked.
 func (s *Shard) AppendKey(b []byte, r *Record) []byte {
 	size := r.size()
 	if size <= inlineKey {

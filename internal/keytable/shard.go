@@ -1,7 +1,6 @@
 package keytable
 
 import (
-	"runtime"
 	"sync"
 	"sync/atomic"
 
@@ -21,11 +20,10 @@ type Shard struct {
 	records slab.Slab[Record, *Record]
 	Arena   window.Arena // the logs of the histories, and long keys
 
-	sync.Mutex              // protects all but index and waiting
-	added      bool         // a record was added since the last sweep
-	waiting    atomic.Int32 // callers that wait for the lock
-	parts      []*part      // of the index, by the low bits of tags; some stand at several places
-	Scratch    []byte       // for the caller, such as to encode a key
+	sync.Mutex         // protects all but index
+	added      bool    // a record was added since the last sweep
+	parts      []*part // of the index, by the low bits of tags; some stand at several places
+	Scratch    []byte  // for the caller, such as to encode a key
 
 	nextPart  int   // of the index to sweep
 	nextBlock int   // of that part
@@ -34,26 +32,6 @@ type Shard struct {
 	quiet     int64 // no history on the engine's clock expires before this instant
 
 	_ [56]byte // up to a cache line
-}
-
-// Lock locks the shard.
-func (s *Shard) Lock() {
-	if !s.TryLock() {
-		s.waiting.Add(1)
-		s.Mutex.Lock()
-		s.waiting.Add(-1)
-	}
-}
-
-// Contended reports whether callers wait for the lock.
-func (s *Shard) Contended() bool { return s.waiting.Load() > 0 }
-
-// Yield lets those callers run, after an Unlock. Otherwise a goroutine that locks shards all
-// the time keeps them waiting for as long as it has its processor, often for milliseconds.
-func (s *Shard) Yield() {
-	if s.Contended() {
-		runtime.Gosched()
-	}
 }
 
 // Find returns the record of a key in a group, or 0. tag is the low half of the hash of

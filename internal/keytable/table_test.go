@@ -39,6 +39,9 @@ func TestRemovedRecordsAreNotLocked(t *testing.T) {
 	ref := Insert(s, 7, group, "key")
 	found := s.Candidate(7)
 	s.Remove(table, 7, ref)
+	if found.LockLive() {
+		t.Error("LockLive has locked it")
+	}
 	if got := LockIf(s, found, group, "key", false, false); got != NotFound {
 		t.Errorf("got %v, want %v", got, NotFound)
 	}
