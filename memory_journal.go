@@ -42,6 +42,9 @@ const (
 	ChangeRefund
 	// ChangeReset removed the histories of all limits.
 	ChangeReset
+	// ChangePlan changed no history. From now on the histories of some limits of the plan, which
+	// have a longer window than before, are kept for it (R12). Only Plan is set.
+	ChangePlan
 )
 
 // Change is one change of the histories of a key in all limits of a plan. It states the
@@ -141,6 +144,9 @@ func (m *Memory) Redo(c *Change) error {
 
 func (m *Memory) redoOne(c *Change) error {
 	b := m.compiled(c.Plan)
+	if c.Kind == ChangePlan {
+		return nil
+	}
 	var room [4]slot
 	slots := room[:min(len(b.limits), len(room))]
 	if len(b.limits) > len(room) {
@@ -296,12 +302,15 @@ type DumpPlace struct {
 }
 
 // Dump calls visit with about n histories at a place, each under its own lock, and moves
-// the place. It leaves out those that no longer count at now, on the engine's clock. Only
-// decisions about the same history wait for visit, which must not call the Memory. The
-// history is valid during the call only. Dump reports whether histories are left. A history that counts all the time
-// from the first Dump to the last is visited. One with more entries than are left of p.Most
-// is visited in parts, and is then as it was at the last part. One of which entries are
-// refunded or corrected all the time has all entries in its last part.
+// the place. It leaves out those that no longer count at now, on the engine's clock. Callers
+// of other histories wait for visit only if they need what a caller of the same history
+// holds meanwhile. So visit must not block for long, and it must not call the Memory. The
+// history is valid during the call only. Dump reports whether histories are left.
+//
+// A history that counts all the time from the first Dump to the last is visited. One with
+// more entries than are left of p.Most is visited in parts, and is then as it was at the last
+// part. One of which entries are refunded or corrected all the time has all entries in its
+// last part.
 func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)) (more bool) {
 	s := m.table.At(p.shard)
 	if len(p.records) == 0 {
@@ -332,7 +341,7 @@ func (m *Memory) Dump(p *DumpPlace, n int, now int64, visit func(*StoredHistory)
 	return p.shard < keytable.Shards
 }
 
-// mostDumped bounds the entries that are visited under one lock.
+// mostDumped bounds the entries that one call visits.
 const mostDumped = 2048
 
 // tags is the number of tags of records in a shard.
@@ -421,7 +430,8 @@ func (h *StoredHistory) misfit() error {
 
 // stored returns the limit of a stored history's name.
 func (m *Memory) stored(name string, keep int64, dimensions int) *memoryLimit {
-	l := &memoryLimit{name: name, group: m.table.Group(name, keep), salt: m.salt(name), sole: -1}
+	group, _ := m.table.Group(name, keep)
+	l := &memoryLimit{name: name, group: group, salt: m.salt(name), sole: -1}
 	for i := range dimensions {
 		l.by = append(l.by, i)
 	}

@@ -217,6 +217,34 @@ func compareContent(t *testing.T, from string, got, want map[string]any) {
 	}
 }
 
+// TestJournalOfALongerWindow: a plan with a longer window is reported once, and Redo keeps the
+// histories for it (R12).
+func TestJournalOfALongerWindow(t *testing.T) {
+	var journal recorder
+	m := NewMemory(Journaled(&journal))
+	for _, window := range []time.Duration{time.Second, time.Hour, time.Hour, time.Minute} {
+		l := mustNew(t, perUser(1, window), WithEngine(m))
+		if _, err := l.Allow(ctx, K("a")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(journal.steps) != 2 {
+		t.Fatalf("got %d changes, want that of the grant and that of the window", len(journal.steps))
+	}
+	again := NewMemory()
+	for _, step := range journal.steps {
+		c := step.(Change)
+		if err := again.Redo(&c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range content(again) {
+		if h := c.(StoredHistory); h.Keep != time.Hour.Microseconds() {
+			t.Errorf("kept for %d µs, want an hour", h.Keep)
+		}
+	}
+}
+
 // TestRedoMeetsCaps: Redo and Restore return ErrFull at a cap.
 func TestRedoMeetsCaps(t *testing.T) {
 	m := NewMemory(MaxKeys(1))

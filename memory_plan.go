@@ -51,9 +51,12 @@ func (m *Memory) compiled(p *Plan) *memoryPlan {
 
 func (m *Memory) compile(p *Plan) *memoryPlan {
 	b := &memoryPlan{engine: m, plan: p, mode: window.Mode(p.Mode())}
+	anyLonger := false
 	for i := range p.limits {
 		l := &p.limits[i]
 		name := historyName(p, l)
+		group, longer := m.table.Group(name, l.retention())
+		anyLonger = anyLonger || longer
 		sole := -1
 		if len(l.By) == 1 {
 			sole = l.By[0]
@@ -62,7 +65,7 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 			Rule:      rule(l),
 			described: &p.policy.Limits[i],
 			name:      l.Name,
-			group:     m.table.Group(name, l.retention()),
+			group:     group,
 			salt:      m.salt(name),
 			by:        l.By,
 			cost:      l.Cost,
@@ -78,6 +81,9 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 			compiled.zoned = &zoned{period: l.Period, rule: compiled.Rule}
 		}
 		b.limits = append(b.limits, compiled)
+	}
+	if anyLonger && m.journal != nil {
+		m.journal.Append(&Change{Kind: ChangePlan, Plan: p})
 	}
 	b.several = p.Mode() != CountDenied && !slices.ContainsFunc(b.limits, func(l memoryLimit) bool { return !l.plain && !l.pours || l.cost > 0 })
 	first := &b.limits[0]

@@ -206,6 +206,9 @@ func (e *encoder) changes(b []byte, c *weir.Change) []byte {
 // change appends a change.
 func (e *encoder) change(b []byte, c *weir.Change) []byte {
 	b, plan := e.plan(b, c.Plan)
+	if c.Kind == weir.ChangePlan {
+		return b
+	}
 	kind := entryRecord + byte(c.Kind)
 	if c.Virtual {
 		kind |= flagVirtual
@@ -508,7 +511,10 @@ func (d *decoder) plan(r *reader) error {
 		p.from = append(p.from, i)
 	}
 	d.plans[n] = p
-	return nil
+	if d.memory == nil {
+		return nil
+	}
+	return d.memory.Redo(&weir.Change{Kind: weir.ChangePlan, Plan: plan})
 }
 
 func (d *decoder) change(r *reader, first byte, kind weir.ChangeKind) error {

@@ -85,3 +85,42 @@ func TestSnapshotIsDue(t *testing.T) {
 		}
 	}
 }
+
+// TestLongerWindowSurvivesRestart: a history that counts for longer than the plan that made
+// it asked for is there after a restart, even if the new plan has changed nothing (R12).
+func TestLongerWindowSurvivesRestart(t *testing.T) {
+	const short = 50 * time.Millisecond
+	window := func(d time.Duration) weir.Limit {
+		return weir.Limit{Name: "l", Max: 1, Window: d, By: []string{"user"}}
+	}
+	for _, snapshot := range []string{"no", "before", "after"} {
+		t.Run("snapshot "+snapshot, func(t *testing.T) {
+			dir := t.TempDir()
+			e := open(t, dir)
+			take := func() {
+				for before := e.Stats().Snapshots; e.Stats().Snapshots == before; time.Sleep(time.Millisecond) {
+					signal(e.keeper.now)
+				}
+			}
+			if d, err := newLimiter(t, e, window(short)).Allow(ctx, weir.K("a")); err != nil || !d.Allowed {
+				t.Fatal(d, err)
+			}
+			if snapshot == "before" {
+				take()
+			}
+			if d, err := newLimiter(t, e, window(time.Hour)).Peek(ctx, weir.K("a"), 1); err != nil || d.Allowed {
+				t.Fatal(d, err)
+			}
+			if snapshot == "after" {
+				take()
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * short)
+			if d, err := newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")); err != nil || d.Allowed {
+				t.Errorf("after a restart: %+v, %v; want a denial", d, err)
+			}
+		})
+	}
+}

@@ -25,7 +25,7 @@ func BenchmarkGrowth(b *testing.B) {
 				for run := range runs {
 					r := rand.New(rand.NewPCG(1, 2))
 					t := newTable(0, 0)
-					group := t.Group("g", 1000)
+					group, _ := t.Group("g", 1000)
 					s := t.Shard(0)
 					var key [inlineKey]byte
 					for i := range took {

@@ -18,7 +18,8 @@ type filled struct {
 
 func newFilled(t *testing.T) *filled {
 	table := newTable(0, 0)
-	return &filled{t, table.Shard(0), table, table.Group("g", 1000), nil, false}
+	group, _ := table.Group("g", 1000)
+	return &filled{t, table.Shard(0), table, group, nil, false}
 }
 
 func filledKey(i int) []byte { return binary.LittleEndian.AppendUint64(nil, uint64(i)) }

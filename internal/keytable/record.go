@@ -96,8 +96,8 @@ func (r *Record) waitAs(state uint32) bool {
 // Unlock unlocks the record, or nothing if it was removed.
 func (r *Record) Unlock() { r.state.Store(r.state.Load() &^ locked) }
 
-// wait lets the holder of a lock go on, which needs less than a microsecond. If it does not
-// run, the caller first yields to it, then sleeps.
+// wait lets the holder of a lock go on, which often needs less than a microsecond. If it
+// needs more or does not run, the caller first yields to it, then sleeps.
 func wait(tries int) {
 	switch {
 	case tries < 100:

@@ -9,9 +9,9 @@ import (
 )
 
 // Shard is the part of the keys under one lock: records in a slab, found through an
-// open-addressing index of 8-byte slots. All methods but Acquire need the lock. The lock of
-// a record, too, is needed for its history. A caller that has locked a record waits for no
-// shard.
+// open-addressing index of 8-byte slots. All methods but Acquire, Candidate and AppendKey
+// need the lock. The lock of a record, too, is needed for its history. A caller that has
+// locked a record waits for no shard.
 //
 // The fields that Acquire reads come first. Decisions that need no lock of the shard change
 // no field of these cache lines.
@@ -31,7 +31,7 @@ type Shard struct {
 	soonest   int64 // earliest expiry that the present pass has seen
 	quiet     int64 // no history on the engine's clock expires before this instant
 
-	_ [56]byte // up to a cache line
+	_ [48]byte // up to a cache line
 }
 
 // Find returns the record of a key in a group, or 0. tag is the low half of the hash of

@@ -61,23 +61,25 @@ func (t *Table) Init(maxKeys, maxBytes int64) {
 }
 
 // Group returns the number of a group of histories, such as those of one limit. They are
-// kept for the longest window that the group was ever given, in microseconds (R12).
-func (t *Table) Group(name string, window int64) uint32 {
+// kept for the longest window that the group was ever given, in microseconds (R12). longer
+// reports that the group was kept for less so far.
+func (t *Table) Group(name string, window int64) (group uint32, longer bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	retain := *t.retain.Load()
 	group, known := t.groups[name]
+	longer = known && retain[group] < window
 	switch {
 	case !known:
 		group = uint32(len(retain))
 		t.groups[name] = group
 		retain = append(retain, window) // behind the end that readers have seen
-	case retain[group] < window:
+	case longer:
 		retain = slices.Clone(retain)
 		retain[group] = window
 	}
 	t.retain.Store(&retain)
-	return group
+	return group, longer
 }
 
 // Groups returns the names of all groups by their numbers, and the time that each keeps its

@@ -32,7 +32,8 @@ func TestSizes(t *testing.T) {
 // not wait for it, nor lock it (R10).
 func TestRemovedRecordsAreNotLocked(t *testing.T) {
 	table := newTable(0, 0)
-	s, group := table.Shard(0), table.Group("limit", 1000)
+	s := table.Shard(0)
+	group, _ := table.Group("limit", 1000)
 	if !s.Reserve(table, 7, 1, 0) {
 		t.Fatal("no room")
 	}
@@ -129,7 +130,7 @@ func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
 	const steps = 10_000
 	for _, size := range []int{1, inlineKey, 100} {
 		table := newTable(0, 0)
-		group := table.Group("g", 1000)
+		group, _ := table.Group("g", 1000)
 		s := table.Shard(0)
 		keys := []string{strings.Repeat("a", size), strings.Repeat("b", size)}
 		tags := []uint32{1 << 20, 2 << 20}
@@ -205,9 +206,16 @@ func TestAcquireComparesTheKeyUnderTheLock(t *testing.T) {
 func TestGroupKeepsItsLongestWindow(t *testing.T) {
 	table := newTable(0, 0)
 	s := table.Shard(0)
-	group := table.Group("g", 1000)
-	if table.Group("other", 1) == group || table.Group("g", 5000) != group || table.Group("g", 10) != group {
-		t.Fatal("groups are mixed up")
+	group, _ := table.Group("g", 1000)
+	for _, c := range []struct {
+		name   string
+		window int64
+		same   bool
+		longer bool
+	}{{"other", 1, false, false}, {"g", 5000, true, true}, {"g", 10, true, false}, {"g", 5000, true, false}} {
+		if got, longer := table.Group(c.name, c.window); got == group != c.same || longer != c.longer {
+			t.Fatalf("%+v: got %d, %t beside %d", c, got, longer, group)
+		}
 	}
 	s.Reserve(table, 1, 1, 1)
 	r := s.At(Insert(s, 1, group, "key"))
@@ -228,7 +236,7 @@ func TestSweepEndsAtAnySize(t *testing.T) {
 		r := rand.New(rand.NewPCG(1, 2))
 		table := newTable(0, 0)
 		s := table.Shard(0)
-		group := table.Group("g", 1000)
+		group, _ := table.Group("g", 1000)
 		for i := range records {
 			tag := r.Uint32()
 			s.Reserve(table, tag, 1, 0)

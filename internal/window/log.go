@@ -35,6 +35,7 @@ type Arena struct {
 	Budget slab.Budget
 
 	reading atomic.Pointer[History] // that is read in parts; nil if its entries have changed since
+	begun   atomic.Int64            // readings so far
 }
 
 // Reserve reports whether n chunks can be allocated, and takes them from the budget.

@@ -12,6 +12,7 @@ type Reading struct {
 	place  place
 	end    int64 // of the entry before the place
 	begins int   // of the reading
+	number int64 // of the last one, in its arena
 }
 
 // mostBegins is the number of times that a reading begins. The last one is in one part, so
@@ -36,11 +37,12 @@ func (h *History) Read(a *Arena, r *Reading, n int, visit func(end, units int64)
 		n = perChunk // a place in a ring may move to another chunk
 	}
 	c := h.cursor(a)
-	if first = r.place == 0 || a.reading.Load() != h || h.Front > r.end; first {
+	if first = r.place == 0 || a.reading.Load() != h || a.begun.Load() != r.number || h.Front > r.end; first {
 		if r.begins++; r.begins == mostBegins {
 			n = math.MaxInt
 		}
 		a.reading.Store(h)
+		r.number = a.begun.Add(1)
 	} else {
 		c.ref, c.pos, c.chunk = r.place.ref(), r.place.pos(), a.At(r.place.ref())
 		c.end, c.begun = r.end, true

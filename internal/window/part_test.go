@@ -91,3 +91,24 @@ func TestReadInParts(t *testing.T) {
 		t.Errorf("%d readings in more than two parts, %d begun anew, %d at once in the end", inParts, anew, atOnce)
 	}
 }
+
+// TestTwoReadingsOfOneHistory: a reading that began before another one of the same history
+// begins anew. Its place may be no entry any more.
+func TestTwoReadingsOfOneHistory(t *testing.T) {
+	a := &Arena{Budget: unlimited{}}
+	h := Empty
+	for i := int64(1); i <= 100; i++ {
+		a.Reserve(h.Chunks(i*10, 1))
+		h.Add(a, i*10, i*10, 1)
+	}
+	ignore := func(end, units int64) {}
+	var one, other Reading
+	h.Read(a, &one, 60, ignore)
+	for i := int64(100); i > 40; i-- {
+		h.Refund(a, i*10, 0, 1)
+	}
+	h.Read(a, &other, 20, ignore)
+	if first, _ := h.Read(a, &one, 60, ignore); !first {
+		t.Error("the reading goes on")
+	}
+}
