@@ -348,8 +348,8 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	}
 }
 
-// TestDumpLocksNoShard: while a history is visited, callers of others in its shard go on.
-func TestDumpLocksNoShard(t *testing.T) {
+// TestJournalDumpLocksNoShard: while a history is visited, callers of others in its shard go on.
+func TestJournalDumpLocksNoShard(t *testing.T) {
 	m := NewMemory()
 	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}, WithEngine(m))
 	if err != nil {
