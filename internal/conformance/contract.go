@@ -11,8 +11,8 @@ import (
 // contract decides which steps an engine must answer by the rules. Engines may forget a
 // history when its newest entry no longer counts (R13); the specification never does. So
 // two kinds of steps are out of contract: an instant far behind a write, and a history
-// that had expired when its window was made longer. Peeks, counts and denials write
-// nothing, at any instant (R4).
+// that had expired when its window was made longer, or its interval, if it was a full bucket.
+// Peeks, counts and denials write nothing, at any instant (R4).
 type contract struct {
 	high  time.Duration // the furthest instant of a write so far
 	lives map[string]life
@@ -22,6 +22,10 @@ type contract struct {
 type life struct {
 	until  time.Duration
 	window time.Duration // at the time when until was set
+
+	bucket   bool          // the following are set
+	full     time.Duration // the bucket is not full before this instant, or its interval is not open
+	interval time.Duration // at the time when full was set
 }
 
 // maxBack is the greatest distance of a step behind the furthest write. R13 demands an hour
@@ -41,7 +45,7 @@ func (c *contract) stale(limits []weir.Limit, s step) bool {
 	}
 	for _, limit := range limits {
 		l, ok := c.lives[historyOf(limit, s.key)]
-		if ok && limit.Window > l.window && s.at >= l.until {
+		if ok && (limit.Window > l.window && s.at >= l.until || l.bucket && limit.MinInterval > l.interval && s.at >= l.full) {
 			return true
 		}
 	}
@@ -65,9 +69,15 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 			delete(c.lives, id)
 		case a.err != "" || s.n == 0 || !ok && !wrote:
 		case wrote && s.decides():
-			c.lives[id] = life{s.at + limit.Window, limit.Window}
+			l = life{until: s.at + limit.Window, window: limit.Window}
+			if limit.Kind == weir.Bucket {
+				l.bucket, l.interval = true, limit.MinInterval
+				l.full = s.at + max(limit.Window/time.Duration(limit.Max), limit.MinInterval) // one unit has flowed in
+			}
+			c.lives[id] = l
 		case s.op == opTake || s.op == opRefund: // it may have been re-dated (R2)
-			c.lives[id] = life{min(l.until, s.at+limit.Window), l.window}
+			l.until, l.full = min(l.until, s.at+limit.Window), min(l.full, s.at)
+			c.lives[id] = l
 		}
 	}
 }

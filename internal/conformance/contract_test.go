@@ -1,0 +1,33 @@
+package conformance
+
+import (
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestFullBucketsMayBeForgotten: once a bucket may be full and its interval is over, a step
+// under a longer interval is out of contract, because an engine may have forgotten the last
+// grant (R13).
+func TestFullBucketsMayBeForgotten(t *testing.T) {
+	limit := weir.Limit{Name: "l", Kind: weir.Bucket, Max: 5, Burst: 2, Window: 10 * time.Second}
+	longer := limit
+	longer.MinInterval = 10 * time.Second
+	grant := answer{decision: weir.Decision{Allowed: true, Granted: 1}}
+	for _, c := range []struct {
+		now   weir.Limit
+		at    time.Duration
+		stale bool
+	}{
+		{longer, 2*time.Second - us, false}, // a unit flows in every two seconds
+		{longer, 2 * time.Second, true},
+		{limit, 2 * time.Second, false},
+	} {
+		k := newContract()
+		k.observe([]weir.Limit{limit}, weir.AllOrNothing, step{op: opTake, n: 1}, grant)
+		if got := k.stale([]weir.Limit{c.now}, step{op: opTake, n: 1, at: c.at}); got != c.stale {
+			t.Errorf("interval %v at %v: got %t", c.now.MinInterval, c.at, got)
+		}
+	}
+}
