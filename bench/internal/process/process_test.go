@@ -21,7 +21,8 @@ func TestHeapCountsLiveMemory(t *testing.T) {
 	kept := make([]byte, size)
 	after := Heap()
 	runtime.KeepAlive(kept)
-	if grown := int64(after) - int64(before); grown < size || grown > size+size/4 {
+	// The runtime frees small things of its own meanwhile.
+	if grown := int64(after) - int64(before); grown < size-size/100 || grown > size+size/4 {
 		t.Errorf("after keeping %d bytes the heap grew by %d", size, grown)
 	}
 	if peak := PeakResident(); peak < size/2 {
