@@ -128,7 +128,7 @@ func block(contestant, dir string) contest.Metrics {
 	return contest.Metrics{"slow": float64(slow+1) / float64(peeks) * 1e6}
 }
 
-// awaitQuiet waits for the snapshots of an engine that nobody uses.
+// awaitQuiet waits for the snapshots of an idle engine.
 func awaitQuiet(e *weirdisk.Engine) {
 	for before := int64(-1); e.Stats().Snapshots != before; time.Sleep(2 * time.Second) {
 		before = e.Stats().Snapshots
