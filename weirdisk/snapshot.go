@@ -61,6 +61,9 @@ func (k *keeper) run(stop <-chan struct{}) {
 	defer t.Stop()
 	var rest, idle time.Time // no snapshot before rest, no look at the memory before idle
 	idle = time.Now().Add(idleTick)
+	if k.due(true) { // a program may end before each first tick, and its log would grow for ever
+		signal(k.now)
+	}
 	for {
 		var now time.Time
 		k.log.request() // for changes without a waiting caller

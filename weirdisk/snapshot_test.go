@@ -45,6 +45,29 @@ func TestSnapshotInParts(t *testing.T) {
 	compare(t, "after a restart", content(t, dir), want)
 }
 
+// TestSnapshotBeforeTheFirstTick (D6): a log that has grown enough gets a snapshot as soon as
+// the engine is open. Otherwise the log of a program that ends after a moment, again and
+// again, would grow for ever.
+func TestSnapshotBeforeTheFirstTick(t *testing.T) {
+	dir := t.TempDir()
+	neverLooks := func(o *options) { o.growth, o.tick = 1<<10, time.Hour }
+	for range 2 {
+		e := open(t, dir, SyncOff(), neverLooks)
+		if size := e.log.size(); size > headerSize {
+			eventually(t, "a snapshot", func() bool { return e.Stats().Snapshots > 0 })
+		}
+		l := newLimiter(t, e, weir.Limit{Name: "l", Max: weir.MaxUnits, Window: time.Second, By: []string{"user"}})
+		for range 200 {
+			if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := e.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // BenchmarkSnapshotOfOneHistory reports the longest peek, which waits for locks only, during a
 // snapshot of one history with 1,000,000 entries: the median over the snapshots. Beside it is
 // that of the memory engine, for a time of the same length.
