@@ -316,10 +316,14 @@ func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
 		leaving, cancel := context.WithCancel(t.Context())
 		stays := o.allow(context.Background(), "stays")
 		left := o.allow(leaving, "leaves")
+		waiting := o.engine.Counted()
 		cancel()
 		err := o.outcome(left)
 		if !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) {
 			t.Errorf("got %v, want Canceled and ErrUnavailable: nothing was sent", err)
+		}
+		if n := o.engine.Counted(); n != waiting-1 {
+			t.Errorf("the queue counts %d callers, and %d before one left", n, waiting)
 		}
 		end()
 		call := o.conn.call(t, 3)

@@ -51,22 +51,32 @@ func TestMissingScriptIsSentAgain(t *testing.T) {
 // once when they are cancelled.
 func TestReturnsWithItsContext(t *testing.T) {
 	s := redistest.Start(t)
-	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}})
+	c, err := rueidisconn.New(rueidis.ClientOption{InitAddress: []string{s.Addr}, ConnWriteTimeout: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	s.Freeze(t)
 	defer s.Thaw(t)
+	hour, cancel := context.WithTimeout(context.Background(), time.Hour)
+	time.AfterFunc(20*time.Millisecond, cancel)
+	returned := make(chan error)
+	go func() { // with the first call rueidis would wait for the deadline
+		_, err := c.Eval(hour, &weirredis.Script{Text: "return ''"}, nil, nil)
+		returned <- err
+	}()
+	select {
+	case err := <-returned:
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want Canceled", err)
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("a cancelled call does not return")
+	}
 	deadline, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
 	if _, err := c.Eval(deadline, &weirredis.Script{Text: "return ''"}, nil, nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v, want DeadlineExceeded", err)
-	}
-	hour, cancel := context.WithTimeout(context.Background(), time.Hour)
-	time.AfterFunc(20*time.Millisecond, cancel)
-	if _, err := c.Eval(hour, &weirredis.Script{Text: "return ''"}, nil, nil); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v, want Canceled", err)
 	}
 }
 
