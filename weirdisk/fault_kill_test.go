@@ -45,6 +45,9 @@ func killed(t *testing.T, kills int, c childConfig) (l *ledger, seed uint64) {
 		c.Mode = []string{"100ms", "always", "off"}[i%3]
 		c.Once = l.once()
 		span := time.Duration(r.Int64N(int64(100 * time.Millisecond)))
+		if i%16 == 15 {
+			span += time.Second // for a whole snapshot; otherwise each life begins with a longer log
+		}
 		// Every fourth life may end while it opens. The last one must not: it writes the state.
 		events, err := life(t, c, span, i%4 > 0 || i == kills)
 		if l.add(events); err != nil {
