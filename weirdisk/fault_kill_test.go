@@ -8,7 +8,7 @@ import (
 )
 
 // kills is the number of kills of TestKills.
-var kills = flag.Int("weirdisk.kills", 30, "the `number` of kills; make kills makes 250 in each of four directories")
+var kills = flag.Int("weirdisk.kills", 30, "the `number` of kills; make kills makes 1,000")
 
 // TestKills: 64 callers decide, and the process is killed at a random instant, also while
 // it starts. No window holds more than Max acknowledged grants over all lives, and no

@@ -14,7 +14,7 @@ const (
 	leastGrowth = 4 << 20
 
 	// snapshotPause times the duration of a snapshot passes before the next one, unless the
-	// directory would hold more than mostRatio times the bytes of what counts, and more than
+	// directory would hold more than mostRatio times the bytes of live histories, and more than
 	// smallSize.
 	snapshotPause = 10
 	mostRatio     = 3
