@@ -13,8 +13,10 @@ type Limiter struct {
 	plan     *Plan
 	waitPlan *Plan // the plan of Wait: the same histories, all or nothing
 	engine   Engine
-	memory   *Memory     // engine, if it is a Memory
-	simple   *memoryPlan // the plan in memory, if Memory.allowSimple may decide attempts
+	memory   *Memory       // engine, if it is a Memory
+	guard    GuardedEngine // engine, if it guards a Memory
+	guarded  *Memory       // that Memory
+	simple   *memoryPlan   // the plan in memory, if Memory.allowSimple may decide attempts
 }
 
 // Option changes a Limiter that New makes.
@@ -56,6 +58,11 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	if l.memory, _ = l.engine.(*Memory); l.memory != nil {
 		if b := l.memory.compiled(plan); b.simple {
 			l.simple = b
+		}
+	}
+	if g, ok := l.engine.(GuardedEngine); ok {
+		if e, m := g.Guarded(); e == l.engine {
+			l.guard, l.guarded = g, m
 		}
 	}
 	return l, nil
@@ -171,6 +178,9 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 	}
 	if l.memory != nil {
 		return l.memory.handle(l.plan, key, r, d)
+	}
+	if l.guard != nil {
+		return l.guarded.decideGuarded(ctx, l.guard, l.plan, key, r, d)
 	}
 	*d, err = l.engine.Decide(ctx, l.plan, *key, *r)
 	return err

@@ -127,6 +127,9 @@ func TestEveryPrefixIsAState(t *testing.T) {
 		size := int64(headerSize)
 		for range 40 {
 			if err := act(r, &everyStep{e, func() {
+				if err := e.log.flushed(); err != nil {
+					t.Error(err)
+				}
 				size = e.log.size()
 				states[size] = contentOf(e.memory)
 			}}); err != nil {

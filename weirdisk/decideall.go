@@ -24,7 +24,7 @@ func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
 	e.memory.DecideAll(ctx, calls)
 	var changed []*weir.Call
 	for i := range calls {
-		if c := &calls[i]; c.Err == nil && changes(c.Plan, &c.Request, &c.Decision) {
+		if c := &calls[i]; c.Err == nil && c.Request.Changes(c.Plan, &c.Decision) {
 			changed = append(changed, c)
 		}
 	}
@@ -37,9 +37,4 @@ func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
 			clear(c.Request.States)
 		}
 	}
-}
-
-// changes reports whether a decision may have changed a history.
-func changes(p *weir.Plan, r *weir.Request, d *weir.Decision) bool {
-	return r.Op != weir.OpPeek && r.N > 0 && (d.Granted > 0 || r.Op == weir.OpRecord || p.Mode() == weir.CountDenied)
 }

@@ -20,10 +20,10 @@ func openEngine(dir, mode string, f files, opts ...Option) (engine, error) {
 	return Open(dir, append([]Option{sync, func(o *options) { o.files = f }}, opts...)...)
 }
 
-// snapshotsEvery makes snapshots follow n bytes, soon, and allocates little at once: callers
-// and the writer take turns. Histories are written in small parts.
+// snapshotsEvery makes snapshots follow n bytes, soon, and allocates little at once: a
+// tail of which the chunks take turns. Histories are written in small parts.
 func snapshotsEvery(n int64) Option {
-	return func(o *options) { o.growth, o.step, o.tick, o.most = n, 4<<10, time.Millisecond, 5 }
+	return func(o *options) { o.growth, o.step, o.chunk, o.tick, o.most = n, 4<<10, 2<<10, time.Millisecond, 5 }
 }
 
 // layer returns the files of the child.

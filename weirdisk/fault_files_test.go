@@ -40,6 +40,33 @@ func (x *taped) open(path string, at int64) (file, error) {
 	return &tapedFile{x.tape, f, x.number(path), at}, nil
 }
 
+func (x *taped) region(path string, n int) region {
+	r := x.to.region(path, n)
+	if r == nil {
+		return nil
+	}
+	_, number := x.tape.addFile(step{kind: stepCreate, name: filepath.Base(path)})
+	taped := &tapedRegion{r, x.tape, number, n / tailChunks}
+	x.tape.add(step{kind: stepChunk, file: number, at: int64(n - 1), data: []byte{0}}) // its size
+	return taped
+}
+
+type tapedRegion struct {
+	region
+	tape   *tape
+	number int
+	chunk  int // bytes
+}
+
+func (r *tapedRegion) store(at int, b []byte) bool {
+	s := step{kind: stepStore, file: r.number, at: int64(at), data: b}
+	if at%r.chunk == 0 {
+		s.kind = stepChunk
+	}
+	r.tape.add(s)
+	return r.region.store(at, b)
+}
+
 func (x *taped) number(path string) int {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -85,15 +112,6 @@ func (f *tapedFile) Write(b []byte) (int, error) {
 	f.tape.add(step{kind: stepWrite, file: f.number, at: f.end, data: b[:n]})
 	f.end += int64(n)
 	return n, err
-}
-
-func (f *tapedFile) store(b []byte) bool {
-	if !f.to.store(b) {
-		return false
-	}
-	f.tape.add(step{kind: stepWrite, file: f.number, at: f.end, data: b})
-	f.end += int64(len(b))
-	return true
 }
 
 func (f *tapedFile) sync() error {
@@ -177,7 +195,12 @@ func (f *laterFile) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-func (f *laterFile) store([]byte) bool { return false }
+func (x answerFirst) region(path string, n int) region { return forgetful{x.files.region(path, n)} }
+
+// forgetful is a region that keeps nothing.
+type forgetful struct{ region }
+
+func (forgetful) store(int, []byte) bool { return true }
 
 // flaky are files of which some operations fail. A failing write makes a part.
 type flaky struct {
@@ -242,11 +265,29 @@ func (f *flakyFile) Write(b []byte) (int, error) {
 	return n, syscall.ENOSPC
 }
 
-func (f *flakyFile) store(b []byte) bool {
-	f.of.mu.Lock()
-	written := f.of.random.IntN(2) == 0
-	f.of.mu.Unlock()
-	return !written && f.file.store(b)
+func (x *flaky) region(path string, n int) region {
+	if _, fails := x.fails(1); fails {
+		return nil
+	}
+	if r := x.files.region(path, n); r != nil {
+		return &flakyRegion{r, x}
+	}
+	return nil
+}
+
+// flakyRegion loses a page seldom: then the engine does without it.
+type flakyRegion struct {
+	region
+	of *flaky
+}
+
+func (r *flakyRegion) store(at int, b []byte) bool {
+	if _, fails := r.of.fails(1); fails {
+		if _, fails := r.of.fails(1); fails {
+			return false
+		}
+	}
+	return r.region.store(at, b)
 }
 
 func (f *flakyFile) sync() error {
@@ -280,8 +321,6 @@ type droppingFile struct {
 	drops bool
 	size  int
 }
-
-func (f *droppingFile) store([]byte) bool { return false }
 
 func (f *droppingFile) Write(b []byte) (int, error) {
 	f.size += len(b)

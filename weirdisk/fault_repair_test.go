@@ -38,8 +38,6 @@ type unfitFile struct {
 	path string
 }
 
-func (f *unfitFile) store([]byte) bool { return false }
-
 func (f *unfitFile) Write(b []byte) (int, error) {
 	if f.of.write != nil {
 		if err := f.of.write(f.path, b); err != nil {
@@ -85,7 +83,7 @@ func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 		return nil
 	}}
 	const tick = 100 * time.Millisecond
-	e := open(t, t.TempDir(), withFiles(f), func(o *options) { o.tick = tick })
+	e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(o *options) { o.tick = tick })
 	l := newLimiter(t, e, daily)
 	for _, key := range []string{"ann", "bob", "eve"} {
 		if _, err := l.Allow(ctx, weir.K(key)); err != nil {
@@ -111,9 +109,14 @@ func TestRepairIsNotTriedAllTheTime(t *testing.T) {
 // not synced has a torn end, and the directory opens.
 func TestTornSegmentBeforeAnEmptyOne(t *testing.T) {
 	dir, image := t.TempDir(), t.TempDir()
-	var fails, taken atomic.Bool
+	var begins, fails, taken atomic.Bool
+	var l *weir.Limiter
 	f := &unfit{sync: func(path string) error {
 		switch {
+		case path == segmentPath(dir, 1) && begins.Swap(false):
+			fails.Store(true) // the next sync, of one grant more, comes behind the first entry of segment 2
+			_, err := l.Allow(ctx, weir.K("ann"))
+			return err
 		case path == segmentPath(dir, 1) && fails.Swap(false):
 			return syscall.EIO
 		case path == segmentPath(dir, 3) && !taken.Load():
@@ -125,15 +128,18 @@ func TestTornSegmentBeforeAnEmptyOne(t *testing.T) {
 		return nil
 	}}
 	e := open(t, dir, SyncOff(), withFiles(f))
-	l := newLimiter(t, e, daily)
+	l = newLimiter(t, e, daily)
 	var starts []int64
 	for range 3 {
 		starts = append(starts, e.log.size())
 		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
 			t.Fatal(err)
 		}
+		if err := e.log.flushed(); err != nil {
+			t.Fatal(err)
+		}
 	}
-	fails.Store(true)
+	begins.Store(true)
 	e.keeper.now <- struct{}{}
 	eventually(t, "the third segment is written", taken.Load)
 

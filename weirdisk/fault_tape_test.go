@@ -1,6 +1,7 @@
 package weirdisk
 
 import (
+	"bytes"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -34,6 +35,8 @@ type stepKind uint8
 const (
 	stepCreate stepKind = iota
 	stepWrite
+	stepStore // of a batch in the tail, which no sync makes durable
+	stepChunk // of other bytes in the tail
 	stepTruncate
 	stepSync // begins; it covers the steps before it
 	stepRemove
@@ -127,7 +130,8 @@ func (t *tape) durable(crash int) []bool {
 }
 
 // guaranteed returns the place before which all events are on stable storage: no step
-// before it can be lost, unless its file was removed for good.
+// before it can be lost, unless its file was removed for good. A batch in the tail can, until
+// it is durable in a segment.
 func (t *tape) guaranteed(crash int, durable []bool) int {
 	removed := map[int]bool{}
 	names := map[string]int{}
@@ -142,15 +146,36 @@ func (t *tape) guaranteed(crash int, durable []bool) int {
 			delete(names, s.name)
 		}
 	}
+	segment := 0 // the newest
 	for i := range crash {
 		switch s := &t.steps[i]; s.kind {
-		case stepWrite, stepTruncate, stepCreate:
+		case stepCreate:
+			if s.name == tailName {
+				continue
+			}
+			segment = s.file
+			fallthrough
+		case stepWrite, stepTruncate:
 			if !durable[i] && !removed[s.file] {
+				return i
+			}
+		case stepStore:
+			if !removed[segment] && !t.copied(i, crash, durable) {
 				return i
 			}
 		}
 	}
 	return crash
+}
+
+// copied reports whether a batch that was stored in the tail at a step is durable in a segment.
+func (t *tape) copied(from, crash int, durable []bool) bool {
+	for i := from; i < crash; i++ {
+		if s := &t.steps[i]; s.kind == stepWrite && durable[i] && bytes.Contains(s.data, t.steps[from].data) {
+			return true
+		}
+	}
+	return false
 }
 
 // damage is the fate of unsynced steps in an image.
@@ -223,7 +248,7 @@ func (t *tape) image(dir string, crash int, d damage, r *rand.Rand) error {
 			delete(names, s.name)
 		case stepTruncate:
 			content[s.file] = resized(content[s.file], s.at)
-		case stepWrite:
+		case stepWrite, stepStore, stepChunk:
 			content[s.file] = written(content[s.file], s, f, r)
 		}
 	}

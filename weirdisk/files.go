@@ -18,6 +18,21 @@ type files interface {
 	remove(path string) error
 	// syncDir makes created and removed names durable.
 	syncDir(path string) error
+	// region creates a file of n bytes, for which the disk has room, and maps it into memory.
+	// It returns nil if that is not possible here.
+	region(path string, n int) region
+}
+
+// region is a file in memory. What is stored there is the operating system's at once, and
+// survives a SIGKILL.
+type region interface {
+	bytes() []byte
+	// store copies b to an offset. It reports false if the disk does not provide a page.
+	store(at int, b []byte) bool
+	// touch writes zeros to some bytes of n from an offset on. So the system prepares their
+	// pages, which may take as long as its disk does, and store finds them.
+	touch(at, n int)
+	io.Closer
 }
 
 // file is an open segment.
@@ -25,12 +40,8 @@ type file interface {
 	io.Writer
 	io.Closer
 	// allocate extends the file with zeros, so that a sync of writes there need not make its
-	// size durable, and store works there. It may do nothing. The next write goes where the
-	// last one ended.
+	// size durable. It may do nothing. The next write goes where the last one ended.
 	allocate(offset, n int64)
-	// store writes as Write does, without a system call. It reports false, and has written
-	// nothing that counts, if that is not possible here.
-	store(b []byte) bool
 	// sync returns once everything written is on stable storage.
 	sync() error
 }
@@ -69,14 +80,10 @@ func (system) syncDir(path string) error {
 	return d.Sync()
 }
 
-// systemFile is a file of the operating system. A part that is allocated is also mapped into
-// memory: bytes that are copied there are the system's at once, and survive a SIGKILL, at a
-// tenth of the time of a system call.
+// systemFile is a file of the operating system.
 type systemFile struct {
 	*os.File
-	end    int64 // behind the last write
-	window []byte
-	from   int64 // offset of the window
+	end int64 // behind the last write
 }
 
 func (f *systemFile) Write(b []byte) (int, error) {
@@ -85,42 +92,44 @@ func (f *systemFile) Write(b []byte) (int, error) {
 	return n, err
 }
 
-func (f *systemFile) allocate(offset, n int64) {
-	f.unmap()
-	if allocate(f.File, offset, n) {
-		f.from = offset - offset%int64(os.Getpagesize())
-		f.window = mapped(f.File, f.from, offset+n-f.from)
-	}
-}
-
-// store copies b to the window. A page that the disk cannot provide is a fault there: the
-// next Write has the error.
-func (f *systemFile) store(b []byte) (stored bool) {
-	at := f.end - f.from
-	if at < 0 || at+int64(len(b)) > int64(len(f.window)) {
-		return false
-	}
-	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
-	defer func() {
-		if recover() != nil {
-			f.unmap()
-		}
-	}()
-	copy(f.window[at:], b)
-	f.end += int64(len(b))
-	return true
-}
-
-func (f *systemFile) unmap() {
-	if f.window != nil {
-		unmap(f.window)
-		f.window = nil
-	}
-}
+func (f *systemFile) allocate(offset, n int64) { allocate(f.File, offset, n) }
 
 func (f *systemFile) sync() error { return syncData(f.File) }
 
-func (f *systemFile) Close() error {
-	f.unmap()
-	return f.File.Close()
+func (system) region(path string, n int) region {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return nil
+	}
+	defer f.Close() // the mapping stays
+	if allocate(f, 0, int64(n)) {
+		if b := mapped(f, 0, int64(n)); b != nil {
+			return systemRegion(b)
+		}
+	}
+	os.Remove(path)
+	return nil
+}
+
+// systemRegion is memory of the operating system.
+type systemRegion []byte
+
+func (r systemRegion) bytes() []byte { return r }
+
+func (r systemRegion) store(at int, b []byte) (stored bool) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() { recover() }() // a fault: the disk does not provide the page
+	copy(r[at:], b)
+	return true
+}
+
+func (r systemRegion) touch(at, n int) {
+	for i := at; i < at+n; i += os.Getpagesize() {
+		r.store(i, []byte{0})
+	}
+}
+
+func (r systemRegion) Close() error {
+	unmap(r)
+	return nil
 }

@@ -81,6 +81,23 @@ func seal(b []byte, number uint64, offset, synced int64) {
 	binary.LittleEndian.PutUint32(b[4:], checksum(b, number, offset))
 }
 
+// sealSize is the bytes before the entries of a batch that sealIn completes.
+const sealSize = 8 + 8 + 4 + 4
+
+// sealIn is seal for a batch with more room before it. There it puts together what the checksum
+// covers, which then takes one pass and no memory. The batch is at the end of b.
+func sealIn(b []byte, number uint64, offset, synced int64) (batch []byte) {
+	n := uint32(len(b) - sealSize)
+	binary.LittleEndian.PutUint64(b, number)
+	binary.LittleEndian.PutUint64(b[8:], uint64(offset))
+	binary.LittleEndian.PutUint32(b[16:], n)
+	binary.LittleEndian.PutUint32(b[20:], lag(offset, synced))
+	sum := crc32.Update(0, castagnoli, b)
+	binary.LittleEndian.PutUint32(b[12:], n)
+	binary.LittleEndian.PutUint32(b[16:], sum)
+	return b[sealSize-batchSize:]
+}
+
 // lag returns offset-synced for the beginning of a batch, at most the greatest number.
 func lag(offset, synced int64) uint32 { return uint32(min(offset-synced, math.MaxUint32)) }
 
@@ -104,11 +121,10 @@ func checksum(b []byte, number uint64, offset int64) uint32 {
 	return crc32.Update(sum, castagnoli, b[8:])
 }
 
-// batchAt returns the entries of the batch at an offset of a segment, and the offset up to
-// which the segment was on stable storage when the batch was written. It reports false if
-// there is no whole batch.
-func batchAt(segment []byte, number uint64, offset int64) (entries []byte, synced int64, ok bool) {
-	b := segment[offset:]
+// batchAt returns the entries of the batch at the beginning of b, whose place is an offset of
+// a segment, and the offset up to which the segment was on stable storage when the batch was
+// written. It reports false if there is no whole batch.
+func batchAt(b []byte, number uint64, offset int64) (entries []byte, synced int64, ok bool) {
 	if len(b) < batchSize {
 		return nil, 0, false
 	}
@@ -146,9 +162,12 @@ const (
 // encoder appends the entries of one segment. Instants are differences to the one before.
 type encoder struct {
 	previous int64
-	plans    map[*weir.Plan]uint64
-	limits   map[string]uint64
-	defined  uint64 // plans so far
+	last     *weir.Plan // the last plan, and its number
+	number   uint64
+
+	plans   map[*weir.Plan]uint64
+	limits  map[string]uint64
+	defined uint64 // plans so far
 }
 
 // mostPlans bounds the plans that an encoder remembers. A program that makes plans for ever
@@ -171,7 +190,11 @@ func appendString[T string | []byte](b []byte, s T) []byte {
 
 // plan returns the number of the plan, and defines it if it has none.
 func (e *encoder) plan(b []byte, p *weir.Plan) ([]byte, uint64) {
+	if p == e.last {
+		return b, e.number
+	}
 	if n, known := e.plans[p]; known {
+		e.last, e.number = p, n
 		return b, n
 	}
 	if len(e.plans) >= mostPlans {

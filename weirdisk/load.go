@@ -68,6 +68,7 @@ type segments struct {
 	used   []*stored // oldest first, each continuing the one before
 	unused []string  // paths of files that hold nothing that counts
 	newest uint64    // highest number, used or not
+	tail   bool      // there is a tail
 }
 
 // stored is a segment as read.
@@ -135,7 +136,7 @@ func (l *loaded) replay(s *stored, torn bool) error {
 	d.begin(&s.header)
 	offset, snapshots := int64(headerSize), d.snapshots
 	for {
-		entries, synced, ok := batchAt(s.data, s.header.number, offset)
+		entries, synced, ok := batchAt(s.data[offset:], s.header.number, offset)
 		if !ok {
 			break
 		}
@@ -169,7 +170,7 @@ func (l *loaded) replay(s *stored, torn bool) error {
 // Otherwise it was never written whole.
 func durableBehind(s *stored, offset int64) bool {
 	for at := offset + 1; at < int64(len(s.data)); {
-		entries, synced, ok := batchAt(s.data, s.header.number, at)
+		entries, synced, ok := batchAt(s.data[at:], s.header.number, at)
 		switch {
 		case !ok:
 			at++
@@ -189,6 +190,10 @@ func find(f files, dir string) (*segments, error) {
 		return nil, err
 	}
 	found := &segments{}
+	tail, err := f.read(filepath.Join(dir, tailName))
+	if found.tail = err == nil; !found.tail && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
 	all := map[uint64]*stored{}
 	head := uint64(0) // the newest with batches
 	for _, number := range numbers {
@@ -207,6 +212,7 @@ func find(f files, dir string) (*segments, error) {
 		case s.header.number != number:
 			return nil, &FormatError{s.path, 0, errRenamed}
 		}
+		s.data = laidOver(s.data, number, tail)
 		all[number] = s
 		if s.written() || head == 0 {
 			head = number

@@ -28,18 +28,20 @@ type log struct {
 
 	// service counts the times that the log went out of service and came back. It is odd
 	// while the log is out of service.
-	service atomic.Uint64
-	pending atomic.Int64 // bytes of the newest batch
+	service atomic.Uint64 // every call reads the next three
+	pending atomic.Int64  // bytes of the newest batch, if the writer must write it
 
-	mu      sync.Mutex // protects the following
-	queue   []*batch   // to be written; entries are added to the last, which may be empty
-	writing *batch     // being written, nil if none is
-	encoder encoder
-	accepts bool  // entries are added: the log is in service, or a snapshot brings it back
-	cause   error // of the last failure, nil in service
+	// waiting is set while the system does not have all changes: always with SyncAlways.
+	waiting atomic.Bool
 
-	spare *batch    // to be used again, or nil
-	led   sync.Cond // a caller has stored a batch, or could not
+	*head            // its mu protects the following too
+	queue   []*batch // to be written; entries are added to the last, which may be empty
+	writing *batch   // being written, nil if none is
+	filling *batch   // the one before the last, if callers fill its chunk of the tail, or nil
+	tail    *tail    // nil with SyncAlways, and where there is none
+	cause   error    // of the last failure, nil in service
+
+	spare *batch // to be used again, or nil
 
 	wake   chan struct{} // the queue has entries for the writer
 	broken chan struct{} // the log went out of service
@@ -58,17 +60,32 @@ type log struct {
 	stats counters
 }
 
+// head is what each Append changes. It is allocated alone, so that its first 64 bytes are one
+// cache line: two processors take turns at it, and each further line would cost as much as
+// the work.
+type head struct {
+	mu      spinLock // protects the following
+	accepts bool     // entries are added: the log is in service, or a snapshot brings it back
+	full    []byte   // the batches in the chunk that callers fill
+	count   int64    // entries in it
+	encoder encoder
+}
+
 // counters count since Open.
 type counters struct{ batches, entries, syncs, snapshots, failures atomic.Int64 }
 
 // batch is a group of entries that one write hands over.
 type batch struct {
-	b     []byte // with room for the beginning
-	count int64  // entries
-	into  *segment
-	slow  bool          // store cannot write it
-	done  chan struct{} // made for the first that waits
-	err   error         // valid once done is closed
+	b       []byte // with room for the beginning
+	count   int64  // entries
+	changed bool   // some of them are changes of callers, which the system does not have
+	into    *segment
+	done    chan struct{} // made for the first that waits
+	err     error         // valid once done is closed
+
+	start  int64 // offset in the segment, once it is being written or in the tail
+	inTail bool  // b is in a chunk of the tail, as batches that are sealed
+	chunk  int   // offset of the chunk
 }
 
 // segment is a new file, into which the batches from one on go.
@@ -85,8 +102,7 @@ const (
 	mostSpare = 1 << 20
 
 	// allocateAhead is the bytes for which a segment is allocated at once. A sync within them
-	// takes half the time of one that makes a new size durable, and callers store batches
-	// there themselves.
+	// takes half the time of one that makes a new size durable.
 	allocateAhead = 1 << 20
 )
 
@@ -111,6 +127,14 @@ func (b *batch) finished() <-chan struct{} {
 // finish wakes those that wait for a batch, and keeps its buffer for another.
 // l.mu is held.
 func (l *log) finish(b *batch, err error) {
+	if b.inTail {
+		l.release(b.chunk)
+		if b.done != nil {
+			b.err = err
+			close(b.done)
+		}
+		return
+	}
 	buffer := b.b[:batchSize]
 	if b.done != nil {
 		b.err = err
@@ -123,7 +147,7 @@ func (l *log) finish(b *batch, err error) {
 	}
 }
 
-func (b *batch) empty() bool { return b.count == 0 && b.into == nil }
+func (b *batch) empty() bool { return b.count == 0 && b.into == nil && !b.inTail }
 
 // last is the batch to which entries are added. l.mu is held.
 func (l *log) last() *batch { return l.queue[len(l.queue)-1] }
@@ -131,32 +155,52 @@ func (l *log) last() *batch { return l.queue[len(l.queue)-1] }
 // Append adds a change to the log. The memory engine calls it under its locks.
 func (l *log) Append(c *weir.Change) {
 	l.mu.Lock()
-	if l.accepts {
-		b := l.last()
-		l.added(b, l.encoder.changes(b.b, c))
+	b := l.last()
+	switch {
+	case !l.accepts:
+	case l.tail == nil || !b.empty():
+		b.b = l.encoder.changes(b.b, c)
+		if b.count++; !l.settle(b) {
+			l.hold(b)
+		}
+	default:
+		if len(c.Room) < sealSize {
+			c.Room = make([]byte, sealSize, 256)
+		}
+		c.Room = l.encoder.changes(c.Room[:sealSize], c)
+		if !l.store(c.Room, 1) {
+			b.b = append(b.b, c.Room[sealSize:]...)
+			b.count++
+			l.hold(b)
+		}
 	}
 	l.mu.Unlock()
 }
 
-// add adds an entry that encode appends. It reports false if the log accepts none.
+// hold leaves a batch with changes to the writer. l.mu is held.
+func (l *log) hold(b *batch) {
+	l.pending.Store(int64(len(b.b)))
+	if !b.changed {
+		b.changed = true
+		l.waiting.Store(true)
+		signal(l.wake)
+	}
+}
+
+// add adds an entry that encode appends, which no caller waits for. It reports false if the
+// log accepts none.
 func (l *log) add(encode func(e *encoder, b []byte) []byte) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.accepts {
-		b := l.last()
-		l.added(b, encode(&l.encoder, b.b))
+	if !l.accepts {
+		return false
 	}
-	return l.accepts
-}
-
-// added notes an entry of the last batch. With SyncAlways it wakes the writer for the first
-// one; otherwise a caller that waits for the batch stores it. l.mu is held.
-func (l *log) added(b *batch, bytes []byte) {
-	b.b = bytes
-	l.pending.Store(int64(len(bytes)))
-	if b.count++; b.count == 1 && l.mode == syncAlways {
-		signal(l.wake)
+	b := l.last()
+	b.b = encode(&l.encoder, b.b)
+	if b.count++; len(b.b) > groupSize {
+		l.settle(b)
 	}
+	return true
 }
 
 // signal sends to a channel of one place, unless it is full.
@@ -191,9 +235,12 @@ func (l *log) failure() error {
 	return fmt.Errorf("%s was out of service for a moment", l.dir)
 }
 
-// wait returns once all entries so far are written, and synced if every batch is. It fails
-// if the log went out of service since the call entered.
+// wait returns once the system has all entries so far, and has synced them with SyncAlways. It
+// fails if the log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) error {
+	if !l.waiting.Load() && l.service.Load() == service {
+		return nil
+	}
 	l.mu.Lock()
 	if l.service.Load() != service {
 		err := unknown(l.failure())
@@ -201,9 +248,12 @@ func (l *log) wait(ctx context.Context, service uint64) error {
 		return err
 	}
 	b := l.newest()
-	if b == nil || l.lead(b) {
+	if b == nil {
 		l.mu.Unlock()
 		return nil
+	}
+	if b.inTail { // behind one that is being written
+		signal(l.wake)
 	}
 	done := b.finished()
 	l.mu.Unlock()
@@ -218,47 +268,6 @@ func (l *log) wait(ctx context.Context, service uint64) error {
 	return nil
 }
 
-// mostLed is the most batches that a caller stores, its own the first.
-const mostLed = 4
-
-// lead stores the newest batch, for its caller and for all that wait, unless the writer must
-// do it: for a sync or a system call. It reports whether the batch is stored. l.mu is held,
-// but not all the time. A page of memory may hang with its disk, and so only one caller.
-func (l *log) lead(newest *batch) (stored bool) {
-	if l.mode == syncAlways || newest.slow || l.writing != nil || l.queue[0].into != nil || len(l.queue) > 1 {
-		return false
-	}
-	for led := 0; ; {
-		b, service := l.take(), l.service.Load()
-		l.mu.Unlock()
-		ok := l.store(b)
-		l.mu.Lock()
-		l.writing = nil
-		l.led.Signal()
-		switch {
-		case ok:
-			l.finish(b, nil)
-			stored = true
-		case l.service.Load() != service: // meanwhile the queue was dropped
-			b.finished()
-			l.finish(b, l.failure())
-			return stored
-		default:
-			b.slow = true
-			l.queue = slices.Insert(l.queue, 0, b)
-			signal(l.wake)
-			return stored
-		}
-		if next := l.queue[0]; next.done == nil || next.into != nil {
-			return true // each caller with an entry there will lead, and the writer begins segments
-		}
-		if led++; led == mostLed {
-			signal(l.wake)
-			return true
-		}
-	}
-}
-
 // take removes the oldest batch from the queue to write it. l.mu is held.
 func (l *log) take() *batch {
 	b := l.queue[0]
@@ -267,12 +276,19 @@ func (l *log) take() *batch {
 		l.pending.Store(0)
 	}
 	l.writing = b
+	switch {
+	case b == l.filling:
+		l.close()
+	case !b.inTail:
+		b.start = l.offset.Load()
+		l.waiting.Store(true) // what goes to the tail now does not count without it
+	}
 	return b
 }
 
 // newest is the newest batch that is not done, nil if there is none. l.mu is held.
 func (l *log) newest() *batch {
-	for _, b := range slices.Backward(l.queue) { // behind one that could not be stored the last may be empty
+	for _, b := range slices.Backward(l.queue) {
 		if !b.empty() {
 			return b
 		}
@@ -300,6 +316,9 @@ func (l *log) flushed() error {
 func (l *log) request() (newest *batch, done <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if b := l.last(); !b.empty() {
+		l.settle(b)
+	}
 	if newest = l.newest(); newest != nil {
 		done = newest.finished()
 		signal(l.wake)
@@ -312,30 +331,37 @@ func unknown(err error) error {
 	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", weir.ErrUnknownFate, err)
 }
 
-// flush writes the oldest batch of the queue and reports whether it did. Unless
-// all is set, it leaves one without waiting callers to the next caller. Only the writer calls
-// it.
+// flush writes the oldest batch of the queue and reports whether it did. Unless all is set,
+// it leaves one that nobody waits for. Only the writer calls it.
 func (l *log) flush(all bool) bool {
 	l.mu.Lock()
-	defer l.mu.Unlock()
-	for l.writing != nil { // by a caller
-		l.led.Wait()
-	}
-	b := l.queue[0]
-	led := l.mode != syncAlways && len(l.queue) == 1 && b.done == nil && b.into == nil
-	if b.empty() || led && !all {
+	if !all && !l.due() || l.queue[0].empty() {
+		l.mu.Unlock()
 		return false
 	}
-	l.take()
+	b, t := l.take(), l.tail
 	l.mu.Unlock()
 	err := l.write(b)
+	if b.inTail && t != nil {
+		t.region.touch(b.chunk, t.size)
+	}
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if err != nil {
 		l.failLocked(err)
 	}
 	l.writing = nil
 	l.finish(b, err)
+	l.waiting.Store(l.mode == syncAlways || l.last().changed)
 	return true
+}
+
+// due reports whether the oldest batch must be written: the system does not have it, its
+// chunk is full, or it stands before one that somebody waits for. l.mu is held.
+func (l *log) due() bool {
+	b := l.queue[0]
+	return l.mode == syncAlways || l.waiting.Load() || b.inTail && b != l.filling ||
+		slices.ContainsFunc(l.queue, func(b *batch) bool { return b.done != nil || b.into != nil })
 }
 
 // write writes a batch, into a new segment if the batch begins one.
@@ -345,30 +371,21 @@ func (l *log) write(b *batch) error {
 			return err
 		}
 	}
-	if !l.store(b) {
-		if end := l.offset.Load() + int64(len(b.b)); end > l.ahead {
-			l.ahead = end + l.step
-			l.file.allocate(end, l.step)
-		}
-		if _, err := l.file.Write(b.b); err != nil {
-			return err
-		}
-		l.wrote(b)
+	if !b.inTail {
+		seal(b.b, l.number, l.offset.Load(), l.synced.Load())
 	}
+	if end := l.offset.Load() + int64(len(b.b)); end > l.ahead {
+		l.ahead = end + l.step
+		l.file.allocate(end, l.step)
+	}
+	if _, err := l.file.Write(b.b); err != nil {
+		return err
+	}
+	l.wrote(b)
 	if l.mode == syncAlways {
 		return l.sync()
 	}
 	return nil
-}
-
-// store seals a batch, and writes it if that takes no system call.
-func (l *log) store(b *batch) bool {
-	seal(b.b, l.number, l.offset.Load(), l.synced.Load())
-	if !l.file.store(b.b) {
-		return false
-	}
-	l.wrote(b)
-	return true
 }
 
 // wrote counts a batch that is in the segment.
@@ -441,6 +458,7 @@ func (l *log) failLocked(err error) {
 		}
 		l.finish(b, err)
 	}
+	l.close()
 	l.queue = []*batch{l.newBatch()}
 	l.pending.Store(0)
 	signal(l.broken)
@@ -453,6 +471,9 @@ func (l *log) restore() {
 	if l.accepts && l.cause != errClosed {
 		l.cause = nil
 		l.service.Add(1)
+		if t := l.tail; t != nil {
+			t.free, t.frozen = append(t.free, t.frozen...), nil
+		}
 	}
 }
 
@@ -493,6 +514,7 @@ func (l *log) runSyncer(stop <-chan struct{}) {
 	for {
 		select {
 		case <-t.C:
+			l.flushed() // the error is that of the failure
 			if err := l.sync(); err != nil {
 				l.fail(err)
 			}
@@ -519,11 +541,13 @@ func (l *log) begin(h header) error {
 	if !l.last().empty() {
 		l.queue = append(l.queue, l.newBatch())
 	}
+	l.close()
 	b := l.last()
 	b.into = s
 	l.accepts = true
 	l.encoder = newEncoder(h.base)
-	l.added(b, l.encoder.instant(append(b.b, entryClock), h.base))
+	b.b = l.encoder.instant(append(b.b, entryClock), h.base)
+	b.count++
 	signal(l.wake)
 	return nil
 }
@@ -616,6 +640,18 @@ func (l *log) end(count int) bool {
 	return l.add(func(_ *encoder, b []byte) []byte {
 		return binary.AppendUvarint(append(b, entrySnapshot), uint64(count))
 	})
+}
+
+// unwritten is the number of entries that are not in a segment.
+func (l *log) unwritten() (n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, b := range l.queue {
+		if n += b.count; b == l.filling {
+			n += l.count
+		}
+	}
+	return n
 }
 
 // size is the bytes of all segments.

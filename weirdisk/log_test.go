@@ -8,10 +8,8 @@ import (
 
 // newLog returns a log that accepts entries, without a writer.
 func newLog() *log {
-	l := &log{queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
-		accepts: true, encoder: newEncoder(0)}
-	l.led.L = &l.mu
-	return l
+	return &log{queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
+		head: &head{accepts: true, encoder: newEncoder(0)}}
 }
 
 // TestDroppedEntriesAreNotFlushed: a snapshot is not whole if its end was dropped, as by a

@@ -150,6 +150,14 @@ func (k *keeper) resume(content *loaded) error {
 // and deletes the segments before. repair is set after a failure: the log is back in
 // service once the snapshot is durable.
 func (k *keeper) snapshot(repair bool) {
+	if !repair && k.log.mode != syncAlways {
+		// Callers wait while the writer syncs the end of the segment before.
+		k.log.flushed()
+		if err := k.log.sync(); err != nil {
+			k.log.fail(err)
+			return
+		}
+	}
 	h := header{number: k.newest + 1, previous: k.current, base: k.memory.Clock(), untrusted: repair}
 	k.newest++
 	if k.log.begin(h) != nil {

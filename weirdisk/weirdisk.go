@@ -80,7 +80,10 @@ type Engine struct {
 	closed  error
 }
 
-var _ weir.RefundOnceEngine = (*Engine)(nil)
+var (
+	_ weir.RefundOnceEngine = (*Engine)(nil)
+	_ weir.GuardedEngine    = (*Engine)(nil)
+)
 
 // Option adjusts an Engine.
 type Option func(*options)
@@ -92,6 +95,7 @@ type options struct {
 	most   int           // entries in one step of a snapshot
 	growth int64         // bytes after which a snapshot follows
 	step   int64         // bytes that are allocated at once
+	chunk  int           // bytes of a chunk of the tail
 	tick   time.Duration // of the keeper
 }
 
@@ -133,7 +137,7 @@ func Memory(opts ...weir.MemoryOption) Option {
 // operating system. After an error nothing has changed. An end of the log that was written
 // only in part is cut; Recovery describes it.
 func Open(dir string, opts ...Option) (*Engine, error) {
-	o := options{sync: defaultSync, files: system{}, growth: leastGrowth, step: allocateAhead, tick: keeperTick}
+	o := options{sync: defaultSync, files: system{}, growth: leastGrowth, step: allocateAhead, chunk: chunkSize, tick: keeperTick}
 	for _, option := range opts {
 		option(&o)
 	}
@@ -152,10 +156,11 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 		return nil, openError(dir, err)
 	}
 	e := &Engine{lock: lock, log: &log{
+		head:  new(head),
 		files: o.files, dir: dir, mode: o.sync, step: o.step,
 		queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
 	}}
-	e.log.led.L = &e.log.mu
+	e.log.waiting.Store(o.sync == syncAlways)
 	e.memory = weir.NewMemory(append(o.memory, weir.Journaled(e.log))...)
 	if err := e.start(&o); err != nil {
 		lock.Close()
@@ -211,11 +216,33 @@ func (e *Engine) start(o *options) error {
 	for _, path := range content.unused {
 		l.files.remove(path) // otherwise the next start removes it
 	}
+	if err := e.startTail(content.tail, o.chunk); err != nil {
+		return err
+	}
 	e.run(e.keeper.run)
 	if l.mode > 0 {
 		e.run(l.runSyncer)
 	}
 	e.run(l.run)
+	return nil
+}
+
+// startTail makes an empty tail, in the modes that use one. The segments have what the one
+// before had. It is gone for good first: otherwise a later start could find its batches at
+// the places of others.
+func (e *Engine) startTail(before bool, size int) error {
+	l := e.log
+	if before {
+		if err := l.files.remove(filepath.Join(l.dir, tailName)); err != nil {
+			return err
+		}
+		if err := l.files.syncDir(l.dir); err != nil {
+			return err
+		}
+	}
+	if l.mode != syncAlways {
+		l.tail = newTail(l.files, l.dir, size)
+	}
 	return nil
 }
 
@@ -248,28 +275,30 @@ func (e *Engine) close() error {
 	if l.file != nil {
 		err = errors.Join(err, l.file.Close(), l.files.truncate(segmentPath(l.dir, l.number), l.offset.Load()))
 	}
+	if t := l.tail; t != nil {
+		t.region.Close()
+		if err == nil && len(t.frozen) == 0 { // the segments have all
+			err = l.files.remove(filepath.Join(l.dir, tailName))
+		}
+	}
 	return errors.Join(err, e.lock.Close())
 }
 
 // Decide decides an attempt, a peek or a record. One that changed something returns once the
 // change is written, or synced with SyncAlways.
 func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if r.Op == weir.OpPeek || r.N == 0 {
-		return e.memory.Decide(ctx, p, k, r)
-	}
-	service, err := e.log.enter()
-	if err != nil {
-		return weir.Decision{}, err
-	}
-	d, err := e.memory.Decide(ctx, p, k, r)
-	if err == nil && changes(p, &r, &d) {
-		err = e.log.wait(ctx, service)
-	}
-	if err != nil {
-		return weir.Decision{}, err
-	}
-	return d, nil
+	return weir.DecideGuarded(ctx, e, p, k, r)
 }
+
+// Guarded returns the engine and its engine in memory, for Limiters.
+func (e *Engine) Guarded() (weir.Engine, *weir.Memory) { return e, e.memory }
+
+// Enter begins a call of a Limiter, which decides in Memory. The error is that of an engine
+// out of service.
+func (e *Engine) Enter() (since uint64, err error) { return e.log.enter() }
+
+// Wait ends such a call. It returns once its changes are written, or synced with SyncAlways.
+func (e *Engine) Wait(ctx context.Context, since uint64) error { return e.log.wait(ctx, since) }
 
 // Refund takes units back (R10).
 func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64) (int64, error) {
@@ -348,5 +377,5 @@ type Stats struct {
 // Stats returns the counts.
 func (e *Engine) Stats() Stats {
 	s := &e.log.stats
-	return Stats{e.log.size(), s.entries.Load(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
+	return Stats{e.log.size(), s.entries.Load() + e.log.unwritten(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
 }
