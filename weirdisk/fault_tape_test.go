@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -146,22 +147,26 @@ func (t *tape) guaranteed(crash int, durable []bool) int {
 			delete(names, s.name)
 		}
 	}
-	segment := 0 // the newest
+	clear(names)
 	for i := range crash {
 		switch s := &t.steps[i]; s.kind {
+		case stepRemove:
+			delete(names, s.name)
 		case stepCreate:
 			if s.name == tailName {
 				continue
 			}
-			segment = s.file
+			names[s.name] = s.file
 			fallthrough
 		case stepWrite, stepTruncate:
 			if !durable[i] && !removed[s.file] {
 				return i
 			}
 		case stepStore:
-			if !removed[segment] && !t.copied(i, crash, durable) {
-				return i
+			for name, file := range names { // its segment is one of them
+				if strings.HasSuffix(name, suffix) && !removed[file] && !t.copied(i, crash, durable) {
+					return i
+				}
 			}
 		}
 	}

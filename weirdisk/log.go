@@ -69,6 +69,7 @@ type head struct {
 	full    []byte   // the batches in the chunk that callers fill
 	count   int64    // entries in it
 	encoder encoder
+	_       [40]byte // objects of 128 bytes begin at a cache line
 }
 
 // counters count since Open.
@@ -377,6 +378,9 @@ func (l *log) write(b *batch) error {
 	if end := l.offset.Load() + int64(len(b.b)); end > l.ahead {
 		l.ahead = end + l.step
 		l.file.allocate(end, l.step)
+	}
+	if len(b.b) == 0 { // of a chunk that nothing could be copied to
+		return nil
 	}
 	if _, err := l.file.Write(b.b); err != nil {
 		return err

@@ -166,18 +166,19 @@ func laidOver(data []byte, number uint64, tail []byte) []byte {
 			start < headerSize || start > int64(len(data))+mostBehind {
 			continue
 		}
-		b, n := c[chunkHeader:], int64(0)
-		for {
+		for b, n := c[chunkHeader:], int64(0); n < int64(len(b)); {
 			entries, _, ok := batchAt(b[n:], number, start+n)
 			if !ok {
-				break
+				n++ // a later batch tells that one was here
+				continue
 			}
-			n += batchSize + int64(len(entries))
+			end := n + batchSize + int64(len(entries))
+			if more := start + end - int64(len(data)); more > 0 {
+				data = append(data, make([]byte, more)...)
+			}
+			copy(data[start+n:], b[n:end])
+			n = end
 		}
-		if more := start + n - int64(len(data)); n > 0 && more > 0 {
-			data = append(data, make([]byte, more)...)
-		}
-		copy(data[min(start, int64(len(data))):], b[:n])
 	}
 	return data
 }
