@@ -129,7 +129,7 @@ func (b *batch) finished() <-chan struct{} {
 // l.mu is held.
 func (l *log) finish(b *batch, err error) {
 	if b.inTail {
-		l.release(b.chunk)
+		l.release(b.chunk, err)
 		if b.done != nil {
 			b.err = err
 			close(b.done)

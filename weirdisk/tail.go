@@ -142,11 +142,12 @@ func (l *log) close() {
 	}
 }
 
-// release makes a chunk free again, unless its changes may be nowhere else. l.mu is held.
-func (l *log) release(chunk int) {
+// release makes a chunk free again, unless writing it to the segment has failed: then its
+// changes stay there until a snapshot has them. l.mu is held.
+func (l *log) release(chunk int, err error) {
 	switch t := l.tail; {
 	case t == nil:
-	case l.service.Load()&1 != 0:
+	case err != nil:
 		t.frozen = append(t.frozen, chunk)
 	default:
 		t.free = append(t.free, chunk)

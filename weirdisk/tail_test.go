@@ -1,0 +1,131 @@
+package weirdisk
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/weirlimit/weir"
+)
+
+// copied returns a copy of a directory in use, as the end of the process leaves it.
+func copied(t *testing.T, dir string) string {
+	t.Helper()
+	to := t.TempDir()
+	for _, content := range fileContents(t, dir) {
+		name, b, _ := strings.Cut(content, "\x00")
+		write(t, filepath.Join(to, name), []byte(b))
+	}
+	write(t, filepath.Join(to, lockName), nil)
+	return to
+}
+
+// inTail returns the copy of a directory with some grants in its tail, and the bytes of its last
+// chunk behind each of them. In a bubble of synctest no time passes, so nothing flushes the tail.
+func inTail(t *testing.T, grants int) (dir string, ends []int) {
+	t.Helper()
+	e := open(t, t.TempDir(), SyncOff())
+	l := newLimiter(t, e, daily)
+	synctest.Wait()
+	for range grants {
+		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
+			t.Fatal(err)
+		}
+		ends = append(ends, len(e.log.full))
+	}
+	if e.log.tail == nil {
+		t.Skip("this system maps no files")
+	}
+	return copied(t, e.log.dir), ends
+}
+
+// TestTailSurvivesAKill (D2): changes that are only in the tail are restored in every mode, once.
+func TestTailSurvivesAKill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, _ := inTail(t, 3)
+		for name, mode := range modes {
+			after := copied(t, dir)
+			for life := range int64(3) {
+				e := open(t, after, mode)
+				if e.Recovery().Bytes != 0 {
+					t.Errorf("%s, life %d: %+v was cut", name, life, e.Recovery())
+				}
+				if d, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 6-life {
+					t.Errorf("%s, life %d: got %v, %v, want %d left", name, life, d, err, 6-life)
+				}
+				if life > 0 {
+					e.Close()
+					continue
+				}
+				after = copied(t, after) // another kill
+				e.Close()
+			}
+			if _, err := os.Stat(filepath.Join(after, tailName)); err == nil {
+				t.Errorf("%s: a closed directory has a tail", name)
+			}
+		}
+	})
+}
+
+// TestTailWithAGap: a power failure may lose pages of the tail. Its changes count up to there,
+// and the rest is cut and reported.
+func TestTailWithAGap(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir, ends := inTail(t, 4)
+		after := copied(t, dir)
+		path := filepath.Join(after, tailName)
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := (tailChunks-1)*chunkSize + chunkHeader
+		clear(b[at+ends[1] : at+ends[2]])
+		write(t, path, b)
+		next := open(t, after)
+		if got, want := next.Recovery(), (Cut{segmentPath(after, 1), headerSize + int64(ends[1]), int64(ends[3] - ends[1])}); got != want {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if d, err := newLimiter(t, next, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 8 {
+			t.Errorf("got %v, %v, want 8 left", d, err)
+		}
+	})
+}
+
+// TestDamagedTail: bytes that are no tail of the directory change nothing.
+func TestDamagedTail(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir)
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+		t.Fatal(err)
+	}
+	e.Close()
+	for _, b := range [][]byte{{}, {1}, make([]byte, 100), []byte("TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL TAIL ")} {
+		write(t, filepath.Join(dir, tailName), b)
+		e := open(t, dir)
+		if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 || e.Recovery().Bytes != 0 {
+			t.Errorf("%q: got %v, %v, want 9 left", b, d, err)
+		}
+		e.Close()
+	}
+}
+
+// TestEmbeddedEngineDecides: a limiter on a type that embeds an engine calls the Decide of that type.
+func TestEmbeddedEngineDecides(t *testing.T) {
+	e := &counting{Engine: open(t, t.TempDir())}
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil || e.calls != 1 {
+		t.Errorf("got %d calls of Decide, %v, want 1", e.calls, err)
+	}
+}
+
+type counting struct {
+	*Engine
+	calls int
+}
+
+func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	c.calls++
+	return c.Engine.Decide(ctx, p, k, r)
+}
