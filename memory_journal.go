@@ -49,8 +49,8 @@ type GuardedEngine interface {
 	Wait(ctx context.Context, since uint64) error
 }
 
-// DecideGuarded decides a request on the Memory of an engine, between Enter and Wait. It is
-// what a GuardedEngine's Decide does.
+// DecideGuarded decides a request on the Memory of an engine, between Enter and Wait. The Decide
+// of a GuardedEngine calls it.
 func DecideGuarded(ctx context.Context, e GuardedEngine, p *Plan, k Key, r Request) (d Decision, err error) {
 	if err := r.check(p); err != nil {
 		return d, err

@@ -23,8 +23,8 @@ type files interface {
 	region(path string, n int) region
 }
 
-// region is a file in memory. What is stored there is the operating system's at once, and
-// survives a SIGKILL.
+// region is a file in memory. The operating system has stored bytes at once, so they survive a
+// SIGKILL.
 type region interface {
 	bytes() []byte
 	// store copies b to an offset. It reports false if the disk does not provide a page.

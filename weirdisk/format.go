@@ -84,8 +84,8 @@ func seal(b []byte, number uint64, offset, synced int64) {
 // sealSize is the bytes before the entries of a batch that sealIn completes.
 const sealSize = 8 + 8 + 4 + 4
 
-// sealIn is seal for a batch with more room before it. There it puts together what the checksum
-// covers, which then takes one pass and no memory. The batch is at the end of b.
+// sealIn is seal for a batch at the end of b, with sealSize bytes before its entries. All that
+// the checksum covers is put together there, so it takes one pass and no memory.
 func sealIn(b []byte, number uint64, offset, synced int64) (batch []byte) {
 	n := uint32(len(b) - sealSize)
 	binary.LittleEndian.PutUint64(b, number)

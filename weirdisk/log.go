@@ -60,9 +60,9 @@ type log struct {
 	stats counters
 }
 
-// head is what each Append changes. It is allocated alone, so that its first 64 bytes are one
-// cache line: two processors take turns at it, and each further line would cost as much as
-// the work.
+// head is the part of a log that each Append changes. It is allocated alone, so that its first
+// 64 bytes are one cache line. Processors take turns at it, and each further line would cost
+// as much as the work (bench/README.md).
 type head struct {
 	mu      spinLock // protects the following
 	accepts bool     // entries are added: the log is in service, or a snapshot brings it back
@@ -282,7 +282,7 @@ func (l *log) take() *batch {
 		l.close()
 	case !b.inTail:
 		b.start = l.offset.Load()
-		l.waiting.Store(true) // what goes to the tail now does not count without it
+		l.waiting.Store(true) // the tail goes on behind it
 	}
 	return b
 }
@@ -343,7 +343,7 @@ func (l *log) flush(all bool) bool {
 	b, t := l.take(), l.tail
 	l.mu.Unlock()
 	err := l.write(b)
-	if b.inTail && t != nil {
+	if b.inTail && t != nil && err == nil {
 		t.region.touch(b.chunk, t.size)
 	}
 	l.mu.Lock()

@@ -11,8 +11,8 @@ import (
 
 // The tail is a file that is mapped into memory. With SyncEvery and SyncOff a caller copies
 // its batch there, which makes it the operating system's: it survives a SIGKILL without a
-// system call and without a wait. The writer copies it to the segment later. A start lays what
-// the tail has over the segment.
+// system call and without a wait. The writer copies it to the segment later. A start lays the
+// batches of the tail over the segment.
 //
 // The tail is never synced. So the system does not write its pages during a sync of the
 // segment, and no caller waits for a page then. The segment alone counts after a power failure,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -50,6 +51,7 @@ func TestTailSurvivesAKill(t *testing.T) {
 			after := copied(t, dir)
 			for life := range int64(3) {
 				e := open(t, after, mode)
+				synctest.Wait()
 				if e.Recovery().Bytes != 0 {
 					t.Errorf("%s, life %d: %+v was cut", name, life, e.Recovery())
 				}
@@ -128,4 +130,69 @@ type counting struct {
 func (c *counting) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
 	c.calls++
 	return c.Engine.Decide(ctx, p, k, r)
+}
+
+// TestOldTailIsGoneForGood: a start removes the tail of the process before, durably, before it
+// stores a change. After a power failure its batches would stand at the places of others.
+func TestOldTailIsGoneForGood(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, lockName), nil)
+	write(t, filepath.Join(dir, tailName), []byte("old"))
+	x := new(tape)
+	e := open(t, dir, SyncOff(), withFiles(x.under(system{})))
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+		t.Fatal(err)
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	stored := slices.IndexFunc(x.steps, func(s step) bool { return s.kind == stepStore })
+	removed := slices.IndexFunc(x.steps, func(s step) bool { return s.kind == stepRemove && s.name == tailName })
+	if stored < 0 {
+		stored = len(x.steps) // this system maps no files
+	}
+	if removed < 0 || removed > stored || !x.durable(stored)[removed] {
+		t.Errorf("the old tail was removed in step %d, durable before step %d: want both", removed, stored)
+	}
+}
+
+// TestTailOutlivesAFailedWrite (D2): changes that could not be written to the segment stay in the
+// tail until a snapshot has them.
+func TestTailOutlivesAFailedWrite(t *testing.T) {
+	f, dir := &faulty{}, t.TempDir()
+	e := open(t, dir, SyncOff(), withFiles(f))
+	l := newLimiter(t, e, daily)
+	f.creates.Store(true) // no repair
+	f.writes.Store(true)
+	granted := int64(0)
+	for range 3 {
+		if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
+			granted++
+		}
+	}
+	eventually(t, "the write fails", func() bool { return e.Err() != nil })
+	after := open(t, copied(t, dir))
+	if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining > 10-granted {
+		t.Errorf("got %v, %v, want at most %d left", d, err, 10-granted)
+	}
+	f.writes.Store(false)
+	f.creates.Store(false)
+	eventually(t, "it is in service", func() bool { return e.Err() == nil })
+	e.log.mu.Lock()
+	defer e.log.mu.Unlock()
+	if x := e.log.tail; x == nil || len(x.free) < tailChunks-1 || len(x.frozen) > 0 {
+		t.Errorf("got %+v, want all chunks free but one", x)
+	}
+}
+
+// TestNoAnswerBeforeTheBatchBefore (D1): a change in the tail does not count without the batch
+// before it. So callers wait while the writer writes one that is not in the tail.
+func TestNoAnswerBeforeTheBatchBefore(t *testing.T) {
+	l := newLog()
+	l.mode = syncOff
+	if !l.end(0) || l.waiting.Load() {
+		t.Fatal("an entry without a caller makes callers wait")
+	}
+	if l.take(); !l.waiting.Load() {
+		t.Error("callers do not wait")
+	}
 }

@@ -19,10 +19,10 @@
 // appends each change under the locks of the histories that it changed, so the order in the
 // log is the order of the decisions on every history. Redoing them decides nothing.
 //
-// With SyncAlways a goroutine writes and syncs for all callers that wait. In the other modes a
-// caller copies the entries of all that wait into the mapped segment, which is allocated in
-// advance: that survives a SIGKILL, and costs less than to wake a goroutine. The copy is made
-// without the locks of the memory engine. So a page that hangs holds one caller.
+// With SyncAlways a goroutine writes and syncs for all callers that wait. In the other modes
+// a caller copies its change to the tail, a file that is mapped into memory. That survives a
+// SIGKILL, so the caller waits for nothing. A goroutine writes the changes to the log later,
+// many at once. A start takes from the tail the changes that the log does not have.
 //
 // A snapshot is a part of the log. It begins a new segment, into which histories are
 // written a few at a time, each under its lock, between the changes of callers. One with
@@ -227,9 +227,9 @@ func (e *Engine) start(o *options) error {
 	return nil
 }
 
-// startTail makes an empty tail, in the modes that use one. The segments have what the one
-// before had. It is gone for good first: otherwise a later start could find its batches at
-// the places of others.
+// startTail makes an empty tail, in the modes that use one. The segments have all changes of the
+// tail before, which is gone for good first: otherwise a later start could find its batches
+// at the places of others.
 func (e *Engine) startTail(before bool, size int) error {
 	l := e.log
 	if before {
