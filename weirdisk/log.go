@@ -476,7 +476,7 @@ func (l *log) restore() {
 		l.cause = nil
 		l.service.Add(1)
 		if t := l.tail; t != nil {
-			t.free, t.frozen = append(t.free, t.frozen...), nil
+			t.kept = false
 		}
 	}
 }

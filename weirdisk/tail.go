@@ -40,8 +40,8 @@ const (
 type tail struct {
 	region region
 	size   int   // bytes of a chunk
-	free   []int // offsets of chunks that hold nothing that counts
-	frozen []int // of those with changes that could not be written to a segment
+	free   []int // offsets of chunks for callers
+	kept   bool  // some of these have changes that could not be written; no caller gets them now
 }
 
 // newTail makes the tail of a directory, nil if the system cannot map it or the disk has no
@@ -142,15 +142,12 @@ func (l *log) close() {
 	}
 }
 
-// release makes a chunk free again, unless writing it to the segment has failed: then its
-// changes stay there until a snapshot has them. l.mu is held.
+// release makes a chunk free again. If writing it has failed, its changes stay there until the log
+// is back in service: then a snapshot has them. l.mu is held.
 func (l *log) release(chunk int, err error) {
-	switch t := l.tail; {
-	case t == nil:
-	case err != nil:
-		t.frozen = append(t.frozen, chunk)
-	default:
+	if t := l.tail; t != nil {
 		t.free = append(t.free, chunk)
+		t.kept = t.kept || err != nil
 	}
 }
 

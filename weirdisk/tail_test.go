@@ -1,13 +1,17 @@
 package weirdisk
 
 import (
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -156,31 +160,54 @@ func TestOldTailIsGoneForGood(t *testing.T) {
 }
 
 // TestTailOutlivesAFailedWrite (D2): changes that could not be written to the segment stay in the
-// tail until a snapshot has them.
+// tail until a whole snapshot has them, also while attempts at one fail.
 func TestTailOutlivesAFailedWrite(t *testing.T) {
-	f, dir := &faulty{}, t.TempDir()
-	e := open(t, dir, SyncOff(), withFiles(f))
+	var full atomic.Bool
+	var batches atomic.Int64
+	f, dir := &unfit{write: func(_ string, b []byte) error {
+		if full.Load() && !bytes.HasPrefix(b, []byte(magic)) && batches.Add(1)%2 == 1 {
+			return syscall.ENOSPC // of the tail, and of all of a snapshot but its first entry
+		}
+		return nil
+	}}, t.TempDir()
+	e := open(t, dir, SyncOff(), withFiles(f), func(o *options) { o.tick = 10 * time.Millisecond })
 	l := newLimiter(t, e, daily)
-	f.creates.Store(true) // no repair
-	f.writes.Store(true)
+	full.Store(true)
 	granted := int64(0)
 	for range 3 {
 		if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
 			granted++
 		}
 	}
-	eventually(t, "the write fails", func() bool { return e.Err() != nil })
+	eventually(t, "some repairs fail", func() bool { return e.Stats().Failures >= 4 })
 	after := open(t, copied(t, dir))
 	if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining > 10-granted {
 		t.Errorf("got %v, %v, want at most %d left", d, err, 10-granted)
 	}
-	f.writes.Store(false)
-	f.creates.Store(false)
+	full.Store(false)
 	eventually(t, "it is in service", func() bool { return e.Err() == nil })
 	e.log.mu.Lock()
 	defer e.log.mu.Unlock()
-	if x := e.log.tail; x == nil || len(x.free) < tailChunks-1 || len(x.frozen) > 0 {
+	if x := e.log.tail; x == nil || len(x.free) < tailChunks-1 || x.kept {
 		t.Errorf("got %+v, want all chunks free but one", x)
+	}
+}
+
+// TestCloseKeepsTheTail: the last write fails during Close. The error tells it, and the next start
+// has the changes.
+func TestCloseKeepsTheTail(t *testing.T) {
+	f, dir := &faulty{}, t.TempDir()
+	e := open(t, dir, SyncOff(), withFiles(f))
+	f.creates.Store(true)
+	f.writes.Store(true)
+	if d, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil || d.Remaining != 9 {
+		t.Fatal(d, err)
+	}
+	if err := e.Close(); err == nil || !strings.Contains(err.Error(), tailName) {
+		t.Errorf("got %v, want an error with the name of the tail", err)
+	}
+	if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 {
+		t.Errorf("got %v, %v, want 9 left", d, err)
 	}
 }
 

@@ -277,8 +277,11 @@ func (e *Engine) close() error {
 	}
 	if t := l.tail; t != nil {
 		t.region.Close()
-		if err == nil && len(t.frozen) == 0 { // the segments have all
-			err = l.files.remove(filepath.Join(l.dir, tailName))
+		switch path := filepath.Join(l.dir, tailName); {
+		case t.kept:
+			err = errors.Join(err, fmt.Errorf("weirdisk: a write has failed, and %s has the last changes; the next start takes them from there", path))
+		case err == nil:
+			err = l.files.remove(path)
 		}
 	}
 	return errors.Join(err, e.lock.Close())
