@@ -253,7 +253,7 @@ func (l *log) wait(ctx context.Context, service uint64) error {
 		l.mu.Unlock()
 		return nil
 	}
-	if b.inTail { // behind one that is being written
+	if !b.changed { // no caller has asked for it so far
 		signal(l.wake)
 	}
 	done := b.finished()
@@ -353,7 +353,7 @@ func (l *log) flush(all bool) bool {
 	}
 	l.writing = nil
 	l.finish(b, err)
-	l.waiting.Store(l.mode == syncAlways || l.last().changed)
+	l.waiting.Store(l.mode == syncAlways || slices.ContainsFunc(l.queue, func(b *batch) bool { return b.changed }))
 	return true
 }
 
@@ -536,12 +536,14 @@ func (l *log) begin(h header) error {
 		return err
 	}
 	l.mu.Lock()
-	defer l.mu.Unlock()
 	if !l.accepts && !h.untrusted || l.cause == errClosed {
+		err := l.failure()
+		l.mu.Unlock()
 		s.file.Close()
 		l.files.remove(segmentPath(l.dir, h.number))
-		return l.failure()
+		return err
 	}
+	defer l.mu.Unlock()
 	if !l.last().empty() {
 		l.queue = append(l.queue, l.newBatch())
 	}
@@ -644,18 +646,6 @@ func (l *log) end(count int) bool {
 	return l.add(func(_ *encoder, b []byte) []byte {
 		return binary.AppendUvarint(append(b, entrySnapshot), uint64(count))
 	})
-}
-
-// unwritten is the number of entries that are not in a segment.
-func (l *log) unwritten() (n int64) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, b := range l.queue {
-		if n += b.count; b == l.filling {
-			n += l.count
-		}
-	}
-	return n
 }
 
 // size is the bytes of all segments.

@@ -14,9 +14,10 @@ import (
 // system call and without a wait. The writer copies it to the segment later. A start lays the
 // batches of the tail over the segment.
 //
-// The tail is never synced. So the system does not write its pages during a sync of the
-// segment, and no caller waits for a page then. The segment alone counts after a power failure,
-// with those batches of the tail that go on behind it.
+// The tail is never synced. So no caller waits for a page during a sync of the segment. One can
+// wait if the system has written a page by itself, as after half a minute, and the disk hangs
+// then. After a power failure the segments count, with those batches of the tail that go on
+// behind them.
 
 const (
 	tailName = "TAIL"
@@ -62,7 +63,7 @@ func newTail(f files, dir string, size int) *tail {
 // settle copies the newest batch to the tail, and empties it. It reports false if the writer
 // must write the batch. l.mu is held.
 func (l *log) settle(b *batch) bool {
-	if l.tail == nil || b.into != nil || b.done != nil {
+	if l.tail == nil || b.into != nil || b.done != nil || len(b.b) > cap(l.full)-len(l.full) && len(l.tail.free) == 0 {
 		return false
 	}
 	room := make([]byte, sealSize, sealSize+len(b.b))

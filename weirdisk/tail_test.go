@@ -163,10 +163,9 @@ func TestOldTailIsGoneForGood(t *testing.T) {
 // tail until a whole snapshot has them, also while attempts at one fail.
 func TestTailOutlivesAFailedWrite(t *testing.T) {
 	var full atomic.Bool
-	var batches atomic.Int64
 	f, dir := &unfit{write: func(_ string, b []byte) error {
-		if full.Load() && !bytes.HasPrefix(b, []byte(magic)) && batches.Add(1)%2 == 1 {
-			return syscall.ENOSPC // of the tail, and of all of a snapshot but its first entry
+		if full.Load() && !bytes.HasPrefix(b, []byte(magic)) {
+			return syscall.ENOSPC
 		}
 		return nil
 	}}, t.TempDir()
@@ -209,6 +208,59 @@ func TestCloseKeepsTheTail(t *testing.T) {
 	if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 {
 		t.Errorf("got %v, %v, want 9 left", d, err)
 	}
+}
+
+// TestNoChunkDuringARepair: a repair that fails has overwritten no chunk of the tail.
+func TestNoChunkDuringARepair(t *testing.T) {
+	l := newLog()
+	if l.tail = newTail(system{}, t.TempDir(), 4<<10); l.tail == nil {
+		t.Skip("this system maps no files")
+	}
+	defer l.tail.region.Close()
+	l.service.Store(1)
+	if l.fill(100) != nil {
+		t.Error("a log out of service begins a chunk")
+	}
+	l.service.Store(2)
+	if l.fill(100) == nil {
+		t.Error("a log in service begins none")
+	}
+}
+
+// TestNoAnswerBeforeAHeldBatch (D1): a snapshot begins while a batch with a change waits for the
+// writer. The caller waits until that batch is written.
+func TestNoAnswerBeforeAHeldBatch(t *testing.T) {
+	f, held := &faulty{}, make(chan struct{})
+	e := open(t, t.TempDir(), SyncOff(), withFiles(f), func(o *options) { o.chunk = 0 })
+	l := e.log
+	f.hang.Store(&held)
+	change := func() {
+		l.Append(&weir.Change{Kind: weir.ChangeReset, Plan: newLimiter(t, e, daily).Plan(), Key: weir.K("ann")})
+	}
+	change()
+	eventually(t, "the writer writes the first batch", func() bool {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		return l.writing != nil
+	})
+	change()
+	f.hang.Store(nil)
+	if err := l.begin(header{number: 9, previous: 1}); err != nil {
+		t.Error(err)
+	}
+	l.mu.Lock()
+	first := l.writing.finished()
+	second := l.queue[0]
+	l.mu.Unlock()
+	hang := make(chan struct{})
+	f.hang.Store(&hang)
+	close(held)
+	<-first
+	if second.changed && !l.waiting.Load() {
+		t.Error("a change is in memory only, and its caller does not wait")
+	}
+	f.hang.Store(nil)
+	close(hang)
 }
 
 // TestNoAnswerBeforeTheBatchBefore (D1): a change in the tail does not count without the batch

@@ -370,8 +370,8 @@ func (e *Engine) Recovery() Cut { return e.cut }
 // Stats are counts since Open, and sizes now.
 type Stats struct {
 	Bytes     int64 // of all segments
-	Entries   int64 // changes, and histories of snapshots
-	Batches   int64 // groups of entries, each with one write
+	Entries   int64 // changes, and histories of snapshots, in the segments
+	Batches   int64 // writes of some of them
 	Syncs     int64
 	Snapshots int64
 	Failures  int64 // times that a write or a sync failed
@@ -380,5 +380,5 @@ type Stats struct {
 // Stats returns the counts.
 func (e *Engine) Stats() Stats {
 	s := &e.log.stats
-	return Stats{e.log.size(), s.entries.Load() + e.log.unwritten(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
+	return Stats{e.log.size(), s.entries.Load(), s.batches.Load(), s.syncs.Load(), s.snapshots.Load(), s.failures.Load()}
 }

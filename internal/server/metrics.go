@@ -114,7 +114,7 @@ func (s *Server) addMemoryMetrics(e *weir.Memory) {
 func (s *Server) addDiskMetrics(e *weirdisk.Engine) {
 	m := s.metrics
 	m.Gauge("weir_disk_bytes", "Bytes of the log in the directory of --store file:.", nil, func() float64 { return float64(e.Stats().Bytes) })
-	m.Counter("weir_disk_writes_total", "Writes to the log, each with the changes of all callers that waited.", nil, func() int64 { return e.Stats().Batches })
+	m.Counter("weir_disk_writes_total", "Writes to the log. Each has the changes of several callers, if these come fast.", nil, func() int64 { return e.Stats().Batches })
 	m.Counter("weir_disk_syncs_total", "Syncs of the log.", nil, func() int64 { return e.Stats().Syncs })
 	m.Counter("weir_disk_snapshots_total", "Snapshots, after which older parts of the log are deleted.", nil, func() int64 { return e.Stats().Snapshots })
 	m.Counter("weir_disk_failures_total", "Writes and syncs that failed.", nil, func() int64 { return e.Stats().Failures })
