@@ -547,7 +547,6 @@ func (l *log) begin(h header) error {
 	if !l.last().empty() {
 		l.queue = append(l.queue, l.newBatch())
 	}
-	l.close()
 	b := l.last()
 	b.into = s
 	l.accepts = true

@@ -275,3 +275,16 @@ func TestNoAnswerBeforeTheBatchBefore(t *testing.T) {
 		t.Error("callers do not wait")
 	}
 }
+
+// TestSyncsCoverTheTail (D2): with SyncEvery a change in the tail is soon in the segment and synced.
+func TestSyncsCoverTheTail(t *testing.T) {
+	e := open(t, t.TempDir(), SyncEvery(time.Millisecond), func(o *options) { o.tick = time.Hour })
+	l := newLimiter(t, e, daily)
+	for range 3 { // the keeper may write the first
+		before := e.log.synced.Load()
+		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "the change is synced", func() bool { return e.log.synced.Load() > before })
+	}
+}
