@@ -34,6 +34,9 @@ type log struct {
 	// waiting is set while the system does not have all changes: always with SyncAlways.
 	waiting atomic.Bool
 
+	// turn is set after turnEntries, for one caller to let others run.
+	turn atomic.Bool
+
 	*head            // its mu protects the following too
 	queue   []*batch // to be written; entries are added to the last, which may be empty
 	writing *batch   // being written, nil if none is
@@ -42,6 +45,7 @@ type log struct {
 	cause   error    // of the last failure, nil in service
 
 	spare *batch // to be used again, or nil
+	room  []byte // of settle
 
 	wake   chan struct{} // the queue has entries for the writer
 	broken chan struct{} // the log went out of service
@@ -215,6 +219,9 @@ func signal(c chan struct{}) {
 // enter returns the service in which a call begins, or the error of a log that is out of
 // service. Nothing has changed then.
 func (l *log) enter() (service uint64, err error) {
+	if yielded.Load() > 0 {
+		runtime.Gosched()
+	}
 	service = l.service.Load()
 	if service&1 == 0 && l.pending.Load() < maxPending {
 		return service, nil
@@ -240,6 +247,9 @@ func (l *log) failure() error {
 // fails if the log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) error {
 	if !l.waiting.Load() && l.service.Load() == service {
+		if l.turn.Load() && l.turn.CompareAndSwap(true, false) {
+			runtime.Gosched()
+		}
 		return nil
 	}
 	l.mu.Lock()

@@ -31,7 +31,11 @@ const (
 	chunkHeader = 8 + 8 + 4
 
 	// groupSize bounds the entries of a snapshot that share a batch.
-	groupSize = 4 << 10
+	groupSize = 1 << 10
+
+	// After turnEntries a caller lets others run. Callers wait for nothing, so each of them could
+	// run for 10 ms, and the writer and the keeper would wait for all of them.
+	turnEntries = 64
 
 	// mostBehind bounds the place of a chunk behind the end of its segment.
 	mostBehind = 2 * maxPending
@@ -66,8 +70,8 @@ func (l *log) settle(b *batch) bool {
 	if l.tail == nil || b.into != nil || b.done != nil || len(b.b) > cap(l.full)-len(l.full) && len(l.tail.free) == 0 {
 		return false
 	}
-	room := make([]byte, sealSize, sealSize+len(b.b))
-	if !l.store(append(room, b.b[batchSize:]...), b.count) {
+	l.room = append(append(l.room[:0], make([]byte, sealSize)...), b.b[batchSize:]...)
+	if !l.store(l.room, b.count) {
 		return false
 	}
 	b.b, b.count, b.changed = b.b[:batchSize], 0, false
@@ -91,7 +95,9 @@ func (l *log) store(b []byte, count int64) bool {
 		return false
 	}
 	l.full = l.full[:n+len(b)]
-	l.count += count
+	if l.count += count; l.count%turnEntries == 0 {
+		l.turn.Store(true)
+	}
 	return true
 }
 
@@ -193,23 +199,29 @@ func (s *spinLock) Lock() {
 	}
 }
 
+// yielded is the number of callers that yield while they wait for a spinLock. They hold locks of
+// histories meanwhile, so calls let them run first.
+var yielded atomic.Int32
+
 // wait looks at the lock once in a while: the holder works on the same cache line.
 func (s *spinLock) wait() {
-	for tries := 0; ; tries++ {
-		switch {
-		case tries < 100:
-			for range 10 {
-				nop()
-			}
-		case tries < 120:
-			runtime.Gosched()
-		default:
-			time.Sleep(50 * time.Microsecond)
+	for range 600 {
+		for range 10 {
+			nop()
 		}
 		if s.held.CompareAndSwap(false, true) {
 			return
 		}
 	}
+	yielded.Add(1)
+	for tries := 0; !s.held.CompareAndSwap(false, true); tries++ {
+		if tries < 1000 {
+			runtime.Gosched()
+		} else {
+			time.Sleep(50 * time.Microsecond)
+		}
+	}
+	yielded.Add(-1)
 }
 
 //go:noinline
