@@ -358,8 +358,9 @@ type DumpPlace struct {
 
 	shard        int
 	tag          uint64
-	records      []*keytable.Record // at the place, to be visited before it moves on
-	reading      window.Reading     // of the first of them
+	found        []*keytable.Record // at the place
+	records      []*keytable.Record // those of them to be visited before it moves on
+	reading      window.Reading     // of the first of these
 	names        []string
 	keep         []int64
 	history      StoredHistory // used again
@@ -417,8 +418,9 @@ const tags uint64 = 1 << 32
 // visited may belong to another key then; that one may be visited twice.
 func (p *DumpPlace) find(s *keytable.Shard, n int) {
 	end := min(p.tag+max(tags/uint64(max(s.Len(), 1))*uint64(n), 1), tags)
-	s.Visit(p.tag, end, func(r *keytable.Record) { p.records = append(p.records, r) })
-	p.tag = end
+	p.found = p.found[:0]
+	s.Visit(p.tag, end, func(r *keytable.Record) { p.found = append(p.found, r) })
+	p.tag, p.records = end, p.found
 }
 
 // dumped describes the record, with about n entries, in p.history.

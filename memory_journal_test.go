@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"reflect"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -348,7 +349,8 @@ func TestJournalDumpIsBounded(t *testing.T) {
 	}
 }
 
-// TestJournalDumpLocksNoShard: while a history is visited, callers of others in its shard go on.
+// TestJournalDumpLocksNoShard: callers of other histories in a shard go on while Dump visits a
+// history there, and while it waits for a caller of that one.
 func TestJournalDumpLocksNoShard(t *testing.T) {
 	m := NewMemory()
 	l, err := New(Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1, Window: time.Hour, By: []string{"user"}}}}, WithEngine(m))
@@ -371,6 +373,33 @@ func TestJournalDumpLocksNoShard(t *testing.T) {
 	if visited != 1 {
 		t.Errorf("%d histories, want 1", visited)
 	}
+
+	var slots [1]slot
+	one := K("one")
+	_, _, locks := m.lockSlots(m.compiled(l.plan).limits, &one, slots[:], Now)
+	m.table.Unlock(locks)
+	s, r, began, done := slots[0].shard, slots[0].record, make(chan struct{}), make(chan struct{})
+	go func() {
+		close(began)
+		for p := (DumpPlace{}); m.Dump(&p, 1, m.Clock(), func(*StoredHistory) {}); {
+		}
+		close(done)
+	}()
+	<-began
+	time.Sleep(20 * time.Millisecond)
+	for late := time.Now().Add(5 * time.Second); !s.TryLock(); runtime.Gosched() {
+		if time.Now().After(late) {
+			t.Fatal("the shard is locked while Dump waits for a caller of a history")
+		}
+	}
+	s.Unlock()
+	select {
+	case <-done:
+		t.Error("Dump does not wait for a caller of a history")
+	default:
+	}
+	r.Unlock()
+	<-done
 }
 
 // TestJournalParts: entries that left between the parts of a history do not come back, nor

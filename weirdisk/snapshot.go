@@ -32,7 +32,7 @@ const (
 	// number of entries. After snapshotBatch bytes it waits for the writer, so that callers do
 	// not wait for more.
 	snapshotStep  = 32
-	snapshotBatch = 64 << 10
+	snapshotBatch = 16 << 10
 )
 
 // keeper takes snapshots, deletes segments and brings the log back into service.

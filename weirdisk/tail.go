@@ -35,7 +35,7 @@ const (
 
 	// After turnEntries a caller lets others run. Callers wait for nothing, so each of them could
 	// run for 10 ms, and the writer and the keeper would wait for all of them.
-	turnEntries = 64
+	turnEntries = 32
 
 	// mostBehind bounds the place of a chunk behind the end of its segment.
 	mostBehind = 2 * maxPending

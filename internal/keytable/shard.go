@@ -34,6 +34,24 @@ type Shard struct {
 	_ [48]byte // up to a cache line
 }
 
+// Lock locks the shard. It looks at the lock for about a microsecond, as long as others need it,
+// before the caller parks. A parked caller needs much longer if all processors are busy: it
+// runs when the goroutine that unlocks the shard parks or yields (bench/README.md, "The disk").
+func (s *Shard) Lock() {
+	for range 100 {
+		if s.TryLock() {
+			return
+		}
+		for range 10 {
+			nop()
+		}
+	}
+	s.Mutex.Lock()
+}
+
+//go:noinline
+func nop() {}
+
 // Find returns the record of a key in a group, or 0. tag is the low half of the hash of
 // both.
 func Find[K string | []byte](s *Shard, tag, group uint32, key K) uint32 {
@@ -142,7 +160,8 @@ func LockIf[K string | []byte](s *Shard, r *Record, group uint32, key K, isVirtu
 	return NotFound
 }
 
-// Visit calls visit with the records with the tags lo … hi-1, locked; hi is at most 1<<32.
+// Visit calls visit with the records with the tags lo … hi-1; hi is at most 1<<32. It takes
+// no lock of a record, for whose holder all callers of the shard would wait.
 // Visits of all tags in several steps, between which the shard is unlocked, see each
 // record that stays: records move in the index, and their tags do not change.
 func (s *Shard) Visit(lo, hi uint64, visit func(*Record)) {
@@ -164,10 +183,7 @@ func (s *Shard) visit(slots []uint64, lo, hi uint32, visit func(*Record)) {
 	for n := range size {
 		slot := slots[i]
 		if tag := uint32(slot >> 32); slot != 0 && lo <= tag && tag <= hi {
-			r := s.records.At(uint32(slot))
-			r.Lock()
-			visit(r)
-			r.Unlock()
+			visit(s.records.At(uint32(slot)))
 		}
 		if slot == 0 && n >= distance {
 			return
