@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -33,9 +34,6 @@ type log struct {
 
 	// waiting is set while the system does not have all changes: always with SyncAlways.
 	waiting atomic.Bool
-
-	// turn is set after turnEntries, for one caller to let others run.
-	turn atomic.Bool
 
 	*head            // its mu protects the following too
 	queue   []*batch // to be written; entries are added to the last, which may be empty
@@ -247,7 +245,7 @@ func (l *log) failure() error {
 // fails if the log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) error {
 	if !l.waiting.Load() && l.service.Load() == service {
-		if l.turn.Load() && l.turn.CompareAndSwap(true, false) {
+		if rand.Uint32()%turn == 0 {
 			runtime.Gosched()
 		}
 		return nil

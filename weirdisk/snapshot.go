@@ -29,10 +29,10 @@ const (
 	idleTick = time.Minute
 
 	// A step of a snapshot visits a few histories, each under its own lock, and a bounded
-	// number of entries. After snapshotBatch bytes it waits for the writer, so that callers do
-	// not wait for more.
+	// number of entries. After snapshotBatch bytes it waits for the writer. So callers wait for
+	// no more to be written, and those that wait for a processor wait for no more steps.
 	snapshotStep  = 32
-	snapshotBatch = 16 << 10
+	snapshotBatch = 8 << 10
 )
 
 // keeper takes snapshots, deletes segments and brings the log back into service.

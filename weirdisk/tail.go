@@ -33,9 +33,10 @@ const (
 	// groupSize bounds the entries of a snapshot that share a batch.
 	groupSize = 1 << 10
 
-	// After turnEntries a caller lets others run. Callers wait for nothing, so each of them could
-	// run for 10 ms, and the writer and the keeper would wait for all of them.
-	turnEntries = 32
+	// After one of turn changes, at random, a caller lets others run. Callers wait for nothing, so
+	// each of them could run for 10 ms, and each other goroutine would wait for all of them. To
+	// count the changes would take longer: the processors would share the counter.
+	turn = 12
 
 	// mostBehind bounds the place of a chunk behind the end of its segment.
 	mostBehind = 2 * maxPending
@@ -95,9 +96,7 @@ func (l *log) store(b []byte, count int64) bool {
 		return false
 	}
 	l.full = l.full[:n+len(b)]
-	if l.count += count; l.count%turnEntries == 0 {
-		l.turn.Store(true)
-	}
+	l.count += count
 	return true
 }
 
