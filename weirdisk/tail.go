@@ -36,7 +36,7 @@ const (
 	// After one of turn changes, at random, a caller lets others run. Callers wait for nothing, so
 	// each of them could run for 10 ms, and each other goroutine would wait for all of them. To
 	// count the changes would take longer: the processors would share the counter.
-	turn = 12
+	turn = 16
 
 	// mostBehind bounds the place of a chunk behind the end of its segment.
 	mostBehind = 2 * maxPending
