@@ -45,8 +45,8 @@ var contestants = []contestant{
 	{memoryOnly, "the memory engine, which forgets", func(string) (func(weir.Key) error, func()) {
 		return allowing(weir.NewMemory()), func() {}
 	}},
-	{"weirdisk, SyncOff", "a write before the answer", disk(weirdisk.SyncOff())},
-	{diskEvery, "a write before the answer, and a sync every 100 ms", disk(weirdisk.SyncEvery(100 * time.Millisecond))},
+	{"weirdisk, SyncOff", "handed to the system before the answer", disk(weirdisk.SyncOff())},
+	{diskEvery, "handed to the system before the answer, and a sync every 100 ms", disk(weirdisk.SyncEvery(100 * time.Millisecond))},
 	{diskAlways, "a write and a sync before the answer", disk(weirdisk.SyncAlways())},
 	{pebbleSync, "Set with Sync for each decision; it groups callers itself", withPebble},
 	{"Pebble's record layer", "SyncRecord for each decision; it groups callers itself", withRecords},
