@@ -132,18 +132,17 @@ func (t *tape) durable(crash int) []bool {
 
 // guaranteed returns the place before which all events are on stable storage: no step
 // before it can be lost, unless its file was removed for good. A batch in the tail can, until
-// it is durable in a segment.
+// it is durable in a segment, or its segment was removed: then a durable snapshot has it.
 func (t *tape) guaranteed(crash int, durable []bool) int {
-	removed := map[int]bool{}
+	removed, replaced := map[int]bool{}, map[int]bool{}
 	names := map[string]int{}
 	for i := range crash {
 		switch s := &t.steps[i]; s.kind {
 		case stepCreate:
 			names[s.name] = s.file
 		case stepRemove:
-			if durable[i] {
-				removed[names[s.name]] = true
-			}
+			replaced[names[s.name]] = true
+			removed[names[s.name]] = durable[i]
 			delete(names, s.name)
 		}
 	}
@@ -164,7 +163,7 @@ func (t *tape) guaranteed(crash int, durable []bool) int {
 			}
 		case stepStore:
 			for name, file := range names { // its segment is one of them
-				if strings.HasSuffix(name, suffix) && !removed[file] && !t.copied(i, crash, durable) {
+				if strings.HasSuffix(name, suffix) && !replaced[file] && !t.copied(i, crash, durable) {
 					return i
 				}
 			}
