@@ -32,7 +32,7 @@ const (
 	// number of entries. After snapshotBatch bytes it waits for the writer. So callers wait for
 	// no more to be written, and those that wait for a processor wait for no more steps.
 	snapshotStep  = 32
-	snapshotBatch = 8 << 10
+	snapshotBatch = 16 << 10
 )
 
 // keeper takes snapshots, deletes segments and brings the log back into service.
