@@ -29,13 +29,11 @@ type log struct {
 
 	// service counts the times that the log went out of service and came back. It is odd
 	// while the log is out of service.
-	service atomic.Uint64 // every call reads the next four
+	service atomic.Uint64 // every call reads the next three
 	pending atomic.Int64  // bytes of the newest batch, if the writer must write it
 
 	// waiting is set while the system does not have all changes: always with SyncAlways.
 	waiting atomic.Bool
-
-	turns atomic.Uint32 // how seldom a caller lets others run: callerTurns or snapshotTurns
 
 	*head            // its mu protects the following too
 	queue   []*batch // to be written; entries are added to the last, which may be empty
@@ -247,7 +245,7 @@ func (l *log) failure() error {
 // fails if the log went out of service since the call entered.
 func (l *log) wait(ctx context.Context, service uint64) error {
 	if !l.waiting.Load() && l.service.Load() == service {
-		if rand.Uint32()&l.turns.Load() == 0 {
+		if rand.Uint32()%turn == 0 {
 			runtime.Gosched()
 		}
 		return nil

@@ -166,9 +166,7 @@ func (k *keeper) snapshot(repair bool) {
 	if !repair {
 		k.current = h.number // changes of callers go into it from now on
 	}
-	k.log.turns.Store(snapshotTurns)
 	count, pure, whole := k.dump(h.base)
-	k.log.turns.Store(callerTurns)
 	whole = whole && k.log.end(count) && k.log.flushed() == nil
 	if whole {
 		if err := k.log.sync(); err != nil {

@@ -33,12 +33,10 @@ const (
 	// groupSize bounds the entries of a snapshot that share a batch.
 	groupSize = 1 << 10
 
-	// A caller lets others run if a random number has none of these bits: after one of 16
-	// changes, and one of 4 during a snapshot. Callers wait for nothing, so each of them could
-	// run for 10 ms, and each other goroutine would wait for all of them. To count the changes
-	// would take longer: the processors would share the counter.
-	callerTurns   = 16 - 1
-	snapshotTurns = 4 - 1
+	// After one of turn changes, at random, a caller lets others run. Callers wait for nothing, so
+	// each of them could run for 10 ms, and each other goroutine would wait for all of them. To
+	// count the changes would take longer: the processors would share the counter.
+	turn = 16
 
 	// mostBehind bounds the place of a chunk behind the end of its segment.
 	mostBehind = 2 * maxPending

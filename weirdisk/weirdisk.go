@@ -204,7 +204,6 @@ func (e *Engine) start(o *options) error {
 		return err
 	}
 	e.cut = content.cut
-	l.turns.Store(callerTurns)
 	e.memory.NotBefore(content.decoder.newest)
 	e.memory.Sweep()
 	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), newest: content.newest, size: content.size, pure: content.size, count: content.count, most: o.most, growth: o.growth, tick: o.tick}
