@@ -402,7 +402,7 @@ func spoil(t *testing.T, dir string, r *rand.Rand) spoiled {
 // fileContents returns the names and bytes of all files but the lock.
 func fileContents(t *testing.T, dir string) (all []string) {
 	t.Helper()
-	filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || e.Name() == lockName {
 			return err
 		}
@@ -410,6 +410,9 @@ func fileContents(t *testing.T, dir string) (all []string) {
 		all = append(all, filepath.Base(path)+"\x00"+string(b))
 		return err
 	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return all
 }
 

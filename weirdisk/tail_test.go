@@ -163,11 +163,16 @@ func TestOldTailIsGoneForGood(t *testing.T) {
 // tail until a whole snapshot has them, also while attempts at one fail.
 func TestTailOutlivesAFailedWrite(t *testing.T) {
 	var full atomic.Bool
+	failures, held, resume := 0, make(chan bool), make(chan bool)
 	f, dir := &unfit{write: func(_ string, b []byte) error {
-		if full.Load() && !bytes.HasPrefix(b, []byte(magic)) {
-			return syscall.ENOSPC
+		if !full.Load() || bytes.HasPrefix(b, []byte(magic)) {
+			return nil
 		}
-		return nil
+		if failures++; failures == 4 { // some repairs have failed; during one no file comes or goes
+			held <- true
+			<-resume
+		}
+		return syscall.ENOSPC
 	}}, t.TempDir()
 	e := open(t, dir, SyncOff(), withFiles(f), func(o *options) { o.tick = 10 * time.Millisecond })
 	l := newLimiter(t, e, daily)
@@ -178,8 +183,9 @@ func TestTailOutlivesAFailedWrite(t *testing.T) {
 			granted++
 		}
 	}
-	eventually(t, "some repairs fail", func() bool { return e.Stats().Failures >= 4 })
+	<-held
 	after := open(t, copied(t, dir))
+	close(resume)
 	if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining > 10-granted {
 		t.Errorf("got %v, %v, want at most %d left", d, err, 10-granted)
 	}
