@@ -41,6 +41,7 @@ type log struct {
 	filling *batch   // the one before the last, if callers fill its chunk of the tail, or nil
 	tail    *tail    // nil with SyncAlways, and where there is none
 	cause   error    // of the last failure, nil in service
+	closed  bool     // for good
 
 	spare *batch // to be used again, or nil
 	room  []byte // of settle
@@ -235,7 +236,10 @@ func (l *log) enter() (service uint64, err error) {
 
 // failure returns the reason for which the log is or was out of service. l.mu is held.
 func (l *log) failure() error {
-	if l.cause != nil {
+	switch {
+	case l.closed:
+		return errClosed
+	case l.cause != nil:
 		return l.cause
 	}
 	return fmt.Errorf("%s was out of service for a moment", l.dir)
@@ -458,9 +462,7 @@ func (l *log) fail(err error) {
 // error. l.mu is held.
 func (l *log) failLocked(err error) {
 	l.stats.failures.Add(1)
-	if l.accepts = false; l.cause != errClosed {
-		l.cause = err
-	}
+	l.accepts, l.cause = false, err
 	if l.service.Load()&1 == 0 {
 		l.service.Add(1)
 	}
@@ -480,7 +482,7 @@ func (l *log) failLocked(err error) {
 func (l *log) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.accepts && l.cause != errClosed {
+	if l.accepts {
 		l.cause = nil
 		l.service.Add(1)
 		if t := l.tail; t != nil {
@@ -544,7 +546,7 @@ func (l *log) begin(h header) error {
 		return err
 	}
 	l.mu.Lock()
-	if !l.accepts && !h.untrusted || l.cause == errClosed {
+	if !l.accepts && !h.untrusted || l.closed {
 		err := l.failure()
 		l.mu.Unlock()
 		s.file.Close()
@@ -605,7 +607,7 @@ func (l *log) harden(s *stored) (file, error) {
 func (l *log) shut() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cause, l.accepts = errClosed, false
+	l.closed, l.accepts = true, false
 	if l.service.Load()&1 == 0 {
 		l.service.Add(1)
 	}

@@ -272,19 +272,28 @@ func (e *Engine) close() error {
 		<-e.ended[i]
 	}
 	err := l.sync()
+	if l.cause != nil {
+		err = l.cause
+	}
 	if l.file != nil {
-		err = errors.Join(err, l.file.Close(), l.files.truncate(segmentPath(l.dir, l.number), l.offset.Load()))
+		err = errors.Join(err, l.file.Close())
+		if err == nil { // otherwise some batches of a failed write may stand at the end
+			err = l.files.truncate(segmentPath(l.dir, l.number), l.offset.Load())
+		}
 	}
 	if t := l.tail; t != nil {
 		t.region.Close()
-		switch path := filepath.Join(l.dir, tailName); {
-		case t.kept:
-			err = errors.Join(err, fmt.Errorf("weirdisk: a write has failed, and %s has the last changes; the next start takes them from there", path))
-		case err == nil:
+		path := filepath.Join(l.dir, tailName)
+		if err == nil {
 			err = l.files.remove(path)
+		} else if t.kept {
+			err = fmt.Errorf("%w; the next start takes the last changes from %s", err, path)
 		}
 	}
-	return errors.Join(err, e.lock.Close())
+	if err = errors.Join(err, e.lock.Close()); err != nil {
+		return fmt.Errorf("weirdisk: %s was not closed in order: %w", l.dir, err)
+	}
+	return nil
 }
 
 // Decide decides an attempt, a peek or a record. One that changed something returns once the
