@@ -353,10 +353,12 @@ func (e *encoder) operation(b []byte, o *weir.StoredOperation) []byte {
 // decoder reads the entries of one segment into a memory engine, or only checks their form.
 type decoder struct {
 	memory   *weir.Memory // nil = only the form
+	lanes    *lanes       // of memory
 	previous int64
 	plans    map[uint64]*decodedPlan
-	limits   map[uint64]*weir.StoredHistory
+	limits   map[uint64]*decodedLimit
 	parts    weir.Parts
+	key      []byte // of keyOf
 
 	newest    int64 // newest instant that is not of a caller
 	dumped    int   // histories and operations since the last entryClock
@@ -369,11 +371,18 @@ type decodedPlan struct {
 	plan  *weir.Plan
 	width int   // values of a stored key
 	from  []int // the place of each dimension in a stored key
+	by    []int // the places of the dimensions by which all limits count, nil if limits differ
+}
+
+// decodedLimit is a limit with the last of its histories.
+type decodedLimit struct {
+	history weir.StoredHistory
+	known   bool // to the memory engine
 }
 
 func (d *decoder) begin(h *header) {
 	d.previous, d.newest = h.base, max(d.newest, h.base)
-	d.plans, d.limits = map[uint64]*decodedPlan{}, map[uint64]*weir.StoredHistory{}
+	d.plans, d.limits = map[uint64]*decodedPlan{}, map[uint64]*decodedLimit{}
 	d.dumped = 0
 }
 
@@ -491,7 +500,7 @@ func (d *decoder) entry(r *reader) error {
 		return d.change(r, first, weir.ChangeKind(kind-entryRecord))
 	case entryLimit:
 		n := r.uvarint()
-		d.limits[n] = &weir.StoredHistory{Name: string(r.bytes()), Keep: r.units()}
+		d.limits[n] = &decodedLimit{history: weir.StoredHistory{Name: string(r.bytes()), Keep: r.units()}}
 		return nil
 	case entryHistory:
 		return d.history(r, first)
@@ -533,10 +542,18 @@ func (d *decoder) plan(r *reader) error {
 		}
 		p.from = append(p.from, i)
 	}
+	limits := plan.Policy().Limits
+	for _, name := range limits[0].By {
+		p.by = append(p.by, slices.Index(stored.Dimensions, name))
+	}
+	if slices.ContainsFunc(limits, func(l weir.Limit) bool { return !slices.Equal(l.By, limits[0].By) }) {
+		p.by = nil
+	}
 	d.plans[n] = p
 	if d.memory == nil {
 		return nil
 	}
+	d.lanes.wait()
 	return d.memory.Redo(&weir.Change{Kind: weir.ChangePlan, Plan: plan})
 }
 
@@ -576,14 +593,35 @@ func (d *decoder) change(r *reader, first byte, kind weir.ChangeKind) error {
 	if d.memory == nil {
 		return nil
 	}
+	if p.by != nil {
+		if t := d.lanes.task(d.keyOf(p, &values)); t != nil {
+			t.change = c
+			return nil
+		}
+	}
+	d.lanes.wait()
 	return d.memory.Redo(&c)
 }
 
+// keyOf returns the key of the histories that a change is about, as in a StoredHistory.
+func (d *decoder) keyOf(p *decodedPlan, values *[weir.MaxDimensions]string) []byte {
+	d.key = d.key[:0]
+	for _, i := range p.by {
+		if len(p.by) > 1 {
+			d.key = appendString(d.key, values[i])
+		} else {
+			d.key = append(d.key, values[i]...)
+		}
+	}
+	return d.key
+}
+
 func (d *decoder) history(r *reader, first byte) error {
-	h := d.limits[r.uvarint()]
-	if h == nil {
+	limit := d.limits[r.uvarint()]
+	if limit == nil {
 		return errEntry
 	}
+	h := &limit.history
 	h.Key = r.bytes()
 	h.Virtual = first&flagVirtual != 0
 	h.Last = d.instant(r)
@@ -611,6 +649,16 @@ func (d *decoder) history(r *reader, first byte) error {
 	if d.memory == nil {
 		return nil
 	}
+	if limit.known {
+		if t := d.lanes.task(h.Key); t != nil {
+			entries := append(t.history.Entries[:0], h.Entries...)
+			t.change.Plan, t.history = nil, *h
+			t.history.Entries = entries
+			return nil
+		}
+	}
+	d.lanes.wait()
+	limit.known = true
 	return d.memory.Restore(h)
 }
 
@@ -630,5 +678,6 @@ func (d *decoder) operation(r *reader, first byte) error {
 	if d.memory == nil {
 		return nil
 	}
+	d.lanes.wait()
 	return d.memory.RestoreOperation(o)
 }

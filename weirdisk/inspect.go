@@ -58,11 +58,11 @@ func inspect(dir string) (*weir.Memory, Report, error) {
 		return nil, Report{}, openError(dir, err)
 	}
 	defer lock.Close()
-	m := weir.NewMemory()
-	l, err := load(system{}, dir, m)
+	l, err := load(system{}, dir, func() *weir.Memory { return weir.NewMemory() })
 	if err != nil {
 		return nil, Report{}, openError(dir, err)
 	}
+	m := l.decoder.memory
 	r := Report{Segments: len(l.used), Bytes: l.bytes, Entries: l.decoder.entries, Cut: l.cut}
 	if l.decoder.newest > 0 {
 		r.Newest = time.UnixMicro(l.decoder.newest)

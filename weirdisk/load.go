@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,34 +81,57 @@ type stored struct {
 	durable int64 // on stable storage up to here at least
 }
 
-// load makes the content of the directory again in an empty memory engine. It changes no
-// file (D4).
-func load(f files, dir string, m *weir.Memory) (*loaded, error) {
+// load makes the content of the directory again in a new memory engine. It changes no file (D4).
+func load(f files, dir string, newMemory func() *weir.Memory) (*loaded, error) {
 	found, err := find(f, dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &loaded{decoder: decoder{memory: m}, segments: *found}
-	l.skipOld()
+	found.skipOld()
+	processors := runtime.GOMAXPROCS(0)
+	l, err := found.load(newMemory(), min(processors, mostLanes))
+	if err != nil && processors > 1 {
+		// In lanes a history can come before another one that had gone makes room for it. And
+		// the error must name the first place.
+		l, err = found.load(newMemory(), 1)
+	}
+	if err != nil {
+		return nil, err
+	}
 	for i, s := range l.used {
-		torn := l.mayBeTorn(i)
-		if err := l.replay(s, torn); err != nil {
-			return nil, err
-		}
-		if !torn { // it was synced before the next one began
+		if !l.mayBeTorn(i) { // it was synced before the next one began
 			s.data, s.durable = nil, s.end
 		}
-	}
-	if len(l.used) > 0 && l.used[0].header.previous != 0 && l.decoder.snapshots == 0 {
-		return nil, &FormatError{l.used[0].path, 0, errMissing}
 	}
 	return l, nil
 }
 
+// load makes the content of the segments in an empty memory engine, in so many lanes.
+func (f *segments) load(m *weir.Memory, n int) (*loaded, error) {
+	l := &loaded{decoder: decoder{memory: m, lanes: newLanes(m, n)}, segments: *f}
+	err := l.replayAll()
+	if failed := l.decoder.lanes.close(); err == nil {
+		err = failed
+	}
+	return l, err
+}
+
+func (l *loaded) replayAll() error {
+	for i, s := range l.used {
+		if err := l.replay(s, l.mayBeTorn(i)); err != nil {
+			return err
+		}
+	}
+	if len(l.used) > 0 && l.used[0].header.previous != 0 && l.decoder.snapshots == 0 {
+		return &FormatError{l.used[0].path, 0, errMissing}
+	}
+	return nil
+}
+
 // mayBeTorn reports whether used segment i may have a torn end: nothing was written behind
 // it, or a write or a sync had failed before.
-func (l *loaded) mayBeTorn(i int) bool {
-	for _, s := range l.used[i+1:] {
+func (f *segments) mayBeTorn(i int) bool {
+	for _, s := range f.used[i+1:] {
 		if s.header.untrusted || s.written() {
 			return s.header.untrusted
 		}
@@ -117,14 +141,14 @@ func (l *loaded) mayBeTorn(i int) bool {
 
 // skipOld moves the segments before the newest whole snapshot to the unused ones. It has all
 // that counts. They may have more: of a segment with a torn end a reset can be lost.
-func (l *loaded) skipOld() {
-	for i := len(l.used) - 1; i > 0; i-- {
+func (f *segments) skipOld() {
+	for i := len(f.used) - 1; i > 0; i-- {
 		scan := loaded{} // without a memory
-		if scan.replay(l.used[i], true) == nil && scan.decoder.snapshots > 0 {
-			for _, s := range l.used[:i] {
-				l.unused = append(l.unused, s.path)
+		if scan.replay(f.used[i], true) == nil && scan.decoder.snapshots > 0 {
+			for _, s := range f.used[:i] {
+				f.unused = append(f.unused, s.path)
 			}
-			l.used = l.used[i:]
+			f.used = f.used[i:]
 			return
 		}
 	}

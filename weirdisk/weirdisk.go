@@ -161,7 +161,6 @@ func Open(dir string, opts ...Option) (*Engine, error) {
 		queue: []*batch{{b: make([]byte, batchSize)}}, wake: make(chan struct{}, 1), broken: make(chan struct{}, 1),
 	}}
 	e.log.waiting.Store(o.sync == syncAlways)
-	e.memory = weir.NewMemory(append(o.memory, weir.Journaled(e.log))...)
 	if err := e.start(&o); err != nil {
 		lock.Close()
 		return nil, openError(dir, err)
@@ -199,10 +198,13 @@ var nextSteps = []struct {
 // start loads the directory and starts the goroutines.
 func (e *Engine) start(o *options) error {
 	l := e.log
-	content, err := load(l.files, l.dir, e.memory)
+	content, err := load(l.files, l.dir, func() *weir.Memory {
+		return weir.NewMemory(append(o.memory, weir.Journaled(l))...)
+	})
 	if err != nil {
 		return err
 	}
+	e.memory = content.decoder.memory
 	e.cut = content.cut
 	e.memory.NotBefore(content.decoder.newest)
 	e.memory.Sweep()

@@ -1,0 +1,135 @@
+package weirdisk
+
+import (
+	"encoding/json"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"runtime"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/weirlimit/weir"
+)
+
+// TestLanesLoadTheSame: in any number of lanes the log of callers and snapshots gives the same
+// histories and operations. Some limits share their keys, and some have others.
+func TestLanesLoadTheSame(t *testing.T) {
+	dir := t.TempDir()
+	e := open(t, dir, SyncOff(), snapshotsEvery(64<<10))
+	user, both := []string{"user"}, []string{"tenant", "user"}
+	var limiters []*weir.Limiter
+	for i, limits := range [][]weir.Limit{
+		{{Name: "one", Max: 1 << 30, Window: time.Hour, By: user}, {Name: "short", Max: 50, Window: time.Minute, By: user}},
+		{{Name: "two", Max: 1 << 30, Window: time.Hour, By: both}},
+		{{Name: "bucket", Max: 50, Window: time.Hour, By: user, Kind: weir.Bucket}},
+		{{Name: "tenant", Max: 1 << 30, Window: time.Hour, By: both[:1]}, {Name: "user", Max: 1 << 30, Window: time.Hour, By: user}},
+		{{Name: "all", Max: 1 << 30, Window: time.Hour}},
+	} {
+		l, err := weir.New(weir.Policy{Name: fmt.Sprint("p", i), Limits: limits}, weir.WithEngine(e))
+		if err != nil {
+			t.Fatal(err)
+		}
+		limiters = append(limiters, l)
+	}
+	var callers sync.WaitGroup
+	for c := range 4 {
+		callers.Go(func() {
+			l := limiters[0]
+			for i := range 5000 {
+				if i%64 == 0 {
+					l = limiters[rand.IntN(len(limiters))]
+				}
+				values := []string{fmt.Sprint(rand.IntN(300)), fmt.Sprint(rand.IntN(3))}
+				key := weir.K(values[:len(l.Plan().Dimensions())]...)
+				var err error
+				switch n := 1 + rand.Int64N(3); rand.IntN(40) {
+				case 0:
+					err = l.Reset(ctx, key)
+				case 1:
+					_, err = l.Refund(ctx, key, time.Now(), n)
+				case 2:
+					_, err = l.AllowOnce(ctx, key, n, fmt.Sprint(c, i))
+				default:
+					_, err = l.AllowN(ctx, key, n)
+				}
+				if err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	callers.Wait()
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(system{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found.skipOld()
+	var want []string
+	for _, n := range []int{1, 2, 5} {
+		l, err := found.load(weir.NewMemory(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got []string
+		if err := visit(l.decoder.memory, func(i Item) error {
+			if h := i.History; h != nil && len(h.Entries) == 0 {
+				h.Entries = nil
+			}
+			line, err := json.Marshal(i)
+			got = append(got, string(line))
+			return err
+		}, &Report{}); err != nil {
+			t.Fatal(err)
+		}
+		if slices.Sort(got); n == 1 {
+			want = got
+		}
+		if len(got) < 1000 || !slices.Equal(got, want) {
+			t.Errorf("%d histories and operations in %d lanes, %d in one lane, want the same ones", len(got), n, len(want))
+		}
+	}
+}
+
+// TestLanesKeepACap: a directory opens under the cap that its histories kept, one after the other.
+// In lanes, one may come while another is still there.
+func TestLanesKeepACap(t *testing.T) {
+	dir, capped := t.TempDir(), Memory(weir.MaxKeys(1))
+	e := open(t, dir, SyncOff(), capped)
+	l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}})
+	for range 2 * laneTasks { // its lane has begun and not ended when the log does
+		if _, err := l.Allow(ctx, weir.K("first")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := l.Reset(ctx, weir.K("first")); err != nil {
+		t.Fatal(err)
+	}
+	lane := func(key string) int {
+		return int(crc32.Checksum([]byte(key), castagnoli)) % min(max(runtime.GOMAXPROCS(0), 2), mostLanes)
+	}
+	last := "last"
+	for i := 0; lane(last) == lane("first"); i++ {
+		last = fmt.Sprint(i)
+	}
+	if _, err := l.Allow(ctx, weir.K(last)); err != nil {
+		t.Fatal(err)
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	if err := visit(open(t, dir, capped).Memory(), func(i Item) error {
+		if n++; string(i.History.Key) != last {
+			t.Errorf("there is %q, want %q", i.History.Key, last)
+		}
+		return nil
+	}, &Report{}); err != nil || n != 1 {
+		t.Errorf("%d histories, %v, want one", n, err)
+	}
+}
