@@ -265,6 +265,9 @@ func TestImagesFindWrongEngines(t *testing.T) {
 func (t *tape) crash(test *testing.T, mode string, r *rand.Rand) (problems []string, lossy bool) {
 	test.Helper()
 	crash, d := 1+r.IntN(len(t.steps)), damage(r.IntN(int(damages)))
+	if r.IntN(5) == 0 { // behind the last Close, or its failure
+		crash = len(t.steps)
+	}
 	dir := filepath.Join(test.TempDir(), "image")
 	defer os.RemoveAll(dir)
 	if err := t.image(dir, crash, d, r); err != nil {

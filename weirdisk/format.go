@@ -649,7 +649,7 @@ func (d *decoder) history(r *reader, first byte) error {
 	if d.memory == nil {
 		return nil
 	}
-	if limit.known {
+	if limit.known && len(h.Entries) <= laneEntries {
 		if t := d.lanes.task(h.Key); t != nil {
 			entries := append(t.history.Entries[:0], h.Entries...)
 			t.change.Plan, t.history = nil, *h

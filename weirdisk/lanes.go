@@ -41,6 +41,10 @@ const (
 	// laneTasks is the number of tasks that a lane gets at once.
 	laneTasks = 256
 
+	// laneEntries bounds the entries of a history in a lane, which copies them: they take more
+	// memory there than in the engine.
+	laneEntries = 128
+
 	// aloneTasks follow each one that had to wait for all lanes. The wait takes as long as some
 	// dozens of tasks.
 	aloneTasks = 128
