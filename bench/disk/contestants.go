@@ -14,6 +14,8 @@ import (
 	"github.com/hashicorp/raft"
 	raftwal "github.com/hashicorp/raft-wal"
 	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/prometheus/tsdb/wlog"
+	"github.com/prometheus/prometheus/util/compression"
 	"github.com/tidwall/wal"
 	"go.etcd.io/bbolt"
 
@@ -53,6 +55,7 @@ var contestants = []contestant{
 	{bboltGroup, "a transaction a group", withBbolt},
 	{"tidwall/wal", "a batch with a sync a group; no checksums", withTidwall},
 	{"hashicorp/raft-wal", "StoreLogs with a sync a group", withRaft},
+	{"prometheus tsdb/wlog", "Log and Sync of a group", withWlog},
 }
 
 func contestantNamed(name string) *contestant {
@@ -179,6 +182,18 @@ func withRaft(dir string) (func(weir.Key) error, func()) {
 			logs[i] = &raft.Log{Index: index, Data: b}
 		}
 		return l.StoreLogs(logs)
+	})
+	return logging(g.store), func() { g.close(); check(l.Close()) }
+}
+
+func withWlog(dir string) (func(weir.Key) error, func()) {
+	l, err := wlog.New(nil, nil, dir, compression.None)
+	check(err)
+	g := newGroup(func(entries [][]byte) error {
+		if err := l.Log(entries...); err != nil {
+			return err
+		}
+		return l.Sync()
 	})
 	return logging(g.store), func() { g.close(); check(l.Close()) }
 }
