@@ -198,7 +198,8 @@ func corrected(slots []slot) bool {
 
 // Redo makes a change again as it was made, at its instant and without a decision. It
 // changes each history by itself: a history that another Redo or a Restore has brought
-// elsewhere does not affect the others. The only error is ErrFull, at a cap.
+// elsewhere does not affect the others. Redo and Restore forget no history, so changes of
+// different keys can be redone at the same time. The only error is ErrFull, at a cap.
 func (m *Memory) Redo(c *Change) error {
 	for ; c != nil; c = c.Next {
 		if err := m.redoOne(c); err != nil {

@@ -371,7 +371,7 @@ type decodedPlan struct {
 	plan  *weir.Plan
 	width int   // values of a stored key
 	from  []int // the place of each dimension in a stored key
-	by    []int // the places of the dimensions by which all limits count, nil if limits differ
+	by    []int // the places of the dimensions by which all limits count, nil if limits differ or count by none
 }
 
 // decodedLimit is a limit with the last of its histories.
@@ -478,6 +478,9 @@ func (d *decoder) instant(r *reader) int64 {
 
 // batch redoes the entries of a batch.
 func (d *decoder) batch(entries []byte) error {
+	if d.lanes != nil && d.lanes.failed.Load() {
+		return errLanes
+	}
 	r := &reader{b: entries}
 	for len(r.b) > 0 {
 		d.entries++
@@ -593,7 +596,8 @@ func (d *decoder) change(r *reader, first byte, kind weir.ChangeKind) error {
 	if d.memory == nil {
 		return nil
 	}
-	if p.by != nil {
+	// Plans can name one operation in keys of different orders, so those are applied in order.
+	if p.by != nil && (c.Once == nil || p.width == 1) {
 		if t := d.lanes.task(d.keyOf(p, &values)); t != nil {
 			t.change = c
 			return nil

@@ -9,16 +9,17 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// lanes bring changes and histories into a memory engine, each lane those of some keys, in their
-// order. A start waits for memory most of the time, so it takes two thirds of the time on two
-// processors (bench/disk, restart).
+// lanes apply changes and histories to a memory engine in several goroutines. All entries of one
+// key go to one goroutine, in the order of the log. A start spends most of its time on cache
+// misses, as keys are far apart in memory, so two processors take two thirds of the time of one
+// (bench/README.md).
 type lanes struct {
 	memory *weir.Memory
 	lanes  []lane
-	free   chan []task // buffers
+	free   chan []task // empty buffers
 	busy   sync.WaitGroup
-	idle   bool // there are no tasks
-	alone  int  // the next tasks that no lane gets
+	idle   bool // all tasks are done
+	alone  int  // entries that the reader still applies itself
 	failed atomic.Bool
 }
 
@@ -28,30 +29,30 @@ type lane struct {
 	work chan []task
 }
 
-// task is a history to restore, or a change to redo if that has a plan.
+// task is a change if it has a plan, and otherwise a history.
 type task struct {
 	change  weir.Change
 	history weir.StoredHistory
 }
 
 const (
-	// mostLanes bounds the goroutines: the one that reads the log cannot keep more busy.
+	// mostLanes bounds the goroutines. One goroutine reads the log, which is too slow for more.
 	mostLanes = 8
 
-	// laneTasks is the number of tasks that a lane gets at once.
+	// laneTasks is the number of tasks that are sent to a lane at once.
 	laneTasks = 256
 
-	// laneEntries bounds the entries of a history in a lane, which copies them: they take more
-	// memory there than in the engine.
+	// laneEntries bounds the entries of a history in a task. The reader applies longer ones
+	// itself, as entries in tasks take more memory than in the engine.
 	laneEntries = 128
 
-	// aloneTasks follow each one that had to wait for all lanes. The wait takes as long as some
-	// dozens of tasks.
+	// aloneTasks is the number of entries that the reader applies itself after a wait for all
+	// lanes. A wait takes as long as some dozens of entries.
 	aloneTasks = 128
 )
 
-// errLanes: some task could not be done.
-var errLanes = errors.New("weirdisk: the log cannot be read in lanes")
+// errLanes: a lane could not apply a task.
+var errLanes = errors.New("weirdisk: the log cannot be replayed in lanes")
 
 // newLanes returns n lanes, or none if n is 1.
 func newLanes(m *weir.Memory, n int) *lanes {
@@ -89,18 +90,18 @@ func (l *lanes) run(work <-chan []task) {
 	}
 }
 
-// task returns the next task of the key's lane, to be filled in. It returns nil if the caller
-// must do it: then all tasks before are done.
+// task returns the next task of the key's lane, to be filled in. If it returns nil, the caller
+// waits for all lanes and applies the entry itself.
 func (l *lanes) task(key []byte) *task {
 	if len(l.lanes) == 0 {
 		return nil
 	}
-	if l.alone > 0 {
+	if l.alone > 0 { // since a wait, so all lanes are idle
 		l.alone--
 		return nil
 	}
 	l.idle = false
-	one := &l.lanes[int(crc32.Checksum(key, castagnoli))%len(l.lanes)]
+	one := &l.lanes[crc32.Checksum(key, castagnoli)%uint32(len(l.lanes))]
 	if len(one.next) == laneTasks {
 		l.start(one)
 	}
@@ -108,7 +109,7 @@ func (l *lanes) task(key []byte) *task {
 	return &one.next[len(one.next)-1]
 }
 
-// start hands the tasks of a lane over.
+// start sends the tasks to the goroutine of the lane, and takes an empty buffer.
 func (l *lanes) start(one *lane) {
 	l.busy.Add(1)
 	one.work <- one.next
@@ -127,7 +128,7 @@ func (l *lanes) wait() {
 	l.idle, l.alone = true, aloneTasks
 }
 
-// close waits for all tasks and ends the goroutines. The error is errLanes.
+// close waits for all tasks and ends the goroutines. Its only error is errLanes.
 func (l *lanes) close() error {
 	l.wait()
 	for _, one := range l.lanes {

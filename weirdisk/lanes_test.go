@@ -2,10 +2,10 @@ package weirdisk
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"math/rand/v2"
-	"runtime"
 	"slices"
 	"sync"
 	"testing"
@@ -96,6 +96,102 @@ func TestLanesLoadTheSame(t *testing.T) {
 	}
 }
 
+// TestOperationsStayInOrder: two plans have the same operations for keys of different orders. The
+// one that an idempotency key names last is the one that a start remembers.
+func TestOperationsStayInOrder(t *testing.T) {
+	lane := func(values ...string) uint32 {
+		var b []byte
+		for _, v := range values {
+			b = appendString(b, v)
+		}
+		return crc32.Checksum(b, castagnoli) % 2
+	}
+	a, b := "a", "b"
+	for i := 0; lane(a, b) == lane(b, a); i++ {
+		a = fmt.Sprint("a", i)
+	}
+	dir := t.TempDir()
+	e := open(t, dir, SyncOff())
+	limiter := func(e weir.Engine, by ...string) *weir.Limiter {
+		return newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 30, Window: time.Minute, By: by})
+	}
+	must := func(_ weir.Decision, err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two, start := limiter(e, "x", "y"), limiter(e, "y", "x"), time.Now()
+	later := start.Add(2 * time.Minute) // the operation is forgotten, and its name is free
+	for range aloneTasks {
+		must(one.Allow(ctx, weir.K("z", "z")))
+		must(two.Allow(ctx, weir.K("z", "z")))
+	}
+	must(one.At(start).AllowOnce(ctx, weir.K(a, b), 1, "id"))
+	must(two.At(later).AllowOnce(ctx, weir.K(b, a), 1, "id"))
+	for range 20 * laneTasks { // this lane begins first
+		must(two.At(later).Allow(ctx, weir.K(b, a)))
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := find(system{}, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, n := range []int{1, 2} {
+		l, err := found.load(weir.NewMemory(), n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		d, err := limiter(l.decoder.memory, "y", "x").At(later.Add(time.Second)).AllowOnce(ctx, weir.K(b, a), 1, "id")
+		if err != nil || !d.Replayed {
+			t.Errorf("%d lanes: replayed %t, %v", n, d.Replayed, err)
+		}
+	}
+}
+
+// TestForgottenHistoriesTakeNoRoom: the engine forgot histories to stay within a cap. The log has
+// them, and the directory opens.
+func TestForgottenHistoriesTakeNoRoom(t *testing.T) {
+	const window = 10 * time.Millisecond
+	limit := weir.Limit{Name: "l", Max: 9, Window: window, By: []string{"user"}}
+	once := weir.Limit{Name: "l", Max: 9, Window: time.Hour, By: []string{"user"}}
+	for name, most := range map[string]weir.MemoryOption{"keys": weir.MaxKeys(200), "bytes": weir.MaxBytes(200 << 10)} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			e := open(t, dir, SyncOff(), Memory(most))
+			if _, err := newLimiter(t, e, once).AllowOnce(ctx, weir.K("ann"), 3, "id"); err != nil {
+				t.Fatal(err)
+			}
+			l, err := weir.New(weir.Policy{Name: "short", Limits: []weir.Limit{limit}}, weir.WithEngine(e))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i := range 4000 {
+				for tries := 0; ; tries++ {
+					_, err := l.Allow(ctx, weir.K(fmt.Sprint("user-", i)))
+					if err == nil {
+						break
+					}
+					if !errors.Is(err, weir.ErrFull) || tries == 1000 {
+						t.Fatal(err)
+					}
+					time.Sleep(window)
+				}
+			}
+			if err := e.Close(); err != nil {
+				t.Fatal(err)
+			}
+			after := open(t, dir, Memory(most))
+			d, err := newLimiter(t, after, once).AllowOnce(ctx, weir.K("ann"), 3, "id")
+			if err != nil || !d.Replayed || d.Remaining != 6 {
+				t.Errorf("got %+v, %v, want the answer before, 6 left", d, err)
+			}
+		})
+	}
+}
+
 // TestLanesKeepACap: a directory opens under the cap that its histories kept, one after the other.
 // In lanes, one may come while another is still there.
 func TestLanesKeepACap(t *testing.T) {
@@ -111,7 +207,7 @@ func TestLanesKeepACap(t *testing.T) {
 		t.Fatal(err)
 	}
 	lane := func(key string) int {
-		return int(crc32.Checksum([]byte(key), castagnoli)) % min(max(runtime.GOMAXPROCS(0), 2), mostLanes)
+		return int(crc32.Checksum([]byte(key), castagnoli) % uint32(max(processors(), 2)))
 	}
 	last := "last"
 	for i := 0; lane(last) == lane("first"); i++ {

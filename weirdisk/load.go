@@ -88,12 +88,9 @@ func load(f files, dir string, newMemory func() *weir.Memory) (*loaded, error) {
 		return nil, err
 	}
 	found.skipOld()
-	processors := runtime.GOMAXPROCS(0)
-	l, err := found.load(newMemory(), min(processors, mostLanes))
-	if err != nil && processors > 1 {
-		// In lanes a history can come before another one that had gone makes room for it. And
-		// the error must name the first place.
-		l, err = found.load(newMemory(), 1)
+	l, err := found.load(newMemory(), processors())
+	if err != nil {
+		l, err = found.loadAgain(newMemory, err)
 	}
 	if err != nil {
 		return nil, err
@@ -106,7 +103,10 @@ func load(f files, dir string, newMemory func() *weir.Memory) (*loaded, error) {
 	return l, nil
 }
 
-// load makes the content of the segments in an empty memory engine, in so many lanes.
+// processors is the number of lanes of a start.
+func processors() int { return min(runtime.GOMAXPROCS(0), mostLanes) }
+
+// load replays the segments into an empty memory engine with so many lanes.
 func (f *segments) load(m *weir.Memory, n int) (*loaded, error) {
 	l := &loaded{decoder: decoder{memory: m, lanes: newLanes(m, n)}, segments: *f}
 	err := l.replayAll()
@@ -114,6 +114,35 @@ func (f *segments) load(m *weir.Memory, n int) (*loaded, error) {
 		err = failed
 	}
 	return l, err
+}
+
+// loadAgain loads after an error. At a cap the log can hold histories that no longer count, which
+// the engine forgot meanwhile: all are loaded without caps, and those that count have to fit.
+// Other errors, and the final one of a cap, name the first place in the log.
+func (f *segments) loadAgain(newMemory func() *weir.Memory, err error) (*loaded, error) {
+	if errors.Is(err, errLanes) || errors.Is(err, weir.ErrFull) {
+		l, err := f.load(weir.NewMemory(), processors())
+		if err == nil {
+			err = l.fit(newMemory())
+		}
+		if err == nil {
+			return l, nil
+		}
+	}
+	return f.load(newMemory(), 1)
+}
+
+// fit moves all that counts to an empty memory engine.
+func (l *loaded) fit(to *weir.Memory) error {
+	from := l.decoder.memory
+	from.NotBefore(l.decoder.newest)
+	l.decoder.memory = to
+	return visit(from, func(i Item) error {
+		if i.History != nil {
+			return to.Restore(i.History)
+		}
+		return to.RestoreOperation(i.Operation)
+	}, &Report{})
 }
 
 func (l *loaded) replayAll() error {

@@ -41,7 +41,8 @@ type log struct {
 	filling *batch   // the one before the last, if callers fill its chunk of the tail, or nil
 	tail    *tail    // nil with SyncAlways, and where there is none
 	cause   error    // of the last failure, nil in service
-	closed  bool     // for good
+	closed  bool     // by Close
+	repair  int64    // failures when the last repair began
 
 	spare *batch // to be used again, or nil
 	room  []byte // of settle
@@ -478,16 +479,19 @@ func (l *log) failLocked(err error) {
 	signal(l.broken)
 }
 
-// restore puts the log back into service.
+// restore puts the log back into service, unless something has failed during the repair.
 func (l *log) restore() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.accepts {
-		l.cause = nil
+	if l.stats.failures.Load() != l.repair {
+		return
+	}
+	l.cause = nil
+	if t := l.tail; t != nil {
+		t.kept = false
+	}
+	if !l.closed {
 		l.service.Add(1)
-		if t := l.tail; t != nil {
-			t.kept = false
-		}
 	}
 }
 
@@ -559,7 +563,7 @@ func (l *log) begin(h header) error {
 	}
 	b := l.last()
 	b.into = s
-	l.accepts = true
+	l.accepts, l.repair = true, l.stats.failures.Load()
 	l.encoder = newEncoder(h.base)
 	b.b = l.encoder.instant(append(b.b, entryClock), h.base)
 	b.count++

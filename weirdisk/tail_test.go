@@ -286,6 +286,57 @@ func TestCloseOutOfService(t *testing.T) {
 	}
 }
 
+// TestCloseDuringARepair: a repair has made all changes durable when Close begins, and ends after
+// it. So Close has no error, and the tail is gone.
+func TestCloseDuringARepair(t *testing.T) {
+	f, dir := &unfit{}, t.TempDir()
+	var fails atomic.Bool
+	syncs, held, resume := 0, make(chan bool), make(chan bool)
+	f.write = func(path string, b []byte) error {
+		if path == segmentPath(dir, 1) && fails.Load() {
+			return syscall.ENOSPC
+		}
+		return nil
+	}
+	f.sync = func(path string) error {
+		if path != segmentPath(dir, 1) && strings.HasSuffix(path, suffix) && fails.Load() {
+			if syncs++; syncs == 2 { // of the snapshot
+				held <- true
+				<-resume
+			}
+		}
+		return nil
+	}
+	e := open(t, dir, SyncOff(), withFiles(f))
+	l := newLimiter(t, e, daily)
+	fails.Store(true)
+	granted := int64(0)
+	for range 3 {
+		if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
+			granted++
+		}
+	}
+	e.log.request()
+	<-held
+	closed := make(chan error)
+	go func() { closed <- e.Close() }()
+	eventually(t, "the log is closed", func() bool {
+		e.log.mu.Lock()
+		defer e.log.mu.Unlock()
+		return e.log.closed
+	})
+	close(resume)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, tailName)); err == nil {
+		t.Error("there is a tail")
+	}
+	if d, err := newLimiter(t, open(t, dir), daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining > 10-granted {
+		t.Errorf("got %v, %v, want at most %d left", d, err, 10-granted)
+	}
+}
+
 // TestNoChunkDuringARepair: a repair that fails has overwritten no chunk of the tail.
 func TestNoChunkDuringARepair(t *testing.T) {
 	l := newLog()

@@ -125,7 +125,8 @@ func SyncEvery(d time.Duration) Option {
 func SyncOff() Option { return func(o *options) { o.sync = syncOff } }
 
 // Memory returns the option to bound the memory engine, by weir.MaxKeys and weir.MaxBytes.
-// Histories that are in the directory count too: if they exceed a cap, Open fails.
+// Histories of the directory that still count must fit too; otherwise Open fails. If the log has
+// others that the cap has no room for, Open takes the memory of all of them for a moment.
 func Memory(opts ...weir.MemoryOption) Option {
 	return func(o *options) { o.memory = append(o.memory, opts...) }
 }
@@ -279,7 +280,7 @@ func (e *Engine) close() error {
 	}
 	if l.file != nil {
 		err = errors.Join(err, l.file.Close())
-		if err == nil { // otherwise some batches of a failed write may stand at the end
+		if err == nil { // batches of a failed write stay: a power failure may lose the tail
 			err = l.files.truncate(segmentPath(l.dir, l.number), l.offset.Load())
 		}
 	}
@@ -293,7 +294,7 @@ func (e *Engine) close() error {
 		}
 	}
 	if err = errors.Join(err, e.lock.Close()); err != nil {
-		return fmt.Errorf("weirdisk: %s was not closed in order: %w", l.dir, err)
+		return fmt.Errorf("weirdisk: closing %s failed: %w", l.dir, err)
 	}
 	return nil
 }

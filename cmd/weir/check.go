@@ -62,7 +62,7 @@ func check(cmd *cobra.Command, o *checkOptions, name string, pairs []string) err
 
 // decide makes the decision. If a shadow cannot decide, that is an error here: its
 // answer would hide the fault.
-func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (*answer.Answer, *answer.Applied, error) {
+func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_ *answer.Answer, _ *answer.Applied, err error) {
 	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return nil, nil, err
@@ -75,7 +75,7 @@ func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (*
 	if err != nil {
 		return nil, nil, err
 	}
-	defer store.Close()
+	defer closeStore(store, &err)
 	rule, err := enforce.NewRule(p, store.Engine)
 	if err != nil {
 		return nil, nil, usage("", "%s: %w", source.name, err)

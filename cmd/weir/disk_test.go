@@ -2,9 +2,12 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -99,4 +102,34 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 	f.await(t, "over", healthyAnswers, "1")
 	f.terminate(t)
 	f.ended(t)
+}
+
+// TestFullDiskAtTheEnd: weir serve exits with 3 and the reason if its store could not be closed.
+func TestFullDiskAtTheEnd(t *testing.T) {
+	disk := t.TempDir()
+	if err := syscall.Mount("weir-test", disk, "tmpfs", 0, "size=512k"); err != nil {
+		t.Skipf("SKIPPED: a full disk needs a tmpfs, which only root can mount: %v", err)
+	}
+	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	store := filepath.Join(disk, "store")
+	args := []string{"--policies", writePolicies(t, "version: 1\npolicies: {jobs: {limit: 10 per day per user}}\n"), "--store", "file:" + store}
+	p := startServe(t, args...)
+	full := make([]byte, 512<<10)
+	if err := os.WriteFile(filepath.Join(disk, "filler"), full, 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("got %v, want %v", err, syscall.ENOSPC)
+	}
+	for i := range 100 { // more than fit into the page that the segment has
+		body := fmt.Sprintf(`{"policy": "jobs", "key": {"user": "%0100d"}}`, i)
+		r, err := http.Post("http://"+p.addr+"/v1/check", "application/json", strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Body.Close()
+	}
+	p.terminate(t)
+	<-p.done
+	var exit *exec.ExitError
+	if err := p.Wait(); !errors.As(err, &exit) || exit.ExitCode() != 3 || !strings.Contains(p.said.String(), "closing "+store+" failed") {
+		t.Errorf("weir serve ended with %v, want exit code 3 and the reason; stderr:\n%s", err, p.said.String())
+	}
 }

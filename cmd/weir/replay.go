@@ -73,7 +73,7 @@ func replayTrace(cmd *cobra.Command, o *replayOptions, in io.ReadCloser) (err er
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer closeStore(store, &err)
 	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return err

@@ -145,7 +145,7 @@ func (f *traceFile) Read(b []byte) (int, error) {
 func (f *traceFile) Close() error { return f.in.Close() }
 
 // replayLogs decides the requests of access logs and prints the summary.
-func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) error {
+func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error) {
 	if o.decisions != "" {
 		return usage("the summary of access logs goes to stdout", "--decisions is for traces, not for access logs")
 	}
@@ -160,7 +160,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) error {
 	if err != nil {
 		return err
 	}
-	defer store.Close()
+	defer closeStore(store, &err)
 	source, err := loadPolicies(o.policies, cmd.ErrOrStderr())
 	if err != nil {
 		return err

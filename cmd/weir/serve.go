@@ -130,6 +130,9 @@ func serve(cmd *cobra.Command, o *serveOptions) error {
 	if config.Recorder != nil {
 		config.Recorder.Close()
 	}
+	if err := store.Close(); err != nil {
+		return err
+	}
 	fmt.Fprintln(stderr, "weir: drained, bye")
 	return nil
 }

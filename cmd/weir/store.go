@@ -29,6 +29,13 @@ func openStore(name string) (*store.Store, error) {
 	return s, storeFailure(err)
 }
 
+// closeStore closes a store at the end of a command, which returns the error if it has no other.
+func closeStore(s *store.Store, result *error) {
+	if err := storeFailure(s.Close()); *result == nil {
+		*result = err
+	}
+}
+
 // storeOptions are the flags for the memory store, and for outages of a shared one.
 type storeOptions struct {
 	instances int
@@ -152,10 +159,15 @@ func (s *servedStore) logState(state fallback.StoreState, cause error) {
 	s.logged = s.outages.Line(slog.LevelError, "the store is down; decisions follow when-store-is-down", "why", cause)
 }
 
-// Close stops connecting and closes the connections.
+// Close stops connecting and closes the store. Further calls do nothing.
 func (s *servedStore) Close() error {
-	close(s.closed)
-	return s.Store.Close()
+	select {
+	case <-s.closed:
+		return nil
+	default:
+		close(s.closed)
+		return storeFailure(s.Store.Close())
+	}
 }
 
 // storeFailure adds the exit code to an error of a store.
