@@ -41,6 +41,7 @@ type keeper struct {
 	memory *weir.Memory
 	stop   <-chan struct{} // set by run
 	now    chan struct{}   // requests a snapshot
+	ready  chan struct{}   // closed when the engine may be used
 
 	newest  uint64 // the highest number of a segment so far
 	current uint64 // the segment with the newest acknowledged changes
@@ -57,6 +58,13 @@ type keeper struct {
 // run keeps the log until stop is closed.
 func (k *keeper) run(stop <-chan struct{}) {
 	k.stop = stop
+	// A process may be killed soon, again and again. Beside its callers it may never complete a
+	// snapshot, so one that is overdue comes before them. In memory histories take about three
+	// times the bytes of a snapshot.
+	if k.log.size() > k.memory.Bytes()+smallSize {
+		k.snapshot(false)
+	}
+	close(k.ready)
 	t := time.NewTicker(k.tick)
 	defer t.Stop()
 	var rest, idle time.Time // no snapshot before rest, no look at the memory before idle

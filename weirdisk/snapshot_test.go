@@ -109,3 +109,33 @@ func BenchmarkSnapshotOfOneHistory(b *testing.B) {
 	b.ReportMetric(with[len(with)/2].Seconds()*1000, "ms-longest")
 	b.ReportMetric(without[len(without)/2].Seconds()*1000, "ms-longest-without")
 }
+
+// TestStartShortensALongLog: a start whose log is much longer than what counts writes a snapshot
+// before it answers.
+func TestStartShortensALongLog(t *testing.T) {
+	dir, never := t.TempDir(), func(o *options) { o.growth = 1 << 40 }
+	short := weir.Limit{Name: "short", Max: 1 << 30, Window: time.Millisecond, By: []string{"user"}}
+	e := open(t, dir, SyncOff(), never)
+	if _, err := newLimiter(t, e, daily).Allow(ctx, weir.K("ann")); err != nil {
+		t.Fatal(err)
+	}
+	l, err := weir.New(weir.Policy{Name: "short", Limits: []weir.Limit{short}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e.log.size() < smallSize+4<<20 {
+		if _, err := l.Allow(ctx, weir.K("ann")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := e.Close(); err != nil {
+		t.Fatal(err)
+	}
+	e = open(t, dir, SyncOff(), never)
+	if s := e.Stats(); s.Snapshots != 1 || s.Bytes > 1<<20 {
+		t.Errorf("got %+v, want one snapshot and a short log", s)
+	}
+	if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 9 {
+		t.Errorf("got %v, %v, want 9 left", d, err)
+	}
+}

@@ -209,7 +209,7 @@ func (e *Engine) start(o *options) error {
 	e.cut = content.cut
 	e.memory.NotBefore(content.decoder.newest)
 	e.memory.Sweep()
-	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), newest: content.newest, size: content.size, pure: content.size, count: content.count, most: o.most, growth: o.growth, tick: o.tick}
+	e.keeper = &keeper{log: l, memory: e.memory, now: make(chan struct{}, 1), ready: make(chan struct{}), newest: content.newest, size: content.size, pure: content.size, count: content.count, most: o.most, growth: o.growth, tick: o.tick}
 	if err := e.keeper.resume(content); err != nil {
 		return err
 	}
@@ -227,6 +227,7 @@ func (e *Engine) start(o *options) error {
 		e.run(l.runSyncer)
 	}
 	e.run(l.run)
+	<-e.keeper.ready
 	return nil
 }
 
