@@ -208,7 +208,9 @@ func (f *fronts) duringAttacks(t *testing.T, attacks ...func()) {
 			Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
 		cancel()
 		if err != nil {
-			t.Fatalf("honest call %d: %v", honest+1, err)
+			f.mu.Lock()
+			defer f.mu.Unlock()
+			t.Fatalf("honest call %d: %v; stderr of weir:\n%s", honest+1, err, &f.said)
 		}
 	}
 	<-measured
