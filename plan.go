@@ -53,6 +53,7 @@ type PlanLimit struct {
 // Plan checks every field of the policy and compiles it. The error is a
 // *PolicyError that names the limit and the field.
 func (p Policy) Plan() (*Plan, error) {
+	p = p.named()
 	if err := p.check(); err != nil {
 		return nil, err
 	}

@@ -75,7 +75,7 @@ func (m Mode) String() string {
 // Limit allows at most Max units in any rolling Window and, with a MinInterval, at least
 // that time between two grants. Another Kind gives Max and Window another meaning.
 type Limit struct {
-	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history
+	Name        string        // unique in its policy, [a-z0-9][a-z0-9._-]{0,63}; names the history; "" of a sole limit = "limit"
 	Max         int64         // units per window, 0 … MaxUnits; 0 denies everything
 	Window      time.Duration // whole microseconds, 1ms … 400 days; with a Period 0, or the length of the Period
 	MinInterval time.Duration // least time between two grants, whole microseconds, 0 … Window
@@ -88,6 +88,26 @@ type Limit struct {
 	Zone        string        // IANA name of the time zone of the Period, such as Europe/Berlin; "" = UTC
 	Anchor      int           // first day of Month (1 … 31) and Week (1 = Monday … 7 = Sunday) windows; 0 = 1
 }
+
+// PerSecond returns a limit of n units, 0 … MaxUnits, in any second. It counts for each
+// combination of values of the dimensions by; without any, all callers share it.
+//
+// The limit has no name. The sole limit of a policy needs none: its name is then "limit", as
+// in a policy file. Several limits need a Name each.
+func PerSecond(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Second, By: by} }
+
+// PerMinute returns a limit of n units, 0 … MaxUnits, in any 60 seconds, by the dimensions
+// as [PerSecond].
+func PerMinute(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Minute, By: by} }
+
+// PerHour returns a limit of n units, 0 … MaxUnits, in any 60 minutes, by the dimensions as
+// [PerSecond].
+func PerHour(n int64, by ...string) Limit { return Limit{Max: n, Window: time.Hour, By: by} }
+
+// PerDay returns a limit of n units, 0 … MaxUnits, in any 24 hours, by the dimensions as
+// [PerSecond]. The window rolls, so midnight returns no units. For the days of a calendar
+// set the Kind, the Period and the Zone of a Limit.
+func PerDay(n int64, by ...string) Limit { return Limit{Max: n, Window: 24 * time.Hour, By: by} }
 
 // Kind defines where the windows of a limit begin (R3), or that it has none.
 type Kind uint8
@@ -144,6 +164,18 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
 
+// soleLimit is the name of a policy's only limit if it has none, as in policy files.
+const soleLimit = "limit"
+
+// named returns the policy with a name for its sole limit. The caller's limits are not changed.
+func (p Policy) named() Policy {
+	if len(p.Limits) == 1 && p.Limits[0].Name == "" {
+		p.Limits = slices.Clone(p.Limits)
+		p.Limits[0].Name = soleLimit
+	}
+	return p
+}
+
 // check returns the first mistake of the policy as a *PolicyError.
 func (p Policy) check() error {
 	bad := func(limit, field, format string, args ...any) error {
@@ -162,24 +194,23 @@ func (p Policy) check() error {
 		return bad("", "Limits", "%d limits; at most %d are decided together", len(p.Limits), MaxLimits)
 	}
 	for i, l := range p.Limits {
-		name := l.Name
-		if name == "" {
-			name = fmt.Sprintf("#%d", i+1)
+		if l.Name == "" {
+			return bad(fmt.Sprintf("#%d", i+1), "Name", "empty; each of several limits needs a name of its own, 1 to 64 of a-z 0-9 . _ -")
 		}
 		if problem := nameProblem(l.Name); problem != "" {
-			return bad(name, "Name", "%s", problem)
+			return bad(l.Name, "Name", "%s", problem)
 		}
 		if slices.ContainsFunc(p.Limits[:i], func(o Limit) bool { return o.Name == l.Name }) {
-			return bad(name, "Name", "used twice; histories belong to the name, so it must be unique in the policy")
+			return bad(l.Name, "Name", "used twice; histories belong to the name, so it must be unique in the policy")
 		}
 		if field, problem := l.problem(); problem != "" {
-			return bad(name, field, "%s", problem)
+			return bad(l.Name, field, "%s", problem)
 		}
 		if l.Cost > 0 && p.Mode == Partial {
-			return bad(name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
+			return bad(l.Name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
 		}
 		if l.Kind == InFlight && p.Mode == CountDenied {
-			return bad(name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
+			return bad(l.Name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
 		}
 	}
 	return nil

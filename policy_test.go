@@ -3,6 +3,7 @@ package weir
 import (
 	"errors"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,8 @@ func TestNewChecksEveryField(t *testing.T) {
 		{many(MaxLimits + 1), "", "Limits", "at most 16"},
 		{many(1, dims...), "", "Limits", "17 dimensions"},
 		{Policy{Name: "p", Limits: []Limit{good, good}}, "l", "Name", "twice"},
-		{with(func(l *Limit) { l.Name = "" }), "#1", "Name", "empty"},
+		{Policy{Name: "p", Limits: []Limit{PerSecond(1), PerMinute(2)}}, "#1", "Name", "each of several limits needs a name"},
+		{Policy{Name: "p", Limits: []Limit{good, PerMinute(2)}}, "#2", "Name", "each of several limits needs a name"},
 		{with(func(l *Limit) { l.Name = "é" }), "é", "Name", "byte 1"},
 		{with(func(l *Limit) { l.Max = -1 }), "l", "Max", "below 0"},
 		{with(func(l *Limit) { l.Max = MaxUnits + 1 }), "l", "Max", "above the largest"},
@@ -95,6 +97,43 @@ func TestNewChecksEveryField(t *testing.T) {
 		if msg := err.Error(); !strings.HasPrefix(msg, "weir: policy ") || !strings.Contains(msg, c.field) {
 			t.Errorf("the text %q does not name policy and field", msg)
 		}
+	}
+}
+
+// TestConstructors: each makes a rolling limit of its window, by the dimensions.
+func TestConstructors(t *testing.T) {
+	for window, perWindow := range map[time.Duration]func(int64, ...string) Limit{
+		time.Second: PerSecond, time.Minute: PerMinute, time.Hour: PerHour, 24 * time.Hour: PerDay,
+	} {
+		want := Limit{Max: 7, Window: window, By: []string{"tenant", "user"}}
+		if got := perWindow(7, "tenant", "user"); !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
+		if got := perWindow(7); got.By != nil {
+			t.Errorf("without dimensions it counts by %q, want none", got.By)
+		}
+		_, err := New(Policy{Name: "p", Limits: []Limit{perWindow(-1)}})
+		if pe := (*PolicyError)(nil); !errors.As(err, &pe) || pe.Field != "Max" || pe.Limit != "limit" {
+			t.Errorf("%v, -1 units: got %v, want an error of limit %q", window, err, "limit")
+		}
+	}
+}
+
+// TestSoleLimitNeedsNoName: its name is "limit", in decisions and counts too, and the
+// caller's policy is not changed.
+func TestSoleLimitNeedsNoName(t *testing.T) {
+	p := Policy{Name: "p", Limits: []Limit{PerMinute(1)}}
+	l := mustNew(t, p)
+	for _, want := range []string{"", "limit"} {
+		if d, err := l.Allow(ctx, K()); d.Limit != want || err != nil {
+			t.Errorf("got %v, %v; want limit %q", d, err, want)
+		}
+	}
+	if n, err := l.Count(ctx, K(), "limit", time.Minute); n != 1 || err != nil {
+		t.Errorf("count: got %d, %v; want 1", n, err)
+	}
+	if got := l.Plan().Policy().Limits[0].Name; got != "limit" || p.Limits[0].Name != "" {
+		t.Errorf("the plan's limit is %q and the caller's %q, want %q and none", got, p.Limits[0].Name, "limit")
 	}
 }
 
