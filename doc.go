@@ -5,11 +5,8 @@
 // gives the exact wait.
 //
 //	limiter, err := weir.New(weir.Policy{
-//		Name: "push-notifications",
-//		Limits: []weir.Limit{{
-//			Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second,
-//			By: []string{"teacher"},
-//		}},
+//		Name:   "push-notifications",
+//		Limits: []weir.Limit{weir.PerMinute(10, "teacher")},
 //	})
 //	d, err := limiter.Allow(ctx, weir.K("42"))
 //	if !d.Allowed {

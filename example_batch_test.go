@@ -3,16 +3,13 @@ package weir_test
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/weirlimit/weir"
 )
 
 // Many requests are decided in one call. Each has its own decision, in their order.
 func ExampleLimiter_DecideAll() {
-	limiter, err := weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{
-		{Name: "limit", Max: 2, Window: time.Minute, By: []string{"user"}},
-	}})
+	limiter, err := weir.New(weir.Policy{Name: "push", Limits: []weir.Limit{weir.PerMinute(2, "user")}})
 	if err != nil {
 		panic(err)
 	}
@@ -36,9 +33,7 @@ func ExampleLimiter_DecideAll() {
 func ExampleDecideTogether() {
 	engine := weir.NewMemory()
 	daily := func(name string, max int64) *weir.Limiter {
-		limiter, err := weir.New(weir.Policy{Name: name, Limits: []weir.Limit{
-			{Name: "day", Max: max, Window: 24 * time.Hour, By: []string{"account"}},
-		}}, weir.WithEngine(engine))
+		limiter, err := weir.New(weir.Policy{Name: name, Limits: []weir.Limit{weir.PerDay(max, "account")}}, weir.WithEngine(engine))
 		if err != nil {
 			panic(err)
 		}
@@ -60,6 +55,6 @@ func ExampleDecideTogether() {
 	}
 	// Output:
 	// ann to bob: true, the limits "" and "" denied; 100 and 600 left
-	// cid to bob: false, the limits "" and "day" denied; 1000 and 600 left
+	// cid to bob: false, the limits "" and "limit" denied; 1000 and 600 left
 	// cid to dan: true, the limits "" and "" denied; 100 and 600 left
 }

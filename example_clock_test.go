@@ -10,9 +10,7 @@ import (
 // R1: the engine's own clock, read once per decision, or the instant that the caller
 // passes. Decision.At is the instant of the decision.
 func Example_whichClockDecides() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 1, Window: time.Minute},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
 
 	now := must(limiter.Allow(ctx, weir.K()))
 	fmt.Println("engine's clock, read once:", time.Since(now.At) < time.Hour)
@@ -28,9 +26,7 @@ func Example_whichClockDecides() {
 // newest entry. If it is further behind, it was corrected, and entries of the future count
 // from now on.
 func Example_whatIfTheClockStepsBack() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 2, Window: time.Minute},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(2)}}))
 	try := func(after time.Duration) {
 		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
 		fmt.Println("clock at", nine.Add(after).Format("04:05.0"), "decided at", d.At.UTC().Format("04:05.0"),

@@ -17,9 +17,7 @@ func Example_whatIfTheStoreIsDown() {
 		store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
 
 		engine := fallback.New(store, mode, fallback.Instances(4))
-		limiter, err := weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{
-			{Name: "hour", Max: 10, Window: time.Hour, By: []string{"phone"}},
-		}}, weir.WithEngine(engine))
+		limiter, err := weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{weir.PerHour(10, "phone")}}, weir.WithEngine(engine))
 		if err != nil {
 			panic(err)
 		}
@@ -43,9 +41,7 @@ func Example_whatIfTheStoreIsDown() {
 // second charge does no harm, or with an idempotency key (AllowOnce).
 func Example_mayAFailedCallBeMadeAgain() {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
-		{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
-	}}, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.Timeout(time.Second)))))
+	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{weir.PerDay(200_000, "account")}}, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.Timeout(time.Second)))))
 
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Lost()} {
 		store.Break(fault)
@@ -80,9 +76,7 @@ func Example_howAreOutagesNoticed() {
 		}),
 	)
 
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 5, Window: time.Minute},
-	}}, weir.WithEngine(engine)))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5)}}, weir.WithEngine(engine)))
 	store.Break(weirtest.Down())
 	for range 10 {
 		must(limiter.Allow(ctx, weir.K()))

@@ -17,9 +17,7 @@ func Example_whatIsBadInput() {
 	}})
 	fmt.Println(err)
 
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"ip"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "ip")}}))
 	_, err = limiter.AllowN(ctx, weir.K("192.0.2.1"), -1)
 	fmt.Println(errors.Is(err, weir.ErrUnits), err)
 	_, err = limiter.Allow(ctx, weir.K("192.0.2.1", "mobile"))
@@ -32,9 +30,7 @@ func Example_whatIsBadInput() {
 
 // R14: no. Keys are tuples of opaque bytes, not joined strings.
 func Example_canTwoKeysCollide() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 1, Window: time.Minute, By: []string{"tenant", "user"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1, "tenant", "user")}}))
 	for _, key := range []weir.Key{weir.K("a:b", "c"), weir.K("a", "b:c"), weir.K("", "a:b:c"), weir.K("a:b", "c")} {
 		fmt.Println(must(limiter.AllowAt(ctx, key, 1, nine)).Allowed)
 	}
@@ -57,7 +53,7 @@ func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (
 // R15: no. A denial is a decision; an error means that there is none. Code that reads only
 // Allowed fails closed.
 func Example_isADenialAnError() {
-	policy := weir.Policy{Name: "search", Limits: []weir.Limit{{Name: "minute", Max: 0, Window: time.Minute}}}
+	policy := weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(0)}}
 
 	d, err := must(weir.New(policy)).Allow(ctx, weir.K())
 	fmt.Println("a limit of 0:", d.Allowed, err)

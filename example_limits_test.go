@@ -70,9 +70,7 @@ func Example_canARefusalChargeTheOtherLimit() {
 func Example_whatHappensWhenALimitChanges() {
 	engine := weir.NewMemory()
 	withMax := func(most int64) *weir.Limiter {
-		return must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-			{Name: "minute", Max: most, Window: time.Minute},
-		}}, weir.WithEngine(engine)))
+		return must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(most)}}, weir.WithEngine(engine)))
 	}
 	must(withMax(5).AllowAt(ctx, weir.K(), 5, nine))
 

@@ -11,9 +11,7 @@ import (
 // R13: cap the engine. At the cap new keys get an error, and known keys continue. No
 // history is forgotten while it counts.
 func Example_whatIfSomebodyInventsKeys() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 5, Window: time.Minute, By: []string{"ip"}},
-	}}, weir.WithEngine(weir.NewMemory(weir.MaxKeys(2)))))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "ip")}}, weir.WithEngine(weir.NewMemory(weir.MaxKeys(2)))))
 
 	for i, ip := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.1"} {
 		d, err := limiter.AllowAt(ctx, weir.K(ip), 1, nine.Add(time.Duration(i)*time.Second))

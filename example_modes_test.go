@@ -10,9 +10,7 @@ import (
 // R4: nothing. A caller that retries all the time is admitted at the same instant as one
 // that waits. A peek costs nothing either.
 func Example_doesARefusalCostAnything() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 1, Window: time.Minute},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
 	must(limiter.AllowAt(ctx, weir.K(), 1, nine))
 	for s := range 59 {
 		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(time.Duration(1+s)*time.Second)))
@@ -30,9 +28,7 @@ func Example_doesARefusalCostAnything() {
 // CountDenied grants nothing and records the attempt.
 func Example_whatHappensToABatchThatDoesNotFit() {
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
-		limiter := must(weir.New(weir.Policy{Name: "import", Mode: mode, Limits: []weir.Limit{
-			{Name: "rows", Max: 5, Window: time.Minute},
-		}}))
+		limiter := must(weir.New(weir.Policy{Name: "import", Mode: mode, Limits: []weir.Limit{weir.PerMinute(5)}}))
 		must(limiter.AllowAt(ctx, weir.K(), 3, nine))
 		d := must(limiter.AllowAt(ctx, weir.K(), 3, nine.Add(time.Second)))
 		fmt.Println(mode, "granted", d.Granted, "of 3, remaining", d.Remaining, "retry after", d.RetryAfter)

@@ -3,7 +3,6 @@ package weir_test
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
@@ -14,9 +13,7 @@ import (
 // charged once.
 func ExampleLimiter_AllowOnce() {
 	store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
-	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{
-		{Name: "day", Max: 200_000, Window: 24 * time.Hour, By: []string{"account"}},
-	}}, weir.WithEngine(fallback.New(store, fallback.FailClosed))))
+	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{weir.PerDay(200_000, "account")}}, weir.WithEngine(fallback.New(store, fallback.FailClosed))))
 
 	store.Break(weirtest.Lost()) // the store records, and its answer is lost
 	id := "transfer-4711"        // chosen once, before the first call

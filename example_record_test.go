@@ -10,9 +10,7 @@ import (
 // R10: Record adds units without a decision. Room may go below zero; attempts are then
 // denied until it is back.
 func Example_whatIfTheCostIsKnownOnlyAfterwards() {
-	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
-		{Name: "tokens", Max: 1000, Window: time.Minute, By: []string{"tenant"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerMinute(1000, "tenant")}}))
 	tenant := weir.K("acme")
 
 	d := must(limiter.AllowAt(ctx, tenant, 600, nine)) // the estimate
@@ -32,9 +30,7 @@ func Example_whatIfTheCostIsKnownOnlyAfterwards() {
 // R10: Refund takes units back from the entry granted at the decision's instant, never
 // more than the entry has, and none after its window.
 func Example_howDoIGiveUnitsBack() {
-	limiter := must(weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{
-		{Name: "day", Max: 10, Window: 24 * time.Hour, By: []string{"phone"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{weir.PerDay(10, "phone")}}))
 	phone := weir.K("+1 555 0100")
 	granted := must(limiter.AllowAt(ctx, phone, 4, nine))
 

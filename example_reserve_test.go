@@ -11,9 +11,7 @@ import (
 // R10: a reservation is granted before the use and settled once after it, with the units
 // really used. Units beyond the reservation are recorded, and room may go below zero.
 func Example_howDoIReserveAndSettle() {
-	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{
-		{Name: "tokens", Max: 1000, Window: time.Hour, By: []string{"tenant"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerHour(1000, "tenant")}}))
 	tenant := weir.K("acme")
 
 	answer, d, err := limiter.ReserveFor(ctx, tenant, 600, 5*time.Minute) // an estimate

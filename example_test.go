@@ -25,11 +25,8 @@ func must[T any](value T, err error) T {
 // May teacher 42 be sent one more push?
 func Example() {
 	limiter, err := weir.New(weir.Policy{
-		Name: "push-notifications",
-		Limits: []weir.Limit{{
-			Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second,
-			By: []string{"teacher"},
-		}},
+		Name:   "push-notifications",
+		Limits: []weir.Limit{weir.PerMinute(10, "teacher")},
 	})
 	d, err := limiter.Allow(ctx, weir.K("42"))
 	if !d.Allowed {
@@ -37,12 +34,12 @@ func Example() {
 	}
 
 	fmt.Println("first push:", d.Allowed, d.Remaining, "left")
-	d, err = limiter.Allow(ctx, weir.K("42"))
-	fmt.Println("at once again:", d.Allowed, err)
+	d, err = limiter.AllowN(ctx, weir.K("42"), 10)
+	fmt.Println("ten more:", d.Allowed, err)
 	d, err = limiter.Allow(ctx, weir.K("43"))
 	fmt.Println("another teacher:", d.Allowed, err)
 	// Output:
 	// first push: true 9 left
-	// at once again: false <nil>
+	// ten more: false <nil>
 	// another teacher: true <nil>
 }

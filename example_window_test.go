@@ -9,9 +9,7 @@ import (
 
 // R3: exactly one window after its grant, not a microsecond sooner.
 func Example_whenDoesAUnitComeBack() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 1, Window: time.Minute},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
 	for _, after := range []time.Duration{0, time.Minute - time.Microsecond, time.Minute} {
 		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
 		fmt.Println(after, d.Allowed)
@@ -42,9 +40,7 @@ func Example_whatIfTheWindowIsFixed() {
 
 // R8: exactly RetryAfter, if no other call takes the units first.
 func Example_howLongMustIWait() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 3, Window: time.Minute},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(3)}}))
 	for _, s := range []time.Duration{0, 10, 20} {
 		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(s*time.Second)))
 	}
@@ -67,12 +63,10 @@ func Example_howLongMustIWait() {
 // R8: more units than Max never fit. RetryAfter is then Never, a value below 0, so that no
 // program sleeps on it.
 func Example_canItEverFit() {
-	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
-		{Name: "minute", Max: 3, Window: time.Minute},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(3)}}))
 	d := must(limiter.AllowAt(ctx, weir.K(), 4, nine))
 	fmt.Println(d.Allowed, d.RetryAfter == weir.Never, d.Limit)
-	// Output: false true minute
+	// Output: false true limit
 }
 
 // R9: with six cells a minute, a unit counts from the end of its ten seconds. It comes back
@@ -93,9 +87,7 @@ func Example_whatDoCellsCost() {
 
 // R11: Count looks back over any span within the window.
 func Example_howManyInTheLastSeconds() {
-	limiter := must(weir.New(weir.Policy{Name: "logins", Limits: []weir.Limit{
-		{Name: "hour", Max: 1000, Window: time.Hour, By: []string{"user"}},
-	}}))
+	limiter := must(weir.New(weir.Policy{Name: "logins", Limits: []weir.Limit{weir.PerHour(1000, "user")}}))
 	user := weir.K("ann")
 	for _, s := range []time.Duration{0, 5, 30, 31, 49} {
 		must(limiter.At(nine.Add(s*time.Second)).Record(ctx, user, 1))
@@ -103,7 +95,7 @@ func Example_howManyInTheLastSeconds() {
 
 	now := limiter.At(nine.Add(50 * time.Second))
 	for _, last := range []time.Duration{time.Second, 20 * time.Second, 45 * time.Second, time.Hour} {
-		fmt.Println("last", last, "has", must(now.Count(ctx, user, "hour", last)))
+		fmt.Println("last", last, "has", must(now.Count(ctx, user, "limit", last)))
 	}
 	// Output:
 	// last 1s has 0

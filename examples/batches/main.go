@@ -23,7 +23,7 @@ func run(mode weir.Mode) {
 	limiter, err := weir.New(weir.Policy{
 		Name:   "import",
 		Mode:   mode,
-		Limits: []weir.Limit{{Name: "rows", Max: 10, Window: time.Minute}},
+		Limits: []weir.Limit{weir.PerMinute(10)},
 	})
 	if err != nil {
 		log.Fatal(err)

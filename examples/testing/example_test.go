@@ -11,9 +11,7 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-var policy = weir.Policy{Name: "push", Limits: []weir.Limit{
-	{Name: "minute", Max: 2, Window: time.Minute, By: []string{"user"}},
-}}
+var policy = weir.Policy{Name: "push", Limits: []weir.Limit{weir.PerMinute(2, "user")}}
 
 func newSender(t *testing.T, opts ...weir.Option) *Sender {
 	t.Helper()
