@@ -90,7 +90,7 @@ kills: ## Kill a process with the engine on disk KILLS (1,000) times under 64 ca
 images: ## Open IMAGES (10,000) directories as power failures leave them, and as many with damaged bytes.
 	$(GO) test -count 1 -timeout 0 -v ./weirdisk -run '^TestImages$$|^TestDamagedImages$$' -args -weirdisk.images $(IMAGES)
 
-test-integrations: tools ## Test the snippets of integrations/ with nginx, HAProxy and Caddy, also while weir is down.
+test-integrations: tools ## Test the snippets with nginx, HAProxy and Caddy, and examples/ with Express and Flask, also while weir is down.
 	$(GO) test -count 1 -v ./integrations
 
 mutants: ## Put one fault at a time into the memory engine, and into batches; a test must fail for each.

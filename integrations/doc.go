@@ -5,5 +5,6 @@
 // A snippet is a template. The files beside it are the template with the defaults, for
 // readers: one version fails open, the other fails closed. A test compares them with
 // the templates. Other tests start the real nginx, HAProxy and Caddy with a real weir,
-// and stop, hang or restart weir.
+// and stop, hang or restart weir. They do the same with the applications of examples/ for
+// Express and Flask.
 package integrations

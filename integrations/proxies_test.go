@@ -78,6 +78,12 @@ func (s *stand) wantGranted(what string, r reply, left int) {
 	if !strings.HasPrefix(r.body, "app: ") {
 		s.t.Errorf("%s: the body is not the application's: %q", what, r.body)
 	}
+	s.wantFields(what, r, left)
+}
+
+// wantFields checks the fields of an answer: left of 3 an hour.
+func (s *stand) wantFields(what string, r reply, left int) {
+	s.t.Helper()
 	if limit := r.header.Get("RateLimit"); !strings.Contains(limit, ";r="+strconv.Itoa(left)+";t=") || !strings.Contains(r.header.Get("RateLimit-Policy"), ";q=3;w=3600") {
 		s.t.Errorf("%s: RateLimit %q, RateLimit-Policy %q; want %d of 3 left", what, limit, r.header.Get("RateLimit-Policy"), left)
 	}
@@ -92,7 +98,7 @@ func (s *stand) wantRefused(what string, r reply) {
 	}
 	if !strings.Contains(r.header.Get("RateLimit"), ";r=0;t=") || !strings.Contains(r.header.Get("RateLimit-Policy"), ";q=3;w=3600") ||
 		len(r.header.Values("RateLimit")) != 1 || len(r.header.Values("Cache-Control")) != 1 ||
-		r.header.Get("Content-Type") != "application/problem+json" || r.header.Get("Cache-Control") != "no-store" ||
+		!strings.HasPrefix(r.header.Get("Content-Type"), "application/problem+json") || r.header.Get("Cache-Control") != "no-store" ||
 		!strings.Contains(r.body, `"status":429`) || !strings.Contains(r.body, "quota-exceeded") {
 		s.t.Errorf("%s: %v\n%s", what, r.header, r.body)
 	}

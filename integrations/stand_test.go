@@ -24,13 +24,15 @@ import (
 // testTimeout bounds each wait of a test. A request that takes so long hangs.
 const testTimeout = 20 * time.Second
 
-// policies limit by a header and by the client's address, and one only observes.
+// policies limit by a header and by the client's address, and one only observes. The
+// programs of examples/ use search.
 const policies = `
 version: 1
 policies:
   users:     {limit: 3 per hour per user}
   addresses: {limit: 3 per hour per ip}
   observed:  {limit: 3 per hour per user, shadow: true}
+  search:    {limit: 3 per hour per ip}
 `
 
 // stand is a real proxy between a client and an application, with a real weir
@@ -39,6 +41,8 @@ type stand struct {
 	t       *testing.T
 	proxy   proxy
 	options Options
+	serve   []string // further arguments of weir serve
+	env     []string // further environment of programs
 	dir     string
 	weir    *exec.Cmd // nil while it is down
 	secrets string    // content of weir's file of secrets
@@ -94,7 +98,7 @@ func (s *stand) run(name string, args ...string) *exec.Cmd {
 	}
 	cmd := exec.Command(path, args...)
 	cmd.Dir = s.dir
-	cmd.Env = append(os.Environ(), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
+	cmd.Env = append(append(os.Environ(), s.env...), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said

@@ -23,7 +23,7 @@ func (s *stand) startWeir() {
 	if s.options.Secret {
 		args = append(args, "--gate-secret-file", s.write("secrets", s.secrets))
 	}
-	cmd := exec.Command(program(s.t), args...)
+	cmd := exec.Command(program(s.t), append(args, s.serve...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {

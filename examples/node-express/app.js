@@ -1,0 +1,45 @@
+// An Express application that limits the requests of each client address. A gate of
+// `weir serve --gate-id-header X-Request-Id` decides: docs/http-api.md, ANY /gate/{policy}.
+import { randomUUID } from "node:crypto";
+import express from "express";
+
+const weir = process.env.WEIR ?? "127.0.0.1:7070";
+const timeout = Number(process.env.WEIR_TIMEOUT_MS ?? 250); // for each of two answers
+const down = process.env.WEIR_DOWN ?? "deny"; // or "allow": the decision if both are missing
+
+const app = express();
+// Behind a proxy: app.set("trust proxy", 1) makes req.ip the address that the proxy adds to
+// X-Forwarded-For. Without a proxy, clients could forge that field.
+
+async function ask(address) {
+  // A retry has the same id, so it is not charged again. Clients must not choose the id.
+  const headers = { "Client-Address": address, "X-Request-Id": randomUUID() };
+  const send = async () => {
+    const url = `http://${weir}/gate/search?address.ip=Client-Address`;
+    const answer = await fetch(url, { headers, signal: AbortSignal.timeout(timeout) });
+    return { status: answer.status, fields: answer.headers, body: await answer.text() };
+  };
+  const lost = (err) => ({ status: 0, fields: new Headers(), body: err.cause ?? err });
+  return send().catch(send).catch(lost);
+}
+
+async function limit(req, res, next) {
+  const { status, fields, body } = await ask(req.ip);
+  for (const name of ["RateLimit-Policy", "RateLimit", "Retry-After"]) {
+    if (fields.has(name)) res.set(name, fields.get(name));
+  }
+  if (status === 429) {
+    res.set({ "Content-Type": "application/problem+json", "Cache-Control": "no-store" });
+    return res.status(429).send(body);
+  }
+  if (status !== 204) {
+    console.error(`no decision from weir: ${status} ${body}`);
+    // A wrong policy or secret must not open the door.
+    if (status !== 0 || down !== "allow") return res.status(503).send("Try again later.\n");
+  }
+  next();
+}
+
+app.use(limit);
+app.get("/", (req, res) => res.send("Hello.\n"));
+app.listen(process.env.PORT ?? 8080, "127.0.0.1");
