@@ -21,6 +21,7 @@ type Decision struct {
 	Limit      string        // the limit that denied or cut the attempt, "" if none did
 	Degraded   bool          // the store did not answer; a fallback decided
 	Replayed   bool          // the first decision of this id is returned again; nothing was charged
+	Cached     bool          // a denial of a shared store, repeated from this process's memory (R8)
 }
 
 // String returns the decision with its reason in one sentence, such as
@@ -32,6 +33,9 @@ func (d Decision) String() string {
 	}
 	if d.Replayed {
 		s += "; replayed, nothing was charged again"
+	}
+	if d.Cached {
+		s += "; from the denial cache"
 	}
 	return s
 }

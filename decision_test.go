@@ -21,7 +21,8 @@ func TestDecisionString(t *testing.T) {
 		"allowed; decided without the store":                      {Allowed: true, Granted: 1, At: now, Degraded: true},
 		"allowed: 4 left; decided without the store": {Allowed: true, Granted: 1, Remaining: 4, At: now,
 			ResetAfter: time.Second, Degraded: true},
-		"allowed: 3 left; replayed, nothing was charged again": {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
+		"allowed: 3 left; replayed, nothing was charged again":        {Allowed: true, Granted: 1, Remaining: 3, At: now, Replayed: true},
+		`denied by limit "m": retry after 12s; from the denial cache`: {RetryAfter: 12 * time.Second, At: now, Limit: "m", Cached: true},
 	} {
 		if got := d.String(); got != want {
 			t.Errorf("%#v:\ngot  %s\nwant %s", d, got, want)

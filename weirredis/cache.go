@@ -10,7 +10,8 @@ import (
 	"github.com/weirlimit/weir"
 )
 
-// denialCache answers retries after a denial without the server.
+// denialCache answers retries after a denial without the server. Its answers are marked
+// Cached (R8).
 //
 // A denial stays the same until an entry leaves or the minimum interval has passed, if no
 // call writes to one of its histories. Its age is measured from before its request was
@@ -18,8 +19,9 @@ import (
 // of a cached answer is counted from the reply: it is never later than the server's clock,
 // so a wait is never too short, and no later reply of the server has an earlier instant.
 //
-// Every write of this engine to a history ends the denials that depend on it. A write of
-// another process becomes visible when the denial expires, after ttl at the latest.
+// Every write of this engine to a history ends the denials that depend on it, and a denial
+// whose reply was under way meanwhile is not cached. A write of another process becomes
+// visible when the denial expires, after ttl at the latest.
 type denialCache struct {
 	ttl  time.Duration // most age of a denial; 0 turns the cache off
 	seed maphash.Seed
@@ -46,16 +48,21 @@ type denialShard struct {
 type cachedDenial struct {
 	arg       string
 	sent      time.Time
-	validFor  time.Duration // from then on
+	took      time.Duration // until the reply arrived
+	validFor  time.Duration // from sent on
 	histories []uint16      // indices of their counters in denialCache.writes
 	version   uint32        // sum of those counters before the request was sent
-	reply     reply         // as of sent, if the server had answered without a delay
+	reply     reply
 
 	// The weir.Request, for latest.
 	plan *weir.Plan
 	key  weir.Key
 	n    int64
 }
+
+// defaultCacheTTL bounds how long a denial outlives a refund by another process. A key that
+// is denied all the time then costs the server ten calls a second.
+const defaultCacheTTL = 100 * time.Millisecond
 
 // maxShard bounds the cache: 16 shards of so many denials.
 const maxShard = 4096
@@ -84,11 +91,10 @@ func (c *denialCache) latestDenial(p *weir.Plan, k *weir.Key, n int64, since fun
 			return d, false
 		}
 	}
-	age, ok := c.age(cached, since)
+	r, ok := c.repeat(cached, since)
 	if !ok {
 		return d, false
 	}
-	r := cached.reply.after(age.Microseconds())
 	return r.decision(p), true
 }
 
@@ -100,17 +106,22 @@ func (c *denialCache) slot(hash uint64, k *weir.Key) *atomic.Pointer[cachedDenia
 	return &c.latest[hash%uint64(len(c.latest))]
 }
 
-// age returns the age of d, and reports whether d is still valid.
-func (c *denialCache) age(d *cachedDenial, since func(time.Time) time.Duration) (age time.Duration, ok bool) {
+// repeat returns d as of now, and reports whether it is still valid.
+func (c *denialCache) repeat(d *cachedDenial, since func(time.Time) time.Duration) (r reply, ok bool) {
 	sum := uint32(0)
 	for _, i := range d.histories {
 		sum += c.writes[i].Load()
 	}
 	if sum != d.version {
-		return 0, false
+		return r, false
 	}
-	age = since(d.sent)
-	return age, age < d.validFor
+	age := since(d.sent)
+	if age >= d.validFor {
+		return r, false
+	}
+	r = d.reply.after((age - d.took).Microseconds())
+	r.cached = true
+	return r, true
 }
 
 // version returns a number that increases with every write of this engine to a history
@@ -145,16 +156,16 @@ func (c *denialCache) find(req *request, since func(time.Time) time.Duration) (r
 	if d == nil {
 		return r, false
 	}
-	age, ok := c.age(d, since)
+	r, ok = c.repeat(d, since)
 	if !ok {
 		delete(s.denials, req.joined)
 		c.size.Add(-1)
 		return r, false
 	}
 	if d.arg != req.arg {
-		return r, false
+		return reply{}, false
 	}
-	return d.reply.after(age.Microseconds()), true
+	return r, true
 }
 
 func (c *denialCache) shard(joined string) *denialShard {
@@ -202,8 +213,7 @@ func (c *denialCache) add(p *weir.Plan, k *weir.Key, req *request, r *reply, ver
 	if !denied || c.ttl == 0 || !req.canCache() || r.validFor <= 0 || version != c.version(req) {
 		return
 	}
-	micros := (since(sent) + time.Microsecond - 1).Microseconds() // of the round trip, rounded up
-	d := &cachedDenial{arg: req.arg, sent: sent, version: version, reply: r.after(-micros), plan: p, key: cloneKey(k), n: req.asked}
+	d := &cachedDenial{arg: req.arg, sent: sent, took: since(sent), version: version, reply: *r, plan: p, key: cloneKey(k), n: req.asked}
 	d.validFor = min(c.ttl, time.Duration(min(r.validFor, maxValid))*time.Microsecond)
 	for _, key := range req.keys() {
 		d.histories = append(d.histories, c.counter(key))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -12,6 +13,9 @@ import (
 	"unsafe"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirredis"
 )
 
@@ -20,11 +24,15 @@ type cannedConn struct {
 	reply string
 	calls int
 	took  time.Duration
+	lost  bool // every reply is lost
 }
 
 func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string) (string, error) {
 	c.calls++
 	time.Sleep(c.took)
+	if c.lost {
+		return "", io.ErrUnexpectedEOF
+	}
 	switch s.Name {
 	case "refund", "count":
 		return "\x00\x00\x00\x00\x00\x00\x00\x01", nil
@@ -55,23 +63,24 @@ func (c *cannedConn) granting(do func() error) error {
 // 10 ms, and the validity from the call.
 func TestCachedDenialsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, l := denying(t, weir.AllOrNothing)
+		c, l := denying(t, weir.AllOrNothing, weirredis.DenialCacheTTL(time.Second))
 		start := time.Now()
 		for _, step := range []struct {
-			at    time.Duration // since the first call
-			calls int
-			age   time.Duration // of the answer
+			at     time.Duration // since the first call
+			calls  int
+			age    time.Duration // of the answer
+			cached bool
 		}{
-			{0, 1, 0},
-			{10 * time.Millisecond, 1, 0},
-			{50 * time.Millisecond, 1, 40 * time.Millisecond},
-			{200*time.Millisecond - time.Microsecond, 1, 190*time.Millisecond - time.Microsecond},
-			{200 * time.Millisecond, 2, 0},
+			{0, 1, 0, false},
+			{10 * time.Millisecond, 1, 0, true},
+			{50 * time.Millisecond, 1, 40 * time.Millisecond, true},
+			{200*time.Millisecond - time.Microsecond, 1, 190*time.Millisecond - time.Microsecond, true},
+			{200 * time.Millisecond, 2, 0, false},
 		} {
 			time.Sleep(time.Until(start.Add(step.at)))
 			d := must(t)(l.AllowN(ctx, weir.K("u"), 2))
 			want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.Add(step.age).UnixMicro()),
-				RetryAfter: 300*time.Millisecond - step.age, ResetAfter: 900*time.Millisecond - step.age}
+				RetryAfter: 300*time.Millisecond - step.age, ResetAfter: 900*time.Millisecond - step.age, Cached: step.cached}
 			if c.calls != step.calls || d != want {
 				t.Errorf("after %v: got %+v after %d calls, want %+v after %d", step.at, d, c.calls, want, step.calls)
 			}
@@ -79,12 +88,38 @@ func TestCachedDenialsAge(t *testing.T) {
 	})
 }
 
+// TestCachedDenialsEndAfterTheirTime: by default a denial is repeated for 100 ms from its
+// call, though it would be valid for longer.
+func TestCachedDenialsEndAfterTheirTime(t *testing.T) {
+	for _, c := range []struct {
+		opts []weirredis.Option
+		ttl  time.Duration
+	}{
+		{nil, 100 * time.Millisecond},
+		{[]weirredis.Option{weirredis.DenialCacheTTL(50 * time.Millisecond)}, 50 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			conn, l := denying(t, weir.AllOrNothing, c.opts...)
+			start := time.Now()
+			must(t)(l.Allow(ctx, weir.K("u")))
+			time.Sleep(time.Until(start.Add(c.ttl - time.Microsecond)))
+			if d := must(t)(l.Allow(ctx, weir.K("u"))); !d.Cached || conn.calls != 1 {
+				t.Errorf("a microsecond before %v: %+v after %d calls, want it from the cache", c.ttl, d, conn.calls)
+			}
+			time.Sleep(time.Microsecond)
+			if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Cached || conn.calls != 2 {
+				t.Errorf("after %v: %+v after %d calls, want it from the server", c.ttl, d, conn.calls)
+			}
+		})
+	}
+}
+
 // TestDenialsByHeaderAreCachedUntilTheOldestEntryLeaves: the newest entry of the history
 // leaves later, and then the history is empty.
 func TestDenialsByHeaderAreCachedUntilTheOldestEntryLeaves(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &cannedConn{reply: weirredis.DenialByHeader(nine, nine.Add(-800*time.Millisecond), nine.Add(-100*time.Millisecond))}
-		l := limiter(t, newEngine(t, c), "refused", weir.AllOrNothing, perUser(2, time.Second))
+		l := limiter(t, newEngine(t, c, weirredis.DenialCacheTTL(time.Second)), "refused", weir.AllOrNothing, perUser(2, time.Second))
 		want := weir.Decision{Limit: "user", At: time.UnixMicro(nine.UnixMicro()), RetryAfter: 200 * time.Millisecond, ResetAfter: 900 * time.Millisecond}
 		if d := must(t)(l.Allow(ctx, weir.K("u"))); d != want {
 			t.Errorf("got %+v, want %+v", d, want)
@@ -123,6 +158,18 @@ func TestWritesEndCachedDenials(t *testing.T) {
 			_, err := l.Refund(ctx, weir.K("u"), nine, 1)
 			return err
 		}, calls: 1},
+		{about: "a refund with an id", do: func(_ *cannedConn, l *weir.Limiter) error {
+			_, err := l.RefundOnce(ctx, weir.K("u"), nine, 1, "id")
+			return err
+		}, calls: 1},
+		{about: "a refund without an answer", do: func(c *cannedConn, l *weir.Limiter) error {
+			c.lost = true
+			defer func() { c.lost = false }()
+			if _, err := l.Refund(ctx, weir.K("u"), nine, 1); !errors.Is(err, weir.ErrUnknownFate) {
+				return fmt.Errorf("got %v, want ErrUnknownFate", err)
+			}
+			return nil
+		}, calls: 1},
 		{about: "a refund to another user", do: func(_ *cannedConn, l *weir.Limiter) error {
 			_, err := l.Refund(ctx, weir.K("v"), nine, 1)
 			return err
@@ -133,6 +180,16 @@ func TestWritesEndCachedDenials(t *testing.T) {
 		}, calls: 1},
 		{about: "a record", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.Record(ctx, weir.K("u"), 1); return err })
+		}, calls: 1},
+		{about: "a repeated record, whose first answer was lost", do: func(c *cannedConn, l *weir.Limiter) error {
+			denial := c.reply
+			c.reply = weirredis.Replay(nine)
+			defer func() { c.reply = denial }()
+			d, err := l.RecordOnce(ctx, weir.K("u"), 1, "id")
+			if err == nil && !d.Replayed {
+				return fmt.Errorf("got %+v, want a replay", d)
+			}
+			return err
 		}, calls: 1},
 		{about: "another user's grant", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error { _, err := l.Allow(ctx, weir.K("v")); return err })
@@ -257,6 +314,66 @@ func TestCachedDenialsAreOfOneRequest(t *testing.T) {
 	})
 }
 
+// TestOtherRequestsAreNeverCached lists requests that are sent to the server though the same
+// attempt has a cached denial, and whose answers end no cached denial and are not cached.
+func TestOtherRequestsAreNeverCached(t *testing.T) {
+	u, reply := weir.K("u"), weirredis.Denial(nine, 300_000, 900_000, 200_000)
+	for about, request := range map[string]weir.Request{
+		"a peek":                    {Op: weir.OpPeek, N: 2, At: weir.Now},
+		"an attempt of nothing":     {At: weir.Now},
+		"an attempt with an id":     {N: 2, At: weir.Now, ID: "id"},
+		"an attempt with states":    {N: 2, At: weir.Now, States: make([]weir.LimitState, 1)},
+		"an attempt at an instant":  {N: 2, At: nine.UnixMicro()},
+		"an attempt of fewer units": {N: 1, At: weir.Now},
+	} {
+		for _, batch := range []bool{false, true} {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cannedConn{reply: reply}
+				l := limiter(t, newEngine(t, c), "others", weir.AllOrNothing, perUser(5, time.Second))
+				must(t)(l.AllowN(ctx, u, 2))
+				c.reply += strings.Repeat("\x00", len(request.States)*5*8)
+				calls := []weir.Call{{Key: u, Request: request}}
+				if batch {
+					l.DecideAll(ctx, calls)
+				} else {
+					calls[0].Decision, calls[0].Err = l.Decide(ctx, u, request)
+				}
+				if calls[0].Err != nil || calls[0].Decision.Cached || c.calls != 2 {
+					t.Errorf("%s, in a batch: %v: got %+v, %v after %d calls; want it from the server", about, batch, calls[0].Decision, calls[0].Err, c.calls)
+				}
+				cached := about != "an attempt of fewer units" // its denial takes the place of the first
+				if d := must(t)(l.AllowN(ctx, u, 2)); d.Cached != cached {
+					t.Errorf("%s, in a batch: %v: the same attempt after it: %+v, want cached: %v", about, batch, d, cached)
+				}
+			})
+		}
+	}
+}
+
+// TestCachedDenialsByMode: a denial of Partial is cached like one of AllOrNothing, and a grant
+// of a part is not. A cached denial does not deny fewer units that fit. In CountDenied no
+// denial is cached.
+func TestCachedDenialsByMode(t *testing.T) {
+	type attempt struct {
+		n, granted int64
+		cached     bool
+	}
+	for mode, attempts := range map[weir.Mode][]attempt{
+		weir.AllOrNothing: {{2, 2, false}, {2, 0, false}, {2, 0, true}, {1, 1, false}, {2, 0, false}, {2, 0, true}},
+		weir.Partial:      {{2, 2, false}, {2, 1, false}, {2, 0, false}, {2, 0, true}, {1, 0, false}},
+		weir.CountDenied:  {{2, 2, false}, {2, 0, false}, {2, 0, false}},
+	} {
+		e := newEngine(t, rueidisConn(t))
+		e.WithClock(func() time.Time { return nine })
+		l := limiter(t, e, fmt.Sprint("modes", time.Now().UnixNano()), mode, perUser(3, time.Hour))
+		for i, a := range attempts {
+			if d := must(t)(l.AllowN(ctx, weir.K("u"), a.n)); d.Granted != a.granted || d.Cached != a.cached {
+				t.Errorf("%v: attempt %d of %d units: %+v, want %d, cached: %v", mode, i, a.n, d, a.granted, a.cached)
+			}
+		}
+	}
+}
+
 // TestCachedDenialsOfManyKeys: with more users than the table of latest denials holds,
 // each gets his own denial again, even if the memory of his name is reused.
 func TestCachedDenialsOfManyKeys(t *testing.T) {
@@ -294,26 +411,98 @@ func TestCachedDenialAllocatesNothing(t *testing.T) {
 	}
 }
 
-// TestDenialDuringRefundIsNotCached: a denial is not cached if a refund ran between its
-// call and its reply.
-func TestDenialDuringRefundIsNotCached(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, l := denying(t, weir.AllOrNothing, weirredis.DisableBatching())
-		done := make(chan error)
-		go func() { _, err := l.Allow(ctx, weir.K("u")); done <- err }()
-		synctest.Wait()
-		c.took = 0
-		if _, err := l.Refund(ctx, weir.K("u"), nine, 1); err != nil {
-			t.Fatal(err)
+// TestDenialDuringWriteIsNotCached: a denial is not cached if a refund, a reset or a record
+// ran between its call and its reply, in whichever way it was sent.
+func TestDenialDuringWriteIsNotCached(t *testing.T) {
+	u := weir.K("u")
+	attempts := map[string]func(*weir.Limiter) error{
+		"by Decide": func(l *weir.Limiter) error { _, err := l.Allow(ctx, u); return err },
+		"by DecideAll": func(l *weir.Limiter) error {
+			calls := []weir.Call{{Key: u, Request: weir.Request{N: 1, At: weir.Now}}}
+			l.DecideAll(ctx, calls)
+			return calls[0].Err
+		},
+	}
+	writes := map[string]func(*cannedConn, *weir.Limiter, *weir.Reservation) error{
+		"a refund": func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
+			_, err := l.Refund(ctx, u, nine, 1)
+			return err
+		},
+		"a refund with an id": func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
+			_, err := l.RefundOnce(ctx, u, nine, 1, "id")
+			return err
+		},
+		"a reset":                 func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error { return l.Reset(ctx, u) },
+		"a cancelled reservation": func(_ *cannedConn, _ *weir.Limiter, r *weir.Reservation) error { return r.Cancel(ctx) },
+		"a smaller settlement":    func(_ *cannedConn, _ *weir.Limiter, r *weir.Reservation) error { return r.Commit(ctx, 1) },
+		"a record": func(c *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
+			return c.granting(func() error { _, err := l.Record(ctx, u, 1); return err })
+		},
+	}
+	for _, options := range [][]weirredis.Option{nil, {weirredis.DisableBatching()}} {
+		for how, attempt := range attempts {
+			for about, write := range writes {
+				synctest.Test(t, func(t *testing.T) {
+					c, l := denying(t, weir.AllOrNothing, options...)
+					var r *weir.Reservation
+					if err := c.granting(func() (err error) { r, _, err = l.Reserve(ctx, u, 2); return err }); err != nil {
+						t.Fatal(err)
+					}
+					done := make(chan error)
+					go func() { done <- attempt(l) }()
+					synctest.Wait()
+					c.took = 0
+					if err := write(c, l, r); err != nil {
+						t.Fatal(about, err)
+					}
+					if err := <-done; err != nil {
+						t.Fatal(err)
+					}
+					before := c.calls
+					if d := must(t)(l.Allow(ctx, u)); d.Cached || c.calls != before+1 {
+						t.Errorf("a denial %s during %s, %d options: repeated as %+v", how, about, len(options), d)
+					}
+				})
+			}
 		}
-		if err := <-done; err != nil {
-			t.Fatal(err)
+	}
+}
+
+// TestWritesThroughWrappersEndCachedDenials: a refund or a reset through package fallback or package
+// enforce ends the cached denials of the engine behind it.
+func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
+	file, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  refused:\n    limit: 5 per second per user\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	values := enforce.Values{"user": "u"}
+	for about, write := range map[string]func(*enforce.Set) error{
+		"a refund": func(s *enforce.Set) error { _, err := s.Refund(ctx, "refused", values, nine, 1); return err },
+		"a reset":  func(s *enforce.Set) error { return s.Reset(ctx, "refused", values) },
+	} {
+		for _, mode := range []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local} {
+			synctest.Test(t, func(t *testing.T) {
+				c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
+				set, err := enforce.New(file, fallback.New(newEngine(t, c), mode))
+				if err != nil {
+					t.Fatal(err)
+				}
+				check := func(wantCached bool) {
+					t.Helper()
+					o, err := set.Check(ctx, "refused", values, 1)
+					if err != nil || o.Decision.Allowed || o.Decision.Cached != wantCached {
+						t.Errorf("%s, %v: got %+v, %v; want a denial, cached: %v", about, mode, o.Decision, err, wantCached)
+					}
+				}
+				check(false)
+				check(true)
+				if err := write(set); err != nil {
+					t.Fatal(err)
+				}
+				check(false)
+			})
 		}
-		must(t)(l.Allow(ctx, weir.K("u")))
-		if c.calls != 3 {
-			t.Errorf("%d calls, want 3: the denial was older than the refund", c.calls)
-		}
-	})
+	}
 }
 
 // TestCachedDenialsAreBounded denies more users than the cache holds.
@@ -376,6 +565,7 @@ func TestCachedDenialsEqualNewOnes(t *testing.T) {
 			}
 			remembered++
 			want := must(t)(l.At(d.At).Peek(ctx, k, n))
+			want.Cached = true
 			if d.Allowed || d != want {
 				t.Fatalf("seed %d: from the cache %+v, from Redis %+v\n%+v", seed, d, want, p)
 			}

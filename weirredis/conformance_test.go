@@ -18,7 +18,16 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-func TestMain(m *testing.M) { os.Exit(redistest.Main(m)) }
+func TestMain(m *testing.M) {
+	if addr := os.Getenv(processEnv); addr != "" {
+		if err := serveCalls(addr); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		return
+	}
+	os.Exit(redistest.Main(m))
+}
 
 // TestConformance runs the conformance kit through both clients, with default options and
 // with every optimization turned off.

@@ -28,7 +28,7 @@ var _ weir.RefundOnceEngine = (*Engine)(nil)
 
 // New returns an engine on conn.
 func New(conn Conn, opts ...Option) (*Engine, error) {
-	o := options{cacheTTL: time.Second, batching: true, merging: true}
+	o := options{cacheTTL: defaultCacheTTL, batching: true, merging: true}
 	if t, ok := conn.(Topology); ok && t.Clustered() {
 		o.spread, o.batching = true, false
 	}
@@ -139,6 +139,7 @@ func (e *Engine) decideAlone(ctx context.Context, p *weir.Plan, k *weir.Key, req
 		return script, keys, args
 	})
 	if err == nil && len(text) > longBytes && text[0] == replyReplayed {
+		e.cache.wrote(keys...) // the reply to the first call may have been lost
 		return e.replayed(ctx, text[1:], p, keys, a)
 	}
 	var r reply

@@ -155,6 +155,15 @@ func Grant(at time.Time, remaining int64) string {
 	return string(binary.BigEndian.AppendUint64(b, 0))
 }
 
+// Replay is the stored reply of an operation that was granted in full.
+func Replay(at time.Time) string {
+	b := append7([]byte{replyReplayed, replyLong, 0}, 1)
+	b = binary.BigEndian.AppendUint64(b, 0)
+	b = append7(b, at.UnixMicro())
+	b = binary.BigEndian.AppendUint64(b, 0)
+	return string(append7(append7(b, 0), 0))
+}
+
 // Cached returns the number of cached denials.
 func (e *Engine) Cached() int64 { return e.cache.size.Load() }
 

@@ -24,12 +24,16 @@ func DisableBatching() Option { return func(o *options) { o.batching = false } }
 // get if they were decided one after the other. Without batching it has no effect.
 func DisableMerging() Option { return func(o *options) { o.merging = false } }
 
-// DenialCacheTTL sets how long a denial may be answered from memory: 1 s by default,
-// 0 turns the cache off. A cached denial ends earlier when its answer can change, and when
-// this engine writes to one of its histories. Only writes of other processes stay unseen
-// until it expires: after a refund or a reset there a denial is late, after a grant there
-// its wait may be too short. In mode CountDenied no denial is cached, because each is
-// recorded.
+// DenialCacheTTL sets how long a denial may be repeated from memory: 100 ms by default,
+// 0 turns the cache off. Such an answer is marked Cached (R8). It ends earlier when its
+// answer can change, and immediately when this engine writes to one of its histories.
+// Writes of other processes stay unseen until it expires: after a refund or a reset there
+// its wait is too long, after a grant or a record there it may be too short.
+//
+// The cache repeats attempts of the same units at the engine's clock. Requests for states,
+// with an idempotency key or at an instant of the caller are always sent to the server, as
+// are peeks. In mode CountDenied no denial is cached, because each is recorded. Nor is a
+// denial by a limit of kind InFlight.
 func DenialCacheTTL(d time.Duration) Option {
 	return func(o *options) { o.cacheTTL = max(d, 0) }
 }

@@ -46,6 +46,7 @@ type reply struct {
 	reset     int64
 	validFor  int64 // time for which the denial stays the same if no call writes
 
+	cached    bool  // repeated by the denial cache
 	elsewhere bool  // the script decided nothing at the instant
 	debt      int64 // of a bucket: time until it is full
 	rest      int64 // and a numerator over Refill.Per
@@ -218,6 +219,7 @@ func (r *reply) decision(p *weir.Plan) weir.Decision {
 		RetryAfter: span(r.wait),
 		ResetAfter: span(r.reset),
 		At:         time.UnixMicro(r.at),
+		Cached:     r.cached,
 	}
 	if r.bound > 0 {
 		d.Limit = p.Limits()[r.bound-1].Name
