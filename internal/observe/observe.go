@@ -36,7 +36,7 @@ const (
 	Partial                  // an attempt was granted in part
 	Denied                   // an attempt was denied
 	Error                    // no decision could be made, for want of the store
-	Peeked                   // decided without taking units
+	Peeked                   // decided or counted without taking units
 	Recorded                 // units were added without a decision
 	Refunded                 // units were taken back
 	Reset                    // histories were dropped

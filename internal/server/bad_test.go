@@ -24,6 +24,11 @@ func (c *counting) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, 
 	return c.Engine.Refund(ctx, p, k, at, n, now)
 }
 
+func (c *counting) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
+	c.calls++
+	return c.Engine.Count(ctx, p, k, i, last, now)
+}
+
 func (c *counting) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	c.calls++
 	return c.Engine.Reset(ctx, p, k)

@@ -140,17 +140,22 @@ func (set *Set) unknown(name string, missing int) error {
 	for i, p := range set.Policies {
 		names[i] = p.Name
 	}
-	detail := answer.Shown(name)
-	if !strings.HasPrefix(detail, `"`) {
-		detail = strconv.Quote(detail)
-	}
-	detail = "no policy " + detail
+	detail := "no policy " + quoted(name)
 	if near := nearest.Name(name, names); near != "" {
 		detail += "; did you mean " + strconv.Quote(near) + "?"
 	} else {
 		detail += "; GET /v1/policies lists the policies"
 	}
 	return &Problem{Status: missing, Detail: detail}
+}
+
+// quoted returns a name of a request in quotes.
+func quoted(name string) string {
+	shown := answer.Shown(name)
+	if strings.HasPrefix(shown, `"`) {
+		return shown
+	}
+	return strconv.Quote(shown)
 }
 
 // Problem is a request that gets no decision for a reason of its own. Nothing was

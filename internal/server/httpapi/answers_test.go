@@ -5,6 +5,7 @@ var answers = map[string]any{
 	"/v1/check":         decision{},
 	"/v1/checks":        nil, // decisions and problems, see batchSchema
 	"/v1/peek":          decision{},
+	"/v1/count":         count{},
 	"/v1/record":        decision{},
 	"/v1/refund":        refund{},
 	"/v1/reserve":       reservation{},

@@ -94,6 +94,28 @@ func (a *API) refund(r *http.Request, s *scratch) error {
 	return err
 }
 
+// count is the answer to POST /v1/count.
+type count struct {
+	Count  int64             `json:"count" jsonschema:"units that the limit recorded in the span, less those refunded"`
+	LastMS int64             `json:"last_ms" jsonschema:"the span, milliseconds"`
+	Policy string            `json:"policy"`
+	Limit  string            `json:"limit" jsonschema:"the limit that was counted"`
+	Key    map[string]string `json:"key" jsonschema:"the dimensions that the limit counts by"`
+}
+
+func (a *API) count(r *http.Request, s *scratch) error {
+	n, limit, err := s.to.Count(context.WithoutCancel(r.Context()), observe.HTTP, &s.target, s.limit, s.last)
+	if err != nil {
+		return err
+	}
+	key := map[string]string{}
+	for _, i := range limit.By {
+		key[s.to.Dimensions()[i]] = s.target.Key.Value(i)
+	}
+	s.answer = marshal(count{n, s.last, s.to.Name, limit.Name, key})
+	return nil
+}
+
 // serveReset drops the histories of a key, also those that it shares with other keys.
 func (a *API) serveReset(w http.ResponseWriter, r *http.Request) {
 	if err := a.reset(r, nameIn(r.URL.Path, "/v1/keys/{policy}")); err != nil {

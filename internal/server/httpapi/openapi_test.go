@@ -249,6 +249,8 @@ func bodySchema(takes member, schemas object) string {
 		units("units that were used, by default all that were reserved", 0),
 		{"type": "array", "minItems": 1, "maxItems": maxChecks, "items": reference("CheckRequest"), "description": "decided in their order"},
 		{"type": "boolean", "default": false, "description": "whether all checks are granted and charged or none; at most 16 limits in total"},
+		text("the name of a rolling limit; may be missing if the policy has one limit"),
+		{"type": "integer", "minimum": 1, "maximum": weir.MaxWindow.Milliseconds(), "description": "the span to count, milliseconds, at most the window of the limit"},
 	}
 	properties, required := object{}, []string{}
 	for i, name := range memberNames {
@@ -257,11 +259,11 @@ func bodySchema(takes member, schemas object) string {
 			continue
 		}
 		properties[name] = all[i]
-		if m == policyMember || m == tokenMember || m == checksMember {
+		if m == lastMember || m == policyMember || m == tokenMember || m == checksMember {
 			required = append(required, name)
 		}
 	}
-	names := map[member]string{peekMembers: "PeekRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
+	names := map[member]string{peekMembers: "PeekRequest", countMembers: "CountRequest", decisionMembers: "CheckRequest", refundMembers: "RefundRequest",
 		reserveMembers: "ReserveRequest", settleMembers: "SettleRequest", releaseMembers: "ReleaseRequest", batchMembers: "ChecksRequest"}
 	schemas[names[takes]] = object{"type": "object", "properties": properties, "required": required, "additionalProperties": false}
 	return names[takes]

@@ -3,6 +3,7 @@ package httpapi
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"slices"
 	"strconv"
@@ -148,6 +149,9 @@ type call struct {
 	ttl    int64  // of a reservation, in milliseconds; 0 = default
 	token  string // of a reservation
 	actual int64  // units that were used, or reserve.All
+
+	limit string // the limit to count; "" = the only one
+	last  int64  // the span to count, in milliseconds
 }
 
 // member is a set of the members of a body.
@@ -165,12 +169,15 @@ const (
 	actualMember
 	checksMember   // of a batch
 	togetherMember // the same
+	limitMember    // of a count
+	lastMember     // last_ms
 )
 
 // The members that each call takes.
 const (
 	peekMembers     = policyMember | keyMember | unitsMember
 	decisionMembers = peekMembers | idMember
+	countMembers    = policyMember | keyMember | limitMember | lastMember
 	refundMembers   = decisionMembers | grantedMember | atMember
 	reserveMembers  = decisionMembers | ttlMember
 	settleMembers   = tokenMember | actualMember
@@ -178,12 +185,14 @@ const (
 	batchMembers    = checksMember | togetherMember
 )
 
-var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together"}
+var memberNames = []string{"policy", "key", "n", "granted_at_us", "at", "id", "ttl_ms", "reservation", "actual", "checks", "together", "limit", "last_ms"}
 
 func (m member) String() string {
 	switch m {
 	case refundMembers:
 		return "policy, key, n, id, and granted_at_us or at"
+	case countMembers:
+		return "policy, key, limit, last_ms"
 	case decisionMembers:
 		return "policy, key, n, id"
 	case reserveMembers:
@@ -205,6 +214,8 @@ func (m member) example() string {
 		return `{"reservation":"…","actual":1}`
 	case m == releaseMembers:
 		return `{"reservation":"…"}`
+	case m == countMembers:
+		return `{"policy":"…","key":{…},"last_ms":20000}`
 	case m == batchMembers:
 		return `{"checks":[{"policy":"…","key":{…},"n":1}]}`
 	}
@@ -303,6 +314,13 @@ func (r *callReader) member() (more bool, err error) {
 		r.call.actual, err = r.units(`"actual"`)
 	case checksMember:
 		err = r.checks()
+	case limitMember:
+		at := r.At()
+		if r.call.limit, err = r.stringOf(`"limit"`); err == nil && r.call.limit == "" {
+			err = r.Fault(at, `"limit" must be the name of a limit; leave it away for the only limit of a policy`)
+		}
+	case lastMember:
+		r.call.last, err = r.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
 	case togetherMember:
 		r.together, err = r.Bool(`"together" must be true or false`)
 	}
@@ -345,11 +363,15 @@ func (r *callReader) key() error {
 
 // units reads a whole number of 0 … weir.MaxUnits.
 func (r *callReader) units(name string) (int64, error) {
+	return r.whole(name, "0 to "+strconv.FormatInt(weir.MaxUnits, 10), weir.MaxUnits)
+}
+
+// whole reads a whole number of 0 … most. bounds is the range in the error.
+func (r *callReader) whole(name, bounds string, most int64) (int64, error) {
 	at, signed := r.At(), r.Peek() == '-'
 	n, err := r.Number(name)
-	if signed || err != nil || n > weir.MaxUnits {
-		return 0, r.Fault(at, name+" must be a whole number, 0 to "+strconv.FormatInt(weir.MaxUnits, 10)+
-			", in digits alone: no quotes, sign, fraction or exponent")
+	if signed || err != nil || n > most {
+		return 0, r.Fault(at, name+" must be a whole number, "+bounds+", in digits alone: no quotes, sign, fraction or exponent")
 	}
 	return n, nil
 }
@@ -378,6 +400,8 @@ func (r *callReader) complete() error {
 		return serving.BadInput(`"reservation" is missing: the token in the answer to /v1/reserve`)
 	case r.takes&^r.seen&policyMember != 0:
 		return errNoPolicy
+	case r.takes&^r.seen&lastMember != 0:
+		return serving.BadInput(`"last_ms" is missing: the span to count, 1 to the window of the limit in milliseconds`)
 	case r.seen&instant == instant:
 		return serving.BadInput(`"at" and "granted_at_us" are the same instant; give one of them`)
 	case r.takes&instant != 0 && r.seen&instant == 0:

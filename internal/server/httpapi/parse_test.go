@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -34,13 +35,20 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		case m.Name == "ttl_ms" && takes == reserveMembers:
 			c.ttl = referenceUnits(m.Value)
 			jsontest.Require(c.ttl > 0, "ttl_ms")
+		case m.Name == "limit" && takes == countMembers:
+			c.limit = jsontest.Text(m.Value)
+			jsontest.Require(c.limit != "", "limit")
+		case m.Name == "last_ms" && takes == countMembers:
+			n, signed := jsontest.Number(m.Value, math.MaxInt64)
+			jsontest.Require(!signed, "a sign")
+			c.last = n
 		case m.Name == "policy":
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
 			for _, d := range jsontest.Members(m.Value) {
 				jsontest.Require(c.key.add(d.Name, jsontest.Text(d.Value)) == "", "dimensions")
 			}
-		case m.Name == "n":
+		case m.Name == "n" && takes&unitsMember != 0:
 			c.n = referenceUnits(m.Value)
 		case m.Name == "granted_at_us" && takes == refundMembers:
 			c.granted = referenceUnits(m.Value)
@@ -56,6 +64,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		}
 	}
 	jsontest.Require(seen["policy"] || takes&policyMember == 0, "no policy")
+	jsontest.Require(seen["last_ms"] || takes != countMembers, "no span")
 	jsontest.Require(seen["reservation"] || takes&tokenMember == 0, "no reservation")
 	jsontest.Require(takes != refundMembers || seen["at"] != seen["granted_at_us"], "no instant, or two")
 	return c, nil
@@ -97,6 +106,7 @@ var wholeBodies = []struct {
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,
 	}},
 	{peekMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`}},
+	{countMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"},"last_ms":20000}`, `{"last_ms":0,"limit":"ip","policy":"search"}`}},
 	{reserveMembers, []string{`{"policy":"search","key":{"ip":"192.0.2.1"}}`, `{"ttl_ms":60000,"policy":"search","key":{"ip":"1"},"id":"a","n":2}`}},
 	{settleMembers, []string{`{"reservation":"AQID","actual":3}`, `{"actual":0 , "reservation":"\u0041"}`, `{"reservation":"AQID"}`}},
 	{releaseMembers, []string{`{"reservation":"AQID"}`}},
@@ -107,7 +117,7 @@ var wholeBodies = []struct {
 	}},
 }
 
-var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "actual":1 "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
+var words = strings.Fields(`"n":1 "at" "at":"2026-11-20T13:07:31Z" "granted_at_us":7 "id":"a" "id":"" "ttl_ms":1 "ttl_ms":0 "last_ms":1 "limit":"" last_ms limit "actual":1 "reservation":"" reservation actual ttl_ms id granted_at_us policy key n 1 .000001 .0000001 1969 Z`)
 
 func TestCallsAgreeWithEncodingJSON(t *testing.T) {
 	for _, c := range wholeBodies {

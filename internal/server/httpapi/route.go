@@ -35,6 +35,7 @@ var routes = []route{
 	{"/v1/check", post, decisions, nil, (*API).check, "decides an attempt and charges it", decisionMembers},
 	{"/v1/checks", post, decisions, nil, (*API).checks, "decides a batch of attempts in their order and charges each that is granted", batchMembers},
 	{"/v1/peek", post, decisions, nil, (*API).peek, "decides an attempt and changes nothing", peekMembers},
+	{"/v1/count", post, decisions, nil, (*API).count, "counts the units of the last milliseconds in a rolling limit and changes nothing", countMembers},
 	{"/v1/record", post, decisions, nil, (*API).record, "adds units without a decision", decisionMembers},
 	{"/v1/refund", post, decisions, nil, (*API).refund, "takes units of a grant back", refundMembers},
 	{"/v1/reserve", post, decisions, nil, (*API).reserve, "decides an attempt whose units are settled later", reserveMembers},
