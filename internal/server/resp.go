@@ -198,11 +198,22 @@ func (p *respPolicy) decide(ctx context.Context, key weir.Key, op weir.Op, n int
 	return o, nil
 }
 
+// Count counts as POST /v1/count does.
+func (p *respPolicy) Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error) {
+	if err := p.s.enterRESP(); err != nil {
+		return 0, err
+	}
+	defer p.s.capacity.Leave()
+	target := p.TargetOfKey(key, p.tier)
+	n, _, err := p.Policy.Count(ctx, observe.RESP, &target, limit, ms)
+	return n, refused(p.s.logged(err))
+}
+
 // Reserve decides as POST /v1/reserve does.
 func (p *respPolicy) Reserve(ctx context.Context, key weir.Key, n int64, id string, ms int64) (d weir.Decision, r resp.Reservation, err error) {
 	ttl, err := reserve.TTL(p.Policy, ms, "TTL")
 	if err != nil {
-		return d, r, &resp.Refused{Code: "ERR", Problem: err.Error()}
+		return d, r, refused(err)
 	}
 	o, err := p.decide(ctx, key, weir.OpAttempt, n, id)
 	if d = o.Decision; err != nil || !d.Allowed {
@@ -251,7 +262,7 @@ func (r respServer) Settle(ctx context.Context, token string, actual int64) (res
 	defer r.s.capacity.Leave()
 	done, err := r.s.reservations.Settle(ctx, observe.RESP, token, actual)
 	if err != nil {
-		return resp.Settlement{}, settleError(r.s.logged(err))
+		return resp.Settlement{}, refused(r.s.logged(err))
 	}
 	return resp.Settlement{Reserved: done.Reserved, Actual: done.Actual, Refunded: done.Refunded, Recorded: done.Recorded}, nil
 }
@@ -264,13 +275,14 @@ func (r respServer) Extend(ctx context.Context, token string) (resp.Reservation,
 	defer r.s.capacity.Leave()
 	x, err := r.s.reservations.Extend(ctx, observe.RESP, token)
 	if err != nil {
-		return resp.Reservation{}, settleError(r.s.logged(err))
+		return resp.Reservation{}, refused(r.s.logged(err))
 	}
 	return resp.Reservation{ID: x.Token, Expires: x.Expires, HeldUntil: x.HeldUntil}, nil
 }
 
-// settleError translates the problem of a settlement to a code of RESP.
-func settleError(err error) error {
+// refused translates a Problem to an error with a code of RESP, and returns other errors as
+// they are.
+func refused(err error) error {
 	var p *serving.Problem
 	if !errors.As(err, &p) {
 		return err

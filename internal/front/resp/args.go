@@ -13,29 +13,55 @@ type arguments struct {
 	policy Policy
 	key    weir.Key
 	n      int64  // units
-	at     int64  // of a refund: the instant of the grant, microseconds since 1970
+	needed int64  // the number that syntax.needs
 	id     string // the idempotency key; "" = none
 	ttl    int64  // of a reservation, in milliseconds; 0 = not set
+	limit  string // the limit to count; "" = not set
 }
 
 // syntax describes the arguments after the dimensions.
 type syntax struct {
-	most, needed int // numbers
-	options      options
+	needs   *operand // a number that must be there; nil = none
+	units   bool     // n may follow
+	options options
 }
+
+// numbers is the most numbers of a command.
+func (s *syntax) numbers() (most int) {
+	if s.needs != nil {
+		most++
+	}
+	if s.units {
+		most++
+	}
+	return most
+}
+
+// operand is a number that a command needs.
+type operand struct {
+	name   string
+	bounds string // for the error of a wrong one
+	about  string // for the error of a missing one
+}
+
+var (
+	grantInstant = &operand{"the instant of the grant", anyUnits, "the seventh element of the answer to WEIR.CHECK"}
+	countSpan    = &operand{"last_ms", "1 to the window of the limit in milliseconds", "the span to count, 1 to the window of the limit in milliseconds"}
+)
 
 // options is a set of options. They are the last arguments of a command, each a name and
 // a value, in any order.
 type options uint8
 
 const (
-	optionID  options = 1 << iota // ID id: the idempotency key
-	optionTTL                     // TTL n: of a reservation, in milliseconds
+	optionID    options = 1 << iota // ID id: the idempotency key
+	optionTTL                       // TTL n: of a reservation, in milliseconds
+	optionLimit                     // LIMIT name: the limit of a count
+	allOptions  = optionID | optionTTL | optionLimit
 )
 
-// readArguments parses the arguments: a policy, its dimensions, up to syntax.most
-// numbers, and options. The numbers are the instant of a grant, if most is 2, and the
-// units, which are optional.
+// readArguments parses the arguments: a policy, its dimensions, the numbers of the syntax,
+// and options.
 func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err error) {
 	if a.policy, err = s.config.Policies.Policy(args[0]); err != nil {
 		return a, inputError(err.Error() + "; WEIR.POLICIES lists all policies")
@@ -45,21 +71,21 @@ func (s *Server) readArguments(args []string, syntax syntax) (a arguments, err e
 		return a, err
 	}
 	pairs, numbers := cutNumbers(rest)
-	if len(numbers) > syntax.most {
+	if len(numbers) > syntax.numbers() {
 		return a, inputError(answer.Shown(numbers[0]) + " has no =; write dimension=value for each of " + dimensions(a.policy.Plan()))
 	}
-	if len(numbers) < syntax.needed {
-		return a, inputError("the instant of the grant is missing: the seventh element of the answer to WEIR.CHECK")
-	}
-	a.n = 1
-	if syntax.most == 2 {
-		if a.at, err = number(numbers[0], "the instant of the grant"); err != nil {
+	if by := syntax.needs; by != nil {
+		if len(numbers) == 0 {
+			return a, inputError(by.name + " is missing: " + by.about)
+		}
+		if a.needed, err = number(numbers[0], by.name, by.bounds); err != nil {
 			return a, err
 		}
 		numbers = numbers[1:]
 	}
+	a.n = 1
 	if len(numbers) == 1 {
-		if a.n, err = number(numbers[0], "n"); err != nil {
+		if a.n, err = number(numbers[0], "n", anyUnits); err != nil {
 			return a, err
 		}
 	}
@@ -77,6 +103,8 @@ func optionNamed(word string) options {
 		return optionID
 	case strings.EqualFold(word, "TTL"):
 		return optionTTL
+	case strings.EqualFold(word, "LIMIT"):
+		return optionLimit
 	}
 	return 0
 }
@@ -93,12 +121,16 @@ func (a *arguments) cutOptions(args []string, allowed options) ([]string, error)
 				return nil, inputError("an ID has 1 to " + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave ID out for an operation without one")
 			}
 		case optionTTL:
-			n, err := number(value, "TTL, in milliseconds,")
+			n, err := number(value, "TTL, in milliseconds,", anyUnits)
 			if a.ttl = n; err != nil {
 				return nil, err
 			}
 			if n == 0 {
 				return nil, inputError("TTL must be 1 or more; leave it out for the longest time")
+			}
+		case optionLimit:
+			if a.limit = value; value == "" {
+				return nil, inputError("LIMIT must be the name of a limit; leave it out for the only limit of a policy")
 			}
 		default:
 			return args, nil
@@ -117,12 +149,15 @@ func cutNumbers(args []string) (pairs, numbers []string) {
 	return args[:n], args[n:]
 }
 
-// number parses a whole number, 0 … weir.MaxUnits.
-func number(text, what string) (int64, error) {
+// anyUnits is the range of units and instants, for errors.
+var anyUnits = "0 to " + strconv.FormatInt(weir.MaxUnits, 10)
+
+// number parses a whole number, 0 … weir.MaxUnits. bounds is the range in the error.
+func number(text, what, bounds string) (int64, error) {
 	if n, ok := digits(text); ok && n <= weir.MaxUnits {
 		return n, nil
 	}
-	return 0, inputError(what + " must be a whole number, 0 to " + strconv.FormatInt(weir.MaxUnits, 10) + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
+	return 0, inputError(what + " must be a whole number, " + bounds + ", in digits alone, not " + answer.Shown(text) + " (a dimension is written dimension=value)")
 }
 
 // digits parses a number of up to 18 digits, without a sign.

@@ -81,7 +81,7 @@ func (w *waiting) queue() uint64 {
 	h := maphash.String(queueSeed, w.args[0])
 	if w.cmd.about != nil {
 		var a arguments
-		rest, _ := a.cutOptions(w.args[1:], optionID|optionTTL) // after an error no key matters
+		rest, _ := a.cutOptions(w.args[1:], allOptions) // after an error no key matters
 		pairs, _ := cutNumbers(rest)
 		for _, pair := range pairs {
 			h += maphash.String(queueSeed, pair)

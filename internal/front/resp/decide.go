@@ -36,9 +36,15 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 	return appendBool(b, d.Degraded)
 }
 
+// count answers with the units of the span.
+func count(out []byte, a arguments) ([]byte, error) {
+	n, err := a.policy.Count(background, a.key, a.limit, a.needed)
+	return appendInt(out, n), err
+}
+
 // refund answers with the number of refunded units.
 func refund(out []byte, a arguments) ([]byte, error) {
-	n, err := a.policy.Refund(background, a.key, time.UnixMicro(a.at), a.n, a.id)
+	n, err := a.policy.Refund(background, a.key, time.UnixMicro(a.needed), a.n, a.id)
 	return appendInt(out, n), err
 }
 

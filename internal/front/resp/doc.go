@@ -5,6 +5,7 @@
 //	WEIR.POLICIES                                       lists the policies
 //	WEIR.CHECK   policy dimension=value … [n] [ID id]   attempts n units
 //	WEIR.PEEK    policy dimension=value … [n]           the same, without a change
+//	WEIR.COUNT   policy dimension=value … last_ms [LIMIT name]  counts the units of a span
 //	WEIR.RECORD  policy dimension=value … [n] [ID id]   adds units without a decision
 //	WEIR.REFUND  policy dimension=value … at_us [n] [ID id]     refunds units of a grant
 //	WEIR.RESERVE policy dimension=value … [n] [TTL ms] [ID id]  attempts an estimate

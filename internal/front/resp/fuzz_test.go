@@ -16,6 +16,7 @@ func FuzzSession(f *testing.F) {
 		array("CL.THROTTLE", "k", "15", "30", "60") + array("WEIR.CHECK", "push", "teacher=42", "3"),
 		array("WEIR.RECORD", "wide", "user=a", "tenant=b", "9007199254740991") + array("WEIR.PEEK", "wide", "tenant=b", "user=a"),
 		array("WEIR.REFUND", "one", "946684800000000", "5") + array("WEIR.RESET", "one") + "WEIR.CHECK one\r\n",
+		array("WEIR.CHECK", "wide", "user=a", "tenant=b") + array("WEIR.COUNT", "wide", "tenant=b", "user=a", "1000", "LIMIT", "user") + array("WEIR.COUNT", "one", "1"),
 		array("HELLO", "3", "AUTH", "default", "secret", "SETNAME", "x") + array("COMMAND", "DOCS") + array("CLIENT", "INFO"),
 		array("AUTH", "secret") + array("CONFIG", "GET", "save", "appendonly") + array("INFO") + array("RESET") + array("QUIT"),
 		array("WEIR.CHECK", "push", "a=1", "b=1", "c=1", "d=1") + array("WEIR.CHECK", "push", "d=1", "c=1", "b=1", "a=1"),

@@ -43,6 +43,13 @@ func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, 
 	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, At: weir.Now, ID: id})
 }
 
+func (l limiter) Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error) {
+	if limit == "" {
+		limit = l.Plan().Limits()[0].Name
+	}
+	return l.Limiter.Count(ctx, key, limit, time.Duration(ms)*time.Millisecond)
+}
+
 func (l limiter) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {
 	if id == "" {
 		return l.Limiter.Refund(ctx, key, at, n)

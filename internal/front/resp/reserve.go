@@ -61,7 +61,7 @@ func settle(s *Server, out []byte, args []string) []byte {
 	actual := int64(-1)
 	if len(args) == 2 {
 		var err error
-		if actual, err = number(args[1], "the units that were used"); err != nil {
+		if actual, err = number(args[1], "the units that were used", anyUnits); err != nil {
 			return s.fail(out, err)
 		}
 	}

@@ -28,6 +28,9 @@ type Policy interface {
 	Plan() *weir.Plan
 	// Decide decides an attempt, a peek or a record. id is the idempotency key; "" = none.
 	Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error)
+	// Count returns the units of a limit in the last ms milliseconds. limit "" is the only
+	// limit of the policy.
+	Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error)
 	// Reserve attempts n units that will be settled within ttl milliseconds; 0 is the
 	// longest time. The zero Reservation means that none were granted.
 	Reserve(ctx context.Context, key weir.Key, n int64, id string, ttl int64) (weir.Decision, Reservation, error)
