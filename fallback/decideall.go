@@ -2,6 +2,8 @@ package fallback
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -92,10 +94,16 @@ func (f *Engine) decideTogether(ctx context.Context, calls []weir.Call) {
 	}
 }
 
+// errCached stands for a batch of cached denials: the store was not called.
+var errCached = errors.New("every answer is a cached denial")
+
 // failure returns the first error of a call that is the store's, for the breaker: one that
 // opens it, or else that of data which the store could not read. It ignores contexts, because
 // that of the store's call ends with the timeout.
 func (b batch) failure(s *store) (unread error) {
+	if !slices.ContainsFunc(b.calls, func(c weir.Call) bool { return !c.Decision.Cached }) {
+		return errCached
+	}
 	for i := range b.calls {
 		c := &b.calls[i]
 		if c.Err == nil {

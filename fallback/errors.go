@@ -14,7 +14,7 @@ type errorClass uint8
 
 const (
 	answered   errorClass = iota // the store decided, for example that it is full
-	unrelated                    // bad input, or the caller's context ended
+	unrelated                    // bad input, the caller's context ended, or the store was not called
 	unreadable                   // the store is up and could not decide this key
 	failed                       // the store could not decide
 )
@@ -26,7 +26,7 @@ func (s *store) classify(ctx context.Context, c *call, err error) (errorClass, e
 	switch {
 	case errors.Is(err, weir.ErrFull), errors.Is(err, weir.ErrOverflow):
 		return answered, err // about the store's content: no other engine knows better
-	case weir.IsBadInput(err):
+	case weir.IsBadInput(err), errors.Is(err, errCached):
 		return unrelated, err
 	case ended != nil:
 		return unrelated, ended

@@ -56,7 +56,13 @@ func (s *store) run(ctx context.Context, c *call) result {
 
 // conclude updates the breaker and the counters from a result. ctx is the caller's own.
 func (s *store) conclude(ctx context.Context, probe bool, c *call, res result) (result, bool) {
-	if res.err == nil {
+	switch {
+	case res.err == nil && res.decision.Cached: // no evidence: the store was not called
+		if probe {
+			s.breaker.probeSoon()
+		}
+		return res, true
+	case res.err == nil:
 		s.breaker.succeeded(probe)
 		return res, true
 	}
