@@ -139,13 +139,15 @@ func (b *blocks) find(ctx context.Context, a *Request) (found block, err error) 
 }
 
 // begin begins a block of limit i at the instant of the denial d, unless one is running.
-// It returns the block that runs now and the instant of its own step.
+// It returns the block that runs now and the instant of its own step. The store decides,
+// because a cached denial may be of a block that another process has ended.
 func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision) (begun block, at time.Time, err error) {
 	now := weir.Now
 	if a.At != weir.Now {
 		now = d.At.UnixMicro()
 	}
-	h, err := b.single[i].Decide(ctx, project(&a.Key, b.singleKey[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now})
+	states := make([]weir.LimitState, len(b.single[i].Plan().Limits())) // as in byStore
+	h, err := b.single[i].Decide(ctx, project(&a.Key, b.singleKey[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})
 	if err != nil || h.Degraded { // a degraded decision is not stored, so no block has begun
 		return begun, d.At, err
 	}
@@ -169,6 +171,9 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 		}
 	}
 	d, err := o.decideLimits(ctx, op, a)
+	if d.Cached { // a block would outlast it, and another process may have reset the key
+		d, err = o.decideLimits(ctx, op, byStore(a, o.Limiter.Plan()))
+	}
 	if err != nil || d.Replayed {
 		return d, err
 	}
@@ -191,6 +196,14 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 	}
 	o.applyBlock(&d, a.States, begun)
 	return d, nil
+}
+
+// byStore returns a request like a under the plan that no cached denial answers, because it
+// asks for states (R8).
+func byStore(a *Request, p *weir.Plan) *Request {
+	with := *a
+	with.States = make([]weir.LimitState, len(p.Limits()))
+	return &with
 }
 
 // denyBlocked denies a request during a block. It reports false if the block has ended

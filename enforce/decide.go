@@ -159,6 +159,7 @@ func (r *Rule) finish(o *Outcome, a *Request, err error) error {
 	}
 	o.Applied.Shadow, o.Applied.Would = true, o.Decision
 	o.Decision.Allowed, o.Decision.Granted, o.Decision.RetryAfter, o.Decision.Limit = true, a.N, 0, ""
+	o.Decision.Cached = false // a cached decision never allows (R8)
 	return nil
 }
 

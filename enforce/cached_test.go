@@ -1,0 +1,111 @@
+package enforce
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/policy"
+)
+
+// caching is one process on a shared store. It repeats the denial of an attempt for ever,
+// marked Cached.
+type caching struct {
+	weir.Engine
+	denied map[string]weir.Decision
+	before func(weir.Request) // runs before each attempt on the policy; may be nil
+}
+
+func (e *caching) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
+	if r.Op != weir.OpAttempt || r.States != nil {
+		return e.Engine.Decide(ctx, p, k, r)
+	}
+	if e.before != nil && p.Name() == "guard" {
+		e.before(r)
+	}
+	key := fmt.Sprint(p.Name(), r.N)
+	if d, ok := e.denied[key]; ok {
+		return d, nil
+	}
+	d, err := e.Engine.Decide(ctx, p, k, r)
+	if err == nil && !d.Allowed {
+		cached := d
+		cached.Cached = true
+		e.denied[key] = cached
+	}
+	return d, err
+}
+
+// twoProcesses returns a policy of two processes on one store, the first of which caches
+// denials, and a function that decides in either.
+func twoProcesses(t *testing.T, policy string) (here, other *Rule, e *caching, attempt func(r *Rule, n int64) Outcome) {
+	store := weir.NewMemory()
+	e = &caching{Engine: store, denied: map[string]weir.Decision{}}
+	attempt = func(r *Rule, n int64) Outcome {
+		t.Helper()
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, At: weir.Now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o
+	}
+	return blockingRule(t, policy, e), blockingRule(t, policy, store), e, attempt
+}
+
+// TestCachedDenialBeginsNoBlock: a cached denial may be one of a key that another process
+// has reset meanwhile. A block that it began would outlast it by far.
+func TestCachedDenialBeginsNoBlock(t *testing.T) {
+	here, other, _, attempt := twoProcesses(t, "guard")
+	attempt(here, 2)
+	if o := attempt(here, 1); o.Decision.Cached || o.Applied.Blocked.IsZero() {
+		t.Fatalf("denied by the store: %+v, want a block", o)
+	}
+	if err := other.Reset(context.Background(), weir.K("u")); err != nil {
+		t.Fatal(err)
+	}
+	if o := attempt(here, 1); !o.Decision.Allowed {
+		t.Errorf("after a reset by another process: %+v, want the decision of the store", o)
+	}
+}
+
+// TestBlockBeginsInTheStore: the attempt that begins a block is not answered by a cached
+// denial, which may be of a block that another process has ended.
+func TestBlockBeginsInTheStore(t *testing.T) {
+	here, other, e, attempt := twoProcesses(t, "guard")
+	attempt(here, 2)
+	e.before = func(weir.Request) { attempt(other, 1) } // begins the block while this process decides
+	if o := attempt(here, 1); o.Applied.Blocked.IsZero() {
+		t.Fatalf("%+v, want the block of the other process", o)
+	}
+	e.before = nil
+	if err := other.Reset(context.Background(), weir.K("u")); err != nil {
+		t.Fatal(err)
+	}
+	attempt(other, 1)
+	if o := attempt(here, 2); o.Decision.Cached || o.Applied.Blocked.IsZero() {
+		t.Fatalf("denied by the store: %+v, want a block", o)
+	}
+	if o := attempt(other, 1); o.Applied.Blocked.IsZero() {
+		t.Errorf("the other process: %+v, want the block of this one", o)
+	}
+}
+
+// TestShadowOfACachedDenial: the mark belongs to the decision that is not enforced. A cached
+// decision never allows.
+func TestShadowOfACachedDenial(t *testing.T) {
+	f, err := policy.Parse("weir.yaml", []byte("version: 1\npolicies:\n  shadow: {limit: 1 per hour, shadow: true}\n"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := NewRule(f.Policy("shadow"), &caching{Engine: weir.NewMemory(), denied: map[string]weir.Decision{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, cached := range []bool{false, false, true} {
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K(), None), N: 1, At: weir.Now})
+		if err != nil || !o.Decision.Allowed || o.Decision.Cached || o.Applied.Would.Cached != cached {
+			t.Errorf("attempt %d: %+v, %v; want a grant, and a decision that is not enforced, cached: %v", i, o, err, cached)
+		}
+	}
+}
