@@ -92,7 +92,7 @@ func askRueidis(s *server, callers int, each time.Duration) (int64, error) {
 		for ; time.Now().Before(end); n++ {
 			user := fmt.Sprintf("user=user-%06d", rand.IntN(keys))
 			a, err := client.Do(context.Background(), client.B().Arbitrary("WEIR.CHECK", "users").Keys(user).Build()).ToArray()
-			if err != nil || len(a) != 8 {
+			if err != nil || len(a) != 9 {
 				return n, fmt.Errorf("answered %v, %v", a, err)
 			}
 		}
@@ -103,7 +103,7 @@ func askRueidis(s *server, callers int, each time.Duration) (int64, error) {
 // pipelines sends depth commands at once; every caller has its own connection.
 func pipelines(command string, depth int) func(*server, int, time.Duration) (int64, error) {
 	asks := make([]string, keys)
-	granted := "*8\r\n:1\r\n"
+	granted := "*9\r\n:1\r\n"
 	for i := range asks {
 		user := fmt.Sprintf("user-%06d", i)
 		words := []string{command, "users", "user=" + user}

@@ -151,9 +151,9 @@ func (f *fronts) command(line string) string {
 		return undecided
 	case answer[0] == "*5" && answer[1] == ":0":
 		return passes
-	case answer[0] == "*8" && answer[1] == ":1" && answer[9] == ":1":
+	case answer[0] == "*9" && answer[1] == ":1" && answer[9] == ":1":
 		return degraded
-	case answer[0] == "*8" && answer[1] == ":1":
+	case answer[0] == "*9" && answer[1] == ":1":
 		return passes
 	}
 	return string(said)

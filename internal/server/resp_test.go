@@ -61,7 +61,7 @@ func TestRedisClientsShareHistoriesWithHTTP(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP)
 	start(t, s)
 	decide(t, s, "/v1/check", searchBody)
-	if got := sendTo(t, plainly(s), "WEIR.CHECK search ip=1", "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8 :1 :1 :0 ") || !strings.Contains(got, "*8 :0 :0 :0 ") {
+	if got := sendTo(t, plainly(s), "WEIR.CHECK search ip=1", "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*9 :1 :1 :0 ") || !strings.Contains(got, "*9 :0 :0 :0 ") {
 		t.Errorf("the second and third of two: %q", got)
 	}
 	if d := decide(t, s, "/v1/peek", searchBody); d.Allowed {
@@ -70,7 +70,7 @@ func TestRedisClientsShareHistoriesWithHTTP(t *testing.T) {
 	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
 	got := sendTo(t, plainly(s), "WEIR.PEEK search ip=1", "WEIR.RECORD search ip=1 2", "WEIR.CHECK nosuch", "WEIR.RESET search ip=1",
 		"WEIR.PEEK search ip=1", "CL.THROTTLE k 15 30 60", "CL.THROTTLE k 0 30 60")
-	for _, want := range []string{"*8 :1 :1 :1 ", "*8 :1 :2 :-1 ", "-ERR no policy \"nosuch\"; ", "+OK *8 :1 :1 :3 ", "*5 :0 :16 :15 :-1 :2 ", "*5 :1 :1 :0 :2 :2"} {
+	for _, want := range []string{"*9 :1 :1 :1 ", "*9 :1 :2 :-1 ", "-ERR no policy \"nosuch\"; ", "+OK *9 :1 :1 :3 ", "*5 :0 :16 :15 :-1 :2 ", "*5 :1 :1 :0 :2 :2"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q, want it to hold %q", got, want)
 		}
@@ -93,15 +93,15 @@ func TestRedisClientsNeedTheToken(t *testing.T) {
 		say    []string
 		want   string
 	}{
-		{"nobody asks", func(*Config) {}, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*8+"},
+		{"nobody asks", func(*Config) {}, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*9+"},
 		{"no token is shown", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"WEIR.PEEK search ip=1", "CL.THROTTLE k 1 1 1"}, "-NOAUTH-NOAUTH"},
-		{"the token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + tokenWord, "WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "+*8+"},
+		{"the token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + tokenWord, "WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "+*9+"},
 		{"another token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + gateWord, "WEIR.PEEK search ip=1"}, "-WRONGPASS-NOAUTH"},
 		{"two tokens", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
 			[]string{"AUTH " + tokenWord, "WEIR.RESET search ip=1", "AUTH " + adminWord, "WEIR.RESET search ip=1"}, "+-NOPERM++"},
 		{"the operators' alone", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
 			[]string{"AUTH " + adminWord, "WEIR.PEEK search ip=1"}, "+-NOAUTH"},
-		{"operators elsewhere", func(c *Config) { c.AdminListen = "127.0.0.1:0" }, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*8-NOPERM"},
+		{"operators elsewhere", func(c *Config) { c.AdminListen = "127.0.0.1:0" }, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*9-NOPERM"},
 	} {
 		s, _ := newServer(t, nil, withRESP, c.change)
 		stop := start(t, s)
@@ -143,7 +143,7 @@ func TestRedisClientsUseTLSAndCertificates(t *testing.T) {
 			return tls.Dial("tcp", s.RESPAddr(), &tls.Config{RootCAs: authority.Pool(), Certificates: certificates})
 		}
 	}
-	if got := sendTo(t, over(authority.Issue(t, "client").TLS(t)), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8 :1 ") {
+	if got := sendTo(t, over(authority.Issue(t, "client").TLS(t)), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*9 :1 ") {
 		t.Errorf("with a certificate: %q", got)
 	}
 	if got := sendTo(t, over(), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-NOAUTH ") {

@@ -19,10 +19,10 @@ import (
 func reservedByRedis(t *testing.T, answer string) string {
 	t.Helper()
 	parts := strings.Split(strings.TrimSpace(answer), " ")
-	if len(parts) != 13 || parts[0] != "*10" {
-		t.Fatalf("%q, want ten elements", answer)
+	if len(parts) != 14 || parts[0] != "*11" {
+		t.Fatalf("%q, want eleven elements", answer)
 	}
-	return parts[11]
+	return parts[12]
 }
 
 // TestReservationsSettleAcrossFronts: a reservation of one front can be settled on
@@ -37,7 +37,7 @@ func TestReservationsSettleAcrossFronts(t *testing.T) {
 	first, second := reserveBy(t, s, smsReserve).Reservation, reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"}}`).Reservation
 	got := sendTo(t, plainly(s), "WEIR.SETTLE "+id+" 1", "WEIR.SETTLE "+first+" 8", "WEIR.RELEASE "+second, "WEIR.RELEASE x", "WEIR.RESERVE sms phone=+1 10", "WEIR.RESERVE sms phone=+1 TTL 999999999999")
 	for i, want := range []string{"-SETTLED the reservation is settled already; nothing was changed ", "*4 :6 :8 :0 :2 ", "*4 :1 :0 :1 :0 ", "-ERR there is no such reservation: ",
-		"*10 :0 :0 :0 ", "-ERR TTL must be 1 to 86400000: the longest window of sms, "} {
+		"*11 :0 :0 :0 ", "-ERR TTL must be 1 to 86400000: the longest window of sms, "} {
 		before, rest, found := strings.Cut(got, want)
 		if !found || i < 2 && before != "" {
 			t.Fatalf("%q, want %q next", got, want)
@@ -65,7 +65,7 @@ func TestRedisReservationsKeepTheirPlan(t *testing.T) {
 	start(t, s)
 	id := reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE api tier=pro tenant=a 3"))
 	got := sendTo(t, plainly(s), "WEIR.PEEK api tier=pro tenant=a", "WEIR.SETTLE "+id+" 1", "WEIR.PEEK api tier=pro tenant=a")
-	if !strings.HasPrefix(got, "*8 :0 :0 :0 ") || !strings.Contains(got, "*4 :3 :1 :2 :0 *8 :1 :1 :2 ") {
+	if !strings.HasPrefix(got, "*9 :0 :0 :0 ") || !strings.Contains(got, "*4 :3 :1 :2 :0 *9 :1 :1 :2 ") {
 		t.Errorf("%q, want 2 of 3 given back", got)
 	}
 	id = reservedByRedis(t, sendTo(t, plainly(s), "WEIR.RESERVE watch user=u 5"))
@@ -83,10 +83,10 @@ func TestRepeatedRedisReservationIsChargedOnce(t *testing.T) {
 	var ids []string
 	for i, ask := range []string{"WEIR.RESERVE sms phone=+1 6 ID job TTL 60000", "WEIR.RESERVE sms phone=+1 6 TTL 60000 ID job", "WEIR.RESERVE sms phone=+1 6 ID job"} {
 		parts := strings.Split(strings.TrimSpace(sendTo(t, plainly(s), ask)), " ")
-		if want := ":" + strconv.Itoa(min(i, 1)); len(parts) != 14 || parts[0] != "*11" || parts[13] != want {
-			t.Fatalf("%s: %q, want eleven elements, the last %s", ask, parts, want)
+		if want := ":" + strconv.Itoa(min(i, 1)); len(parts) != 15 || parts[0] != "*12" || parts[14] != want {
+			t.Fatalf("%s: %q, want twelve elements, the last %s", ask, parts, want)
 		}
-		ids = append(ids, parts[11])
+		ids = append(ids, parts[12])
 	}
 	ids = append(ids, reserveBy(t, s, `{"policy":"sms","key":{"phone":"+1"},"n":6,"id":"job"}`).Reservation)
 	if n := left(t, s); n != 4 {
@@ -138,10 +138,10 @@ func TestIDsAreSharedByAllFronts(t *testing.T) {
 		many = append(many, "WEIR.RECORD sms phone=+2 ID "+strconv.Itoa(i%100))
 	}
 	got := sendTo(t, plainly(s), many...)
-	if n := strings.Count(got, "*9 "); n != 300 || strings.Count(got, " :0 :1 ") < 200 {
-		t.Errorf("%d answers of 300, %d of them repeated, want 200", n, strings.Count(got, " :0 :1 "))
+	if n := strings.Count(got, "*10 "); n != 300 || strings.Count(got, " :0 :0 :1 ") < 200 {
+		t.Errorf("%d answers of 300, %d of them repeated, want 200", n, strings.Count(got, " :0 :0 :1 "))
 	}
-	if got := sendTo(t, plainly(s), "WEIR.PEEK sms phone=+2"); !strings.HasPrefix(got, "*8 :0 :0 :-90 ") {
+	if got := sendTo(t, plainly(s), "WEIR.PEEK sms phone=+2"); !strings.HasPrefix(got, "*9 :0 :0 :-90 ") {
 		t.Errorf("100 of 10 were recorded: %q", got)
 	}
 	c, err := plainly(s)()
@@ -152,7 +152,7 @@ func TestIDsAreSharedByAllFronts(t *testing.T) {
 	c.SetDeadline(time.Now().Add(patience))
 	fmt.Fprint(c, "*6\r\n$10\r\nWEIR.CHECK\r\n$3\r\nsms\r\n$8\r\nphone=+1\r\n$1\r\n6\r\n$2\r\nID\r\n$7\r\norder 1\r\n")
 	buf := make([]byte, 512)
-	if n, err := c.Read(buf); err != nil || !strings.HasPrefix(string(buf[:n]), "*9\r\n:1\r\n:6\r\n:4\r\n") || !strings.HasSuffix(string(buf[:n]), ":0\r\n:1\r\n") {
+	if n, err := c.Read(buf); err != nil || !strings.HasPrefix(string(buf[:n]), "*10\r\n:1\r\n:6\r\n:4\r\n") || !strings.HasSuffix(string(buf[:n]), ":0\r\n:0\r\n:1\r\n") {
 		t.Errorf("%q, %v; want the first decision, repeated", buf[:n], err)
 	}
 	wantMetrics(t, s, `weir_decisions_total{outcome="repeated",policy="sms",protocol="resp"} 201`)

@@ -68,8 +68,8 @@ func talkTo(t *testing.T, c net.Conn, err error) talk {
 func (c talk) say(line string) string {
 	fmt.Fprint(c, line+"\r\n")
 	answer, _ := c.in.ReadString('\n')
-	if strings.HasPrefix(answer, "*8") { // a decision
-		for range 8 {
+	if strings.HasPrefix(answer, "*9") { // a decision
+		for range 9 {
 			if line, _ := c.in.ReadString('\n'); strings.HasPrefix(line, "$") {
 				c.in.ReadString('\n')
 			}
@@ -98,11 +98,11 @@ func TestRotationReachesOpenRedisConnections(t *testing.T) {
 	c, err := net.Dial("tcp", s.RESPAddr())
 	old := talkTo(t, c, err)
 	old.say("AUTH " + tokenWord)
-	if got := old.say("WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8") {
+	if got := old.say("WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*9") {
 		t.Fatalf("with the token: %q", got)
 	}
 	rotate(tokenWord + "\n" + nextWord)
-	if got := old.say("WEIR.CHECK search ip=2"); !strings.HasPrefix(got, "*8") {
+	if got := old.say("WEIR.CHECK search ip=2"); !strings.HasPrefix(got, "*9") {
 		t.Errorf("while both tokens are in force: %q", got)
 	}
 	c, err = net.Dial("tcp", s.RESPAddr())
@@ -115,7 +115,7 @@ func TestRotationReachesOpenRedisConnections(t *testing.T) {
 			t.Errorf("%s with a token that was replaced: %q, want NOAUTH or the end", command, got)
 		}
 	}
-	if got := both.say("WEIR.CHECK search ip=3"); !strings.HasPrefix(got, "*8") {
+	if got := both.say("WEIR.CHECK search ip=3"); !strings.HasPrefix(got, "*9") {
 		t.Errorf("a client that has shown both: %q", got)
 	}
 	if d := peekWith(t, s, nextWord, `{"policy":"search","key":{"ip":"1"}}`); d.Remaining != 1 {
@@ -151,7 +151,7 @@ func TestRotationOfTheOperatorsTokenEndsResets(t *testing.T) {
 	if got := client.say("WEIR.RESET search ip=1"); !strings.HasPrefix(got, "-NOPERM") {
 		t.Errorf("with an operators' token that was replaced: %q, want NOPERM", got)
 	}
-	if got := client.say("WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*8") {
+	if got := client.say("WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "*9") {
 		t.Errorf("with the token: %q", got)
 	}
 }
@@ -212,7 +212,7 @@ func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
 		}
 		c, err = tls.Dial("tcp", s.RESPAddr(), config)
 		redis := talkTo(t, c, err)
-		clients[name+", RESP"] = func() bool { return strings.HasPrefix(redis.say("WEIR.PEEK search ip=1"), "*8") }
+		clients[name+", RESP"] = func() bool { return strings.HasPrefix(redis.say("WEIR.PEEK search ip=1"), "*9") }
 		proxy := proxyOf(t, s, config)
 		clients[name+", gRPC"] = func() bool {
 			_, err := rateLimit(t, proxy, "", "edge", "user="+name)

@@ -114,7 +114,7 @@ func answersHonest(t *testing.T, s *Server) {
 	if got := redis.say("AUTH " + tokenWord); got != "+OK\r\n" {
 		t.Errorf("AUTH: %q", got)
 	}
-	if got := redis.say("WEIR.PEEK search ip=1"); !strings.HasPrefix(got, "*8") {
+	if got := redis.say("WEIR.PEEK search ip=1"); !strings.HasPrefix(got, "*9") {
 		t.Errorf("WEIR.PEEK: %q", got)
 	}
 	c.Close()

@@ -57,7 +57,7 @@ func TestPipelineIsDecidedConcurrently(t *testing.T) {
 	for _, key := range keys {
 		ask.WriteString(array("WEIR.CHECK", "big", key))
 	}
-	if got := say(t, s, ask.String()); strings.Count(got, "*8\r\n:1\r\n") != g.want {
+	if got := say(t, s, ask.String()); strings.Count(got, "*9\r\n:1\r\n") != g.want {
 		t.Errorf("%q, want %d grants", got, g.want)
 	}
 }
@@ -79,7 +79,7 @@ func TestOneKeyKeepsItsOrder(t *testing.T) {
 		}
 		got := say(t, s, ask.String())
 		var remaining strings.Builder
-		for _, reply := range strings.SplitAfter(got, "*8\r\n")[1:] {
+		for _, reply := range strings.SplitAfter(got, "*9\r\n")[1:] {
 			remaining.WriteString(strings.Split(reply, "\r\n")[2][1:] + " ")
 			if strings.Contains(reply, "+PONG\r\n") {
 				remaining.WriteString("+PONG\r\n")
@@ -129,10 +129,10 @@ func TestPipelinesOnRedisKeepLimits(t *testing.T) {
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			granted += strings.Count(b.String(), "*8\r\n:1\r\n")
+			granted += strings.Count(b.String(), "*9\r\n:1\r\n")
 			throttled += strings.Count(b.String(), "*5\r\n:0\r\n")
 			failed += strings.Count(b.String(), "-UNAVAILABLE")
-			if n := strings.Count(b.String(), "*8") + strings.Count(b.String(), "*5") + strings.Count(b.String(), "-"+codeUnavailable); n != 32 {
+			if n := strings.Count(b.String(), "*9") + strings.Count(b.String(), "*5") + strings.Count(b.String(), "-"+codeUnavailable); n != 32 {
 				t.Errorf("%d answers to 32 commands: %q", n, b.String())
 			}
 		})

@@ -34,7 +34,7 @@ func BenchmarkConnection(b *testing.B) {
 			c := dial(b, listening(b, newTestServer(b)))
 			c.SetDeadline(time.Time{})
 			ask := array("WEIR.CHECK", "big", "k=some.key")
-			answers := make([]byte, depth*len("*8\r\n:1\r\n:1\r\n:1099511627775\r\n:0\r\n:60000\r\n$0\r\n\r\n:1795186127069717\r\n:0\r\n"))
+			answers := make([]byte, depth*len("*9\r\n:1\r\n:1\r\n:1099511627775\r\n:0\r\n:60000\r\n$0\r\n\r\n:1795186127069717\r\n:0\r\n:0\r\n"))
 			text := []byte(strings.Repeat(ask, depth))
 			for n := 0; n < b.N; n += depth {
 				c.Write(text)

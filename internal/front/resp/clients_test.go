@@ -50,8 +50,8 @@ func TestRedisCLISendsCommands(t *testing.T) {
 		{"PING", "PONG\n"},
 		{"CL.THROTTLE user123 15 30 60", "0\n16\n15\n-1\n2\n"},
 		{"-3 CL.THROTTLE user123 15 30 60 16", "1\n16\n15\n2\n2\n"},
-		{"WEIR.CHECK push teacher=42 10", "1\n10\n0\n60000\n60000\n\nAT\n0\n"},
-		{"-3 WEIR.CHECK push teacher=42", "0\n0\n0\nWAIT\nWAIT\nlimit\nAT\n0\n"},
+		{"WEIR.CHECK push teacher=42 10", "1\n10\n0\n60000\n60000\n\nAT\n0\n0\n"},
+		{"-3 WEIR.CHECK push teacher=42", "0\n0\n0\nWAIT\nWAIT\nlimit\nAT\n0\n0\n"},
 		{"WEIR.RESET push teacher=42", "OK\n"},
 		{"WEIR.CHECK push teacher", "ERR n must be a whole number, 0 to 9007199254740991, in digits alone, not teacher (a dimension is written dimension=value)\n\n"},
 	} {
@@ -94,18 +94,18 @@ func TestNodeClientsSendCommands(t *testing.T) {
 	run(t, dir, advice, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
 	got := run(t, dir, advice, "node", "client.mjs", portOf(t, address))
 	want := `ioredis [0,16,15,-1,2]
-ioredis [1,3,7,0,60000,"","number",0]
-ioredis [[0,0,7,WAIT,WAIT,"limit","number",0],[null,"höher"]]
+ioredis [1,3,7,0,60000,"","number",0,0]
+ioredis [[0,0,7,WAIT,WAIT,"limit","number",0,0],[null,"höher"]]
 ioredis 10
 ioredis "ERR"
 node-redis-2 "PONG"
 node-redis-2 [0,16,15,-1,2]
-node-redis-2 [0,0,10,-1,0,"limit","number",0]
+node-redis-2 [0,0,10,-1,0,"limit","number",0,0]
 node-redis-2 10
 node-redis-2 "ERR"
 node-redis-3 "PONG"
 node-redis-3 [0,16,15,-1,2]
-node-redis-3 [0,0,10,-1,0,"limit","number",0]
+node-redis-3 [0,0,10,-1,0,"limit","number",0,0]
 node-redis-3 10
 node-redis-3 "ERR"
 `
@@ -140,7 +140,7 @@ func TestGoClientsSendCommands(t *testing.T) {
 		}
 		defer c.Close()
 		got, err := c.Do(ctx, c.B().Arbitrary("WEIR.CHECK").Args("push", "teacher="+name).Build()).ToArray()
-		if err != nil || len(got) != 8 {
+		if err != nil || len(got) != 9 {
 			t.Errorf("%s: %v, %v", name, got, err)
 		}
 	}

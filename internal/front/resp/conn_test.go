@@ -78,7 +78,7 @@ func TestProtocolErrorsEndTheConnection(t *testing.T) {
 	}
 	c := dial(t, address)
 	send(t, c, array("WEIR.PEEK", "one"))
-	wantAnswer(t, c, "*8\r\n:1\r\n:1\r\n:1\r\n")
+	wantAnswer(t, c, "*9\r\n:1\r\n:1\r\n:1\r\n")
 }
 
 // TestLongestCommandIsAnswered: the longest allowed command is answered; its buffer is
@@ -219,7 +219,7 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 		t.Errorf("the idle one gets %q, %v; want the end", got, err)
 	}
 	close(hold)
-	if got, err := io.ReadAll(busy); err != nil || !strings.HasPrefix(string(got), "*8\r\n:1\r\n") || !strings.HasSuffix(string(got), "$6\r\nsecond\r\n") {
+	if got, err := io.ReadAll(busy); err != nil || !strings.HasPrefix(string(got), "*9\r\n:1\r\n") || !strings.HasSuffix(string(got), "$6\r\nsecond\r\n") {
 		t.Errorf("the busy one gets %q, %v; want both answers and the end", got, err)
 	}
 	ended.Wait()

@@ -7,8 +7,8 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// decide returns the function for attempts, peeks or records. It answers with eight
-// elements and, with an idempotency key, a ninth: whether the answer is a replay.
+// decide returns the function for attempts, peeks or records. It answers with nine
+// elements and, with an idempotency key, a tenth: whether the answer is a replay.
 func decide(op weir.Op) func(out []byte, a arguments) ([]byte, error) {
 	return func(out []byte, a arguments) ([]byte, error) {
 		d, err := a.policy.Decide(background, a.key, op, a.n, a.id)
@@ -25,7 +25,7 @@ func decide(op weir.Op) func(out []byte, a arguments) ([]byte, error) {
 // appendDecision appends a decision as the first elements of an array with more elements.
 // New elements may be added behind these; these keep their places.
 func appendDecision(b []byte, d *weir.Decision, more int) []byte {
-	b = appendArray(b, 8+more)
+	b = appendArray(b, 9+more)
 	b = appendBool(b, d.Allowed)
 	b = appendInt(b, d.Granted)
 	b = appendInt(b, d.Remaining)
@@ -33,7 +33,8 @@ func appendDecision(b []byte, d *weir.Decision, more int) []byte {
 	b = appendInt(b, answer.Millis(d.ResetAfter))
 	b = appendBulk(b, d.Limit)
 	b = appendInt(b, d.At.UnixMicro())
-	return appendBool(b, d.Degraded)
+	b = appendBool(b, d.Degraded)
+	return appendBool(b, d.Cached)
 }
 
 // count answers with the units of the span.

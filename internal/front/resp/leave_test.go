@@ -51,7 +51,7 @@ func drainable(t *testing.T, address string) (s *Server, dial func() net.Conn, d
 // Then their connections end.
 func TestDrainAnswersClientsAboutToSend(t *testing.T) {
 	check := array("WEIR.CHECK", "big", "k=1")
-	const answer = "*8\r\n:1\r\n"
+	const answer = "*9\r\n:1\r\n"
 	for _, address := range []string{"127.0.0.1:0", "unix:" + filepath.Join(t.TempDir(), "resp.sock")} {
 		_, dial, drain := drainable(t, address)
 		late, greeter, long, mid := dial(), dial(), dial(), dial()

@@ -21,18 +21,18 @@ func TestRepeatedIDIsChargedOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newTestServer(t)
 		for i, c := range []struct{ ask, want string }{
-			{"WEIR.CHECK push teacher=42 3 ID order-1", "*9 :1 :3 :7 :0 :60000 $0  :AT :0 :0"},
-			{"WEIR.CHECK push teacher=42 3 id order-1", "*9 :1 :3 :7 :0 :60000 $0  :AT :0 :1"},
-			{"WEIR.CHECK push teacher=42 ID ID", "*9 :1 :1 :6 :0 :60000 $0  :AT :0 :0"},
-			{"WEIR.CHECK push teacher=42 ID a=b", "*9 :1 :1 :5 :0 :60000 $0  :AT :0 :0"},
-			{"WEIR.CHECK push teacher=42 ID 7", "*9 :1 :1 :4 :0 :60000 $0  :AT :0 :0"},
-			{"WEIR.RECORD push teacher=42 2 ID bill", "*9 :1 :2 :2 :0 :60000 $0  :AT :0 :0"},
-			{"WEIR.RECORD push teacher=42 2 ID bill", "*9 :1 :2 :2 :0 :60000 $0  :AT :0 :1"},
-			{"WEIR.CHECK push teacher=42 3 ID late", "*9 :0 :0 :2 :60000 :60000 $5 limit :AT :0 :0"},
-			{"WEIR.CHECK push teacher=42 3 ID late", "*9 :0 :0 :2 :60000 :60000 $5 limit :AT :0 :0"},
-			{"WEIR.CHECK one ID once", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
-			{"WEIR.PEEK push teacher=42", "*8 :1 :1 :2 :0 :60000 $0  :AT :0"},
-			{"WEIR.PEEK push teacher=ID", "*8 :1 :1 :10 :0 :0 $0  :AT :0"},
+			{"WEIR.CHECK push teacher=42 3 ID order-1", "*10 :1 :3 :7 :0 :60000 $0  :AT :0 :0 :0"},
+			{"WEIR.CHECK push teacher=42 3 id order-1", "*10 :1 :3 :7 :0 :60000 $0  :AT :0 :0 :1"},
+			{"WEIR.CHECK push teacher=42 ID ID", "*10 :1 :1 :6 :0 :60000 $0  :AT :0 :0 :0"},
+			{"WEIR.CHECK push teacher=42 ID a=b", "*10 :1 :1 :5 :0 :60000 $0  :AT :0 :0 :0"},
+			{"WEIR.CHECK push teacher=42 ID 7", "*10 :1 :1 :4 :0 :60000 $0  :AT :0 :0 :0"},
+			{"WEIR.RECORD push teacher=42 2 ID bill", "*10 :1 :2 :2 :0 :60000 $0  :AT :0 :0 :0"},
+			{"WEIR.RECORD push teacher=42 2 ID bill", "*10 :1 :2 :2 :0 :60000 $0  :AT :0 :0 :1"},
+			{"WEIR.CHECK push teacher=42 3 ID late", "*10 :0 :0 :2 :60000 :60000 $5 limit :AT :0 :0 :0"},
+			{"WEIR.CHECK push teacher=42 3 ID late", "*10 :0 :0 :2 :60000 :60000 $5 limit :AT :0 :0 :0"},
+			{"WEIR.CHECK one ID once", "*10 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0 :0"},
+			{"WEIR.PEEK push teacher=42", "*9 :1 :1 :2 :0 :60000 $0  :AT :0 :0"},
+			{"WEIR.PEEK push teacher=ID", "*9 :1 :1 :10 :0 :0 $0  :AT :0 :0"},
 		} {
 			want := strings.ReplaceAll(strings.ReplaceAll(c.want, "AT", fmt.Sprint(time.Now().UnixMicro())), " ", "\r\n") + "\r\n"
 			if got := say(t, s, words(c.ask)); got != want {
@@ -58,10 +58,10 @@ func TestReservationIsSettledOnce(t *testing.T) {
 			t.Helper()
 			got := say(t, s, words(ask))
 			parts := strings.Split(got, "\r\n")
-			if len(parts) < 13 {
+			if len(parts) < 14 {
 				t.Fatalf("%s: %q", ask, got)
 			}
-			id, until := parts[11], parts[12]
+			id, until := parts[12], parts[13]
 			wantUntil := ":0"
 			if expires > 0 {
 				wantUntil = ":" + strconv.FormatInt(now.Add(expires).UnixMicro(), 10)
@@ -81,38 +81,38 @@ func TestReservationIsSettledOnce(t *testing.T) {
 				t.Errorf("%s: %q, want %s", ask, got, want)
 			}
 		}
-		less := reserve("WEIR.RESERVE push teacher=42 6", "*10 :1 :6 :4 :60000 :60000", time.Minute)
-		reserve("WEIR.RESERVE push teacher=42 6", "*10 :0 :0 :4 :60000 :60000", 0)
+		less := reserve("WEIR.RESERVE push teacher=42 6", "*11 :1 :6 :4 :60000 :60000", time.Minute)
+		reserve("WEIR.RESERVE push teacher=42 6", "*11 :0 :0 :4 :60000 :60000", 0)
 		settle("WEIR.SETTLE "+less+" 2", "\\*4 :6 :2 :4 :0")
 		settle("WEIR.SETTLE "+less+" 2", "-SETTLED .*settled.*")
-		more := reserve("weir.reserve push teacher=42 1 ttl 500", "*10 :1 :1 :7 :0 :60000", 500*time.Millisecond)
+		more := reserve("weir.reserve push teacher=42 1 ttl 500", "*11 :1 :1 :7 :0 :60000", 500*time.Millisecond)
 		settle("WEIR.SETTLE "+more+" 3", "\\*4 :1 :3 :0 :2")
-		none := reserve("WEIR.RESERVE push teacher=42", "*10 :1 :1 :4 :0 :60000", time.Minute)
+		none := reserve("WEIR.RESERVE push teacher=42", "*11 :1 :1 :4 :0 :60000", time.Minute)
 		settle("WEIR.RELEASE "+none, "\\*4 :1 :0 :1 :0")
-		late := reserve("WEIR.RESERVE push teacher=42 1 TTL 500", "*10 :1 :1 :4 :0 :60000", 500*time.Millisecond)
+		late := reserve("WEIR.RESERVE push teacher=42 1 TTL 500", "*11 :1 :1 :4 :0 :60000", 500*time.Millisecond)
 		time.Sleep(500 * time.Millisecond)
 		settle("WEIR.RELEASE "+late, "-EXPIRED .*stay as they were granted")
 		settle("WEIR.RELEASE nosuch", "-ERR there is no such reservation")
-		settle("WEIR.PEEK push teacher=42", "\\*8 :1 :1 :4 (?s:.*)")
-		all := reserve("WEIR.RESERVE push teacher=43 6", "*10 :1 :6 :4 :60000 :60000", time.Minute+500*time.Millisecond)
+		settle("WEIR.PEEK push teacher=42", "\\*9 :1 :1 :4 (?s:.*)")
+		all := reserve("WEIR.RESERVE push teacher=43 6", "*11 :1 :6 :4 :60000 :60000", time.Minute+500*time.Millisecond)
 		settle("WEIR.EXTEND "+all, "-ERR .*no limit of kind InFlight.*")
 		settle("WEIR.SETTLE "+all, "\\*4 :6 :6 :0 :0")
 
 		// A hold has its end as the last element, and another id after an extension.
 		render := strings.Split(say(t, s, words("WEIR.RESERVE render")), "\r\n")
-		if until := fmt.Sprintf(":%d", time.Now().Add(30*time.Second).UnixMicro()); render[0] != "*11" || render[13] != until {
+		if until := fmt.Sprintf(":%d", time.Now().Add(30*time.Second).UnixMicro()); render[0] != "*12" || render[14] != until {
 			t.Errorf("a hold: %q, want the end %s", render, until)
 		}
-		settle("WEIR.RESERVE render", "\\*10 :0 :0 :0 (?s:.*)")
+		settle("WEIR.RESERVE render", "\\*11 :0 :0 :0 (?s:.*)")
 		time.Sleep(20 * time.Second)
-		extended := strings.Split(say(t, s, words("WEIR.EXTEND "+render[11])), "\r\n")
+		extended := strings.Split(say(t, s, words("WEIR.EXTEND "+render[12])), "\r\n")
 		until := fmt.Sprintf(":%d", time.Now().Add(30*time.Second).UnixMicro())
 		if extended[0] != "*3" || extended[3] != until || extended[4] != until {
 			t.Errorf("extended: %q, want the end %s", extended, until)
 		}
 		time.Sleep(20 * time.Second)
 		settle("WEIR.SETTLE "+extended[2], "\\*4 :1 :1 :0 :0")
-		settle("WEIR.CHECK render", "\\*8 :1 :1 :0 (?s:.*)")
+		settle("WEIR.CHECK render", "\\*9 :1 :1 :0 (?s:.*)")
 	})
 }
 
@@ -172,9 +172,9 @@ func TestOptionsKeepTheQueue(t *testing.T) {
 	}
 	s := newTestServer(t, func(c *Config) { c.Waits = true })
 	got := say(t, s, words("WEIR.RESERVE push teacher=42 10"))
-	id := strings.Split(got, "\r\n")[11]
+	id := strings.Split(got, "\r\n")[12]
 	got = say(t, s, words("WEIR.CHECK push teacher=42")+words("WEIR.RELEASE "+id)+words("WEIR.CHECK push teacher=42"))
-	if first, second, _ := strings.Cut(got, "*4\r\n:10\r\n:0\r\n:10\r\n:0\r\n"); !strings.HasPrefix(first, "*8\r\n:0\r\n") || !strings.HasPrefix(second, "*8\r\n:1\r\n") {
+	if first, second, _ := strings.Cut(got, "*4\r\n:10\r\n:0\r\n:10\r\n:0\r\n"); !strings.HasPrefix(first, "*9\r\n:0\r\n") || !strings.HasPrefix(second, "*9\r\n:1\r\n") {
 		t.Errorf("denied, released, granted: %q", got)
 	}
 }

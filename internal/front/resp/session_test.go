@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 // TestDecisionsOnTheWire compares answers byte by byte, with a clock that stands still.
@@ -18,31 +21,31 @@ func TestDecisionsOnTheWire(t *testing.T) {
 		s := newTestServer(t)
 		at := time.Now().UnixMicro()
 		for i, c := range []struct{ ask, want string }{
-			{"WEIR.PEEK push teacher=42", "*8 :1 :1 :10 :0 :0 $0  :AT :0"},
-			{"WEIR.CHECK push teacher=42", "*8 :1 :1 :9 :0 :60000 $0  :AT :0"},
-			{"weir.check push teacher=42 9", "*8 :1 :9 :0 :60000 :60000 $0  :AT :0"},
-			{"WEIR.CHECK push teacher=42", "*8 :0 :0 :0 :60000 :60000 $5 limit :AT :0"},
-			{"WEIR.CHECK push teacher=43 11", "*8 :0 :0 :10 :-1 :0 $5 limit :AT :0"},
+			{"WEIR.PEEK push teacher=42", "*9 :1 :1 :10 :0 :0 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42", "*9 :1 :1 :9 :0 :60000 $0  :AT :0 :0"},
+			{"weir.check push teacher=42 9", "*9 :1 :9 :0 :60000 :60000 $0  :AT :0 :0"},
+			{"WEIR.CHECK push teacher=42", "*9 :0 :0 :0 :60000 :60000 $5 limit :AT :0 :0"},
+			{"WEIR.CHECK push teacher=43 11", "*9 :0 :0 :10 :-1 :0 $5 limit :AT :0 :0"},
 			{"WEIR.COUNT push teacher=42 1", ":10"},
 			{"WEIR.COUNT push teacher=42 60000 LIMIT limit", ":10"},
 			{"weir.count push teacher=43 60000 limit limit", ":0"},
-			{"WEIR.RECORD push teacher=42 3", "*8 :1 :3 :-3 :60000 :60000 $0  :AT :0"},
+			{"WEIR.RECORD push teacher=42 3", "*9 :1 :3 :-3 :60000 :60000 $0  :AT :0 :0"},
 			{"WEIR.REFUND push teacher=42 AT 5", ":5"},
 			{"WEIR.REFUND push teacher=42 AT", ":1"},
 			{"WEIR.REFUND push teacher=42 1000000", ":0"},
 			{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
 			{"WEIR.REFUND push teacher=42 AT 2 ID r", ":2"},
-			{"WEIR.PEEK push teacher=42 0", "*8 :1 :0 :5 :0 :60000 $0  :AT :0"},
+			{"WEIR.PEEK push teacher=42 0", "*9 :1 :0 :5 :0 :60000 $0  :AT :0 :0"},
 			{"WEIR.RESET push teacher=42", "+OK"},
-			{"WEIR.CHECK push teacher=42 0", "*8 :1 :0 :10 :0 :0 $0  :AT :0"},
-			{"WEIR.CHECK wide user=a tenant=x 2", "*8 :1 :2 :0 :3600000 :3600000 $0  :AT :0"},
-			{"WEIR.CHECK wide tenant=x user=a", "*8 :0 :0 :0 :3600000 :3600000 $4 user :AT :0"},
-			{"WEIR.CHECK wide tenant=x user=b=c", "*8 :1 :1 :1 :0 :3600000 $0  :AT :0"},
+			{"WEIR.CHECK push teacher=42 0", "*9 :1 :0 :10 :0 :0 $0  :AT :0 :0"},
+			{"WEIR.CHECK wide user=a tenant=x 2", "*9 :1 :2 :0 :3600000 :3600000 $0  :AT :0 :0"},
+			{"WEIR.CHECK wide tenant=x user=a", "*9 :0 :0 :0 :3600000 :3600000 $4 user :AT :0 :0"},
+			{"WEIR.CHECK wide tenant=x user=b=c", "*9 :1 :1 :1 :0 :3600000 $0  :AT :0 :0"},
 			{"WEIR.COUNT wide tenant=x user=b=c 1000 LIMIT tenant", ":3"},
 			{"WEIR.COUNT wide user=b=c tenant=x 1000 LIMIT user", ":1"},
 			{"WEIR.COUNT one 86400000", ":0"},
-			{"WEIR.CHECK one", "*8 :1 :1 :0 :86400000 :86400000 $0  :AT :0"},
-			{"WEIR.CHECK one 1", "*8 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0"},
+			{"WEIR.CHECK one", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
+			{"WEIR.CHECK one 1", "*9 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0 :0"},
 			{"CL.THROTTLE user123 15 30 60", "*5 :0 :16 :15 :-1 :2"},
 			{"CL.THROTTLE user123 15 30 60 16", "*5 :1 :16 :15 :2 :2"},
 			{"CL.THROTTLE user123 15 30 60 17", "*5 :1 :16 :15 :-1 :2"},
@@ -56,6 +59,37 @@ func TestDecisionsOnTheWire(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestCachedDenialsAreMarked: the ninth element of a decision marks a denial that the Redis
+// engine repeats from memory, until a call of this process changes its history.
+func TestCachedDenialsAreMarked(t *testing.T) {
+	_, conn := enginetest.On(t, redistest.Shared(t).Addr)
+	e, err := weirredis.New(conn, weirredis.DenialCacheTTL(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := weir.New(weir.Policy{Name: fmt.Sprint("cached", time.Now().UnixNano()), Limits: []weir.Limit{weir.PerHour(1)}}, weir.WithEngine(e))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newTestServer(t, func(c *Config) { c.Policies.(limiters)["one"] = l })
+	for i, c := range []struct{ ask, allowed, cached string }{
+		{"WEIR.CHECK one", ":1", ":0"},
+		{"WEIR.CHECK one", ":0", ":0"},
+		{"WEIR.CHECK one", ":0", ":1"},
+		{"WEIR.RESERVE one", ":0", ":1"},
+		{"WEIR.PEEK one", ":0", ":0"},
+		{"WEIR.CHECK one ID a", ":0", ":0"},
+		{"WEIR.CHECK one", ":0", ":1"},
+		{"WEIR.RESET one", "", ""},
+		{"WEIR.CHECK one", ":1", ":0"},
+	} {
+		got := strings.Split(say(t, s, array(strings.Fields(c.ask)...)), "\r\n")
+		if c.allowed != "" && (len(got) < 11 || got[1] != c.allowed || got[10] != c.cached) {
+			t.Errorf("step %d, %s: %q, want allowed %s, cached %s", i, c.ask, got, c.allowed, c.cached)
+		}
+	}
 }
 
 // TestBadInputChargesNothing: an error names the problem and charges nothing (R14).
@@ -221,7 +255,7 @@ func TestCommandsNeedThePassword(t *testing.T) {
 		{"RESET", "+RESET"},
 		{"PING", "-NOAUTH "},
 		{"HELLO 3 AUTH default secret SETNAME app", hello},
-		{"WEIR.CHECK push teacher=1", "*8"},
+		{"WEIR.CHECK push teacher=1", "*9"},
 		{"WEIR.RESET push teacher=1", "-NOPERM "},
 		{"AUTH master", "+OK"},
 		{"WEIR.RESET push teacher=1", "+OK"},
@@ -245,7 +279,7 @@ func TestCommandsAfterQuitAreIgnored(t *testing.T) {
 	s := newTestServer(t)
 	c := session{server: s, protocol: 2}
 	c.answer(array("WEIR.CHECK", "one") + array("QUIT") + array("WEIR.CHECK", "big", "k=1"))
-	if got := string(c.out); !strings.HasSuffix(got, "+OK\r\n") || strings.Count(got, "*8") != 1 {
+	if got := string(c.out); !strings.HasSuffix(got, "+OK\r\n") || strings.Count(got, "*9") != 1 {
 		t.Errorf("%q, want one decision and OK", got)
 	}
 }
