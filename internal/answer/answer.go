@@ -27,8 +27,8 @@ type Answer struct {
 }
 
 // AppendJSON appends the answer as one JSON object, without a newline. Milliseconds are
-// rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded
-// and repeated are present only when they are true. by adds the parts of a policy file that
+// rounded up, retry_after_us is exact, and -1 stands for weir.Never. The members degraded,
+// repeated and cached are present only when they are true. by adds the parts of a policy file that
 // applied: plan, override, shadow, block and warnings; nil = none.
 func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	d := &a.Decision
@@ -50,6 +50,9 @@ func (a *Answer) AppendJSON(b []byte, by *Applied) []byte {
 	}
 	if d.Replayed {
 		b = append(b, `,"repeated":true`...)
+	}
+	if d.Cached {
+		b = append(b, `,"cached":true`...)
 	}
 	if by != nil {
 		b = by.Append(b)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unicode"
@@ -82,6 +83,16 @@ func TestAppendJSONDegraded(t *testing.T) {
 	decode(t, a.AppendJSON(nil, nil), &got)
 	if !got.Allowed || !got.Degraded || got.Limits == nil || len(got.Limits) != 0 {
 		t.Errorf("unknown states of a degraded decision: got %+v, want degraded and an empty list of limits", got)
+	}
+}
+
+// TestAppendJSONCached: the mark of a cached denial is present only when it is set.
+func TestAppendJSONCached(t *testing.T) {
+	for _, cached := range []bool{false, true} {
+		a := slack(t, weir.Decision{Limit: "channel", RetryAfter: time.Second, Cached: cached})
+		if got := string(a.AppendJSON(nil, nil)); strings.Contains(got, `"limit":"channel","cached":true,"why":`) != cached || strings.Contains(got, "cached") != cached {
+			t.Errorf("cached: %v: got %s", cached, got)
+		}
 	}
 }
 
