@@ -9,6 +9,9 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
+	"github.com/weirlimit/weir/weirredis"
 )
 
 const answerConfig = `
@@ -65,6 +68,30 @@ func TestHeadersDescribeTheNearestLimit(t *testing.T) {
 	a = p.ask("a=3", "b=2")
 	if got, want := fields(a.ResponseHeadersToAdd), "RateLimit-Limit=10 RateLimit-Remaining=0 RateLimit-Reset=1"; got != want {
 		t.Errorf("one denies: got %s, want %s", got, want)
+	}
+}
+
+// With the option, dynamic_metadata marks a denial that was repeated from memory.
+func TestMetadataMarksCachedDenials(t *testing.T) {
+	_, conn := enginetest.On(t, redistest.Start(t).Addr)
+	e, err := weirredis.New(conn, weirredis.DenialCacheTTL(time.Hour))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, metadata := range []bool{false, true} {
+		p := connect(t, e, parse(t, answerConfig), func(o *Options) { o.Metadata = metadata })
+		descriptor := fmt.Sprintf("a=%v hits:", metadata)
+		for i, c := range []struct {
+			hits   int
+			code   string
+			cached bool
+		}{{10, "OK", false}, {1, "OVER_LIMIT", false}, {1, "OVER_LIMIT", true}} {
+			a := p.ask(descriptor + fmt.Sprint(c.hits))
+			cached, marked := a.DynamicMetadata.AsMap()["cached"]
+			if a.OverallCode.String() != c.code || marked != (c.cached && metadata) || marked && cached != true {
+				t.Errorf("step %d, metadata: %v: got %s, %v, want %s, cached: %v", i, metadata, a.OverallCode, a.DynamicMetadata, c.code, c.cached)
+			}
+		}
 	}
 }
 

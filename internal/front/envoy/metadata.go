@@ -7,8 +7,8 @@ import (
 
 // metadata returns the dynamic_metadata of an answer. Its members are those of the
 // reference: domain, descriptors, hitsAddend and metadata, which merges the metadata of
-// the rules of items that are not over. The member degraded is an addition; it is present
-// without the option when a fallback decided.
+// the rules of items that are not over. The members degraded and cached are additions;
+// degraded is present without the option when a fallback decided.
 func (s *Service) metadata(c *call) *structpb.Struct {
 	fields := map[string]*structpb.Value{}
 	if c.degraded {
@@ -16,6 +16,9 @@ func (s *Service) metadata(c *call) *structpb.Struct {
 	}
 	if !s.options.Metadata {
 		return &structpb.Struct{Fields: fields}
+	}
+	if c.cached {
+		fields["cached"] = structpb.NewBoolValue(true)
 	}
 	r := c.request
 	fields["domain"] = structpb.NewStringValue(r.Domain)
