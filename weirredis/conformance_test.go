@@ -4,8 +4,10 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
@@ -29,6 +31,9 @@ func TestMain(m *testing.M) {
 	os.Exit(redistest.Main(m))
 }
 
+// cachesDenials names the documented time of a cached denial.
+var cachesDenials = weirtest.CachesDenials(100 * time.Millisecond)
+
 // TestConformance runs the conformance kit through both clients, with default options and
 // with every optimization turned off.
 func TestConformance(t *testing.T) {
@@ -47,8 +52,11 @@ func TestConformance(t *testing.T) {
 		{"go-redis, plain", goredisConn(t), plain, 1_000, 2},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, c.conn, c.opts...) },
-				weirtest.Attempts(c.attempts), weirtest.Hammers(c.hammers))
+			opts := []weirtest.Option{weirtest.Attempts(c.attempts), weirtest.Hammers(c.hammers)}
+			if !strings.Contains(c.name, "plain") { // those cache nothing
+				opts = append(opts, cachesDenials)
+			}
+			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, c.conn, c.opts...) }, opts...)
 		})
 	}
 }
@@ -61,7 +69,7 @@ func TestConformanceOfLongHistories(t *testing.T) {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			sized := weirredis.WithSizes(z)
 			weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t, conn, sized) },
-				weirtest.Attempts(5_000), weirtest.Hammers(1))
+				weirtest.Attempts(5_000), weirtest.Hammers(1), cachesDenials)
 		})
 	}
 }
@@ -75,7 +83,7 @@ func TestConformanceOfSeveralProcesses(t *testing.T) {
 			newEngine(t, rueidisConn(t), weirredis.DisableBatching()),
 			newEngine(t, goredisConn(t)),
 		}}
-	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), weirtest.Separate())
+	}, weirtest.Attempts(1_000), weirtest.Hammers(6), weirtest.Goroutines(24), cachesDenials, weirtest.Separate())
 }
 
 // processes sends each call to the next of its engines.

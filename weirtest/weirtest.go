@@ -18,7 +18,8 @@
 //     of call and return, and then the instants that the engine reports.
 //   - live: random histories by the engine's own clock, one call after the other,
 //     compared with the specification at the instants of the answers. Denied attempts
-//     are repeated between calls with other keys, which finds stale caches.
+//     are repeated between calls with other keys, which finds stale caches. A cached denial
+//     is compared with the denial that it repeats, too.
 //   - batches: random batches of requests; their answers must be those of the same requests
 //     one after the other at one instant. It skips engines that are no weir.BatchEngine.
 //   - together: random calls of several policies and keys that are charged all or none,
@@ -33,6 +34,7 @@ import (
 	"embed"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/conformance"
@@ -79,7 +81,13 @@ func Goroutines(n int) Option { return func(c *conformance.Config) { c.Goroutine
 // support them.
 func FixedLimits() Option { return func(c *conformance.Config) { c.FixedLimits = true } }
 
-// Separate skips the live histories. It is for an engine that spreads its calls over
-// several others, as processes on one store do. There a cached denial may have a wait from
-// before a grant of another process (R8).
+// CachesDenials permits denials that are marked Cached, as those of an engine on a shared
+// store. Each must repeat a denial of the same attempt that is younger than ttl (R8).
+// Without this option no answer may be marked.
+func CachesDenials(ttl time.Duration) Option {
+	return func(c *conformance.Config) { c.CacheTTL = ttl }
+}
+
+// Separate is for an engine that spreads its calls over several others, as processes on one
+// store do. There a cached denial may be from before a call of another process (R8).
 func Separate() Option { return func(c *conformance.Config) { c.Separate = true } }

@@ -75,6 +75,8 @@ func (a answer) difference(got answer) string {
 		return "degraded"
 	case w.Replayed != g.Replayed:
 		return "repeated"
+	case w.Cached != g.Cached:
+		return "cached"
 	case !slices.Equal(a.states, got.states):
 		return "states"
 	}
@@ -122,6 +124,9 @@ func (a answer) text(s step, epoch int64) string {
 	}
 	if d.Replayed {
 		fields += " repeated"
+	}
+	if d.Cached {
+		fields += " cached"
 	}
 	return fields
 }

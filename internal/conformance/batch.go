@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -164,8 +165,8 @@ func liveBatches(e weir.Engine, c Config) string {
 				weir.DecideAll(context.Background(), e, calls)
 				for i := range calls {
 					d := &calls[i].Decision
-					if calls[i].Err != nil {
-						r.problem = calls[i].Err.Error()
+					if err := errors.Join(calls[i].Err, c.checkMark(d, weir.AllOrNothing, "")); err != nil {
+						r.problem = err.Error()
 					} else if i > 1 && d.At.Before(calls[i-2].Decision.At) {
 						r.problem = fmt.Sprintf("request %d of a batch is decided %v before request %d for the same key", i, calls[i-2].Decision.At.Sub(d.At), i-2)
 					}

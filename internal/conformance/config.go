@@ -8,6 +8,7 @@ import (
 	"flag"
 	"io/fs"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -20,7 +21,9 @@ type Config struct {
 	Goroutines  int    // of one concurrent history
 	Seed        uint64 // of the random choices
 	FixedLimits bool   // no vector and no random history changes limits (R12)
-	Separate    bool   // no live histories
+	Separate    bool   // cached denials need not see the calls of other processes
+
+	CacheTTL time.Duration // of cached denials; 0 = there are none (R8)
 
 	refundIDs bool // the engine's refunds accept an idempotency key
 }

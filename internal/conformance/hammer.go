@@ -55,6 +55,7 @@ type concurrentHistory struct {
 	keys       [][]keyPart
 	ids        [][]string // ids[limit][key] names the history that counts the key
 	goroutines int
+	config     *Config
 	pace       pace
 	seed       uint64
 	start      time.Time
@@ -90,7 +91,7 @@ const (
 )
 
 func newConcurrentHistory(r *rand.Rand, e weir.Engine, c *Config) *concurrentHistory {
-	h := &concurrentHistory{pace: pace(r.IntN(4)), goroutines: c.Goroutines, seed: r.Uint64()}
+	h := &concurrentHistory{pace: pace(r.IntN(4)), goroutines: c.Goroutines, config: c, seed: r.Uint64()}
 	for h.policy == nil || !h.policy.valid() {
 		h.policy = hammerPolicy(r, h.pace)
 	}
@@ -282,14 +283,16 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 			return c, err
 		}
 	}
+	id := ""
 	c.from = time.Since(h.start)
 	if h.pace == reused && r.IntN(2) == 0 { // an id leads to the same histories by a longer path
-		c.decision, err = h.limiter.AllowOnce(ctx, key, c.n, fmt.Sprint(r.Uint64()))
+		id = fmt.Sprint(r.Uint64())
+		c.decision, err = h.limiter.AllowOnce(ctx, key, c.n, id)
 	} else {
 		c.decision, err = h.limiter.AllowN(ctx, key, c.n)
 	}
 	c.to = time.Since(h.start)
-	return c, err
+	return c, errors.Join(err, h.config.checkMark(&c.decision, h.policy.mode, id))
 }
 
 // look reads the state of every key while no call is in flight.

@@ -15,9 +15,6 @@ const livePerHammer = 4
 
 // runLive applies random histories by the engine's own clock and compares every answer.
 func runLive(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
-	if c.Separate {
-		t.Skip("the engine consists of several processes, whose caches lag behind")
-	}
 	if report := live(newEngine(t), c); report != "" {
 		t.Fatal(report)
 	}
@@ -44,18 +41,22 @@ type liveHistory struct {
 	got, want *session
 	v         *vector
 	begun     time.Time
+	cacheTTL  time.Duration // as Config.CacheTTL
+	separate  bool          // as Config.Separate
 
 	long   bool          // no unit leaves a window during the history
 	now    time.Duration // the newest instant of an answer
 	denied []step        // denied attempts
 	grants []step        // at the instants of their decisions
+
+	fromStore []fromStore
 }
 
 // liveAtMost bounds the time of a live history.
 const liveAtMost = 5 * time.Second
 
 func newLiveHistory(r *rand.Rand, e weir.Engine, c *Config) *liveHistory {
-	g := &liveHistory{r: r, begun: time.Now(), long: r.IntN(2) == 0}
+	g := &liveHistory{r: r, begun: time.Now(), cacheTTL: c.CacheTTL, separate: c.Separate, long: r.IntN(2) == 0}
 	b := g.policy()
 	for !b.valid() {
 		b = g.policy()
@@ -107,11 +108,12 @@ func (g *liveHistory) play() *mismatch {
 		} else {
 			s.at = g.now
 		}
-		s.want = g.want.do(s)
+		s.want = g.wanted(s, got)
 		g.v.steps = append(g.v.steps, s)
 		if !s.want.equal(got) {
 			return &mismatch{g.v, len(g.v.steps) - 1, got}
 		}
+		g.rememberDenial(s, got)
 		g.observe(s)
 	}
 	return nil

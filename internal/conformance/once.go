@@ -32,6 +32,11 @@ func once(e weir.Engine, c Config) string {
 	}
 	charged := 0
 	for id, all := range answers {
+		for i := range all {
+			if err := c.checkMark(&all[i], weir.AllOrNothing, "an id"); err != nil {
+				return report("operation %d: %v", id, err)
+			}
+		}
 		granted, problem := sameGrant(all)
 		if problem != "" {
 			return report("operation %d: %s", id, problem)

@@ -11,7 +11,7 @@ var ruleSentences = map[int]string{
 	5:  "room is the least of Max - used over all limits; the interval is over when now - last >= MinInterval for every limit",
 	6:  "all n units or none; Partial grants min(n, room); CountDenied records every attempt in full",
 	7:  "granted units are recorded in every limit at the same instant, or in none",
-	8:  "RetryAfter is exact: granted in full then, not one microsecond sooner; 0 if granted in full now; Never if n > Max",
+	8:  "RetryAfter is exact: granted in full then, not one microsecond sooner; 0 if granted in full now; Never if n > Max; a denial repeated from memory is marked",
 	9:  "with Cells, entries of one cell merge and count one cell longer; MinInterval uses exact instants",
 	10: "Record adds without a decision; Refund takes back from the entry of that instant alone and never moves last; Reset forgets",
 	11: "Count is the units recorded in (now - d, now], with Cells those of every overlapping cell; with fixed windows those that count",
@@ -41,5 +41,6 @@ var rulesByField = map[string][]int{
 	"limit":     {5, 6},
 	"degraded":  {15},
 	"repeated":  {15},
+	"cached":    {8},
 	"states":    {3, 5, 8},
 }

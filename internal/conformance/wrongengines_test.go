@@ -286,6 +286,7 @@ var wrongEngines = []struct {
 	{"refusals are recorded", wrongEngine{decide: recordsRefusals}, "vdh"},
 	{"limit by limit", wrongEngine{decide: limitByLimit}, "vdh"},
 	{"denials are cached by key alone", wrongEngine{decide: cachesDenials()}, "l"},
+	{"denials are marked as cached", wrongEngine{answer: func(_ weir.Request, d *weir.Decision) { d.Cached = !d.Allowed }}, "vdhlo"},
 	{"check then act", wrongEngine{decide: checkThenAct}, "h"},
 	{"ids ignored", wrongEngine{ask: func(a weir.Request) weir.Request { a.ID = ""; return a }}, "vdo"},
 	{"an id is known before it is recorded", wrongEngine{decide: recallThenAct()}, "o"},

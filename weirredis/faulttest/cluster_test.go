@@ -76,7 +76,7 @@ func conformanceInCluster(t *testing.T, s stage) {
 			t.Fatal(err)
 		}
 		return engine
-	}, weirtest.FixedLimits())
+	}, weirtest.FixedLimits(), weirtest.CachesDenials(100*time.Millisecond))
 }
 
 // Engines on connections of their own, as in several processes, share one policy.
