@@ -21,7 +21,7 @@
 //     are repeated between calls with other keys, which finds stale caches. A cached denial
 //     is compared with the denial that it repeats, too.
 //   - batches: random batches of requests; their answers must be those of the same requests
-//     one after the other at one instant. It skips engines that are no weir.BatchEngine.
+//     one after the other at one instant. It applies to a weir.BatchEngine only.
 //   - together: random calls of several policies and keys that are charged all or none,
 //     compared with single requests, and transfers in several goroutines.
 //   - once: operations with an idempotency key, each made by several goroutines at once.
@@ -49,7 +49,7 @@ var testdata embed.FS
 // of a policy twice. newEngine may register t.Cleanup to close the engine.
 //
 // The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test binary
-// take precedence over options.
+// take precedence over options. With -short Run makes a tenth of the attempts and histories.
 func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, opts ...Option) {
 	t.Helper()
 	vectors, err := fs.Sub(testdata, "testdata")

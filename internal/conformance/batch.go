@@ -19,9 +19,6 @@ const attemptsPerBatch = 20
 // runBatches compares batches with the sequence of their requests.
 func runBatches(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	e := newEngine(t)
-	if _, ok := e.(weir.BatchEngine); !ok {
-		t.Skip("the engine decides no batches")
-	}
 	for _, report := range []string{batches(e, c), liveBatches(e, c)} {
 		if report != "" {
 			t.Fatal(report)

@@ -33,16 +33,21 @@ func DefaultConfig(vectors fs.FS) Config {
 	return Config{Vectors: vectors, Attempts: 20_000, Hammers: 12, Goroutines: 16, Seed: 1}
 }
 
-// Run checks the engines that newEngine makes, in one subtest per layer. Flags of the
-// test binary take precedence over c.
+// Run checks the engines that newEngine makes, in one subtest per layer that applies to
+// them. Flags of the test binary take precedence over c, and -short makes c a tenth.
 func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	t.Helper()
 	c.applyFlags()
-	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c) })
+	sample := newEngine(t)
+	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c, remembersRefunds(sample)) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
 	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
-	t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
-	t.Run("batches", func(t *testing.T) { runBatches(t, newEngine, c) })
+	if !c.Separate {
+		t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })
+	}
+	if _, ok := sample.(weir.BatchEngine); ok {
+		t.Run("batches", func(t *testing.T) { runBatches(t, newEngine, c) })
+	}
 	t.Run("together", func(t *testing.T) {
 		e := newEngine(t)
 		if report := together(e, c) + transfers(e, c); report != "" {
@@ -75,6 +80,9 @@ func init() {
 
 // applyFlags overwrites fields by flags that are set.
 func (c *Config) applyFlags() {
+	if testing.Short() {
+		c.Attempts, c.Hammers = c.Attempts/10, (c.Hammers+9)/10
+	}
 	c.Attempts = cmp.Or(flagValues.attempts, c.Attempts)
 	c.Hammers = cmp.Or(flagValues.hammers, c.Hammers)
 	c.Seed = cmp.Or(flagValues.seed, c.Seed)
