@@ -143,20 +143,31 @@ func limitByLimit(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (d w
 	return look, err
 }
 
-// recallThenAct looks an id up, and then decides, with a step in between: right
-// for one caller, wrong for many with one id.
+// recallThenAct looks an id up, and then decides, with a step in between: right for one
+// caller, wrong for many with one id. The first caller of all waits in that step until
+// another one has looked up the same id.
 func recallThenAct() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (weir.Decision, error) {
 	var mu sync.Mutex
 	known := map[string]weir.Decision{}
+	first, met := "", make(chan struct{})
 	return func(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 		id := a.ID
 		mu.Lock()
 		d, ok := known[id]
+		leads := id != "" && first == ""
+		if leads {
+			first = id
+		} else if id != "" && id == first {
+			close(met)
+			first = "over"
+		}
 		mu.Unlock()
 		if d.Replayed = true; ok && id != "" {
 			return d, nil
 		}
-		runtime.Gosched()
+		if leads {
+			<-met
+		}
 		a.ID = ""
 		d, err := e.Decide(context.Background(), p, k, a)
 		mu.Lock()
