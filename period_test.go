@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // calendarZones have daylight saving time by many rules: at midnight, by half an hour or
@@ -159,8 +161,8 @@ func TestPeriodsMatchTheCLibrary(t *testing.T) {
 func calendarProgram(t *testing.T, zones, from, to string, input io.Reader) io.Reader {
 	t.Helper()
 	program := filepath.Join(t.TempDir(), "calendar")
-	if out, err := exec.Command("gcc", "-O2", "-Wall", "-o", program, "testdata/calendar.c").CombinedOutput(); err != nil {
-		t.Fatalf("gcc, which make tools installs: %v\n%s", err, out)
+	if out, err := exec.Command(needs.Program(t, "gcc"), "-O2", "-Wall", "-o", program, "testdata/calendar.c").CombinedOutput(); err != nil {
+		t.Fatalf("gcc: %v\n%s", err, out)
 	}
 	c := exec.Command(program, from, to)
 	c.Env = append(os.Environ(), "TZDIR="+zones)

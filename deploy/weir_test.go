@@ -17,6 +17,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // testTimeout bounds each wait of a test.
@@ -165,6 +167,7 @@ func (w *weir) get(addr, path string, header http.Header) (status int, body []by
 // build builds weir as make build does, once.
 func build(t *testing.T) string {
 	t.Helper()
+	needs.Time(t)
 	dir, err := buildOnce()
 	if err != nil {
 		t.Fatal(err)

@@ -5,11 +5,14 @@ package docs_test
 import (
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestChoosingPage runs the commands of the page in order. The block behind each command is
 // its output.
 func TestChoosingPage(t *testing.T) {
+	needs.Time(t)
 	const page = "docs/choosing.md"
 	t.Setenv("DIR", t.TempDir())
 	blocks := fence.FindAllStringSubmatch(read(t, page), -1)

@@ -18,12 +18,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
 // TestReadmeQuickStart runs the README's commands unchanged except for the address: `make
 // run` takes 7070, which may be in use here. It waits as long as the README does.
 func TestReadmeQuickStart(t *testing.T) {
+	needs.Time(t)
 	commands := snippets(t, "README.md", "sh")
 	if len(commands) < 3 || commands[0] != "make run\n" {
 		t.Fatalf("the README's commands begin %q, want make run, eleven requests, one more", commands)

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // keyScriptCases calls Envoy's script with the fields of a request, through the
@@ -61,11 +63,7 @@ func TestEnvoyKeyScript(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	haproxy, err := exec.LookPath("haproxy")
-	if err != nil {
-		haproxy = "/usr/sbin/haproxy"
-	}
-	if out, err := exec.Command(haproxy, "-c", "-f", filepath.Join(dir, "haproxy.cfg")).CombinedOutput(); err != nil || script == "" {
+	if out, err := exec.Command(needs.Program(t, "haproxy"), "-c", "-f", filepath.Join(dir, "haproxy.cfg")).CombinedOutput(); err != nil || script == "" {
 		t.Errorf("%v\n%s\n%s", err, out, script)
 	}
 }

@@ -17,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // webExamples are the programs of examples/ in other languages. command prepares the copy of
@@ -31,27 +33,18 @@ var webExamples = []struct {
 
 // nodeCommand installs the packages of package-lock.json.
 func nodeCommand(t *testing.T, dir string) []string {
-	for _, name := range []string{"node", "npm"} {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skipf("%s is not installed; make tools installs it", name)
-		}
-	}
-	npm := exec.CommandContext(t.Context(), "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	npm.Dir = dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		t.Fatalf("npm ci: %v\n%s", err, out)
-	}
-	return []string{"node", filepath.Join(dir, "app.js")}
+	return []string{needs.Program(t, "node"), filepath.Join(needs.Modules(t, dir), "app.js")}
 }
 
 // pythonCommand finds a Python with Flask: that of the system, or else the first in PATH.
 func pythonCommand(t *testing.T, dir string) []string {
+	needs.Program(t, "python3")
 	for _, python := range []string{"/usr/bin/python3", "python3"} {
 		if exec.CommandContext(t.Context(), python, "-c", "import flask").Run() == nil {
 			return []string{python, "-m", "flask", "--app", filepath.Join(dir, "app.py"), "run"}
 		}
 	}
-	t.Skip("Flask is not installed; make tools installs it")
+	needs.Have(t, "Flask", false, "run `make tools`")
 	return nil
 }
 

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // testTimeout bounds each wait of a test. A request that takes so long hangs.
@@ -53,6 +55,7 @@ type stand struct {
 // newStand starts the processes. change sets options of the snippet.
 func newStand(t *testing.T, p proxy, change func(*Options)) *stand {
 	t.Helper()
+	needs.Program(t, p.name)
 	s := &stand{t: t, proxy: p, dir: t.TempDir(), app: newApp(t), client: &http.Client{Timeout: testTimeout}}
 	s.options = Options{Policy: "users", Dimension: "user", Header: "X-User",
 		Weir: free(t), App: s.app.addr(), Listen: free(t), Dir: s.dir,
@@ -92,18 +95,14 @@ func (s *stand) write(name, text string) (path string) {
 // run starts a program that ends with the test.
 func (s *stand) run(name string, args ...string) *exec.Cmd {
 	s.t.Helper()
-	path, err := exec.LookPath(name)
-	if err != nil {
-		path = "/usr/sbin/" + name // where Debian puts nginx and haproxy, and users do not look
-	}
-	cmd := exec.Command(path, args...)
+	cmd := exec.Command(needs.Program(s.t, name), args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(append(os.Environ(), s.env...), "WEIR_GATE_SECRET="+thisSecret, "HOME="+s.dir, "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}
 	var said strings.Builder
 	cmd.Stdout, cmd.Stderr = &said, &said
 	if err := cmd.Start(); err != nil {
-		s.t.Fatalf("%v; make tools installs what the tests need", err)
+		s.t.Fatal(err)
 	}
 	s.t.Cleanup(func() {
 		syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) // nginx has workers

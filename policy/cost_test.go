@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // bombs are files of size bytes that cost a careless reader minutes or gigabytes.
@@ -100,6 +102,7 @@ func bombs(size int) map[string]string {
 // any size and with any content; and the error is short. A file that costs much more time
 // runs into the timeout of go test.
 func TestHostileFilesAllocateLittle(t *testing.T) {
+	needs.Time(t)
 	for name, text := range bombs(bombSize) {
 		text = text[:min(len(text), MaxBytes)]
 		var before, after runtime.MemStats

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // formats write one request of a log.
@@ -38,6 +39,7 @@ var formats = []struct {
 // nightly jobs in logs of an hour look like slow scripts. These seeds have logs of 1 to 24
 // hours in every format, each of at most 410,000 lines.
 func TestSuggestionsSeparateScripts(t *testing.T) {
+	needs.Time(t)
 	missed, windows := 0, 0
 	for _, seed := range []int{1001, 1003, 1012, 1018, 1020, 1034, 1036, 1043} {
 		p, f := plant(uint64(seed)), formats[seed%len(formats)]
@@ -61,6 +63,7 @@ func TestSuggestionsSeparateScripts(t *testing.T) {
 // TestScriptsNextToPeopleStandApart plants scripts whose peaks are just above those of
 // people, at 9 and 10 per second for instance.
 func TestScriptsNextToPeopleStandApart(t *testing.T) {
+	needs.Time(t)
 	for _, seed := range []uint64{1, 5} {
 		p := plantClose(seed)
 		result, err := run(t, p.log(1), Options{Windows: []time.Duration{time.Second, 10 * time.Second, time.Minute}})

@@ -6,12 +6,14 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirtest"
 )
 
 // TestConformance checks the engine against all rules in each mode. It is closed and opened
 // again every few hundred calls.
 func TestConformance(t *testing.T) {
+	needs.Time(t)
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

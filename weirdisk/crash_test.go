@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // content returns everything that counts in a directory that is not in use, by name.
@@ -118,6 +119,7 @@ func act(r *rand.Rand, e weir.Engine) error {
 // within a settlement or another call of two steps, between its steps. The state has all
 // calls whose entries are whole, and later calls go on from there.
 func TestEveryPrefixIsAState(t *testing.T) {
+	needs.Time(t)
 	for seed := range uint64(3) {
 		r := rand.New(rand.NewPCG(seed, 2))
 		dir := t.TempDir()

@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestFallbackDecidesWhileTheDiskFails: within its timeout, by its mode. Within a second
@@ -80,25 +81,10 @@ func TestClockSetBack(t *testing.T) {
 	})
 }
 
-// tmpfs mounts a small file system for the length of the test.
-func tmpfs(t *testing.T) (dir string) {
-	t.Helper()
-	dir = t.TempDir()
-	if err := syscall.Mount("weirdisk-test", dir, "tmpfs", 0, "size=1m"); err != nil {
-		t.Skipf("SKIPPED: only root can mount a tmpfs: %v", err)
-	}
-	t.Cleanup(func() {
-		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
-			t.Error(err)
-		}
-	})
-	return dir
-}
-
 // TestStartOnFullDisk: a full disk does not keep the engine from starting, and nothing is
 // forgotten.
 func TestStartOnFullDisk(t *testing.T) {
-	disk := tmpfs(t)
+	disk := needs.Tmpfs(t, "1m")
 	dir := filepath.Join(disk, "store")
 	e := open(t, dir)
 	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 10); err != nil || !d.Allowed {
@@ -126,7 +112,7 @@ func TestStartOnFullDisk(t *testing.T) {
 
 // TestReadOnlyFileSystem: root can write anywhere else.
 func TestReadOnlyFileSystem(t *testing.T) {
-	dir := tmpfs(t)
+	dir := needs.Tmpfs(t, "1m")
 	e := open(t, dir)
 	if err := e.Close(); err != nil {
 		t.Fatal(err)
@@ -178,6 +164,7 @@ func TestSecondProcess(t *testing.T) {
 // TestPartOfAHeader: a power failure during the creation of a segment leaves any part of its
 // header. The segment holds nothing then.
 func TestPartOfAHeader(t *testing.T) {
+	needs.Time(t)
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
 	if d, err := newLimiter(t, e, daily).AllowN(ctx, weir.K("ann"), 3); err != nil || !d.Allowed {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // images is the number of images of TestImages and of TestDamagedImages.
@@ -202,6 +203,7 @@ func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, e
 // of the images writes and syncs have failed before, and in two thirds the process was
 // killed once or twice.
 func TestImages(t *testing.T) {
+	needs.Time(t)
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	lossy, removed, failures := 0, 0, 0
@@ -295,6 +297,7 @@ var rejection = regexp.MustCompile(`[0-9]+\.weirlog, offset [0-9]+: `)
 // damaged one was on stable storage, it is rejected or has everything. Opening changes no
 // directory that it rejects.
 func TestDamagedImages(t *testing.T) {
+	needs.Time(t)
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	rejected, opened, parent := 0, 0, t.TempDir()
@@ -434,6 +437,7 @@ func listing(dir string) string {
 // is the next one. The third makes durable what it goes on with: a grant survives a power
 // failure that leaves nothing else.
 func TestFirstOpensCanBeKilled(t *testing.T) {
+	needs.Time(t)
 	opened := func(x *tape, dir string) engine {
 		e, err := openEngine(dir, "always", x.under(system{}))
 		if err != nil {

@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // kills is the number of kills of TestKills.
@@ -15,6 +17,7 @@ var kills = flag.Int("weirdisk.kills", 30, "the `number` of kills; make kills ma
 // acknowledged change is missing, in any mode: a kill loses no write that the operating
 // system has.
 func TestKills(t *testing.T) {
+	needs.Time(t)
 	l, seed := killed(t, *kills, childConfig{Dir: t.TempDir()})
 	for _, problem := range l.problems {
 		t.Error(problem)

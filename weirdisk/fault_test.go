@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // faulty is a file layer that fails on request.
@@ -104,6 +105,7 @@ func eventually(t testing.TB, state string, ok func() bool) {
 // change nothing, and the engine recovers by itself. Acknowledged grants stay, also after the
 // next start.
 func TestFailingDisk(t *testing.T) {
+	needs.Time(t)
 	for name, fault := range map[string]func(*faulty) *atomic.Bool{
 		"write": func(f *faulty) *atomic.Bool { return &f.writes },
 		"sync":  func(f *faulty) *atomic.Bool { return &f.syncs },
@@ -170,6 +172,7 @@ func TestFailingDisk(t *testing.T) {
 // TestFailingSnapshot: a disk that is full during a snapshot loses nothing, wherever the
 // snapshot ends.
 func TestFailingSnapshot(t *testing.T) {
+	needs.Time(t)
 	f, dir := &faulty{}, t.TempDir()
 	e := open(t, dir, SyncOff(), withFiles(f))
 	r := rand.New(rand.NewPCG(1, 1))
@@ -282,14 +285,7 @@ func TestLostPage(t *testing.T) {
 
 // TestFullFileSystem uses a small file system of its own, which needs root.
 func TestFullFileSystem(t *testing.T) {
-	if runtime.GOOS != "linux" || os.Getuid() != 0 {
-		t.Skip("it mounts a file system, as root on Linux")
-	}
-	dir := t.TempDir()
-	if out, err := exec.Command("mount", "-t", "tmpfs", "-o", "size=1m", "weirdisk", dir).CombinedOutput(); err != nil {
-		t.Skipf("mount: %v: %s", err, out)
-	}
-	t.Cleanup(func() { exec.Command("umount", dir).Run() })
+	dir := needs.Tmpfs(t, "1m")
 	e := open(t, dir)
 	l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
 	filler := filepath.Join(dir, "filler.d")
@@ -328,6 +324,7 @@ func TestFullFileSystem(t *testing.T) {
 // TestDamage: a flipped bit in any byte is refused with file and offset, or cut if it is in
 // the last batch or behind the last sync. It never panics, and changes no file when refused.
 func TestDamage(t *testing.T) {
+	needs.Time(t)
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
 	l := newLimiter(t, e, daily)
@@ -551,9 +548,7 @@ func TestNewFileSystem(t *testing.T) {
 // write everywhere, so a child without rights runs the test then.
 func TestReadOnlyDirectory(t *testing.T) {
 	if os.Getuid() == 0 {
-		if runtime.GOOS != "linux" {
-			t.Skip("root may write everywhere")
-		}
+		needs.Have(t, "a user without rights", runtime.GOOS == "linux", "run the test without the rights of root")
 		runWithoutRights(t)
 		return
 	}

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // copied returns a copy of a directory in use, as the end of the process leaves it.
@@ -42,9 +43,7 @@ func inTail(t *testing.T, grants int) (dir string, ends []int) {
 		}
 		ends = append(ends, len(e.log.full))
 	}
-	if e.log.tail == nil {
-		t.Skip("this system maps no files")
-	}
+	needs.Have(t, "a shared mapping of files", e.log.tail != nil, "run the test on Linux")
 	return copied(t, e.log.dir), ends
 }
 
@@ -242,9 +241,7 @@ func TestCloseLeavesPartsOfTheLastWrite(t *testing.T) {
 			}
 			ends = append(ends, len(e.log.full))
 		}
-		if e.log.tail == nil {
-			t.Skip("this system maps no files")
-		}
+		needs.Have(t, "a shared mapping of files", e.log.tail != nil, "run the test on Linux")
 		if err := e.Close(); !errors.Is(err, syscall.ENOSPC) {
 			t.Errorf("got %v, want %v", err, syscall.ENOSPC)
 		}
@@ -340,9 +337,8 @@ func TestCloseDuringARepair(t *testing.T) {
 // TestNoChunkDuringARepair: a repair that fails has overwritten no chunk of the tail.
 func TestNoChunkDuringARepair(t *testing.T) {
 	l := newLog()
-	if l.tail = newTail(system{}, t.TempDir(), 4<<10); l.tail == nil {
-		t.Skip("this system maps no files")
-	}
+	l.tail = newTail(system{}, t.TempDir(), 4<<10)
+	needs.Have(t, "a shared mapping of files", l.tail != nil, "run the test on Linux")
 	defer l.tail.region.Close()
 	l.service.Store(1)
 	if l.fill(100) != nil {

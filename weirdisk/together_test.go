@@ -7,11 +7,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestTogetherSurvivesTogether: wherever the log of transfers between two keys is cut, the
 // next start finds both halves of a transfer or none.
 func TestTogetherSurvivesTogether(t *testing.T) {
+	needs.Time(t)
 	const transfers = 40
 	dir := t.TempDir()
 	e := open(t, dir, SyncOff())

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -58,10 +59,8 @@ func TestProgramCarriesZones(t *testing.T) {
 	if err != nil || !slices.Contains(strings.Fields(string(deps)), "time/tzdata") {
 		t.Errorf("the program does not import time/tzdata: %v", err)
 	}
+	needs.Namespaces(t)
 	hide := []string{"--map-root-user", "--mount", "sh", "-c", hideZones}
-	if err := exec.Command("unshare", append(hide, "true")...).Run(); err != nil {
-		t.Skipf("the data of the system cannot be hidden here: %v", err)
-	}
 	dir := t.TempDir()
 	program, file := filepath.Join(dir, "weir"), filepath.Join(dir, "weir.yaml")
 	build := exec.Command("go", "build", "-trimpath", "-o", program, ".") // without the path of the Go distribution

@@ -12,6 +12,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // With few file descriptors many connections to one listener do not block the others:
@@ -60,6 +62,7 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 // More connections than a listener accepts, most of them idle, do not delay the end of
 // weir serve.
 func TestTerminateBesideWaitingConnections(t *testing.T) {
+	needs.Time(t)
 	f := openFrontsWith(t, exec.Command("sh", "-c", `ulimit -n 64 && exec weir "$@"`, "weir"), "--policies", writeOutagePolicies(t), "--drain", "1h")
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {

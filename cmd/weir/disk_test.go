@@ -12,11 +12,14 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestReservationsSurviveAKill: weir serve on a directory is killed. The next one settles its
 // reservations once, and the limit has all grants.
 func TestReservationsSurviveAKill(t *testing.T) {
+	needs.Time(t)
 	secret := filepath.Join(t.TempDir(), "secret")
 	if err := os.WriteFile(secret, []byte("a secret that outlives the process"), 0o600); err != nil {
 		t.Fatal(err)
@@ -75,13 +78,9 @@ func TestReservationsSurviveAKill(t *testing.T) {
 // TestFullDiskFollowsThePolicy: while the disk of --store file: is full every front answers
 // by the policy's mode, and probes report it. Afterwards weir recovers by itself.
 func TestFullDiskFollowsThePolicy(t *testing.T) {
-	disk := t.TempDir()
 	// The file system is smaller than the space for which a segment is allocated ahead, so
 	// that the first write to the full disk fails.
-	if err := syscall.Mount("weir-test", disk, "tmpfs", 0, "size=512k"); err != nil {
-		t.Skipf("SKIPPED: a full disk needs a tmpfs, which only root can mount: %v", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	disk := needs.Tmpfs(t, "512k")
 	f := openFronts(t, "--policies", writeOutagePolicies(t), "--store", "file:"+filepath.Join(disk, "store")+"?sync=always")
 	f.await(t, "before", healthyAnswers, "1")
 	filler, err := os.Create(filepath.Join(disk, "filler"))
@@ -106,11 +105,7 @@ func TestFullDiskFollowsThePolicy(t *testing.T) {
 
 // TestFullDiskAtTheEnd: weir serve exits with 3 and the reason if its store could not be closed.
 func TestFullDiskAtTheEnd(t *testing.T) {
-	disk := t.TempDir()
-	if err := syscall.Mount("weir-test", disk, "tmpfs", 0, "size=512k"); err != nil {
-		t.Skipf("SKIPPED: a full disk needs a tmpfs, which only root can mount: %v", err)
-	}
-	t.Cleanup(func() { syscall.Unmount(disk, syscall.MNT_DETACH) })
+	disk := needs.Tmpfs(t, "512k")
 	store := filepath.Join(disk, "store")
 	args := []string{"--policies", writePolicies(t, "version: 1\npolicies: {jobs: {limit: 10 per day per user}}\n"), "--store", "file:" + store}
 	p := startServe(t, args...)

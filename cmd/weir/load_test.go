@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -175,6 +176,7 @@ func TestTerminateAnswersOnEveryListener(t *testing.T) {
 // With twice as many requests as it can answer, the server answers each request that it
 // accepts, and it works as before after the load.
 func TestServesAtTwiceItsCapacity(t *testing.T) {
+	needs.Time(t)
 	p := startServe(t)
 	measure := func(clients int, gap time.Duration) (rate float64, statuses map[int]int) {
 		begun := time.Now()
@@ -217,6 +219,7 @@ func TestServesAtTwiceItsCapacity(t *testing.T) {
 
 // At --max-memory new keys get 503, and known keys are still denied (R13).
 func TestMaxMemoryRejectsNewKeys(t *testing.T) {
+	needs.Time(t)
 	p := startServe(t, "--max-memory", "1MiB")
 	known := newClient(p.addr, 0)
 	for range 5 {

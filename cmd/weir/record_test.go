@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/replay"
 )
@@ -97,6 +98,7 @@ func replayed(t *testing.T, policies, trace string) (map[string]verdicts, replay
 // TestRecordAgreesWithLive: under load by every protocol, the replay of the record allows
 // and denies each sampled key exactly as often as the live server.
 func TestRecordAgreesWithLive(t *testing.T) {
+	needs.Time(t)
 	dir := t.TempDir()
 	file, trace := filepath.Join(dir, "weir.yaml"), filepath.Join(dir, "trace.jsonl")
 	if err := os.WriteFile(file, []byte(recordedPolicies), 0o600); err != nil {
@@ -154,6 +156,7 @@ func TestRecordAgreesWithLive(t *testing.T) {
 // TestRecordSurvivesKills: after SIGKILL under load a trace has whole lines, except perhaps
 // the last, and the next run leaves it alone.
 func TestRecordSurvivesKills(t *testing.T) {
+	needs.Time(t)
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	args := []string{"--record", trace, "--record-sample", "1"}
 	p := startServe(t, args...)
@@ -227,6 +230,7 @@ func TestRecordRotates(t *testing.T) {
 // TestRecordNeverStopsDecisions: while the trace cannot be written, decisions go on, the
 // metric counts the missing calls, and the log has the reason. Later recording goes on.
 func TestRecordNeverStopsDecisions(t *testing.T) {
+	needs.Time(t)
 	dir := filepath.Join(t.TempDir(), "traces")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

@@ -24,6 +24,8 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/metadata"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 const (
@@ -283,9 +285,8 @@ func halves(t *testing.T, address string, n, size int) func() {
 
 // Callers without a token neither fill the memory nor block other callers.
 func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("resident memory is read from /proc")
-	}
+	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
+	needs.Time(t)
 	weir := plainWeir(t)
 	t.Setenv("WEIR_TOKEN", strangerToken)
 	f := openFrontsWith(t, weir)
@@ -316,9 +317,8 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 
 // Incomplete messages hold little memory: in large pieces, in small ones, and empty.
 func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("resident memory is read from /proc")
-	}
+	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
+	needs.Time(t)
 	f := openFrontsWith(t, plainWeir(t))
 	f.duringAttacks(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
 		for range 5 {
@@ -348,6 +348,7 @@ func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
 
 // Open streams without complete calls do not delay the end of weir serve.
 func TestTerminateBesideIncompleteCalls(t *testing.T) {
+	needs.Time(t)
 	t.Setenv("WEIR_TOKEN", strangerToken)
 	f := openFronts(t, "--drain", "4s")
 	watch := dialRaw(t, f.rpc)

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // openTerminal opens both ends of a pseudo terminal.
@@ -18,7 +20,7 @@ func openTerminal(t *testing.T) (control, terminal *os.File) {
 	t.Helper()
 	control, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("no pseudo terminals here: %v", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() { control.Close() })
 	var number, unlocked uint32
@@ -37,6 +39,7 @@ func openTerminal(t *testing.T) (control, terminal *os.File) {
 
 // TestProgressOnATerminal writes a log to weir until its terminal shows the line.
 func TestProgressOnATerminal(t *testing.T) {
+	needs.Time(t)
 	control, terminal := openTerminal(t)
 	policies := filepath.Join(t.TempDir(), "weir.yaml")
 	if err := os.WriteFile(policies, []byte("version: 1\npolicies:\n  search: {limit: 5 per minute per ip}\n"), 0o600); err != nil {

@@ -9,12 +9,14 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 func promtool(t *testing.T, args ...string) {
 	t.Helper()
-	if out, err := exec.Command("promtool", args...).CombinedOutput(); err != nil {
-		t.Errorf("promtool %s (make tools installs it): %v\n%s", strings.Join(args, " "), err, out)
+	if out, err := exec.Command(needs.Program(t, "promtool"), args...).CombinedOutput(); err != nil {
+		t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // longerHolds is an engine that holds units for a time longer.
@@ -38,6 +39,7 @@ func (e longerHolds) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 // TestHoldAuditFindsWrongTimes: the audit of holds notices units that are free too early or
 // too late.
 func TestHoldAuditFindsWrongTimes(t *testing.T) {
+	needs.Time(t)
 	for _, c := range []struct {
 		change time.Duration
 		want   string

@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // shown returns the answer to /metrics.
@@ -118,10 +119,10 @@ func TestCallsAllocateNothing(t *testing.T) {
 // TestPromtoolFindsNoFault runs promtool check metrics on the answer.
 func TestPromtoolFindsNoFault(t *testing.T) {
 	m := New("1.2.3", func() []*Policy { return nil })
-	cmd := exec.Command("promtool", "check", "metrics")
+	cmd := exec.Command(needs.Program(t, "promtool"), "check", "metrics")
 	cmd.Stdin = strings.NewReader(shown(t, m))
 	if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-		t.Errorf("promtool check metrics (make tools installs it): %v\n%s", err, out)
+		t.Errorf("promtool check metrics: %v\n%s", err, out)
 	}
 }
 

@@ -16,6 +16,7 @@ import (
 	"go.opentelemetry.io/collector/pdata/ptrace/ptraceotlp"
 
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // collector reads spans with the library that collectors use.
@@ -144,6 +145,7 @@ func TestBusyCollectorIsRetried(t *testing.T) {
 // TestLogHoldsNoURL: the log names neither the query nor the path of an unreachable
 // collector; they may hold a token.
 func TestLogHoldsNoURL(t *testing.T) {
+	needs.Time(t)
 	var logged bytes.Buffer
 	c := newCollector(t)
 	c.Close()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/replay"
 )
@@ -368,11 +369,7 @@ func TestDroppedCallsAreCounted(t *testing.T) {
 // TestWritesThatFailLeaveWholeLines: a write that is cut off by a full disk is taken back.
 // Once there is room, recording goes on.
 func TestWritesThatFailLeaveWholeLines(t *testing.T) {
-	dir := t.TempDir()
-	if err := mountTiny(dir); err != nil {
-		t.Skipf("no file system with a bound can be mounted: %v", err)
-	}
-	defer unmount(dir)
+	dir := needs.Tmpfs(t, "64k")
 	path := filepath.Join(dir, "trace")
 	r, _ := open(t, Config{Path: path})
 	p := r.Policy(rule(t, "search"))

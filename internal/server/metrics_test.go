@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/recorder"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/weirdisk"
 )
 
@@ -122,10 +123,10 @@ func metricsOf(text string) map[string]string {
 // TestPrometheusAcceptsTheMetrics runs promtool on the answer to /metrics.
 func TestPrometheusAcceptsTheMetrics(t *testing.T) {
 	for _, text := range everything(t) {
-		cmd := exec.Command("promtool", "check", "metrics")
+		cmd := exec.Command(needs.Program(t, "promtool"), "check", "metrics")
 		cmd.Stdin = strings.NewReader(text)
 		if out, err := cmd.CombinedOutput(); err != nil || len(out) > 0 {
-			t.Errorf("promtool check metrics (make tools installs it): %v\n%s", err, out)
+			t.Errorf("promtool check metrics: %v\n%s", err, out)
 		}
 	}
 }
@@ -187,6 +188,7 @@ func TestShadowDenialsAreCountedSeparately(t *testing.T) {
 // TestOpenConnectionsAreCounted: the metric counts open connections, not the one that a
 // listener waits for.
 func TestOpenConnectionsAreCounted(t *testing.T) {
+	needs.Time(t)
 	s, _ := newServer(t, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	if err := s.Listen(); err != nil {

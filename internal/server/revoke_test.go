@@ -20,6 +20,7 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
 	"github.com/weirlimit/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 const nextWord = "the-token-of-tomorrow"
@@ -178,6 +179,7 @@ func TestRotationOfTheGateSecretReachesOpenConnections(t *testing.T) {
 // Removing a certificate authority ends the rights of its clients' open connections over
 // HTTP/1.1, HTTP/2, RESP and gRPC.
 func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
+	needs.Time(t)
 	ours, gone, kept := listentest.NewAuthority(t), listentest.NewAuthority(t), listentest.NewAuthority(t)
 	dir := t.TempDir()
 	write := func(name, text string) string {

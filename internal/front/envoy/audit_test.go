@@ -11,6 +11,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // grant is a number of granted hits, at an instant between request and answer.
@@ -42,6 +43,7 @@ func busiest(all []grant, window time.Duration) (most int64) {
 // more than a limit. Many clients send requests over separate connections: for one limit,
 // for several at once, and in steps that are rolled back.
 func TestNoWindowExceedsItsLimit(t *testing.T) {
+	needs.Time(t)
 	for name, engine := range map[string]func() weir.Engine{
 		"memory": func() weir.Engine { return weir.NewMemory() },
 		"redis":  func() weir.Engine { return onRedis(t) },

@@ -14,12 +14,12 @@ import (
 // Many callers use the same histories in all combinations, in one step and in several. In
 // the end every history holds exactly the granted hits, and no more than its limit.
 func TestConcurrentRequestsAreExact(t *testing.T) {
-	for name, engine := range map[string]func() weir.Engine{
-		"memory": func() weir.Engine { return weir.NewMemory() },
-		"redis":  func() weir.Engine { return onRedis(t) },
+	for name, engine := range map[string]func(t *testing.T) weir.Engine{
+		"memory": func(*testing.T) weir.Engine { return weir.NewMemory() },
+		"redis":  func(t *testing.T) weir.Engine { return onRedis(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := connect(t, engine(), parse(t, `
+			p := connect(t, engine(t), parse(t, `
 domain: together
 descriptors:
   - {key: a, rate_limit: {unit: hour, requests_per_unit: 300}}

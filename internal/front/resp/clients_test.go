@@ -3,9 +3,7 @@ package resp
 import (
 	"context"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -13,16 +11,13 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/rueidis"
 
-	"github.com/weirlimit/weir/internal/testkit/redistest"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // run runs a program of the tests and returns its output.
-func run(t *testing.T, dir, advice, name string, args ...string) string {
+func run(t *testing.T, dir, name string, args ...string) string {
 	t.Helper()
-	if _, err := exec.LookPath(name); err != nil {
-		t.Fatalf("%s is not installed: %s", name, advice)
-	}
-	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd := exec.CommandContext(t.Context(), needs.Program(t, name), args...)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -44,7 +39,7 @@ func TestRedisCLISendsCommands(t *testing.T) {
 	port := portOf(t, listening(t, newTestServer(t)))
 	cli := func(args ...string) string {
 		t.Helper()
-		return run(t, "", redistest.Install, "redis-cli", append([]string{"-p", port}, args...)...)
+		return run(t, "", "redis-cli", append([]string{"-p", port}, args...)...)
 	}
 	for _, c := range []struct{ args, want string }{
 		{"PING", "PONG\n"},
@@ -71,7 +66,7 @@ func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 	for _, pipeline := range []string{"1", "16"} {
 		for _, ask := range []string{"WEIR.CHECK big k=__rand_int__", "CL.THROTTLE __rand_int__ 10 1 60"} {
 			args := append([]string{"-p", port, "-r", "100", "-n", "4000", "-c", "8", "-P", pipeline, "--csv"}, strings.Fields(ask)...)
-			out := run(t, "", redistest.Install, "redis-benchmark", args...)
+			out := run(t, "", "redis-benchmark", args...)
 			if strings.Contains(out, "rror") || strings.Contains(out, "WARNING") || !strings.Contains(out, `"`+ask+`"`) {
 				t.Errorf("redis-benchmark %s with pipelines of %s:\n%s", ask, pipeline, out)
 			}
@@ -85,14 +80,8 @@ func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 // TestNodeClientsSendCommands runs the two Redis clients of Node programs, from the
 // registry of npm, at the versions of testdata/node/package-lock.json.
 func TestNodeClientsSendCommands(t *testing.T) {
-	const advice = "the tests need Node 20 and npm: on Debian and Ubuntu `apt-get install nodejs npm`, or https://nodejs.org"
 	address := listening(t, newTestServer(t))
-	dir := t.TempDir()
-	if err := os.CopyFS(dir, os.DirFS(filepath.Join("testdata", "node"))); err != nil {
-		t.Fatal(err)
-	}
-	run(t, dir, advice, "npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	got := run(t, dir, advice, "node", "client.mjs", portOf(t, address))
+	got := run(t, needs.Modules(t, "testdata/node"), "node", "client.mjs", portOf(t, address))
 	want := `ioredis [0,16,15,-1,2]
 ioredis [1,3,7,0,60000,"","number",0,0]
 ioredis [[0,0,7,WAIT,WAIT,"limit","number",0,0],[null,"höher"]]

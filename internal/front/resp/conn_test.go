@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/listen"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestPipelineIsAnsweredInOrder: for any split into packets the answers have the order of
@@ -231,6 +232,7 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 // TestDrainCutsOffLateConnections: connections that are not finished in time are cut off,
 // and Shutdown reports an error.
 func TestDrainCutsOffLateConnections(t *testing.T) {
+	needs.Time(t)
 	s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

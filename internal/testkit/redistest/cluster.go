@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // Cluster is a Redis Cluster of three primaries, which share the slots evenly,
@@ -26,6 +28,7 @@ const (
 // takes about three seconds: nodes reject calls for two seconds after their start.
 func StartCluster(t testing.TB) *Cluster {
 	t.Helper()
+	needs.Redis(t)
 	c := &Cluster{Nodes: make([]*Server, 2*primaries)}
 	var all sync.WaitGroup
 	errs := make([]error, len(c.Nodes))

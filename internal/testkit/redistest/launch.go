@@ -81,9 +81,7 @@ func (s *Server) start() error {
 	defer log.Close()
 	s.cmd.Stdout, s.cmd.Stderr = log, log
 	s.cmd.SysProcAttr = dieWithTests()
-	if err := s.cmd.Start(); errors.Is(err, exec.ErrNotFound) {
-		return errors.New(Install)
-	} else if err != nil {
+	if err := s.cmd.Start(); err != nil {
 		return err
 	}
 	cmd, done := s.cmd, make(chan struct{})

@@ -13,11 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// Install is the command that installs the servers.
-const Install = "redis-server is not installed: on Debian and Ubuntu run `apt-get install redis-server`, " +
-	"on macOS `brew install redis`; tests start servers of their own and leave others alone"
+	"github.com/weirlimit/weir/internal/testkit/needs"
+)
 
 // patience bounds every wait for a server. Tests run on busy machines, and only failures
 // wait this long.
@@ -42,9 +40,10 @@ var AOF = []string{"--appendonly", "yes", "--appendfsync", "no"}
 
 // Start returns a running server with further arguments of redis-server, such as
 // "--maxmemory", "2mb". It ends with the test. Without redis-server installed the
-// test fails with the command that installs it.
+// test is skipped.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
+	needs.Redis(t)
 	s, err := launch(t.TempDir(), args)
 	if err != nil {
 		t.Fatal(err)
@@ -63,6 +62,7 @@ var shared struct {
 // TestMain must end with os.Exit(redistest.Main(m)), which stops it.
 func Shared(t testing.TB) *Server {
 	t.Helper()
+	needs.Redis(t)
 	shared.once.Do(func() {
 		dir, err := os.MkdirTemp("", "redistest")
 		if err != nil {

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 func TestMain(m *testing.M) { os.Exit(Main(m)) }
@@ -18,15 +20,8 @@ func TestSharedIsOne(t *testing.T) {
 	}
 }
 
-func TestMissingServerErrorHasTheInstallCommand(t *testing.T) {
-	t.Setenv("PATH", t.TempDir())
-	_, err := launch(t.TempDir(), nil)
-	if err == nil || err.Error() != Install || !strings.Contains(Install, "apt-get install redis-server") {
-		t.Errorf("without redis-server: got %v, want %v", err, Install)
-	}
-}
-
 func TestUnknownConfigurationIsShown(t *testing.T) {
+	needs.Redis(t)
 	_, err := launch(t.TempDir(), []string{"--no-such-thing", "1"})
 	if err == nil || !strings.Contains(err.Error(), "no-such-thing") {
 		t.Errorf("unknown argument: got %v, want an error that shows it", err)
@@ -150,6 +145,7 @@ func TestSentinelPromotesTheReplica(t *testing.T) {
 
 // TestNoServerOutlivesItsTest looks for the process of a test that is over.
 func TestNoServerOutlivesItsTest(t *testing.T) {
+	needs.Redis(t)
 	var s *Server
 	t.Run("inner", func(t *testing.T) { s = Start(t) })
 	if !s.ended() {

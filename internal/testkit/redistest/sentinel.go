@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // SentinelName is the Sentinel's name of the primary.
@@ -19,6 +21,7 @@ const SentinelName = "weir"
 // lists so many replicas.
 func StartSentinel(t testing.TB, primary *Server, replicas int) *Server {
 	t.Helper()
+	needs.Redis(t)
 	port, err := freePort()
 	if err != nil {
 		t.Fatal(err)

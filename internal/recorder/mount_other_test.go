@@ -1,9 +1,0 @@
-//go:build !linux
-
-package recorder
-
-import "errors"
-
-func mountTiny(string) error { return errors.ErrUnsupported }
-
-func unmount(string) {}

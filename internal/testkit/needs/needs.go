@@ -1,0 +1,146 @@
+// Package needs declares the things that a test needs beside the Go toolchain: a program, a
+// right, time. Where one is missing, the test is skipped with a sentence that names it and
+// the next step. A test without a declaration fails there instead, which costs a reader
+// more. Build tags were an alternative; they hide a test that nobody runs.
+//
+// With -short every test that declares a need is skipped, so `go test -short` is `make quick`.
+//
+// A need and a missing thing are attributes of the test ([testing.T.Attr]). The runner of
+// `make test` counts skips by them.
+package needs
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The keys of attributes.
+const (
+	Attr    = "needs"   // value: the thing
+	Missing = "missing" // value: the sentence with the next step
+)
+
+// Time declares that the test takes more than a second.
+func Time(t testing.TB) {
+	t.Helper()
+	declare(t, "time")
+}
+
+// Program declares an installed program and returns its path. Further names are
+// alternatives.
+func Program(t testing.TB, name string, others ...string) (path string) {
+	t.Helper()
+	declare(t, name)
+	for _, n := range append([]string{name}, others...) {
+		for _, file := range []string{n, filepath.Join("/usr/sbin", n)} { // Debian's place of servers, not in each PATH
+			if path, err := exec.LookPath(file); err == nil {
+				return path
+			}
+		}
+	}
+	missing(t, name+" is not installed; run `make tools`")
+	return ""
+}
+
+// Redis declares a redis-server.
+func Redis(t testing.TB) {
+	t.Helper()
+	Program(t, "redis-server")
+}
+
+// Browser declares Chromium or Chrome and returns its path.
+func Browser(t testing.TB) (path string) {
+	t.Helper()
+	return Program(t, "chromium", "google-chrome", "chromium-browser")
+}
+
+// Tmpfs declares the right to mount a file system, and returns the directory of a new one,
+// which is bounded to a size such as 1m. It is unmounted with the test.
+func Tmpfs(t testing.TB, size string) (dir string) {
+	t.Helper()
+	declare(t, "root")
+	dir = t.TempDir()
+	if err := mount(dir, size); err != nil {
+		missing(t, fmt.Sprintf("the right to mount a file system is missing (%v); run the test as root on Linux, in a container with CAP_SYS_ADMIN", err))
+	}
+	t.Cleanup(func() {
+		if err := unmount(dir); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// Namespaces declares user and mount namespaces, as unshare makes them.
+func Namespaces(t testing.TB) {
+	t.Helper()
+	declare(t, "namespaces")
+	if out, err := exec.Command("unshare", "--map-root-user", "--mount", "true").CombinedOutput(); err != nil {
+		missing(t, fmt.Sprintf("user namespaces are missing (unshare: %v %s); allow them with `sysctl kernel.unprivileged_userns_clone=1` or run the test outside a container",
+			err, bytes.TrimSpace(out)))
+	}
+}
+
+// Have declares a thing of the system for which the test has looked, with the next step
+// where it is missing. It costs nothing, so the test also runs with -short.
+func Have(t testing.TB, thing string, found bool, next string) {
+	t.Helper()
+	t.Attr(Attr, thing)
+	if !found {
+		missing(t, thing+" is missing; "+next)
+	}
+}
+
+// Modules declares npm, and returns a copy of the directory with the node_modules of its
+// package-lock.json. They come from npm's cache or its registry.
+func Modules(t testing.TB, dir string) (installed string) {
+	t.Helper()
+	npm := Program(t, "npm")
+	installed = t.TempDir()
+	if err := os.CopyFS(installed, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(npm, "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
+	cmd.Dir = installed
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+	case unreachable(string(out)):
+		missing(t, "the npm packages of "+dir+" are not in npm's cache and its registry is unreachable; run the test once with a network")
+	default:
+		t.Fatalf("npm ci: %v\n%s", err, out)
+	}
+	return installed
+}
+
+// unreachable reports whether npm printed an error of the network.
+func unreachable(out string) bool {
+	for _, code := range []string{"ENOTCACHED", "ENOTFOUND", "ECONNREFUSED", "ETIMEDOUT", "ENETUNREACH", "EAI_AGAIN"} {
+		if strings.Contains(out, code) {
+			return true
+		}
+	}
+	return false
+}
+
+// declare records the need and skips the test with -short.
+func declare(t testing.TB, thing string) {
+	t.Helper()
+	t.Attr(Attr, thing)
+	if testing.Short() {
+		t.Skipf("-short leaves out tests that need %s", thing)
+	}
+}
+
+// missing skips the test.
+func missing(t testing.TB, sentence string) {
+	t.Helper()
+	sentence = strings.Join(strings.Fields(sentence), " ")
+	t.Attr(Missing, sentence)
+	t.Skip(sentence)
+}

@@ -1,0 +1,104 @@
+package needs
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// TestDeclared is the body of a child process, which declares one need.
+func TestDeclared(t *testing.T) {
+	switch os.Getenv("WEIR_TEST_NEED") {
+	case "":
+		t.Log("see TestMissingThingsAreNamed")
+	case "time":
+		Time(t)
+	case "program":
+		if path := Program(t, "no-such-program", "sh"); !strings.HasSuffix(path, "/sh") {
+			t.Errorf("the alternative is at %q", path)
+		}
+	case "no program":
+		Program(t, "no-such-program", "no-other-program")
+	case "thing":
+		Have(t, "an ocean", false, "run the test at the coast")
+	case "mount":
+		Tmpfs(t, "1m")
+	case "modules":
+		Modules(t, "../../front/resp/testdata/node")
+	case "broken modules":
+		Modules(t, t.TempDir())
+	}
+}
+
+// declared runs TestDeclared and returns its output.
+func declared(t *testing.T, need string, args []string, env ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Args[0], append([]string{"-test.run=^TestDeclared$", "-test.v"}, args...)...)
+	cmd.Env = append(append(os.Environ(), "WEIR_TEST_NEED="+need), env...)
+	if need == "mount" && os.Getuid() == 0 && len(args) == 0 {
+		const nobody = 65534
+		cmd.Path, cmd.Dir = "/proc/self/exe", "/" // others may not read the path of the binary
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: nobody, Gid: nobody}}
+	}
+	out, _ := cmd.CombinedOutput()
+	return string(out)
+}
+
+// TestMissingThingsAreNamed: a test whose need is missing is skipped, and the runner gets one
+// sentence with the thing and the next step.
+func TestMissingThingsAreNamed(t *testing.T) {
+	for _, c := range []struct {
+		need, missing string
+	}{
+		{"no program", "no-such-program is not installed; run `make tools`"},
+		{"thing", "an ocean is missing; run the test at the coast"},
+		{"mount", "the right to mount a file system is missing (operation not permitted); run the test as root on Linux, in a container with CAP_SYS_ADMIN"},
+	} {
+		out := declared(t, c.need, nil)
+		if !strings.Contains(out, "=== ATTR  TestDeclared missing "+c.missing+"\n") || !strings.Contains(out, "--- SKIP: TestDeclared") {
+			t.Errorf("%s: it printed\n%s\nwant a skip with %q", c.need, out, c.missing)
+		}
+	}
+}
+
+func TestPresentThingsRun(t *testing.T) {
+	for need, attr := range map[string]string{"program": "no-such-program", "time": "time"} {
+		out := declared(t, need, nil)
+		if !strings.Contains(out, "=== ATTR  TestDeclared needs "+attr+"\n") || !strings.Contains(out, "--- PASS: TestDeclared") {
+			t.Errorf("%s: it printed\n%s", need, out)
+		}
+	}
+}
+
+// TestShortLeavesOutNeeds: -short skips without a search for the thing.
+func TestShortLeavesOutNeeds(t *testing.T) {
+	for _, need := range []string{"time", "program", "no program", "mount", "modules"} {
+		out := declared(t, need, []string{"-test.short"})
+		if !strings.Contains(out, "--- SKIP: TestDeclared") || strings.Contains(out, "TestDeclared missing") {
+			t.Errorf("%s: it printed\n%s", need, out)
+		}
+	}
+}
+
+// TestUnreachableRegistry: npm without its cache and its registry is a missing thing, and
+// another failure of npm is a failure.
+func TestUnreachableRegistry(t *testing.T) {
+	Program(t, "npm")
+	env := []string{"npm_config_cache=" + t.TempDir(), "npm_config_registry=http://127.0.0.1:1", "npm_config_fetch_retries=0", "npm_config_audit=false"}
+	if out := declared(t, "modules", nil, env...); !strings.Contains(out, "TestDeclared missing the npm packages of ../../front/resp/testdata/node are not in npm's cache") {
+		t.Errorf("it printed\n%s", out)
+	}
+	if out := declared(t, "broken modules", nil, env...); !strings.Contains(out, "--- FAIL: TestDeclared") {
+		t.Errorf("without package-lock.json it printed\n%s", out)
+	}
+}
+
+// TestTmpfsIsBounded: a full file system is a full disk for a test.
+func TestTmpfsIsBounded(t *testing.T) {
+	dir := Tmpfs(t, "64k")
+	if err := os.WriteFile(dir+"/file", make([]byte, 1<<20), 0o600); err == nil {
+		t.Error("a file of 1 MiB fits into 64 KiB")
+	}
+}
