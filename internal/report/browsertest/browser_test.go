@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
-	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -16,35 +16,42 @@ import (
 	"github.com/chromedp/cdproto/network"
 	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
-const advice = "the tests need Chromium: on Debian `apt-get install chromium fonts-dejavu-core`"
-
-// chromium is one browser for all tests of a run.
-var chromium context.Context
-
-func TestMain(m *testing.M) {
-	os.Exit(run(m))
+// theBrowser is one browser for all tests of a run, which the first test starts.
+var theBrowser struct {
+	once sync.Once
+	ctx  context.Context
+	err  error
+	ends []func()
 }
 
-func run(m *testing.M) int {
-	program := ""
-	for _, name := range []string{"chromium", "google-chrome", "chromium-browser"} {
-		if path, err := exec.LookPath(name); err == nil {
-			program = path
-			break
-		}
+func TestMain(m *testing.M) {
+	code := m.Run()
+	for _, end := range slices.Backward(theBrowser.ends) {
+		end()
 	}
-	if program == "" {
-		println(advice)
-		return 1
+	os.Exit(code)
+}
+
+// chromium returns the running browser.
+func chromium(t *testing.T) context.Context {
+	t.Helper()
+	program := needs.Browser(t)
+	theBrowser.once.Do(func() { theBrowser.err = start(program) })
+	if theBrowser.err != nil {
+		t.Fatalf("%s does not start: %v", program, theBrowser.err)
 	}
+	return theBrowser.ctx
+}
+
+func start(program string) error {
 	profile, err := os.MkdirTemp("", "weir-report")
 	if err != nil {
-		println(err.Error())
-		return 1
+		return err
 	}
-	defer os.RemoveAll(profile)
 	options := []chromedp.ExecAllocatorOption{chromedp.ExecPath(program), chromedp.UserDataDir(profile), chromedp.Flag("headless", true)}
 	for _, flag := range []string{
 		"headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run", "no-default-browser-check",
@@ -53,15 +60,9 @@ func run(m *testing.M) int {
 		options = append(options, chromedp.Flag(flag, true))
 	}
 	allocator, stop := chromedp.NewExecAllocator(context.Background(), options...)
-	defer stop()
 	ctx, end := chromedp.NewContext(allocator)
-	defer end()
-	if err := chromedp.Do(ctx); err != nil {
-		println("chromium does not start:", err.Error())
-		return 1
-	}
-	chromium = ctx
-	return m.Run()
+	theBrowser.ctx, theBrowser.ends = ctx, []func(){func() { os.RemoveAll(profile) }, stop, end}
+	return chromedp.Do(ctx)
 }
 
 // tab is a page with the events that no report may cause.
@@ -86,7 +87,7 @@ var wide = screen{width: 1400, height: 1000}
 // open opens a file and waits until its script has run.
 func open(t *testing.T, url string, s screen) *tab {
 	t.Helper()
-	ctx, end := chromedp.NewContext(chromium)
+	ctx, end := chromedp.NewContext(chromium(t))
 	t.Cleanup(end)
 	b := &tab{Context: ctx, t: t}
 	b.do() // a timeout before the first action would be that of the tab

@@ -4,12 +4,10 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -20,6 +18,7 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/weirlimit/weir/internal/report"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 func TestPageLoadsFromDiskWithoutRequests(t *testing.T) {
@@ -255,33 +254,19 @@ func TestMarkupInTextStaysText(t *testing.T) {
 	b.quiet()
 }
 
-// axe is the source of axe-core.
-var axe = sync.OnceValues(func() (string, error) {
-	dir, err := os.MkdirTemp("", "weir-axe")
-	if err != nil {
-		return "", err
-	}
-	defer os.RemoveAll(dir)
-	if err := os.CopyFS(dir, os.DirFS("testdata")); err != nil {
-		return "", err
-	}
-	cmd := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	cmd.Dir = dir
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("%w: %s", err, out)
-	}
-	source, err := os.ReadFile(filepath.Join(dir, "node_modules/axe-core/axe.min.js"))
-	return string(source), err
-})
+// axe is the source of axe-core, once a test has needed it.
+var axe []byte
 
 // accessible fails the test if axe finds an error.
 func (b *tab) accessible() {
 	b.t.Helper()
-	source, err := axe()
-	if err != nil {
-		b.t.Fatalf("axe-core: %v; the tests need npm: on Debian `apt-get install nodejs npm`", err)
+	if len(axe) == 0 {
+		var err error
+		if axe, err = os.ReadFile(filepath.Join(needs.Modules(b.t, "testdata"), "node_modules/axe-core/axe.min.js")); err != nil {
+			b.t.Fatal(err)
+		}
 	}
-	b.do(chromedp.Evaluate[chromedp.Void](source))
+	b.do(chromedp.Evaluate[chromedp.Void](string(axe)))
 	r := eval[struct{ Violations, Passes []string }](b, `axe.run(document).then((r) => ({
 		violations: r.violations.map((v) => v.id + ': ' + v.help + '\n' + v.nodes.map((n) => '  ' + n.html + ' ' + n.failureSummary).join('\n')),
 		passes: r.passes.map((p) => p.id)}))`)

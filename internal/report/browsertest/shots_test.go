@@ -9,16 +9,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-var (
-	shots = flag.String("browsertest.shots", "", "write pictures of a report to `DIR`")
-	file  = flag.String("browsertest.file", "", "the report `FILE` of the pictures; default: the sample")
-)
+var file = flag.String("browsertest.file", "", "the report `FILE` of the pictures; default: the sample")
 
-// TestShots writes pictures for a reader. Without a folder it does nothing.
+// TestShots takes pictures of a report in each look. Keep them for a reader with
+//
+//	go test -run TestShots -artifacts -outputdir DIR
 func TestShots(t *testing.T) {
-	if *shots == "" {
-		t.Skip("-browsertest.shots DIR writes pictures")
-	}
 	url := "file://" + *file
 	if *file == "" {
 		url = write(t, sample())
@@ -39,7 +35,7 @@ func TestShots(t *testing.T) {
 
 func save(t *testing.T, name string, b []byte) {
 	t.Helper()
-	if err := os.WriteFile(filepath.Join(*shots, name), b, 0o666); err != nil {
+	if err := os.WriteFile(filepath.Join(t.ArtifactDir(), name), b, 0o666); err != nil {
 		t.Fatal(err)
 	}
 }
