@@ -468,6 +468,37 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	}
 }
 
+// TestSettlementsEndCachedDenials: units that a reservation gives back are there immediately,
+// also under a policy whose limits are settled in two steps because one counts holds.
+func TestSettlementsEndCachedDenials(t *testing.T) {
+	rate, hold := perUser(2, time.Hour), weir.Limit{Name: "running", Kind: weir.InFlight, Max: 9, Window: time.Hour, By: []string{"user"}}
+	for _, limits := range [][]weir.Limit{{rate}, {rate, hold}} {
+		for about, settle := range map[string]func(*weir.Reservation) error{
+			"a cancelled one":      func(r *weir.Reservation) error { return r.Cancel(ctx) },
+			"a smaller settlement": func(r *weir.Reservation) error { return r.Commit(ctx, 1) },
+		} {
+			e := newEngine(t, rueidisConn(t))
+			e.WithClock(func() time.Time { return nine })
+			l := limiter(t, e, fmt.Sprint("settled", time.Now().UnixNano()), weir.AllOrNothing, limits...)
+			r, _, err := l.Reserve(ctx, weir.K("u"), 2)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, cached := range []bool{false, true} {
+				if d := must(t)(l.Allow(ctx, weir.K("u"))); d.Allowed || d.Cached != cached {
+					t.Errorf("%s, %d limits: got %+v, want a denial, cached: %v", about, len(limits), d, cached)
+				}
+			}
+			if err := settle(r); err != nil {
+				t.Fatal(err)
+			}
+			if d := must(t)(l.Allow(ctx, weir.K("u"))); !d.Allowed {
+				t.Errorf("%s, %d limits: got %+v after it, want a grant", about, len(limits), d)
+			}
+		}
+	}
+}
+
 // TestWritesThroughWrappersEndCachedDenials: a refund or a reset through package fallback or package
 // enforce ends the cached denials of the engine behind it.
 func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
