@@ -2,7 +2,12 @@
 // one sequence of requests, sorted by time.
 //
 //	log, err := accesslog.Open([]string{"access.log", "access.log.1.gz"}, accesslog.Options{})
-//	for entry, err := range log.Entries() { … entry.Get(accesslog.RemoteAddr) … }
+//	for entry, err := range log.Entries() {
+//		if err != nil {
+//			return err
+//		}
+//		client, ok := entry.Get(accesslog.RemoteAddr)
+//	}
 //
 // # Formats
 //

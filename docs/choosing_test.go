@@ -15,18 +15,18 @@ func TestChoosingPage(t *testing.T) {
 	needs.Time(t)
 	const page = "docs/choosing.md"
 	t.Setenv("DIR", t.TempDir())
-	blocks := fence.FindAllStringSubmatch(read(t, page), -1)
+	blocks := blocksOfPage(read(t, page))
 	commands := 0
 	for i, b := range blocks {
-		if b[1] != "sh" {
+		if b.language != "sh" {
 			continue
 		}
 		commands++
-		if i+1 == len(blocks) || blocks[i+1][1] == "sh" {
-			t.Fatalf("%s: no output behind %s", page, b[2])
+		if i+1 == len(blocks) || blocks[i+1].language == "sh" {
+			t.Fatalf("%s: no output behind %s", page, b.text)
 		}
-		if got := shell(t, root, strings.TrimSpace(b[2])); got != blocks[i+1][2] {
-			t.Errorf("%s shows\n%s\nand the command prints\n%s", page, blocks[i+1][2], got)
+		if got := shell(t, root, strings.TrimSpace(b.text)); got != blocks[i+1].text {
+			t.Errorf("%s shows\n%s\nand the command prints\n%s", page, blocks[i+1].text, got)
 		}
 	}
 	if commands != 5 {

@@ -7,6 +7,7 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,10 +19,31 @@ import (
 // root is the module's directory, seen from here.
 const root = ".."
 
-// pages are all files written for readers, relative to root.
+// pages are all files of Markdown, relative to root.
 func pages(t *testing.T) []string {
 	t.Helper()
-	return slices.Concat(glob(t, "*.md"), glob(t, "docs/*.md"), glob(t, "examples/*.md"), glob(t, "integrations/*.md"))
+	return files(t, func(path string) bool { return strings.HasSuffix(path, ".md") })
+}
+
+// files returns the paths of the files that match, relative to root and with slashes.
+// It skips data of tests, hidden directories but .github, and installed modules of npm.
+func files(t *testing.T, match func(path string) bool) []string {
+	t.Helper()
+	var found []string
+	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		if entry.IsDir() && path != "." && (name == "testdata" || name == "node_modules" || name[0] == '.' && name != ".github") {
+			return fs.SkipDir
+		}
+		if err == nil && !entry.IsDir() && match(path) {
+			found = append(found, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return found
 }
 
 // glob returns the paths under root that match, relative to root.

@@ -102,6 +102,24 @@ func TestReadmeSeveralProcesses(t *testing.T) {
 	}
 }
 
+// TestReadmePrograms runs the README's whole Go programs. A block of text behind one is its
+// output.
+func TestReadmePrograms(t *testing.T) {
+	blocks := blocksOfPage(read(t, "README.md"))
+	for i, b := range blocks {
+		if b.language != "go" || !strings.HasPrefix(b.text, "package main\n") || i+1 == len(blocks) || blocks[i+1].language != "text" {
+			continue
+		}
+		file := filepath.Join(t.TempDir(), "main.go")
+		if err := os.WriteFile(file, []byte(b.text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		if got := shell(t, root, "go run "+file); got != blocks[i+1].text {
+			t.Errorf("the README shows\n%s\nand its program prints\n%s", blocks[i+1].text, got)
+		}
+	}
+}
+
 // TestReadmeOneShotCommands runs the README's `go run` commands.
 func TestReadmeOneShotCommands(t *testing.T) {
 	for _, want := range []struct{ command, out string }{

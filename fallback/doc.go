@@ -5,7 +5,8 @@
 // breaker that stops calling a failing store, and a [Mode] that decides in the
 // store's place:
 //
-//	engine := fallback.New(weirredis.New(conn), fallback.Local, fallback.Instances(4))
+//	store, err := weirredis.New(conn)
+//	engine := fallback.New(store, fallback.Local, fallback.Instances(4))
 //	limiter, err := weir.New(policy, weir.WithEngine(engine))
 //
 // The trade-off is availability against exactness. [FailClosed] keeps every limit

@@ -1,7 +1,8 @@
 // Package suggest chooses limits from access logs. It computes the effect of limits of
 // several windows on recorded requests exactly, and proposes one for each window.
 //
-//	keys, _ := replay.ParseLogKey("ip=remote_addr")
+//	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
+//	keys, err := replay.ParseLogKey("ip=remote_addr")
 //	result, err := suggest.Run(ctx, log, suggest.Options{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}})
 //
 // # Peaks

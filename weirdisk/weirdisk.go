@@ -1,7 +1,9 @@
 // Package weirdisk is an engine for limits that survive a restart, without a server.
 //
 //	engine, err := weirdisk.Open("/var/lib/weir")
-//	…
+//	if err != nil {
+//		return err
+//	}
 //	defer engine.Close()
 //	limiter, err := weir.New(policy, weir.WithEngine(engine))
 //

@@ -2,7 +2,7 @@
 // faulty engine for tests of outages. Run it against your engine:
 //
 //	func TestConformance(t *testing.T) {
-//		weirtest.Run(t, func(t *testing.T) weir.Engine { return mystore.New(t) })
+//		weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t) })
 //	}
 //
 // It checks in seven layers. Each layer finds faults that the others miss:

@@ -18,9 +18,10 @@ import (
 // Table holds the histories of all keys. A caller locks the shards that it needs in one
 // call, so that a decision over several limits is atomic:
 //
-//	shards := keytable.Bit(hash1) | keytable.Bit(hash2)
-//	t.Lock(shards)
-//	defer t.Unlock(shards)
+//	var table keytable.Table
+//	shards := keytable.Bit(0x9e3779b9) | keytable.Bit(0x7f4a7c15) // the hashes of two keys
+//	table.Lock(shards)
+//	defer table.Unlock(shards)
 //
 // Start it with Init.
 type Table struct {

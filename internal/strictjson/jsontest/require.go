@@ -8,9 +8,13 @@ import (
 // A reference reader reads a value with the following functions. It stops at the first
 // mistake:
 //
-//	func reference(b []byte) (line Line, err error) {
+//	func reference(b []byte) (names []string, err error) {
 //		defer jsontest.Recover(&err)
-//		for _, member := range jsontest.Members(jsontest.Must(b)) { … }
+//		for _, member := range jsontest.Members(jsontest.Must(b)) {
+//			names = append(names, member.Name)
+//		}
+//		return names, nil
+//	}
 
 // rejection is the mistake at which a reference reader stopped.
 type rejection struct{ error }
