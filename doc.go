@@ -27,7 +27,7 @@
 //
 // # Where to read on
 //
-// The vocabulary is in policy.go and decision.go. docs/semantics.md holds the rules R1 to
-// R15 that comments cite, and internal/spec the same rules as a plain, slow program.
+// The vocabulary is in policy.go and decision.go. docs/semantics.md holds the rules
+// that comments cite, such as R4, and internal/spec the same rules as a plain, slow program.
 // docs/architecture.md follows a call from Limiter.Allow to the arithmetic.
 package weir

@@ -46,7 +46,7 @@ func TestParseRejectsUnknownWords(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"limit a max=1 window=1s\n@0s take 1 -> done", "f:1: a vector begins with a comment that names its rule"},
 		{"# R0: x\n", "f:1: a vector begins with a comment"},
-		{"# R18: x\n", "f:1: a vector begins with a comment"},
+		{"# R100: x\n", "f:1: a vector begins with a comment"},
 		{"# R1: x\n", "f:1: a vector without steps"},
 		{head, "f:1: a vector without steps"},
 		{"# R1: x\n@0s take 1 -> error=key", "f:2: a step before any limit"},

@@ -1,4 +1,4 @@
-// Package spec is the executable specification of a weir engine: the rules R1 to R15 of
+// Package spec is the executable specification of a weir engine: the rules of
 // docs/semantics.md as a slow and plain program. A history is a list; each answer comes
 // from a walk through all of it.
 //

@@ -1,5 +1,5 @@
 {{- /*
-One decision under one or several limits: the rules R1 to R12 of docs/semantics.md,
+One decision under one or several limits: the rules of docs/semantics.md,
 in the order of internal/spec.
 */ -}}
 
