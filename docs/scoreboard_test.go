@@ -16,7 +16,7 @@ const (
 	scoreboardEnd   = "<!-- scoreboard: end -->\n"
 )
 
-// TestReadmeScoreboard: the README shows what the last full run printed, and
+// TestReadmeScoreboard: the README shows what the last run of the scoreboard printed, and
 // nothing else.
 func TestReadmeScoreboard(t *testing.T) {
 	readme := read(t, "README.md")

@@ -1,7 +1,7 @@
-// Command all runs every comparison and writes the output to RESULTS.md, with machine,
-// date, commit and commands.
+// Command all runs every comparison and writes the output to RESULTS.md, with machine
+// and, of each section, date, commit and command.
 //
-//	go run ./all          writes RESULTS.md and scoreboard.svg; about half an hour
+//	go run ./all          writes RESULTS.md and scoreboard.svg; about 45 minutes
 //	go run ./all -sections scoreboard,speed -rounds 3
 //	                      replaces these sections of RESULTS.md and leaves the others
 //	go run ./all -summary computes the summary of RESULTS.md anew and runs nothing
@@ -150,7 +150,7 @@ func run(quick bool, sections []section) (text []byte, failed bool, err error) {
 	}
 	defer os.RemoveAll(bin)
 	var page bytes.Buffer
-	writeHead(&page, machine.Here("bench/"+results, "bench/"+picture), time.Now(), quick)
+	writeHead(&page, machine.Here("bench/"+results, "bench/"+picture), quick)
 	for _, s := range sections {
 		bad, err := s.run(&page, bin, quick)
 		if err != nil {

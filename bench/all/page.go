@@ -15,21 +15,19 @@ import (
 // contestants is the title of the section that lists the contestants.
 const contestants = "Contestants"
 
-func writeHead(w io.Writer, m machine.Machine, now time.Time, quick bool) {
+func writeHead(w io.Writer, m machine.Machine, quick bool) {
 	fmt.Fprintln(w, "# Results")
-	fmt.Fprintln(w, "\nWritten by `go run ./all` in this directory; do not edit. [README.md](README.md) describes the measurements.")
+	fmt.Fprintln(w, "\nWritten by `go run ./all` in this directory; do not edit. [README.md](README.md) describes the measurements.\n"+
+		"Sections can be measured one at a time: the summary has the day and the commit of each.")
 	if quick {
 		fmt.Fprintln(w, "\n**A quick run: these numbers mean little.**")
 	}
 	fmt.Fprint(w, "\n## Machine\n\n")
 	facts := report.Table("measured on", "")
-	facts.Row("date", now.UTC().Format("2006-01-02 15:04 UTC"))
-	facts.Row("commit", m.Commit)
 	facts.Row("processor", fmt.Sprintf("%s, %d cores", m.CPU, m.Cores))
 	facts.Row("memory", m.Memory)
 	facts.Row("system", m.OS)
 	facts.Row("Go", m.Go)
-	facts.Row("load before", m.Load)
 	facts.Print(w)
 	writePeers(w)
 }
@@ -58,7 +56,7 @@ func writeTable(w io.Writer, contestants []peers.Peer) {
 	table.Print(w)
 }
 
-// write writes the section with its own date and machine, because sections can be
+// write writes the section with its own date, commit and load, because sections can be
 // measured one at a time.
 func (s section) write(w io.Writer, m machine.Machine, args []string, start time.Time, took time.Duration, printed []byte, quick bool) {
 	fmt.Fprintf(w, "\n## %s\n\n", s.title)

@@ -22,7 +22,7 @@ type figure struct {
 // sections, before its other sections.
 func withSummary(page string) string {
 	var b strings.Builder
-	b.WriteString("## " + summaryTitle + "\n\n| section | main figures | goals met |\n| --- | --- | --- |\n")
+	b.WriteString("## " + summaryTitle + "\n\n| section | main figures | goals met | measured | commit |\n| --- | --- | --- | --- | --- |\n")
 	for _, s := range sections {
 		text := sectionOf(page, s.title)
 		if text == "" {
@@ -32,7 +32,8 @@ func withSummary(page string) string {
 		for _, f := range s.figures {
 			values = append(values, f.value(text))
 		}
-		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s |\n", s.title, anchor(s.title), fmt.Sprintf(s.headline, values...)+behind(text), goalsMet(text))
+		date, commit := measured(text)
+		fmt.Fprintf(&b, "| [%s](#%s) | %s | %s | %s | %s |\n", s.title, anchor(s.title), fmt.Sprintf(s.headline, values...)+behind(text), goalsMet(text), date, commit)
 	}
 	b.WriteString("\n")
 	if sectionOf(page, summaryTitle) != "" {
@@ -91,6 +92,18 @@ func goalsMet(text string) string {
 		return "–"
 	}
 	return fmt.Sprintf("%d of %d", met, met+missed)
+}
+
+// command matches the line with which section.write begins.
+var command = regexp.MustCompile(`(?m)^Command: .* on (\d{4}-\d\d-\d\d) .* UTC, commit (.+), load before `)
+
+// measured returns the day and the commit on which a section was measured.
+func measured(text string) (date, commit string) {
+	m := command.FindStringSubmatch(text)
+	if m == nil {
+		return "–", "–"
+	}
+	return m[1], m[2]
 }
 
 var notInAnchor = regexp.MustCompile(`[^\p{L}\p{N} -]`)
