@@ -32,13 +32,22 @@ var (
 	commentBlank = regexp.MustCompile(`^\s*//\s*$`)
 	pageCode     = regexp.MustCompile(`^(?:    |\t)(.*)$`)
 	pageBlank    = regexp.MustCompile(`^\s*$`)
+	inlineCode   = regexp.MustCompile("`([^`]+)`") // may be broken across two lines
 )
 
 // blocksOfPage returns the fenced and the indented blocks of Markdown.
 func blocksOfPage(text string) []block {
-	var found []block
+	found, rest := fencedBlocks(text)
+	found = append(found, indentedBlocks(rest, pageCode, pageBlank)...)
+	slices.SortStableFunc(found, func(a, b block) int { return a.line - b.line })
+	return found
+}
+
+// fencedBlocks returns the fenced blocks of Markdown, and the text with an empty line in
+// place of each of theirs.
+func fencedBlocks(text string) (found []block, rest string) {
 	open, indent := "", ""
-	var prose strings.Builder // with an empty line for each line of a fenced block
+	var b strings.Builder
 	for i, line := range strings.Split(text, "\n") {
 		m := fenceLine.FindStringSubmatch(line)
 		switch {
@@ -52,10 +61,27 @@ func blocksOfPage(text string) []block {
 			found[len(found)-1].text += strings.TrimPrefix(line, indent) + "\n"
 			line = ""
 		}
-		prose.WriteString(line + "\n")
+		b.WriteString(line + "\n")
 	}
-	found = append(found, indentedBlocks(prose.String(), pageCode, pageBlank)...)
-	slices.SortStableFunc(found, func(a, b block) int { return a.line - b.line })
+	return found, b.String()
+}
+
+// prose returns Markdown without its fenced blocks and without code in lines.
+func prose(text string) string {
+	_, rest := fencedBlocks(text)
+	return inlineCode.ReplaceAllString(rest, "``")
+}
+
+// codeOfPage returns all code of a page: its blocks, and the code in lines.
+func codeOfPage(text string) []string {
+	var found []string
+	for _, b := range blocksOfPage(text) {
+		found = append(found, b.text)
+	}
+	_, rest := fencedBlocks(text)
+	for _, m := range inlineCode.FindAllStringSubmatch(rest, -1) {
+		found = append(found, m[1])
+	}
 	return found
 }
 

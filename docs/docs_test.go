@@ -219,22 +219,3 @@ func examplesOfRoot(t *testing.T) []string {
 	}
 	return names
 }
-
-var (
-	link   = regexp.MustCompile(`\]\(([^)#\s]+)(#[^)]*)?\)|<img[^>]* src="([^"]+)"`)
-	remote = regexp.MustCompile(`^[a-z]+:`)
-)
-
-func TestLinksLeadSomewhere(t *testing.T) {
-	for _, page := range pages(t) {
-		for _, m := range link.FindAllStringSubmatch(read(t, page), -1) {
-			to := m[1] + m[3]
-			if remote.MatchString(to) {
-				continue
-			}
-			if _, err := os.Stat(filepath.Join(root, filepath.Dir(page), to)); err != nil {
-				t.Errorf("%s links to %s: %v", page, to, err)
-			}
-		}
-	}
-}

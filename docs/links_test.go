@@ -1,0 +1,135 @@
+package docs_test
+
+import (
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	link     = regexp.MustCompile(`\]\(([^)\s]+)\)|<img[^>]* src="([^"]+)"|(?m:^\[[^\]]+\]: (\S+)$)`)
+	remote   = regexp.MustCompile(`^[a-z]+:`)
+	heading  = regexp.MustCompile(`(?m)^#+ (.+?)\s*$`)
+	notInURL = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
+)
+
+// TestLinksLeadSomewhere: each relative link of a page leads to a file or directory, and each
+// anchor to a heading.
+func TestLinksLeadSomewhere(t *testing.T) {
+	for _, page := range pages(t) {
+		for _, m := range link.FindAllStringSubmatch(prose(read(t, page)), -1) {
+			to := m[1] + m[2] + m[3]
+			if remote.MatchString(to) {
+				continue
+			}
+			to, anchor, _ := strings.Cut(to, "#")
+			target := page
+			if to != "" {
+				target = path.Join(path.Dir(page), to)
+			}
+			if _, err := os.Stat(filepath.Join(root, target)); err != nil {
+				t.Errorf("%s links to %s: %v", page, to, err)
+				continue
+			}
+			if anchor != "" && !slices.Contains(anchors(read(t, target)), anchor) {
+				t.Errorf("%s links to #%s of %s, which has no such heading", page, anchor, target)
+			}
+		}
+	}
+}
+
+// anchors returns the anchors of the headings of a page, as GitHub makes them.
+func anchors(text string) []string {
+	var found []string
+	_, text = fencedBlocks(text)
+	for _, m := range heading.FindAllStringSubmatch(text, -1) {
+		plain := regexp.MustCompile(`\[([^\]]+)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		plain = strings.ReplaceAll(notInURL.ReplaceAllString(strings.ToLower(plain), ""), " ", "-")
+		for i, first := 1, plain; slices.Contains(found, plain); i++ {
+			plain = first + "-" + strconv.Itoa(i)
+		}
+		found = append(found, plain)
+	}
+	return found
+}
+
+func TestAnchors(t *testing.T) {
+	const page = "# A page\n```sh\n# comment\n```\n## `POST /v1/check`, [here](x.md)\n## R1 One instant\n### snake_case: “20 per second”\n## A page\n"
+	want := []string{"a-page", "post-v1check-here", "r1-one-instant", "snake_case-20-per-second", "a-page-1"}
+	if got := anchors(page); !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+var (
+	pathInCode = regexp.MustCompile(`[\w./*-]+`)
+	pathInText = regexp.MustCompile(`(?:^|[\s(])([a-z]\w*(?:/[\w.-]+)+\.(?:go|lua|md|txt|yaml|json|tmpl|svg))\b`)
+	comment    = regexp.MustCompile(`(?m)^\s*//.*$|\s// .*$`)
+	source     = regexp.MustCompile(`\w\.(go|lua|md|tmpl)$`)
+)
+
+// TestPathsExist: a path is that of a file, if it begins in a directory of the module or
+// ends as source files do. Pages have paths in code and in text, comments in text.
+func TestPathsExist(t *testing.T) {
+	names := map[string]bool{}
+	for _, file := range files(t, func(string) bool { return true }) {
+		names[path.Base(file)] = true
+	}
+	checked := 0
+	check := func(file, name string) {
+		name = strings.Trim(name, ".")
+		if !isPath(name) {
+			return
+		}
+		checked++
+		if !exists(t, file, name) && (strings.Contains(name, "/") || !names[name]) {
+			t.Errorf("%s names %s, which does not exist", file, name)
+		}
+	}
+	for _, page := range pages(t) {
+		if page == "CHANGELOG.md" {
+			continue // it also names what is gone
+		}
+		for _, code := range codeOfPage(read(t, page)) {
+			for _, name := range pathInCode.FindAllString(code, -1) {
+				check(page, name)
+			}
+		}
+		for _, m := range pathInText.FindAllStringSubmatch(read(t, page), -1) {
+			check(page, m[1])
+		}
+	}
+	for _, file := range files(t, isProgram) {
+		for _, text := range comment.FindAllString(read(t, file), -1) {
+			for _, m := range pathInText.FindAllStringSubmatch(text, -1) {
+				check(file, m[1])
+			}
+		}
+	}
+	if checked < 200 {
+		t.Errorf("found %d paths", checked)
+	}
+}
+
+// isPath reports whether a word names a file of this module.
+func isPath(name string) bool {
+	if source.MatchString(name) {
+		return true
+	}
+	first, _, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
+	info, err := os.Stat(filepath.Join(root, first))
+	return ok && first != "" && err == nil && info.IsDir()
+}
+
+// exists reports whether a path exists, relative to root or to the directory of the file
+// that names it. It may be a pattern.
+func exists(t *testing.T, file, name string) bool {
+	t.Helper()
+	name = strings.Trim(name, "/")
+	return len(glob(t, name)) > 0 || len(glob(t, path.Join(path.Dir(file), name))) > 0
+}
