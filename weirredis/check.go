@@ -1,6 +1,7 @@
 package weirredis
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strconv"
@@ -63,7 +64,7 @@ func (e *Engine) Check(ctx context.Context, opts ...CheckOption) (Report, error)
 
 // read fills in the fields of INFO.
 func (r *Report) read(info map[string]string) {
-	r.Mode, r.Eviction = info["redis_mode"], info["maxmemory_policy"]
+	r.Mode, r.Eviction = cmp.Or(info["redis_mode"], info["server_mode"]), info["maxmemory_policy"] // Valkey 8 has the latter
 	r.MaxMemory, _ = strconv.ParseInt(info["maxmemory"], 10, 64)
 	switch {
 	case info["valkey_version"] != "":
@@ -76,7 +77,7 @@ func (r *Report) read(info map[string]string) {
 // judge returns an error if the server is unfit, and adds warnings.
 func (r *Report) judge(c check, info map[string]string) error {
 	if info["redis_version"] == "" {
-		r.warn("%s hides its version; Redis 6.2 and Valkey 7.2 or later are known to be fit", r.where())
+		r.warn("%s hides its version; it must be Redis 6.2 or later, or Valkey", r.where())
 	} else if !atLeast(info["redis_version"], 6, 2) {
 		return fmt.Errorf("%w: %s is %s; use Redis 6.2 or later, or Valkey", ErrServer, r.where(), r.Server)
 	}

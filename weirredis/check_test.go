@@ -22,7 +22,7 @@ func TestCheckReportsTheServer(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(r.Server, "Redis ") || r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
+	if !strings.HasPrefix(r.Server, "Redis ") && !strings.HasPrefix(r.Server, "Valkey ") || r.Mode != "standalone" || r.Eviction != "noeviction" || r.Address != s.Addr || r.MaxMemory != 0 {
 		t.Errorf("got %+v, want a standalone Redis at %s that never evicts", r, s.Addr)
 	}
 	if r.RoundTrip <= 0 || r.Offset.Abs() > r.RoundTrip || len(r.Warnings) > 0 {
@@ -84,7 +84,7 @@ func TestCheckJudgesINFO(t *testing.T) {
 		{"redis_version:6.2.0\r\n", "Redis 6.2.0", ""},
 		{"redis_version:7.4.1\r\nmaxmemory_policy:noeviction\r\n", "Redis 7.4.1", ""},
 		{"redis_version:10.0.0\r\n", "Redis 10.0.0", ""},
-		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\n", "Valkey 8.0.1", ""},
+		{"redis_version:7.2.4\r\nserver_name:valkey\r\nvalkey_version:8.0.1\r\nserver_mode:cluster\r\n", "Valkey 8.0.1", ""},
 		{"redis_version:6.0.16\r\n", "Redis 6.0.16", "use Redis 6.2 or later"},
 		{"redis_version:5.0.7\r\n", "Redis 5.0.7", "use Redis 6.2 or later"},
 		{"redis_version:255.255.255\r\nmaxmemory_policy:volatile-lfu\r\n", "Redis 255.255.255", "volatile-lfu"},
@@ -110,6 +110,16 @@ func TestCheckJudgesINFO(t *testing.T) {
 	}
 }
 
+// TestReportHasTheMode: the servers name it in two ways.
+func TestReportHasTheMode(t *testing.T) {
+	for _, info := range []string{"redis_version:7.0.15\r\nredis_mode:cluster\r\n", "redis_version:7.2.4\r\nserver_mode:cluster\r\n"} {
+		var r weirredis.Report
+		if err := r.Judge(info); err != nil || r.Mode != "cluster" {
+			t.Errorf("%q: got the mode %q, %v, want cluster", info, r.Mode, err)
+		}
+	}
+}
+
 // TestClockOffsetIsAWarning: a server with a clock that is hours away is accepted with a
 // warning, because only the server's clock decides.
 func TestClockOffsetIsAWarning(t *testing.T) {
@@ -119,6 +129,23 @@ func TestClockOffsetIsAWarning(t *testing.T) {
 	r, err := e.Check(ctx)
 	if err != nil || r.Offset != 3*time.Hour || len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0], "3h0m0s") {
 		t.Errorf("got %+v, %v, want an offset of 3h and a warning", r, err)
+	}
+}
+
+// TestErrorsOfOldServersAreUnwrapped: before version 7 a server wraps the error of a command
+// in a script.
+func TestErrorsOfOldServersAreUnwrapped(t *testing.T) {
+	const wrapped = "Error running script (call to f_8b93): @user_script:343: @user_script: 343: "
+	for reply, want := range map[string]string{
+		wrapped + "-OOM command not allowed when used memory > 'maxmemory'.": "refused: OOM command not allowed when used memory > 'maxmemory'.; it is at its maxmemory: raise it",
+		wrapped + "-READONLY You can't write against a read only replica.":   "refused: READONLY You can't write against a read only replica.; it is a replica",
+		wrapped + "attempt to compare nil with number":                       "it is damaged",
+	} {
+		l := limiter(t, newEngine(t, &movingConn{answers: []string{reply}}), "old", weir.AllOrNothing, perUser(5, time.Hour))
+		_, err := l.Allow(ctx, weir.K("u"))
+		if err == nil || !strings.Contains(err.Error(), want) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnreadable) != strings.Contains(want, "damaged") {
+			t.Errorf("%s: got %v, want %q", reply, err, want)
+		}
 	}
 }
 

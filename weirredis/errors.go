@@ -105,6 +105,11 @@ func (e *Engine) callError(ctx context.Context, err error, p *weir.Plan, keys []
 		var unsent UnsentError
 		return &StoreError{Address: e.address(), Err: callersError(ctx, err), MayHaveCounted: writes && !errors.As(err, &unsent)}
 	}
+	if _, inner, wrapped := strings.Cut(string(refused), "@user_script: "); wrapped { // by a server before 7.0
+		if _, reply, ok := strings.Cut(inner, ": -"); ok {
+			refused, err = ReplyError(reply), ReplyError(reply)
+		}
+	}
 	text, _, _ := strings.Cut(string(refused), " script: ") // the server appends the script and the line
 	_, word, ours := strings.Cut(text, "weir:")
 	switch {
