@@ -131,5 +131,10 @@ func isPath(name string) bool {
 func exists(t *testing.T, file, name string) bool {
 	t.Helper()
 	name = strings.Trim(name, "/")
-	return len(glob(t, name)) > 0 || len(glob(t, path.Join(path.Dir(file), name))) > 0
+	for _, pattern := range []string{name, path.Join(path.Dir(file), name), name + ".py"} { // a module of Python has no ending
+		if len(glob(t, pattern)) > 0 {
+			return true
+		}
+	}
+	return false
 }
