@@ -22,15 +22,10 @@ var (
 // A manual has the flags of each verb of weir with their defaults, as the help prints them.
 type manual map[string]map[string]string
 
-// readManual builds weir and reads its help.
+// readManual reads the help of weir.
 func readManual(t *testing.T) manual {
 	t.Helper()
-	weir := filepath.Join(t.TempDir(), "weir")
-	build := exec.Command("go", "build", "-o", weir, "./cmd/weir")
-	build.Dir = root
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	weir := buildWeir(t)
 	help := func(args ...string) string {
 		out, err := exec.Command(weir, append(args, "-h")...).Output()
 		if err != nil {
@@ -51,6 +46,18 @@ func readManual(t *testing.T) manual {
 		t.Fatalf("the help has %d verbs, and %d flags of serve", len(verbs), len(verbs["serve"]))
 	}
 	return verbs
+}
+
+// buildWeir builds weir and returns its path.
+func buildWeir(t *testing.T) string {
+	t.Helper()
+	weir := filepath.Join(t.TempDir(), "weir")
+	build := exec.Command("go", "build", "-o", weir, "./cmd/weir")
+	build.Dir = root
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	return weir
 }
 
 // flagsIn returns the flags in the help of a verb, with their defaults.

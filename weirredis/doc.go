@@ -23,7 +23,8 @@
 //
 // # Servers
 //
-// Redis 6.2 or Valkey 7.2, alone, behind Sentinels, or as a Cluster. In a Cluster a
+// Redis from version 6.2 on, or Valkey, alone, behind Sentinels, or as a Cluster;
+// docs/redis.md names the versions on which the tests were run. In a Cluster a
 // policy spreads over the slots by the dimensions that all its limits count by;
 // DescribeSlots describes the slots of a plan.
 //

@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"errors"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -36,6 +37,29 @@ DENIALS  ±  POLICY  KEY
 	}
 	if restarted := answerAt(t, noon.Add(2*time.Second), "3", "0").page(second, strings.ToUpper); !strings.Contains(restarted, "search        3   -       0   -") {
 		t.Errorf("counters that began anew have no rates:\n%s", restarted)
+	}
+}
+
+// TestTopPageIsThatOfTheManual: docs/metrics.md shows a page as it is printed.
+func TestTopPageIsThatOfTheManual(t *testing.T) {
+	now := time.Date(2026, 11, 20, 15, 4, 5, 0, time.Local)
+	since := time.Date(2026, 11, 20, 14, 51, 40, 0, time.Local).Format(time.RFC3339)
+	answer := func(when time.Time, allowed, denied string) *topAnswer {
+		a, err := parseTop([]byte(`{"at":"`+now.Format(time.RFC3339)+`","keys":"shown","since":"`+since+`",
+			"top":[{"policy":"search","key":{"ip":"192.0.2.7"},"denials":961,"error":0},{"policy":"search","key":{"ip":"198.51.100.23"},"denials":48,"error":2}],
+			"policies":[{"policy":"search","allowed":`+allowed+`,"denied":`+denied+`,"would_deny":0,"errors":0}]}`), "http://127.0.0.1:7070", when)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	page := answer(now, "4811", "1033").page(answer(now.Add(-2*time.Second), "4786", "1019"), strings.ToUpper)
+	manual, err := os.ReadFile("../../docs/metrics.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(string(manual), "$ weir top\n"+page+"```") {
+		t.Errorf("docs/metrics.md does not show\n%s", page)
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,6 +26,17 @@ func TestProcessesShareOneLimit(t *testing.T) {
 	t.Logf("%s", out.String())
 	if err != nil {
 		t.Fatal(err)
+	}
+	page, err := os.ReadFile("../../docs/redis.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(out.String()) {
+		shape := regexp.QuoteMeta(strings.TrimRight(line, "\n"))
+		shape = regexp.MustCompile(` *\d+`).ReplaceAllString(shape, ` *\d+`)
+		if !regexp.MustCompile("(?m)^ *" + shape + "$").Match(page) {
+			t.Errorf("docs/redis.md shows no line like %q", line)
+		}
 	}
 	if !strings.HasSuffix(out.String(), "never more than 20\n") || strings.Count(out.String(), "  process ") != 3 {
 		t.Error("want three processes, and never more than 20")

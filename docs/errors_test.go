@@ -1,0 +1,160 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+var (
+	errorOutput = regexp.MustCompile(`^(?:weir [a-z]+|weir|ERR|[A-Z]{5,}|\S+\.(?:yaml|jsonl|log):\d+\S*):? \S`)
+	errorInText = regexp.MustCompile(`^(?:weir: |ERR |[A-Z]{5,} )[\w-]+ \w`)
+	errorDetail = regexp.MustCompile(`"(?:detail|error)":"((?:[^"\\]|\\.)+)"`)
+	verb        = regexp.MustCompile(`%[-+# 0]*[\d*]*(?:\.[\d*]+)?(?:\[\d+\])?[a-zA-Z]`)
+	parts       = regexp.MustCompile(`[;…]|: `)
+)
+
+// TestQuotedErrorsExist: each part of an error on a page is in a string of the program, with
+// values in place of its verbs.
+func TestQuotedErrorsExist(t *testing.T) {
+	texts := programTexts(t)
+	found := 0
+	for _, page := range pages(t) {
+		if page == "CHANGELOG.md" || page == "docs/http-api.md" {
+			continue // the first also names what is gone, and the second is run
+		}
+		for _, quoted := range quotedErrors(read(t, page)) {
+			found++
+			if missing := missingPart(quoted, texts); missing != "" {
+				t.Errorf("%s quotes the error %q, and no string of the program has %q", page, quoted, missing)
+			}
+		}
+	}
+	if found == 0 {
+		t.Error("found no error")
+	}
+}
+
+// TestMissingPart: a change of a quoted error is found.
+func TestMissingPart(t *testing.T) {
+	texts := []string{"%s %s can be reached from other machines without authentication", "set --token-file FILE, or listen on 127.0.0.1", "no policy %q"}
+	for quoted, want := range map[string]string{
+		"weir serve: --listen 0.0.0.0:7070 can be reached from other machines without authentication; set --token-file FILE, or …": "",
+		"weir serve: --listen 0.0.0.0:7070 can be reached from other machines, and nothing would ask; set --token-file FILE":       "--listen 0.0.0.0:7070 can be reached from other machines, and nothing would ask",
+		"weir: no policy \"serch\"": "",
+		"weir: no limit \"serch\"":  "no limit \"serch\"",
+	} {
+		if got := missingPart(quoted, texts); got != want {
+			t.Errorf("%s: got %q, want %q", quoted, got, want)
+		}
+	}
+}
+
+// quotedErrors returns the errors that a page shows: output, problem documents, and code in
+// text that begins as errors do.
+func quotedErrors(page string) []string {
+	var found []string
+	blocks, rest := fencedBlocks(page)
+	for _, b := range append(blocks, indentedBlocks(rest, pageCode, pageBlank)...) {
+		text := strings.Join(strings.Fields(b.text), " ")
+		if b.language == "" && errorOutput.MatchString(text) && strings.Contains(text, ": ") {
+			found = append(found, text)
+		}
+		for _, m := range errorDetail.FindAllStringSubmatch(b.text, -1) {
+			if text, err := strconv.Unquote(`"` + m[1] + `"`); err == nil {
+				found = append(found, text)
+			}
+		}
+	}
+	for _, m := range inlineCode.FindAllStringSubmatch(rest, -1) {
+		if text := strings.Join(strings.Fields(m[1]), " "); errorInText.MatchString(text) {
+			found = append(found, text)
+		}
+	}
+	return found
+}
+
+// missingPart returns a part of an error that no text has; "" if there is none. Parts of one
+// or two words may be values.
+func missingPart(quoted string, texts []string) string {
+	for _, part := range parts.Split(strings.TrimPrefix(quoted, "ERR "), -1) {
+		part = strings.TrimSuffix(strings.Trim(part, " .,"), ", or")
+		has := func(text string) bool { return strings.Contains(text, part) || fits(part, text) }
+		if len(strings.Fields(part)) > 2 && !slices.ContainsFunc(texts, has) {
+			return part
+		}
+	}
+	return ""
+}
+
+// fits reports whether part is a part of a text with values for its verbs. Two words or more
+// of the text are fixed.
+func fits(part, text string) bool {
+	for _, piece := range parts.Split(text, -1) {
+		piece = strings.Trim(piece, " .,")
+		fixed := verb.Split(piece, -1)
+		if len(fixed) < 2 || len(strings.Fields(strings.Join(fixed, " "))) < 2 {
+			continue
+		}
+		rest, ok := strings.CutPrefix(part, fixed[0])
+		for i, f := range fixed[1:] {
+			value, behind, found := strings.Cut(rest, f)
+			if f == "" && i == len(fixed)-2 {
+				value, behind = rest, ""
+			}
+			ok, rest = ok && found && (value != "" || f == ""), behind
+		}
+		if ok && rest == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// programTexts returns the strings of all programs of the module with a space in them. The
+// parts of a sum are one string.
+func programTexts(t *testing.T) []string {
+	t.Helper()
+	var texts []string
+	for _, file := range files(t, isProgram) {
+		if strings.HasPrefix(file, "bench/") || strings.HasPrefix(file, "examples/") {
+			continue
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(root, file), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(parsed, func(n ast.Node) bool {
+			x, ok := n.(ast.Expr)
+			if !ok {
+				return true
+			}
+			text, ok := textOf(x)
+			if ok && strings.Contains(text, " ") {
+				texts = append(texts, text)
+			}
+			return !ok
+		})
+	}
+	return texts
+}
+
+// textOf returns the value of a string or of a sum of strings.
+func textOf(x ast.Expr) (string, bool) {
+	switch x := x.(type) {
+	case *ast.BasicLit:
+		text, err := strconv.Unquote(x.Value)
+		return text, err == nil && x.Kind == token.STRING
+	case *ast.BinaryExpr:
+		left, ok := textOf(x.X)
+		right, also := textOf(x.Y)
+		return left + right, ok && also && x.Op == token.ADD
+	}
+	return "", false
+}

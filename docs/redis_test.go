@@ -1,0 +1,96 @@
+package docs_test
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestRedisPageShowsTheClusterReport: `weir validate --cluster` prints the lines of the page.
+func TestRedisPageShowsTheClusterReport(t *testing.T) {
+	dir := t.TempDir()
+	const file = `version: 1
+policies:
+  slack-alerts:
+    limits:
+      channel:  100 per 30m
+      category: 10 per 30m per category
+  search:
+    limit: 5 per minute per ip
+`
+	if err := os.WriteFile(filepath.Join(dir, "weir.yaml"), []byte(file), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(buildWeir(t), "validate", "--cluster", "weir.yaml")
+	cmd.Dir = dir
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, b := range blocksOfPage(read(t, "docs/redis.md")) {
+		if !strings.HasPrefix(b.text, "weir.yaml: ok") {
+			continue
+		}
+		found = true
+		for line := range strings.Lines(b.text) {
+			if strings.TrimSpace(line) != "…" && !strings.Contains(string(out), line) {
+				t.Errorf("redis.md shows %q, and the command prints\n%s", line, out)
+			}
+		}
+	}
+	if !found {
+		t.Error("redis.md shows no output of weir validate --cluster")
+	}
+}
+
+var (
+	testedOnPage = regexp.MustCompile(`run on Redis (\d+\.\d+\.\d+)`)
+	leastOnPage  = regexp.MustCompile(`older than\s+Redis (\d+\.\d+)`)
+	leastInCode  = regexp.MustCompile(`use Redis (\d+\.\d+) or later`)
+	serverHere   = regexp.MustCompile(`v=(\d+\.\d+\.\d+)`)
+)
+
+// TestRedisPageNamesTheServer: the version of the page is that of the server in these tests,
+// or that server is newer. The page has the least version of the code.
+func TestRedisPageNamesTheServer(t *testing.T) {
+	page := read(t, "docs/redis.md")
+	tested, least := testedOnPage.FindStringSubmatch(page), leastOnPage.FindStringSubmatch(page)
+	if tested == nil || least == nil {
+		t.Fatal("redis.md does not name the version that tests run on, and the least version")
+	}
+	out, err := exec.Command("redis-server", "--version").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	here := serverHere.FindStringSubmatch(string(out))
+	if here == nil {
+		t.Fatalf("redis-server --version prints %s", out)
+	}
+	if compareVersions(t, here[1], tested[1]) < 0 {
+		t.Errorf("redis.md says that tests run on Redis %s, and this machine has %s", tested[1], here[1])
+	}
+	if code := leastInCode.FindStringSubmatch(read(t, "weirredis/check.go")); code == nil || code[1] != least[1] {
+		t.Errorf("redis.md names the least version %s, and the check %q", least[1], code)
+	}
+}
+
+// compareVersions compares versions of three numbers.
+func compareVersions(t *testing.T, a, b string) int {
+	t.Helper()
+	return slices.Compare(numbers(t, a), numbers(t, b))
+}
+
+func numbers(t *testing.T, version string) []int {
+	t.Helper()
+	v := make([]int, 3)
+	if _, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2]); err != nil {
+		t.Fatal(err)
+	}
+	return v
+}
