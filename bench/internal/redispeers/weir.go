@@ -29,7 +29,7 @@ func weirPeers() []Peer {
 	const whole = "Limiter.Allow: decision, remaining, waits, binding limit; the server's clock"
 	forgetful, unmerged, plain := weirredis.DenialCacheTTL(0), weirredis.DisableMerging(), weirredis.DisableBatching()
 	return []Peer{
-		weirPeer(WeirRueidis, whole+"; defaults: waiting callers share one call, equal requests are merged, denials are cached for up to a second", rueidisConn),
+		weirPeer(WeirRueidis, whole+"; defaults: waiting callers share one call, equal requests are merged, denials are cached for up to 100 ms", rueidisConn),
 		weirPeer(WeirGoRedis, "the same on a go-redis client with its defaults", goRedisConn),
 		weirPeer(WeirForgetful, whole+"; DenialCacheTTL(0)", rueidisConn, forgetful),
 		weirPeer(WeirUnmerged, whole+"; DenialCacheTTL(0), DisableMerging", rueidisConn, forgetful, unmerged),
