@@ -26,6 +26,7 @@ func TestListsAreComplete(t *testing.T) {
 		{"docs/http-api.md", "NAME", named(t, "internal/server/httpapi/route.go", `(?m)^\t\{"(/[a-z0-9/{}.]+)"`)},
 		{"docs/policies.md", "NAME", policyWords(t)},
 		{"CONTRIBUTING.md", "NAME", tools(t)},
+		{"weirtest/weirtest.go", "//   - NAME: ", named(t, "internal/conformance/config.go", `t\.Run\("([a-z]+)"`)},
 		{"docs/service.md", "| NAME |", []string{"nginx", "HAProxy", "Caddy", "Traefik", "Envoy"}},
 	} {
 		text := read(t, list.page)

@@ -1,6 +1,5 @@
-// Package conformance checks that a weir.Engine keeps its promises, in six layers:
-// vectors, differential, hammer, live, batches and once. Package weirtest is its public face and
-// describes the layers.
+// Package conformance checks that a weir.Engine keeps its promises, in the
+// layers that package weirtest, its public face, describes.
 package conformance
 
 import (
