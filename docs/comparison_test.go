@@ -2,6 +2,7 @@ package docs_test
 
 import (
 	"math"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -49,6 +50,9 @@ func figures() []figure {
 	return cells
 }
 
+// measuredAt matches the day of a section of bench/RESULTS.md and its commit.
+var measuredAt = regexp.MustCompile(`, on (\d{4}-\d\d-\d\d) [^,]*, commit ([0-9a-f]{7})`)
+
 // TestReadmeComparison checks that the figures of the README's comparison are those of
 // bench/RESULTS.md, rounded, and that every other figure there has a reason.
 func TestReadmeComparison(t *testing.T) {
@@ -81,6 +85,13 @@ func TestReadmeComparison(t *testing.T) {
 			t.Errorf("the README has %s for %s, want 2", got, column)
 		}
 		measured["most in one window, × Max|"+column] = true
+	}
+	for _, section := range []string{"What “20 per second” lets through", "What a decision costs in process", "What a decision costs on Redis"} {
+		_, text, _ := strings.Cut(results, "\n## "+section+"\n")
+		m := measuredAt.FindStringSubmatch(text)
+		if m == nil || !strings.Contains(readme, m[1]) || !strings.Contains(readme, m[2]) {
+			t.Errorf("the README does not name day and commit of the section %q: %q", section, m)
+		}
 	}
 	for _, row := range table[1:] {
 		for i, text := range row[1:] {
