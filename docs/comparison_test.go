@@ -25,8 +25,8 @@ func figures() []figure {
 		redisSpeed = "### 10,000 keys: decisions a second, by callers"
 		redisBytes = "### Bytes stored"
 	)
-	const most, oneEntry, hundred = "most in one window, × Max", "heap bytes a key, 1 entry", "heap bytes a key, 100 entries"
-	const time, speed, stored = "processor time, 10,000 keys", "Redis: decisions a second, 64 callers", "Redis: bytes a key, 10 entries"
+	const most, oneEntry, hundred = "most in one window, × Max", "memory: bytes a key, 1 entry", "memory: bytes a key, 100 entries"
+	const time, speed, stored = "memory: time, 10,000 keys", "Redis: decisions a second, 64 callers", "Redis: bytes a key, 10 entries"
 	cells := []figure{
 		{most, "redis_rate", redisMost, "redis_rate", "× limit"},
 		{hundred, "Weir", entries, "weir, 100 entries", "heap bytes a key"},
@@ -41,7 +41,7 @@ func figures() []figure {
 		cells = append(cells,
 			figure{most, column, scoreboard, contestant, "× limit"},
 			figure{time, column, processor, contestant, "10,000 keys, 1 goroutine"},
-			figure{"the same, 8 goroutines", column, processor, contestant, "10,000 keys, 8 goroutines"},
+			figure{"memory: the same, 8 goroutines", column, processor, contestant, "10,000 keys, 8 goroutines"},
 			figure{oneEntry, column, heap, contestant, "heap bytes a key"})
 	}
 	for _, contestant := range []string{"redis_rate", "throttled", "ulule"} {
@@ -73,11 +73,11 @@ func TestReadmeComparison(t *testing.T) {
 	}
 	// A bucket or a counter has one number for each key, however many units count.
 	for _, column := range []string{"x/time/rate", "throttled", "ulule"} {
-		one, hundred := cell(t, table, "heap bytes a key, 1 entry", column), cell(t, table, "heap bytes a key, 100 entries", column)
+		one, hundred := cell(t, table, "memory: bytes a key, 1 entry", column), cell(t, table, "memory: bytes a key, 100 entries", column)
 		if one != hundred {
 			t.Errorf("the README has %s and %s bytes for one and 100 entries of %s, which keeps one number", one, hundred, column)
 		}
-		measured["heap bytes a key, 100 entries|"+column] = true
+		measured["memory: bytes a key, 100 entries|"+column] = true
 	}
 	// Fixed windows allow twice the limit across an edge.
 	for _, column := range []string{"Envoy ratelimit", "express-rate-limit"} {
