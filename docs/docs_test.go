@@ -27,13 +27,14 @@ func pages(t *testing.T) []string {
 }
 
 // files returns the paths of the files that match, relative to root and with slashes.
-// It skips data of tests, hidden directories but .github, and installed modules of npm.
+// It skips data of tests, hidden directories but .github, installed modules of npm, and the
+// programs of make build.
 func files(t *testing.T, match func(path string) bool) []string {
 	t.Helper()
 	var found []string
 	err := fs.WalkDir(os.DirFS(root), ".", func(path string, entry fs.DirEntry, err error) error {
 		name := entry.Name()
-		if entry.IsDir() && path != "." && (name == "testdata" || name == "node_modules" || name[0] == '.' && name != ".github") {
+		if entry.IsDir() && path != "." && (name == "testdata" || name == "node_modules" || path == "bin" || name[0] == '.' && name != ".github") {
 			return fs.SkipDir
 		}
 		if err == nil && !entry.IsDir() && match(path) {
