@@ -1,15 +1,12 @@
 package weir
 
-import (
-	"context"
-	"fmt"
-)
+import "context"
 
 // Call is one request of a batch, with its answer.
 type Call struct {
 	Plan    *Plan // the policy; [Limiter.DecideAll] sets it
 	Key     Key
-	Request Request // Request.At is an instant or Now; 0 is 1970
+	Request Request
 
 	Decision Decision // the answer; the zero Decision with an Err
 	Err      error    // as Limiter.Decide returns it
@@ -26,8 +23,9 @@ type BatchEngine interface {
 	//
 	//   - Each call is an atomic step of its own. Other callers may decide in between.
 	//   - An error of one call does not stop the others.
-	//   - Instants of Now are one reading of the clock, as far as R1 and R2 allow: after a
-	//     change of its history by another caller, a decision has a later instant.
+	//   - Requests without an instant share one reading of the clock, as far as R1 and R2
+	//     allow: after a change of its history by another caller, a decision has a later
+	//     instant.
 	DecideAll(ctx context.Context, calls []Call)
 }
 
@@ -64,9 +62,6 @@ func (l *Limiter) prepare(c *Call) error {
 		return err
 	}
 	c.Plan = l.plan
-	if r.At != Now && (r.At < 0 || r.At > MaxUnits) {
-		return fmt.Errorf("%w: %d; use Now, or 0 to %d", ErrInstant, r.At, MaxUnits)
-	}
 	return r.check(l.plan)
 }
 
@@ -90,7 +85,7 @@ func DecideAll(ctx context.Context, e Engine, calls []Call) {
 // allow can decide. The others read it under their locks, as single calls do; after
 // such a call it is read anew, so that no instant lies before an earlier one of the key (R1).
 func (m *Memory) DecideAll(_ context.Context, calls []Call) {
-	now := readAt(m.now())
+	now := reading(m.now())
 	for i := range calls {
 		c := &calls[i]
 		r := &c.Request
@@ -98,7 +93,7 @@ func (m *Memory) DecideAll(_ context.Context, calls []Call) {
 			continue
 		}
 		c.Decision = Decision{}
-		if r.Op == OpAttempt && r.ID == "" && r.At == Now &&
+		if r.Op == OpAttempt && r.ID == "" && r.At.IsZero() &&
 			m.allow(m.compiled(c.Plan), &c.Key, r.N, now, r.States, &c.Decision) {
 			continue
 		}
@@ -106,6 +101,6 @@ func (m *Memory) DecideAll(_ context.Context, calls []Call) {
 			c.Decision = Decision{}
 			clear(r.States)
 		}
-		now = readAt(m.now())
+		now = reading(m.now())
 	}
 }

@@ -30,7 +30,7 @@ func BenchmarkDecideAll(b *testing.B) {
 			draw := func() {
 				for i := range calls {
 					next = (next + 1) % keys
-					calls[i] = Call{Key: all[next], Request: Request{N: 1, At: Now}}
+					calls[i] = Call{Key: all[next], Request: Request{N: 1}}
 				}
 			}
 			const rounds = 16

@@ -17,14 +17,14 @@ func TestBatchesRejectBadInput(t *testing.T) {
 	for _, e := range []Engine{NewMemory(), plainEngine{NewMemory()}} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"user"}}}}, WithEngine(e))
 		calls := []Call{
-			{Key: K("a"), Request: Request{N: 1, At: Now}},
-			{Key: K("a", "b"), Request: Request{N: 1, At: Now}},
-			{Key: K("a"), Request: Request{N: -1, At: Now}, Decision: Decision{Allowed: true}}, // of an earlier use
-			{Key: K("a"), Request: Request{N: 1, At: MaxUnits + 1}},
-			{Key: K("a"), Request: Request{N: 1, At: Now, States: make([]LimitState, 2)}},
-			{Key: K("a"), Request: Request{N: 1, At: Now, Op: 9}},
-			{Key: K("a"), Request: Request{N: 1, At: Now}, Err: context.Canceled, Decision: Decision{Allowed: true}},
-			{Key: K("a"), Request: Request{N: 1, At: Now, States: make([]LimitState, 1)}},
+			{Key: K("a"), Request: Request{N: 1}},
+			{Key: K("a", "b"), Request: Request{N: 1}},
+			{Key: K("a"), Request: Request{N: -1}, Decision: Decision{Allowed: true}}, // of an earlier use
+			{Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxUnits + 1)}},
+			{Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}},
+			{Key: K("a"), Request: Request{N: 1, Op: 9}},
+			{Key: K("a"), Request: Request{N: 1}, Err: context.Canceled, Decision: Decision{Allowed: true}},
+			{Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 1)}},
 		}
 		l.DecideAll(context.Background(), calls)
 		for i, want := range []error{nil, ErrKey, ErrUnits, ErrInstant, ErrRequest, ErrRequest, nil, nil} {
@@ -35,7 +35,7 @@ func TestBatchesRejectBadInput(t *testing.T) {
 		if !calls[0].Decision.Allowed || !calls[6].Decision.Allowed || calls[7].Decision.Allowed || calls[7].Request.States[0].Used != 2 {
 			t.Errorf("%T: %+v", e, calls)
 		}
-		mixed := []Call{l.Call(K("b"), Request{N: 1, At: Now}), l.Call(K(), Request{N: 1, At: Now})}
+		mixed := []Call{l.Call(K("b"), Request{N: 1}), l.Call(K(), Request{N: 1})}
 		DecideAll(context.Background(), e, mixed)
 		if !mixed[0].Decision.Allowed || !errors.Is(mixed[1].Err, ErrKey) {
 			t.Errorf("%T: %+v", e, mixed)
@@ -53,7 +53,7 @@ func TestBatchesReadTheClockOnce(t *testing.T) {
 	l := mustNew(t, Policy{Name: "p", Limits: []Limit{{Name: "l", Max: 1 << 30, Window: time.Hour, By: []string{"user"}}}})
 	calls := make([]Call, 4096)
 	for i := range calls {
-		calls[i] = l.Call(K("a"), Request{N: 1, At: Now})
+		calls[i] = l.Call(K("a"), Request{N: 1})
 	}
 	l.Allow(ctx, K("a"))
 	time.Sleep(time.Millisecond) // the batch is later than the history
@@ -72,7 +72,7 @@ func TestBatchesReadTheClockOnce(t *testing.T) {
 // first answers.
 func TestDecideAllTwice(t *testing.T) {
 	l := mustNew(t, perUser(1, time.Minute))
-	calls := []Call{l.Call(K("a"), Request{N: 1, At: Now}), l.Call(K("a"), Request{N: 1, At: Now})}
+	calls := []Call{l.Call(K("a"), Request{N: 1}), l.Call(K("a"), Request{N: 1})}
 	DecideAll(ctx, l.engine, calls)
 	if !calls[0].Decision.Allowed || calls[1].Decision.Limit == "" {
 		t.Fatalf("got %v, then %v; want one grant", calls[0].Decision, calls[1].Decision)
@@ -91,7 +91,7 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 	for _, wrap := range []func(Engine) Engine{func(e Engine) Engine { return e }, func(e Engine) Engine { return plainEngine{e} }} {
 		e := wrap(NewMemory(MaxKeys(1)))
 		l := mustNew(t, perUser(2, time.Hour), WithEngine(e))
-		calls := []Call{l.Call(K("a"), Request{N: 1, At: Now, States: make([]LimitState, 1)})}
+		calls := []Call{l.Call(K("a"), Request{N: 1, States: make([]LimitState, 1)})}
 		DecideAll(ctx, e, calls)
 		if !calls[0].Decision.Allowed || calls[0].Request.States[0].Used != 1 {
 			t.Fatalf("%T: got %+v, want a grant", e, calls[0])
@@ -110,16 +110,16 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 func TestBatchesOfAllOperations(t *testing.T) {
 	l := mustNew(t, perUser(4, time.Hour))
 	l.Allow(ctx, K("a"))
-	later := time.Now().Add(time.Minute).UnixMicro()
+	later := time.Now().Add(time.Minute)
 	steps := []struct {
 		request   Request
 		remaining int64
 	}{
-		{Request{N: 1, At: Now, ID: "x"}, 2},
-		{Request{N: 1, At: Now, Op: OpPeek}, 2},
-		{Request{N: 1, At: Now}, 1},
-		{Request{N: 1, At: Now, ID: "x"}, 2}, // the first answer
-		{Request{N: 2, At: Now, Op: OpRecord}, -1},
+		{Request{N: 1, ID: "x"}, 2},
+		{Request{N: 1, Op: OpPeek}, 2},
+		{Request{N: 1}, 1},
+		{Request{N: 1, ID: "x"}, 2}, // the first answer
+		{Request{N: 2, Op: OpRecord}, -1},
 		{Request{N: 1, At: later}, -1},
 	}
 	var calls []Call
@@ -129,7 +129,7 @@ func TestBatchesOfAllOperations(t *testing.T) {
 	l.DecideAll(ctx, calls)
 	for i, step := range steps {
 		if d := calls[i].Decision; d.Remaining != step.remaining || d.Replayed != (i == 3) || calls[i].Err != nil ||
-			d.At.Equal(time.UnixMicro(later)) != (step.request.At == later) {
+			(d.At.UnixMicro() == later.UnixMicro()) != step.request.At.Equal(later) {
 			t.Errorf("call %d: got %+v, %v, want %d remaining", i, d, calls[i].Err, step.remaining)
 		}
 	}
@@ -144,8 +144,8 @@ func TestBatchKeepsTheOrderOfInstants(t *testing.T) {
 	}
 	for i := range 2000 {
 		calls := []Call{
-			{Key: K("u"), Request: Request{N: 1, At: Now, ID: fmt.Sprint(i)}},
-			{Key: K("u"), Request: Request{N: 1, At: Now}},
+			{Key: K("u"), Request: Request{N: 1, ID: fmt.Sprint(i)}},
+			{Key: K("u"), Request: Request{N: 1}},
 		}
 		l.DecideAll(context.Background(), calls)
 		if first, second := calls[0].Decision.At, calls[1].Decision.At; second.Before(first) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// Now, as an instant, stands for the engine's own clock.
+// Now, as the instant now of Engine.Refund, RefundOnce and Count, stands for the engine's own
+// clock. A Request has its zero At for that.
 const Now int64 = -1
 
 // Oldest, as the instant of a refund, stands for the oldest entry that counts, in each
@@ -29,15 +30,15 @@ const (
 	opRefund
 )
 
-// Request is one attempt, peek or record. An engine gets only valid requests: N is
-// 0 … MaxUnits, At is Now or 0 … MaxUnits, and States is nil or as long as the plan has
-// limits.
+// Request is one attempt, peek or record. Request{N: 1} attempts one unit now. An engine gets
+// only valid requests: N is 0 … MaxUnits, Instant is in its range, and States is nil or as
+// long as the plan has limits.
 type Request struct {
 	Op     Op
 	full   bool         // the memory engine cannot remember the operation: recording units fails
 	once   string       // the name of the operation, while the memory engine decides it
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
-	At     int64        // the instant in microseconds since 1970, or Now (R1); 0 is 1970
+	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxUnits µs later (R1)
 	States []LimitState // nil, or filled with the state of every limit after the decision
 
 	// ID is the idempotency key of an attempt or a record, "" or 1 … MaxIDBytes bytes: a
@@ -49,8 +50,29 @@ type Request struct {
 // names reports whether the request is an operation with an idempotency key.
 func (r *Request) names() bool { return r.ID != "" && r.Op != OpPeek && r.N > 0 }
 
+// Instant returns the instant that the caller gave, in microseconds since 1970, 0 … MaxUnits.
+// If given is false there is none, and the engine's clock decides (R1).
+func (r *Request) Instant() (micros int64, given bool) {
+	if r.At.IsZero() {
+		return 0, false
+	}
+	return r.At.UnixMicro(), true
+}
+
+// checkInstant returns ErrInstant for a given instant out of range.
+func (r *Request) checkInstant() error {
+	if r.At.IsZero() {
+		return nil
+	}
+	_, err := instant(r.At, "or leave it out to decide now")
+	return err
+}
+
 // check rejects requests that no engine can answer (R14).
 func (r *Request) check(p *Plan) error {
+	if err := r.checkInstant(); err != nil {
+		return err
+	}
 	if r.Op > OpRecord {
 		return fmt.Errorf("%w: %d is not an Op; use OpAttempt, OpPeek or OpRecord", ErrRequest, r.Op)
 	}
@@ -113,15 +135,14 @@ type RefundOnceEngine interface {
 	RefundOnce(ctx context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error)
 }
 
-// instant converts an instant of the caller to microseconds since 1970, or returns
-// ErrInstant.
-func instant(t time.Time) (int64, error) {
-	if s := t.Unix(); s < 0 || s > MaxUnits/1_000_000 { // far away, microseconds overflow
-		return 0, ErrInstant
+// The first and the last instant that a caller may give.
+const firstInstant, lastInstant = "1970-01-01T00:00:00Z", "2255-06-05T23:47:34.740991Z" // 0 and MaxUnits µs
+
+// instant converts an instant of the caller to microseconds since 1970, cut to whole ones. The
+// error is ErrInstant, and its text ends with next.
+func instant(t time.Time, next string) (int64, error) {
+	if s := t.Unix(); s < 0 || s > MaxUnits/1_000_000 || t.UnixMicro() > MaxUnits { // far away, microseconds overflow
+		return 0, fmt.Errorf("%w: %s; use %s to %s, %s", ErrInstant, t.Format(time.RFC3339Nano), firstInstant, lastInstant, next)
 	}
-	at := t.UnixMicro()
-	if at > MaxUnits {
-		return 0, ErrInstant
-	}
-	return at, nil
+	return t.UnixMicro(), nil
 }

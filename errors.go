@@ -14,7 +14,8 @@ var (
 	ErrUnits = errors.New("weir: bad number of units")
 	// ErrKey: the key does not fit the policy's dimensions, or a value is too long.
 	ErrKey = errors.New("weir: bad key")
-	// ErrInstant: an instant of the caller is before 1970 or after the year 2255.
+	// ErrInstant: an instant of the caller is before 1970-01-01T00:00:00Z, or more than
+	// MaxUnits µs after it.
 	ErrInstant = errors.New("weir: bad instant")
 	// ErrUnknownLimit: the policy has no limit of that name.
 	ErrUnknownLimit = errors.New("weir: unknown limit")

@@ -15,7 +15,7 @@ func ExampleLimiter_DecideAll() {
 	}
 	var calls []weir.Call
 	for _, user := range []string{"ann", "bob", "ann", "ann"} {
-		calls = append(calls, weir.Call{Key: weir.K(user), Request: weir.Request{N: 1, At: weir.Now}})
+		calls = append(calls, weir.Call{Key: weir.K(user), Request: weir.Request{N: 1}})
 	}
 	limiter.DecideAll(context.Background(), calls)
 	for _, c := range calls {
@@ -44,7 +44,7 @@ func ExampleDecideTogether() {
 		from, to string
 		cents    int64
 	}{{"ann", "bob", 900}, {"cid", "bob", 900}, {"cid", "dan", 900}} {
-		r := weir.Request{N: t.cents, At: weir.Now}
+		r := weir.Request{N: t.cents}
 		calls := []weir.Call{sent.Call(weir.K(t.from), r), received.Call(weir.K(t.to), r)}
 		if err := weir.DecideTogether(context.Background(), engine, calls); err != nil {
 			panic(err)

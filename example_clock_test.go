@@ -8,17 +8,21 @@ import (
 )
 
 // R1: the engine's own clock, read once per decision, or the instant that the caller
-// passes. Decision.At is the instant of the decision.
+// passes. A Request without an instant is decided now. Decision.At is the instant of the decision.
 func Example_whichClockDecides() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
 
 	now := must(limiter.Allow(ctx, weir.K()))
 	fmt.Println("engine's clock, read once:", time.Since(now.At) < time.Hour)
 
+	again := must(limiter.Decide(ctx, weir.K(), weir.Request{N: 1})) // no instant: now
+	fmt.Println("the same clock:", !again.At.Before(now.At), again.At.Sub(now.At) < time.Hour)
+
 	passed := must(limiter.AllowAt(ctx, weir.K(), 1, nine.AddDate(1, 0, 0)))
 	fmt.Println("caller's instant:", passed.At.UTC().Format(time.DateTime))
 	// Output:
 	// engine's clock, read once: true
+	// the same clock: true true
 	// caller's instant: 2027-01-05 09:00:00
 }
 

@@ -87,37 +87,37 @@ func (l *Limiter) AllowN(ctx context.Context, key Key, n int64) (d Decision, err
 // allow is AllowN by reference. Allow and AllowN are inlined into their callers, which
 // saves a copy of the key and one of the decision: 10 ns of 80 on a hot key.
 func (l *Limiter) allow(ctx context.Context, key *Key, n int64, d *Decision) error {
-	if l != nil && l.simple != nil && l.memory.allowSimple(l.simple, key, n, Now, nil, d) {
+	if l != nil && l.simple != nil && l.memory.allowSimple(l.simple, key, n, moment{}, nil, d) {
 		return nil
 	}
-	return l.decide(ctx, key, &Request{Op: OpAttempt, N: n, At: Now}, d)
+	return l.decide(ctx, key, &Request{Op: OpAttempt, N: n}, d)
 }
 
 // Peek returns the decision that an attempt of n units would get now, and changes
 // nothing. Remaining, RetryAfter and ResetAfter are those of the present state (R4).
 func (l *Limiter) Peek(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	err = l.decide(ctx, &key, &Request{Op: OpPeek, N: n, At: Now}, &d)
+	err = l.decide(ctx, &key, &Request{Op: OpPeek, N: n}, &d)
 	return d, err
 }
 
 // Record adds n units without a decision, for a cost that is known only afterwards. Room
 // may be below 0 after it (R10). Allowed is true and Granted is n.
 func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err error) {
-	err = l.decide(ctx, &key, &Request{Op: OpRecord, N: n, At: Now}, &d)
+	err = l.decide(ctx, &key, &Request{Op: OpRecord, N: n}, &d)
 	return d, err
 }
 
 // Decide decides a request. It serves callers that need the state of every limit, from
-// the same atomic step (Request.States), or states and an id together. r.At is Now, or an
-// instant in microseconds since 1970.
+// the same atomic step (Request.States), or states and an id together. Without an instant
+// (Request.At) it decides now. An instant out of range returns ErrInstant.
 //
 // r.States is nil or as long as Plan().Limits(), in their order; other lengths return
 // ErrRequest. Decide clears it first, and also when it fails.
 func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, err error) {
-	if r.At != Now && (r.At < 0 || r.At > MaxUnits) {
-		return d, fmt.Errorf("%w: %d; use Now, or 0 to %d", ErrInstant, r.At, MaxUnits)
-	}
 	clear(r.States) // an engine without states leaves them as they are
+	if err := r.checkInstant(); err != nil {
+		return d, err
+	}
 	if err = l.decide(ctx, &key, &r, &d); err != nil {
 		clear(r.States)
 	}
@@ -190,9 +190,9 @@ func (l *Limiter) refund(ctx context.Context, key *Key, at time.Time, n, now int
 	if err := l.check(key, n); err != nil {
 		return 0, err
 	}
-	granted, err := instant(at)
+	granted, err := instant(at, "such as the At of the grant's Decision")
 	if err != nil {
-		return 0, fmt.Errorf("%w: granted at %v", err, at)
+		return 0, err
 	}
 	if n == 0 {
 		return 0, nil

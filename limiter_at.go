@@ -2,7 +2,6 @@ package weir
 
 import (
 	"context"
-	"fmt"
 	"time"
 )
 
@@ -11,18 +10,16 @@ import (
 // [Limiter]'s.
 type LimiterAt struct {
 	limiter *Limiter
-	at      int64 // microseconds since 1970
-	err     error // set when the instant is out of range; every call returns it
+	at      time.Time // in range, unless err is set
+	err     error     // set when the instant is out of range; every call returns it
 }
 
-// At returns the limiter at instant t, 1970 … 2255, cut to whole microseconds. Calls at
-// an instant out of range return [ErrInstant].
+// At returns the limiter at instant t, 1970-01-01T00:00:00Z … MaxUnits µs later, cut to whole
+// microseconds. Calls at an instant out of range, such as the zero time.Time, return
+// [ErrInstant].
 func (l *Limiter) At(t time.Time) LimiterAt {
-	at, err := instant(t)
-	if err != nil {
-		err = fmt.Errorf("%w: %v; use 1970 to 2255", err, t)
-	}
-	return LimiterAt{limiter: l, at: at, err: err}
+	_, err := instant(t, "or call the Limiter itself to decide now")
+	return LimiterAt{limiter: l, at: t, err: err}
 }
 
 // AllowAt is AllowN at instant at.
@@ -85,7 +82,7 @@ func (l LimiterAt) Refund(ctx context.Context, key Key, granted time.Time, n int
 	if l.err != nil {
 		return 0, l.err
 	}
-	return l.limiter.refund(ctx, &key, granted, n, l.at, "")
+	return l.limiter.refund(ctx, &key, granted, n, l.at.UnixMicro(), "")
 }
 
 // RefundOnce is [Limiter.RefundOnce] at the instant.
@@ -96,7 +93,7 @@ func (l LimiterAt) RefundOnce(ctx context.Context, key Key, granted time.Time, n
 	if id == "" {
 		return 0, errNoID
 	}
-	return l.limiter.refund(ctx, &key, granted, n, l.at, id)
+	return l.limiter.refund(ctx, &key, granted, n, l.at.UnixMicro(), id)
 }
 
 // Count is [Limiter.Count] at the instant.
@@ -104,5 +101,5 @@ func (l LimiterAt) Count(ctx context.Context, key Key, limit string, last time.D
 	if l.err != nil {
 		return 0, l.err
 	}
-	return l.limiter.count(ctx, &key, limit, last, l.at)
+	return l.limiter.count(ctx, &key, limit, last, l.at.UnixMicro())
 }

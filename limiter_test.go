@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
@@ -40,22 +41,22 @@ func TestR14BadInput(t *testing.T) {
 		"record n < 0":     {func() error { _, err := l.Record(ctx, K("42"), -1); return err }, ErrUnits, ""},
 		"record too much":  {func() error { l.Record(ctx, K("o"), MaxUnits); _, err := l.Record(ctx, K("o"), 1); return err }, ErrOverflow, `"user"`},
 		"refund n < 0":     {func() error { _, err := l.Refund(ctx, K("42"), at, -1); return err }, ErrUnits, ""},
-		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, ErrInstant, ""},
+		"refund before 70": {func() error { _, err := l.Refund(ctx, K("42"), time.Time{}, 1); return err }, ErrInstant, "such as the At of the grant's Decision"},
 		"reset key":        {func() error { return l.Reset(ctx, K()) }, ErrKey, ""},
-		"decide key":       {func() error { _, err := l.Decide(ctx, K(), Request{At: Now}); return err }, ErrKey, ""},
-		"decide zero":      {func() error { _, err := new(Limiter).Decide(ctx, K(), Request{At: Now}); return err }, nil, "weir.New"},
-		"decide before 70": {func() error { _, err := l.Decide(ctx, K("42"), Request{At: -3}); return err }, ErrInstant, "use Now"},
+		"decide key":       {func() error { _, err := l.Decide(ctx, K(), Request{}); return err }, ErrKey, ""},
+		"decide zero":      {func() error { _, err := new(Limiter).Decide(ctx, K(), Request{}); return err }, nil, "weir.New"},
 		"states of two": {func() error {
 			_, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, States: make([]LimitState, 2)})
 			return err
 		}, ErrRequest, "room for 2 states"},
 		"states of none": {func() error {
-			_, err := m.Decide(ctx, l.Plan(), K("42"), Request{N: 1, At: Now, States: []LimitState{}})
+			_, err := m.Decide(ctx, l.Plan(), K("42"), Request{N: 1, States: []LimitState{}})
 			return err
 		}, ErrRequest, "room for 0 states"},
 		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
 		"at the far end":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(1<<58, 0)); return err }, ErrInstant, "2255"},
 		"at the far start": {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(-1<<58, 0)); return err }, ErrInstant, ""},
+		"at zero":          {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Time{}); return err }, ErrInstant, "or call the Limiter itself to decide now"},
 		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
 		"at before 1970":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(-1)); return err }, ErrInstant, "1970"},
 		"at after 2255":    {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(MaxUnits+1)); return err }, ErrInstant, "2255"},
@@ -81,6 +82,45 @@ func TestR14BadInput(t *testing.T) {
 	}
 }
 
+// TestInstantsOutOfRange: a request at such an instant is bad input that names the value, the
+// range and the next step, in every form and on the engine itself (R14).
+func TestInstantsOutOfRange(t *testing.T) {
+	m := NewMemory()
+	l := mustNew(t, perUser(1, time.Minute), WithEngine(m))
+	for _, at := range []time.Time{
+		time.UnixMicro(-1), time.Unix(0, -1), time.UnixMicro(MaxUnits + 1), time.Time{}.Add(1), time.Unix(1<<58, 0), time.Unix(-1<<58, 0),
+	} {
+		r := Request{N: 1, At: at}
+		_, decided := l.Decide(ctx, K("42"), r)
+		_, byEngine := m.Decide(ctx, l.Plan(), K("42"), r)
+		calls := []Call{l.Call(K("42"), r)}
+		DecideAll(ctx, m, calls)
+		together := l.DecideTogether(ctx, []Call{{Key: K("42"), Request: r}})
+		want := fmt.Sprintf("bad instant: %s; use 1970-01-01T00:00:00Z to 2255-06-05T23:47:34.740991Z, or leave it out to decide now", at.Format(time.RFC3339Nano))
+		for form, err := range map[string]error{"Decide": decided, "Memory.Decide": byEngine, "DecideAll": calls[0].Err, "DecideTogether": together} {
+			if !errors.Is(err, ErrInstant) || !IsBadInput(err) || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s at %v: got %v, want …%s", form, at, err, want)
+			}
+		}
+	}
+	if m.Len() != 0 {
+		t.Errorf("%d histories, want none", m.Len())
+	}
+}
+
+// TestInstantBounds: the texts of the first and the last instant are 0 and MaxUnits
+// microseconds, and the text of an error has no reading of a monotonic clock.
+func TestInstantBounds(t *testing.T) {
+	for text, micros := range map[string]int64{firstInstant: 0, lastInstant: MaxUnits} {
+		if at, err := time.Parse(time.RFC3339Nano, text); err != nil || at.UnixMicro() != micros {
+			t.Errorf("%s: %d µs, %v; want %d", text, at.UnixMicro(), err, micros)
+		}
+	}
+	if _, err := instant(time.Now().Add(-100*365*24*time.Hour), ""); err == nil || strings.Contains(err.Error(), "m=") {
+		t.Errorf("got %v, want an instant without its monotonic reading", err)
+	}
+}
+
 // TestBoundsAreInside: the largest valid values work.
 func TestBoundsAreInside(t *testing.T) {
 	l := mustNew(t, perUser(MaxUnits, time.Minute))
@@ -94,6 +134,9 @@ func TestBoundsAreInside(t *testing.T) {
 	for _, at := range []int64{0, MaxUnits} {
 		if d, err := l.AllowAt(ctx, K("t"), 1, time.UnixMicro(at)); err != nil || d.At.UnixMicro() != at {
 			t.Errorf("instant %d: %+v %v", at, d, err)
+		}
+		if d, err := l.Decide(ctx, K("r"), Request{N: 1, At: time.UnixMicro(at).Add(999)}); err != nil || d.At.UnixMicro() != at {
+			t.Errorf("instant %d, cut to microseconds: %+v %v", at, d, err)
 		}
 	}
 }
@@ -165,7 +208,7 @@ func TestDecideFillsStates(t *testing.T) {
 			used int64
 		}{{OpAttempt, 1}, {OpRecord, 3}, {OpPeek, 3}, {OpAttempt, 7}} {
 			states[0].MinIntervalAfter, states[1].Name = time.Hour, "stale"
-			d, err := l.Decide(ctx, K("42"), Request{Op: want.op, N: int64(i + 1), At: Now, States: states})
+			d, err := l.Decide(ctx, K("42"), Request{Op: want.op, N: int64(i + 1), States: states})
 			if !d.Allowed || err != nil {
 				t.Errorf("step %d: got %v, %v", i, d, err)
 			}
@@ -197,7 +240,7 @@ func TestDecideClearsStates(t *testing.T) {
 	for _, cause := range []error{nil, ErrFull} {
 		l := mustNew(t, limits(2), WithEngine(blindEngine{err: cause}))
 		states := []LimitState{{Name: "stale", Used: 7}, {Name: "stale"}}
-		if _, err := l.Decide(ctx, K("42"), Request{N: 1, At: Now, States: states}); err != cause || states[0] != (LimitState{}) || states[1] != (LimitState{}) {
+		if _, err := l.Decide(ctx, K("42"), Request{N: 1, States: states}); err != cause || states[0] != (LimitState{}) || states[1] != (LimitState{}) {
 			t.Errorf("an engine without states, error %v: got %v, %+v; want no state", cause, err, states)
 		}
 	}
@@ -206,7 +249,7 @@ func TestDecideClearsStates(t *testing.T) {
 // TestDecideAllocatesNothing: a reused slice of states makes a decision without allocation.
 func TestDecideAllocatesNothing(t *testing.T) {
 	l, states := mustNew(t, limits(2)), make([]LimitState, 2)
-	if got := testing.AllocsPerRun(200, func() { l.Decide(ctx, K("42"), Request{N: 1, At: Now, States: states}) }); got != 0 {
+	if got := testing.AllocsPerRun(200, func() { l.Decide(ctx, K("42"), Request{N: 1, States: states}) }); got != 0 {
 		t.Errorf("a decision allocates %v times, want 0", got)
 	}
 }

@@ -93,20 +93,50 @@ func (m *Memory) now() int64 {
 	return m.base + int64(time.Since(m.start)/time.Microsecond)
 }
 
-// instant returns the instant of a call: the caller's, or that of the engine's clock.
-func (m *Memory) instant(at int64) int64 {
-	switch {
-	case at == Now:
-		return m.now()
-	case at < 0:
-		return -at
-	}
-	return at
+// moment is the instant of a call in a Memory. The zero moment is now.
+type moment struct {
+	micros int64 // since 1970, unless it is fromClock
+	from   source
 }
 
-// readAt returns a reading of the clock as an instant: Now, already read. It is below Now
-// and Oldest.
-func readAt(raw int64) int64 { return -raw }
+// source is where the instant of a call comes from.
+type source uint8
+
+const (
+	fromClock   source = iota // the engine's clock, which is not read yet
+	fromReading               // an earlier reading of the engine's clock
+	fromCaller
+)
+
+// moment returns the instant of the request.
+func (r *Request) moment() moment {
+	if micros, given := r.Instant(); given {
+		return moment{micros, fromCaller}
+	}
+	return moment{}
+}
+
+// momentOf returns the instant now of an Engine's method, which may be Now.
+func momentOf(now int64) moment {
+	if now == Now {
+		return moment{}
+	}
+	return moment{now, fromCaller}
+}
+
+// reading returns a reading of the engine's clock as the instant of a call.
+func reading(micros int64) moment { return moment{micros, fromReading} }
+
+// virtual reports whether the caller gave the instant.
+func (at moment) virtual() bool { return at.from == fromCaller }
+
+// instant returns the instant of a call in microseconds since 1970.
+func (m *Memory) instant(at moment) int64 {
+	if at.from == fromClock {
+		return m.now()
+	}
+	return at.micros
+}
 
 // Len is the number of keys held, counted once for each limit they have a history in,
 // idle ones included, and of operations with an idempotency key.
@@ -136,8 +166,8 @@ const mostTries = 16
 // makeRoom removes histories and operations that no longer count, and first those in a
 // set of shards. It reports whether there were any, or whether another caller removed
 // some meanwhile. The caller may hold the lock of one operation shard, and no other.
-func (m *Memory) makeRoom(shards uint64, at int64) bool {
-	now, virtual := m.instant(at), at != Now
+func (m *Memory) makeRoom(shards uint64, at moment) bool {
+	now, virtual := m.instant(at), at.virtual()
 	before := m.reclaimed.Load()
 	m.reclaim.Lock()
 	defer m.reclaim.Unlock()

@@ -129,14 +129,14 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 
 	var slots [2]slot
 	var d Decision
-	key, ask, b := K("x", "y"), Request{N: 1, At: at}, m.compiled(l.plan)
-	if err := m.decideSlots(b, &key, &ask, slots[:], &d); err != m.fullOfKeys {
+	key, ask, b := K("x", "y"), Request{N: 1}, m.compiled(l.plan)
+	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != m.fullOfKeys {
 		t.Fatalf("got %v, want the cap", err)
 	}
 	onlyA.Reset(ctx, K("x"))
 	onlyA.Reset(ctx, K("z"))
 	onlyB.AllowAt(ctx, K("y"), 1, time.UnixMicro(at))
-	if err := m.decideSlots(b, &key, &ask, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
+	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
 		t.Errorf("got %+v, %v; want a denial by b", d, err)
 	}
 }

@@ -27,7 +27,7 @@ func TestPlanGoesFromABusyEngineToAFreshOne(t *testing.T) {
 	}
 	take := func(e weir.Engine, plan *weir.Plan, want bool) {
 		t.Helper()
-		d, err := e.Decide(context.Background(), plan, weir.K(), weir.Request{N: 1, At: weir.Now})
+		d, err := e.Decide(context.Background(), plan, weir.K(), weir.Request{N: 1})
 		if err != nil || d.Allowed != want {
 			t.Errorf("take 1 of policy %s: got allowed=%v, %v, want allowed=%v", plan.Name(), d.Allowed, err, want)
 		}

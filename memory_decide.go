@@ -22,10 +22,10 @@ func (m *Memory) Decide(_ context.Context, p *Plan, k Key, req Request) (d Decis
 // function that decides such requests.
 func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 	if req.names() {
-		return m.handleOnce(p, k, req, 0, d)
+		return m.handleOnce(p, k, req, req.moment(), 0, d)
 	}
-	b := m.compiled(p)
-	if req.Op == OpAttempt && !req.full && req.once == "" && m.allow(b, k, req.N, req.At, req.States, d) {
+	b, at := m.compiled(p), req.moment()
+	if req.Op == OpAttempt && !req.full && req.once == "" && m.allow(b, k, req.N, at, req.States, d) {
 		return nil
 	}
 	// The slots stand on the stack, as many as the plan needs: clearing room for
@@ -33,22 +33,22 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 	switch n := len(b.limits); {
 	case n == 1:
 		var slots [1]slot
-		return m.decideWithRoom(b, k, req, slots[:], d)
+		return m.decideWithRoom(b, k, req, at, slots[:], d)
 	case n == 2:
 		var slots [2]slot
-		return m.decideWithRoom(b, k, req, slots[:], d)
+		return m.decideWithRoom(b, k, req, at, slots[:], d)
 	case n <= 4:
 		var slots [4]slot
-		return m.decideWithRoom(b, k, req, slots[:n], d)
+		return m.decideWithRoom(b, k, req, at, slots[:n], d)
 	default:
 		var slots [MaxLimits]slot
-		return m.decideWithRoom(b, k, req, slots[:n], d)
+		return m.decideWithRoom(b, k, req, at, slots[:n], d)
 	}
 }
 
 // allow decides an attempt without the locks of the shards, or with that of one. In rarer
 // cases it reports false and changes nothing.
-func (m *Memory) allow(b *memoryPlan, k *Key, n, at int64, states []LimitState, d *Decision) bool {
+func (m *Memory) allow(b *memoryPlan, k *Key, n int64, at moment, states []LimitState, d *Decision) bool {
 	if b.simple {
 		return m.allowSimple(b, k, n, at, states, d)
 	}
@@ -58,23 +58,23 @@ func (m *Memory) allow(b *memoryPlan, k *Key, n, at int64, states []LimitState, 
 // decideWithRoom decides in the given slots. At a cap it makes room and decides again, as
 // long as it finds histories to remove: bytes come back by whole pages, so the first ones
 // found may not be enough.
-func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, slots []slot, d *Decision) error {
-	err := m.decideSlots(b, k, req, slots, d)
+func (m *Memory) decideWithRoom(b *memoryPlan, k *Key, req *Request, at moment, slots []slot, d *Decision) error {
+	err := m.decideSlots(b, k, req, at, slots, d)
 	for tries := 0; !req.full && (err == m.fullOfKeys || err == m.fullOfBytes); tries++ {
-		if tries == mostTries || !m.makeRoom(m.locate(b.limits, k, slots), req.At) {
+		if tries == mostTries || !m.makeRoom(m.locate(b.limits, k, slots), at) {
 			m.refused.Add(1)
 			return err
 		}
-		err = m.decideSlots(b, k, req, slots, d)
+		err = m.decideSlots(b, k, req, at, slots, d)
 	}
 	return err
 }
 
 // decideSlots decides under the locks of all shards concerned: it reads everything, then
 // decides, then writes all or nothing (R7).
-func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, slots []slot, d *Decision) error {
-	raw, now, locks := m.lockSlots(b.limits, k, slots, req.At)
-	virtual := req.At != Now
+func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, at moment, slots []slot, d *Decision) error {
+	raw, now, locks := m.lockSlots(b.limits, k, slots, at)
+	virtual := at.virtual()
 	room, open := int64(window.Forever), true
 	for i := range slots {
 		s := &slots[i]
@@ -97,7 +97,7 @@ func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, slots []slot, 
 	}
 	var err error
 	if units > 0 {
-		err = m.record(b, k, req, slots, now, units, granted == 0)
+		err = m.record(b, k, req, slots, now, units, granted == 0, virtual)
 	} else if req.Op == OpAttempt && req.N > 0 {
 		err = m.correctAll(slots, now, virtual) // a denial stores no more than this (R2)
 	}
@@ -108,7 +108,7 @@ func (m *Memory) decideSlots(b *memoryPlan, k *Key, req *Request, slots []slot, 
 	d.Granted, d.Allowed = granted, full || granted > 0
 	answer(b, req, slots, now, full, d)
 	if m.journal != nil {
-		m.report(b, k, req, slots, now, units, granted == 0, d)
+		m.report(b, k, req, slots, now, units, granted == 0, virtual, d)
 	}
 	if units > 0 { // peeks and denials remove no history (R4)
 		m.sweepShards(slots, raw, virtual)
@@ -172,7 +172,7 @@ type slot struct {
 // The clock is read under the locks. So no call of a shard has read it later than the
 // call that gets the lock next, and no decision happens at an instant before a sweep that
 // has removed a history which still counted then (R1, R3).
-func (m *Memory) lockSlots(limits []memoryLimit, k *Key, slots []slot, at int64) (raw, now int64, locks uint64) {
+func (m *Memory) lockSlots(limits []memoryLimit, k *Key, slots []slot, at moment) (raw, now int64, locks uint64) {
 	locks = m.locate(limits, k, slots)
 	m.table.Lock(locks)
 	for i := range slots {

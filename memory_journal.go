@@ -140,8 +140,8 @@ func remembered(p *Plan, name string, op Op, asked int64, d *Decision) *Operatio
 var changes = sync.Pool{New: func() any { return new(Change) }}
 
 // report appends the change of a decision to the journal, if there was one.
-func (m *Memory) report(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied bool, d *Decision) {
-	switch virtual := req.At != Now; {
+func (m *Memory) report(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied, virtual bool, d *Decision) {
+	switch {
 	case units > 0 && req.once != "":
 		m.append(b.plan, k, ChangeRecord, now, units, virtual, denied, remembered(b.plan, req.once, req.Op, req.N, d))
 	case units > 0:
@@ -580,11 +580,10 @@ func (s *operationShard) restore(m *Memory, o *StoredOperation) error {
 	if err := m.takeOperation(len(o.Name)); err != nil {
 		return err
 	}
-	req := Request{Op: o.Op, N: o.Asked, At: Now}
+	at, decided := moment{}, o.Decision.At.UnixMicro()
 	if o.Virtual {
-		req.At = o.Decision.At.UnixMicro()
+		at = moment{decided, fromCaller}
 	}
-	life := o.Until - o.Decision.At.UnixMicro()
-	s.remember(m, o.Name, &req, o.From, life, &o.Decision)
+	s.remember(m, o.Name, &Request{Op: o.Op, N: o.Asked}, at, o.From, o.Until-decided, &o.Decision)
 	return nil
 }

@@ -145,7 +145,7 @@ func actOnce(r *rand.Rand, l *Limiter) {
 func actTogether(r *rand.Rand, l *Limiter) {
 	calls := make([]Call, 1+r.IntN(3))
 	for i := range calls {
-		calls[i] = l.Call(keyOf(r.IntN(12), len(l.Plan().Dimensions())), Request{N: 1 + r.Int64N(2), At: Now})
+		calls[i] = l.Call(keyOf(r.IntN(12), len(l.Plan().Dimensions())), Request{N: 1 + r.Int64N(2)})
 	}
 	DecideTogether(ctx, l.engine, calls)
 }
@@ -302,7 +302,7 @@ func TestJournalOfABatchIsOnTheEnginesClock(t *testing.T) {
 	r := &recorder{}
 	l := mustNew(t, perUser(5, time.Minute), WithEngine(NewMemory(Journaled(r))))
 	for range 3 {
-		l.DecideAll(ctx, []Call{l.Call(K("a"), Request{N: 1, At: Now}), l.Call(K("a"), Request{N: 1, At: Now})})
+		l.DecideAll(ctx, []Call{l.Call(K("a"), Request{N: 1}), l.Call(K("a"), Request{N: 1})})
 	}
 	if r.len() != 5 {
 		t.Errorf("%d changes, want 5", r.len())
@@ -376,7 +376,7 @@ func TestJournalDumpLocksNoShard(t *testing.T) {
 
 	var slots [1]slot
 	one := K("one")
-	_, _, locks := m.lockSlots(m.compiled(l.plan).limits, &one, slots[:], Now)
+	_, _, locks := m.lockSlots(m.compiled(l.plan).limits, &one, slots[:], moment{})
 	m.table.Unlock(locks)
 	s, r, began, done := slots[0].shard, slots[0].record, make(chan struct{}), make(chan struct{})
 	go func() {

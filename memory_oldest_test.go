@@ -39,13 +39,13 @@ func TestMemoryRefundOfTheOldest(t *testing.T) {
 		if step.n < 0 {
 			got, err = m.Refund(ctx, plan, key, weir.Oldest, -step.n, at)
 		} else {
-			d, failed := m.Decide(ctx, plan, key, weir.Request{N: step.n, At: at})
+			d, failed := m.Decide(ctx, plan, key, weir.Request{N: step.n, At: time.UnixMicro(at)})
 			got, err = d.Granted, failed
 		}
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := m.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, At: at})
+		d, err := m.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, At: time.UnixMicro(at)})
 		if err != nil || got != step.want || 20-d.Remaining != step.used {
 			t.Errorf("at %d s, %d units: %d and then %d used, %v; want %d and %d", step.second, step.n, got, 20-d.Remaining, err, step.want, step.used)
 		}

@@ -53,7 +53,7 @@ const removedAtCap = 4096
 // RefundOnce is Refund with an idempotency key (RefundOnceEngine).
 func (m *Memory) RefundOnce(_ context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
 	var d Decision
-	err := m.handleOnce(p, &k, &Request{Op: opRefund, N: n, At: now, ID: id}, at, &d)
+	err := m.handleOnce(p, &k, &Request{Op: opRefund, N: n, ID: id}, momentOf(now), at, &d)
 	return d.Granted, err
 }
 
@@ -66,7 +66,7 @@ func (m *Memory) Replay(p *Plan, k Key, req Request) (d Decision, found bool, er
 	s, name := m.operation(p, &k, req.ID)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.find(m, name, req.At); o != nil {
+	if o := s.find(m, name, req.moment()); o != nil {
 		err = o.replay(&req, 0, &d)
 		return d, true, err
 	}
@@ -74,16 +74,16 @@ func (m *Memory) Replay(p *Plan, k Key, req Request) (d Decision, found bool, er
 }
 
 // handleOnce decides a request with an ID, or replays the earlier answer. Like
-// decideWithRoom it makes room at a cap and tries again. granted is the instant of the
-// entry that a refund is of.
-func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, granted int64, d *Decision) error {
+// decideWithRoom it makes room at a cap and tries again. at is the instant of the call,
+// granted that of the entry that a refund is of.
+func (m *Memory) handleOnce(p *Plan, k *Key, req *Request, at moment, granted int64, d *Decision) error {
 	s, name := m.operation(p, k, req.ID)
 	for tries := 0; ; tries++ {
-		done, err := m.replayOrDecide(s, name, p, k, req, granted, d)
+		done, err := m.replayOrDecide(s, name, p, k, req, at, granted, d)
 		if done {
 			return err
 		}
-		if tries == mostTries || !m.makeRoom(0, req.At) {
+		if tries == mostTries || !m.makeRoom(0, at) {
 			m.refused.Add(1)
 			return err
 		}
@@ -104,16 +104,16 @@ func (all *operations) shard(m *Memory, name string) *operationShard {
 // replayOrDecide replays the answer of a known operation, or decides it and remembers
 // the answer. Without room to remember it still decides an operation that records
 // nothing; otherwise done is false, and the error names the cap.
-func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key, req *Request, granted int64, d *Decision) (done bool, err error) {
+func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key, req *Request, at moment, granted int64, d *Decision) (done bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if o := s.find(m, name, req.At); o != nil {
+	if o := s.find(m, name, at); o != nil {
 		return true, o.replay(req, granted, d)
 	}
 	full := m.takeOperation(len(name))
 	if req.Op == opRefund {
 		var decided int64
-		d.Granted, decided, err = m.refund(p, k, granted, req.N, req.At, full != nil, name)
+		d.Granted, decided, err = m.refund(p, k, granted, req.N, at, full != nil, name)
 		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock
 	} else {
 		once := *req
@@ -130,12 +130,12 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key,
 		m.releaseOperation(len(name))
 		return true, err
 	}
-	s.remember(m, name, req, granted, p.IdempotencyTTL().Microseconds(), d)
+	s.remember(m, name, req, at, granted, p.IdempotencyTTL().Microseconds(), d)
 	return true, nil
 }
 
 // find returns the operation of that name if it is known at an instant. s.mu is held.
-func (s *operationShard) find(m *Memory, name string, at int64) *operation {
+func (s *operationShard) find(m *Memory, name string, at moment) *operation {
 	if o := s.byName[name]; o != nil && m.instant(at) < o.until {
 		return o
 	}
@@ -173,18 +173,18 @@ func (m *Memory) releaseOperation(name int) {
 
 // remember stores a decision in the room that was reserved and removes two operations
 // that are over, so that memory follows the operations that are known.
-func (s *operationShard) remember(m *Memory, name string, req *Request, granted, life int64, d *Decision) {
+func (s *operationShard) remember(m *Memory, name string, req *Request, at moment, granted, life int64, d *Decision) {
 	if before := s.byName[name]; before != nil { // over, and not removed yet
 		s.remove(m, before)
 	}
 	if s.byName == nil {
 		s.byName = map[string]*operation{}
 	}
-	virtual := req.At != Now
+	virtual := at.virtual()
 	o := &operation{name: name, request: Request{Op: req.Op, N: req.N}, granted: granted, until: d.At.UnixMicro() + life, virtual: virtual, decision: *d}
 	s.byName[name] = o
 	heap.Push(s.heap(virtual), o)
-	s.removeOver(m, m.instant(req.At), virtual, 2)
+	s.removeOver(m, m.instant(at), virtual, 2)
 }
 
 // heap returns the heap of operations of one kind of time.

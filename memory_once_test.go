@@ -158,17 +158,14 @@ func TestOnceRejectsBadInput(t *testing.T) {
 		"no id to record": func() (Decision, error) { return l.RecordOnce(ctx, K("42"), 1, "") },
 		"too long":        func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, fmt.Sprintf("%*d", MaxIDBytes+1, 1)) },
 		"too long, at all": func() (Decision, error) {
-			return l.Decide(ctx, K("42"), Request{N: 1, At: Now, ID: fmt.Sprintf("%*d", MaxIDBytes+1, 1)})
+			return l.Decide(ctx, K("42"), Request{N: 1, ID: fmt.Sprintf("%*d", MaxIDBytes+1, 1)})
 		},
 	} {
 		if d, err := call(); !errors.Is(err, ErrID) || d != (Decision{}) {
 			t.Errorf("%s: got %+v, %v, want ErrID", name, d, err)
 		}
 	}
-	if _, err := l.Decide(ctx, K("42"), Request{N: 1, At: -2}); !errors.Is(err, ErrInstant) {
-		t.Errorf("an instant before 1970: got %v", err)
-	}
-	if d, err := l.Decide(ctx, K("42"), Request{Op: OpRecord, N: 2, At: Now}); err != nil || d.Remaining != 8 {
+	if d, err := l.Decide(ctx, K("42"), Request{Op: OpRecord, N: 2}); err != nil || d.Remaining != 8 {
 		t.Errorf("a record of 2 by Decide: %+v, %v", d, err)
 	}
 	var zero Limiter

@@ -7,18 +7,18 @@ import (
 
 // Refund takes back up to n units of the entry granted at instant at (R10).
 func (m *Memory) Refund(_ context.Context, p *Plan, k Key, at, n, now int64) (int64, error) {
-	took, _, err := m.refund(p, &k, at, n, now, false, "")
+	took, _, err := m.refund(p, &k, at, n, momentOf(now), false, "")
 	return took, err
 }
 
 // refund is Refund that returns the instant of its decision, too. If full is set there is
 // no room to remember the refund, so one that would take units fails. name is
 // that of the operation to remember, if it is one.
-func (m *Memory) refund(p *Plan, k *Key, at, n, now int64, full bool, name string) (took, decided int64, err error) {
+func (m *Memory) refund(p *Plan, k *Key, at, n int64, when moment, full bool, name string) (took, decided int64, err error) {
 	b := m.compiled(p)
 	slots := make([]slot, len(b.limits))
-	virtual := now != Now
-	_, now, locks := m.lockSlots(b.limits, k, slots, now)
+	virtual := when.virtual()
+	_, now, locks := m.lockSlots(b.limits, k, slots, when)
 	defer m.unlock(slots, locks)
 	if err := m.reserveCorrections(slots); err != nil {
 		return 0, 0, err
@@ -81,7 +81,7 @@ func (s *slot) refunded(at, cutoff int64) int64 {
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64) (int64, error) {
 	var slots [1]slot
-	_, now, locks := m.lockSlots(m.compiled(p).limits[i:i+1], &k, slots[:], now)
+	_, now, locks := m.lockSlots(m.compiled(p).limits[i:i+1], &k, slots[:], momentOf(now))
 	defer m.unlock(slots[:], locks)
 	s := &slots[0]
 	cutoff := now - last

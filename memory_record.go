@@ -9,7 +9,7 @@ import (
 
 // record adds units to all histories, or to none: each step that can fail comes before
 // the first write. denied reports that they are those of a denied attempt in CountDenied.
-func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied bool) error {
+func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, units int64, denied, virtual bool) error {
 	created := 0
 	for i := range slots {
 		s := &slots[i]
@@ -30,7 +30,7 @@ func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, 
 	if req.full {
 		return m.fullOfKeys
 	}
-	return m.store(b, k, slots, now, units, created, denied, req.At != Now)
+	return m.store(b, k, slots, now, units, created, denied, virtual)
 }
 
 // store adds units to all histories, of which so many are new, or to none if there is no

@@ -22,7 +22,7 @@ type held struct {
 //
 // For each rarer case it reports false and changes nothing, as allowSimple does. Then
 // decideSlots decides.
-func (m *Memory) allowSeveral(b *memoryPlan, k *Key, at int64, d *Decision) bool {
+func (m *Memory) allowSeveral(b *memoryPlan, k *Key, at moment, d *Decision) bool {
 	// The places stand on the stack, as in handle.
 	if n := len(b.limits); n <= 4 {
 		var places [4]held
@@ -32,8 +32,8 @@ func (m *Memory) allowSeveral(b *memoryPlan, k *Key, at int64, d *Decision) bool
 	return m.allowHeld(b, k, places[:len(b.limits)], at, d)
 }
 
-func (m *Memory) allowHeld(b *memoryPlan, k *Key, places []held, at int64, d *Decision) bool {
-	raw, virtual := m.instant(at), at >= 0
+func (m *Memory) allowHeld(b *memoryPlan, k *Key, places []held, at moment, d *Decision) bool {
+	raw, virtual := m.instant(at), at.virtual()
 	if !m.candidates(b.limits, k, places) || !lockHeld(b.limits, k, places, virtual) {
 		return false
 	}

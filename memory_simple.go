@@ -20,7 +20,7 @@ import (
 // For each rarer case, bad input included, it reports false and changes nothing: a key
 // without a record, a record on the other clock, a corrected clock, a full arena. Then
 // decideSlots decides.
-func (m *Memory) allowSimple(b *memoryPlan, k *Key, n, at int64, states []LimitState, d *Decision) bool {
+func (m *Memory) allowSimple(b *memoryPlan, k *Key, n int64, at moment, states []LimitState, d *Decision) bool {
 	l := &b.limits[0]
 	if k.n != 1 || len(k.first[0]) > MaxValueBytes || n <= 0 || n > MaxUnits {
 		return false
@@ -28,19 +28,19 @@ func (m *Memory) allowSimple(b *memoryPlan, k *Key, n, at int64, states []LimitS
 	// The clock is read before the locks, which saves 5 ns. A call that gets the lock of the
 	// record meanwhile moves Last if it drops entries, and R2 moves this decision to that
 	// instant. A sweep or a reset removes the record.
-	raw := m.instant(at)
+	raw, virtual := m.instant(at), at.virtual()
 	hash := l.mix(maphash.String(m.seed, k.first[0])) // as Memory.hash
 	s := m.table.Shard(hash)
 	if n == 1 && states == nil && (l.plain || l.pours) {
-		if r := s.Acquire(uint32(hash), l.group, k.first[0], at >= 0); r != nil {
+		if r := s.Acquire(uint32(hash), l.group, k.first[0], virtual); r != nil {
 			if !r.Behind(raw) && r.Rate() == l.Rate && l.takeOne(&r.History, &s.Arena, max(raw, r.Last), d) {
 				if d.Allowed && m.journal != nil {
-					m.append(b.plan, k, ChangeRecord, r.Last, 1, at >= 0, false, nil)
+					m.append(b.plan, k, ChangeRecord, r.Last, 1, virtual, false, nil)
 				}
 				r.Unlock()
 				if d.Allowed && keytable.SweepDue(raw) {
 					s.Lock()
-					s.SweepStep(&m.table, raw, at >= 0)
+					s.SweepStep(&m.table, raw, virtual)
 					s.Unlock()
 				}
 				return true
@@ -56,10 +56,10 @@ func (m *Memory) allowSimple(b *memoryPlan, k *Key, n, at int64, states []LimitS
 	}
 	r := s.At(ref)
 	r.Lock()
-	known := r.Virtual() == (at >= 0) && !r.Behind(raw) && r.Rate() == l.Rate && m.allowLocked(b, k, s, r, n, raw, states, d)
+	known := r.Virtual() == virtual && !r.Behind(raw) && r.Rate() == l.Rate && m.allowLocked(b, k, s, r, n, raw, states, d)
 	r.Unlock()
 	if known && d.Granted > 0 {
-		s.SweepStep(&m.table, raw, at >= 0)
+		s.SweepStep(&m.table, raw, virtual)
 	}
 	s.Unlock()
 	return known

@@ -364,10 +364,10 @@ func TestPlanMovesBetweenEngines(t *testing.T) {
 	}
 	other, _ := Policy{Name: "q", Limits: plan.Policy().Limits}.Plan()
 	a, b := NewMemory(), NewMemory()
-	b.Decide(ctx, other, K("42"), Request{N: 1, At: Now}) // ids differ between the engines
+	b.Decide(ctx, other, K("42"), Request{N: 1}) // ids differ between the engines
 	for i := range 6 {
 		for j, m := range []*Memory{a, b} {
-			d, err := m.Decide(ctx, plan, K("42"), Request{N: 1, At: Now})
+			d, err := m.Decide(ctx, plan, K("42"), Request{N: 1})
 			if err != nil || d.Allowed != (i == 0) {
 				t.Errorf("round %d, engine %d: %v %v", i, j, d.Allowed, err)
 			}

@@ -19,12 +19,12 @@ import (
 // before the first call and store it with the operation. Refund and Reset do not forget
 // it: they change histories, not earlier answers.
 func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (Decision, error) {
-	return l.once(ctx, key, Request{Op: OpAttempt, N: n, At: Now, ID: id})
+	return l.once(ctx, key, Request{Op: OpAttempt, N: n, ID: id})
 }
 
 // RecordOnce is [Limiter.Record] with an idempotency key, as AllowOnce is AllowN.
 func (l *Limiter) RecordOnce(ctx context.Context, key Key, n int64, id string) (Decision, error) {
-	return l.once(ctx, key, Request{Op: OpRecord, N: n, At: Now, ID: id})
+	return l.once(ctx, key, Request{Op: OpRecord, N: n, ID: id})
 }
 
 func (l *Limiter) once(ctx context.Context, key Key, r Request) (d Decision, err error) {

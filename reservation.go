@@ -56,7 +56,7 @@ func (l *Limiter) reserve(ctx context.Context, key Key, n int64, ttl time.Durati
 	if states == nil {
 		d, err = l.AllowN(ctx, key, n)
 	} else {
-		d, err = l.Decide(ctx, key, Request{Op: OpAttempt, N: n, At: Now, States: states})
+		d, err = l.Decide(ctx, key, Request{Op: OpAttempt, N: n, States: states})
 	}
 	if err != nil || !d.Allowed {
 		return nil, d, err
@@ -222,7 +222,7 @@ func (r *Reservation) correct(ctx context.Context, actual int64) (err error) {
 	switch {
 	case rates == nil:
 	case actual > r.units:
-		_, err = r.limiter.engine.Decide(ctx, rates, r.key, Request{Op: OpRecord, N: actual - r.units, At: Now, ID: r.id})
+		_, err = r.limiter.engine.Decide(ctx, rates, r.key, Request{Op: OpRecord, N: actual - r.units, ID: r.id})
 	case actual < r.units && !r.degraded:
 		_, err = r.refund(ctx, rates, r.at, r.units-actual, r.id)
 	}
@@ -297,7 +297,7 @@ func (r *Reservation) extend(ctx context.Context) error {
 	holds := p.Holds()
 	number := strconv.Itoa(x.number)
 	if x.at.IsZero() {
-		d, err := r.limiter.engine.Decide(ctx, holds, r.key, Request{Op: OpRecord, N: r.units, At: Now, ID: r.step(" extend " + number)})
+		d, err := r.limiter.engine.Decide(ctx, holds, r.key, Request{Op: OpRecord, N: r.units, ID: r.step(" extend " + number)})
 		if err == nil && d.Degraded {
 			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime()))
 		}

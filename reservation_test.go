@@ -43,7 +43,7 @@ func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 func wantUsed(t *testing.T, l *weir.Limiter, want ...int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(want))
-	if _, err := l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}); err != nil {
+	if _, err := l.Decide(ctx, acme, weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
 		t.Fatal(err)
 	}
 	for i, s := range states {

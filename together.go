@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -110,7 +111,7 @@ func join(calls []Call) (p *Plan, k Key, places [][]int, err error) {
 }
 
 // checkTogether returns the reason why the call cannot be decided with others at an instant.
-func (c *Call) checkTogether(at int64) error {
+func (c *Call) checkTogether(at time.Time) error {
 	r := &c.Request
 	switch {
 	case c.Err != nil:
@@ -123,8 +124,8 @@ func (c *Call) checkTogether(at int64) error {
 		return fmt.Errorf("%w: calls that are decided together are attempts of 1 unit or more; make a peek or a record by itself", ErrRequest)
 	case r.ID != "":
 		return fmt.Errorf("%w: calls that are decided together have no idempotency key; leave it out, or decide the call by itself", ErrRequest)
-	case r.At != at:
-		return fmt.Errorf("%w: it has another instant than the first call, and calls are decided together at one; use Now for all", ErrRequest)
+	case !r.At.Equal(at):
+		return fmt.Errorf("%w: it has another instant than the first call, and calls are decided together at one; use the same for all, or none", ErrRequest)
 	case c.Plan.Mode() == CountDenied:
 		return fmt.Errorf("%w: policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", ErrRequest, c.Plan.Name())
 	}

@@ -16,7 +16,7 @@ func capped(name string, max int64) Policy {
 }
 
 func attempt(l *Limiter, k Key, n int64) Call {
-	return l.Call(k, Request{N: n, At: Now, States: make([]LimitState, len(l.plan.limits))})
+	return l.Call(k, Request{N: n, States: make([]LimitState, len(l.plan.limits))})
 }
 
 // TestR7Together: calls of several policies, keys and modes are granted or denied as one.
@@ -127,13 +127,13 @@ func TestTogetherRejects(t *testing.T) {
 		text string
 	}{
 		"of an earlier error": {with(func(c *Call) { c.Err = ErrKey }), ErrKey, ""},
-		"without a plan":      {Call{Request: Request{N: 1, At: Now}}, ErrRequest, "Limiter.Call"},
+		"without a plan":      {Call{Request: Request{N: 1}}, ErrRequest, "Limiter.Call"},
 		"a key":               {with(func(c *Call) { c.Key = K() }), ErrKey, "account"},
 		"units":               {with(func(c *Call) { c.Request.N = -1 }), ErrUnits, "-1"},
 		"no units":            {with(func(c *Call) { c.Request.N = 0 }), ErrRequest, "attempts"},
 		"a peek":              {with(func(c *Call) { c.Request.Op = OpPeek }), ErrRequest, "attempts"},
 		"an id":               {with(func(c *Call) { c.Request.ID = "x" }), ErrRequest, "idempotency"},
-		"another instant":     {with(func(c *Call) { c.Request.At = 7 }), ErrRequest, "instant"},
+		"another instant":     {with(func(c *Call) { c.Request.At = time.Unix(7, 0) }), ErrRequest, "instant"},
 		"states":              {with(func(c *Call) { c.Request.States = make([]LimitState, 2) }), ErrRequest, "states"},
 		"a mode":              {attempt(mustNew(t, counting, WithEngine(m)), K("a"), 1), ErrRequest, "counts denied"},
 		"another Max":         {attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("a"), 1), ErrRequest, "earlier call and other numbers"},

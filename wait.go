@@ -46,12 +46,12 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 // attempt would delay the next one.
 func (l *Limiter) tryWhole(ctx context.Context, key Key, n int64) (Decision, error) {
 	if l.plan.Mode() == CountDenied {
-		d, err := l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpPeek, N: n, At: Now})
+		d, err := l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpPeek, N: n})
 		if err != nil || !d.Allowed {
 			return d, err
 		}
 	}
-	return l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpAttempt, N: n, At: Now})
+	return l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpAttempt, N: n})
 }
 
 func sleep(ctx context.Context, d time.Duration) error {

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"reflect"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
@@ -65,7 +66,7 @@ policies:
 		if err != nil {
 			t.Fatal(err)
 		}
-		items = append(items, Item{Rule: r, Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1, At: weir.Now}})
+		items = append(items, Item{Rule: r, Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}})
 	}
 	DecideAll(context.Background(), items)
 	for i, allowed := range []bool{true, false, false, true} {
@@ -81,7 +82,7 @@ policies:
 func TestBatchesForgetOutcomesOfAnEarlierUse(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	rules := batchRules(t, fallback.New(store, fallback.FailClosed))
-	items := []Item{{Rule: rules[1], Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1, At: weir.Now}}}
+	items := []Item{{Rule: rules[1], Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}}}
 	store.Break(weirtest.Down())
 	DecideAll(context.Background(), items)
 	if it := &items[0]; it.Err != nil || it.Outcome.Err == nil || !it.Outcome.Decision.Degraded {
@@ -104,7 +105,7 @@ func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 	now := at("2027-01-01")
 	denied, blocked, warned, would := 0, 0, 0, 0
 	for range 300 {
-		now += r.Int64N(20_000_000)
+		now = now.Add(time.Duration(r.Int64N(20_000_000)) * time.Microsecond)
 		items := make([]Item, r.IntN(8)+1)
 		which := make([]int, len(items))
 		for i := range items {
@@ -156,8 +157,8 @@ func TestBatchesOfShadowsPassWithoutTheStore(t *testing.T) {
 	rules := batchRules(t, down{weir.NewMemory()})
 	before := errors.New("before")
 	items := []Item{
-		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, At: weir.Now}},
-		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, At: weir.Now}},
+		{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1}},
+		{Rule: rules[1], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1}},
 		{Err: before},
 	}
 	DecideAll(context.Background(), items)
@@ -171,7 +172,7 @@ func TestBatchesReplayIDs(t *testing.T) {
 	rules := batchRules(t, weir.NewMemory())
 	var items []Item
 	for range 2 {
-		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, At: weir.Now, ID: "x"}})
+		items = append(items, Item{Rule: rules[0], Request: Request{Target: Target{Key: weir.K("a"), Tier: None}, N: 1, ID: "x"}})
 	}
 	DecideAll(context.Background(), items)
 	if first, second := items[0].Outcome.Decision, items[1].Outcome.Decision; first.Replayed || !second.Replayed || second.Remaining != first.Remaining || items[1].Err != nil {

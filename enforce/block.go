@@ -142,9 +142,9 @@ func (b *blocks) find(ctx context.Context, a *Request) (found block, err error) 
 // It returns the block that runs now and the instant of its own step. The store decides,
 // because a cached denial may be of a block that another process has ended.
 func (b *blocks) begin(ctx context.Context, a *Request, i int, d *weir.Decision) (begun block, at time.Time, err error) {
-	now := weir.Now
-	if a.At != weir.Now {
-		now = d.At.UnixMicro()
+	var now time.Time
+	if !a.At.IsZero() {
+		now = d.At
 	}
 	states := make([]weir.LimitState, len(b.single[i].Plan().Limits())) // as in byStore
 	h, err := b.single[i].Decide(ctx, project(&a.Key, b.singleKey[i]), weir.Request{Op: weir.OpAttempt, N: 1, At: now, States: states})

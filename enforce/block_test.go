@@ -111,7 +111,7 @@ func (r teller) wantsID(op weir.Op, after time.Duration, words string, n int64, 
 		r.Fatal(err)
 	}
 	states := make([]weir.LimitState, len(r.Limits))
-	o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: n, At: start.Add(after).UnixMicro(), States: states, ID: id})
+	o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: n, At: start.Add(after), States: states, ID: id})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -329,7 +329,7 @@ func TestRepeatedGrantIgnoresTheBlock(t *testing.T) {
 		r.wantsID(check, 10*time.Minute, "user=u", 1, "third", "allowed 1, 1m0s")
 		whose, _ := subject(t, r.Rule, "user=u")
 		r.wants(check, 10*time.Minute, "user=u", 1, "denied by limit for 10m0s, until 20m0s")
-		_, err := r.Decide(context.Background(), &Request{Target: whose, N: 2, At: start.Add(10 * time.Minute).UnixMicro(), ID: "third"})
+		_, err := r.Decide(context.Background(), &Request{Target: whose, N: 2, At: start.Add(10 * time.Minute), ID: "third"})
 		if !errors.Is(err, weir.ErrID) {
 			t.Errorf("the id of another operation: %v", err)
 		}
@@ -352,8 +352,8 @@ func TestRepeatedGrantOfABucket(t *testing.T) {
 		var states [2]weir.LimitState
 		for i, user := range []string{"user=u tier=pro", "user=v tier=pro"} {
 			whose, _ := subject(t, r.Rule, user)
-			limiter := r.Limiter(&whose, weir.Now)
-			if _, err := limiter.Decide(context.Background(), whose.Key, weir.Request{Op: weir.OpPeek, N: 2, At: start.Add(6 * time.Second).UnixMicro(), States: states[i : i+1]}); err != nil {
+			limiter := r.Limiter(&whose, time.Time{})
+			if _, err := limiter.Decide(context.Background(), whose.Key, weir.Request{Op: weir.OpPeek, N: 2, At: start.Add(6 * time.Second), States: states[i : i+1]}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -367,7 +367,7 @@ func TestRepeatedGrantOfABucket(t *testing.T) {
 func TestBlockOnTheEnginesClock(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := blockingRule(t, "guard", e)
-		ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: weir.Now}
+		ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1}
 		var last Outcome
 		for i, want := range []bool{true, true, false, false} {
 			o, err := r.Decide(context.Background(), &ask)
@@ -402,7 +402,7 @@ func TestBlockThatEndsMeanwhileDeniesNothing(t *testing.T) {
 		r := blockingRule(t, "guard", slow{weir.NewMemory()})
 		decide := func(n int64) Outcome {
 			t.Helper()
-			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, At: weir.Now})
+			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -433,7 +433,7 @@ func TestConcurrentDenialsShareOneBlock(t *testing.T) {
 		for range 16 {
 			wg.Go(func() {
 				for range 20 {
-					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: weir.Now})
+					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1})
 					if err != nil {
 						t.Error(err)
 						return
@@ -500,7 +500,7 @@ func TestReplayWhileBlocked(t *testing.T) {
 	r := blockingRule(t, "local", fallback.New(store, fallback.Local, fallback.FailureThreshold(0)))
 	attempt := func(id string, n int64) Outcome {
 		t.Helper()
-		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, At: weir.Now, ID: id})
+		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, ID: id})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -538,9 +538,9 @@ func (e limits) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Req
 func TestBadInputNamesThePolicy(t *testing.T) {
 	r := blockingRule(t, "both", weir.NewMemory())
 	for _, a := range []Request{
-		{Target: Target{weir.K("t"), None}, N: 1, At: 0},
-		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), None}, N: 1, At: 0},
-		{Target: Target{weir.K("t", "u"), None}, N: -1, At: 0},
+		{Target: Target{weir.K("t"), None}, N: 1},
+		{Target: Target{weir.K("t", strings.Repeat("x", 1025)), None}, N: 1},
+		{Target: Target{weir.K("t", "u"), None}, N: -1},
 	} {
 		if o, err := r.Decide(context.Background(), &a); err == nil || strings.Contains(err.Error(), ".block") {
 			t.Errorf("%+v: %+v, %v", a, o, err)

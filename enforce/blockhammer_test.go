@@ -39,7 +39,7 @@ func TestBlockHammer(t *testing.T) {
 				for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
 					k := random.IntN(len(keys))
 					asked := time.Now()
-					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], None), N: 1, At: weir.Now})
+					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], None), N: 1})
 					if err != nil {
 						if faults == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
 							t.Error(err)
@@ -60,7 +60,7 @@ func TestBlockHammer(t *testing.T) {
 		for k, all := range seen {
 			auditBlocks(t, all, window, block)
 			time.Sleep(block + window)
-			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], None), N: 3, Op: weir.OpPeek, At: weir.Now})
+			o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], None), N: 3, Op: weir.OpPeek})
 			if err != nil || !o.Decision.Allowed {
 				t.Errorf("when all is over: %+v, %v", o, err)
 			}

@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/policy"
@@ -87,9 +88,9 @@ func TestBlockRandomly(t *testing.T) {
 		}
 		rule := run(nil)
 		var steps []traced
-		now := start.UnixMicro()
+		now := start
 		for range 30 {
-			now += int64(r.IntN(4)) * int64(r.IntN(1500))
+			now = now.Add(time.Duration(r.IntN(4)*r.IntN(1500)) * time.Microsecond)
 			values := make([]string, len(rule.Dimensions()))
 			for i := range values {
 				values[i] = string(rune('a' + r.IntN(2)))
@@ -105,7 +106,7 @@ func TestBlockRandomly(t *testing.T) {
 				t.Helper()
 				var trace strings.Builder
 				for _, s := range steps {
-					fmt.Fprintf(&trace, "  %v at %dus of %d for %v: %s\n", s.ask.Op, s.ask.At-start.UnixMicro(), s.ask.N, s.ask.Key, brief(&s.made))
+					fmt.Fprintf(&trace, "  %v at %v of %d for %v: %s\n", s.ask.Op, s.ask.At.Sub(start), s.ask.N, s.ask.Key, brief(&s.made))
 				}
 				t.Fatalf("seed %d: %s\n%s%s", seed, fmt.Sprintf(format, args...), src, trace.String())
 			}
@@ -116,16 +117,16 @@ func TestBlockRandomly(t *testing.T) {
 			if d.RetryAfter == 0 && !d.Allowed {
 				fail("refused without a wait")
 			}
-			for _, sooner := range []int64{0, 1} {
+			for _, sooner := range []time.Duration{0, time.Microsecond} {
 				again := a
-				again.At = d.At.UnixMicro() + d.RetryAfter.Microseconds() - sooner
+				again.At = d.At.Add(d.RetryAfter - sooner)
 				after, err := run(steps).Decide(context.Background(), &again)
 				if err != nil {
 					t.Fatal(err)
 				}
 				got := would(&after)
 				if full := got.Allowed && got.Granted == a.N; full != (sooner == 0) {
-					fail("%dus before the wait of %v is over: %s", sooner, d.RetryAfter, brief(&after))
+					fail("%v before the wait of %v is over: %s", sooner, d.RetryAfter, brief(&after))
 				}
 			}
 			if until := o.Applied.Blocked; !until.IsZero() {

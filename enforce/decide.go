@@ -31,7 +31,7 @@ type Request struct {
 	Target
 	Op     weir.Op
 	N      int64             // units
-	At     int64             // microseconds since 1970, or weir.Now
+	At     time.Time         // as weir.Request.At; zero = now
 	States []weir.LimitState // nil, or one for each limit of the policy, which the engine fills
 	ID     string            // the idempotency key, as weir.Request.ID
 }
@@ -171,9 +171,9 @@ func (r *Rule) decide(ctx context.Context, o *Outcome, op weir.Op, a *Request) (
 	return r.decideWithBlocks(ctx, o, op, a)
 }
 
-// Choose returns the variation of a key at an instant, in microseconds since 1970 or
-// weir.Now. tier is a result of TierOf, or None.
-func (r *Rule) Choose(key *weir.Key, tier int, at int64) *Variation {
+// Choose returns the variation of a key at an instant; the zero time is now. tier is a result
+// of TierOf, or None.
+func (r *Rule) Choose(key *weir.Key, tier int, at time.Time) *Variation {
 	if tier == None && len(r.overrides) == 0 {
 		return r.base
 	}
@@ -189,25 +189,26 @@ func (r *Rule) Choose(key *weir.Key, tier int, at int64) *Variation {
 
 // decideLimits decides by the limits alone, without blocks and shadow.
 func (v *Variation) decideLimits(ctx context.Context, op weir.Op, a *Request) (weir.Decision, error) {
-	if op == weir.OpAttempt && a.At == weir.Now && a.States == nil && a.ID == "" {
+	if op == weir.OpAttempt && a.At.IsZero() && a.States == nil && a.ID == "" {
 		return v.Limiter.AllowN(ctx, a.Key, a.N) // the fast path of a Limiter
 	}
 	return v.Limiter.Decide(ctx, a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID})
 }
 
-// Limiter returns the limiter with the numbers of a target at an instant, for refunds
-// and counts.
-func (r *Rule) Limiter(t *Target, at int64) *weir.Limiter {
+// Limiter returns the limiter with the numbers of a target at an instant, for refunds and
+// counts. The zero time is now.
+func (r *Rule) Limiter(t *Target, at time.Time) *weir.Limiter {
 	return r.Choose(&t.Key, t.Tier, at).Limiter
 }
 
 // Reset deletes the histories of a key, ends its blocks, and forgets its warnings.
-func (r *Rule) Reset(ctx context.Context, key weir.Key) error { return r.ResetAt(ctx, key, weir.Now) }
+func (r *Rule) Reset(ctx context.Context, key weir.Key) error {
+	return r.ResetAt(ctx, key, time.Time{})
+}
 
-// ResetAt is [Rule.Reset] at an instant in microseconds since 1970, or weir.Now. Tests in
-// virtual time need it: of fixed windows it forgets the warning of the window at the
-// instant.
-func (r *Rule) ResetAt(ctx context.Context, key weir.Key, at int64) (err error) {
+// ResetAt is [Rule.Reset] at an instant; the zero time is now. Tests in virtual time need it:
+// of fixed windows it forgets the warning of the window at the instant.
+func (r *Rule) ResetAt(ctx context.Context, key weir.Key, at time.Time) (err error) {
 	var marks []marked
 	if r.warnings != nil {
 		if marks, err = r.marks(ctx, &key, at); err != nil {

@@ -63,12 +63,12 @@ func subject(t testing.TB, r *Rule, words string) (Target, error) {
 	return fast, err
 }
 
-func at(s string) int64 {
+func at(s string) time.Time {
 	d, err := time.Parse(time.DateOnly, s)
 	if err != nil {
 		panic(err)
 	}
-	return d.UnixMicro()
+	return d
 }
 
 // TestChoose: the numbers that apply to a key at an instant.
@@ -115,7 +115,7 @@ func TestChoose(t *testing.T) {
 func TestPlanOfDimension(t *testing.T) {
 	r := rule(t, "tiers", nil)
 	whose, err := subject(t, r, "tier=pro")
-	if err != nil || r.Choose(&whose.Key, whose.Tier, 0).Limits[0].Max != 3 {
+	if err != nil || r.Choose(&whose.Key, whose.Tier, time.Time{}).Limits[0].Max != 3 {
 		t.Errorf("%+v, %v; want the plan pro", whose, err)
 	}
 	if s := r.TargetOfKey(weir.K("pro"), None); s.Tier != whose.Tier {
@@ -247,6 +247,7 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	key, plan, now := weir.K("b", "root"), r.Base().Limiter.Plan(), at("2027-01-01")
+	micros := now.UnixMicro()
 	states := make([]weir.LimitState, 2)
 	if d, err := e.Decide(ctx, plan, key, weir.Request{N: 1, At: now, States: states}); err != nil || d.Allowed || states[0].Max != 0 {
 		t.Errorf("by an override of 0: %+v, %v, %+v", d, err, states)
@@ -256,13 +257,13 @@ func TestEngine(t *testing.T) {
 	if err != nil || !d.Allowed {
 		t.Fatalf("%+v, %v", d, err)
 	}
-	if n, err := e.Count(ctx, plan, key, 0, 1_000_000, now); err != nil || n != 1 {
+	if n, err := e.Count(ctx, plan, key, 0, 1_000_000, micros); err != nil || n != 1 {
 		t.Errorf("counted %d, %v", n, err)
 	}
-	if n, err := e.Refund(ctx, plan, key, now, 1, now); err != nil || n != 1 {
+	if n, err := e.Refund(ctx, plan, key, micros, 1, micros); err != nil || n != 1 {
 		t.Errorf("refunded %d, %v", n, err)
 	}
-	if n, err := e.Refund(ctx, plan, key, now-1, 1, now); err != nil || n != 0 {
+	if n, err := e.Refund(ctx, plan, key, micros-1, 1, micros); err != nil || n != 0 {
 		t.Errorf("refunded %d of no grant, %v", n, err)
 	}
 	if err := e.Reset(ctx, plan, key); err != nil {
@@ -286,7 +287,7 @@ func TestEngine(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.Decide(ctx, login.Base().Limiter.Plan(), weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, At: now})
-	if n, err := e.Refund(ctx, login.Base().Limiter.Plan(), weir.K("u"), now, 1, now); n != 0 || err != nil {
+	if n, err := e.Refund(ctx, login.Base().Limiter.Plan(), weir.K("u"), micros, 1, micros); n != 0 || err != nil {
 		t.Errorf("an attempt that charged nothing gave back %d, %v", n, err)
 	}
 }

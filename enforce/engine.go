@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"context"
+	"time"
 
 	"github.com/weirlimit/weir"
 )
@@ -109,5 +110,9 @@ func (e *engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 func (e *engine) limiter(p *weir.Plan, k *weir.Key, now int64) *weir.Limiter {
 	r := e.ruleFor(p)
 	t := r.TargetOfKey(*k, e.tier)
-	return r.Limiter(&t, now)
+	at := time.Time{}
+	if now != weir.Now {
+		at = time.UnixMicro(now)
+	}
+	return r.Limiter(&t, at)
 }

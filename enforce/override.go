@@ -2,6 +2,7 @@ package enforce
 
 import (
 	"slices"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/keyenc"
@@ -47,7 +48,7 @@ func (x *overrideIndex) append(b []byte, key *weir.Key) []byte {
 
 // overrideOf returns the first override in the order of the file that matches the key
 // and has not expired, or None.
-func (r *Rule) overrideOf(key *weir.Key, at int64) int {
+func (r *Rule) overrideOf(key *weir.Key, at time.Time) int {
 	first := None
 	var space [128]byte
 	for i := range r.overrides {

@@ -143,10 +143,10 @@ func (r *Rule) TierOf(value string) int {
 	return None
 }
 
-// instant returns at as a time.Time.
-func instant(at int64) time.Time {
-	if at == weir.Now {
+// instant returns the instant of a request. Without one it reads this process's clock.
+func instant(at time.Time) time.Time {
+	if at.IsZero() {
 		return time.Now()
 	}
-	return time.UnixMicro(at)
+	return at
 }

@@ -137,21 +137,21 @@ func (s *Set) target(name string, values Values) (*Rule, Target, error) {
 // error. The error wraps [ErrNoPolicy] for an unknown policy and [weir.ErrKey] for
 // values that do not match the policy's keys. Otherwise it is that of [weir.Limiter.AllowN].
 func (s *Set) Check(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
-	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpAttempt, N: n, At: weir.Now})
+	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpAttempt, N: n})
 }
 
 // Peek decides as Check does and charges nothing.
 func (s *Set) Peek(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
-	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpPeek, N: n, At: weir.Now})
+	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpPeek, N: n})
 }
 
 // Record charges n units without a decision. Remaining may fall below 0.
 func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (Outcome, error) {
-	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpRecord, N: n, At: weir.Now})
+	return s.Decide(ctx, name, values, weir.Request{Op: weir.OpRecord, N: n})
 }
 
 // Decide decides a request with all its options: an instant, an idempotency key, the
-// states of all limits. Request.At is an instant or [weir.Now]; 0 is 1970.
+// states of all limits. Without an instant (Request.At) it decides now.
 func (s *Set) Decide(ctx context.Context, name string, values Values, a weir.Request) (Outcome, error) {
 	r, t, err := s.target(name, values)
 	if err != nil {
@@ -167,7 +167,7 @@ func (s *Set) Refund(ctx context.Context, name string, values Values, at time.Ti
 	if err != nil {
 		return 0, err
 	}
-	return r.Limiter(&t, weir.Now).Refund(ctx, t.Key, at, n)
+	return r.Limiter(&t, time.Time{}).Refund(ctx, t.Key, at, n)
 }
 
 // Reset deletes the histories of a key and ends its blocks.

@@ -56,7 +56,7 @@ func TestSetMethods(t *testing.T) {
 		t.Error(err)
 	}
 	for range 2 { // an idempotency key charges once
-		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, At: weir.Now, ID: "a"})
+		o, err = s.Decide(ctx, "api", ann, weir.Request{N: 1, ID: "a"})
 		wants(o, err, true, 0)
 	}
 }

@@ -14,7 +14,7 @@ import (
 // item returns an attempt of the rule of that name.
 func itemOf(rules []*Rule, name, user string, n int64) Item {
 	i := slices.IndexFunc(rules, func(r *Rule) bool { return r.Name == name })
-	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user), Tier: None}, N: n, At: weir.Now}}
+	return Item{Rule: rules[i], Request: Request{Target: Target{Key: weir.K(user), Tier: None}, N: n}}
 }
 
 // TestTogether: items are charged all or none. A shadow denies nothing, and is charged only

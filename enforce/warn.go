@@ -136,9 +136,8 @@ func (r *Rule) warn(ctx context.Context, o *Outcome, a *Request, d *weir.Decisio
 		if percent == 0 || !reached(used, limits[i].Capacity, percent) {
 			continue
 		}
-		at := d.At.UnixMicro()
-		m, err := r.warnings.mark[i].Decide(ctx, r.warnings.keyOf(&limits[i], i, &a.Key, at, reset.Microseconds()),
-			weir.Request{Op: weir.OpAttempt, N: 1, At: at}) // at the instant of the grant, so that marks are as far apart as grants
+		m, err := r.warnings.mark[i].Decide(ctx, r.warnings.keyOf(&limits[i], i, &a.Key, d.At.UnixMicro(), reset.Microseconds()),
+			weir.Request{Op: weir.OpAttempt, N: 1, At: d.At}) // at the instant of the grant, so that marks are as far apart as grants
 		if err == nil && m.Allowed && !m.Degraded {
 			warned = append(warned, limits[i].Name)
 		}
@@ -166,7 +165,7 @@ type marked struct {
 }
 
 // marks returns the marks that a key can have at an instant.
-func (r *Rule) marks(ctx context.Context, key *weir.Key, at int64) ([]marked, error) {
+func (r *Rule) marks(ctx context.Context, key *weir.Key, at time.Time) ([]marked, error) {
 	limits, states := r.base.Limiter.Plan().Limits(), make([]weir.LimitState, len(r.Limits))
 	d, err := r.base.Limiter.Decide(ctx, *key, weir.Request{Op: weir.OpPeek, At: at, States: states})
 	if err != nil {

@@ -72,7 +72,7 @@ func (r teller) warnsID(op weir.Op, after time.Duration, words string, n int64, 
 	if err != nil {
 		r.Fatal(err)
 	}
-	o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: n, At: start.Add(after).UnixMicro(), ID: id})
+	o, err := r.Decide(context.Background(), &Request{Target: whose, Op: op, N: n, At: start.Add(after), ID: id})
 	if err != nil {
 		r.Fatal(err)
 	}
@@ -227,7 +227,7 @@ func TestResetForgetsWarnings(t *testing.T) {
 			r := teller{t, warningRule(t, name, e)}
 			r.warns(check, 0, "user=u", 8, "limit")
 			r.warns(check, 0, "user=v", 8, "limit")
-			if err := r.ResetAt(context.Background(), weir.K("u"), start.UnixMicro()); err != nil {
+			if err := r.ResetAt(context.Background(), weir.K("u"), start); err != nil {
 				t.Fatal(err)
 			}
 			r.warns(check, 0, "user=u", 7, "")
@@ -263,7 +263,7 @@ func TestErrorOfAMarkKeepsTheDecision(t *testing.T) {
 		for i := range 12 {
 			got := teller{t, r}.warns(check, time.Duration(i)*time.Second, words, 1, "")
 			target, _ := subject(t, same, words)
-			want, err := same.Decide(context.Background(), &Request{Target: target, N: 1, At: start.Add(time.Duration(i) * time.Second).UnixMicro()})
+			want, err := same.Decide(context.Background(), &Request{Target: target, N: 1, At: start.Add(time.Duration(i) * time.Second)})
 			if err != nil || got.Decision != want.Decision {
 				t.Errorf("%s: attempt %d: got %v, want %v, %v", name, i, got.Decision, want.Decision, err)
 			}
@@ -296,7 +296,7 @@ func BenchmarkDecide(b *testing.B) {
 	for _, name := range []string{"plain", "rolling"} {
 		b.Run(name, func(b *testing.B) {
 			r := warningRule(b, name, weir.NewMemory())
-			a := Request{Target: Target{weir.K("u"), None}, Op: check, N: 1, At: weir.Now}
+			a := Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := r.Decide(context.Background(), &a); err != nil {
@@ -354,7 +354,7 @@ func hammerWarnings(t *testing.T, p *policy.Policy, kind weir.Kind, window time.
 			r, user := rules[i%len(rules)], []string{"u", "v"}[i/2%2]
 			for !enough.Load() {
 				states := make([]weir.LimitState, 1)
-				o, err := r.Decide(context.Background(), &Request{Target: Target{weir.K(user), None}, Op: check, N: 1, At: weir.Now, States: states})
+				o, err := r.Decide(context.Background(), &Request{Target: Target{weir.K(user), None}, Op: check, N: 1, States: states})
 				if err != nil {
 					t.Error(err)
 					return

@@ -44,7 +44,7 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 				if !batch {
 					return l.Allow(context.Background(), weir.K(key))
 				}
-				calls := []weir.Call{l.Call(weir.K(key), weir.Request{N: 1, At: weir.Now})}
+				calls := []weir.Call{l.Call(weir.K(key), weir.Request{N: 1})}
 				weir.DecideAll(context.Background(), f, calls)
 				return calls[0].Decision, calls[0].Err
 			}

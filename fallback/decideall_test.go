@@ -64,9 +64,9 @@ func TestBatchesFollowTheMode(t *testing.T) {
 			t.Helper()
 			var calls []weir.Call
 			for _, k := range keys {
-				calls = append(calls, l.Call(weir.K(k), weir.Request{N: 1, At: weir.Now, ID: id, States: make([]weir.LimitState, 1)}))
+				calls = append(calls, l.Call(weir.K(k), weir.Request{N: 1, ID: id, States: make([]weir.LimitState, 1)}))
 			}
-			calls = append(calls, l.Call(weir.K(), weir.Request{N: 1, At: weir.Now}))
+			calls = append(calls, l.Call(weir.K(), weir.Request{N: 1}))
 			weir.DecideAll(context.Background(), f, calls)
 			if n := len(calls) - 1; !errors.Is(calls[n].Err, weir.ErrKey) {
 				t.Errorf("%v: a call without a key: %v", c.mode, calls[n].Err)
@@ -117,7 +117,7 @@ func TestBatchesEndWithTheirContext(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1, At: weir.Now})}
+	calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1})}
 	if weir.DecideAll(ctx, f, calls); !errors.Is(calls[0].Err, context.Canceled) || calls[0].Decision.Allowed {
 		t.Errorf("%+v, %v", calls[0].Decision, calls[0].Err)
 	}
@@ -132,7 +132,7 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	calls := []weir.Call{l.Call(weir.K("a"), weir.Request{N: 1, At: weir.Now, States: make([]weir.LimitState, 1)})}
+	calls := []weir.Call{l.Call(weir.K("a"), weir.Request{N: 1, States: make([]weir.LimitState, 1)})}
 	weir.DecideAll(context.Background(), f, calls)
 	if c := &calls[0]; !c.Decision.Allowed || c.Request.States[0].Used != 1 {
 		t.Fatalf("got %+v, want a grant", c)
@@ -159,7 +159,7 @@ func TestSilentStoreFailsBatches(t *testing.T) {
 		}
 		store.Break(weirtest.Silent())
 		decide := func(ctx context.Context) *weir.Call {
-			calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1, At: weir.Now})}
+			calls := []weir.Call{l.Call(weir.K(), weir.Request{N: 1})}
 			weir.DecideAll(ctx, f, calls)
 			return &calls[0]
 		}

@@ -155,7 +155,7 @@ func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op wei
 	s := newStore(t, p, outage, fallback.Instances(2))
 	s.Break(weirtest.Down())
 	states := make([]weir.LimitState, 2)
-	d, err := s.Decide(context.Background(), weir.K("42"), weir.Request{Op: op, N: n, At: weir.Now, States: states})
+	d, err := s.Decide(context.Background(), weir.K("42"), weir.Request{Op: op, N: n, States: states})
 	if outage == fallback.FailClosed {
 		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)
@@ -200,7 +200,7 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 func TestFallbackOpenClearsStates(t *testing.T) {
 	s := newStore(t, ten, fallback.FailOpen)
 	states := make([]weir.LimitState, 2)
-	ask := weir.Request{N: 1, At: weir.Now, States: states}
+	ask := weir.Request{N: 1, States: states}
 	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0].Used != 1 {
 		t.Fatalf("the store's states: %+v, %v", states, err)
 	}

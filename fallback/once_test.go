@@ -37,7 +37,7 @@ func TestOnceThroughFallback(t *testing.T) {
 	store.Break(weirtest.Down())
 	states := make([]weir.LimitState, 1)
 	for i := range 3 {
-		d, err := local.Decide(ctx, key, weir.Request{N: 4, At: weir.Now, ID: "down", States: states})
+		d, err := local.Decide(ctx, key, weir.Request{N: 4, ID: "down", States: states})
 		if err != nil || !d.Degraded || d.Granted != 4 || d.Replayed != (i > 0) {
 			t.Errorf("call %d with the store down: %+v, %v, want 4 of a share of 5, once", i, d, err)
 		}

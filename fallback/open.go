@@ -42,10 +42,12 @@ func firstBelow(p *weir.Plan, n int64) *weir.PlanLimit {
 	return nil
 }
 
-// instantOf returns the instant of the request. Now is read from this process's clock.
+// instantOf returns the instant of the request, in whole microseconds. Without one it reads
+// this process's clock.
 func instantOf(r *weir.Request) time.Time {
-	if r.At != weir.Now {
-		return time.UnixMicro(r.At)
+	at, given := r.Instant()
+	if !given {
+		at = time.Now().UnixMicro()
 	}
-	return time.UnixMicro(time.Now().UnixMicro())
+	return time.UnixMicro(at)
 }

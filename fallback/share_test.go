@@ -83,7 +83,7 @@ func TestLocalStates(t *testing.T) {
 		s.Break(weirtest.Down())
 		states := make([]weir.LimitState, 1)
 		decide := func(op weir.Op, n int64) (weir.Decision, error) {
-			return s.Decide(ctx, weir.K(), weir.Request{Op: op, N: n, At: weir.Now, States: states})
+			return s.Decide(ctx, weir.K(), weir.Request{Op: op, N: n, States: states})
 		}
 		d, err := decide(weir.OpAttempt, 2)
 		want := weir.LimitState{Name: "l", Max: 10, Window: time.Hour, MinInterval: time.Minute,
@@ -269,11 +269,11 @@ func TestShareOfAPart(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
 	e := fallback.New(store, fallback.Local)
-	if _, err := e.Decide(context.Background(), p.Holds(), weir.K("acme", "ann"), weir.Request{Op: weir.OpRecord, N: 3, At: weir.Now}); err != nil {
+	if _, err := e.Decide(context.Background(), p.Holds(), weir.K("acme", "ann"), weir.Request{Op: weir.OpRecord, N: 3}); err != nil {
 		t.Fatal(err)
 	}
 	for key, want := range map[string]bool{"ann": false, "bob": true} {
-		d, err := e.Decide(context.Background(), p, weir.K("other", key), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now})
+		d, err := e.Decide(context.Background(), p, weir.K("other", key), weir.Request{Op: weir.OpPeek, N: 1})
 		if err != nil || d.Allowed != want {
 			t.Errorf("%s: %+v, %v; want allowed %v", key, d, err, want)
 		}

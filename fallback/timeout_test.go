@@ -145,7 +145,7 @@ func TestProbeOutlivesItsCaller(t *testing.T) {
 		s.Break(weirtest.Slow(40 * time.Millisecond))
 		states := make([]weir.LimitState, 2)
 		began := time.Now()
-		d, err := s.Decide(ctx, weir.K("42"), weir.Request{N: 1, At: weir.Now, States: states})
+		d, err := s.Decide(ctx, weir.K("42"), weir.Request{N: 1, States: states})
 		if err != nil || !d.Degraded || time.Since(began) != 2*time.Millisecond {
 			t.Fatalf("got %+v, %v after %v; want the mode's decision after 2ms", d, err, time.Since(began))
 		}

@@ -8,6 +8,7 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/accesslog"
@@ -248,7 +249,7 @@ func (r *LogRunner) decide(ctx context.Context, p *logPolicy, e *accesslog.Entry
 	}
 	var few [4]string
 	target := p.rule.TargetOfKey(weir.K(values(p.keys.name(stats), few[:0])...), tier)
-	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: e.At}
+	r.attempt = enforce.Request{Target: target, Op: weir.OpAttempt, N: n, At: time.UnixMicro(e.At)}
 	o, err := p.rule.Decide(ctx, &r.attempt)
 	if err == nil {
 		err = o.Err

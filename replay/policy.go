@@ -20,13 +20,13 @@ var ops = [...]weir.Op{Check: weir.OpAttempt, Peek: weir.OpPeek, Record: weir.Op
 
 // run executes a checked line and stores the result in res.
 func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target, res *result) (err error) {
-	req := enforce.Request{Target: target, N: line.N, At: line.At, ID: line.ID}
+	at := time.UnixMicro(line.At)
+	req := enforce.Request{Target: target, N: line.N, At: at, ID: line.ID}
 	if int(line.Op) < len(ops) {
 		req.Op = ops[line.Op]
 		return t.decide(ctx, &req, res)
 	}
-	limiter := t.rule.Limiter(&target, line.At)
-	now := limiter.At(time.UnixMicro(line.At))
+	now := t.rule.Limiter(&target, at).At(at)
 	switch line.Op {
 	case Refund:
 		res.units, err = refund(ctx, now, line, target.Key)

@@ -28,7 +28,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 		l := newLimiter(t, e, once)
 		var calls []weir.Call
 		for i := range 2 * keys {
-			calls = append(calls, l.Call(weir.K(fmt.Sprint(i%keys)), weir.Request{N: 1, At: weir.Now}))
+			calls = append(calls, l.Call(weir.K(fmt.Sprint(i%keys)), weir.Request{N: 1}))
 		}
 		e.DecideAll(ctx, calls)
 		for i := range calls {
@@ -50,7 +50,7 @@ func TestBatchesWaitTogether(t *testing.T) {
 		t.Fatal(err)
 	}
 	l := newLimiter(t, e, once)
-	closed := []weir.Call{l.Call(weir.K("new"), weir.Request{N: 1, At: weir.Now}), l.Call(weir.K("new"), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now})}
+	closed := []weir.Call{l.Call(weir.K("new"), weir.Request{N: 1}), l.Call(weir.K("new"), weir.Request{Op: weir.OpPeek, N: 1})}
 	e.DecideAll(ctx, closed)
 	if !errors.Is(closed[0].Err, weir.ErrUnavailable) || closed[0].Decision.Allowed || closed[1].Err != nil || !closed[1].Decision.Allowed {
 		t.Errorf("after Close: %+v", closed)

@@ -114,7 +114,7 @@ func (c *childConfig) run(journal pipe) error {
 		}
 		for key := range p.keys {
 			var s [1]weir.LimitState
-			d, err := limiters[i].Decide(context.Background(), keyOf(uint32(key)), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: s[:]})
+			d, err := limiters[i].Decide(context.Background(), keyOf(uint32(key)), weir.Request{Op: weir.OpPeek, N: 1, States: s[:]})
 			if err != nil {
 				return err
 			}

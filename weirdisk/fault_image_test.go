@@ -174,7 +174,7 @@ func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, e
 		for key := range policies[i].keys {
 			p := place{uint16(i), uint32(key)}
 			var s [1]weir.LimitState
-			d, err := l.Decide(context.Background(), keyOf(p.key), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: s[:]})
+			d, err := l.Decide(context.Background(), keyOf(p.key), weir.Request{Op: weir.OpPeek, N: 1, States: s[:]})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,7 +19,7 @@ func TestTogetherSurvivesTogether(t *testing.T) {
 	e := open(t, dir, SyncOff())
 	limit := weir.Limit{Name: "l", Max: transfers, Window: time.Hour, By: []string{"k"}}
 	l := newLimiter(t, e, limit)
-	r := weir.Request{N: 1, At: weir.Now}
+	r := weir.Request{N: 1}
 	for range transfers {
 		calls := []weir.Call{l.Call(weir.K("from"), r), l.Call(weir.K("to"), r)}
 		if err := l.DecideTogether(ctx, calls); err != nil || !calls[0].Decision.Allowed {

@@ -80,7 +80,7 @@ func (l *limit) end(ctx context.Context, held *weir.Reservation) {
 // attempt decides an outcome.
 func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
 	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
-	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
+	o.Decision, err = l.limiter.Decide(ctx, o.Key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
 	return err
 }
 

@@ -24,7 +24,7 @@ func atOnce(n int64) weir.Limit {
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Plan().Limits()))
-	if _, err := l.Decide(context.Background(), weir.K("acme"), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}); err != nil {
+	if _, err := l.Decide(context.Background(), weir.K("acme"), weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range states {

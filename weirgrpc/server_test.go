@@ -122,7 +122,7 @@ func TestViolationsOfEachKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		var err error
-		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: 3, At: weir.Now, States: o.States}); err != nil {
+		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: 3, States: o.States}); err != nil {
 			t.Fatal(err)
 		}
 		if v := o.quotaFailure().Violations[0]; v.QuotaValue != c.value || v.Description != c.want {

@@ -150,7 +150,7 @@ func TestFieldsOfEachKind(t *testing.T) {
 		}
 		o := Outcome{Plan: l.Plan(), N: c.n, States: make([]weir.LimitState, 1)}
 		var err error
-		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at.UnixMicro(), States: o.States}); err != nil {
+		if o.Decision, err = l.Decide(t.Context(), o.Key, weir.Request{N: c.n, At: at, States: o.States}); err != nil {
 			t.Fatal(err)
 		}
 		h := http.Header{}

@@ -27,7 +27,7 @@ var renders = weir.Policy{Name: "renders", Limits: []weir.Limit{
 func used(t *testing.T, l *weir.Limiter) (units []int64) {
 	t.Helper()
 	states := make([]weir.LimitState, len(l.Plan().Limits()))
-	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}); err != nil {
+	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range states {

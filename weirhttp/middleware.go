@@ -86,7 +86,7 @@ func (m *middleware) decide(r *http.Request) (o *Outcome, held *weir.Reservation
 	if o.Plan.Holds() != nil {
 		held, o.Decision, err = m.limiter.ReserveStates(ctx, key, o.N, o.States)
 	} else {
-		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, At: weir.Now, States: o.States})
+		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
 	}
 	if err != nil {
 		return nil, nil, err

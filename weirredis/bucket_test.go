@@ -141,7 +141,7 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
 			z := l.Plan().Limits()[0].Period
 			for i := range 3 {
-				d, err := e.Decide(ctx, l.Plan(), weir.K(), weir.Request{N: 1, At: weir.Now, ID: pick(rand.New(rand.NewPCG(uint64(i), 1)), "", fmt.Sprint(i))})
+				d, err := e.Decide(ctx, l.Plan(), weir.K(), weir.Request{N: 1, ID: pick(rand.New(rand.NewPCG(uint64(i), 1)), "", fmt.Sprint(i))})
 				if err != nil {
 					t.Fatal(err)
 				}

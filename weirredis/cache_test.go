@@ -243,7 +243,7 @@ func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
 		{about: "a grant with the state of the limits", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error {
 				c.reply += strings.Repeat("\x00", 2*5*8) // the states
-				_, err := l.Decide(ctx, v, weir.Request{N: 1, At: weir.Now, States: make([]weir.LimitState, 2)})
+				_, err := l.Decide(ctx, v, weir.Request{N: 1, States: make([]weir.LimitState, 2)})
 				return err
 			})
 		}},
@@ -279,7 +279,7 @@ func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
 			if c.do == nil {
 				c.do = func(conn *cannedConn, l *weir.Limiter) error {
 					return conn.granting(func() error {
-						_, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: v, Request: weir.Request{N: 1, At: weir.Now}}})
+						_, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: v, Request: weir.Request{N: 1}}})
 						return errs[0]
 					})
 				}
@@ -319,12 +319,12 @@ func TestCachedDenialsAreOfOneRequest(t *testing.T) {
 func TestOtherRequestsAreNeverCached(t *testing.T) {
 	u, reply := weir.K("u"), weirredis.Denial(nine, 300_000, 900_000, 200_000)
 	for about, request := range map[string]weir.Request{
-		"a peek":                    {Op: weir.OpPeek, N: 2, At: weir.Now},
-		"an attempt of nothing":     {At: weir.Now},
-		"an attempt with an id":     {N: 2, At: weir.Now, ID: "id"},
-		"an attempt with states":    {N: 2, At: weir.Now, States: make([]weir.LimitState, 1)},
-		"an attempt at an instant":  {N: 2, At: nine.UnixMicro()},
-		"an attempt of fewer units": {N: 1, At: weir.Now},
+		"a peek":                    {Op: weir.OpPeek, N: 2},
+		"an attempt of nothing":     {},
+		"an attempt with an id":     {N: 2, ID: "id"},
+		"an attempt with states":    {N: 2, States: make([]weir.LimitState, 1)},
+		"an attempt at an instant":  {N: 2, At: nine},
+		"an attempt of fewer units": {N: 1},
 	} {
 		for _, batch := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
@@ -418,7 +418,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 	attempts := map[string]func(*weir.Limiter) error{
 		"by Decide": func(l *weir.Limiter) error { _, err := l.Allow(ctx, u); return err },
 		"by DecideAll": func(l *weir.Limiter) error {
-			calls := []weir.Call{{Key: u, Request: weir.Request{N: 1, At: weir.Now}}}
+			calls := []weir.Call{{Key: u, Request: weir.Request{N: 1}}}
 			l.DecideAll(ctx, calls)
 			return calls[0].Err
 		},

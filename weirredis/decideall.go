@@ -48,7 +48,7 @@ func (e *Engine) order(calls []weir.Call) {
 	for i := range calls {
 		c := &calls[i]
 		d := &c.Decision
-		if c.Err != nil || c.Request.At != weir.Now || d.Replayed {
+		if c.Err != nil || !c.Request.At.IsZero() || d.Replayed {
 			continue
 		}
 		histories := e.newRequest(c.Plan, &c.Key, &c.Request).joined
@@ -81,7 +81,7 @@ type trip struct {
 // policy waits for the trip, because that one may change the answer.
 func (t *trip) answerFromCache(c *weir.Call) bool {
 	r := &c.Request
-	if r.At != weir.Now || r.States != nil || r.Op != weir.OpAttempt || t.e.cache.size.Load() == 0 ||
+	if !r.At.IsZero() || r.States != nil || r.Op != weir.OpAttempt || t.e.cache.size.Load() == 0 ||
 		slices.ContainsFunc(t.calls, func(other *weir.Call) bool { return other.Plan == c.Plan || other.Plan.Name() == c.Plan.Name() }) {
 		return false
 	}
@@ -131,7 +131,7 @@ func (t *trip) send() {
 			}
 		}
 		t.e.cache.replied(req, &r, oneErr)
-		if needed, _ := t.e.elsewhere(&r, oneErr, c.Request.At); needed {
+		if needed, _ := t.e.elsewhere(&r, oneErr, momentOf(&c.Request)); needed {
 			again = append(again, i)
 			continue
 		}
@@ -153,7 +153,7 @@ func (t *trip) finish(i int, r *reply, err error, sent time.Time) {
 		return
 	}
 	c.Decision = req.decision(r, c.Plan)
-	if c.Request.At == weir.Now && c.Request.States == nil {
+	if c.Request.At.IsZero() && c.Request.States == nil {
 		t.e.cache.add(c.Plan, &c.Key, req, r, t.versions[i], sent, t.e.since)
 	}
 }
@@ -177,7 +177,7 @@ func (t *trip) compose() (script *Script, keys, args []string) {
 		req := &t.requests[i].request
 		around := int64(0)
 		if script.Name == "kinds" {
-			around = t.e.around(c.Request.At)
+			around = t.e.around(momentOf(&c.Request))
 		}
 		req.bucket, req.n = nil, c.Request.N
 		req.arg = packMany(req.kind, c.Plan, &c.Request, around)

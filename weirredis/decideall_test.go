@@ -46,7 +46,7 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 		return calls
 	}
 	attempt := func(l *weir.Limiter, k string, states int) weir.Call {
-		r := weir.Request{N: 1, At: weir.Now}
+		r := weir.Request{N: 1}
 		if states > 0 {
 			r.States = make([]weir.LimitState, states)
 		}
@@ -83,7 +83,7 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 	}
 	decide(3, many...)
 
-	operation := one.Call(weir.K("f"), weir.Request{N: 1, At: weir.Now, ID: "id"})
+	operation := one.Call(weir.K("f"), weir.Request{N: 1, ID: "id"})
 	parts := decide(3, attempt(one, "f", 0), operation, attempt(one, "f", 0))
 	if !parts[0].Decision.Allowed || !parts[1].Decision.Allowed || parts[2].Decision.Allowed {
 		t.Errorf("around an operation: %+v", parts)
@@ -106,7 +106,7 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 	if s := decide(1, attempt(one, "a", 1))[0].Request.States[0]; s.Name != "l" || s.Used != 2 {
 		t.Errorf("state %+v", s)
 	}
-	decide(1, one.Call(weir.K("a"), weir.Request{N: 2, At: weir.Now}))
+	decide(1, one.Call(weir.K("a"), weir.Request{N: 2}))
 }
 
 // clusterConn is a cannedConn of a Cluster.
@@ -119,7 +119,7 @@ func TestDecideAllInAClusterSendsEachCallAlone(t *testing.T) {
 	conn := clusterConn{&cannedConn{reply: weirredis.Grant(nine, 4)}}
 	e := newEngine(t, conn)
 	l := limiter(t, e, "cluster", weir.AllOrNothing, perUser(5, time.Second))
-	calls := []weir.Call{l.Call(weir.K("u"), weir.Request{N: 1, At: weir.Now}), l.Call(weir.K("v"), weir.Request{N: 1, At: weir.Now})}
+	calls := []weir.Call{l.Call(weir.K("u"), weir.Request{N: 1}), l.Call(weir.K("v"), weir.Request{N: 1})}
 	e.DecideAll(ctx, calls)
 	if conn.calls != 2 || calls[0].Err != nil || calls[1].Err != nil {
 		t.Errorf("%d round trips, want 2: %+v", conn.calls, calls)
@@ -140,10 +140,10 @@ func TestDecideAllKeepsTheOrderOfInstants(t *testing.T) {
 			}
 			canned.reply, canned.took = weirredis.Denial(nine.Add(60*time.Millisecond), 240_000, 840_000, 140_000), 5*time.Millisecond
 			calls := []weir.Call{
-				l.Call(weir.K("u"), weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now}),
-				l.Call(weir.K("w"), weir.Request{N: 1, At: weir.Now, ID: "in a call of its own"}),
-				l.Call(weir.K("u"), weir.Request{N: 1, At: weir.Now}),
-				l.Call(weir.K("v"), weir.Request{N: 1, At: weir.Now}),
+				l.Call(weir.K("u"), weir.Request{Op: weir.OpPeek, N: 1}),
+				l.Call(weir.K("w"), weir.Request{N: 1, ID: "in a call of its own"}),
+				l.Call(weir.K("u"), weir.Request{N: 1}),
+				l.Call(weir.K("v"), weir.Request{N: 1}),
 			}
 			before := canned.calls
 			e.DecideAll(ctx, calls)
@@ -178,8 +178,8 @@ func TestDecideAllSwitchesScripts(t *testing.T) {
 	}
 	for _, states := range [][]weir.LimitState{nil, make([]weir.LimitState, 1)} {
 		calls := []weir.Call{
-			rolling.Call(key, weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}),
-			rolling.Call(key, weir.Request{Op: weir.OpPeek, N: 2, At: weir.Now, States: states}),
+			rolling.Call(key, weir.Request{Op: weir.OpPeek, N: 1, States: states}),
+			rolling.Call(key, weir.Request{Op: weir.OpPeek, N: 2, States: states}),
 		}
 		e.DecideAll(context.Background(), calls)
 		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Decision.Allowed || calls[1].Decision.Allowed {
@@ -193,7 +193,7 @@ func TestDecideAllSwitchesScripts(t *testing.T) {
 func TestDecideAllForgetsAnswersOfAnEarlierUse(t *testing.T) {
 	conn := &cannedConn{reply: weirredis.Grant(nine, 4)}
 	e := newEngine(t, conn)
-	calls := []weir.Call{limiter(t, e, "again", weir.AllOrNothing, perUser(5, time.Second)).Call(weir.K("u"), weir.Request{N: 1, At: weir.Now})}
+	calls := []weir.Call{limiter(t, e, "again", weir.AllOrNothing, perUser(5, time.Second)).Call(weir.K("u"), weir.Request{N: 1})}
 	e.DecideAll(ctx, calls)
 	if !calls[0].Decision.Allowed {
 		t.Fatalf("got %+v, want a grant", calls[0])

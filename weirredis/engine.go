@@ -73,7 +73,7 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 	if err := ctx.Err(); err != nil {
 		return weir.Decision{}, err
 	}
-	simple := a.At == weir.Now && a.ID == "" && a.States == nil
+	simple := a.At.IsZero() && a.ID == "" && a.States == nil
 	if simple && a.Op == weir.OpAttempt {
 		if d, ok := e.cache.latestDenial(p, &k, a.N, e.since); ok {
 			return d, nil
@@ -95,13 +95,13 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 		}
 	}
 	r, sent, err := e.send(ctx, &req)
-	if needed, at := e.elsewhere(&r, err, a.At); needed {
+	if needed, at := e.elsewhere(&r, err, momentOf(&a)); needed {
 		return e.decideKinds(ctx, p, &req, &a, at)
 	}
 	if err != nil {
 		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
 	}
-	if a.At == weir.Now {
+	if a.At.IsZero() {
 		e.cache.add(p, &k, &req, &r, version, sent, e.since)
 	}
 	return req.decision(&r, p), nil
@@ -128,7 +128,7 @@ func (e *Engine) decideAlone(ctx context.Context, p *weir.Plan, k *weir.Key, req
 		script = e.scripts["once"]
 		keys = append(slices.Clip(keys), e.operationKey(p, k, a.ID))
 	}
-	text, err := e.evalAround(ctx, a.At, func(around int64, again bool) (*Script, []string, []string) {
+	text, err := e.evalAround(ctx, momentOf(a), func(around int64, again bool) (*Script, []string, []string) {
 		args := []string{packMany(req.kind, p, a, around)}
 		if once {
 			return script, keys, append(args, lifetime(p))

@@ -132,7 +132,7 @@ func (x *exact) step(t *testing.T) {
 			n = 0
 		}
 		x.same(t, fmt.Sprintf("op %v of %d", op, n), func(e weir.Engine) string {
-			a := weir.Request{Op: op, N: n, At: x.at}
+			a := weir.Request{Op: op, N: n, At: time.UnixMicro(x.at)}
 			if withStates {
 				a.States = make([]weir.LimitState, len(x.policy.Limits))
 			}
@@ -159,7 +159,7 @@ func TestExactEntryAlone(t *testing.T) {
 	attempt := func(at, n int64) {
 		x.at = at
 		x.same(t, fmt.Sprint("attempt of ", n), func(e weir.Engine) string {
-			d, err := e.Decide(ctx, x.plan, weir.K(), weir.Request{N: n, At: at})
+			d, err := e.Decide(ctx, x.plan, weir.K(), weir.Request{N: n, At: time.UnixMicro(at)})
 			return fmt.Sprintf("%+v %v", fields(d), err)
 		})
 	}

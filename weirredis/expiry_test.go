@@ -128,7 +128,7 @@ func TestBatchesRenewExpiries(t *testing.T) {
 		binary.BigEndian.PutUint32(header[16:], lives+uint32(int32(c.moved/time.Second)))
 		s.Must(t, "HSET", key, "h", string(header))
 		before := commands(t, s, "pexpire")
-		calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(c.user), Request: weir.Request{N: 1, At: weir.Now}}}
+		calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(c.user), Request: weir.Request{N: 1}}}
 		e.DecideAll(ctx, calls)
 		if got := commands(t, s, "pexpire") - before; got != c.renewed || !calls[0].Decision.Allowed {
 			t.Errorf("%s: %d renewals, %+v, want %d and a grant", c.user, got, calls[0], c.renewed)

@@ -21,8 +21,8 @@ const maxTries = 4
 var errWindows = ReplyError("weirredis: the clock of the server leaves every window that is sent; is it being set?")
 
 // elsewhere reports whether a request must be sent again, and the instant around which its
-// windows are needed. r and err are its reply; at is its own instant, or weir.Now.
-func (e *Engine) elsewhere(r *reply, err error, at int64) (needed bool, around int64) {
+// windows are needed. r and err are its reply; at is the instant of the request.
+func (e *Engine) elsewhere(r *reply, err error, at moment) (needed bool, around int64) {
 	if err == nil {
 		return r.elsewhere, r.at
 	}
@@ -66,8 +66,8 @@ func (e *Engine) decideKinds(ctx context.Context, p *weir.Plan, req *request, a 
 type composed func(around int64, again bool) (*Script, []string, []string)
 
 // evalAround runs a script in a call of its own, and again where it decided nothing. at is
-// the instant of the request, or weir.Now.
-func (e *Engine) evalAround(ctx context.Context, at int64, compose composed) (string, error) {
+// the instant of the call.
+func (e *Engine) evalAround(ctx context.Context, at moment, compose composed) (string, error) {
 	around := e.around(at)
 	again := false
 	for range maxTries {

@@ -176,7 +176,7 @@ func (p *pair) units() int64 {
 
 func (p *pair) decide(t *testing.T) {
 	t.Helper()
-	ask := weir.Request{N: p.units(), At: p.at, Op: pick(p.r, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord)}
+	ask := weir.Request{N: p.units(), At: time.UnixMicro(p.at), Op: pick(p.r, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpAttempt, weir.OpPeek, weir.OpRecord)}
 	if ask.Op == weir.OpRecord && p.huge() && p.r.IntN(8) == 0 {
 		ask.N = pick(p.r, weir.MaxUnits, weir.MaxUnits/2, p.plan.Limits()[0].Refill.Most)
 	}

@@ -84,7 +84,7 @@ func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
 	n := 1 + r.Int64N(3)
 	for range 1 + r.IntN(40) {
 		a := weirredis.Call{Plan: p, Key: weir.K([]string{"a", "b"}[r.IntN(8)/7])}
-		a.Request = weir.Request{N: n, At: at.UnixMicro()}
+		a.Request = weir.Request{N: n, At: at}
 		switch r.IntN(12) {
 		case 0:
 			a.Request.N = r.Int64N(40)
@@ -103,7 +103,7 @@ func crowd(r *rand.Rand, p *weir.Plan, at time.Time) []weirredis.Call {
 func TestManyEqualCallersShareSeveralRequests(t *testing.T) {
 	e := newEngine(t, rueidisConn(t))
 	p := limiter(t, e, fmt.Sprint("equal", time.Now().UnixNano()), weir.AllOrNothing, perUser(280, time.Hour)).Plan()
-	call := weirredis.Call{Plan: p, Key: weir.K("u"), Request: weir.Request{N: 1, At: weir.Now}}
+	call := weirredis.Call{Plan: p, Key: weir.K("u"), Request: weir.Request{N: 1}}
 	decisions, errs := e.DecideBatch(ctx, slices.Repeat([]weirredis.Call{call}, 300))
 	for i, d := range decisions {
 		if errs[i] != nil || d.Allowed != (i < 280) || d.Remaining != int64(max(279-i, 0)) {

@@ -51,12 +51,12 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 						}
 						return fmt.Sprint("refund ", took, err)
 					}
-					d, err := e.Decide(ctx, plan, key, weir.Request{N: n, At: now})
+					d, err := e.Decide(ctx, plan, key, weir.Request{N: n, At: time.UnixMicro(now)})
 					return fmt.Sprintf("attempt %#v %v", d, err) // %v of a Decision is only its sentence
 				}
 				looks := func(e weir.Engine) string {
 					states := make([]weir.LimitState, len(plan.Limits()))
-					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: now, States: states})
+					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: time.UnixMicro(now), States: states})
 					return fmt.Sprintf("%#v %+v %v", d, states, err)
 				}
 				want, then := did(engines[0]), looks(engines[0])

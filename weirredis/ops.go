@@ -13,12 +13,12 @@ func (e *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 
 // RefundOnce is Refund with an idempotency key (weir.RefundOnceEngine); "" is none.
 func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	keys := e.keysFor(p, &k)
+	keys, instant := e.keysFor(p, &k), momentNow(now)
 	if id != "" {
 		keys = append(keys, e.operationKey(p, &k, id))
 	}
-	most, err := e.units(ctx, p, keys, true, now, func(around int64, _ bool) (*Script, []string, []string) {
-		args := []string{packRefund(p, at, n, now, around)}
+	most, err := e.units(ctx, p, keys, true, instant, func(around int64, _ bool) (*Script, []string, []string) {
+		args := []string{packRefund(p, at, n, instant, around)}
 		if id != "" {
 			args = append(args, lifetime(p))
 		}
@@ -30,9 +30,9 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	keys := e.keysFor(p, &k)
-	return e.units(ctx, p, keys, false, now, func(around int64, _ bool) (*Script, []string, []string) {
-		return e.scripts["count"], keys[i : i+1], []string{packCount(&p.Limits()[i], last, now, around)}
+	keys, instant := e.keysFor(p, &k), momentNow(now)
+	return e.units(ctx, p, keys, false, instant, func(around int64, _ bool) (*Script, []string, []string) {
+		return e.scripts["count"], keys[i : i+1], []string{packCount(&p.Limits()[i], last, instant, around)}
 	})
 }
 
@@ -51,11 +51,11 @@ func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 }
 
 // units runs a script whose reply is a number of units.
-func (e *Engine) units(ctx context.Context, p *weir.Plan, keys []string, writes bool, now int64, call composed) (int64, error) {
+func (e *Engine) units(ctx context.Context, p *weir.Plan, keys []string, writes bool, at moment, call composed) (int64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
-	text, err := e.evalAround(ctx, now, call)
+	text, err := e.evalAround(ctx, at, call)
 	if err == nil && len(text) != 8 {
 		err = badReply{len(text)}
 	}

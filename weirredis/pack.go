@@ -39,11 +39,32 @@ func kindOf(p *weir.Plan, a *weir.Request) byte {
 	return kind + byte(p.Mode())
 }
 
-func instant(at int64) int64 {
-	if at == weir.Now {
+// moment is the instant of a call: that of the caller, or of the server's clock.
+type moment struct {
+	micros int64 // since 1970, if given
+	given  bool
+}
+
+// momentOf returns the instant of a request.
+func momentOf(a *weir.Request) (at moment) {
+	at.micros, at.given = a.Instant()
+	return at
+}
+
+// momentNow returns the instant now of a weir.Engine's method, which may be weir.Now.
+func momentNow(now int64) moment {
+	if now == weir.Now {
+		return moment{}
+	}
+	return moment{now, true}
+}
+
+// packed returns the number that a script receives.
+func (at moment) packed() int64 {
+	if !at.given {
 		return serverClock
 	}
-	return at
+	return at.micros
 }
 
 // packOne packs a request under one limit. A limit's cost replaces the units.
@@ -51,7 +72,7 @@ func packOne(kind byte, a *weir.Request, l *weir.PlanLimit) string {
 	var room [48]byte
 	b := append(room[:0], kind)
 	b = append7(b, l.Units(a.N))
-	b = append7(b, instant(a.At))
+	b = append7(b, momentOf(a).packed())
 	if l.MinInterval == 0 && cell(l) == 0 {
 		return string(append6(append7(b, l.Max), l.Window))
 	}
@@ -72,7 +93,7 @@ func oneTimes(arg string, times int) string {
 // packBucket packs an attempt or a peek under one Bucket, of at most its capacity.
 func packBucket(kind byte, a *weir.Request, l *weir.PlanLimit) string {
 	var room [80]byte
-	b := append7(append(room[:0], kind), instant(a.At))
+	b := append7(append(room[:0], kind), momentOf(a).packed())
 	n := l.Units(a.N)
 	if f := &l.Refill; f.Per == 1 {
 		b = append7(append7(b, n*f.Micros), (l.Capacity-n)*f.Micros)
@@ -98,7 +119,7 @@ func packMany(kind byte, p *weir.Plan, a *weir.Request, around int64) string {
 	var room [256]byte
 	b := append(room[:0], kind, 1)
 	b = append7(b, a.N)
-	b = append7(b, instant(a.At))
+	b = append7(b, momentOf(a).packed())
 	b = append(b, byte(len(limits)), 0)
 	if a.States != nil {
 		b[len(b)-1] = 1
@@ -117,11 +138,11 @@ func manyTimes(arg string, times int) string {
 
 // packRefund packs a refund of n units of the entry at instant at. The windows of Periods
 // are those around another instant.
-func packRefund(p *weir.Plan, at, n, now, around int64) string {
+func packRefund(p *weir.Plan, at, n int64, now moment, around int64) string {
 	limits := p.Limits()
 	var room [256]byte
 	b := append(room[:0], byte(p.Mode()), byte(len(limits)))
-	b = append7(b, instant(now))
+	b = append7(b, now.packed())
 	b = append7(b, at) // weir.Oldest becomes a number above 2^53
 	b = append7(b, n)
 	for i := range limits {
@@ -146,9 +167,9 @@ func refunded(l *weir.PlanLimit, n int64) int64 {
 
 // packCount packs a count of the last microseconds. The windows of a Period are those around
 // an instant.
-func packCount(l *weir.PlanLimit, last, now, around int64) string {
+func packCount(l *weir.PlanLimit, last int64, now moment, around int64) string {
 	var room [56]byte
-	b := append6(append7(room[:0], instant(now)), l.Span(last))
+	b := append6(append7(room[:0], now.packed()), l.Span(last))
 	return string(appendKind(append6(append6(b, l.Window), cell(l)), l, around))
 }
 

@@ -68,7 +68,7 @@ func (d *double) step(t *testing.T) {
 	t.Helper()
 	limit := d.plans[0].Policy().Limits[0]
 	d.pass(limit.Window)
-	ask := weir.Request{N: d.units(limit.Max), At: d.at.UnixMicro()}
+	ask := weir.Request{N: d.units(limit.Max), At: d.at}
 	switch d.r.IntN(12) {
 	case 0:
 		ask.Op = weir.OpRecord
@@ -179,7 +179,7 @@ func TestShortHeaderHoldsItsUnits(t *testing.T) {
 		for j, n := range []int64{65_535, 1} {
 			at := nine.Add(time.Duration(2*i+j) * time.Microsecond)
 			used += n
-			d, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: n, At: at.UnixMicro()}}})
+			d, errs := e.DecideBatch(ctx, []weirredis.Call{{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: n, At: at}}})
 			if errs[0] != nil || d[0].Remaining != max-used {
 				t.Fatalf("%d units used: got %d remaining, %v, want %d", used, d[0].Remaining, errs[0], max-used)
 			}

@@ -48,7 +48,7 @@ func FuzzReplies(f *testing.F) {
 		var merged []weirredis.Call
 		var calls []weir.Call
 		for i := range 1 + int(callers) {
-			request := weir.Request{N: 1 + int64(i)/200, At: weir.Now}
+			request := weir.Request{N: 1 + int64(i)/200}
 			merged = append(merged, weirredis.Call{Plan: p, Key: weir.K(), Request: request})
 			if i < 3 {
 				request.States = make([]weir.LimitState, i%2*len(p.Limits()))

@@ -40,7 +40,7 @@ type commonRequest struct {
 
 // newRequest packs a for the key k under p.
 func (e *Engine) newRequest(p *weir.Plan, k *weir.Key, a *weir.Request) (req request) {
-	common := a.N == 1 && a.Op == weir.OpAttempt && a.At == weir.Now && a.States == nil
+	common := a.N == 1 && a.Op == weir.OpAttempt && a.At.IsZero() && a.States == nil
 	if !common {
 		req = e.packRequest(p, a)
 	} else if known := e.common.Load(); known != nil && known.plan == p && (known.until == 0 || e.now().UnixMicro() < known.until) {
@@ -71,7 +71,7 @@ func (e *Engine) packRequest(p *weir.Plan, a *weir.Request) request {
 		req.bucket, req.n = l, l.Units(a.N)
 		req.arg = packBucket(req.kind, a, l)
 	case req.way == wayKinds:
-		around := e.around(a.At)
+		around := e.around(momentOf(a))
 		req.until = currentUntil(limits, around)
 		req.arg = packMany(req.kind, p, a, around)
 	case len(limits) == 1:
@@ -98,11 +98,11 @@ func wayOf(p *weir.Plan, a *weir.Request) way {
 }
 
 // around returns the instant around which the windows of Periods are sent.
-func (e *Engine) around(at int64) int64 {
-	if at == weir.Now {
+func (e *Engine) around(at moment) int64 {
+	if !at.given {
 		return e.now().UnixMicro()
 	}
-	return at
+	return at.micros
 }
 
 // currentUntil returns the first end of the Periods' windows that contain an instant, or 0.

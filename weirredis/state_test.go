@@ -79,7 +79,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		for op, ask := range map[string]func() error{
 			"attempt": func() error { _, err := now.AllowN(ctx, weir.K(user), 1); return err },
 			"batch": func() error {
-				calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(user), Request: weir.Request{N: 1, At: nine.Add(10 * time.Minute).UnixMicro()}}}
+				calls := []weir.Call{{Plan: l.Plan(), Key: weir.K(user), Request: weir.Request{N: 1, At: nine.Add(10 * time.Minute)}}}
 				e.DecideAll(ctx, calls)
 				return calls[0].Err
 			},

@@ -34,7 +34,7 @@ func TestTogetherInOneSlot(t *testing.T) {
 	}
 	var calls []weir.Call
 	for _, user := range []string{"ann", "ann", "bob"} {
-		calls = append(calls, l.Call(weir.K(user), weir.Request{N: 1, At: weir.Now}))
+		calls = append(calls, l.Call(weir.K(user), weir.Request{N: 1}))
 	}
 	err = l.DecideTogether(context.Background(), calls)
 	var of *weir.CallError

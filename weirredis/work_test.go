@@ -209,7 +209,7 @@ func fill(t testing.TB, e *weirredis.Engine, l *weir.Limiter, max int64, window 
 	var all []weirredis.Call
 	for i := range max {
 		at := nine.Add(time.Duration(i) * (window / time.Duration(max)))
-		all = append(all, weirredis.Call{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: 1, At: at.UnixMicro()}})
+		all = append(all, weirredis.Call{Plan: l.Plan(), Key: weir.K("u"), Request: weir.Request{N: 1, At: at}})
 		if len(all) == 128 || i == max-1 {
 			decisions, errs := e.DecideBatch(ctx, all)
 			for i, d := range decisions {

@@ -5,7 +5,7 @@
 //		weirtest.Run(t, func(t *testing.T) weir.Engine { return newEngine(t) })
 //	}
 //
-// It checks in seven layers. Each layer finds faults that the others miss:
+// It checks in eight layers. Each layer finds faults that the others miss:
 //
 //   - vectors: the files testdata/*.txt, short histories about one rule each, with
 //     every expected answer. They explain a failure best.
@@ -13,6 +13,8 @@
 //     instants at which something changes. Every answer is compared with the executable
 //     specification, and announced waits are tried on both sides. A difference is
 //     reduced to a short vector, ready to paste.
+//   - instants: requests without an instant are decided now, by the engine's own clock, and
+//     requests at a given one there, from 1970-01-01T00:00:00Z on.
 //   - hammer: many goroutines on short windows by the engine's own clock, on a few keys,
 //     or on so many that keys are forgotten and made anew. The audit uses only the times
 //     of call and return, and then the instants that the engine reports.
@@ -44,9 +46,10 @@ import (
 var testdata embed.FS
 
 // Run checks the engines that newEngine makes against the rules, in the subtests
-// vectors, differential, hammer, live, batches, together and once. It calls newEngine several times,
-// also concurrently. An engine may remember other policies, because Run never uses the name
-// of a policy twice. newEngine may register t.Cleanup to close the engine.
+// vectors, differential, instants, hammer, live, batches, together and once. It calls
+// newEngine several times, also concurrently. An engine may remember other policies,
+// because Run never uses the name of a policy twice. newEngine may register t.Cleanup to
+// close the engine.
 //
 // The flags -weirtest.attempts, -weirtest.hammers and -weirtest.seed of the test binary
 // take precedence over options. With -short Run makes a tenth of the attempts and histories.

@@ -88,7 +88,7 @@ func decide(cmd *cobra.Command, o *checkOptions, name string, pairs []string) (_
 	if o.peek {
 		a.Op = weir.OpPeek
 	}
-	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: o.n, At: weir.Now, States: a.States, ID: o.id})
+	made, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: a.Op, N: o.n, States: a.States, ID: o.id})
 	if err == nil {
 		err = made.Err
 	}

@@ -54,7 +54,7 @@ day       1    9  day in Asia/Tokyo         now  in 3h
 		}
 		a := &answer.Answer{Plan: l.Plan(), N: 1, States: make([]weir.LimitState, len(c.limits))}
 		at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
-		if a.Decision, err = l.Decide(t.Context(), a.Key, weir.Request{N: 1, At: at.UnixMicro(), States: a.States}); err != nil {
+		if a.Decision, err = l.Decide(t.Context(), a.Key, weir.Request{N: 1, At: at, States: a.States}); err != nil {
 			t.Fatal(err)
 		}
 		var b strings.Builder

@@ -93,7 +93,7 @@ func (s *session) doAll(batch []step) []answer {
 	}
 	calls := make([]weir.Call, len(batch))
 	for i, st := range batch {
-		r := weir.Request{Op: requestOps[st.op], N: st.n, At: s.instant(st.at).UnixMicro(), ID: st.id}
+		r := weir.Request{Op: requestOps[st.op], N: st.n, At: s.instant(st.at), ID: st.id}
 		if st.states {
 			r.States = make([]weir.LimitState, len(s.current.order))
 		}
@@ -157,7 +157,7 @@ func liveBatches(e weir.Engine, c Config) string {
 			for range 8*fit/size/c.Goroutines + 1 {
 				calls := make([]weir.Call, size)
 				for i := range calls {
-					calls[i] = limiter.Call(weir.K(values[i%2]), weir.Request{N: 1, At: weir.Now})
+					calls[i] = limiter.Call(weir.K(values[i%2]), weir.Request{N: 1})
 				}
 				weir.DecideAll(context.Background(), e, calls)
 				for i := range calls {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/spec"
@@ -64,7 +65,7 @@ func TestWrongBatches(t *testing.T) {
 		},
 		"at later instants": func(e *spec.Engine, ctx context.Context, calls []weir.Call) {
 			for i := range calls {
-				calls[i].Request.At += int64(i)
+				calls[i].Request.At = calls[i].Request.At.Add(time.Duration(i) * us)
 			}
 			e.DecideAll(ctx, calls)
 		},

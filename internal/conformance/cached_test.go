@@ -33,7 +33,7 @@ func newCachingProcess(store *spec.Engine, ttl time.Duration) *cachingProcess {
 }
 
 func (p *cachingProcess) Decide(ctx context.Context, plan *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-	if r.At != weir.Now || r.ID != "" || r.States != nil || r.Op == weir.OpPeek || plan.Mode() == weir.CountDenied {
+	if !r.At.IsZero() || r.ID != "" || r.States != nil || r.Op == weir.OpPeek || plan.Mode() == weir.CountDenied {
 		return p.Engine.Decide(ctx, plan, k, r)
 	}
 	name := fmt.Sprint(plan.Name(), " ", r.N)

@@ -40,6 +40,11 @@ func Run(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	sample := newEngine(t)
 	t.Run("vectors", func(t *testing.T) { runVectors(t, newEngine, c, remembersRefunds(sample)) })
 	t.Run("differential", func(t *testing.T) { runDifferential(t, newEngine, c) })
+	t.Run("instants", func(t *testing.T) {
+		if report := instants(newEngine(t)); report != "" {
+			t.Fatal(report)
+		}
+	})
 	t.Run("hammer", func(t *testing.T) { runHammer(t, newEngine, c) })
 	if !c.Separate {
 		t.Run("live", func(t *testing.T) { runLive(t, newEngine, c) })

@@ -299,7 +299,7 @@ func (h *concurrentHistory) attempt(r *rand.Rand) (c call, err error) {
 func (h *concurrentHistory) look() error {
 	for _, parts := range h.keys {
 		states := make([]weir.LimitState, len(h.limiter.Plan().Limits()))
-		d, err := h.limiter.Decide(context.Background(), keyOf(h.limiter, parts), weir.Request{Op: weir.OpPeek, At: weir.Now, States: states})
+		d, err := h.limiter.Decide(context.Background(), keyOf(h.limiter, parts), weir.Request{Op: weir.OpPeek, States: states})
 		if err != nil {
 			return err
 		}

@@ -77,7 +77,7 @@ func auditHoldsOnce(e weir.Engine, r *rand.Rand) (breach string) {
 	}
 	time.Sleep(window + holdSlack)
 	states := make([]weir.LimitState, 2)
-	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, At: weir.Now, States: states}); err != nil {
+	if _, err := l.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpPeek, States: states}); err != nil {
 		return err.Error()
 	}
 	charged := int64(0)

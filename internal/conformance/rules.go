@@ -4,7 +4,7 @@ import "fmt"
 
 // ruleSentences are the rules of docs/semantics.md in one sentence each, for reports.
 var ruleSentences = map[int]string{
-	1:  "a decision uses one instant for all limits",
+	1:  "a decision uses one instant for all limits: the given one, or without one that of the engine's clock",
 	2:  "a clock behind by less than a second is carried forward to the newest entry; if it is further behind, the future counts as now",
 	3:  "an entry of instant t counts at now exactly while t > now - Window; in a fixed window all entries count until its end",
 	4:  "a denial, a peek and a count change nothing; recording drops entries that no longer count",
@@ -17,7 +17,7 @@ var ruleSentences = map[int]string{
 	11: "Count is the units recorded in (now - d, now], with Cells those of every overlapping cell; with fixed windows those that count",
 	12: "a history belongs to policy, limit and key by name; new numbers take effect on it at the next decision",
 	13: "a history is kept until its newest entry no longer counts",
-	14: "bad input is an error and changes nothing; two different keys never share a history",
+	14: "bad input is an error and changes nothing; a given instant is 1970-01-01T00:00:00Z to 2^53 - 1 µs later; two different keys never share a history",
 	15: "a denial is not an error; an operation with an id may be repeated: it gets the first answer and is charged once",
 	16: "a bucket refills at Max per Window without rounding; an attempt fits if so many whole units are there",
 	17: "units of InFlight are held for a Window, or until a settlement",

@@ -101,7 +101,7 @@ func (s *session) call(st step) (a answer, err error) {
 	case opReset:
 		err = s.limiter.Reset(ctx, key)
 	default:
-		ask := weir.Request{Op: requestOps[st.op], N: st.n, At: weir.Now, ID: st.id}
+		ask := weir.Request{Op: requestOps[st.op], N: st.n, ID: st.id}
 		if st.states {
 			ask.States = make([]weir.LimitState, len(s.current.order))
 		}

@@ -40,7 +40,7 @@ func together(e weir.Engine, c Config) string {
 			if weir.IsBadInput(err) && !m.oneKey(calls) { // on a Cluster
 				continue
 			}
-			want.decide(calls[0].Request.At)
+			want.decide(calls[0].Request.At.UnixMicro())
 			if decided++; err != nil {
 				return fmt.Sprintf("seed %d, history %d: calls together: %v", c.Seed, history, err)
 			}
@@ -110,7 +110,7 @@ func (m *togetherModel) randomCalls(r *rand.Rand) []weir.Call {
 	}
 	at := m.now - max(0, r.Int64N(2_000_000)-1_000_001) // less than a second back (R2)
 	for i := range m.last {
-		m.last[i].Request.At = at
+		m.last[i].Request.At = time.UnixMicro(at)
 	}
 	return m.last
 }
@@ -190,7 +190,7 @@ func (o *outcome) commit() {
 // do makes a single request, and keeps the state after it.
 func (ch *charge) do(op weir.Op, at int64) weir.Decision {
 	states := make([]weir.LimitState, 1)
-	d, err := ch.limiter.Decide(context.Background(), ch.key, weir.Request{Op: op, N: ch.units, At: at, States: states})
+	d, err := ch.limiter.Decide(context.Background(), ch.key, weir.Request{Op: op, N: ch.units, At: time.UnixMicro(at), States: states})
 	mustBeValid(err)
 	ch.state = states[0]
 	return d
@@ -236,7 +236,7 @@ func (m *togetherModel) describe(calls []weir.Call) string {
 	}
 	for i := range calls {
 		c := &calls[i]
-		fmt.Fprintf(&b, "%d: %d units of %s for %+v at %d\n", i, c.Request.N, c.Plan.Name(), c.Key, c.Request.At)
+		fmt.Fprintf(&b, "%d: %d units of %s for %+v at %v\n", i, c.Request.N, c.Plan.Name(), c.Key, c.Request.At)
 	}
 	return b.String()
 }
@@ -275,7 +275,7 @@ func transferred(e weir.Engine, c Config, by []string) string {
 			var problem error
 			states := make([]weir.LimitState, 2)
 			for range 4*fit/c.Goroutines + 1 {
-				r := weir.Request{N: 1, At: weir.Now}
+				r := weir.Request{N: 1}
 				calls := []weir.Call{sent.Call(keys[0], r), received.Call(keys[1], r)}
 				if err := weir.DecideTogether(context.Background(), e, calls); err != nil {
 					problem = err
@@ -285,7 +285,7 @@ func transferred(e weir.Engine, c Config, by []string) string {
 				if calls[0].Decision.Allowed != calls[1].Decision.Allowed {
 					problem = errors.New("one of two calls together was granted")
 				}
-				if _, err := both.Decide(context.Background(), key, weir.Request{Op: weir.OpPeek, N: 1, At: weir.Now, States: states}); err != nil {
+				if _, err := both.Decide(context.Background(), key, weir.Request{Op: weir.OpPeek, N: 1, States: states}); err != nil {
 					problem = err
 				} else if states[0].Used != states[1].Used {
 					problem = fmt.Errorf("%d units were charged to the one key and %d to the other", states[0].Used, states[1].Used)

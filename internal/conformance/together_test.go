@@ -71,7 +71,7 @@ func TestWrongTogether(t *testing.T) {
 			return e.Decide(ctx, p, k, r)
 		},
 		"at a later instant": func(e weir.Engine, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
-			r.At++
+			r.At = r.At.Add(us)
 			return e.Decide(ctx, p, k, r)
 		},
 	} {

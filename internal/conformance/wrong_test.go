@@ -47,6 +47,8 @@ func layerReport(t *testing.T, layer string, newEngine func() weir.Engine) (repo
 		return (&differential{c: DefaultConfig(nil), newEngine: newEngine, shards: 1}).run(20_000)
 	}
 	switch layer {
+	case "i":
+		return instants(newEngine())
 	case "o":
 		return once(newEngine(), Config{Goroutines: 8, Seed: 1})
 	case "l":

@@ -102,7 +102,7 @@ func checkThenAct(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (wei
 	if a.Op != weir.OpAttempt || a.N == 0 || p.Mode() != weir.AllOrNothing {
 		return e.Decide(ctx, p, k, a)
 	}
-	if a.At == weir.Now {
+	if a.At.IsZero() {
 		look := a
 		look.Op = weir.OpPeek
 		d, err := e.Decide(ctx, p, k, look)
@@ -192,7 +192,7 @@ func cachesDenials() func(*spec.Engine, *weir.Plan, weir.Key, weir.Request) (wei
 			key += k.Value(0)
 		}
 		again := fmt.Sprint(key, a.N)
-		if d, ok := denied[again]; ok && a.At == weir.Now && a.Op == weir.OpAttempt {
+		if d, ok := denied[again]; ok && a.At.IsZero() && a.Op == weir.OpAttempt {
 			passed := time.Since(d.At).Truncate(us)
 			if d.RetryAfter -= passed; d.RetryAfter > 0 {
 				d.At, d.ResetAfter = d.At.Add(passed), d.ResetAfter-passed
@@ -226,7 +226,7 @@ func recordsRefusals(e *spec.Engine, p *weir.Plan, k weir.Key, a weir.Request) (
 var wrongEngines = []struct {
 	name   string
 	fault  wrongEngine
-	layers string // v, d, h, l and o for vectors, differential, hammer, live and once
+	layers string // v, d, i, h, l and o for vectors, differential, instants, hammer, live and once
 }{
 	{"window a microsecond short", wrongEngine{plan: limitsWith(func(l *weir.Limit) {
 		l.Window = max(l.Window-us, weir.MinWindow)
@@ -271,11 +271,21 @@ var wrongEngines = []struct {
 	{"keys end at NUL", wrongEngine{key: func(v string) string { v, _, _ = strings.Cut(v, "\x00"); return v }}, "vd"},
 	{"keys cut to 512 bytes", wrongEngine{key: func(v string) string { return v[:min(len(v), 512)] }}, "v"},
 	{"instants in milliseconds", wrongEngine{ask: func(a weir.Request) weir.Request {
-		if a.At != weir.Now {
-			a.At -= a.At % 1000
-		}
+		a.At = a.At.Truncate(time.Millisecond)
 		return a
 	}}, "vd"},
+	{"without an instant it decides in 1970", wrongEngine{ask: func(a weir.Request) weir.Request {
+		if a.At.IsZero() {
+			a.At = time.UnixMicro(0)
+		}
+		return a
+	}}, "i"},
+	{"in 1970 it decides now", wrongEngine{ask: func(a weir.Request) weir.Request {
+		if micros, given := a.Instant(); given && micros == 0 {
+			a.At = time.Time{}
+		}
+		return a
+	}}, "vi"},
 	{"a peek is an attempt", wrongEngine{ask: func(a weir.Request) weir.Request {
 		if a.Op == weir.OpPeek {
 			a.Op = weir.OpAttempt

@@ -123,7 +123,7 @@ func (s *Service) Settle(ctx context.Context, from observe.Protocol, token strin
 	if needsHold {
 		actual = r.units
 	}
-	plan := p.Limiter(&target, weir.Now).Plan()
+	plan := p.Limiter(&target, time.Time{}).Plan()
 	claimed, err := s.claim(ctx, r, plan, settles(actual), needsHold)
 	if err != nil {
 		p.NoteError(from, err)
@@ -184,7 +184,7 @@ func (s *Service) Extend(ctx context.Context, from observe.Protocol, token strin
 	if err != nil {
 		return x, err
 	}
-	plan := p.Limiter(&target, weir.Now).Plan()
+	plan := p.Limiter(&target, time.Time{}).Plan()
 	if plan.Holds() == nil {
 		return x, serving.BadInput("policy " + r.policy + " has no limit at once, so there is no hold to extend; settle the reservation before it expires, or reserve for longer")
 	}
@@ -242,7 +242,7 @@ func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
 // record adds n units now, once for the step, on an engine that fails without its store. A
 // fallback would report success for units that nothing counts.
 func (h *hold) record(plan *weir.Plan, n int64, step string) (weir.Decision, error) {
-	return h.s.claims.engine.Decide(h.ctx, plan, h.key, weir.Request{Op: weir.OpRecord, N: n, At: weir.Now, ID: h.operation(step)})
+	return h.s.claims.engine.Decide(h.ctx, plan, h.key, weir.Request{Op: weir.OpRecord, N: n, ID: h.operation(step)})
 }
 
 // takeBack takes n units of the entry of an instant back, once for the step.

@@ -107,7 +107,7 @@ func (c *counts) someKey() (policy, user, object string, pairs []string, in *enf
 		object, pairs, tier = `{"user":"a","plan":"gold"}`, append(pairs, "plan=gold"), p.TierOf("gold")
 	}
 	key := weir.K(user)
-	return p.Name, user, object, pairs, p.Choose(&key, tier, weir.Now)
+	return p.Name, user, object, pairs, p.Choose(&key, tier, time.Time{})
 }
 
 // specified returns the limiter of the limits on the specification.

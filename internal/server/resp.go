@@ -190,7 +190,7 @@ func (p *respPolicy) decide(ctx context.Context, key weir.Key, op weir.Op, n int
 		return o, err
 	}
 	defer p.s.capacity.Leave()
-	o, err = p.Policy.Apply(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.tier), Op: op, N: n, At: weir.Now, ID: id})
+	o, err = p.Policy.Apply(ctx, observe.RESP, "", &enforce.Request{Target: p.TargetOfKey(key, p.tier), Op: op, N: n, ID: id})
 	if err != nil {
 		return o, p.s.logged(err)
 	}

@@ -20,7 +20,7 @@ import (
 //
 // Other kinds are bad input: they store no instants, so the units of a span are unknown.
 func (p *Policy) Count(ctx context.Context, from observe.Protocol, t *enforce.Target, name string, ms int64) (n int64, limit *weir.PlanLimit, err error) {
-	l := p.Limiter(t, weir.Now)
+	l := p.Limiter(t, time.Time{})
 	if limit, err = countedLimit(l.Plan(), from, name); err != nil {
 		return 0, nil, err
 	}

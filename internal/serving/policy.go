@@ -144,7 +144,7 @@ func outcomeOf(op weir.Op, n int64, d *weir.Decision) observe.Outcome {
 
 // Refund takes n units of the grant at an instant back, once for the id unless it is "".
 func (p *Policy) Refund(ctx context.Context, from observe.Protocol, target *enforce.Target, at time.Time, n int64, id string) (took int64, err error) {
-	l := p.Limiter(target, weir.Now)
+	l := p.Limiter(target, time.Time{})
 	if id == "" {
 		took, err = l.Refund(ctx, target.Key, at, n)
 	} else {

@@ -49,25 +49,27 @@ func New(opts ...Option) *Engine {
 	return e
 }
 
-// Decide answers an attempt, a peek or a record.
+// Decide answers an attempt, a peek or a record, at the instant that the caller gives, 1970
+// included, or at that of the engine's clock (R1).
 func (e *Engine) Decide(_ context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	if a.At == weir.Now {
-		a.At = e.clock()
+	at, given := a.Instant()
+	if !given {
+		at = e.clock()
 	}
 	if a.ID != "" && a.Op != weir.OpPeek && a.N > 0 {
-		return e.once(p, k, a.ID, a.At, operation{op: a.Op, n: a.N}, a.States, func() (weir.Decision, error) {
-			return e.decide(p, k, a)
+		return e.once(p, k, a.ID, at, operation{op: a.Op, n: a.N}, a.States, func() (weir.Decision, error) {
+			return e.decide(p, k, a, at)
 		})
 	}
-	return e.decide(p, k, a)
+	return e.decide(p, k, a, at)
 }
 
-// decide is Decide at the instant a.At; it ignores the ID.
-func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+// decide is Decide at an instant; it ignores the ID.
+func (e *Engine) decide(p *weir.Plan, k weir.Key, a weir.Request, at int64) (weir.Decision, error) {
 	names := namesOf(p, k, p.Limits())
-	before := e.look(p.Limits(), names, a.At)
+	before := e.look(p.Limits(), names, at)
 	granted := before.grant(p.Mode(), a)
 	after := before
 	if a.Op != weir.OpPeek && a.N > 0 { // R4: a peek, and an attempt of 0, write nothing
@@ -180,14 +182,14 @@ func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
 
 // DecideAll decides calls in their order, at one instant.
 func (e *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
-	now := e.clock()
+	now := time.UnixMicro(e.clock())
 	for i := range calls {
 		c := &calls[i]
 		if c.Err != nil {
 			continue
 		}
 		r := c.Request
-		if r.At == weir.Now {
+		if r.At.IsZero() {
 			r.At = now
 		}
 		c.Decision, c.Err = e.Decide(ctx, c.Plan, c.Key, r)

@@ -37,7 +37,7 @@ func plan(t *testing.T, mode weir.Mode, limits ...weir.Limit) *weir.Plan {
 
 func (tr *trace) decide(op weir.Op, at time.Duration, n int64) weir.Decision {
 	tr.t.Helper()
-	d, err := tr.e.Decide(context.Background(), tr.p, tr.key, weir.Request{Op: op, N: n, At: epoch + at.Microseconds()})
+	d, err := tr.e.Decide(context.Background(), tr.p, tr.key, weir.Request{Op: op, N: n, At: time.UnixMicro(epoch).Add(at)})
 	if err != nil {
 		tr.t.Fatalf("@%v op %d of %d: %v", at, op, n, err)
 	}
@@ -131,7 +131,7 @@ func TestRefundTakesBackOnlyThatEntry(t *testing.T) { // R10
 func TestOverflowChangesNothing(t *testing.T) { // R10, R14
 	tr := newTrace(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 5, Window: time.Minute})
 	tr.decide(weir.OpRecord, 0, weir.MaxUnits)
-	_, err := tr.e.Decide(context.Background(), tr.p, tr.key, weir.Request{Op: weir.OpRecord, N: 1, At: epoch + 1})
+	_, err := tr.e.Decide(context.Background(), tr.p, tr.key, weir.Request{Op: weir.OpRecord, N: 1, At: time.UnixMicro(epoch + 1)})
 	if !errors.Is(err, weir.ErrOverflow) {
 		t.Fatalf("record 1 on top of MaxUnits: got %v, want ErrOverflow", err)
 	}
@@ -145,7 +145,7 @@ func TestClockOption(t *testing.T) { // R1
 	e := New(WithClock(func() int64 { return at }))
 	p := plan(t, weir.AllOrNothing, weir.Limit{Name: "a", Max: 1, Window: time.Minute})
 	for _, want := range []bool{true, false, true} {
-		d, err := e.Decide(context.Background(), p, weir.Key{}, weir.Request{N: 1, At: weir.Now})
+		d, err := e.Decide(context.Background(), p, weir.Key{}, weir.Request{N: 1})
 		if err != nil || d.Allowed != want || d.At.UnixMicro() != at {
 			t.Errorf("at %d: got allowed=%v at %d, %v, want allowed=%v", at, d.Allowed, d.At.UnixMicro(), err, want)
 		}

@@ -93,7 +93,7 @@ func (g *rig) states(t testing.TB, user string) []weir.LimitState {
 	eventually(t, "looking at user "+user, func() error {
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
-		_, err := g.limiter.Decide(ctx, weir.K(user), weir.Request{Op: weir.OpPeek, At: weir.Now, States: states})
+		_, err := g.limiter.Decide(ctx, weir.K(user), weir.Request{Op: weir.OpPeek, States: states})
 		return err
 	})
 	return states

@@ -33,7 +33,7 @@ type clocked struct {
 func newClock(e weir.Engine) *clocked { return &clocked{Engine: e, now: 1_800_000_000_000_000} }
 
 func (c *clocked) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	a.At = c.now
+	a.At = c.at()
 	return c.Engine.Decide(ctx, p, k, a)
 }
 

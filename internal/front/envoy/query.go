@@ -30,7 +30,7 @@ func anyAllowed(groups []group) bool {
 // of no hits is a peek.
 func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
 	clear(g.states)
-	r := weir.Request{Op: op, N: g.n, At: weir.Now, States: g.states}
+	r := weir.Request{Op: op, N: g.n, States: g.states}
 	if w, ok := g.engine.(warner); ok && op == weir.OpAttempt {
 		var warnings []string
 		g.d, warnings, err = w.DecideWarned(ctx, g.plan, g.key, r)
@@ -116,7 +116,7 @@ func (g *group) blocks() bool {
 // and sets the result with its length. If there is room by now, the request is denied
 // all the same and charges nothing.
 func (g *group) beginBlock(ctx context.Context, c *call) error {
-	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: weir.OpAttempt, N: g.n, At: weir.Now})
+	d, err := g.engine.Decide(ctx, g.plan, g.key, weir.Request{Op: weir.OpAttempt, N: g.n})
 	if err != nil {
 		return err
 	}

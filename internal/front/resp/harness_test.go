@@ -40,7 +40,7 @@ func (l limiters) Names() []string { return slices.Sorted(maps.Keys(l)) }
 type limiter struct{ *weir.Limiter }
 
 func (l limiter) Decide(ctx context.Context, key weir.Key, op weir.Op, n int64, id string) (weir.Decision, error) {
-	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, At: weir.Now, ID: id})
+	return l.Limiter.Decide(ctx, key, weir.Request{Op: op, N: n, ID: id})
 }
 
 func (l limiter) Count(ctx context.Context, key weir.Key, limit string, ms int64) (int64, error) {

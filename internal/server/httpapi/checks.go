@@ -129,7 +129,7 @@ func itemOf(set *serving.Set, c *call) (*serving.Policy, enforce.Item) {
 	if err != nil {
 		return nil, enforce.Item{Err: err}
 	}
-	return to, enforce.Item{Request: enforce.Request{Target: target, Op: weir.OpAttempt, N: c.n, At: weir.Now,
+	return to, enforce.Item{Request: enforce.Request{Target: target, Op: weir.OpAttempt, N: c.n,
 		States: make([]weir.LimitState, len(to.Plan.Limits())), ID: c.id}}
 }
 

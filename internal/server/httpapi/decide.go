@@ -56,7 +56,7 @@ func (a *API) answer(r *http.Request, op weir.Op, s *scratch) error {
 // limit. So the engine does not get the context of the request.
 func (a *API) charge(r *http.Request, from observe.Protocol, op weir.Op, s *scratch) (err error) {
 	s.outcome, err = s.to.Apply(context.Background(), from, a.traceparent(r),
-		&enforce.Request{Target: s.target, Op: op, N: s.n, At: weir.Now, States: s.states[:len(s.to.Plan.Limits())], ID: s.id})
+		&enforce.Request{Target: s.target, Op: op, N: s.n, States: s.states[:len(s.to.Plan.Limits())], ID: s.id})
 	if err == nil && s.outcome.Err != nil { // a shadow that could not decide
 		a.Errors.NoDecision(s.outcome.Err)
 	}

@@ -36,6 +36,7 @@ var memory = suite{
 	layers: []layer{
 		{"vectors", ".", []string{"-test.run=^TestMemoryConformance$/^vectors$"}},
 		{"differential", ".", []string{"-test.run=^TestMemoryConformance$/^differential$", "-weirtest.attempts=100000"}},
+		{"instants", ".", []string{"-test.run=^TestMemoryConformance$/^instants$"}},
 		{"hammer", ".", []string{"-test.run=^TestMemoryConformance$/^hammer$", "-weirtest.hammers=40"}},
 		{"live", ".", []string{"-test.run=^TestMemoryConformance$/^live$", "-weirtest.hammers=8"}},
 		{"together", ".", []string{"-test.run=^TestMemoryConformance$/^together$"}},

@@ -71,7 +71,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	if err != nil {
 		return "", err
 	}
-	at := t.From.Add(s.At).UnixMicro()
+	at := t.From.Add(s.At)
 	op, decides := ops[s.Op]
 	if !decides {
 		return "", rule.ResetAt(context.Background(), target.Key, at)
