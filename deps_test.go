@@ -129,7 +129,7 @@ var dependencies = []dependency{
 		"YAML as the reference service reads it, with anchors, merge keys and the place of every word"},
 	{"github.com/redis/rueidis", []string{"examples/processes", "internal/testkit/redistest/enginetest", "internal/store", "weirredis/rueidisconn"}, []string{"internal/front/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
-	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"internal/front/resp", "weirredis", "weirredis/faulttest"},
+	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"docs", "internal/front/resp", "weirredis", "weirredis/faulttest"},
 		"the Redis client that most Go programs use"},
 	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir"}, "tests of the program that read like a terminal"},
 	{"google.golang.org/genproto/googleapis/rpc", []string{"weirgrpc"}, nil,
