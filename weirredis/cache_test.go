@@ -7,6 +7,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,7 +22,8 @@ import (
 
 // cannedConn returns the same reply to every call, and counts the calls.
 type cannedConn struct {
-	reply string
+	mu    sync.Mutex
+	reply string // guarded by mu: granting changes it during other calls
 	calls int
 	took  time.Duration
 	lost  bool // every reply is lost
@@ -39,6 +41,8 @@ func (c *cannedConn) Eval(_ context.Context, s *weirredis.Script, _, _ []string)
 	case "reset":
 		return "", nil
 	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	return c.reply, nil
 }
 
@@ -52,9 +56,14 @@ func denying(t *testing.T, mode weir.Mode, opts ...weirredis.Option) (*cannedCon
 
 // granting runs do while the connection grants every call.
 func (c *cannedConn) granting(do func() error) error {
-	denial := c.reply
-	c.reply = weirredis.Grant(nine, 1)
-	defer func() { c.reply = denial }()
+	swap := func(reply string) (old string) {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		old, c.reply = c.reply, reply
+		return old
+	}
+	denial := swap(weirredis.Grant(nine, 1))
+	defer swap(denial)
 	return do()
 }
 
