@@ -123,7 +123,7 @@ func isPath(name string) bool {
 	}
 	first, _, ok := strings.Cut(strings.TrimPrefix(name, "/"), "/")
 	info, err := os.Stat(filepath.Join(root, first))
-	return ok && first != "" && err == nil && info.IsDir()
+	return ok && first != "" && first != "bin" && err == nil && info.IsDir() // bin has built files
 }
 
 // exists reports whether a path exists, relative to root or to the directory of the file
