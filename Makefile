@@ -14,19 +14,14 @@ IMAGES    ?= 10000
 SOAK      ?= 30m
 ATTACK    ?= 10m
 
-# The linter runs at exactly this version and from its own module, so that it is not
-# in go.mod.
-STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
-
-# CYCLONEDX writes the list of modules in the program, pinned in the same way.
+# CYCLONEDX writes the list of modules in the program, at exactly this version.
 CYCLONEDX := github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.7.0
 
-# bench and browsertest are separate modules, so that contestants and the driver of the
-# browser are not in go.mod.
-MODULES := bench internal/report/browsertest .
+# RUNTESTS runs the tests of every module and counts skips.
+RUNTESTS = GO=$(GO) $(GO) run ./internal/testkit/runtests
 
 .DEFAULT_GOAL := help
-.PHONY: help run build test tools lint fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images mutants mutants-redis bench test-integrations soak
+.PHONY: help run build quick test check tools lint test-table fuzz vuln sbom pin-images attack conformance conformance-redis conformance-disk drift hammer test-faults kills images mutants mutants-redis bench test-integrations soak
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,18 +32,27 @@ run: build ## Serve the demonstration policies on 127.0.0.1:7070, or LISTEN=host
 build: ## Build bin/weir, or BIN=directory.
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o $(BIN)/weir ./cmd/weir
 
-test: tools lint ## Run the checks of CI: lint, all tests with the race detector, 10 s of each fuzz target.
-	@set -e; for m in $(MODULES); do echo "== test $$m"; (cd $$m && $(GO) test -race ./...); done
-	@echo "== fuzz"; GO=$(GO) scripts/fuzz 10s
+quick: ## Run format, vet and every test without a server or another program, in one minute.
+	@GO=$(GO) scripts/lint --quick
+	@$(RUNTESTS) quick
 
-tools: ## Install the tools of the tests that this machine lacks.
+test: ## Install missing tools, then run staticcheck and all tests with real servers, in six minutes.
+	@scripts/tools || true
+	@GO=$(GO) scripts/lint
+	@$(RUNTESTS) test
+
+check: ## Run the rest of CI, in nine minutes: the race detector everywhere, changed fuzz targets, longer faults.
+	@GO=$(GO) scripts/fuzz --changed 10s
+	@$(RUNTESTS) check
+
+test-table: ## Print each package with its needs and its seconds in each tier, from the last runs.
+	@$(RUNTESTS) table
+
+tools: ## Install the programs of the tests that this machine lacks.
 	@scripts/tools
 
 lint: ## Check formatting, go vet and staticcheck.
-	@echo "== gofmt"; unformatted=$$(gofmt -l .); \
-	  if [ -n "$$unformatted" ]; then echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; fi
-	@set -e; for m in $(MODULES); do echo "== vet and staticcheck $$m"; \
-	  (cd $$m && $(GO) vet ./... && $(GO) run $(STATICCHECK) ./...); done
+	@GO=$(GO) scripts/lint
 
 fuzz: ## Run every fuzz target for FUZZTIME (30s), two at once.
 	@GO=$(GO) scripts/fuzz $(FUZZTIME)

@@ -44,6 +44,7 @@ var layers = []layer{
 	{"internal/conformance", []string{".", "internal/spec"}, "compares any engine with the specification"},
 	{"weirtest", []string{".", "internal/conformance"}, "the public face of the conformance kit, and a faulty engine"},
 	{"internal/testkit/needs", nil, "the things that a test needs; a test of any package may import it"},
+	{"internal/testkit/runtests", []string{"internal/testkit/needs"}, "runs go test and reads its events; it needs no types of ours"},
 	{"internal/testkit/redistest", []string{"internal/testkit/needs"}, "Redis servers for tests, without a client in between"},
 	{"internal/strictjson", nil, "JSON tokens with their places; its callers define the members"},
 	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; a reference must not share code with its subject"},

@@ -11,6 +11,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // run runs a script with a go command that is the given shell text, and returns the
@@ -22,7 +24,10 @@ func run(t *testing.T, goCommand string, script string, args ...string) (code in
 		t.Fatal(err)
 	}
 	var out bytes.Buffer
-	cmd := exec.Command("./"+script, args...)
+	if !filepath.IsAbs(script) {
+		script = "./" + script
+	}
+	cmd := exec.Command(script, args...)
 	cmd.Env = append(os.Environ(), "GO="+fake, "GOVULNDB=")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
@@ -116,5 +121,214 @@ esac`
 	}
 	if code, _ := run(t, `echo "./a.go:1:1: syntax error" >&2; exit 1`, "fuzz", "1s"); code == 0 {
 		t.Error("a build error ends scripts/fuzz with 0")
+	}
+}
+
+// module returns the directory of a new module in git with the script. Its package b imports
+// a, c imports neither, and each has a fuzz target.
+func module(t *testing.T, script string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	text, err := os.ReadFile(script)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fuzz := "import \"testing\"\n\nfunc FuzzIt(f *testing.F) {}\n"
+	for name, content := range map[string]string{
+		"go.mod":      "module example.com/m\n\ngo 1.26\n",
+		"a/a.go":      "package a\n",
+		"a/a_test.go": "package a\n\n" + fuzz,
+		"b/b.go":      "package b\n\nimport _ \"example.com/m/a\"\n",
+		"b/b_test.go": "package b\n\n" + fuzz,
+		"c/c.go":      "package c\n",
+		"c/c_test.go": "package c\n\n" + fuzz,
+		"scripts/x":   string(text),
+	} {
+		edit(t, filepath.Join(dir, name), content)
+	}
+	git(t, dir, "init", "-q", "-b", "main")
+	commit(t, dir)
+	return dir
+}
+
+// edit writes a file.
+func edit(t *testing.T, name, content string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(name, []byte(content), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func git(t *testing.T, dir string, args ...string) {
+	t.Helper()
+	cmd := exec.Command(needs.Program(t, "git"), append([]string{"-C", dir, "-c", "user.name=a", "-c", "user.email=a@example.com"}, args...)...)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git %q: %v\n%s", args, err, out)
+	}
+}
+
+func commit(t *testing.T, dir string) {
+	t.Helper()
+	git(t, dir, "add", "-A")
+	git(t, dir, "commit", "-q", "-m", "work")
+}
+
+// TestFuzzChanged: --changed runs the targets of packages that a change reaches.
+func TestFuzzChanged(t *testing.T) {
+	const goCommand = `case "$*" in
+*-list*) shift 3; for p; do printf 'FuzzIt\nok\t%s\t0.1s\n' "$p"; done ;;
+*-fuzz*) ;;
+*) exec go "$@" ;;
+esac`
+	for _, tc := range []struct {
+		name   string
+		change func(dir string)
+		want   string
+	}{
+		{"nothing", func(string) {}, ""},
+		{"documents", func(dir string) { edit(t, dir+"/a/README.md", "a"); edit(t, dir+"/Makefile", "b") }, ""},
+		{"a test", func(dir string) { edit(t, dir+"/a/more_test.go", "package a\n") }, "a"},
+		{"data of a package", func(dir string) { edit(t, dir+"/c/testdata/fuzz/FuzzIt/1", "") }, "c"},
+		{"a dependency", func(dir string) { edit(t, dir+"/a/a.go", "package a // changed\n") }, "ab"},
+		{"go.mod", func(dir string) { edit(t, dir+"/go.mod", "module example.com/m\n\ngo 1.26.0\n") }, "abc"},
+		{"the commit before", func(dir string) { edit(t, dir+"/c/c.go", "package c // changed\n"); commit(t, dir) }, "c"},
+		{"two commits before", func(dir string) {
+			edit(t, dir+"/c/c.go", "package c // changed\n")
+			commit(t, dir)
+			edit(t, dir+"/README.md", "changed")
+			commit(t, dir)
+		}, ""},
+		{"the branch", func(dir string) {
+			git(t, dir, "checkout", "-q", "-b", "work")
+			edit(t, dir+"/c/c.go", "package c // changed\n")
+			commit(t, dir)
+			edit(t, dir+"/README.md", "changed")
+			commit(t, dir)
+		}, "c"},
+		{"no commit before", func(dir string) {
+			git(t, dir, "checkout", "-q", "--orphan", "new")
+			commit(t, dir)
+			git(t, dir, "branch", "-q", "-D", "main")
+		}, "abc"},
+	} {
+		dir := module(t, "fuzz")
+		edit(t, dir+"/README.md", "the commit before changes nothing that counts")
+		commit(t, dir)
+		tc.change(dir)
+		code, printed := run(t, goCommand, filepath.Join(dir, "scripts", "x"), "--changed", "1s", "1")
+		got := ""
+		for _, m := range regexp.MustCompile(`ok    (?:example.com/m|\.)/(\w) `).FindAllStringSubmatch(printed, -1) {
+			got += m[1]
+		}
+		if code != 0 || got != tc.want || got == "" && !strings.Contains(printed, "no package with a fuzz target has changed") {
+			t.Errorf("%s: exit code %d, targets of %q, want %q; it printed\n%s", tc.name, code, got, tc.want, printed)
+		}
+	}
+}
+
+// TestStressCountsFailures: a test that fails in two of four runs, and a package that ends
+// without a failed test.
+func TestStressCountsFailures(t *testing.T) {
+	count := filepath.Join(t.TempDir(), "count")
+	goCommand := `echo run >>` + count + `; n=$(wc -l <` + count + `)
+case $n in
+2 | 3) printf '%s\n' '--- FAIL: TestA (0.01s)' '    --- FAIL: TestA/sub (0.00s)' 'FAIL	example.com/p	0.1s' 'FAIL'; exit 1 ;;
+4) printf '%s\n' 'panic: x' 'FAIL	example.com/q	0.1s' 'FAIL'; exit 1 ;;
+esac`
+	t.Setenv("RUNS", "4")
+	t.Setenv("BURNERS", "1")
+	code, printed := run(t, goCommand, "stress", "./p")
+	if code != 1 || !strings.HasSuffix(printed, "failures in 4 runs beside 1 burners:\n      2 TestA/sub\n      2 TestA\n      1 example.com/q\n") {
+		t.Errorf("exit code %d, it printed\n%s", code, printed)
+	}
+	code, printed = run(t, "", "stress", "./p")
+	if code != 0 || !strings.HasSuffix(printed, "no failure in 4 runs beside 1 burners\n") {
+		t.Errorf("without a failure: exit code %d, it printed\n%s", code, printed)
+	}
+	if code, printed = run(t, "", "stress"); code != 2 || !strings.HasPrefix(printed, "Usage: ") {
+		t.Errorf("without a package: exit code %d, it printed\n%s", code, printed)
+	}
+}
+
+// TestLintWithoutANetwork: a linter that cannot be had is left out, except in CI. Other
+// failures of it are failures.
+func TestLintWithoutANetwork(t *testing.T) {
+	script := filepath.Join(module(t, "lint"), "scripts", "x")
+	for _, tc := range []struct {
+		name, goCommand, ci, arg string
+		code                     int
+		prints                   string
+	}{
+		{"all is well", "", "true", "", 0, "vet and staticcheck ."},
+		{"quick", `[ "$1" = vet ]`, "", "--quick", 0, "== vet ."},
+		{"no network", `[ "$1" = vet ] || { echo "dial tcp: no such host"; exit 1; }`, "", "", 0, "staticcheck is not in the module cache"},
+		{"no network in CI", `[ "$1" = vet ] || { echo "dial tcp: no such host"; exit 1; }`, "true", "", 1, "staticcheck is not in the module cache"},
+		{"a finding", `[ "$3" != ./... ] || { echo "x.go:1: unused"; exit 1; }`, "", "", 1, "x.go:1: unused"},
+		{"vet", `[ "$1" != vet ] || { echo "x.go:1: suspect"; exit 1; }`, "", "", 1, "x.go:1: suspect"},
+		{"no build", `echo "x.go:1: undefined"; exit 1`, "", "", 1, "undefined"},
+	} {
+		t.Setenv("CI", tc.ci)
+		var args []string
+		if tc.arg != "" {
+			args = append(args, tc.arg)
+		}
+		if code, printed := run(t, tc.goCommand, script, args...); code != tc.code || !strings.Contains(printed, tc.prints) {
+			t.Errorf("%s: exit code %d, want %d; it printed\n%s\nwant %q in it", tc.name, code, tc.code, printed, tc.prints)
+		}
+	}
+}
+
+// TestToolsWithoutRights: the packages that are missing and the reason are one sentence.
+func TestToolsWithoutRights(t *testing.T) {
+	for reason, commands := range map[string]map[string]string{
+		"there is no apt-get":                        {},
+		"this user is not root and there is no sudo": {"apt-get": "exit 0", "id": "echo 1000"},
+		"apt-get install failed":                     {"apt-get": `[ "$1" = update ]`, "id": "echo 0"},
+	} {
+		bin := t.TempDir()
+		for name, text := range commands {
+			edit(t, filepath.Join(bin, name), "#!/bin/sh\n"+text+"\n")
+		}
+		for _, name := range []string{"bash", "sh", "env", "tr"} {
+			if err := os.Symlink(needs.Program(t, name), filepath.Join(bin, name)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		cmd := exec.Command(filepath.Join(bin, "bash"), "tools")
+		cmd.Env = []string{"PATH=" + bin}
+		out, err := cmd.CombinedOutput()
+		if err == nil || !strings.Contains(string(out), "scripts/tools: not installed, because "+reason+": ") || !strings.Contains(string(out), "redis-server") {
+			t.Errorf("%s: %v, it printed\n%s", reason, err, out)
+		}
+	}
+}
+
+// TestNightlyTargetsAreListed: each job of the nightly workflow runs targets of the Makefile,
+// and docs/testing.md lists them with a time.
+func TestNightlyTargetsAreListed(t *testing.T) {
+	read := func(name string) string {
+		t.Helper()
+		b, err := os.ReadFile(filepath.Join("..", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(b)
+	}
+	makefile, page := read("Makefile"), read("docs/testing.md")
+	jobs := regexp.MustCompile(`command: make (?:tools )?([a-z-]+)`).FindAllStringSubmatch(read(".github/workflows/nightly.yml"), -1)
+	for _, job := range jobs {
+		if !strings.Contains(makefile, "\n"+job[1]+": ") {
+			t.Errorf("the Makefile has no target %s", job[1])
+		}
+		if !regexp.MustCompile("(?m)^\\| `make " + job[1] + "( [A-Z]+=\\w+)?` \\| .* \\| [\\d.]+ (min|h) \\|$").MatchString(page) {
+			t.Errorf("docs/testing.md does not list make %s with its time", job[1])
+		}
+	}
+	const tiers = 3
+	if listed := strings.Count(page, "\n| `make ") - tiers; len(jobs) < 10 || listed != len(jobs) {
+		t.Errorf("docs/testing.md lists %d nightly targets, and the workflow runs %d", listed, len(jobs))
 	}
 }

@@ -1,0 +1,192 @@
+// Command runtests runs the tests of every module in one of three tiers: quick, test and
+// check. It prints a line per package, the whole output of failures and a summary. The last
+// line is "N passed, N failed, N skipped". `go test ./...` does not leave its module, does not
+// count skips, and lists no missing things.
+//
+//	runtests quick|test|check   run a tier
+//	runtests table              print the last run of each tier as a table
+//
+// A run exits with 1 if a test failed. With CI=true a skipped test fails the run too.
+package main
+
+import (
+	"bufio"
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+var goCommand = cmp.Or(os.Getenv("GO"), "go")
+
+func main() {
+	if err := run(os.Stdout, os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "runtests:", err)
+		os.Exit(1)
+	}
+}
+
+func run(w io.Writer, args []string) error {
+	if len(args) == 1 && args[0] == "table" {
+		return printTable(w)
+	}
+	if len(args) != 1 || !slices.Contains(tiers, args[0]) {
+		return fmt.Errorf("usage: runtests %s|table, got %q", strings.Join(tiers, "|"), args)
+	}
+	tier := args[0]
+	steps, err := stepsOf(tier)
+	if err != nil {
+		return err
+	}
+	r := newResults(tier == "quick")
+	last := load(tier)
+	for _, s := range steps {
+		if tier == "quick" || last.Skipped > 0 {
+			s.flags = append(s.flags, "-count=1") // a cached skip would outlive the installation of its tool
+		}
+		if slices.Contains(s.flags, "-race") {
+			s.flags = r.withCompiler(s.flags)
+		}
+		fmt.Fprintln(w, "==", s)
+		if err := s.run(w, r); err != nil {
+			r.fail(s.String() + ": " + err.Error())
+		}
+	}
+	if err := r.save(tier, last); err != nil {
+		return err
+	}
+	return r.summary(w, os.Getenv("CI") == "true")
+}
+
+// A step is one run of go test.
+type step struct {
+	module   string // its directory
+	flags    []string
+	packages []string
+	args     []string // for the test binaries
+}
+
+func (s step) String() string {
+	packages := s.packages
+	if len(packages) > 3 {
+		packages = []string{fmt.Sprintf("(%d packages)", len(packages))}
+	}
+	words := slices.Concat([]string{"go test"}, s.flags, packages, s.args)
+	if s.module != "." {
+		words = append(words, "in", s.module)
+	}
+	return strings.Join(words, " ")
+}
+
+// stepsOf returns the steps of a tier.
+func stepsOf(tier string) ([]step, error) {
+	all, err := modules(".")
+	if err != nil {
+		return nil, err
+	}
+	var steps []step
+	flags := map[string][]string{"quick": {"-short"}, "check": {"-race"}}[tier]
+	if tier == "test" {
+		raced, others, err := split()
+		if err != nil {
+			return nil, err
+		}
+		steps = []step{{module: ".", flags: []string{"-race"}, packages: raced}, {module: ".", packages: others}}
+		all = all[1:]
+	}
+	for _, m := range all {
+		steps = append(steps, step{module: m, flags: flags, packages: []string{"./..."}})
+	}
+	if tier == "check" {
+		steps = append(steps,
+			step{module: ".", flags: []string{"-race", "-timeout=20m"}, packages: []string{"./weirredis/faulttest"}, args: []string{"-args", "-faulttest.seeds=1"}},
+			step{module: ".", flags: []string{"-run=^TestKills$"}, packages: []string{"./weirdisk"}, args: []string{"-args", "-weirdisk.kills=100"}},
+			step{module: ".", flags: []string{"-run=^TestImages$|^TestDamagedImages$"}, packages: []string{"./weirdisk"}, args: []string{"-args", "-weirdisk.images=2000"}})
+	}
+	return steps, nil
+}
+
+// modules returns the directories of all modules in the tree, the root first.
+func modules(root string) (dirs []string, err error) {
+	err = filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		switch name := d.Name(); {
+		case err != nil:
+			return err
+		case name == "testdata" || name == "node_modules" || len(name) > 1 && name[0] == '.' && d.IsDir():
+			return fs.SkipDir
+		case name == "go.mod":
+			dirs = append(dirs, filepath.Dir(path))
+		}
+		return nil
+	})
+	slices.Sort(dirs)
+	return dirs, err
+}
+
+// slowest are the packages that begin first, so that none of them runs alone at the end.
+var slowest = []string{"cmd/weir", "weirredis/faulttest", "weirdisk", "integrations", "weirredis"}
+
+// split returns the packages of the root module that `make test` runs with the race detector,
+// and the others. A package that imports sync or sync/atomic shares memory between goroutines.
+func split() (raced, others []string, err error) {
+	out, err := exec.Command(goCommand, "list", "-f", "{{.ImportPath}} {{.Imports}}", "./...").Output()
+	if err != nil {
+		return nil, nil, fmt.Errorf("go list: %w", err)
+	}
+	for line := range strings.Lines(string(out)) {
+		path, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
+		words := strings.Fields(strings.Trim(imports, "[]"))
+		if slices.Contains(words, "sync") || slices.Contains(words, "sync/atomic") {
+			raced = append(raced, path)
+		} else {
+			others = append(others, path)
+		}
+	}
+	rank := func(path string) int {
+		if i := slices.Index(slowest, short(path)); i >= 0 {
+			return i
+		}
+		return len(slowest)
+	}
+	for _, paths := range [][]string{raced, others} {
+		slices.SortStableFunc(paths, func(a, b string) int { return rank(a) - rank(b) })
+	}
+	return raced, others, nil
+}
+
+// run runs the step and adds its events to r.
+func (s step) run(w io.Writer, r *results) error {
+	cmd := exec.Command(goCommand, slices.Concat([]string{"test", "-json", "-vet=off"}, s.flags, s.packages, s.args)...)
+	cmd.Dir, cmd.Stderr = s.module, os.Stderr
+	cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // or each test binary sleeps a second at its end
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	failed := r.failed
+	lines := bufio.NewReader(out)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if err != nil {
+			break
+		}
+		var e event
+		if json.Unmarshal(line, &e) != nil {
+			e = event{Action: "output", Output: string(line)}
+		}
+		r.add(w, e)
+	}
+	if err := cmd.Wait(); err != nil && r.failed == failed {
+		return err // no test failed, so go test itself did
+	}
+	return nil
+}
