@@ -79,3 +79,24 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 		t.Errorf("a shadow, before 1970: %v, want bad input", err)
 	}
 }
+
+// TestGivenInstantIsWholeMicroseconds: without the store a shadow decides at the instant as
+// an engine returns it (R1), not at that of the caller with its nanoseconds and its zone.
+func TestGivenInstantIsWholeMicroseconds(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	s := newSet(t, nowSource, fallback.New(store, fallback.FailClosed))
+	given := time.Date(2026, 11, 20, 9, 0, 0, 1_999, time.FixedZone("east", 3600))
+	decide := func() weir.Decision {
+		t.Helper()
+		o, err := s.Decide(context.Background(), "shadow", Values{"user": "u"}, weir.Request{N: 1, At: given})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return o.Decision
+	}
+	want := decide()
+	store.Break(weirtest.Down())
+	if got := decide(); !got.Degraded || got.At != want.At {
+		t.Errorf("%v: without the store at %v, with it at %v", given, got.At, want.At)
+	}
+}

@@ -143,10 +143,11 @@ func (r *Rule) TierOf(value string) int {
 	return None
 }
 
-// instant returns the instant of a request. Without one it reads this process's clock.
+// instant returns the instant of a request, in whole microseconds (R1). Without one it reads
+// this process's clock.
 func instant(at time.Time) time.Time {
 	if at.IsZero() {
-		return time.Now()
+		at = time.Now()
 	}
-	return at
+	return time.UnixMicro(at.UnixMicro())
 }
