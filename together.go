@@ -6,7 +6,6 @@ import (
 	"reflect"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/weirlimit/weir/internal/window"
 )
@@ -92,7 +91,7 @@ func join(calls []Call) (p *Plan, k Key, places [][]int, err error) {
 	var policies []string
 	for i := range calls {
 		c := &calls[i]
-		if err := c.checkTogether(calls[0].Request.At); err != nil {
+		if err := c.checkTogether(calls[0].Request.moment()); err != nil {
 			return nil, k, nil, &CallError{i, err}
 		}
 		part := planPart{c.Plan, p.joinKey(&k, c), c.Request.N}
@@ -111,7 +110,7 @@ func join(calls []Call) (p *Plan, k Key, places [][]int, err error) {
 }
 
 // checkTogether returns the reason why the call cannot be decided with others at an instant.
-func (c *Call) checkTogether(at time.Time) error {
+func (c *Call) checkTogether(at moment) error {
 	r := &c.Request
 	switch {
 	case c.Err != nil:
@@ -124,7 +123,7 @@ func (c *Call) checkTogether(at time.Time) error {
 		return fmt.Errorf("%w: calls that are decided together are attempts of 1 unit or more; make a peek or a record by itself", ErrRequest)
 	case r.ID != "":
 		return fmt.Errorf("%w: calls that are decided together have no idempotency key; leave it out, or decide the call by itself", ErrRequest)
-	case !r.At.Equal(at):
+	case r.moment() != at:
 		return fmt.Errorf("%w: it has another instant than the first call, and calls are decided together at one; use the same for all, or none", ErrRequest)
 	case c.Plan.Mode() == CountDenied:
 		return fmt.Errorf("%w: policy %q counts denied attempts, and a denial of calls together changes nothing; use another Mode, or decide the call by itself", ErrRequest, c.Plan.Name())

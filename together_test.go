@@ -160,6 +160,13 @@ func TestTogetherRejects(t *testing.T) {
 	if err := (*Limiter)(nil).DecideTogether(ctx, []Call{good()}); err == nil {
 		t.Error("the zero Limiter decided")
 	}
+	// Instants are cut to whole microseconds (R1), so these two are one.
+	begin := time.Unix(7, 0)
+	one, other := good(), good()
+	one.Request.At, other.Request.At = begin, begin.Add(999)
+	if err := DecideTogether(ctx, NewMemory(), []Call{one, other}); err != nil {
+		t.Error(err)
+	}
 	// Other numbers of the limit for another key are no mistake.
 	if err := DecideTogether(ctx, m, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}); err != nil {
 		t.Error(err)
