@@ -14,7 +14,7 @@ import (
 
 var (
 	nameOnPage    = regexp.MustCompile("`([a-z]+)\\.([A-Z]\\w*)(?:\\.([A-Z]\\w*))?")
-	nameInComment = regexp.MustCompile(`(?m)^\s*//.*?[\s(]\[(?:([a-z]\w*)\.)?([A-Z]\w*)(?:\.([A-Z]\w*))?\]`)
+	nameInComment = regexp.MustCompile(`[\s(]\[\*?(?:([a-z]\w*)\.)?([A-Z]\w*)(?:\.([A-Z]\w*))?\]`)
 	plainName     = regexp.MustCompile("`((?:[A-Z][a-z]|[a-z]+[A-Z])\\w*)(?:\\.([A-Z]\\w*))?(?:\\([^`]*\\))?`")
 	word          = regexp.MustCompile(`\w+`)
 )
@@ -36,7 +36,7 @@ func TestGoNamesExist(t *testing.T) {
 	}
 	onPages := len(all)
 	for _, file := range files(t, isProgram) {
-		for _, m := range nameInComment.FindAllStringSubmatch(read(t, file), -1) {
+		for _, m := range nameInComment.FindAllStringSubmatch(strings.Join(comment.FindAllString(read(t, file), -1), "\n"), -1) {
 			pkg := paths[m[1]]
 			if m[1] == "" {
 				pkg = path.Join(module, path.Dir(file))
