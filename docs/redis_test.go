@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestRedisPageShowsTheClusterReport: `weir validate --cluster` prints the lines of the page.
@@ -64,7 +66,7 @@ func TestRedisPageNamesTheServer(t *testing.T) {
 	if tested == nil || least == nil {
 		t.Fatal("redis.md does not name the version that tests run on, and the least version")
 	}
-	out, err := exec.Command("redis-server", "--version").Output()
+	out, err := exec.Command(needs.Program(t, "redis-server"), "--version").Output()
 	if err != nil {
 		t.Fatal(err)
 	}
