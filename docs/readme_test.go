@@ -22,6 +22,13 @@ import (
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
+// TestReadmeIsShort keeps the README to what a newcomer reads.
+func TestReadmeIsShort(t *testing.T) {
+	if n := strings.Count(read(t, "README.md"), "\n"); n > 150 {
+		t.Errorf("README.md has %d lines, more than 150; move details to docs/", n)
+	}
+}
+
 // TestReadmeQuickStart runs `make run` and the README's request three times, unchanged
 // except for the address: `make run` takes 7070, which may be in use here.
 func TestReadmeQuickStart(t *testing.T) {

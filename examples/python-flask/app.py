@@ -8,7 +8,7 @@ from uuid import uuid4
 from flask import Flask, after_this_request, request
 
 WEIR = environ.get("WEIR", "127.0.0.1:7070")
-TIMEOUT = int(environ.get("WEIR_TIMEOUT_MS", 250)) / 1000  # seconds for each of two answers
+TIMEOUT = int(environ.get("WEIR_TIMEOUT_MS", 250)) / 1000  # seconds for each read
 DOWN = environ.get("WEIR_DOWN", "deny")  # or "allow": the decision if both are missing
 
 app = Flask(__name__)
