@@ -46,6 +46,7 @@ var layers = []layer{
 	{"internal/testkit/needs", nil, "the things that a test needs; a test of any package may import it"},
 	{"internal/testkit/runtests", []string{"internal/testkit/needs"}, "runs go test and reads its events; it needs no types of ours"},
 	{"internal/testkit/redistest", []string{"internal/testkit/needs"}, "Redis servers for tests, without a client in between"},
+	{"internal/testkit/program", []string{"internal/testkit/needs"}, "one build of weir for the tests that run it"},
 	{"internal/strictjson", nil, "JSON tokens with their places; its callers define the members"},
 	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; a reference must not share code with its subject"},
 	{"internal/testkit/mutants", nil, "changes sources and runs the go command; it needs no types"},

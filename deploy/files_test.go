@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // unit reads a systemd unit: values by section and name, in order.
@@ -198,7 +200,7 @@ func TestImage(t *testing.T) {
 		t.Fatalf("HEALTHCHECK %q", health)
 	}
 	for address, good := range map[string]bool{w.admin: true, "127.0.0.1:1": false} {
-		out, err := exec.Command(build(t), health[1], health[2], "http://"+address).CombinedOutput()
+		out, err := exec.Command(program.Path(t), health[1], health[2], "http://"+address).CombinedOutput()
 		if (err == nil) != good {
 			t.Errorf("the health check of %s: %v, %s", address, err, out)
 		}

@@ -18,7 +18,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // testTimeout bounds each wait of a test.
@@ -67,7 +67,7 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 	if !strings.Contains(strings.Join(all, " "), "--admin-listen") {
 		all = append(all, "--admin-listen=127.0.0.1:0")
 	}
-	cmd := exec.Command(build(t), all...)
+	cmd := exec.Command(program.Path(t), all...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -162,39 +162,4 @@ func (w *weir) get(addr, path string, header http.Header) (status int, body []by
 		w.t.Fatal(err)
 	}
 	return res.StatusCode, body
-}
-
-// build builds weir as make build does, once.
-func build(t *testing.T) string {
-	t.Helper()
-	needs.Time(t)
-	dir, err := buildOnce()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
-
-var (
-	built     string // the directory of the program, for TestMain to remove
-	buildOnce = sync.OnceValues(func() (string, error) {
-		dir, err := os.MkdirTemp("", "weir-deploy")
-		if err != nil {
-			return "", err
-		}
-		built = dir
-		path := filepath.Join(dir, "weir")
-		cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/weir")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		cmd.Stderr = os.Stderr
-		return path, cmd.Run()
-	})
-)
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
 }

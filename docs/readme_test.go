@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 )
 
@@ -215,7 +216,7 @@ func shell(t *testing.T, dir, script string) string {
 func makeRun(t *testing.T) (address string) {
 	t.Helper()
 	address = freeAddress(t)
-	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
+	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+filepath.Dir(program.Path(t)))
 	cmd.Env = environment()
 	runUntilReady(t, cmd, address)
 	return address

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // TestMigratingFromLimitReq runs the section of docs/migrating.md about nginx: limit_req,
@@ -49,7 +51,7 @@ func TestMigratingFromLimitReq(t *testing.T) {
 		s := migratingStand(t)
 		s.write("weir.yaml", policy)
 		serve, snippet, _ := strings.Cut(commands, "\n")
-		weir := program(t)
+		weir := program.Path(t)
 		s.run("env", append([]string{"-u", "WEIR_GATE_SECRET", weir}, strings.Fields(serve + " --listen " + s.options.Weir)[1:]...)...)
 		snippet = strings.NewReplacer("weir snippet", weir+" snippet --weir "+s.options.Weir+" --listen "+s.options.Listen+" --timeout 10s",
 			"127.0.0.1:8080", s.app.addr(), "/etc/nginx/conf.d/weir.conf", "weir.conf").Replace(snippet)

@@ -10,10 +10,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
-	"testing"
 	"time"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 // startWeir starts weir at the address in the snippet.
@@ -23,7 +23,7 @@ func (s *stand) startWeir() {
 	if s.options.Secret {
 		args = append(args, "--gate-secret-file", s.write("secrets", s.secrets))
 	}
-	cmd := exec.Command(program(s.t), append(args, s.serve...)...)
+	cmd := exec.Command(program.Path(s.t), append(args, s.serve...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -70,40 +70,4 @@ func (s *stand) freezeWeir() {
 func (s *stand) killWeir() {
 	s.weir.Process.Kill()
 	s.weir.Wait()
-}
-
-// program builds weir once.
-func program(t *testing.T) string {
-	t.Helper()
-	path, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return path
-}
-
-var (
-	built string // the directory of the program, for TestMain to remove
-	build = sync.OnceValues(func() (string, error) {
-		dir, err := os.MkdirTemp("", "weir-integrations")
-		if err != nil {
-			return "", err
-		}
-		built = dir
-		path := filepath.Join(dir, "weir")
-		cmd := exec.Command("go", "build", "-trimpath", "-o", path, "../cmd/weir")
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0") // as make build does
-		if out, err := cmd.CombinedOutput(); err != nil {
-			return "", fmt.Errorf("go build: %w\n%s", err, out)
-		}
-		return path, nil
-	})
-)
-
-func TestMain(m *testing.M) {
-	code := m.Run()
-	if built != "" {
-		os.RemoveAll(built)
-	}
-	os.Exit(code)
 }

@@ -3,13 +3,13 @@ package main
 import (
 	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -61,16 +61,9 @@ func TestProgramCarriesZones(t *testing.T) {
 	}
 	needs.Namespaces(t)
 	hide := []string{"--map-root-user", "--mount", "sh", "-c", hideZones}
-	dir := t.TempDir()
-	program, file := filepath.Join(dir, "weir"), filepath.Join(dir, "weir.yaml")
-	build := exec.Command("go", "build", "-trimpath", "-o", program, ".") // without the path of the Go distribution
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	if err := os.WriteFile(file, []byte("version: 1\npolicies:\n  a: {limit: \"1 per day, fixed in Europe/Berlin\"}\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	validate := exec.Command("unshare", append(hide, program, "validate", file)...)
+	file := writePolicies(t, "version: 1\npolicies:\n  a: {limit: \"1 per day, fixed in Europe/Berlin\"}\n")
+	weir := program.Path(t) // without the path of the Go distribution
+	validate := exec.Command("unshare", append(hide, weir, "validate", file)...)
 	validate.Env = []string{"PATH=" + os.Getenv("PATH")} // without ZONEINFO
 	out, err := validate.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "the next windows begin at 20") {

@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strconv"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 const (
@@ -36,16 +36,6 @@ const (
 	// mostResident bounds the resident memory of a server under attack.
 	mostResident = 100 << 20
 )
-
-// plainWeir builds the program without the race detector, whose memory would count.
-func plainWeir(t *testing.T) *exec.Cmd {
-	t.Helper()
-	path := filepath.Join(t.TempDir(), "weir")
-	if out, err := exec.Command("go", "build", "-race=false", "-o", path, ".").CombinedOutput(); err != nil {
-		t.Fatalf("go build: %v\n%s", err, out)
-	}
-	return exec.Command(path)
-}
 
 // resident returns the resident memory of the process in bytes.
 func (p *process) resident(t *testing.T) int64 {
@@ -286,8 +276,7 @@ func halves(t *testing.T, address string, n, size int) func() {
 // Callers without a token neither fill the memory nor block other callers.
 func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
-	needs.Time(t)
-	weir := plainWeir(t)
+	weir := exec.Command(program.Path(t)) // without the race detector, whose memory would count
 	t.Setenv("WEIR_TOKEN", strangerToken)
 	f := openFrontsWith(t, weir)
 	t.Run("attacks", func(t *testing.T) { // whose connections end with it
@@ -318,8 +307,7 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 // Incomplete messages hold little memory: in large pieces, in small ones, and empty.
 func TestHalfSentMessagesHoldLittleMemory(t *testing.T) {
 	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
-	needs.Time(t)
-	f := openFrontsWith(t, plainWeir(t))
+	f := openFrontsWith(t, exec.Command(program.Path(t)))
 	f.duringAttacks(t, halves(t, f.rpc, 10_000, 60<<10), halves(t, f.rpc, 10_000, 0), func() {
 		for range 5 {
 			r := dialRaw(t, f.rpc)

@@ -8,6 +8,8 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
+
+	"github.com/weirlimit/weir/internal/testkit/program"
 )
 
 const root = "../../.."
@@ -15,7 +17,7 @@ const root = "../../.."
 // weir runs the program of this tree in its root folder.
 func weir(t *testing.T, args ...string) {
 	t.Helper()
-	cmd := exec.Command("go", append([]string{"run", "./cmd/weir"}, args...)...)
+	cmd := exec.Command(program.Path(t), args...)
 	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("weir %q: %v\n%s", args, err, out)

@@ -1,0 +1,81 @@
+// Package program builds weir for tests that run it as users do. All tests of a checkout
+// share one file. If each package built its own, all dependencies would be compiled again
+// for other flags, or several times at once.
+//
+// A test that needs the race detector in weir, or its coverage, runs the test binary of
+// cmd/weir instead.
+package program
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/needs"
+)
+
+// folder holds the program, below the root of the checkout.
+const folder = "bin/test"
+
+// Path returns the path of weir, built from this checkout by make build. It declares that
+// the test needs make.
+func Path(t testing.TB) string {
+	t.Helper()
+	needs.Program(t, "make")
+	path, err := buildOnce()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+var buildOnce = sync.OnceValues(build)
+
+// build runs make, which does not link a program again that is up to date.
+func build() (string, error) {
+	root, err := findRoot()
+	if err != nil {
+		return "", err
+	}
+	dir := filepath.Join(root, folder)
+	if err := os.MkdirAll(dir, 0o777); err != nil {
+		return "", err
+	}
+	f, err := os.Create(filepath.Join(dir, "lock"))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+	if err := lock(f); err != nil {
+		return "", fmt.Errorf("lock %s: %w", f.Name(), err)
+	}
+	cmd := exec.Command("make", "-C", root, "build", "BIN="+folder)
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of an outer make
+		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+	})
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("make build: %w\n%s", err, out)
+	}
+	return filepath.Join(dir, "weir"), nil
+}
+
+// findRoot returns the root of the checkout that holds the working directory.
+func findRoot() (string, error) {
+	start, err := os.Getwd()
+	if err != nil {
+		return "", err
+	}
+	for dir := start; ; dir = filepath.Dir(dir) {
+		if _, err := os.Stat(filepath.Join(dir, "cmd/weir/main.go")); err == nil {
+			return dir, nil
+		}
+		if dir == filepath.Dir(dir) {
+			return "", fmt.Errorf("no directory above %s holds cmd/weir/main.go", start)
+		}
+	}
+}

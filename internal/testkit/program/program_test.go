@@ -1,0 +1,42 @@
+package program
+
+import (
+	"debug/buildinfo"
+	"os"
+	"testing"
+)
+
+// TestPathIsTheProgramOfMakeBuild: the program has the flags of make build, and is not
+// linked again while it is up to date.
+func TestPathIsTheProgramOfMakeBuild(t *testing.T) {
+	path := Path(t)
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flags := map[string]string{}
+	for _, s := range info.Settings {
+		flags[s.Key] = s.Value
+	}
+	if info.Path != "github.com/weirlimit/weir/cmd/weir" || flags["-trimpath"] != "true" || flags["CGO_ENABLED"] != "0" {
+		t.Errorf("%s of %s was built with %v", path, info.Path, flags)
+	}
+	first, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := build(); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := os.Stat(path); err != nil || !os.SameFile(first, again) {
+		t.Errorf("a second build replaced the program: %v", err)
+	}
+}
+
+// TestPathOutsideOfACheckout: a working directory outside of a checkout is an error.
+func TestPathOutsideOfACheckout(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if path, err := build(); err == nil {
+		t.Errorf("got %s; want an error", path)
+	}
+}
