@@ -36,8 +36,8 @@ type weir struct {
 var anyAddress = regexp.MustCompile(`(0\.0\.0\.0|127\.0\.0\.1):\d+`)
 
 // startWeir starts weir with arguments out of a file of this directory. The files
-// they name are laid elsewhere, ports are free ones, and histories are in memory or in
-// stateDir; everything else is as it stands.
+// they name are laid elsewhere, ports are free ones, histories are in memory or in
+// stateDir, and the end does not linger; everything else is as it stands.
 func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,6 +67,7 @@ func startWeir(t *testing.T, args []string, files map[string]string) *weir {
 	if !strings.Contains(strings.Join(all, " "), "--admin-listen") {
 		all = append(all, "--admin-listen=127.0.0.1:0")
 	}
+	all = append(all, "--linger=0") // there is no load balancer to wait for
 	cmd := exec.Command(program.Path(t), all...)
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
@@ -105,6 +106,7 @@ func stateDir(t *testing.T) string {
 // stop ends weir as systemd and Kubernetes do.
 func (w *weir) stop() {
 	w.t.Helper()
+	http.DefaultClient.CloseIdleConnections() // weir waits a second for clients to leave
 	w.cmd.Process.Signal(syscall.SIGTERM)
 	if err := w.cmd.Wait(); err != nil {
 		w.t.Errorf("%v:\n%s", err, w.said())
