@@ -24,6 +24,7 @@ func replaced(old, new string) func(*testing.T, string) string {
 // Behind another proxy the address that the proxy added counts, and not one that the
 // client sent.
 func TestBehindAnotherProxy(t *testing.T) {
+	t.Parallel()
 	edits := map[string]func(*testing.T, string) string{
 		"nginx": replaced("    location / {",
 			"    set_real_ip_from 127.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;\n    location / {"),

@@ -14,18 +14,20 @@ import (
 // Clients that use all connections of HAProxy leave none for its requests to weir. Weir
 // may be up then, so the snippet does not fail open.
 func TestFullProxyDoesNotOpen(t *testing.T) {
-	for name, c := range map[string]struct{ global, web, passed int }{
-		"with room for questions": {12, 6, 3},
-		"without room":            {6, 6, 0},
+	t.Parallel()
+	for name, c := range map[string]struct{ global, web, passed, seconds int }{
+		"with room for questions": {12, 6, 3, 10}, // more than weir needs on a busy machine
+		"without room":            {6, 6, 0, 1},   // all requests wait so long
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := proxies[1]
 			p.edit = func(t *testing.T, text string) string {
+				text = replaced("timeout = 10000,", fmt.Sprintf("timeout = %d000,", c.seconds))(t, text)
 				text = replaced("    lua-load ", fmt.Sprintf("    maxconn %d\n    lua-load ", c.global))(t, text)
 				return replaced("    maxconn 10000\n", fmt.Sprintf("    maxconn %d\n", c.web))(t, text)
 			}
-			s := newStand(t, p, func(o *Options) { o.Open, o.Timeout = true, "5s" }) // which it takes twice
+			s := newStand(t, p, func(o *Options) { o.Open, o.Timeout = true, fmt.Sprintf("%ds", c.seconds) })
 			passed := s.together(6)
 			if passed < c.passed || passed > 3 || s.app.requests() > 3 {
 				t.Errorf("%d requests passed, and the application was asked %d times; want %d to 3", passed, s.app.requests(), c.passed)

@@ -41,6 +41,7 @@ func forward(t *testing.T, to string) (address string, made *atomic.Int64) {
 
 // Proxies reuse their connections to weir, so a request costs no handshake.
 func TestKeepsConnections(t *testing.T) {
+	t.Parallel()
 	const requests = 40
 	for _, p := range proxies {
 		t.Run(p.name, func(t *testing.T) {

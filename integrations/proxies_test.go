@@ -52,8 +52,9 @@ func read(s *stand, name string) string {
 	return string(b)
 }
 
-// each runs a test for every proxy, failing open and failing closed.
+// each runs a test for every proxy, failing open and failing closed, beside other tests.
 func each(t *testing.T, change func(*Options), test func(t *testing.T, s *stand)) {
+	t.Parallel()
 	for _, p := range proxies {
 		for name, open := range map[string]bool{"open": true, "closed": false} {
 			t.Run(p.name+"/"+name, func(t *testing.T) {
