@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -31,10 +32,10 @@ func startServe(t *testing.T, args ...string) *process {
 }
 
 // startServeWith starts weir serve through a command that runs weir with the arguments
-// after its own.
+// after its own. It does not linger at its end, unless args have --linger.
 func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 	t.Helper()
-	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0"), args...)
+	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0", "--linger", "0"), args...)
 	p := &process{Cmd: by, done: make(chan struct{})}
 	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	stderr, err := p.StderrPipe()
@@ -75,9 +76,11 @@ func (p *process) awaitOutput(t *testing.T, words string) string {
 	}
 }
 
-// terminate sends SIGTERM.
+// terminate sends SIGTERM. The idle connections of the test are closed before; weir would
+// wait a second for them.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
+	http.DefaultClient.CloseIdleConnections()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

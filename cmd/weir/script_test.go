@@ -44,12 +44,13 @@ type background struct {
 }
 
 // serve [args...] starts weir serve on a free port and waits until it listens.
-// It sets $URL. A store may take its time, on a crowded machine.
+// It sets $URL. A store may take its time, on a crowded machine. No load balancer has to
+// notice the end, so weir does not linger.
 func serveInBackground(ts *testscript.TestScript, neg bool, args []string) {
 	if neg {
 		ts.Fatalf("usage: serve [args...]")
 	}
-	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0", "--store-budget", "20s"}, args...)...)
+	cmd := exec.Command("weir", append([]string{"serve", "--listen", "127.0.0.1:0", "--store-budget", "20s", "--linger", "0"}, args...)...)
 	cmd.Dir = ts.MkAbs(".")
 	cmd.Env = append(os.Environ(), "GORACE="+ts.Getenv("GORACE"))
 	stderr, err := cmd.StderrPipe()
@@ -122,6 +123,7 @@ func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 || b.cmd == nil {
 		ts.Fatalf("usage, after serve: signal TERM|INT FILE")
 	}
+	http.DefaultClient.CloseIdleConnections() // or weir waits a second for this client
 	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
 	ts.Check(b.cmd.Process.Signal(sig))
 	b.cmd.Process.Signal(sig) // it may be gone by now

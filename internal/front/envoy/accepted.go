@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"cmp"
 	"context"
 	"maps"
 	"net"
@@ -104,19 +103,30 @@ func (s *connSet) shed() {
 	if !s.over(4) {
 		return
 	}
-	weights := map[*acceptedConn]int64{}
-	for _, c := range s.all() {
-		if streams := c.streams.Load(); streams != nil {
-			weights[c] = streams.weight()
-		}
-	}
-	heaviest := func(x, y *acceptedConn) int { return cmp.Compare(weights[y], weights[x]) }
-	for _, c := range slices.SortedFunc(maps.Keys(weights), heaviest) {
-		if !s.over(3) {
+	for s.over(3) {
+		c := s.heaviest()
+		if c == nil {
 			return
 		}
 		c.Close()
 	}
+}
+
+// heaviest returns the connection with the highest load, or nil without any. Clients
+// return while shed closes their connections, so a list from before the first close would
+// end with the honest ones.
+func (s *connSet) heaviest() (found *acceptedConn) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	most := int64(0)
+	for c := range s.open {
+		if streams := c.streams.Load(); streams != nil {
+			if w := streams.weight(); w > most {
+				found, most = c, w
+			}
+		}
+	}
+	return found
 }
 
 // closeIdle closes connections without a call in progress until ctx is done.

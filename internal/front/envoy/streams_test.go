@@ -105,6 +105,47 @@ func TestHighestLoadIsClosedFirst(t *testing.T) {
 	}
 }
 
+// returning is a connection of a client that connects again, with the same load, when it
+// is closed.
+type returning struct {
+	piece
+	again func()
+}
+
+func (r returning) Close() error {
+	r.again()
+	return nil
+}
+
+// A client with a small load keeps its connection while others return as often as theirs
+// are closed.
+func TestReturningClientsDoNotDisplaceOthers(t *testing.T) {
+	set := newConnSet()
+	open := func(under net.Conn, bytes int64) *streamConn {
+		one := &acceptedConn{Conn: under, set: set}
+		c := newStreamConn(under, one)
+		one.streams.Store(c)
+		set.open[one] = struct{}{}
+		c.load = load{1, bytes}
+		c.account(load{})
+		return c
+	}
+	honest := open(piece{}, 1)
+	returns := 10
+	var attack func()
+	attack = func() {
+		if returns--; returns >= 0 {
+			open(returning{again: attack}, maxHeld/2+1)
+		}
+	}
+	attack()
+	attack()
+	set.shed()
+	if honest.closed || returns >= 0 || set.over(3) {
+		t.Errorf("after %d returns: %d bytes, and that of the small load closed: %t; want fewer, and it open", 10-returns, set.bytes.Load(), honest.closed)
+	}
+}
+
 // A burst of honest calls is answered: clients send the headers of many calls before the
 // first message.
 func TestBurstIsAnswered(t *testing.T) {
