@@ -2,9 +2,12 @@ package envoy
 
 import (
 	"context"
+	"errors"
+	"io"
 	"net"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
@@ -93,40 +96,42 @@ func TestDrainAnswersConnectedClients(t *testing.T) {
 // A drain does not wait for a silent connection as long as a handshake may take, nor
 // longer than its own bound for a connection in the middle of a handshake.
 func TestDrainIgnoresSilentConnections(t *testing.T) {
-	for _, text := range []string{"", "PRI * HTTP/2.0\r\n"} {
-		on, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l := NewListener(New(Options{Engine: weir.NewMemory()}), nil, nil)
-		served := make(chan error, 1)
-		go func() { served <- l.Serve(on) }()
-		c, err := net.Dial("tcp", on.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-		if _, err := c.Write([]byte(text)); err != nil {
-			t.Fatal(err)
-		}
-		for l.conns.unread() > 0 || len(l.conns.all()) == 0 {
-			time.Sleep(time.Millisecond)
-		}
-		ctx, cancel := context.WithCancel(context.Background())
-		if text != "" {
-			cancel()
-		}
-		err = l.Drain(ctx)
-		cancel()
-		if (err == nil) != (text == "") {
-			t.Errorf("a client that sent %q: drain returned %v", text, err)
-		}
-		if left := l.conns.all(); len(left) > 0 {
-			t.Errorf("a client that sent %q: %d connections are left", text, len(left))
-		}
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
+	for text, want := range map[string]struct {
+		bound time.Duration
+		err   error
+		took  time.Duration
+	}{
+		"":                   {time.Minute, nil, settleTime},
+		"PRI * HTTP/2.0\r\n": {settleTime / 2, context.DeadlineExceeded, settleTime / 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			on := newPipes()
+			l := NewListener(New(Options{Engine: weir.NewMemory()}), nil, nil)
+			served := make(chan error, 1)
+			go func() { served <- l.Serve(on) }()
+			c := on.connect()
+			defer c.Close()
+			go io.Copy(io.Discard, c) // as a kernel does
+			if text != "" {
+				if _, err := c.Write([]byte(text)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait() // until gRPC waits for the rest
+			ctx, cancel := context.WithTimeout(t.Context(), want.bound)
+			defer cancel()
+			begun := time.Now()
+			err := l.Drain(ctx)
+			if took := time.Since(begun); !errors.Is(err, want.err) || took != want.took {
+				t.Errorf("a client that sent %q: drain returned %v after %v; want %v after %v", text, err, took, want.err, want.took)
+			}
+			if left := l.conns.all(); len(left) > 0 {
+				t.Errorf("a client that sent %q: %d connections are left", text, len(left))
+			}
+			if err := <-served; err != nil {
+				t.Errorf("serve: %v", err)
+			}
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 // On a Redis Cluster each history is decided in a step of its own, because histories are
 // in different slots. The answers are the same.
 func TestClusterDecidesHistoriesSeparately(t *testing.T) {
+	t.Parallel()
 	nodes := redistest.StartCluster(t)
 	e, _ := enginetest.On(t, nodes.Addrs()...)
 	if !e.Spread() {

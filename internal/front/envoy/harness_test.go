@@ -6,13 +6,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
@@ -94,15 +94,17 @@ func serve(t testing.TB, s *Service) *grpc.ClientConn {
 	if err != nil {
 		t.Fatal(err)
 	}
+	listenOn(t, s, on)
+	return dial(t, on.Addr().String())
+}
+
+// listenOn serves on a listener until the test ends.
+func listenOn(t testing.TB, s *Service, on net.Listener) *Listener {
+	t.Helper()
 	l := NewListener(s, nil, nil)
 	served := make(chan error, 1)
 	go func() { served <- l.Serve(on) }()
-	conn, err := grpc.NewClient(on.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
-	if err != nil {
-		t.Fatal(err)
-	}
 	t.Cleanup(func() {
-		conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
 		if err := l.Drain(ctx); err != nil {
@@ -112,8 +114,46 @@ func serve(t testing.TB, s *Service) *grpc.ClientConn {
 			t.Errorf("serve: %v", err)
 		}
 	})
-	return conn
+	return l
 }
+
+// pipes is a listener in memory. gRPC over its connections works in virtual time.
+type pipes struct {
+	conns  chan net.Conn
+	closed chan struct{}
+	close  func()
+}
+
+func newPipes() *pipes {
+	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
+	p.close = sync.OnceFunc(func() { close(p.closed) })
+	return p
+}
+
+// dialPipes returns a client of a listener in memory.
+func dialPipes(t testing.TB, on *pipes) *grpc.ClientConn {
+	t.Helper()
+	return dial(t, "passthrough:///pipe", grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return on.connect(), nil }))
+}
+
+// connect returns the client's end of a new connection.
+func (p *pipes) connect() net.Conn {
+	client, server := net.Pipe()
+	p.conns <- server
+	return client
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case c := <-p.conns:
+		return c, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { p.close(); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // parse reads a configuration.
 func parse(t testing.TB, src string) *envoyconf.Config {

@@ -133,9 +133,9 @@ func dialAll(t testing.TB, addresses []string) *grpc.ClientConn {
 	return conn
 }
 
-func dial(t testing.TB, address string) *grpc.ClientConn {
+func dial(t testing.TB, address string, options ...grpc.DialOption) *grpc.ClientConn {
 	t.Helper()
-	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+	conn, err := grpc.NewClient(address, append(options, grpc.WithTransportCredentials(insecure.NewCredentials()))...)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -2,14 +2,21 @@ package envoy
 
 import (
 	"bytes"
-	"fmt"
+	"encoding/binary"
 	"io"
+	"maps"
 	"net"
-	"sync"
+	"slices"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/weirlimit/weir"
 )
 
 // piece is a connection that returns its frames in small pieces.
@@ -146,25 +153,146 @@ func TestReturningClientsDoNotDisplaceOthers(t *testing.T) {
 	}
 }
 
+// caller is an HTTP/2 client in virtual time that sends single frames.
+type caller struct {
+	net.Conn
+	*http2.Framer
+	answered map[uint32]bool // streams with a message and status 0
+	gone     chan struct{}   // closed, with the connection
+}
+
+// newCaller opens a connection. From the end of gone on, answered can be read.
+func newCaller(t *testing.T, on *pipes) *caller {
+	t.Helper()
+	conn := on.connect()
+	t.Cleanup(func() { conn.Close() })
+	c := &caller{Conn: conn, Framer: http2.NewFramer(conn, conn), answered: map[uint32]bool{}, gone: make(chan struct{})}
+	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	go func() {
+		defer close(c.gone)
+		for {
+			f, err := c.ReadFrame()
+			if err != nil {
+				return
+			}
+			if h, ok := f.(*http2.MetaHeadersFrame); ok && h.StreamEnded() {
+				c.answered[h.StreamID] = slices.Contains(h.Fields, hpack.HeaderField{Name: "grpc-status", Value: "0"})
+			}
+		}
+	}()
+	if _, err := io.WriteString(conn, http2.ClientPreface); err != nil {
+		t.Fatal(err)
+	}
+	c.WriteSettings()
+	return c
+}
+
+// call begins a call without its message.
+func (c *caller) call(stream uint32) error {
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for _, f := range []hpack.HeaderField{{Name: ":method", Value: "POST"}, {Name: ":scheme", Value: "http"},
+		{Name: ":path", Value: pb.RateLimitService_ShouldRateLimit_FullMethodName}, {Name: ":authority", Value: "x"},
+		{Name: "content-type", Value: "application/grpc"}, {Name: "te", Value: "trailers"}} {
+		e.WriteField(f)
+	}
+	return c.WriteHeaders(http2.HeadersFrameParam{StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true})
+}
+
 // A burst of honest calls is answered: clients send the headers of many calls before the
 // first message.
 func TestBurstIsAnswered(t *testing.T) {
-	s := New(Options{})
-	if err := s.Load(parse(t, hitsConfig), nil); err != nil {
-		t.Fatal(err)
-	}
-	address := serve(t, s).Target()
-	var all sync.WaitGroup
-	for range 8 {
-		c := pb.NewRateLimitServiceClient(dial(t, address))
-		for i := range 500 {
-			all.Go(func() {
-				if _, err := c.ShouldRateLimit(t.Context(), &pb.RateLimitRequest{Domain: "hits",
-					Descriptors: descriptors{{Entries: entryList{{Key: "big", Value: fmt.Sprint(i)}}}}}); err != nil {
-					t.Error(err)
-				}
-			})
+	synctest.Test(t, func(t *testing.T) {
+		s := New(Options{})
+		if err := s.Load(parse(t, hitsConfig), nil); err != nil {
+			t.Fatal(err)
 		}
-	}
-	all.Wait()
+		on := newPipes()
+		l := listenOn(t, s, on)
+		message, err := proto.Marshal(&pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "big"}}}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		data := append(binary.BigEndian.AppendUint32([]byte{0}, uint32(len(message))), message...)
+		var clients []*caller
+		for range maxPartial/maxStreams + 2 {
+			c := newCaller(t, on)
+			for i := range uint32(maxStreams) {
+				if err := c.call(2*i + 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			clients = append(clients, c)
+		}
+		synctest.Wait()
+		if n := l.conns.calls.Load(); n <= maxPartial {
+			t.Fatalf("%d calls are partial, want more than %d", n, maxPartial)
+		}
+		time.Sleep(crowdTime - time.Millisecond)
+		for _, c := range clients {
+			for i := range uint32(maxStreams) {
+				if err := c.WriteData(2*i+1, true, data); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+		synctest.Wait()
+		for i, c := range clients {
+			c.Close()
+			<-c.gone
+			if len(c.answered) != maxStreams || slices.Contains(slices.Collect(maps.Values(c.answered)), false) {
+				t.Errorf("client %d: answers %v, want %d", i, c.answered, maxStreams)
+			}
+		}
+	})
+}
+
+// Calls that stay partial are shed after crowdTime, and a message that stays incomplete
+// ends its connection after lateAge.
+func TestPartialCallsHaveDeadlines(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		on := newPipes()
+		listenOn(t, New(Options{Engine: weir.NewMemory()}), on)
+		half := newCaller(t, on)
+		if half.call(1) != nil || half.WriteData(1, false, []byte{0, 0, 0, 0, 100}) != nil {
+			t.Fatal("the connection is closed before the deadline")
+		}
+		var clients []*caller
+		for range maxPartial/maxStreams + 2 {
+			c := newCaller(t, on)
+			for i := range uint32(maxStreams) {
+				if err := c.call(2*i + 1); err != nil {
+					t.Fatal(err)
+				}
+			}
+			clients = append(clients, c)
+		}
+		open := func() (n int) {
+			synctest.Wait()
+			for _, c := range clients {
+				select {
+				case <-c.gone:
+				default:
+					n++
+				}
+			}
+			return n
+		}
+		time.Sleep(crowdTime - 1)
+		if n := open(); n != len(clients) {
+			t.Errorf("before crowdTime %d of %d connections are open", n, len(clients))
+		}
+		time.Sleep(1)
+		if n := open(); n != maxPartial*3/4/maxStreams {
+			t.Errorf("after crowdTime %d of %d connections are open, want %d", n, len(clients), maxPartial*3/4/maxStreams)
+		}
+		time.Sleep(lateAge*time.Second - crowdTime)
+		select {
+		case <-half.gone:
+			t.Error("an incomplete message ends its connection before its deadline")
+		default:
+		}
+		time.Sleep(time.Second) // to the next sweep
+		<-half.gone
+	})
 }

@@ -24,6 +24,7 @@ descriptors:
 // A client that sends requests around the edges of calendar seconds, and after each given
 // wait, never gets more than the limit in any second. The waits are exact.
 func TestRollingWindowsAreExact(t *testing.T) {
+	t.Parallel()
 	onEach(t, func(t *testing.T, c *clocked) {
 		p := connect(t, c, parse(t, windowsConfig))
 		r := rand.New(rand.NewPCG(7, 0))
