@@ -3,7 +3,6 @@ package envoy
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"strings"
 	"testing"
@@ -105,23 +104,23 @@ func TestDrainIgnoresSilentConnections(t *testing.T) {
 		"PRI * HTTP/2.0\r\n": {settleTime / 2, context.DeadlineExceeded, settleTime / 2},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			on := newPipes()
+			on := inMemory()
 			l := NewListener(New(Options{Engine: weir.NewMemory()}), nil, nil)
 			served := make(chan error, 1)
 			go func() { served <- l.Serve(on) }()
-			c := on.connect()
+			c, err := on.Dial()
+			if err != nil {
+				t.Fatal(err)
+			}
 			defer c.Close()
-			go io.Copy(io.Discard, c) // as a kernel does
-			if text != "" {
-				if _, err := c.Write([]byte(text)); err != nil {
-					t.Fatal(err)
-				}
+			if _, err := c.Write([]byte(text)); err != nil {
+				t.Fatal(err)
 			}
 			synctest.Wait() // until gRPC waits for the rest
 			ctx, cancel := context.WithTimeout(t.Context(), want.bound)
 			defer cancel()
 			begun := time.Now()
-			err := l.Drain(ctx)
+			err = l.Drain(ctx)
 			if took := time.Since(begun); !errors.Is(err, want.err) || took != want.took {
 				t.Errorf("a client that sent %q: drain returned %v after %v; want %v after %v", text, err, took, want.err, want.took)
 			}

@@ -6,13 +6,13 @@ import (
 	"net"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
@@ -117,43 +117,8 @@ func listenOn(t testing.TB, s *Service, on net.Listener) *Listener {
 	return l
 }
 
-// pipes is a listener in memory. gRPC over its connections works in virtual time.
-type pipes struct {
-	conns  chan net.Conn
-	closed chan struct{}
-	close  func()
-}
-
-func newPipes() *pipes {
-	p := &pipes{conns: make(chan net.Conn), closed: make(chan struct{})}
-	p.close = sync.OnceFunc(func() { close(p.closed) })
-	return p
-}
-
-// dialPipes returns a client of a listener in memory.
-func dialPipes(t testing.TB, on *pipes) *grpc.ClientConn {
-	t.Helper()
-	return dial(t, "passthrough:///pipe", grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return on.connect(), nil }))
-}
-
-// connect returns the client's end of a new connection.
-func (p *pipes) connect() net.Conn {
-	client, server := net.Pipe()
-	p.conns <- server
-	return client
-}
-
-func (p *pipes) Accept() (net.Conn, error) {
-	select {
-	case c := <-p.conns:
-		return c, nil
-	case <-p.closed:
-		return nil, net.ErrClosed
-	}
-}
-
-func (p *pipes) Close() error   { p.close(); return nil }
-func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
+// inMemory returns a listener in memory. gRPC over its connections works in virtual time.
+func inMemory() *bufconn.Listener { return bufconn.Listen(1 << 20) }
 
 // parse reads a configuration.
 func parse(t testing.TB, src string) *envoyconf.Config {

@@ -14,6 +14,7 @@ import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir"
@@ -162,9 +163,12 @@ type caller struct {
 }
 
 // newCaller opens a connection. From the end of gone on, answered can be read.
-func newCaller(t *testing.T, on *pipes) *caller {
+func newCaller(t *testing.T, on *bufconn.Listener) *caller {
 	t.Helper()
-	conn := on.connect()
+	conn, err := on.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { conn.Close() })
 	c := &caller{Conn: conn, Framer: http2.NewFramer(conn, conn), answered: map[uint32]bool{}, gone: make(chan struct{})}
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -207,7 +211,7 @@ func TestBurstIsAnswered(t *testing.T) {
 		if err := s.Load(parse(t, hitsConfig), nil); err != nil {
 			t.Fatal(err)
 		}
-		on := newPipes()
+		on := inMemory()
 		l := listenOn(t, s, on)
 		message, err := proto.Marshal(&pb.RateLimitRequest{Domain: "hits", Descriptors: descriptors{{Entries: entryList{{Key: "big"}}}}})
 		if err != nil {
@@ -251,7 +255,7 @@ func TestBurstIsAnswered(t *testing.T) {
 // ends its connection after lateAge.
 func TestPartialCallsHaveDeadlines(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		on := newPipes()
+		on := inMemory()
 		listenOn(t, New(Options{Engine: weir.NewMemory()}), on)
 		half := newCaller(t, on)
 		if half.call(1) != nil || half.WriteData(1, false, []byte{0, 0, 0, 0, 100}) != nil {
