@@ -2,17 +2,34 @@ package server
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/serving"
 )
+
+// serveInMemory serves over a listener in memory until the end of a bubble of synctest.
+func serveInMemory(t *testing.T, s *Server) *bufconn.Listener {
+	t.Helper()
+	if err := s.Listen(); err != nil {
+		t.Fatal(err)
+	}
+	s.main.socket.Listener.Close()
+	on := bufconn.Listen(1 << 20)
+	s.main.socket.Listener = on
+	start(t, s)
+	return on
+}
 
 // Clients that never finish their requests lose their connections. Other clients are
 // served meanwhile.
@@ -29,33 +46,44 @@ func TestUnfinishedRequestsAreCutOff(t *testing.T) {
 		{"nothing more", Limits{ReadHeader: long, Read: long, Idle: short}, "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", "HTTP/1.1 200 "},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			t.Parallel()
-			s, _ := newServer(t, nil, func(config *Config) {
-				config.Limits = c.limits
-				config.Limits.Linger = -1
-			})
-			start(t, s)
-			var slow []net.Conn
-			for range 20 {
-				conn := dial(t, s)
-				fmt.Fprint(conn, c.half)
-				slow = append(slow, conn)
-			}
-			if r, body, err := checkOver(s, searchBody); err != nil || r.StatusCode != 200 {
-				t.Errorf("a good client among slow ones: %v, %s", err, body)
-			}
-			for i, conn := range slow {
-				b, err := io.ReadAll(conn)
-				if err != nil || !strings.HasPrefix(string(b), c.answer) {
-					t.Fatalf("slow client %d: got %q, %v; want %q and the end of the connection within %v", i+1, b, err, c.answer, patience)
+			synctest.Test(t, func(t *testing.T) {
+				s, _ := newServer(t, nil, func(config *Config) {
+					config.Limits = c.limits
+					config.Limits.Linger = -1
+				})
+				on := serveInMemory(t, s)
+				var slow []net.Conn
+				for range 20 {
+					conn, err := on.Dial()
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer conn.Close()
+					conn.SetDeadline(time.Now().Add(patience))
+					fmt.Fprint(conn, c.half)
+					slow = append(slow, conn)
 				}
-			}
+				good := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return on.DialContext(ctx) }}}
+				if r, err := good.Post("http://127.0.0.1/v1/check", "application/json", strings.NewReader(searchBody)); err != nil || r.StatusCode != 200 {
+					t.Errorf("a good client among slow ones: %v, %v", r, err)
+				} else {
+					r.Body.Close()
+				}
+				begun := time.Now()
+				for i, conn := range slow {
+					b, err := io.ReadAll(conn)
+					if took := time.Since(begun); err != nil || !strings.HasPrefix(string(b), c.answer) || took != short {
+						t.Fatalf("slow client %d: got %q, %v after %v; want %q and the end of the connection after %v", i+1, b, err, took, c.answer, short)
+					}
+				}
+			})
 		})
 	}
 }
 
 // TestHugeHeaderIsRejected: a header of 64 KiB gets 431.
 func TestHugeHeaderIsRejected(t *testing.T) {
+	t.Parallel() // net/http waits half a second before it closes
 	s, _ := newServer(t, nil)
 	start(t, s)
 	c := dial(t, s)

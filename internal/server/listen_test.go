@@ -18,8 +18,10 @@ const patience = 20 * time.Second
 // start serves s until the test ends; stop ends it and returns what Serve returned.
 func start(t *testing.T, s *Server) (stop func() error) {
 	t.Helper()
-	if err := s.Listen(); err != nil {
-		t.Fatal(err)
+	if s.main.socket == nil {
+		if err := s.Listen(); err != nil {
+			t.Fatal(err)
+		}
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)

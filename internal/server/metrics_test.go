@@ -188,7 +188,6 @@ func TestShadowDenialsAreCountedSeparately(t *testing.T) {
 // TestOpenConnectionsAreCounted: the metric counts open connections, not the one that a
 // listener waits for.
 func TestOpenConnectionsAreCounted(t *testing.T) {
-	needs.Time(t)
 	s, _ := newServer(t, nil)
 	ctx, stop := context.WithCancel(t.Context())
 	if err := s.Listen(); err != nil {
@@ -196,19 +195,23 @@ func TestOpenConnectionsAreCounted(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() { ended <- s.Serve(ctx) }()
+	var conns []net.Conn
 	for want := range 3 {
 		if want > 0 {
 			c, err := net.Dial("tcp", s.Addr())
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer c.Close()
+			conns = append(conns, c)
 			io.WriteString(c, "GET /livez HTTP/1.1\r\nHost: weir\r\n\r\n")
 			if _, err := c.Read(make([]byte, 1)); err != nil { // by then it is accepted
 				t.Fatal(err)
 			}
 		}
 		wantMetrics(t, s, fmt.Sprintf(`weir_connections{listener="main"} %d`, want))
+	}
+	for _, c := range conns {
+		c.Close()
 	}
 	stop()
 	if err := <-ended; err != nil {

@@ -20,7 +20,6 @@ import (
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
 	"github.com/weirlimit/weir/internal/server/httpapi"
-	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 const nextWord = "the-token-of-tomorrow"
@@ -179,7 +178,6 @@ func TestRotationOfTheGateSecretReachesOpenConnections(t *testing.T) {
 // Removing a certificate authority ends the rights of its clients' open connections over
 // HTTP/1.1, HTTP/2, RESP and gRPC.
 func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
-	needs.Time(t)
 	ours, gone, kept := listentest.NewAuthority(t), listentest.NewAuthority(t), listentest.NewAuthority(t)
 	dir := t.TempDir()
 	write := func(name, text string) string {
@@ -204,6 +202,7 @@ func TestRemovedAuthorityReachesOpenConnections(t *testing.T) {
 		one := talkTo(t, c, err)
 		clients[name+", HTTP/1.1"] = func() bool { return one.get("/v1/policies", "") == 200 }
 		two := &http.Client{Timeout: patience, Transport: &http.Transport{TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true}}
+		t.Cleanup(two.CloseIdleConnections)
 		clients[name+", HTTP/2"] = func() bool {
 			r, err := two.Get(s.main.url() + "/v1/policies")
 			if err != nil {

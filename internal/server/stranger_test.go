@@ -155,6 +155,7 @@ func TestFullListenerAnswersProbes(t *testing.T) {
 // A connection without credentials is closed after a while: before and after a handshake,
 // and even if it sends health checks. A connection that has sent the token stays.
 func TestConnectionsWithoutCredentialsAreClosed(t *testing.T) {
+	t.Parallel()
 	ours := listentest.NewAuthority(t)
 	for _, over := range []string{"plain", "TLS"} {
 		s, _ := newServer(t, nil, withRESP, withGRPC(t), func(c *Config) {

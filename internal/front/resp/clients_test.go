@@ -80,6 +80,7 @@ func TestRedisBenchmarkRunsWithoutErrors(t *testing.T) {
 // TestNodeClientsSendCommands runs the two Redis clients of Node programs, from the
 // registry of npm, at the versions of testdata/node/package-lock.json.
 func TestNodeClientsSendCommands(t *testing.T) {
+	t.Parallel()
 	address := listening(t, newTestServer(t))
 	got := run(t, needs.Modules(t, "testdata/node"), "node", "client.mjs", portOf(t, address))
 	want := `ioredis [0,16,15,-1,2]

@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestPipelineIsAnsweredInOrder: for any split into packets the answers have the order of
@@ -232,28 +231,49 @@ func TestDrainAnswersReadCommands(t *testing.T) {
 // TestDrainCutsOffLateConnections: connections that are not finished in time are cut off,
 // and Shutdown reports an error.
 func TestDrainCutsOffLateConnections(t *testing.T) {
-	needs.Time(t)
-	s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var ended sync.WaitGroup
-	ended.Go(func() { s.Serve(l) })
-	deaf := dial(t, l.Addr().String())
-	deaf.SetDeadline(time.Now().Add(time.Second))
-	for { // until neither side takes any more
-		if _, err := deaf.Write([]byte(strings.Repeat("INFO\r\n", 1000))); err != nil {
-			break
+	synctest.Test(t, func(t *testing.T) {
+		s := newTestServer(t, func(c *Config) { c.Limits.Write = patience })
+		ours, deaf := net.Pipe()
+		var ended sync.WaitGroup
+		ended.Go(func() { s.Serve(newSingle(ours)) })
+		ended.Go(func() {
+			for {
+				if _, err := deaf.Write([]byte(strings.Repeat("INFO\r\n", 1000))); err != nil {
+					return
+				}
+			}
+		})
+		synctest.Wait() // until neither side takes any more
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		defer cancel()
+		if err := s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cut off") {
+			t.Errorf("%v, want an error with the number of connections", err)
 		}
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)
-	defer cancel()
-	if err := s.Shutdown(ctx); err == nil || !strings.Contains(err.Error(), "cut off") {
-		t.Errorf("%v, want an error with the number of connections", err)
-	}
-	ended.Wait()
+		ended.Wait()
+	})
 }
+
+// single is a listener with one connection.
+type single struct {
+	conns chan net.Conn
+	close func()
+}
+
+func newSingle(c net.Conn) *single {
+	l := &single{conns: make(chan net.Conn, 1)}
+	l.conns <- c
+	l.close = sync.OnceFunc(func() { close(l.conns) })
+	return l
+}
+
+func (l *single) Accept() (net.Conn, error) {
+	if c, ok := <-l.conns; ok {
+		return c, nil
+	}
+	return nil, net.ErrClosed
+}
+func (l *single) Close() error   { l.close(); return nil }
+func (l *single) Addr() net.Addr { return &net.TCPAddr{} }
 
 // held is Policies that wait.
 type held struct {
