@@ -105,7 +105,7 @@ func command(t *testing.T, page, words string) string {
 // for the three addresses: those ports may be in use here.
 func TestSeveralProcesses(t *testing.T) {
 	servers, requests := command(t, "docs/redis.md", "make build"), command(t, "docs/redis.md", `"bob"`)
-	one, two, bin := freeAddress(t), freeAddress(t), t.TempDir()
+	one, two, bin := freeAddress(t), freeAddress(t), filepath.Dir(program.Path(t))
 	ours := strings.NewReplacer("127.0.0.1:6379", redistest.Start(t).Addr, "127.0.0.1:7070", one, "127.0.0.1:7071", two,
 		"bin/weir", filepath.Join(bin, "weir"))
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", ours.Replace(servers)+"wait")

@@ -39,6 +39,7 @@ func openInBackground(t *testing.T, name string) (*Store, <-chan news) {
 // TestCallsWaitForTheFirstAttempt: a call before the end of the first attempt gets the
 // store's answer, also of a slow store.
 func TestCallsWaitForTheFirstAttempt(t *testing.T) {
+	t.Parallel()
 	p := redistest.NewProxy(t, redistest.Start(t).Addr)
 	p.Latency(50*time.Millisecond, 60*time.Millisecond)
 	s, _ := openInBackground(t, "redis://"+p.Addr)

@@ -115,6 +115,7 @@ func TestOpenSentinel(t *testing.T) {
 }
 
 func TestOpenCluster(t *testing.T) {
+	t.Parallel()
 	c := redistest.StartCluster(t)
 	if s := mustOpen(t, "redis+cluster://"+strings.Join(c.Addrs(), ",")); !decide(t, s) || decide(t, s) {
 		t.Error("a Cluster: want one grant")

@@ -4,7 +4,9 @@ import (
 	"io"
 	"net"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -117,23 +119,31 @@ func TestProxySilence(t *testing.T) {
 }
 
 func TestProxyLatencyAndTrickle(t *testing.T) {
-	p := NewProxy(t, echo(t, ""))
-	p.Latency(20*time.Millisecond, 30*time.Millisecond)
-	begun := time.Now()
-	if got, err := say(t, dial(t, p), "abc", 3); got != "abc" {
-		t.Errorf("got %q and %v, want abc", got, err)
-	}
-	if took := time.Since(begun); took < 40*time.Millisecond {
-		t.Errorf("20 ms each way, answered after %v", took)
-	}
-	p.Heal()
-	p.Trickle(100)
-	begun = time.Now()
-	if got, err := say(t, dial(t, p), "abcdef", 6); got != "abcdef" {
-		t.Errorf("got %q and %v, want abcdef", got, err)
-	}
-	if took := time.Since(begun); took < 60*time.Millisecond {
-		t.Errorf("6 bytes at 100 a second, answered after %v", took)
+	for _, c := range []struct {
+		name        string
+		fault       func(p *Proxy)
+		least, most time.Duration // for six bytes to the server and back
+	}{
+		{"20 to 30 ms each way", func(p *Proxy) { p.Latency(20*time.Millisecond, 30*time.Millisecond) }, 40 * time.Millisecond, 60 * time.Millisecond},
+		{"100 bytes a second", func(p *Proxy) { p.Trickle(100) }, 70 * time.Millisecond, 70 * time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &Proxy{faults: healthy, changed: make(chan struct{})}
+			c.fault(p)
+			client, toClient := net.Pipe()
+			server, toServer := net.Pipe()
+			var pumps sync.WaitGroup
+			pumps.Go(func() { p.pump(toServer, toClient, Requests) })
+			pumps.Go(func() { p.pump(toClient, toServer, Replies) })
+			pumps.Go(func() { io.Copy(server, server) })
+			begun := time.Now()
+			got, err := say(t, client, "abcdef", 6)
+			if took := time.Since(begun); got != "abcdef" || took < c.least || took > c.most {
+				t.Errorf("%s: got %q and %v after %v, want abcdef after %v to %v", c.name, got, err, took, c.least, c.most)
+			}
+			client.Close()
+			pumps.Wait()
+		})
 	}
 }
 
