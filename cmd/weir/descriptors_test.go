@@ -63,6 +63,7 @@ func TestConnectionsOfOneListenerLeaveTheOthers(t *testing.T) {
 // weir serve.
 func TestTerminateBesideWaitingConnections(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	f := openFrontsWith(t, exec.Command("sh", "-c", `ulimit -n 64 && exec weir "$@"`, "weir"), "--policies", writeOutagePolicies(t), "--drain", "1h")
 	f.awaitOutput(t, "64 file descriptors allow 9 connections to each listener")
 	for address, ask := range map[string]string{f.addr: "GET /livez HTTP/1.1\r\nHost: x\r\n\r\n", f.resp: "PING\r\n", f.rpc: ""} {

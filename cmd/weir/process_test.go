@@ -32,12 +32,13 @@ func startServe(t *testing.T, args ...string) *process {
 }
 
 // startServeWith starts weir serve through a command that runs weir with the arguments
-// after its own. It does not linger at its end, unless args have --linger.
+// after its own, and in the environment of the test with that of the command. It does not
+// linger at its end, unless args have --linger.
 func startServeWith(t *testing.T, by *exec.Cmd, args ...string) *process {
 	t.Helper()
 	by.Args = append(append(by.Args, "serve", "--listen", "127.0.0.1:0", "--linger", "0"), args...)
 	p := &process{Cmd: by, done: make(chan struct{})}
-	p.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
+	p.Env = append(append(os.Environ(), by.Env...), "GORACE=atexit_sleep_ms=0")
 	stderr, err := p.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

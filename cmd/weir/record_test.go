@@ -21,11 +21,12 @@ import (
 	"github.com/weirlimit/weir/replay"
 )
 
+// recordedPolicies deny some attempts of every key, however slow the machine is.
 const recordedPolicies = `version: 1
 policies:
   search:
     limits:
-      apart: 1_000 per hour per k, 4ms apart
+      apart: 40 per hour per k, 4ms apart
       burst: 12 per 400ms per k
     warn: 50%
   shadow:
@@ -157,6 +158,7 @@ func TestRecordAgreesWithLive(t *testing.T) {
 // the last, and the next run leaves it alone.
 func TestRecordSurvivesKills(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	trace := filepath.Join(t.TempDir(), "trace.jsonl")
 	args := []string{"--record", trace, "--record-sample", "1"}
 	p := startServe(t, args...)
@@ -231,6 +233,7 @@ func TestRecordRotates(t *testing.T) {
 // metric counts the missing calls, and the log has the reason. Later recording goes on.
 func TestRecordNeverStopsDecisions(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "traces")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

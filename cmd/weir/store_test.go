@@ -29,6 +29,7 @@ func (b *lockedBuilder) String() string {
 
 // Serve ends with an error if the store rejects its password, also after startTimeout.
 func TestServeEndsOnWrongPassword(t *testing.T) {
+	t.Parallel()
 	server := redistest.Start(t, "--requirepass", "s3cret")
 	p := redistest.NewProxy(t, server.Addr)
 	p.Latency(startTimeout, startTimeout+50*time.Millisecond)

@@ -76,7 +76,7 @@ func TestProgressOnATerminal(t *testing.T) {
 	for end := time.Now().Add(testTimeout); !strings.Contains(shown, " lines/s"); {
 		select {
 		case shown = <-seen:
-		default:
+		case <-time.After(10 * time.Millisecond):
 			if time.Now().After(end) {
 				t.Fatalf("the terminal shows %q", shown)
 			}
