@@ -105,7 +105,8 @@ func command(t *testing.T, page, words string) string {
 // for the three addresses: those ports may be in use here.
 func TestSeveralProcesses(t *testing.T) {
 	servers, requests := command(t, "docs/redis.md", "make build"), command(t, "docs/redis.md", `"bob"`)
-	one, two, bin := freeAddress(t), freeAddress(t), filepath.Dir(program.Path(t))
+	one, two, bin := freeAddress(t), freeAddress(t), t.TempDir()
+	program.Path(t) // compiles; make build links
 	ours := strings.NewReplacer("127.0.0.1:6379", redistest.Start(t).Addr, "127.0.0.1:7070", one, "127.0.0.1:7071", two,
 		"bin/weir", filepath.Join(bin, "weir"))
 	cmd := exec.Command("bash", "-euo", "pipefail", "-c", ours.Replace(servers)+"wait")
@@ -216,7 +217,8 @@ func shell(t *testing.T, dir, script string) string {
 func makeRun(t *testing.T) (address string) {
 	t.Helper()
 	address = freeAddress(t)
-	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+filepath.Dir(program.Path(t)))
+	program.Path(t) // compiles; make run links
+	cmd := exec.Command("make", "run", "LISTEN="+address, "BIN="+t.TempDir())
 	cmd.Env = environment()
 	runUntilReady(t, cmd, address)
 	return address

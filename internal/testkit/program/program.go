@@ -15,6 +15,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
 )
@@ -46,7 +47,7 @@ func build() (string, error) {
 	if err := os.MkdirAll(dir, 0o777); err != nil {
 		return "", err
 	}
-	f, err := os.Create(filepath.Join(dir, "lock"))
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_RDWR|os.O_CREATE, 0o666)
 	if err != nil {
 		return "", err
 	}
@@ -54,6 +55,8 @@ func build() (string, error) {
 	if err := lock(f); err != nil {
 		return "", fmt.Errorf("lock %s: %w", f.Name(), err)
 	}
+	path := filepath.Join(dir, "weir")
+	before, _ := os.Stat(path) // nil before the first build
 	cmd := exec.Command("make", "-C", root, "build", "BIN="+folder)
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of an outer make
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
@@ -61,7 +64,31 @@ func build() (string, error) {
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("make build: %w\n%s", err, out)
 	}
-	return filepath.Join(dir, "weir"), nil
+	// The go command sets the time of a program that is up to date. A test that has run the
+	// program would count as changed.
+	if after, err := os.Stat(path); err == nil && before != nil && os.SameFile(before, after) {
+		os.Chtimes(path, time.Time{}, before.ModTime())
+	}
+	return path, lookAtSources(root)
+}
+
+// lookAtSources reads the time of each source file of weir. The go command records that in
+// the inputs of the test. After a change of a file it does not report a cached result.
+func lookAtSources(root string) error {
+	const ours = `{{if .Module}}{{if .Module.Main}}` +
+		`{{range .GoFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{range .EmbedFiles}}{{$.Dir}}/{{.}}{{"\n"}}{{end}}{{end}}{{end}}`
+	cmd := exec.Command("go", "list", "-deps", "-f", ours, "./cmd/weir")
+	cmd.Dir = root
+	out, err := cmd.Output()
+	if err != nil {
+		return fmt.Errorf("%s: %w", cmd, err)
+	}
+	for name := range strings.FieldsFuncSeq(string(out), func(r rune) bool { return r == '\n' }) {
+		if _, err := os.Stat(name); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // findRoot returns the root of the checkout that holds the working directory.

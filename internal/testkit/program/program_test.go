@@ -3,6 +3,9 @@ package program
 import (
 	"debug/buildinfo"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
 	"testing"
 )
 
@@ -30,6 +33,24 @@ func TestPathIsTheProgramOfMakeBuild(t *testing.T) {
 	}
 	if again, err := os.Stat(path); err != nil || !os.SameFile(first, again) {
 		t.Errorf("a second build replaced the program: %v", err)
+	}
+}
+
+// TestSourcesAreInputsOfTheTest: the go command reports no cached result of a test that calls
+// Path after a change of weir.
+func TestSourcesAreInputsOfTheTest(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	if out, err := exec.Command(os.Args[0], "-test.run=^TestPathIsTheProgramOfMakeBuild$", "-test.testlogfile="+log).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	inputs, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"cmd/weir/main.go", "cmd/weir/help/weir.txt", "internal/window/history.go"} {
+		if !strings.Contains(string(inputs), "/"+name+"\n") {
+			t.Errorf("%s is no input", name)
+		}
 	}
 }
 
