@@ -4,5 +4,5 @@ package program
 
 import "os"
 
-// lock does nothing: two packages may build at once.
+// lock does nothing: several packages may build at the same time.
 func lock(*os.File) error { return nil }

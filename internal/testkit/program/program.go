@@ -1,6 +1,6 @@
 // Package program builds weir for tests that run it as users do. All tests of a checkout
 // share one file. If each package built its own, all dependencies would be compiled again
-// for other flags, or several times at once.
+// for other flags, or by several packages at the same time.
 //
 // A test that needs the race detector in weir, or its coverage, runs the test binary of
 // cmd/weir instead.
@@ -58,7 +58,7 @@ func build() (string, error) {
 	path := filepath.Join(dir, "weir")
 	before, _ := os.Stat(path) // nil before the first build
 	cmd := exec.Command("make", "-C", root, "build", "BIN="+folder)
-	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // of an outer make
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { // without those of an outer make
 		return strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
 	})
 	if out, err := cmd.CombinedOutput(); err != nil {
