@@ -22,6 +22,7 @@ import (
 	"github.com/redis/go-redis/v9"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
 )
@@ -321,33 +322,14 @@ type node struct {
 // newNode installs the packages of testdata/migrating from npm's cache or registry.
 func newNode(t *testing.T) *node {
 	t.Helper()
-	if _, err := exec.LookPath("npm"); err != nil {
-		skip(t, "npm is not installed: on Debian and Ubuntu `apt-get install nodejs npm`")
-	}
-	n := &node{dir: t.TempDir()}
-	if err := os.CopyFS(n.dir, os.DirFS(filepath.Join("testdata", "migrating"))); err != nil {
-		t.Fatal(err)
-	}
-	npm := exec.Command("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--prefer-offline")
-	npm.Dir = n.dir
-	if out, err := npm.CombinedOutput(); err != nil {
-		skip(t, "npm does not install the packages of docs/testdata/migrating: %v\n%s", err, out)
-	}
+	needs.Program(t, "node")
+	n := &node{dir: needs.Modules(t, "testdata/migrating")}
 	n.weir = filepath.Join(n.dir, "weir")
 	if out, err := exec.Command("go", "build", "-o", n.weir, "../cmd/weir").CombinedOutput(); err != nil {
 		t.Fatalf("go build: %v\n%s", err, out)
 	}
 	n.redis = redistest.Start(t).Addr
 	return n
-}
-
-// skip skips the test, except in CI, which has everything.
-func skip(t *testing.T, format string, args ...any) {
-	t.Helper()
-	if os.Getenv("CI") != "" {
-		t.Fatalf(format, args...)
-	}
-	t.Skipf(format, args...)
 }
 
 // serve runs weir with a policy file until the test ends, and returns its address.

@@ -6,11 +6,13 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/bench/internal/redisserver"
+	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // TestEveryContestantLimits: on a new key each contestant grants its limit within a window,
 // and no more.
 func TestEveryContestantLimits(t *testing.T) {
+	needs.Redis(t)
 	server, err := redisserver.Start()
 	if err != nil {
 		t.Fatal(err)

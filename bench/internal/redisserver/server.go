@@ -24,8 +24,8 @@ type Server struct {
 	done chan struct{} // closed when the process has ended
 }
 
-// ErrAbsent: there is no redis-server to run.
-var ErrAbsent = errors.New("redis-server is not installed: on Debian and Ubuntu run `apt-get install redis-server`, " +
+// errAbsent: there is no redis-server to run.
+var errAbsent = errors.New("redis-server is not installed: on Debian and Ubuntu run `apt-get install redis-server`, " +
 	"on macOS `brew install redis`; the comparison starts its own server and leaves others alone")
 
 // Start starts a server with further arguments, such as "--replicaof", "127.0.0.1 6379", and
@@ -34,7 +34,7 @@ var ErrAbsent = errors.New("redis-server is not installed: on Debian and Ubuntu 
 func Start(args ...string) (s *Server, err error) {
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
-		return nil, ErrAbsent
+		return nil, errAbsent
 	}
 	for range 5 {
 		if s, err = start(path, args); err == nil {

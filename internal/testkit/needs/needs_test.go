@@ -1,8 +1,12 @@
 package needs
 
 import (
+	"cmp"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -100,5 +104,28 @@ func TestTmpfsIsBounded(t *testing.T) {
 	dir := Tmpfs(t, "64k")
 	if err := os.WriteFile(dir+"/file", make([]byte, 1<<20), 0o600); err == nil {
 		t.Error("a file of 1 MiB fits into 64 KiB")
+	}
+}
+
+// TestSkipsAreDeclared: no test of the tree skips by itself or looks for a program by itself.
+// The runner would not know the missing thing.
+func TestSkipsAreDeclared(t *testing.T) {
+	own := regexp.MustCompile(`\b(t|tb|b|f)\.Skip(Now|f)?\(|exec\.LookPath\(`)
+	checked := 0
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && (d.Name() == "testkit" || d.Name() == "node_modules") {
+			return cmp.Or(err, fs.SkipDir)
+		}
+		if !strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if checked++; err == nil && own.Match(text) {
+			t.Errorf("%s has %s; declare it with package needs", path, own.Find(text))
+		}
+		return err
+	})
+	if err != nil || checked < 100 {
+		t.Errorf("%d files read, %v", checked, err)
 	}
 }

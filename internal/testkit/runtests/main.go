@@ -97,7 +97,11 @@ func stepsOf(tier string) ([]step, error) {
 		if err != nil {
 			return nil, err
 		}
-		steps = []step{{module: ".", flags: []string{"-race"}, packages: raced}, {module: ".", packages: others}}
+		for _, s := range []step{{".", []string{"-race"}, raced, nil}, {".", nil, others, nil}} {
+			if len(s.packages) > 0 {
+				steps = append(steps, s)
+			}
+		}
 		all = all[1:]
 	}
 	for _, m := range all {

@@ -63,6 +63,7 @@ func lastLine(text string) string {
 // TestTiers runs a tree without failures: the counts, the missing thing, CI and the table.
 func TestTiers(t *testing.T) {
 	needs.Time(t)
+	needs.Program(t, "gcc")
 	write(t, tree)
 	t.Setenv("CI", "")
 	printed, err := ran(t, "quick")
@@ -94,6 +95,7 @@ func TestTiers(t *testing.T) {
 // not shown.
 func TestFailures(t *testing.T) {
 	needs.Time(t)
+	needs.Program(t, "gcc")
 	write(t, tree)
 	for name, text := range failures {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {

@@ -31,6 +31,12 @@ type result struct {
 
 func (t *result) String() string { return strings.TrimSpace(t.pkg + " " + t.test) }
 
+// function returns the name without subtests.
+func (t *result) function() string {
+	name, _, _ := strings.Cut(t.test, "/")
+	return t.pkg + " " + name
+}
+
 // results are the outcomes of a run.
 type results struct {
 	short                   bool
@@ -125,11 +131,11 @@ func (r *results) count(t *result) {
 	case t.action == "fail":
 		r.fail(t.String())
 	case t.missing != "":
-		r.skip(t.missing, t.String())
+		r.skip(t.missing, t.function())
 	case r.short:
 		r.later++
 	default:
-		r.skip("no need is declared; use internal/testkit/needs", t.String())
+		r.skip("no need is declared; use internal/testkit/needs", t.function())
 	}
 	if !strings.Contains(t.test, "/") {
 		r.slow = append(r.slow, t)
