@@ -23,6 +23,8 @@ import (
 	"strings"
 )
 
+const module = "github.com/weirlimit/weir"
+
 var goCommand = cmp.Or(os.Getenv("GO"), "go")
 
 func main() {
@@ -90,30 +92,36 @@ func stepsOf(tier string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
+	raced, others, err := split()
+	if err != nil {
+		return nil, err
+	}
+	race := []string{"-race"}
 	var steps []step
-	flags := map[string][]string{"quick": {"-short"}, "check": {"-race"}}[tier]
-	if tier == "test" {
-		raced, others, err := split()
-		if err != nil {
-			return nil, err
-		}
-		for _, s := range []step{{".", []string{"-race"}, raced, nil}, {".", nil, others, nil}} {
-			if len(s.packages) > 0 {
-				steps = append(steps, s)
-			}
-		}
-		all = all[1:]
+	switch tier {
+	case "quick":
+		steps = rest(all, "-short")
+	case "test":
+		steps = append([]step{{".", race, raced, nil}, {".", nil, others, nil}}, rest(all[1:])...)
+	case "check":
+		const faults = module + "/weirredis/faulttest"
+		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults })
+		steps = append([]step{
+			{".", race, []string{faults}, []string{"-args", "-faulttest.seeds=1"}},
+			{".", race, most, nil},
+			{".", []string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
+			{".", []string{"-run=^TestImages$|^TestDamagedImages$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
+		}, rest(all[1:], race...)...)
 	}
-	for _, m := range all {
-		steps = append(steps, step{module: m, flags: flags, packages: []string{"./..."}})
+	return slices.DeleteFunc(steps, func(s step) bool { return len(s.packages) == 0 }), nil
+}
+
+// rest returns a step with all packages for each module.
+func rest(modules []string, flags ...string) (steps []step) {
+	for _, m := range modules {
+		steps = append(steps, step{m, flags, []string{"./..."}, nil})
 	}
-	if tier == "check" {
-		steps = append(steps,
-			step{module: ".", flags: []string{"-race", "-timeout=20m"}, packages: []string{"./weirredis/faulttest"}, args: []string{"-args", "-faulttest.seeds=1"}},
-			step{module: ".", flags: []string{"-run=^TestKills$"}, packages: []string{"./weirdisk"}, args: []string{"-args", "-weirdisk.kills=100"}},
-			step{module: ".", flags: []string{"-run=^TestImages$|^TestDamagedImages$"}, packages: []string{"./weirdisk"}, args: []string{"-args", "-weirdisk.images=2000"}})
-	}
-	return steps, nil
+	return steps
 }
 
 // modules returns the directories of all modules in the tree, the root first.
@@ -139,7 +147,9 @@ var slowest = []string{"cmd/weir", "weirredis/faulttest", "weirdisk", "integrati
 // split returns the packages of the root module that `make test` runs with the race detector,
 // and the others. A package that imports sync or sync/atomic shares memory between goroutines.
 func split() (raced, others []string, err error) {
-	out, err := exec.Command(goCommand, "list", "-f", "{{.ImportPath}} {{.Imports}}", "./...").Output()
+	list := exec.Command(goCommand, "list", "-f", "{{.ImportPath}} {{.Imports}}", "./...")
+	list.Stderr = os.Stderr
+	out, err := list.Output()
 	if err != nil {
 		return nil, nil, fmt.Errorf("go list: %w", err)
 	}

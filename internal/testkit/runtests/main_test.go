@@ -122,12 +122,15 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// TestGoTestItselfFails: a go.mod that cannot be read is a failure, not an empty run.
-func TestGoTestItselfFails(t *testing.T) {
+// TestGoItselfFails: a go.mod that cannot be read, and a flag that go test does not have, are
+// errors and no empty run.
+func TestGoItselfFails(t *testing.T) {
 	write(t, map[string]string{"go.mod": "nonsense"})
-	printed, err := ran(t, "quick")
-	if err == nil || lastLine(printed) != "0 passed, 1 failed, 0 skipped" {
+	if printed, err := ran(t, "quick"); err == nil || !strings.Contains(err.Error(), "go list") {
 		t.Errorf("%v, it printed\n%s", err, printed)
+	}
+	if err := (step{".", []string{"-nonsense"}, nil, nil}).run(t.Output(), newResults(false)); err == nil {
+		t.Error("go test -nonsense succeeds")
 	}
 	if _, err := ran(t, "nightly"); err == nil || !strings.Contains(err.Error(), "quick|test|check|table") {
 		t.Errorf("an unknown tier: %v", err)

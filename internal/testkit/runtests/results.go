@@ -56,7 +56,6 @@ func newResults(short bool) *results {
 
 // short returns the directory of a package.
 func short(pkg string) string {
-	const module = "github.com/weirlimit/weir"
 	if pkg == module {
 		return "."
 	}
