@@ -45,6 +45,7 @@ var layers = []layer{
 	{"weirtest", []string{".", "internal/conformance"}, "the public face of the conformance kit, and a faulty engine"},
 	{"internal/testkit/needs", nil, "the things that a test needs; a test of any package may import it"},
 	{"internal/testkit/runtests", []string{"internal/testkit/needs"}, "runs go test and reads its events; it needs no types of ours"},
+	{"internal/testkit/race", nil, "the length of tests under the race detector; a test of any package may import it"},
 	{"internal/testkit/redistest", []string{"internal/testkit/needs"}, "Redis servers for tests, without a client in between"},
 	{"internal/testkit/program", []string{"internal/testkit/needs"}, "one build of weir for the tests that run it"},
 	{"internal/strictjson", nil, "JSON tokens with their places; its callers define the members"},

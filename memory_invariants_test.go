@@ -61,11 +61,18 @@ func policyOf(r *rand.Rand, n int) Policy {
 
 const keysInUse = 200 * 6
 
-// keyOf is one of the keys in use, of so many dimensions. Up to 16 bytes fit a
-// record, and 60 a chunk.
+// pathsInUse are the second values of the keys in use. Up to 16 bytes fit a record, and 60 a
+// chunk.
+var pathsInUse = func() (all [6]string) {
+	for i, n := range []int{0, 1, 17, 61, 500, MaxValueBytes} {
+		all[i] = strings.Repeat("x", n)
+	}
+	return all
+}()
+
+// keyOf is one of the keys in use, of so many dimensions.
 func keyOf(i, dimensions int) Key {
-	path := strings.Repeat("x", []int{0, 1, 17, 61, 500, MaxValueBytes}[i%6])
-	return K([]string{fmt.Sprint("user", i/6), path}[:dimensions]...)
+	return K([]string{fmt.Sprint("user", i/6), pathsInUse[i%6]}[:dimensions]...)
 }
 
 // actAtRandom makes a call of any kind that writes, and lets some time pass.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/internal/keytable"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // TestSeveralLimitsInAnyOrder: callers whose policies lock the same records in opposite
@@ -113,7 +114,7 @@ func lockOnce(r *keytable.Record) {
 // TestSeveralAnswersAsTheGeneralPath: windows and buckets under one policy answer as they do
 // on an engine that takes the general path, attempt by attempt.
 func TestSeveralAnswersAsTheGeneralPath(t *testing.T) {
-	for seed := range uint64(40) {
+	for seed := range uint64(race.Fewer(40)) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		p := Policy{Name: "p"}
 		for i := range 1 + r.IntN(5) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // bombs are files of size bytes that cost a careless reader minutes or gigabytes.
@@ -103,7 +104,11 @@ func bombs(size int) map[string]string {
 // runs into the timeout of go test.
 func TestHostileFilesAllocateLittle(t *testing.T) {
 	needs.Time(t)
-	for name, text := range bombs(bombSize) {
+	size := MaxBytes
+	if race.Enabled {
+		size /= 16
+	}
+	for name, text := range bombs(size) {
 		text = text[:min(len(text), MaxBytes)]
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)

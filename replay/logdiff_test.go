@@ -17,9 +17,11 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/zstd"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/accesslog"
 	"github.com/weirlimit/weir/internal/spec"
+	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -177,7 +179,7 @@ policies:
 // of scripts in each format, in several files whose lines are slightly out of order, and
 // decides them a second time by the specification.
 func TestEveryFormatAgreesWithTheSpecification(t *testing.T) {
-	seeds := uint64(12)
+	seeds := uint64(race.Fewer(12))
 	if testing.Short() {
 		seeds = 2
 	}

@@ -7,9 +7,11 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
-var grants = flag.Int("window.grants", 3_400_000, "the grants of TestBucketDoesNotDrift at each of three rates")
+var grants = flag.Int("window.grants", race.Fewer(3_400_000), "the grants of TestBucketDoesNotDrift at each of three rates")
 
 // epoch is a realistic instant.
 const epoch = 1_700_000_000_000_000
@@ -163,7 +165,7 @@ func randomRate(r *rand.Rand) (most, window int64) {
 // TestBucketMatchesFractions: random histories of a bucket are those of math/big, to the
 // microsecond, its numerator included.
 func TestBucketMatchesFractions(t *testing.T) {
-	for seed := range uint64(1500) {
+	for seed := range uint64(race.Fewer(1500)) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		rule := randomBucket(r, 1)
 		now := int64(epoch)
@@ -274,7 +276,7 @@ func TestDivide(t *testing.T) {
 		n := r.Uint64() >> r.IntN(64)
 		return []uint64{n, 1<<r.IntN(63) - 1 + n%3, ^uint64(0) - n%3}[r.IntN(3)]
 	}
-	for range 1_000_000 {
+	for range race.Fewer(1_000_000) {
 		by, n := int64(max(number()>>1, 1)), number()
 		d := newDivisor(by)
 		for _, n := range []uint64{n, n / uint64(by) * uint64(by), n/uint64(by)*uint64(by) - 1} {

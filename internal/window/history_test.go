@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // plain is a history as a plain list.
@@ -210,7 +212,7 @@ func compare(t *testing.T, step int, h *History, a *Arena, p *plain, cutoff int6
 
 // TestHistoryIsAList: a history in chunks has the same results as a list.
 func TestHistoryIsAList(t *testing.T) {
-	for seed := range uint64(300) {
+	for seed := range uint64(race.Fewer(300)) {
 		play(t, rand.New(rand.NewPCG(seed, 0)), 1000)
 		if t.Failed() {
 			t.Fatalf("seed %d", seed)
