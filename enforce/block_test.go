@@ -222,6 +222,7 @@ func TestReportsBeginNoBlock(t *testing.T) {
 // TestLimitsHaveTheirOwnBlocks: limits with different dimensions have separate blocks,
 // also on a Redis Cluster, where each is found in any request.
 func TestLimitsHaveTheirOwnBlocks(t *testing.T) {
+	t.Parallel() // a Cluster starts in seconds
 	test := func(t *testing.T, e weir.Engine) {
 		r := teller{t, blockingRule(t, "both", e)}
 		r.wants(check, 0, "tenant=t user=u", 2, "allowed 2, 1m0s")
@@ -250,6 +251,7 @@ func TestLimitsHaveTheirOwnBlocks(t *testing.T) {
 // TestBlocksOutliveChangesOfOtherLimits: a running block continues when other blocking
 // limits are added or removed, also on a Cluster.
 func TestBlocksOutliveChangesOfOtherLimits(t *testing.T) {
+	t.Parallel() // a Cluster starts in seconds
 	test := func(t *testing.T, e weir.Engine) {
 		r := teller{t, ruleOf(t, e, `{user: "1 per minute per tenant per user, then block 10m", tenant: 9 per minute per tenant, ip: 9 per minute per ip}`)}
 		r.wants(check, 0, "tenant=t user=u ip=i", 1, "allowed 1, 1m0s")

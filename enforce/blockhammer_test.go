@@ -22,41 +22,56 @@ type sighting struct {
 	o           Outcome
 }
 
+// enoughBlocks is the number of blocks of each key that TestBlockHammer waits for, a minute
+// at most.
+const enoughBlocks = 10
+
 // TestBlockHammer: many callers at once on few keys, on every engine and on a store that
 // fails at times. No window holds more than Max. Calls after a reported block are denied
 // until it ends. A block has its exact length. In the end no key is denied.
 func TestBlockHammer(t *testing.T) {
+	t.Parallel() // it waits
 	const window, block = 20 * time.Millisecond, 60 * time.Millisecond
-	test := func(t *testing.T, e weir.Engine, faults <-chan struct{}) {
+	test := func(t *testing.T, e weir.Engine, store *weirtest.Faulty) {
+		t.Parallel()
 		r := ruleOf(t, e, fmt.Sprintf(`{user: "3 per %dms per user, then block %dms", all: 1_000 per second}`, window.Milliseconds(), block.Milliseconds()))
 		keys := []weir.Key{weir.K("a"), weir.K("b")}
 		var mu sync.Mutex // protects the following
 		seen := make([][]sighting, len(keys))
+		blocks := []map[time.Time]bool{{}, {}} // by key and end
+		enough := func() bool {
+			mu.Lock()
+			defer mu.Unlock()
+			return len(blocks[0]) >= enoughBlocks && len(blocks[1]) >= enoughBlocks
+		}
+		mended := breakAndMend(store)
+		late := time.Now().Add(time.Minute)
 		var callers sync.WaitGroup
 		for i := range 12 {
 			callers.Go(func() {
 				random := rand.New(rand.NewPCG(uint64(i), 3))
-				for end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {
+				for !enough() && time.Now().Before(late) {
 					k := random.IntN(len(keys))
 					asked := time.Now()
 					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], None), N: 1})
 					if err != nil {
-						if faults == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+						if store == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
 							t.Error(err)
 						}
 						continue
 					}
 					mu.Lock()
 					seen[k] = append(seen[k], sighting{asked, time.Now(), o})
+					if until := o.Applied.Blocked; !until.IsZero() {
+						blocks[k][until] = true
+					}
 					mu.Unlock()
 					time.Sleep(time.Duration(random.IntN(4)) * time.Millisecond)
 				}
 			})
 		}
 		callers.Wait()
-		if faults != nil {
-			<-faults
-		}
+		mended()
 		for k, all := range seen {
 			auditBlocks(t, all, window, block)
 			time.Sleep(block + window)
@@ -70,18 +85,34 @@ func TestBlockHammer(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...), nil) })
 	t.Run("faults", func(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			for i := range 40 {
-				time.Sleep(20 * time.Millisecond)
-				store.Break([]weirtest.Fault{weirtest.Down(), weirtest.Lost()}[i%2])
-				time.Sleep(5 * time.Millisecond)
-				store.Mend()
-			}
-		}()
-		test(t, fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)), done)
+		test(t, fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)), store)
 	})
+}
+
+// breakAndMend lets a store fail for a fifth of the time until the returned function is
+// called. There is none to break if store is nil.
+func breakAndMend(store *weirtest.Faulty) (mended func()) {
+	if store == nil {
+		return func() {}
+	}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				return
+			case <-time.After(20 * time.Millisecond):
+			}
+			store.Break([]weirtest.Fault{weirtest.Down(), weirtest.Lost()}[i%2])
+			time.Sleep(5 * time.Millisecond)
+			store.Mend()
+		}
+	}()
+	return func() {
+		close(stop)
+		<-done
+	}
 }
 
 // auditBlocks compares the calls of one key with the limit and with its blocks.
