@@ -1,7 +1,6 @@
 package weirredis_test
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -43,29 +42,29 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 				}
 				key, n := weir.K(string('a'+rune(r.IntN(2)))), 1+r.Int64N(4)
 				refund := r.IntN(3) == 0
-				did := func(e weir.Engine) string {
+				did := func(e weir.Engine) exactAnswer {
 					if refund {
 						took, err := e.Refund(ctx, plan, key, weir.Oldest, n, now)
 						if took > 0 && e == engines[0] {
 							taken++
 						}
-						return fmt.Sprint("refund ", took, err)
+						return exactAnswer{units: took, problem: problemOf(err)}
 					}
 					d, err := e.Decide(ctx, plan, key, weir.Request{N: n, At: time.UnixMicro(now)})
-					return fmt.Sprintf("attempt %#v %v", d, err) // %v of a Decision is only its sentence
+					return exactAnswer{decision: fields(d), problem: problemOf(err)}
 				}
-				looks := func(e weir.Engine) string {
-					states := make([]weir.LimitState, len(plan.Limits()))
-					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: time.UnixMicro(now), States: states})
-					return fmt.Sprintf("%#v %+v %v", d, states, err)
+				looks := func(e weir.Engine) (got exactAnswer) {
+					d, err := e.Decide(ctx, plan, key, weir.Request{Op: weir.OpPeek, N: 1, At: time.UnixMicro(now), States: got.states[:len(plan.Limits())]})
+					got.decision, got.problem = fields(d), problemOf(err)
+					return got
 				}
 				want, then := did(engines[0]), looks(engines[0])
 				for i, e := range engines[1:] {
 					if got := did(e); got != want {
-						t.Fatalf("step %d, engine %d, %d units at %d: %s, want %s", step, i+1, n, now, got, want)
+						t.Fatalf("step %d, engine %d, refund %t, %d units at %d: %+v, want %+v", step, i+1, refund, n, now, got, want)
 					}
 					if got := looks(e); got != then {
-						t.Fatalf("step %d, engine %d, afterwards: %s, want %s", step, i+1, got, then)
+						t.Fatalf("step %d, engine %d, afterwards: %+v, want %+v", step, i+1, got, then)
 					}
 				}
 			}

@@ -16,14 +16,14 @@ import (
 // path for the commonest requests, and one without. Their answers, stored bytes and
 // expiries must be equal.
 func TestQuickPathEqualsLongPath(t *testing.T) {
-	s := redistest.Start(t)
-	conn := connTo(t, s)
+	s := redistest.Shared(t)
+	conn, session := connTo(t, s), s.Session(t)
 	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 12, Piece: 8, Chunk: 8, Block: 3}, {Run: 12, Piece: 8, Chunk: 30, Block: 3}, {Run: 30, Piece: 12, Chunk: 48, Block: 4}} {
 		t.Run(fmt.Sprint(z), func(t *testing.T) {
 			quick := newEngine(t, conn, weirredis.WithSizes(z), weirredis.DenialCacheTTL(0), weirredis.DisableMerging())
 			long := newEngine(t, conn, weirredis.WithoutQuick(z), weirredis.DenialCacheTTL(0), weirredis.DisableMerging())
 			for seed := range uint64(40) {
-				d := newDouble(t, s, seed, quick, long)
+				d := newDouble(t, session, seed, quick, long)
 				for range 80 {
 					d.step(t)
 				}
@@ -34,7 +34,7 @@ func TestQuickPathEqualsLongPath(t *testing.T) {
 
 // double is one history on both engines.
 type double struct {
-	s       *redistest.Server
+	session *redistest.Session
 	r       *rand.Rand
 	seed    uint64
 	engines [2]*weirredis.Engine
@@ -47,10 +47,10 @@ type double struct {
 	begun   time.Time // in real time, in which keys expire
 }
 
-func newDouble(t *testing.T, s *redistest.Server, seed uint64, engines ...*weirredis.Engine) *double {
+func newDouble(t *testing.T, s *redistest.Session, seed uint64, engines ...*weirredis.Engine) *double {
 	t.Helper()
 	r := rand.New(rand.NewPCG(seed, 11))
-	d := &double{s: s, r: r, seed: seed, engines: [2]*weirredis.Engine(engines), at: nine, wild: seed%3 == 0, begun: time.Now()}
+	d := &double{session: s, r: r, seed: seed, engines: [2]*weirredis.Engine(engines), at: nine, wild: seed%3 == 0, begun: time.Now()}
 	max := []int64{1, 3, 20, 200, 100_000, 1 << 40}[r.IntN(6)]
 	window := []time.Duration{time.Millisecond, time.Second, time.Hour, 60 * 24 * time.Hour}[r.IntN(4)]
 	mode := []weir.Mode{weir.AllOrNothing, weir.AllOrNothing, weir.Partial}[r.IntN(3)]
@@ -58,8 +58,8 @@ func newDouble(t *testing.T, s *redistest.Server, seed uint64, engines ...*weirr
 		l := limiter(t, engines[i], way, mode, perUser(max, window))
 		d.plans[i] = l.Plan()
 		d.keys[i] = weirredis.Keys(l.Plan(), weir.K(fmt.Sprint(seed)), false)[0]
-		s.Must(t, "DEL", d.keys[i])
 	}
+	s.List(t, []string{"DEL", d.keys[0], d.keys[1]})
 	return d
 }
 
@@ -148,13 +148,14 @@ func (d *double) same(t *testing.T, answers [2]string) {
 	t.Helper()
 	var held [2][][2]string
 	var lives [2]time.Duration
-	for i, key := range d.keys {
-		list := d.s.List(t, "HGETALL", key)
+	a, b := d.keys[0], d.keys[1]
+	replies := d.session.List(t, []string{"HGETALL", a}, []string{"HGETALL", b}, []string{"PTTL", a}, []string{"PTTL", b})
+	for i, list := range replies[:2] {
 		for j := 0; j < len(list); j += 2 {
 			held[i] = append(held[i], [2]string{list[j], list[j+1]})
 		}
 		slices.SortFunc(held[i], func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
-		lives[i] = ttl(t, d.s, key)
+		lives[i] = milliseconds(t, replies[2+i][0])
 	}
 	// The engines renew an expiry one after the other, so only as much time may lie between.
 	apart := time.Since(d.begun) + 10*time.Millisecond // the server rounds to milliseconds

@@ -14,11 +14,15 @@ import (
 	"github.com/weirlimit/weir/weirtest"
 )
 
-// TestClusterFaults runs all parts on one Cluster of six nodes, because creating one takes
-// seconds. Each part restores the Cluster.
+// TestClusterFaults runs all parts on one Cluster of six nodes for each client, because
+// creating one takes seconds. Each part restores the Cluster. The clients run beside each
+// other, because they mostly wait.
 func TestClusterFaults(t *testing.T) {
 	t.Parallel()
-	cluster := redistest.StartCluster(t)
+	var clusters []*redistest.Cluster
+	for range clients {
+		clusters = append(clusters, redistest.StartCluster(t))
+	}
 	for _, part := range []struct {
 		name string
 		test func(t *testing.T, s stage)
@@ -32,8 +36,11 @@ func TestClusterFaults(t *testing.T) {
 		{"killed primary", killedPrimary},
 	} {
 		t.Run(part.name, func(t *testing.T) {
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) { part.test(t, stage{cluster, c, rand.New(rand.NewPCG(uint64(*firstSeed), 0))}) })
+			for i, c := range clients {
+				t.Run(c.name, func(t *testing.T) {
+					t.Parallel()
+					part.test(t, stage{clusters[i], c, rand.New(rand.NewPCG(uint64(*firstSeed), 0))})
+				})
 			}
 		})
 	}
@@ -67,7 +74,8 @@ func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *red
 }
 
 // The conformance kit runs with fixed limits: a change of a policy's limits may move its
-// keys to other slots.
+// keys to other slots. It is short: weirredis runs it longer on one server, by the same
+// scripts.
 func conformanceInCluster(t *testing.T, s stage) {
 	conn := s.open(t)
 	weirtest.Run(t, func(t *testing.T) weir.Engine {
@@ -76,7 +84,7 @@ func conformanceInCluster(t *testing.T, s stage) {
 			t.Fatal(err)
 		}
 		return engine
-	}, weirtest.FixedLimits(), weirtest.CachesDenials(100*time.Millisecond))
+	}, weirtest.FixedLimits(), weirtest.CachesDenials(100*time.Millisecond), weirtest.Attempts(max(4_000, *seeds*2_000)), weirtest.Hammers(max(3, *seeds)))
 }
 
 // Engines on connections of their own, as in several processes, share one policy.

@@ -43,30 +43,44 @@ func (s *Server) List(t testing.TB, args ...string) []string {
 }
 
 func (s *Server) do(args []string) ([]string, error) {
-	c, err := net.DialTimeout("tcp", s.Addr, patience)
+	c, r, err := s.dial()
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	return exchange(c, r, args)
+}
+
+// dial returns an authenticated connection with a deadline, and its reader.
+func (s *Server) dial() (net.Conn, *bufio.Reader, error) {
+	c, err := net.DialTimeout("tcp", s.Addr, patience)
+	if err != nil {
+		return nil, nil, err
+	}
 	c.SetDeadline(time.Now().Add(patience))
 	r := bufio.NewReader(c)
 	if s.Password != "" {
 		if _, err := exchange(c, r, []string{"AUTH", s.Password}); err != nil {
-			return nil, err
+			c.Close()
+			return nil, nil, err
 		}
 	}
-	return exchange(c, r, args)
+	return c, r, nil
 }
 
 func exchange(w io.Writer, r *bufio.Reader, args []string) ([]string, error) {
-	b := fmt.Appendf(nil, "*%d\r\n", len(args))
-	for _, a := range args {
-		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
-	}
-	if _, err := w.Write(b); err != nil {
+	if _, err := w.Write(appendCommand(nil, args)); err != nil {
 		return nil, err
 	}
 	return readReply(r)
+}
+
+func appendCommand(b []byte, args []string) []byte {
+	b = fmt.Appendf(b, "*%d\r\n", len(args))
+	for _, a := range args {
+		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)
+	}
+	return b
 }
 
 // readReply reads one RESP2 reply: a text, or the texts of an array. Nil has none.
