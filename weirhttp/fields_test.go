@@ -173,22 +173,24 @@ func TestFieldsOfEachKind(t *testing.T) {
 
 // A limit of units in use at once denies, and does not hide the room of a rate.
 func TestFieldsOfRateAndConcurrency(t *testing.T) {
-	l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
-		{Name: "jobs", Kind: weir.InFlight, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
-	var h http.Handler
-	var second *http.Response
-	h = Middleware(l, nil, Headers(HeadersBoth))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))
-	r := get(h)
-	if got := r.Header.Get("RateLimit"); got != `"farm.jobs";r=0, "farm.day";r=999;t=86400` || r.Header.Get("X-RateLimit-Remaining") != "999" {
-		t.Errorf("a grant: got %v", r.Header)
-	}
-	if wait := serverWait(r, time.Now()); wait != 0 {
-		t.Errorf("a grant: Transport waits %v, want 0", wait)
-	}
-	wantRetryAfter(t, second, "60")
-	if got := second.Header.Get("RateLimit"); got != `"farm.jobs";r=0;t=60` || second.Header.Get("X-RateLimit-Limit") != "1" {
-		t.Errorf("a denial: got %v", second.Header)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
+			{Name: "jobs", Kind: weir.InFlight, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
+		var h http.Handler
+		var second *http.Response
+		h = Middleware(l, nil, Headers(HeadersBoth))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))
+		r := get(h)
+		if got := r.Header.Get("RateLimit"); got != `"farm.jobs";r=0, "farm.day";r=999;t=86400` || r.Header.Get("X-RateLimit-Remaining") != "999" {
+			t.Errorf("a grant: got %v", r.Header)
+		}
+		if wait := serverWait(r, time.Now()); wait != 0 {
+			t.Errorf("a grant: Transport waits %v, want 0", wait)
+		}
+		wantRetryAfter(t, second, "60")
+		if got := second.Header.Get("RateLimit"); got != `"farm.jobs";r=0;t=60` || second.Header.Get("X-RateLimit-Limit") != "1" {
+			t.Errorf("a denial: got %v", second.Header)
+		}
+	})
 }
 
 func TestRateLimitField(t *testing.T) { synctest.Test(t, testRateLimitField) }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -113,46 +114,48 @@ func (e *turns) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 // TestCachedDenials: the live histories accept cached denials as far as R8 permits them, of
 // one process and of several, and no others.
 func TestCachedDenials(t *testing.T) {
-	const ttl = time.Second
-	one := func(change func(p *cachingProcess)) weir.Engine {
-		p := newCachingProcess(spec.New(), ttl)
-		change(p)
-		return p
-	}
-	two := func() weir.Engine {
-		store := spec.New()
-		return &turns{Engine: store, processes: []weir.Engine{newCachingProcess(store, ttl), newCachingProcess(store, ttl)}}
-	}
-	spoiled := func(spoil func(d *weir.Decision)) weir.Engine {
-		return one(func(p *cachingProcess) { p.spoil = spoil })
-	}
-	for _, c := range []struct {
-		about  string
-		engine weir.Engine
-		config Config
-		want   string // in the report; "" = none
-	}{
-		{"one process", one(func(*cachingProcess) {}), Config{CacheTTL: ttl}, ""},
-		{"two processes", two(), Config{CacheTTL: ttl, Separate: true}, ""},
-		{"two processes, taken for one", two(), Config{CacheTTL: ttl}, "differ"},
-		{"an engine that shares no store", one(func(*cachingProcess) {}), Config{}, "The cached differs"},
-		{"too old", one(func(*cachingProcess) {}), Config{CacheTTL: 10 * us}, "The cached differs"},
-		{"too old, of two processes", two(), Config{CacheTTL: 10 * us, Separate: true}, "The cached differs"},
-		{"its own writes are ignored", one(func(p *cachingProcess) { p.keeps = true }), Config{CacheTTL: ttl}, "differ"},
-		{"for other units", one(func(p *cachingProcess) { p.other = true }), Config{CacheTTL: ttl, Separate: true}, "differ"},
-		{"not marked, of two processes", two().(*turns).unmarked(), Config{CacheTTL: ttl, Separate: true}, "differ"},
-		{"a wait that does not pass", spoiled(func(d *weir.Decision) { d.RetryAfter += us }), Config{CacheTTL: ttl, Separate: true}, "The wait differs"},
-		{"a grant", spoiled(func(d *weir.Decision) { d.Allowed = true }), Config{CacheTTL: ttl, Separate: true}, "The granted differs"},
-		{"a replay", spoiled(func(d *weir.Decision) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The repeated differs"},
-	} {
-		c.config.Hammers, c.config.Seed = 4, 1
-		switch report := live(c.engine, c.config); {
-		case c.want == "" && report != "":
-			t.Errorf("%s: %s", c.about, report)
-		case c.want != "" && !strings.Contains(report, c.want):
-			t.Errorf("%s: the report is %q, want one with %q", c.about, report, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		const ttl = time.Second
+		one := func(change func(p *cachingProcess)) weir.Engine {
+			p := newCachingProcess(spec.New(), ttl)
+			change(p)
+			return p
 		}
-	}
+		two := func() weir.Engine {
+			store := spec.New()
+			return &turns{Engine: store, processes: []weir.Engine{newCachingProcess(store, ttl), newCachingProcess(store, ttl)}}
+		}
+		spoiled := func(spoil func(d *weir.Decision)) weir.Engine {
+			return one(func(p *cachingProcess) { p.spoil = spoil })
+		}
+		for _, c := range []struct {
+			about  string
+			engine weir.Engine
+			config Config
+			want   string // in the report; "" = none
+		}{
+			{"one process", one(func(*cachingProcess) {}), Config{CacheTTL: ttl}, ""},
+			{"two processes", two(), Config{CacheTTL: ttl, Separate: true}, ""},
+			{"two processes, taken for one", two(), Config{CacheTTL: ttl}, "differ"},
+			{"an engine that shares no store", one(func(*cachingProcess) {}), Config{}, "The cached differs"},
+			{"too old", one(func(*cachingProcess) {}), Config{CacheTTL: 10 * us}, "The cached differs"},
+			{"too old, of two processes", two(), Config{CacheTTL: 10 * us, Separate: true}, "The cached differs"},
+			{"its own writes are ignored", one(func(p *cachingProcess) { p.keeps = true }), Config{CacheTTL: ttl}, "differ"},
+			{"for other units", one(func(p *cachingProcess) { p.other = true }), Config{CacheTTL: ttl, Separate: true}, "differ"},
+			{"not marked, of two processes", two().(*turns).unmarked(), Config{CacheTTL: ttl, Separate: true}, "differ"},
+			{"a wait that does not pass", spoiled(func(d *weir.Decision) { d.RetryAfter += us }), Config{CacheTTL: ttl, Separate: true}, "The wait differs"},
+			{"a grant", spoiled(func(d *weir.Decision) { d.Allowed = true }), Config{CacheTTL: ttl, Separate: true}, "The granted differs"},
+			{"a replay", spoiled(func(d *weir.Decision) { d.Replayed = true }), Config{CacheTTL: ttl, Separate: true}, "The repeated differs"},
+		} {
+			c.config.Hammers, c.config.Seed = 4, 1
+			switch report := live(c.engine, c.config); {
+			case c.want == "" && report != "":
+				t.Errorf("%s: %s", c.about, report)
+			case c.want != "" && !strings.Contains(report, c.want):
+				t.Errorf("%s: the report is %q, want one with %q", c.about, report, c.want)
+			}
+		}
+	})
 }
 
 // unmarked removes the mark of cached denials.

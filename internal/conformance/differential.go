@@ -31,7 +31,7 @@ func (a *tally) add(b tally) {
 func runDifferential(t *testing.T, newEngine func(t *testing.T) weir.Engine, c Config) {
 	var mu sync.Mutex
 	var total tally
-	shards := min(runtime.GOMAXPROCS(0), 1+c.Attempts/10_000)
+	shards := min(runtime.GOMAXPROCS(0), 1+c.Attempts/4_000)
 	t.Run("shards", func(t *testing.T) {
 		for i := range shards {
 			t.Run(fmt.Sprint(i), func(t *testing.T) {

@@ -4,10 +4,10 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/needs"
 )
 
 // longerHolds is an engine that holds units for a time longer.
@@ -39,14 +39,15 @@ func (e longerHolds) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 // TestHoldAuditFindsWrongTimes: the audit of holds notices units that are free too early or
 // too late.
 func TestHoldAuditFindsWrongTimes(t *testing.T) {
-	needs.Time(t)
-	for _, c := range []struct {
-		change time.Duration
-		want   string
-	}{{0, ""}, {-3 * time.Millisecond, "in use at once"}, {20 * time.Millisecond, "was denied between"}} {
-		report := auditHolds(longerHolds{weir.NewMemory(), c.change}, Config{Hammers: 8, Seed: 1})
-		if !strings.Contains(report, c.want) || (report == "") != (c.want == "") {
-			t.Errorf("%v: %q, want %q", c.change, report, c.want)
+	synctest.Test(t, func(t *testing.T) {
+		for _, c := range []struct {
+			change time.Duration
+			want   string
+		}{{0, ""}, {-3 * time.Millisecond, "in use at once"}, {20 * time.Millisecond, "was denied between"}} {
+			report := auditHolds(longerHolds{weir.NewMemory(), c.change}, Config{Hammers: 8, Seed: 1})
+			if !strings.Contains(report, c.want) || (report == "") != (c.want == "") {
+				t.Errorf("%v: %q, want %q", c.change, report, c.want)
+			}
 		}
-	}
+	})
 }

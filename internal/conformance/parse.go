@@ -256,16 +256,30 @@ func parseKey(words []string) (key []keyPart, err error) {
 	return key, nil
 }
 
-// word is a run of bytes without spaces outside quotes.
-var word = regexp.MustCompile(`([^ \t"]|"([^"\\]|\\.)*")+`)
-
-// splitWords splits a line at spaces outside quotes.
-func splitWords(line string) ([]string, error) {
+// splitWords splits a line at spaces outside quotes. In a quote a backslash takes the next
+// byte with it.
+func splitWords(line string) (words []string, err error) {
 	line = strings.TrimSpace(line)
-	if strings.Contains(word.ReplaceAllString(line, ""), `"`) {
-		return nil, fmt.Errorf("no end to the quote in %s", line)
+	for i := 0; i < len(line); i++ {
+		start := i
+		for ; i < len(line) && line[i] != ' ' && line[i] != '\t'; i++ {
+			if line[i] != '"' {
+				continue
+			}
+			for i++; i < len(line) && line[i] != '"'; i++ {
+				if line[i] == '\\' {
+					i++
+				}
+			}
+			if i >= len(line) {
+				return nil, fmt.Errorf("no end to the quote in %s", line)
+			}
+		}
+		if start < i {
+			words = append(words, line[start:i])
+		}
 	}
-	return word.FindAllString(line, -1), nil
+	return words, nil
 }
 
 // parseValue reads a plain word, a quoted one, or "x"*1025.
