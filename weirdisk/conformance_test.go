@@ -14,6 +14,7 @@ import (
 // again every few hundred calls.
 func TestConformance(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	for name, mode := range modes {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

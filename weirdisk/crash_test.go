@@ -13,6 +13,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/needs"
+	"github.com/weirlimit/weir/internal/testkit/race"
 )
 
 // content returns everything that counts in a directory that is not in use, by name.
@@ -120,9 +121,9 @@ func act(r *rand.Rand, e weir.Engine) error {
 // calls whose entries are whole, and later calls go on from there.
 func TestEveryPrefixIsAState(t *testing.T) {
 	needs.Time(t)
-	for seed := range uint64(3) {
+	for seed := range uint64(race.Fewer(3)) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		dir := t.TempDir()
+		dir, cut := t.TempDir(), t.TempDir()
 		e := open(t, dir, SyncOff())
 		path := segmentPath(dir, 1)
 		states := map[int64]map[string]any{headerSize: {}} // by the bytes of the log
@@ -145,13 +146,9 @@ func TestEveryPrefixIsAState(t *testing.T) {
 		if err != nil || int64(len(whole)) != size {
 			t.Fatalf("seed %d: the log has %d bytes, want %d (%v)", seed, len(whole), size, err)
 		}
-		ends := map[int64]bool{headerSize: true} // of batches: a call may have two, of a plan and of a change
-		for at := int64(headerSize); at < size; ends[at] = true {
-			entries, _, ok := batchAt(whole[at:], 1, at)
-			if !ok {
-				t.Fatalf("seed %d: no batch at %d", seed, at)
-			}
-			at += batchSize + int64(len(entries))
+		ends := map[int64]bool{size: true} // of batches
+		for _, start := range batchesOf(t, whole) {
+			ends[start] = true
 		}
 		want := map[string]any{}
 		for n := int64(headerSize); n <= size; n++ {
@@ -160,12 +157,13 @@ func TestEveryPrefixIsAState(t *testing.T) {
 			} else if _, before := states[n-1]; !before && n%31 != 0 {
 				continue
 			}
-			copied := t.TempDir()
-			write(t, segmentPath(copied, 1), whole[:n])
-			write(t, filepath.Join(copied, lockName), nil)
-			compare(t, fmt.Sprintf("seed %d, %d of %d bytes", seed, n, size), content(t, copied), want)
+			write(t, segmentPath(cut, 1), whole[:n])
+			write(t, filepath.Join(cut, lockName), nil)
+			compare(t, fmt.Sprintf("seed %d, %d of %d bytes", seed, n, size), content(t, cut), want)
 			if n%93 == 0 { // the next process cuts the torn end and goes on
-				e := open(t, copied)
+				copied := t.TempDir()
+				write(t, segmentPath(copied, 1), whole[:n])
+				e := open(t, copied, light)
 				cut := e.Recovery()
 				if ends[n] != (cut.Bytes == 0) {
 					t.Errorf("seed %d, %d of %d bytes: got %+v, want a cut only within a batch", seed, n, size, cut)

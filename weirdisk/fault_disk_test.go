@@ -177,7 +177,7 @@ func TestPartOfAHeader(t *testing.T) {
 			b := slices.Clone(whole)
 			clear(b[from:to])
 			write(t, segmentPath(dir, 2), b[:len(b)-from%2*from]) // some are also cut
-			e := open(t, dir)
+			e := open(t, dir, light)
 			if d, err := newLimiter(t, e, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
 				t.Fatalf("zeros from %d to %d: %v, %v, want 7 left", from, to, d, err)
 			}

@@ -164,7 +164,7 @@ func possible(counts []int64, e *event) (all []int64) {
 // compare opens an image and compares its state. A rejection is an error of open.
 func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, err error) {
 	t.Helper()
-	e, err := openEngine(dir, mode, system{})
+	e, err := openEngine(dir, mode, nil, light)
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +204,7 @@ func (x *expected) compare(t *testing.T, dir, mode string) (problems []string, e
 // killed once or twice.
 func TestImages(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	seed := rand.Uint64()
 	r := rand.New(rand.NewPCG(seed, 0))
 	lossy, removed, failures := 0, 0, 0
@@ -438,8 +439,9 @@ func listing(dir string) string {
 // failure that leaves nothing else.
 func TestFirstOpensCanBeKilled(t *testing.T) {
 	needs.Time(t)
+	t.Parallel()
 	opened := func(x *tape, dir string) engine {
-		e, err := openEngine(dir, "always", x.under(system{}))
+		e, err := openEngine(dir, "always", nil, light, withFiles(x.under(neverSynced)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -466,7 +468,7 @@ func TestFirstOpensCanBeKilled(t *testing.T) {
 			if err := x.image(filepath.Join(parent, "image"), len(x.steps), dropped, rand.New(rand.NewPCG(0, 0))); err != nil {
 				t.Fatal(err)
 			}
-			after := open(t, filepath.Join(parent, "image"))
+			after := open(t, filepath.Join(parent, "image"), light)
 			if d, err := newLimiter(t, after, daily).Peek(ctx, weir.K("ann"), 1); err != nil || d.Remaining != 7 {
 				t.Errorf("killed before steps %d and %d: %v, %v, want 7 left", first, second, d, err)
 			}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -75,33 +76,35 @@ func copySegments(t *testing.T, from, to string) {
 // TestRepairIsNotTriedAllTheTime (D5): while the disk has room for a header and not for a
 // snapshot, the engine tries once in a while.
 func TestRepairIsNotTriedAllTheTime(t *testing.T) {
-	var full atomic.Bool
-	f := &unfit{write: func(_ string, b []byte) error {
-		if full.Load() && !bytes.HasPrefix(b, []byte(magic)) {
-			return syscall.ENOSPC
+	synctest.Test(t, func(t *testing.T) {
+		var full atomic.Bool
+		f := &unfit{write: func(_ string, b []byte) error {
+			if full.Load() && !bytes.HasPrefix(b, []byte(magic)) {
+				return syscall.ENOSPC
+			}
+			return nil
+		}}
+		const tick = 100 * time.Millisecond
+		e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(o *options) { o.tick = tick })
+		l := newLimiter(t, e, daily)
+		for _, key := range []string{"ann", "bob", "eve"} {
+			if _, err := l.Allow(ctx, weir.K(key)); err != nil {
+				t.Fatal(err)
+			}
 		}
-		return nil
-	}}
-	const tick = 100 * time.Millisecond
-	e := open(t, t.TempDir(), SyncAlways(), withFiles(f), func(o *options) { o.tick = tick })
-	l := newLimiter(t, e, daily)
-	for _, key := range []string{"ann", "bob", "eve"} {
-		if _, err := l.Allow(ctx, weir.K(key)); err != nil {
-			t.Fatal(err)
+		full.Store(true)
+		began := time.Now()
+		if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
+			t.Fatal("a write failed, and the call did not")
 		}
-	}
-	full.Store(true)
-	began := time.Now()
-	if _, err := l.Allow(ctx, weir.K("ann")); err == nil {
-		t.Fatal("a write failed, and the call did not")
-	}
-	eventually(t, "some attempts", func() bool { return e.Stats().Failures >= 8 })
-	failures, took := e.Stats().Failures, time.Since(began)
-	if most := int64(4 + took/tick); failures > most {
-		t.Errorf("%d failures in %v, want at most %d", failures, took, most)
-	}
-	full.Store(false)
-	eventually(t, "it is in service", func() bool { return e.Err() == nil })
+		eventually(t, "some attempts", func() bool { return e.Stats().Failures >= 8 })
+		failures, took := e.Stats().Failures, time.Since(began)
+		if most := int64(4 + took/tick); failures > most {
+			t.Errorf("%d failures in %v, want at most %d", failures, took, most)
+		}
+		full.Store(false)
+		eventually(t, "it is in service", func() bool { return e.Err() == nil })
+	})
 }
 
 // TestTornSegmentBeforeAnEmptyOne (D2, D4): a sync fails when a snapshot begins, so nothing is

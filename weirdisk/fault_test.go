@@ -106,65 +106,66 @@ func eventually(t testing.TB, state string, ok func() bool) {
 // change nothing, and the engine recovers by itself. Acknowledged grants stay, also after the
 // next start.
 func TestFailingDisk(t *testing.T) {
-	needs.Time(t)
 	for name, fault := range map[string]func(*faulty) *atomic.Bool{
 		"write": func(f *faulty) *atomic.Bool { return &f.writes },
 		"sync":  func(f *faulty) *atomic.Bool { return &f.syncs },
 	} {
 		for _, mode := range []string{"always", "every"} {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				f, dir := &faulty{}, t.TempDir()
-				e := open(t, dir, modes[mode], withFiles(f))
-				l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
-				acknowledged := int64(0)
-				allow := func() error {
-					_, err := l.Allow(ctx, weir.K("ann"))
-					if err == nil {
-						acknowledged++
+				synctest.Test(t, func(t *testing.T) {
+					f, dir := &faulty{}, t.TempDir()
+					e := open(t, dir, modes[mode], withFiles(f))
+					l := newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+					acknowledged := int64(0)
+					allow := func() error {
+						_, err := l.Allow(ctx, weir.K("ann"))
+						if err == nil {
+							acknowledged++
+						}
+						return err
 					}
-					return err
-				}
-				for round := range 3 {
-					if err := allow(); err != nil {
+					for round := range 3 {
+						if err := allow(); err != nil {
+							t.Fatal(err)
+						}
+						fault(f).Store(true)
+						var first error
+						eventually(t, "a call fails", func() bool { first = allow(); return first != nil })
+						if !errors.Is(first, weir.ErrUnknownFate) && !errors.Is(first, weir.ErrUnavailable) {
+							t.Errorf("the first failure: got %v, want ErrUnknownFate or ErrUnavailable", first)
+						}
+						held := e.Memory().Bytes()
+						for range 10 {
+							if err := allow(); !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), dir) && !strings.Contains(err.Error(), "no space") && !strings.Contains(err.Error(), "input/output") {
+								t.Errorf("during the outage: got %v, want ErrUnavailable with the reason", err)
+							}
+						}
+						if e.Err() == nil || e.Memory().Bytes() != held {
+							t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Memory().Bytes(), held)
+						}
+						if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || !d.Allowed {
+							t.Errorf("a peek during the outage: got %v, %v", d, err)
+						}
+						if round == 1 {
+							f.creates.Store(true)
+							time.Sleep(2 * keeperTick)
+							f.creates.Store(false)
+						}
+						fault(f).Store(false)
+						eventually(t, "it is in service again", func() bool { return allow() == nil })
+					}
+					if e.Err() != nil || e.Stats().Failures < 3 {
+						t.Errorf("after the outages: %v, %+v", e.Err(), e.Stats())
+					}
+					if err := e.Close(); err != nil {
 						t.Fatal(err)
 					}
-					fault(f).Store(true)
-					var first error
-					eventually(t, "a call fails", func() bool { first = allow(); return first != nil })
-					if !errors.Is(first, weir.ErrUnknownFate) && !errors.Is(first, weir.ErrUnavailable) {
-						t.Errorf("the first failure: got %v, want ErrUnknownFate or ErrUnavailable", first)
+					e = open(t, dir)
+					l = newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
+					if n, err := l.Count(ctx, weir.K("ann"), "l", time.Hour); err != nil || n < acknowledged || n > acknowledged+3 {
+						t.Errorf("after a restart: got %d, %v, want %d and at most one more an outage", n, err, acknowledged)
 					}
-					held := e.Memory().Bytes()
-					for range 10 {
-						if err := allow(); !errors.Is(err, weir.ErrUnavailable) || !strings.Contains(err.Error(), dir) && !strings.Contains(err.Error(), "no space") && !strings.Contains(err.Error(), "input/output") {
-							t.Errorf("during the outage: got %v, want ErrUnavailable with the reason", err)
-						}
-					}
-					if e.Err() == nil || e.Memory().Bytes() != held {
-						t.Errorf("during the outage: Err() = %v, %d bytes, want an error and %d bytes", e.Err(), e.Memory().Bytes(), held)
-					}
-					if d, err := l.Peek(ctx, weir.K("ann"), 1); err != nil || !d.Allowed {
-						t.Errorf("a peek during the outage: got %v, %v", d, err)
-					}
-					if round == 1 {
-						f.creates.Store(true)
-						time.Sleep(2 * keeperTick)
-						f.creates.Store(false)
-					}
-					fault(f).Store(false)
-					eventually(t, "it is in service again", func() bool { return allow() == nil })
-				}
-				if e.Err() != nil || e.Stats().Failures < 3 {
-					t.Errorf("after the outages: %v, %+v", e.Err(), e.Stats())
-				}
-				if err := e.Close(); err != nil {
-					t.Fatal(err)
-				}
-				e = open(t, dir)
-				l = newLimiter(t, e, weir.Limit{Name: "l", Max: 1 << 40, Window: time.Hour, By: []string{"user"}})
-				if n, err := l.Count(ctx, weir.K("ann"), "l", time.Hour); err != nil || n < acknowledged || n > acknowledged+3 {
-					t.Errorf("after a restart: got %d, %v, want %d and at most one more an outage", n, err, acknowledged)
-				}
+				})
 			})
 		}
 	}
@@ -173,25 +174,26 @@ func TestFailingDisk(t *testing.T) {
 // TestFailingSnapshot: a disk that is full during a snapshot loses nothing, wherever the
 // snapshot ends.
 func TestFailingSnapshot(t *testing.T) {
-	needs.Time(t)
-	f, dir := &faulty{}, t.TempDir()
-	e := open(t, dir, SyncOff(), withFiles(f))
-	r := rand.New(rand.NewPCG(1, 1))
-	for range 300 {
-		if err := act(r, e); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		f, dir := &faulty{}, t.TempDir()
+		e := open(t, dir, SyncOff(), withFiles(f))
+		r := rand.New(rand.NewPCG(1, 1))
+		for range 300 {
+			if err := act(r, e); err != nil {
+				t.Fatal(err)
+			}
 		}
-	}
-	for _, fault := range []*atomic.Bool{&f.creates, &f.writes, &f.syncs} {
-		fault.Store(true)
-		e.keeper.now <- struct{}{}
-		time.Sleep(2 * keeperTick)
-		fault.Store(false)
-		eventually(t, "it is in service", func() bool { return e.Err() == nil && act(r, e) == nil })
-	}
-	want := contentOf(e.memory)
-	e.Close()
-	compare(t, "after the faults", content(t, dir), want)
+		for _, fault := range []*atomic.Bool{&f.creates, &f.writes, &f.syncs} {
+			fault.Store(true)
+			e.keeper.now <- struct{}{}
+			time.Sleep(2 * keeperTick)
+			fault.Store(false)
+			eventually(t, "it is in service", func() bool { return e.Err() == nil && act(r, e) == nil })
+		}
+		want := contentOf(e.memory)
+		e.Close()
+		compare(t, "after the faults", content(t, dir), want)
+	})
 }
 
 // TestHangingDisk: a call ends with its context, and its fate is unknown.
@@ -329,25 +331,24 @@ func TestDamage(t *testing.T) {
 	dir := t.TempDir()
 	e := open(t, dir, SyncAlways())
 	l := newLimiter(t, e, daily)
-	starts := []int64{headerSize}
 	for i := range 9 {
 		if _, err := l.Allow(ctx, weir.K(fmt.Sprint("user", i%3))); err != nil {
 			t.Fatal(err)
 		}
-		starts = append(starts, e.log.size())
 	}
 	e.Close()
 	whole, err := os.ReadFile(segmentPath(dir, 1))
 	if err != nil {
 		t.Fatal(err)
 	}
-	last := starts[len(starts)-2]
+	starts := batchesOf(t, whole)
+	last := starts[len(starts)-1]
 	for i := range whole {
 		damaged := slices.Clone(whole)
 		damaged[i] ^= 1 << (i % 8)
 		copied := t.TempDir()
 		write(t, segmentPath(copied, 1), damaged)
-		e, err := Open(copied)
+		e, err := Open(copied, light)
 		if err == nil {
 			if int64(i) < last {
 				t.Errorf("byte %d of %d: it opened, and the last batch begins at %d", i, len(whole), last)
@@ -372,6 +373,21 @@ func TestDamage(t *testing.T) {
 			t.Errorf("byte %d: the file has changed (%v)", i, err)
 		}
 	}
+}
+
+// batchesOf returns the offsets of the batches in segment 1. A call may have two, of a plan
+// and of a change.
+func batchesOf(t *testing.T, segment []byte) (starts []int64) {
+	t.Helper()
+	for at := int64(headerSize); at < int64(len(segment)); {
+		entries, _, ok := batchAt(segment[at:], 1, at)
+		if !ok {
+			t.Fatalf("no batch at %d", at)
+		}
+		starts = append(starts, at)
+		at += batchSize + int64(len(entries))
+	}
+	return starts
 }
 
 // TestUnsyncedEndIsCut: behind the last sync, a power failure may leave later batches and not

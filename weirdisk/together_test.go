@@ -46,7 +46,7 @@ func TestTogetherSurvivesTogether(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(cut, filepath.Base(paths[0])), whole[:n], 0o600); err != nil {
 			t.Fatal(err)
 		}
-		e, err := Open(cut)
+		e, err := Open(cut, light)
 		if err != nil {
 			t.Fatalf("%d bytes: %v", n, err)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/weirlimit/weir"
@@ -95,32 +96,34 @@ func TestLongerWindowSurvivesRestart(t *testing.T) {
 	}
 	for _, snapshot := range []string{"no", "before", "after"} {
 		t.Run("snapshot "+snapshot, func(t *testing.T) {
-			dir := t.TempDir()
-			e := open(t, dir)
-			take := func() {
-				for before := e.Stats().Snapshots; e.Stats().Snapshots == before; time.Sleep(time.Millisecond) {
-					signal(e.keeper.now)
+			synctest.Test(t, func(t *testing.T) {
+				dir := t.TempDir()
+				e := open(t, dir)
+				take := func() {
+					for before := e.Stats().Snapshots; e.Stats().Snapshots == before; time.Sleep(time.Millisecond) {
+						signal(e.keeper.now)
+					}
 				}
-			}
-			if d, err := newLimiter(t, e, window(short)).Allow(ctx, weir.K("a")); err != nil || !d.Allowed {
-				t.Fatal(d, err)
-			}
-			if snapshot == "before" {
-				take()
-			}
-			if d, err := newLimiter(t, e, window(time.Hour)).Peek(ctx, weir.K("a"), 1); err != nil || d.Allowed {
-				t.Fatal(d, err)
-			}
-			if snapshot == "after" {
-				take()
-			}
-			if err := e.Close(); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(2 * short)
-			if d, err := newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")); err != nil || d.Allowed {
-				t.Errorf("after a restart: %+v, %v; want a denial", d, err)
-			}
+				if d, err := newLimiter(t, e, window(short)).Allow(ctx, weir.K("a")); err != nil || !d.Allowed {
+					t.Fatal(d, err)
+				}
+				if snapshot == "before" {
+					take()
+				}
+				if d, err := newLimiter(t, e, window(time.Hour)).Peek(ctx, weir.K("a"), 1); err != nil || d.Allowed {
+					t.Fatal(d, err)
+				}
+				if snapshot == "after" {
+					take()
+				}
+				if err := e.Close(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(2 * short)
+				if d, err := newLimiter(t, open(t, dir), window(time.Hour)).Allow(ctx, weir.K("a")); err != nil || d.Allowed {
+					t.Errorf("after a restart: %+v, %v; want a denial", d, err)
+				}
+			})
 		})
 	}
 }
