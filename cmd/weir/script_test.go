@@ -116,7 +116,7 @@ func save(ts *testscript.TestScript, res *http.Response, file string) {
 	ts.Check(os.WriteFile(ts.MkAbs(file), body, 0o666))
 }
 
-// signal NAME FILE sends TERM or INT to weir serve, twice as timeout(1) does. It
+// signal NAME FILE sends TERM or INT to weir serve again and again until it ends. It
 // must exit with 0; its stderr is written to a file.
 func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	b := ts.Value(background{}).(*background)
@@ -126,8 +126,15 @@ func signalServer(ts *testscript.TestScript, neg bool, args []string) {
 	http.DefaultClient.CloseIdleConnections() // or weir waits a second for this client
 	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT}[args[0]]
 	ts.Check(b.cmd.Process.Signal(sig))
-	b.cmd.Process.Signal(sig) // it may be gone by now
-	talk := <-b.talk
+	talk := ""
+	for ended := false; !ended; { // until the end, as impatient operators do
+		select {
+		case talk = <-b.talk:
+			ended = true
+		case <-time.After(time.Millisecond):
+			_ = b.cmd.Process.Signal(sig) // it may be gone by now
+		}
+	}
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(talk), 0o666))
 	if err := b.cmd.Wait(); err != nil {
 		ts.Fatalf("after SIG%s: %v; it said:\n%s", args[0], err, talk)

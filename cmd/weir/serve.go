@@ -152,8 +152,11 @@ func runServer(s *server.Server, store *servedStore, reloaders []*reloader, gree
 		}
 	})
 	defer stopReloads()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop() // not sooner: timeout(1) sends its signal twice, and draining has its own bound
+	// Signals stay caught until the process ends. timeout(1) sends its signal twice, draining has
+	// a bound of its own, and the store is closed after it.
+	ctx, _ := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
 	ctx = store.watch(ctx)
 	greet()
 	close(store.serving)
