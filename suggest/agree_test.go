@@ -10,6 +10,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/accesslog"
+	"github.com/weirlimit/weir/internal/testkit/race"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/replay"
 )
@@ -17,7 +18,7 @@ import (
 // TestCandidatesAgreeWithReplay compares logs, some with lines that are late by seconds or
 // hours, with weir replay on the memory engine (R2).
 func TestCandidatesAgreeWithReplay(t *testing.T) {
-	for seed := range uint64(30) {
+	for seed := range uint64(race.Fewer(30)) {
 		r := rand.New(rand.NewPCG(seed, 9))
 		var log strings.Builder
 		at, late := int64(1772697600)*second, seed%3
