@@ -92,7 +92,7 @@ func stepsOf(tier string) ([]step, error) {
 	if err != nil {
 		return nil, err
 	}
-	raced, others, err := split()
+	raced, others, shortened, err := split()
 	if err != nil {
 		return nil, err
 	}
@@ -109,6 +109,7 @@ func stepsOf(tier string) ([]step, error) {
 		steps = append([]step{
 			{".", race, []string{faults}, []string{"-args", "-faulttest.seeds=1"}},
 			{".", race, most, nil},
+			{".", nil, shortened, nil},
 			{".", []string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
 			{".", []string{"-run=^TestImages$|^TestDamagedImages$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.images=2000"}},
 		}, rest(all[1:], race...)...)
@@ -146,20 +147,27 @@ var slowest = []string{"cmd/weir", "weirredis/faulttest", "weirdisk", "integrati
 
 // split returns the packages of the root module that `make test` runs with the race detector,
 // and the others. A package that imports sync or sync/atomic shares memory between goroutines.
-func split() (raced, others []string, err error) {
-	list := exec.Command(goCommand, "list", "-f", "{{.ImportPath}} {{.Imports}}", "./...")
+// Tests of the raced ones that import testkit/race are shortened by the detector.
+func split() (raced, others, shortened []string, err error) {
+	list := exec.Command(goCommand, "list", "-f", "{{.ImportPath}}|{{.Imports}}|{{.TestImports}} {{.XTestImports}}", "./...")
 	list.Stderr = os.Stderr
 	out, err := list.Output()
 	if err != nil {
-		return nil, nil, fmt.Errorf("go list: %w", err)
+		return nil, nil, nil, fmt.Errorf("go list: %w", err)
+	}
+	words := func(list string) []string {
+		return strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune(" []\n", r) })
 	}
 	for line := range strings.Lines(string(out)) {
-		path, imports, _ := strings.Cut(strings.TrimSpace(line), " ")
-		words := strings.Fields(strings.Trim(imports, "[]"))
-		if slices.Contains(words, "sync") || slices.Contains(words, "sync/atomic") {
-			raced = append(raced, path)
-		} else {
+		parts := strings.SplitN(line, "|", 3)
+		path, imports := parts[0], words(parts[1])
+		if !slices.Contains(imports, "sync") && !slices.Contains(imports, "sync/atomic") {
 			others = append(others, path)
+			continue
+		}
+		raced = append(raced, path)
+		if slices.Contains(words(parts[2]), module+"/internal/testkit/race") {
+			shortened = append(shortened, path)
 		}
 	}
 	rank := func(path string) int {
@@ -171,7 +179,7 @@ func split() (raced, others []string, err error) {
 	for _, paths := range [][]string{raced, others} {
 		slices.SortStableFunc(paths, func(a, b string) int { return rank(a) - rank(b) })
 	}
-	return raced, others, nil
+	return raced, others, shortened, nil
 }
 
 // run runs the step and adds its events to r.
