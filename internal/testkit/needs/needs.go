@@ -35,7 +35,7 @@ func Time(t testing.TB) {
 // alternatives.
 func Program(t testing.TB, name string, others ...string) (path string) {
 	t.Helper()
-	declare(t, name)
+	declare(t, filepath.Base(name))
 	for _, n := range append([]string{name}, others...) {
 		for _, file := range []string{n, filepath.Join("/usr/sbin", n)} { // Debian's place of servers, not in each PATH
 			if path, err := exec.LookPath(file); err == nil {
