@@ -134,7 +134,7 @@ var dependencies = []dependency{
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
 	{"github.com/redis/go-redis/v9", []string{"weirredis/goredisconn"}, []string{"docs", "internal/front/resp", "weirredis", "weirredis/faulttest"},
 		"the Redis client that most Go programs use"},
-	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir"}, "tests of the program that read like a terminal"},
+	{"github.com/rogpeppe/go-internal", nil, []string{"cmd/weir", "policy"}, "tests of the program that read like a terminal; fixtures in one file"},
 	{"google.golang.org/genproto/googleapis/rpc", []string{"weirgrpc"}, nil,
 		"the status details that gRPC clients read: RetryInfo and QuotaFailure"},
 	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},

@@ -15,9 +15,9 @@ import (
 // passes weir's own check, every limit survives its sentence, and the schema
 // takes it too.
 func FuzzParse(f *testing.F) {
-	for _, dir := range []string{"testdata/good", "testdata/bad"} {
-		for _, file := range inputs(f, dir) {
-			f.Add(readFile(f, file))
+	for _, archive := range archives(f, "testdata/*.txtar") {
+		for _, x := range archive.fixtures {
+			f.Add(x.src)
 		}
 	}
 	schema := compiledSchema(f)

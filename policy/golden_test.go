@@ -8,29 +8,37 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/weirlimit/weir"
 )
 
 var rewrite = flag.Bool("rewrite", false, "write the golden files instead of comparing with them")
 
-// TestBadFiles: each file of testdata/bad is rejected with the errors beside it.
+// TestBadFiles: each file of the archives testdata/bad-*.txtar is rejected with the errors
+// beside it.
 func TestBadFiles(t *testing.T) {
-	files := inputs(t, "testdata/bad")
-	if len(files) < 60 {
-		t.Fatalf("%d bad files, want at least 60", len(files))
-	}
-	for _, file := range files {
-		f, err := Parse(filepath.Base(file), readFile(t, file))
-		if f != nil || err == nil {
-			t.Errorf("%s: read as %+v, want an error and nothing else", file, f)
-			continue
+	n := 0
+	for _, archive := range archives(t, "testdata/bad-*.txtar") {
+		for _, x := range archive.fixtures {
+			n++
+			f, err := Parse(x.name+".yaml", x.src)
+			if f != nil || err == nil {
+				t.Errorf("%s: read as %+v, want an error and nothing else", x.name, f)
+				continue
+			}
+			checkError(t, x.name, err)
+			archive.golden(t, x.name, err.Error()+"\n")
 		}
-		checkError(t, file, err)
-		golden(t, strings.TrimSuffix(file, ".yaml")+".golden", []byte(err.Error()+"\n"))
+	}
+	if n < 240 {
+		t.Errorf("%d bad files, want at least 240", n)
 	}
 }
 
@@ -68,17 +76,19 @@ func checkError(t *testing.T, input string, err error) {
 	}
 }
 
-// TestGoodFiles: each file of testdata/good reads as the golden file beside it, and its
-// limits survive being written as sentences.
+// TestGoodFiles: each file of the archive testdata/good.txtar reads as the golden file beside
+// it, and its limits survive being written as sentences.
 func TestGoodFiles(t *testing.T) {
-	for _, file := range inputs(t, "testdata/good") {
-		f, err := Parse(filepath.Base(file), readFile(t, file))
-		if err != nil {
-			t.Errorf("%s: %v", file, err)
-			continue
+	for _, archive := range archives(t, "testdata/good.txtar") {
+		for _, x := range archive.fixtures {
+			f, err := Parse(x.name+".yaml", x.src)
+			if err != nil {
+				t.Errorf("%s: %v", x.name, err)
+				continue
+			}
+			checkSentences(t, f)
+			archive.golden(t, x.name, describe(f))
 		}
-		checkSentences(t, f)
-		golden(t, strings.TrimSuffix(file, ".yaml")+".golden", []byte(describe(f)))
 	}
 }
 
@@ -173,15 +183,6 @@ func TestLimitLines(t *testing.T) {
 	golden(t, "testdata/lines.golden", []byte(b.String()))
 }
 
-func inputs(t testing.TB, dir string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "*.yaml"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("%s: %d files, %v", dir, len(files), err)
-	}
-	return files
-}
-
 func readFile(t testing.TB, file string) []byte {
 	t.Helper()
 	src, err := os.ReadFile(file)
@@ -191,16 +192,74 @@ func readFile(t testing.TB, file string) []byte {
 	return src
 }
 
+// fixture is a policy file of an archive.
+type fixture struct {
+	name string // without an ending
+	src  []byte
+}
+
+// archive is a txtar file. It holds NAME.yaml and NAME.golden for each fixture. A policy file
+// with bytes that an editor does not show is NAME.quoted, a Go string.
+type archive struct {
+	path     string
+	text     *txtar.Archive
+	fixtures []fixture
+}
+
+func archives(t testing.TB, pattern string) (all []archive) {
+	t.Helper()
+	paths, err := filepath.Glob(pattern)
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("%s: %d files, %v", pattern, len(paths), err)
+	}
+	for _, path := range paths {
+		a := archive{path: path, text: txtar.Parse(readFile(t, path))}
+		for _, f := range a.text.Files {
+			name, ending, _ := strings.Cut(f.Name, ".")
+			switch ending {
+			case "yaml":
+				a.fixtures = append(a.fixtures, fixture{name, f.Data})
+			case "quoted":
+				src, err := strconv.Unquote(strings.TrimSpace(string(f.Data)))
+				if err != nil {
+					t.Fatalf("%s: %s: %v", path, f.Name, err)
+				}
+				a.fixtures = append(a.fixtures, fixture{name, []byte(src)})
+			}
+		}
+		all = append(all, a)
+	}
+	return all
+}
+
+// golden compares got with the golden file of a fixture, or writes it into the archive.
+func (a *archive) golden(t *testing.T, name, got string) {
+	t.Helper()
+	i := slices.IndexFunc(a.text.Files, func(f txtar.File) bool { return f.Name == name+".golden" })
+	if i < 0 {
+		t.Fatalf("%s: no %s.golden; add an empty one and run with -rewrite", a.path, name)
+	}
+	if want := &a.text.Files[i].Data; *rewrite {
+		*want = []byte(got)
+		write(t, a.path, txtar.Format(a.text))
+	} else if got != string(*want) {
+		t.Errorf("%s: %s: after reading the difference, run with -rewrite\ngot:\n%s\nwant:\n%s", a.path, name, got, *want)
+	}
+}
+
+func write(t *testing.T, file string, text []byte) {
+	t.Helper()
+	if err := os.WriteFile(file, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // golden compares got with the file, or writes it.
 func golden(t *testing.T, file string, got []byte) {
 	t.Helper()
 	if *rewrite {
-		if err := os.WriteFile(file, got, 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if want := readFile(t, file); !bytes.Equal(got, want) {
+		write(t, file, got)
+	} else if want := readFile(t, file); !bytes.Equal(got, want) {
 		t.Errorf("%s: after reading the difference, run with -rewrite\ngot:\n%s\nwant:\n%s", file, got, want)
 	}
 }

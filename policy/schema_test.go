@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,28 +35,32 @@ func TestSchemaIsMadeOfTheWords(t *testing.T) {
 // out, because a schema sees only parsed values.
 func TestSchemaAgreesWithParse(t *testing.T) {
 	schema := compiledSchema(t)
-	for _, file := range append(inputs(t, "testdata/good"), "demo.yaml") {
-		value, err := readYAML(readFile(t, file))
+	good := append(archives(t, "testdata/good.txtar")[0].fixtures, fixture{"demo", readFile(t, "demo.yaml")})
+	for _, x := range good {
+		value, err := readYAML(x.src)
 		if err != nil {
-			t.Fatalf("%s: %v", file, err)
+			t.Fatalf("%s: %v", x.name, err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("%s: Parse takes it, the schema does not: %v", file, err)
+			t.Errorf("%s: Parse takes it, the schema does not: %v", x.name, err)
 		}
 	}
-	var verdicts strings.Builder
-	for _, file := range inputs(t, "testdata/bad") {
-		value, err := readYAML(readFile(t, file))
-		if err != nil {
-			continue
+	var verdicts []string
+	for _, archive := range archives(t, "testdata/bad-*.txtar") {
+		for _, x := range archive.fixtures {
+			value, err := readYAML(x.src)
+			if err != nil {
+				continue
+			}
+			verdict := "refused"
+			if schema.Validate(value) == nil {
+				verdict = "taken: only Parse knows"
+			}
+			verdicts = append(verdicts, fmt.Sprintf("%-34s %s\n", x.name+".yaml", verdict))
 		}
-		verdict := "refused"
-		if schema.Validate(value) == nil {
-			verdict = "taken: only Parse knows"
-		}
-		fmt.Fprintf(&verdicts, "%-34s %s\n", filepath.Base(file), verdict)
 	}
-	golden(t, "testdata/schema.golden", []byte(verdicts.String()))
+	slices.Sort(verdicts)
+	golden(t, "testdata/schema.golden", []byte(strings.Join(verdicts, "")))
 }
 
 func compiledSchema(t testing.TB) *validator.Schema {
