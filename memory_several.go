@@ -18,7 +18,7 @@ type held struct {
 
 // allowSeveral decides one unit of plain windows and buckets under the locks of their records
 // alone. It takes the steps of decideSlots, by the same functions of internal/window. That
-// saves a tenth of a decision under two or four limits (bench/README.md).
+// saves a tenth of a decision under two or four limits (BenchmarkAllow).
 //
 // For each rarer case it reports false and changes nothing, as allowSimple does. Then
 // decideSlots decides.

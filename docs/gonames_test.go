@@ -82,9 +82,6 @@ func TestPlainNamesExist(t *testing.T) {
 		}
 	}
 	for _, page := range pages(t) {
-		if page == "CHANGELOG.md" {
-			continue
-		}
 		for _, m := range plainName.FindAllStringSubmatch(read(t, page), -1) {
 			if page == "docs/migrating.md" && unicode.IsLower(rune(m[1][0])) {
 				continue // of another limiter

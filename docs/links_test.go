@@ -92,9 +92,6 @@ func TestPathsExist(t *testing.T) {
 		}
 	}
 	for _, page := range pages(t) {
-		if page == "CHANGELOG.md" {
-			continue // it also names what is gone
-		}
 		for _, code := range codeOfPage(read(t, page)) {
 			for _, name := range pathInCode.FindAllString(code, -1) {
 				check(page, name)

@@ -11,8 +11,7 @@ import (
 
 // lanes apply changes and histories to a memory engine in several goroutines. All entries of one
 // key go to one goroutine, in the order of the log. A start spends most of its time on cache
-// misses, as keys are far apart in memory, so two processors take two thirds of the time of one
-// (bench/README.md).
+// misses, as keys are far apart in memory, so two processors take two thirds of the time of one.
 type lanes struct {
 	memory *weir.Memory
 	lanes  []lane

@@ -66,7 +66,7 @@ type log struct {
 
 // head is the part of a log that each Append changes. It is allocated alone, so that its first
 // 64 bytes are one cache line. Processors take turns at it, and each further line would cost
-// as much as the work (bench/README.md).
+// as much as the work.
 type head struct {
 	mu      spinLock // protects the following
 	accepts bool     // entries are added: the log is in service, or a snapshot brings it back

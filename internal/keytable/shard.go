@@ -36,7 +36,7 @@ type Shard struct {
 
 // Lock locks the shard. It looks at the lock for about a microsecond, as long as others need it,
 // before the caller parks. A parked caller needs much longer if all processors are busy: it
-// runs when the goroutine that unlocks the shard parks or yields (bench/README.md, "The disk").
+// runs when the goroutine that unlocks the shard parks or yields.
 func (s *Shard) Lock() {
 	for range 100 {
 		if s.TryLock() {
