@@ -318,6 +318,35 @@ func TestNoDeadlock(t *testing.T) {
 	wg.Wait()
 }
 
+// In a bubble the clock stands still while a goroutine waits for a mutex, so nobody may sleep
+// with a lock.
+func TestSharedKeyInABubble(t *testing.T) {
+	two := Policy{Name: "two", Limits: []Limit{
+		{Name: "minute", Max: MaxUnits, Window: time.Minute, By: []string{"user"}},
+		{Name: "hour", Max: MaxUnits, Window: time.Hour, By: []string{"user"}},
+	}}
+	for range 300 {
+		synctest.Test(t, func(t *testing.T) {
+			l := mustNew(t, two)
+			var all sync.WaitGroup
+			for range 16 {
+				all.Go(func() {
+					for range 50 {
+						d, err := l.Allow(ctx, K("ann"))
+						if err != nil {
+							t.Error(err)
+						}
+						if _, err := l.Refund(ctx, K("ann"), d.At, 1); err != nil {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			all.Wait()
+		})
+	}
+}
+
 // TestNoGoroutine: an engine starts no goroutine.
 func TestNoGoroutine(t *testing.T) {
 	before := runtime.NumGoroutine()
