@@ -74,8 +74,8 @@ func (s stage) holder(t *testing.T, g *rig, part string) (slot int, primary *red
 }
 
 // The conformance kit runs with fixed limits: a change of a policy's limits may move its
-// keys to other slots. It is short: weirredis runs it longer on one server, by the same
-// scripts.
+// keys to other slots. It is short here, because weirredis runs it longer on one server, by
+// the same scripts. `make check` has 20,000 attempts.
 func conformanceInCluster(t *testing.T, s stage) {
 	conn := s.open(t)
 	weirtest.Run(t, func(t *testing.T) weir.Engine {

@@ -107,7 +107,7 @@ func stepsOf(tier string) ([]step, error) {
 		const faults = module + "/weirredis/faulttest"
 		most := slices.DeleteFunc(slices.Concat(raced, others), func(pkg string) bool { return pkg == faults })
 		steps = append([]step{
-			{".", race, []string{faults}, []string{"-args", "-faulttest.seeds=1"}},
+			{".", race, []string{faults}, []string{"-args", "-faulttest.seeds=1", "-weirtest.attempts=20000", "-weirtest.hammers=12"}},
 			{".", race, most, nil},
 			{".", nil, shortened, nil},
 			{".", []string{"-run=^TestKills$"}, []string{"./weirdisk"}, []string{"-args", "-weirdisk.kills=100"}},
