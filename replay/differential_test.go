@@ -83,6 +83,47 @@ func FuzzLine(f *testing.F) {
 	for _, line := range wholeLines {
 		f.Add([]byte(line))
 	}
+	for _, line := range []string{ // found by fuzzing
+		"{0",
+		"{\"\x15",
+		"{\"\U000adb6d\"",
+		"{\"\xd4\"",
+		"{\"ۛ\"",
+		`{"00`,
+		`{"\"`,
+		`{"\b`,
+		`{"\f`,
+		`{"\n`,
+		"{    ",
+		"{\"\x7f\x7f\"",
+		"{\"\xbe\xbe\"",
+		"{\"īı\"",
+		"{\"ﱭ҉\"",
+		"{\"\xe1\xdf\xd5\"",
+		"{}\r\r\r\r",
+		`{"":"",`,
+		"{\"ĹĹ掎Ďľ\"",
+		`{"\uX000`,
+		"{       0",
+		"{\"\xe3\x92\xf0\xa1\xa10\"",
+		"{\"key\":{\x12",
+		"{\"\xab\xab\xab\xab\xab\xf9\xa9\xb1\"",
+		"{\"policy\":\x80",
+		"{\"ĹĹ掎Ĺ掎ĎĎľ\"",
+		`{"\b0000000`,
+		`{"` + strings.Repeat("\x7f", 8) + `"`,
+		`{"` + strings.Repeat("\xd8", 8) + `"`,
+		"{\"at_us\":0\r\n",
+		`{"\t00000000`,
+		`{"` + strings.Repeat("\xd2", 8) + `0"`,
+		`{"\u0000\uaX00`,
+		"{                ",
+		`{"` + strings.Repeat("0", 32) + `"`,
+		`{"at_us":1,"policy":"","key":{"":""},"op"'`,
+		"{\"at_us\":1,\"policy\":\"0\",\"key\":{\"0\":\xa80000000000aaaaaa000aaaaaaaaaa",
+	} {
+		f.Add([]byte(line))
+	}
 	p := newParser(newInterner())
 	f.Fuzz(func(t *testing.T, b []byte) {
 		compareParsers(t, p, b)

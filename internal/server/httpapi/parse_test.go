@@ -150,6 +150,50 @@ func FuzzCall(f *testing.F) {
 			f.Add([]byte(body))
 		}
 	}
+	for _, body := range []string{ // found by fuzzing
+		"{\"n\":\x13",
+		"{\"at\":\x10",
+		"{\"n\":0\x1a",
+		`{"at":'`,
+		`{"at":0`,
+		`{"n":00`,
+		"{\"at\":a\xfb0",
+		`{"at":""}`,
+		`{"n":0000`,
+		"{\"key\" : \x00\x80\xff",
+		`{"policy":"",""`,
+		`{"policy":{"000"0`,
+		"{\"granted_at_us\":\xda",
+		"{\"granted_at_us\":0\x00",
+		`{"key":{"":"","0":""`,
+		"{ \"key\" : { \"0\" : \"\\uX00\xff",
+		`{"key" :{"" :"\u00a0\b" , "0" :`,
+		`{"key":{"":"","0":"","1":"","0":""`,
+		`{"at":"2000-01-10T0:00:00+00:00",""`,
+		`{"policy":"","key":{"0":"00000"},"n":1"`,
+		"{\"policy\":\"\",\"key\":{\"\":\"\"},\"n\":0,\"\x830000000\":0}",
+		"{\"policy\":\"AAA\",\"key\":{\"AAAAA\":\"\"}\xffAAAAAAAAAAAA",
+		`{"key":{"":"","0":"","1":"","2":"","7":"","\ud80a\`,
+		// Numbers, arrays and escapes of other grammars than ours.
+		`{"n":0E+0}`,
+		`{"n":0.0E0}`,
+		`{"n":0E+`,
+		`{"n":0e0A`,
+		`{"n":1e700}`,
+		`{"n":-00}`,
+		`{"n":0.00000000000000000}`,
+		"{\"n\":10000000000000000\x05",
+		`{"n":1000000000000000000,"n":-100000000000000}`,
+		`{"n":n`,
+		`{"policy":[[[[[]]]]`,
+		`{"key":[0,0,0,0,`,
+		`{"key":{"":{"":{"":{"":{"":{"":{"":{"":0A`,
+		`{"policy":"\ua000\`,
+		`{"policy":"\u0000\ud80a\udc00\b\u00a0","key":{"":"0000"0`,
+		"{\"policy\":\"\U0010fe80\x17",
+	} {
+		f.Add([]byte(body))
+	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		for _, c := range wholeBodies {
 			compareCalls(t, b, c.takes)
