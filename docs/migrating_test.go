@@ -225,6 +225,7 @@ func TestMigratingNode(t *testing.T) {
 	t.Run("RisingStack's rate-limiter", n.testRisingStack)
 	t.Run("Redback's count", n.testRedbackCount)
 	t.Run("envoyproxy/ratelimit", n.testEnvoy)
+	t.Run("redis-cell", n.testRedisCell)
 }
 
 // passes reports whether the result of an attempt in Node is a grant.
@@ -308,6 +309,27 @@ func (n *node) testEnvoy(t *testing.T) {
 		answer.Body.Close()
 		if want := map[bool]int{true: 200, false: 429}[i < 20]; answer.StatusCode != want {
 			t.Errorf("request %d of 25: status %d, want %d", i+1, answer.StatusCode, want)
+		}
+	}
+}
+
+// testRedisCell runs the new commands of the page 25 times. The module itself is not
+// installed.
+func (n *node) testRedisCell(t *testing.T) {
+	t.Parallel()
+	const section = "redis-cell"
+	compare(t, "Weir", attackLimiter(t, newLimiter(t, filePolicy(t, section, "search"))))
+	blocks, dir := sectionBlocks(t, section, "sh"), t.TempDir()
+	write(t, filepath.Join(dir, "weir.yaml"), onlyBlock(t, section, "yaml"))
+	serve := exec.Command("bash", "-euc", strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0", "127.0.0.1:7073", "unix:resp.sock").Replace(blocks[1]))
+	serve.Dir = dir
+	listening(t, serve)
+	for i := range 25 {
+		check := exec.Command("bash", "-euc", strings.ReplaceAll(blocks[2], "-p 7073", "-s resp.sock"))
+		check.Dir = dir
+		answer, err := check.CombinedOutput()
+		if want := map[bool]string{true: "1\n", false: "0\n"}[i < 20]; err != nil || !strings.HasPrefix(string(answer), want) {
+			t.Errorf("command %d of 25: %s, %v", i+1, answer, err)
 		}
 	}
 }

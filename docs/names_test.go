@@ -22,7 +22,7 @@ var kinds = []kind{
 	{"metric", regexp.MustCompile(`^(weir_[a-z_]+)`), regexp.MustCompile("(?m)^\\| `(weir_[a-z_]+)`"), is("docs/metrics.md"), 50},
 	{"route", regexp.MustCompile(`(/v1/[a-z]+)`), regexp.MustCompile(`(?m)^\t\{"(/v1/[a-z]+)`), is("internal/server/httpapi/route.go"), 50},
 	{"member of JSON", regexp.MustCompile(`"([a-z]+(?:_[a-z]+)*)":`), regexp.MustCompile(`"([a-z]+(?:_[a-z]+)*)[",:]`), isNoPage, 100},
-	{"command", regexp.MustCompile(`\b(WEIR\.[A-Z]+|CL\.[A-Z]+)\b`), regexp.MustCompile(`"(WEIR\.[A-Z]+|CL\.[A-Z]+)"`), func(path string) bool { return strings.HasPrefix(path, "internal/front/resp/") && isProgram(path) }, 20},
+	{"command", regexp.MustCompile(`\b(WEIR\.[A-Z]+)\b`), regexp.MustCompile(`"(WEIR\.[A-Z]+)"`), func(path string) bool { return strings.HasPrefix(path, "internal/front/resp/") && isProgram(path) }, 20},
 }
 
 // TestNamesExist: names of each kind on pages are defined.

@@ -19,7 +19,7 @@ var keyAttacks = []attack{
 	{"keys long over http", 20, 20, longKeyHTTP},
 	{"keys long at gates", 20, 20, longKeyGate},
 	{"keys new overrides", 20, 20, newOverrides},
-	{"keys new throttles", 20, 20, newThrottles},
+	{"keys new over resp", 20, 20, newKeysRESP},
 }
 
 // longKeyHTTP sends keys below and above the bound.
@@ -77,8 +77,8 @@ func newOverrides(ctx context.Context, f *field) {
 	p.ask(ctx, r)
 }
 
-// newThrottles makes twenty-five new keys of CL.THROTTLE: 500 a second.
-func newThrottles(_ context.Context, f *field) {
+// newKeysRESP makes twenty-five new keys: 500 a second.
+func newKeysRESP(_ context.Context, f *field) {
 	c, err := dialRedis(f.target, address(), f.token())
 	if err != nil {
 		return
@@ -86,7 +86,7 @@ func newThrottles(_ context.Context, f *field) {
 	defer c.close()
 	c.conn.SetDeadline(time.Now().Add(patience))
 	for range 25 {
-		if _, err := c.command(fmt.Sprintf("CL.THROTTLE key-%d 1 30 10", rand.Int64())); err != nil {
+		if _, err := c.command(fmt.Sprintf("WEIR.CHECK spare user=key-%d", rand.Int64())); err != nil {
 			return
 		}
 	}

@@ -101,19 +101,11 @@ func askRueidis(s *server, callers int, each time.Duration) (int64, error) {
 }
 
 // pipelines sends depth commands at once; every caller has its own connection.
-func pipelines(command string, depth int) func(*server, int, time.Duration) (int64, error) {
+func pipelines(depth int) func(*server, int, time.Duration) (int64, error) {
 	asks := make([]string, keys)
-	granted := "*9\r\n:1\r\n"
+	const granted = "*9\r\n:1\r\n"
 	for i := range asks {
-		user := fmt.Sprintf("user-%06d", i)
-		words := []string{command, "users", "user=" + user}
-		if command == "CL.THROTTLE" {
-			words, granted = []string{command, user, "1000000", "1000000", "3600"}, "*5\r\n:0\r\n"
-		}
-		asks[i] = fmt.Sprintf("*%d\r\n", len(words))
-		for _, w := range words {
-			asks[i] += fmt.Sprintf("$%d\r\n%s\r\n", len(w), w)
-		}
+		asks[i] = fmt.Sprintf("*3\r\n$10\r\nWEIR.CHECK\r\n$5\r\nusers\r\n$16\r\nuser=user-%06d\r\n", i)
 	}
 	return func(s *server, callers int, each time.Duration) (int64, error) {
 		return together(callers, each, func(_ int, end time.Time) (n int64, err error) {

@@ -179,12 +179,8 @@ func newRedis(s *weirserve.Server) (caller, error) {
 func (c *redisClient) call(_ context.Context, user string) error {
 	c.conn.SetDeadline(time.Now().Add(10 * time.Second))
 	var out bytes.Buffer
-	for i := range 16 {
-		if i%4 == 3 {
-			fmt.Fprintf(&out, "CL.THROTTLE %s 15 30 60\r\n", user)
-		} else {
-			fmt.Fprintf(&out, "WEIR.CHECK %s user=%s\r\n", names[rand.IntN(len(names))], user)
-		}
+	for range 16 {
+		fmt.Fprintf(&out, "WEIR.CHECK %s user=%s\r\n", names[rand.IntN(len(names))], user)
 	}
 	if _, err := c.conn.Write(out.Bytes()); err != nil {
 		return err

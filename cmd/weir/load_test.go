@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -237,33 +236,6 @@ func TestMaxMemoryRejectsNewKeys(t *testing.T) {
 	}
 	if err := known.attempt(false); err != nil || flood.statuses[503] == 0 || known.statuses[429] != 1 {
 		t.Errorf("50,000 keys in 1 MiB: %d answers of 503; the known key got %v, %v, want 5 × 204 and a 429", flood.statuses[503], known.statuses, err)
-	}
-	p.terminate(t)
-	p.ended(t)
-}
-
-// --max-memory includes the keys of CL.THROTTLE.
-func TestMaxMemoryBoundsThrottle(t *testing.T) {
-	p := startServe(t, "--max-memory", "1MiB", "--resp-listen", "127.0.0.1:0")
-	address := regexp.MustCompile(`Redis clients\s+(127\.0\.0\.1:\d+)`).FindStringSubmatch(p.awaitOutput(t, "Redis"))
-	if address == nil {
-		t.Fatalf("the banner names no address for Redis clients:\n%s", p.awaitOutput(t, "Redis"))
-	}
-	c, err := net.Dial("tcp", address[1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	c.SetDeadline(time.Now().Add(testTimeout))
-	const keys = 30_000
-	var commands strings.Builder
-	for i := range keys {
-		fmt.Fprintf(&commands, "CL.THROTTLE key%d 1 1 3600\r\n", i)
-	}
-	go io.WriteString(c, commands.String()+"QUIT\r\n")
-	answers, err := io.ReadAll(c)
-	if granted := strings.Count(string(answers), "*5\r\n"); err != nil || granted == 0 || granted > 16_000 || !strings.Contains(string(answers), "-UNAVAILABLE ") {
-		t.Errorf("%v, %d of %d keys were granted in 1 MiB, want 1 to 16,000; answers end with %q", err, granted, keys, answers[max(0, len(answers)-300):])
 	}
 	p.terminate(t)
 	p.ended(t)

@@ -147,9 +147,6 @@ func (f *fronts) await(t *testing.T, when string, want map[string]string, up str
 				}
 			}
 		}
-		if got := f.command("CL.THROTTLE k 1000000 1000000 60\r\n"); (got == passes) != (up == "1") {
-			wrong += "CL.THROTTLE: " + got + "\n"
-		}
 		healthy, down, is := f.health()
 		if !healthy {
 			t.Fatalf("%s: a probe reports that weir is not live, not ready or not serving", when)

@@ -149,14 +149,6 @@ func (s *Server) addListenerMetrics() {
 			"Connections closed because their address had too many, they did not authenticate in time, or newer ones needed the slot.",
 			labels, func() int64 { return of((*listen.Listener).Refused) })
 	}
-	if s.resp == nil {
-		return
-	}
-	n := &s.resp.server.Counts
-	const name, help = "weir_throttle_total", "Answers to CL.THROTTLE; error means that no decision was possible."
-	m.Counter(name, help, metrics.Labels{"outcome": "allowed"}, n.ThrottleAllowed.Load)
-	m.Counter(name, help, metrics.Labels{"outcome": "denied"}, n.ThrottleLimited.Load)
-	m.Counter(name, help, metrics.Labels{"outcome": "error"}, n.NoThrottle.Load)
 }
 
 func (s *Server) addEnvoyMetrics() {

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir/enforce"
-	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/internal/serving"
 	"github.com/weirlimit/weir/policy"
@@ -99,9 +98,6 @@ func (s *Server) compile(f *policy.File, source string, before *serving.Set) (*i
 	}
 	all := &inForce{Set: set, resp: make(map[string]*respPolicy, len(set.Policies))}
 	for _, p := range set.Policies {
-		if p.Name == resp.ThrottlePolicy && s.config.RESPListen != "" {
-			return nil, fmt.Errorf("weir: the policy %q has the name of the histories of CL.THROTTLE; rename it, or leave out --resp-listen", p.Name)
-		}
 		all.resp[p.Name] = &respPolicy{Policy: p, s: s, tier: enforce.None}
 		for _, o := range p.Expired(set.Since) {
 			s.log.Warn("an override has expired and no longer applies; remove it",

@@ -11,7 +11,6 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
-	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/front/resp"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/observe"
@@ -38,7 +37,7 @@ func (s *Server) newRESP() (*respListener, error) {
 	_, memory := c.Engine.(*weir.Memory)
 	guard := s.respGuard()
 	l := &respListener{port: p, server: resp.New(resp.Config{
-		Policies: respServer{s}, Reservations: respServer{s}, Engine: s.throttleEngine(), Throttle: s.throttle, Waits: !memory,
+		Policies: respServer{s}, Reservations: respServer{s}, Waits: !memory,
 		Guard: guard, Version: c.Version, Log: s.log,
 	})}
 	l.conns, l.private = c.Limits.Conns, guard.Anybody == 0
@@ -117,24 +116,6 @@ func (r respServer) Names() (names []string) {
 		names = append(names, each.Name)
 	}
 	return names
-}
-
-// throttleEngine returns the engine of CL.THROTTLE: in an outage of the store it fails.
-func (s *Server) throttleEngine() weir.Engine {
-	if f, ok := s.config.Engine.(*fallback.Engine); ok {
-		return f.WithMode(fallback.FailClosed)
-	}
-	return s.config.Engine
-}
-
-// throttle decides CL.THROTTLE within the capacity of the server.
-func (s *Server) throttle(ctx context.Context, l *weir.Limiter, key weir.Key, n int64) (weir.Decision, error) {
-	if err := s.enterRESP(); err != nil {
-		return weir.Decision{}, err
-	}
-	defer s.capacity.Leave()
-	d, err := l.AllowN(ctx, key, n)
-	return d, s.logged(err)
 }
 
 // enterRESP takes a place in the capacity, or returns an error for a Redis client.

@@ -69,15 +69,15 @@ func TestRedisClientsShareHistoriesWithHTTP(t *testing.T) {
 	}
 	reload(t, s, "  search: {limit: 3 per minute per ip}\n")
 	got := sendTo(t, plainly(s), "WEIR.PEEK search ip=1", "WEIR.RECORD search ip=1 2", "WEIR.CHECK nosuch", "WEIR.RESET search ip=1",
-		"WEIR.PEEK search ip=1", "CL.THROTTLE k 15 30 60", "CL.THROTTLE k 0 30 60")
-	for _, want := range []string{"*9 :1 :1 :1 ", "*9 :1 :2 :-1 ", "-ERR no policy \"nosuch\"; ", "+OK *9 :1 :1 :3 ", "*5 :0 :16 :15 :-1 :2 ", "*5 :1 :1 :0 :2 :2"} {
+		"WEIR.PEEK search ip=1")
+	for _, want := range []string{"*9 :1 :1 :1 ", "*9 :1 :2 :-1 ", "-ERR no policy \"nosuch\"; ", "+OK *9 :1 :1 :3 "} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q, want it to hold %q", got, want)
 		}
 	}
 	metrics := ask(s, "GET", "/metrics", "").body
 	for _, want := range []string{`{outcome="allowed",policy="search",protocol="http"} 1`, `{outcome="allowed",policy="search",protocol="resp"} 1`, `{outcome="denied",policy="search",protocol="resp"} 1`, `{outcome="recorded",policy="search",protocol="resp"} 1`,
-		`weir_bad_requests_total{protocol="resp"} 1`, `weir_throttle_total{outcome="allowed"} 1`, `weir_throttle_total{outcome="denied"} 1`} {
+		`weir_bad_requests_total{protocol="resp"} 1`} {
 		if !strings.Contains(metrics, want) {
 			t.Errorf("the metrics lack %s:\n%s", want, metrics)
 		}
@@ -94,7 +94,7 @@ func TestRedisClientsNeedTheToken(t *testing.T) {
 		want   string
 	}{
 		{"nobody asks", func(*Config) {}, []string{"WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "*9+"},
-		{"no token is shown", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"WEIR.PEEK search ip=1", "CL.THROTTLE k 1 1 1"}, "-NOAUTH-NOAUTH"},
+		{"no token is shown", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"WEIR.PEEK search ip=1", "WEIR.POLICIES"}, "-NOAUTH-NOAUTH"},
 		{"the token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + tokenWord, "WEIR.PEEK search ip=1", "WEIR.RESET search ip=1"}, "+*9+"},
 		{"another token", func(c *Config) { c.Auth.Token = secret(t, tokenWord) }, []string{"AUTH " + gateWord, "WEIR.PEEK search ip=1"}, "-WRONGPASS-NOAUTH"},
 		{"two tokens", func(c *Config) { c.Auth.Token, c.Auth.Admin = secret(t, tokenWord), secret(t, adminWord) },
@@ -183,41 +183,22 @@ func TestRedisListenerForOtherMachinesRequiresAuthentication(t *testing.T) {
 func TestRedisCommandsAboveTheBoundGetAnError(t *testing.T) {
 	s, _ := newServer(t, nil, withRESP, func(c *Config) { c.Limits.InFlight = -1 })
 	start(t, s)
-	for _, command := range []string{"WEIR.CHECK search ip=1", "CL.THROTTLE k 1 1 1"} {
-		if got := sendTo(t, plainly(s), command); !strings.HasPrefix(got, "-UNAVAILABLE no decision: too many requests") {
-			t.Errorf("%s without room: %q", command, got)
-		}
+	if got := sendTo(t, plainly(s), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: too many requests") {
+		t.Errorf("without room: %q", got)
 	}
 }
 
-// TestThrottleFailsInAnOutage: without the store CL.THROTTLE is an error in every mode of the
-// engine. The log has the cause.
-func TestThrottleFailsInAnOutage(t *testing.T) {
-	s, logged := newServer(t, fallback.New(down{}, fallback.FailOpen), withRESP)
+// TestRedisCommandsFailInAnOutage: without the store a policy that denies answers with an
+// error. The log has the cause.
+func TestRedisCommandsFailInAnOutage(t *testing.T) {
+	s, logged := newServer(t, fallback.New(down{}, fallback.FailClosed), withRESP)
 	stop := start(t, s)
-	if got := sendTo(t, plainly(s), "CL.THROTTLE k 1 1 1"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") {
+	if got := sendTo(t, plainly(s), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") {
 		t.Errorf("got %q, want an error", got)
 	}
-	wantMetrics(t, s, `weir_throttle_total{outcome="error"} 1`, `weir_throttle_total{outcome="allowed"} 0`)
 	stop()
 	if text := logged.String(); !strings.Contains(text, "no decision could be made") || !strings.Contains(text, errDown.Error()) {
 		t.Errorf("log: %s; want the cause", text)
-	}
-}
-
-// TestThrottleHistoriesAreItsOwn: no policy has the name of the histories of CL.THROTTLE.
-func TestThrottleHistoriesAreItsOwn(t *testing.T) {
-	taken := parsed(t, "  cl.throttle: {limit: 1 per minute per key}\n")
-	const want = `the policy "cl.throttle" has the name of the histories of CL.THROTTLE; rename it`
-	if _, err := New(Config{Policies: taken, RESPListen: "127.0.0.1:0"}); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("at the start: %v, want %q", err, want)
-	}
-	if _, err := New(Config{Policies: taken}); err != nil {
-		t.Errorf("without Redis clients: %v", err)
-	}
-	s, _ := newServer(t, nil, withRESP)
-	if err := s.Reload(taken, "weir.yaml"); err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("in a reload: %v, want %q", err, want)
 	}
 }
 

@@ -49,7 +49,6 @@ var (
 // init builds the table. It cannot be an initializer: some commands read the table.
 func init() {
 	commands = []command{
-		{name: "CL.THROTTLE", usage: "CL.THROTTLE key max_burst count period [quantity]", least: 4, most: 5, decide: throttle},
 		{name: "WEIR.POLICIES", usage: "WEIR.POLICIES", reply: listPolicies},
 		{name: "WEIR.CHECK", usage: "WEIR.CHECK policy dimension=value … [n] [ID id]", least: 1, most: maxArgs, syntax: syntax{units: true, options: optionID}, about: decide(weir.OpAttempt)},
 		{name: "WEIR.PEEK", usage: "WEIR.PEEK policy dimension=value … [n]", least: 1, most: maxArgs, syntax: syntax{units: true}, about: decide(weir.OpPeek)},

@@ -1,11 +1,15 @@
 package resp
 
 import (
+	"context"
 	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
 )
+
+// background is the context of every decision: hanging up must not bypass a limit.
+var background = context.Background()
 
 // decide returns the function for attempts, peeks or records. It answers with nine
 // elements and, with an idempotency key, a tenth: whether the answer is a replay.

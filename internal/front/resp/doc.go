@@ -1,7 +1,6 @@
 // Package resp serves decisions in the protocol of Redis, so that any Redis client is a
 // client of Weir: RESP2, and RESP3 after HELLO 3.
 //
-//	CL.THROTTLE key max_burst count period [quantity]   the answer of redis-cell
 //	WEIR.POLICIES                                       lists the policies
 //	WEIR.CHECK   policy dimension=value … [n] [ID id]   attempts n units
 //	WEIR.PEEK    policy dimension=value … [n]           the same, without a change

@@ -21,8 +21,8 @@ type inputError string
 
 func (e inputError) Error() string { return string(e) }
 
-// Unavailable is an error of a Policy or a Throttle. Its text is sent to the client: the
-// reason why there is no decision, and the next step.
+// Unavailable is an error of a Policy. Its text is sent to the client: the reason why there is
+// no decision, and the next step.
 type Unavailable string
 
 // Error returns the text for the client.

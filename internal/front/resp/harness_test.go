@@ -135,8 +135,7 @@ func policies(t testing.TB, e weir.Engine) limiters {
 
 func newTestServer(t testing.TB, change ...func(*Config)) *Server {
 	t.Helper()
-	engine := weir.NewMemory()
-	c := Config{Policies: policies(t, engine), Reservations: settler{}, Engine: engine, Version: "1.2.3"}
+	c := Config{Policies: policies(t, weir.NewMemory()), Reservations: settler{}, Version: "1.2.3"}
 	for _, f := range change {
 		f(&c)
 	}

@@ -47,16 +47,10 @@ type Varied interface {
 	Vary(pairs []string) (Policy, []string)
 }
 
-// Throttle decides n units of CL.THROTTLE by a limiter on Config.Engine; 0 is a peek. The
-// key is valid only during the call.
-type Throttle func(ctx context.Context, l *weir.Limiter, key weir.Key, n int64) (weir.Decision, error)
-
-// Config configures a Server. Policies, Reservations and Engine are required.
+// Config configures a Server. Policies and Reservations are required.
 type Config struct {
 	Policies     Policies
 	Reservations Reservations // of these policies
-	Engine       weir.Engine  // of CL.THROTTLE
-	Throttle     Throttle     // default: weir.Limiter.AllowN
 	Waits        bool         // decisions wait for a store, so those of a pipeline run concurrently
 	Guard        Guard        // default: every client has all rights
 	Version      string       // of the program, for INFO
@@ -115,15 +109,13 @@ type Server struct {
 	conns map[*conn]struct{}
 	open  sync.WaitGroup // one for each of conns
 
-	buckets buckets
-	Counts  Counts
+	Counts Counts
 }
 
 // Counts are the numbers of commands since the start.
 type Counts struct {
-	ThrottleAllowed, ThrottleLimited, NoThrottle atomic.Int64 // answers to CL.THROTTLE; the last are errors
-	Refused                                      atomic.Int64 // commands with bad input
-	Unauthorized                                 atomic.Int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
+	Refused      atomic.Int64 // commands with bad input
+	Unauthorized atomic.Int64 // commands answered with NOAUTH, WRONGPASS or NOPERM
 }
 
 // New returns a server that does not serve yet.
@@ -136,13 +128,7 @@ func New(c Config) *Server {
 	if c.Guard.Anybody == 0 && c.Guard.Certified == nil && c.Guard.Password == nil {
 		c.Guard.Anybody = MayDecide | MayReset
 	}
-	if c.Throttle == nil {
-		c.Throttle = func(ctx context.Context, l *weir.Limiter, key weir.Key, n int64) (weir.Decision, error) {
-			return l.AllowN(ctx, key, n)
-		}
-	}
 	s := &Server{config: c, started: time.Now(), conns: map[*conn]struct{}{}}
-	s.buckets = buckets{engine: c.Engine, rates: map[rate]struct{}{}}
 	s.draining, s.drain = context.WithCancel(context.Background())
 	return s
 }

@@ -46,11 +46,6 @@ func TestDecisionsOnTheWire(t *testing.T) {
 			{"WEIR.COUNT one 86400000", ":0"},
 			{"WEIR.CHECK one", "*9 :1 :1 :0 :86400000 :86400000 $0  :AT :0 :0"},
 			{"WEIR.CHECK one 1", "*9 :0 :0 :0 :86400000 :86400000 $5 limit :AT :0 :0"},
-			{"CL.THROTTLE user123 15 30 60", "*5 :0 :16 :15 :-1 :2"},
-			{"CL.THROTTLE user123 15 30 60 16", "*5 :1 :16 :15 :2 :2"},
-			{"CL.THROTTLE user123 15 30 60 17", "*5 :1 :16 :15 :-1 :2"},
-			{"cl.throttle user123 15 30 60 0", "*5 :0 :16 :15 :-1 :2"},
-			{"CL.THROTTLE user123 15 30 60 15", "*5 :0 :16 :0 :-1 :32"},
 		} {
 			ask := strings.ReplaceAll(c.ask, "AT", fmt.Sprint(at))
 			want := strings.ReplaceAll(strings.ReplaceAll(c.want, "AT", fmt.Sprint(at)), " ", "\r\n") + "\r\n"
@@ -130,16 +125,6 @@ func TestBadInputChargesNothing(t *testing.T) {
 		{"WEIR.CHECK push teacher=1 1 LIMIT limit", "1 has no ="},
 		{"WEIR.RESET push teacher=1 7", "7 has no ="},
 		{"WEIR.RESET one 7", "no dimension: the policy counts all callers together"},
-		{"CL.THROTTLE k 1 1", "wrong number of arguments for 'cl.throttle' command; write CL.THROTTLE key max_burst count period [quantity]"},
-		{"CL.THROTTLE k 1 1 1 1 1", "wrong number of arguments"},
-		{"CL.THROTTLE k x 1 1", "max_burst must be"},
-		{"CL.THROTTLE k -1 1 1", "max_burst must be"},
-		{"CL.THROTTLE k 1 0 1", "a count of 0 per period"},
-		{"CL.THROTTLE k 1 1 0", "a period of 0s"},
-		{"CL.THROTTLE k 1 1 99999999999", "period must be"},
-		{"CL.THROTTLE k 1 1 1 -1", "quantity must be"},
-		{"CL.THROTTLE k 1000000000 1 3600", "would take more than 400 days to come back"},
-		{"CL.THROTTLE " + long + " 1 1 1", "1025 bytes long"},
 		{"GET k", "unknown command GET; Weir makes decisions"},
 		{"EVAL.something.longer.than.all 1", "unknown command"},
 		{"SELECT 1", "out of range"},
@@ -192,7 +177,7 @@ func TestGreetingsAreAnswered(t *testing.T) {
 		{"CONFIG GET appendonly", "*2\r\n$10\r\nappendonly\r\n$2\r\nno\r\n"},
 		{"CONFIG GET maxmemory", "*0\r\n"},
 		{"COMMAND", "*0\r\n"},
-		{"COMMAND COUNT", ":23\r\n"},
+		{"COMMAND COUNT", ":22\r\n"},
 		{"COMMAND DOCS weir.policies", "*2\r\n$13\r\nweir.policies\r\n*2\r\n$7\r\nsummary\r\n$13\r\nWEIR.POLICIES\r\n"},
 		{"COMMAND INFO get set", "*2\r\n$-1\r\n$-1\r\n"},
 		{"COMMAND DOCS ping", "*2\r\n$4\r\nping\r\n*2\r\n$7\r\nsummary\r\n$14\r\nPING [message]\r\n"},
@@ -294,19 +279,14 @@ func (broken) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (weir.
 // TestOutageErrorHidesDetails: during an outage a command gets its own error code,
 // without details of the store.
 func TestOutageErrorHidesDetails(t *testing.T) {
-	s := newTestServer(t, func(c *Config) { c.Policies, c.Engine = policies(t, broken{}), broken{} })
-	for _, ask := range []string{"WEIR.CHECK push teacher=1", "CL.THROTTLE k 1 1 1"} {
-		got := say(t, s, array(strings.Fields(ask)...))
-		if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") || strings.Contains(got, "10.0.0.7") {
-			t.Errorf("%s: %q", ask, got)
-		}
+	s := newTestServer(t, func(c *Config) { c.Policies = policies(t, broken{}) })
+	got := say(t, s, array("WEIR.CHECK", "push", "teacher=1"))
+	if !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") || strings.Contains(got, "10.0.0.7") {
+		t.Errorf("without a store: %q", got)
 	}
-	if n := s.Counts.NoThrottle.Load(); n != 1 {
-		t.Errorf("%d answers of CL.THROTTLE are counted as errors, want 1", n)
-	}
-	s = newTestServer(t, func(c *Config) { c.Engine = weir.NewMemory(weir.MaxKeys(1)) })
-	say(t, s, array("CL.THROTTLE", "k", "1", "1", "1"))
-	if got := say(t, s, array("CL.THROTTLE", "other", "1", "1", "1")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
+	s = newTestServer(t, func(c *Config) { c.Policies = policies(t, weir.NewMemory(weir.MaxKeys(1))) })
+	say(t, s, array("WEIR.CHECK", "push", "teacher=1"))
+	if got := say(t, s, array("WEIR.CHECK", "push", "teacher=2")); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store is full of keys") {
 		t.Errorf("full: %q", got)
 	}
 }
@@ -316,7 +296,7 @@ func TestOutageErrorHidesDetails(t *testing.T) {
 func TestDecisionsAllocateNothing(t *testing.T) {
 	s := newTestServer(t)
 	c := session{server: s, protocol: 2}
-	pipeline := strings.Repeat(array("WEIR.CHECK", "big", "k=some.key")+array("CL.THROTTLE", "k", "1000000", "1000000", "60"), 8)
+	pipeline := strings.Repeat(array("WEIR.CHECK", "big", "k=some.key")+array("WEIR.CHECK", "big", "k=other"), 8)
 	run := func() {
 		c.out = c.out[:0]
 		if used, err := c.answer(pipeline); used != len(pipeline) || err != nil {
