@@ -16,9 +16,9 @@ type Item struct {
 }
 
 // DecideAll decides items in their order, each as [Rule.Decide] does: on memory with one
-// reading of the clock, on Redis in one round trip. Policies with blocks or warnings take
-// further steps, so their items are decided one by one. Policies share no histories, so
-// those items may be decided before others.
+// reading of the clock, on Redis in one round trip. Policies with blocks take further steps,
+// so their items are decided one by one. Policies share no histories, so those items may be
+// decided before others.
 func DecideAll(ctx context.Context, items []Item) {
 	var groups []group
 	for i := range items {
@@ -28,14 +28,15 @@ func DecideAll(ctx context.Context, items []Item) {
 		}
 		it.Outcome = Outcome{}
 		r := it.Rule
-		if r.blocks != nil || r.warnings != nil {
+		if r.blocks != nil {
 			it.Outcome, it.Err = r.Decide(ctx, &it.Request)
 			continue
 		}
 		op := r.begin(&it.Outcome, &it.Request)
+		a := r.withStates(op, &it.Request)
 		g := groupOf(&groups, r.engine)
 		g.items = append(g.items, it)
-		g.calls = append(g.calls, it.Outcome.Limiter.Call(it.Key, weir.Request{Op: op, N: it.N, At: it.At, States: it.States, ID: it.ID}))
+		g.calls = append(g.calls, it.Outcome.Limiter.Call(a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID}))
 	}
 	for i := range groups {
 		groups[i].decide(ctx)
@@ -72,7 +73,10 @@ func sameEngine(a, b weir.Engine) bool {
 func (g *group) decide(ctx context.Context) {
 	weir.DecideAll(ctx, g.engine, g.calls)
 	for i, it := range g.items {
-		it.Outcome.Decision = g.calls[i].Decision
-		it.Err = it.Rule.finish(&it.Outcome, &it.Request, g.calls[i].Err)
+		c := &g.calls[i]
+		if it.Outcome.Decision = c.Decision; c.Err == nil {
+			it.Rule.warn(&it.Outcome, c.Request.Op, c.Request.N, c.Request.States, it.Outcome.granted)
+		}
+		it.Err = it.Rule.finish(&it.Outcome, &it.Request, c.Err)
 	}
 }

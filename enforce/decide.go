@@ -56,7 +56,7 @@ type Applied struct {
 	Shadow   bool          // the decision is not enforced
 	Would    weir.Decision // the decision that Shadow does not enforce
 	Blocked  time.Time     // the end of the block that denies the key; zero if none does
-	Warnings []string      // the limits with a warning: this grant is the first at their share in a window
+	Warnings []string      // the limits with a warning: this grant brought their use to the share or above (R5)
 }
 
 // TargetOf is [Rule.Target] of a map.
@@ -124,10 +124,9 @@ func (r *Rule) TargetOfKey(key weir.Key, tier int) Target {
 // engine cannot decide. A shadow turns the second into an allowed Outcome with Err.
 func (r *Rule) Decide(ctx context.Context, a *Request) (o Outcome, err error) {
 	op := r.begin(&o, a)
-	if r.warnings == nil {
-		o.Decision, err = r.decide(ctx, &o, op, a)
-	} else {
-		o.Decision, err = r.decideWithWarnings(ctx, &o, op, a)
+	a = r.withStates(op, a)
+	if o.Decision, err = r.decide(ctx, &o, op, a); err == nil {
+		r.warn(&o, op, a.N, a.States, o.granted)
 	}
 	return o, r.finish(&o, a, err)
 }
@@ -201,27 +200,11 @@ func (r *Rule) Limiter(t *Target, at time.Time) *weir.Limiter {
 	return r.Choose(&t.Key, t.Tier, at).Limiter
 }
 
-// Reset deletes the histories of a key, ends its blocks, and forgets its warnings.
+// Reset deletes the histories of a key and ends its blocks.
 func (r *Rule) Reset(ctx context.Context, key weir.Key) error {
-	return r.ResetAt(ctx, key, time.Time{})
-}
-
-// ResetAt is [Rule.Reset] at an instant; the zero time is now. Tests in virtual time need it:
-// of fixed windows it forgets the warning of the window at the instant.
-func (r *Rule) ResetAt(ctx context.Context, key weir.Key, at time.Time) (err error) {
-	var marks []marked
-	if r.warnings != nil {
-		if marks, err = r.marks(ctx, &key, at); err != nil {
-			return err
-		}
-	}
-	if err = r.base.Limiter.Reset(ctx, key); err == nil && r.blocks != nil {
+	err := r.base.Limiter.Reset(ctx, key)
+	if err == nil && r.blocks != nil {
 		err = r.blocks.combined.Reset(ctx, project(&key, r.blocks.combinedKey))
-	}
-	for i := range marks {
-		if err == nil {
-			err = marks[i].mark.Reset(ctx, marks[i].key)
-		}
 	}
 	return err
 }

@@ -20,8 +20,7 @@ type Rule struct {
 	tierAt     int            // the index of plan-by among the dimensions; -1 if it is none of them
 	tiers      map[string]int // from the name of a tier to its index
 	overrides  []overrideIndex
-	blocks     *blocks   // nil if no limit blocks
-	warnings   *warnings // nil if no limit warns
+	blocks     *blocks // nil if no limit blocks
 
 	base       *Variation
 	variations []tierVariations // by override + 1
@@ -72,10 +71,7 @@ func NewRule(p *policy.Policy, e weir.Engine) (*Rule, error) {
 		}
 	}
 	r.overrides = indexOverrides(p.Overrides, r.dimensions)
-	if r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e); err != nil {
-		return nil, err
-	}
-	r.warnings, err = newWarnings(p, r.base.Limiter.Plan(), e)
+	r.blocks, err = newBlocks(p, r.base.Limiter.Plan(), e)
 	return r, err
 }
 

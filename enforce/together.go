@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -34,8 +35,9 @@ func DecideTogether(ctx context.Context, items []Item) error {
 	whole := weir.Decision{Allowed: true}
 	for i, at := range t.at {
 		it := &items[at]
-		whole, it.Outcome.Decision = t.calls[i].Decision, t.calls[i].Decision
-		it.Rule.warnOf(ctx, &it.Outcome, t.requests[i], &it.Outcome.Decision)
+		c := &t.calls[i]
+		whole, it.Outcome.Decision = c.Decision, c.Decision
+		it.Rule.warn(&it.Outcome, weir.OpAttempt, it.N, c.Request.States, func(l *weir.PlanLimit) int64 { return t.units(it, l) })
 	}
 	for i := range items {
 		if it := &items[i]; it.Rule.Shadow {
@@ -47,10 +49,9 @@ func DecideTogether(ctx context.Context, items []Item) error {
 
 // together is items with the calls that decide them.
 type together struct {
-	items    []Item
-	calls    []weir.Call
-	at       []int      // the index of each call's item
-	requests []*Request // of each call's item, with room for states if its policy warns
+	items []Item
+	calls []weir.Call
+	at    []int // the index of each call's item
 }
 
 // prepare makes the calls. It checks the items of shadow policies too, because those are
@@ -62,8 +63,9 @@ func (t *together) prepare() error {
 		if it.Err != nil {
 			return &weir.CallError{Call: i, Err: it.Err}
 		}
-		r, a := it.Rule, it.Rule.withStates(&it.Request)
-		op := r.begin(&it.Outcome, a)
+		r := it.Rule
+		op := r.begin(&it.Outcome, &it.Request)
+		a := r.withStates(op, &it.Request)
 		c := it.Outcome.Limiter.Call(a.Key, weir.Request{Op: op, N: a.N, At: a.At, States: a.States, ID: a.ID})
 		switch {
 		case c.Err != nil:
@@ -74,7 +76,7 @@ func (t *together) prepare() error {
 		if problem := t.problem(r); problem != "" {
 			return &weir.CallError{Call: i, Err: fmt.Errorf("%w: policy %q %s", weir.ErrRequest, r.Name, problem)}
 		}
-		t.calls, t.at, t.requests = append(t.calls, c), append(t.at, i), append(t.requests, a)
+		t.calls, t.at = append(t.calls, c), append(t.at, i)
 	}
 	return nil
 }
@@ -107,6 +109,18 @@ func (t *together) decide(ctx context.Context) error {
 		return &weir.CallError{Call: t.at[of.Call], Err: of.Err}
 	}
 	return err
+}
+
+// units returns the units that all calls took of an item's limit, from the same history.
+func (t *together) units(it *Item, l *weir.PlanLimit) (units int64) {
+	for _, at := range t.at {
+		other := &t.items[at]
+		differs := func(i int) bool { return other.Key.Value(i) != it.Key.Value(i) }
+		if other.Rule == it.Rule && !slices.ContainsFunc(l.By, differs) {
+			units += l.Units(other.N)
+		}
+	}
+	return units
 }
 
 // decideShadow decides an item of a shadow policy after the others.

@@ -56,6 +56,29 @@ func TestTogether(t *testing.T) {
 	}
 }
 
+// TestTogetherWarns: the use that counts is that after all calls, and before the first (R7).
+func TestTogetherWarns(t *testing.T) {
+	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.FailClosed))
+	for _, step := range []struct {
+		users string
+		warns []bool
+	}{{"aab", []bool{true, true, false}}, {"ab", []bool{false, true}}} {
+		var items []Item
+		for _, user := range step.users {
+			items = append(items, itemOf(rules, "warns", string(user), 1))
+		}
+		items = append(items, itemOf(rules, "plain", "a", 1))
+		if err := DecideTogether(context.Background(), items); err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range append(step.warns, false) {
+			if got := items[i].Outcome.Applied.Warnings; (got != nil) != want {
+				t.Errorf("%s: item %d has the warnings %q, want one: %v", step.users, i, got, want)
+			}
+		}
+	}
+}
+
 // TestTogetherRejects: a policy that cannot be decided with others is an error of its item,
 // and so is any other bad input. Nothing changes.
 func TestTogetherRejects(t *testing.T) {

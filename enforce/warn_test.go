@@ -2,16 +2,11 @@ package enforce
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/redistest"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -82,9 +77,38 @@ func (r teller) warnsID(op weir.Op, after time.Duration, words string, n int64, 
 	return o
 }
 
-// TestFirstGrantAtTheShareWarns: of each key and window the first grant at or above the
-// share carries the warning. No other does.
-func TestFirstGrantAtTheShareWarns(t *testing.T) {
+// TestCrosses lists uses before and after a grant, under a capacity.
+func TestCrosses(t *testing.T) {
+	const most = weir.MaxUnits
+	for _, c := range []struct {
+		used, units, capacity, percent int64
+		want                           bool
+	}{
+		{7, 7, 10, 80, false},
+		{8, 1, 10, 80, true},
+		{8, 8, 10, 80, true},
+		{9, 1, 10, 80, false},
+		{10, 3, 10, 80, true},
+		{10, 2, 10, 80, false},
+		{2, 1, 3, 80, false}, // 2.4 is the share
+		{3, 1, 3, 80, true},
+		{3, 1, 3, 100, true},
+		{1, 1, 3, 1, true},
+		{4, 1, 3, 100, false}, // a record above the limit
+		{5, 5, 0, 50, false},  // a limit of 0 grants nothing
+		{most, 1, most, 100, true},
+		{most, most, most, 100, true},
+		{most - 1, most - 1, most, 100, false},
+	} {
+		if got := crosses(c.used, c.units, c.capacity, c.percent); got != c.want {
+			t.Errorf("crosses(%d, %d, %d, %d) = %v, want %v", c.used, c.units, c.capacity, c.percent, got, c.want)
+		}
+	}
+}
+
+// TestGrantsThatReachTheShareWarn: a grant carries the warning if the use was below the share
+// before it and is not afterwards. No other does (R5).
+func TestGrantsThatReachTheShareWarn(t *testing.T) {
 	for name, trace := range map[string]func(r teller){
 		"rolling": func(r teller) {
 			r.warns(check, 0, "user=u", 7, "")
@@ -94,10 +118,11 @@ func TestFirstGrantAtTheShareWarns(t *testing.T) {
 			r.warns(check, time.Second, "user=u", 1, "")
 			r.warns(check, time.Second, "user=u", 2, "") // denied
 			r.warns(check, 2*time.Second, "user=u", 1, "")
-			r.warns(check, 2*time.Second, "user=v", 1, "limit")
-			r.warns(check, time.Minute, "user=u", 6, "")
-			r.warns(check, time.Minute+time.Second-us, "user=u", 1, "")
-			r.warns(check, time.Minute+time.Second, "user=u", 1, "limit") // exactly a window later
+			r.warns(check, 2*time.Second, "user=v", 1, "") // the record has passed the share
+			r.warns(check, time.Minute, "user=u", 4, "")   // 3 units count
+			r.warns(check, time.Minute, "user=u", 1, "limit")
+			r.warns(check, time.Minute+time.Second, "user=u", 1, "") // 6
+			r.warns(check, time.Minute+time.Second, "user=u", 2, "limit")
 			r.warns(check, 10*time.Minute, "user=u", 8, "limit")
 		},
 		"fixed": func(r teller) {
@@ -118,8 +143,8 @@ func TestFirstGrantAtTheShareWarns(t *testing.T) {
 			r.warns(check, 0, "user=u", 1, "limit")
 		},
 		"part": func(r teller) {
-			r.warns(check, 0, "user=u", 50, "limit")
-			r.warns(check, 1, "user=u", 50, "")
+			r.warns(check, 0, "user=u", 5, "")
+			r.warns(check, 0, "user=u", 50, "limit") // 5 are granted
 		},
 		"counted": func(r teller) {
 			r.warns(check, 0, "user=u", 11, "") // counted and denied
@@ -178,8 +203,8 @@ func TestFirstGrantAtTheShareWarns(t *testing.T) {
 	}
 }
 
-// TestBucketsAndHoldsWarn: a bucket warns at most once in the time in which it fills, a
-// limit of holds at most once in the time of a hold, a period once each.
+// TestBucketsAndHoldsWarn: the use of a bucket is the missing units, that of a limit of
+// holds the held units. A period counts its own units.
 func TestBucketsAndHoldsWarn(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		rule := func(name string, l weir.Limit) teller {
@@ -194,13 +219,14 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 		r := rule("bucket", weir.Limit{Kind: weir.Bucket, Max: 60, Window: time.Minute, Burst: 10}) // fills in 10 s
 		r.warns(check, 0, "user=u", 7, "")
 		r.warns(check, 0, "user=u", 1, "limit")
-		r.warns(check, 9*time.Second, "user=u", 8, "")
-		r.warns(check, 12*time.Second, "user=u", 3, "limit")
+		r.warns(check, 2*time.Second, "user=u", 1, "") // 6 are missing
+		r.warns(check, 2*time.Second, "user=u", 3, "limit")
+		r.warns(check, 3*time.Second, "user=u", 1, "")
 
 		r = rule("held", weir.Limit{Kind: weir.InFlight, Max: 5, Window: 30 * time.Second})
 		r.warns(check, 0, "user=u", 3, "")
 		r.warns(check, time.Second, "user=u", 1, "limit")
-		r.warns(check, 30*time.Second, "user=u", 3, "")
+		r.warns(check, 30*time.Second, "user=u", 3, "limit")
 		r.warns(check, 31*time.Second, "user=u", 1, "limit")
 
 		r = rule("day", weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Day, Zone: "Europe/Berlin"})
@@ -210,8 +236,8 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 	})
 }
 
-// TestReplayedGrantHasNoNewWarning: a repeated idempotency key changes no mark.
-func TestReplayedGrantHasNoNewWarning(t *testing.T) {
+// TestReplayedGrantHasNoWarning: a repeated idempotency key takes no units.
+func TestReplayedGrantHasNoWarning(t *testing.T) {
 	onEach(t, func(t *testing.T, e weir.Engine) {
 		r := teller{t, warningRule(t, "rolling", e)}
 		r.warnsID(check, 0, "user=u", 8, "first", "limit")
@@ -220,74 +246,45 @@ func TestReplayedGrantHasNoNewWarning(t *testing.T) {
 	})
 }
 
-// TestResetForgetsWarnings: after a reset the key warns anew, and other keys do not.
-func TestResetForgetsWarnings(t *testing.T) {
-	for _, name := range []string{"rolling", "fixed", "firsthit"} {
-		onEach(t, func(t *testing.T, e weir.Engine) {
-			r := teller{t, warningRule(t, name, e)}
-			r.warns(check, 0, "user=u", 8, "limit")
-			r.warns(check, 0, "user=v", 8, "limit")
-			if err := r.ResetAt(context.Background(), weir.K("u"), start); err != nil {
-				t.Fatal(err)
-			}
-			r.warns(check, 0, "user=u", 7, "")
-			r.warns(check, 0, "user=u", 1, "limit")
-			r.warns(check, 0, "user=v", 1, "")
-		})
-	}
+// TestRefundedUseWarnsAgain: after a refund or a reset the next grant that reaches the share
+// carries a warning.
+func TestRefundedUseWarnsAgain(t *testing.T) {
+	onEach(t, func(t *testing.T, e weir.Engine) {
+		r := teller{t, warningRule(t, "rolling", e)}
+		o := r.warns(check, 0, "user=u", 8, "limit")
+		if n, err := o.Limiter.At(start).Refund(context.Background(), weir.K("u"), o.At, 1); n != 1 || err != nil {
+			t.Fatal(n, err)
+		}
+		r.warns(check, 0, "user=u", 1, "limit")
+		if err := r.Reset(context.Background(), weir.K("u")); err != nil {
+			t.Fatal(err)
+		}
+		r.warns(check, 0, "user=u", 7, "")
+		r.warns(check, 0, "user=u", 1, "limit")
+	})
 }
 
-// marksFail is an engine that cannot decide marks. calls counts all calls.
-type marksFail struct {
+// counted is an engine that counts its calls.
+type counted struct {
 	weir.Engine
-	calls atomic.Int64
+	calls int
 }
 
-func (e *marksFail) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
-	e.calls.Add(1)
-	if strings.HasSuffix(p.Name(), ".warn") {
-		return weir.Decision{}, errors.New("the store is gone")
-	}
+func (e *counted) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Request) (weir.Decision, error) {
+	e.calls++
 	return e.Engine.Decide(ctx, p, k, a)
 }
 
-// TestErrorOfAMarkKeepsTheDecision: a grant without its mark is the same grant without a
-// warning.
-func TestErrorOfAMarkKeepsTheDecision(t *testing.T) {
-	for _, name := range []string{"rolling", "both", "shadow"} {
-		r, same := warningRule(t, name, &marksFail{Engine: weir.NewMemory()}), warningRule(t, name, weir.NewMemory())
-		words := map[string]string{"both": "user=u tenant=t"}[name]
-		if words == "" {
-			words = "user=u"
-		}
-		for i := range 12 {
-			got := teller{t, r}.warns(check, time.Duration(i)*time.Second, words, 1, "")
-			target, _ := subject(t, same, words)
-			want, err := same.Decide(context.Background(), &Request{Target: target, N: 1, At: start.Add(time.Duration(i) * time.Second)})
-			if err != nil || got.Decision != want.Decision {
-				t.Errorf("%s: attempt %d: got %v, want %v, %v", name, i, got.Decision, want.Decision, err)
-			}
-		}
-	}
-}
-
-// TestWarningsCostNothingBelowTheShare: one call decides where no limit has reached its
-// share, and always in a policy without warnings.
-func TestWarningsCostNothingBelowTheShare(t *testing.T) {
-	for _, c := range []struct {
-		policy string
-		n      int64
-		calls  int64
-	}{{"plain", 10, 1}, {"rolling", 7, 1}, {"rolling", 8, 2}, {"rolling", 11, 1}, {"both", 7, 1}} {
-		e := &marksFail{Engine: weir.NewMemory()}
-		r := warningRule(t, c.policy, e)
-		words := map[string]string{"both": "user=u tenant=t"}[c.policy]
-		if words == "" {
-			words = "user=u"
-		}
-		teller{t, r}.warns(check, 0, words, c.n, "")
-		if n := e.calls.Load(); n != c.calls {
-			t.Errorf("%s, %d units: %d calls of the engine, want %d", c.policy, c.n, n, c.calls)
+// TestWarningsCostNoCall: one call of the engine decides, with a warning or without.
+func TestWarningsCostNoCall(t *testing.T) {
+	for name, words := range map[string]string{"plain": "user=u", "rolling": "user=u", "both": "user=u tenant=t"} {
+		e := &counted{Engine: weir.NewMemory()}
+		r := teller{t, warningRule(t, name, e)}
+		want := map[string]string{"rolling": "limit", "both": "user tenant"}[name]
+		r.warns(check, 0, words, 7, "")
+		r.warns(check, 0, words, 1, want)
+		if e.calls != 2 {
+			t.Errorf("%s: %d calls of the engine for two grants", name, e.calls)
 		}
 	}
 }
@@ -304,132 +301,5 @@ func BenchmarkDecide(b *testing.B) {
 				}
 			}
 		})
-	}
-}
-
-// TestOneWarningUnderConcurrency: 64 callers on two engines of one store get exactly one
-// warning for each key and window.
-func TestOneWarningUnderConcurrency(t *testing.T) {
-	const window = 50 * time.Millisecond
-	for _, kind := range []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit} {
-		limit := weir.Limit{Name: "limit", Max: 20, Window: window, By: []string{"user"}, Kind: kind}
-		p := &policy.Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{limit}}, WarnPercents: []int{80}}
-		t.Run("memory/"+kind.String(), func(t *testing.T) {
-			e := weir.NewMemory()
-			hammerWarnings(t, p, kind, window, []weir.Engine{e, e})
-		})
-		t.Run("redis/"+kind.String(), func(t *testing.T) {
-			s := redistest.Start(t)
-			hammerWarnings(t, p, kind, window, []weir.Engine{onRedis(t, s.Addr), onRedis(t, s.Addr)})
-		})
-	}
-}
-
-// grant is a grant at or above the share.
-type grant struct {
-	at, end int64 // the instant, and the end of its window
-	done    int64 // the instant of the answer
-	warned  bool
-}
-
-// hammerWarnings lets 64 callers attempt until both of two keys have reached the share in
-// ten spans of a window, for 600 windows at most, and checks the warnings of each key.
-func hammerWarnings(t *testing.T, p *policy.Policy, kind weir.Kind, window time.Duration, engines []weir.Engine) {
-	var rules []*Rule
-	for _, e := range engines {
-		r, err := NewRule(p, e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		rules = append(rules, r)
-	}
-	var mu sync.Mutex // protects grants
-	grants := map[string][]grant{}
-	spans := map[string]map[int64]bool{"u": {}, "v": {}} // in which the key reached the share
-	var begun atomic.Int64
-	var enough atomic.Bool
-	var callers sync.WaitGroup
-	for i := range 64 {
-		callers.Go(func() {
-			r, user := rules[i%len(rules)], []string{"u", "v"}[i/2%2]
-			for !enough.Load() {
-				states := make([]weir.LimitState, 1)
-				o, err := r.Decide(context.Background(), &Request{Target: Target{weir.K(user), None}, Op: check, N: 1, States: states})
-				if err != nil {
-					t.Error(err)
-					return
-				}
-				d := &o.Decision
-				begun.CompareAndSwap(0, d.At.UnixMicro())
-				switch {
-				case d.At.UnixMicro() > begun.Load()+600*window.Microseconds():
-					return
-				case d.Allowed && states[0].Used >= 16:
-					at := d.At.UnixMicro()
-					end := windowEnd(&r.base.Limiter.Plan().Limits()[0], at, states[0].ResetAfter.Microseconds())
-					mu.Lock()
-					grants[user] = append(grants[user], grant{at, end, time.Now().UnixMicro(), len(o.Applied.Warnings) > 0})
-					spans[user][at/window.Microseconds()] = true
-					enough.Store(len(spans["u"]) >= 10 && len(spans["v"]) >= 10)
-					mu.Unlock()
-				case len(o.Applied.Warnings) > 0:
-					t.Errorf("a warning at %v, with %+v", d, states[0])
-				}
-			}
-		})
-	}
-	callers.Wait()
-	for user, all := range grants {
-		slices.SortFunc(all, func(a, b grant) int { return int(a.at - b.at) })
-		if kind == weir.Rolling {
-			checkRollingWarnings(t, user, all, window.Microseconds())
-		} else {
-			checkWindowWarnings(t, user, all)
-		}
-	}
-	if len(grants) != 2 {
-		t.Errorf("%d keys reached their share, want 2", len(grants))
-	}
-}
-
-// checkWindowWarnings: each window with a grant at the share has exactly one warning.
-func checkWindowWarnings(t *testing.T, user string, all []grant) {
-	t.Helper()
-	warned := map[int64]int{}
-	for _, g := range all {
-		warned[g.end] += map[bool]int{true: 1}[g.warned]
-	}
-	for end, n := range warned {
-		if n != 1 {
-			t.Errorf("%s: %d warnings in the window that ends at %d, want 1", user, n, end)
-		}
-	}
-	if len(warned) < 5 {
-		t.Errorf("%s: %d windows reached the share, want at least 5", user, len(warned))
-	}
-}
-
-// checkRollingWarnings: two warnings are at least a window apart, and each grant at the
-// share has a warning less than a window away. On a busy machine more than a window can pass
-// before the answer; then a later grant may have the warning.
-func checkRollingWarnings(t *testing.T, user string, all []grant, window int64) {
-	t.Helper()
-	var warned []int64
-	for _, g := range all {
-		if g.warned {
-			if n := len(warned); n > 0 && g.at-warned[n-1] < window {
-				t.Errorf("%s: warnings %d µs apart, want %d or more", user, g.at-warned[n-1], window)
-			}
-			warned = append(warned, g.at)
-		}
-	}
-	for _, g := range all {
-		near := func(w int64) bool { return g.at-window < w && (w < g.at+window || w <= g.done) }
-		if !slices.ContainsFunc(warned, near) {
-			t.Errorf("%s: a grant at %d without a warning nearby: %v", user, g.at, warned)
-		}
-	}
-	if len(warned) < 5 {
-		t.Errorf("%s: %d warnings, want at least 5", user, len(warned))
 	}
 }

@@ -46,18 +46,13 @@ func (c *checker) completeBlocks(d *policyBuilder, name *strictyaml.Node) bool {
 	return true
 }
 
-// checkDerivedNames rejects a policy with the name of another policy's blocks or marks.
+// checkDerivedNames rejects a policy with the name of another policy's blocks.
 func (c *checker) checkDerivedNames(f *File, policies *strictyaml.Node) bool {
 	ok := true
 	for name := range policies.Pairs() {
 		if base, cut := strings.CutSuffix(name.Text, blocksSuffix); cut {
 			if owner := f.byName[base]; owner != nil && owner.Blocks != nil {
 				ok = c.fail(name.Offset, "choose another name", "the blocks of policy %s are stored under this name", clip(owner.Name))
-			}
-		}
-		if base, cut := strings.CutSuffix(name.Text, marksSuffix); cut {
-			if owner := f.byName[base]; owner != nil && owner.WarnPercents != nil {
-				ok = c.fail(name.Offset, "choose another name", "the marks of policy %s, which warns, are stored under this name", clip(owner.Name))
 			}
 		}
 	}

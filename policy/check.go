@@ -283,7 +283,7 @@ func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) bool {
 		ok = c.fail(d.cellsAt, "remove cells: "+withoutCells(p.Limits[0].Kind), "cells are for rolling windows, and policy %s has none", clip(p.Name))
 	}
 	ok = c.completeBlocks(d, name) && ok
-	ok = c.completeWarnings(d, name) && ok
+	d.completeWarnings()
 	ok = c.readCosts(d) && ok
 	plan, err := p.Plan()
 	if err != nil {

@@ -4,14 +4,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
 )
-
-// marksSuffix follows a policy's name in the name of its marks: the histories that hold
-// which windows have had their warning. No other policy on the same store may have that
-// name.
-const marksSuffix = ".warn"
 
 // WarnAt returns the share of limit i, 1 … 100 percent, at which a grant carries a warning;
 // 0 if none does. Plans and overrides change the limit's numbers, not the share.
@@ -21,10 +14,6 @@ func (p *Policy) WarnAt(i int) int {
 	}
 	return 0
 }
-
-// MarksName returns the name under which a store keeps the marks of the policy: one for
-// each key and window that has had its warning.
-func (p *Policy) MarksName() string { return p.Name + marksSuffix }
 
 // setWarn reads the share of one limit.
 func (d *limitBuilder) setWarn(at int, word string) *fault {
@@ -64,7 +53,7 @@ func nextShare(word string) string {
 }
 
 // completeWarnings collects the shares of a policy's limits.
-func (c *checker) completeWarnings(d *policyBuilder, name *strictyaml.Node) bool {
+func (d *policyBuilder) completeWarnings() {
 	p := d.policy
 	for i, l := range d.limits {
 		share := l.warn
@@ -79,9 +68,4 @@ func (c *checker) completeWarnings(d *policyBuilder, name *strictyaml.Node) bool
 		}
 		p.WarnPercents[i] = share
 	}
-	if most := maxName - len(marksSuffix); p.WarnPercents != nil && len(p.Name) > most {
-		return c.fail(name.Offset, "use at most "+formatNumber(int64(most))+" characters",
-			"the name is too long for a policy that warns: its marks are stored under the name with %s appended", marksSuffix)
-	}
-	return true
 }

@@ -143,7 +143,7 @@ type Applied struct {
 	Shadow   bool          // decided and not enforced
 	Would    weir.Decision // with Shadow: the decision
 	Blocked  time.Time     // the end of a block of the key; zero = there is none
-	Warnings []string      // the limits with a warning: the grant is the first at their share
+	Warnings []string      // the limits with a warning: the grant brought their use to the share or above
 }
 
 // WhyOf returns Why, and that a shadow was not enforced.

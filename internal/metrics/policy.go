@@ -93,7 +93,7 @@ func (m *Metrics) addDecisions(inForce func() []*Policy) {
 				yield(Row{[]string{p.name, limit}, p.denials[i].Load()})
 			}
 		}))
-	m.Table("weir_warnings_total", "Grants with a warning: the first of a key and window at or above the share of a limit with warn.", []string{"policy", "limit"},
+	m.Table("weir_warnings_total", "Grants with a warning: they brought the use of a limit with warn to its share or above.", []string{"policy", "limit"},
 		each(func(p *Policy, yield func(Row)) {
 			for i, warns := range p.warns {
 				if warns {

@@ -43,7 +43,7 @@ type decision struct {
 	Plan         string    `json:"plan,omitempty" jsonschema:"the plan whose numbers applied"`
 	Override     *override `json:"override,omitempty" jsonschema:"the override whose numbers applied"`
 	BlockedUntil string    `json:"blocked_until,omitempty" jsonschema:"the end of a block of the key, RFC 3339 with microseconds"`
-	Warning      bool      `json:"warning,omitempty" jsonschema:"true on the first grant at or above a limit's share for a warning, once for each key and window"`
+	Warning      bool      `json:"warning,omitempty" jsonschema:"true on a grant that brought the use of a limit to its share for a warning or above"`
 	WarnLimits   []string  `json:"warning_limits,omitempty" jsonschema:"with warning: the names of the limits"`
 	Shadow       bool      `json:"shadow,omitempty" jsonschema:"the policy is not enforced"`
 	Would        *would    `json:"would,omitempty" jsonschema:"the decision of a shadow policy"`

@@ -57,7 +57,7 @@ var batches = suite{
 	layers: []layer{
 		{"unit", ".", []string{"-test.run=^Test(Batches|DecideAll)"}},
 		{"batches", ".", []string{"-test.run=^TestMemoryConformance$/^batches$"}},
-		{"enforce", "enforce", []string{"-test.run=Batches"}},
+		{"enforce", "enforce", []string{"-test.run=Batches|Crosses|Warn"}},
 		{"http", "internal/server", []string{"-test.run=^Test(Checks|BadBatches|Batches)"}},
 	},
 }

@@ -74,7 +74,7 @@ func take(rule *enforce.Rule, t *policy.Test, s *policy.Step) (missed string, er
 	at := t.From.Add(s.At)
 	op, decides := ops[s.Op]
 	if !decides {
-		return "", rule.ResetAt(context.Background(), target.Key, at)
+		return "", rule.Reset(context.Background(), target.Key)
 	}
 	a := answer.Answer{Key: target.Key, Op: op, N: s.N, States: make([]weir.LimitState, len(rule.Limits))}
 	o, err := rule.Decide(context.Background(), &enforce.Request{Target: target, Op: op, N: s.N, At: at, States: a.States})
