@@ -82,7 +82,7 @@ func DecideAll(ctx context.Context, e Engine, calls []Call) {
 }
 
 // DecideAll decides calls in their order. The clock is read once for all calls that
-// allow can decide. The others read it under their locks, as single calls do; after
+// allowSimple can decide. The others read it under their locks, as single calls do; after
 // such a call it is read anew, so that no instant lies before an earlier one of the key (R1).
 func (m *Memory) DecideAll(_ context.Context, calls []Call) {
 	now := reading(m.now())
@@ -93,8 +93,8 @@ func (m *Memory) DecideAll(_ context.Context, calls []Call) {
 			continue
 		}
 		c.Decision = Decision{}
-		if r.Op == OpAttempt && r.ID == "" && r.At.IsZero() &&
-			m.allow(m.compiled(c.Plan), &c.Key, r.N, now, r.States, &c.Decision) {
+		if b := m.compiled(c.Plan); b.simple && r.Op == OpAttempt && r.ID == "" && r.At.IsZero() &&
+			m.allowSimple(b, &c.Key, r.N, now, r.States, &c.Decision) {
 			continue
 		}
 		if c.Err = m.handle(c.Plan, &c.Key, r, &c.Decision); c.Err != nil {

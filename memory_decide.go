@@ -25,7 +25,7 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 		return m.handleOnce(p, k, req, req.moment(), 0, d)
 	}
 	b, at := m.compiled(p), req.moment()
-	if req.Op == OpAttempt && !req.full && req.once == "" && m.allow(b, k, req.N, at, req.States, d) {
+	if b.simple && req.Op == OpAttempt && !req.full && req.once == "" && m.allowSimple(b, k, req.N, at, req.States, d) {
 		return nil
 	}
 	// The slots stand on the stack, as many as the plan needs: clearing room for
@@ -44,15 +44,6 @@ func (m *Memory) handle(p *Plan, k *Key, req *Request, d *Decision) error {
 		var slots [MaxLimits]slot
 		return m.decideWithRoom(b, k, req, at, slots[:n], d)
 	}
-}
-
-// allow decides an attempt without the locks of the shards, or with that of one. In rarer
-// cases it reports false and changes nothing.
-func (m *Memory) allow(b *memoryPlan, k *Key, n int64, at moment, states []LimitState, d *Decision) bool {
-	if b.simple {
-		return m.allowSimple(b, k, n, at, states, d)
-	}
-	return b.several && n == 1 && states == nil && m.allowSeveral(b, k, at, d)
 }
 
 // decideWithRoom decides in the given slots. At a cap it makes room and decides again, as

@@ -2,7 +2,6 @@ package weir
 
 import (
 	"hash/maphash"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,12 +13,11 @@ import (
 
 // memoryPlan is a Plan as compiled by one memory engine.
 type memoryPlan struct {
-	engine  *Memory
-	plan    *Plan
-	mode    window.Mode
-	limits  []memoryLimit
-	several bool // allowSeveral may decide: all limits are plain or pour, without a cost, and denials are not counted
-	simple  bool // allowSimple may decide: one limit without a cost by one dimension, neither FirstHit nor of a Period, and denials are not counted
+	engine *Memory
+	plan   *Plan
+	mode   window.Mode
+	limits []memoryLimit
+	simple bool // allowSimple may decide: one limit without a cost by one dimension, neither FirstHit nor of a Period, and denials are not counted
 }
 
 // memoryLimit is one limit of a memoryPlan: its numbers, and the names of its histories.
@@ -85,7 +83,6 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 	if anyLonger && m.journal != nil {
 		m.journal.Append(&Change{Kind: ChangePlan, Plan: p})
 	}
-	b.several = p.Mode() != CountDenied && !slices.ContainsFunc(b.limits, func(l memoryLimit) bool { return !l.plain && !l.pours || l.cost > 0 })
 	first := &b.limits[0]
 	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FirstHit && first.zoned == nil && p.Mode() != CountDenied
 	return b

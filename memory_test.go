@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -404,6 +406,51 @@ func TestPlanMovesBetweenEngines(t *testing.T) {
 			if err != nil || d.Allowed != (i == 0) {
 				t.Errorf("round %d, engine %d: %v %v", i, j, d.Allowed, err)
 			}
+		}
+	}
+}
+
+// TestSeveralLimitsInAnyOrder: callers whose policies lock the same records in opposite
+// orders all go on, and every limit counts all grants.
+func TestSeveralLimitsInAnyOrder(t *testing.T) {
+	const most, callers, attempts = 3000, 4, 1000
+	p := Policy{Name: "p", Limits: []Limit{
+		{Name: "user", Max: 2 * most, Window: time.Hour, By: []string{"user"}},
+		{Name: "path", Max: most, Window: time.Hour, By: []string{"user", "path"}},
+		{Name: "all", Max: 3 * most, Window: time.Hour},
+	}}
+	m := NewMemory()
+	forth := mustNew(t, p, WithEngine(m))
+	slices.Reverse(p.Limits)
+	p.Limits[1].By = []string{"user", "path"}
+	back := mustNew(t, p, WithEngine(m))
+	var granted atomic.Int64
+	var all sync.WaitGroup
+	for i := range callers {
+		all.Go(func() {
+			for j := range attempts {
+				l, n := forth, int64(1)
+				if i%2 == 1 {
+					l = back
+				}
+				if j%100 == 99 {
+					n = 2
+				}
+				d, err := l.AllowN(ctx, K("42", "a"), n)
+				if err != nil {
+					t.Error(err)
+				}
+				granted.Add(d.Granted)
+			}
+		})
+	}
+	all.Wait()
+	if got := granted.Load(); got != most {
+		t.Errorf("%d units are granted, want %d", got, most)
+	}
+	for _, limit := range []string{"user", "path", "all"} {
+		if got, err := forth.Count(ctx, K("42", "a"), limit, time.Hour); got != most || err != nil {
+			t.Errorf("limit %q counts %d units (%v), want %d", limit, got, err, most)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // Shard is the part of the keys under one lock: records in a slab, found through an
-// open-addressing index of 8-byte slots. All methods but Acquire, Candidate and AppendKey
+// open-addressing index of 8-byte slots. All methods but Acquire and AppendKey
 // need the lock. The lock of a record, too, is needed for its history. A caller that has
 // locked a record waits for no shard.
 //
@@ -104,60 +104,6 @@ func (s *Shard) Acquire(tag, group uint32, key string, isVirtual bool) *Record {
 		}
 	}
 	return nil
-}
-
-// Candidate returns the first record of a tag, or nil. It needs no lock and takes none:
-// LockIf compares the key.
-func (s *Shard) Candidate(tag uint32) *Record {
-	slots := s.slots(tag)
-	size := len(slots)
-	for i, n := home(tag, size), 0; n < size; n++ {
-		slot := atomic.LoadUint64(&slots[i])
-		if slot == 0 {
-			return nil
-		}
-		if uint32(slot>>32) == tag {
-			r := s.records.Find(uint32(slot))
-			if r != nil {
-				r.state.Load() // fetches the cache line; LockIf would wait for each in turn
-			}
-			return r
-		}
-		if i++; i == size {
-			i = 0
-		}
-	}
-	return nil
-}
-
-// Result is the result of LockIf.
-type Result uint8
-
-// The results of LockIf.
-const (
-	NotFound Result = iota // the candidate is another record
-	Busy                   // another caller holds the lock of the record
-	Acquired               // the record is locked
-)
-
-// LockIf locks a candidate if it is the record of a key in a group. It needs no lock of the
-// shard. Unless mayWait is set it waits for no other caller, and may return Busy.
-func LockIf[K string | []byte](s *Shard, r *Record, group uint32, key K, isVirtual, mayWait bool) Result {
-	state := stateOf(len(key), isVirtual)
-	switch {
-	case r.state.CompareAndSwap(state, state|locked):
-	case r.state.Load()&^locked != state:
-		return NotFound
-	case !mayWait:
-		return Busy
-	case !r.waitAs(state):
-		return NotFound
-	}
-	if r.group == group && keyIs(r, &s.Arena, key) {
-		return Acquired
-	}
-	r.Unlock()
-	return NotFound
 }
 
 // Visit calls visit with the records with the tags lo … hi-1; hi is at most 1<<32. It takes
