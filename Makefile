@@ -110,6 +110,6 @@ soak: ## Send requests of every protocol for SOAK (30m); memory and goroutines m
 attack: ## Attack weir serve on every listener for ATTACK (10m) beside honest callers; exits 1 if a goal is missed.
 	cd bench && $(GO) run ./attack -for $(ATTACK)
 
-bench: ## Measure Weir and its peers: all sections of bench/RESULTS.md; then print the README's figures that differ (45 minutes).
+bench: ## Measure Weir and its peers: bench/results.csv and its page, RESULTS.md; then print the README's figures that differ (45 minutes).
 	cd bench && $(GO) run ./all
 	$(GO) test ./docs -count 1 -run Comparison

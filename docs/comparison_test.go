@@ -1,8 +1,8 @@
 package docs_test
 
 import (
+	"encoding/csv"
 	"math"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -10,20 +10,20 @@ import (
 
 // figure is a measured cell of the README's comparison.
 type figure struct {
-	row, column            string // in the README
-	heading, result, under string // in bench/RESULTS.md: section, row, column
+	row, column          string // in the README
+	table, result, under string // in bench/results.csv: table, row, column
 }
 
-// figures returns the cells of the README's comparison that come from bench/RESULTS.md.
+// figures returns the cells of the README's comparison that come from bench/results.csv.
 func figures() []figure {
 	const (
-		scoreboard = "## What “20 per second” lets through"
-		redisMost  = "### What is let through"
-		processor  = "### Processor time of a decision, Weir = 1.00"
-		heap       = "### Heap and collector, 1,000,000 keys of one entry"
-		entries    = "### Heap of a key by its entries"
-		redisSpeed = "### 10,000 keys: decisions a second, by callers"
-		redisBytes = "### Bytes stored"
+		scoreboard = "What “20 per second” lets through"
+		redisMost  = "What is let through"
+		processor  = "Processor time of a decision, Weir = 1.00"
+		heap       = "Heap and collector, 1,000,000 keys of one entry"
+		entries    = "Heap of a key by its entries"
+		redisSpeed = "10,000 keys: decisions a second, by callers"
+		redisBytes = "Bytes stored"
 	)
 	const most, oneEntry, hundred = "most in one window, × Max", "memory: bytes a key, 1 entry", "memory: bytes a key, 100 entries"
 	const time, speed, stored = "memory: time, 10,000 keys", "Redis: decisions a second, 64 callers", "Redis: bytes a key, 10 entries"
@@ -50,24 +50,29 @@ func figures() []figure {
 	return cells
 }
 
-// measuredAt matches the day of a section of bench/RESULTS.md and its commit.
-var measuredAt = regexp.MustCompile(`, on (\d{4}-\d\d-\d\d) [^,]*, commit ([0-9a-f]{7})`)
-
 // TestReadmeComparison checks that the figures of the README's comparison are those of
-// bench/RESULTS.md, rounded, and that every other figure there has a reason.
+// bench/results.csv, rounded, and that every other figure there has a reason.
 func TestReadmeComparison(t *testing.T) {
-	readme, results := read(t, "README.md"), read(t, "bench/RESULTS.md")
+	readme := read(t, "README.md")
+	lines, err := csv.NewReader(strings.NewReader(read(t, "bench/results.csv"))).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	results := map[string]string{} // by section, table, row and column, and without the section
+	for _, v := range lines {
+		results[strings.Join(v[:4], "|")], results[strings.Join(v[1:4], "|")] = v[4], v[4]
+	}
 	table := tableBelow(t, readme, "## Compared")
 	measured := map[string]bool{}
 	for _, f := range figures() {
-		got, want := cell(t, table, f.row, f.column), cell(t, tableBelow(t, results, f.heading), f.result, f.under)
+		got, want := cell(t, table, f.row, f.column), plain(results[f.table+"|"+f.result+"|"+f.under])
 		_, want, _ = cutLast(want, "; ") // some cells hold several figures; the last one is per key
 		places := 0
 		if _, fraction, ok := strings.Cut(got, "."); ok {
 			places = len(fraction)
 		}
 		if g, w := number(t, got), number(t, want); math.Abs(g-w) > 0.5*math.Pow10(-places)+1e-9 {
-			t.Errorf("the README has %s for %s of %s; bench/RESULTS.md has %s", got, f.row, f.column, want)
+			t.Errorf("the README has %s for %s of %s; bench/results.csv has %s", got, f.row, f.column, want)
 		}
 		measured[f.row+"|"+f.column] = true
 	}
@@ -87,10 +92,9 @@ func TestReadmeComparison(t *testing.T) {
 		measured["most in one window, × Max|"+column] = true
 	}
 	for _, section := range []string{"What “20 per second” lets through", "What a decision costs in process", "What a decision costs on Redis"} {
-		_, text, _ := strings.Cut(results, "\n## "+section+"\n")
-		m := measuredAt.FindStringSubmatch(text)
-		if m == nil || !strings.Contains(readme, m[1]) || !strings.Contains(readme, m[2]) {
-			t.Errorf("the README does not name day and commit of the section %q: %q", section, m)
+		day, commit := results[section+"|run|measured|"], results[section+"|run|commit|"]
+		if len(day) < 10 || len(commit) < 7 || !strings.Contains(readme, day[:10]) || !strings.Contains(readme, commit[:7]) {
+			t.Errorf("the README does not name day and commit of the section %q: %q, %q", section, day, commit)
 		}
 	}
 	for _, row := range table[1:] {

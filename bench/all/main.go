@@ -1,10 +1,10 @@
-// Command all runs every comparison and writes the output to RESULTS.md, with machine
-// and, of each section, date, commit and command.
+// Command all runs every comparison and writes its tables to results.csv, with machine
+// and, of each section, date, commit and command. RESULTS.md is the short page of them.
 //
-//	go run ./all          writes RESULTS.md and scoreboard.svg; about 45 minutes
+//	go run ./all          writes results.csv, RESULTS.md and scoreboard.svg; about 45 minutes
 //	go run ./all -sections scoreboard,speed -rounds 3
-//	                      replaces these sections of RESULTS.md and leaves the others
-//	go run ./all -summary computes the summary of RESULTS.md anew and runs nothing
+//	                      replaces these sections and leaves the others
+//	go run ./all -page    writes RESULTS.md from results.csv and runs nothing
 //	go run ./all -quick   prints a short run to stdout; about four minutes
 //
 // Run it in the directory of this module, on a machine with nothing else to do.
@@ -15,7 +15,6 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -33,23 +32,32 @@ type section struct {
 	program string   // its directory
 	args    []string // of a full run
 	rounds  bool     // the program has the flag -rounds
-	intro   string   // Markdown between the heading and the program's output
 
 	headline string // of the summary, with %s for each of the figures
 	figures  []figure
+	compared []comparison
+	tables   []string // shown in whole
 }
 
 // Files that a full run writes.
 const (
 	results = "RESULTS.md"
+	raw     = "results.csv"
 	picture = "scoreboard.svg"
+)
+
+// Tables that are compared or shown.
+const (
+	processorTime = "Processor time of a decision, Weir = 1.00"
+	redisRates    = ": decisions a second, by callers"
+	diskRates     = "Decisions a second by the clock, Pebble = 1"
+	diskTime      = "Microseconds of processor time a decision"
 )
 
 // sections lists all programs in the order of RESULTS.md.
 var sections = []section{
 	{
 		title: "What “20 per second” lets through", program: "scoreboard", args: []string{"-svg", picture},
-		intro:    "![The most grants inside one second, limiter by limiter](" + picture + ")\n\n",
 		headline: "most grants in one second, limit 20: Weir %s, x/time/rate %s, throttled %s, ulule/limiter %s",
 		figures:  []figure{{"weir", 2}, {"x/time/rate", 2}, {"throttled", 2}, {"ulule/limiter", 2}},
 	},
@@ -57,16 +65,34 @@ var sections = []section{
 		title: "What a decision costs in process", program: "speed", rounds: true,
 		headline: "processor time on 10,000 keys, 1 goroutine, Weir = 1.00: x/time/rate %s, throttled %s, ulule/limiter %s, plain exact log %s",
 		figures:  []figure{{"x/time/rate", 3}, {"throttled", 3}, {"ulule/limiter", 3}, {"plain exact log", 3}},
+		compared: []comparison{
+			{table: processorTime, weir: "weir"},
+			{table: "Time of a decision by the clock, Weir = 1.00", weir: "weir"},
+			{table: "Heap and collector, 1,000,000 keys of one entry", weir: "weir"},
+		},
+		tables: []string{processorTime},
 	},
 	{
 		title: "What a decision costs on Redis", program: "redis", rounds: true,
 		headline: "decisions a second on 10,000 keys, redis_rate = 1.00: Weir %s with 1 caller, %s with 64, %s with 512",
 		figures:  []figure{{"weir, rueidis", 1}, {"weir, rueidis", 3}, {"weir, rueidis", 4}},
+		compared: []comparison{
+			{table: "10,000 keys" + redisRates, weir: "weir, rueidis", more: true},
+			{table: "10,000 keys, all denied" + redisRates, weir: "weir, rueidis", more: true},
+			{table: "1 hot key, all allowed" + redisRates, weir: "weir, rueidis", more: true},
+			{table: "1 hot key at its limit" + redisRates, weir: "weir, rueidis", more: true},
+			{table: "The server's part alone: processor time of its main thread", weir: "weir, caller's clock"},
+			{table: "Bytes stored", weir: "weir, caller's clock"},
+			{table: "Bytes to a replica, a decision", weir: "weir, caller's clock"},
+			{table: "The longest script, many entries expiring at once", weir: "weir, caller's clock"},
+			{table: "What is let through", weir: "weir, rueidis"},
+		},
+		tables: []string{"10,000 keys" + redisRates},
 	},
 	{
 		title: "What a call costs the rate limit service", program: "grpc", rounds: true,
 		headline: "processor time of the server, 16 callers, an empty gRPC call = 1.00: in memory %s, on Redis %s",
-		figures:  []figure{{"granted, 10,000 keys | 16 | weir, memory", 4}, {"granted, 10,000 keys | 16 | weir, redis", 4}},
+		figures:  []figure{{"granted, 10,000 keys | 16 | weir, memory", 2}, {"granted, 10,000 keys | 16 | weir, redis", 2}},
 	},
 	{
 		title: "What a decision costs over HTTP, and what the process takes", program: "service", rounds: true,
@@ -76,12 +102,14 @@ var sections = []section{
 	{
 		title: "What a decision costs Redis clients", program: "resp", rounds: true,
 		headline: "processor time of the server, 16 callers, gRPC = 1.00: WEIR.CHECK %s, in a pipeline %s",
-		figures:  []figure{{"16 | WEIR.CHECK, a connection each", 3}, {"16 | WEIR.CHECK, 16 in a pipeline", 3}},
+		figures:  []figure{{"16 | WEIR.CHECK, a connection each", 2}, {"16 | WEIR.CHECK, 16 in a pipeline", 2}},
 	},
 	{
 		title: "What a decision costs that survives a restart", program: "disk", rounds: true,
 		headline: "decisions a second with a sync for each, 64 / 256 callers, Pebble = 1.00: Weir %s / %s, bbolt %s / %s, tidwall/wal %s / %s",
 		figures:  []figure{{"weirdisk, SyncAlways", 3}, {"weirdisk, SyncAlways", 4}, {"bbolt", 3}, {"bbolt", 4}, {"tidwall/wal", 3}, {"tidwall/wal", 4}},
+		compared: []comparison{{table: diskRates, weir: "weirdisk, SyncAlways", more: true}, {table: diskTime, weir: "weirdisk, SyncAlways"}},
+		tables:   []string{diskRates},
 	},
 	{
 		title: "What files and traces cost", program: "files", rounds: true,
@@ -93,23 +121,25 @@ var sections = []section{
 func main() {
 	quick := flag.Bool("quick", false, "short runs, printed to stdout; no file is written")
 	only := flag.String("sections", "", "comma-separated `programs` to run, such as scoreboard,speed; default: all of them")
-	summarize := flag.Bool("summary", false, "run nothing; compute the summary of RESULTS.md from its sections")
+	again := flag.Bool("page", false, "run nothing; write RESULTS.md from results.csv")
 	rounds := flag.Int("rounds", 0, "number of interleaved `rounds`; default: that of each program")
 	flag.Parse()
-	if *summarize {
-		page, err := os.ReadFile(results)
-		if err == nil {
-			err = deliver([]byte(withSummary(string(page))), false)
-		}
+	some := chosen(*only, *rounds)
+	if *again {
+		some = nil
+	}
+	cells, failed, err := run(*quick, some)
+	if err != nil {
 		exit(err, false)
 	}
-	some := chosen(*only, *rounds)
-	text, failed, err := run(*quick, some)
-	if err == nil && len(some) < len(sections) && !*quick {
-		text, err = merged(text, some)
+	if *quick {
+		fmt.Print(page(cells, true))
+		exit(nil, failed)
 	}
+	before, err := readCells(raw)
 	if err == nil {
-		err = deliver([]byte(withSummary(string(text))), *quick)
+		cells = merged(before, cells)
+		err = errors.Join(os.WriteFile(raw, csvOf(cells), 0o644), os.WriteFile(results, []byte(page(cells, false)), 0o644))
 	}
 	exit(err, failed)
 }
@@ -143,56 +173,43 @@ func chosen(only string, rounds int) []section {
 }
 
 // run runs the sections. failed reports whether Weir missed a goal in any of them.
-func run(quick bool, sections []section) (text []byte, failed bool, err error) {
+func run(quick bool, some []section) (cells []cell, failed bool, err error) {
+	if some == nil {
+		return nil, false, nil
+	}
 	bin, err := os.MkdirTemp("", "weir-bench-")
 	if err != nil {
 		return nil, false, err
 	}
 	defer os.RemoveAll(bin)
-	var page bytes.Buffer
-	writeHead(&page, machine.Here("bench/"+results, "bench/"+picture), quick)
-	for _, s := range sections {
-		bad, err := s.run(&page, bin, quick)
+	cells = contestantCells()
+	if len(some) == len(sections) {
+		cells = append(cells, machineCells(machine.Here(generated...))...)
+	}
+	for _, s := range some {
+		measured, bad, err := s.run(bin, quick)
 		if err != nil {
 			return nil, false, err
 		}
-		failed = failed || bad
+		cells, failed = append(cells, measured...), failed || bad
 	}
-	return page.Bytes(), failed, nil
+	return cells, failed, nil
 }
 
-// merged returns RESULTS.md with the sections of page in place of its own. Without that
-// file it returns page.
-func merged(page []byte, some []section) ([]byte, error) {
-	before, err := os.ReadFile(results)
-	if errors.Is(err, fs.ErrNotExist) {
-		return page, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	after := string(before)
-	titles := []string{contestants}
-	for _, s := range some {
-		titles = append(titles, s.title)
-	}
-	for _, title := range titles {
-		after = replaced(after, title, sectionOf(string(page), title))
-	}
-	return []byte(after), nil
-}
+// generated are the files whose changes do not change the measured commit.
+var generated = []string{"bench/" + results, "bench/" + raw, "bench/" + picture}
 
-// run builds and runs the program, and appends its section to page.
-func (s section) run(page *bytes.Buffer, bin string, quick bool) (failed bool, err error) {
+// run builds and runs the program, and returns the cells of its section.
+func (s section) run(bin string, quick bool) (cells []cell, failed bool, err error) {
 	program := filepath.Join(bin, s.program)
 	if out, err := exec.Command("go", "build", "-o", program, "./"+s.program).CombinedOutput(); err != nil {
-		return false, fmt.Errorf("building %s (run this in the directory bench): %w\n%s", s.program, err, out)
+		return nil, false, fmt.Errorf("building %s (run this in the directory bench): %w\n%s", s.program, err, out)
 	}
 	args := s.args
 	if quick {
 		args = []string{"-quick"}
 	}
-	here := machine.Here("bench/"+results, "bench/"+picture)
+	here := machine.Here(generated...)
 	var out bytes.Buffer
 	cmd := exec.Command(program, args...)
 	cmd.Stdout, cmd.Stderr = &out, os.Stderr
@@ -202,17 +219,9 @@ func (s section) run(page *bytes.Buffer, bin string, quick bool) (failed bool, e
 		failed, err = true, nil // it ran, and its output names the missed goals
 	}
 	if err != nil {
-		return false, fmt.Errorf("%s: %w", s.program, err)
+		return nil, false, fmt.Errorf("%s: %w", s.program, err)
 	}
-	s.write(page, here, args, start, time.Since(start), out.Bytes(), quick)
-	return failed, nil
-}
-
-// deliver writes the page to its file, or to stdout.
-func deliver(text []byte, quick bool) error {
-	if quick {
-		_, err := os.Stdout.Write(text)
-		return err
-	}
-	return os.WriteFile(results, text, 0o644)
+	command := strings.TrimSpace("go run ./" + s.program + " " + strings.Join(args, " "))
+	cells = runCells(s.title, here, command, start, time.Since(start))
+	return append(cells, printed(s.title, out.String())...), failed, nil
 }

@@ -76,14 +76,14 @@ func main() {
 
 // print prints the tables and the goals.
 func print(r contest.Results, rounds int) {
-	fmt.Printf("Decisions a second by the clock, Pebble = 1 (median of %d interleaved rounds).\n\n", rounds)
+	fmt.Print("### Decisions a second by the clock, Pebble = 1\n\n")
 	printTable(func(w, c string) string { return report.Decimal(r.Ratio(w, c, pebbleSync, "rate"), 2) })
-	fmt.Print("\nMicroseconds of processor time a decision, which depend less on other programs.\n\n")
-	printTable(func(w, c string) string { return report.Decimal(r.Median(w, c, "cpu"), 2) })
-	fmt.Println()
+	fmt.Printf("\nMedians of %d interleaved rounds.\n", rounds)
 	for _, c := range contestants {
 		fmt.Printf("- %s: %s\n", c.name, c.about)
 	}
+	fmt.Print("\n### Microseconds of processor time a decision\n\nThey depend less on other programs.\n\n")
+	printTable(func(w, c string) string { return report.Decimal(r.Median(w, c, "cpu"), 2) })
 	fmt.Println()
 	goals := []report.Goal{}
 	for _, w := range []string{"64 callers", "256 callers"} {
