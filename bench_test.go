@@ -51,7 +51,7 @@ func BenchmarkBucket(b *testing.B) {
 	b.Run("full", func(b *testing.B) {
 		const step = 100 * time.Microsecond
 		compareKinds(b, perUser(100, 100*step), func(l *Limiter, i int) {
-			l.AllowAt(ctx, K("42"), 1, time.UnixMicro(1_700_000_000_000_000+int64(i)*step.Microseconds()))
+			l.At(time.UnixMicro(1_700_000_000_000_000+int64(i)*step.Microseconds())).Allow(ctx, K("42"))
 		})
 	})
 }
@@ -107,7 +107,7 @@ func BenchmarkAllowMax(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				at += step.Microseconds()
-				l.AllowAt(ctx, K("42"), 1, time.UnixMicro(at))
+				l.At(time.UnixMicro(at)).Allow(ctx, K("42"))
 			}
 		})
 	}

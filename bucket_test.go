@@ -22,16 +22,16 @@ func TestBucketDoesNotDrift(t *testing.T) {
 		p.Limits[0].Kind, p.Limits[0].Burst = Bucket, burst
 		l := mustNew(t, p)
 		at := time.UnixMicro(epoch)
-		if d, err := l.AllowAt(ctx, K("42"), burst, at); err != nil || !d.Allowed {
+		if d, err := l.At(at).AllowN(ctx, K("42"), burst); err != nil || !d.Allowed {
 			t.Fatalf("%d per %v, the burst: got %+v, %v, want it granted", c.most, c.window, d, err)
 		}
 		for k := int64(1); k <= grants; k++ {
-			d, err := l.AllowAt(ctx, K("42"), 1, at)
+			d, err := l.At(at).Allow(ctx, K("42"))
 			if err != nil || d.Allowed {
 				t.Fatalf("%d per %v, before grant %d: got %+v, %v, want a denial", c.most, c.window, k, d, err)
 			}
 			at = at.Add(d.RetryAfter)
-			if d, err = l.AllowAt(ctx, K("42"), 1, at); err != nil || !d.Allowed {
+			if d, err = l.At(at).Allow(ctx, K("42")); err != nil || !d.Allowed {
 				t.Fatalf("%d per %v, grant %d after the announced wait: got %+v, %v", c.most, c.window, k, d, err)
 			}
 		}
@@ -83,7 +83,7 @@ func TestBucketKeepsItsUnitsAtAnotherRate(t *testing.T) {
 		{100 * ms, 100 * ms, 1, 1, 0, 100 * ms, 1000 * ms},
 		{10 * ms, 125 * ms, 1, 1, 0, 10 * ms, 100 * ms}, // it has waited for longer than a unit takes now
 	} {
-		d, err := bucket(m, c.unit).AllowAt(ctx, K("42"), c.n, start.Add(c.at))
+		d, err := bucket(m, c.unit).At(start.Add(c.at)).AllowN(ctx, K("42"), c.n)
 		if err != nil || d.Granted != c.granted || d.Remaining != c.remaining || d.RetryAfter != c.wait || d.ResetAfter != c.untilAll {
 			t.Errorf("@%v take %d at a unit per %v: got %+v, %v, want %d granted, %d remaining, a wait of %v and %v",
 				c.at, c.n, c.unit, d, err, c.granted, c.remaining, c.wait, c.untilAll)

@@ -42,7 +42,7 @@ func TestDecisionStringOfALimiter(t *testing.T) {
 		{1, `denied by limit "user": retry after 1m0s`},
 		{3, `denied by limit "user": it never fits`},
 	} {
-		d, err := l.AllowAt(ctx, K("42"), step.n, at)
+		d, err := l.At(at).AllowN(ctx, K("42"), step.n)
 		if got := d.String(); got != step.want || err != nil {
 			t.Errorf("%d units: got %s, %v; want %s", step.n, got, err, step.want)
 		}

@@ -18,7 +18,7 @@ func Example_whichClockDecides() {
 	again := must(limiter.Decide(ctx, weir.K(), weir.Request{N: 1})) // no instant: now
 	fmt.Println("the same clock:", !again.At.Before(now.At), again.At.Sub(now.At) < time.Hour)
 
-	passed := must(limiter.AllowAt(ctx, weir.K(), 1, nine.AddDate(1, 0, 0)))
+	passed := must(limiter.At(nine.AddDate(1, 0, 0)).Allow(ctx, weir.K()))
 	fmt.Println("caller's instant:", passed.At.UTC().Format(time.DateTime))
 	// Output:
 	// engine's clock, read once: true
@@ -32,7 +32,7 @@ func Example_whichClockDecides() {
 func Example_whatIfTheClockStepsBack() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(2)}}))
 	try := func(after time.Duration) {
-		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
+		d := must(limiter.At(nine.Add(after)).Allow(ctx, weir.K()))
 		fmt.Println("clock at", nine.Add(after).Format("04:05.0"), "decided at", d.At.UTC().Format("04:05.0"),
 			d.Allowed, "wait", d.RetryAfter)
 	}

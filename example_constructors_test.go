@@ -11,7 +11,7 @@ import (
 func ExamplePerSecond() {
 	limiter := must(weir.New(weir.Policy{Name: "mail-server", Limits: []weir.Limit{weir.PerSecond(2)}}))
 	for _, after := range []time.Duration{0, 900 * time.Millisecond, 999 * time.Millisecond, time.Second} {
-		fmt.Println(after, must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after))).Allowed)
+		fmt.Println(after, must(limiter.At(nine.Add(after)).Allow(ctx, weir.K())).Allowed)
 	}
 	// Output:
 	// 0s true
@@ -24,7 +24,7 @@ func ExamplePerSecond() {
 func ExamplePerMinute() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1, "user")}}))
 	for _, user := range []string{"ann", "bob", "ann"} {
-		fmt.Println(user, must(limiter.AllowAt(ctx, weir.K(user), 1, nine)))
+		fmt.Println(user, must(limiter.At(nine).Allow(ctx, weir.K(user))))
 	}
 	// Output:
 	// ann allowed: 0 left
@@ -38,7 +38,7 @@ func ExamplePerHour() {
 	user.Name, all.Name = "user", "all"
 	limiter := must(weir.New(weir.Policy{Name: "reports", Limits: []weir.Limit{user, all}}))
 	for _, user := range []string{"ann", "ann", "ann", "bob", "bob"} {
-		fmt.Println(user, must(limiter.AllowAt(ctx, weir.K(user), 1, nine)))
+		fmt.Println(user, must(limiter.At(nine).Allow(ctx, weir.K(user))))
 	}
 	// Output:
 	// ann allowed: 1 left
@@ -56,8 +56,8 @@ func ExamplePerDay() {
 	evening := nine.Add(14 * time.Hour) // 23:00 UTC, midnight in Berlin
 	for _, limit := range []weir.Limit{day, date} {
 		limiter := must(weir.New(weir.Policy{Name: "login", Limits: []weir.Limit{limit}}))
-		must(limiter.AllowAt(ctx, weir.K(), 1, evening.Add(-time.Minute)))
-		fmt.Println(must(limiter.AllowAt(ctx, weir.K(), 1, evening)))
+		must(limiter.At(evening.Add(-time.Minute)).Allow(ctx, weir.K()))
+		fmt.Println(must(limiter.At(evening).Allow(ctx, weir.K())))
 	}
 	// Output:
 	// denied by limit "limit": retry after 23h59m0s

@@ -23,9 +23,9 @@ func Example_whatIfTheStoreIsDown() {
 		}
 
 		store.Break(weirtest.Down())
-		d, err := limiter.AllowAt(ctx, weir.K("555-0100"), 2, nine)
+		d, err := limiter.At(nine).AllowN(ctx, weir.K("555-0100"), 2)
 		fmt.Println(mode, "2:", d.Allowed, "degraded:", d.Degraded, "error:", err != nil)
-		d, err = limiter.AllowAt(ctx, weir.K("555-0100"), 2, nine)
+		d, err = limiter.At(nine).AllowN(ctx, weir.K("555-0100"), 2)
 		fmt.Println(mode, "2 more:", d.Allowed, "degraded:", d.Degraded, "error:", err != nil)
 	}
 	// Output:
@@ -45,7 +45,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Lost()} {
 		store.Break(fault)
-		_, err := limiter.AllowAt(ctx, weir.K("7"), 50_000, nine)
+		_, err := limiter.At(nine).AllowN(ctx, weir.K("7"), 50_000)
 		switch {
 		case errors.Is(err, weir.ErrUnavailable):
 			fmt.Println("not recorded; try again later")

@@ -32,7 +32,7 @@ func Example_whatIsBadInput() {
 func Example_canTwoKeysCollide() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1, "tenant", "user")}}))
 	for _, key := range []weir.Key{weir.K("a:b", "c"), weir.K("a", "b:c"), weir.K("", "a:b:c"), weir.K("a:b", "c")} {
-		fmt.Println(must(limiter.AllowAt(ctx, key, 1, nine)).Allowed)
+		fmt.Println(must(limiter.At(nine).Allow(ctx, key)).Allowed)
 	}
 	// Output:
 	// true

@@ -15,7 +15,7 @@ func Example_howDoIAllowABurst() {
 	}}))
 	ip := weir.K("192.0.2.7")
 	for _, after := range []time.Duration{0, 0, 0, 0, 99 * time.Millisecond, 100 * time.Millisecond, time.Second} {
-		d := must(limiter.AllowAt(ctx, ip, 1, nine.Add(after)))
+		d := must(limiter.At(nine.Add(after)).Allow(ctx, ip))
 		fmt.Println(after, d.Allowed, "left", d.Remaining, "next after", d.RetryAfter)
 	}
 	// Output:

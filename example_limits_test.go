@@ -13,7 +13,7 @@ func Example_howDoIKeepGrantsApart() {
 		{Name: "teacher", Max: 10, Window: time.Minute, MinInterval: 3 * time.Second, By: []string{"teacher"}},
 	}}))
 	for _, after := range []time.Duration{0, 3*time.Second - time.Microsecond, 3 * time.Second} {
-		d := must(limiter.AllowAt(ctx, weir.K("42"), 1, nine.Add(after)))
+		d := must(limiter.At(nine.Add(after)).Allow(ctx, weir.K("42")))
 		fmt.Println(after, d.Allowed, "next after", d.RetryAfter)
 	}
 	// Output:
@@ -29,7 +29,7 @@ func Example_howDoICountCallsAndTokens() {
 		{Name: "tokens", Max: 1000, Window: time.Minute, By: []string{"user"}},
 	}}))
 	for i, tokens := range []int64{700, 400, 200, 1, 1} {
-		d := must(limiter.AllowAt(ctx, weir.K("ann"), tokens, nine.Add(time.Duration(i)*time.Second)))
+		d := must(limiter.At(nine.Add(time.Duration(i)*time.Second)).AllowN(ctx, weir.K("ann"), tokens))
 		fmt.Println(tokens, d.Allowed, d.Limit, d.RetryAfter)
 	}
 	// Output:
@@ -49,7 +49,7 @@ func Example_canARefusalChargeTheOtherLimit() {
 	}}))
 	for i, category := range []string{"disk", "disk", "disk", "login", "login"} {
 		at := nine.Add(time.Duration(i) * time.Minute)
-		d := must(limiter.AllowAt(ctx, weir.K(category), 1, at))
+		d := must(limiter.At(at).Allow(ctx, weir.K(category)))
 		if d.Allowed {
 			fmt.Println(category, "sent")
 		} else {
@@ -72,7 +72,7 @@ func Example_whatHappensWhenALimitChanges() {
 	withMax := func(most int64) *weir.Limiter {
 		return must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(most)}}, weir.WithEngine(engine)))
 	}
-	must(withMax(5).AllowAt(ctx, weir.K(), 5, nine))
+	must(withMax(5).At(nine).AllowN(ctx, weir.K(), 5))
 
 	at := nine.Add(10 * time.Second)
 	for _, most := range []int64{5, 6, 2} {

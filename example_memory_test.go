@@ -14,11 +14,11 @@ func Example_whatIfSomebodyInventsKeys() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(5, "ip")}}, weir.WithEngine(weir.NewMemory(weir.MaxKeys(2)))))
 
 	for i, ip := range []string{"192.0.2.1", "192.0.2.2", "192.0.2.3", "192.0.2.1"} {
-		d, err := limiter.AllowAt(ctx, weir.K(ip), 1, nine.Add(time.Duration(i)*time.Second))
+		d, err := limiter.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(ip))
 		fmt.Println(ip, d.Allowed, "full:", errors.Is(err, weir.ErrFull))
 	}
 
-	d := must(limiter.AllowAt(ctx, weir.K("192.0.2.3"), 1, nine.Add(2*time.Hour)))
+	d := must(limiter.At(nine.Add(2*time.Hour)).Allow(ctx, weir.K("192.0.2.3")))
 	fmt.Println("later, 192.0.2.3", d.Allowed)
 	// Output:
 	// 192.0.2.1 true full: false

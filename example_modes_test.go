@@ -11,9 +11,9 @@ import (
 // that waits. A peek costs nothing either.
 func Example_doesARefusalCostAnything() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
-	must(limiter.AllowAt(ctx, weir.K(), 1, nine))
+	must(limiter.At(nine).Allow(ctx, weir.K()))
 	for s := range 59 {
-		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(time.Duration(1+s)*time.Second)))
+		must(limiter.At(nine.Add(time.Duration(1+s)*time.Second)).Allow(ctx, weir.K()))
 	}
 
 	after := limiter.At(nine.Add(time.Minute))
@@ -29,8 +29,8 @@ func Example_doesARefusalCostAnything() {
 func Example_whatHappensToABatchThatDoesNotFit() {
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
 		limiter := must(weir.New(weir.Policy{Name: "import", Mode: mode, Limits: []weir.Limit{weir.PerMinute(5)}}))
-		must(limiter.AllowAt(ctx, weir.K(), 3, nine))
-		d := must(limiter.AllowAt(ctx, weir.K(), 3, nine.Add(time.Second)))
+		must(limiter.At(nine).AllowN(ctx, weir.K(), 3))
+		d := must(limiter.At(nine.Add(time.Second)).AllowN(ctx, weir.K(), 3))
 		fmt.Println(mode, "granted", d.Granted, "of 3, remaining", d.Remaining, "retry after", d.RetryAfter)
 	}
 	// Output:

@@ -13,7 +13,7 @@ func Example_whatIfTheCostIsKnownOnlyAfterwards() {
 	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerMinute(1000, "tenant")}}))
 	tenant := weir.K("acme")
 
-	d := must(limiter.AllowAt(ctx, tenant, 600, nine)) // the estimate
+	d := must(limiter.At(nine).AllowN(ctx, tenant, 600)) // the estimate
 	fmt.Println("estimate granted:", d.Granted, "remaining", d.Remaining)
 
 	d = must(limiter.At(nine.Add(2*time.Second)).Record(ctx, tenant, 700)) // the cost beyond the estimate
@@ -32,7 +32,7 @@ func Example_whatIfTheCostIsKnownOnlyAfterwards() {
 func Example_howDoIGiveUnitsBack() {
 	limiter := must(weir.New(weir.Policy{Name: "sms", Limits: []weir.Limit{weir.PerDay(10, "phone")}}))
 	phone := weir.K("+1 555 0100")
-	granted := must(limiter.AllowAt(ctx, phone, 4, nine))
+	granted := must(limiter.At(nine).AllowN(ctx, phone, 4))
 
 	later := limiter.At(nine.Add(time.Minute))
 	fmt.Println("took back", must(later.Refund(ctx, phone, granted.At, 3)))

@@ -11,7 +11,7 @@ import (
 func Example_whenDoesAUnitComeBack() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(1)}}))
 	for _, after := range []time.Duration{0, time.Minute - time.Microsecond, time.Minute} {
-		d := must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(after)))
+		d := must(limiter.At(nine.Add(after)).Allow(ctx, weir.K()))
 		fmt.Println(after, d.Allowed)
 	}
 	// Output:
@@ -27,9 +27,9 @@ func Example_whatIfTheWindowIsFixed() {
 		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 			{Name: "minute", Max: 5, Window: time.Minute, Kind: kind},
 		}}))
-		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(30*time.Second)))
-		d := must(limiter.AllowAt(ctx, weir.K(), 4, nine.Add(59*time.Second)))
-		again := must(limiter.AllowAt(ctx, weir.K(), 5, nine.Add(60*time.Second)))
+		must(limiter.At(nine.Add(30*time.Second)).Allow(ctx, weir.K()))
+		d := must(limiter.At(nine.Add(59*time.Second)).AllowN(ctx, weir.K(), 4))
+		again := must(limiter.At(nine.Add(60*time.Second)).AllowN(ctx, weir.K(), 5))
 		fmt.Printf("%-8v full at 9:00:59, empty in %v; five more at 9:01:00: %v\n", kind, d.ResetAfter, again.Allowed)
 	}
 	// Output:
@@ -42,16 +42,16 @@ func Example_whatIfTheWindowIsFixed() {
 func Example_howLongMustIWait() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(3)}}))
 	for _, s := range []time.Duration{0, 10, 20} {
-		must(limiter.AllowAt(ctx, weir.K(), 1, nine.Add(s*time.Second)))
+		must(limiter.At(nine.Add(s*time.Second)).Allow(ctx, weir.K()))
 	}
 
 	// Two units need the first and the second grant to leave.
 	at := nine.Add(30 * time.Second)
-	d := must(limiter.AllowAt(ctx, weir.K(), 2, at))
+	d := must(limiter.At(at).AllowN(ctx, weir.K(), 2))
 	fmt.Println("wait", d.RetryAfter, "empty in", d.ResetAfter)
 
-	sooner := must(limiter.AllowAt(ctx, weir.K(), 2, at.Add(d.RetryAfter-time.Microsecond)))
-	then := must(limiter.AllowAt(ctx, weir.K(), 2, at.Add(d.RetryAfter)))
+	sooner := must(limiter.At(at.Add(d.RetryAfter-time.Microsecond)).AllowN(ctx, weir.K(), 2))
+	then := must(limiter.At(at.Add(d.RetryAfter)).AllowN(ctx, weir.K(), 2))
 	fmt.Println("one microsecond sooner:", sooner.Allowed)
 	fmt.Println("then:", then.Allowed)
 	// Output:
@@ -64,7 +64,7 @@ func Example_howLongMustIWait() {
 // program sleeps on it.
 func Example_canItEverFit() {
 	limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(3)}}))
-	d := must(limiter.AllowAt(ctx, weir.K(), 4, nine))
+	d := must(limiter.At(nine).AllowN(ctx, weir.K(), 4))
 	fmt.Println(d.Allowed, d.RetryAfter == weir.Never, d.Limit)
 	// Output: false true limit
 }
@@ -76,7 +76,7 @@ func Example_whatDoCellsCost() {
 		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 			{Name: "minute", Max: 10, Window: time.Minute, Cells: cells},
 		}}))
-		d := must(limiter.AllowAt(ctx, weir.K(), 10, nine.Add(4500*time.Millisecond)))
+		d := must(limiter.At(nine.Add(4500*time.Millisecond)).AllowN(ctx, weir.K(), 10))
 		fmt.Println("cells:", cells, "room again after", d.ResetAfter)
 	}
 	// Output:

@@ -22,11 +22,6 @@ func (l *Limiter) At(t time.Time) LimiterAt {
 	return LimiterAt{limiter: l, at: t, err: err}
 }
 
-// AllowAt is AllowN at instant at.
-func (l *Limiter) AllowAt(ctx context.Context, key Key, n int64, at time.Time) (Decision, error) {
-	return l.At(at).AllowN(ctx, key, n)
-}
-
 // Allow is [Limiter.Allow] at the instant.
 func (l LimiterAt) Allow(ctx context.Context, key Key) (Decision, error) {
 	return l.Decide(ctx, key, Request{Op: OpAttempt, N: 1})

@@ -54,12 +54,12 @@ func TestR14BadInput(t *testing.T) {
 			return err
 		}, ErrRequest, "room for 0 states"},
 		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
-		"at the far end":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(1<<58, 0)); return err }, ErrInstant, "2255"},
-		"at the far start": {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Unix(-1<<58, 0)); return err }, ErrInstant, ""},
-		"at zero":          {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.Time{}); return err }, ErrInstant, "or call the Limiter itself to decide now"},
+		"at the far end":   {func() error { _, err := l.At(time.Unix(1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
+		"at the far start": {func() error { _, err := l.At(time.Unix(-1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, ""},
+		"at zero":          {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, ErrInstant, "or call the Limiter itself to decide now"},
 		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
-		"at before 1970":   {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(-1)); return err }, ErrInstant, "1970"},
-		"at after 2255":    {func() error { _, err := l.AllowAt(ctx, K("42"), 1, time.UnixMicro(MaxUnits+1)); return err }, ErrInstant, "2255"},
+		"at before 1970":   {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, ErrInstant, "1970"},
+		"at after 2255":    {func() error { _, err := l.At(time.UnixMicro(MaxUnits+1)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
 		"count at":         {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
 		"refund at":        {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
 		"unknown limit":    {count("users", time.Second), ErrUnknownLimit, `"users"`},
@@ -132,7 +132,7 @@ func TestBoundsAreInside(t *testing.T) {
 		t.Errorf("one more: %+v %v, want a denial with a wait", d, err)
 	}
 	for _, at := range []int64{0, MaxUnits} {
-		if d, err := l.AllowAt(ctx, K("t"), 1, time.UnixMicro(at)); err != nil || d.At.UnixMicro() != at {
+		if d, err := l.At(time.UnixMicro(at)).Allow(ctx, K("t")); err != nil || d.At.UnixMicro() != at {
 			t.Errorf("instant %d: %+v %v", at, d, err)
 		}
 		if d, err := l.Decide(ctx, K("r"), Request{N: 1, At: time.UnixMicro(at).Add(999)}); err != nil || d.At.UnixMicro() != at {
@@ -265,8 +265,8 @@ func TestThroughTheInterface(t *testing.T) {
 	direct, through := mustNew(t, p), mustNew(t, p, WithEngine(otherEngine{NewMemory()}))
 	for i := range 300 {
 		at, n := time.UnixMicro(1_700_000_000_000_000+int64(i)*7919), int64(i%5)
-		a, err1 := direct.AllowAt(ctx, K("42"), n, at)
-		b, err2 := through.AllowAt(ctx, K("42"), n, at)
+		a, err1 := direct.At(at).AllowN(ctx, K("42"), n)
+		b, err2 := through.At(at).AllowN(ctx, K("42"), n)
 		if a != b || err1 != nil || err2 != nil {
 			t.Fatalf("attempt %d: %+v %v and %+v %v", i, a, err1, b, err2)
 		}

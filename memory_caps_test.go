@@ -124,8 +124,8 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	onlyA := mustNew(t, Policy{Name: "p", Limits: both.Limits[:1]}, WithEngine(m))
 	onlyB := mustNew(t, Policy{Name: "p", Limits: both.Limits[1:]}, WithEngine(m))
 	const at = 1_700_000_000_000_000
-	onlyA.AllowAt(ctx, K("x"), 1, time.UnixMicro(at+5_000_000)) // ahead, to be corrected
-	onlyA.AllowAt(ctx, K("z"), 1, time.UnixMicro(at))           // fills the cap
+	onlyA.At(time.UnixMicro(at+5_000_000)).Allow(ctx, K("x")) // ahead, to be corrected
+	onlyA.At(time.UnixMicro(at)).Allow(ctx, K("z"))           // fills the cap
 
 	var slots [2]slot
 	var d Decision
@@ -135,7 +135,7 @@ func TestSecondTryForgetsTheFirst(t *testing.T) {
 	}
 	onlyA.Reset(ctx, K("x"))
 	onlyA.Reset(ctx, K("z"))
-	onlyB.AllowAt(ctx, K("y"), 1, time.UnixMicro(at))
+	onlyB.At(time.UnixMicro(at)).Allow(ctx, K("y"))
 	if err := m.decideSlots(b, &key, &ask, moment{at, fromCaller}, slots[:], &d); err != nil || d.Allowed || d.Limit != "b" {
 		t.Errorf("got %+v, %v; want a denial by b", d, err)
 	}

@@ -99,7 +99,7 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 		soon := time.Now().Add(999 * time.Millisecond)
 		for i := range 500 {
 			short.Allow(ctx, K(fmt.Sprint(i)))
-			long.AllowAt(ctx, K(fmt.Sprint(i)), 1, soon)
+			long.At(soon).Allow(ctx, K(fmt.Sprint(i)))
 		}
 		for range 50 {
 			for i := range 500 {
@@ -128,7 +128,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 		"refund": func(at LimiterAt) error { _, err := at.Refund(ctx, key, start, 1); return err },
 	} {
 		l := mustNew(t, perUser(1, time.Minute), WithEngine(NewMemory()))
-		if d, err := l.AllowAt(ctx, key, 1, start); err != nil || !d.Allowed {
+		if d, err := l.At(start).Allow(ctx, key); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
 		for i := range 4 * keytable.SweepEvery {
@@ -136,7 +136,7 @@ func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 				t.Fatal(name, err)
 			}
 		}
-		if d, err := l.AllowAt(ctx, key, 1, start.Add(time.Second)); err != nil || d.Allowed {
+		if d, err := l.At(start.Add(time.Second)).Allow(ctx, key); err != nil || d.Allowed {
 			t.Errorf("%s 62 minutes ahead: a second unit of 1 per minute: %+v, %v; want a denial", name, d, err)
 		}
 	}
@@ -166,7 +166,7 @@ func TestNoDenialSweeps(t *testing.T) {
 		}
 		l := mustNew(t, p)
 		ask := func(key string, after time.Duration) bool {
-			d, err := l.AllowAt(ctx, K(key), 1, start.Add(after))
+			d, err := l.At(start.Add(after)).Allow(ctx, K(key))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -199,7 +199,7 @@ func TestNoDenialNamesTheLastOfEqualWaits(t *testing.T) {
 	p.Limits = append(p.Limits, second)
 	l, at := mustNew(t, p), time.UnixMicro(1_000_000_000_000_000)
 	for i := range 3 {
-		d, err := l.AllowAt(ctx, K("a"), 1, at.Add(time.Duration(i)*time.Microsecond))
+		d, err := l.At(at.Add(time.Duration(i)*time.Microsecond)).Allow(ctx, K("a"))
 		if want := []string{"", "", p.Limits[0].Name}[i]; err != nil || d.Limit != want {
 			t.Errorf("attempt %d: denied by %q, %v; want %q", i+1, d.Limit, err, want)
 		}
@@ -214,14 +214,14 @@ func TestCorrectionIsAsVirtualAsTheCall(t *testing.T) {
 	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
 	l.Allow(ctx, K("42"))
 	past := time.UnixMicro(1_000_000_000_000_000)
-	if d, err := l.AllowAt(ctx, K("42"), 1, past); err != nil || d.Allowed || d.RetryAfter != time.Second {
+	if d, err := l.At(past).Allow(ctx, K("42")); err != nil || d.Allowed || d.RetryAfter != time.Second {
 		t.Fatalf("an hour or more behind: %+v, %v; want a denial with a wait of 1s", d, err)
 	}
 	m.Sweep()
-	if d, _ := l.AllowAt(ctx, K("42"), 1, past.Add(time.Second-time.Microsecond)); d.Allowed {
+	if d, _ := l.At(past.Add(time.Second-time.Microsecond)).Allow(ctx, K("42")); d.Allowed {
 		t.Error("granted 1 µs before the announced wait was over")
 	}
-	if d, _ := l.AllowAt(ctx, K("42"), 1, past.Add(time.Second)); !d.Allowed {
+	if d, _ := l.At(past.Add(time.Second)).Allow(ctx, K("42")); !d.Allowed {
 		t.Errorf("denied after the announced wait: %+v", d)
 	}
 }
@@ -237,7 +237,7 @@ func TestSweepWithoutNewKeys(t *testing.T) {
 		l, at := mustNew(t, p), time.UnixMicro(1_000_000_000_000_000)
 		const idle, busy = 1000, 256
 		for i := range idle + busy {
-			if d, err := l.AllowAt(ctx, K(fmt.Sprint(i)), 1, at); err != nil || !d.Allowed {
+			if d, err := l.At(at).Allow(ctx, K(fmt.Sprint(i))); err != nil || !d.Allowed {
 				t.Fatal(d, err)
 			}
 		}
@@ -245,7 +245,7 @@ func TestSweepWithoutNewKeys(t *testing.T) {
 		for range 400 {
 			for i := range busy {
 				at = at.Add(time.Microsecond)
-				l.AllowAt(ctx, K(fmt.Sprint(i)), 1, at)
+				l.At(at).Allow(ctx, K(fmt.Sprint(i)))
 			}
 		}
 		if held := l.memory.Len(); held > (busy+idle/4)*len(p.Limits) {

@@ -83,7 +83,7 @@ func actAtRandom(r *rand.Rand, l *Limiter) {
 	case x < 55:
 		l.AllowN(ctx, k, n)
 	case x < 65:
-		l.AllowAt(ctx, k, n, time.Now().Add(time.Duration(r.IntN(4000)-2000)*time.Millisecond))
+		l.At(time.Now().Add(time.Duration(r.IntN(4000)-2000)*time.Millisecond)).AllowN(ctx, k, n)
 	case x < 75:
 		l.Record(ctx, k, n)
 	case x < 95:

@@ -95,7 +95,7 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	l := mustNew(t, perUser(1, time.Minute), WithEngine(m))
 	start := time.UnixMicro(1_000_000_000_000_000)
 	for _, key := range []string{"42", "43"} {
-		if d, err := l.AllowAt(ctx, K(key), 1, start); err != nil || !d.Allowed {
+		if d, err := l.At(start).Allow(ctx, K(key)); err != nil || !d.Allowed {
 			t.Fatal(d, err)
 		}
 	}
@@ -110,7 +110,7 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 		t.Errorf("a refund without room to remember it: %d, %v; want ErrFull", took, err)
 	}
 	for _, key := range []string{"42", "43"} {
-		if d, err := l.AllowAt(ctx, K(key), 1, start.Add(time.Second)); err != nil || d.Allowed {
+		if d, err := l.At(start.Add(time.Second)).Allow(ctx, K(key)); err != nil || d.Allowed {
 			t.Errorf("key %s: a second unit of 1 per minute: %+v, %v; want a denial", key, d, err)
 		}
 	}

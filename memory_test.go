@@ -54,7 +54,7 @@ func TestNoAllocation(t *testing.T) {
 			calls := map[string]func(){
 				"Allow": func() { l.Allow(ctx, K(user)) },
 				"Peek":  func() { l.Peek(ctx, key, 1) },
-				"At":    func() { l.AllowAt(ctx, key, 1, time.UnixMicro(1_700_000_000_000_000)) },
+				"At":    func() { l.At(time.UnixMicro(1_700_000_000_000_000)).Allow(ctx, key) },
 			}
 			for name, f := range calls {
 				for range 200 {
@@ -92,7 +92,7 @@ func TestBytesAKey(t *testing.T) {
 		for i := range c.events {
 			at := time.UnixMicro(1_700_000_000_000_000 + int64(i))
 			for _, u := range users[:c.keys] {
-				if d, err := l.AllowAt(ctx, K(u), 1, at); err != nil || !d.Allowed {
+				if d, err := l.At(at).Allow(ctx, K(u)); err != nil || !d.Allowed {
 					t.Fatal(d, err)
 				}
 			}
@@ -265,12 +265,12 @@ func TestVirtualTimeIsItsOwn(t *testing.T) {
 	l := mustNew(t, perUser(1, time.Second), WithEngine(m))
 	past := time.UnixMicro(1_000_000_000_000_000)
 	for i := range 1000 {
-		l.AllowAt(ctx, K(fmt.Sprint("v", i)), 1, past)
+		l.At(past).Allow(ctx, K(fmt.Sprint("v", i)))
 		l.Allow(ctx, K(fmt.Sprint("r", i)))
 	}
 	m.Sweep()
 	for i := range 1000 {
-		if d, _ := l.AllowAt(ctx, K(fmt.Sprint("v", i)), 1, past.Add(time.Second-time.Microsecond)); d.Allowed {
+		if d, _ := l.At(past.Add(time.Second-time.Microsecond)).Allow(ctx, K(fmt.Sprint("v", i))); d.Allowed {
 			t.Fatalf("key v%d was forgotten", i)
 		}
 	}
@@ -283,13 +283,13 @@ func TestVirtualTimeMayRunBack(t *testing.T) {
 	past := time.UnixMicro(1_000_000_000_000_000)
 	const keys = 1000
 	for i := range keys {
-		l.AllowAt(ctx, K(fmt.Sprint("old", i)), 1, past)
+		l.At(past).Allow(ctx, K(fmt.Sprint("old", i)))
 	}
 	for i := range 20 * keys { // several passes over the index
-		l.AllowAt(ctx, K(fmt.Sprint("new", i%keys)), 1, past.Add(time.Duration(i)*100*time.Millisecond))
+		l.At(past.Add(time.Duration(i)*100*time.Millisecond)).Allow(ctx, K(fmt.Sprint("new", i%keys)))
 	}
 	for i := range keys {
-		if d, _ := l.AllowAt(ctx, K(fmt.Sprint("old", i)), 1, past.Add(time.Second-time.Microsecond)); d.Allowed {
+		if d, _ := l.At(past.Add(time.Second-time.Microsecond)).Allow(ctx, K(fmt.Sprint("old", i))); d.Allowed {
 			t.Fatalf("key old%d was forgotten", i)
 		}
 	}

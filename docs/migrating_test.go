@@ -149,7 +149,7 @@ func attackLimiter(t *testing.T, limiter *weir.Limiter) score {
 	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 	return attack(func(key string, at []int64) (allowed []bool) {
 		for _, at := range at {
-			d, err := limiter.AllowAt(t.Context(), weir.K(key), 1, start.Add(time.Duration(at)*time.Microsecond))
+			d, err := limiter.At(start.Add(time.Duration(at)*time.Microsecond)).Allow(t.Context(), weir.K(key))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -249,7 +249,7 @@ func (n *node) testRisingStack(t *testing.T) {
 		limiter := newLimiter(t, weir.Policy{Name: "imports", Mode: mode, Limits: []weir.Limit{weir.PerMinute(10)}})
 		var answers []string
 		for i := range int64(4) {
-			d, err := limiter.AllowAt(t.Context(), weir.K(), 4, time.Unix(i, 0))
+			d, err := limiter.At(time.Unix(i, 0)).AllowN(t.Context(), weir.K(), 4)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -215,7 +215,7 @@ func TestFallbackAtInstants(t *testing.T) {
 	for _, mode := range []fallback.Mode{fallback.FailOpen, fallback.Local} {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Down())
-		if d, err := s.AllowAt(ctx, weir.K("42"), 1, nine); err != nil || !d.At.Equal(nine) || !d.Allowed {
+		if d, err := s.At(nine).Allow(ctx, weir.K("42")); err != nil || !d.At.Equal(nine) || !d.Allowed {
 			t.Errorf("%v: got %+v, %v; want it allowed at %v", mode, d, err, nine)
 		}
 	}

@@ -332,7 +332,7 @@ func compareSummary(t *testing.T, name string, got *LogSummary, f *policy.File, 
 			if o.Units.Bytes {
 				n = q.bytes
 			}
-			d, err := limiter.AllowAt(t.Context(), weir.K(values...), n, q.at)
+			d, err := limiter.At(q.at).AllowN(t.Context(), weir.K(values...), n)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -90,7 +90,7 @@ func act(r *rand.Rand, e weir.Engine) error {
 	case x < 50:
 		_, err = l.AllowN(ctx, k, 1+r.Int64N(3))
 	case x < 58:
-		_, err = l.AllowAt(ctx, k, 1, time.Now().Add(time.Duration(r.IntN(6000)-3000)*time.Millisecond))
+		_, err = l.At(time.Now().Add(time.Duration(r.IntN(6000)-3000)*time.Millisecond)).Allow(ctx, k)
 	case x < 66:
 		_, err = l.Record(ctx, k, 1+r.Int64N(20))
 	case x < 74:

@@ -640,7 +640,7 @@ func TestClockDoesNotRunBack(t *testing.T) {
 	if err != nil || d.At.Before(ahead) {
 		t.Fatalf("got %v at %v, %v, want an instant behind %v", d, d.At, err, ahead)
 	}
-	if _, err := l.AllowAt(ctx, weir.K("bob"), 1, ahead.Add(1000*time.Hour)); err != nil {
+	if _, err := l.At(ahead.Add(1000*time.Hour)).Allow(ctx, weir.K("bob")); err != nil {
 		t.Fatal(err)
 	}
 	e.Close()

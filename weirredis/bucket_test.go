@@ -53,7 +53,7 @@ func TestUnreadableBucketIsNotChanged(t *testing.T) {
 		l := limiter(t, e, fmt.Sprintf("cut%d", limit.Max), weir.AllOrNothing, limit)
 		key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
 		s.Must(t, "DEL", key)
-		must(t)(l.AllowAt(ctx, weir.K("u"), 3, nine))
+		must(t)(l.At(nine).AllowN(ctx, weir.K("u"), 3))
 		header := s.Must(t, "HGET", key, "h")
 		for _, bad := range []string{header[:1], header[:len(header)-1], header + "x"} {
 			s.Must(t, "HSET", key, "h", bad)
@@ -87,7 +87,7 @@ func TestBucketsHaveSmallForms(t *testing.T) {
 		key := weirredis.Keys(before.Plan(), weir.K("u"), false)[0]
 		s.Must(t, "DEL", key)
 		fill(t, e, before, 900, time.Hour)
-		d := must(t)(after.AllowAt(ctx, weir.K("u"), 1, nine.Add(59*time.Minute+59*time.Second)))
+		d := must(t)(after.At(nine.Add(59*time.Minute+59*time.Second)).Allow(ctx, weir.K("u")))
 		if got := s.Must(t, "HGET", key, "h"); !d.Allowed || len(got) != want || s.Must(t, "HLEN", key) != "1" {
 			t.Errorf("%d an hour: %+v, %d bytes, want %d; %s fields, want 1", max, d, len(got), want, s.Must(t, "HLEN", key))
 		}

@@ -247,7 +247,7 @@ func TestWritesToSharedHistoriesEndCachedDenials(t *testing.T) {
 			return c.granting(func() error { _, err := l.Allow(ctx, v); return err })
 		}},
 		{about: "a grant at an instant of the caller", do: func(c *cannedConn, l *weir.Limiter) error {
-			return c.granting(func() error { _, err := l.AllowAt(ctx, v, 1, nine); return err })
+			return c.granting(func() error { _, err := l.At(nine).Allow(ctx, v); return err })
 		}},
 		{about: "a grant with the state of the limits", do: func(c *cannedConn, l *weir.Limiter) error {
 			return c.granting(func() error {
@@ -316,7 +316,7 @@ func TestCachedDenialsAreOfOneRequest(t *testing.T) {
 		must(t)(l.Allow(ctx, weir.K("u")))
 		must(t)(raised.Allow(ctx, weir.K("u")))
 		must(t)(raised.AllowN(ctx, weir.K("u"), 2))
-		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine)) // the caller's clock
+		must(t)(l.At(nine).Allow(ctx, weir.K("u"))) // the caller's clock
 		if c.calls != 4 {
 			t.Errorf("%d calls, want 4", c.calls)
 		}

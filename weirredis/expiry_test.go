@@ -114,7 +114,7 @@ func TestExpiryIsRenewedByRecording(t *testing.T) {
 		l := limiter(t, e, "renewed"+strconv.Itoa(i), weir.AllOrNothing, limits...)
 		before := commands(t, s, "pexpire")
 		for i := range 100 {
-			must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(time.Duration(i)*24*time.Hour/10)))
+			must(t)(l.At(nine.Add(time.Duration(i)*24*time.Hour/10)).Allow(ctx, weir.K("u")))
 		}
 		// The limit of an hour has ended at every step.
 		if n := commands(t, s, "pexpire") - before - 100*i; n < 9 || n > 12 {
@@ -158,7 +158,7 @@ func TestKeysWithCallersInstantsLiveAnHour(t *testing.T) {
 	key := weirredis.Keys(l.Plan(), weir.K("u"), false)[0]
 	for i, at := range []time.Duration{0, time.Millisecond, time.Second, 5 * time.Minute, 4 * time.Minute} {
 		before := time.Now()
-		must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(at)))
+		must(t)(l.At(nine.Add(at)).Allow(ctx, weir.K("u")))
 		if got := ttl(t, s, key); shorter(got, time.Hour, before) || got > 3*time.Hour {
 			t.Errorf("recording %d at %v: the key lives %v, want one to three hours", i, at, got)
 		}

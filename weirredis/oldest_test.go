@@ -82,7 +82,7 @@ func TestRefundsOfOldestTakeEntriesInOrder(t *testing.T) {
 	for i, e := range []weir.Engine{weir.NewMemory(), newEngine(t, rueidisConn(t))} {
 		l := limiter(t, e, "oldest-deep", weir.AllOrNothing, perUser(3*entries, time.Hour))
 		for j := range entries {
-			must(t)(l.AllowAt(ctx, weir.K("u"), 3, nine.Add(time.Duration(j)*time.Second)))
+			must(t)(l.At(nine.Add(time.Duration(j)*time.Second)).AllowN(ctx, weir.K("u"), 3))
 		}
 		now := nine.Add(entries * time.Second).UnixMicro()
 		for j := range 3 * entries {

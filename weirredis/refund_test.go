@@ -29,7 +29,7 @@ func TestTrimmingCountsRefundedUnits(t *testing.T) {
 			l := limiter(t, e, name, weir.CountDenied, perUser(entries*units, time.Hour))
 			instant := func(j int) time.Time { return nine.Add(time.Duration(j) * time.Second) }
 			for j := range entries {
-				must(t)(l.AllowAt(ctx, weir.K("u"), units, instant(j)))
+				must(t)(l.At(instant(j)).AllowN(ctx, weir.K("u"), units))
 			}
 			lower := limiter(t, e, name, weir.CountDenied, perUser(200*units, time.Hour))
 			now := lower.At(instant(entries))

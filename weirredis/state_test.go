@@ -45,7 +45,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 	fill := func(n int) string { // a history of n entries
 		s.Must(t, "DEL", key)
 		for i := range n {
-			if _, err := l.AllowAt(ctx, weir.K(user), 1, nine.Add(time.Duration(i)*time.Second)); err != nil {
+			if _, err := l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K(user)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -107,7 +107,7 @@ func TestMissingChunkIsAnError(t *testing.T) {
 	l := limiter(t, newEngine(t, rueidisConn(t)), "missing", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
 	for i := range 300 {
-		if _, err := l.AllowAt(ctx, weir.K("a"), 1, nine.Add(time.Duration(i)*time.Second)); err != nil {
+		if _, err := l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -123,7 +123,7 @@ func TestMissingChunkIsAnError(t *testing.T) {
 	}
 	before := s.Must(t, "DUMP", key)
 	// 200 of the 300 no longer count, so the chunks have to be looked at.
-	if _, err := l.AllowAt(ctx, weir.K("a"), 1, nine.Add(time.Hour+200*time.Second)); !errors.Is(err, weirredis.ErrState) {
+	if _, err := l.At(nine.Add(time.Hour+200*time.Second)).Allow(ctx, weir.K("a")); !errors.Is(err, weirredis.ErrState) {
 		t.Errorf("got %v, want ErrState", err)
 	}
 	if after := s.Must(t, "DUMP", key); after != before {
@@ -138,7 +138,7 @@ func TestTruncatedChunksAreAnError(t *testing.T) {
 	l := limiter(t, newEngine(t, rueidisConn(t)), "cut", weir.AllOrNothing, perUser(1000, time.Hour))
 	key := weirredis.Keys(l.Plan(), weir.K("a"), false)[0]
 	for i := range 300 {
-		must(t)(l.AllowAt(ctx, weir.K("a"), 1, nine.Add(time.Duration(i)*time.Second)))
+		must(t)(l.At(nine.Add(time.Duration(i)*time.Second)).Allow(ctx, weir.K("a")))
 	}
 	for _, left := range []func(text string) int{
 		func(text string) int { return len(text) - 1 },

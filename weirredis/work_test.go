@@ -24,10 +24,10 @@ func TestDecisionsRunFewCommands(t *testing.T) {
 		before := counts(t, s)
 		for i := range steps {
 			at := nine.Add(time.Hour + time.Duration(i)*time.Hour/time.Duration(max))
-			if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, at)); !d.Allowed || d.Remaining != 0 {
+			if d := must(t)(l.At(at).Allow(ctx, weir.K("u"))); !d.Allowed || d.Remaining != 0 {
 				t.Fatalf("max %d, step %d: got %+v, want the last unit", max, i, d)
 			}
-			if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, at)); d.Allowed {
+			if d := must(t)(l.At(at).Allow(ctx, weir.K("u"))); d.Allowed {
 				t.Fatalf("max %d, step %d: got %+v, want a denial", max, i, d)
 			}
 		}
@@ -94,7 +94,7 @@ func TestExpiredEntriesAreDeletedInSteps(t *testing.T) {
 	for i := range 3 {
 		few("recording after three quarters have left", func() {
 			now := at.Add(45*time.Minute + time.Duration(i)*time.Second)
-			d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, now))
+			d := must(t)(l.At(now).Allow(ctx, weir.K("u")))
 			if gone := int64(45*time.Minute/step) + int64(i)*int64(time.Second/step); d.Remaining != gone-int64(i)-1 {
 				t.Errorf("after %v: got remaining %d, want %d", now.Sub(at), d.Remaining, gone-int64(i)-1)
 			}
@@ -105,12 +105,12 @@ func TestExpiredEntriesAreDeletedInSteps(t *testing.T) {
 		t.Errorf("%d pieces were %d before three recordings, want a few less", left, full)
 	}
 	few("a clock that steps back", func() {
-		if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(40*time.Minute))); d.ResetAfter != time.Hour {
+		if d := must(t)(l.At(nine.Add(40*time.Minute)).Allow(ctx, weir.K("u"))); d.ResetAfter != time.Hour {
 			t.Errorf("after a correction: got %+v, want all to be over in an hour", d)
 		}
 	})
 	few("recording when everything has left", func() {
-		if d := must(t)(l.AllowAt(ctx, weir.K("u"), 1, nine.Add(5*time.Hour))); d.Remaining != max-1 {
+		if d := must(t)(l.At(nine.Add(5*time.Hour)).Allow(ctx, weir.K("u"))); d.Remaining != max-1 {
 			t.Errorf("on an empty history: got remaining %d, want %d", d.Remaining, max-1)
 		}
 	})
@@ -185,7 +185,7 @@ type seconds struct {
 
 func (h *seconds) record(t *testing.T, at int, n int64) {
 	t.Helper()
-	must(t)(h.l.AllowAt(ctx, weir.K("u"), n, nine.Add(time.Duration(at)*time.Second)))
+	must(t)(h.l.At(nine.Add(time.Duration(at)*time.Second)).AllowN(ctx, weir.K("u"), n))
 	h.at, h.units = append(h.at, at), append(h.units, n)
 }
 

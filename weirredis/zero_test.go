@@ -16,11 +16,11 @@ func TestLimitOfZeroKeepsNoMark(t *testing.T) {
 	for _, e := range []weir.Engine{newEngine(t, rueidisConn(t)), spec.New()} {
 		none := perUser(0, time.Hour)
 		none.Cells = 1
-		if d := must(t)(limiter(t, e, "zero", weir.CountDenied, none).AllowAt(ctx, weir.K("u"), 1, nine)); d.Allowed {
+		if d := must(t)(limiter(t, e, "zero", weir.CountDenied, none).At(nine).Allow(ctx, weir.K("u"))); d.Allowed {
 			t.Fatalf("%T: %+v", e, d)
 		}
 		raised := limiter(t, e, "zero", weir.CountDenied, perUser(5, time.Hour))
-		d := must(t)(raised.AllowAt(ctx, weir.K("u"), 1, nine.Add(time.Second)))
+		d := must(t)(raised.At(nine.Add(time.Second)).Allow(ctx, weir.K("u")))
 		if !d.Allowed || d.ResetAfter != time.Hour {
 			t.Errorf("%T: got %+v, want it granted and counted for an hour", e, d)
 		}

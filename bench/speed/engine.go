@@ -62,14 +62,14 @@ func fullWindow(contestant string) contest.Metrics {
 	}
 	key, step, at := weir.K("key"), time.Second/time.Duration(most), time.Now()
 	for range 2 * most {
-		mustAllow(l.AllowAt(ctx, key, 1, at))
+		mustAllow(l.At(at).Allow(ctx, key))
 		at = at.Add(step)
 	}
 	n, yes := 0, 0
 	used := process.CPU()
 	for process.CPU()-used < running {
 		for range batchSize {
-			yes += allowed(l.AllowAt(ctx, key, 1, at)) + allowed(l.AllowAt(ctx, key, 1, at))
+			yes += allowed(l.At(at).Allow(ctx, key)) + allowed(l.At(at).Allow(ctx, key))
 			at = at.Add(step)
 		}
 		n += 2 * batchSize

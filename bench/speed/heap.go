@@ -113,7 +113,7 @@ func weirHeap(events, keys int) float64 {
 	at := time.Now()
 	for range events {
 		for _, k := range filled {
-			mustAllow(l.AllowAt(ctx, weir.K(k), 1, at))
+			mustAllow(l.At(at).Allow(ctx, weir.K(k)))
 		}
 		at = at.Add(time.Hour / time.Duration(events+1))
 	}

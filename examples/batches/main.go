@@ -30,7 +30,7 @@ func run(mode weir.Mode) {
 	}
 	start := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 	for s := 0; s <= 70; s += 10 {
-		d, err := limiter.AllowAt(context.Background(), weir.K(), 4, start.Add(time.Duration(s)*time.Second))
+		d, err := limiter.At(start.Add(time.Duration(s)*time.Second)).AllowN(context.Background(), weir.K(), 4)
 		if err != nil {
 			log.Fatal(err)
 		}

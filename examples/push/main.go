@@ -29,7 +29,7 @@ func main() {
 	ctx, teacher := context.Background(), weir.K("42")
 	now := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 	for push := 1; push <= 12; {
-		d, err := limiter.AllowAt(ctx, teacher, 1, now)
+		d, err := limiter.At(now).Allow(ctx, teacher)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -32,7 +32,7 @@ func main() {
 		sent, held := 0, map[string]int{}
 		for range 4 + 2*service {
 			now = now.Add(time.Second)
-			d, err := limiter.AllowAt(ctx, weir.K(category), 1, now)
+			d, err := limiter.At(now).Allow(ctx, weir.K(category))
 			if err != nil {
 				log.Fatal(err)
 			}

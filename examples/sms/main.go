@@ -26,7 +26,7 @@ func main() {
 	ctx, phone := context.Background(), weir.K("+1 555 0100")
 	now := time.Date(2026, time.January, 5, 22, 30, 0, 0, time.UTC)
 	for range 12 {
-		d, err := limiter.AllowAt(ctx, phone, 1, now)
+		d, err := limiter.At(now).Allow(ctx, phone)
 		if err != nil {
 			log.Fatal(err)
 		}

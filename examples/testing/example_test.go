@@ -44,7 +44,7 @@ func TestAtChosenInstants(t *testing.T) {
 		at   time.Duration
 		want bool
 	}{{0, true}, {10 * time.Second, true}, {59 * time.Second, false}, {time.Minute, true}} {
-		d, err := limiter.AllowAt(context.Background(), weir.K("ann"), 1, nine.Add(c.at))
+		d, err := limiter.At(nine.Add(c.at)).Allow(context.Background(), weir.K("ann"))
 		if err != nil || d.Allowed != c.want {
 			t.Errorf("at %v: allowed %t, %v; want %t", c.at, d.Allowed, err, c.want)
 		}

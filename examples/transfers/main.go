@@ -25,7 +25,7 @@ func main() {
 	morning := time.Date(2026, time.January, 5, 9, 0, 0, 0, time.UTC)
 
 	send := func(after time.Duration, cents int64) weir.Decision {
-		d, err := limiter.AllowAt(ctx, account, cents, morning.Add(after))
+		d, err := limiter.At(morning.Add(after)).AllowN(ctx, account, cents)
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -79,7 +79,7 @@ func weirWith(kind weir.Kind) decider {
 		log.Fatal(err)
 	}
 	return func(at time.Time) bool {
-		d, err := limiter.AllowAt(context.Background(), weir.K(), 1, at)
+		d, err := limiter.At(at).Allow(context.Background(), weir.K())
 		if err != nil {
 			log.Fatal(err)
 		}

@@ -67,7 +67,7 @@ func (e *scriptRecorder) Commands(a Request) [][]any {
 	if e.serverClock {
 		e.l.AllowN(context.Background(), weir.K(a.Key), a.N)
 	} else {
-		e.l.AllowAt(context.Background(), weir.K(a.Key), a.N, time.UnixMicro(a.At))
+		e.l.At(time.UnixMicro(a.At)).AllowN(context.Background(), weir.K(a.Key), a.N)
 	}
 	if e.command == nil {
 		panic("weir sent no command")
