@@ -62,6 +62,9 @@ func (l *Limiter) prepare(c *Call) error {
 		return err
 	}
 	c.Plan = l.plan
+	if err := l.setInstant(r); err != nil {
+		return err
+	}
 	return r.check(l.plan)
 }
 

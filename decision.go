@@ -42,6 +42,8 @@ func (d Decision) String() string {
 
 func (d *Decision) reason() string {
 	switch {
+	case d.At.IsZero() && d.Allowed:
+		return fmt.Sprintf("took %d units back", d.Granted)
 	case d.At.IsZero():
 		return "no decision"
 	case d.Allowed && d.Limit != "":

@@ -25,26 +25,30 @@ const (
 	OpPeek
 	// OpRecord adds units without a decision (R10).
 	OpRecord
-
-	// opRefund marks a stored refund. No Request has it.
-	opRefund
+	// OpRefund takes back up to N units of the grant at From (R10). Only Limiter.Decide
+	// takes it. Its Decision has Granted, the units taken back, and Allowed.
+	OpRefund
 )
 
-// Request is one attempt, peek or record. Request{N: 1} attempts one unit now. An engine gets
-// only valid requests: N is 0 … MaxUnits, Instant is in its range, and States is nil or as
-// long as the plan has limits.
+// Request is one attempt, peek, record or refund. Request{N: 1} attempts one unit now. An
+// engine gets only valid requests: no refunds, N is 0 … MaxUnits, Instant is in its range, and
+// States is nil or as long as the plan has limits.
 type Request struct {
 	Op     Op
 	full   bool         // the memory engine cannot remember the operation: recording units fails
 	once   string       // the name of the operation, while the memory engine decides it
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
 	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxUnits µs later (R1)
+	From   time.Time    // of a refund: the At of the grant's Decision
 	States []LimitState // nil, or filled with the state of every limit after the decision
 
-	// ID is the idempotency key of an attempt or a record, "" or 1 … MaxIDBytes bytes: a
-	// repeated call is charged once (Limiter.AllowOnce). It is ignored for peeks and for
-	// 0 units.
+	// ID is the idempotency key, "" or 1 … MaxIDBytes bytes: a repeated call is charged
+	// once (Limiter.AllowOnce). A repeated refund takes nothing more and returns the units
+	// that the first one took; only a RefundOnceEngine takes it. ID is ignored for peeks
+	// and for 0 units.
 	ID string
+
+	TTL time.Duration // of Limiter.Reserve: the time to live of the reservation
 }
 
 // names reports whether the request is an operation with an idempotency key.
@@ -57,6 +61,14 @@ func (r *Request) Instant() (micros int64, given bool) {
 		return 0, false
 	}
 	return r.At.UnixMicro(), true
+}
+
+// now returns the instant for a method of an Engine that takes one, or Now.
+func (r *Request) now() int64 {
+	if micros, given := r.Instant(); given {
+		return micros
+	}
+	return Now
 }
 
 // checkInstant returns ErrInstant for a given instant out of range.
@@ -73,8 +85,13 @@ func (r *Request) check(p *Plan) error {
 	if err := r.checkInstant(); err != nil {
 		return err
 	}
-	if r.Op > OpRecord {
-		return fmt.Errorf("%w: %d is not an Op; use OpAttempt, OpPeek or OpRecord", ErrRequest, r.Op)
+	switch {
+	case r.Op > OpRefund:
+		return fmt.Errorf("%w: %d is not an Op; use OpAttempt, OpPeek, OpRecord or OpRefund", ErrRequest, r.Op)
+	case r.Op == OpRefund:
+		return fmt.Errorf("%w: a refund is not one of several calls; make it by Limiter.Decide or Refund", ErrRequest)
+	case r.TTL != 0 || !r.From.IsZero():
+		return fmt.Errorf("%w: TTL is for Limiter.Reserve and From for OpRefund; leave them out", ErrRequest)
 	}
 	if r.States != nil && len(r.States) != len(p.limits) {
 		return fmt.Errorf("%w: room for %d states, and policy %q has %d limits; make it as long as Plan().Limits()",

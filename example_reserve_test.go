@@ -14,10 +14,10 @@ func Example_howDoIReserveAndSettle() {
 	limiter := must(weir.New(weir.Policy{Name: "model", Limits: []weir.Limit{weir.PerHour(1000, "tenant")}}))
 	tenant := weir.K("acme")
 
-	answer, d, err := limiter.ReserveFor(ctx, tenant, 600, 5*time.Minute) // an estimate
+	answer, d, err := limiter.Reserve(ctx, tenant, weir.Request{N: 600, TTL: 5 * time.Minute}) // an estimate
 	fmt.Println("reserved:", d.Granted, "remaining", d.Remaining, err)
 
-	_, d, err = limiter.Reserve(ctx, tenant, 600)
+	_, d, err = limiter.Reserve(ctx, tenant, weir.Request{N: 600})
 	fmt.Println("another 600:", d.Allowed, err)
 
 	err = answer.Commit(ctx, 250) // units really used

@@ -17,6 +17,8 @@ type Limiter struct {
 	guard    GuardedEngine // engine, if it guards a Memory
 	guarded  *Memory       // that Memory
 	simple   *memoryPlan   // the plan in memory, if Memory.allowSimple may decide attempts
+	fixed    bool          // At made it: calls are decided at the instant at
+	at       time.Time
 }
 
 // Option changes a Limiter that New makes.
@@ -68,6 +70,19 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 	return l, nil
 }
 
+// At returns a limiter that decides all calls at instant t instead of at the engine's clock
+// (R1), for replay and tests. t is 1970-01-01T00:00:00Z … MaxUnits µs later, cut to whole
+// microseconds. Calls at an instant out of range, such as the zero time.Time, return
+// [ErrInstant], as do a wait and a reservation at any instant. Reset has no instant.
+func (l *Limiter) At(t time.Time) *Limiter {
+	var fixed Limiter
+	if l != nil {
+		fixed = *l
+	}
+	fixed.fixed, fixed.at, fixed.simple = true, t, nil
+	return &fixed
+}
+
 // Plan returns the compiled policy.
 func (l *Limiter) Plan() *Plan { return l.plan }
 
@@ -107,9 +122,10 @@ func (l *Limiter) Record(ctx context.Context, key Key, n int64) (d Decision, err
 	return d, err
 }
 
-// Decide decides a request. It serves callers that need the state of every limit, from
-// the same atomic step (Request.States), or states and an id together. Without an instant
-// (Request.At) it decides now. An instant out of range returns ErrInstant.
+// Decide decides a request with all its options: an id, an instant, the state of every
+// limit from the same atomic step (Request.States). Without an instant (Request.At) it
+// decides now. An instant out of range returns ErrInstant. A limiter of [Limiter.At] ignores
+// that of the request.
 //
 // r.States is nil or as long as Plan().Limits(), in their order; other lengths return
 // ErrRequest. Decide clears it first, and also when it fails.
@@ -128,7 +144,9 @@ func (l *Limiter) Decide(ctx context.Context, key Key, r Request) (d Decision, e
 // Decision) in every limit of the policy, never below zero. After the entry's window it
 // does nothing. It returns the most units that it took in one limit (R10).
 func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (refunded int64, err error) {
-	return l.refund(ctx, &key, at, n, Now, "")
+	var d Decision
+	err = l.decide(ctx, &key, &Request{Op: OpRefund, N: n, From: at}, &d)
+	return d.Granted, err
 }
 
 // Count returns the units recorded in the limit in (now - last, now]. With Cells it
@@ -136,7 +154,26 @@ func (l *Limiter) Refund(ctx context.Context, key Key, at time.Time, n int64) (r
 // open window, so the result is never too low. 0 < last <= Window (R11); last is rounded
 // up to a microsecond.
 func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Duration) (int64, error) {
-	return l.count(ctx, &key, limit, last, Now)
+	if err := l.check(&key, 0); err != nil {
+		return 0, err
+	}
+	var r Request
+	if err := l.setInstant(&r); err != nil {
+		return 0, err
+	}
+	i := l.plan.LimitNamed(limit)
+	if i < 0 {
+		return 0, fmt.Errorf("%w: policy %q has no limit %q", ErrUnknownLimit, l.plan.Name(), clip(limit))
+	}
+	if l.plan.limits[i].Kind == Bucket {
+		return 0, fmt.Errorf("%w: limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", ErrKind, limit)
+	}
+	span := micros(last)
+	if span < 1 || span > l.plan.limits[i].Window {
+		return 0, fmt.Errorf("%w: %v; limit %q counts over more than 0 and at most %v",
+			ErrRange, last, limit, l.plan.policy.Limits[i].Window)
+	}
+	return l.engine.Count(ctx, l.plan, key, i, span, r.now())
 }
 
 // Reset forgets the key's histories of the policy, including those that the key shares
@@ -171,7 +208,13 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 	if err := l.check(key, r.N); err != nil {
 		return err
 	}
-	if r.Op > OpRecord || r.ID != "" || r.States != nil && len(r.States) != len(l.plan.limits) {
+	if err := l.setInstant(r); err != nil {
+		return err
+	}
+	if r.Op == OpRefund {
+		return l.refund(ctx, key, r, d)
+	}
+	if r.Op > OpRecord || r.ID != "" || r.TTL != 0 || !r.From.IsZero() || r.States != nil && len(r.States) != len(l.plan.limits) {
 		if err := r.check(l.plan); err != nil {
 			return err
 		}
@@ -186,35 +229,27 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 	return err
 }
 
-func (l *Limiter) refund(ctx context.Context, key *Key, at time.Time, n, now int64, id string) (int64, error) {
-	if err := l.check(key, n); err != nil {
-		return 0, err
-	}
-	granted, err := instant(at, "such as the At of the grant's Decision")
+// refund takes back units of the grant at r.From, and sets Granted and Allowed of d.
+func (l *Limiter) refund(ctx context.Context, key *Key, r *Request, d *Decision) error {
+	from, err := instant(r.From, "such as the At of the grant's Decision")
 	if err != nil {
-		return 0, err
+		return err
 	}
-	if n == 0 {
-		return 0, nil
+	took := int64(0)
+	if r.N > 0 {
+		took, err = refundOnce(ctx, l.engine, l.plan, *key, from, r.N, r.now(), r.ID)
 	}
-	return refundOnce(ctx, l.engine, l.plan, *key, granted, n, now, id)
+	if err == nil {
+		d.Allowed, d.Granted = true, took
+	}
+	return err
 }
 
-func (l *Limiter) count(ctx context.Context, key *Key, limit string, last time.Duration, now int64) (int64, error) {
-	if err := l.check(key, 0); err != nil {
-		return 0, err
+// setInstant gives the request the instant of a limiter at one.
+func (l *Limiter) setInstant(r *Request) (err error) {
+	if l.fixed {
+		r.At = l.at
+		_, err = instant(l.at, "or call the Limiter itself to decide now")
 	}
-	i := l.plan.LimitNamed(limit)
-	if i < 0 {
-		return 0, fmt.Errorf("%w: policy %q has no limit %q", ErrUnknownLimit, l.plan.Name(), clip(limit))
-	}
-	if l.plan.limits[i].Kind == Bucket {
-		return 0, fmt.Errorf("%w: limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", ErrKind, limit)
-	}
-	span := micros(last)
-	if span < 1 || span > l.plan.limits[i].Window {
-		return 0, fmt.Errorf("%w: %v; limit %q counts over more than 0 and at most %v",
-			ErrRange, last, limit, l.plan.policy.Limits[i].Window)
-	}
-	return l.engine.Count(ctx, l.plan, *key, i, span, now)
+	return err
 }

@@ -53,21 +53,28 @@ func TestR14BadInput(t *testing.T) {
 			_, err := m.Decide(ctx, l.Plan(), K("42"), Request{N: 1, States: []LimitState{}})
 			return err
 		}, ErrRequest, "room for 0 states"},
-		"unknown op":       {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
-		"at the far end":   {func() error { _, err := l.At(time.Unix(1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
-		"at the far start": {func() error { _, err := l.At(time.Unix(-1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, ""},
-		"at zero":          {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, ErrInstant, "or call the Limiter itself to decide now"},
-		"wait n":           {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
-		"at before 1970":   {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, ErrInstant, "1970"},
-		"at after 2255":    {func() error { _, err := l.At(time.UnixMicro(MaxUnits+1)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
-		"count at":         {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
-		"refund at":        {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
-		"unknown limit":    {count("users", time.Second), ErrUnknownLimit, `"users"`},
-		"span 0":           {count("user", 0), ErrRange, "1m0s"},
-		"span < 0":         {count("user", -1), ErrRange, ""},
-		"span > window":    {count("user", time.Minute+1), ErrRange, ""},
-		"zero limiter":     {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
-		"nil limiter":      {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
+		"refund of no grant": {func() error {
+			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, N: 1})
+			return err
+		}, ErrInstant, "such as the At of the grant's Decision"},
+		"refund in a batch": {func() error { return l.Call(K("42"), Request{Op: OpRefund, From: at, N: 1}).Err }, ErrRequest, "Limiter.Decide"},
+		"time to live":      {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, TTL: 1}); return err }, ErrRequest, "Limiter.Reserve"},
+		"from":              {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, From: at}); return err }, ErrRequest, "OpRefund"},
+		"unknown op":        {func() error { _, err := l.At(at).Decide(ctx, K("42"), Request{N: 1, Op: 77}); return err }, ErrRequest, "77"},
+		"at the far end":    {func() error { _, err := l.At(time.Unix(1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
+		"at the far start":  {func() error { _, err := l.At(time.Unix(-1<<58, 0)).Allow(ctx, K("42")); return err }, ErrInstant, ""},
+		"at zero":           {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, ErrInstant, "or call the Limiter itself to decide now"},
+		"wait n":            {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
+		"at before 1970":    {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, ErrInstant, "1970"},
+		"at after 2255":     {func() error { _, err := l.At(time.UnixMicro(MaxUnits+1)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
+		"count at":          {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
+		"refund at":         {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
+		"unknown limit":     {count("users", time.Second), ErrUnknownLimit, `"users"`},
+		"span 0":            {count("user", 0), ErrRange, "1m0s"},
+		"span < 0":          {count("user", -1), ErrRange, ""},
+		"span > window":     {count("user", time.Minute+1), ErrRange, ""},
+		"zero limiter":      {func() error { _, err := new(Limiter).Allow(ctx, K()); return err }, nil, "weir.New"},
+		"nil limiter":       {func() error { _, err := (*Limiter)(nil).Allow(ctx, K()); return err }, nil, "weir.New"},
 	} {
 		err := c.do()
 		if err == nil || c.want != nil && !errors.Is(err, c.want) || !strings.Contains(err.Error(), c.says) {
@@ -279,5 +286,69 @@ func TestCancelledContext(t *testing.T) {
 	cancel()
 	if d, err := mustNew(t, perUser(1, time.Minute)).Allow(gone, K("42")); err != nil || !d.Allowed {
 		t.Errorf("got %v %v", d, err)
+	}
+}
+
+// TestLimiterAtUsesItsInstant: every method acts at the chosen instant.
+func TestLimiterAtUsesItsInstant(t *testing.T) {
+	l, first := mustNew(t, perUser(10, time.Minute)), time.UnixMicro(1_700_000_000_000_000)
+	at, later, k := l.At(first), l.At(first.Add(time.Second)), K("42")
+	used := func(want int64) {
+		t.Helper()
+		if n, err := at.Count(ctx, k, "user", time.Minute); n != want || err != nil {
+			t.Errorf("got %d units counted, %v; want %d", n, err, want)
+		}
+	}
+	decide := func(d Decision, err error) {
+		t.Helper()
+		if !d.Allowed || err != nil || !d.At.Equal(first) {
+			t.Errorf("got %v at %v, %v; want allowed at %v", d, d.At, err, first)
+		}
+	}
+	decide(at.Allow(ctx, k))
+	decide(at.AllowN(ctx, k, 2))
+	decide(at.AllowOnce(ctx, k, 3, "a"))
+	decide(at.AllowOnce(ctx, k, 3, "a"))
+	decide(at.Record(ctx, k, 1))
+	decide(at.Decide(ctx, k, Request{Op: OpRecord, N: 1, ID: "b"}))
+	decide(at.Decide(ctx, k, Request{Op: OpRecord, N: 1, ID: "b"}))
+	decide(at.Peek(ctx, k, 1))
+	used(8)
+	for range 2 {
+		d, err := later.Decide(ctx, k, Request{Op: OpRefund, From: first, N: 3, ID: "c"})
+		if !d.Allowed || d.Granted != 3 || d.String() != "took 3 units back" || err != nil {
+			t.Errorf("refund once: got %v, %v; want 3", d, err)
+		}
+	}
+	if n, err := later.Refund(ctx, k, first, 2); n != 2 || err != nil {
+		t.Errorf("refund: got %d, %v; want 2", n, err)
+	}
+	used(3)
+	call := at.Call(k, Request{N: 1})
+	DecideAll(ctx, l.engine, []Call{call})
+	if calls := []Call{{Key: k, Request: Request{N: 1}}}; at.DecideTogether(ctx, calls) != nil || !calls[0].Decision.At.Equal(first) {
+		t.Errorf("together: got %+v, want the instant %v", calls[0], first)
+	}
+	used(5)
+	decide(later.At(first).Decide(ctx, k, Request{N: 1, At: first.Add(time.Hour)})) // the limiter's instant applies
+}
+
+// TestLimiterAtRejectsWaits: a wait and a reservation cannot begin at an instant, nor can a
+// call at one out of range or on the zero Limiter.
+func TestLimiterAtRejectsWaits(t *testing.T) {
+	l, first := mustNew(t, perUser(10, time.Minute)), time.UnixMicro(1_700_000_000_000_000)
+	_, waited := l.At(first).Wait(ctx, K("42"))
+	_, _, reserved := l.At(first).Reserve(ctx, K("42"), Request{N: 1})
+	_, _, byRequest := l.Reserve(ctx, K("42"), Request{N: 1, At: first})
+	_, out := l.At(time.Time{}).Allow(ctx, K("42"))
+	for name, err := range map[string]error{"Wait": waited, "Reserve": reserved, "Reserve by its request": byRequest, "zero instant": out} {
+		if !errors.Is(err, ErrInstant) {
+			t.Errorf("%s: got %v, want ErrInstant", name, err)
+		}
+	}
+	for name, zero := range map[string]*Limiter{"zero": {}, "nil": nil} {
+		if _, err := zero.At(first).Allow(ctx, K("42")); err == nil {
+			t.Errorf("the %s Limiter decides at an instant", name)
+		}
 	}
 }

@@ -50,7 +50,7 @@ func TestRefusedIsCounted(t *testing.T) {
 	for i, call := range []func() (Decision, error){
 		func() (Decision, error) { return l.Allow(ctx, K("c")) },
 		func() (Decision, error) { return l.Record(ctx, K("c"), 1) },
-		func() (Decision, error) { return l.RecordOnce(ctx, K("a"), 1, "id") },
+		func() (Decision, error) { return l.Decide(ctx, K("a"), Request{Op: OpRecord, N: 1, ID: "id"}) },
 	} {
 		if _, err := call(); !errors.Is(err, ErrFull) || m.Refused() != int64(i+1) {
 			t.Errorf("call %d: %v, %d rejected; want ErrFull, %d", i+1, err, m.Refused(), i+1)

@@ -119,13 +119,13 @@ func TestSweepKeepsToTheClock(t *testing.T) {
 func TestPeeksAndDenialsRemoveNothing(t *testing.T) {
 	start := time.UnixMicro(1_000_000_000_000_000)
 	key := K("42")
-	for name, look := range map[string]func(LimiterAt) error{
-		"peek":   func(at LimiterAt) error { _, err := at.Peek(ctx, key, 1); return err },
-		"denial": func(at LimiterAt) error { _, err := at.AllowN(ctx, key, 2); return err },
-		"id":     func(at LimiterAt) error { _, err := at.Decide(ctx, key, Request{N: 2, ID: "id"}); return err },
-		"record": func(at LimiterAt) error { _, err := at.Record(ctx, key, 0); return err },
-		"count":  func(at LimiterAt) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
-		"refund": func(at LimiterAt) error { _, err := at.Refund(ctx, key, start, 1); return err },
+	for name, look := range map[string]func(*Limiter) error{
+		"peek":   func(at *Limiter) error { _, err := at.Peek(ctx, key, 1); return err },
+		"denial": func(at *Limiter) error { _, err := at.AllowN(ctx, key, 2); return err },
+		"id":     func(at *Limiter) error { _, err := at.Decide(ctx, key, Request{N: 2, ID: "id"}); return err },
+		"record": func(at *Limiter) error { _, err := at.Record(ctx, key, 0); return err },
+		"count":  func(at *Limiter) error { _, err := at.Count(ctx, key, "user", time.Minute); return err },
+		"refund": func(at *Limiter) error { _, err := at.Refund(ctx, key, start, 1); return err },
 	} {
 		l := mustNew(t, perUser(1, time.Minute), WithEngine(NewMemory()))
 		if d, err := l.At(start).Allow(ctx, key); err != nil || !d.Allowed {

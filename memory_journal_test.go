@@ -137,7 +137,7 @@ func kindsOf(r *rand.Rand) Policy {
 func actOnce(r *rand.Rand, l *Limiter) {
 	k, id := keyOf(r.IntN(12), len(l.Plan().Dimensions())), fmt.Sprint(r.IntN(40))
 	if r.IntN(3) == 0 {
-		l.RefundOnce(ctx, k, time.Now(), 1, id)
+		l.Decide(ctx, k, Request{Op: OpRefund, From: time.Now(), N: 1, ID: id})
 		return
 	}
 	l.AllowOnce(ctx, k, 1, id)

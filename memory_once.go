@@ -53,7 +53,7 @@ const removedAtCap = 4096
 // RefundOnce is Refund with an idempotency key (RefundOnceEngine).
 func (m *Memory) RefundOnce(_ context.Context, p *Plan, k Key, at, n, now int64, id string) (int64, error) {
 	var d Decision
-	err := m.handleOnce(p, &k, &Request{Op: opRefund, N: n, ID: id}, momentOf(now), at, &d)
+	err := m.handleOnce(p, &k, &Request{Op: OpRefund, N: n, ID: id}, momentOf(now), at, &d)
 	return d.Granted, err
 }
 
@@ -111,7 +111,7 @@ func (m *Memory) replayOrDecide(s *operationShard, name string, p *Plan, k *Key,
 		return true, o.replay(req, granted, d)
 	}
 	full := m.takeOperation(len(name))
-	if req.Op == opRefund {
+	if req.Op == OpRefund {
 		var decided int64
 		d.Granted, decided, err = m.refund(p, k, granted, req.N, at, full != nil, name)
 		d.At = time.UnixMicro(decided) // R2 may have moved it ahead of the clock

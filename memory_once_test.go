@@ -48,7 +48,7 @@ func TestOperationsKeepNoRoomForNothing(t *testing.T) {
 		l.AllowOnce(ctx, K("42"), 2, "granted")
 		l.AllowOnce(ctx, K("42"), 1, "granted")
 		l.AllowOnce(ctx, K("42"), 1, fmt.Sprint("denied", i))
-		l.RecordOnce(ctx, K("42"), MaxUnits, fmt.Sprint("too much", i))
+		l.Decide(ctx, K("42"), Request{Op: OpRecord, N: MaxUnits, ID: fmt.Sprint("too much", i)})
 	}
 	if keysCounted(m) != keys || m.Bytes() != bytes || m.Len() != 2 {
 		t.Errorf("%d keys in %d bytes and %d held, want %d in %d and 2", keysCounted(m), m.Bytes(), m.Len(), keys, bytes)
@@ -103,11 +103,11 @@ func TestOperationsThatRecordNothingAtACap(t *testing.T) {
 	if d, err := later.Decide(ctx, K("42"), Request{N: 2, ID: "a"}); err != nil || d.Allowed || d.RetryAfter != Never {
 		t.Errorf("an attempt of 2 of 1: %+v, %v; want a denial", d, err)
 	}
-	if took, err := later.RefundOnce(ctx, K("42"), start, 1, "r"); err != nil || took != 0 {
-		t.Errorf("a refund after the window: %d, %v; want 0", took, err)
+	if d, err := later.Decide(ctx, K("42"), Request{Op: OpRefund, From: start, N: 1, ID: "r"}); err != nil || d.Granted != 0 {
+		t.Errorf("a refund after the window: %d, %v; want 0", d.Granted, err)
 	}
-	if took, err := l.At(start).RefundOnce(ctx, K("42"), start, 1, "s"); !errors.Is(err, ErrFull) || took != 0 {
-		t.Errorf("a refund without room to remember it: %d, %v; want ErrFull", took, err)
+	if d, err := l.At(start).Decide(ctx, K("42"), Request{Op: OpRefund, From: start, N: 1, ID: "s"}); !errors.Is(err, ErrFull) || d != (Decision{}) {
+		t.Errorf("a refund without room to remember it: %v, %v; want ErrFull", d, err)
 	}
 	for _, key := range []string{"42", "43"} {
 		if d, err := l.At(start.Add(time.Second)).Allow(ctx, K(key)); err != nil || d.Allowed {
@@ -154,9 +154,8 @@ func TestOperationsOfTwoTimes(t *testing.T) {
 func TestOnceRejectsBadInput(t *testing.T) {
 	l := mustNew(t, perUser(10, time.Second))
 	for name, call := range map[string]func() (Decision, error){
-		"no id":           func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, "") },
-		"no id to record": func() (Decision, error) { return l.RecordOnce(ctx, K("42"), 1, "") },
-		"too long":        func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, fmt.Sprintf("%*d", MaxIDBytes+1, 1)) },
+		"no id":    func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, "") },
+		"too long": func() (Decision, error) { return l.AllowOnce(ctx, K("42"), 1, fmt.Sprintf("%*d", MaxIDBytes+1, 1)) },
 		"too long, at all": func() (Decision, error) {
 			return l.Decide(ctx, K("42"), Request{N: 1, ID: fmt.Sprintf("%*d", MaxIDBytes+1, 1)})
 		},

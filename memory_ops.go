@@ -45,7 +45,7 @@ func (m *Memory) refund(p *Plan, k *Key, at, n int64, when moment, full bool, na
 	if m.journal != nil {
 		c := Change{Kind: ChangeRefund, Plan: p, Key: *k, At: now, Virtual: virtual, Units: n, From: at}
 		if name != "" {
-			c.Once = remembered(p, name, opRefund, n, &Decision{Granted: took, At: time.UnixMicro(now)})
+			c.Once = remembered(p, name, OpRefund, n, &Decision{Granted: took, At: time.UnixMicro(now)})
 		}
 		m.journal.Append(&c)
 	}

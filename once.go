@@ -3,7 +3,6 @@ package weir
 import (
 	"context"
 	"fmt"
-	"time"
 )
 
 // AllowOnce is [Limiter.AllowN] with an idempotency key. A caller that does not know the
@@ -18,35 +17,15 @@ import (
 // The id is 1 … MaxIDBytes arbitrary bytes, such as a UUID or an order number. Choose it
 // before the first call and store it with the operation. Refund and Reset do not forget
 // it: they change histories, not earlier answers.
-func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (Decision, error) {
-	return l.once(ctx, key, Request{Op: OpAttempt, N: n, ID: id})
-}
-
-// RecordOnce is [Limiter.Record] with an idempotency key, as AllowOnce is AllowN.
-func (l *Limiter) RecordOnce(ctx context.Context, key Key, n int64, id string) (Decision, error) {
-	return l.once(ctx, key, Request{Op: OpRecord, N: n, ID: id})
-}
-
-func (l *Limiter) once(ctx context.Context, key Key, r Request) (d Decision, err error) {
-	if r.ID == "" {
-		return d, errNoID
-	}
-	err = l.decide(ctx, &key, &r, &d)
-	return d, err
-}
-
-var errNoID = fmt.Errorf("%w: it is empty; give each operation an id of its own", ErrID)
-
-// RefundOnce is [Limiter.Refund] with an idempotency key. A repeated call with the same
-// id, instant and units within [Plan.IdempotencyTTL] takes nothing more and returns the
-// units that the first call took. A refund that took nothing is not remembered. An id
-// that was used for another operation returns [ErrID], as does any id on an engine that
-// is no [RefundOnceEngine].
-func (l *Limiter) RefundOnce(ctx context.Context, key Key, at time.Time, n int64, id string) (refunded int64, err error) {
+//
+// A record or a refund takes an id in its [Request] ([Limiter.Decide]). A refund that took
+// nothing is not remembered.
+func (l *Limiter) AllowOnce(ctx context.Context, key Key, n int64, id string) (d Decision, err error) {
 	if id == "" {
-		return 0, errNoID
+		return d, fmt.Errorf("%w: it is empty; give each operation an id of its own", ErrID)
 	}
-	return l.refund(ctx, &key, at, n, Now, id)
+	err = l.decide(ctx, &key, &Request{Op: OpAttempt, N: n, ID: id}, &d)
+	return d, err
 }
 
 // refundOnce calls e.RefundOnce if there is an id, otherwise e.Refund.
@@ -66,7 +45,7 @@ func refundOnce(ctx context.Context, e Engine, p *Plan, k Key, at, n, now int64,
 // records reports whether the decision d on r recorded anything, so that it must be
 // remembered.
 func (p *Plan) records(r *Request, d *Decision) bool {
-	if r.Op == opRefund {
+	if r.Op == OpRefund {
 		return d.Granted > 0
 	}
 	return r.Op == OpRecord || d.Granted > 0 || p.Mode() == CountDenied
@@ -83,7 +62,7 @@ func (op Op) describe() string {
 	switch op {
 	case OpRecord:
 		return "a record"
-	case opRefund:
+	case OpRefund:
 		return "a refund"
 	}
 	return "an attempt"

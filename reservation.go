@@ -3,6 +3,7 @@ package weir
 import (
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"strconv"
@@ -17,49 +18,41 @@ import (
 // nothing was granted; that is not an error (R15). In mode Partial it may hold fewer than n
 // units (Reservation.Units).
 //
-// It expires after the longest window of the policy; ReserveFor sets a shorter time. The
+// It expires after req.TTL: at most the longest window of the policy, because after that the
+// grant no longer counts, and by default that window. Other values return ErrTTL. The
 // units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
-// its units. A hold of kind InFlight ends by itself after the Window of its limit, unless
-// Extend renews it (R17).
-func (l *Limiter) Reserve(ctx context.Context, key Key, n int64) (*Reservation, Decision, error) {
-	return l.ReserveStates(ctx, key, n, nil)
-}
-
-// ReserveStates is Reserve for callers that need the state of every limit: states is nil
-// or as long as Plan().Limits(), and filled as Request.States is.
-func (l *Limiter) ReserveStates(ctx context.Context, key Key, n int64, states []LimitState) (*Reservation, Decision, error) {
+// its units. A hold of kind InFlight ends by itself after the Window of its limit, whatever
+// the TTL is, unless Extend renews it (R17).
+//
+// req is an attempt now: another Op returns ErrRequest, and an instant ErrInstant. With an ID
+// a repeated call returns a reservation of the first grant, and settlements of both with
+// the same number are made once.
+func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservation, Decision, error) {
 	if l == nil || l.plan == nil {
 		return nil, Decision{}, errZeroLimiter
 	}
-	return l.reserve(ctx, key, n, l.plan.LongestWindow(), states)
-}
-
-// ReserveFor is Reserve with a reservation that expires after ttl: more than 0 and at most
-// the longest window of the policy, because after that the grant no longer counts. Other
-// values return ErrTTL. A hold of kind InFlight lasts for its Window, whatever ttl is.
-func (l *Limiter) ReserveFor(ctx context.Context, key Key, n int64, ttl time.Duration) (*Reservation, Decision, error) {
-	if l == nil || l.plan == nil {
-		return nil, Decision{}, errZeroLimiter
+	if req.Op != OpAttempt {
+		return nil, Decision{}, fmt.Errorf("%w: a reservation is an attempt; leave Op out", ErrRequest)
 	}
-	if err := l.plan.CheckTTL(ttl); err != nil {
+	if l.fixed || !req.At.IsZero() {
+		return nil, Decision{}, errFixed
+	}
+	r := &Reservation{limiter: l, key: key, ttl: req.TTL, begun: time.Now()}
+	if r.ttl == 0 {
+		r.ttl = l.plan.LongestWindow()
+	}
+	if err := l.plan.CheckTTL(r.ttl); err != nil {
 		return nil, Decision{}, err
 	}
-	return l.reserve(ctx, key, n, ttl, nil)
-}
-
-func (l *Limiter) reserve(ctx context.Context, key Key, n int64, ttl time.Duration, states []LimitState) (*Reservation, Decision, error) {
-	r := &Reservation{limiter: l, key: key, ttl: ttl, begun: time.Now()}
-	var d Decision
-	var err error
-	if states == nil {
-		d, err = l.AllowN(ctx, key, n)
-	} else {
-		d, err = l.Decide(ctx, key, Request{Op: OpAttempt, N: n, States: states})
-	}
+	req.TTL = 0
+	d, err := l.Decide(ctx, key, req)
 	if err != nil || !d.Allowed {
 		return nil, d, err
+	}
+	if _, ok := l.engine.(RefundOnceEngine); ok && req.ID != "" {
+		r.id = fmt.Sprintf("%x", sha256.Sum256([]byte(req.ID)))
 	}
 	r.units, r.at, r.hold, r.degraded = d.Granted, d.At, d.At, d.Degraded
 	return r, d, nil

@@ -43,7 +43,7 @@ func TestSettlementsEndHolds(t *testing.T) {
 			l := farm(t)
 			r, other := reserve(t, l, 2), reserve(t, l, 1)
 			wantUsed(t, l, 3, 3, 10)
-			if r, d, err := l.Reserve(ctx, acme, 1); r != nil || d.Allowed || err != nil || d.Limit != "running" {
+			if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1}); r != nil || d.Allowed || err != nil || d.Limit != "running" {
 				t.Errorf("a fourth: %+v, %v; want a denial of running", d, err)
 			}
 			wantUsed(t, l, 3, 3, 10) // a denial for concurrency charges no rate
@@ -127,7 +127,7 @@ func TestExtendRenewsAHold(t *testing.T) {
 func TestExtendOutlivesTheReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := farm(t)
-		r, _, err := l.ReserveFor(ctx, acme, 1, 10*time.Second)
+		r, _, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestExtendOfNoHold(t *testing.T) {
 		t.Errorf("Done without a hold: %v", err)
 	}
 	l := farm(t)
-	r, d, err := l.Reserve(ctx, acme, 2)
+	r, d, err := l.Reserve(ctx, acme, weir.Request{N: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -166,7 +166,7 @@ func TestExtendOfNoHold(t *testing.T) {
 		t.Errorf("units that were taken back: %v, want ErrExpired", err)
 	}
 	wantUsed(t, l, 0, 0, 0)
-	empty, _, err := l.Reserve(ctx, acme, 0)
+	empty, _, err := l.Reserve(ctx, acme, weir.Request{N: 0})
 	if err != nil || empty == nil {
 		t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ var acme = weir.K("acme")
 // reserve reserves n units, which must be granted.
 func reserve(t *testing.T, l *weir.Limiter, n int64) *weir.Reservation {
 	t.Helper()
-	r, d, err := l.Reserve(ctx, acme, n)
+	r, d, err := l.Reserve(ctx, acme, weir.Request{N: n})
 	if err != nil || r == nil || r.Units() != d.Granted || !d.Allowed {
 		t.Fatalf("reserving %d: %+v, %v", n, d, err)
 	}
@@ -59,7 +59,7 @@ func TestReservation(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := model(t, weir.AllOrNothing)
 		less, more, none, same := reserve(t, l, 400), reserve(t, l, 300), reserve(t, l, 200), reserve(t, l, 100)
-		if r, d, err := l.Reserve(ctx, acme, 1); r != nil || d.Allowed || err != nil {
+		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1}); r != nil || d.Allowed || err != nil {
 			t.Errorf("without room: %v, %+v, %v; want a denial and no reservation", r, d, err)
 		}
 		time.Sleep(30 * time.Second)
@@ -127,13 +127,13 @@ func TestReservationSettlesOnce(t *testing.T) {
 func TestReservationExpires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := model(t, weir.AllOrNothing)
-		short, _, err := l.ReserveFor(ctx, acme, 300, 10*time.Second)
+		short, _, err := l.Reserve(ctx, acme, weir.Request{N: 300, TTL: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}
 		long := reserve(t, l, 300)
 		time.Sleep(10*time.Second - 1)
-		if kept, _, _ := l.ReserveFor(ctx, acme, 1, time.Second); kept.Cancel(ctx) != nil {
+		if kept, _, _ := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: time.Second}); kept.Cancel(ctx) != nil {
 			t.Error("a reservation is over before its time")
 		}
 		time.Sleep(time.Nanosecond)
@@ -171,7 +171,7 @@ func TestReservationModes(t *testing.T) {
 
 	l = model(t, weir.CountDenied)
 	first = reserve(t, l, 900)
-	if r, d, err := l.Reserve(ctx, acme, 200); r != nil || d.Allowed || err != nil {
+	if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 200}); r != nil || d.Allowed || err != nil {
 		t.Errorf("denied: %v, %+v, %v", r, d, err)
 	}
 	if err := first.Cancel(ctx); err != nil {
@@ -182,18 +182,21 @@ func TestReservationModes(t *testing.T) {
 
 func TestReservationBadInput(t *testing.T) {
 	l := model(t, weir.AllOrNothing)
-	for _, ttl := range []time.Duration{0, -1, time.Hour + 1} {
-		if r, d, err := l.ReserveFor(ctx, acme, 1, ttl); !errors.Is(err, weir.ErrTTL) || r != nil || d != (weir.Decision{}) {
+	for _, ttl := range []time.Duration{-1, time.Hour + 1} {
+		if r, d, err := l.Reserve(ctx, acme, weir.Request{N: 1, TTL: ttl}); !errors.Is(err, weir.ErrTTL) || r != nil || d != (weir.Decision{}) {
 			t.Errorf("for %v: %v, %+v, %v; want ErrTTL", ttl, r, d, err)
 		}
 	}
-	if _, _, err := l.Reserve(ctx, acme, -1); !errors.Is(err, weir.ErrUnits) {
+	if _, _, err := l.Reserve(ctx, acme, weir.Request{N: -1}); !errors.Is(err, weir.ErrUnits) {
 		t.Errorf("-1 units: %v", err)
 	}
-	if _, _, err := l.Reserve(ctx, weir.K("a", "b"), 1); !errors.Is(err, weir.ErrKey) {
+	if _, _, err := l.Reserve(ctx, weir.K("a", "b"), weir.Request{N: 1}); !errors.Is(err, weir.ErrKey) {
 		t.Errorf("a wrong key: %v", err)
 	}
-	if _, _, err := new(weir.Limiter).Reserve(ctx, acme, 1); err == nil {
+	if _, _, err := l.Reserve(ctx, acme, weir.Request{Op: weir.OpRecord, N: 1}); !errors.Is(err, weir.ErrRequest) {
+		t.Errorf("a record: %v", err)
+	}
+	if _, _, err := new(weir.Limiter).Reserve(ctx, acme, weir.Request{N: 1}); err == nil {
 		t.Error("the zero Limiter reserves")
 	}
 	r := reserve(t, l, 10)
@@ -276,6 +279,38 @@ func TestReservationInDoubt(t *testing.T) {
 	}
 }
 
+// TestReservationInDoubtByID: a reservation whose answer was lost is repeated with its id and
+// charged once. Settlements of both reservations with the same number are made once.
+func TestReservationInDoubtByID(t *testing.T) {
+	store := weirtest.NewFaulty(weir.NewMemory())
+	l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0))))
+	request := weir.Request{N: 10, ID: "an answer"}
+	store.Break(weirtest.Lost())
+	if r, _, err := l.Reserve(ctx, acme, request); r != nil || !errors.Is(err, weir.ErrUnknownFate) {
+		t.Fatalf("a lost answer: %v, %v; want ErrUnknownFate", r, err)
+	}
+	store.Mend()
+	var both [2]*weir.Reservation
+	for i := range both {
+		r, d, err := l.Reserve(ctx, acme, request)
+		if err != nil || r == nil || r.Units() != 10 || !d.Replayed {
+			t.Fatalf("repeated: %+v, %v; want the first grant", d, err)
+		}
+		both[i] = r
+	}
+	wantUsed(t, l, 10, 10)
+	for _, r := range both {
+		if err := r.Commit(ctx, 25); err != nil {
+			t.Error(err)
+		}
+	}
+	wantUsed(t, l, 25, 25)
+	if r, _, _ := l.Reserve(ctx, acme, request); !errors.Is(r.Commit(ctx, 24), weir.ErrID) {
+		t.Error("a settlement with another number, want ErrID")
+	}
+	wantUsed(t, l, 25, 25)
+}
+
 // unsure is a store that loses calls and answers.
 func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrUnknownFate) }
 
@@ -296,7 +331,7 @@ func TestDegradedReservation(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(down{memory}, fallback.FailOpen)))
-		r, d, err := l.Reserve(ctx, acme, 50)
+		r, d, err := l.Reserve(ctx, acme, weir.Request{N: 50})
 		if err != nil || !d.Degraded {
 			t.Fatalf("%+v, %v; want a degraded grant", d, err)
 		}

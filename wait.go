@@ -2,6 +2,7 @@ package weir
 
 import (
 	"context"
+	"fmt"
 	"time"
 )
 
@@ -17,6 +18,9 @@ func (l *Limiter) Wait(ctx context.Context, key Key) (Decision, error) {
 func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error) {
 	if err := l.check(&key, n); err != nil {
 		return Decision{}, err
+	}
+	if l.fixed {
+		return Decision{}, errFixed
 	}
 	for {
 		if err := ctx.Err(); err != nil {
@@ -41,6 +45,8 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 		}
 	}
 }
+
+var errFixed = fmt.Errorf("%w: a wait or a reservation begins now; call the Limiter itself, without an instant", ErrInstant)
 
 // tryWhole attempts n units, all or none. In CountDenied it peeks first, because a denied
 // attempt would delay the next one.

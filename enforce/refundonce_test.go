@@ -11,6 +11,11 @@ import (
 	"github.com/weirlimit/weir"
 )
 
+// refundOf is a refund of n units of the grant at an instant.
+func refundOf(at time.Time, n int64, id string) weir.Request {
+	return weir.Request{Op: weir.OpRefund, From: at, N: n, ID: id}
+}
+
 // TestRefundOnce: a refund with an id is made once, however often it is repeated and
 // beside other grants of its instant, on every engine.
 func TestRefundOnce(t *testing.T) {
@@ -21,7 +26,7 @@ func TestRefundOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		key, after := weir.K("u"), func(d time.Duration) weir.LimiterAt { return l.At(start.Add(d)) }
+		key, after := weir.K("u"), func(d time.Duration) *weir.Limiter { return l.At(start.Add(d)) }
 		grant := func(d time.Duration, n int64) time.Time {
 			t.Helper()
 			made, err := after(d).AllowN(ctx, key, n)
@@ -32,8 +37,8 @@ func TestRefundOnce(t *testing.T) {
 		}
 		refunds := func(d time.Duration, at time.Time, n int64, id string, want int64) {
 			t.Helper()
-			if took, err := after(d).RefundOnce(ctx, key, at, n, id); err != nil || took != want {
-				t.Errorf("%d at %v by %q: took %d, %v; want %d", n, d, id, took, err, want)
+			if took, err := after(d).Decide(ctx, key, refundOf(at, n, id)); err != nil || !took.Allowed || took.Granted != want {
+				t.Errorf("%d at %v by %q: took %d, %v; want %d", n, d, id, took.Granted, err, want)
 			}
 		}
 		counts := func(d time.Duration, want int64) {
@@ -71,17 +76,14 @@ func TestRefundOnce(t *testing.T) {
 
 		for name, id := range map[string]string{"an attempt": "a", "a refund": "s"} {
 			after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "a"})
-			if _, err := after(10*time.Second).RefundOnce(ctx, key, at, 3, id); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), name) {
+			if _, err := after(10*time.Second).Decide(ctx, key, refundOf(at, 3, id)); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), name) {
 				t.Errorf("the id of %s: %v", name, err)
 			}
 		}
 		if d, err := after(10*time.Second).Decide(ctx, key, weir.Request{N: 3, ID: "s"}); !errors.Is(err, weir.ErrID) || !strings.Contains(err.Error(), "a refund") {
 			t.Errorf("an attempt by the id of a refund: %+v, %v", d, err)
 		}
-		if _, err := l.RefundOnce(ctx, key, at, 3, ""); !errors.Is(err, weir.ErrID) {
-			t.Errorf("no id: %v", err)
-		}
-		if _, err := l.RefundOnce(ctx, key, at, 3, strings.Repeat("x", 129)); !errors.Is(err, weir.ErrID) {
+		if _, err := l.Decide(ctx, key, refundOf(at, 3, strings.Repeat("x", 129))); !errors.Is(err, weir.ErrID) {
 			t.Errorf("too long an id: %v", err)
 		}
 
@@ -93,8 +95,8 @@ func TestRefundOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for range 16 {
 			all.Go(func() {
-				if took, err := l.RefundOnce(ctx, weir.K("v"), d.At, 2, "one"); err != nil || took != 2 {
-					t.Errorf("one of many: took %d, %v", took, err)
+				if took, err := l.Decide(ctx, weir.K("v"), refundOf(d.At, 2, "one")); err != nil || took.Granted != 2 {
+					t.Errorf("one of many: took %d, %v", took.Granted, err)
 				}
 			})
 		}

@@ -77,12 +77,12 @@ func TestOnceAfterAnOutage(t *testing.T) {
 	key := weir.K("42")
 	store.Break(weirtest.Down())
 	first := must(l.AllowOnce(ctx, key, 3, "a"))
-	must(l.RecordOnce(ctx, key, 1, "b"))
+	must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"}))
 	store.Mend()
 	if d := must(l.AllowOnce(ctx, key, 3, "a")); !d.Replayed || !d.Degraded || d.Granted != 3 || !d.At.Equal(first.At) {
 		t.Errorf("made again: %+v, want %+v repeated", d, first)
 	}
-	if d := must(l.RecordOnce(ctx, key, 1, "b")); !d.Replayed {
+	if d := must(l.Decide(ctx, key, weir.Request{Op: weir.OpRecord, N: 1, ID: "b"})); !d.Replayed {
 		t.Errorf("recorded again: %+v", d)
 	}
 	if _, err := l.AllowOnce(ctx, key, 4, "a"); !errors.Is(err, weir.ErrID) {
@@ -101,18 +101,19 @@ func TestRefundOnceThroughFallback(t *testing.T) {
 	key := weir.K("42")
 	d := must(l.AllowN(ctx, key, 9))
 	store.Break(weirtest.Lost())
-	if _, err := l.RefundOnce(ctx, key, d.At, 4, "r"); !errors.Is(err, weir.ErrUnknownFate) {
+	refund := weir.Request{Op: weir.OpRefund, From: d.At, N: 4, ID: "r"}
+	if _, err := l.Decide(ctx, key, refund); !errors.Is(err, weir.ErrUnknownFate) {
 		t.Fatalf("a lost answer: %v, want ErrUnknownFate", err)
 	}
 	store.Mend()
-	if took := must(l.RefundOnce(ctx, key, d.At, 4, "r")); took != 4 {
+	if took := must(l.Decide(ctx, key, refund)).Granted; took != 4 {
 		t.Errorf("made again: took %d, want 4", took)
 	}
 	if n := must(l.Count(ctx, key, "user", time.Minute)); n != 5 {
 		t.Errorf("%d are charged, want 5", n)
 	}
 	bare := must(weir.New(tenPerUser, weir.WithEngine(struct{ weir.Engine }{weir.NewMemory()})))
-	if _, err := bare.RefundOnce(ctx, key, d.At, 4, "r"); !errors.Is(err, weir.ErrID) {
+	if _, err := bare.Decide(ctx, key, refund); !errors.Is(err, weir.ErrID) {
 		t.Errorf("an engine that remembers none: %v, want ErrID", err)
 	}
 }

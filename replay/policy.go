@@ -29,7 +29,9 @@ func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target
 	now := t.rule.Limiter(&target, at).At(at)
 	switch line.Op {
 	case Refund:
-		res.units, err = refund(ctx, now, line, target.Key)
+		var d weir.Decision
+		d, err = now.Decide(ctx, target.Key, weir.Request{Op: weir.OpRefund, From: time.UnixMicro(line.GrantedAt), N: line.N, ID: line.ID})
+		res.units = d.Granted
 	case Reset:
 		err = t.rule.Reset(ctx, target.Key)
 	case Count:
@@ -40,14 +42,6 @@ func (t *tracePolicy) run(ctx context.Context, line *Line, target enforce.Target
 	}
 	req.Op, req.N, req.ID = weir.OpPeek, 0, ""
 	return t.decide(ctx, &req, res)
-}
-
-// refund refunds units of a grant, once for each id.
-func refund(ctx context.Context, l weir.LimiterAt, line *Line, key weir.Key) (int64, error) {
-	if line.ID == "" {
-		return l.Refund(ctx, key, time.UnixMicro(line.GrantedAt), line.N)
-	}
-	return l.RefundOnce(ctx, key, time.UnixMicro(line.GrantedAt), line.N, line.ID)
 }
 
 // decide decides a request. If a shadow cannot decide, the replay ends, because

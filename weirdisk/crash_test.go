@@ -96,7 +96,7 @@ func act(r *rand.Rand, e weir.Engine) error {
 	case x < 74:
 		_, err = l.AllowOnce(ctx, k, 1, fmt.Sprint("id", r.IntN(30)))
 	case x < 78:
-		_, err = l.RefundOnce(ctx, k, time.Now(), 1, fmt.Sprint("id", r.IntN(30)))
+		_, err = l.Decide(ctx, k, weir.Request{Op: weir.OpRefund, From: time.Now(), N: 1, ID: fmt.Sprint("id", r.IntN(30))})
 	case x < 90:
 		var d weir.Decision
 		if d, err = l.AllowN(ctx, k, 2); err == nil {
@@ -104,7 +104,7 @@ func act(r *rand.Rand, e weir.Engine) error {
 		}
 	case x < 97:
 		var v *weir.Reservation
-		if v, _, err = l.Reserve(ctx, k, 3); err == nil && v != nil {
+		if v, _, err = l.Reserve(ctx, k, weir.Request{N: 3}); err == nil && v != nil {
 			err = v.Commit(ctx, r.Int64N(6))
 		}
 	default:

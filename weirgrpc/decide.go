@@ -63,7 +63,7 @@ func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation
 		return nil, l.attempt(ctx, o)
 	}
 	o.States = make([]weir.LimitState, len(o.Plan.Limits()))
-	held, o.Decision, err = l.limiter.ReserveStates(ctx, o.Key, o.N, o.States)
+	held, o.Decision, err = l.limiter.Reserve(ctx, o.Key, weir.Request{N: o.N, States: o.States})
 	return held, err
 }
 

@@ -84,7 +84,7 @@ func (m *middleware) decide(r *http.Request) (o *Outcome, held *weir.Reservation
 	o = newOutcome(m.limiter.Plan(), key, m.units(r))
 	ctx := context.WithoutCancel(r.Context())
 	if o.Plan.Holds() != nil {
-		held, o.Decision, err = m.limiter.ReserveStates(ctx, key, o.N, o.States)
+		held, o.Decision, err = m.limiter.Reserve(ctx, key, weir.Request{N: o.N, States: o.States})
 	} else {
 		o.Decision, err = m.limiter.Decide(ctx, key, weir.Request{Op: weir.OpAttempt, N: o.N, States: o.States})
 	}

@@ -168,7 +168,7 @@ func TestWritesEndCachedDenials(t *testing.T) {
 			return err
 		}, calls: 1},
 		{about: "a refund with an id", do: func(_ *cannedConn, l *weir.Limiter) error {
-			_, err := l.RefundOnce(ctx, weir.K("u"), nine, 1, "id")
+			_, err := l.Decide(ctx, weir.K("u"), weir.Request{Op: weir.OpRefund, From: nine, N: 1, ID: "id"})
 			return err
 		}, calls: 1},
 		{about: "a refund without an answer", do: func(c *cannedConn, l *weir.Limiter) error {
@@ -194,7 +194,7 @@ func TestWritesEndCachedDenials(t *testing.T) {
 			denial := c.reply
 			c.reply = weirredis.Replay(nine)
 			defer func() { c.reply = denial }()
-			d, err := l.RecordOnce(ctx, weir.K("u"), 1, "id")
+			d, err := l.Decide(ctx, weir.K("u"), weir.Request{Op: weir.OpRecord, N: 1, ID: "id"})
 			if err == nil && !d.Replayed {
 				return fmt.Errorf("got %+v, want a replay", d)
 			}
@@ -438,7 +438,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 			return err
 		},
 		"a refund with an id": func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error {
-			_, err := l.RefundOnce(ctx, u, nine, 1, "id")
+			_, err := l.Decide(ctx, u, weir.Request{Op: weir.OpRefund, From: nine, N: 1, ID: "id"})
 			return err
 		},
 		"a reset":                 func(_ *cannedConn, l *weir.Limiter, _ *weir.Reservation) error { return l.Reset(ctx, u) },
@@ -454,7 +454,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					c, l := denying(t, weir.AllOrNothing, options...)
 					var r *weir.Reservation
-					if err := c.granting(func() (err error) { r, _, err = l.Reserve(ctx, u, 2); return err }); err != nil {
+					if err := c.granting(func() (err error) { r, _, err = l.Reserve(ctx, u, weir.Request{N: 2}); return err }); err != nil {
 						t.Fatal(err)
 					}
 					done := make(chan error)
@@ -489,7 +489,7 @@ func TestSettlementsEndCachedDenials(t *testing.T) {
 			e := newEngine(t, rueidisConn(t))
 			e.WithClock(func() time.Time { return nine })
 			l := limiter(t, e, fmt.Sprint("settled", time.Now().UnixNano()), weir.AllOrNothing, limits...)
-			r, _, err := l.Reserve(ctx, weir.K("u"), 2)
+			r, _, err := l.Reserve(ctx, weir.K("u"), weir.Request{N: 2})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -142,7 +142,7 @@ func (p *process) answer(policy, call string, granted int64) string {
 	case "reset":
 		err = l.Reset(ctx, u)
 	case "reserve":
-		p.held, _, err = l.Reserve(ctx, u, 2)
+		p.held, _, err = l.Reserve(ctx, u, weir.Request{N: 2})
 		ok = p.held != nil
 	case "cancel":
 		err = p.held.Cancel(ctx)

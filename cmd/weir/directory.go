@@ -171,6 +171,5 @@ func dumped(item weirdisk.Item, text func(string) string) (line dumpedLine, err 
 	return line, nil
 }
 
-// operationWords are the operations with an idempotency key, by weir.Op; the last is a
-// refund.
-var operationWords = [...]string{weir.OpAttempt: "attempt", weir.OpRecord: "record", weir.OpRecord + 1: "refund"}
+// operationWords are the operations with an idempotency key.
+var operationWords = [...]string{weir.OpAttempt: "attempt", weir.OpRecord: "record", weir.OpRefund: "refund"}

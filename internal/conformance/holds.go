@@ -96,7 +96,7 @@ func holdSome(l *weir.Limiter, r *rand.Rand, dead bool, window time.Duration, st
 	since := func() time.Duration { return time.Since(start) }
 	for granted := 0; granted < holdRounds; {
 		h := hold{units: 1 + r.Int64N(2), from: since()}
-		held, d, err := l.Reserve(ctx, weir.K(), h.units)
+		held, d, err := l.Reserve(ctx, weir.K(), weir.Request{N: h.units})
 		h.to = since()
 		switch {
 		case err != nil:

@@ -59,7 +59,7 @@ func remembersRefunds(e weir.Engine) bool {
 	if err != nil {
 		panic("conformance: the policy of a probe is invalid: " + err.Error())
 	}
-	_, err = limiter.RefundOnce(context.Background(), weir.K(), time.UnixMicro(defaultEpoch), 1, "id")
+	_, err = limiter.Decide(context.Background(), weir.K(), weir.Request{Op: weir.OpRefund, From: time.UnixMicro(defaultEpoch), N: 1, ID: "id"})
 	return !errors.Is(err, weir.ErrID)
 }
 

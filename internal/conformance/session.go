@@ -22,14 +22,6 @@ type session struct {
 	live    bool          // steps use the engine's clock instead of their instants
 }
 
-// limiter is a weir.Limiter or a weir.LimiterAt.
-type limiter interface {
-	Decide(context.Context, weir.Key, weir.Request) (weir.Decision, error)
-	Refund(ctx context.Context, key weir.Key, granted time.Time, n int64) (int64, error)
-	RefundOnce(ctx context.Context, key weir.Key, granted time.Time, n int64, id string) (int64, error)
-	Count(ctx context.Context, key weir.Key, limit string, last time.Duration) (int64, error)
-}
-
 // freshPrefix returns the start of a policy name that no other run has used, because a
 // store may outlive the test.
 func freshPrefix() string {
@@ -85,17 +77,15 @@ func (s *session) do(st step) answer {
 
 func (s *session) call(st step) (a answer, err error) {
 	ctx, key := context.Background(), keyOf(s.limiter, st.key)
-	var at limiter = s.limiter.At(s.instant(st.at))
-	if s.live {
-		at = s.limiter
+	at := s.limiter
+	if !s.live {
+		at = at.At(s.instant(st.at))
 	}
 	switch st.op {
 	case opRefund:
-		if st.id != "" {
-			a.units, err = at.RefundOnce(ctx, key, s.instant(st.from), st.n, st.id)
-		} else {
-			a.units, err = at.Refund(ctx, key, s.instant(st.from), st.n)
-		}
+		var d weir.Decision
+		d, err = at.Decide(ctx, key, weir.Request{Op: weir.OpRefund, From: s.instant(st.from), N: st.n, ID: st.id})
+		a.units = d.Granted
 	case opCount:
 		a.units, err = at.Count(ctx, key, st.limit, st.last)
 	case opReset:

@@ -144,17 +144,12 @@ func outcomeOf(op weir.Op, n int64, d *weir.Decision) observe.Outcome {
 
 // Refund takes n units of the grant at an instant back, once for the id unless it is "".
 func (p *Policy) Refund(ctx context.Context, from observe.Protocol, target *enforce.Target, at time.Time, n int64, id string) (took int64, err error) {
-	l := p.Limiter(target, time.Time{})
-	if id == "" {
-		took, err = l.Refund(ctx, target.Key, at, n)
-	} else {
-		took, err = l.RefundOnce(ctx, target.Key, at, n, id)
-	}
+	d, err := p.Limiter(target, time.Time{}).Decide(ctx, target.Key, weir.Request{Op: weir.OpRefund, From: at, N: n, ID: id})
 	p.noteResult(from, observe.Refunded, err)
-	if err == nil && took > 0 {
+	if err == nil && d.Granted > 0 {
 		p.record.Refunded(target, at.UnixMicro(), n, id)
 	}
-	return took, err
+	return d.Granted, err
 }
 
 // Reset drops the histories of a key.

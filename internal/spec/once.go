@@ -18,9 +18,6 @@ type operation struct {
 	until    int64
 }
 
-// opRefund marks the operation of a refund; no weir.Request has it.
-const opRefund = weir.Op(255)
-
 // RefundOnce is Refund with an idempotency key (R15).
 func (e *Engine) RefundOnce(_ context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
 	e.mu.Lock()
@@ -28,7 +25,7 @@ func (e *Engine) RefundOnce(_ context.Context, p *weir.Plan, k weir.Key, at, n, 
 	if now == weir.Now {
 		now = e.clock()
 	}
-	d, err := e.once(p, k, id, now, operation{op: opRefund, n: n, granted: at}, nil, func() (weir.Decision, error) {
+	d, err := e.once(p, k, id, now, operation{op: weir.OpRefund, n: n, granted: at}, nil, func() (weir.Decision, error) {
 		return e.refund(p, k, at, n, now), nil
 	})
 	return d.Granted, err

@@ -51,10 +51,8 @@ func (l limiter) Count(ctx context.Context, key weir.Key, limit string, ms int64
 }
 
 func (l limiter) Refund(ctx context.Context, key weir.Key, at time.Time, n int64, id string) (int64, error) {
-	if id == "" {
-		return l.Limiter.Refund(ctx, key, at, n)
-	}
-	return l.RefundOnce(ctx, key, at, n, id)
+	d, err := l.Limiter.Decide(ctx, key, weir.Request{Op: weir.OpRefund, From: at, N: n, ID: id})
+	return d.Granted, err
 }
 
 func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, ttl int64) (d weir.Decision, r Reservation, err error) {
@@ -62,7 +60,7 @@ func (l limiter) Reserve(ctx context.Context, key weir.Key, n int64, _ string, t
 	if ttl == 0 {
 		lasts = l.Plan().LongestWindow()
 	}
-	made, d, err := l.ReserveFor(ctx, key, n, lasts)
+	made, d, err := l.Limiter.Reserve(ctx, key, weir.Request{N: n, TTL: lasts})
 	if made != nil {
 		r = Reservation{ID: fmt.Sprint("reservation-", mark.Add(1)), Expires: d.At.Add(lasts), HeldUntil: made.HeldUntil()}
 		reservations.Store(r.ID, made)
