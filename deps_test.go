@@ -51,8 +51,8 @@ var layers = []layer{
 	{"internal/strictjson", nil, "JSON tokens with their places; its callers define the members"},
 	{"internal/strictjson/jsontest", nil, "encoding/json made as strict; a reference must not share code with its subject"},
 	{"internal/testkit/mutants", nil, "changes sources and runs the go command; it needs no types"},
-	{"policy/internal/strictyaml", nil, "strict text to nodes with their places; independent of policies"},
-	{"policy", []string{".", "fallback", "internal/nearest", "policy/internal/strictyaml"}, "files to policies; it makes no decisions"},
+	{"internal/yamlnode", nil, "YAML to nodes with their places; independent of their meaning"},
+	{"policy", []string{".", "fallback", "internal/nearest", "internal/yamlnode"}, "files to policies; it makes no decisions"},
 	{"internal/filewatch", nil, "notices changed content of files; independent of its meaning"},
 	{"enforce", []string{".", "fallback", "internal/answer", "internal/filewatch", "internal/keyenc", "internal/nearest", "policy"}, "the policies of a file at work, the same for every front and for library users"},
 	{"internal/testkit/policytest", []string{".", "internal/answer", "enforce", "policy"}, "runs the tests of a policy file; its callers print the results"},
@@ -128,7 +128,9 @@ var dependencies = []dependency{
 		"gRPC, the protocol of Envoy, with its health service"},
 	{"google.golang.org/protobuf", []string{"internal/front/envoy", "weirgrpc"}, []string{"cmd/weir", "integrations", "internal/server"},
 		"the messages' JSON form and the types all messages share"},
-	{"go.yaml.in/yaml/v3", []string{"internal/front/envoyconf"}, []string{"deploy", "integrations"},
+	{"go.yaml.in/yaml/v4", []string{"internal/yamlnode"}, []string{"deploy", "integrations"},
+		"YAML as nodes with the place of every word, and errors with theirs"},
+	{"go.yaml.in/yaml/v3", []string{"internal/front/envoyconf"}, nil,
 		"YAML as the reference service reads it, with anchors, merge keys and the place of every word"},
 	{"github.com/redis/rueidis", []string{"examples/processes", "internal/testkit/redistest/enginetest", "internal/store", "weirredis/rueidisconn"}, []string{"internal/front/resp", "weirredis", "weirredis/faulttest"},
 		"a Redis client that pipelines by itself, for single servers, Sentinels and Clusters"},
@@ -140,7 +142,6 @@ var dependencies = []dependency{
 	{"github.com/dunglas/httpsfv", nil, []string{"weirhttp"}, "another reader of structured fields, to read ours"},
 	{"github.com/google/jsonschema-go", nil, []string{"internal/server/httpapi", "policy"}, "the words of JSON Schema as Go types, to write weir.schema.json with"},
 	{"github.com/santhosh-tekuri/jsonschema", nil, []string{"internal/server", "internal/server/httpapi", "policy"}, "a strict validator, to try weir.schema.json on files"},
-	{"github.com/goccy/go-yaml", nil, []string{"policy/internal/strictyaml"}, "another reader of YAML, to agree with"},
 }
 
 // TestImportsFollowTheLayers compares the table of layers with the source files.

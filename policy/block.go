@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // blocksSuffix follows a policy's name in the name of its blocks. No other policy on the
@@ -28,7 +28,7 @@ func (p *Policy) BlockOf(i int) time.Duration {
 func (p *Policy) BlocksName() string { return p.Name + blocksSuffix }
 
 // completeBlocks collects the blocks of a policy's limits.
-func (c *checker) completeBlocks(d *policyBuilder, name *strictyaml.Node) bool {
+func (c *checker) completeBlocks(d *policyBuilder, name *yamlnode.Node) bool {
 	p := d.policy
 	for i, l := range d.limits {
 		if l.block == 0 {
@@ -47,7 +47,7 @@ func (c *checker) completeBlocks(d *policyBuilder, name *strictyaml.Node) bool {
 }
 
 // checkDerivedNames rejects a policy with the name of another policy's blocks.
-func (c *checker) checkDerivedNames(f *File, policies *strictyaml.Node) bool {
+func (c *checker) checkDerivedNames(f *File, policies *yamlnode.Node) bool {
 	ok := true
 	for name := range policies.Pairs() {
 		if base, cut := strings.CutSuffix(name.Text, blocksSuffix); cut {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/nearest"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // checker turns the nodes of a file into policies and tests. Its methods report whether
@@ -16,13 +16,13 @@ import (
 // the next word, policy or test, so that one run finds all faults.
 type checker struct {
 	file   string
-	doc    *strictyaml.Document
+	doc    *yamlnode.Document
 	faults []fault
 	more   bool // there were more than MaxErrors faults
 
-	tests    *strictyaml.Node // read after the policies
-	names    []string         // of all policies, in the order of the file
-	rejected map[string]bool  // the names of policies with a fault
+	tests    *yamlnode.Node  // read after the policies
+	names    []string        // of all policies, in the order of the file
+	rejected map[string]bool // the names of policies with a fault
 }
 
 // fault is a problem at a byte offset, and the next step.
@@ -109,7 +109,7 @@ var otherWords = map[string]string{
 }
 
 // unknown records a word that the table of its map does not have.
-func (c *checker) unknown(key, value *strictyaml.Node, of string, words []string) bool {
+func (c *checker) unknown(key, value *yamlnode.Node, of string, words []string) bool {
 	if c.full() {
 		return false
 	}
@@ -118,21 +118,21 @@ func (c *checker) unknown(key, value *strictyaml.Node, of string, words []string
 		next = other
 	} else if near := nearest.Name(key.Text, words); near != "" {
 		next = fmt.Sprintf("did you mean %q? The words of %s are %s", near, of, strings.Join(words, ", "))
-	} else if of == aFile && value.Kind == strictyaml.Map {
+	} else if of == aFile && value.Kind == yamlnode.Map {
 		next = "indent policies below policies:"
 	}
 	return c.fail(key.Offset, next, "%s is not a word of %s", clip(key.Text), of)
 }
 
 // describeKind describes a node, as in "is a list".
-func describeKind(n *strictyaml.Node) string {
+func describeKind(n *yamlnode.Node) string {
 	switch t := n.Type(); t {
 	case "map", "list":
 		if n.Len() == 0 {
 			return "an empty " + t
 		}
 		return "a " + t
-	case "number", "boolean":
+	case "number", "boolean", "date", "merge key":
 		return "a " + t
 	case "integer":
 		return "a number"
@@ -144,8 +144,8 @@ func describeKind(n *strictyaml.Node) string {
 }
 
 // quote quotes a scalar, and describes other nodes.
-func (c *checker) quote(n *strictyaml.Node) string {
-	if n.Kind != strictyaml.Scalar {
+func (c *checker) quote(n *yamlnode.Node) string {
+	if n.Kind != yamlnode.Scalar {
 		return describeKind(n)
 	}
 	if n.Text == "" {
@@ -155,14 +155,14 @@ func (c *checker) quote(n *strictyaml.Node) string {
 }
 
 // policyFile reads the whole file.
-func (c *checker) policyFile(root *strictyaml.Node) *File {
+func (c *checker) policyFile(root *yamlnode.Node) *File {
 	const write = "write version: 1, and policies: with the policies below it"
 	f := &File{Name: c.file, byName: map[string]*Policy{}}
 	if root.Type() == "nothing" {
 		c.fail(root.Offset, write, "the file is empty")
 		return f
 	}
-	if root.Kind != strictyaml.Map {
+	if root.Kind != yamlnode.Map {
 		c.fail(root.Offset, write, "the file is %s, not a map", describeKind(root))
 		return f
 	}
@@ -176,7 +176,7 @@ func (c *checker) policyFile(root *strictyaml.Node) *File {
 	return f
 }
 
-func has(m *strictyaml.Node, word string) bool {
+func has(m *yamlnode.Node, word string) bool {
 	for key := range m.Pairs() {
 		if key.Text == word {
 			return true
@@ -185,18 +185,18 @@ func has(m *strictyaml.Node, word string) bool {
 	return false
 }
 
-func (c *checker) setVersion(_ *File, _, value *strictyaml.Node) bool {
+func (c *checker) setVersion(_ *File, _, value *yamlnode.Node) bool {
 	if value.Type() != "integer" || value.Text != "1" {
 		return c.fail(value.Offset, "write version: 1", "the version is not the number 1, the only one there is")
 	}
 	return true
 }
 
-func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) bool {
-	if value.Kind == strictyaml.List {
+func (c *checker) setPolicies(f *File, key, value *yamlnode.Node) bool {
+	if value.Kind == yamlnode.List {
 		return c.fail(value.Offset, "write NAME: on a line of its own, without a dash, and its words indented below it", "policies: is a list, not a map of names to policies")
 	}
-	if value.Kind != strictyaml.Map || value.Len() == 0 {
+	if value.Kind != yamlnode.Map || value.Len() == 0 {
 		at := value.Offset
 		if value.Type() == "nothing" {
 			at = key.Offset
@@ -222,10 +222,10 @@ func (c *checker) setPolicies(f *File, key, value *strictyaml.Node) bool {
 type policyBuilder struct {
 	policy         *Policy
 	limits         []*limitBuilder
-	limitWord      *strictyaml.Node // limit or limits, the first of them
-	rejected       bool             // a limit has a fault
-	denied, batch  *strictyaml.Node // their values, if given
-	count          *strictyaml.Node
+	limitWord      *yamlnode.Node // limit or limits, the first of them
+	rejected       bool           // a limit has a fault
+	denied, batch  *yamlnode.Node // their values, if given
+	count          *yamlnode.Node
 	cells, cellsAt int // the number, and its offset
 	warn           int // percent of the limits without a share of their own; 0 = none
 	deferred       deferredWords
@@ -234,18 +234,18 @@ type policyBuilder struct {
 
 // deferredWords are read after the limits. Each is nil if it is not given.
 type deferredWords struct {
-	planBy, plansWord, plans, overrides, costs *strictyaml.Node
+	planBy, plansWord, plans, overrides, costs *yamlnode.Node
 }
 
 // policy reads a policy. It goes on after a fault as long as later faults are not
 // consequences of it.
-func (c *checker) policy(name, words *strictyaml.Node) (*Policy, bool) {
+func (c *checker) policy(name, words *yamlnode.Node) (*Policy, bool) {
 	if !weir.ValidName(name.Text) {
 		return nil, c.fail(name.Offset, useName, "%s cannot be the name of a policy", clip(name.Text))
 	}
-	if words.Kind != strictyaml.Map {
+	if words.Kind != yamlnode.Map {
 		next := "write limit: 10 per minute on the line below, indented"
-		if words.Kind == strictyaml.List {
+		if words.Kind == yamlnode.List {
 			next = "write the words of the policy without dashes, such as limit: 10 per minute"
 		} else if strings.Contains(words.Text, ":") {
 			next = "put a space after the colon"
@@ -268,7 +268,7 @@ func (c *checker) policy(name, words *strictyaml.Node) (*Policy, bool) {
 }
 
 // complete checks the words of a policy together, and reads those that need its limits.
-func (c *checker) complete(d *policyBuilder, name *strictyaml.Node) bool {
+func (c *checker) complete(d *policyBuilder, name *yamlnode.Node) bool {
 	ok := c.setMode(d)
 	p := d.policy
 	p.Limits = make([]weir.Limit, len(d.limits))
@@ -352,7 +352,7 @@ func (c *checker) setMode(d *policyBuilder) bool {
 }
 
 // choice returns the index of the value among the values of the word.
-func (c *checker) choice(key, value *strictyaml.Node, values []string) (int, bool) {
+func (c *checker) choice(key, value *yamlnode.Node, values []string) (int, bool) {
 	i := slices.Index(values, value.Text)
 	if i < 0 || value.Type() != "text" {
 		return 0, c.fail(value.Offset, "use one of "+strings.Join(values, ", "), "%s: %s is not one of its values", key.Text, c.quote(value))

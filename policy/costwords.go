@@ -2,13 +2,13 @@ package policy
 
 import (
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // requestedUnits is the cost of a limit that is charged the units of the request.
 const requestedUnits = "n"
 
-func (c *checker) deferCosts(d *policyBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) deferCosts(d *policyBuilder, _, value *yamlnode.Node) bool {
 	d.deferred.costs = value
 	return true
 }
@@ -19,7 +19,7 @@ func (c *checker) readCosts(d *policyBuilder) bool {
 	if costs == nil {
 		return true
 	}
-	if costs.Kind != strictyaml.Map || costs.Len() == 0 {
+	if costs.Kind != yamlnode.Map || costs.Len() == 0 {
 		return c.fail(costs.Offset, "write {LIMIT: 1} with one of "+listed(d.limitNames()), "costs: has no limits with a number, or n")
 	}
 	ok := true
@@ -29,11 +29,11 @@ func (c *checker) readCosts(d *policyBuilder) bool {
 			ok = false
 			continue
 		}
-		if value.Kind == strictyaml.Scalar && value.Text == requestedUnits {
+		if value.Kind == yamlnode.Scalar && value.Text == requestedUnits {
 			continue
 		}
 		n, problem := parseNumber(value.Text)
-		if value.Kind != strictyaml.Scalar || problem != "" || n == 0 || n > weir.MaxUnits {
+		if value.Kind != yamlnode.Scalar || problem != "" || n == 0 || n > weir.MaxUnits {
 			ok = c.fail(value.Offset, "use 1 or more for a fixed cost, or n for the units requested", "%s is not a cost", c.quote(value))
 			continue
 		}

@@ -44,7 +44,7 @@
 // Reading is strict and atomic. An unknown word, a duplicate, an anchor, a second document
 // or a contradictory limit is an error, so that no typing mistake becomes a limit. One
 // run reports up to [MaxErrors] errors, each with line, caret and next step. In return,
-// some valid YAML is rejected; package internal/strictyaml lists it.
+// some valid YAML is rejected: see docs/policies.md.
 //
 // There are no expressions, variables or includes, because people on call read policy
 // files. Programs that generate policies use the long form of a limit:
@@ -55,5 +55,5 @@
 //	limit: {max: 20, per: user, hold: 30s}
 //
 // Any file of up to [MaxBytes] is read or rejected in a fraction of a second with less
-// than 100 MiB of memory, also a hostile one.
+// than 150 MiB of memory, also a hostile one.
 package policy

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-// MaxBytes is the largest size of a policy file: 1 MiB, some ten thousand policies.
-const MaxBytes = 1 << 20
+// MaxBytes is the largest size of a policy file: 256 KiB, some three thousand policies.
+const MaxBytes = 256 << 10
 
 // File is a checked policy file.
 type File struct {
@@ -40,13 +40,13 @@ func (f *File) Policy(name string) *Policy {
 // error, Parse returns no File.
 func Parse(filename string, src []byte) (*File, error) {
 	if len(src) > MaxBytes {
-		return nil, Errors{{File: filename, Problem: "the file is larger than 1 MiB", Next: "split it, and run one weir for each part"}}
+		return nil, Errors{{File: filename, Problem: "the file is larger than 256 KiB", Next: "split it, and run one weir for each part"}}
 	}
-	doc, err := strictyaml.Read(src)
+	doc, err := yamlnode.Read(src)
 	c := checker{file: filename, doc: doc}
 	var f *File
 	if err != nil {
-		e := err.(*strictyaml.Error)
+		e := err.(*yamlnode.Error)
 		c.fail(e.Offset, e.Next, "%s", e.Problem)
 	} else {
 		f = c.policyFile(&doc.Root)

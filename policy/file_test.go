@@ -50,13 +50,13 @@ func TestSizeIsBounded(t *testing.T) {
 	if _, err := Parse("f", largest); err != nil {
 		t.Errorf("a file of %d bytes: %v", len(largest), err)
 	}
-	want := "f: the file is larger than 1 MiB; split it, and run one weir for each part"
+	want := "f: the file is larger than 256 KiB; split it, and run one weir for each part"
 	if _, err := Parse("f", append(largest, '\n')); err == nil || err.Error() != want {
 		t.Errorf("a file of a byte more: got %v, want %s", err, want)
 	}
 	if _, err := os.Stat("/dev/zero"); err != nil {
 		t.Log("no /dev/zero here")
-	} else if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than 1 MiB") {
+	} else if _, err := Load("/dev/zero"); err == nil || !strings.Contains(err.Error(), "larger than 256 KiB") {
 		t.Errorf("/dev/zero: %v", err)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // addLimit reads a limit and adds it to a policy.
-func (c *checker) addLimit(d *policyBuilder, name string, at int, value *strictyaml.Node) bool {
+func (c *checker) addLimit(d *policyBuilder, name string, at int, value *yamlnode.Node) bool {
 	l, ok := c.limit(value)
 	if !ok || !c.accept(l.complete()) {
 		d.rejected = true
@@ -22,11 +22,11 @@ func (c *checker) addLimit(d *policyBuilder, name string, at int, value *stricty
 
 // limit reads a limit without its name, as a line or in the long form. The caller completes
 // it.
-func (c *checker) limit(value *strictyaml.Node) (*limitBuilder, bool) {
-	if value.Kind == strictyaml.Map {
+func (c *checker) limit(value *yamlnode.Node) (*limitBuilder, bool) {
+	if value.Kind == yamlnode.Map {
 		return c.longLimit(value)
 	}
-	if value.Kind == strictyaml.List {
+	if value.Kind == yamlnode.List {
 		return nil, c.fail(value.Offset, "write one such as 10 per minute per user; several limits stand below limits:, each with a name", "a list in place of a limit")
 	}
 	inDocument := func(i int) int { return value.At(c.doc, i) }
@@ -41,7 +41,7 @@ func (c *checker) limit(value *strictyaml.Node) (*limitBuilder, bool) {
 
 // longLimit reads {max: 10, window: 1m, per: [user], apart: 3s, block: 1h, kind: fixed, unit: messages}, with
 // burst, zone, from and hold where the kind has them.
-func (c *checker) longLimit(value *strictyaml.Node) (*limitBuilder, bool) {
+func (c *checker) longLimit(value *yamlnode.Node) (*limitBuilder, bool) {
 	l := &limitBuilder{at: offsetsAt(value.Offset)}
 	if !apply(c, limitWords, aLimit, value, l) {
 		return nil, false
@@ -56,23 +56,23 @@ func (c *checker) longLimit(value *strictyaml.Node) (*limitBuilder, bool) {
 }
 
 // scalar passes the text of a value and its offset to set.
-func (c *checker) scalar(key, value *strictyaml.Node, set func(at int, word string) *fault) bool {
-	if value.Kind != strictyaml.Scalar || value.Null() {
+func (c *checker) scalar(key, value *yamlnode.Node, set func(at int, word string) *fault) bool {
+	if value.Kind != yamlnode.Scalar || value.Null() {
 		return c.fail(value.Offset, "write a single word", "%s: is %s", key.Text, describeKind(value))
 	}
 	return c.accept(set(value.At(c.doc, 0), value.Text))
 }
 
-func (c *checker) setKind(l *limitBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setKind(l *limitBuilder, key, value *yamlnode.Node) bool {
 	i, ok := c.choice(key, value, kindValues)
 	l.setForm(weir.Kind(i))
 	l.hasKind, l.at.kind = true, value.Offset
 	return ok
 }
 
-func (c *checker) setKeys(l *limitBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setKeys(l *limitBuilder, key, value *yamlnode.Node) bool {
 	addKey := text((*limitBuilder).addKey)
-	if value.Kind != strictyaml.List {
+	if value.Kind != yamlnode.List {
 		return addKey(c, l, key, value)
 	}
 	ok := true
@@ -83,7 +83,7 @@ func (c *checker) setKeys(l *limitBuilder, key, value *strictyaml.Node) bool {
 }
 
 // isText rejects numbers and booleans, because other programs would not read them as text.
-func (c *checker) isText(key, value *strictyaml.Node) bool {
+func (c *checker) isText(key, value *yamlnode.Node) bool {
 	switch value.Type() {
 	case "integer", "number", "boolean":
 		return c.fail(value.Offset, "put it in quotes if it is meant as text", "%s: %s is %s, not text", key.Text, clip(value.Text), describeKind(value))

@@ -7,19 +7,19 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // overrideBuilder is an override while the checker reads it.
 type overrideBuilder struct {
 	override   Override
-	limitWord  *strictyaml.Node // limit or limits, the first of them
-	limits     *strictyaml.Node // its value
-	planAt     int              // the offset of plan's value, 0 without one or after a fault
+	limitWord  *yamlnode.Node // limit or limits, the first of them
+	limits     *yamlnode.Node // its value
+	planAt     int            // the offset of plan's value, 0 without one or after a fault
 	dimensions []string
 }
 
-func (c *checker) deferOverrides(d *policyBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) deferOverrides(d *policyBuilder, _, value *yamlnode.Node) bool {
 	d.deferred.overrides = value
 	return true
 }
@@ -30,7 +30,7 @@ func (c *checker) readOverrides(d *policyBuilder, dimensions []string) bool {
 	if overrides == nil {
 		return true
 	}
-	if overrides.Kind != strictyaml.List || overrides.Len() == 0 {
+	if overrides.Kind != yamlnode.List || overrides.Len() == 0 {
 		return c.fail(overrides.Offset, "write a list, each item with for:, a limit or a plan, until: and why:", "overrides: is %s, not a list of them", describeKind(overrides))
 	}
 	if len(dimensions) == 0 {
@@ -55,8 +55,8 @@ func (c *checker) readOverrides(d *policyBuilder, dimensions []string) bool {
 	return ok
 }
 
-func (c *checker) override(d *policyBuilder, item *strictyaml.Node, dimensions []string) (Override, bool) {
-	if item.Kind != strictyaml.Map {
+func (c *checker) override(d *policyBuilder, item *yamlnode.Node, dimensions []string) (Override, bool) {
+	if item.Kind != yamlnode.Map {
 		return Override{}, c.fail(item.Offset, "write for: {key: value}, a limit or a plan, until: and why:", "%s in place of an override", describeKind(item))
 	}
 	v := overrideBuilder{override: Override{Line: item.Line}, dimensions: dimensions}
@@ -94,14 +94,14 @@ func (c *checker) overrideLimits(d *policyBuilder, v *overrideBuilder) ([]Change
 	case single:
 		change, ok := c.change(d, 0, v.limits)
 		return []Change{change}, ok
-	case v.limits.Kind != strictyaml.Map:
+	case v.limits.Kind != yamlnode.Map:
 		return nil, c.fail(v.limits.Offset, "write limits: {NAME: LIMIT}", "limits: is %s, not a map", describeKind(v.limits))
 	}
 	return c.changes(d, v.limits)
 }
 
-func (c *checker) setFor(v *overrideBuilder, key, value *strictyaml.Node) bool {
-	if value.Kind != strictyaml.Map || value.Len() == 0 {
+func (c *checker) setFor(v *overrideBuilder, key, value *yamlnode.Node) bool {
+	if value.Kind != yamlnode.Map || value.Len() == 0 {
 		return c.fail(value.Offset, "write for: {"+v.dimensions[0]+": VALUE}", "for: is %s, not a map of keys and values", describeKind(value))
 	}
 	ok := true
@@ -117,7 +117,7 @@ func (c *checker) setFor(v *overrideBuilder, key, value *strictyaml.Node) bool {
 }
 
 // keyValue checks the value of a key: any text of at most weir.MaxValueBytes.
-func (c *checker) keyValue(name, value *strictyaml.Node) bool {
+func (c *checker) keyValue(name, value *yamlnode.Node) bool {
 	if value.Type() != "text" {
 		return c.fail(value.Offset, "put it in quotes: values of keys are text", "%s: %s is %s, not text", name.Text, c.quote(value), describeKind(value))
 	}
@@ -127,7 +127,7 @@ func (c *checker) keyValue(name, value *strictyaml.Node) bool {
 	return true
 }
 
-func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setOverrideLimit(v *overrideBuilder, key, value *yamlnode.Node) bool {
 	if v.limitWord != nil {
 		return c.fail(key.Offset, "move all limits below limits:, each with its name", "limit and limits in one override")
 	}
@@ -194,7 +194,7 @@ func (c *checker) nextPlan(d *policyBuilder, name string) string {
 // inRange reports whether weir can decide at an instant, with a margin.
 func inRange(t time.Time) bool { return t.Year() >= 1971 && t.Year() <= 2199 }
 
-func (c *checker) setWhy(v *overrideBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) setWhy(v *overrideBuilder, _, value *yamlnode.Node) bool {
 	v.override.Why = strings.TrimSpace(value.Text)
 	if value.Type() != "text" || v.override.Why == "" {
 		return c.fail(value.Offset, "write a sentence from which the next reader can judge whether to remove it", "why: has no reason")

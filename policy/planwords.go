@@ -4,15 +4,15 @@ import (
 	"slices"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-func (c *checker) setShadow(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setShadow(d *policyBuilder, key, value *yamlnode.Node) bool {
 	return c.boolean(key, value, &d.policy.Shadow)
 }
 
 // boolean reads true or false.
-func (c *checker) boolean(key, value *strictyaml.Node, to *bool) bool {
+func (c *checker) boolean(key, value *yamlnode.Node, to *bool) bool {
 	if value.Type() != "boolean" {
 		return c.fail(value.Offset, "write "+key.Text+": true, or remove the word", "%s: %s is not true or false", key.Text, c.quote(value))
 	}
@@ -20,14 +20,14 @@ func (c *checker) boolean(key, value *strictyaml.Node, to *bool) bool {
 	return true
 }
 
-func (c *checker) setCount(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setCount(d *policyBuilder, key, value *yamlnode.Node) bool {
 	d.count = value
 	i, ok := c.choice(key, value, countValues)
 	d.policy.ChargeOn = ChargeOn(i)
 	return ok
 }
 
-func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setPlanBy(d *policyBuilder, key, value *yamlnode.Node) bool {
 	d.deferred.planBy = key
 	if !c.isText(key, value) {
 		return false
@@ -41,7 +41,7 @@ func (c *checker) setPlanBy(d *policyBuilder, key, value *strictyaml.Node) bool 
 	})
 }
 
-func (c *checker) deferPlans(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) deferPlans(d *policyBuilder, key, value *yamlnode.Node) bool {
 	d.deferred.plansWord, d.deferred.plans = key, value
 	return true
 }
@@ -55,7 +55,7 @@ func (c *checker) readPlans(d *policyBuilder) bool {
 		}
 		return true
 	}
-	if plans.Kind != strictyaml.Map || plans.Len() == 0 {
+	if plans.Kind != yamlnode.Map || plans.Len() == 0 {
 		return c.fail(plans.Offset, "write the name of each plan, without a dash, and its limits after or below it", "plans: has no names with limits")
 	}
 	ok := true
@@ -85,8 +85,8 @@ func (c *checker) checkPlansUsed(d *policyBuilder) bool {
 
 // changes reads changes to the limits of a policy: a single limit, or a map of limits by
 // name.
-func (c *checker) changes(d *policyBuilder, value *strictyaml.Node) ([]Change, bool) {
-	if value.Kind != strictyaml.Map {
+func (c *checker) changes(d *policyBuilder, value *yamlnode.Node) ([]Change, bool) {
+	if value.Kind != yamlnode.Map {
 		return c.onlyChange(d, value)
 	}
 	if value.Len() == 0 {
@@ -108,8 +108,8 @@ func (c *checker) changes(d *policyBuilder, value *strictyaml.Node) ([]Change, b
 }
 
 // onlyChange reads the change of a policy with one limit.
-func (c *checker) onlyChange(d *policyBuilder, value *strictyaml.Node) ([]Change, bool) {
-	if len(d.policy.Limits) > 1 && value.Kind == strictyaml.Scalar {
+func (c *checker) onlyChange(d *policyBuilder, value *yamlnode.Node) ([]Change, bool) {
+	if len(d.policy.Limits) > 1 && value.Kind == yamlnode.Scalar {
 		return nil, c.fail(value.Offset, "write {NAME: LIMIT} with one of "+listed(d.limitNames()), "a limit without a name, in a policy with several")
 	}
 	change, ok := c.change(d, 0, value)
@@ -118,7 +118,7 @@ func (c *checker) onlyChange(d *policyBuilder, value *strictyaml.Node) ([]Change
 
 // change reads new numbers for limit i of a policy, which keeps its window, kind, keys
 // and block.
-func (c *checker) change(d *policyBuilder, i int, value *strictyaml.Node) (Change, bool) {
+func (c *checker) change(d *policyBuilder, i int, value *yamlnode.Node) (Change, bool) {
 	base := d.policy.Limits[i]
 	l, ok := c.limit(value)
 	if !ok {
@@ -183,7 +183,7 @@ func (d *policyBuilder) limitNames() []string {
 }
 
 // limitNamed returns the index of the limit with the name that a node gives.
-func (c *checker) limitNamed(d *policyBuilder, name *strictyaml.Node) (i int, ok bool) {
+func (c *checker) limitNamed(d *policyBuilder, name *yamlnode.Node) (i int, ok bool) {
 	if i = d.policy.limitNamed(name.Text); i < 0 {
 		return i, c.fail(name.Offset, c.nextName(name.Text, d.limitNames(), "its limits are "), "%s is not a limit of the policy", clip(name.Text))
 	}

@@ -6,10 +6,10 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
-func (c *checker) setAbout(d *policyBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) setAbout(d *policyBuilder, _, value *yamlnode.Node) bool {
 	if value.Type() != "text" {
 		return c.fail(value.Offset, "write a sentence, in quotes if necessary", "about: is %s, not text", describeKind(value))
 	}
@@ -17,16 +17,16 @@ func (c *checker) setAbout(d *policyBuilder, _, value *strictyaml.Node) bool {
 	return true
 }
 
-func (c *checker) setLimit(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setLimit(d *policyBuilder, key, value *yamlnode.Node) bool {
 	return c.onlyLimit(d, key) && c.addLimit(d, onlyLimitName, key.Offset, value)
 }
 
-func (c *checker) setLimits(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setLimits(d *policyBuilder, key, value *yamlnode.Node) bool {
 	if !c.onlyLimit(d, key) {
 		return false
 	}
 	d.rejected = true
-	if value.Kind != strictyaml.Map || value.Len() == 0 {
+	if value.Kind != yamlnode.Map || value.Len() == 0 {
 		return c.fail(value.Offset, "write the name of each limit, without a dash, and the limit after it; or write limit: for a single one", "limits: is %s, not a map of names to limits", describeKind(value))
 	}
 	ok := true
@@ -42,7 +42,7 @@ func (c *checker) setLimits(d *policyBuilder, key, value *strictyaml.Node) bool 
 }
 
 // onlyLimit rejects limit and limits in one policy.
-func (c *checker) onlyLimit(d *policyBuilder, key *strictyaml.Node) bool {
+func (c *checker) onlyLimit(d *policyBuilder, key *yamlnode.Node) bool {
 	if d.limitWord != nil {
 		return c.fail(key.Offset, "move all limits below limits:, each with a name", "limit and limits in one policy")
 	}
@@ -50,21 +50,21 @@ func (c *checker) onlyLimit(d *policyBuilder, key *strictyaml.Node) bool {
 	return true
 }
 
-func (c *checker) setDenied(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setDenied(d *policyBuilder, key, value *yamlnode.Node) bool {
 	d.denied = value
 	_, ok := c.choice(key, value, deniedValues)
 	return ok
 }
 
-func (c *checker) setBatch(d *policyBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setBatch(d *policyBuilder, key, value *yamlnode.Node) bool {
 	d.batch = value
 	_, ok := c.choice(key, value, batchValues)
 	return ok
 }
 
-func (c *checker) setCells(d *policyBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) setCells(d *policyBuilder, _, value *yamlnode.Node) bool {
 	n, problem := parseNumber(value.Text)
-	if value.Kind != strictyaml.Scalar || problem != "" || n > maxCells {
+	if value.Kind != yamlnode.Scalar || problem != "" || n > maxCells {
 		return c.fail(value.Offset, "use 0 for exact windows, or a whole number such as 60 up to "+formatNumber(maxCells), "%s is not a number of cells", c.quote(value))
 	}
 	d.cells, d.cellsAt = int(n), value.Offset

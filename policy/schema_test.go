@@ -13,7 +13,7 @@ import (
 	validator "github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // TestSchemaIsMadeOfTheWords: the schema that is checked in is made of the words Parse reads by. Each of
@@ -82,14 +82,14 @@ func compiledSchema(t testing.TB) *validator.Schema {
 
 // readYAML reads a file as an editor would, into the values of encoding/json.
 func readYAML(src []byte) (any, error) {
-	doc, err := strictyaml.Read(src)
+	doc, err := yamlnode.Read(src)
 	if err != nil {
 		return nil, err
 	}
 	return asJSON(&doc.Root), nil
 }
 
-func asJSON(n *strictyaml.Node) any {
+func asJSON(n *yamlnode.Node) any {
 	switch n.Type() {
 	case "map":
 		m := map[string]any{}
@@ -104,7 +104,7 @@ func asJSON(n *strictyaml.Node) any {
 		}
 		return list
 	case "integer", "number":
-		if value, err := strconv.ParseFloat(n.Text, 64); err == nil {
+		if value, err := strconv.ParseFloat(n.Text, 64); err == nil && !strings.Contains(n.Text, "_") {
 			return value
 		}
 		return n.Text

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // maxTimes is the largest number of repetitions of a step. It bounds the time of a test.
@@ -20,13 +20,13 @@ type stepBuilder struct {
 }
 
 func (c *checker) steps(d *testBuilder) bool {
-	if d.steps.Kind != strictyaml.List || d.steps.Len() == 0 {
+	if d.steps.Kind != yamlnode.List || d.steps.Len() == 0 {
 		return c.fail(d.steps.Offset, "write a list, each item such as {at: 0s, expect: allowed}", "steps: is %s, not a list of them", describeKind(d.steps))
 	}
 	at := time.Duration(0)
 	ok := true
 	for item := range d.steps.Items() {
-		if item.Kind != strictyaml.Map {
+		if item.Kind != yamlnode.Map {
 			ok = c.fail(item.Offset, "write one such as {at: 0s, expect: allowed}", "%s in place of a step", describeKind(item))
 			continue
 		}
@@ -38,7 +38,7 @@ func (c *checker) steps(d *testBuilder) bool {
 	return ok
 }
 
-func (c *checker) step(s *stepBuilder, item *strictyaml.Node, before time.Duration) bool {
+func (c *checker) step(s *stepBuilder, item *yamlnode.Node, before time.Duration) bool {
 	if !apply(c, stepWords, aStep, item, s) {
 		return false
 	}
@@ -88,7 +88,7 @@ func (s *Step) contradiction(charging StepOp) string {
 }
 
 // stepKey rejects a step with a key that does not match the policy.
-func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) bool {
+func (c *checker) stepKey(s *stepBuilder, item *yamlnode.Node) bool {
 	p, dimensions := s.test.test.Policy, s.test.dimensions
 	given := func(name string) bool {
 		return slices.ContainsFunc(s.step.Key, func(d Dimension) bool { return d.Name == name })
@@ -106,7 +106,7 @@ func (c *checker) stepKey(s *stepBuilder, item *strictyaml.Node) bool {
 	return true
 }
 
-func (c *checker) setStepKey(s *stepBuilder, key, value *strictyaml.Node) (ok bool) {
+func (c *checker) setStepKey(s *stepBuilder, key, value *yamlnode.Node) (ok bool) {
 	s.step.Key, ok = c.keyOf(key, value)
 	return ok
 }
@@ -125,11 +125,11 @@ func (s *stepBuilder) setAt(at int, word string) *fault {
 
 func (s *stepBuilder) setDo(i int) { s.step.Op = StepOp(i) }
 
-func (c *checker) setN(s *stepBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setN(s *stepBuilder, key, value *yamlnode.Node) bool {
 	return c.whole(key, value, weir.MaxUnits, &s.step.N)
 }
 
-func (c *checker) setTimes(s *stepBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setTimes(s *stepBuilder, key, value *yamlnode.Node) bool {
 	var n int64
 	if !c.whole(key, value, maxTimes, &n) {
 		return false
@@ -141,13 +141,13 @@ func (c *checker) setTimes(s *stepBuilder, key, value *strictyaml.Node) bool {
 	return true
 }
 
-func (c *checker) setGranted(s *stepBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setGranted(s *stepBuilder, key, value *yamlnode.Node) bool {
 	s.step.Expect.Granted = new(int64)
 	return c.whole(key, value, weir.MaxUnits, s.step.Expect.Granted)
 }
 
 // setRemaining accepts numbers below 0, which a record can lead to.
-func (c *checker) setRemaining(s *stepBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setRemaining(s *stepBuilder, key, value *yamlnode.Node) bool {
 	n, below := new(int64), *value
 	if len(value.Text) > 1 && value.Text[0] == '-' {
 		below.Text = value.Text[1:]
@@ -161,7 +161,7 @@ func (c *checker) setRemaining(s *stepBuilder, key, value *strictyaml.Node) bool
 }
 
 // whole reads a whole number of 0 … most.
-func (c *checker) whole(key, value *strictyaml.Node, most int64, to *int64) bool {
+func (c *checker) whole(key, value *yamlnode.Node, most int64, to *int64) bool {
 	return c.scalar(key, value, func(at int, word string) *fault {
 		n, problem := parseNumber(word)
 		if problem != "" || n > most {
@@ -201,7 +201,7 @@ func (s *stepBuilder) setLimit(at int, word string) *fault {
 	return nil
 }
 
-func (c *checker) setWarning(s *stepBuilder, key, value *strictyaml.Node) bool {
+func (c *checker) setWarning(s *stepBuilder, key, value *yamlnode.Node) bool {
 	if s.test.test.Policy.WarnPercents == nil {
 		return c.fail(key.Offset, "add warn: 80% to the policy or to a limit", "policy %s never warns", s.test.test.Policy.Name)
 	}

@@ -3,7 +3,7 @@ package policy
 import (
 	"time"
 
-	"github.com/weirlimit/weir/policy/internal/strictyaml"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // defaultFrom is the instant of 0s of a test without from:, before any override ends.
@@ -12,14 +12,14 @@ var defaultFrom = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 // testBuilder is a test while the checker reads it.
 type testBuilder struct {
 	test       Test
-	steps      *strictyaml.Node // the value
+	steps      *yamlnode.Node // the value
 	policyName string
 	policyAt   int // its offset, 0 after a fault
 	dimensions []string
 	expects    bool // a step has an expectation
 }
 
-func (c *checker) deferTests(f *File, _, value *strictyaml.Node) bool {
+func (c *checker) deferTests(f *File, _, value *yamlnode.Node) bool {
 	c.tests = value
 	return true
 }
@@ -29,7 +29,7 @@ func (c *checker) readTests(f *File) {
 	if c.tests == nil {
 		return
 	}
-	if c.tests.Kind != strictyaml.Map || c.tests.Len() == 0 {
+	if c.tests.Kind != yamlnode.Map || c.tests.Len() == 0 {
 		c.fail(c.tests.Offset, "write a sentence that describes the test and, indented below it, policy:, key: and steps:", "tests: is %s, not a map of sentences to tests", describeKind(c.tests))
 		return
 	}
@@ -40,8 +40,8 @@ func (c *checker) readTests(f *File) {
 	}
 }
 
-func (c *checker) test(f *File, name, words *strictyaml.Node) (*Test, bool) {
-	if words.Kind != strictyaml.Map {
+func (c *checker) test(f *File, name, words *yamlnode.Node) (*Test, bool) {
+	if words.Kind != yamlnode.Map {
 		return nil, c.fail(words.Offset, "write policy:, key: and steps: below it, indented", "%s in place of the words of a test", describeKind(words))
 	}
 	d := testBuilder{test: Test{Name: name.Text, From: defaultFrom, Line: name.Line}}
@@ -89,14 +89,14 @@ func (d *testBuilder) setFrom(at int, word string) *fault {
 	return nil
 }
 
-func (c *checker) setTestKey(d *testBuilder, key, value *strictyaml.Node) (ok bool) {
+func (c *checker) setTestKey(d *testBuilder, key, value *yamlnode.Node) (ok bool) {
 	d.test.Key, ok = c.keyOf(key, value)
 	return ok
 }
 
 // keyOf reads a map of keys and their values.
-func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, bool) {
-	if value.Kind != strictyaml.Map {
+func (c *checker) keyOf(key, value *yamlnode.Node) ([]Dimension, bool) {
+	if value.Kind != yamlnode.Map {
 		return nil, c.fail(value.Offset, "write "+key.Text+": {user: ann}", "%s: is %s, not a map of keys and values", key.Text, describeKind(value))
 	}
 	var all []Dimension
@@ -108,7 +108,7 @@ func (c *checker) keyOf(key, value *strictyaml.Node) ([]Dimension, bool) {
 	return all, ok
 }
 
-func (c *checker) deferSteps(d *testBuilder, _, value *strictyaml.Node) bool {
+func (c *checker) deferSteps(d *testBuilder, _, value *yamlnode.Node) bool {
 	d.steps = value
 	return true
 }

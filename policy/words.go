@@ -1,6 +1,6 @@
 package policy
 
-import "github.com/weirlimit/weir/policy/internal/strictyaml"
+import "github.com/weirlimit/weir/internal/yamlnode"
 
 // word is one word of a map of the file, with the function that reads its value. The
 // schema's description of its values is in schema_test.go.
@@ -10,11 +10,11 @@ type word[T any] struct {
 }
 
 // setter reads the value of a word into target, and reports whether it succeeded.
-type setter[T any] = func(c *checker, target T, key, value *strictyaml.Node) bool
+type setter[T any] = func(c *checker, target T, key, value *yamlnode.Node) bool
 
 // scalar is the setter of a word with a single value, which set reads.
 func scalar[T any](set func(target T, at int, word string) *fault) setter[T] {
-	return func(c *checker, target T, key, value *strictyaml.Node) bool {
+	return func(c *checker, target T, key, value *yamlnode.Node) bool {
 		return c.scalar(key, value, func(at int, word string) *fault { return set(target, at, word) })
 	}
 }
@@ -22,14 +22,14 @@ func scalar[T any](set func(target T, at int, word string) *fault) setter[T] {
 // text is scalar without numbers and booleans.
 func text[T any](set func(target T, at int, word string) *fault) setter[T] {
 	read := scalar(set)
-	return func(c *checker, target T, key, value *strictyaml.Node) bool {
+	return func(c *checker, target T, key, value *yamlnode.Node) bool {
 		return c.isText(key, value) && read(c, target, key, value)
 	}
 }
 
 // choice is the setter of a word with one of some values, which set gets by index.
 func choice[T any](values []string, set func(target T, i int)) setter[T] {
-	return func(c *checker, target T, key, value *strictyaml.Node) bool {
+	return func(c *checker, target T, key, value *yamlnode.Node) bool {
 		i, ok := c.choice(key, value, values)
 		set(target, i)
 		return ok
@@ -126,7 +126,7 @@ var stepWords = []word[*stepBuilder]{
 
 // apply sets every word of the map in target, in the order of the file, and reports
 // whether all of them were accepted.
-func apply[T any](c *checker, words []word[T], of string, m *strictyaml.Node, target T) bool {
+func apply[T any](c *checker, words []word[T], of string, m *yamlnode.Node, target T) bool {
 	ok := true
 	for key, value := range m.Pairs() {
 		if w := find(words, key.Text); w == nil {
@@ -139,7 +139,7 @@ func apply[T any](c *checker, words []word[T], of string, m *strictyaml.Node, ta
 }
 
 // allKnown reports whether the table has every word of the map.
-func allKnown[T any](words []word[T], m *strictyaml.Node) bool {
+func allKnown[T any](words []word[T], m *yamlnode.Node) bool {
 	for key := range m.Pairs() {
 		if find(words, key.Text) == nil {
 			return false

@@ -113,8 +113,8 @@ var sections = []section{
 	},
 	{
 		title: "What files and traces cost", program: "files", rounds: true,
-		headline: "a file of 10,000 policies %s s; %s trace lines a second and core",
-		figures:  []figure{{"validate, 10,000 policies", 1}, {"replay, 10,000 keys", 2}},
+		headline: "a file of 2,500 policies %s s; %s trace lines a second and core",
+		figures:  []figure{{"validate, 2,500 policies", 1}, {"replay, 10,000 keys", 2}},
 	},
 }
 

@@ -1,4 +1,4 @@
-package strictyaml
+package yamlnode
 
 import (
 	"strings"

@@ -1,0 +1,171 @@
+package yamlnode
+
+import (
+	"fmt"
+	"iter"
+
+	"go.yaml.in/yaml/v4"
+)
+
+// Kind is the shape of a Node.
+type Kind uint8
+
+const (
+	// Scalar is text, a number, a word or null.
+	Scalar Kind = iota
+	// List is a sequence of nodes.
+	List
+	// Map is a sequence of pairs of nodes, the keys all different.
+	Map
+)
+
+// Node is one value of a document.
+type Node struct {
+	Kind     Kind
+	style    yaml.Style
+	Line     int    // 1 … lines of the document
+	Offset   int    // of the first character in the document's text
+	Text     string // of a Scalar, without quotes, escapes and folds
+	tag      string // in the short form, such as !!int
+	children []Node // items of a List; keys and values, in turn, of a Map
+}
+
+// Pairs yields the keys and values of a Map, in the order of the file.
+func (n *Node) Pairs() iter.Seq2[*Node, *Node] {
+	return func(yield func(key, value *Node) bool) {
+		for i := 0; n.Kind == Map && i < len(n.children); i += 2 {
+			if !yield(&n.children[i], &n.children[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Items yields the nodes of a List, in the order of the file.
+func (n *Node) Items() iter.Seq[*Node] {
+	return func(yield func(item *Node) bool) {
+		for i := 0; n.Kind == List && i < len(n.children); i++ {
+			if !yield(&n.children[i]) {
+				return
+			}
+		}
+	}
+}
+
+// Len returns the number of items of a List or of pairs of a Map.
+func (n *Node) Len() int {
+	if n.Kind == Map {
+		return len(n.children) / 2
+	}
+	return len(n.children)
+}
+
+// types are names for the types that YAML readers give to plain text.
+var types = map[string]string{"!!map": "map", "!!seq": "list", "!!str": "text", "!!int": "integer",
+	"!!float": "number", "!!bool": "boolean", "!!null": "nothing", "!!timestamp": "date", "!!merge": "merge key"}
+
+// Type returns the type of the node for YAML readers: "map", "list", "text", "integer",
+// "number", "boolean", "date", "nothing", "merge key", or another tag.
+func (n *Node) Type() string {
+	if t, ok := types[n.tag]; ok {
+		return t
+	}
+	return n.tag
+}
+
+// Null reports whether the node is empty, as after "key:", or a word for null.
+func (n *Node) Null() bool { return n.tag == "!!null" }
+
+// escapes are the lengths of escapes that are longer than a backslash and a letter.
+var escapes = map[rune]int{'x': 4, 'u': 6, 'U': 10}
+
+// At returns the offset in the document of byte i of the scalar's Text, 0 … len(Text), or
+// that of the node if the text goes on behind a line break before it.
+func (n *Node) At(d *Document, i int) int {
+	offset, quote := n.Offset, rune(0)
+	switch {
+	case n.style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0:
+		quote = d.at(offset)
+		offset++
+	case n.style != 0:
+		return offset
+	}
+	for _, c := range n.Text[:i] {
+		switch at := d.at(offset); {
+		case at == '\\' && quote == '"':
+			offset += max(2, escapes[d.at(offset+1)])
+		case at != c:
+			return n.Offset
+		case at == '\'' && quote == '\'':
+			offset += 2
+		default:
+			offset++
+		}
+	}
+	return min(offset, len(d.text))
+}
+
+// reader converts the nodes of the library, and checks them if it is strict.
+type reader struct {
+	document *Document
+	strict   bool
+	anchors  map[*yaml.Node]*Node // those so far
+	err      *Error               // the first
+}
+
+func (r *reader) fail(offset int, next, problem string, args ...any) {
+	if r.err == nil {
+		r.err = &Error{offset, fmt.Sprintf(problem, args...), next}
+	}
+}
+
+// node converts a node at a depth, the root at 1.
+func (r *reader) node(from *yaml.Node, depth int) Node {
+	n := Node{Line: min(from.Line, len(r.document.lines)), Offset: r.document.offset(from.Line, from.Column), Text: from.Value, tag: from.ShortTag(), style: from.Style}
+	if r.strict {
+		r.checkFeatures(from, &n)
+	}
+	switch from.Kind {
+	case yaml.AliasNode:
+		if to := r.anchors[from.Alias]; to != nil {
+			return *to
+		}
+		r.fail(n.Offset, "write the value out", "%s is within the value that it stands for", clip("*"+from.Value))
+	case yaml.SequenceNode:
+		n.Kind = List
+		r.children(from, &n, depth)
+	case yaml.MappingNode:
+		n.Kind = Map
+		r.children(from, &n, depth)
+	default:
+		r.checkText(&n)
+		if r.strict && n.style == 0 {
+			r.checkItem(&n)
+		}
+	}
+	if from.Anchor != "" {
+		if r.anchors == nil {
+			r.anchors = map[*yaml.Node]*Node{}
+		}
+		r.anchors[from] = &n
+	}
+	return n
+}
+
+// children converts the nodes of a collection at a depth.
+func (r *reader) children(from *yaml.Node, n *Node, depth int) {
+	if depth > MaxDepth {
+		r.fail(n.Offset, "write it flatter", "nested more than %d levels deep", MaxDepth)
+		return
+	}
+	n.children = make([]Node, len(from.Content))
+	seen := map[string]int{}
+	for i, child := range from.Content {
+		n.children[i] = r.node(child, depth+1)
+		if n.Kind == Map && i%2 == 0 {
+			r.checkKey(seen, &n.children[i])
+		} else if n.Kind == Map {
+			r.checkValue(from, &n.children[i-1], &n.children[i])
+		}
+	}
+}

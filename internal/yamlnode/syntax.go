@@ -1,0 +1,108 @@
+package yamlnode
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v4"
+)
+
+const (
+	noAliases  = "aliases are not read"
+	nextAlias  = "write the value out, or put text that begins with * in quotes"
+	nextComma  = "put a comma between values, and text that holds , [ ] { } in quotes"
+	nextEscape = `write \\ for a backslash; escapes are \" \/ \t \n \xXX \uXXXX \UXXXXXXXX`
+)
+
+// messages are errors of the library by the beginnings of their texts. %s is the word at
+// the place of the error.
+var messages = []struct{ begins, problem, next string }{
+	{"unknown anchor", noAliases, nextAlias},
+	{"exceeded max depth", fmt.Sprintf("nested more than %d levels deep", MaxDepth), "write it flatter"},
+	{"found a comment without preceding whitespace", "a comment begins with a space and #", "put a space before the #"},
+	{"did not find expected key", "%s is not expected after a value", "begin a new line, or put all of it in quotes"},
+	{"did not find expected '-' indicator", "%s is not an item of the list above", `begin the line with "- ", or indent it`},
+	{"did not find expected ',' or ']'", "%s where ',' or ']' is expected", nextComma},
+	{"did not find expected ',' or '}'", "%s where ',' or '}' is expected", nextComma},
+	{"did not find expected node content", "%s where a value is expected", "write a value, or put the text in quotes"},
+	{"did not find expected <document start>", "%s is not expected after the document", "write one map"},
+	{"block sequence entries are not allowed", "a list item on the line of its key", "begin the list on a line of its own"},
+	{"found character that cannot start any token", "text cannot begin with %s", "put it in quotes"},
+}
+
+// syntaxError converts an error of the library.
+func (d *Document) syntaxError(err error) *Error {
+	var e *yaml.LoadError
+	if !errors.As(err, &e) {
+		return &Error{0, "the file is not YAML", "correct it"}
+	}
+	says := func(begins string) bool { return strings.HasPrefix(e.Message, begins) }
+	at, opening := d.offset(e.Mark.Line, e.Mark.Column), d.offset(e.ContextMark.Line, e.ContextMark.Column)
+	line, _, _ := d.Position(at)
+	begin := d.lines[line-1]
+	for begin < at && d.text[begin] == ' ' {
+		begin++
+	}
+	switch {
+	case e.ContextMsg != "" && (at == len(d.text) || says("found unexpected document indicator")):
+		return d.unclosed(opening)
+	case d.at(at) == '\t':
+		return &Error{at, "a tab cannot indent a line: its width depends on the editor", "use spaces"}
+	case e.ContextMsg == "while scanning a quoted scalar":
+		for at > opening && d.at(at) != '\\' {
+			at--
+		}
+		if says("found invalid Unicode character") {
+			return &Error{at, "the escape is not that of a character", "write the character itself"}
+		}
+		return &Error{at, string(d.text[at:min(at+2, len(d.text))]) + " is not an escape", nextEscape}
+	case says("could not find expected ':'"):
+		return &Error{opening, d.word(opening) + " is not a key", `write "key: value" with a space after the colon`}
+	case says("did not find expected key") && begin == at:
+		return &Error{at, fmt.Sprintf("this line is indented by %d, the lines it belongs to by %d", at-d.lines[line-1], e.ContextMark.Column-1),
+			"give all lines of one map or list the same indentation"}
+	case says("mapping values are not allowed"):
+		if before := string(d.text[begin:at]); !strings.Contains(before, ": ") {
+			return &Error{begin, clip(before) + " looks like a key, but it continues the text of the line above",
+				"indent it like the key above, or put the text in quotes"}
+		}
+		return &Error{at, `a second ":" in one line`, `put text with ": " in quotes, or begin a new line`}
+	}
+	for _, m := range messages {
+		if says(m.begins) {
+			return &Error{at, strings.ReplaceAll(m.problem, "%s", d.word(at)), m.next}
+		}
+	}
+	return &Error{at, e.Message, "correct it, or put the text in quotes"}
+}
+
+// unclosed returns the error of a bracket or a quote without its counterpart.
+func (d *Document) unclosed(opening int) *Error {
+	switch d.at(opening) {
+	case '[':
+		return &Error{opening, "a list without an end", "close it"}
+	case '{':
+		return &Error{opening, "a map without an end", "close it"}
+	}
+	return &Error{opening, "text in quotes without an end", "close the quotes"}
+}
+
+// word quotes the word at an offset.
+func (d *Document) word(offset int) string {
+	end := offset
+	for end < len(d.text) && end < offset+80 && d.text[end] != '\n' && (d.text[end] != ' ' || end == offset) {
+		end++
+	}
+	return clip(string(d.text[offset:end]))
+}
+
+// clip quotes s, cut after 40 characters.
+func clip(s string) string {
+	const most = 40
+	if runes := []rune(s); len(runes) > most {
+		s = string(runes[:most]) + "…"
+	}
+	return strconv.Quote(s)
+}
