@@ -31,7 +31,6 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/metrics.md", "the last ten to twenty minutes", "internal/topkeys/sketch.go", "period = 10 * time.Minute"},
 		{"docs/resp.md", "| a command | 64 KiB, 64 arguments |", "internal/front/resp/parse.go", "maxCommand = 64 << 10 // bytes, the headers included\n\tmaxArgs    = 64"},
 		{"docs/resp.md", "| between two commands | an hour |", "internal/front/resp/server.go", "cmp.Or(l.Idle, time.Hour)"},
-		{"docs/resp.md", "65,536 different ones", "internal/front/resp/bucket.go", "maxRates = 1 << 16"},
 		{"docs/resp.md", "up to 64 decisions of a\nconnection", "internal/front/resp/batch.go", "maxQueues = 64"},
 		{"docs/envoy.md", "| 16 KiB and 64 names of header fields |", "internal/front/envoy/listener.go", "maxHeaders = 16 << 10 // bytes of a header list\n\tmaxFields  = 64"},
 		{"docs/envoy.md", "| 64 KiB of a message |", "internal/front/envoy/listener.go", "maxMessage = 64 << 10"},

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"net/http"
 	"os"
 	"os/exec"
 	"strings"
@@ -77,11 +76,9 @@ func (p *process) awaitOutput(t *testing.T, words string) string {
 	}
 }
 
-// terminate sends SIGTERM. The idle connections of the test are closed before; weir would
-// wait a second for them.
+// terminate sends SIGTERM.
 func (p *process) terminate(t *testing.T) {
 	t.Helper()
-	http.DefaultClient.CloseIdleConnections()
 	if err := p.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

@@ -23,7 +23,6 @@ type Conn struct {
 	reads    deadline
 	writes   deadline
 	once     sync.Once // releases the slot
-	busy     atomic.Bool
 	admitted atomic.Bool
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
 
@@ -180,27 +179,8 @@ func clientOf(c net.Conn) netip.Prefix {
 	return clientaddr.Prefix(a.AddrPort().Addr(), clientaddr.Bits)
 }
 
-// Cork makes the system hold back the bytes written to a Conn until its write side is
-// closed, so that the last bytes and the end are sent together. It does nothing over unix
-// sockets and on systems other than Linux.
-func Cork(c net.Conn) {
-	if own := ConnOf(c); own != nil {
-		cork(own.Conn)
-	}
-}
-
 // Unread reports whether a Conn has received bytes that are not read yet.
 func Unread(c net.Conn) bool {
 	own := ConnOf(c)
 	return own != nil && unread(own.Conn)
-}
-
-// CloseRead makes later writes of the client of a Conn fail. Bytes that were written
-// before can still be read. Only unix sockets can do that; it does nothing over TCP.
-func CloseRead(c net.Conn) {
-	if own := ConnOf(c); own != nil {
-		if unix, ok := own.Conn.(*net.UnixConn); ok {
-			unix.CloseRead()
-		}
-	}
 }

@@ -3,7 +3,6 @@ package listen
 import (
 	"container/list"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/netip"
 	"sync"
@@ -15,8 +14,7 @@ import (
 // newer one. A client on a slow network can send its first request within it.
 const minAge = time.Second
 
-// Listener accepts connections up to its bounds. Drain ends it without losing a
-// connection. A connection is admitted by [Conn.Admit].
+// Listener accepts connections up to its bounds. A connection is admitted by [Conn.Admit].
 //
 //   - At most Conns connections are admitted, and Spare more are open: a full listener
 //     still answers probes.
@@ -29,17 +27,12 @@ type Listener struct {
 	net.Listener // of the system
 	config       Config
 
-	closed    chan struct{}
-	once      sync.Once     // closes closed
-	released  chan struct{} // holds an element after a connection was closed
-	accepting atomic.Int64  // calls of Accept, which may hold a connection that is not in open yet
-	refused   atomic.Int64  // connections closed because of these bounds
-
-	draining atomic.Bool
-	drained  chan struct{} // closed when backlog is set
+	closed   chan struct{}
+	once     sync.Once     // closes closed
+	released chan struct{} // holds an element after a connection was closed
+	refused  atomic.Int64  // connections closed because of these bounds
 
 	mu         sync.Mutex // protects the following
-	backlog    []net.Conn // accepted by the system before Drain, and not returned by Accept yet
 	open       map[*Conn]struct{}
 	unadmitted list.List            // of *Conn, those in open that are not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as PerAddress counts them
@@ -48,19 +41,14 @@ type Listener struct {
 
 func newListener(l net.Listener, c Config) *Listener {
 	return &Listener{Listener: l, config: c,
-		closed: make(chan struct{}), released: make(chan struct{}, 1), drained: make(chan struct{}),
+		closed: make(chan struct{}), released: make(chan struct{}, 1),
 		open: map[*Conn]struct{}{}, perClient: map[netip.Prefix]int{}}
 }
 
 // Accept waits for a connection and for its slot.
 func (l *Listener) Accept() (net.Conn, error) {
-	l.accepting.Add(1)
-	defer l.accepting.Add(-1)
 	for {
 		c, err := l.Listener.Accept()
-		if err != nil && l.draining.Load() {
-			c, err = l.acceptBacklog()
-		}
 		if err != nil {
 			return nil, err
 		}
@@ -212,46 +200,8 @@ func (l *Listener) uncountLocked(c *Conn) {
 	}
 }
 
-// SetBusy records whether a connection has a request in progress, or is about to.
-// Connections that no Listener accepted are ignored.
-func SetBusy(c net.Conn, busy bool) {
-	if own := ConnOf(c); own != nil {
-		own.busy.Store(busy)
-	}
-}
-
-// Busy reports whether a connection is busy. It looks at each, because a counter would
-// cost every request more.
-func (l *Listener) Busy() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.open {
-		if c.busy.Load() {
-			return true
-		}
-	}
-	return false
-}
-
 // Refused returns the number of connections that were closed because of the bounds.
 func (l *Listener) Refused() int64 { return l.refused.Load() }
-
-// Unread reports whether any connection has received bytes that the server has not read.
-// It is false on systems other than Unix.
-func (l *Listener) Unread() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for c := range l.open {
-		if unread(c.Conn) {
-			return true
-		}
-	}
-	return false
-}
-
-// Active returns the number of open connections plus the number of calls of Accept, each
-// of which may hold one more.
-func (l *Listener) Active() int { return l.Conns() + int(l.accepting.Load()) }
 
 // Conns returns the number of open connections.
 func (l *Listener) Conns() int {
@@ -260,50 +210,8 @@ func (l *Listener) Conns() int {
 	return len(l.open)
 }
 
-// Drain stops listening. Accept returns every connection that the system has already
-// accepted, and then net.ErrClosed. Later connections are refused. On systems other than
-// Linux, connections that are not accepted yet are reset.
-func (l *Listener) Drain() {
-	if l.draining.Swap(true) {
-		return
-	}
-	if u, ok := l.Listener.(*net.UnixListener); ok {
-		removeSocket(u)
-	}
-	backlog := takeBacklog(l.Listener)
-	l.mu.Lock()
-	l.backlog = backlog
-	l.mu.Unlock()
-	close(l.drained)
-	l.Listener.Close()
-}
-
-// acceptBacklog waits for Drain and returns the next connection of the backlog.
-func (l *Listener) acceptBacklog() (net.Conn, error) {
-	<-l.drained
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if len(l.backlog) == 0 {
-		return nil, net.ErrClosed
-	}
-	c := l.backlog[0]
-	l.backlog = l.backlog[1:]
-	return c, nil
-}
-
-// Close also ends an Accept that waits for a slot. It returns no error if Drain has
-// closed the listener already.
+// Close also ends an Accept that waits for a slot.
 func (l *Listener) Close() error {
 	l.once.Do(func() { close(l.closed) })
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, c := range l.backlog {
-		c.Close()
-	}
-	l.backlog = nil
-	err := l.Listener.Close()
-	if l.draining.Load() && errors.Is(err, net.ErrClosed) {
-		return nil
-	}
-	return err
+	return l.Listener.Close()
 }

@@ -2,7 +2,6 @@ package listen
 
 import (
 	"cmp"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -37,26 +36,12 @@ func Open(c Config) (*Listener, error) {
 			plain, err = listenUnix(c.Address.path, cmp.Or(c.Mode, 0o660))
 		}
 	} else {
-		plain, err = listenTCP(c.Address.tcp)
+		plain, err = net.ListenTCP("tcp", c.Address.tcp) // without multipath TCP: a caller of a limiter has one path to it
 	}
 	if err != nil {
 		return nil, err
 	}
 	return newListener(plain, c), nil
-}
-
-// listenTCP listens without multipath TCP, which is Go's default. Its sockets reject the
-// option that Drain sets, and a caller of a limiter has one path to it.
-func listenTCP(a *net.TCPAddr) (net.Listener, error) {
-	var c net.ListenConfig
-	c.SetMultipathTCP(false)
-	return c.Listen(context.Background(), "tcp", a.String())
-}
-
-// removeSocket removes the file of a listening socket.
-func removeSocket(l *net.UnixListener) {
-	l.SetUnlinkOnClose(false) // at Close the path may belong to another process
-	os.Remove(l.Addr().String())
 }
 
 // removeStale removes a socket without a listener, which a killed process left behind. It

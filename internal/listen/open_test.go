@@ -90,67 +90,6 @@ func TestStaleSocket(t *testing.T) {
 	}
 }
 
-// TestDrainAcceptsTheBacklog: Accept returns the connections that the system accepted
-// before Drain, and then an error.
-func TestDrainAcceptsTheBacklog(t *testing.T) {
-	a, err := Parse("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := Open(Config{Address: a})
-	if err != nil {
-		t.Fatal(err)
-	}
-	const n = 50
-	for range n {
-		c, err := net.Dial("tcp", l.Addr().String())
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close()
-	}
-	l.Drain()
-	for i := range n {
-		c, err := l.Accept()
-		if err != nil {
-			t.Fatalf("connection %d of %d: %v", i+1, n, err)
-		}
-		defer c.Close()
-	}
-	if _, err := l.Accept(); err == nil {
-		t.Error("Accept after the last: no error")
-	}
-	if _, err := net.Dial("tcp", l.Addr().String()); err == nil {
-		t.Error("the address still accepts connections")
-	}
-}
-
-// TestDrainWakesAccept: Drain ends an Accept that is waiting.
-func TestDrainWakesAccept(t *testing.T) {
-	a, err := Parse("127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	l, err := Open(Config{Address: a})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() {
-		_, err := l.Accept()
-		ended <- err
-	}()
-	l.Drain()
-	select {
-	case err := <-ended:
-		if err == nil {
-			t.Error("Accept returned a connection")
-		}
-	case <-time.After(patience):
-		t.Error("Accept waits for ever")
-	}
-}
-
 // TestFullListenerCloses: Close ends an Accept that waits for a slot.
 func TestFullListenerCloses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

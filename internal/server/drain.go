@@ -42,11 +42,7 @@ func (s *Server) Serve(ctx context.Context) error {
 	}
 	failed := make(chan error, len(s.ports))
 	for _, p := range s.ports {
-		go func() {
-			err := p.serve(p.socket)
-			close(p.done)
-			failed <- err
-		}()
+		go func() { failed <- p.serve(p.socket) }()
 	}
 	select {
 	case err := <-failed:
@@ -54,14 +50,14 @@ func (s *Server) Serve(ctx context.Context) error {
 		return fmt.Errorf("weir: cannot accept connections: %w", err)
 	case <-ctx.Done():
 	}
-	s.draining.Store(true)
+	s.api.Draining.Store(true)
 	s.log.Info("draining", "linger", s.config.Limits.Linger.String(), "drain", s.config.Limits.Drain.String())
 	if s.rpc != nil {
 		s.rpc.calls.NotServing()
 	}
-	// Load balancers need time to see that the server is not ready. Clients keep their
-	// connections meanwhile: after a close they would return at once, while the address
-	// still accepts them.
+	// Load balancers need time to see that the server is not ready. Every answer over HTTP
+	// ends its connection meanwhile, so that no client is about to send a request on an old
+	// one when the address closes.
 	select {
 	case <-time.After(s.config.Limits.Linger):
 	case <-failed:
@@ -93,57 +89,11 @@ func (s *Server) drain() error {
 	return err
 }
 
-// settleTime is how long clients have to send a request on an open connection and to
-// receive the answer that closes it.
-const settleTime = time.Second
-
-// end accepts the waiting connections, then no more, and waits for the requests on them
-// until ctx is done.
+// end accepts no more connections, and waits for the requests in flight until ctx is done.
 func (l *listener) end(ctx context.Context) error {
-	l.Draining.Store(true)
-	l.socket.Drain()
-	l.settle(ctx)
 	err := l.http.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) {
 		l.http.Close()
 	}
 	return err
-}
-
-// settle waits until all clients have disconnected or, if some stay, until none of them
-// waits for an answer. Shutdown of net/http answers the requests in flight, but drops
-// those that it has not read yet, and closes idle connections.
-func (l *listener) settle(ctx context.Context) {
-	bounded, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	accepted(bounded, l.done)
-	until(bounded, func() bool { return l.socket.Active() == 0 })
-	bounded, cancel = context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	until(bounded, func() bool { return !l.socket.Busy() && !l.socket.Unread() })
-}
-
-// accepted waits until a server has accepted the connections of its ended listener: then
-// it closes done. While all slots are taken it accepts none until a client leaves, so
-// the wait ends after settleTime.
-func accepted(ctx context.Context, done <-chan struct{}) {
-	bounded, cancel := context.WithTimeout(ctx, settleTime)
-	defer cancel()
-	select {
-	case <-done:
-	case <-bounded.Done():
-	}
-}
-
-// until checks done every millisecond until it reports true or ctx is done.
-func until(ctx context.Context, done func() bool) {
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

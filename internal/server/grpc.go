@@ -42,7 +42,7 @@ func (s *Server) newRPC() (*rpc, error) {
 		}
 		return err
 	}
-	r.drain = r.drainBy(r.calls.Drain)
+	r.drain = r.calls.Drain
 	s.ports = append(s.ports, &r.port)
 	return r, nil
 }

@@ -65,7 +65,7 @@ func checkOver(s *Server, body string) (*http.Response, string, error) {
 // untilDraining waits until the server drains.
 func untilDraining(t *testing.T, s *Server) {
 	t.Helper()
-	for end := time.Now().Add(patience); !s.draining.Load(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(patience); !s.api.Draining.Load(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the server does not drain")
 		}

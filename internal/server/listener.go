@@ -3,7 +3,6 @@ package server
 import (
 	"crypto/tls"
 	"log"
-	"net"
 	"net/http"
 
 	"github.com/weirlimit/weir/internal/listen"
@@ -67,7 +66,6 @@ func (s *Server) newListener(flag, address string) (*listener, error) {
 		IdleTimeout:       c.Idle,
 		MaxHeaderBytes:    maxHeader,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: 100, MaxReceiveBufferPerConnection: httpapi.MaxBody, MaxReceiveBufferPerStream: httpapi.MaxBody},
-		ConnState:         mark,
 		ConnContext:       httpapi.WithConn,
 		ErrorLog:          log.New(&observe.Log{To: s.log, Max: logLines, Period: logPeriod}, "", 0),
 
@@ -77,12 +75,6 @@ func (s *Server) newListener(flag, address string) (*listener, error) {
 	l.private, l.serve, l.drain = l.Private, l.http.Serve, l.end
 	s.ports = append(s.ports, &l.port)
 	return l, nil
-}
-
-// mark marks a connection as busy while it waits for an answer, and when it is new:
-// then a request follows.
-func mark(c net.Conn, state http.ConnState) {
-	listen.SetBusy(c, state == http.StateNew || state == http.StateActive)
 }
 
 // tlsOf returns the TLS configuration of a listener: that of the server, except on unix

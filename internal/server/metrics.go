@@ -68,7 +68,7 @@ func (s *Server) addRequestMetrics() {
 		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, r.Dropped)
 		m.Counter(name, help, metrics.Labels{"outcome": "failed"}, r.Failed)
 	}
-	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.draining.Load()) })
+	m.Gauge("weir_ready", "1 while /readyz answers 200, 0 while the server drains.", nil, func() float64 { return gauge(!s.api.Draining.Load()) })
 }
 
 // addReloadMetrics adds the generation of the policies and the result of the last reload,

@@ -22,7 +22,6 @@ type port struct {
 	drain func(context.Context) error // ends serve, after the requests in flight
 
 	socket *listen.Listener // nil until open
-	done   chan struct{}    // closed when serve has left socket
 }
 
 // newPort returns the port of a flag, not open yet.
@@ -31,7 +30,7 @@ func newPort(flag, address string) (port, error) {
 	if err != nil {
 		return port{}, fmt.Errorf("weir: cannot listen: %s: %w", flag, err)
 	}
-	return port{flag: flag, address: a, done: make(chan struct{})}, nil
+	return port{flag: flag, address: a}, nil
 }
 
 // open opens the socket with the bounds of its connections.
@@ -58,16 +57,6 @@ func (p *port) open(s *Server) (err error) {
 		return fmt.Errorf("weir: cannot listen: %w", err)
 	}
 	return nil
-}
-
-// drainBy accepts the waiting connections, then no more, and waits for the requests on
-// them by stop until ctx is done.
-func (p *port) drainBy(stop func(context.Context) error) func(context.Context) error {
-	return func(ctx context.Context) error {
-		p.socket.Drain()
-		accepted(ctx, p.done)
-		return stop(ctx)
-	}
 }
 
 // addr returns the address of an open socket, otherwise the configured one.

@@ -44,7 +44,7 @@ func (s *Server) newRESP() (*respListener, error) {
 	if c.TLS != nil && !p.address.IsUnix() {
 		l.tls = c.TLS.Config()
 	}
-	l.serve, l.drain = l.server.Serve, l.drainBy(l.server.Shutdown)
+	l.serve, l.drain = l.server.Serve, l.server.Shutdown
 	s.ports = append(s.ports, &l.port)
 	return l, nil
 }

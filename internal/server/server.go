@@ -130,7 +130,6 @@ type Server struct {
 	resp        *respListener // nil without Config.RESPListen
 	main, admin *listener     // admin is nil if main also serves operators
 	connections connections
-	draining    atomic.Bool
 	capacity    *serving.Capacity
 	errors      *observe.Log // of the store
 }
@@ -212,7 +211,7 @@ func (s *Server) status() httpapi.Readiness {
 	set := s.set()
 	now := httpapi.Readiness{Ready: true, Policies: len(set.Policies), Limits: set.Limits,
 		Store: s.config.StoreName, Source: set.Source, Generation: set.Generation, Since: httpapi.Stamp(set.Since)}
-	if s.draining.Load() {
+	if s.api.Draining.Load() {
 		now.Ready, now.Why = false, "draining: the server is about to stop"
 	}
 	if err := s.storeDown(); err != nil {

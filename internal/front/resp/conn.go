@@ -25,7 +25,6 @@ type conn struct {
 	unauthorized int       // bytes read before authentication
 	begun        time.Time // when the partial command in in was first waited for; zero = none
 	session      session
-	held         time.Time // when the drain began to hold answers back; zero = none
 
 	readBy, writeBy time.Time // the deadlines in force
 }
@@ -61,18 +60,17 @@ func (c *conn) serve() {
 			c.session.out = appendError(c.session.out, codeInput, errUnauthorized.Error())
 			err = errUnauthorized
 		}
-		ended := err != nil || c.session.ended
-		if (ended || !c.holdAnswers(used)) && !c.write() {
+		if !c.write() {
 			return
 		}
-		if ended {
+		if err != nil || c.session.ended {
 			c.closeWrite()
 			return
 		}
 		c.drop(used)
 	}
 	if c.server.isDraining() {
-		c.leave()
+		c.closeWrite()
 	}
 }
 
@@ -108,14 +106,9 @@ func (c *conn) text() string {
 // read reads further bytes into the buffer, and reports whether some arrived.
 func (c *conn) read() bool {
 	c.armRead(time.Now())
-	if c.server.isDraining() { // after armRead, which may have set a later deadline
-		c.armDrain()
+	if c.server.isDraining() { // after armRead, which may have set a later deadline than Shutdown
+		return false
 	}
-	return c.take()
-}
-
-// take is read with the current deadline.
-func (c *conn) take() bool {
 	if len(c.in) == cap(c.in) {
 		c.in = slices.Grow(c.in, min(cap(c.in), maxCommand)) // parse rejects longer commands
 	}
@@ -172,7 +165,6 @@ func (c *conn) write() bool {
 	if len(c.session.out) == 0 {
 		return true
 	}
-	c.held = time.Time{}
 	c.armWrite(time.Now())
 	_, err := c.nc.Write(c.session.out)
 	if c.session.out = c.session.out[:0]; cap(c.session.out) > usualBuffer {

@@ -187,7 +187,7 @@ func TestBusyPipelinesAreNotDisconnected(t *testing.T) {
 func TestDrainAnswersReadCommands(t *testing.T) {
 	hold := make(chan struct{})
 	reached := make(chan struct{})
-	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold}; c.Limits.Leave = 1 })
+	s := newTestServer(t, func(c *Config) { c.Policies = held{c.Policies, reached, hold} })
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

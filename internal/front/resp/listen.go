@@ -60,18 +60,12 @@ func (s *Server) start(nc net.Conn) {
 	})
 }
 
-// Shutdown accepts no more connections. Each client may send another command until it was
-// answered or Limits.Leave has passed, and all commands that were read are answered. Then
-// the connections are closed. When ctx ends first, the remaining connections are cut off,
-// and the error reports their number. A Server serves once.
+// Shutdown accepts no more connections and reads no more commands. Commands that were read
+// are answered, then their connections are closed. When ctx ends first, the remaining
+// connections are cut off, and the error reports their number. A Server serves once.
 func (s *Server) Shutdown(ctx context.Context) error {
-	s.leaveBy = time.Now().Add(s.config.Limits.Leave)
-	s.mu.Lock()
 	s.drain()
-	for c := range s.conns {
-		c.nc.SetReadDeadline(s.leaveBy)
-	}
-	s.mu.Unlock()
+	s.each(func(c *conn) { c.nc.SetReadDeadline(time.Now()) })
 	done := make(chan struct{})
 	go func() {
 		s.open.Wait()

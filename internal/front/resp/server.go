@@ -84,14 +84,12 @@ type Limits struct {
 	Read  time.Duration // for the rest of a partial command; default 10s
 	Write time.Duration // for a client to read its answers, and at least half of it; default 10s
 	Idle  time.Duration // between two commands, and at least seven eighths of it; default 1h, since client pools expect idle connections to stay open
-	Leave time.Duration // for one more command after a drain began; default 1s
 }
 
 func (l Limits) withDefaults() Limits {
 	l.Read = cmp.Or(l.Read, 10*time.Second)
 	l.Write = cmp.Or(l.Write, 10*time.Second)
 	l.Idle = cmp.Or(l.Idle, time.Hour)
-	l.Leave = cmp.Or(l.Leave, time.Second)
 	return l
 }
 
@@ -103,7 +101,6 @@ type Server struct {
 
 	draining context.Context // ends with Shutdown
 	drain    context.CancelFunc
-	leaveBy  time.Time // when idle connections are closed; set before draining is done
 
 	mu    sync.Mutex // protects the following
 	conns map[*conn]struct{}

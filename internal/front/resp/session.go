@@ -17,7 +17,6 @@ type session struct {
 	passwords   []Grant // the newest first; each gives a right that the ones before it do not
 	rights      Rights  // by certificate and passwords, at the last recheck
 	ended       bool    // no further command is answered
-	decided     bool    // it has sent a command with a decision
 	args        []string
 	batch       batch
 	out         []byte // answers
@@ -61,10 +60,8 @@ func (c *session) command(args []string) {
 		c.flush()
 		cmd.reply(c, args[1:])
 	case c.server.config.Waits && !cmd.alone:
-		c.decided = true
 		c.enqueue(cmd, args[1:])
 	default:
-		c.decided = true
 		c.flush()
 		c.out = cmd.run(c.server, c.out, args[1:])
 	}

@@ -56,6 +56,7 @@ type API struct {
 	Bodies  *serving.Capacity // of bodies longer than shortBody that are being received
 	origins *http.CrossOriginProtection
 
+	Draining     atomic.Bool  // the server is not ready, and every answer closes its connection
 	BadRequests  atomic.Int64 // requests that were rejected as bad input
 	Unauthorized atomic.Int64 // requests without the secret or certificate they need, of any protocol
 }

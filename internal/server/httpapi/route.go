@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/listen"
@@ -113,13 +112,12 @@ func nameIn(path, pattern string) string {
 
 // Endpoint is one listener, as far as the handlers need it.
 type Endpoint struct {
-	Admin    bool          // the listener for operators
-	Shared   bool          // the main listener, which also serves operators
-	Local    bool          // only this machine can connect
-	Clients  bool          // client certificates authenticate
-	Private  bool          // callers must authenticate, except for probes
-	Names    *listen.Names // that Host may hold in requests without authentication; nil = any
-	Draining atomic.Bool   // every answer closes its connection
+	Admin   bool          // the listener for operators
+	Shared  bool          // the main listener, which also serves operators
+	Local   bool          // only this machine can connect
+	Clients bool          // client certificates authenticate
+	Private bool          // callers must authenticate, except for probes
+	Names   *listen.Names // that Host may hold in requests without authentication; nil = any
 }
 
 // serves reports whether calls of a role belong to this listener.
@@ -139,7 +137,7 @@ func (a *API) Handler(on *Endpoint) http.Handler {
 // path. http.ServeMux is no alternative: it answers unknown paths with plain text, and
 // redirects.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, on *Endpoint) {
-	if on.Draining.Load() {
+	if a.Draining.Load() {
 		w.Header()["Connection"] = closes
 	}
 	to := routeOf(r.URL.Path)
