@@ -159,7 +159,7 @@ func (a *addresses) counted(raw string) string {
 	if err != nil {
 		return peer
 	}
-	addr, ok := a.proxies.Follow(addr.Unmap().WithZone(""), list, more, clientaddr.CutForwardedFor)
+	addr, ok := a.proxies.Follow(addr.Unmap().WithZone(""), list, more)
 	if !ok {
 		return ""
 	}

@@ -15,11 +15,10 @@ type IPOption func(*clientIP)
 
 // clientIP finds the address of the client that sent a request.
 type clientIP struct {
-	trusted   clientaddr.Proxies
-	forwarded bool // read Forwarded in place of X-Forwarded-For
-	bits      int  // prefix length to which IPv6 addresses are cut
-	log       *slog.Logger
-	warned    sync.Once
+	trusted clientaddr.Proxies
+	bits    int // prefix length to which IPv6 addresses are cut
+	log     *slog.Logger
+	warned  sync.Once
 }
 
 // ClientIP takes the client's address from a request, in one canonical form without zone
@@ -31,10 +30,11 @@ type clientIP struct {
 //     64:ff9b:1::/48 by the whole address.
 //
 // The address is that of the peer, unless the peer is one of TrustedProxies. In that
-// case the header that proxies write is read from its right end, where the nearest proxy
-// wrote. The first address that is not a trusted proxy is the client's. The text left of
-// it may be forged by the client and is not parsed. If every address is a trusted proxy,
-// the leftmost one counts; if a trusted proxy sent no header, its own address counts.
+// case X-Forwarded-For is read from its right end, where the nearest proxy wrote. The
+// first address that is not a trusted proxy is the client's. The text left of it may be
+// forged by the client and is not parsed. If every address is a trusted proxy, the
+// leftmost one counts; if a trusted proxy sent no header, its own address counts. The
+// header Forwarded (RFC 7239) is not read.
 //
 // An element that a trusted proxy wrote must be an address. "unknown", an obfuscated
 // name or an empty element is a *KeyError, because all such clients would share a
@@ -64,11 +64,6 @@ func TrustedProxies(ranges ...netip.Prefix) IPOption {
 	}
 }
 
-// UseForwarded reads the header Forwarded (RFC 7239) in place of X-Forwarded-For, the
-// default. It has no effect without TrustedProxies. Choose the header that your proxies
-// write: the other one arrives as the client sent it.
-func UseForwarded() IPOption { return func(c *clientIP) { c.forwarded = true } }
-
 // IPv6Prefix sets the number of bits by which IPv6 clients are counted, 32 … 128.
 // Default: 64. It panics out of range.
 func IPv6Prefix(bits int) IPOption {
@@ -92,17 +87,10 @@ func (c *clientIP) find(r *http.Request) (netip.Addr, error) {
 	if len(c.trusted) == 0 {
 		c.warnOnce(r)
 	}
-	if c.forwarded {
-		return c.follow(peer, r.Header["Forwarded"], "Forwarded", cutForwarded)
-	}
-	return c.follow(peer, r.Header["X-Forwarded-For"], "X-Forwarded-For", clientaddr.CutForwardedFor)
-}
-
-// follow reads a header from the peer towards the client.
-func (c *clientIP) follow(peer netip.Addr, lines []string, name string, cut clientaddr.CutNode) (netip.Addr, error) {
-	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0, cut)
+	lines := r.Header["X-Forwarded-For"]
+	a, ok := c.trusted.Follow(peer, strings.Join(lines, ","), len(lines) > 0)
 	if !ok {
-		return a, &KeyError{Problem: "the header " + name + " does not hold the address that the request came from"}
+		return a, &KeyError{Problem: "the header X-Forwarded-For does not hold the address that the request came from"}
 	}
 	return a, nil
 }

@@ -27,35 +27,18 @@ func (p Proxies) Trusts(a netip.Addr) bool {
 	return false
 }
 
-// CutNode splits the last address off a header's text. more reports that text is left; ok
-// is false if the last element is not an address.
-type CutNode func(text string) (a netip.Addr, rest string, more, ok bool)
-
-// Follow reads addresses of a header from the peer at towards the client, and returns the
-// first that is not a trusted proxy, or the leftmost. more reports whether there is a
-// header. ok is false if an element that a trusted proxy wrote is not an address.
-func (p Proxies) Follow(at netip.Addr, text string, more bool, cut CutNode) (client netip.Addr, ok bool) {
+// Follow reads the addresses of X-Forwarded-For from the peer at towards the client, and
+// returns the first that is not a trusted proxy, or the leftmost. more reports whether there
+// is a header. ok is false if an element that a trusted proxy wrote is not an address.
+func (p Proxies) Follow(at netip.Addr, text string, more bool) (client netip.Addr, ok bool) {
 	for more && p.Trusts(at) {
-		if at, text, more, ok = cut(text); !ok {
+		i := strings.LastIndexByte(text, ',')
+		if at, ok = ParseNode(strings.Trim(text[i+1:], " \t")); !ok {
 			return at, false
 		}
+		text, more = text[:max(i, 0)], i >= 0
 	}
 	return at, true
-}
-
-// CutForwardedFor splits the last element off the text of X-Forwarded-For.
-func CutForwardedFor(text string) (a netip.Addr, rest string, more, ok bool) {
-	rest, element, more := CutAt(text, strings.LastIndexByte(text, ','))
-	a, ok = ParseNode(strings.Trim(element, " \t"))
-	return a, rest, more, ok
-}
-
-// CutAt splits text around the comma at index i. If i < 0, element is the whole text.
-func CutAt(text string, i int) (rest, element string, more bool) {
-	if i < 0 {
-		return "", text, false
-	}
-	return text[:i], text[i+1:], true
 }
 
 // ParseNode reads an address in the forms that peers and proxies write: 192.0.2.1,
