@@ -2,6 +2,7 @@ package weirtest_test
 
 import (
 	"testing"
+	"time"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/spec"
@@ -11,4 +12,11 @@ import (
 // TestSpec runs the kit against the specification, which has no faults.
 func TestSpec(t *testing.T) {
 	weirtest.Run(t, func(t *testing.T) weir.Engine { return spec.New() })
+}
+
+// TestOptions: every option reaches the kit, which still finds nothing.
+func TestOptions(t *testing.T) {
+	weirtest.Run(t, func(t *testing.T) weir.Engine { return spec.New() },
+		weirtest.Attempts(100), weirtest.Hammers(1), weirtest.Goroutines(2), weirtest.FixedLimits(),
+		weirtest.CachesDenials(100*time.Millisecond), weirtest.Separate())
 }
