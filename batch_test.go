@@ -20,7 +20,7 @@ func TestBatchesRejectBadInput(t *testing.T) {
 			{Key: K("a"), Request: Request{N: 1}},
 			{Key: K("a", "b"), Request: Request{N: 1}},
 			{Key: K("a"), Request: Request{N: -1}, Decision: Decision{Allowed: true}}, // of an earlier use
-			{Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxUnits + 1)}},
+			{Key: K("a"), Request: Request{N: 1, At: time.UnixMicro(MaxInstant + 1)}},
 			{Key: K("a"), Request: Request{N: 1, States: make([]LimitState, 2)}},
 			{Key: K("a"), Request: Request{N: 1, Op: 9}},
 			{Key: K("a"), Request: Request{N: 1}, Err: context.Canceled, Decision: Decision{Allowed: true}},

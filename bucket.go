@@ -42,7 +42,7 @@ func (l *Limit) bucketProblem() (field, problem string) {
 		return "Burst", fmt.Sprintf("%d is out of range; use 1 to %d, or 0 for Max", l.Burst, MaxUnits)
 	}
 	if burst := l.Capacity(); burst > l.MaxBurst() {
-		return "Burst", fmt.Sprintf("a bucket of %d units at %d per %v fills in more than 400 days, or is not exact in microseconds below 2^53; use at most %d, or a rounder Max (R16)",
+		return "Burst", fmt.Sprintf("a bucket of %d units at %d per %v fills in more than 400 days, or is not exact in microseconds below 2^51; use at most %d, or a rounder Max (R16)",
 			burst, l.Max, l.Window, l.MaxBurst())
 	}
 	return "", ""

@@ -79,7 +79,7 @@ type LimitState struct {
 	Burst            int64         // capacity of a Bucket; 0 for other kinds
 	Window           time.Duration // its length; of InFlight, the longest time of a hold
 	MinInterval      time.Duration // least time between two grants
-	Used             int64         // units that count now, that are held, or that are missing from a bucket; MaxUnits if more do, as in CountDenied after huge attempts (R6)
+	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
 	Remaining        int64         // Max, or Burst, less these units, exact; below 0 after Record, CountDenied or a lowered Max
 	RetryAfter       time.Duration // least wait until this limit alone would grant the attempt in full; Never
 	NextAfter        time.Duration // time until the oldest counted unit leaves, or the next one flows in; 0 if none counts

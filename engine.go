@@ -38,7 +38,7 @@ type Request struct {
 	full   bool         // the memory engine cannot remember the operation: recording units fails
 	once   string       // the name of the operation, while the memory engine decides it
 	N      int64        // units; an attempt or a record of 0 is a peek (R4)
-	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxUnits µs later (R1)
+	At     time.Time    // zero = now, by the engine's clock; or an instant, 1970-01-01T00:00:00Z … MaxInstant µs later (R1)
 	From   time.Time    // of a refund: the At of the grant's Decision
 	States []LimitState // nil, or filled with the state of every limit after the decision
 
@@ -54,7 +54,7 @@ type Request struct {
 // names reports whether the request is an operation with an idempotency key.
 func (r *Request) names() bool { return r.ID != "" && r.Op != OpPeek && r.N > 0 }
 
-// Instant returns the instant that the caller gave, in microseconds since 1970, 0 … MaxUnits.
+// Instant returns the instant that the caller gave, in microseconds since 1970, 0 … MaxInstant.
 // If given is false there is none, and the engine's clock decides (R1).
 func (r *Request) Instant() (micros int64, given bool) {
 	if r.At.IsZero() {
@@ -153,12 +153,12 @@ type RefundOnceEngine interface {
 }
 
 // The first and the last instant that a caller may give.
-const firstInstant, lastInstant = "1970-01-01T00:00:00Z", "2255-06-05T23:47:34.740991Z" // 0 and MaxUnits µs
+const firstInstant, lastInstant = "1970-01-01T00:00:00Z", "2255-06-05T23:47:34.740991Z" // 0 and MaxInstant µs
 
 // instant converts an instant of the caller to microseconds since 1970, cut to whole ones. The
 // error is ErrInstant, and its text ends with next.
 func instant(t time.Time, next string) (int64, error) {
-	if s := t.Unix(); s < 0 || s > MaxUnits/1_000_000 || t.UnixMicro() > MaxUnits { // far away, microseconds overflow
+	if s := t.Unix(); s < 0 || s > MaxInstant/1_000_000 || t.UnixMicro() > MaxInstant { // far away, microseconds overflow
 		return 0, fmt.Errorf("%w: %s; use %s to %s, %s", ErrInstant, t.Format(time.RFC3339Nano), firstInstant, lastInstant, next)
 	}
 	return t.UnixMicro(), nil

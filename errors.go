@@ -15,7 +15,7 @@ var (
 	// ErrKey: the key does not fit the policy's dimensions, or a value is too long.
 	ErrKey = errors.New("weir: bad key")
 	// ErrInstant: an instant of the caller is before 1970-01-01T00:00:00Z, or more than
-	// MaxUnits µs after it.
+	// MaxInstant µs after it.
 	ErrInstant = errors.New("weir: bad instant")
 	// ErrUnknownLimit: the policy has no limit of that name.
 	ErrUnknownLimit = errors.New("weir: unknown limit")

@@ -24,7 +24,7 @@ func Example_whatIsBadInput() {
 	fmt.Println(errors.Is(err, weir.ErrKey), err)
 	// Output:
 	// weir: policy "search", limit "minute": MinInterval: 1h0m0s is longer than the window of 1m0s (R5)
-	// true weir: bad number of units: -1; use 0 to 9007199254740991
+	// true weir: bad number of units: -1; use 0 to 2251799813685247
 	// true weir: bad key: policy "search" counts by ["ip"], so its keys have 1 values; this one has 2
 }
 

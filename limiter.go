@@ -71,7 +71,7 @@ func New(p Policy, opts ...Option) (*Limiter, error) {
 }
 
 // At returns a limiter that decides all calls at instant t instead of at the engine's clock
-// (R1), for replay and tests. t is 1970-01-01T00:00:00Z … MaxUnits µs later, cut to whole
+// (R1), for replay and tests. t is 1970-01-01T00:00:00Z … MaxInstant µs later, cut to whole
 // microseconds. Calls at an instant out of range, such as the zero time.Time, return
 // [ErrInstant], as do a wait and a reservation at any instant. Reset has no instant.
 func (l *Limiter) At(t time.Time) *Limiter {

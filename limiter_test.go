@@ -31,8 +31,8 @@ func TestR14BadInput(t *testing.T) {
 		says string
 	}{
 		"n < 0":            {n(-1), ErrUnits, "-1"},
-		"n lowest":         {n(math.MinInt64), ErrUnits, "use 0 to 9007199254740991"},
-		"n > 2^53-1":       {n(MaxUnits + 1), ErrUnits, "9007199254740992"},
+		"n lowest":         {n(math.MinInt64), ErrUnits, "use 0 to 2251799813685247"},
+		"n > MaxUnits":     {n(MaxUnits + 1), ErrUnits, "2251799813685248"},
 		"no value":         {key(K()), ErrKey, `["user"]`},
 		"two values":       {key(K("a", "b")), ErrKey, "this one has 2"},
 		"five values":      {key(K("a", "b", "c", "d", "e")), ErrKey, "this one has 5"},
@@ -66,7 +66,7 @@ func TestR14BadInput(t *testing.T) {
 		"at zero":           {func() error { _, err := l.At(time.Time{}).Allow(ctx, K("42")); return err }, ErrInstant, "or call the Limiter itself to decide now"},
 		"wait n":            {func() error { _, err := l.WaitN(ctx, K("42"), -1); return err }, ErrUnits, ""},
 		"at before 1970":    {func() error { _, err := l.At(time.UnixMicro(-1)).Allow(ctx, K("42")); return err }, ErrInstant, "1970"},
-		"at after 2255":     {func() error { _, err := l.At(time.UnixMicro(MaxUnits+1)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
+		"at after 2255":     {func() error { _, err := l.At(time.UnixMicro(MaxInstant+1)).Allow(ctx, K("42")); return err }, ErrInstant, "2255"},
 		"count at":          {func() error { _, err := l.At(time.Time{}).Count(ctx, K("42"), "user", 1); return err }, ErrInstant, ""},
 		"refund at":         {func() error { _, err := l.At(time.Time{}).Refund(ctx, K("42"), at, 1); return err }, ErrInstant, ""},
 		"unknown limit":     {count("users", time.Second), ErrUnknownLimit, `"users"`},
@@ -95,7 +95,7 @@ func TestInstantsOutOfRange(t *testing.T) {
 	m := NewMemory()
 	l := mustNew(t, perUser(1, time.Minute), WithEngine(m))
 	for _, at := range []time.Time{
-		time.UnixMicro(-1), time.Unix(0, -1), time.UnixMicro(MaxUnits + 1), time.Time{}.Add(1), time.Unix(1<<58, 0), time.Unix(-1<<58, 0),
+		time.UnixMicro(-1), time.Unix(0, -1), time.UnixMicro(MaxInstant + 1), time.Time{}.Add(1), time.Unix(1<<58, 0), time.Unix(-1<<58, 0),
 	} {
 		r := Request{N: 1, At: at}
 		_, decided := l.Decide(ctx, K("42"), r)
@@ -115,10 +115,10 @@ func TestInstantsOutOfRange(t *testing.T) {
 	}
 }
 
-// TestInstantBounds: the texts of the first and the last instant are 0 and MaxUnits
+// TestInstantBounds: the texts of the first and the last instant are 0 and MaxInstant
 // microseconds, and the text of an error has no reading of a monotonic clock.
 func TestInstantBounds(t *testing.T) {
-	for text, micros := range map[string]int64{firstInstant: 0, lastInstant: MaxUnits} {
+	for text, micros := range map[string]int64{firstInstant: 0, lastInstant: MaxInstant} {
 		if at, err := time.Parse(time.RFC3339Nano, text); err != nil || at.UnixMicro() != micros {
 			t.Errorf("%s: %d µs, %v; want %d", text, at.UnixMicro(), err, micros)
 		}
@@ -138,7 +138,7 @@ func TestBoundsAreInside(t *testing.T) {
 	if d, err := l.Allow(ctx, long); err != nil || d.Allowed || d.RetryAfter <= 0 {
 		t.Errorf("one more: %+v %v, want a denial with a wait", d, err)
 	}
-	for _, at := range []int64{0, MaxUnits} {
+	for _, at := range []int64{0, MaxInstant} {
 		if d, err := l.At(time.UnixMicro(at)).Allow(ctx, K("t")); err != nil || d.At.UnixMicro() != at {
 			t.Errorf("instant %d: %+v %v", at, d, err)
 		}

@@ -61,7 +61,7 @@ func (l *Limit) describe(h *window.History, a *window.Arena, r *window.Rule, s *
 		Burst:            l.Burst,
 		Window:           l.Window,
 		MinInterval:      l.MinInterval,
-		Used:             min(s.Used, MaxUnits),
+		Used:             s.Used,
 		Remaining:        s.Room(r),
 		RetryAfter:       span(wait),
 		NextAfter:        span(h.Next(a, r, s, now)),

@@ -19,7 +19,7 @@ func (m *Memory) record(b *memoryPlan, k *Key, req *Request, slots []slot, now, 
 		} else if b.mode == window.CountDenied {
 			units = min(units, s.limit.Max) // R6
 		}
-		if req.Op == OpRecord && s.state.Used > most-units {
+		if req.Op == OpRecord && s.state.Used+units > most {
 			return fmt.Errorf("%w: limit %q holds %d units that count; %d more would pass %d",
 				ErrOverflow, s.limit.name, s.state.Used, units, most)
 		}

@@ -249,7 +249,7 @@ func TestPeriodsTile(t *testing.T) {
 		for period := Hour; period <= Month; period++ {
 			windows := Zoned{period: period, anchor: 1 + len(name)%7, zone: zone}
 			longest := (period.Length() + 24*time.Hour).Microseconds()
-			for at := int64(0); at <= MaxUnits; at += r.Int64N(100 * longest) {
+			for at := int64(0); at <= MaxInstant; at += r.Int64N(100 * longest) {
 				start, end := windows.Around(at)
 				next, nextEnd := windows.Around(end)
 				if start > at || at >= end || end-start > longest || next != end || nextEnd <= next {

@@ -7,9 +7,13 @@ import (
 )
 
 const (
-	// MaxUnits is the largest number of units of a limit, an attempt or a history:
-	// 2^53 - 1, so that engines that count in float64 stay exact.
-	MaxUnits int64 = 1<<53 - 1
+	// MaxUnits is the largest number of units of a limit or an attempt. Sums of a few such
+	// numbers are exact in float64, too.
+	MaxUnits int64 = 1<<51 - 1
+
+	// MaxInstant is the last instant that a caller may give, in microseconds since 1970. It is
+	// in the year 2255, and exact in float64.
+	MaxInstant int64 = 1<<53 - 1
 
 	// MinWindow and MaxWindow bound Limit.Window.
 	MinWindow = time.Millisecond

@@ -166,7 +166,7 @@ func (p *Plan) joinLimits(part *planPart, call int) (places []int, err error) {
 			if first.plan != part.plan && !reflect.DeepEqual(first.plan.policy.Limits[first.plan.LimitNamed(l.Name)], described) {
 				return nil, fmt.Errorf("%w: limit %q of policy %q has the history of an earlier call and other numbers; decide the calls by the same numbers", ErrRequest, l.Name, l.Policy)
 			}
-			if units > MaxUnits-other.Cost {
+			if units+other.Cost > MaxUnits {
 				return nil, fmt.Errorf("%w: with an earlier call it takes more than %d of limit %q; use fewer", ErrUnits, MaxUnits, l.Name)
 			}
 			other.Cost += units

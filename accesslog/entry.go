@@ -8,7 +8,7 @@ import (
 
 // Entry is one line of a log. It is valid until the next call of Next.
 type Entry struct {
-	At   int64  // microseconds since 1970, 0 … 2^53-1
+	At   int64  // microseconds since 1970, 0 … weir.MaxInstant
 	File string // as given to Open
 	Line int64  // counted from 1
 

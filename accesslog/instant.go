@@ -8,7 +8,7 @@ import (
 
 const (
 	micro = 1_000_000
-	maxAt = 1<<53 - 1 // weir.MaxUnits
+	maxAt = 1<<53 - 1 // weir.MaxInstant
 )
 
 const (

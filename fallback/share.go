@@ -138,7 +138,7 @@ func degrade(c *call, d *weir.Decision) {
 // unscale converts the state of a share to the state of its limit, which counts the
 // shares of the other processes as used. n is the number of units requested of the limit.
 func unscale(s *weir.LimitState, l *weir.PlanLimit, n int64) {
-	s.Used = min(l.Capacity-s.Remaining, weir.MaxUnits)
+	s.Used = l.Capacity - s.Remaining
 	s.Kind, s.Max, s.Burst = l.Kind, l.Max, 0
 	if l.Kind == weir.Bucket {
 		s.Burst = l.Capacity

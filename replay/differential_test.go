@@ -45,7 +45,7 @@ var wholeLines = []string{
 	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"},"n":1,"op":"check"}`,
 	`{"at_us":1000000,"policy":"push","key":{"teacher":"42"}}`,
 	`{"policy":"slack","at_us":0}`,
-	`{"at_us":9007199254740991,"policy":"p","key":{},"n":9007199254740991,"op":"record"}`,
+	`{"at_us":9007199254740991,"policy":"p","key":{},"n":2251799813685247,"op":"record"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"","b":"\u0000\ud83d\ude00\\\"/"},"op":"peek","n":0}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"refund","granted_at_us":4,"n":2,"id":"job-42"}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,

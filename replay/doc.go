@@ -18,7 +18,7 @@
 //	at_us          the instant, microseconds since 1970, 0 … 2^53-1; required
 //	policy         the name of a policy; required
 //	key            dimension → value: the policy's dimensions, and the value that chooses its plan; none by default
-//	n              units, 0 … 2^53-1; default 1
+//	n              units, 0 … 2^51-1; default 1
 //	op             check (the default), peek, record, refund, reset or count
 //	limit          of count: the name of the limit
 //	last_us        of count: the span, 1 … the limit's window

@@ -22,7 +22,7 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 			}
 			return string(b)
 		}
-		want := Line{At: r.Int64N(weir.MaxUnits), Policy: text(), N: r.Int64N(3), Op: Op(r.IntN(6))}
+		want := Line{At: r.Int64N(weir.MaxInstant), Policy: text(), N: r.Int64N(3), Op: Op(r.IntN(6))}
 		for i := range r.IntN(4) {
 			want.Key = append(want.Key, Dimension{text() + string(rune('a'+i)), text()})
 		}
@@ -30,7 +30,7 @@ func TestWrittenLinesAreReadAgain(t *testing.T) {
 		case Count:
 			want.Limit, want.Last = text(), r.Int64N(9)
 		case Refund:
-			want.GrantedAt, want.ID = r.Int64N(weir.MaxUnits), text()
+			want.GrantedAt, want.ID = r.Int64N(weir.MaxInstant), text()
 		}
 		written := want.AppendJSON(nil)
 		var got Line
@@ -64,7 +64,7 @@ func TestHeadersAreReadAgain(t *testing.T) {
 		`{"trace":2,"sample":10,"keys":"plain","dropped":0}`:          "version 2",
 		`{"trace":1,"sample":0,"keys":"plain","dropped":0}`:           "sample 0",
 		`{"trace":1,"sample":1,"keys":"plain","dropped":-1}`:          "dropped -1",
-		`{"trace":1,"sample":9007199254740992,"keys":"","dropped":0}`: "sample 9007199254740992",
+		`{"trace":1,"sample":2251799813685248,"keys":"","dropped":0}`: "sample 2251799813685248",
 	} {
 		if _, err := ParseHeader([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)

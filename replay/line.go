@@ -13,14 +13,14 @@ const MaxLineBytes = 64 << 10
 // Line is one line of a trace. Instants are microseconds since 1970, spans are
 // microseconds.
 type Line struct {
-	At        int64       // at_us, 0 … weir.MaxUnits
+	At        int64       // at_us, 0 … weir.MaxInstant
 	Policy    string      // its name
 	Key       []Dimension // in the order of the line; names are unique
 	N         int64       // units, 0 … weir.MaxUnits; default 1
 	Op        Op          // default Check
 	Limit     string      // of Count: the name of a limit
-	Last      int64       // of Count: last_us, 0 … weir.MaxUnits
-	GrantedAt int64       // of Refund: granted_at_us, 0 … weir.MaxUnits
+	Last      int64       // of Count: last_us, 0 … weir.MaxInstant
+	GrantedAt int64       // of Refund: granted_at_us, 0 … weir.MaxInstant
 	ID        string      // of Check, Record and Refund: the idempotency key, at most weir.MaxIDBytes bytes; "" = none
 
 	given fields
@@ -105,16 +105,16 @@ func (l *Line) reset() {
 // check returns an error for the first number out of range (R14), then for the first
 // missing field that the op needs.
 func (l *Line) check() error {
-	const most = uint64(weir.MaxUnits)
-	if uint64(l.At) <= most && uint64(l.N) <= most && uint64(l.Last) <= most && uint64(l.GrantedAt) <= most {
+	const units, instant = uint64(weir.MaxUnits), uint64(weir.MaxInstant)
+	if uint64(l.At) <= instant && uint64(l.N) <= units && uint64(l.Last) <= instant && uint64(l.GrantedAt) <= instant {
 		return l.checkGiven()
 	}
 	for _, number := range []struct {
-		name  string
-		value int64
-	}{{"at_us", l.At}, {"n", l.N}, {"last_us", l.Last}, {"granted_at_us", l.GrantedAt}} {
-		if uint64(number.value) > most {
-			return &LineError{Problem: fmt.Sprintf("%s is %d; use 0 to %d", number.name, number.value, weir.MaxUnits)}
+		name        string
+		value, most int64
+	}{{"at_us", l.At, weir.MaxInstant}, {"n", l.N, weir.MaxUnits}, {"last_us", l.Last, weir.MaxInstant}, {"granted_at_us", l.GrantedAt, weir.MaxInstant}} {
+		if uint64(number.value) > uint64(number.most) {
+			return &LineError{Problem: fmt.Sprintf("%s is %d; use 0 to %d", number.name, number.value, number.most)}
 		}
 	}
 	return nil

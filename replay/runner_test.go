@@ -121,7 +121,7 @@ func TestRunGoesOnAfterBadLines(t *testing.T) {
 		{`{"at_us":-1,"policy":"push","key":{"teacher":"42"}}`,
 			`{"at_us":-1,"error":"line 1: at_us is -1; use 0 to 9007199254740991"}`},
 		{`{"at_us":1,"policy":"push","key":{"teacher":"42"},"n":-1}`,
-			`{"at_us":1,"error":"line 1: n is -1; use 0 to 9007199254740991"}`},
+			`{"at_us":1,"error":"line 1: n is -1; use 0 to 2251799813685247"}`},
 		{`{"at_us":1,"policy":"psuh","key":{"teacher":"42"}}`,
 			`{"at_us":1,"error":"line 1: unknown policy \"psuh\"; the policies are push, bulk"}`},
 		{`{"at_us":1,"policy":"push"}`,
@@ -153,14 +153,14 @@ func TestRunGoesOnAfterBadLines(t *testing.T) {
 
 // A record above MaxUnits is an error of its line and changes nothing.
 func TestRunOverflow(t *testing.T) {
-	line := `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"record","n":9007199254740991}`
+	line := `{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"record","n":2251799813685247}`
 	got, _ := run(t, line+"\n"+line+"\n"+`{"at_us":1,"policy":"push","key":{"teacher":"42"},"op":"peek","n":0}`)
 	answers := strings.Split(got, "\n")
 	if !strings.Contains(answers[1], `"error":"line 2: weir: too many units`) {
-		t.Errorf("the second record of 2^53-1: got %s, want an error", answers[1])
+		t.Errorf("the second record of 2^51-1: got %s, want an error", answers[1])
 	}
-	if !strings.Contains(answers[2], `"remaining":-9007199254740981,`) {
-		t.Errorf("after it: got %s, want 10 - (2^53-1) remaining", answers[2])
+	if !strings.Contains(answers[2], `"remaining":-2251799813685237,`) {
+		t.Errorf("after it: got %s, want 10 - (2^51-1) remaining", answers[2])
 	}
 }
 

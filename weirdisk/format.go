@@ -416,9 +416,12 @@ func (r *reader) uvarint() uint64 {
 }
 
 // units reads a number of units, 0 … weir.MaxUnits; so do other numbers of that range.
-func (r *reader) units() int64 {
+func (r *reader) units() int64 { return r.atMost(weir.MaxUnits) }
+
+// atMost reads a number, 0 … most.
+func (r *reader) atMost(most int64) int64 {
 	v := r.uvarint()
-	if v > uint64(weir.MaxUnits) {
+	if v > uint64(most) {
 		r.bad = true
 		return 0
 	}
@@ -450,7 +453,7 @@ func (r *reader) bytes() []byte {
 func (r *reader) entries(to []weir.StoredEntry, end int64) []weir.StoredEntry {
 	for range r.uvarint() {
 		end += r.varint()
-		units := r.units()
+		units := r.atMost(2 * weir.MaxUnits) // a history in CountDenied holds fewer (R6)
 		if r.bad = r.bad || units == 0; r.bad {
 			return to
 		}
@@ -470,7 +473,7 @@ func (r *reader) decision(at int64) (d weir.Decision) {
 
 func (d *decoder) instant(r *reader) int64 {
 	d.previous += r.varint()
-	if d.previous < 0 || d.previous > weir.MaxUnits {
+	if d.previous < 0 || d.previous > weir.MaxInstant {
 		r.bad = true
 	}
 	return d.previous

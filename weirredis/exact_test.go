@@ -12,10 +12,11 @@ import (
 	"github.com/weirlimit/weir/weirredis"
 )
 
-// TestExact compares the engine with the specification where sums are near 2^53, above
-// which Lua's numbers skip every other integer: units, costs and limits of about 2^52 and
-// 2^53 in every mode, on histories in one string and on histories cut into tiny pieces,
-// now and in the last minutes of the year 2255. Clocks also step back around refunds.
+// TestExact compares the engine with the specification where sums are as large as they can
+// be: units, costs and limits of about 2^50 and 2^51 in every mode, on histories in one
+// string and on histories cut into tiny pieces, now and in the last minutes of the year
+// 2255. Above 2^53 Lua's numbers skip every other integer. Clocks also step back around
+// refunds.
 func TestExact(t *testing.T) {
 	conn := rueidisConn(t)
 	for _, z := range []weirredis.Sizes{weirredis.Standard, {Run: 0, Piece: 1, Chunk: 1, Block: 2}, {Run: 12, Piece: 8, Chunk: 40, Block: 2}} {
@@ -76,15 +77,15 @@ func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
 		x.policy.Limits = append(x.policy.Limits, l)
 	}
 	if seed%5 == 0 {
-		x.at = weir.MaxUnits - 100_000
+		x.at = weir.MaxInstant - 100_000
 	}
 	x.plan = limiter(t, e, x.policy.Name, x.policy.Mode, x.policy.Limits...).Plan()
 	return x
 }
 
-// large returns a number of units up to 2^53 - 1. The sum of two is mostly above that.
+// large returns a number of units up to weir.MaxUnits, mostly more than the half of that.
 func (x *exact) large() int64 {
-	near := []int64{0, 1 << 51, 1 << 52, 1 << 53, 1 << 53}[x.r.IntN(5)]
+	near := []int64{0, 1 << 49, 1 << 50, 1 << 51, 1 << 51}[x.r.IntN(5)]
 	return min(max(near+x.r.Int64N(9)-4, 0), weir.MaxUnits)
 }
 
@@ -101,7 +102,7 @@ func (x *exact) step(t *testing.T) {
 	case 9:
 		x.at -= []int64{1, window / 2, 999_999, 1_000_000}[x.r.IntN(4)]
 	}
-	x.at = min(x.at, weir.MaxUnits)
+	x.at = min(x.at, weir.MaxInstant)
 	n := max(1, x.large())
 	switch x.r.IntN(10) {
 	case 0:
@@ -158,7 +159,7 @@ func (x *exact) step(t *testing.T) {
 	}
 }
 
-// TestExactEntryAlone refunds the newer of two entries that exceed 2^53 - 1 together. The
+// TestExactEntryAlone refunds the newer of two entries that exceed weir.MaxUnits together. The
 // older one, now alone, merges with an attempt of its cell after the clock was corrected.
 func TestExactEntryAlone(t *testing.T) {
 	x := &exact{engine: newEngine(t, rueidisConn(t), weirredis.DenialCacheTTL(0)), spec: spec.New(), at: nine.UnixMicro()}

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"text/template"
+
+	"github.com/weirlimit/weir"
 )
 
 // source holds the templates of all scripts. The program has only the scripts made from
@@ -23,7 +25,7 @@ var sources = []string{"number", "seek", "history", "write", "request", "operati
 // state are the names of a history's state that its script keeps in local variables or
 // in a table. lua/history.lua describes them. Scripts declare further ones themselves.
 var state = strings.Fields(`s p q z o late from to low top wide last newest first units total lives
-	cut used over extra ls lp lq lc lu own edge push sliced redated room closed wait reset next gapwait`)
+	cut used ls lp lq lc lu own edge push redated room closed wait reset next gapwait`)
 
 // kindState are further names in scripts for all kinds.
 var kindState = strings.Fields(`debt frac since ahead unit part per most wasunit waspart wasper
@@ -40,7 +42,7 @@ type shape struct {
 
 // parameters are those of the templates that are used like functions.
 var parameters = map[string]string{
-	"get": "V S P", "put": "V E", "entry": "S P", "coded": "E D N", "signed": "E A B", "head": "S", "grown": "E At N",
+	"get": "V S P", "put": "V E", "entry": "S P", "coded": "E D N", "head": "S", "grown": "E At N",
 	"leave": "At Need", "mark": "V At", "lives": "Ends Span E", "sized": "E", "sizes": "E V N",
 }
 
@@ -73,7 +75,7 @@ func newGenerator(files fs.ReadFileFS, z sizes) (*generator, error) {
 		"kinds": func() bool { return g.Kinds }, "left": g.left, "ends": g.ends,
 		"period": constant[int64](periodCell), "bucket": constant[int64](bucketCell),
 		"calendar": constant[int64](calendarCell), "firstHit": constant[int64](firstHitCell),
-		"quick": func() bool { return g.Quick }, "units": g.units, "locals": g.locals,
+		"mostUnits": constant(weir.MaxUnits), "quick": func() bool { return g.Quick }, "units": g.units, "locals": g.locals,
 		"hoist": g.hoist, "short": constant(short), "lengthy": g.lengthy, "need": constant(need),
 		"fields": g.fields,
 	}

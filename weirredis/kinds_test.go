@@ -245,7 +245,7 @@ func (p *pair) refund(t *testing.T) {
 	t.Helper()
 	at, n := weir.Oldest, p.units()
 	if len(p.instant) > 0 && p.r.IntN(5) > 0 {
-		at = min(p.instant[p.r.IntN(len(p.instant))], weir.MaxUnits)
+		at = min(p.instant[p.r.IntN(len(p.instant))], weir.MaxInstant)
 	}
 	id := ""
 	if p.r.IntN(5) == 0 {

@@ -240,7 +240,7 @@ func readStates(text string, p *weir.Plan, states []weir.LimitState) {
 			Burst:            l.Burst,
 			Window:           l.Window,
 			MinInterval:      l.MinInterval,
-			Used:             min(l.Capacity()-remaining, weir.MaxUnits),
+			Used:             l.Capacity() - remaining,
 			Remaining:        remaining,
 			RetryAfter:       span(int64At(t, 8)),
 			NextAfter:        span(int64At(t, 16)),

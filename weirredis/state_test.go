@@ -65,7 +65,7 @@ func TestUnreadableStateIsNotChanged(t *testing.T) {
 		{"the header of a bucket without fractions with a history", []string{"HSET", key, "h", "\x09" + short[1:]}, "cut off"},
 		{"an older layout", []string{"HSET", key, "h", "\x01" + short[1:]}, "layout is version 1"},
 		{"an older layout of long histories", []string{"HSET", key, "h", "\x03" + long[1:]}, "layout is version 3"},
-		{"a header without its further units", []string{"HSET", key, "h", "\x07" + long[1:]}, "cut off"},
+		{"an older layout with further units", []string{"HSET", key, "h", "\x07" + long[1:]}, "layout is version 7"},
 		{"a short header cut off", []string{"HSET", key, "h", short[:len(short)-1]}, "cut off"},
 		{"a short header cut off early", []string{"HSET", key, "h", short[:9]}, "cut off"},
 		{"a short header that is too long", []string{"HSET", key, "h", short + "x"}, "cut off"},

@@ -62,7 +62,7 @@ type differential struct {
 // before, so that no step needs a history that an engine has forgotten. A few are at the
 // end of time, in 2255. It returns a report of the first difference, or "".
 func (d *differential) run(attempts int) string {
-	const last, hour = int64(weir.MaxUnits) / 2, 3_600_000_000
+	const last, hour = weir.MaxInstant / 2, 3_600_000_000
 	epoch, engine := int64(defaultEpoch), d.newEngine()
 	d.c.refundIDs = remembersRefunds(engine)
 	for d.attempts < attempts {
@@ -70,7 +70,7 @@ func (d *differential) run(attempts int) string {
 		g := newRandomHistory(r, d.c, epoch+r.Int64N(hour))
 		atTheEnd := r.IntN(40) == 0
 		if atTheEnd {
-			g.v.epoch = weir.MaxUnits - r.Int64N(hour)
+			g.v.epoch = weir.MaxInstant - r.Int64N(hour)
 		}
 		if !d.play(g, engine) {
 			return d.report(g)

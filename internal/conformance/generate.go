@@ -11,7 +11,7 @@ import (
 
 const us = time.Microsecond
 
-// maxPlain is the largest Max that is not huge: many grants of it stay below 2^53.
+// maxPlain is the largest Max that is not huge: many grants of it stay below MaxUnits.
 const maxPlain = 1 << 45
 
 // dims are the dimensions of random policies, and values those of their keys. They are few,
@@ -142,7 +142,7 @@ func randomDims(r *rand.Rand) []string {
 func randomMax(r *rand.Rand, huge bool) int64 {
 	switch {
 	case huge:
-		return weir.MaxUnits - r.Int64N(1<<uint(r.IntN(53)))
+		return weir.MaxUnits - r.Int64N(1<<uint(r.IntN(51)))
 	case r.IntN(20) == 0:
 		return r.Int64N(maxPlain)
 	case r.IntN(12) == 0:
@@ -262,7 +262,7 @@ func (b *mutablePolicy) costs() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Cost > 0 })
 }
 
-// huge reports whether a Max is so large that sums may approach 2^53.
+// huge reports whether a Max is so large that sums may pass MaxUnits.
 func (b *mutablePolicy) huge() bool {
 	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Max > maxPlain })
 }

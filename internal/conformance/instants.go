@@ -87,7 +87,7 @@ func (f instantForm) decidesNow(l *weir.Limiter, e weir.Engine) error {
 // decidesThen makes attempts at given instants. 1970-01-01T00:00:00Z is one of them, and
 // instants before it or after the last one are bad input.
 func (f instantForm) decidesThen(l *weir.Limiter, e weir.Engine) error {
-	first, last := time.UnixMicro(0), time.UnixMicro(weir.MaxUnits)
+	first, last := time.UnixMicro(0), time.UnixMicro(weir.MaxInstant)
 	for _, step := range []struct {
 		key  string
 		at   time.Time

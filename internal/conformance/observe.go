@@ -113,6 +113,6 @@ func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
 	after = step{op: opPeek, n: s.n, key: s.key, at: g.at(d) + d.RetryAfter}
 	before = after
 	before.at -= us
-	ends := time.Duration(weir.MaxUnits-g.v.epoch) * us
+	ends := time.Duration(weir.MaxInstant-g.v.epoch) * us
 	return before, after, g.at(d) <= after.at && after.at <= ends && !g.contract.stale(g.policy.current("").Limits, after)
 }

@@ -23,7 +23,7 @@ change a max=9 gap=0s
 @1h             refund 1 from=3s user=u ip=1        -> refunded=1
 @1h             count b last=1us user=u ip=1        -> count=0
 @1h             reset user=u ip=1                   -> done
-@1h             record 9007199254740992 user=u ip=1 -> error=units
+@1h             record 2251799813685248 user=u ip=1 -> error=units
 `
 
 func TestParseWritesWhatItRead(t *testing.T) {

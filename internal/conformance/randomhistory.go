@@ -237,7 +237,7 @@ func (g *randomHistory) units(who int) int64 {
 func (g *randomHistory) weight() int64 {
 	switch {
 	case g.policy.huge() && g.r.IntN(3) == 0:
-		return weir.MaxUnits - g.r.Int64N(1<<uint(g.r.IntN(53)))
+		return weir.MaxUnits - g.r.Int64N(1<<uint(g.r.IntN(51)))
 	case g.r.IntN(10) == 0:
 		return g.r.Int64N(maxPlain)
 	case g.r.IntN(10) == 0:

@@ -323,7 +323,7 @@ var badCounts = []struct {
 	{"a span of 0", "login", "user", "", "0", []string{`last_ms must be 1 to 60000, the window of limit "limit" in milliseconds`}},
 	{"beyond the window", "login", "user", "", "60001", []string{`last_ms must be 1 to 60000`, "a limit with a longer window counts further back"}},
 	{"beyond the window of one", "search", "ip", "ip", "3600000", []string{`last_ms must be 1 to 60000, the window of limit "ip"`}},
-	{"beyond a duration", "login", "user", "", "9007199254740991", []string{`last_ms must be 1 to 60000`}},
+	{"beyond a duration", "login", "user", "", "2251799813685247", []string{`last_ms must be 1 to 60000`}},
 	{"beyond 1.5 ms", "short", "ip", "", "3", []string{`last_ms must be 1 to 2, the window`}},
 	{"negative", "login", "user", "", "-1", []string{`last_ms must be a whole number, 1 to the window of the limit in milliseconds`}},
 	{"a fraction", "login", "user", "", "1.5", []string{`last_ms must be a whole number, 1 to the window of the limit in milliseconds`}},

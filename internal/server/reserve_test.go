@@ -267,7 +267,7 @@ func TestBadSettlementsChangeNothing(t *testing.T) {
 	s, _ := newServer(t, nil)
 	for _, c := range []struct{ path, body, want string }{
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":86400001}`, "1 to 86400000"},
-		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":9007199254740991}`, "1 to 86400000"},
+		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":2251799813685247}`, "1 to 86400000"},
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"ttl_ms":0}`, "1 or more"},
 		{"/v1/reserve", `{"policy":"sms","key":{"phone":"+1"},"at":"x"}`, "takes policy, key, n, id, ttl_ms"},
 		{"/v1/settle", ``, `send {"reservation"`},

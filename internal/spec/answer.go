@@ -53,7 +53,7 @@ func (v view) state(i int, n int64) weir.LimitState {
 		Burst:       burst(limit),
 		Window:      micros(limit.Window),
 		MinInterval: micros(limit.MinInterval),
-		Used:        min(v.used(i), weir.MaxUnits),
+		Used:        v.used(i),
 		Remaining:   v.roomOf(i),
 		RetryAfter:  v.alone(i).wait(n),
 		ResetAfter:  v.alone(i).reset(),

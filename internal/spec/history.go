@@ -35,7 +35,7 @@ func mark(limit weir.PlanLimit, t int64) int64 {
 	case limit.Cell == 0:
 		return t
 	}
-	return min(t/limit.Cell*limit.Cell+limit.Cell, weir.MaxUnits) // no instant is later
+	return min(t/limit.Cell*limit.Cell+limit.Cell, weir.MaxInstant) // no instant is later
 }
 
 // cutoff is the newest mark that no longer counts at now: one window before it or, in a
@@ -78,7 +78,7 @@ func (h history) fitted(limit weir.PlanLimit, now int64) history {
 	}
 	if begin := mark(limit, now); limit.Period != nil && len(h.entries) > 0 && h.entries[len(h.entries)-1].u > begin {
 		counting := h.pruned(limit, now).entries
-		h.entries = []entry{{begin, min(sum(counting), weir.MaxUnits)}}
+		h.entries = []entry{{begin, sum(counting)}}
 	}
 	return h
 }
@@ -129,7 +129,7 @@ func (h history) since(s int64) int64 {
 }
 
 // corrected is h after the clock was found to be at now, behind last: entries of the
-// future merge into one entry of now, which holds at most MaxUnits (R2).
+// future merge into one entry of now (R2).
 func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	c := history{tried: true, last: now}
 	if h.bucket != nil { // as much is missing now as was then
@@ -139,8 +139,6 @@ func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	}
 	for _, e := range h.entries {
 		c = c.plus(min(e.u, mark(limit, now)), e.units)
-		merged := &c.entries[len(c.entries)-1]
-		merged.units = min(merged.units, weir.MaxUnits)
 	}
 	return c
 }

@@ -132,7 +132,7 @@ func (v view) record(mode weir.Mode, a weir.Request, granted int64) (view, error
 			after.past = append(after.past, history{bucket: b, tried: true, last: v.now})
 			continue
 		}
-		if a.Op == weir.OpRecord && h.since(-1) > weir.MaxUnits-units {
+		if a.Op == weir.OpRecord && h.since(-1)+units > weir.MaxUnits {
 			return v, fmt.Errorf("%w: limit %q holds %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, h.since(-1), units, weir.MaxUnits)
 		}
@@ -153,7 +153,7 @@ func (v view) take(i int, mode weir.Mode, a weir.Request, granted int64) (*bucke
 	limit, b := v.limits[i], v.past[i].bucket
 	if a.Op == weir.OpRecord {
 		units := v.unitsOf(i, a.N)
-		if b.units(v.now) > limit.Refill.Most-units {
+		if b.units(v.now)+units > limit.Refill.Most {
 			return nil, fmt.Errorf("%w: limit %q misses %d, %d more pass %d; record less, or reset the key",
 				weir.ErrOverflow, limit.Name, b.units(v.now), units, limit.Refill.Most)
 		}

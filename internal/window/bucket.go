@@ -171,7 +171,7 @@ func (h *History) Fit(a *Arena, r *Rule, old *Refill, now int64) {
 		h.clear(a)
 		if units > 0 {
 			end := r.End(now)
-			h.End, h.Front, h.Total = end, end, min(units, MaxUnits)
+			h.End, h.Front, h.Total = end, end, units
 		}
 	case h.Rate() == 0:
 		cutoff := r.Cutoff(now)

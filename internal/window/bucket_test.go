@@ -201,7 +201,7 @@ func TestBucketMatchesFractions(t *testing.T) {
 			}
 			wait, reset := b.compare(t, &h, rule, now, n, fmt.Sprintf("seed %d, step %d", seed, step))
 			now = max(now+[]int64{0, 1, -1, wait, wait - 1, reset, r.Int64N(1000)}[r.IntN(7)], h.Last, epoch-100*Step)
-			if now > MaxUnits/2 {
+			if now > MaxInstant/2 {
 				break
 			}
 		}

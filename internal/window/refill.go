@@ -9,7 +9,7 @@ type Refill struct {
 	Micros int64 // whole microseconds of T
 	Rest   int64 // numerator of the rest, 0 … Per-1
 	Per    int64 // denominator: Max / gcd(Max, Window); 0 = no bucket
-	Most   int64 // most units with a Time that is exact as a double, too: Time(Most) <= 2^53-1
+	Most   int64 // most units with a Time that is exact as a double, too: Time(Most) <= MaxUnits
 
 	unit, per divisor // by T * Per = Micros * Per + Rest, and by Per
 }

@@ -10,9 +10,12 @@ package window
 // Never is the wait of an attempt that can never fit (R8).
 const Never int64 = -1
 
-// MaxUnits is the most units of an entry and of a limit, and the last instant: whole
-// numbers up to it are exact as doubles.
-const MaxUnits int64 = 1<<53 - 1
+// MaxUnits is the most units of a limit and of an attempt. A history holds fewer than twice
+// as many.
+const MaxUnits int64 = 1<<51 - 1
+
+// MaxInstant is the last instant.
+const MaxInstant int64 = 1<<53 - 1
 
 // Forever is after every instant.
 const Forever int64 = 1<<63 - 1
@@ -23,7 +26,7 @@ const Step int64 = 1_000_000
 
 // Rule holds the numbers of one limit. Times are microseconds.
 type Rule struct {
-	Max         int64  // units, 0 … 2^53-1
+	Max         int64  // units, 0 … MaxUnits
 	Window      int64  // > 0
 	MinInterval int64  // 0 … Window
 	Cell        int64  // width of a cell or of a calendar window; 0 = exact (R3, R9)
@@ -62,7 +65,7 @@ func (r *Rule) End(t int64) int64 {
 		}
 		return t // in another window of a Period nothing counts
 	}
-	return min(t-t%r.Cell+r.Ahead, MaxUnits) // no instant is later
+	return min(t-t%r.Cell+r.Ahead, MaxInstant) // no instant is later
 }
 
 // EndOf returns the end of the entry to which units recorded at now belong: that of the

@@ -6,7 +6,7 @@
 -- reply    for each request: a reply of one.lua, of which the first 26 bytes if it begins with 6; or
 --          denied: 11 B, instant I7, then the header as it is stored, which begins with 5 and has max units; n is 1; or
 --          an error: 1 B, length I2, text.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 {{hoist}}
 {{template "failed" .}}
 local decided = function($key, virtual, stored, kind, n, raw, $max, $window, $gap, $cell, times)

@@ -5,7 +5,7 @@
 -- ARGV[a]  a request, as ARGV[1] of bucket.lua.
 -- reply    for each request: the first 22 bytes of a header of form 8, or 15 of form 9, as in bucket.lua; any other reply of bucket.lua; or an error:
 --          1 B, length I2, text.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 {{short}}
 {{template "failed" .}}
 local replies, i, clock = {}, 1, nil

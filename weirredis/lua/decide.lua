@@ -11,7 +11,7 @@ in the order of internal/spec.
   {{done}}
   {{each}}
     {{template "view" .}}
-    $room = $max - $used - $over -- R5
+    $room = $max - $used -- R5
     $closed = now - $last < $gap
   {{done}}
   {{if .Single}}
@@ -31,12 +31,12 @@ in the order of internal/spec.
     {{each}}
       local units = {{units}}
       {{if .Kinds}}
-      local most = $debt and $most or 9007199254740991
+      local most = $debt and $most or {{mostUnits}}
       if mode == 2 and units > $max and not $debt then units = $max end
-      if $used - (most - units) > -$over then
+      if $used + units > most then
       {{else}}
       if mode == 2 and units > $max then units = $max end
-      if $used - (9007199254740991 - units) > -$over then
+      if $used + units > {{mostUnits}} then
       {{end}}
         error('weir:overflow ' .. {{index}} .. ' ' .. string.format('%.0f', $used), 0)
       end
@@ -57,7 +57,7 @@ in the order of internal/spec.
   {{if .Single}}
   local validFor = 0
   {{else}}
-  local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
+  local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   {{end}}
   {{each}}
     if add > 0 then
@@ -80,7 +80,7 @@ in the order of internal/spec.
     {{else}}
     if wait >= 0 and $wait > wait or $wait < 0 then wait = $wait end
     if $reset > reset then reset = $reset end
-    if $max - $used - remaining < $over - under then remaining, under = $max - $used, $over end
+    if $max - $used < remaining then remaining = $max - $used end
     if not full then
       if $next > 0 and $next < validFor then validFor = $next end
       if $gapwait > 0 and $gapwait < validFor then validFor = $gapwait end
@@ -89,7 +89,7 @@ in the order of internal/spec.
     {{end}}
   {{done}}
   {{if .Single}}
-  local wait, reset, remaining, under, bound = $wait, $reset, $max - $used, $over, full and 0 or 1
+  local wait, reset, remaining, bound = $wait, $reset, $max - $used, full and 0 or 1
   {{end}}
 
   {{each}}
@@ -110,17 +110,13 @@ in the order of internal/spec.
 
 {{define "long"}}
     -- the long reply, with the time for which a denial stays the same.
-    local left
-    {{signed "left" "remaining" "under"}}
-    reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, {{.}})
+    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, {{.}})
 {{end}}
 
 {{define "states"}}
     -- behind the reply, the state of every limit.
     {{each}}
-      local left
-      {{signed "left" "$max - $used" "$over"}}
-      reply = reply .. left .. encode('>i8i8i8i8', $wait, $next, $gapwait, $reset)
+      reply = reply .. encode('>i8i8i8i8i8', $max - $used, $wait, $next, $gapwait, $reset)
     {{done}}
 {{end}}
 
@@ -154,7 +150,6 @@ in the order of internal/spec.
     else
     {{end}}
     local need, at = $used - $max + {{units}}, nil
-    if need <= 0 and need > -$over then need = 1 end -- only $over exceeds Max; it leaves with the oldest entry.
     if {{units}} > $max then
       $wait = -1
     elseif need > 0 then
@@ -178,7 +173,7 @@ in the order of internal/spec.
 
 {{define "bound"}}
       -- bound: the limit because of which the attempt was not granted in full (R8).
-      if times > 1 then $room, $closed = $max - $used - $over, $gapwait > 0 end -- for the first denied caller.
+      if times > 1 then $room, $closed = $max - $used, $gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or $room < longest then bound, longest = {{index}}, $room end
       elseif $closed or (mode == 1 and $room <= 0) or (mode ~= 1 and $room < {{units}}) then
@@ -197,10 +192,10 @@ in the order of internal/spec.
     if add > 0 then
       {{template "write" .}}
     elseif $redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used, over = $used, $over
-      $ls, $lp, $lq, $lc, $lu, $own, $used, $over = $s, $p, $q, $from, $first, $units, $total, $extra
+      local used = $used
+      $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total
       {{template "write" .}}
-      $used, $over = used, over
+      $used = used
     end
     {{if .Kinds}}
     end

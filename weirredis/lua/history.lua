@@ -10,8 +10,7 @@ decision: a local variable h1_name, or the field H.name of a table.
 	$newest    mark of the newest entry: its instant, or the end of its cell (R9); 0 if there is no entry
 	$units     units of the newest entry, above 0; an older entry whose units were all refunded may remain
 	$first     mark of the oldest entry; the newest may be the only one
-	$total     units of all entries without $extra
-	$extra     further units of the oldest entry: $total alone is at most 2^53 - 1 (R6)
+	$total     units of all entries, below 2^52 (R6)
 	$lives     second until which the key lives at least (R13); plus 2^39 if instants are the caller's
 	$s,$p,$q   the front: entries from $s[$p] to before $s[$q]
 	$z,$o      the tail: entries from $z[$o] on;  $late: their units
@@ -21,11 +20,9 @@ decision: a local variable h1_name, or the field H.name of a table.
 
 	as seen by the decision
 	$cut       entries count if their mark is above it: now - window (R3)
-	$used      units that count, without $over
-	$over      further units of the oldest entry that counts: $used alone is at most 2^53 - 1 (R6)
+	$used      units that count
 	$ls,$lp,$lq,$lc,$lu   the place of the oldest entry that counts and is not the newest
 	$own       units of the newest entry that count
-	$sliced    the entry at that place lost units to $over, so its piece is written again
 	$push      units of the former newest entry, which becomes an older one; false if there is none
 	$edge      mark of the entry after the older ones
 	$closed    the minimum interval has not passed (R5)
@@ -46,14 +43,13 @@ numbers stand in "load":
 	4  front, chunks and tail
 	5  as 2; the newest entry was recorded at $last, and every entry has units, at most 65,535
 	6  as 4; the same, and no chunks are dead
-	7  as 4, with $extra, which is above 0
 	8  a bucket; the scripts for plain limits do not read it
 	9  as 8, with no fractions of a microsecond: $per is 1
 */ -}}
 
 {{define "load"}}
   $s = {{if quick}}stored{{else}}call('HGET', $key, 'h'){{end}}
-  $low, $top, $from, $to, $late, $wide, $extra = 0, 0, 0, 0, 0, false, 0
+  $low, $top, $from, $to, $late, $wide = 0, 0, 0, 0, 0, false
   {{if .Kinds}}
   $debt = false
   {{end}}
@@ -75,7 +71,7 @@ numbers stand in "load":
   {{end}}
   else
     local form, size, behind, _ = byte($s), #$s, 0
-    $wide = form == 2 or form == 4 or form == 7
+    $wide = form == 2 or form == 4
     if form == 5 and size >= 26 then
       _, $last, $first, $lives, $units, $total, $q, $p = decode('>BI7I7I5I2I3B', $s)
       $newest = $last
@@ -89,12 +85,7 @@ numbers stand in "load":
       _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', $s)
       $from, $to, $top = $low + $from, $low + $to, $low + $top
-    elseif form == 7 and size >= 75 then
-      _, $last, $newest, $first, $lives, $units, $total, $low, $from, $to, $top, $late, $q, behind, $extra, $p =
-        decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', $s)
-      $from, $to, $top = $low + $from, $low + $to, $low + $top
-      if $first == $newest then $units, $total, $extra = $units + $extra, $total + $extra, 0 end -- one entry is at most 2^53 - 1.
-    elseif form and form ~= 2 and (form < 4 or form > 7) then
+    elseif form and form ~= 2 and (form < 4 or form > 6) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
@@ -163,10 +154,6 @@ numbers stand in "load":
       retreat($key, $s, $p, $q, $from, $first, $to, $z, $o, mark - 1)
     if $newest < 0 then
       $first = mark
-      if $extra > 0 then
-        all = math.min(all + $extra, 9007199254740991)
-        $total, $extra = all, 0
-      end
     else
       local e
       {{coded "e" "mark - $newest" "$units"}}
@@ -178,13 +165,13 @@ numbers stand in "load":
 
 {{define "live"}}
   -- the entries that count at now (R3).
-  $edge, $own, $over = $newest, $units, 0
+  $edge, $own = $newest, $units
   $ls, $lp, $lq, $lc, $lu = $s, $p, $q, $from, $first
   if $newest <= $cut then
     $used, $own = 0, 0
     {{template "none" .}}
   elseif $lu > $cut then
-    $used, $over = $total, $extra
+    $used = $total
   else
     local gone = 0
     repeat
@@ -240,7 +227,7 @@ numbers stand in "load":
 
 {{define "cap"}}
     -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
-    -- Max. No number here is above 2^53 - 1.
+    -- Max.
     local most = merges and $max - $own or $max
     if {{.}} > most then {{.}} = most end
     local spare, gone = $used - $max + {{.}}, 0
@@ -250,24 +237,6 @@ numbers stand in "load":
     end
     if not merges and $lu == $edge and gone + $own <= spare then gone, $own = gone + $own, 0 end
     $used = $used - gone
-    if gone > 0 then $over = 0 end
-    local excess = $used - 9007199254740991 + {{.}}
-    if excess > 0 then -- units of the oldest entry move to $over.
-      $used, $over = $used - excess, $over + excess
-      if $lu == $edge then $own = $own - excess else {{template "slice" .}} end
-    end
-{{end}}
-
-{{define "slice"}}
-        -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
-        local at, tag, n = $lp, nil, nil
-        {{get "tag" "$ls" "at"}}
-        local behind = at
-        {{get "n" "$ls" "behind"}}
-        local size = math.min(behind - at, 7)
-        local format = '>I' .. size
-        n = encode(format, decode(format, $ls, behind - size) - excess)
-        $ls, $sliced = string.sub($ls, 1, behind - size - 1) .. n .. string.sub($ls, behind), true
 {{end}}
 
 {{define "leave"}} {{- /* AT = mark of the entry with which NEED units leave, 0 < NEED <= $used (R8) */}}

@@ -2,8 +2,8 @@
 Limits of kind Bucket, calendar windows with a Period, and changes between kinds (R3, R12,
 R16). Only the scripts for all kinds contain them. The names are in lua/history.lua.
 
-Instants are below 2^53, and so is every product: a Bucket has at most as many units as
-have an exact time (weir.Refill.Most).
+Every product is below 2^53: a Bucket has at most as many units as have an exact time
+(weir.Refill.Most).
 */ -}}
 
 {{define "refills"}}
@@ -20,7 +20,7 @@ end
 -- missing returns the units of the time debt + frac/per, rounded up.
 local missing = function(debt, frac, unit, part, per)
   if debt < 0 or debt == 0 and frac == 0 then return 0 end
-  local most = math.floor(9007199254740991 / math.max(part, unit + 1))
+  local most = math.floor({{mostUnits}} / math.max(part, unit + 1))
   local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
   while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
   while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end
@@ -66,13 +66,13 @@ end
       if $wasunit ~= $unit or $waspart ~= $part or $wasper ~= $per then
         {{template "pace" .}}
       end
-      $used, $over = missing($debt - $ahead, $frac, $unit, $part, $per), 0
+      $used = missing($debt - $ahead, $frac, $unit, $part, $per)
     end
 {{end}}
 
 {{define "gather"}}
       -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
-      $units, $over, $extra, $late, $redated = math.min($used + $over, 9007199254740991), 0, 0, 0, true
+      $units, $late, $redated = $used, 0, true
       $s, $p, $q, $z, $o, $from, $wide = '', 1, 1, '', 1, $to, false
       $newest, $first, $total = $begin, $begin, $units
       $edge, $own, $used = $begin, $units, $units
@@ -95,7 +95,7 @@ end
 {{define "become"}}
       -- the units that count are missing from the bucket, at most all of it (R12).
       $since, $ahead = now, 0
-      $used, $over, $redated = math.min($used + $over, $max), 0, $redated or $last >= 0
+      $used, $redated = math.min($used, $max), $redated or $last >= 0
       $debt, $frac = cost($used, $unit, $part, $per)
 {{end}}
 

@@ -11,7 +11,7 @@
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
 --          each limit.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 {{hoist}}
 local clock
 {{if .Kinds}}

@@ -40,17 +40,6 @@ elseif {{.V}} < 0x40000000000 then {{.E}} = encode('>I6', {{.V}} + 0xF8000000000
 else {{.E}} = encode('>BI7', 0xFC, {{.V}}) end
 {{- end}}
 
-{{define "signed" -}} {{- /* E = A - B in 8 bytes, exact also if a double is not */ -}}
-do
-  local a, b = {{.A}}, {{.B}}
-  if b == 0 then {{.E}} = encode('>i8', a)
-  else
-    local low = a % 4294967296 - b % 4294967296
-    {{.E}} = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-  end
-end
-{{- end}}
-
 {{define "entry" -}} {{- /* delta, n = the entry at S[P]; P moves past it */ -}}
 local delta, n
 {{get "delta" .S .P}}

@@ -4,7 +4,7 @@
 -- ARGV[1]  a request, as in kinds.lua.
 -- ARGV[2]  packed: lifetime of the operation I7.
 -- reply    as in kinds.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 --
 -- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
 -- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is

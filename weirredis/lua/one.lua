@@ -11,7 +11,7 @@
 --                  remaining i8 units; instant I7, wait i8, reset I7, validFor I7 (a denial stays the same so long).
 --          header: the header that was written, which begins with 5 or 6, or its first 26 bytes; granted in full, n is
 --                  1 or remaining is at least n; max - used remains, and the oldest entry determines the wait.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 {{short}}
 local $key, virtual, text = KEYS[1], true, ARGV[1]
 local kind, n, raw, $max, $window, $gap, $cell, times

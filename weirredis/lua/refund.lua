@@ -8,7 +8,7 @@
 -- ARGV[2]  with an operation, packed: its lifetime I7.
 -- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
 --          as in kinds.lua.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 {{hoist}}
 
 -- strike takes units off the entry at s[p], in a run that begins at s[b]. An entry without units is removed if an
@@ -74,18 +74,14 @@ local most = 0
   else
     {{mark "mark" "granted"}}
   end
-  $took, $struck = 0, 0
+  $took = 0
   if mark == $edge then
     $took = math.min($n, $own)
-    $struck = $took
   elseif mark > $cut and mark < $edge and $lu < $edge then
     {{need}}
     local u, held, _
     $es, $ep, _, $ec, u, _, held = seek($key, $ls, $lp, $lq, $lc, $lu, 0, $to, $z, $o, mark - 1, 0)
-    if u == mark then -- $over is taken first.
-      $took = math.min($n, held + (u == $lu and $over or 0))
-      $struck = math.max(0, $took - (u == $lu and $over or 0))
-    end
+    if u == mark then $took = math.min($n, held) end
   end
   end
   if math.min($took, n) > most then most = math.min($took, n) end
@@ -96,21 +92,20 @@ if most == 0 then return encode('>i8', 0) end
 -- no longer count: a later decision may be at an earlier instant (R2, R10).
 {{each}}
   if not $debt then
-  $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total - $struck
-  $over = $extra - ($took - $struck)
-  $wide = $wide or $struck > 0 and $ep
-  if $struck == 0 then
-    -- at most $over and the correction of the clock are stored (R2).
+  $ls, $lp, $lq, $lc, $lu, $own, $used = $s, $p, $q, $from, $first, $units, $total - $took
+  $wide = $wide or $took > 0 and $ep
+  if $took == 0 then
+    -- only the correction of the clock is stored (R2).
   elseif not $ep then
-    $own = $own - $struck
+    $own = $own - $took
     if $own == 0 then
       {{template "drop" .}}
     end
   elseif $ec == $from then
-    $ls = strike($s, $p, $ep, $struck)
+    $ls = strike($s, $p, $ep, $took)
     $lq = $q + #$ls - #$s
   elseif $ec == $to + 1 then
-    $z, $late = strike($z, $o, $ep, $struck), $late - $struck
+    $z, $late = strike($z, $o, $ep, $took), $late - $took
   else
     {{template "chunk" .}}
   end
@@ -167,8 +162,8 @@ return encode('>i8', most)
 {{define "chunk"}}
       -- the entry is in a chunk; the head of the chunk and its block contain its units, too.
       local behind, units, start = parse($es)
-      local text, size = strike($es, start, $ep, $struck), ''
-      if units > 0 then units = units - $struck end
+      local text, size = strike($es, start, $ep, $took), ''
+      if units > 0 then units = units - $took end
       {{put "units" "size"}}
       text = string.sub(text, start)
       $name, $chunk = encode('>I6', $ec - 1), encode('>I7BBB', behind, #text, 1, #text) .. size .. text
@@ -176,6 +171,6 @@ return encode('>i8', most)
       $block = call('HGET', $key, $bname)
       if $block then
         local after, all = decode('>I7I7', $block)
-        $block = encode('>I7I7', after, all - $struck)
+        $block = encode('>I7I7', after, all - $took)
       end
 {{end}}

@@ -40,10 +40,7 @@ do
   {{lives (ends) "$window" "$lives"}}
   local head
   local narrow = $newest == $last and $own < 65536 and not ($wide and $lu < $newest)
-  if $over > 0 then
-    head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, $last, $newest, $lu, $lives, $own, $used,
-      $low, from - $low, $to - $low, $top - $low, $late, front, tail, $over)
-  elseif $low == $top and tail == 0 then
+  if $low == $top and tail == 0 then
     if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
       head = encode('>BI7I7I5I2I3B', 5, $last, $lu, $lives, $own, $used, front)
     else
@@ -77,7 +74,7 @@ end
     local pieces, units = byte($ls, 9), nil
     local p, i = 10 + pieces, 0
     {{get "units" "$ls" "p"}}
-    while i < pieces and (p < $lp or $sliced and i == 0) do p, i = p + byte($ls, 10 + i), i + 1 end
+    while i < pieces and p < $lp do p, i = p + byte($ls, 10 + i), i + 1 end
     if i == 0 then -- the chunk is still whole.
       from, front, body = $lc - 1, 0, string.sub($z, $o)
     elseif i < pieces then

@@ -42,7 +42,7 @@ func TestDescriptorsHaveTheirOwnHits(t *testing.T) {
 		// More than the limit.
 		p.wants("OVER_LIMIT | OVER_LIMIT 5/5 1m0s", "b=2 hits:6")
 		p.wants("OK | OK 0/4294967295 1m0s", "big=1 hits:4294967295")
-		p.wants("OVER_LIMIT | OVER_LIMIT 0/4294967295 1m0s", "big=1 hits:9007199254740991")
+		p.wants("OVER_LIMIT | OVER_LIMIT 0/4294967295 1m0s", "big=1 hits:2251799813685247")
 	})
 }
 

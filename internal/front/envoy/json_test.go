@@ -51,7 +51,7 @@ func TestBadJSONGets400(t *testing.T) {
 		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}]}],"hitsAddend":-1}`, "hitsAddend"},
 		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}],"hitsAddend":-1}]}`, "RateLimitRequest"},
 		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}]}],"hitsAddend":4294967296}`, "hitsAddend"},
-		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}],"hitsAddend":9007199254740992}]}`, "descriptors[0].hits_addend"},
+		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}],"hitsAddend":2251799813685248}]}`, "descriptors[0].hits_addend"},
 		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}]}],"cost":1}`, "cost"},
 		{`{"domain":"hits","descriptors":[{"entries":[{"key":"a"}],"limit":{"requestsPerUnit":1,"unit":"FORTNIGHT"}}]}`, "unit"},
 		{`{"domain":"hits","descriptors":[null]}`, ""},

@@ -241,7 +241,7 @@ func bodySchema(takes member, schemas object) string {
 		text("the name of a policy"),
 		{"type": "object", "additionalProperties": object{"type": "string", "maxLength": weir.MaxValueBytes}, "maxProperties": weir.MaxDimensions, "description": "a value for each dimension of the policy"},
 		units("units, default 1", 0),
-		units("the instant of the grant, in microseconds since 1970", 0),
+		{"type": "integer", "minimum": 0, "maximum": weir.MaxInstant, "description": "the instant of the grant, in microseconds since 1970"},
 		text("the same instant as the answer holds it in at"),
 		{"type": "string", "minLength": 1, "maxLength": weir.MaxIDBytes, "description": "an idempotency key: a retry with it is charged once"},
 		units("milliseconds until the reservation expires, at most and by default the longest window", 1),

@@ -295,7 +295,7 @@ func (r *callReader) member() (more bool, err error) {
 	case unitsMember:
 		r.call.n, err = r.units(`"n"`)
 	case grantedMember:
-		r.call.granted, err = r.units(`"granted_at_us"`)
+		r.call.granted, err = r.whole(`"granted_at_us"`, "0 to "+strconv.FormatInt(weir.MaxInstant, 10), weir.MaxInstant)
 	case atMember:
 		r.call.granted, err = r.instant()
 	case idMember:
@@ -384,7 +384,7 @@ func (r *callReader) instant() (int64, error) {
 		return 0, err
 	}
 	t, err := time.Parse(time.RFC3339Nano, v)
-	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxUnits {
+	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxInstant {
 		return us, nil
 	}
 	return 0, r.Fault(at, `"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)

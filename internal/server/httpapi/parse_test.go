@@ -55,7 +55,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		case m.Name == "at" && takes == refundMembers:
 			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
 			c.granted = at.UnixMicro()
-			jsontest.Require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxUnits, "at")
+			jsontest.Require(err == nil && at.Nanosecond()%1000 == 0 && 0 <= c.granted && c.granted <= weir.MaxInstant, "at")
 		case m.Name == "id" && takes&idMember != 0:
 			c.id = jsontest.Text(m.Value)
 			jsontest.Require(len(c.id) >= 1 && len(c.id) <= weir.MaxIDBytes, "id")
@@ -99,7 +99,7 @@ var wholeBodies = []struct {
 }{
 	{decisionMembers, []string{
 		`{"policy":"search","key":{"ip":"192.0.2.1"}}`,
-		`{"policy":"slack","key":{"category":"error"},"n":9007199254740991}`,
+		`{"policy":"slack","key":{"category":"error"},"n":2251799813685247}`,
 		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\xff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
 		`{"policy":"search","key":{"ip":"192.0.2.1"},"id":"op \u0000 1"}`,
 		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,

@@ -6,7 +6,7 @@
 -- reply    for each request: a reply of one.lua, of which the first 26 bytes if it begins with 6; or
 --          denied: 11 B, instant I7, then the header as it is stored, which begins with 5 and has max units; n is 1; or
 --          an error: 1 B, length I2, text.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
 -- variable from outside: each would cost as much as the function itself.
@@ -176,18 +176,18 @@ local failed = function(problem)
   return encode('>BI2', 1, #problem) .. problem
 end
 local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_window, h1_gap, h1_cell, times)
-  local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
+  local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
   if not times then h1_gap, h1_cell, times = 0, 0, 1 end
   local now, corrected = raw, false
   do
     h1_s = stored
-    h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide, h1_extra = 0, 0, 0, 0, 0, false, 0
+    h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide = 0, 0, 0, 0, 0, false
     if not h1_s then
       h1_s, h1_p, h1_q, h1_o = '', 1, 1, 1
       h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives = -9007199254740992, 0, 0, 0, 0, 0
     else
       local form, size, behind, _ = byte(h1_s), #h1_s, 0
-      h1_wide = form == 2 or form == 4 or form == 7
+      h1_wide = form == 2 or form == 4
       if form == 5 and size >= 26 then
         _, h1_last, h1_first, h1_lives, h1_units, h1_total, h1_q, h1_p = decode('>BI7I7I5I2I3B', h1_s)
         h1_newest = h1_last
@@ -201,12 +201,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', h1_s)
         h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-      elseif form == 7 and size >= 75 then
-        _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
-        decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
-        h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-        if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1.
-      elseif form and form ~= 2 and (form < 4 or form > 7) then
+      elseif form and form ~= 2 and (form < 4 or form > 6) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
         error('weir:state the header is cut off', 0)
@@ -242,10 +237,6 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         retreat(h1_key, h1_s, h1_p, h1_q, h1_from, h1_first, h1_to, h1_z, h1_o, mark - 1)
         if h1_newest < 0 then
           h1_first = mark
-          if h1_extra > 0 then
-            all = math.min(all + h1_extra, 9007199254740991)
-            h1_total, h1_extra = all, 0
-          end
         else
           local e
           do
@@ -285,14 +276,14 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
       end
     end
     -- the entries that count at now (R3).
-    h1_edge, h1_own, h1_over = h1_newest, h1_units, 0
+    h1_edge, h1_own = h1_newest, h1_units
     h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = h1_s, h1_p, h1_q, h1_from, h1_first
     if h1_newest <= h1_cut then
       h1_used, h1_own = 0, 0
       -- no older entry counts.
       h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
     elseif h1_lu > h1_cut then
-      h1_used, h1_over = h1_total, h1_extra
+      h1_used = h1_total
     else
       local gone = 0
       repeat
@@ -357,7 +348,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
       until h1_lu > h1_cut
       h1_used = h1_total - gone
     end
-    h1_room = h1_max - h1_used - h1_over -- R5
+    h1_room = h1_max - h1_used -- R5
     h1_closed = now - h1_last < h1_gap
   end
   local room, open, fits = h1_room, not h1_closed, n <= h1_room
@@ -367,7 +358,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
     do
       local units = n
       if mode == 2 and units > h1_max then units = h1_max end
-      if h1_used - (9007199254740991 - units) > -h1_over then
+      if h1_used + units > 2251799813685247 then
         error('weir:overflow ' .. 1 .. ' ' .. string.format('%.0f', h1_used), 0)
       end
     end
@@ -405,7 +396,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
       merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
         -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
-        -- Max. No number here is above 2^53 - 1.
+        -- Max.
         local most = merges and h1_max - h1_own or h1_max
         if units > most then units = most end
         local spare, gone = h1_used - h1_max + units, 0
@@ -415,40 +406,6 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         end
         if not merges and h1_lu == h1_edge and gone + h1_own <= spare then gone, h1_own = gone + h1_own, 0 end
         h1_used = h1_used - gone
-        if gone > 0 then h1_over = 0 end
-        local excess = h1_used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to h1_over.
-          h1_used, h1_over = h1_used - excess, h1_over + excess
-          if h1_lu == h1_edge then h1_own = h1_own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
-            local at, tag, n = h1_lp, nil, nil
-            do
-              local a, b, c, d, e = byte(h1_ls, at, at + 4)
-              if a < 0x80 then tag, at = a, at + 1
-              elseif a < 0xC0 then tag, at = (a - 0x80) * 0x100 + b, at + 2
-              elseif a < 0xE0 then tag, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
-              elseif a < 0xF0 then tag, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
-              elseif a < 0xF8 then tag, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
-              elseif a < 0xFC then tag, at = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, at + 1), at + 6
-              else tag, at = decode('>I7', h1_ls, at + 1) end
-            end
-            local behind = at
-            do
-              local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
-              if a < 0x80 then n, behind = a, behind + 1
-              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
-              else n, behind = decode('>I7', h1_ls, behind + 1) end
-            end
-            local size = math.min(behind - at, 7)
-            local format = '>I' .. size
-            n = encode(format, decode(format, h1_ls, behind - size) - excess)
-            h1_ls, h1_sliced = string.sub(h1_ls, 1, behind - size - 1) .. n .. string.sub(h1_ls, behind), true
-          end
-        end
       end
       if merges then
         h1_own = h1_own + units
@@ -467,7 +424,6 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
     h1_gapwait = now - h1_last < h1_gap and h1_gap - (now - h1_last) or 0
     h1_wait = h1_gapwait
     local need, at = h1_used - h1_max + n, nil
-    if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry.
     if n > h1_max then
       h1_wait = -1
     elseif need > 0 then
@@ -575,7 +531,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
       if h1_gapwait > 0 and h1_gapwait < validFor then validFor = h1_gapwait end
     end
   end
-  local wait, reset, remaining, under, bound = h1_wait, h1_reset, h1_max - h1_used, h1_over, full and 0 or 1
+  local wait, reset, remaining, bound = h1_wait, h1_reset, h1_max - h1_used, full and 0 or 1
   do
     if add > 0 then
       -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
@@ -637,7 +593,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, p + 1), p + 6
             else units, p = decode('>I7', h1_ls, p + 1) end
           end
-          while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
+          while i < pieces and p < h1_lp do p, i = p + byte(h1_ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
           elseif i < pieces then
@@ -759,10 +715,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         end
         local head
         local narrow = h1_newest == h1_last and h1_own < 65536 and not (h1_wide and h1_lu < h1_newest)
-        if h1_over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
-          h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
-        elseif h1_low == h1_top and tail == 0 then
+        if h1_low == h1_top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
@@ -790,8 +743,8 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
       end
     elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used, over = h1_used, h1_over
-      h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used, h1_over = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total, h1_extra
+      local used = h1_used
+      h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total
       -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
       do
         local e = ''
@@ -851,7 +804,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, p + 1), p + 6
             else units, p = decode('>I7', h1_ls, p + 1) end
           end
-          while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
+          while i < pieces and p < h1_lp do p, i = p + byte(h1_ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
           elseif i < pieces then
@@ -973,10 +926,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         end
         local head
         local narrow = h1_newest == h1_last and h1_own < 65536 and not (h1_wide and h1_lu < h1_newest)
-        if h1_over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
-          h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
-        elseif h1_low == h1_top and tail == 0 then
+        if h1_low == h1_top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
@@ -1003,7 +953,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
         end
         if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
       end
-      h1_used, h1_over = used, over
+      h1_used = used
     end
   end
   local reply
@@ -1011,16 +961,7 @@ local decided = function(h1_key, virtual, stored, kind, n, raw, h1_max, h1_windo
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
     -- the long reply, with the time for which a denial stays the same.
-    local left
-    do
-      local a, b = remaining, under
-      if b == 0 then left = encode('>i8', a)
-      else
-        local low = a % 4294967296 - b % 4294967296
-        left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-      end
-    end
-    reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
+    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, full and 0 or validFor)
   end
   return reply
 end

@@ -13,7 +13,7 @@
 --          state:  10 B, as 8, granted B: the number of granted callers.
 --          none:   4 B, instant I7: nothing is decided, because the history is no bucket of that rate, or the clock was
 --                  corrected; the script kinds decides.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, encode, decode = redis.call, struct.pack, struct.unpack
 local key, virtual, text = KEYS[1], true, ARGV[1]
 local kind, raw, take, part, spare, left, full, micros, rest, per, times

@@ -3,7 +3,7 @@
 -- KEYS[1]  the history.
 -- ARGV[1]  packed: instant I7 (above 2^53: the server's clock), span I6, window I6, cell I6 (as in one.lua);
 --          of a Period its edges, as in kinds.lua.
--- reply    packed: units i8, at most 2^54 - 3; or 4 B, instant I7, as in kinds.lua.
+-- reply    packed: units i8; or 4 B, instant I7, as in kinds.lua.
 -- Times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
@@ -167,7 +167,7 @@ local lengthy = function()
   return parse, seek, retreat
 end
 local parse, seek, retreat
-local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait, h1_debt, h1_frac, h1_since, h1_ahead, h1_unit, h1_part, h1_per, h1_most, h1_wasunit, h1_waspart, h1_wasper, h1_edge1, h1_edge2, h1_edge3, h1_edge4, h1_begin, h1_ends
+local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait, h1_debt, h1_frac, h1_since, h1_ahead, h1_unit, h1_part, h1_per, h1_most, h1_wasunit, h1_waspart, h1_wasper, h1_edge1, h1_edge2, h1_edge3, h1_edge4, h1_begin, h1_ends
 local h1_key, virtual = KEYS[1], true
 -- cost returns the time in which n units flow in: microseconds, and a numerator over per.
 local cost = function(n, unit, part, per)
@@ -182,7 +182,7 @@ end
 -- missing returns the units of the time debt + frac/per, rounded up.
 local missing = function(debt, frac, unit, part, per)
   if debt < 0 or debt == 0 and frac == 0 then return 0 end
-  local most = math.floor(9007199254740991 / math.max(part, unit + 1))
+  local most = math.floor(2251799813685247 / math.max(part, unit + 1))
   local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
   while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
   while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end
@@ -200,7 +200,7 @@ if raw > 9007199254740991 then
   raw = time[1] * 1000000 + time[2]
 end
 h1_s = call('HGET', h1_key, 'h')
-h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide, h1_extra = 0, 0, 0, 0, 0, false, 0
+h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide = 0, 0, 0, 0, 0, false
 h1_debt = false
 if not h1_s then
   h1_s, h1_p, h1_q, h1_o = '', 1, 1, 1
@@ -218,7 +218,7 @@ elseif byte(h1_s) == 8 or byte(h1_s) == 9 then
   h1_s, h1_p, h1_q, h1_o, h1_newest, h1_first, h1_units, h1_total = '', 1, 1, 1, 0, 0, 0, 0
 else
   local form, size, behind, _ = byte(h1_s), #h1_s, 0
-  h1_wide = form == 2 or form == 4 or form == 7
+  h1_wide = form == 2 or form == 4
   if form == 5 and size >= 26 then
     _, h1_last, h1_first, h1_lives, h1_units, h1_total, h1_q, h1_p = decode('>BI7I7I5I2I3B', h1_s)
     h1_newest = h1_last
@@ -232,12 +232,7 @@ else
     _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_p =
     decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', h1_s)
     h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-  elseif form == 7 and size >= 75 then
-    _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
-    decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
-    h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-    if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1.
-  elseif form and form ~= 2 and (form < 4 or form > 7) then
+  elseif form and form ~= 2 and (form < 4 or form > 6) then
     error('weir:state version ' .. string.format('%.0f', form), 0)
   else
     error('weir:state the header is cut off', 0)
@@ -253,8 +248,7 @@ if h1_last > raw then
   if h1_last - raw >= 1000000 then corrected = true
   elseif h1_last > now then now = h1_last end
 end
--- After a correction of the clock, entries of the future count as of now (R2). That changes the count only if they
--- merge with the oldest entry to more than 2^53 - 1 units.
+-- After a correction of the clock, entries of the future count as of now (R2), which does not change the count.
 local cut = now - span
 -- the window of now; the script never decides outside of the windows around the caller's time (R3).
 h1_ends = false
@@ -270,27 +264,7 @@ if h1_debt then -- the units that are missing count as granted now (R12).
 end
 if h1_ends then cut = h1_begin - 1 end
 if h1_newest <= cut then return encode('>i8', 0) end
-if h1_first > cut then
-  local mark, units
-  mark = now
-  if h1_cell > 0 and h1_cell < 281474976710652 then
-    mark = now - now % h1_cell + h1_cell
-    if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
-  elseif h1_cell == 281474976710655 then mark = now - now % h1_window
-  elseif h1_ends then mark = h1_begin -- AT is now.
-  end
-  if corrected and h1_newest > mark and h1_first >= mark then h1_extra = math.min(h1_extra, 9007199254740991 - h1_total) end
-  if h1_ends then h1_total, h1_extra = math.min(h1_total + h1_extra, 9007199254740991), 0 end
-  do
-    local a, b = h1_total, -h1_extra
-    if b == 0 then units = encode('>i8', a)
-    else
-      local low = a % 4294967296 - b % 4294967296
-      units = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-    end
-  end
-  return units
-end
+if h1_first > cut then return encode('>i8', h1_total) end
 if not seek then parse, seek, retreat = lengthy() end
 local _, _, _, _, _, gone = seek(h1_key, h1_s, h1_p, h1_q, h1_from, h1_first, 0, h1_to, h1_z, h1_o, cut, 0)
 return encode('>i8', h1_total - gone)

@@ -11,7 +11,7 @@
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
 --          each limit.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
 -- variable from outside: each would cost as much as the function itself.
@@ -188,7 +188,7 @@ local decision = function(arg, keys)
   -- the limits of the request, and room for the state of their histories.
   local limits = {}
   for i = 1, count do
-    limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, cost = 0, n = 0, s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, over = false, extra = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, sliced = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false }
+    limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, cost = 0, n = 0, s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false }
   end
   for index = 1, count do local H = limits[index]
     H.key = KEYS[keys + index]
@@ -208,13 +208,13 @@ local decision = function(arg, keys)
   local now, corrected = raw, false
   for index = 1, count do local H = limits[index]
     H.s = call('HGET', H.key, 'h')
-    H.low, H.top, H.from, H.to, H.late, H.wide, H.extra = 0, 0, 0, 0, 0, false, 0
+    H.low, H.top, H.from, H.to, H.late, H.wide = 0, 0, 0, 0, 0, false
     if not H.s then
       H.s, H.p, H.q, H.o = '', 1, 1, 1
       H.last, H.newest, H.first, H.units, H.total, H.lives = -9007199254740992, 0, 0, 0, 0, 0
     else
       local form, size, behind, _ = byte(H.s), #H.s, 0
-      H.wide = form == 2 or form == 4 or form == 7
+      H.wide = form == 2 or form == 4
       if form == 5 and size >= 26 then
         _, H.last, H.first, H.lives, H.units, H.total, H.q, H.p = decode('>BI7I7I5I2I3B', H.s)
         H.newest = H.last
@@ -228,12 +228,7 @@ local decision = function(arg, keys)
         _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', H.s)
         H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-      elseif form == 7 and size >= 75 then
-        _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.extra, H.p =
-        decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', H.s)
-        H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-        if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1.
-      elseif form and form ~= 2 and (form < 4 or form > 7) then
+      elseif form and form ~= 2 and (form < 4 or form > 6) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
         error('weir:state the header is cut off', 0)
@@ -269,10 +264,6 @@ local decision = function(arg, keys)
         retreat(H.key, H.s, H.p, H.q, H.from, H.first, H.to, H.z, H.o, mark - 1)
         if H.newest < 0 then
           H.first = mark
-          if H.extra > 0 then
-            all = math.min(all + H.extra, 9007199254740991)
-            H.total, H.extra = all, 0
-          end
         else
           local e
           do
@@ -312,14 +303,14 @@ local decision = function(arg, keys)
       end
     end
     -- the entries that count at now (R3).
-    H.edge, H.own, H.over = H.newest, H.units, 0
+    H.edge, H.own = H.newest, H.units
     H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
     if H.newest <= H.cut then
       H.used, H.own = 0, 0
       -- no older entry counts.
       H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
     elseif H.lu > H.cut then
-      H.used, H.over = H.total, H.extra
+      H.used = H.total
     else
       local gone = 0
       repeat
@@ -384,7 +375,7 @@ local decision = function(arg, keys)
       until H.lu > H.cut
       H.used = H.total - gone
     end
-    H.room = H.max - H.used - H.over -- R5
+    H.room = H.max - H.used -- R5
     H.closed = now - H.last < H.gap
   end
   local room, open, fits = 9007199254740991, true, true
@@ -399,7 +390,7 @@ local decision = function(arg, keys)
     for index = 1, count do local H = limits[index]
       local units = H.n
       if mode == 2 and units > H.max then units = H.max end
-      if H.used - (9007199254740991 - units) > -H.over then
+      if H.used + units > 2251799813685247 then
         error('weir:overflow ' .. index .. ' ' .. string.format('%.0f', H.used), 0)
       end
     end
@@ -420,7 +411,7 @@ local decision = function(arg, keys)
     if kind == 2 then add = n end
   end
   -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
-  local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
+  local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   for index = 1, count do local H = limits[index]
     if add > 0 then
       -- in memory: the new units replace the entries that no longer count (R4).
@@ -438,7 +429,7 @@ local decision = function(arg, keys)
       merges = merges or H.cell == 281474976710654 and H.own > 0 -- an open window takes all units (R3).
       if mode == 2 then
         -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
-        -- Max. No number here is above 2^53 - 1.
+        -- Max.
         local most = merges and H.max - H.own or H.max
         if units > most then units = most end
         local spare, gone = H.used - H.max + units, 0
@@ -448,40 +439,6 @@ local decision = function(arg, keys)
         end
         if not merges and H.lu == H.edge and gone + H.own <= spare then gone, H.own = gone + H.own, 0 end
         H.used = H.used - gone
-        if gone > 0 then H.over = 0 end
-        local excess = H.used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to H.over.
-          H.used, H.over = H.used - excess, H.over + excess
-          if H.lu == H.edge then H.own = H.own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
-            local at, tag, n = H.lp, nil, nil
-            do
-              local a, b, c, d, e = byte(H.ls, at, at + 4)
-              if a < 0x80 then tag, at = a, at + 1
-              elseif a < 0xC0 then tag, at = (a - 0x80) * 0x100 + b, at + 2
-              elseif a < 0xE0 then tag, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
-              elseif a < 0xF0 then tag, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
-              elseif a < 0xF8 then tag, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
-              elseif a < 0xFC then tag, at = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, at + 1), at + 6
-              else tag, at = decode('>I7', H.ls, at + 1) end
-            end
-            local behind = at
-            do
-              local a, b, c, d, e = byte(H.ls, behind, behind + 4)
-              if a < 0x80 then n, behind = a, behind + 1
-              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
-              else n, behind = decode('>I7', H.ls, behind + 1) end
-            end
-            local size = math.min(behind - at, 7)
-            local format = '>I' .. size
-            n = encode(format, decode(format, H.ls, behind - size) - excess)
-            H.ls, H.sliced = string.sub(H.ls, 1, behind - size - 1) .. n .. string.sub(H.ls, behind), true
-          end
-        end
       end
       if merges then
         H.own = H.own + units
@@ -500,7 +457,6 @@ local decision = function(arg, keys)
     H.gapwait = now - H.last < H.gap and H.gap - (now - H.last) or 0
     H.wait = H.gapwait
     local need, at = H.used - H.max + H.n, nil
-    if need <= 0 and need > -H.over then need = 1 end -- only H.over exceeds Max; it leaves with the oldest entry.
     if H.n > H.max then
       H.wait = -1
     elseif need > 0 then
@@ -605,12 +561,12 @@ local decision = function(arg, keys)
     end
     if wait >= 0 and H.wait > wait or H.wait < 0 then wait = H.wait end
     if H.reset > reset then reset = H.reset end
-    if H.max - H.used - remaining < H.over - under then remaining, under = H.max - H.used, H.over end
+    if H.max - H.used < remaining then remaining = H.max - H.used end
     if not full then
       if H.next > 0 and H.next < validFor then validFor = H.next end
       if H.gapwait > 0 and H.gapwait < validFor then validFor = H.gapwait end
       -- bound: the limit because of which the attempt was not granted in full (R8).
-      if times > 1 then H.room, H.closed = H.max - H.used - H.over, H.gapwait > 0 end -- for the first denied caller.
+      if times > 1 then H.room, H.closed = H.max - H.used, H.gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or H.room < longest then bound, longest = index, H.room end
       elseif H.closed or (mode == 1 and H.room <= 0) or (mode ~= 1 and H.room < H.n) then
@@ -679,7 +635,7 @@ local decision = function(arg, keys)
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, p + 1), p + 6
             else units, p = decode('>I7', H.ls, p + 1) end
           end
-          while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
+          while i < pieces and p < H.lp do p, i = p + byte(H.ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
           elseif i < pieces then
@@ -801,10 +757,7 @@ local decision = function(arg, keys)
         end
         local head
         local narrow = H.newest == H.last and H.own < 65536 and not (H.wide and H.lu < H.newest)
-        if H.over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
-          H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
-        elseif H.low == H.top and tail == 0 then
+        if H.low == H.top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
           else
@@ -832,8 +785,8 @@ local decision = function(arg, keys)
         if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
       end
     elseif H.redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used, over = H.used, H.over
-      H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used, H.over = H.s, H.p, H.q, H.from, H.first, H.units, H.total, H.extra
+      local used = H.used
+      H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used = H.s, H.p, H.q, H.from, H.first, H.units, H.total
       -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
       do
         local e = ''
@@ -893,7 +846,7 @@ local decision = function(arg, keys)
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, p + 1), p + 6
             else units, p = decode('>I7', H.ls, p + 1) end
           end
-          while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
+          while i < pieces and p < H.lp do p, i = p + byte(H.ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
           elseif i < pieces then
@@ -1015,10 +968,7 @@ local decision = function(arg, keys)
         end
         local head
         local narrow = H.newest == H.last and H.own < 65536 and not (H.wide and H.lu < H.newest)
-        if H.over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
-          H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
-        elseif H.low == H.top and tail == 0 then
+        if H.low == H.top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
           else
@@ -1045,7 +995,7 @@ local decision = function(arg, keys)
         end
         if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
       end
-      H.used, H.over = used, over
+      H.used = used
     end
   end
   local reply
@@ -1053,30 +1003,12 @@ local decision = function(arg, keys)
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
     -- the long reply, with the time for which a denial stays the same.
-    local left
-    do
-      local a, b = remaining, under
-      if b == 0 then left = encode('>i8', a)
-      else
-        local low = a % 4294967296 - b % 4294967296
-        left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-      end
-    end
-    reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
+    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, full and 0 or validFor)
   end
   if states then
     -- behind the reply, the state of every limit.
     for index = 1, count do local H = limits[index]
-      local left
-      do
-        local a, b = H.max - H.used, H.over
-        if b == 0 then left = encode('>i8', a)
-        else
-          local low = a % 4294967296 - b % 4294967296
-          left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-        end
-      end
-      reply = reply .. left .. encode('>i8i8i8i8', H.wait, H.next, H.gapwait, H.reset)
+      reply = reply .. encode('>i8i8i8i8i8', H.max - H.used, H.wait, H.next, H.gapwait, H.reset)
     end
   end
   return reply

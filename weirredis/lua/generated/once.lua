@@ -4,7 +4,7 @@
 -- ARGV[1]  a request, as in kinds.lua.
 -- ARGV[2]  packed: lifetime of the operation I7.
 -- reply    as in kinds.lua; or 3 B, then the stored answer: a long reply of one.lua and the name of the limit that bound.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 --
 -- An operation is stored as version B (1), kind B (0 attempt, 6 record, 9 refund), n I7 units; until I7 (the instant
 -- at which it expires), then its answer. In the answer of a refund, the instant is that of the entry, and granted is
@@ -184,7 +184,7 @@ end
 -- missing returns the units of the time debt + frac/per, rounded up.
 local missing = function(debt, frac, unit, part, per)
   if debt < 0 or debt == 0 and frac == 0 then return 0 end
-  local most = math.floor(9007199254740991 / math.max(part, unit + 1))
+  local most = math.floor(2251799813685247 / math.max(part, unit + 1))
   local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
   while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
   while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end
@@ -219,7 +219,7 @@ end
 -- the limits of the request, and room for the state of their histories.
 local limits = {}
 for i = 1, count do
-  limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, cost = 0, n = 0, s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, over = false, extra = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, sliced = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false, debt = false, frac = false, since = false, ahead = false, unit = false, part = false, per = false, most = false, wasunit = false, waspart = false, wasper = false, edge1 = false, edge2 = false, edge3 = false, edge4 = false, begin = false, ends = false }
+  limits[i] = { key = false, max = 0, window = 0, gap = 0, cell = 0, cost = 0, n = 0, s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false, debt = false, frac = false, since = false, ahead = false, unit = false, part = false, per = false, most = false, wasunit = false, waspart = false, wasper = false, edge1 = false, edge2 = false, edge3 = false, edge4 = false, begin = false, ends = false }
 end
 for index = 1, count do local H = limits[index]
   H.key = KEYS[keys + index]
@@ -233,7 +233,7 @@ end
 local now, corrected = raw, false
 for index = 1, count do local H = limits[index]
   H.s = call('HGET', H.key, 'h')
-  H.low, H.top, H.from, H.to, H.late, H.wide, H.extra = 0, 0, 0, 0, 0, false, 0
+  H.low, H.top, H.from, H.to, H.late, H.wide = 0, 0, 0, 0, 0, false
   H.debt = false
   if not H.s then
     H.s, H.p, H.q, H.o = '', 1, 1, 1
@@ -251,7 +251,7 @@ for index = 1, count do local H = limits[index]
     H.s, H.p, H.q, H.o, H.newest, H.first, H.units, H.total = '', 1, 1, 1, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte(H.s), #H.s, 0
-    H.wide = form == 2 or form == 4 or form == 7
+    H.wide = form == 2 or form == 4
     if form == 5 and size >= 26 then
       _, H.last, H.first, H.lives, H.units, H.total, H.q, H.p = decode('>BI7I7I5I2I3B', H.s)
       H.newest = H.last
@@ -265,12 +265,7 @@ for index = 1, count do local H = limits[index]
       _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.p =
       decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', H.s)
       H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-    elseif form == 7 and size >= 75 then
-      _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.extra, H.p =
-      decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', H.s)
-      H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-      if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1.
-    elseif form and form ~= 2 and (form < 4 or form > 7) then
+    elseif form and form ~= 2 and (form < 4 or form > 6) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
@@ -333,7 +328,7 @@ for index = 1, count do local H = limits[index]
         H.debt, H.frac = cost(units, H.unit, H.part, H.per)
         H.debt, H.since, H.ahead = H.debt - waited, now, 0
       end
-      H.used, H.over = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per), 0
+      H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
     end
   end
   if not H.debt then
@@ -355,10 +350,6 @@ for index = 1, count do local H = limits[index]
         retreat(H.key, H.s, H.p, H.q, H.from, H.first, H.to, H.z, H.o, mark - 1)
         if H.newest < 0 then
           H.first = mark
-          if H.extra > 0 then
-            all = math.min(all + H.extra, 9007199254740991)
-            H.total, H.extra = all, 0
-          end
         else
           local e
           do
@@ -398,14 +389,14 @@ for index = 1, count do local H = limits[index]
       end
     end
     -- the entries that count at now (R3).
-    H.edge, H.own, H.over = H.newest, H.units, 0
+    H.edge, H.own = H.newest, H.units
     H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
     if H.newest <= H.cut then
       H.used, H.own = 0, 0
       -- no older entry counts.
       H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
     elseif H.lu > H.cut then
-      H.used, H.over = H.total, H.extra
+      H.used = H.total
     else
       local gone = 0
       repeat
@@ -472,7 +463,7 @@ for index = 1, count do local H = limits[index]
     end
     if H.ends and H.newest > H.begin then
       -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
-      H.units, H.over, H.extra, H.late, H.redated = math.min(H.used + H.over, 9007199254740991), 0, 0, 0, true
+      H.units, H.late, H.redated = H.used, 0, true
       H.s, H.p, H.q, H.z, H.o, H.from, H.wide = '', 1, 1, '', 1, H.to, false
       H.newest, H.first, H.total = H.begin, H.begin, H.units
       H.edge, H.own, H.used = H.begin, H.units, H.units
@@ -482,11 +473,11 @@ for index = 1, count do local H = limits[index]
     if H.cell == 281474976710652 then
       -- the units that count are missing from the bucket, at most all of it (R12).
       H.since, H.ahead = now, 0
-      H.used, H.over, H.redated = math.min(H.used + H.over, H.max), 0, H.redated or H.last >= 0
+      H.used, H.redated = math.min(H.used, H.max), H.redated or H.last >= 0
       H.debt, H.frac = cost(H.used, H.unit, H.part, H.per)
     end
   end
-  H.room = H.max - H.used - H.over -- R5
+  H.room = H.max - H.used -- R5
   H.closed = now - H.last < H.gap
 end
 local room, open, fits = 9007199254740991, true, true
@@ -500,9 +491,9 @@ local mode, granted, add, full = kind % 3, 0, 0, open and fits
 if kind >= 6 then
   for index = 1, count do local H = limits[index]
     local units = H.n
-    local most = H.debt and H.most or 9007199254740991
+    local most = H.debt and H.most or 2251799813685247
     if mode == 2 and units > H.max and not H.debt then units = H.max end
-    if H.used - (most - units) > -H.over then
+    if H.used + units > most then
       error('weir:overflow ' .. index .. ' ' .. string.format('%.0f', H.used), 0)
     end
   end
@@ -523,7 +514,7 @@ else
   if kind == 2 then add = n end
 end
 -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
-local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
+local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
 for index = 1, count do local H = limits[index]
   if add > 0 then
     if H.debt then
@@ -556,7 +547,7 @@ for index = 1, count do local H = limits[index]
       merges = merges or H.cell == 281474976710654 and H.own > 0 -- an open window takes all units (R3).
       if mode == 2 then
         -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
-        -- Max. No number here is above 2^53 - 1.
+        -- Max.
         local most = merges and H.max - H.own or H.max
         if units > most then units = most end
         local spare, gone = H.used - H.max + units, 0
@@ -566,40 +557,6 @@ for index = 1, count do local H = limits[index]
         end
         if not merges and H.lu == H.edge and gone + H.own <= spare then gone, H.own = gone + H.own, 0 end
         H.used = H.used - gone
-        if gone > 0 then H.over = 0 end
-        local excess = H.used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to H.over.
-          H.used, H.over = H.used - excess, H.over + excess
-          if H.lu == H.edge then H.own = H.own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
-            local at, tag, n = H.lp, nil, nil
-            do
-              local a, b, c, d, e = byte(H.ls, at, at + 4)
-              if a < 0x80 then tag, at = a, at + 1
-              elseif a < 0xC0 then tag, at = (a - 0x80) * 0x100 + b, at + 2
-              elseif a < 0xE0 then tag, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
-              elseif a < 0xF0 then tag, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
-              elseif a < 0xF8 then tag, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
-              elseif a < 0xFC then tag, at = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, at + 1), at + 6
-              else tag, at = decode('>I7', H.ls, at + 1) end
-            end
-            local behind = at
-            do
-              local a, b, c, d, e = byte(H.ls, behind, behind + 4)
-              if a < 0x80 then n, behind = a, behind + 1
-              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, behind + 1), behind + 6
-              else n, behind = decode('>I7', H.ls, behind + 1) end
-            end
-            local size = math.min(behind - at, 7)
-            local format = '>I' .. size
-            n = encode(format, decode(format, H.ls, behind - size) - excess)
-            H.ls, H.sliced = string.sub(H.ls, 1, behind - size - 1) .. n .. string.sub(H.ls, behind), true
-          end
-        end
       end
       if merges then
         H.own = H.own + units
@@ -629,7 +586,6 @@ for index = 1, count do local H = limits[index]
     if H.used > 0 then H.next = after(H.debt, H.frac, cost(H.used - 1, H.unit, H.part, H.per)) end
   else
     local need, at = H.used - H.max + H.n, nil
-    if need <= 0 and need > -H.over then need = 1 end -- only H.over exceeds Max; it leaves with the oldest entry.
     if H.n > H.max then
       H.wait = -1
     elseif need > 0 then
@@ -735,12 +691,12 @@ for index = 1, count do local H = limits[index]
   end
   if wait >= 0 and H.wait > wait or H.wait < 0 then wait = H.wait end
   if H.reset > reset then reset = H.reset end
-  if H.max - H.used - remaining < H.over - under then remaining, under = H.max - H.used, H.over end
+  if H.max - H.used < remaining then remaining = H.max - H.used end
   if not full then
     if H.next > 0 and H.next < validFor then validFor = H.next end
     if H.gapwait > 0 and H.gapwait < validFor then validFor = H.gapwait end
     -- bound: the limit because of which the attempt was not granted in full (R8).
-    if times > 1 then H.room, H.closed = H.max - H.used - H.over, H.gapwait > 0 end -- for the first denied caller.
+    if times > 1 then H.room, H.closed = H.max - H.used, H.gapwait > 0 end -- for the first denied caller.
     if granted > 0 and times == 1 then
       if bound == 0 or H.room < longest then bound, longest = index, H.room end
     elseif H.closed or (mode == 1 and H.room <= 0) or (mode ~= 1 and H.room < H.n) then
@@ -840,7 +796,7 @@ for index = 1, count do local H = limits[index]
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, p + 1), p + 6
             else units, p = decode('>I7', H.ls, p + 1) end
           end
-          while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
+          while i < pieces and p < H.lp do p, i = p + byte(H.ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
           elseif i < pieces then
@@ -963,10 +919,7 @@ for index = 1, count do local H = limits[index]
         end
         local head
         local narrow = H.newest == H.last and H.own < 65536 and not (H.wide and H.lu < H.newest)
-        if H.over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
-          H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
-        elseif H.low == H.top and tail == 0 then
+        if H.low == H.top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
           else
@@ -994,8 +947,8 @@ for index = 1, count do local H = limits[index]
         if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
       end
     elseif H.redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used, over = H.used, H.over
-      H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used, H.over = H.s, H.p, H.q, H.from, H.first, H.units, H.total, H.extra
+      local used = H.used
+      H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used = H.s, H.p, H.q, H.from, H.first, H.units, H.total
       -- writes the history from its place on, then H.push units of the entry at H.edge, in one HSET.
       do
         local e = ''
@@ -1055,7 +1008,7 @@ for index = 1, count do local H = limits[index]
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, p + 1), p + 6
             else units, p = decode('>I7', H.ls, p + 1) end
           end
-          while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
+          while i < pieces and p < H.lp do p, i = p + byte(H.ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
           elseif i < pieces then
@@ -1178,10 +1131,7 @@ for index = 1, count do local H = limits[index]
         end
         local head
         local narrow = H.newest == H.last and H.own < 65536 and not (H.wide and H.lu < H.newest)
-        if H.over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
-          H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
-        elseif H.low == H.top and tail == 0 then
+        if H.low == H.top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
           else
@@ -1208,35 +1158,17 @@ for index = 1, count do local H = limits[index]
         end
         if renew then call('PEXPIRE', H.key, string.format('%.0f', renew)) end
       end
-      H.used, H.over = used, over
+      H.used = used
     end
   end
 end
 local reply
 -- the long reply, with the time for which a denial stays the same.
-local left
-do
-  local a, b = remaining, under
-  if b == 0 then left = encode('>i8', a)
-  else
-    local low = a % 4294967296 - b % 4294967296
-    left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-  end
-end
-reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
+reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, full and 0 or validFor)
 if states then
   -- behind the reply, the state of every limit.
   for index = 1, count do local H = limits[index]
-    local left
-    do
-      local a, b = H.max - H.used, H.over
-      if b == 0 then left = encode('>i8', a)
-      else
-        local low = a % 4294967296 - b % 4294967296
-        left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-      end
-    end
-    reply = reply .. left .. encode('>i8i8i8i8', H.wait, H.next, H.gapwait, H.reset)
+    reply = reply .. encode('>i8i8i8i8i8', H.max - H.used, H.wait, H.next, H.gapwait, H.reset)
   end
 end
 if add > 0 then -- the answer is stored with the histories, or not at all.
@@ -1245,16 +1177,7 @@ if add > 0 then -- the answer is stored with the histories, or not at all.
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   local answer = reply
   -- the long reply, with the time for which a denial stays the same.
-  local left
-  do
-    local a, b = remaining, under
-    if b == 0 then left = encode('>i8', a)
-    else
-      local low = a % 4294967296 - b % 4294967296
-      left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-    end
-  end
-  reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, 0)
+  reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, 0)
   call('SET', operation, encode('>BBI7I7', 1, op, n, ends) .. reply .. name, 'PX', string.format('%.0f', lives))
   return answer
 end

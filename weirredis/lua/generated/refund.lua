@@ -8,7 +8,7 @@
 -- ARGV[2]  with an operation, packed: its lifetime I7.
 -- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
 --          as in kinds.lua.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
 -- variable from outside: each would cost as much as the function itself.
@@ -283,7 +283,7 @@ end
 -- missing returns the units of the time debt + frac/per, rounded up.
 local missing = function(debt, frac, unit, part, per)
   if debt < 0 or debt == 0 and frac == 0 then return 0 end
-  local most = math.floor(9007199254740991 / math.max(part, unit + 1))
+  local most = math.floor(2251799813685247 / math.max(part, unit + 1))
   local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
   while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
   while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end
@@ -292,7 +292,7 @@ end
 local virtual, limits = true, {}
 local mode, count, raw, granted, n, pos = decode('>BBI7I7I7', ARGV[1])
 for i = 1, count do
-  local H = { key = KEYS[i], s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, over = false, extra = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, sliced = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false, debt = false, frac = false, since = false, ahead = false, unit = false, part = false, per = false, most = false, wasunit = false, waspart = false, wasper = false, edge1 = false, edge2 = false, edge3 = false, edge4 = false, begin = false, ends = false }
+  local H = { key = KEYS[i], s = false, p = false, q = false, z = false, o = false, late = false, from = false, to = false, low = false, top = false, wide = false, last = false, newest = false, first = false, units = false, total = false, lives = false, cut = false, used = false, ls = false, lp = false, lq = false, lc = false, lu = false, own = false, edge = false, push = false, redated = false, room = false, closed = false, wait = false, reset = false, next = false, gapwait = false, debt = false, frac = false, since = false, ahead = false, unit = false, part = false, per = false, most = false, wasunit = false, waspart = false, wasper = false, edge1 = false, edge2 = false, edge3 = false, edge4 = false, begin = false, ends = false }
   H.max, H.window, H.gap, H.cell, H.n, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
   local arg, at = ARGV[1], pos
   -- the further numbers of a Bucket or a Period.
@@ -329,7 +329,7 @@ end
 local now, corrected = raw, false
 for index = 1, count do local H = limits[index]
   H.s = call('HGET', H.key, 'h')
-  H.low, H.top, H.from, H.to, H.late, H.wide, H.extra = 0, 0, 0, 0, 0, false, 0
+  H.low, H.top, H.from, H.to, H.late, H.wide = 0, 0, 0, 0, 0, false
   H.debt = false
   if not H.s then
     H.s, H.p, H.q, H.o = '', 1, 1, 1
@@ -347,7 +347,7 @@ for index = 1, count do local H = limits[index]
     H.s, H.p, H.q, H.o, H.newest, H.first, H.units, H.total = '', 1, 1, 1, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte(H.s), #H.s, 0
-    H.wide = form == 2 or form == 4 or form == 7
+    H.wide = form == 2 or form == 4
     if form == 5 and size >= 26 then
       _, H.last, H.first, H.lives, H.units, H.total, H.q, H.p = decode('>BI7I7I5I2I3B', H.s)
       H.newest = H.last
@@ -361,12 +361,7 @@ for index = 1, count do local H = limits[index]
       _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.p =
       decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', H.s)
       H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-    elseif form == 7 and size >= 75 then
-      _, H.last, H.newest, H.first, H.lives, H.units, H.total, H.low, H.from, H.to, H.top, H.late, H.q, behind, H.extra, H.p =
-      decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', H.s)
-      H.from, H.to, H.top = H.low + H.from, H.low + H.to, H.low + H.top
-      if H.first == H.newest then H.units, H.total, H.extra = H.units + H.extra, H.total + H.extra, 0 end -- one entry is at most 2^53 - 1.
-    elseif form and form ~= 2 and (form < 4 or form > 7) then
+    elseif form and form ~= 2 and (form < 4 or form > 6) then
       error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
@@ -430,7 +425,7 @@ for index = 1, count do local H = limits[index]
         H.debt, H.frac = cost(units, H.unit, H.part, H.per)
         H.debt, H.since, H.ahead = H.debt - waited, now, 0
       end
-      H.used, H.over = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per), 0
+      H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
     end
   end
   if not H.debt then
@@ -452,10 +447,6 @@ for index = 1, count do local H = limits[index]
         retreat(H.key, H.s, H.p, H.q, H.from, H.first, H.to, H.z, H.o, mark - 1)
         if H.newest < 0 then
           H.first = mark
-          if H.extra > 0 then
-            all = math.min(all + H.extra, 9007199254740991)
-            H.total, H.extra = all, 0
-          end
         else
           local e
           do
@@ -495,14 +486,14 @@ for index = 1, count do local H = limits[index]
       end
     end
     -- the entries that count at now (R3).
-    H.edge, H.own, H.over = H.newest, H.units, 0
+    H.edge, H.own = H.newest, H.units
     H.ls, H.lp, H.lq, H.lc, H.lu = H.s, H.p, H.q, H.from, H.first
     if H.newest <= H.cut then
       H.used, H.own = 0, 0
       -- no older entry counts.
       H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
     elseif H.lu > H.cut then
-      H.used, H.over = H.total, H.extra
+      H.used = H.total
     else
       local gone = 0
       repeat
@@ -569,7 +560,7 @@ for index = 1, count do local H = limits[index]
     end
     if H.ends and H.newest > H.begin then
       -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
-      H.units, H.over, H.extra, H.late, H.redated = math.min(H.used + H.over, 9007199254740991), 0, 0, 0, true
+      H.units, H.late, H.redated = H.used, 0, true
       H.s, H.p, H.q, H.z, H.o, H.from, H.wide = '', 1, 1, '', 1, H.to, false
       H.newest, H.first, H.total = H.begin, H.begin, H.units
       H.edge, H.own, H.used = H.begin, H.units, H.units
@@ -579,7 +570,7 @@ for index = 1, count do local H = limits[index]
     if H.cell == 281474976710652 then
       -- the units that count are missing from the bucket, at most all of it (R12).
       H.since, H.ahead = now, 0
-      H.used, H.over, H.redated = math.min(H.used + H.over, H.max), 0, H.redated or H.last >= 0
+      H.used, H.redated = math.min(H.used, H.max), H.redated or H.last >= 0
       H.debt, H.frac = cost(H.used, H.unit, H.part, H.per)
     end
   end
@@ -658,18 +649,14 @@ for index = 1, count do local H = limits[index]
       elseif H.ends then mark = H.begin -- AT is now.
       end
     end
-    H.took, H.struck = 0, 0
+    H.took = 0
     if mark == H.edge then
       H.took = math.min(H.n, H.own)
-      H.struck = H.took
     elseif mark > H.cut and mark < H.edge and H.lu < H.edge then
       if not seek then parse, seek, retreat = lengthy() end
       local u, held, _
       H.es, H.ep, _, H.ec, u, _, held = seek(H.key, H.ls, H.lp, H.lq, H.lc, H.lu, 0, H.to, H.z, H.o, mark - 1, 0)
-      if u == mark then -- H.over is taken first.
-        H.took = math.min(H.n, held + (u == H.lu and H.over or 0))
-        H.struck = math.max(0, H.took - (u == H.lu and H.over or 0))
-      end
+      if u == mark then H.took = math.min(H.n, held) end
     end
   end
   if math.min(H.took, n) > most then most = math.min(H.took, n) end
@@ -679,13 +666,12 @@ if most == 0 then return encode('>i8', 0) end
 -- no longer count: a later decision may be at an earlier instant (R2, R10).
 for index = 1, count do local H = limits[index]
   if not H.debt then
-    H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used = H.s, H.p, H.q, H.from, H.first, H.units, H.total - H.struck
-    H.over = H.extra - (H.took - H.struck)
-    H.wide = H.wide or H.struck > 0 and H.ep
-    if H.struck == 0 then
-      -- at most H.over and the correction of the clock are stored (R2).
+    H.ls, H.lp, H.lq, H.lc, H.lu, H.own, H.used = H.s, H.p, H.q, H.from, H.first, H.units, H.total - H.took
+    H.wide = H.wide or H.took > 0 and H.ep
+    if H.took == 0 then
+      -- only the correction of the clock is stored (R2).
     elseif not H.ep then
-      H.own = H.own - H.struck
+      H.own = H.own - H.took
       if H.own == 0 then
         -- the newest entry is removed: the last one with units becomes the newest.
         if H.used == 0 then
@@ -745,15 +731,15 @@ for index = 1, count do local H = limits[index]
         end
       end
     elseif H.ec == H.from then
-      H.ls = strike(H.s, H.p, H.ep, H.struck)
+      H.ls = strike(H.s, H.p, H.ep, H.took)
       H.lq = H.q + #H.ls - #H.s
     elseif H.ec == H.to + 1 then
-      H.z, H.late = strike(H.z, H.o, H.ep, H.struck), H.late - H.struck
+      H.z, H.late = strike(H.z, H.o, H.ep, H.took), H.late - H.took
     else
       -- the entry is in a chunk; the head of the chunk and its block contain its units, too.
       local behind, units, start = parse(H.es)
-      local text, size = strike(H.es, start, H.ep, H.struck), ''
-      if units > 0 then units = units - H.struck end
+      local text, size = strike(H.es, start, H.ep, H.took), ''
+      if units > 0 then units = units - H.took end
       if units < 0x80 then size = encode('B', units)
       elseif units < 0x4000 then size = encode('>I2', units + 0x8000)
       elseif units < 0x200000 then size = encode('>I3', units + 0xC00000)
@@ -767,7 +753,7 @@ for index = 1, count do local H = limits[index]
       H.block = call('HGET', H.key, H.bname)
       if H.block then
         local after, all = decode('>I7I7', H.block)
-        H.block = encode('>I7I7', after, all - H.struck)
+        H.block = encode('>I7I7', after, all - H.took)
       end
     end
   end
@@ -865,7 +851,7 @@ for index = 1, count do local H = limits[index]
           elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', H.ls, p + 1), p + 6
           else units, p = decode('>I7', H.ls, p + 1) end
         end
-        while i < pieces and (p < H.lp or H.sliced and i == 0) do p, i = p + byte(H.ls, 10 + i), i + 1 end
+        while i < pieces and p < H.lp do p, i = p + byte(H.ls, 10 + i), i + 1 end
         if i == 0 then -- the chunk is still whole.
           from, front, body = H.lc - 1, 0, string.sub(H.z, H.o)
         elseif i < pieces then
@@ -988,10 +974,7 @@ for index = 1, count do local H = limits[index]
       end
       local head
       local narrow = H.newest == H.last and H.own < 65536 and not (H.wide and H.lu < H.newest)
-      if H.over > 0 then
-        head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, H.last, H.newest, H.lu, H.lives, H.own, H.used,
-        H.low, from - H.low, H.to - H.low, H.top - H.low, H.late, front, tail, H.over)
-      elseif H.low == H.top and tail == 0 then
+      if H.low == H.top and tail == 0 then
         if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
           head = encode('>BI7I7I5I2I3B', 5, H.last, H.lu, H.lives, H.own, H.used, front)
         else

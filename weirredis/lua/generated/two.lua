@@ -11,7 +11,7 @@
 --          instant I7: nothing is decided, because no window contains the instant. States follow as:
 --          remaining i8, wait i8, next i8 (until the oldest entry leaves), gap i8 (until it has passed), reset i8 of
 --          each limit.
--- Units are whole numbers up to 2^53 - 1; times are whole microseconds.
+-- Units are whole numbers up to 2^51 - 1; times are whole microseconds.
 local call, byte, sub, encode, decode = redis.call, string.byte, string.sub, struct.pack, struct.unpack
 -- lengthy makes the functions for long histories. Every run of the script creates lengthy, so it uses no local
 -- variable from outside: each would cost as much as the function itself.
@@ -187,9 +187,9 @@ local decision = function(arg, keys)
   states = states == 1
   -- the limits of the request, and room for the state of their histories.
   local h1_key, h1_max, h1_window, h1_gap, h1_cell, h1_cost, h1_n
-  local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_over, h1_extra, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_sliced, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
+  local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait
   local h2_key, h2_max, h2_window, h2_gap, h2_cell, h2_cost, h2_n
-  local h2_s, h2_p, h2_q, h2_z, h2_o, h2_late, h2_from, h2_to, h2_low, h2_top, h2_wide, h2_last, h2_newest, h2_first, h2_units, h2_total, h2_lives, h2_cut, h2_used, h2_over, h2_extra, h2_ls, h2_lp, h2_lq, h2_lc, h2_lu, h2_own, h2_edge, h2_push, h2_sliced, h2_redated, h2_room, h2_closed, h2_wait, h2_reset, h2_next, h2_gapwait
+  local h2_s, h2_p, h2_q, h2_z, h2_o, h2_late, h2_from, h2_to, h2_low, h2_top, h2_wide, h2_last, h2_newest, h2_first, h2_units, h2_total, h2_lives, h2_cut, h2_used, h2_ls, h2_lp, h2_lq, h2_lc, h2_lu, h2_own, h2_edge, h2_push, h2_redated, h2_room, h2_closed, h2_wait, h2_reset, h2_next, h2_gapwait
   do
     h1_key = KEYS[keys + 1]
     h1_max, h1_window, h1_gap, h1_cell, h1_cost, at = decode('>I7I6I6I6I7', arg, at)
@@ -213,13 +213,13 @@ local decision = function(arg, keys)
   local now, corrected = raw, false
   do
     h1_s = call('HGET', h1_key, 'h')
-    h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide, h1_extra = 0, 0, 0, 0, 0, false, 0
+    h1_low, h1_top, h1_from, h1_to, h1_late, h1_wide = 0, 0, 0, 0, 0, false
     if not h1_s then
       h1_s, h1_p, h1_q, h1_o = '', 1, 1, 1
       h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives = -9007199254740992, 0, 0, 0, 0, 0
     else
       local form, size, behind, _ = byte(h1_s), #h1_s, 0
-      h1_wide = form == 2 or form == 4 or form == 7
+      h1_wide = form == 2 or form == 4
       if form == 5 and size >= 26 then
         _, h1_last, h1_first, h1_lives, h1_units, h1_total, h1_q, h1_p = decode('>BI7I7I5I2I3B', h1_s)
         h1_newest = h1_last
@@ -233,12 +233,7 @@ local decision = function(arg, keys)
         _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', h1_s)
         h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-      elseif form == 7 and size >= 75 then
-        _, h1_last, h1_newest, h1_first, h1_lives, h1_units, h1_total, h1_low, h1_from, h1_to, h1_top, h1_late, h1_q, behind, h1_extra, h1_p =
-        decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h1_s)
-        h1_from, h1_to, h1_top = h1_low + h1_from, h1_low + h1_to, h1_low + h1_top
-        if h1_first == h1_newest then h1_units, h1_total, h1_extra = h1_units + h1_extra, h1_total + h1_extra, 0 end -- one entry is at most 2^53 - 1.
-      elseif form and form ~= 2 and (form < 4 or form > 7) then
+      elseif form and form ~= 2 and (form < 4 or form > 6) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
         error('weir:state the header is cut off', 0)
@@ -255,13 +250,13 @@ local decision = function(arg, keys)
     end
   end do
     h2_s = call('HGET', h2_key, 'h')
-    h2_low, h2_top, h2_from, h2_to, h2_late, h2_wide, h2_extra = 0, 0, 0, 0, 0, false, 0
+    h2_low, h2_top, h2_from, h2_to, h2_late, h2_wide = 0, 0, 0, 0, 0, false
     if not h2_s then
       h2_s, h2_p, h2_q, h2_o = '', 1, 1, 1
       h2_last, h2_newest, h2_first, h2_units, h2_total, h2_lives = -9007199254740992, 0, 0, 0, 0, 0
     else
       local form, size, behind, _ = byte(h2_s), #h2_s, 0
-      h2_wide = form == 2 or form == 4 or form == 7
+      h2_wide = form == 2 or form == 4
       if form == 5 and size >= 26 then
         _, h2_last, h2_first, h2_lives, h2_units, h2_total, h2_q, h2_p = decode('>BI7I7I5I2I3B', h2_s)
         h2_newest = h2_last
@@ -275,12 +270,7 @@ local decision = function(arg, keys)
         _, h2_last, h2_newest, h2_first, h2_lives, h2_units, h2_total, h2_low, h2_from, h2_to, h2_top, h2_late, h2_q, behind, h2_p =
         decode('>BI7I7I7I5I7I7I6I4I4I4I7BB', h2_s)
         h2_from, h2_to, h2_top = h2_low + h2_from, h2_low + h2_to, h2_low + h2_top
-      elseif form == 7 and size >= 75 then
-        _, h2_last, h2_newest, h2_first, h2_lives, h2_units, h2_total, h2_low, h2_from, h2_to, h2_top, h2_late, h2_q, behind, h2_extra, h2_p =
-        decode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', h2_s)
-        h2_from, h2_to, h2_top = h2_low + h2_from, h2_low + h2_to, h2_low + h2_top
-        if h2_first == h2_newest then h2_units, h2_total, h2_extra = h2_units + h2_extra, h2_total + h2_extra, 0 end -- one entry is at most 2^53 - 1.
-      elseif form and form ~= 2 and (form < 4 or form > 7) then
+      elseif form and form ~= 2 and (form < 4 or form > 6) then
         error('weir:state version ' .. string.format('%.0f', form), 0)
       else
         error('weir:state the header is cut off', 0)
@@ -316,10 +306,6 @@ local decision = function(arg, keys)
         retreat(h1_key, h1_s, h1_p, h1_q, h1_from, h1_first, h1_to, h1_z, h1_o, mark - 1)
         if h1_newest < 0 then
           h1_first = mark
-          if h1_extra > 0 then
-            all = math.min(all + h1_extra, 9007199254740991)
-            h1_total, h1_extra = all, 0
-          end
         else
           local e
           do
@@ -359,14 +345,14 @@ local decision = function(arg, keys)
       end
     end
     -- the entries that count at now (R3).
-    h1_edge, h1_own, h1_over = h1_newest, h1_units, 0
+    h1_edge, h1_own = h1_newest, h1_units
     h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = h1_s, h1_p, h1_q, h1_from, h1_first
     if h1_newest <= h1_cut then
       h1_used, h1_own = 0, 0
       -- no older entry counts.
       h1_ls, h1_lp, h1_lq, h1_lc, h1_lu = '', 1, 1, h1_to + 1, h1_edge
     elseif h1_lu > h1_cut then
-      h1_used, h1_over = h1_total, h1_extra
+      h1_used = h1_total
     else
       local gone = 0
       repeat
@@ -431,7 +417,7 @@ local decision = function(arg, keys)
       until h1_lu > h1_cut
       h1_used = h1_total - gone
     end
-    h1_room = h1_max - h1_used - h1_over -- R5
+    h1_room = h1_max - h1_used -- R5
     h1_closed = now - h1_last < h1_gap
   end do
     -- the history as seen by a decision at now.
@@ -453,10 +439,6 @@ local decision = function(arg, keys)
         retreat(h2_key, h2_s, h2_p, h2_q, h2_from, h2_first, h2_to, h2_z, h2_o, mark - 1)
         if h2_newest < 0 then
           h2_first = mark
-          if h2_extra > 0 then
-            all = math.min(all + h2_extra, 9007199254740991)
-            h2_total, h2_extra = all, 0
-          end
         else
           local e
           do
@@ -496,14 +478,14 @@ local decision = function(arg, keys)
       end
     end
     -- the entries that count at now (R3).
-    h2_edge, h2_own, h2_over = h2_newest, h2_units, 0
+    h2_edge, h2_own = h2_newest, h2_units
     h2_ls, h2_lp, h2_lq, h2_lc, h2_lu = h2_s, h2_p, h2_q, h2_from, h2_first
     if h2_newest <= h2_cut then
       h2_used, h2_own = 0, 0
       -- no older entry counts.
       h2_ls, h2_lp, h2_lq, h2_lc, h2_lu = '', 1, 1, h2_to + 1, h2_edge
     elseif h2_lu > h2_cut then
-      h2_used, h2_over = h2_total, h2_extra
+      h2_used = h2_total
     else
       local gone = 0
       repeat
@@ -568,7 +550,7 @@ local decision = function(arg, keys)
       until h2_lu > h2_cut
       h2_used = h2_total - gone
     end
-    h2_room = h2_max - h2_used - h2_over -- R5
+    h2_room = h2_max - h2_used -- R5
     h2_closed = now - h2_last < h2_gap
   end
   local room, open, fits = 9007199254740991, true, true
@@ -587,13 +569,13 @@ local decision = function(arg, keys)
     do
       local units = h1_n
       if mode == 2 and units > h1_max then units = h1_max end
-      if h1_used - (9007199254740991 - units) > -h1_over then
+      if h1_used + units > 2251799813685247 then
         error('weir:overflow ' .. 1 .. ' ' .. string.format('%.0f', h1_used), 0)
       end
     end do
       local units = h2_n
       if mode == 2 and units > h2_max then units = h2_max end
-      if h2_used - (9007199254740991 - units) > -h2_over then
+      if h2_used + units > 2251799813685247 then
         error('weir:overflow ' .. 2 .. ' ' .. string.format('%.0f', h2_used), 0)
       end
     end
@@ -614,7 +596,7 @@ local decision = function(arg, keys)
     if kind == 2 then add = n end
   end
   -- The state after the decision, and the waits (R8). Every call that can fail runs before the first write.
-  local wait, reset, remaining, under, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 0, 9007199254740991
+  local wait, reset, remaining, bound, longest, validFor = 0, 0, 9007199254740991, 0, 0, 9007199254740991
   do
     if add > 0 then
       -- in memory: the new units replace the entries that no longer count (R4).
@@ -632,7 +614,7 @@ local decision = function(arg, keys)
       merges = merges or h1_cell == 281474976710654 and h1_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
         -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
-        -- Max. No number here is above 2^53 - 1.
+        -- Max.
         local most = merges and h1_max - h1_own or h1_max
         if units > most then units = most end
         local spare, gone = h1_used - h1_max + units, 0
@@ -642,40 +624,6 @@ local decision = function(arg, keys)
         end
         if not merges and h1_lu == h1_edge and gone + h1_own <= spare then gone, h1_own = gone + h1_own, 0 end
         h1_used = h1_used - gone
-        if gone > 0 then h1_over = 0 end
-        local excess = h1_used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to h1_over.
-          h1_used, h1_over = h1_used - excess, h1_over + excess
-          if h1_lu == h1_edge then h1_own = h1_own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
-            local at, tag, n = h1_lp, nil, nil
-            do
-              local a, b, c, d, e = byte(h1_ls, at, at + 4)
-              if a < 0x80 then tag, at = a, at + 1
-              elseif a < 0xC0 then tag, at = (a - 0x80) * 0x100 + b, at + 2
-              elseif a < 0xE0 then tag, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
-              elseif a < 0xF0 then tag, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
-              elseif a < 0xF8 then tag, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
-              elseif a < 0xFC then tag, at = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, at + 1), at + 6
-              else tag, at = decode('>I7', h1_ls, at + 1) end
-            end
-            local behind = at
-            do
-              local a, b, c, d, e = byte(h1_ls, behind, behind + 4)
-              if a < 0x80 then n, behind = a, behind + 1
-              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, behind + 1), behind + 6
-              else n, behind = decode('>I7', h1_ls, behind + 1) end
-            end
-            local size = math.min(behind - at, 7)
-            local format = '>I' .. size
-            n = encode(format, decode(format, h1_ls, behind - size) - excess)
-            h1_ls, h1_sliced = string.sub(h1_ls, 1, behind - size - 1) .. n .. string.sub(h1_ls, behind), true
-          end
-        end
       end
       if merges then
         h1_own = h1_own + units
@@ -694,7 +642,6 @@ local decision = function(arg, keys)
     h1_gapwait = now - h1_last < h1_gap and h1_gap - (now - h1_last) or 0
     h1_wait = h1_gapwait
     local need, at = h1_used - h1_max + h1_n, nil
-    if need <= 0 and need > -h1_over then need = 1 end -- only h1_over exceeds Max; it leaves with the oldest entry.
     if h1_n > h1_max then
       h1_wait = -1
     elseif need > 0 then
@@ -799,12 +746,12 @@ local decision = function(arg, keys)
     end
     if wait >= 0 and h1_wait > wait or h1_wait < 0 then wait = h1_wait end
     if h1_reset > reset then reset = h1_reset end
-    if h1_max - h1_used - remaining < h1_over - under then remaining, under = h1_max - h1_used, h1_over end
+    if h1_max - h1_used < remaining then remaining = h1_max - h1_used end
     if not full then
       if h1_next > 0 and h1_next < validFor then validFor = h1_next end
       if h1_gapwait > 0 and h1_gapwait < validFor then validFor = h1_gapwait end
       -- bound: the limit because of which the attempt was not granted in full (R8).
-      if times > 1 then h1_room, h1_closed = h1_max - h1_used - h1_over, h1_gapwait > 0 end -- for the first denied caller.
+      if times > 1 then h1_room, h1_closed = h1_max - h1_used, h1_gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or h1_room < longest then bound, longest = 1, h1_room end
       elseif h1_closed or (mode == 1 and h1_room <= 0) or (mode ~= 1 and h1_room < h1_n) then
@@ -828,7 +775,7 @@ local decision = function(arg, keys)
       merges = merges or h2_cell == 281474976710654 and h2_own > 0 -- an open window takes all units (R3).
       if mode == 2 then
         -- CountDenied: keeps the newest entries that reach Max, and the oldest of them whole (R6). An entry counts at most
-        -- Max. No number here is above 2^53 - 1.
+        -- Max.
         local most = merges and h2_max - h2_own or h2_max
         if units > most then units = most end
         local spare, gone = h2_used - h2_max + units, 0
@@ -838,40 +785,6 @@ local decision = function(arg, keys)
         end
         if not merges and h2_lu == h2_edge and gone + h2_own <= spare then gone, h2_own = gone + h2_own, 0 end
         h2_used = h2_used - gone
-        if gone > 0 then h2_over = 0 end
-        local excess = h2_used - 9007199254740991 + units
-        if excess > 0 then -- units of the oldest entry move to h2_over.
-          h2_used, h2_over = h2_used - excess, h2_over + excess
-          if h2_lu == h2_edge then h2_own = h2_own - excess else
-            -- takes excess units off the oldest entry; at least one stays, in a number of the same length.
-            local at, tag, n = h2_lp, nil, nil
-            do
-              local a, b, c, d, e = byte(h2_ls, at, at + 4)
-              if a < 0x80 then tag, at = a, at + 1
-              elseif a < 0xC0 then tag, at = (a - 0x80) * 0x100 + b, at + 2
-              elseif a < 0xE0 then tag, at = (a - 0xC0) * 0x10000 + b * 0x100 + c, at + 3
-              elseif a < 0xF0 then tag, at = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, at + 4
-              elseif a < 0xF8 then tag, at = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, at + 5
-              elseif a < 0xFC then tag, at = (a - 0xF8) * 0x10000000000 + decode('>I5', h2_ls, at + 1), at + 6
-              else tag, at = decode('>I7', h2_ls, at + 1) end
-            end
-            local behind = at
-            do
-              local a, b, c, d, e = byte(h2_ls, behind, behind + 4)
-              if a < 0x80 then n, behind = a, behind + 1
-              elseif a < 0xC0 then n, behind = (a - 0x80) * 0x100 + b, behind + 2
-              elseif a < 0xE0 then n, behind = (a - 0xC0) * 0x10000 + b * 0x100 + c, behind + 3
-              elseif a < 0xF0 then n, behind = (a - 0xE0) * 0x1000000 + b * 0x10000 + c * 0x100 + d, behind + 4
-              elseif a < 0xF8 then n, behind = (a - 0xF0) * 0x100000000 + b * 0x1000000 + c * 0x10000 + d * 0x100 + e, behind + 5
-              elseif a < 0xFC then n, behind = (a - 0xF8) * 0x10000000000 + decode('>I5', h2_ls, behind + 1), behind + 6
-              else n, behind = decode('>I7', h2_ls, behind + 1) end
-            end
-            local size = math.min(behind - at, 7)
-            local format = '>I' .. size
-            n = encode(format, decode(format, h2_ls, behind - size) - excess)
-            h2_ls, h2_sliced = string.sub(h2_ls, 1, behind - size - 1) .. n .. string.sub(h2_ls, behind), true
-          end
-        end
       end
       if merges then
         h2_own = h2_own + units
@@ -890,7 +803,6 @@ local decision = function(arg, keys)
     h2_gapwait = now - h2_last < h2_gap and h2_gap - (now - h2_last) or 0
     h2_wait = h2_gapwait
     local need, at = h2_used - h2_max + h2_n, nil
-    if need <= 0 and need > -h2_over then need = 1 end -- only h2_over exceeds Max; it leaves with the oldest entry.
     if h2_n > h2_max then
       h2_wait = -1
     elseif need > 0 then
@@ -995,12 +907,12 @@ local decision = function(arg, keys)
     end
     if wait >= 0 and h2_wait > wait or h2_wait < 0 then wait = h2_wait end
     if h2_reset > reset then reset = h2_reset end
-    if h2_max - h2_used - remaining < h2_over - under then remaining, under = h2_max - h2_used, h2_over end
+    if h2_max - h2_used < remaining then remaining = h2_max - h2_used end
     if not full then
       if h2_next > 0 and h2_next < validFor then validFor = h2_next end
       if h2_gapwait > 0 and h2_gapwait < validFor then validFor = h2_gapwait end
       -- bound: the limit because of which the attempt was not granted in full (R8).
-      if times > 1 then h2_room, h2_closed = h2_max - h2_used - h2_over, h2_gapwait > 0 end -- for the first denied caller.
+      if times > 1 then h2_room, h2_closed = h2_max - h2_used, h2_gapwait > 0 end -- for the first denied caller.
       if granted > 0 and times == 1 then
         if bound == 0 or h2_room < longest then bound, longest = 2, h2_room end
       elseif h2_closed or (mode == 1 and h2_room <= 0) or (mode ~= 1 and h2_room < h2_n) then
@@ -1069,7 +981,7 @@ local decision = function(arg, keys)
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, p + 1), p + 6
             else units, p = decode('>I7', h1_ls, p + 1) end
           end
-          while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
+          while i < pieces and p < h1_lp do p, i = p + byte(h1_ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
           elseif i < pieces then
@@ -1191,10 +1103,7 @@ local decision = function(arg, keys)
         end
         local head
         local narrow = h1_newest == h1_last and h1_own < 65536 and not (h1_wide and h1_lu < h1_newest)
-        if h1_over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
-          h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
-        elseif h1_low == h1_top and tail == 0 then
+        if h1_low == h1_top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
@@ -1222,8 +1131,8 @@ local decision = function(arg, keys)
         if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
       end
     elseif h1_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used, over = h1_used, h1_over
-      h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used, h1_over = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total, h1_extra
+      local used = h1_used
+      h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_used = h1_s, h1_p, h1_q, h1_from, h1_first, h1_units, h1_total
       -- writes the history from its place on, then h1_push units of the entry at h1_edge, in one HSET.
       do
         local e = ''
@@ -1283,7 +1192,7 @@ local decision = function(arg, keys)
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h1_ls, p + 1), p + 6
             else units, p = decode('>I7', h1_ls, p + 1) end
           end
-          while i < pieces and (p < h1_lp or h1_sliced and i == 0) do p, i = p + byte(h1_ls, 10 + i), i + 1 end
+          while i < pieces and p < h1_lp do p, i = p + byte(h1_ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = h1_lc - 1, 0, string.sub(h1_z, h1_o)
           elseif i < pieces then
@@ -1405,10 +1314,7 @@ local decision = function(arg, keys)
         end
         local head
         local narrow = h1_newest == h1_last and h1_own < 65536 and not (h1_wide and h1_lu < h1_newest)
-        if h1_over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h1_last, h1_newest, h1_lu, h1_lives, h1_own, h1_used,
-          h1_low, from - h1_low, h1_to - h1_low, h1_top - h1_low, h1_late, front, tail, h1_over)
-        elseif h1_low == h1_top and tail == 0 then
+        if h1_low == h1_top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h1_last, h1_lu, h1_lives, h1_own, h1_used, front)
           else
@@ -1435,7 +1341,7 @@ local decision = function(arg, keys)
         end
         if renew then call('PEXPIRE', h1_key, string.format('%.0f', renew)) end
       end
-      h1_used, h1_over = used, over
+      h1_used = used
     end
   end do
     if add > 0 then
@@ -1498,7 +1404,7 @@ local decision = function(arg, keys)
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h2_ls, p + 1), p + 6
             else units, p = decode('>I7', h2_ls, p + 1) end
           end
-          while i < pieces and (p < h2_lp or h2_sliced and i == 0) do p, i = p + byte(h2_ls, 10 + i), i + 1 end
+          while i < pieces and p < h2_lp do p, i = p + byte(h2_ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = h2_lc - 1, 0, string.sub(h2_z, h2_o)
           elseif i < pieces then
@@ -1620,10 +1526,7 @@ local decision = function(arg, keys)
         end
         local head
         local narrow = h2_newest == h2_last and h2_own < 65536 and not (h2_wide and h2_lu < h2_newest)
-        if h2_over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used,
-          h2_low, from - h2_low, h2_to - h2_low, h2_top - h2_low, h2_late, front, tail, h2_over)
-        elseif h2_low == h2_top and tail == 0 then
+        if h2_low == h2_top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h2_last, h2_lu, h2_lives, h2_own, h2_used, front)
           else
@@ -1651,8 +1554,8 @@ local decision = function(arg, keys)
         if renew then call('PEXPIRE', h2_key, string.format('%.0f', renew)) end
       end
     elseif h2_redated and kind < 3 then -- a denied attempt stores the correction and drops no entry (R2, R4).
-      local used, over = h2_used, h2_over
-      h2_ls, h2_lp, h2_lq, h2_lc, h2_lu, h2_own, h2_used, h2_over = h2_s, h2_p, h2_q, h2_from, h2_first, h2_units, h2_total, h2_extra
+      local used = h2_used
+      h2_ls, h2_lp, h2_lq, h2_lc, h2_lu, h2_own, h2_used = h2_s, h2_p, h2_q, h2_from, h2_first, h2_units, h2_total
       -- writes the history from its place on, then h2_push units of the entry at h2_edge, in one HSET.
       do
         local e = ''
@@ -1712,7 +1615,7 @@ local decision = function(arg, keys)
             elseif a < 0xFC then units, p = (a - 0xF8) * 0x10000000000 + decode('>I5', h2_ls, p + 1), p + 6
             else units, p = decode('>I7', h2_ls, p + 1) end
           end
-          while i < pieces and (p < h2_lp or h2_sliced and i == 0) do p, i = p + byte(h2_ls, 10 + i), i + 1 end
+          while i < pieces and p < h2_lp do p, i = p + byte(h2_ls, 10 + i), i + 1 end
           if i == 0 then -- the chunk is still whole.
             from, front, body = h2_lc - 1, 0, string.sub(h2_z, h2_o)
           elseif i < pieces then
@@ -1834,10 +1737,7 @@ local decision = function(arg, keys)
         end
         local head
         local narrow = h2_newest == h2_last and h2_own < 65536 and not (h2_wide and h2_lu < h2_newest)
-        if h2_over > 0 then
-          head = encode('>BI7I7I7I5I7I7I6I4I4I4I7BBI7', 7, h2_last, h2_newest, h2_lu, h2_lives, h2_own, h2_used,
-          h2_low, from - h2_low, h2_to - h2_low, h2_top - h2_low, h2_late, front, tail, h2_over)
-        elseif h2_low == h2_top and tail == 0 then
+        if h2_low == h2_top and tail == 0 then
           if narrow then -- some sixty entries of at most 65,535 units are less than 2^24.
             head = encode('>BI7I7I5I2I3B', 5, h2_last, h2_lu, h2_lives, h2_own, h2_used, front)
           else
@@ -1864,7 +1764,7 @@ local decision = function(arg, keys)
         end
         if renew then call('PEXPIRE', h2_key, string.format('%.0f', renew)) end
       end
-      h2_used, h2_over = used, over
+      h2_used = used
     end
   end
   local reply
@@ -1872,41 +1772,14 @@ local decision = function(arg, keys)
     reply = encode('>BI7i8i8', 2, now, remaining, wait)
   else
     -- the long reply, with the time for which a denial stays the same.
-    local left
-    do
-      local a, b = remaining, under
-      if b == 0 then left = encode('>i8', a)
-      else
-        local low = a % 4294967296 - b % 4294967296
-        left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-      end
-    end
-    reply = encode('>BBI7', 0, bound, granted) .. left .. encode('>I7i8I7I7', now, wait, reset, full and 0 or validFor)
+    reply = encode('>BBI7i8I7i8I7I7', 0, bound, granted, remaining, now, wait, reset, full and 0 or validFor)
   end
   if states then
     -- behind the reply, the state of every limit.
     do
-      local left
-      do
-        local a, b = h1_max - h1_used, h1_over
-        if b == 0 then left = encode('>i8', a)
-        else
-          local low = a % 4294967296 - b % 4294967296
-          left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-        end
-      end
-      reply = reply .. left .. encode('>i8i8i8i8', h1_wait, h1_next, h1_gapwait, h1_reset)
+      reply = reply .. encode('>i8i8i8i8i8', h1_max - h1_used, h1_wait, h1_next, h1_gapwait, h1_reset)
     end do
-      local left
-      do
-        local a, b = h2_max - h2_used, h2_over
-        if b == 0 then left = encode('>i8', a)
-        else
-          local low = a % 4294967296 - b % 4294967296
-          left = encode('>i4I4', math.floor(a / 4294967296) - math.floor(b / 4294967296) + math.floor(low / 4294967296), low % 4294967296)
-        end
-      end
-      reply = reply .. left .. encode('>i8i8i8i8', h2_wait, h2_next, h2_gapwait, h2_reset)
+      reply = reply .. encode('>i8i8i8i8i8', h2_max - h2_used, h2_wait, h2_next, h2_gapwait, h2_reset)
     end
   end
   return reply
