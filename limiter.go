@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Limiter applies one policy on one engine. It is safe for concurrent use. Every call of
@@ -40,7 +42,7 @@ func WithEngine(e Engine) Option {
 // a Limiter can apply is rejected too (Policy.Unsupported).
 func New(p Policy, opts ...Option) (*Limiter, error) {
 	if p.Unsupported != "" {
-		return nil, &PolicyError{Policy: clip(p.Name), Field: "Unsupported",
+		return nil, &PolicyError{Policy: shorten.Text(p.Name), Field: "Unsupported",
 			Problem: "the file uses " + p.Unsupported + ", which weir.New would drop; use package enforce (enforce.Open), which applies the whole file"}
 	}
 	plan, err := p.Plan()
@@ -163,7 +165,7 @@ func (l *Limiter) Count(ctx context.Context, key Key, limit string, last time.Du
 	}
 	i := l.plan.LimitNamed(limit)
 	if i < 0 {
-		return 0, fmt.Errorf("%w: policy %q has no limit %q", ErrUnknownLimit, l.plan.Name(), clip(limit))
+		return 0, fmt.Errorf("%w: policy %q has no limit %q", ErrUnknownLimit, l.plan.Name(), shorten.Text(limit))
 	}
 	if l.plan.limits[i].Kind == Bucket {
 		return 0, fmt.Errorf("%w: limit %q is a token bucket, which stores no instants to count; read its room with a Peek (R16)", ErrKind, limit)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // String returns the name of the period in a policy file, such as "month".
@@ -46,7 +48,7 @@ func (l *Limit) periodProblem() (field, problem string) {
 	case l.Period > Month:
 		return "Period", fmt.Sprintf("%d is not a period; use Hour, Day, Week or Month, or NoPeriod", l.Period)
 	case l.Period == NoPeriod && l.Zone != "":
-		return "Zone", fmt.Sprintf("%q without a Period; windows of another length have no time zone", clip(l.Zone))
+		return "Zone", fmt.Sprintf("%q without a Period; windows of another length have no time zone", shorten.Text(l.Zone))
 	case l.Period == NoPeriod && l.Anchor != 0:
 		return "Anchor", fmt.Sprintf("%d without a Period; use Month or Week, or 0", l.Anchor)
 	case l.Period == NoPeriod:
@@ -60,7 +62,7 @@ func (l *Limit) periodProblem() (field, problem string) {
 		return "Anchor", fmt.Sprintf("%d is out of range for a %v; use 0 to %d", l.Anchor, l.Period, max(most, 1))
 	}
 	if _, err := loadZone(l.Zone); err != nil {
-		return "Zone", fmt.Sprintf("%q is not a known time zone; use an IANA name such as Europe/Berlin, and import time/tzdata if the machine has no zone data", clip(l.Zone))
+		return "Zone", fmt.Sprintf("%q is not a known time zone; use an IANA name such as Europe/Berlin, and import time/tzdata if the machine has no zone data", shorten.Text(l.Zone))
 	}
 	return "", ""
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/window"
 )
 
@@ -325,7 +326,7 @@ func (p *Plan) Dimensions() []string { return p.dimensions }
 func (p *Plan) Key(values map[string]string) (Key, error) {
 	if name, found := p.unknownDimension(values); found {
 		return Key{}, fmt.Errorf("%w: policy %q has no dimension %q; it counts by %s",
-			ErrKey, p.Name(), clip(name), p.describeDimensions())
+			ErrKey, p.Name(), shorten.Text(name), p.describeDimensions())
 	}
 	var k Key
 	for _, name := range p.dimensions {
@@ -380,15 +381,6 @@ func (p *Plan) allOrNothing() *Plan {
 	c := &Plan{policy: p.policy, dimensions: p.dimensions, limits: p.limits}
 	c.policy.Mode = AllOrNothing
 	return c
-}
-
-// clip shortens a value of the caller for an error text.
-func clip(s string) string {
-	const most = 64
-	if len(s) <= most {
-		return s
-	}
-	return s[:most] + "…"
 }
 
 // micros converts a duration to microseconds, rounded up, so that waits are not too short.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 const (
@@ -183,7 +185,7 @@ func (p Policy) named() Policy {
 // check returns the first mistake of the policy as a *PolicyError.
 func (p Policy) check() error {
 	bad := func(limit, field, format string, args ...any) error {
-		return &PolicyError{Policy: clip(p.Name), Limit: clip(limit), Field: field, Problem: fmt.Sprintf(format, args...)}
+		return &PolicyError{Policy: shorten.Text(p.Name), Limit: shorten.Text(limit), Field: field, Problem: fmt.Sprintf(format, args...)}
 	}
 	if problem := nameProblem(p.Name); problem != "" {
 		return bad("", "Name", "%s", problem)

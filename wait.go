@@ -22,10 +22,10 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 	if l.fixed {
 		return Decision{}, errFixed
 	}
+	if err := ctx.Err(); err != nil {
+		return Decision{}, &WaitError{Cause: err}
+	}
 	for {
-		if err := ctx.Err(); err != nil {
-			return Decision{}, &WaitError{Cause: err}
-		}
 		d, err := l.tryWhole(ctx, key, n)
 		if err != nil || d.Allowed {
 			return d, err
@@ -40,7 +40,10 @@ func (l *Limiter) WaitN(ctx context.Context, key Key, n int64) (Decision, error)
 		if wait == 0 {
 			wait = time.Millisecond // a fallback denied with an unknown wait: do not spin
 		}
-		if err := sleep(ctx, wait); err != nil {
+		pause, cancel := context.WithTimeout(ctx, wait)
+		<-pause.Done()
+		cancel()
+		if err := ctx.Err(); err != nil {
 			return d, &WaitError{Decision: d, Cause: err}
 		}
 	}
@@ -58,15 +61,4 @@ func (l *Limiter) tryWhole(ctx context.Context, key Key, n int64) (Decision, err
 		}
 	}
 	return l.engine.Decide(ctx, l.waitPlan, key, Request{Op: OpAttempt, N: n})
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Format is a format of access logs, by its name on the command line.
@@ -65,7 +67,7 @@ func detect(sample []byte, o Options) (Format, error) {
 			n, len(lines)))
 	default:
 		return "", problem(fmt.Sprintf("no format fits the first line, %q; name one with the format option: %s",
-			clip(lines[0]), joined(Formats())))
+			shorten.Text(lines[0]), joined(Formats())))
 	}
 	return best, nil
 }
@@ -172,15 +174,6 @@ func joined(all []Format) string {
 		names[i] = string(f)
 	}
 	return strings.Join(names, ", ")
-}
-
-// clip shortens a line for an error.
-func clip(b []byte) string {
-	const most = 64
-	if len(b) <= most {
-		return string(b)
-	}
-	return string(b[:most]) + "…"
 }
 
 // problem is an error that is a constant text, so that a bad line allocates nothing.

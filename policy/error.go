@@ -6,6 +6,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // MaxErrors is the largest number of errors that Parse reports for one file.
@@ -99,16 +101,8 @@ func printable(s string) string {
 	}, s)
 }
 
-// clip quotes a word of the file for a message, cut after 40 characters.
-func clip(s string) string {
-	const most = 40
-	if len(s) > most {
-		if runes := []rune(s); len(runes) > most {
-			s = string(runes[:most]) + "…"
-		}
-	}
-	return strconv.Quote(s)
-}
+// clip quotes a word of the file for a message.
+func clip(s string) string { return shorten.Quoted(s) }
 
 // listed joins the first 12 names.
 func listed(names []string) string {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/strictjson"
 )
 
@@ -61,7 +62,7 @@ func (p *parser) member(line *Line) (more bool, err error) {
 	}
 	field := fieldNamed(name)
 	if field == 0 {
-		return false, p.Fault(at, fmt.Sprintf("unknown field %q; a line has %s", clip(name), strings.Join(fieldNames[:], ", ")))
+		return false, p.Fault(at, fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), strings.Join(fieldNames[:], ", ")))
 	}
 	if line.given&field != 0 {
 		return false, p.Fault(at, fmt.Sprintf("%s is given twice", name))
@@ -117,7 +118,7 @@ func (p *parser) op() (Op, error) {
 	}
 	op, ok := parseOp(name)
 	if !ok {
-		return 0, p.Fault(at, fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", clip(name)))
+		return 0, p.Fault(at, fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
 	}
 	return op, nil
 }
@@ -157,7 +158,7 @@ func problemOf(key []Dimension, name string) string {
 	}
 	for i := range key {
 		if key[i].Name == name {
-			return fmt.Sprintf("the key gives %q twice", clip([]byte(name)))
+			return fmt.Sprintf("the key gives %q twice", shorten.Text(name))
 		}
 	}
 	return ""
@@ -171,15 +172,6 @@ func parseAt(b []byte) (at int64, ok bool) {
 	}
 	at, err := strconv.ParseInt(string(members["at_us"]), 10, 64)
 	return at, err == nil
-}
-
-// clip shortens a text of the trace for an error.
-func clip(b []byte) string {
-	const most = 64
-	if len(b) <= most {
-		return string(b)
-	}
-	return string(b[:most]) + "…"
 }
 
 const (

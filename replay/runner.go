@@ -11,6 +11,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -168,5 +169,5 @@ func (r *Runner) unknownPolicy(name string) error {
 		known = append(known, t.summary.Policy)
 	}
 	return &LineError{Problem: fmt.Sprintf("unknown policy %q; the policies are %s",
-		clip([]byte(name)), strings.Join(known, ", "))}
+		shorten.Text(name), strings.Join(known, ", "))}
 }

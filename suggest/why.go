@@ -15,8 +15,12 @@ func why(c choice, w *Window, r *Result, o *Options) string {
 	var b strings.Builder
 	switch {
 	case c.basis == Gap:
-		fmt.Fprintf(&b, "%s %s apart with %s in their fullest %s, and the others have at most %d",
-			counted(s.KeysDenied, "key", "keys"), either(s.KeysDenied == 1, "stands", "stand"), fromTo(s.High, w.Peaks.Max), span, s.Low)
+		stand := "keys stand"
+		if s.KeysDenied == 1 {
+			stand = "key stands"
+		}
+		fmt.Fprintf(&b, "%d %s apart with %s in their fullest %s, and the others have at most %d",
+			s.KeysDenied, stand, fromTo(s.High, w.Peaks.Max), span, s.Low)
 	case c.basis == Spare:
 		fmt.Fprintf(&b, "no keys stand apart per %s, so the limit spares at least %s%% of them, which have at most %d, and adds headroom",
 			span, percentText(o.Spare), c.floor)
@@ -57,17 +61,6 @@ func fromTo(from, to int64) string {
 		return fmt.Sprint(from)
 	}
 	return fmt.Sprintf("%d to %d", from, to)
-}
-
-func counted(n int64, one, many string) string {
-	return fmt.Sprintf("%d %s", n, either(n == 1, one, many))
-}
-
-func either(is bool, yes, no string) string {
-	if is {
-		return yes
-	}
-	return no
 }
 
 // percentText returns a share such as 99.9.

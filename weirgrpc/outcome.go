@@ -14,6 +14,7 @@ import (
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/answer"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Outcome is one decision with its request and the states of the limits.
@@ -94,11 +95,7 @@ func (o *Outcome) violation(i int, s *weir.LimitState) *errdetails.QuotaFailure_
 
 // shown returns a value of a key in a form fit for a trailer: UTF-8 of at most 64 bytes.
 func shown(value string) string {
-	const most = 64
-	if len(value) > most {
-		value = value[:most] + "…"
-	}
-	return strings.ToValidUTF8(value, "\uFFFD")
+	return strings.ToValidUTF8(shorten.Text(value), "\uFFFD")
 }
 
 // pushback returns the value of the trailer grpc-retry-pushback-ms: milliseconds, rounded

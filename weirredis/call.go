@@ -65,7 +65,10 @@ func (e *Engine) eval(ctx context.Context, s *Script, keys, args []string) (stri
 	}
 	end := e.now().Add(retryFor)
 	for pause := leastPause; e.now().Before(end); pause = min(2*pause, mostPause) {
-		if ended := sleep(ctx, pause/2+rand.N(pause)); ended != nil {
+		wait, cancel := context.WithTimeout(ctx, pause/2+rand.N(pause))
+		<-wait.Done()
+		cancel()
+		if ended := ctx.Err(); ended != nil {
 			return "", fmt.Errorf("%w: %w", err, ended)
 		}
 		if text, err = e.conn.Eval(ctx, s, keys, args); err == nil || !slotMoves(err) {
@@ -79,16 +82,4 @@ func (e *Engine) eval(ctx context.Context, s *Script, keys, args []string) (stri
 func slotMoves(err error) bool {
 	var refused ReplyError
 	return errors.As(err, &refused) && strings.HasPrefix(string(refused), "TRYAGAIN ")
-}
-
-// sleep waits for d and returns nil, or until ctx is done and returns its error.
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -69,8 +69,8 @@ const shownCandidates = 3
 // printWindow writes the table and the suggestion of one window.
 func printWindow(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 	p := &w.Peaks
-	fmt.Fprintf(out, "\nIn its fullest %s, half of the keys have at most %d %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
-		answer.Span(w.Window), p.P50, either(p.P50 == 1, strings.TrimSuffix(unitOf(r), "s"), unitOf(r)), p.P90, p.P99, p.Max)
+	fmt.Fprintf(out, "\nIn its fullest %s, half of the keys have at most %s, 90 %% %d, 99 %% %d, and the largest %d.\n\n",
+		answer.Span(w.Window), counted(p.P50, strings.TrimSuffix(unitOf(r), "s"), unitOf(r)), p.P90, p.P99, p.Max)
 	rows := [][]string{{"", "LIMIT", "DENIED", "SHARE", "KEYS", "SHARE"}}
 	for _, c := range nearby(w) {
 		mark := ""
@@ -89,13 +89,6 @@ func printWindow(out io.Writer, r *suggest.Result, w *suggest.Window) error {
 
 // capital returns a sentence with a capital letter.
 func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
-
-func either(is bool, yes, no string) string {
-	if is {
-		return yes
-	}
-	return no
-}
 
 // nearby returns the suggested limit with candidates below and above it, each at least a
 // quarter apart. Limits of --limit are all returned.

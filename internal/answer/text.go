@@ -7,6 +7,8 @@ import (
 	"unicode"
 	"unicode/utf16"
 	"unicode/utf8"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 const day = 24 * time.Hour
@@ -47,31 +49,21 @@ func precision(d time.Duration) time.Duration {
 // "24h", "7d". Days begin at two, so that a window of a day reads as the 24
 // hours that it is.
 func Exactly(d time.Duration) string {
-	switch {
-	case d <= 0:
+	if d <= 0 {
 		return "0s"
-	case d < time.Millisecond:
-		return strconv.FormatFloat(float64(d)/1e3, 'f', -1, 64) + "µs"
-	case d < time.Second:
-		return strconv.FormatFloat(float64(d)/1e6, 'f', -1, 64) + "ms"
 	}
-	var b []byte
+	days := ""
 	if d >= 2*day {
-		b = append(strconv.AppendInt(b, int64(d/day), 10), 'd')
-		d %= day
+		days = strconv.FormatInt(int64(d/day), 10) + "d"
+		if d %= day; d == 0 {
+			return days
+		}
 	}
-	if d >= time.Hour {
-		b = append(strconv.AppendInt(b, int64(d/time.Hour), 10), 'h')
-		d %= time.Hour
+	text := strings.Replace(d.String(), "h0m", "h", 1) // 1h0m0s
+	if strings.HasSuffix(text, "h0s") || strings.HasSuffix(text, "m0s") {
+		text = text[:len(text)-len("0s")]
 	}
-	if d >= time.Minute {
-		b = append(strconv.AppendInt(b, int64(d/time.Minute), 10), 'm')
-		d %= time.Minute
-	}
-	if d > 0 {
-		b = append(strconv.AppendFloat(b, float64(d)/1e9, 'f', -1, 64), 's')
-	}
-	return string(b)
+	return days + text
 }
 
 // mostShown is the number of bytes of a caller's value that are shown.
@@ -80,17 +72,13 @@ const mostShown = 64
 // Shown formats a caller's value for a sentence, a log or a terminal: plain words as they
 // are, other values quoted and escaped, long ones shortened.
 func Shown(v string) string {
-	if len(v) <= mostShown {
-		if v == "" || strings.ContainsFunc(v, isOdd) {
-			return strconv.Quote(v)
-		}
-		return v
+	if cut := shorten.Cut(v, mostShown); len(cut) < len(v) {
+		return strconv.Quote(cut) + "…"
 	}
-	cut := mostShown
-	for cut > mostShown-utf8.UTFMax && !utf8.RuneStart(v[cut]) {
-		cut--
+	if v == "" || strings.ContainsFunc(v, isOdd) {
+		return strconv.Quote(v)
 	}
-	return strconv.Quote(v[:cut]) + "…"
+	return v
 }
 
 // isOdd reports whether a value with the character is quoted.

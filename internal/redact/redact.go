@@ -5,10 +5,9 @@ import (
 	"errors"
 	"net/url"
 	"strings"
-)
 
-// maxShown is the number of bytes of an address that URL returns.
-const maxShown = 64
+	"github.com/weirlimit/weir/internal/shorten"
+)
 
 // URL returns an operator's URL or address in a form for errors and logs. It removes the
 // user, the password, the query, and text after a colon that is not a port. It accepts any
@@ -34,10 +33,7 @@ func URL(text string) string {
 	if slash {
 		host += "/" + path
 	}
-	if text = scheme + host; len(text) > maxShown {
-		text = strings.ToValidUTF8(text[:maxShown], "") + "…"
-	}
-	return text + query
+	return shorten.Text(scheme+host) + query
 }
 
 // isPort reports whether text is one to five digits, or the end of an IPv6 address.

@@ -5,9 +5,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"sync"
-	"unicode/utf8"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // maxValue is the most bytes that are kept of a value.
@@ -27,7 +27,7 @@ func (s *Sketch) appendKey(b []byte, key *weir.Key) []byte {
 		if s.form == Hashed {
 			v = Hash(v)
 		} else if len(v) > maxValue {
-			v, cut = clip(v), 1
+			v, cut = shorten.Cut(v, maxValue), 1
 		}
 		b = append(append(b, byte(len(v))<<1|cut), v...)
 	}
@@ -40,15 +40,6 @@ func Hash(v string) string {
 	salt := secret()
 	sum := sha256.Sum256(append(salt[:], v...))
 	return hex.EncodeToString(sum[:8])
-}
-
-// clip returns the first maxValue bytes of v, cut between characters.
-func clip(v string) string {
-	end := maxValue
-	for end > maxValue-utf8.UTFMax && !utf8.RuneStart(v[end]) {
-		end--
-	}
-	return v[:end]
 }
 
 // values is the inverse of appendKey.

@@ -1,6 +1,10 @@
 package yamlnode
 
-import "go.yaml.in/yaml/v4"
+import (
+	"go.yaml.in/yaml/v4"
+
+	"github.com/weirlimit/weir/internal/shorten"
+)
 
 // checkFeatures rejects anchors, aliases and tags.
 func (r *reader) checkFeatures(from *yaml.Node, n *Node) {
@@ -58,7 +62,7 @@ func (r *reader) checkKey(seen map[string]int, key *Node) {
 	case r.strict && key.Type() == "merge key":
 		r.fail(key.Offset, "write the pairs out", "merge keys are not read")
 	case found:
-		r.fail(key.Offset, "remove one of the two", "%s is there already, on line %d", clip(key.Text), line)
+		r.fail(key.Offset, "remove one of the two", "%s is there already, on line %d", shorten.Quoted(key.Text), line)
 	}
 	seen[key.Text] = key.Line
 }
@@ -78,5 +82,5 @@ func (r *reader) checkValue(in *yaml.Node, key, value *Node) {
 		return
 	}
 	r.fail(value.Offset, `write "key: value" with a space after the colon; within { } put a text with a comma in quotes`,
-		"the key %s has no value", clip(key.Text))
+		"the key %s has no value", shorten.Quoted(key.Text))
 }

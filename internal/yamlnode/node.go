@@ -5,6 +5,8 @@ import (
 	"iter"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Kind is the shape of a Node.
@@ -130,7 +132,7 @@ func (r *reader) node(from *yaml.Node, depth int) Node {
 		if to := r.anchors[from.Alias]; to != nil {
 			return *to
 		}
-		r.fail(n.Offset, "write the value out", "%s is within the value that it stands for", clip("*"+from.Value))
+		r.fail(n.Offset, "write the value out", "%s is within the value that it stands for", shorten.Quoted("*"+from.Value))
 	case yaml.SequenceNode:
 		n.Kind = List
 		r.children(from, &n, depth)

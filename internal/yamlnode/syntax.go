@@ -3,10 +3,11 @@ package yamlnode
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v4"
+
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 const (
@@ -65,7 +66,7 @@ func (d *Document) syntaxError(err error) *Error {
 			"give all lines of one map or list the same indentation"}
 	case says("mapping values are not allowed"):
 		if before := string(d.text[begin:at]); !strings.Contains(before, ": ") {
-			return &Error{begin, clip(before) + " looks like a key, but it continues the text of the line above",
+			return &Error{begin, shorten.Quoted(before) + " looks like a key, but it continues the text of the line above",
 				"indent it like the key above, or put the text in quotes"}
 		}
 		return &Error{at, `a second ":" in one line`, `put text with ": " in quotes, or begin a new line`}
@@ -95,14 +96,5 @@ func (d *Document) word(offset int) string {
 	for end < len(d.text) && end < offset+80 && d.text[end] != '\n' && (d.text[end] != ' ' || end == offset) {
 		end++
 	}
-	return clip(string(d.text[offset:end]))
-}
-
-// clip quotes s, cut after 40 characters.
-func clip(s string) string {
-	const most = 40
-	if runes := []rune(s); len(runes) > most {
-		s = string(runes[:most]) + "…"
-	}
-	return strconv.Quote(s)
+	return shorten.Quoted(string(d.text[offset:end]))
 }
