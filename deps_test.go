@@ -118,7 +118,7 @@ var dependencies = []dependency{
 	{"github.com/spf13/cobra", []string{"cmd/weir"}, nil, "verbs, flags, help and shell completion"},
 	{"github.com/spf13/pflag", []string{"cmd/weir"}, nil, "cobra's flags, for errors that name the wrong one"},
 	{"github.com/klauspost/compress", []string{"accesslog"}, []string{"replay"}, "zstd, which the standard library does not have, for compressed access logs"},
-	{"golang.org/x/net/http2", nil, []string{"cmd/weir", "internal/front/envoy"}, "HTTP/2 frames and header compression, to attack the gRPC listener in tests"},
+	{"golang.org/x/net/http2", nil, []string{"cmd/weir"}, "HTTP/2 frames and header compression, to attack the gRPC listener in tests"},
 	{"golang.org/x/term", []string{"cmd/weir"}, nil, "detects the terminal of weir top and its height"},
 	{"github.com/fsnotify/fsnotify", []string{"internal/filewatch"}, nil, "notifications of the operating system about changed files"},
 	{"github.com/envoyproxy/go-control-plane/envoy", []string{"internal/front/envoy"}, []string{"cmd/weir", "integrations", "internal/server"},

@@ -15,6 +15,9 @@ import (
 
 var rpcAttacks = []attack{
 	{"grpc header flood", 16, 16, headerFlood},
+	{"grpc partial headers", 500, 1500, partialHeaders},
+	{"grpc deadlines", 200, 2400, deadlines},
+	{"grpc header lists", 10, 100, headerLists},
 	{"grpc half messages", 10, 100, halfMessages},
 	{"grpc hostile watches", 5, 10, hostileWatches},
 	{"grpc wrong tokens", 20, 20, wrongTokenGRPC},
@@ -44,6 +47,50 @@ func headerFlood(ctx context.Context, f *field) {
 	}
 	c.mu.Unlock()
 	linger(ctx, gone, 5*time.Second)
+}
+
+// partialHeaders begins a header list and never ends it.
+func partialHeaders(ctx context.Context, f *field) {
+	c, gone, err := dialHTTP2(ctx, f)
+	if err != nil {
+		return
+	}
+	defer c.conn.Close()
+	if c.headers(rateLimitMethod, false) == nil {
+		linger(ctx, gone, time.Minute)
+	}
+}
+
+// deadlines makes ten calls without a token, each with a deadline in hours and without a
+// message.
+func deadlines(ctx context.Context, f *field) {
+	c, gone, err := dialHTTP2(ctx, f)
+	if err != nil {
+		return
+	}
+	defer c.conn.Close()
+	for range 10 {
+		if _, err := c.open(rateLimitMethod, hpack.HeaderField{Name: "grpc-timeout", Value: "90H"}); err != nil {
+			return
+		}
+	}
+	linger(ctx, gone, time.Minute)
+}
+
+// headerLists begins a hundred health checks, each with a header list near the bound, and
+// sends no message.
+func headerLists(ctx context.Context, f *field) {
+	c, gone, err := dialHTTP2(ctx, f)
+	if err != nil {
+		return
+	}
+	defer c.conn.Close()
+	for i := range 100 {
+		if _, err := c.open(checkMethod, hpack.HeaderField{Name: "x", Value: strings.Repeat(fmt.Sprintf("%04d", i), 3800)}); err != nil {
+			return
+		}
+	}
+	linger(ctx, gone, 30*time.Second)
 }
 
 // halfMessages opens a hundred calls on one connection. Each sends 16 KiB of a message

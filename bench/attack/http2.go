@@ -85,11 +85,18 @@ func (c *rawHTTP2) read(f *field) {
 
 const (
 	rateLimitMethod = "/envoy.service.ratelimit.v3.RateLimitService/ShouldRateLimit"
+	checkMethod     = "/grpc.health.v1.Health/Check"
 	watchMethod     = "/grpc.health.v1.Health/Watch"
 )
 
 // open begins a call and returns the number of its stream.
 func (c *rawHTTP2) open(method string, more ...hpack.HeaderField) (uint32, error) {
+	id := c.stream
+	return id, c.headers(method, true, more...)
+}
+
+// headers sends the header list of a call, of which further frames follow unless it ends.
+func (c *rawHTTP2) headers(method string, end bool, more ...hpack.HeaderField) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.out.Reset()
@@ -100,7 +107,7 @@ func (c *rawHTTP2) open(method string, more ...hpack.HeaderField) (uint32, error
 	}
 	id := c.stream
 	c.stream += 2
-	return id, c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.out.Bytes(), EndHeaders: true})
+	return c.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: c.out.Bytes(), EndHeaders: end})
 }
 
 // message sends the first bytes of a message with the declared length.

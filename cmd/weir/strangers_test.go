@@ -23,6 +23,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 	"google.golang.org/grpc/metadata"
+	"google.golang.org/protobuf/proto"
 
 	"github.com/weirlimit/weir/internal/testkit/needs"
 	"github.com/weirlimit/weir/internal/testkit/program"
@@ -37,6 +38,9 @@ const (
 	// the collector run often enough, however late it is scheduled.
 	mostResident = 100 << 20
 	memoryLimit  = "GOMEMLIMIT=64MiB"
+
+	// mostStrangers is the number of connections without a complete authorized call.
+	mostStrangers = 256
 )
 
 // resident returns the resident memory of the process in bytes.
@@ -276,6 +280,99 @@ func halves(t *testing.T, address string, n, size int) func() {
 		}
 		all.Wait()
 	}
+}
+
+// partials opens n connections with a HEADERS frame that is never complete. The oldest are
+// closed for newer ones: at most mostStrangers stay.
+func partials(t *testing.T, address string, n int) func() {
+	return func() {
+		var all []*raw
+		for range n {
+			r := dialRaw(t, address)
+			r.stream += 2
+			r.frames.WriteHeaders(http2.HeadersFrameParam{StreamID: r.stream, BlockFragment: r.header(limitMethod)})
+			all = append(all, r)
+		}
+		for i, r := range all[:n-mostStrangers] {
+			select {
+			case <-r.gone:
+			case <-time.After(testTimeout):
+				t.Errorf("partial header %d of %d stays", i+1, n)
+				return
+			}
+		}
+	}
+}
+
+// deadlines makes calls with long deadlines on n connections, which stay open: gRPC has a
+// timer for each.
+func deadlines(t *testing.T, address string, n int) func() {
+	return func() {
+		for range n {
+			r := dialRaw(t, address)
+			for range 20 {
+				if r.call(limitMethod, "grpc-timeout", "90H") != nil {
+					break
+				}
+			}
+		}
+	}
+}
+
+// Strangers end no honest call. Their connections are closed, the oldest first, and each
+// end is counted and logged.
+func TestStrangersEndNoHonestCall(t *testing.T) {
+	needs.Have(t, "resident memory in /proc", runtime.GOOS == "linux", "run the test on Linux")
+	t.Parallel()
+	for token, env := range map[string][]string{"none": {memoryLimit}, "required": {memoryLimit, "WEIR_TOKEN=" + strangerToken}} {
+		weir := exec.Command(program.Path(t))
+		weir.Env = env
+		f := openFrontsWith(t, weir)
+		f.duringAttacks(t, partials(t, f.rpc, 2*mostStrangers))
+		f.duringAttacks(t, deadlines(t, f.rpc, 200), halves(t, f.rpc, 1000, 60<<10), bombs(t, f.rpc))
+		if n := f.metric(t, `weir_closed_connections_total{listener="grpc"}`); n < mostStrangers {
+			t.Errorf("token %s: %d closings are counted; want %d at least", token, n, mostStrangers)
+		}
+		f.awaitOutput(t, "a newer connection needed the slot")
+		if n := f.metric(t, `weir_connections{listener="grpc"}`); n > mostStrangers+1 {
+			t.Errorf("token %s: %d connections are open; want %d at most", token, n, mostStrangers+1)
+		}
+		f.terminate(t)
+		f.ended(t)
+	}
+}
+
+// A client may begin many calls before it sends the first message: no connection is
+// closed for a burst.
+func TestBurstOfFirstCallsIsAnswered(t *testing.T) {
+	t.Parallel()
+	weir := exec.Command("weir")
+	weir.Env = []string{"WEIR_TOKEN=" + strangerToken}
+	f := openFrontsWith(t, weir)
+	request, err := proto.Marshal(&pb.RateLimitRequest{Domain: strings.Repeat("x", 900),
+		Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "k", Value: "1"}}}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const clients, calls = 3, 100 // as many as gRPC allows on one connection
+	var all []*raw
+	for range clients {
+		r := dialRaw(t, f.rpc)
+		for range calls {
+			if err := r.call(limitMethod, "authorization", "Bearer "+strangerToken); err != nil {
+				t.Fatal(err)
+			}
+		}
+		all = append(all, r)
+	}
+	for _, r := range all {
+		for r.stream = 1; r.stream < 2*calls; r.stream += 2 {
+			if err := r.message(len(request), request); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	await(t, "the answers", func() bool { return f.metric(t, "weir_envoy_unknown_domains_total") == clients*calls })
 }
 
 // Callers without a token neither fill the memory nor block other callers.

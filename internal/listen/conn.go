@@ -24,6 +24,7 @@ type Conn struct {
 	writes   deadline
 	once     sync.Once // releases the slot
 	admitted atomic.Bool
+	spent    atomic.Int64            // bytes taken from config.Allowance
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
 
 	// protected by listener.mu
@@ -106,8 +107,28 @@ func (c *Conn) Demote() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if _, ok := l.open[c]; ok && c.admitted.Swap(false) {
+		c.spent.Store(0)
 		l.addUnadmittedLocked(c, time.Now())
 	}
+}
+
+// Spend takes n bytes from the allowance of a connection that is not admitted, or gives
+// them back if n is below 0. Beside the bytes that the client sends, which Read takes, it
+// takes those that the server allocates for them. It closes the connection and reports
+// false if nothing is left.
+func (c *Conn) Spend(n int) bool {
+	if c == nil || c.listener.config.Allowance == 0 || c.admitted.Load() ||
+		c.spent.Add(int64(n)) <= int64(c.listener.config.Allowance) {
+		return true
+	}
+	l := c.listener
+	l.mu.Lock()
+	defer l.unlock()
+	if c.unadmitted == nil { // admitted meanwhile, or closed
+		return c.admitted.Load()
+	}
+	l.evictLocked(c, reasonAllowance)
+	return false
 }
 
 // Close closes the connection and releases its slot.
@@ -129,6 +150,7 @@ func (c *Conn) Read(b []byte) (n int, err error) {
 		}
 		n, err = c.Conn.Read(b)
 		if !c.reads.end(err) {
+			c.Spend(n)
 			return n, err
 		}
 	}
@@ -177,10 +199,4 @@ func clientOf(c net.Conn) netip.Prefix {
 		return netip.Prefix{}
 	}
 	return clientaddr.Prefix(a.AddrPort().Addr(), clientaddr.Bits)
-}
-
-// Unread reports whether a Conn has received bytes that are not read yet.
-func Unread(c net.Conn) bool {
-	own := ConnOf(c)
-	return own != nil && unread(own.Conn)
 }

@@ -32,7 +32,7 @@ func pipe(t *testing.T) (c *Conn, below *countedConn, client net.Conn) {
 	server, client := net.Pipe()
 	t.Cleanup(func() { server.Close(); client.Close() })
 	below = &countedConn{Conn: server}
-	return newConn(below, nil), below, client
+	return newConn(below, new(Listener)), below, client
 }
 
 // TestRandomDeadlinesEndReads compares a Conn with the connection below it: a read with

@@ -11,25 +11,39 @@ import (
 )
 
 // minAge is the least age at which a connection that is not admitted can be closed for a
-// newer one. A client on a slow network can send its first request within it.
-const minAge = time.Second
+// newer one. Until then the newer one waits. So a burst of clients that send a request
+// loses none, and strangers that return as often as they are closed do not take the
+// processor.
+const minAge = 200 * time.Millisecond
+
+// Reasons to close a connection, for the log.
+const (
+	reasonAddress   = "its address has too many connections"
+	reasonNewer     = "a newer connection needed the slot"
+	reasonLate      = "no authorized request in time"
+	reasonAllowance = "too many bytes before the first authorized request"
+)
 
 // Listener accepts connections up to its bounds. A connection is admitted by [Conn.Admit].
 //
 //   - At most Conns connections are admitted, and Spare more are open: a full listener
 //     still answers probes.
-//   - A full listener closes the oldest connection that is not admitted. An admitted
-//     connection is never closed for a newer one.
+//   - At most Strangers connections are open that are not admitted. One address has at
+//     most half of them.
+//   - A full listener closes the oldest connection that is not admitted, or the oldest such
+//     one of an address that has its half. An admitted connection is never closed for a
+//     newer one.
 //   - One client address holds at most PerAddress connections, and at most half of the
 //     slots that admitted connections leave. Further ones are closed at once.
-//   - A connection that is not admitted within AdmitWithin is closed.
+//   - A connection that is not admitted within AdmitWithin, or that sends more than
+//     Allowance before, is closed.
 type Listener struct {
 	net.Listener // of the system
 	config       Config
 
 	closed   chan struct{}
 	once     sync.Once     // closes closed
-	released chan struct{} // holds an element after a connection was closed
+	released chan struct{} // holds an element after a connection was closed or admitted
 	refused  atomic.Int64  // connections closed because of these bounds
 
 	mu         sync.Mutex // protects the following
@@ -37,6 +51,31 @@ type Listener struct {
 	unadmitted list.List            // of *Conn, those in open that are not admitted, oldest first
 	perClient  map[netip.Prefix]int // connections by client address, as PerAddress counts them
 	expiry     *time.Timer          // runs evictExpired; nil until the first connection
+	reports    []report             // calls of config.Closed that are due
+}
+
+// report is one connection that was closed because of the bounds.
+type report struct {
+	client net.Addr
+	reason string
+}
+
+// unlock unlocks mu and makes the calls of Closed that are due.
+func (l *Listener) unlock() {
+	due := l.reports
+	l.reports = nil
+	l.mu.Unlock()
+	for _, r := range due {
+		l.config.Closed(r.client, r.reason)
+	}
+}
+
+// reportLocked counts a connection that is closed because of the bounds.
+func (l *Listener) reportLocked(c *Conn, reason string) {
+	l.refused.Add(1)
+	if l.config.Closed != nil {
+		l.reports = append(l.reports, report{c.remote.Addr, reason})
+	}
 }
 
 func newListener(l net.Listener, c Config) *Listener {
@@ -76,7 +115,6 @@ func (l *Listener) place(c net.Conn) *Conn {
 			return own
 		}
 		if wait < 0 {
-			l.refused.Add(1)
 			c.Close()
 			return nil
 		}
@@ -94,21 +132,20 @@ func (l *Listener) place(c net.Conn) *Conn {
 // next try; below 0, c is refused.
 func (l *Listener) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	if l.clientIsFullLocked(c.client) {
+		l.reportLocked(c, reasonAddress)
 		return -1, false
 	}
 	now := time.Now()
-	if len(l.open) >= l.config.Conns+l.config.Spare {
-		oldest := l.unadmitted.Front()
+	if oldest, full := l.oldestLocked(c.client); full {
 		if oldest == nil {
 			return time.Hour, false // until a connection is closed
 		}
-		victim := oldest.Value.(*Conn)
-		if age := now.Sub(victim.since); age < minAge {
+		if age := now.Sub(oldest.since); age < minAge {
 			return minAge - age, false
 		}
-		l.evictLocked(victim)
+		l.evictLocked(oldest, reasonNewer)
 	}
 	l.open[c] = struct{}{}
 	if l.config.PerAddress > 0 && c.client.IsValid() {
@@ -117,6 +154,31 @@ func (l *Listener) tryPlace(c *Conn) (wait time.Duration, ok bool) {
 	}
 	l.addUnadmittedLocked(c, now)
 	return 0, true
+}
+
+// oldestLocked reports whether there is no slot for a connection of a client, and returns
+// the one to close for it; nil = all are admitted.
+func (l *Listener) oldestLocked(client netip.Prefix) (oldest *Conn, full bool) {
+	full = len(l.open) >= l.config.Conns+l.config.Spare
+	if most := l.config.Strangers; most > 0 {
+		full = full || l.unadmitted.Len() >= most
+		if l.config.PerAddress > 0 && client.IsValid() {
+			n := 0
+			for e := l.unadmitted.Back(); e != nil; e = e.Prev() {
+				if c := e.Value.(*Conn); c.client == client {
+					oldest = c
+					n++
+				}
+			}
+			if n >= (most+1)/2 {
+				return oldest, true
+			}
+		}
+	}
+	if first := l.unadmitted.Front(); full && first != nil {
+		return first.Value.(*Conn), true
+	}
+	return nil, full
 }
 
 // clientIsFullLocked reports whether a client has as many connections as it may have.
@@ -149,22 +211,33 @@ func (l *Listener) addUnadmittedLocked(c *Conn, now time.Time) {
 // evictExpired closes the connections that were not admitted in time.
 func (l *Listener) evictExpired() {
 	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.unlock()
 	for oldest := l.unadmitted.Front(); oldest != nil; oldest = l.unadmitted.Front() {
 		c := oldest.Value.(*Conn)
 		if left := l.config.AdmitWithin - time.Since(c.since); left > 0 {
 			l.expiry.Reset(left)
 			return
 		}
-		l.evictLocked(c)
+		l.evictLocked(c, reasonLate)
 	}
 }
 
-// evictLocked closes a connection and releases its slot.
-func (l *Listener) evictLocked(c *Conn) {
-	l.refused.Add(1)
+// evictLocked closes an open connection because of the bounds.
+func (l *Listener) evictLocked(c *Conn, reason string) {
+	l.reportLocked(c, reason)
 	c.Conn.Close()
 	l.releaseLocked(c)
+}
+
+// CloseStrangers closes the connections that are not admitted, at the end of a drain.
+func (l *Listener) CloseStrangers() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for first := l.unadmitted.Front(); first != nil; first = l.unadmitted.Front() {
+		c := first.Value.(*Conn)
+		c.Conn.Close()
+		l.releaseLocked(c)
+	}
 }
 
 // releaseLocked releases the slot of a connection.
@@ -175,17 +248,18 @@ func (l *Listener) releaseLocked(c *Conn) {
 	delete(l.open, c)
 	l.removeUnadmittedLocked(c)
 	l.uncountLocked(c)
-	select {
-	case l.released <- struct{}{}:
-	default:
-	}
 }
 
-// removeUnadmittedLocked removes a connection from those that are not admitted.
+// removeUnadmittedLocked removes a connection from those that are not admitted, and wakes
+// an Accept that waits for a slot.
 func (l *Listener) removeUnadmittedLocked(c *Conn) {
 	if c.unadmitted != nil {
 		l.unadmitted.Remove(c.unadmitted)
 		c.unadmitted = nil
+	}
+	select {
+	case l.released <- struct{}{}:
+	default:
 	}
 }
 

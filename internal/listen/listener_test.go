@@ -1,8 +1,10 @@
 package listen
 
 import (
+	"io"
 	"net"
 	"net/netip"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -88,7 +90,7 @@ func TestFullListenerMakesRoom(t *testing.T) {
 			t.Error("of three connections two must be admitted")
 		}
 		if v.connect("192.0.2.4") != nil {
-			t.Fatal("a full listener closes a connection that is younger than a second")
+			t.Fatal("a full listener closes a connection that is younger than minAge")
 		}
 		time.Sleep(minAge)
 		synctest.Wait()
@@ -121,6 +123,98 @@ func TestConnectionsOfAnAddressCount(t *testing.T) {
 		}
 		if v.connect("2001:db8:0:1::1") == nil {
 			t.Error("another address must get the third")
+		}
+		close(v.queue)
+	})
+}
+
+// Connections that are not admitted have a bound of their own, and one address has half of
+// it. Beyond that the oldest one, of that address, is closed once it is minAge old. Each
+// end is reported.
+func TestStrangersDisplaceOnlyStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var ends []string
+		v, l := visit(t, Config{Conns: 100, PerAddress: 100, Strangers: 4, Closed: func(client net.Addr, reason string) {
+			ends = append(ends, client.String()+" "+reason)
+		}})
+		connect := func(address string) *Conn {
+			t.Helper()
+			c := v.connect(address)
+			if c == nil {
+				time.Sleep(minAge)
+				synctest.Wait()
+				c, _ = (<-v.accepted).(*Conn)
+			}
+			return c
+		}
+		admitted := v.connect("192.0.2.1")
+		admitted.Admit()
+		a, b, c := connect("192.0.2.1"), connect("192.0.2.2"), connect("192.0.2.2")
+		d := connect("192.0.2.2") // closes b, the older one of that address, and not a
+		if !isOpen(a) || isOpen(b) || !isOpen(c) || !isOpen(d) {
+			t.Error("an address has more than half of the strangers, or took a slot of another one")
+		}
+		e := connect("192.0.2.3")
+		connect("192.0.2.4") // closes a, the oldest of all
+		if isOpen(a) || !isOpen(e) || !isOpen(admitted) {
+			t.Error("the oldest connection that is not admitted must be closed, and no other")
+		}
+		connect("192.0.2.5") // closes c
+		if isOpen(c) || !isOpen(d) {
+			t.Error("the next oldest one must be closed")
+		}
+		if v.connect("192.0.2.6") != nil {
+			t.Error("a connection that is younger than minAge is closed")
+		}
+		e.Admit()
+		synctest.Wait()
+		if len(v.accepted) != 1 {
+			t.Error("an admission makes no room for the connection that waits")
+		}
+		want := []string{"192.0.2.2:1 " + reasonNewer, "192.0.2.1:1 " + reasonNewer, "192.0.2.2:1 " + reasonNewer}
+		if !slices.Equal(ends, want) || l.Refused() != 3 {
+			t.Errorf("%d closings, %q; want %q", l.Refused(), ends, want)
+		}
+		close(v.queue)
+	})
+}
+
+// A connection that sends more than its allowance before it is admitted is closed. What
+// the server gives back counts no more, and an admitted connection has no such bound.
+func TestAllowanceOfStrangers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		v, l := visit(t, Config{Conns: 100, Allowance: 100})
+		read := func(c *Conn, n int) {
+			t.Helper()
+			client := v.clients[len(v.clients)-1]
+			go client.Write(make([]byte, n))
+			if _, err := io.ReadFull(c, make([]byte, n)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c := v.connect("192.0.2.1")
+		read(c, 60)
+		if !c.Spend(40) || !c.Spend(-40) {
+			t.Fatal("the allowance ends early")
+		}
+		read(c, 40)
+		if !isOpen(c) {
+			t.Fatal("the allowance ends early")
+		}
+		read(c, 1)
+		if isOpen(c) || l.Refused() != 1 {
+			t.Error("a connection stays behind its allowance")
+		}
+		c = v.connect("192.0.2.1")
+		c.Admit()
+		read(c, 1000)
+		if !isOpen(c) {
+			t.Error("an admitted connection is closed for its allowance")
+		}
+		c.Demote()
+		read(c, 100)
+		if !isOpen(c) || c.Spend(1) || isOpen(c) {
+			t.Error("a connection whose admission was withdrawn has another allowance than a new one")
 		}
 		close(v.queue)
 	})

@@ -22,6 +22,12 @@ type Config struct {
 	Spare       int           // further connections, for clients that are not admitted, such as probes; default none
 	PerAddress  int           // connections of one client address that are not admitted, or all of them without AdmitWithin; default no bound
 	AdmitWithin time.Duration // time for a client to be admitted; default: clients need no admission, and there is no bound
+	Strangers   int           // connections at once that are not admitted; of one address at most half, if PerAddress is set; default Conns plus Spare
+	Allowance   int           // bytes that a connection can send before it is admitted; default no bound
+
+	// Closed is called after a connection was closed because of these bounds. Default:
+	// only Refused counts it.
+	Closed func(client net.Addr, reason string)
 }
 
 // Open listens.

@@ -1,9 +1,11 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	grpcstatus "google.golang.org/grpc/status"
@@ -42,39 +44,27 @@ func (s *Server) newRPC() (*rpc, error) {
 		}
 		return err
 	}
-	r.drain = r.calls.Drain
+	r.drain = r.end
 	s.ports = append(s.ports, &r.port)
 	return r, nil
 }
 
-// Authorize rejects calls with neither the token nor a certificate, where one of them is
-// required, and calls on a connection without a slot.
-func (r *rpc) Authorize(from net.Addr, state *tls.ConnectionState, authorization []string) error {
-	conn := listen.ConnFrom(from)
-	if !r.shows(conn, state, authorization) {
-		return errUnauthenticated
-	}
-	if !conn.Admit() {
-		r.server.capacity.Reject()
-		return errNoSlot
-	}
-	return nil
+// firstCallTime is how long a connection without a complete call has at the end.
+const firstCallTime = time.Second
+
+// end answers the calls in flight. Connections without a complete call so far are closed
+// after firstCallTime: gRPC would wait for their handshakes and messages.
+func (r *rpc) end(ctx context.Context) error {
+	strangers := time.AfterFunc(firstCallTime, func() { r.socket.CloseStrangers() })
+	defer strangers.Stop()
+	return r.calls.Drain(ctx)
 }
 
-// Rejected counts a call without the token or certificate. Its connection is closed
-// unless a call that shows one follows in time.
-func (r *rpc) Rejected(from net.Addr, err error) {
-	if err == errUnauthenticated {
-		r.server.api.Unauthorized.Add(1)
-		listen.ConnFrom(from).Demote()
-	}
-}
-
-// shows reports whether a call shows the token or a certificate, where one of them is
+// Authorize reports whether a call shows the token or a certificate, where one of them is
 // required.
-func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization []string) bool {
+func (r *rpc) Authorize(from net.Addr, state *tls.ConnectionState, authorization []string) bool {
 	c := &r.server.config
-	if !r.private || r.asksClients() && c.TLS.Verified(conn, state) {
+	if !r.private || r.asksClients() && c.TLS.Verified(listen.ConnFrom(from), state) {
 		return true
 	}
 	for _, v := range authorization {
@@ -85,6 +75,14 @@ func (r *rpc) shows(conn *listen.Conn, state *tls.ConnectionState, authorization
 	return false
 }
 
+// Rejected counts a call without the token or certificate. Its connection is closed
+// unless a call that shows one follows in time.
+func (r *rpc) Rejected(from net.Addr) error {
+	r.server.api.Unauthorized.Add(1)
+	listen.ConnFrom(from).Demote()
+	return errUnauthenticated
+}
+
 // asksClients reports whether client certificates authenticate.
 func (r *rpc) asksClients() bool { return r.tls != nil && r.server.config.TLS.AcceptsClientCerts() }
 
@@ -93,8 +91,12 @@ var errNoSlot = grpcstatus.Error(codes.ResourceExhausted, "too many open connect
 var errUnauthenticated = grpcstatus.Error(codes.Unauthenticated,
 	"authentication required: the bearer token is missing or wrong; send the metadata authorization: Bearer TOKEN, with the token of weir")
 
-// Enter takes a place in the capacity of the server.
-func (r *rpc) Enter() error {
+// Enter admits the connection of a call, and takes a place in the capacity of the server.
+func (r *rpc) Enter(from net.Addr) error {
+	if !listen.ConnFrom(from).Admit() {
+		r.server.capacity.Reject()
+		return errNoSlot
+	}
 	if r.server.capacity.Enter() != nil {
 		return grpcstatus.Error(codes.ResourceExhausted, "too many requests in flight; try again in a second")
 	}

@@ -146,7 +146,7 @@ func (s *Server) addListenerMetrics() {
 		m.Gauge("weir_connections", "Open connections by listener; main is that of --listen.", labels,
 			func() float64 { return float64(of(func(l *listen.Listener) int64 { return int64(l.Conns()) })) })
 		m.Counter("weir_closed_connections_total",
-			"Connections closed because their address had too many, they did not authenticate in time, or newer ones needed the slot.",
+			"Connections closed because their address had too many, they did not authenticate in time, they sent too much before, or newer ones needed the slot.",
 			labels, func() int64 { return of((*listen.Listener).Refused) })
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
+	"log/slog"
 	"net"
 
+	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/listen"
 )
 
@@ -23,6 +25,10 @@ type port struct {
 
 	socket *listen.Listener // nil until open
 }
+
+// maxStrangers is the number of gRPC connections without a complete authorized call.
+// docs/service.md has the memory that they take.
+const maxStrangers = 256
 
 // newPort returns the port of a flag, not open yet.
 func newPort(flag, address string) (port, error) {
@@ -50,8 +56,12 @@ func (p *port) open(s *Server) (err error) {
 		// Health checks may come every ten seconds over one connection. Its end must not
 		// meet one of them.
 		c.AdmitWithin += c.AdmitWithin / 20
+		c.Strangers, c.Allowance = maxStrangers, envoy.Allowance
 	} else {
 		c.TLS = p.tls
+	}
+	c.Closed = func(client net.Addr, reason string) {
+		s.closings.Line(slog.LevelWarn, "connection closed", "listener", p.flag, "client", client.String(), "reason", reason)
 	}
 	if p.socket, err = listen.Open(c); err != nil {
 		return fmt.Errorf("weir: cannot listen: %w", err)

@@ -132,6 +132,7 @@ type Server struct {
 	connections connections
 	capacity    *serving.Capacity
 	errors      *observe.Log // of the store
+	closings    *observe.Log // of connections
 }
 
 // inForce is the set of policies in force, with their adapters for RESP.
@@ -162,7 +163,8 @@ func New(c Config) (*Server, error) {
 		return nil, fmt.Errorf("--gate-id-header: %w", err)
 	}
 	s := &Server{config: c, log: c.Log, capacity: serving.NewCapacity(c.Limits.InFlight),
-		errors: &observe.Log{To: c.Log, Max: 1, Period: time.Second}}
+		errors:   &observe.Log{To: c.Log, Max: 1, Period: time.Second},
+		closings: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}
 	s.metrics = metrics.New(c.Version, s.counters)
 	s.compiler = serving.Compiler{Engine: c.Engine, Metrics: s.metrics, Tracer: c.Tracer, TopKeys: c.TopKeys,
 		Recorder: c.Recorder, Log: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod}}

@@ -5,6 +5,7 @@ import (
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/peer"
 )
 
 // serviceDesc is the protocol's service with a handler that rejects calls before it decodes
@@ -34,7 +35,8 @@ func handle(srv any, ctx context.Context, decode func(any) error, _ grpc.UnarySe
 	}
 	e := srv.(*endpoint)
 	if e.gate != nil {
-		if err := e.gate.Enter(); err != nil {
+		p, _ := peer.FromContext(ctx) // gRPC sets it
+		if err := e.gate.Enter(p.Addr); err != nil {
 			return nil, err
 		}
 		defer e.gate.Leave()

@@ -12,7 +12,6 @@ import (
 	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir"
@@ -116,9 +115,6 @@ func listenOn(t testing.TB, s *Service, on net.Listener) *Listener {
 	})
 	return l
 }
-
-// inMemory returns a listener in memory. gRPC over its connections works in virtual time.
-func inMemory() *bufconn.Listener { return bufconn.Listen(1 << 20) }
 
 // parse reads a configuration.
 func parse(t testing.TB, src string) *envoyconf.Config {

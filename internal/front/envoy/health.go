@@ -2,7 +2,6 @@ package envoy
 
 import (
 	"context"
-	"sync/atomic"
 
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/grpc/codes"
@@ -14,17 +13,12 @@ import (
 // Names with a health status: the server, the protocol's service, the reference's name.
 var healthNames = []string{"", pb.RateLimitService_ServiceDesc.ServiceName, "ratelimit"}
 
-// maxWatches bounds the watches of connections without an authorized call.
-const maxWatches = 256
-
 // healthService is gRPC's health service. It requires no token, so it stores nothing
-// about unknown names, bounds the watches of unauthorized connections, and ends all
-// watches when the server drains.
+// about unknown names, and it ends all watches when the server drains.
 type healthService struct {
 	*health.Server
-	unauthorized atomic.Int64 // watches of unauthorized connections
-	draining     context.Context
-	end          context.CancelFunc
+	draining context.Context
+	end      context.CancelFunc
 }
 
 func newHealthService() *healthService {
@@ -36,16 +30,17 @@ func newHealthService() *healthService {
 	return h
 }
 
+// Check reports the health of a known service.
+func (h *healthService) Check(ctx context.Context, r *grpc_health_v1.HealthCheckRequest) (*grpc_health_v1.HealthCheckResponse, error) {
+	defer begin(ctx)()
+	return h.Server.Check(ctx, r)
+}
+
 // Watch reports the health of a known service until the server drains.
 func (h *healthService) Watch(r *grpc_health_v1.HealthCheckRequest, to grpc_health_v1.Health_WatchServer) error {
-	if _, err := h.Check(to.Context(), r); err != nil {
+	defer begin(to.Context())()
+	if _, err := h.Server.Check(to.Context(), r); err != nil {
 		return err
-	}
-	if p, ok := peerOf(to.Context()); ok && !p.conn.slot.Admitted() {
-		defer h.unauthorized.Add(-1)
-		if h.unauthorized.Add(1) > maxWatches {
-			return status.Errorf(codes.ResourceExhausted, "more than %d health watches without a token; use Check, or send the token", maxWatches)
-		}
 	}
 	ctx, cancel := context.WithCancel(to.Context())
 	defer cancel()

@@ -15,17 +15,23 @@ import (
 	"google.golang.org/grpc/keepalive"
 )
 
-// Bounds of the memory and time that gRPC spends on one client.
+// Bounds of the memory and time that gRPC spends on one client. A connection that is not
+// admitted is bounded by Allowance as well.
 const (
 	maxMessage = 64 << 10 // bytes of a request: hundreds of descriptors
 	maxHeaders = 16 << 10 // bytes of a header list
-	maxFields  = 64       // names in a header list: each takes memory beside its bytes
-	maxStreams = 256      // concurrent streams of one connection
+	maxFields  = 32       // names in a header list: each takes memory beside its bytes
+	maxStreams = 100      // concurrent streams of one connection
 	window     = 64 << 10 // bytes in flight to one stream
 	connWindow = 1 << 20  // bytes in flight to all streams of one connection
 	readBuffer = 8 << 10
 	idleTime   = 2 * time.Minute
 )
+
+// Allowance is the number of bytes that a connection may send before its first authorized
+// call is complete: the largest header list and message, the handshake of TLS, and a
+// burst of further calls.
+const Allowance = 128 << 10
 
 // ageGrace is the time that calls have to finish on a connection that is too old.
 const ageGrace = time.Minute
@@ -35,13 +41,12 @@ type Listener struct {
 	server *grpc.Server
 	health *healthService
 	gate   Gate // nil = every call is authorized
-	conns  *connSet
 }
 
 // NewListener returns a listener that does not serve yet. config enables TLS; nil is
 // plain text. gate may be nil.
 func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
-	l := &Listener{health: newHealthService(), gate: gate, conns: newConnSet()}
+	l := &Listener{health: newHealthService(), gate: gate}
 	secure := insecure.NewCredentials()
 	if config != nil {
 		secure = credentials.NewTLS(config)
@@ -51,7 +56,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 		keep.MaxConnectionAge, keep.MaxConnectionAgeGrace = age, ageGrace
 	}
 	l.server = grpc.NewServer(
-		grpc.Creds(handshake{secure}),
+		grpc.Creds(secure),
 		grpc.InTapHandle(l.admit),
 		grpc.MaxRecvMsgSize(maxMessage),
 		grpc.MaxHeaderListSize(maxHeaders),
@@ -74,11 +79,7 @@ func NewListener(s *Service, config *tls.Config, gate Gate) *Listener {
 // Serve answers requests until on is closed or Drain is called; then it returns nil. It
 // is called once, and before Drain.
 func (l *Listener) Serve(on net.Listener) error {
-	l.conns.Listener = on
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	go l.conns.sweep(ctx)
-	if err := l.server.Serve(l.conns); err != nil {
+	if err := l.server.Serve(on); err != nil {
 		return fmt.Errorf("envoy: cannot accept connections: %w", err)
 	}
 	return nil
@@ -89,17 +90,10 @@ func (l *Listener) Serve(on net.Listener) error {
 func (l *Listener) NotServing() { l.health.Shutdown() }
 
 // Drain accepts no more connections, ends health watches, and has gRPC send GOAWAY. It
-// returns when all calls that were sent have been answered, or ctx is done; its error is
-// that of ctx, and reports that calls were cut off. Connected clients have a second for
-// another call. Then connections without a call in progress are closed.
+// returns when all calls that were sent have been answered and the connections are closed,
+// or ctx is done; its error is that of ctx, and reports that calls were cut off.
 func (l *Listener) Drain(ctx context.Context) error {
 	l.health.end()
-	for l.conns.unread() > 0 && ctx.Err() == nil {
-		time.Sleep(time.Millisecond)
-	}
-	drained, stop := context.WithCancel(ctx)
-	defer stop()
-	go l.conns.closeIdle(drained)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -109,9 +103,6 @@ func (l *Listener) Drain(ctx context.Context) error {
 	case <-done:
 		return nil
 	case <-ctx.Done():
-		for _, c := range l.conns.all() {
-			c.Close()
-		}
 		l.server.Stop()
 		<-done
 		return ctx.Err()
