@@ -287,15 +287,6 @@ func (p *Plan) LongestWindow() time.Duration {
 	return time.Duration(w) * time.Microsecond
 }
 
-// CheckTTL returns ErrTTL unless a reservation of the policy may last for ttl.
-func (p *Plan) CheckTTL(ttl time.Duration) error {
-	if most := p.LongestWindow(); ttl <= 0 || ttl > most {
-		return fmt.Errorf("%w: %v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
-			ErrTTL, ttl, p.Name(), most)
-	}
-	return nil
-}
-
 // minIdempotencyTTL is the least time for which an operation is remembered. With a window
 // of a second, a retry may come after the first call has stopped to count; it must not be
 // charged again.

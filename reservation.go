@@ -40,11 +40,12 @@ func (l *Limiter) Reserve(ctx context.Context, key Key, req Request) (*Reservati
 		return nil, Decision{}, errFixed
 	}
 	r := &Reservation{limiter: l, key: key, ttl: req.TTL, begun: time.Now()}
-	if r.ttl == 0 {
-		r.ttl = l.plan.LongestWindow()
-	}
-	if err := l.plan.CheckTTL(r.ttl); err != nil {
-		return nil, Decision{}, err
+	switch longest := l.plan.LongestWindow(); {
+	case r.ttl == 0:
+		r.ttl = longest
+	case r.ttl < 0 || r.ttl > longest:
+		return nil, Decision{}, fmt.Errorf("%w: %v; with policy %q a reservation lasts more than 0 and at most %v, its longest window",
+			ErrTTL, r.ttl, l.plan.Name(), longest)
 	}
 	req.TTL = 0
 	d, err := l.Decide(ctx, key, req)

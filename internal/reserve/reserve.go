@@ -52,7 +52,7 @@ func TTL(p *serving.Policy, ms int64, name string) (time.Duration, error) {
 		return longest, nil
 	}
 	ttl := time.Duration(min(ms, int64(weir.MaxWindow/time.Millisecond)+1)) * time.Millisecond
-	if err := p.Plan.CheckTTL(ttl); err != nil {
+	if ttl <= 0 || ttl > longest {
 		return 0, serving.BadInput(name + " must be 1 to " + strconv.FormatInt(longest.Milliseconds(), 10) +
 			": the longest window of " + p.Name + ", after which nothing is left to settle")
 	}
