@@ -153,8 +153,8 @@ func (s *Set) Record(ctx context.Context, name string, values Values, n int64) (
 // Decide decides an attempt, a peek or a record with all its options: an instant, an
 // idempotency key, the states of all limits. Without an instant (Request.At) it decides now.
 func (s *Set) Decide(ctx context.Context, name string, values Values, a weir.Request) (Outcome, error) {
-	if a.Op > weir.OpRecord || a.TTL != 0 {
-		return Outcome{}, fmt.Errorf("%w: a policy decides attempts, peeks and records, without TTL; refund by Set.Refund", weir.ErrRequest)
+	if a.Op > weir.OpRecord || a.TTL != 0 || !a.From.IsZero() {
+		return Outcome{}, fmt.Errorf("%w: a policy decides attempts, peeks and records, without TTL and From; refund by Set.Refund", weir.ErrRequest)
 	}
 	r, t, err := s.target(name, values)
 	if err != nil {
