@@ -48,21 +48,16 @@ func (b *backoffs) left(k weir.Key, now time.Time) time.Duration {
 	return left
 }
 
-// extend lengthens the key's backoff to until; it never shortens one. It reports whether
-// the key has a backoff.
-func (b *backoffs) extend(k weir.Key, until time.Time) bool {
+// extend lengthens the key's backoff to until; it never shortens one.
+func (b *backoffs) extend(k weir.Key, until time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	key := encodeKey(&k)
 	before, found := b.until[key]
-	if found && !until.After(before) {
-		return true
-	}
-	if !found && len(b.until) >= maxBackoffs && !b.sweepLocked(time.Now()) {
-		return false
+	if found && !until.After(before) || !found && len(b.until) >= maxBackoffs && !b.sweepLocked(time.Now()) {
+		return
 	}
 	b.until[key] = until
-	return true
 }
 
 // sweepLocked deletes backoffs that are over, and reports whether there were any.

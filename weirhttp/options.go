@@ -9,8 +9,8 @@ import (
 )
 
 // Option adjusts Middleware and Transport. Cost, FailOpen and Skip affect both. Headers,
-// Status, OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff,
-// Retries and Base affect Transport only.
+// Status, OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff
+// and Base affect Transport only.
 type Option func(*config)
 
 type config struct {
@@ -27,7 +27,6 @@ type config struct {
 	base       http.RoundTripper
 	failFast   bool
 	maxBackoff time.Duration
-	retries    int
 }
 
 // newConfig applies the options to the defaults.
@@ -120,8 +119,8 @@ func FailOpen() Option {
 	return func(c *config) { c.failOpen = true }
 }
 
-// FailFast makes requests fail with a *LimitedError where Transport would wait. Retries
-// has no effect then. Default: Transport waits.
+// FailFast makes requests fail with a *LimitedError where Transport would wait. Default:
+// Transport waits.
 func FailFast() Option {
 	return func(c *config) { c.failFast = true }
 }
@@ -130,15 +129,6 @@ func FailFast() Option {
 // 5 minutes. With 0 or less it never backs off.
 func MaxBackoff(d time.Duration) Option {
 	return func(c *config) { c.maxBackoff = max(d, 0) }
-}
-
-// Retries lets Transport send a request again, up to n times. The server must have
-// rejected it with 429, or with 503 if the method is idempotent, and have named a wait.
-// Transport waits that long and takes units of the limiter anew. A body is sent again
-// only if Request.GetBody is set, as http.NewRequest does for buffers and strings. If
-// the request cannot be sent again in time the response is returned. Default: 0.
-func Retries(n int) Option {
-	return func(c *config) { c.retries = n }
 }
 
 // Base sets the RoundTripper by which Transport sends requests. Default, also for nil:

@@ -3,7 +3,6 @@ package weirhttp
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -23,8 +22,8 @@ import (
 // Responses that request a wait are obeyed: 429 and 503 with Retry-After, and any status
 // with a RateLimit field, or one of its older forms, of which nothing remains. Until
 // then, but at most for MaxBackoff, requests of the same key are treated as over the
-// limit. The response itself is returned unchanged. Nothing is sent twice without
-// Retries.
+// limit. The response itself is returned unchanged. Nothing is sent twice; a
+// RoundTripper around this one may send a rejected request again, which then waits.
 //
 // Units of a limit of kind weir.InFlight are held for its whole Window, because Transport
 // makes no reservations (R17).
@@ -53,27 +52,15 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		closeBody(r)
 		return nil, err
 	}
-	n := t.units(r)
-	for left := t.retries; ; left-- {
-		if err := t.admit(r.Context(), key, n); err != nil {
-			closeBody(r)
-			return nil, err
-		}
-		res, err := t.base.RoundTrip(r)
-		if err != nil {
-			return nil, err
-		}
-		backsOff := t.backOff(key, res)
-		if left <= 0 || !backsOff || !mayRepeat(r, res) {
-			return res, nil
-		}
-		repeat := t.repeat(r, key, n)
-		if repeat == nil {
-			return res, nil
-		}
-		discard(res.Body)
-		r = repeat
+	if err := t.admit(r.Context(), key, t.units(r)); err != nil {
+		closeBody(r)
+		return nil, err
 	}
+	res, err := t.base.RoundTrip(r)
+	if err == nil {
+		t.backOff(key, res)
+	}
+	return res, err
 }
 
 // CloseIdleConnections closes the idle connections of the base RoundTripper, for
@@ -155,60 +142,12 @@ func (t *transport) refund(ctx context.Context, key weir.Key, d *weir.Decision) 
 	}
 }
 
-// backOff begins the backoff that the response requests, and reports whether there is
-// one.
-func (t *transport) backOff(key weir.Key, res *http.Response) bool {
+// backOff begins the backoff that the response requests, if it requests one.
+func (t *transport) backOff(key weir.Key, res *http.Response) {
 	now := time.Now()
-	wait := min(serverWait(res, now), t.maxBackoff)
-	return wait > 0 && t.backoffs.extend(key, now.Add(wait))
-}
-
-// mayRepeat reports whether the server certainly did not serve the request, or serving
-// it twice does no harm.
-func mayRepeat(r *http.Request, res *http.Response) bool {
-	return res.StatusCode == http.StatusTooManyRequests ||
-		res.StatusCode == http.StatusServiceUnavailable && isIdempotent(r.Method)
-}
-
-// repeat returns a copy of the request to send again. It returns nil if the request
-// cannot be sent again, or not in time: then the response is more useful than an error.
-func (t *transport) repeat(r *http.Request, key weir.Key, n int64) *http.Request {
-	if t.failFast || !t.inTime(r.Context(), key, n) {
-		return nil
+	if wait := min(serverWait(res, now), t.maxBackoff); wait > 0 {
+		t.backoffs.extend(key, now.Add(wait))
 	}
-	repeat := r.Clone(r.Context())
-	if r.Body == nil || r.Body == http.NoBody {
-		return repeat
-	}
-	if r.GetBody == nil {
-		return nil
-	}
-	var err error
-	if repeat.Body, err = r.GetBody(); err != nil {
-		return nil
-	}
-	return repeat
-}
-
-// inTime reports whether another n units can fit before the deadline. Other requests may
-// take them first.
-func (t *transport) inTime(ctx context.Context, key weir.Key, n int64) bool {
-	d, err := t.limiter.Peek(ctx, key, n)
-	if err == nil && d.RetryAfter == weir.Never {
-		return false
-	}
-	deadline, bounded := ctx.Deadline()
-	return !bounded || max(t.backoffs.left(key, time.Now()), d.RetryAfter) <= time.Until(deadline)
-}
-
-// isIdempotent reports whether a request that was served in part may be sent again
-// (RFC 9110, 9.2.2).
-func isIdempotent(method string) bool {
-	switch method {
-	case "", http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace:
-		return true
-	}
-	return false
 }
 
 // closeBody closes the body of a request that is not sent.
@@ -216,11 +155,4 @@ func closeBody(r *http.Request) {
 	if r.Body != nil {
 		r.Body.Close()
 	}
-}
-
-// discard reads up to 64 KiB of an unused response, so that its connection can be used
-// again.
-func discard(body io.ReadCloser) {
-	io.CopyN(io.Discard, body, 64<<10)
-	body.Close()
 }

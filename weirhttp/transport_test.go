@@ -137,7 +137,7 @@ func TestTransportWaitsForRoom(t *testing.T) {
 func TestFailFastDoesNotWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWire(response(200), response(503, "Retry-After", "7"))
-		rt := Transport(outbound(t, nil, apart), nil, Base(w), FailFast(), Retries(3))
+		rt := Transport(outbound(t, nil, apart), nil, Base(w), FailFast())
 		call(t, rt, "GET", there, "", t.Context())
 		_, err := call(t, rt, "GET", there, "", t.Context())
 		var e *LimitedError
@@ -261,86 +261,6 @@ func TestTransportRefundsUnsentRequests(t *testing.T) {
 	})
 }
 
-// TestTransportRetriesRepeatableRequests only with Retries, and only requests that can be repeated, with the
-// same body.
-func TestTransportRetriesRepeatableRequests(t *testing.T) {
-	busy, down := response(429, "Retry-After", "2"), response(503, "Retry-After", "2")
-	for _, c := range []struct {
-		name, method, body string
-		answers            []http.Response
-		retries, want      int // how often it is sent
-		status             int
-	}{
-		{"not asked to", "GET", "", []http.Response{busy}, 0, 1, 429},
-		{"once", "GET", "", []http.Response{busy, busy}, 1, 2, 429},
-		{"until it works", "POST", "cargo", []http.Response{busy, busy}, 5, 3, 200},
-		{"503 of a GET", "GET", "", []http.Response{down}, 5, 2, 200},
-		{"503 of a POST", "POST", "cargo", []http.Response{down}, 5, 1, 503},
-		{"no wait named", "GET", "", []http.Response{response(429)}, 5, 1, 429},
-		{"another status", "GET", "", []http.Response{response(500, "Retry-After", "2")}, 5, 1, 500},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWire(c.answers...)
-			l := outbound(t, nil, plenty)
-			status, err := call(t, Transport(l, nil, Base(w), Retries(c.retries)), c.method, there, c.body, t.Context())
-			if status != c.status || err != nil || len(w.at) != c.want {
-				t.Errorf("%s: %d, %v after %d times; want %d after %d", c.name, status, err, len(w.at), c.status, c.want)
-			}
-			for i, at := range w.at {
-				if at != time.Duration(2*i)*time.Second || w.bodies[i] != c.body {
-					t.Errorf("%s: sent %q at %v", c.name, w.bodies, w.at)
-				}
-			}
-			if n, _ := l.Count(t.Context(), weir.K(), "plenty", time.Hour); n != int64(c.want) {
-				t.Errorf("%s: %d units count, want one for each time", c.name, n)
-			}
-		})
-	}
-	synctest.Test(t, func(t *testing.T) {
-		w := newWire(busy, busy)
-		rt := Transport(outbound(t, nil, plenty), nil, Base(w), Retries(5))
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-		defer cancel()
-		if status, err := call(t, rt, "GET", there, "", ctx); status != 429 || err != nil || len(w.at) != 1 {
-			t.Errorf("not in time: %d, %v, sent %v; want the response", status, err, w.at)
-		}
-		time.Sleep(5 * time.Second)
-		r, _ := http.NewRequest("POST", there, io.MultiReader(strings.NewReader("a stream")))
-		if res, err := rt.RoundTrip(r); err != nil || res.StatusCode != 429 || len(w.at) != 2 {
-			t.Errorf("a body that is read once: %v, sent %v; want the response", err, w.at)
-		}
-	})
-}
-
-// TestTransportRetriesWithinTheLimiter: if the limiter has no room in time, the response
-// is returned and no error.
-func TestTransportRetriesWithinTheLimiter(t *testing.T) {
-	for _, c := range []struct {
-		name   string
-		limit  weir.Limit
-		within time.Duration // 0 = as long as it takes
-		want   int
-	}{
-		{"no room before the deadline", oneHour, time.Minute, 429},
-		{"room in time", apart, time.Minute, 200},
-		{"no deadline", oneHour, 0, 200},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			w := newWire(response(429, "Retry-After", "2"))
-			rt := Transport(outbound(t, nil, c.limit), nil, Base(w), Retries(3))
-			ctx := t.Context()
-			if c.within > 0 {
-				var cancel func()
-				ctx, cancel = context.WithTimeout(ctx, c.within)
-				defer cancel()
-			}
-			if status, err := call(t, rt, "GET", there, "", ctx); status != c.want || err != nil {
-				t.Errorf("%s: %d, %v; want %d", c.name, status, err, c.want)
-			}
-		})
-	}
-}
-
 // closable counts how often its idle connections are closed.
 type closable struct {
 	*wire
@@ -461,15 +381,18 @@ func TestBackoffsAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newBackoffs()
 		for i := range maxBackoffs + 100 {
-			if held := h.extend(weir.K(fmt.Sprint(i)), time.Now().Add(time.Second)); held != (i < maxBackoffs) {
-				t.Fatalf("key %d has a backoff: %v", i, held)
+			h.extend(weir.K(fmt.Sprint(i)), time.Now().Add(time.Second))
+			if left := h.left(weir.K(fmt.Sprint(i)), time.Now()); (left > 0) != (i < maxBackoffs) {
+				t.Fatalf("key %d has a backoff of %v", i, left)
 			}
 		}
-		if !h.extend(weir.K("7"), time.Now().Add(time.Minute)) || len(h.until) != maxBackoffs {
-			t.Errorf("%d keys; a remembered key must be extended", len(h.until))
+		h.extend(weir.K("7"), time.Now().Add(time.Minute))
+		if left := h.left(weir.K("7"), time.Now()); left != time.Minute || len(h.until) != maxBackoffs {
+			t.Errorf("%d keys, and %v left; a remembered key must be extended", len(h.until), left)
 		}
 		time.Sleep(time.Second)
-		if !h.extend(weir.K("new"), time.Now().Add(time.Second)) || len(h.until) != 2 {
+		h.extend(weir.K("new"), time.Now().Add(time.Second))
+		if len(h.until) != 2 {
 			t.Errorf("%d keys, want the two in backoff", len(h.until))
 		}
 		if encodeKey(ref(weir.K("a", "bc"))) == encodeKey(ref(weir.K("ab", "c"))) {
