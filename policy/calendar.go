@@ -98,10 +98,7 @@ func (d *limitBuilder) setZone(at int, word string) *fault {
 	return nil
 }
 
-const (
-	zonePattern = `[A-Za-z0-9_+/-]+`
-	useZone     = "use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC"
-)
+const useZone = "use a name of the IANA database, such as Europe/Berlin, America/New_York or UTC"
 
 func (d *limitBuilder) setBurst(at int, word string) *fault {
 	n, problem := parseNumber(word)

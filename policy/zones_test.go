@@ -11,6 +11,8 @@ import (
 	"time"
 )
 
+const zonePattern = `[A-Za-z0-9_+/-]+`
+
 var zoneForm = regexp.MustCompile("^" + zonePattern + "$")
 
 // TestZonesAreThoseOfTheGoDistribution: the list of zones is that of the Go distribution's data.

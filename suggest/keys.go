@@ -27,7 +27,6 @@ const (
 	firstSlots  = 1 << 12
 	textBlock   = 1 << 18 // bytes of a block of texts
 	eventBlock  = 1 << 18 // bytes of a block of requests
-	maxKeyCount = 1<<32 - 1
 )
 
 func newKeys() *keys {

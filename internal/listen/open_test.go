@@ -10,11 +10,7 @@ import (
 	"syscall"
 	"testing"
 	"testing/synctest"
-	"time"
 )
-
-// patience bounds each wait of a test.
-const patience = 20 * time.Second
 
 func socket(t *testing.T) (path string, a Address) {
 	t.Helper()

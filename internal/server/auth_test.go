@@ -225,7 +225,11 @@ func TestListenersForOtherMachinesRequireAuthentication(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if got := s.AdminAddr(); got != c.operators {
+		got := s.main.addr()
+		if s.admin != nil {
+			got = s.admin.addr()
+		}
+		if got != c.operators {
 			t.Errorf("%s: operators at %s, want %s", c.name, got, c.operators)
 		}
 		warned := strings.Join(s.Warnings(), "\n")

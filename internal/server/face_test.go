@@ -94,7 +94,7 @@ func TestClientCertificateInPlaceOfToken(t *testing.T) {
 			t.Errorf("%s, with a certificate %t: status %d, want %d", c.path, c.by == with, got, c.want)
 		}
 	}
-	if got, _ := status(t, nil, "http://"+s.AdminAddr()+"/metrics"); got != 200 {
+	if got, _ := status(t, nil, "http://"+s.admin.addr()+"/metrics"); got != 200 {
 		t.Errorf("the admin listener on loopback, without TLS: status %d, want 200", got)
 	}
 }
@@ -145,7 +145,7 @@ func TestAdminOutlivesTheMainListener(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{"/metrics": 200, "/livez": 200, "/readyz": 503} {
-		if got, _ := status(t, nil, "http://"+s.AdminAddr()+path); got != want {
+		if got, _ := status(t, nil, "http://"+s.admin.addr()+path); got != want {
 			t.Errorf("%s while draining: status %d, want %d", path, got, want)
 		}
 	}

@@ -111,11 +111,3 @@ func (l *listener) url() string {
 // Addr returns the address of the main listener, such as 127.0.0.1:7070; before Listen,
 // the configured one.
 func (s *Server) Addr() string { return s.main.addr() }
-
-// AdminAddr returns the address for operators; Addr if they have no listener of their own.
-func (s *Server) AdminAddr() string {
-	if s.admin == nil {
-		return s.main.addr()
-	}
-	return s.admin.addr()
-}

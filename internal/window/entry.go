@@ -18,7 +18,6 @@ const (
 const (
 	narrowTime  = 1 << 30
 	middleUnits = 1<<17 - 1
-	middleTime  = 1 << 46
 
 	// An entry is at most 800 days after the one before, which counted when it was
 	// recorded: a window of 400 days, and a cell of at most that width (R9).

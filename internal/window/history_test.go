@@ -233,7 +233,7 @@ func FuzzHistory(f *testing.F) {
 // were written, at each place of a chunk: added, grown by merging, shrunk by a refund.
 func TestEntriesSurvive(t *testing.T) {
 	units := []int64{1, 2, 3, 14, middleUnits - 1, middleUnits, middleUnits + 1, 1<<31 - 1, 1 << 31, 1<<53 - 1}
-	times := []int64{1, 2, narrowTime - 1, narrowTime, narrowTime + 1, 1 << 31, middleTime - 1}
+	times := []int64{1, 2, narrowTime - 1, narrowTime, narrowTime + 1, 1 << 31, 1<<timeBits - 1}
 	for lead := range perChunk + 1 {
 		for i, n := range units {
 			for j, time := range times {
