@@ -73,7 +73,7 @@ func (c *checker) errors() Errors {
 	var all Errors
 	for _, f := range c.faults {
 		line, column, source := c.doc.Position(f.at)
-		all = append(all, &Error{File: c.file, Line: line, Column: column, Problem: f.problem, Next: f.next, Source: printable(source)})
+		all = append(all, &Error{File: c.file, Line: line, Column: column, Problem: f.problem, Next: f.next, Source: source})
 	}
 	if c.more {
 		last := all[len(all)-1]

@@ -46,6 +46,7 @@ func bombs(size int) map[string]string {
 		"duplicate keys":      fill("", "a: b\n"),
 		"quoted keys":         count("", "\"a%d\": b\n"),
 		"closing brackets":    "a: " + strings.Repeat("[", size/2) + strings.Repeat("]", size/2-10),
+		"tags":                fill("a: [", "!t x, "),
 		"anchors":             count("a: [", "&a%d b,"),
 		"doublings":           "a0: &a0 [x]\n" + count("", "a%[1]d: &a%[1]d [*a0, *a0]\n"),
 		"keys of one bucket":  count("", "a%07d: b\n"),

@@ -42,7 +42,7 @@ type Error struct {
 	Column  int    // from 1, in characters
 	Problem string // the problem and its reason
 	Next    string // the next step, such as the correct word
-	Source  string // the line, with U+FFFD for unprintable characters
+	Source  string // the line; Error prints U+FFFD for unprintable characters
 
 	cause error // of a file that cannot be read
 }
@@ -58,7 +58,7 @@ func (e *Error) Error() string {
 		return strings.TrimPrefix(fmt.Sprintf("%s %s; %s", where, e.Problem, e.Next), " ")
 	}
 	number := strconv.Itoa(e.Line)
-	line, padding := excerpt(e.Source, e.Column)
+	line, padding := excerpt(printable(e.Source), e.Column)
 	return fmt.Sprintf("%s%d:%d: %s; %s\n> %s | %s\n%s%s^",
 		where, e.Line, e.Column, e.Problem, e.Next,
 		number, line,

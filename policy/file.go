@@ -46,8 +46,7 @@ func Parse(filename string, src []byte) (*File, error) {
 	c := checker{file: filename, doc: doc}
 	var f *File
 	if err != nil {
-		e := err.(*yamlnode.Error)
-		c.fail(e.Offset, e.Next, "%s", e.Problem)
+		c.fail(err.Offset, err.Next, "%s", err.Problem)
 	} else {
 		f = c.policyFile(&doc.Root)
 	}

@@ -69,7 +69,7 @@ func checkError(t *testing.T, input string, err error) {
 		if len(lines) != 3 || !strings.HasSuffix(lines[2], "^") {
 			t.Fatalf("%q: want three lines, the last with a caret:\n%s", input, e)
 		}
-		source, caret := []rune(e.Source), len([]rune(lines[2]))-1
+		source, caret := []rune(printable(e.Source)), len([]rune(lines[2]))-1
 		if at := []rune(lines[1]); e.Column <= len(source) && (caret >= len(at) || at[caret] != source[e.Column-1]) {
 			t.Errorf("%q: the caret is not below column %d:\n%s", input, e.Column, e)
 		}

@@ -79,8 +79,7 @@ func parseLimit(line string) (*limitBuilder, error) {
 // lineError returns the error of a line that is not in a file.
 func lineError(line string, f *fault) *Error {
 	f.resolve()
-	source := printable(strings.ToValidUTF8(line, string(utf8.RuneError)))
-	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: source}
+	return &Error{Line: 1, Column: 1 + utf8.RuneCountInString(line[:f.at]), Problem: f.problem, Next: f.next, Source: line}
 }
 
 // token is a word of a limit line, or a comma.

@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -84,7 +85,7 @@ func compiledSchema(t testing.TB) *validator.Schema {
 func readYAML(src []byte) (any, error) {
 	doc, err := yamlnode.Read(src)
 	if err != nil {
-		return nil, err
+		return nil, errors.New(err.Problem)
 	}
 	return asJSON(&doc.Root), nil
 }

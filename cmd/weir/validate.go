@@ -137,8 +137,8 @@ type place struct {
 // printInvalid prints the errors of a file, and nothing if err has no places.
 func printInvalid(out io.Writer, path string, err error) error {
 	all := places(err)
-	if envoy := new(envoyconf.Error); errors.As(err, &envoy) {
-		path, all = envoy.File, []place{{envoy.Line, envoy.Column, envoy.Problem, envoy.Next}}
+	if first := new(policy.Error); errors.As(err, &first) {
+		path = first.File
 	}
 	if len(all) == 0 {
 		return nil

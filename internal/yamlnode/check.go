@@ -18,30 +18,25 @@ func (r *reader) checkFeatures(from *yaml.Node, n *Node) {
 	}
 }
 
-// checkText rejects control characters that are written as escapes.
+// checkText rejects control characters that are written as escapes, and a list item below
+// plain text, which YAML reads as part of the text.
 func (r *reader) checkText(n *Node) {
 	for i, c := range n.Text {
 		if invisible(c) {
 			r.fail(n.At(r.document, i), "remove it", "the escape stands for %U, a control character", c)
 		}
 	}
-}
-
-// checkItem rejects a list item below plain text, which YAML reads as part of the text.
-func (r *reader) checkItem(n *Node) {
-	d := r.document
-	if n.Text == "" || n.At(d, len(n.Text)) > n.Offset {
-		return
+	if n.style != 0 || n.Text == "" || n.At(r.document, len(n.Text)) > n.Offset {
+		return // not plain, or on one line
 	}
-	line, _, _ := d.Position(n.Offset)
-	if line == len(d.lines) {
-		return
-	}
-	next := d.lines[line]
-	for isBlank(d.at(next)) || d.at(next) == '\n' {
+	next := n.Offset
+	for c := r.document.at(next); c != '\n' && c != 0; c = r.document.at(next) {
 		next++
 	}
-	if d.at(next) == '-' && isBlank(d.at(next+1)) {
+	for isBlank(r.document.at(next)) || r.document.at(next) == '\n' {
+		next++
+	}
+	if r.document.at(next) == '-' && isBlank(r.document.at(next+1)) {
 		r.fail(next, "indent the list below a key, or put the text in quotes", "a list item below text")
 	}
 }

@@ -17,7 +17,7 @@ func TestDepthIsBounded(t *testing.T) {
 		if _, err := Read([]byte(form(MaxDepth))); err != nil {
 			t.Errorf("%s: %d levels: %v", name, MaxDepth, err)
 		}
-		if _, err := Read([]byte(form(MaxDepth + 1))); err == nil || !strings.Contains(err.Error(), "32 levels") {
+		if _, err := Read([]byte(form(MaxDepth + 1))); err == nil || !strings.Contains(err.Problem, "32 levels") {
 			t.Errorf("%s: %d levels: got %v, want an error that says so", name, MaxDepth+1, err)
 		}
 	}

@@ -31,18 +31,15 @@ type Error struct {
 	Next    string // the next step
 }
 
-// Error returns problem and next step. [Document.Position] has the place.
-func (e *Error) Error() string { return e.Problem + "; " + e.Next }
-
-// Read reads one document. The error is an *Error. Read returns a Document with an error
-// as well, for positions. The root of an empty text is null.
-func Read(src []byte) (*Document, error) { return read(src, true) }
+// Read reads one document. It returns a Document with an error as well, for positions. The
+// root of an empty text is null.
+func Read(src []byte) (*Document, *Error) { return read(src, true) }
 
 // ReadAll is Read with anchors, aliases, merge keys, tags and directives. An alias is a
 // copy of its node and shares the nodes below it.
-func ReadAll(src []byte) (*Document, error) { return read(src, false) }
+func ReadAll(src []byte) (*Document, *Error) { return read(src, false) }
 
-func read(src []byte, strict bool) (*Document, error) {
+func read(src []byte, strict bool) (*Document, *Error) {
 	text := strings.ReplaceAll(strings.TrimPrefix(string(src), "\uFEFF"), "\r\n", "\n")
 	d := newDocument(text)
 	if err := checkCharacters(text); err != nil {
@@ -53,7 +50,7 @@ func read(src []byte, strict bool) (*Document, error) {
 	}
 	loader, err := yaml.NewLoader(strings.NewReader(text), yaml.WithPlugin(loaderlimits.New(loaderlimits.DepthValue(2*MaxDepth))))
 	if err != nil {
-		return d, err
+		return d, d.syntaxError(err, strict)
 	}
 	var root, second yaml.Node
 	switch err := loader.Load(&root); {
@@ -61,20 +58,17 @@ func read(src []byte, strict bool) (*Document, error) {
 		d.Root = Node{tag: "!!null", Line: len(d.lines), Offset: len(d.text)}
 		return d, nil
 	case err != nil:
-		return d, d.syntaxError(err)
+		return d, d.syntaxError(err, strict)
 	}
 	switch err := loader.Load(&second); {
 	case err == nil:
 		return d, &Error{d.offset(second.Line, second.Column), "a second document begins here", "write one document to a file"}
 	case !errors.Is(err, io.EOF):
-		return d, d.syntaxError(err)
+		return d, d.syntaxError(err, strict)
 	}
 	r := reader{document: d, strict: strict}
 	d.Root = r.node(root.Content[0], 1)
-	if r.err != nil {
-		return d, r.err
-	}
-	return d, nil
+	return d, r.err
 }
 
 func newDocument(text string) *Document {

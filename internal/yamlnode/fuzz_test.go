@@ -33,12 +33,12 @@ func TestRandomWords(t *testing.T) {
 func checkRead(t *testing.T, text string) {
 	t.Helper()
 	if d, err := Read([]byte(text)); err != nil {
-		checkError(t, d, err.(*Error))
+		checkError(t, d, err)
 	} else {
 		checkOffsets(t, d, &d.Root)
 	}
 	if d, err := ReadAll([]byte(text)); err != nil {
-		checkError(t, d, err.(*Error))
+		checkError(t, d, err)
 	}
 }
 

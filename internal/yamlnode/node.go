@@ -124,6 +124,9 @@ func (r *reader) fail(offset int, next, problem string, args ...any) {
 // node converts a node at a depth, the root at 1.
 func (r *reader) node(from *yaml.Node, depth int) Node {
 	n := Node{Line: min(from.Line, len(r.document.lines)), Offset: r.document.offset(from.Line, from.Column), Text: from.Value, tag: from.ShortTag(), style: from.Style}
+	if r.err != nil {
+		return n
+	}
 	if r.strict {
 		r.checkFeatures(from, &n)
 	}
@@ -139,11 +142,9 @@ func (r *reader) node(from *yaml.Node, depth int) Node {
 	case yaml.MappingNode:
 		n.Kind = Map
 		r.children(from, &n, depth)
-	default:
+	}
+	if r.strict && n.Kind == Scalar {
 		r.checkText(&n)
-		if r.strict && n.style == 0 {
-			r.checkItem(&n)
-		}
 	}
 	if from.Anchor != "" {
 		if r.anchors == nil {

@@ -35,7 +35,7 @@ func TestYAMLTestSuite(t *testing.T) {
 	for _, c := range suite(t) {
 		d, err := Read([]byte(c.YAML))
 		if err != nil {
-			checkError(t, d, err.(*Error))
+			checkError(t, d, err)
 			continue
 		}
 		read++

@@ -20,7 +20,7 @@ const (
 // messages are errors of the library by the beginnings of their texts. %s is the word at
 // the place of the error.
 var messages = []struct{ begins, problem, next string }{
-	{"unknown anchor", noAliases, nextAlias},
+	{"unknown anchor", "%s has no anchor above it", nextAlias},
 	{"exceeded max depth", fmt.Sprintf("nested more than %d levels deep", MaxDepth), "write it flatter"},
 	{"found a comment without preceding whitespace", "a comment begins with a space and #", "put a space before the #"},
 	{"did not find expected key", "%s is not expected after a value", "begin a new line, or put all of it in quotes"},
@@ -34,7 +34,7 @@ var messages = []struct{ begins, problem, next string }{
 }
 
 // syntaxError converts an error of the library.
-func (d *Document) syntaxError(err error) *Error {
+func (d *Document) syntaxError(err error, strict bool) *Error {
 	var e *yaml.LoadError
 	if !errors.As(err, &e) {
 		return &Error{0, "the file is not YAML", "correct it"}
@@ -49,6 +49,8 @@ func (d *Document) syntaxError(err error) *Error {
 	switch {
 	case e.ContextMsg != "" && (at == len(d.text) || says("found unexpected document indicator")):
 		return d.unclosed(opening)
+	case strict && says("unknown anchor"):
+		return &Error{at, noAliases, nextAlias}
 	case d.at(at) == '\t':
 		return &Error{at, "a tab cannot indent a line: its width depends on the editor", "use spaces"}
 	case e.ContextMsg == "while scanning a quoted scalar":

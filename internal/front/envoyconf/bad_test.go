@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/weirlimit/weir/policy"
 )
 
 const good = "{unit: minute, requests_per_unit: 1}"
@@ -16,11 +18,11 @@ var badFiles = []struct {
 }{
 	{"empty", "", []string{"the file is empty", "domain: NAME"}},
 	{"comment", "# nothing\n", []string{"empty"}},
-	{"null", "---\n", []string{"must be a mapping", "null"}},
+	{"null", "---\n", []string{"the file is empty"}},
 	{"text", "domain", []string{"must be a mapping", `"domain"`}},
 	{"a list", "- domain: d", []string{"must be a mapping", "a list"}},
-	{"no YAML", "domain: d\n  descriptors: [", []string{"limits.yaml:2", "malformed YAML"}},
-	{"a tab", "domain: d\ndescriptors:\n\t- key: k", []string{"malformed YAML"}},
+	{"no YAML", "domain: d\n  descriptors: [", []string{"limits.yaml:2:3", "looks like a key"}},
+	{"a tab", "domain: d\ndescriptors:\n\t- key: k", []string{"limits.yaml:3:1", "a tab cannot indent"}},
 	{"two documents", "domain: d\n---\ndomain: e", []string{"limits.yaml:2", "a second document"}},
 	{"no domain", "descriptors: []", []string{"empty domain"}},
 	{"empty domain", `domain: ""`, []string{"empty domain"}},
@@ -30,8 +32,8 @@ var badFiles = []struct {
 	{"misspelt below", "domain: d\ndescriptors: [{key: k, ratelimit: " + good + "}]", []string{"unknown key 'ratelimit'"}},
 	{"misspelt limit", "domain: d\ndescriptors: [{key: k, rate_limit: {unit: minute, requestsperunit: 1}}]", []string{"unknown key 'requestsperunit'"}},
 	{"key no text", "domain: d\n0: x", []string{"key is not of type string", `"0"`}},
-	{"key a list", "domain: d\n[a]: x", []string{"key is not of type string"}},
-	{"twice", "domain: d\ndomain: e", []string{"limits.yaml:2:1", "is given twice"}},
+	{"key a list", "domain: d\n[a]: x", []string{"limits.yaml:2:1", "a list cannot be a key"}},
+	{"twice", "domain: d\ndomain: e", []string{"limits.yaml:2:1", "is there already, on line 1"}},
 	{"descriptors a map", "domain: d\ndescriptors: {key: k}", []string{"descriptors must be a list"}},
 	{"list of text", "domain: d\ndescriptors: [k]", []string{"a descriptor must be a mapping", `"k"`}},
 	{"no key", "domain: d\ndescriptors: [{value: v}]", []string{"descriptor has empty key"}},
@@ -64,9 +66,9 @@ var badFiles = []struct {
 	{"metadata text", "domain: d\ndescriptors: [{key: k, metadata: m}]", []string{"metadata must be a mapping"}},
 	{"metadata with a date", "domain: d\ndescriptors: [{key: k, metadata: {m: 2026-01-01}}]", []string{"metadata", "quotes"}},
 	{"merge of text", "domain: d\n<<: x", []string{"must be a mapping"}},
-	{"unknown alias", "domain: *d", []string{"malformed YAML", "unknown anchor"}},
-	{"endless alias", "domain: d\ndescriptors: &a\n  - {key: k, descriptors: *a}", []string{"nested more than 100 deep"}},
-	{"endless merge", "domain: d\ndescriptors:\n  - &a {key: k, <<: [*a, *a]}", []string{"more than"}},
+	{"unknown alias", "domain: *d", []string{"limits.yaml:1:9", "no anchor"}},
+	{"endless alias", "domain: d\ndescriptors: &a\n  - {key: k, descriptors: *a}", []string{"limits.yaml:3:27", "within the value that it stands for"}},
+	{"endless merge", "domain: d\ndescriptors:\n  - &a {key: k, <<: [*a, *a]}", []string{"within the value that it stands for"}},
 }
 
 // A bad file is rejected with its place and its fault.
@@ -77,9 +79,9 @@ func TestBadFilesNameThePlace(t *testing.T) {
 			t.Errorf("%s: got %+v, %v; want an error", c.name, config, err)
 			continue
 		}
-		var e *Error
-		if !errors.As(err, &e) || !strings.HasPrefix(err.Error(), "limits.yaml:") || len(err.Error()) > 300 {
-			t.Errorf("%s: %v; want an *Error that names the file", c.name, err)
+		var e *policy.Error
+		if !errors.As(err, &e) || e.Next == "" || !strings.HasPrefix(err.Error(), "limits.yaml:") || len(err.Error()) > 500 {
+			t.Errorf("%s: %v; want a *policy.Error that names the file and the next step", c.name, err)
 		}
 		for _, word := range c.words {
 			if !strings.Contains(err.Error(), word) {
@@ -149,7 +151,7 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 }
 
 func TestLargeFilesAreRejected(t *testing.T) {
-	if _, err := Parse("x.yaml", make([]byte, MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "8 MiB") {
+	if _, err := Parse("x.yaml", make([]byte, policy.MaxBytes+1)); err == nil || !strings.Contains(err.Error(), "256 KiB") {
 		t.Errorf("a file that is too large: %v", err)
 	}
 }

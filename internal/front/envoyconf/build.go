@@ -1,10 +1,12 @@
 package envoyconf
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/weirlimit/weir/internal/yamlnode"
+	"github.com/weirlimit/weir/policy"
 )
 
 // builder builds a Config from files.
@@ -21,8 +23,9 @@ func newBuilder(source string, o Options) *builder {
 // file is the state of reading one file into the Config.
 type file struct {
 	*builder
-	name   string
-	domain *Domain
+	name     string
+	document *yamlnode.Document
+	domain   *Domain
 }
 
 // add reads a file into the Config. After an error the Config is unusable.
@@ -31,17 +34,17 @@ func (b *builder) add(name string, src []byte) (err error) {
 	defer func() {
 		switch e := recover().(type) {
 		case nil:
-		case *Error: // of fail, which ends the file at its first error
+		case *policy.Error: // of fail, which ends the file at its first error
 			err = e
 		default:
 			panic(e)
 		}
 	}()
-	root := f.document(src)
+	root := f.read(src)
 	b.config.Files++
-	m := f.words(root, "the file", rootWords, 0)
+	m := f.words(root, "the file", rootWords)
 	f.open(root, m)
-	f.descriptors(&f.domain.root, m, &place{path: f.domain.Name}, 1)
+	f.descriptors(&f.domain.root, m, &place{path: f.domain.Name})
 	return nil
 }
 
@@ -55,7 +58,7 @@ var (
 )
 
 // open sets the domain of the file: a new one, or one of an earlier file.
-func (f *file) open(at *yaml.Node, m members) {
+func (f *file) open(at *yamlnode.Node, m members) {
 	if n := m["domain"]; n != nil {
 		at = n
 	}
@@ -75,20 +78,20 @@ func (f *file) open(at *yaml.Node, m members) {
 }
 
 // members are the values of a mapping by their keys.
-type members map[string]*yaml.Node
+type members map[string]*yamlnode.Node
 
 // words returns the members of a mapping that have one of the given keys. Words of other
 // mappings are a warning, since the reference ignores them. All other keys are an error.
-func (f *file) words(n *yaml.Node, mapping string, words []string, depth int) members {
+func (f *file) words(n *yamlnode.Node, mapping string, words []string) members {
 	known := members{}
-	for _, m := range f.mapping(n, mapping, depth) {
+	for _, m := range f.mapping(n, mapping) {
 		switch {
-		case slices.Contains(words, m.key):
-			known[m.key] = m.value
-		case slices.Contains(rootWords, m.key), slices.Contains(descriptorWords, m.key), slices.Contains(limitWords, m.key):
-			f.warn(m.at, "%s has no effect here, in %s; it takes %s", m.key, mapping, strings.Join(words, ", "))
+		case slices.Contains(words, m.key.Text):
+			known[m.key.Text] = m.value
+		case slices.Contains(rootWords, m.key.Text), slices.Contains(descriptorWords, m.key.Text), slices.Contains(limitWords, m.key.Text):
+			f.warn(m.key, "%s has no effect here, in %s; it takes %s", m.key.Text, mapping, strings.Join(words, ", "))
 		default:
-			f.fail(m.at, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", m.key, mapping)
+			f.fail(m.key, "it takes "+strings.Join(words, ", "), "config error, unknown key '%s' in %s", m.key.Text, mapping)
 		}
 	}
 	return known
@@ -97,10 +100,11 @@ func (f *file) words(n *yaml.Node, mapping string, words []string, depth int) me
 // maxWarnings bounds the warnings of a configuration.
 const maxWarnings = 100
 
-func (f *file) warn(n *yaml.Node, format string, args ...any) {
+func (f *file) warn(n *yamlnode.Node, format string, args ...any) {
 	switch c := f.config; {
 	case len(c.Warnings) < maxWarnings:
-		c.Warnings = append(c.Warnings, f.errorAt(n, "", format, args...).Error())
+		line, column, _ := f.document.Position(n.Offset)
+		c.Warnings = append(c.Warnings, fmt.Sprintf("%s:%d:%d: ", f.name, line, column)+fmt.Sprintf(format, args...))
 	case len(c.Warnings) == maxWarnings:
 		c.Warnings = append(c.Warnings, "further warnings are left out")
 	}

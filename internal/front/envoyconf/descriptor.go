@@ -3,7 +3,7 @@ package envoyconf
 import (
 	"strings"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/weirlimit/weir/internal/yamlnode"
 )
 
 // place is the position of a descriptor in the tree, with the words of each level.
@@ -60,15 +60,15 @@ type descriptor struct {
 }
 
 // descriptors reads the list of descriptors of a mapping into the node above them.
-func (f *file) descriptors(above *node, m members, p *place, depth int) {
-	for _, each := range f.sequence(m, "descriptors") {
-		f.descriptor(above, each, p, depth+1)
+func (f *file) descriptors(above *node, m members, p *place) {
+	for each := range f.sequence(m, "descriptors").Items() {
+		f.descriptor(above, each, p)
 	}
 }
 
 // descriptor reads one descriptor and those below it.
-func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) {
-	m := f.words(n, "a descriptor", descriptorWords, depth)
+func (f *file) descriptor(above *node, n *yamlnode.Node, p *place) {
+	m := f.words(n, "a descriptor", descriptorWords)
 	d := f.readDescriptor(n, m)
 	f.take(n, d.cost(p))
 	here := p.below(d)
@@ -92,11 +92,11 @@ func (f *file) descriptor(above *node, n *yaml.Node, p *place, depth int) {
 		to.rule.Index = len(f.domain.Rules)
 		f.domain.Rules = append(f.domain.Rules, to.rule)
 	}
-	f.descriptors(to, m, here, depth)
+	f.descriptors(to, m, here)
 }
 
 // readDescriptor reads the words of a descriptor, except its limit.
-func (f *file) readDescriptor(n *yaml.Node, m members) *descriptor {
+func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 	d := &descriptor{key: f.text(m, "key"), value: f.text(m, "value")}
 	if d.key == "" {
 		f.fail(n, "write key: NAME", "descriptor has empty key")

@@ -6,9 +6,8 @@
 // A Config never changes, so a reload can replace it while requests are in flight. One
 // bad file rejects the whole new Config.
 //
-// Trade-off: the files are trusted, so the YAML library reads them as the reference does
-// (anchors, merge keys, yes and no), within bounds of size. The alternative, the strict
-// reader of Weir's policy files, rejects valid files of the reference. Files that the
-// reference rejects are rejected with file, line and column; words that it silently
-// ignores are a warning.
+// Trade-off: anchors, merge keys, yes and no are read as in the reference, within bounds of
+// size. Policy files have none of them, but files of the reference do. Files that the
+// reference rejects are rejected with file, line and column; words that it silently ignores
+// are a warning.
 package envoyconf

@@ -2,22 +2,18 @@ package envoyconf
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/weirlimit/weir/policy"
 )
 
-const (
-	// MaxBytes is the largest size of a file, 8 MiB.
-	MaxBytes = 8 << 20
-	// MaxFiles is the largest number of files in a directory.
-	MaxFiles = 10_000
-)
+// MaxFiles is the largest number of files in a directory.
+const MaxFiles = 10_000
 
 // Options configure how a configuration is read.
 type Options struct {
@@ -28,8 +24,8 @@ type Options struct {
 
 // Load reads the configuration at path: a file, or a directory with all *.yaml and *.yml
 // files in it and in its subdirectories. Names that begin with a dot are skipped, so a
-// ConfigMap that Kubernetes mounts is read once. The error is an *Error, and the Config
-// is then nil.
+// ConfigMap that Kubernetes mounts is read once. The error is a *policy.Error, and the
+// Config is then nil.
 func Load(path string, o Options) (*Config, error) {
 	b := newBuilder(path, o)
 	if err := eachFile(path, b.add); err != nil {
@@ -54,9 +50,6 @@ func Fingerprint(path string) ([]byte, error) {
 
 // Parse reads one file. The name is for messages.
 func Parse(name string, src []byte) (*Config, error) {
-	if len(src) > MaxBytes {
-		return nil, tooLong(name)
-	}
 	b := newBuilder(name, Options{})
 	if err := b.add(name, src); err != nil {
 		return nil, err
@@ -71,7 +64,7 @@ func eachFile(path string, add func(name string, src []byte) error) error {
 		return err
 	}
 	for _, name := range names {
-		src, err := read(name)
+		src, err := policy.ReadFile(name)
 		if err != nil {
 			return err
 		}
@@ -85,11 +78,8 @@ func eachFile(path string, add func(name string, src []byte) error) error {
 // list returns the files at path, sorted by name.
 func list(path string) (names []string, err error) {
 	info, err := os.Stat(path)
-	if err != nil {
-		return nil, unreadable(path, err)
-	}
-	if !info.IsDir() {
-		return []string{path}, nil
+	if err != nil || !info.IsDir() {
+		return []string{path}, nil // reading it reports the error
 	}
 	// The separator makes WalkDir follow a link at path. Links below it are not followed:
 	// they may form a cycle.
@@ -97,7 +87,7 @@ func list(path string) (names []string, err error) {
 	err = filepath.WalkDir(root, func(name string, e fs.DirEntry, err error) error {
 		switch ext := filepath.Ext(name); {
 		case err != nil:
-			return unreadable(filepath.Clean(name), err)
+			return &policy.Error{File: filepath.Clean(name), Problem: fmt.Sprintf("the directory cannot be read: %v", err), Next: "check the permissions"}
 		case name != root && strings.HasPrefix(e.Name(), "."):
 			if e.IsDir() {
 				return fs.SkipDir
@@ -105,44 +95,15 @@ func list(path string) (names []string, err error) {
 		case !e.IsDir() && (ext == ".yaml" || ext == ".yml"):
 			names = append(names, name)
 			if len(names) > MaxFiles {
-				return &Error{File: filepath.Dir(name), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
+				return &policy.Error{File: filepath.Dir(name), Problem: fmt.Sprintf("more than %d files", MaxFiles), Next: "name another directory"}
 			}
 		}
 		return nil
 	})
 	if err == nil && len(names) == 0 {
-		err = &Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory",
+		err = &policy.Error{File: path, Problem: "there is no *.yaml or *.yml file in the directory",
 			Next: "name the directory that holds the domains, or one file"}
 	}
 	slices.Sort(names)
 	return names, err
-}
-
-// read returns the content of the file.
-func read(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, unreadable(name, err)
-	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, MaxBytes+1))
-	if err != nil {
-		return nil, unreadable(name, err)
-	}
-	if len(src) > MaxBytes {
-		return nil, tooLong(name)
-	}
-	return src, nil
-}
-
-func tooLong(name string) error {
-	return &Error{File: name, Problem: fmt.Sprintf("the file is larger than %d MiB", MaxBytes>>20), Next: "split it by domain"}
-}
-
-func unreadable(path string, err error) error {
-	reason := err
-	if bare, ok := errors.AsType[*fs.PathError](err); ok {
-		reason = bare.Err
-	}
-	return &Error{File: path, Problem: fmt.Sprintf("it cannot be read: %v", reason), Next: "check the path and the permissions", cause: err}
 }

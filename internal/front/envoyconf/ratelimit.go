@@ -1,14 +1,19 @@
 package envoyconf
 
-import "go.yaml.in/yaml/v3"
+import (
+	"cmp"
+	"strings"
+
+	"github.com/weirlimit/weir/internal/yamlnode"
+)
 
 // limit reads the rate_limit of a descriptor at a place; nil if it has none.
 func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 	n := m["rate_limit"]
-	if n == nil || isNull(n) {
+	if n == nil || n.Null() {
 		return nil
 	}
-	words := f.words(n, "rate_limit", limitWords, 0)
+	words := f.words(n, "rate_limit", limitWords)
 	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota, Metadata: d.metadata,
 		History: HistoryName("rule", p.keys, p.shared), Varying: p.varying(),
 		Levels: p.names, MetricLevels: p.metrics, Keys: p.keys}
@@ -23,7 +28,7 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 }
 
 // period reads the number of requests and the period.
-func (f *file) period(r *Rule, at *yaml.Node, words members) {
+func (f *file) period(r *Rule, at *yamlnode.Node, words members) {
 	word := f.text(words, "unit")
 	if n := words["unit"]; n != nil {
 		at = n
@@ -47,19 +52,20 @@ func (f *file) period(r *Rule, at *yaml.Node, words members) {
 	}
 	var problem string
 	if r.Window, problem = Period(r.Unit, multiplier); problem != "" {
-		f.fail(at, "", "unit_multiplier: %s", problem)
+		problem, next, _ := strings.Cut(problem, "; ")
+		f.fail(at, cmp.Or(next, "use a smaller one"), "unit_multiplier: %s", problem)
 	}
 }
 
 // replaces reads a list of names of other rules.
 func (f *file) replaces(words members, own string) (names []string) {
-	for _, each := range f.sequence(words, "replaces") {
-		name := f.text(f.words(each, "replaces", replaceWords, 0), "name")
+	for each := range f.sequence(words, "replaces").Items() {
+		name := f.text(f.words(each, "replaces", replaceWords), "name")
 		switch name {
 		case "":
-			f.fail(each, "", "should not have an empty replaces entry")
+			f.fail(each, "write the name of another descriptor", "should not have an empty replaces entry")
 		case own:
-			f.fail(each, "", "replaces should not contain name of same descriptor")
+			f.fail(each, "remove it", "replaces should not contain name of same descriptor")
 		}
 		names = append(names, name)
 	}

@@ -19,16 +19,23 @@ func TestSizeIsBounded(t *testing.T) {
 		return b.String()
 	}
 	list := "[" + strings.Repeat("x,", 900) + "]"
+	long := "&v " + strings.Repeat("x", 4000)
+	values := "descriptors: &d [{key: k, value: " + long + "}"
+	for i := range 50 {
+		values += fmt.Sprintf(", {key: k%d, value: *v}", i)
+	}
+	doublings := "domain: d\ndescriptors:\n  - {key: k, descriptors: &d0 [{key: a}, {key: b}]}\n"
+	for i := range 25 {
+		doublings += fmt.Sprintf("  - {key: k%d, descriptors: &d%d [{key: a, descriptors: *d%d}, {key: b, descriptors: *d%d}]}\n", i, i+1, i, i)
+	}
 	for _, c := range []struct{ name, src, want string }{
-		{"a long value by aliases", many(20_000, "  - {key: k, value: &v "+strings.Repeat("x", 3<<20)+"}\n", "value: *v, "+limit), "limits.yaml:3:21: value has 3145728 bytes, and at most 4096 are allowed"},
-		{"many values by aliases", many(20_000, "  - {key: k, value: &v "+strings.Repeat("x", 4000)+"}\n", "value: *v, "+limit), "more than 64 MiB"},
-		{"many stars by aliases", many(20_000, "  - {key: k, value: &v '"+strings.Repeat("*", 4000)+"'}\n", "value: *v, "+limit), "more than 64 MiB"},
-		{"metadata by aliases", many(20_000, "  - {key: k, metadata: &m {x: "+list+"}}\n", "metadata: *m, "+limit), "more than 1000000 nodes"},
-		{"long metadata by aliases", many(2, "  - {key: k, metadata: &m {x: &x "+strings.Repeat("x", 1<<20)+", y: ["+strings.Repeat("*x,", 50)+"]}}\n", "metadata: *m, "+limit), "more than 64 MiB"},
-		{"descriptors by aliases", many(20_000, "  - {key: k, descriptors: &d [{key: a}, {key: b}]}\n", "descriptors: *d, "+limit), ""},
-		{"a long path", strings.Replace(many(20_000, "", limit), "descriptors:\n", "descriptors:\n- key: "+strings.Repeat("x", 4000)+"\n  descriptors:\n", 1), "more than 64 MiB"},
-		{"short nodes", "domain: d\ndescriptors: [" + strings.Repeat("a,", 2<<20) + "]", "more than 1000000 nodes"},
-		{"metadata within itself", "domain: d\ndescriptors: [{key: k, metadata: &m {x: *m}}]", "nested more than 100 deep"},
+		{"a long value by aliases", many(2_000, "  - {key: k, value: &v "+strings.Repeat("x", 100_000)+"}\n", "value: *v, "+limit), "limits.yaml:3:21: value has 100000 bytes, and at most 4096 are allowed"},
+		{"many values by aliases", many(2_000, "  - {key: k, "+values+"]}\n", "descriptors: *d, "+limit), "more than 64 MiB"},
+		{"metadata by aliases", many(2_000, "  - {key: k, metadata: &m {x: "+list+"}}\n", "metadata: *m, "+limit), "more than 1000000 nodes"},
+		{"descriptors by aliases", many(2_000, "  - {key: k, descriptors: &d [{key: a}, {key: b}]}\n", "descriptors: *d, "+limit), ""},
+		{"doublings", doublings, "more than 64 MiB"},
+		{"short nodes", "domain: d\ndescriptors: [" + strings.Repeat("a,", 100_000) + "]", "a descriptor must be a mapping"},
+		{"a large file", many(20_000, "", limit), "larger than 256 KiB"},
 	} {
 		var before, after runtime.MemStats
 		runtime.ReadMemStats(&before)
