@@ -35,9 +35,9 @@ func TestBatchesRejectBadInput(t *testing.T) {
 		if !calls[0].Decision.Allowed || !calls[6].Decision.Allowed || calls[7].Decision.Allowed || calls[7].Request.States[0].Used != 2 {
 			t.Errorf("%T: %+v", e, calls)
 		}
-		mixed := []Call{l.Call(K("b"), Request{N: 1}), l.Call(K(), Request{N: 1})}
+		mixed := []Call{l.Call(K("b"), Request{N: 1}), l.Call(K(), Request{N: 1}), l.At(time.Time{}).Call(K("b"), Request{N: 1})}
 		DecideAll(context.Background(), e, mixed)
-		if !mixed[0].Decision.Allowed || !errors.Is(mixed[1].Err, ErrKey) {
+		if !mixed[0].Decision.Allowed || !errors.Is(mixed[1].Err, ErrKey) || !errors.Is(mixed[2].Err, ErrInstant) {
 			t.Errorf("%T: %+v", e, mixed)
 		}
 	}
