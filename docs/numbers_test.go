@@ -27,7 +27,7 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/http-api.md", "array of 1 to 128 objects", "internal/server/httpapi/checks.go", "maxChecks = 128"},
 		{"docs/http-api.md", "one JSON object of at most 64 KiB", "internal/server/httpapi/parse.go", "MaxBody = 64 << 10"},
 		{"docs/http-api.md", "(0 … 1,000,", "internal/server/httpapi/top.go", "maxTop     = 1000"},
-		{"docs/metrics.md", "the first 64 bytes of each value", "internal/topkeys/text.go", "maxValue = 64"},
+		{"docs/metrics.md", "the first 64 bytes of each value", "internal/topkeys/sketch.go", "maxValue = 64"},
 		{"docs/metrics.md", "the last ten to twenty minutes", "internal/topkeys/sketch.go", "period = 10 * time.Minute"},
 		{"docs/resp.md", "| a command | 64 KiB, 64 arguments |", "internal/front/resp/parse.go", "maxCommand = 64 << 10 // bytes, the headers included\n\tmaxArgs    = 64"},
 		{"docs/resp.md", "| between two commands | an hour |", "internal/front/resp/server.go", "cmp.Or(l.Idle, time.Hour)"},

@@ -1,7 +1,23 @@
+// Package fallback keeps a program deciding while its store is slow or gone (R15).
+//
+// An [Engine] wraps the engine of a store. While the store answers, its answers
+// pass through unchanged. The wrapper adds a timeout to every call, a circuit
+// breaker that stops calling a failing store, and a [Mode] that decides in the
+// store's place:
+//
+//	store, err := weirredis.New(conn)
+//	engine := fallback.New(store, fallback.Local, fallback.Instances(4))
+//	limiter, err := weir.New(policy, weir.WithEngine(engine))
+//
+// The trade-off is availability against exactness. [FailClosed] keeps every limit
+// and stops the work. [FailOpen] keeps the work going without limits. [Local] grants
+// each process a share; a window across the edge of an outage holds at most twice
+// Max. docs/outages.md compares them.
 package fallback
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -167,4 +183,32 @@ func (f *Engine) Status() Status {
 	}
 	s.State, s.Since, s.Cause = f.store.breaker.status()
 	return s
+}
+
+// Mode selects the decision for calls that the store cannot decide (R15).
+type Mode uint8
+
+const (
+	// FailClosed returns the store's error: no decision, nothing allowed. The limits
+	// hold and the work waits. An unknown mode is FailClosed.
+	FailClosed Mode = iota
+
+	// FailOpen allows everything that an empty store would allow and records nothing.
+	// Attempts of more than a limit's Max are still denied. No limit holds during the
+	// outage.
+	FailOpen
+
+	// Local decides by a share of every limit in the memory of this process. With
+	// [Instances] of n, each share is Max/n rounded down. A window holds at most
+	// 2 * Max: Max granted by the store and Max granted by all shares together.
+	// MinInterval holds within each process, not between processes.
+	Local
+)
+
+// String returns the name of the mode's constant.
+func (m Mode) String() string {
+	if m > Local {
+		return fmt.Sprintf("Mode(%d)", uint8(m))
+	}
+	return [...]string{"FailClosed", "FailOpen", "Local"}[m]
 }

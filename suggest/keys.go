@@ -22,11 +22,11 @@ type key struct {
 }
 
 const (
-	keyBytes    = 12
-	keyBlock    = 1 << 12 // keys of a block
-	firstSlots  = 1 << 12
-	textBlock   = 1 << 18 // bytes of a block of texts
-	eventBlock  = 1 << 18 // bytes of a block of requests
+	keyBytes   = 12
+	keyBlock   = 1 << 12 // keys of a block
+	firstSlots = 1 << 12
+	textBlock  = 1 << 18 // bytes of a block of texts
+	eventBlock = 1 << 18 // bytes of a block of requests
 )
 
 func newKeys() *keys {

@@ -1,9 +1,37 @@
+// Package suggest chooses limits from access logs. It computes the effect of limits of
+// several windows on recorded requests exactly, and proposes one for each window.
+//
+//	log, err := accesslog.Open([]string{"access.log"}, accesslog.Options{})
+//	keys, err := replay.ParseLogKey("ip=remote_addr")
+//	result, err := suggest.Run(ctx, log, suggest.Options{Keys: []replay.LogKey{keys}, Units: replay.LogUnits{N: 1}})
+//
+// # Peaks
+//
+// The peak of a key is the largest number of its requests in any rolling window (R3). It is
+// the least limit that denies none of them. Ordinary clients have similar peaks, and
+// scripts stand apart from them by a factor. The suggestion lies in that gap, near the
+// ordinary side. Without a gap it is a percentile of the peaks with headroom.
+//
+// # Exactness
+//
+// A limit is decided for every request of every key with a higher peak, by the rules of the
+// engines: a denied request charges nothing (R4), so it changes the later decisions. Lines
+// that are out of order by more than the reader sorts are decided where they stand, as
+// when a clock is set back (R2). The result is that of package replay for the same limit.
+//
+// # Trade-off
+//
+// The requests are kept in memory, in about six bytes each, because the limits to try
+// follow from the peaks and a pipe cannot be read twice. Keys take about 30 bytes. The sum
+// is bounded by Options.Memory. Deciding all candidates while reading would need no copy of
+// the requests, and a history for each key, window and candidate.
 package suggest
 
 import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -156,4 +184,37 @@ func bestOf(all []Window, span time.Duration) (best int) {
 		}
 	}
 	return best
+}
+
+// Bounds of a result.
+const (
+	MaxWindows = 16  // of Options.Windows
+	MaxLimits  = 200 // of Options.Limits
+	MaxTop     = 200 // keys of Window.Top and Window.Heaviest
+	MaxDays    = 62  // of Result.Days; of a longer log the newest
+)
+
+// DefaultMemory is the memory of Options.Memory that is 0: 512 MiB.
+const DefaultMemory = 512 << 20
+
+// DefaultSpare is the share of Options.Spare that is 0.
+const DefaultSpare = 0.999
+
+// Options select the requests, their keys, and the limits to try.
+type Options struct {
+	Keys    []replay.LogKey   // at least one
+	Where   []replay.LogWhere // all must match
+	Units   replay.LogUnits   // of each request, above 0
+	Windows []time.Duration   // whole microseconds up to 400 days; nil = DefaultWindows
+	Limits  []int64           // candidates of every window, 0 … weir.MaxUnits; nil = about 30 around the peaks
+	Spare   float64           // share of the keys, above 0 and up to 1, that a suggestion without a gap spares; 0 = DefaultSpare
+	Zone    *time.Location    // of hours and days; nil = UTC
+	Memory  int64             // bytes for keys and requests; 0 = DefaultMemory
+
+	TrustedProxies []netip.Prefix // as in replay.LogOptions
+}
+
+// DefaultWindows are the windows of Options without any: 1 s, 1 min and 1 h.
+func DefaultWindows() []time.Duration {
+	return []time.Duration{time.Second, time.Minute, time.Hour}
 }

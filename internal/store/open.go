@@ -1,9 +1,26 @@
+// Package store opens a store by a name or a URL: the memory of the process, a directory,
+// or Redis as a single server, behind Sentinels, or as a Cluster.
+//
+//	memory
+//	file:/var/lib/weir[?sync=always|100ms|off]
+//	redis://[user[:password]@]host[:port][/db]
+//	redis+sentinel://[user[:password]@]host[:port],…/master-name[?db=N]
+//	redis+cluster://[user[:password]@]host[:port],…
+//
+// rediss, rediss+sentinel and rediss+cluster use TLS; ?ca=FILE trusts the authorities of a
+// file in place of the system's. To keep passwords out of command lines, a URL without
+// them uses WEIR_REDIS_USERNAME and WEIR_REDIS_PASSWORD. No error and no name of a store
+// contains either.
 package store
 
 import (
 	"context"
+	"crypto/rand"
+	"crypto/sha1"
 	"crypto/tls"
 	"crypto/x509"
+	_ "embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -201,4 +218,35 @@ func (t *target) authorities() (*x509.CertPool, error) {
 		return nil, fmt.Errorf("%w: ca=%s holds no PEM certificate", ErrURL, t.ca)
 	}
 	return pool, nil
+}
+
+// identityKey holds the identity of a store on Redis.
+const identityKey = "weir2:store"
+
+//go:embed identity.lua
+var identityText string
+
+var identityScript = newIdentityScript()
+
+func newIdentityScript() *weirredis.Script {
+	sum := sha1.Sum([]byte(identityText))
+	return &weirredis.Script{Name: "identity", Text: identityText, SHA1: hex.EncodeToString(sum[:])}
+}
+
+// Identity returns a name that all processes on this store share, and no other store
+// has. It changes when the store loses its data. The error wraps weir.ErrUnavailable. It
+// is for every store but memory.
+func (s *Store) Identity(ctx context.Context) (string, error) {
+	if s.Disk != nil {
+		return s.Disk.Identity(), nil
+	}
+	id, err := s.Conn.Eval(ctx, identityScript, []string{identityKey}, []string{rand.Text()})
+	if err != nil {
+		e := &weirredis.StoreError{Err: err}
+		if a, ok := s.Conn.(fmt.Stringer); ok {
+			e.Address = a.String()
+		}
+		return "", e
+	}
+	return id, nil
 }
