@@ -1,6 +1,7 @@
 package server
 
 import (
+	"net/http"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -188,3 +189,119 @@ func TestGateFieldsOfTheTightestLimit(t *testing.T) {
 		}
 	}
 }
+
+// with adds header fields, name and value in turns.
+func with(fields ...string) func(*http.Request) {
+	return func(r *http.Request) {
+		for i := 0; i < len(fields); i += 2 {
+			r.Header.Add(fields[i], fields[i+1])
+		}
+	}
+}
+
+func TestGateReadsHeaders(t *testing.T) {
+	for _, c := range []struct {
+		name, query string
+		fields      []string
+		ip          string // the key that is charged
+	}{
+		{"as it stands", "header.ip=X-User", []string{"X-User", "a&n=2+%41"}, "a&n=2+%41"},
+		{"however it is spelled", "header.ip=x-uSER", []string{"X-User", "ann"}, "ann"},
+		{"an address", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "192.0.2.1"}, "192.0.2.1"},
+		{"the last of a list", "address.ip=X-Forwarded-For", []string{"X-Forwarded-For", "nonsense, 192.0.2.1,192.0.2.2"}, "192.0.2.2"},
+		{"the last of several fields", "address.ip=X-Forwarded-For", []string{"X-Forwarded-For", "192.0.2.9", "X-Forwarded-For", "192.0.2.3"}, "192.0.2.3"},
+		{"IPv6, by its network", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "2001:DB8::1:2:3"}, "2001:db8::/64"},
+		{"IPv4 behind NAT64", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "64:ff9b::192.0.2.1"}, "192.0.2.1"},
+		{"IPv4 in IPv6", "address.ip=X-Real-Ip", []string{"X-Real-Ip", "::ffff:192.0.2.1"}, "192.0.2.1"},
+	} {
+		s, _ := newServer(t, nil)
+		if r := ask(s, "GET", "/gate/search?n=2&"+c.query, "", with(c.fields...)); r.status != 204 {
+			t.Errorf("%s: status %d, %s", c.name, r.status, r.body)
+			continue
+		}
+		body := `{"policy":"search","key":{"ip":"` + c.ip + `"}}`
+		if got := decide(t, s, "/v1/peek", body); got.Remaining != 0 {
+			t.Errorf("%s: %d left for %s, want the gate's count", c.name, got.Remaining, c.ip)
+		}
+	}
+}
+
+func TestGateRefusesHeaders(t *testing.T) {
+	s, _ := newServer(t, nil)
+	for _, c := range []struct {
+		name, query string
+		fields      []string
+		word        string
+	}{
+		{"missing", "header.ip=X-User", nil, "no header field X-User"},
+		{"empty", "header.ip=X-User", []string{"X-User", ""}, "no header field X-User"},
+		{"twice", "header.ip=X-User", []string{"X-User", "a", "X-User", "b"}, "more than once"},
+		{"no name", "header.ip=", []string{"X-User", "a"}, "no header field"},
+		{"no address", "address.ip=X-User", []string{"X-User", "ann"}, "does not end with an IP address"},
+		{"an empty last address", "address.ip=X-User", []string{"X-User", "192.0.2.1,"}, "does not end with an IP address"},
+		{"and by the query", "ip=1&header.ip=X-User", []string{"X-User", "a"}, "ip is given twice"},
+		{"no dimension", "ip=1&header.=X-User", []string{"X-User", "a"}, "no dimension"},
+		{"elsewhere", "ip=1", nil, ""},
+	} {
+		r := ask(s, "GET", "/gate/search?"+c.query, "", with(c.fields...))
+		if c.word == "" {
+			if r.status != 204 {
+				t.Errorf("%s: status %d", c.name, r.status)
+			}
+			continue
+		}
+		wantProblem(t, c.name, r, 400, c.word)
+	}
+	// The key of a reset is in its query, never in a header that any client can set.
+	wantProblem(t, "reset", ask(s, "DELETE", "/v1/keys/search?header.ip=X-User", "", with("X-User", "a")), 400, `no dimension "header.ip"`)
+}
+
+// TestRejectedGateCallsAreLogged: a proxy hides the answer of a rejected gate call, so the
+// log names the fault, without values of keys, at most ten times in ten seconds.
+func TestRejectedGateCallsAreLogged(t *testing.T) {
+	for target, want := range map[string]string{
+		"/gate/search":                         `gate: policy "search" needs a value for "ip"`,
+		"/gate/search?user=alice-key":          `gate: policy "search" needs a value for "ip"`,
+		"/gate/search?ip=1&user=alice-key":     `gate: policy "search" has no dimension user`,
+		"/gate/serch?ip=alice-key":             `gate: no policy "serch"; did you mean "search"?`,
+		"/gate/search?alice-key":               `gate: policy "search": query: a part has no =`,
+		"/gate/search?ip=%25zz%zz":             `gate: policy "search": query: a % begins no escape`,
+		"/gate/search?header.ip=X-Ip":          `gate: policy "search": the request has no header field X-Ip`,
+		"/gate/search?ip=alice-key&n=0":        `gate: policy "search": query: n must be a whole number`,
+		"/gate/search?ip=" + longValue:         `gate: policy "search": the value of ip is longer than 1024 bytes`,
+		"/gate/search?ip=1&ip=alice-key":       `gate: policy "search": query: the dimension ip is given twice`,
+		"/gate/push?teacher=a&class=alice-key": `gate: policy "push" has no dimension class`,
+	} {
+		s, logged := newServer(t, nil)
+		path, query, _ := strings.Cut(target, "?")
+		if r := ask(s, "GET", path, "", withQuery(query)); r.status != 400 && r.status != 404 {
+			t.Errorf("%s: status %d", target, r.status)
+		}
+		if text := strings.ReplaceAll(logged.String(), `\"`, `"`); strings.Count(text, "\n") != 1 || !strings.Contains(text, want) || strings.Contains(text, "alice-key") {
+			t.Errorf("%s is logged as %s\nwant %s and no key", target, text, want)
+		}
+	}
+	s, logged := newServer(t, nil, func(c *Config) { c.Auth.Gate = secret(t, gateWord) })
+	ask(s, "GET", "/gate/search?ip=1", "")
+	if !strings.Contains(logged.String(), "gate: authentication required: the header field Weir-Gate-Secret is missing or wrong") {
+		t.Errorf("without the secret: %s", logged)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s, logged := newServer(t, nil)
+		for range 100 {
+			ask(s, "GET", "/gate/search", "")
+		}
+		if n := strings.Count(logged.String(), "\n"); n != 10 {
+			t.Errorf("%d lines of 100 rejected calls, want 10", n)
+		}
+		time.Sleep(10 * time.Second)
+		logged.Reset()
+		ask(s, "GET", "/gate/search", "")
+		ask(s, "GET", "/gate/search?ip=1", "")
+		if text := logged.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "not_logged=90") {
+			t.Errorf("ten seconds later: %s, want one line with not_logged=90", text)
+		}
+	})
+}
+
+var longValue = strings.Repeat("x", 1025)
