@@ -109,8 +109,9 @@ func (r *Request) check(p *Plan) error {
 //   - Each method uses one instant, that of its own clock or the one passed, and acts on
 //     all limits of the plan in one atomic step (R1, R7).
 //   - A denial, a peek and a count change nothing (R4).
-//   - A history belongs to the limit's policy (PlanLimit.Policy), the limit's name and the
-//     key values that the limit counts by, so a plan with other numbers finds it (R12).
+//   - A history belongs to the limit's policy (PlanLimit.Policy), the limit's name and kind,
+//     and the key values that the limit counts by, so a plan with other numbers finds it. A
+//     Reset forgets the histories of all kinds (R12).
 //   - The key has as many values as the plan has dimensions. Values are opaque bytes, and
 //     different tuples never share a history (R14).
 //   - An error means that no decision was possible and nothing changed, unless it wraps

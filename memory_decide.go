@@ -145,7 +145,7 @@ type slot struct {
 	state  window.State
 
 	// corrected reports that h is a copy on which the clock's correction was made (R2), or
-	// the change to the limit's kind (R12).
+	// the change of a bucket's rate (R12).
 	corrected bool
 
 	// As the attempt found it:
@@ -184,7 +184,7 @@ func (m *Memory) adjustCopies(slots []slot, now int64) {
 	for i := range slots {
 		s := &slots[i]
 		s.rule = s.limit.at(now)
-		if s.h.Last > now || s.ref != 0 && s.h.Unfit(s.rule) {
+		if s.h.Last > now || s.ref != 0 && s.h.Rate() != s.rule.Rate {
 			s.h, s.arena = s.h.Clone(s.arena)
 			s.corrected = true
 			m.adjust(s, now)
@@ -193,13 +193,13 @@ func (m *Memory) adjustCopies(slots []slot, now int64) {
 }
 
 // adjust corrects the slot's history: entries of the future count as entries of now (R2),
-// and it gets the form of the limit's kind (R12).
+// and a bucket gets the limit's rate (R12).
 func (m *Memory) adjust(s *slot, now int64) {
 	if s.h.Last > now {
 		s.h.Redate(s.arena, s.rule.End(now), now)
 	}
-	if s.h.Unfit(s.rule) {
-		s.h.Fit(s.arena, s.rule, m.rates.numbered(s.h.Rate()), now)
+	if s.h.Rate() != s.rule.Rate {
+		s.h.Pace(s.rule, m.rates.numbered(s.h.Rate()), now)
 	}
 }
 
@@ -255,7 +255,7 @@ func (s *slot) load(k *Key) {
 // clamp returns the instant of the decision: the instant as read, or the newest entry of
 // a history that is less than a second ahead of it. Behind a history by more, the clock
 // was corrected: entries of the future count as entries of now. asIs reports that no
-// history needs this correction (R2), another form (R12), or the window of a Period.
+// history needs this correction (R2), another rate (R12), or the window of a Period.
 func clamp(slots []slot, raw int64) (now int64, asIs bool) {
 	now, asIs = raw, true
 	for i := range slots {

@@ -89,12 +89,12 @@ type ChangeKind uint8
 const (
 	// ChangeRecord added units to the histories of all limits.
 	ChangeRecord ChangeKind = iota
-	// ChangeCorrect stored a correction of the clock (R2) or the change of a limit (R12),
-	// without units.
+	// ChangeCorrect stored a correction of the clock (R2) or the change of a bucket's rate
+	// (R12), without units.
 	ChangeCorrect
 	// ChangeRefund took units back in all limits.
 	ChangeRefund
-	// ChangeReset removed the histories of all limits.
+	// ChangeReset removed the histories of all limits, of all kinds.
 	ChangeReset
 	// ChangePlan changed no history. From now on the histories of some limits of the plan, which
 	// have a longer window than before, are kept for it (R12). Only Plan is set.
@@ -211,7 +211,11 @@ func (m *Memory) Redo(c *Change) error {
 
 func (m *Memory) redoOne(c *Change) error {
 	b := m.compiled(c.Plan)
-	if c.Kind == ChangePlan {
+	switch c.Kind {
+	case ChangePlan:
+		return nil
+	case ChangeReset:
+		m.reset(c.Plan, &c.Key, nil)
 		return nil
 	}
 	var room [4]slot
@@ -240,14 +244,6 @@ func (m *Memory) redo(b *memoryPlan, slots []slot, c *Change) error {
 		if s.load(&c.Key); s.ref == 0 {
 			created++
 		}
-	}
-	if c.Kind == ChangeReset {
-		for i := range slots {
-			if s := &slots[i]; s.ref != 0 {
-				s.shard.Remove(&m.table, s.tag, s.ref)
-			}
-		}
-		return nil
 	}
 	m.adjustCopies(slots, c.At)
 	if c.Kind == ChangeRecord {
@@ -278,7 +274,7 @@ func (m *Memory) NotBefore(at int64) {
 
 // StoredHistory is one history with its name, as Dump returns it and Restore accepts it.
 type StoredHistory struct {
-	Name    string // of the policy, the limit and its dimensions, separated by NUL
+	Name    string // of the policy, the limit, its kind and its dimensions, separated by NUL
 	Key     []byte // values of the dimensions: a single one as it is, several each behind its length (uvarint)
 	Keep    int64  // microseconds for which the histories of the limit are kept
 	Virtual bool   // the newest units were recorded at an instant that a caller passed
@@ -304,16 +300,21 @@ type StoredHistory struct {
 // StoredEntry is one entry of a history: its units count while End > now - Window.
 type StoredEntry struct{ End, Units int64 }
 
-// Split returns the names of the policy and the limit, and the names and values of the
-// dimensions. It reports false if the key does not fit the name.
-func (h *StoredHistory) Split() (policy, limit string, dimensions, values []string, ok bool) {
+// Split returns the names of the policy and the limit, its kind, and the names and values of
+// the dimensions. It reports false for a name that no engine has made, or another key.
+func (h *StoredHistory) Split() (policy, limit string, kind Kind, dimensions, values []string, ok bool) {
 	names := strings.Split(h.Name, "\x00")
-	if len(names) < 2 {
-		return "", "", nil, nil, false
+	if len(names) < 3 {
+		return "", "", 0, nil, nil, false
 	}
-	policy, limit, dimensions = names[0], names[1], names[2:]
+	for kind = Rolling; kind.String() != names[2]; kind++ {
+		if kind == InFlight {
+			return "", "", 0, nil, nil, false
+		}
+	}
+	dimensions = names[3:]
 	values, ok = h.values(make([]string, 0, len(dimensions)), len(dimensions))
-	return policy, limit, dimensions, values, ok
+	return names[0], names[1], kind, dimensions, values, ok
 }
 
 // values appends the values of so many dimensions. It reports false if the key does not fit.
@@ -447,7 +448,7 @@ func (m *Memory) dumped(p *DumpPlace, s *keytable.Shard, r *keytable.Record, n i
 // with one StoredHistory in which the other fields change.
 func (m *Memory) Restore(h *StoredHistory) error {
 	if h.limit == nil || h.limit.name != h.Name {
-		dimensions := strings.Count(h.Name, "\x00") - 1
+		dimensions := strings.Count(h.Name, "\x00") - 2
 		if dimensions < 0 {
 			return h.misfit()
 		}

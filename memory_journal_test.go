@@ -42,8 +42,10 @@ func (r *recorder) len() int {
 func newKept(opts ...MemoryOption) *Memory {
 	m := NewMemory(opts...)
 	for i := range 16 {
-		for _, dimensions := range []string{"", "\x00user", "\x00user\x00path"} {
-			m.table.Group(fmt.Sprint("p\x00l", i, dimensions), (30 * time.Hour).Microseconds())
+		for kind := Rolling; kind <= InFlight; kind++ {
+			for _, dimensions := range []string{"", "\x00user", "\x00user\x00path"} {
+				m.table.Group(fmt.Sprint("p\x00l", i, "\x00", kind, dimensions), (30 * time.Hour).Microseconds())
+			}
 		}
 	}
 	return m
@@ -262,7 +264,7 @@ func TestRedoMeetsCaps(t *testing.T) {
 	if err := m.Redo(&Change{Plan: plan, Key: K("bob"), At: at, Units: 1}); !errors.Is(err, ErrFull) {
 		t.Errorf("redo at the cap: got %v, want ErrFull", err)
 	}
-	h := StoredHistory{Name: "p\x00l\x00user", Key: []byte("bob"), Keep: 1, Last: at, Entries: []StoredEntry{{at, 1}}}
+	h := StoredHistory{Name: "p\x00l\x00Rolling\x00user", Key: []byte("bob"), Keep: 1, Last: at, Entries: []StoredEntry{{at, 1}}}
 	if err := m.Restore(&h); !errors.Is(err, ErrFull) {
 		t.Errorf("restore at the cap: got %v, want ErrFull", err)
 	}

@@ -94,18 +94,25 @@ func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64
 
 // Reset forgets the histories of the key in every limit of the plan (R10).
 func (m *Memory) Reset(_ context.Context, p *Plan, k Key) error {
-	slots := make([]slot, len(p.limits))
-	locks := m.locate(m.compiled(p).limits, &k, slots)
+	m.reset(p, &k, m.journal)
+	return nil
+}
+
+// reset removes the histories of the key in every limit of the plan, of all kinds (R12). It
+// reports that to the journal, unless that is nil.
+func (m *Memory) reset(p *Plan, k *Key, j Journal) {
+	limits := m.ofAllKinds(p)
+	slots := make([]slot, len(limits))
+	locks := m.locate(limits, k, slots)
 	m.table.Lock(locks)
 	defer m.unlock(slots, locks)
 	for i := range slots {
 		s := &slots[i]
-		if s.load(&k); s.ref != 0 {
+		if s.load(k); s.ref != 0 {
 			s.shard.Remove(&m.table, s.tag, s.ref)
 		}
 	}
-	if m.journal != nil {
-		m.journal.Append(&Change{Kind: ChangeReset, Plan: p, Key: k, At: m.now()})
+	if j != nil {
+		j.Append(&Change{Kind: ChangeReset, Plan: p, Key: *k, At: m.now()})
 	}
-	return nil
 }

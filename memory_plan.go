@@ -25,7 +25,7 @@ type memoryLimit struct {
 	window.Rule
 	described *Limit // as in the policy
 	name      string
-	group     uint32 // of its histories in the engine's table: (policy, limit, dimensions) (R12)
+	group     uint32 // of its histories in the engine's table: (policy, limit, kind, dimensions) (R12)
 	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
 	by        []int  // indices into the key
 	cost      int64  // as PlanLimit.Cost
@@ -52,7 +52,7 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 	anyLonger := false
 	for i := range p.limits {
 		l := &p.limits[i]
-		name := historyName(p, l)
+		name := historyName(p, l, l.Kind)
 		group, longer := m.table.Group(name, l.retention())
 		anyLonger = anyLonger || longer
 		sole := -1
@@ -103,10 +103,25 @@ func (l *PlanLimit) retention() int64 {
 	return l.Window
 }
 
-// historyName names the histories of a limit without the key's values. Names hold no
-// NUL, so no two limits share one.
-func historyName(p *Plan, l *PlanLimit) string {
-	parts := []string{l.Policy, l.Name}
+// ofAllKinds returns the limits of the plan, and each of them with the histories that it had
+// when it was of another kind.
+func (m *Memory) ofAllKinds(p *Plan) (all []memoryLimit) {
+	for i, l := range m.compiled(p).limits {
+		for kind := Rolling; kind <= InFlight; kind++ {
+			name := historyName(p, &p.limits[i], kind)
+			if group, known := m.table.Find(name); known {
+				l.group, l.salt = group, m.salt(name)
+				all = append(all, l)
+			}
+		}
+	}
+	return all
+}
+
+// historyName names the histories of a limit that is of that kind, without the key's values.
+// Names hold no NUL, so no two limits share one.
+func historyName(p *Plan, l *PlanLimit, kind Kind) string {
+	parts := []string{l.Policy, l.Name, kind.String()}
 	for _, i := range l.By {
 		parts = append(parts, p.dimensions[i])
 	}

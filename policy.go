@@ -37,8 +37,9 @@ const (
 // Policy is a named set of limits that are decided together, at one instant, all or none
 // (R7). New rejects the zero Policy.
 //
-// A history belongs to the policy's name, the limit's name and the key (R12). Two limiters
-// on one engine with the same names share the histories, even if their numbers differ.
+// A history belongs to the policy's name, the limit's name and kind, and the key (R12). Two
+// limiters on one engine with the same names and kinds share the histories, even if their
+// numbers differ.
 type Policy struct {
 	Name   string  // same form as Limit.Name
 	Mode   Mode    // AllOrNothing by default

@@ -82,7 +82,8 @@ func Open(path string, e weir.Engine) (*Set, error) {
 }
 
 // Reload replaces all policies by those of f. On an error the present ones stay in
-// force. Histories stay: units already granted count under the new numbers (R12).
+// force. Histories stay: units already granted count under the new numbers, unless the kind
+// of a limit changes (R12).
 func (s *Set) Reload(f *policy.File) error { return s.reload(f, nil) }
 
 func (s *Set) reload(f *policy.File, source []byte) error {

@@ -36,7 +36,11 @@ func (p *Policy) changes(to *Policy) []string {
 		case j < 0:
 			all = append(all, fmt.Sprintf("added %s: %s", name, to.Sentence(i)))
 		case p.Sentence(j) != to.Sentence(i):
-			all = append(all, fmt.Sprintf("changed %s: %s, was %s", name, to.Sentence(i), p.Sentence(j)))
+			change := fmt.Sprintf("changed %s: %s, was %s", name, to.Sentence(i), p.Sentence(j))
+			if p.Limits[j].Kind != l.Kind {
+				change += "; it starts empty, because its kind has changed" // R12
+			}
+			all = append(all, change)
 		}
 	}
 	for _, l := range p.Limits {

@@ -26,10 +26,12 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
   both:
     limit: 1 per minute per user
     overrides: [{for: {user: ann}, limit: 2 per minute, until: forever, why: x}]
+  kind:  {limit: 1 per minute}
   same:  {limit: 1 per minute}
 `)
 	after := parse(`  same:  {limit: 1 per 60s}
   fresh: {limit: 1 per minute}
+  kind:  {limit: "1 per minute, fixed"}
   push:  {limit: "5 per minute per teacher, 3s apart"}
   slack: {limits: {channel: 100 per 30m, sender: 3 per 30m per sender}}
   word:  {limit: 1 per minute, about: New words.}
@@ -41,6 +43,7 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
 `)
 	want := []string{
 		"added fresh",
+		"changed kind.limit: 1 per minute, fixed, was 1 per minute; it starts empty, because its kind has changed",
 		"changed push.limit: 5 per minute per teacher, 3s apart, was 10 per minute per teacher, 3s apart",
 		"added slack.sender: 3 per 30m per sender",
 		"removed slack.category",

@@ -131,7 +131,7 @@ func (t *trip) send() {
 			}
 		}
 		t.e.cache.replied(req, &r, oneErr)
-		if needed, _ := t.e.elsewhere(&r, oneErr, momentOf(&c.Request)); needed {
+		if oneErr == nil && r.elsewhere {
 			again = append(again, i)
 			continue
 		}

@@ -160,26 +160,26 @@ func TestDecideAllKeepsTheOrderOfInstants(t *testing.T) {
 	}
 }
 
-// TestDecideAllSwitchesScripts: where a history is a bucket under a plan that has none, the
-// calls are decided by another script, in the same call of DecideAll.
+// TestDecideAllSwitchesScripts: where the rate of a bucket has changed, the calls are decided
+// by another script, in the same call of DecideAll.
 func TestDecideAllSwitchesScripts(t *testing.T) {
 	e := newEngine(t, rueidisConn(t))
-	limits := func(kind weir.Kind) *weir.Limiter {
-		l, err := weir.New(weir.Policy{Name: "switches", Limits: []weir.Limit{{Name: "l", Max: 3, Window: time.Hour, Kind: kind, By: []string{"k"}}}}, weir.WithEngine(e))
+	limits := func(max int64) *weir.Limiter {
+		l, err := weir.New(weir.Policy{Name: "switches", Limits: []weir.Limit{{Name: "l", Max: max, Window: time.Hour, Kind: weir.Bucket, Burst: 3, By: []string{"k"}}}}, weir.WithEngine(e))
 		if err != nil {
 			t.Fatal(err)
 		}
 		return l
 	}
-	bucket, rolling := limits(weir.Bucket), limits(weir.Rolling)
+	before, after := limits(3), limits(6)
 	key := weir.K(fmt.Sprint(time.Now().UnixNano()))
-	if d, err := bucket.AllowN(context.Background(), key, 2); err != nil || !d.Allowed {
+	if d, err := before.AllowN(context.Background(), key, 2); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
 	for _, states := range [][]weir.LimitState{nil, make([]weir.LimitState, 1)} {
 		calls := []weir.Call{
-			rolling.Call(key, weir.Request{Op: weir.OpPeek, N: 1, States: states}),
-			rolling.Call(key, weir.Request{Op: weir.OpPeek, N: 2, States: states}),
+			after.Call(key, weir.Request{Op: weir.OpPeek, N: 1, States: states}),
+			after.Call(key, weir.Request{Op: weir.OpPeek, N: 2, States: states}),
 		}
 		e.DecideAll(context.Background(), calls)
 		if calls[0].Err != nil || calls[1].Err != nil || !calls[0].Decision.Allowed || calls[1].Decision.Allowed {

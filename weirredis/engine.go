@@ -95,8 +95,8 @@ func (e *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, a weir.Re
 		}
 	}
 	r, sent, err := e.send(ctx, &req)
-	if needed, at := e.elsewhere(&r, err, momentOf(&a)); needed {
-		return e.decideKinds(ctx, p, &req, &a, at)
+	if err == nil && r.elsewhere {
+		return e.decideKinds(ctx, p, &req, &a, r.at)
 	}
 	if err != nil {
 		return weir.Decision{}, e.callError(ctx, err, p, req.keys(), req.writes())
@@ -128,13 +128,10 @@ func (e *Engine) decideAlone(ctx context.Context, p *weir.Plan, k *weir.Key, req
 		script = e.scripts["once"]
 		keys = append(slices.Clip(keys), e.operationKey(p, k, a.ID))
 	}
-	text, err := e.evalAround(ctx, momentOf(a), func(around int64, again bool) (*Script, []string, []string) {
+	text, err := e.evalAround(ctx, momentOf(a), func(around int64) (*Script, []string, []string) {
 		args := []string{packMany(req.kind, p, a, around)}
 		if once {
-			return script, keys, append(args, lifetime(p))
-		}
-		if again {
-			return e.scripts["kinds"], keys, args
+			args = append(args, lifetime(p))
 		}
 		return script, keys, args
 	})

@@ -149,7 +149,7 @@ func most(l *weir.PlanLimit) int64 {
 func describeState(word string) string {
 	word = strings.TrimSpace(strings.TrimPrefix(word, "state "))
 	if n, ok := strings.CutPrefix(word, "version "); ok {
-		return fmt.Sprintf("its layout is version %s, this Weir reads 2, 4 to 6, 8 and 9", n)
+		return fmt.Sprintf("its layout is version %s, this Weir reads 2 and 4 to 6, and of buckets 8 and 9", n)
 	}
 	return word
 }

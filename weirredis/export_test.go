@@ -82,8 +82,8 @@ func (e *Engine) DecideBatch(ctx context.Context, all []Call) ([]weir.Decision, 
 	e.callBatch(ctx, b.requests)
 	decisions, errs := make([]weir.Decision, len(all)), make([]error, len(all))
 	for i, c := range callers {
-		if needed, at := e.elsewhere(&c.reply, c.err, momentOf(&all[i].Request)); needed {
-			decisions[i], errs[i] = e.decideKinds(ctx, all[i].Plan, &requests[i], &all[i].Request, at)
+		if c.err == nil && c.reply.elsewhere {
+			decisions[i], errs[i] = e.decideKinds(ctx, all[i].Plan, &requests[i], &all[i].Request, c.reply.at)
 		} else if errs[i] = c.err; c.err == nil {
 			decisions[i] = requests[i].decision(&c.reply, all[i].Plan)
 		}

@@ -12,10 +12,10 @@ import (
 //
 //	weir2:{push}teacher:teacher=2:42
 //
-// the version of the layout; a hash tag; the limit's name; then for each dimension of the
-// limit its name, the length of the value in bytes, and the value. Names never contain
-// "}", ":" or "=", and the length marks the end of a value. So no two histories share a
-// key, for any bytes in the values (R14). The decimal length keeps keys readable in
+// the version of the layout; a hash tag; the limit's name; its kind, such as "/bucket", unless
+// it is rolling (R12); then for each dimension of the limit its name, the length of the value
+// in bytes, and the value. Names never contain "}", "/", ":" or "=", and the length marks the
+// end of a value. So no two histories share a key, for any bytes in the values (R14). The decimal length keeps keys readable in
 // redis-cli; internal/keyenc has a binary one. Layout weir1 cut histories into longer
 // pieces.
 //
@@ -31,6 +31,9 @@ import (
 // slot. A new or removed limit can change the shared dimensions; the histories in a
 // Cluster then begin empty.
 const keyPrefix = "weir2:{"
+
+// kindMarks are the kinds in keys.
+var kindMarks = [...]string{weir.Rolling: "", weir.Calendar: "/fixed", weir.FirstHit: "/first-hit", weir.Bucket: "/bucket", weir.InFlight: "/at-once"}
 
 // keysOf returns the keys of the plan's histories for k, in the order of its limits, and
 // all of them in one string. With one limit it returns only the string.
@@ -72,6 +75,17 @@ func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
 	return several
 }
 
+// keysOfAllKinds returns the keys of the histories for k that the plan's limits have in every
+// kind.
+func (e *Engine) keysOfAllKinds(p *weir.Plan, k *weir.Key) (keys []string) {
+	for _, l := range p.Limits() {
+		for l.Kind = weir.Rolling; l.Kind <= weir.InFlight; l.Kind++ {
+			keys = append(keys, string(appendHistory(e.appendTag(nil, p, &l, k), p, &l, k)))
+		}
+	}
+	return keys
+}
+
 // appendTag appends the prefix and the hash tag of a limit's histories.
 func (e *Engine) appendTag(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
 	b = append(b, keyPrefix...)
@@ -85,7 +99,7 @@ func (e *Engine) appendTag(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Ke
 
 // appendHistory appends the part of the key after the tag.
 func appendHistory(b []byte, p *weir.Plan, l *weir.PlanLimit, k *weir.Key) []byte {
-	b = append(b, l.Name...)
+	b = append(append(b, l.Name...), kindMarks[l.Kind]...)
 	for _, dim := range l.By {
 		b = append(b, ':')
 		b = appendValue(b, p, k, dim)

@@ -17,7 +17,7 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 	if id != "" {
 		keys = append(keys, e.operationKey(p, &k, id))
 	}
-	most, err := e.units(ctx, p, keys, true, instant, func(around int64, _ bool) (*Script, []string, []string) {
+	most, err := e.units(ctx, p, keys, true, instant, func(around int64) (*Script, []string, []string) {
 		args := []string{packRefund(p, at, n, instant, around)}
 		if id != "" {
 			args = append(args, lifetime(p))
@@ -31,17 +31,17 @@ func (e *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 // Count returns the units recorded in the last microseconds of limit i (R11).
 func (e *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
 	keys, instant := e.keysFor(p, &k), momentNow(now)
-	return e.units(ctx, p, keys, false, instant, func(around int64, _ bool) (*Script, []string, []string) {
+	return e.units(ctx, p, keys, false, instant, func(around int64) (*Script, []string, []string) {
 		return e.scripts["count"], keys[i : i+1], []string{packCount(&p.Limits()[i], last, instant, around)}
 	})
 }
 
-// Reset deletes the histories of the key in every limit of the plan (R10).
+// Reset deletes the histories of the key in every limit of the plan, of all kinds (R10, R12).
 func (e *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	keys := e.keysFor(p, &k)
+	keys := e.keysOfAllKinds(p, &k)
 	_, err := e.eval(ctx, e.scripts["reset"], keys, nil)
 	e.cache.wrote(keys...)
 	if err != nil {

@@ -148,10 +148,6 @@ func packRefund(p *weir.Plan, at, n int64, now moment, around int64) string {
 	for i := range limits {
 		b = append7(appendLimit(b, &limits[i]), refunded(&limits[i], n))
 		b = appendKind(b, &limits[i], around)
-		if z := limits[i].Period; z != nil {
-			start, _ := z.Around(max(at, 0))
-			b = append7(b, max(start, 0))
-		}
 	}
 	return string(b)
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/topkeys"
+	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/weirdisk"
 )
 
@@ -91,6 +92,7 @@ func checkDirectory(cmd *cobra.Command, arg string, asJSON bool) error {
 type dumpedLine struct {
 	Policy    string            `json:"policy"`
 	Limit     string            `json:"limit,omitempty"`
+	Kind      string            `json:"kind,omitempty"` // missing for a rolling limit
 	Key       map[string]string `json:"key"`
 	Newest    int64             `json:"newest_us,omitempty"`
 	Entries   []dumpedEntry     `json:"entries,omitempty"`
@@ -147,8 +149,12 @@ func dumped(item weirdisk.Item, text func(string) string) (line dumpedLine, err 
 	var dimensions, values []string
 	var ok bool
 	if h := item.History; h != nil {
-		if line.Policy, line.Limit, dimensions, values, ok = h.Split(); !ok {
+		var kind weir.Kind
+		if line.Policy, line.Limit, kind, dimensions, values, ok = h.Split(); !ok {
 			return line, fmt.Errorf("the history of %q has a key that does not fit its name", h.Name)
+		}
+		if kind != weir.Rolling {
+			line.Kind = policy.KindWord(kind)
 		}
 		line.Newest = h.Last
 		for _, e := range h.Entries {

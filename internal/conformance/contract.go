@@ -66,7 +66,9 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 		l, ok := c.lives[id]
 		switch {
 		case s.op == opReset:
-			delete(c.lives, id)
+			for limit.Kind = weir.Rolling; limit.Kind <= weir.InFlight; limit.Kind++ {
+				delete(c.lives, historyOf(limit, s.key))
+			}
 		case a.err != "" || s.n == 0 || !ok && !wrote:
 		case wrote && s.decides():
 			l = life{until: s.at + limit.Window, window: limit.Window}
@@ -82,10 +84,10 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 	}
 }
 
-// historyOf names the history of the limit that counts the key.
+// historyOf names the history of the limit and its kind that counts the key.
 func historyOf(limit weir.Limit, key []keyPart) string {
 	var b strings.Builder
-	b.WriteString(limit.Name)
+	b.WriteString(limit.Name + "\x00" + limit.Kind.String())
 	for _, part := range key {
 		if slices.Contains(limit.By, part.dim) {
 			b.WriteString("\x00" + part.dim + "\x00" + part.value)

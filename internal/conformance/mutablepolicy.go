@@ -25,10 +25,10 @@ func (b *mutablePolicy) current(prefix string) weir.Policy {
 	return p
 }
 
-// refits reports whether a limit is a bucket or of a Period: histories of other kinds change
-// their form with the next attempt (R12).
-func (b *mutablePolicy) refits() bool {
-	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Kind == weir.Bucket || l.Period != weir.NoPeriod })
+// buckets reports whether a limit is a bucket: the next attempt stores a change of its rate
+// (R12).
+func (b *mutablePolicy) buckets() bool {
+	return slices.ContainsFunc(b.limits, func(l weir.Limit) bool { return l.Kind == weir.Bucket })
 }
 
 // index returns the index of the declared limit of that name, or -1.

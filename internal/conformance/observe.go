@@ -14,7 +14,7 @@ func (g *randomHistory) observe(s step, a answer) {
 	if s.op == opChange {
 		mustBeValid(g.policy.change(s.words))
 		g.changed = true
-		g.refits = g.refits || g.policy.refits()
+		g.buckets = g.buckets || g.policy.buckets()
 		return
 	}
 	limits := g.policy.current("").Limits
@@ -99,7 +99,7 @@ func (g *randomHistory) longest() time.Duration {
 
 // probes returns the two peeks that try an announced wait: a microsecond before its end,
 // and at its end (R8). ok is false if the wait cannot be tried: the clock was behind, or a
-// limit has changed its kind, and nothing was recorded, so the next peek finds another
+// bucket has changed its rate, and nothing was recorded, so the next peek finds another
 // state (R2, R12); a history may be forgotten by then (R13); or time ends sooner.
 func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
 	d := a.decision
@@ -107,7 +107,7 @@ func (g *randomHistory) probes(s step, a answer) (before, after step, ok bool) {
 		return before, after, false
 	}
 	recorded := s.op != opPeek && s.n > 0
-	if !recorded && (g.at(d) < g.newest || g.refits && g.changed) {
+	if !recorded && (g.at(d) < g.newest || g.buckets && g.changed) {
 		return before, after, false
 	}
 	after = step{op: opPeek, n: s.n, key: s.key, at: g.at(d) + d.RetryAfter}

@@ -28,7 +28,7 @@ type randomHistory struct {
 	done    []step          // operations with an id
 	ids     int             // number of ids used
 	room    []int64         // the last reported room of each key
-	refits  bool            // a limit is or was a bucket or of a Period
+	buckets bool            // a limit is or was a bucket
 	changed bool            // a limit has changed
 }
 
@@ -42,7 +42,7 @@ type grant struct {
 func newRandomHistory(r *rand.Rand, c Config, epoch int64) *randomHistory {
 	b := randomPolicy(r, &c)
 	g := &randomHistory{
-		r: r, config: &c, wrote: -1, refits: b.refits(),
+		r: r, config: &c, wrote: -1, buckets: b.buckets(),
 		v:        &vector{name: "a random history", epoch: epoch, policies: []*mutablePolicy{b}},
 		policy:   b.clone(),
 		keys:     randomKeys(r),

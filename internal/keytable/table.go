@@ -83,6 +83,14 @@ func (t *Table) Group(name string, window int64) (group uint32, longer bool) {
 	return group, longer
 }
 
+// Find returns the number of the group of that name, if there is one.
+func (t *Table) Find(name string) (group uint32, known bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	group, known = t.groups[name]
+	return group, known
+}
+
 // Groups returns the names of all groups by their numbers, and the time that each keeps its
 // histories.
 func (t *Table) Groups() (names []string, windows []int64) {

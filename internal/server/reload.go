@@ -21,8 +21,8 @@ type reloads struct {
 
 // Reload puts all policies of f in force. After an error the older ones stay, and /readyz
 // and /metrics report the error. Requests in flight keep the policies they started with.
-// Histories belong to the names of policy, limit and key, so they stay (R12); so do the
-// counters. Reload is safe for concurrent use.
+// Histories belong to the names of policy, limit and key, so they stay (R12), unless the kind
+// of a limit changes; so do the counters. Reload is safe for concurrent use.
 func (s *Server) Reload(f *policy.File, source string) error {
 	s.reloading.Lock()
 	defer s.reloading.Unlock()

@@ -12,7 +12,7 @@ type bucket struct {
 	missing *big.Rat // units, at least 0
 	asOf    int64    // the instant at which they were missing
 	rate    *big.Rat // units that flow in per microsecond
-	since   int64    // when the bucket was last full or changed its form, at most asOf
+	since   int64    // when the bucket was last full or changed its rate, at most asOf
 }
 
 // rateOf is the rate of a limit: Max per Window.

@@ -16,7 +16,7 @@ type entry struct {
 // not change it; they return another history.
 type history struct {
 	entries []entry // u rises
-	bucket  *bucket // of a limit that was last a Bucket (R16); then there are no entries
+	bucket  *bucket // of a Bucket that was used (R16); then there are no entries
 	tried   bool    // any attempt was ever recorded
 	last    int64   // the exact instant of the newest recorded attempt (R5)
 }
@@ -57,39 +57,17 @@ func leaves(limit weir.PlanLimit, mark, now int64) int64 {
 	return mark + limit.Window
 }
 
-// fitted is h in the form of the limit's kind at now (R12). Units under another kind
-// are missing from a Bucket, at most all of it; the units that are missing from a bucket
-// count as granted now. The units in a window of a Period are one entry.
-func (h history) fitted(limit weir.PlanLimit, now int64) history {
+// paced is h with the rate of a changed Bucket at now (R12). A history that remembers
+// nothing is a full bucket (R16).
+func (h history) paced(limit weir.PlanLimit, now int64) history {
 	switch {
-	case limit.Kind == weir.Bucket && h.bucket != nil:
-		h.bucket = h.bucket.paced(limit, now)
-	case limit.Kind == weir.Bucket:
+	case limit.Kind != weir.Bucket:
+	case h.bucket == nil:
 		h.bucket = full(limit, now)
-		counting := h.pruned(limit, now).entries
-		if len(counting) > 0 {
-			h.bucket = h.bucket.minus(now, min(sum(counting), limit.Capacity), weir.MaxUnits)
-		}
-		h.entries = nil
-	case h.bucket != nil:
-		units := h.bucket.units(now)
-		h.bucket = nil
-		h = h.plus(mark(limit, now), units).filled()
-	}
-	if begin := mark(limit, now); limit.Period != nil && len(h.entries) > 0 && h.entries[len(h.entries)-1].u > begin {
-		counting := h.pruned(limit, now).entries
-		h.entries = []entry{{begin, sum(counting)}}
+	default:
+		h.bucket = h.bucket.paced(limit, now)
 	}
 	return h
-}
-
-// sum is the units of entries.
-func sum(entries []entry) int64 {
-	n := int64(0)
-	for _, e := range entries {
-		n += e.units
-	}
-	return n
 }
 
 // open is the mark of units recorded in h at now: the mark of the newest entry while a
@@ -102,8 +80,8 @@ func (h history) open(limit weir.PlanLimit, now int64) int64 {
 }
 
 // holder is the mark of the entry of h that holds the units granted at instant at: the
-// newest, if it is a window that began with its first unit, and at is within (R10). The
-// oldest is the first that counts, behind cutoff; -1 is the mark of none.
+// newest, if at is within the window of a Period, or within one that began with its first
+// unit (R10). The oldest is the first that counts, behind cutoff; -1 is the mark of none.
 func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
 	if at == weir.Oldest {
 		if i := slices.IndexFunc(h.entries, func(e entry) bool { return e.u > cutoff }); i >= 0 {
@@ -111,8 +89,19 @@ func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
 		}
 		return -1
 	}
-	if n := len(h.entries); limit.Kind == weir.FirstHit && n > 0 && h.entries[n-1].u <= at && at < h.entries[n-1].u+limit.Window {
-		return h.entries[n-1].u
+	if len(h.entries) == 0 {
+		return -1
+	}
+	begin, newest := int64(-1), h.entries[len(h.entries)-1].u
+	end := int64(-1)
+	switch {
+	case limit.Period != nil:
+		begin, end = limit.Period.Around(cutoff + 1)
+	case limit.Kind == weir.FirstHit:
+		begin, end = newest, newest+limit.Window
+	}
+	if begin <= at && at < end {
+		return newest
 	}
 	return mark(limit, at)
 }

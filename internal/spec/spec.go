@@ -11,6 +11,7 @@ package spec
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -129,12 +130,18 @@ func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last,
 	return v.past[0].since(v.now - last), nil
 }
 
-// Reset forgets the histories of the key in every limit of the plan (R10).
+// Reset forgets the histories of the key in every limit of the plan, of all kinds (R10, R12).
 func (e *Engine) Reset(_ context.Context, p *weir.Plan, k weir.Key) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	for _, name := range namesOf(p, k, p.Limits()) {
-		delete(e.histories, name)
+	limits := slices.Clone(p.Limits())
+	for kind := weir.Rolling; kind <= weir.InFlight; kind++ {
+		for i := range limits {
+			limits[i].Kind = kind
+		}
+		for _, name := range namesOf(p, k, limits) {
+			delete(e.histories, name)
+		}
 	}
 	return nil
 }
@@ -161,13 +168,13 @@ func (e *Engine) keep(names []string, v view) {
 	}
 }
 
-// namesOf names the history of each limit: policy, limit, and the dimensions that the
+// namesOf names the history of each limit: policy, limit, kind, and the dimensions that the
 // limit counts by with their values (R12). Each part stands behind its length, so that no
 // two tuples share a name (R14).
 func namesOf(p *weir.Plan, k weir.Key, limits []weir.PlanLimit) []string {
 	names := make([]string, len(limits))
 	for i, limit := range limits {
-		parts := []string{limit.Policy, limit.Name}
+		parts := []string{limit.Policy, limit.Name, limit.Kind.String()}
 		for _, dim := range limit.By {
 			parts = append(parts, p.Dimensions()[dim], k.Value(dim))
 		}

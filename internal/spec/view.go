@@ -35,7 +35,7 @@ func see(limits []weir.PlanLimit, past []history, clock int64) view {
 		}
 	}
 	for i, h := range v.past {
-		v.past[i] = h.fitted(limits[i], v.now)
+		v.past[i] = h.paced(limits[i], v.now)
 	}
 	return v
 }
@@ -202,7 +202,7 @@ func (v view) refund(at, n int64) (view, int64) {
 func (v view) giveBack(i int, at, n int64) (*bucket, int64) {
 	b := v.past[i].bucket
 	counts := at == weir.Oldest || b.at(v.now).since <= at && at <= v.past[i].last
-	if !counts || v.limits[i].Cost > 0 {
+	if !counts || v.limits[i].Cost > 0 || b.units(v.now) == 0 {
 		return b, 0
 	}
 	return b.plus(v.now, n)

@@ -3,7 +3,7 @@ package window
 // A history of a bucket needs no log. It holds
 //
 //	End, Total   the instant at which the bucket is full: End + Total/Per microseconds (R16)
-//	Front        the instant at which it was last full, or got its form (R12); -1<<60 if it was never used.
+//	Front        the instant at which it was last full, or got its rate (R12); -1<<60 if it was never used.
 //	             A reading of the clock before it finds the bucket as it was then
 //	Last         the instant of the newest attempt, as in every history
 //	log.tail     the rate by which it refills, as the engine numbers rates; log.head is 0
@@ -149,60 +149,26 @@ func (h *History) Waits(r *Rule, now, n, missing int64) (wait, reset int64) {
 	return wait, reset
 }
 
-// Unfit reports whether the history was written under another kind, or another rate, so
-// that it needs Fit (R12).
-func (h *History) Unfit(r *Rule) bool {
-	return h.Rate() != r.Rate || r.Stop != 0 && h.End > r.Start
-}
-
-// Fit changes the history to the form of the rule at now (R12). The units that count become
-// the missing units of a bucket, at most all of it. The missing units of a bucket become an
-// entry of now or, at another rate, stay missing. The units that count in a window of a
-// Period become one entry. old is the rate of a history that is a bucket, otherwise nil.
-func (h *History) Fit(a *Arena, r *Rule, old *Refill, now int64) {
-	switch {
-	case r.Rate == 0:
-		var units int64
-		if old != nil {
-			units = h.Missing(old, now)
-		} else {
-			units, _ = h.Used(a, r.Cutoff(now))
-		}
-		h.clear(a)
-		if units > 0 {
-			end := r.End(now)
-			h.End, h.Front, h.Total = end, end, units
-		}
-	case h.Rate() == 0:
-		cutoff := r.Cutoff(now)
-		units, _ := h.Used(a, cutoff)
-		h.clear(a)
-		h.setMissing(r, now, min(units, r.Max), 0)
-	default:
-		units := h.Missing(old, now)
-		// The next unit has waited for as long as the bucket is ahead of needing it whole.
-		micros, rest := h.missing(now)
-		whole, part := old.Time(units)
-		waited := whole - micros
-		if part > rest {
-			waited++
-		}
-		h.setMissing(r, now, min(units, r.Refill.Most), waited)
+// Pace gives a bucket the rate of the rule at now, and old is its rate so far. The units that
+// are missing stay missing, and so does the time that the next one has waited (R12).
+func (h *History) Pace(r *Rule, old *Refill, now int64) {
+	units := h.Missing(old, now)
+	// The next unit has waited for as long as the bucket is ahead of needing it whole.
+	micros, rest := h.missing(now)
+	whole, part := old.Time(units)
+	waited := whole - micros
+	if part > rest {
+		waited++
 	}
-}
-
-// setMissing makes the history a bucket from which units are missing, the next of which has
-// waited for so many microseconds, at most the time of a unit.
-func (h *History) setMissing(r *Rule, now, units, waited int64) {
-	f := r.Refill
-	micros, rest := f.Time(units)
-	less, part := f.Time(min(units, 1))
+	units = min(units, r.Refill.Most)
+	micros, rest = r.Refill.Time(units)
+	less, part := r.Refill.Time(min(units, 1))
 	if waited <= less {
 		less, part = waited, 0
 	}
 	micros, rest = micros-less, rest-part
 	if rest < 0 {
-		micros, rest = micros-1, rest+f.Per
+		micros, rest = micros-1, rest+r.Refill.Per
 	}
 	h.End, h.Total, h.Front, h.log.tail = now+micros, rest, now, place(r.Rate)
 }

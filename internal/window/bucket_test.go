@@ -190,7 +190,7 @@ func TestBucketMatchesFractions(t *testing.T) {
 			case 3:
 				if h.Rate() != 0 {
 					rule = randomBucket(r, rule.Rate+1)
-					h.Fit(nil, rule, f, now)
+					h.Pace(rule, f, now)
 					b.pace(now, rule.Refill.Most, unitOf(rule))
 				}
 			default:
@@ -283,63 +283,6 @@ func TestDivide(t *testing.T) {
 			if q, rest := d.divide(n); uint64(q) != n/uint64(by) || uint64(rest) != n%uint64(by) {
 				t.Fatalf("%d / %d: got %d, rest %d, want %d, rest %d", n, by, q, rest, n/uint64(by), n%uint64(by))
 			}
-		}
-	}
-}
-
-// TestFitKeepsTheUnits: a history of another kind keeps the units that count (R12).
-func TestFitKeepsTheUnits(t *testing.T) {
-	rolling := &Rule{Max: 5, Window: 100}
-	bucket := bucketRule(10, 100, 3) // a unit flows in every 10 µs
-	period := &Rule{Max: 5, Window: 100, Start: 1000, Stop: 1100}
-	for _, c := range []struct {
-		about      string
-		from, to   *Rule
-		takes      [][2]int64 // instants and units
-		now        int64
-		used, wait int64 // for one unit more than are there, at most Max
-		reset      int64
-	}{
-		{"counting units are missing", rolling, bucket, [][2]int64{{1000, 1}, {1050, 1}}, 1060, 2, 10, 20},
-		{"at most the whole bucket", rolling, bucket, [][2]int64{{1000, 2}, {1050, 3}}, 1060, 3, 10, 30},
-		{"old units do not count", rolling, bucket, [][2]int64{{1000, 2}, {1050, 1}}, 1100, 1, 10, 10},
-		{"nothing counts", rolling, bucket, [][2]int64{{1000, 2}}, 1100, 0, 0, 0},
-		{"missing units are granted now", bucket, rolling, [][2]int64{{1000, 3}}, 1001, 3, 100, 100},
-		{"a part of a unit is one", bucket, rolling, [][2]int64{{1000, 3}}, 1029, 1, 100, 100},
-		{"a full bucket is no entry", bucket, rolling, [][2]int64{{1000, 3}}, 1030, 0, 0, 0},
-		{"counting units leave with the period", rolling, period, [][2]int64{{999, 1}, {1000, 1}, {1050, 1}}, 1060, 2, 40, 40},
-		{"missing units leave with the period", bucket, period, [][2]int64{{1050, 3}}, 1060, 2, 40, 40},
-	} {
-		var a Arena
-		a.Budget = unlimited{}
-		h, old := Empty, c.from.Refill
-		for _, take := range c.takes {
-			if c.from.Rate != 0 {
-				h.Take(c.from, take[0], take[1], false)
-				continue
-			}
-			a.Reserve(1)
-			h.Add(&a, take[0], take[0], take[1])
-		}
-		if c.from.Rate == 0 {
-			old = nil
-		}
-		if !h.Unfit(c.to) {
-			t.Errorf("%s: the history fits already", c.about)
-		}
-		h.Fit(&a, c.to, old, c.now)
-		if h.Unfit(c.to) {
-			t.Errorf("%s: the history does not fit afterwards", c.about)
-		}
-		s := State{Last: h.Last}
-		if c.to.Rate != 0 {
-			s.Used = h.Missing(c.to.Refill, c.now)
-		} else {
-			s.Used, _ = h.Used(&a, c.to.Cutoff(c.now))
-		}
-		wait := h.Wait(&a, c.to, &s, c.now, min(c.to.Max, c.to.Max-s.Used+1))
-		if reset := h.Reset(c.to, &s, c.now); s.Used != c.used || wait != c.wait || reset != c.reset {
-			t.Errorf("%s: %d used, wait %d, reset %d, want %d, %d and %d", c.about, s.Used, wait, reset, c.used, c.wait, c.reset)
 		}
 	}
 }

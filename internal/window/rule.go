@@ -79,9 +79,9 @@ func (h *History) EndOf(r *Rule, now int64) int64 {
 }
 
 // Holder returns the end of the entry with the units granted at instant at, if there is
-// one (R10).
+// one. In a window of a Period it is the newest entry (R10).
 func (h *History) Holder(r *Rule, at int64) int64 {
-	if r.FirstHit && h.End <= at && at < h.End+r.Window {
+	if r.FirstHit && h.End <= at && at < h.End+r.Window || r.Start <= at && at < r.Stop {
 		return h.End
 	}
 	return r.End(at)

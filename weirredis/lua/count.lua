@@ -8,7 +8,6 @@
 {{hoist}}
 {{locals 1}}
 local $key, virtual = KEYS[1], true
-{{template "refills" .}}
 local arg = ARGV[1]
 local raw, span, $window, $cell, at = decode('>I7I6I6I6', arg)
 {{template "further" .}}
@@ -19,10 +18,6 @@ local now, corrected = raw, false
 -- After a correction of the clock, entries of the future count as of now (R2), which does not change the count.
 local cut = now - span
 {{template "window" .}}
-if $debt then -- the units that are missing count as granted now (R12).
-  $debt = $debt - math.max((corrected and $last or now) - $last, $since - $last)
-  return encode('>i8', missing($debt, $frac, $wasunit, $waspart, $wasper))
-end
 if $ends then cut = $begin - 1 end
 if $newest <= cut then return encode('>i8', 0) end
 if $first > cut then return encode('>i8', $total) end

@@ -29,8 +29,8 @@ decision: a local variable h1_name, or the field H.name of a table.
 
 	in scripts for all kinds
 	$debt,$frac            time until a bucket is full: microseconds, and a numerator over the $per of its rate (R16).
-	                       From $last on as stored, from now on as seen; $debt is false if the history is no bucket
-	$since                 when the bucket was last full or changed its form. Grants from before have flowed in again, and
+	                       From $last on as stored, from now on as seen; $debt is false if the limit is no Bucket
+	$since                 when the bucket was last full or changed its rate. Grants from before have flowed in again, and
 	                       at an earlier instant as much is missing as then;  $ahead: the time from now until then
 	$unit,$part,$per,$most of a Bucket, as in weir.Refill; $max is its Burst
 	$wasunit,$waspart,$wasper   the rate under which the bucket was stored
@@ -43,7 +43,7 @@ numbers stand in "load":
 	4  front, chunks and tail
 	5  as 2; the newest entry was recorded at $last, and every entry has units, at most 65,535
 	6  as 4; the same, and no chunks are dead
-	8  a bucket; the scripts for plain limits do not read it
+	8  of a Bucket, and of no other limit
 	9  as 8, with no fractions of a microsecond: $per is 1
 */ -}}
 
@@ -56,18 +56,22 @@ numbers stand in "load":
   if not $s then
     $s, $p, $q, $o = '', 1, 1, 1
     $last, $newest, $first, $units, $total, $lives = -9007199254740992, 0, 0, 0, 0, 0
+    {{if .Kinds}}
+    if $cell == {{bucket}} then $debt, $frac, $since, $wasunit, $waspart, $wasper = 0, 0, 0, $unit, $part, $per end
+    {{end}}
   {{if .Kinds}}
-  elseif byte($s) == 8 or byte($s) == 9 then
-    local _
-    if byte($s) == 8 and #$s == 54 then
+  elseif $cell == {{bucket}} then
+    local form, _ = byte($s), nil
+    if form == 8 and #$s == 54 then
       _, $last, $debt, $frac, $since, $lives, $wasunit, $waspart, $wasper = decode('>BI7I7I7I7I5I6I7I7', $s)
-    elseif byte($s) == 9 and #$s == 33 then
+    elseif form == 9 and #$s == 33 then
       _, $last, $debt, $since, $lives, $wasunit = decode('>BI7I7I7I5I6', $s)
       $frac, $waspart, $wasper = 0, 0, 1
+    elseif form and form ~= 8 and form ~= 9 then
+      error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
     end
-    $s, $p, $q, $o, $newest, $first, $units, $total = '', 1, 1, 1, 0, 0, 0, 0
   {{end}}
   else
     local form, size, behind, _ = byte($s), #$s, 0
@@ -112,20 +116,13 @@ numbers stand in "load":
   {{template "window" .}}
   if $debt then
     {{template "refill" .}}
-  end
-  if not $debt then
+  else
   {{end}}
   if corrected and $last - raw >= 1000000 then
     {{template "redate" .}}
   end
   {{template "live" .}}
   {{if .Kinds}}
-    if $ends and $newest > $begin then
-      {{template "gather" .}}
-    end
-    if $cell == {{bucket}} then
-      {{template "become" .}}
-    end
   end
   {{end}}
 {{end}}

@@ -1,6 +1,6 @@
 {{- /*
-Limits of kind Bucket, calendar windows with a Period, and changes between kinds (R3, R12,
-R16). Only the scripts for all kinds contain them. The names are in lua/history.lua.
+Limits of kind Bucket, and calendar windows with a Period (R3, R12, R16). Only the scripts
+for all kinds contain them. The names are in lua/history.lua.
 
 Every product is below 2^53: a Bucket has at most as many units as have an exact time
 (weir.Refill.Most).
@@ -46,7 +46,7 @@ end
 {{end}}
 
 {{define "refill"}}
-    -- a stored bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
+    -- the bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
     if corrected and $last - raw >= 1000000 then
       $debt = $debt - math.max($since - $last, 0)
       if $debt < 0 then $debt, $frac = 0, 0 end
@@ -56,47 +56,23 @@ end
     end
     $ahead = math.max($since - now, 0)
     if $debt < $ahead or $debt == $ahead and $frac == 0 then $debt, $frac, $since = $ahead, 0, now + $ahead end
-    if $cell ~= {{bucket}} then -- the units that are missing count as granted now (R12).
-      $units = missing($debt - $ahead, $frac, $wasunit, $waspart, $wasper)
-      if $units > 0 then
-        {{mark "$newest" "now"}}
-      end
-      $first, $total, $debt, $redated = $newest, $units, false, true
-    else
-      if $wasunit ~= $unit or $waspart ~= $part or $wasper ~= $per then
-        {{template "pace" .}}
-      end
-      $used = missing($debt - $ahead, $frac, $unit, $part, $per)
+    if $wasunit ~= $unit or $waspart ~= $part or $wasper ~= $per then
+      {{template "pace" .}}
     end
-{{end}}
-
-{{define "gather"}}
-      -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
-      $units, $late, $redated = $used, 0, true
-      $s, $p, $q, $z, $o, $from, $wide = '', 1, 1, '', 1, $to, false
-      $newest, $first, $total = $begin, $begin, $units
-      $edge, $own, $used = $begin, $units, $units
-      {{template "none" .}}
+    $used = missing($debt - $ahead, $frac, $unit, $part, $per)
 {{end}}
 
 {{define "pace"}}
-        -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
-        -- most a whole unit (R12).
-        $debt = $debt - $ahead
-        local units = missing($debt, $frac, $wasunit, $waspart, $wasper)
-        local time, rest = cost(units, $wasunit, $waspart, $wasper)
-        local waited = after(time, rest, $debt, $frac)
-        units, $redated = math.min(units, $most), true
-        if units > 0 and after($unit, $part, waited, 0) < 1 then units, waited = units - 1, 0 end
-        $debt, $frac = cost(units, $unit, $part, $per)
-        $debt, $since, $ahead = $debt - waited, now, 0
-{{end}}
-
-{{define "become"}}
-      -- the units that count are missing from the bucket, at most all of it (R12).
-      $since, $ahead = now, 0
-      $used, $redated = math.min($used, $max), $redated or $last >= 0
-      $debt, $frac = cost($used, $unit, $part, $per)
+      -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
+      -- most a whole unit (R12).
+      $debt = $debt - $ahead
+      local units = missing($debt, $frac, $wasunit, $waspart, $wasper)
+      local time, rest = cost(units, $wasunit, $waspart, $wasper)
+      local waited = after(time, rest, $debt, $frac)
+      units, $redated = math.min(units, $most), true
+      if units > 0 and after($unit, $part, waited, 0) < 1 then units, waited = units - 1, 0 end
+      $debt, $frac = cost(units, $unit, $part, $per)
+      $debt, $since, $ahead = $debt - waited, now, 0
 {{end}}
 
 {{define "take"}}
@@ -128,10 +104,6 @@ end
 {{define "freeze"}}
         -- stores the bucket.
         local full = cost($max, $unit, $part, $per) + 1
-        if $low < $top then -- it was a long history.
-          call('UNLINK', $key)
-          $lives = 0
-        end
         {{lives "math.max(now + full, now + 1 + $debt, $last + $gap)" "full" "$lives"}}
         local debt, head = $debt + (now - $last), nil
         if $per == 1 then

@@ -28,7 +28,7 @@ if states then
 end
 if add > 0 then -- the answer is stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
-  local name = bound > 0 and string.match(KEYS[bound], '}([^:]+)') or ''
+  local name = bound > 0 and string.match(KEYS[bound], '}([^:/]+)') or ''
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   local answer = reply
   {{template "long" "0"}}

@@ -4,7 +4,7 @@
 -- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
 --          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
 --          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
---          Bucket and a Period as in kinds.lua; of a Period also I7, the beginning of the window of the entry.
+--          Bucket and a Period as in kinds.lua.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
 -- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
 --          as in kinds.lua.
@@ -37,7 +37,6 @@ for i = 1, count do
   H.max, H.window, H.gap, H.cell, H.n, pos = decode('>I7I6I6I6I7', ARGV[1], pos)
   local arg, at = ARGV[1], pos
   {{template "further" .}}
-  if H.cell == {{period}} then H.mark, at = decode('>I7', arg, at) end
   limits[i], pos = H, at
 end
 {{template "clock" .}}
@@ -70,7 +69,7 @@ local most = 0
   elseif $cell == {{firstHit}} and $edge <= granted and granted - $edge < $window then
     mark = $edge -- R3
   elseif $cell == {{period}} then
-    mark = $mark
+    mark = $begin <= granted and granted < $ends and $edge or -1
   else
     {{mark "mark" "granted"}}
   end
@@ -134,8 +133,8 @@ return encode('>i8', most)
     -- gives back to the bucket, unless the grant has flowed in again (R16).
     $took = 0
     local counts = granted > 9007199254740991 or $since <= granted and granted <= $last
-    if counts and $n > 0 then $took, $redated = math.min($n, $used), true end
-    if counts and $n > 0 and $took == $used then
+    if counts then $took = math.min($n, $used) end
+    if $took > 0 and $took == $used then
       $debt, $frac, $since = $ahead, 0, now + $ahead
     elseif $took > 0 then
       local back, part = cost($took, $unit, $part, $per)

@@ -1,6 +1,6 @@
 -- reset deletes histories (R10).
 --
--- KEYS   the histories.
+-- KEYS   the histories, of all kinds (R12).
 -- ARGV   none.
 -- reply  empty.
 redis.call('UNLINK', unpack(KEYS))

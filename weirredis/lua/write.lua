@@ -172,7 +172,7 @@ end
     ends = ends + spare
     {{.E}} = math.ceil(ends / 1000000) + virtually
     {{if kinds}}
-    if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+    if ends < raw then ends = raw end -- a refund may leave nothing that counts.
     {{end}}
     renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
   end

@@ -169,25 +169,6 @@ end
 local parse, seek, retreat
 local h1_s, h1_p, h1_q, h1_z, h1_o, h1_late, h1_from, h1_to, h1_low, h1_top, h1_wide, h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives, h1_cut, h1_used, h1_ls, h1_lp, h1_lq, h1_lc, h1_lu, h1_own, h1_edge, h1_push, h1_redated, h1_room, h1_closed, h1_wait, h1_reset, h1_next, h1_gapwait, h1_debt, h1_frac, h1_since, h1_ahead, h1_unit, h1_part, h1_per, h1_most, h1_wasunit, h1_waspart, h1_wasper, h1_edge1, h1_edge2, h1_edge3, h1_edge4, h1_begin, h1_ends
 local h1_key, virtual = KEYS[1], true
--- cost returns the time in which n units flow in: microseconds, and a numerator over per.
-local cost = function(n, unit, part, per)
-  local rest = n * part
-  local left = rest % per
-  return n * unit + (rest - left) / per, left
-end
--- after returns the time by which debt + frac/per exceeds time + rest/per, rounded up; below 1 if it does not.
-local after = function(debt, frac, time, rest)
-  return debt - time + (frac > rest and 1 or 0)
-end
--- missing returns the units of the time debt + frac/per, rounded up.
-local missing = function(debt, frac, unit, part, per)
-  if debt < 0 or debt == 0 and frac == 0 then return 0 end
-  local most = math.floor(2251799813685247 / math.max(part, unit + 1))
-  local n = math.min(math.ceil((debt + frac / per) / (unit + part / per)), most) -- the estimate is a few units off.
-  while n > 0 and after(debt, frac, cost(n - 1, unit, part, per)) < 1 do n = n - 1 end
-  while n < most and after(debt, frac, cost(n, unit, part, per)) > 0 do n = n + 1 end
-  return n
-end
 local arg = ARGV[1]
 local raw, span, h1_window, h1_cell, at = decode('>I7I6I6I6', arg)
 -- the further numbers of a Bucket or a Period.
@@ -205,17 +186,19 @@ h1_debt = false
 if not h1_s then
   h1_s, h1_p, h1_q, h1_o = '', 1, 1, 1
   h1_last, h1_newest, h1_first, h1_units, h1_total, h1_lives = -9007199254740992, 0, 0, 0, 0, 0
-elseif byte(h1_s) == 8 or byte(h1_s) == 9 then
-  local _
-  if byte(h1_s) == 8 and #h1_s == 54 then
+  if h1_cell == 281474976710652 then h1_debt, h1_frac, h1_since, h1_wasunit, h1_waspart, h1_wasper = 0, 0, 0, h1_unit, h1_part, h1_per end
+elseif h1_cell == 281474976710652 then
+  local form, _ = byte(h1_s), nil
+  if form == 8 and #h1_s == 54 then
     _, h1_last, h1_debt, h1_frac, h1_since, h1_lives, h1_wasunit, h1_waspart, h1_wasper = decode('>BI7I7I7I7I5I6I7I7', h1_s)
-  elseif byte(h1_s) == 9 and #h1_s == 33 then
+  elseif form == 9 and #h1_s == 33 then
     _, h1_last, h1_debt, h1_since, h1_lives, h1_wasunit = decode('>BI7I7I7I5I6', h1_s)
     h1_frac, h1_waspart, h1_wasper = 0, 0, 1
+  elseif form and form ~= 8 and form ~= 9 then
+    error('weir:state version ' .. string.format('%.0f', form), 0)
   else
     error('weir:state the header is cut off', 0)
   end
-  h1_s, h1_p, h1_q, h1_o, h1_newest, h1_first, h1_units, h1_total = '', 1, 1, 1, 0, 0, 0, 0
 else
   local form, size, behind, _ = byte(h1_s), #h1_s, 0
   h1_wide = form == 2 or form == 4
@@ -257,10 +240,6 @@ if h1_cell == 281474976710653 then
   h1_begin, h1_ends = h1_edge2, h1_edge3
   if now < h1_edge2 then h1_begin, h1_ends = h1_edge1, h1_edge2 elseif now >= h1_edge3 then h1_begin, h1_ends = h1_edge3, h1_edge4 end
   h1_cut = h1_begin - 1
-end
-if h1_debt then -- the units that are missing count as granted now (R12).
-  h1_debt = h1_debt - math.max((corrected and h1_last or now) - h1_last, h1_since - h1_last)
-  return encode('>i8', missing(h1_debt, h1_frac, h1_wasunit, h1_waspart, h1_wasper))
 end
 if h1_ends then cut = h1_begin - 1 end
 if h1_newest <= cut then return encode('>i8', 0) end

@@ -238,17 +238,19 @@ for index = 1, count do local H = limits[index]
   if not H.s then
     H.s, H.p, H.q, H.o = '', 1, 1, 1
     H.last, H.newest, H.first, H.units, H.total, H.lives = -9007199254740992, 0, 0, 0, 0, 0
-  elseif byte(H.s) == 8 or byte(H.s) == 9 then
-    local _
-    if byte(H.s) == 8 and #H.s == 54 then
+    if H.cell == 281474976710652 then H.debt, H.frac, H.since, H.wasunit, H.waspart, H.wasper = 0, 0, 0, H.unit, H.part, H.per end
+  elseif H.cell == 281474976710652 then
+    local form, _ = byte(H.s), nil
+    if form == 8 and #H.s == 54 then
       _, H.last, H.debt, H.frac, H.since, H.lives, H.wasunit, H.waspart, H.wasper = decode('>BI7I7I7I7I5I6I7I7', H.s)
-    elseif byte(H.s) == 9 and #H.s == 33 then
+    elseif form == 9 and #H.s == 33 then
       _, H.last, H.debt, H.since, H.lives, H.wasunit = decode('>BI7I7I7I5I6', H.s)
       H.frac, H.waspart, H.wasper = 0, 0, 1
+    elseif form and form ~= 8 and form ~= 9 then
+      error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
     end
-    H.s, H.p, H.q, H.o, H.newest, H.first, H.units, H.total = '', 1, 1, 1, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte(H.s), #H.s, 0
     H.wide = form == 2 or form == 4
@@ -293,7 +295,7 @@ for index = 1, count do local H = limits[index]
     H.cut = H.begin - 1
   end
   if H.debt then
-    -- a stored bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
+    -- the bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
     if corrected and H.last - raw >= 1000000 then
       H.debt = H.debt - math.max(H.since - H.last, 0)
       if H.debt < 0 then H.debt, H.frac = 0, 0 end
@@ -303,35 +305,20 @@ for index = 1, count do local H = limits[index]
     end
     H.ahead = math.max(H.since - now, 0)
     if H.debt < H.ahead or H.debt == H.ahead and H.frac == 0 then H.debt, H.frac, H.since = H.ahead, 0, now + H.ahead end
-    if H.cell ~= 281474976710652 then -- the units that are missing count as granted now (R12).
-      H.units = missing(H.debt - H.ahead, H.frac, H.wasunit, H.waspart, H.wasper)
-      if H.units > 0 then
-        H.newest = now
-        if H.cell > 0 and H.cell < 281474976710652 then
-          H.newest = now - now % H.cell + H.cell
-          if H.newest > 9007199254740991 then H.newest = 9007199254740991 end -- no instant is later.
-        elseif H.cell == 281474976710655 then H.newest = now - now % H.window
-        elseif H.ends then H.newest = H.begin -- AT is now.
-        end
-      end
-      H.first, H.total, H.debt, H.redated = H.newest, H.units, false, true
-    else
-      if H.wasunit ~= H.unit or H.waspart ~= H.part or H.wasper ~= H.per then
-        -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
-        -- most a whole unit (R12).
-        H.debt = H.debt - H.ahead
-        local units = missing(H.debt, H.frac, H.wasunit, H.waspart, H.wasper)
-        local time, rest = cost(units, H.wasunit, H.waspart, H.wasper)
-        local waited = after(time, rest, H.debt, H.frac)
-        units, H.redated = math.min(units, H.most), true
-        if units > 0 and after(H.unit, H.part, waited, 0) < 1 then units, waited = units - 1, 0 end
-        H.debt, H.frac = cost(units, H.unit, H.part, H.per)
-        H.debt, H.since, H.ahead = H.debt - waited, now, 0
-      end
-      H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
+    if H.wasunit ~= H.unit or H.waspart ~= H.part or H.wasper ~= H.per then
+      -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
+      -- most a whole unit (R12).
+      H.debt = H.debt - H.ahead
+      local units = missing(H.debt, H.frac, H.wasunit, H.waspart, H.wasper)
+      local time, rest = cost(units, H.wasunit, H.waspart, H.wasper)
+      local waited = after(time, rest, H.debt, H.frac)
+      units, H.redated = math.min(units, H.most), true
+      if units > 0 and after(H.unit, H.part, waited, 0) < 1 then units, waited = units - 1, 0 end
+      H.debt, H.frac = cost(units, H.unit, H.part, H.per)
+      H.debt, H.since, H.ahead = H.debt - waited, now, 0
     end
-  end
-  if not H.debt then
+    H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
+  else
     if corrected and H.last - raw >= 1000000 then
       -- the clock was corrected: entries of the future merge into one entry of now (R2).
       H.last, H.redated = now, true
@@ -460,21 +447,6 @@ for index = 1, count do local H = limits[index]
         end
       until H.lu > H.cut
       H.used = H.total - gone
-    end
-    if H.ends and H.newest > H.begin then
-      -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
-      H.units, H.late, H.redated = H.used, 0, true
-      H.s, H.p, H.q, H.z, H.o, H.from, H.wide = '', 1, 1, '', 1, H.to, false
-      H.newest, H.first, H.total = H.begin, H.begin, H.units
-      H.edge, H.own, H.used = H.begin, H.units, H.units
-      -- no older entry counts.
-      H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
-    end
-    if H.cell == 281474976710652 then
-      -- the units that count are missing from the bucket, at most all of it (R12).
-      H.since, H.ahead = now, 0
-      H.used, H.redated = math.min(H.used, H.max), H.redated or H.last >= 0
-      H.debt, H.frac = cost(H.used, H.unit, H.part, H.per)
     end
   end
   H.room = H.max - H.used -- R5
@@ -709,10 +681,6 @@ for index = 1, count do local H = limits[index]
     if add > 0 or H.redated and kind < 3 then
       -- stores the bucket.
       local full = cost(H.max, H.unit, H.part, H.per) + 1
-      if H.low < H.top then -- it was a long history.
-        call('UNLINK', H.key)
-        H.lives = 0
-      end
       -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of full (R13).
       local renew
       local ends = math.max(now + full, now + 1 + H.debt, H.last + H.gap)
@@ -723,7 +691,7 @@ for index = 1, count do local H = limits[index]
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
-        if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+        if ends < raw then ends = raw end -- a refund may leave nothing that counts.
         renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
       end
       local debt, head = H.debt + (now - H.last), nil
@@ -914,7 +882,7 @@ for index = 1, count do local H = limits[index]
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           H.lives = math.ceil(ends / 1000000) + virtually
-          if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+          if ends < raw then ends = raw end -- a refund may leave nothing that counts.
           renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
         end
         local head
@@ -1126,7 +1094,7 @@ for index = 1, count do local H = limits[index]
         if promised < ends or promised > ends + spare + 1000000 then
           ends = ends + spare
           H.lives = math.ceil(ends / 1000000) + virtually
-          if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+          if ends < raw then ends = raw end -- a refund may leave nothing that counts.
           renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
         end
         local head
@@ -1173,7 +1141,7 @@ if states then
 end
 if add > 0 then -- the answer is stored with the histories, or not at all.
   local ends = now + decode('>I7', ARGV[2])
-  local name = bound > 0 and string.match(KEYS[bound], '}([^:]+)') or ''
+  local name = bound > 0 and string.match(KEYS[bound], '}([^:/]+)') or ''
   local lives = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0) -- R13
   local answer = reply
   -- the long reply, with the time for which a denial stays the same.

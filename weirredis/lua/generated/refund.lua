@@ -4,7 +4,7 @@
 -- ARGV[1]  packed: mode B, number of limits B, instant I7 (above 2^53: the server's clock); granted I7 (the instant of
 --          the entry; above 2^53: the oldest entry that counts, of each limit its own); n I7 units;
 --          then for each limit max I7, window I6, gap I6, cell I6, take I7 (the most units to take of it), and of a
---          Bucket and a Period as in kinds.lua; of a Period also I7, the beginning of the window of the entry.
+--          Bucket and a Period as in kinds.lua.
 -- ARGV[2]  with an operation, packed: its lifetime I7.
 -- reply    packed: the most units taken in one limit i8; of a known operation, its stored answer; or 4 B, instant I7,
 --          as in kinds.lua.
@@ -298,7 +298,6 @@ for i = 1, count do
   -- the further numbers of a Bucket or a Period.
   if H.cell == 281474976710652 then H.unit, H.part, H.per, H.most, at = decode('>I6I7I7I7', arg, at)
   elseif H.cell == 281474976710653 then H.edge1, H.edge2, H.edge3, H.edge4, at = decode('>I7I7I7I7', arg, at) end
-  if H.cell == 281474976710653 then H.mark, at = decode('>I7', arg, at) end
   limits[i], pos = H, at
 end
 -- raw: one reading of the clock, the caller's or the server's (R1); virtual: it is the caller's.
@@ -334,17 +333,19 @@ for index = 1, count do local H = limits[index]
   if not H.s then
     H.s, H.p, H.q, H.o = '', 1, 1, 1
     H.last, H.newest, H.first, H.units, H.total, H.lives = -9007199254740992, 0, 0, 0, 0, 0
-  elseif byte(H.s) == 8 or byte(H.s) == 9 then
-    local _
-    if byte(H.s) == 8 and #H.s == 54 then
+    if H.cell == 281474976710652 then H.debt, H.frac, H.since, H.wasunit, H.waspart, H.wasper = 0, 0, 0, H.unit, H.part, H.per end
+  elseif H.cell == 281474976710652 then
+    local form, _ = byte(H.s), nil
+    if form == 8 and #H.s == 54 then
       _, H.last, H.debt, H.frac, H.since, H.lives, H.wasunit, H.waspart, H.wasper = decode('>BI7I7I7I7I5I6I7I7', H.s)
-    elseif byte(H.s) == 9 and #H.s == 33 then
+    elseif form == 9 and #H.s == 33 then
       _, H.last, H.debt, H.since, H.lives, H.wasunit = decode('>BI7I7I7I5I6', H.s)
       H.frac, H.waspart, H.wasper = 0, 0, 1
+    elseif form and form ~= 8 and form ~= 9 then
+      error('weir:state version ' .. string.format('%.0f', form), 0)
     else
       error('weir:state the header is cut off', 0)
     end
-    H.s, H.p, H.q, H.o, H.newest, H.first, H.units, H.total = '', 1, 1, 1, 0, 0, 0, 0
   else
     local form, size, behind, _ = byte(H.s), #H.s, 0
     H.wide = form == 2 or form == 4
@@ -390,7 +391,7 @@ for index = 1, count do local H = limits[index]
     H.cut = H.begin - 1
   end
   if H.debt then
-    -- a stored bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
+    -- the bucket at now. After a correction of the clock as much is missing as at the newest attempt (R2).
     if corrected and H.last - raw >= 1000000 then
       H.debt = H.debt - math.max(H.since - H.last, 0)
       if H.debt < 0 then H.debt, H.frac = 0, 0 end
@@ -400,35 +401,20 @@ for index = 1, count do local H = limits[index]
     end
     H.ahead = math.max(H.since - now, 0)
     if H.debt < H.ahead or H.debt == H.ahead and H.frac == 0 then H.debt, H.frac, H.since = H.ahead, 0, now + H.ahead end
-    if H.cell ~= 281474976710652 then -- the units that are missing count as granted now (R12).
-      H.units = missing(H.debt - H.ahead, H.frac, H.wasunit, H.waspart, H.wasper)
-      if H.units > 0 then
-        H.newest = now
-        if H.cell > 0 and H.cell < 281474976710652 then
-          H.newest = now - now % H.cell + H.cell
-          if H.newest > 9007199254740991 then H.newest = 9007199254740991 end -- no instant is later.
-        elseif H.cell == 281474976710655 then H.newest = now - now % H.window
-        elseif H.ends then H.newest = H.begin -- AT is now.
-        end
-      end
-      H.first, H.total, H.debt, H.redated = H.newest, H.units, false, true
-    else
-      if H.wasunit ~= H.unit or H.waspart ~= H.part or H.wasper ~= H.per then
-        -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
-        -- most a whole unit (R12).
-        H.debt = H.debt - H.ahead
-        local units = missing(H.debt, H.frac, H.wasunit, H.waspart, H.wasper)
-        local time, rest = cost(units, H.wasunit, H.waspart, H.wasper)
-        local waited = after(time, rest, H.debt, H.frac)
-        units, H.redated = math.min(units, H.most), true
-        if units > 0 and after(H.unit, H.part, waited, 0) < 1 then units, waited = units - 1, 0 end
-        H.debt, H.frac = cost(units, H.unit, H.part, H.per)
-        H.debt, H.since, H.ahead = H.debt - waited, now, 0
-      end
-      H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
+    if H.wasunit ~= H.unit or H.waspart ~= H.part or H.wasper ~= H.per then
+      -- the whole units that are missing stay, and so does the time that the next one has waited, rounded up, but at
+      -- most a whole unit (R12).
+      H.debt = H.debt - H.ahead
+      local units = missing(H.debt, H.frac, H.wasunit, H.waspart, H.wasper)
+      local time, rest = cost(units, H.wasunit, H.waspart, H.wasper)
+      local waited = after(time, rest, H.debt, H.frac)
+      units, H.redated = math.min(units, H.most), true
+      if units > 0 and after(H.unit, H.part, waited, 0) < 1 then units, waited = units - 1, 0 end
+      H.debt, H.frac = cost(units, H.unit, H.part, H.per)
+      H.debt, H.since, H.ahead = H.debt - waited, now, 0
     end
-  end
-  if not H.debt then
+    H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
+  else
     if corrected and H.last - raw >= 1000000 then
       -- the clock was corrected: entries of the future merge into one entry of now (R2).
       H.last, H.redated = now, true
@@ -558,28 +544,13 @@ for index = 1, count do local H = limits[index]
       until H.lu > H.cut
       H.used = H.total - gone
     end
-    if H.ends and H.newest > H.begin then
-      -- the counted units of a window of a Period are one entry, which leaves with the window (R12).
-      H.units, H.late, H.redated = H.used, 0, true
-      H.s, H.p, H.q, H.z, H.o, H.from, H.wide = '', 1, 1, '', 1, H.to, false
-      H.newest, H.first, H.total = H.begin, H.begin, H.units
-      H.edge, H.own, H.used = H.begin, H.units, H.units
-      -- no older entry counts.
-      H.ls, H.lp, H.lq, H.lc, H.lu = '', 1, 1, H.to + 1, H.edge
-    end
-    if H.cell == 281474976710652 then
-      -- the units that count are missing from the bucket, at most all of it (R12).
-      H.since, H.ahead = now, 0
-      H.used, H.redated = math.min(H.used, H.max), H.redated or H.last >= 0
-      H.debt, H.frac = cost(H.used, H.unit, H.part, H.per)
-    end
   end
   if H.debt then
     -- gives back to the bucket, unless the grant has flowed in again (R16).
     H.took = 0
     local counts = granted > 9007199254740991 or H.since <= granted and granted <= H.last
-    if counts and H.n > 0 then H.took, H.redated = math.min(H.n, H.used), true end
-    if counts and H.n > 0 and H.took == H.used then
+    if counts then H.took = math.min(H.n, H.used) end
+    if H.took > 0 and H.took == H.used then
       H.debt, H.frac, H.since = H.ahead, 0, now + H.ahead
     elseif H.took > 0 then
       local back, part = cost(H.took, H.unit, H.part, H.per)
@@ -639,7 +610,7 @@ for index = 1, count do local H = limits[index]
     elseif H.cell == 281474976710654 and H.edge <= granted and granted - H.edge < H.window then
       mark = H.edge -- R3
     elseif H.cell == 281474976710653 then
-      mark = H.mark
+      mark = H.begin <= granted and granted < H.ends and H.edge or -1
     else
       mark = granted
       if H.cell > 0 and H.cell < 281474976710652 then
@@ -763,10 +734,6 @@ for index = 1, count do local H = limits[index]
     if H.took > 0 or H.redated then
       -- stores the bucket.
       local full = cost(H.max, H.unit, H.part, H.per) + 1
-      if H.low < H.top then -- it was a long history.
-        call('UNLINK', H.key)
-        H.lives = 0
-      end
       -- a key lives until its newest entry no longer counts; the expiry is renewed once a quarter of full (R13).
       local renew
       local ends = math.max(now + full, now + 1 + H.debt, H.last + H.gap)
@@ -777,7 +744,7 @@ for index = 1, count do local H = limits[index]
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
-        if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+        if ends < raw then ends = raw end -- a refund may leave nothing that counts.
         renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
       end
       local debt, head = H.debt + (now - H.last), nil
@@ -969,7 +936,7 @@ for index = 1, count do local H = limits[index]
       if promised < ends or promised > ends + spare + 1000000 then
         ends = ends + spare
         H.lives = math.ceil(ends / 1000000) + virtually
-        if ends < raw then ends = raw end -- a denied attempt stored a change of the kind.
+        if ends < raw then ends = raw end -- a refund may leave nothing that counts.
         renew = math.ceil((ends - raw) / 1000) + 1000 + (virtual and 7200000 or 0)
       end
       local head

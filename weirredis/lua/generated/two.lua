@@ -1,6 +1,6 @@
 -- many decides several requests under several limits each, in their order, at one reading of the clock. The scripts
 -- two and three are the same for two and three limits, with the state of the histories in local variables. The script
--- kinds is the same for limits of all kinds, and for histories that were of all kinds.
+-- kinds is the same for limits of all kinds.
 --
 -- KEYS     the histories, in the order of the requests and their limits.
 -- ARGV[i]  packed: kind B, times B, n I7, instant I7 as in one.lua, number of limits B, states B (1 = return them);
