@@ -12,9 +12,6 @@ import (
 // compareParsers holds a line read by p, and by a fresh parser, to the reference.
 func compareParsers(t *testing.T, p *parser, b []byte) {
 	t.Helper()
-	if !jsontest.CanRead(b) {
-		return
-	}
 	want, wantErr := reference(b)
 	got, err := parseLine(b)
 	if (err == nil) != (wantErr == nil) {
@@ -51,7 +48,6 @@ var wholeLines = []string{
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"count","limit":"l","last_us":60000000}`,
 	`{"at_us":5,"policy":"p","key":{"a":"x"},"op":"reset"}`,
 	" {\t\"at_us\" : 5 ,\r\n\"policy\" : \"p\" } ",
-	"{\"at_us\":5,\"policy\":\"p\",\"key\":{\"a\":\"\xff\xfe\"}}",
 }
 
 var words = strings.Fields(`"at_us":1 "n":1 "op":"check" "op":"count" at_us policy key n op limit last_us granted_at_us id "id":"x" check refund`)

@@ -30,9 +30,9 @@
 // object are errors. The ranges of known fields that an op does not use are checked.
 // Blank lines are skipped, lines end with LF or CR LF, and a line has at most 64 KiB.
 //
-// Strings are bytes, like keys (R14). An escape is the UTF-8 of its character. Half a
-// surrogate pair is an error, because it has no UTF-8. Bytes that are not UTF-8 are
-// kept. So two keys that differ in the trace never share a history.
+// Strings are UTF-8. An escape is the UTF-8 of its character. Half a surrogate pair and
+// bytes that are not UTF-8 are errors. So two keys that differ in the trace never share a
+// history.
 //
 // # Answers
 //

@@ -61,7 +61,7 @@ func ParseHeader(line []byte) (h Header, err error) {
 }
 
 // AppendJSON appends the line as a trace holds it. Defaults are left out, and strings keep
-// their bytes. Parsing the result returns the same line.
+// their bytes. Parsing the result returns the same line if they are UTF-8.
 func (l *Line) AppendJSON(b []byte) []byte {
 	b = strconv.AppendInt(append(b, `{"at_us":`...), l.At, 10)
 	b = appendText(append(b, `,"policy":`...), l.Policy)

@@ -14,15 +14,14 @@ import (
 
 // parser reads lines.
 type parser struct {
-	strictjson.Scanner
+	strictjson.Reader
 	strings *interner // nil: each string is allocated
+	line    *Line     // that is read
 
 	lastPolicy, lastLimit, lastDimension string
 }
 
-func newParser(strings *interner) *parser {
-	return &parser{Scanner: strictjson.Scanner{Input: "line"}, strings: strings}
-}
+func newParser(strings *interner) *parser { return &parser{strings: strings} }
 
 // parse reads b into line. It reuses the memory of line.Key.
 func (p *parser) parse(b []byte, line *Line) error {
@@ -31,72 +30,48 @@ func (p *parser) parse(b []byte, line *Line) error {
 		return errTooLong
 	}
 	p.Reset(b)
-	if err := p.object(line); err != nil {
-		return (*LineError)(err.(*strictjson.Error)) // the only type of error of a scanner
+	p.line = line
+	err := p.Object("a line must be an object", p.field)
+	if err == nil {
+		err = p.End("more text behind the object; write one object per line")
+	}
+	if err != nil {
+		return (*LineError)(err.(*strictjson.Error)) // the only type of error of a reader
 	}
 	return line.check()
 }
 
 var errTooLong = &LineError{Problem: fmt.Sprintf("the line is longer than %d bytes; write one object per line", MaxLineBytes)}
 
-// object reads the line's object.
-func (p *parser) object(line *Line) error {
-	more, err := p.Object("an object should stand here")
-	for more && err == nil {
-		more, err = p.member(line)
-	}
-	if err == nil && !p.AtEnd() {
-		err = p.Unexpected("the end of the line should stand here")
-	}
-	return err
-}
-
-// afterMember is the expectation in errors after a member of an object.
-const afterMember = "a comma or the end of the object should stand here"
-
-// member reads a field and reports whether another follows.
-func (p *parser) member(line *Line) (more bool, err error) {
-	name, at, err := p.Name("the name of a field should stand here")
-	if err != nil {
-		return false, err
-	}
-	field := fieldNamed(name)
-	if field == 0 {
-		return false, p.Fault(at, fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), strings.Join(fieldNames[:], ", ")))
-	}
-	if line.given&field != 0 {
-		return false, p.Fault(at, fmt.Sprintf("%s is given twice", name))
-	}
-	if err := p.value(field, line); err != nil {
-		return false, err
-	}
-	line.given |= field
-	return p.More(afterMember)
-}
-
-// value reads the value of a field.
-func (p *parser) value(field fields, line *Line) (err error) {
+// field reads a field.
+func (p *parser) field(name []byte) (err error) {
+	line, field := p.line, fieldNamed(name)
 	switch field {
 	case fieldAt:
-		line.At, err = p.Number("at_us")
+		line.At, err = p.Number("at_us must be a whole number of 64 bits")
 	case fieldPolicy:
-		line.Policy, err = p.text("policy, a string, should stand here", &p.lastPolicy)
+		line.Policy, err = p.text("policy must be a string", &p.lastPolicy)
 	case fieldKey:
-		err = p.key(line)
+		err = p.Object("key must be an object of dimensions and their values", p.dimension)
 	case fieldN:
-		line.N, err = p.Number("n")
+		line.N, err = p.Number("n must be a whole number of 64 bits")
 	case fieldOp:
 		line.Op, err = p.op()
 	case fieldLimit:
-		line.Limit, err = p.text("limit, a string, should stand here", &p.lastLimit)
+		line.Limit, err = p.text("limit must be a string", &p.lastLimit)
 	case fieldLast:
-		line.Last, err = p.Number("last_us")
+		line.Last, err = p.Number("last_us must be a whole number of 64 bits")
 	case fieldGrantedAt:
-		line.GrantedAt, err = p.Number("granted_at_us")
+		line.GrantedAt, err = p.Number("granted_at_us must be a whole number of 64 bits")
 	case fieldID:
 		var b []byte
-		b, err = p.Text("id, a string, should stand here")
+		b, err = p.Text("id must be a string")
 		line.ID = string(b)
+	default:
+		return p.Fault(fmt.Sprintf("unknown field %q; a line has %s", shorten.Text(name), strings.Join(fieldNames[:], ", ")))
+	}
+	if err == nil {
+		line.given |= field
 	}
 	return err
 }
@@ -111,57 +86,29 @@ func (p *parser) text(want string, last *string) (string, error) {
 }
 
 func (p *parser) op() (Op, error) {
-	at := p.At()
-	name, err := p.Text("op, a string, should stand here")
+	name, err := p.Text("op must be a string")
 	if err != nil {
 		return 0, err
 	}
 	op, ok := parseOp(name)
 	if !ok {
-		return 0, p.Fault(at, fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
+		return 0, p.Fault(fmt.Sprintf("unknown op %q; use check, peek, record, refund, reset or count", shorten.Text(name)))
 	}
 	return op, nil
 }
 
-// key reads an object of dimensions and their values.
-func (p *parser) key(line *Line) error {
-	more, err := p.Object("key, an object of dimensions and their values, should stand here")
-	for more && err == nil {
-		more, err = p.dimension(line)
-	}
-	return err
-}
-
-// dimension reads a dimension of the key and reports whether another follows.
-func (p *parser) dimension(line *Line) (more bool, err error) {
-	b, at, err := p.Name("the name of a dimension should stand here")
-	if err != nil {
-		return false, err
-	}
+// dimension reads a dimension of the key.
+func (p *parser) dimension(b []byte) error {
 	name := p.strings.stringAfter(b, &p.lastDimension)
-	if problem := problemOf(line.Key, name); problem != "" {
-		return false, p.Fault(at, problem)
+	if len(p.line.Key) == weir.MaxDimensions {
+		return p.Fault(fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions))
 	}
-	value, err := p.Text("the value of a dimension, a string, should stand here")
+	value, err := p.Text("the value of a dimension must be a string")
 	if err != nil {
-		return false, err
+		return err
 	}
-	line.Key = append(line.Key, Dimension{name, p.strings.string(value)})
-	return p.More(afterMember)
-}
-
-// problemOf returns the reason why a key cannot have a further dimension of that
-// name, or "".
-func problemOf(key []Dimension, name string) string {
-	if len(key) == weir.MaxDimensions {
-		return fmt.Sprintf("a key has at most %d dimensions", weir.MaxDimensions)
-	}
-	for i := range key {
-		if key[i].Name == name {
-			return fmt.Sprintf("the key gives %q twice", shorten.Text(name))
-		}
-	}
-	return ""
+	p.line.Key = append(p.line.Key, Dimension{name, p.strings.string(value)})
+	return nil
 }
 
 // parseAt returns at_us of a line with an error before that field.

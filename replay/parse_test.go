@@ -56,18 +56,18 @@ func TestParseLineRefuses(t *testing.T) {
 	const head = `{"at_us":1,"policy":"p",`
 	for _, c := range []struct{ line, want string }{
 		// The shape of the line.
-		{``, "byte 1: an object should stand here, not the end of the line"},
-		{`[]`, "byte 1: an object should stand here, not an array"},
-		{`{"at_us":1,"policy":"p"`, "byte 24: a comma or the end of the object should stand here, not the end of the line"},
-		{`{"at_us":1,"policy":"p"} {`, "byte 26: the end of the line should stand here, not an object"},
-		{head + `}`, "byte 25: the name of a field should stand here, not '}'"},
-		{`{"at_us" 1}`, "byte 10: a colon should stand here, not a number"},
-		{`{"at_us":1 "policy":"p"}`, "byte 12: a comma or the end of the object should stand here, not a string"},
-		{`{'at_us':1}`, `byte 2: the name of a field should stand here, not '\''`},
+		{``, "byte 1: a line must be an object: the text ends here, in the middle of a value"},
+		{`[]`, "byte 1: a line must be an object, not an array"},
+		{`{"at_us":1,"policy":"p"`, "byte 24: the text ends here, in the middle of a value"},
+		{`{"at_us":1,"policy":"p"} {`, "byte 26: more text behind the object; write one object per line"},
+		{head + `}`, "byte 24: invalid character ',' at start of value"},
+		{`{"at_us" 1}`, "byte 10: at_us must be a whole number of 64 bits: invalid character '1' after object name (expecting ':')"},
+		{`{"at_us":1 "policy":"p"}`, `byte 12: invalid character '"' after object value (expecting ',' or '}')`},
+		{`{'at_us':1}`, `byte 2: invalid character '\'' at start of value`},
 		{head + `"x":1}`, `byte 25: unknown field "x"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id`},
 		{head + `"N":1}`, `byte 25: unknown field "N"; a line has at_us, policy, key, n, op, limit, last_us, granted_at_us, id`},
-		{head + `"\u0061t_us":1}`, "byte 25: at_us is given twice"},
-		{head + `"n":1,"n":1}`, "byte 31: n is given twice"},
+		{head + `"\u0061t_us":1}`, `byte 25: "at_us" is given twice; give it once`},
+		{head + `"n":1,"n":1}`, `byte 31: "n" is given twice; give it once`},
 
 		// Fields that must be there.
 		{`{}`, "at_us is missing; every line names its instant, in microseconds since 1970"},
@@ -77,11 +77,11 @@ func TestParseLineRefuses(t *testing.T) {
 		{head + `"op":"count","limit":"l"}`, "last_us is missing; a count names its span in microseconds, 1 to the limit's window"},
 
 		// Numbers.
-		{`{"at_us":1e3}`, "byte 10: at_us is not written as a whole number; write 1000, not 1e3 or 1000.0"},
-		{`{"at_us":9223372036854775808}`, "byte 10: at_us is too large for a whole number of 64 bits"},
-		{`{"at_us":"1"}`, "byte 10: at_us, a whole number, should stand here, not a string"},
-		{`{"at_us":null}`, "byte 10: at_us, a whole number, should stand here, not null"},
-		{`{"at_us":1x}`, "byte 11: a comma or the end of the object should stand here, not 'x'"},
+		{`{"at_us":1e3}`, "byte 10: at_us must be a whole number of 64 bits; write 1000, not 1e3 or 1000.0"},
+		{`{"at_us":9223372036854775808}`, "byte 10: at_us must be a whole number of 64 bits; write 1000, not 1e3 or 1000.0"},
+		{`{"at_us":"1"}`, "byte 10: at_us must be a whole number of 64 bits, not a string"},
+		{`{"at_us":null}`, "byte 10: at_us must be a whole number of 64 bits, not null"},
+		{`{"at_us":1x}`, "byte 11: invalid character 'x' after object value (expecting ',' or '}')"},
 		{`{"policy":"p","at_us":-1}`, "at_us is -1; use 0 to 9007199254740991"},
 		{`{"policy":"p","at_us":-9223372036854775808}`, "at_us is -9223372036854775808; use 0 to 9007199254740991"},
 		{`{"policy":"p","at_us":9007199254740992}`, "at_us is 9007199254740992; use 0 to 9007199254740991"},
@@ -93,23 +93,23 @@ func TestParseLineRefuses(t *testing.T) {
 		// Operations.
 		{head + `"id":""}`, "id is 0 bytes long; use 1 to 128, or leave it away"},
 		{head + `"id":"` + strings.Repeat("x", 129) + `"}`, "id is 129 bytes long; use 1 to 128, or leave it away"},
-		{head + `"id":7}`, "byte 30: id, a string, should stand here, not a number"},
+		{head + `"id":7}`, "byte 30: id must be a string, not a number"},
 
 		// Strings.
 		{head + `"op":"chek"}`, `byte 30: unknown op "chek"; use check, peek, record, refund, reset or count`},
-		{head + `"op":1}`, "byte 30: op, a string, should stand here, not a number"},
-		{`{"policy":true}`, "byte 11: policy, a string, should stand here, not true"},
-		{`{"policy":"p`, "byte 11: the string does not end"},
-		{`{"policy":"\x41"}`, `byte 12: \x is no escape of JSON; write \\ for a backslash`},
-		{`{"policy":"\ud83d"}`, `byte 12: \u names half of a surrogate pair; write both halves`},
+		{head + `"op":1}`, "byte 30: op must be a string, not a number"},
+		{`{"policy":true}`, "byte 11: policy must be a string, not true"},
+		{`{"policy":"p`, "byte 13: the text ends here, in the middle of a value"},
+		{`{"policy":"\x41"}`, "byte 12: invalid escape sequence `\\x` in string"},
+		{`{"policy":"\ud83d"}`, "byte 12: invalid surrogate pair `\\ud83d\"}` in string"},
 
 		// Keys.
-		{head + `"key":[]}`, "byte 31: key, an object of dimensions and their values, should stand here, not an array"},
-		{head + `"key":{"a":1}}`, "byte 36: the value of a dimension, a string, should stand here, not a number"},
-		{head + `"key":{"a":{"b":"c"}}}`, "byte 36: the value of a dimension, a string, should stand here, not an object"},
-		{head + `"key":{"a":"1","a":"2"}}`, `byte 40: the key gives "a" twice`},
-		{head + `"key":{"a":"1",}}`, "byte 40: the name of a dimension should stand here, not '}'"},
-		{head + `"key":{"a":"1"`, "byte 39: a comma or the end of the object should stand here, not the end of the line"},
+		{head + `"key":[]}`, "byte 31: key must be an object of dimensions and their values, not an array"},
+		{head + `"key":{"a":1}}`, "byte 36: the value of a dimension must be a string, not a number"},
+		{head + `"key":{"a":{"b":"c"}}}`, "byte 36: the value of a dimension must be a string, not an object"},
+		{head + `"key":{"a":"1","a":"2"}}`, `byte 40: "a" is given twice; give it once`},
+		{head + `"key":{"a":"1",}}`, "byte 39: invalid character ',' at start of value"},
+		{head + `"key":{"a":"1"`, "byte 39: the text ends here, in the middle of a value"},
 	} {
 		line, err := parseLine([]byte(c.line))
 		if err == nil {

@@ -16,13 +16,13 @@ func reference(b []byte) (line Line, err error) {
 		seen[m.Name] = true
 		switch m.Name {
 		case "at_us":
-			line.At, _ = jsontest.Number(m.Value, weir.MaxInstant)
+			line.At = jsontest.Number(m.Value, weir.MaxInstant)
 		case "n":
-			line.N, _ = jsontest.Number(m.Value, weir.MaxUnits)
+			line.N = jsontest.Number(m.Value, weir.MaxUnits)
 		case "last_us":
-			line.Last, _ = jsontest.Number(m.Value, weir.MaxInstant)
+			line.Last = jsontest.Number(m.Value, weir.MaxInstant)
 		case "granted_at_us":
-			line.GrantedAt, _ = jsontest.Number(m.Value, weir.MaxInstant)
+			line.GrantedAt = jsontest.Number(m.Value, weir.MaxInstant)
 		case "policy":
 			line.Policy = jsontest.Text(m.Value)
 		case "id":

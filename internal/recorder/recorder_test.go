@@ -105,7 +105,7 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r, path := open(t, Config{Plain: true})
 		p := r.Policy(rule(t, "search"))
-		p.Decided(attempt(7, "late"), 50, Denied)
+		p.Decided(attempt(7, "late\"\\\n"), 50, Denied)
 		p.Decided(attempt(1, "late"), 50, Granted)
 		p.Decided(attempt(2, "b"), 30, GrantedInPart)
 		p.Decided(&enforce.Request{Target: attempt(0, "c").Target, Op: weir.OpRecord, N: 3}, 20, Granted)
@@ -124,8 +124,8 @@ func TestCallsAreWrittenInOrder(t *testing.T) {
 			`{"at_us":20,"policy":"search","key":{"ip":"c"},"n":3,"op":"record"}`,
 			`{"at_us":30,"policy":"search","key":{"ip":"b"},"n":2}`,
 			`{"at_us":50,"policy":"search","key":{"ip":"late"}}`,
-			`{"at_us":50,"policy":"search","key":{"ip":"late"},"n":7}`,
-			`{"at_us":3500010,"policy":"search","key":{"ip":"q\"\\\u000a` + "\xff" + `"},"n":2,"op":"refund","granted_at_us":30,"id":"` + r.writer.hash("", []byte("x")) + `"}`,
+			`{"at_us":50,"policy":"search","key":{"ip":"late\"\\\u000a"},"n":7}`,
+			`{"at_us":3500010,"policy":"search","key":{"ip":"` + r.writer.hash("ip", []byte("q\"\\\n\xff")) + `"},"n":2,"op":"refund","granted_at_us":30,"id":"` + r.writer.hash("", []byte("x")) + `"}`,
 			`{"at_us":3500010,"policy":"search","key":{"ip":"b"},"op":"reset"}`,
 		}
 		if !slices.Equal(got, want) {

@@ -5,6 +5,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"time"
+	"unicode/utf8"
 
 	"github.com/weirlimit/weir/internal/keyenc"
 	"github.com/weirlimit/weir/replay"
@@ -102,7 +103,7 @@ func (w *writer) appendLine(b []byte, c *call) []byte {
 		var value []byte
 		value, rest, _ = keyenc.Next(rest)
 		text := string(value)
-		if !w.config.Plain && !c.of.public[i][text] {
+		if !c.of.public[i][text] && !(w.config.Plain && utf8.Valid(value)) { // a trace is UTF-8
 			text = w.hash(name, value)
 		}
 		w.line.Key = append(w.line.Key, replay.Dimension{Name: name, Value: text})

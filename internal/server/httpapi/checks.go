@@ -24,8 +24,8 @@ func (s *scratch) parseBatch(r *http.Request) error {
 	if r.Header[idempotencyField] != nil {
 		return serving.BadInput("the header field " + idempotencyField + ` cannot name several operations; give each check an "id"`)
 	}
-	reader := callReader{takes: batchMembers}
-	reader.Input = "body"
+	reader := &s.reader
+	reader.takes, reader.seen, reader.batch, reader.together = batchMembers, 0, nil, false
 	if err := reader.body(s.body); err != nil {
 		return err
 	}
@@ -37,33 +37,21 @@ func (s *scratch) parseBatch(r *http.Request) error {
 
 // checks reads the array of checks.
 func (r *callReader) checks() error {
-	if !r.Take('[') {
-		return r.Unexpected(`"checks" must be an array, […]`)
-	}
-	outer := *r
-	for more := !r.Take(']'); more; {
-		if len(r.batch) == maxChecks {
-			return r.Fault(r.At(), "more than "+strconv.Itoa(maxChecks)+" checks; send them in several batches")
-		}
+	takes, seen := r.takes, r.seen
+	defer func() { r.takes, r.seen = takes, seen }()
+	return r.Array(`"checks" must be an array, […]`, func() error {
 		index := len(r.batch)
+		if index == maxChecks {
+			return r.Fault("more than " + strconv.Itoa(maxChecks) + " checks; send them in several batches")
+		}
 		r.batch = append(r.batch, call{n: 1, granted: -1})
-		r.call, r.takes, r.seen = &r.batch[index], decisionMembers, 0
-		inner, err := r.Object("a check must be an object, {…}")
-		for inner && err == nil {
-			inner, err = r.member()
-		}
-		r.call.unnamed = r.seen&policyMember == 0
-		if err == nil {
-			if more = r.Take(','); !more && !r.Take(']') {
-				err = r.Unexpected(`in "checks" a comma or ] must follow here`)
-			}
-		}
-		if err != nil {
+		r.into, r.takes, r.seen = &r.batch[index], decisionMembers, 0
+		err := r.Object("a check must be an object, {…}", r.member)
+		if r.into.unnamed = r.seen&policyMember == 0; err != nil {
 			return fmt.Errorf("checks[%d]: %w", index, err)
 		}
-	}
-	r.call, r.takes, r.seen = outer.call, outer.takes, outer.seen
-	return nil
+		return nil
+	})
 }
 
 // checks decides a batch and writes the answers, in the order of the checks, to s.answer.

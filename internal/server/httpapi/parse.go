@@ -1,6 +1,8 @@
 package httpapi
 
 import (
+	"bytes"
+	"cmp"
 	"errors"
 	"io"
 	"math"
@@ -29,6 +31,7 @@ type scratch struct {
 
 	together bool // the batch is charged all or none
 
+	reader  callReader
 	outcome enforce.Outcome
 	states  [weir.MaxLimits]weir.LimitState
 	body    []byte // of the request
@@ -42,6 +45,7 @@ var scratches = sync.Pool{New: func() any { return new(scratch) }}
 func (s *scratch) release() {
 	if cap(s.body) > 2*shortBody || cap(s.answer) > 4*shortBody {
 		s.body, s.answer = nil, nil
+		s.reader.Reset(nil)
 	}
 	clear(s.key)
 	s.call, s.to, s.target, s.outcome, s.batch, s.together = call{key: s.key[:0]}, nil, enforce.Target{}, enforce.Outcome{}, nil, false
@@ -57,7 +61,7 @@ func (a *API) parse(w http.ResponseWriter, r *http.Request, s *scratch, takes me
 	if takes == batchMembers {
 		return s.parseBatch(r)
 	}
-	if err = s.read(s.body, takes); err != nil || takes&policyMember == 0 {
+	if err = s.reader.call(s.body, takes, &s.call); err != nil || takes&policyMember == 0 {
 		return err
 	}
 	if s.to, err = a.Policies().Find(s.policy, http.StatusBadRequest); err != nil {
@@ -222,43 +226,40 @@ func (m member) example() string {
 	return `{"policy":"…","key":{…},"n":1}`
 }
 
-// read reads {"policy":"…","key":{…},"n":1}. Members may come in any order; unknown
+// callReader reads a call, or a batch of calls. All errors but those of complete come from
+// the reader.
+type callReader struct {
+	strictjson.Reader
+	into        *call
+	takes, seen member
+	batch       []call
+	together    bool
+}
+
+// call reads {"policy":"…","key":{…},"n":1} into c. Members may come in any order; unknown
 // members, repeated members and text behind the object are errors. It reuses the memory
 // of the key.
-func (c *call) read(b []byte, takes member) error {
+func (r *callReader) call(b []byte, takes member, c *call) error {
 	*c = call{n: 1, granted: -1, key: c.key[:0]}
 	if takes&actualMember != 0 {
 		c.actual = reserve.All
 	}
-	r := callReader{Scanner: strictjson.Scanner{Input: "body"}, takes: takes, call: c}
+	r.into, r.takes, r.seen = c, takes, 0
 	if err := r.body(b); err != nil {
 		return err
 	}
 	return r.complete()
 }
 
-// callReader reads a call, or a batch of calls. All errors but those of complete come from
-// the scanner.
-type callReader struct {
-	strictjson.Scanner
-	call        *call
-	takes, seen member
-	batch       []call
-	together    bool
-}
-
 // body reads the object that a body is.
 func (r *callReader) body(b []byte) error {
-	r.Reset(b)
-	if r.AtEnd() {
+	if len(bytes.TrimLeft(b, " \t\r\n")) == 0 {
 		return serving.BadInput("the body is empty; send " + r.takes.example())
 	}
-	more, err := r.Object("the body must be an object, {…}")
-	for more && err == nil {
-		more, err = r.member()
-	}
-	if err == nil && !r.AtEnd() {
-		err = r.Fault(r.At(), "more text behind the object; send one object")
+	r.Reset(b)
+	err := r.Object("the body must be an object, {…}", r.member)
+	if err == nil {
+		err = r.End("more text behind the object; send one object")
 	}
 	if err != nil {
 		return serving.BadInput("body, " + err.Error())
@@ -266,14 +267,8 @@ func (r *callReader) body(b []byte) error {
 	return nil
 }
 
-const wantName = `a member's name must be a string, in "…"`
-
-// member reads a member and reports whether another follows.
-func (r *callReader) member() (more bool, err error) {
-	name, at, err := r.Name(wantName)
-	if err != nil {
-		return false, err
-	}
+// member reads a member.
+func (r *callReader) member(name []byte) (err error) {
 	var m member
 	for i, known := range memberNames {
 		if string(name) == known {
@@ -281,105 +276,86 @@ func (r *callReader) member() (more bool, err error) {
 		}
 	}
 	if m == 0 {
-		return false, r.Fault(at, "unknown member "+answer.Shown(string(name))+"; this call takes "+r.takes.String())
-	}
-	if r.seen&m != 0 {
-		return false, r.Fault(at, strconv.Quote(string(name))+" is given twice; give it once")
+		return r.Fault("unknown member " + answer.Shown(string(name)) + "; this call takes " + r.takes.String())
 	}
 	r.seen |= m
-	switch m {
+	switch c := r.into; m {
 	case policyMember:
-		r.call.policy, err = r.stringOf(`"policy"`)
+		c.policy, err = r.text(`"policy" must be a string, in "…"`)
 	case keyMember:
-		err = r.key()
+		err = r.Object(`"key" must be an object, {…}`, r.dimension)
 	case unitsMember:
-		r.call.n, err = r.units(`"n"`)
+		c.n, err = r.units(`"n"`)
 	case grantedMember:
-		r.call.granted, err = r.whole(`"granted_at_us"`, "0 to "+strconv.FormatInt(weir.MaxInstant, 10), weir.MaxInstant)
+		c.granted, err = r.whole(`"granted_at_us"`, "", weir.MaxInstant)
 	case atMember:
-		r.call.granted, err = r.instant()
+		c.granted, err = r.instant()
 	case idMember:
-		at := r.At()
-		if r.call.id, err = r.stringOf(`"id"`); err == nil && (r.call.id == "" || len(r.call.id) > weir.MaxIDBytes) {
-			err = r.Fault(at, `"id" must hold 1 to `+strconv.Itoa(weir.MaxIDBytes)+" bytes; leave it away for an operation without one")
+		if c.id, err = r.text(`"id" must be a string, in "…"`); err == nil && (c.id == "" || len(c.id) > weir.MaxIDBytes) {
+			err = r.Fault(`"id" must hold 1 to ` + strconv.Itoa(weir.MaxIDBytes) + " bytes; leave it away for an operation without one")
 		}
 	case ttlMember:
-		at := r.At()
-		if r.call.ttl, err = r.units(`"ttl_ms"`); err == nil && r.call.ttl == 0 {
-			err = r.Fault(at, `"ttl_ms" must be 1 or more; leave it away for as long as can be`)
+		if c.ttl, err = r.units(`"ttl_ms"`); err == nil && c.ttl == 0 {
+			err = r.Fault(`"ttl_ms" must be 1 or more; leave it away for as long as can be`)
 		}
 	case tokenMember:
-		r.call.token, err = r.stringOf(`"reservation"`)
+		c.token, err = r.text(`"reservation" must be a string, in "…"`)
 	case actualMember:
-		r.call.actual, err = r.units(`"actual"`)
+		c.actual, err = r.units(`"actual"`)
 	case checksMember:
 		err = r.checks()
 	case limitMember:
-		at := r.At()
-		if r.call.limit, err = r.stringOf(`"limit"`); err == nil && r.call.limit == "" {
-			err = r.Fault(at, `"limit" must be the name of a limit; leave it away for the only limit of a policy`)
+		if c.limit, err = r.text(`"limit" must be a string, in "…"`); err == nil && c.limit == "" {
+			err = r.Fault(`"limit" must be the name of a limit; leave it away for the only limit of a policy`)
 		}
 	case lastMember:
-		r.call.last, err = r.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
+		c.last, err = r.whole(`"last_ms"`, "1 to the window of the limit in milliseconds", math.MaxInt64)
 	case togetherMember:
 		r.together, err = r.Bool(`"together" must be true or false`)
-	}
-	if err != nil {
-		return false, err
-	}
-	return r.More("in the body a comma or } must follow here")
-}
-
-// stringOf reads the string of a member.
-func (r *callReader) stringOf(name string) (string, error) {
-	b, err := r.Text(name + ` must be a string, in "…"`)
-	return string(b), err
-}
-
-// key reads the dimensions of the key.
-func (r *callReader) key() error {
-	more, err := r.Object(`"key" must be an object, {…}`)
-	for more && err == nil {
-		name, at, err := r.Name(wantName)
-		if err != nil {
-			return err
-		}
-		if r.Peek() != '"' {
-			return r.Unexpected("the value of " + answer.Shown(string(name)) + ` must be a string, in "…"`)
-		}
-		value, err := r.Text("")
-		if err != nil {
-			return err
-		}
-		if problem := r.call.key.add(string(name), string(value)); problem != "" {
-			return r.Fault(at, problem)
-		}
-		if more, err = r.More(`in "key" a comma or } must follow here`); err != nil {
-			return err
-		}
 	}
 	return err
 }
 
-// units reads a whole number of 0 … weir.MaxUnits.
-func (r *callReader) units(name string) (int64, error) {
-	return r.whole(name, "0 to "+strconv.FormatInt(weir.MaxUnits, 10), weir.MaxUnits)
+// text reads a string.
+func (r *callReader) text(want string) (string, error) {
+	b, err := r.Text(want)
+	return string(b), err
 }
 
-// whole reads a whole number of 0 … most. bounds is the range in the error.
+// dimension reads a dimension of the key.
+func (r *callReader) dimension(name []byte) error {
+	dimension := string(name)
+	if !r.IsText() {
+		_, err := r.Text("the value of " + answer.Shown(dimension) + ` must be a string, in "…"`)
+		return err
+	}
+	value, err := r.text("")
+	if err != nil {
+		return err
+	}
+	if problem := r.into.key.add(dimension, value); problem != "" {
+		return r.Fault(problem)
+	}
+	return nil
+}
+
+// units reads a whole number of 0 … weir.MaxUnits.
+func (r *callReader) units(name string) (int64, error) {
+	return r.whole(name, "", weir.MaxUnits)
+}
+
+// whole reads a whole number of 0 … most. bounds is the range in the error; "" = 0 to most.
 func (r *callReader) whole(name, bounds string, most int64) (int64, error) {
-	at, signed := r.At(), r.Peek() == '-'
-	n, err := r.Number(name)
-	if signed || err != nil || n > most {
-		return 0, r.Fault(at, name+" must be a whole number, "+bounds+", in digits alone: no quotes, sign, fraction or exponent")
+	n, err := r.Number("")
+	if err != nil || n < 0 || n > most {
+		return 0, r.Fault(name + " must be a whole number, " + cmp.Or(bounds, "0 to "+strconv.FormatInt(most, 10)) + ", in digits alone: no quotes, sign, fraction or exponent")
 	}
 	return n, nil
 }
 
 // instant reads an instant as the member "at" of an answer holds it.
 func (r *callReader) instant() (int64, error) {
-	at := r.At()
-	v, err := r.stringOf(`"at"`)
+	v, err := r.text(`"at" must be a string, in "…"`)
 	if err != nil {
 		return 0, err
 	}
@@ -387,7 +363,7 @@ func (r *callReader) instant() (int64, error) {
 	if us := t.UnixMicro(); err == nil && t.Equal(time.UnixMicro(us)) && us >= 0 && us <= weir.MaxInstant {
 		return us, nil
 	}
-	return 0, r.Fault(at, `"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
+	return 0, r.Fault(`"at" must be the instant of the grant, as in its answer, such as "2026-11-20T13:07:31.000005Z"`)
 }
 
 var errNoPolicy = serving.BadInput(`"policy" is missing; GET /v1/policies lists the policies`)

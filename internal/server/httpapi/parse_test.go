@@ -39,9 +39,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 			c.limit = jsontest.Text(m.Value)
 			jsontest.Require(c.limit != "", "limit")
 		case m.Name == "last_ms" && takes == countMembers:
-			n, signed := jsontest.Number(m.Value, math.MaxInt64)
-			jsontest.Require(!signed, "a sign")
-			c.last = n
+			c.last = jsontest.Number(m.Value, math.MaxInt64)
 		case m.Name == "policy":
 			c.policy = jsontest.Text(m.Value)
 		case m.Name == "key":
@@ -51,7 +49,7 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 		case m.Name == "n" && takes&unitsMember != 0:
 			c.n = referenceUnits(m.Value)
 		case m.Name == "granted_at_us" && takes == refundMembers:
-			c.granted = referenceUnits(m.Value)
+			c.granted = jsontest.Number(m.Value, weir.MaxInstant)
 		case m.Name == "at" && takes == refundMembers:
 			at, err := time.Parse(time.RFC3339Nano, jsontest.Text(m.Value))
 			c.granted = at.UnixMicro()
@@ -70,20 +68,13 @@ func referenceCall(b []byte, takes member) (c call, err error) {
 	return c, nil
 }
 
-func referenceUnits(v any) int64 {
-	n, signed := jsontest.Number(v, weir.MaxUnits)
-	jsontest.Require(!signed, "a sign")
-	return n
-}
+func referenceUnits(v any) int64 { return jsontest.Number(v, weir.MaxUnits) }
 
 // compareCalls holds a body to the reference and reports whether it is good.
 func compareCalls(t *testing.T, b []byte, takes member) bool {
 	t.Helper()
-	if !jsontest.CanRead(b) {
-		return false
-	}
 	var got call
-	err := got.read(b, takes)
+	err := new(callReader).call(b, takes, &got)
 	want, wantErr := referenceCall(b, takes)
 	if (err == nil) != (wantErr == nil) || err == nil && !reflect.DeepEqual(got, want) {
 		t.Fatalf("a body of %v: %q\ngot  %+v, %v\nwant %+v, %v", takes, b, got, err, want, wantErr)
@@ -100,7 +91,7 @@ var wholeBodies = []struct {
 	{decisionMembers, []string{
 		`{"policy":"search","key":{"ip":"192.0.2.1"}}`,
 		`{"policy":"slack","key":{"category":"error"},"n":2251799813685247}`,
-		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\xff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
+		" {\t\"key\" : { \"a\" : \"\\u00e9\\n\" , \"b\" : \"\u00ff\" } ,\r\n\"n\":0,\"policy\":\"\"} ",
 		`{"policy":"search","key":{"ip":"192.0.2.1"},"id":"op \u0000 1"}`,
 		`{"id":"` + strings.Repeat("x", weir.MaxIDBytes) + `","policy":"batch"}`,
 		`{"policy":"wide","key":{"a":"1","b":"2","c":"3","d":"4","e":"5","f":"\ud83d\ude00"}}`,

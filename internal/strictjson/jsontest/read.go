@@ -29,10 +29,9 @@ var (
 )
 
 // Read returns the value of a text: an Object, a string, or a json.Number that is an
-// int64. Bytes of strings that are not UTF-8 stay unchanged.
+// int64.
 func Read(b []byte) (any, error) {
-	b = withoutBadBytes(b)
-	if !json.Valid(b) {
+	if !json.Valid(b) || !utf8.Valid(b) {
 		return nil, errors.New("not JSON")
 	}
 	if halfSurrogate(b) {
@@ -40,10 +39,6 @@ func Read(b []byte) (any, error) {
 	}
 	return value(b)
 }
-
-// CanRead reports whether Read can read b. Read uses some characters internally, so a
-// text must not contain their escapes.
-func CanRead(b []byte) bool { return !bytes.Contains(bytes.ToLower(b), []byte(`\udbff`)) }
 
 // value reads a valid text.
 func value(b []byte) (any, error) {
@@ -54,7 +49,7 @@ func value(b []byte) (any, error) {
 	case c == '"':
 		var s string
 		err := json.Unmarshal(b, &s)
-		return withBadBytes(s), err
+		return s, err
 	case c == '-' || '0' <= c && c <= '9':
 		n := json.Number(bytes.TrimRight(b, " \t\r\n"))
 		if _, err := strconv.ParseInt(n.String(), 10, 64); err != nil {
@@ -75,7 +70,7 @@ func object(b []byte) (any, error) {
 		if err != nil {
 			return nil, err
 		}
-		name := withBadBytes(token.(string))
+		name := token.(string)
 		if seen[name] {
 			return nil, errTwice
 		}
@@ -103,36 +98,4 @@ func halfSurrogate(b []byte) bool {
 		}
 	}
 	return false
-}
-
-// encoding/json would replace bytes that are not UTF-8 by U+FFFD, so they are passed to it
-// as the 256 characters from badBytes. Those characters themselves are passed as their
-// bytes.
-const badBytes = 0x10fe00
-
-func isBad(r rune) bool { return badBytes <= r && r <= badBytes+0xff }
-
-func withoutBadBytes(b []byte) []byte {
-	var out []byte
-	for len(b) > 0 {
-		r, size := utf8.DecodeRune(b)
-		if r == utf8.RuneError && size == 1 || isBad(r) {
-			r, size = badBytes+rune(b[0]), 1
-		}
-		out = utf8.AppendRune(out, r)
-		b = b[size:]
-	}
-	return out
-}
-
-func withBadBytes(s string) string {
-	var out []byte
-	for _, r := range s {
-		if isBad(r) {
-			out = append(out, byte(r))
-		} else {
-			out = utf8.AppendRune(out, r)
-		}
-	}
-	return string(out)
 }

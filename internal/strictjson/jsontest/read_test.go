@@ -14,7 +14,7 @@ func TestRead(t *testing.T) {
 		err  error
 	}{
 		{` {"b":"x" , "a":{"n":-0}} `, Object{{"b", "x"}, {"a", Object{{"n", json.Number("-0")}}}}, nil},
-		{"\"\\u00e9\\ud83d\\ude00\xff\xfe\xed\xa0\x80\U0010fe41\"", "é😀\xff\xfe\xed\xa0\x80\U0010fe41", nil},
+		{`"\u00e9\ud83d\ude00😀"`, "é😀😀", nil},
 		{"-9223372036854775808\n", json.Number("-9223372036854775808"), nil},
 		{`{"a":1,"\u0061":2}`, nil, errTwice},
 		{`{"a":{"b":1,"b":1}}`, nil, errTwice},
@@ -32,13 +32,10 @@ func TestRead(t *testing.T) {
 			t.Errorf("%s: got %#v, %v; want %#v, %v", c.text, got, err, c.want, c.err)
 		}
 	}
-	for _, bad := range []string{``, `{`, `{"a":1}}`, `01`, "\"\n\"", "\xff", "{\"a\":\xff}"} {
+	for _, bad := range []string{``, `{`, `{"a":1}}`, `01`, "\"\n\"", "\xff", "{\"a\":\xff}", "\"\xff\""} {
 		if got, err := Read([]byte(bad)); err == nil {
 			t.Errorf("%q: got %#v, want an error", bad, got)
 		}
-	}
-	if CanRead([]byte(`"\uDbFF\udE41"`)) || !CanRead([]byte("\"\U0010fe41\"")) {
-		t.Error("CanRead must reject escapes of the internal characters, and nothing else")
 	}
 }
 
@@ -59,8 +56,8 @@ func TestRecoverReturnsTheMistake(t *testing.T) {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
-	if n, signed := Number(Must([]byte(`-0`)), 1); n != 0 || !signed {
-		t.Errorf("-0: got %d, signed %v", n, signed)
+	if n := Number(Must([]byte(`-0`)), 1); n != 0 {
+		t.Errorf("-0: got %d", n)
 	}
 	defer func() {
 		if recover() == nil {

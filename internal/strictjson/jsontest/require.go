@@ -58,12 +58,11 @@ func Text(v any) string {
 	return s
 }
 
-// Number returns a whole number of 0 … most. signed reports whether it has a minus sign,
-// as -0 has.
-func Number(v any, most int64) (n int64, signed bool) {
+// Number returns a whole number of 0 … most.
+func Number(v any, most int64) (n int64) {
 	number, ok := v.(json.Number)
 	Require(ok, "not a number")
 	n, err := number.Int64()
 	Require(err == nil && 0 <= n && n <= most, "out of range")
-	return n, number[0] == '-'
+	return n
 }

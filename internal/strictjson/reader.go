@@ -1,0 +1,208 @@
+// Package strictjson reads JSON of a known shape: its callers define the members, and get
+// the place of each mistake.
+//
+// Package jsontext of go-json-experiment reads the text. Unlike encoding/json it rejects two
+// equal members, and text that is no Unicode: encoding/json replaces all of it by one
+// character, so that different keys would share a history (R14).
+//
+// Every error is an *Error with the byte of the mistake. A parameter want is the beginning
+// of a sentence, such as "n must be a string". The error completes it with the value that
+// was found: "n must be a string, not an array". After an error the reader must be Reset.
+package strictjson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Reader reads the values of one text after another. Reset begins a text.
+type Reader struct {
+	dec     jsontext.Decoder
+	text    bytes.Buffer
+	b       []byte // the whole text
+	scratch []byte // unescaped strings, until the next Reset
+	last    int    // where the last name or value begins, or the one that was expected
+}
+
+// Reset begins a text. Results of Text of the last one become invalid. The reader keeps b
+// and does not change it.
+func (r *Reader) Reset(b []byte) {
+	r.b, r.scratch, r.last = b, r.scratch[:0], 0
+	r.text = *bytes.NewBuffer(b)
+	r.dec.Reset(&r.text)
+}
+
+// Object reads an object. It calls member for each member, which reads the value.
+func (r *Reader) Object(want string, member func(name []byte) error) error {
+	if err := r.open('{', want); err != nil {
+		return err
+	}
+	for r.dec.PeekKind() != '}' {
+		name, err := r.readString()
+		if err == nil {
+			err = member(name)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return r.token()
+}
+
+// Array reads an array. It calls element before each element, which reads it.
+func (r *Reader) Array(want string, element func() error) error {
+	if err := r.open('[', want); err != nil {
+		return err
+	}
+	for r.dec.PeekKind() != ']' {
+		if err := element(); err != nil {
+			return err
+		}
+	}
+	return r.token()
+}
+
+// open reads the beginning of an object or an array.
+func (r *Reader) open(kind jsontext.Kind, want string) error {
+	if err := r.expect(kind, want); err != nil {
+		return err
+	}
+	return r.token()
+}
+
+// token reads one token.
+func (r *Reader) token() error {
+	if _, err := r.dec.ReadToken(); err != nil {
+		return r.located(err)
+	}
+	return nil
+}
+
+// End returns an *Error with the problem unless the text ends here.
+func (r *Reader) End(problem string) error {
+	r.last = r.place()
+	if _, err := r.dec.ReadToken(); err == io.EOF {
+		return nil
+	}
+	return r.Fault(problem)
+}
+
+// Text reads a string. Escapes become the UTF-8 of their character. The caller must not
+// change the result or append to it. It is valid until the next Reset.
+func (r *Reader) Text(want string) ([]byte, error) {
+	if err := r.expect('"', want); err != nil {
+		return nil, err
+	}
+	return r.readString()
+}
+
+// IsText reports whether the next value is a string.
+func (r *Reader) IsText() bool { return r.dec.PeekKind() == '"' }
+
+// readString reads a string, or reports the error of another value.
+func (r *Reader) readString() ([]byte, error) {
+	raw, err := r.value()
+	if err != nil {
+		return nil, err
+	}
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw[1 : len(raw)-1], nil
+	}
+	mark := len(r.scratch)
+	r.scratch, err = jsontext.AppendUnquote(r.scratch, raw)
+	return r.scratch[mark:], err
+}
+
+// Number reads a whole number of 64 bits. A fraction or an exponent is an error, also of a
+// whole value such as 1.0.
+func (r *Reader) Number(want string) (int64, error) {
+	if err := r.expect('0', want); err != nil {
+		return 0, err
+	}
+	raw, err := r.value()
+	if err != nil {
+		return 0, err
+	}
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil {
+		return 0, r.Fault(want + "; write 1000, not 1e3 or 1000.0")
+	}
+	return n, nil
+}
+
+// Bool reads true or false.
+func (r *Reader) Bool(want string) (bool, error) {
+	kind := r.dec.PeekKind()
+	if kind != 't' {
+		if err := r.expect('f', want); err != nil {
+			return false, err
+		}
+	}
+	_, err := r.value()
+	return kind == 't', err
+}
+
+// value reads a string, a number or a word.
+func (r *Reader) value() (jsontext.Value, error) {
+	v, err := r.dec.ReadValue()
+	if err != nil {
+		return nil, r.located(err)
+	}
+	r.last = int(r.dec.InputOffset()) - len(v) + 1
+	return v, nil
+}
+
+// Error is a mistake in a text, with its place.
+type Error struct {
+	Byte    int    // counted from 1; at the end of the text, its length plus 1
+	Problem string // the mistake and its remedy
+}
+
+// Error returns the byte and the problem.
+func (e *Error) Error() string { return fmt.Sprintf("byte %d: %s", e.Byte, e.Problem) }
+
+// Fault returns an *Error about the name or value that was read last.
+func (r *Reader) Fault(problem string) error { return &Error{Byte: r.last, Problem: problem} }
+
+// kinds describes values for errors.
+var kinds = map[jsontext.Kind]string{'n': "null", 't': "true", 'f': "false", '"': "a string", '0': "a number",
+	'{': "an object", '[': "an array"}
+
+// expect returns an *Error unless the next value is of a kind: "want, not …".
+func (r *Reader) expect(kind jsontext.Kind, want string) error {
+	found := r.dec.PeekKind()
+	if found == kind {
+		return nil
+	}
+	r.last = r.place()
+	if name, ok := kinds[found]; ok {
+		return r.Fault(want + ", not " + name)
+	}
+	_, err := r.dec.ReadToken()
+	return r.Fault(want + ": " + r.located(err).Problem)
+}
+
+// place returns the place of the next token, behind the delimiter before it.
+func (r *Reader) place() int {
+	rest := r.b[r.dec.InputOffset():]
+	return len(r.b) - len(bytes.TrimLeft(rest, " \t\r\n,:")) + 1
+}
+
+// located translates an error of jsontext.
+func (r *Reader) located(err error) *Error {
+	bad := new(jsontext.SyntacticError)
+	if !errors.As(err, &bad) || bad.Err == io.ErrUnexpectedEOF {
+		r.last = len(r.b) + 1
+		return &Error{r.last, "the text ends here, in the middle of a value"}
+	}
+	r.last = int(bad.ByteOffset) + 1
+	if bad.Err == jsontext.ErrDuplicateName {
+		return &Error{r.last, strconv.Quote(bad.JSONPointer.LastToken()) + " is given twice; give it once"}
+	}
+	return &Error{r.last, bad.Err.Error()}
+}
