@@ -24,7 +24,7 @@ var header = cell{"section", "table", "row", "column", "value"}
 const (
 	theMachine  = "Machine"     // a section
 	contestants = "Contestants" // a section
-	runTable    = "run"         // of each section: the command, its day, its commit
+	runTable    = "run"         // in each section: its command, day and commit
 	goalTable   = "Goals"
 	noteRow     = "note" // text beside a table
 )

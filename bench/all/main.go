@@ -30,10 +30,10 @@ import (
 type section struct {
 	title   string
 	program string   // its directory
-	args    []string // of a full run
+	args    []string // in a full run
 	rounds  bool     // the program has the flag -rounds
 
-	headline string // of the summary, with %s for each of the figures
+	headline string // for the summary, with %s for each figure
 	figures  []figure
 	compared []comparison
 	tables   []string // shown in whole
@@ -113,8 +113,8 @@ var sections = []section{
 	},
 	{
 		title: "What files and traces cost", program: "files", rounds: true,
-		headline: "a file of 2,500 policies %s s; %s trace lines a second and core",
-		figures:  []figure{{"validate, 2,500 policies", 1}, {"replay, 10,000 keys", 2}},
+		headline: "%s trace lines a second and core; %s s to suggest limits for an access log of 10,000,000 lines",
+		figures:  []figure{{"replay, 10,000 keys", 2}, {"suggest, 3 windows with 30 candidates", 1}},
 	},
 }
 
@@ -196,7 +196,7 @@ func run(quick bool, some []section) (cells []cell, failed bool, err error) {
 	return cells, failed, nil
 }
 
-// generated are the files whose changes do not change the measured commit.
+// generated lists the files whose changes leave the measured commit as it is.
 var generated = []string{"bench/" + results, "bench/" + raw, "bench/" + picture}
 
 // run builds and runs the program, and returns the cells of its section.

@@ -1,4 +1,4 @@
-// Command files measures how fast the program reads: a policy file of 10,000 policies,
+// Command files measures how fast the program reads: a policy file of 2,500 policies,
 // traces that are replayed on the memory engine, and an access log of 10,000,000 lines
 // that is replayed and suggests limits.
 //
