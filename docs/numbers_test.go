@@ -36,7 +36,7 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/envoy.md", "| 64 KiB of a message |", "internal/front/envoy/listener.go", "maxMessage = 64 << 10"},
 		{"docs/envoy.md", "| 100 calls at once on one connection |", "internal/front/envoy/listener.go", "maxStreams = 100"},
 		{"docs/envoy.md", "| 256 connections without a complete authorized call, of one address 128 |", "internal/server/port.go", "maxStrangers = 256"},
-		{"docs/envoy.md", "| 128 KiB, or 15 incomplete health calls,", "internal/front/envoy/listener.go", "Allowance = 128 << 10"},
+		{"docs/envoy.md", "| 96 KiB, or 11 incomplete health calls,", "internal/front/envoy/listener.go", "Allowance = 96 << 10"},
 		{"docs/envoy.md", "for 1,000 values of a rule, of at most 512 bytes", "internal/front/envoy/tally.go", "maxDetails     = 1000 // names with values of a rule\n\tmaxDetailBytes = 512"},
 		{"docs/service.md", "10,000, to the admin one 100;", "internal/server/descriptors.go", "adminConns = 100"},
 		{"docs/service.md", "Each listener has 16 slots beyond those of callers", "internal/server/descriptors.go", "spareConns = 16"},

@@ -398,11 +398,6 @@ func TestUnauthenticatedCallersHoldLittleMemory(t *testing.T) {
 		}
 	}
 	await(t, "100 more unauthorized requests", func() bool { return f.metric(t, "weir_unauthorized_requests_total") == before+100 })
-	select {
-	case <-r.gone:
-	case <-time.After(testTimeout):
-		t.Error("a connection without a token stays open")
-	}
 	f.terminate(t)
 	f.ended(t)
 }

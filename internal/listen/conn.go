@@ -25,6 +25,7 @@ type Conn struct {
 	once     sync.Once // releases the slot
 	admitted atomic.Bool
 	spent    atomic.Int64            // bytes taken from config.Allowance
+	settled  chan struct{}           // holds an element after the connection was admitted or closed
 	verdict  atomic.Pointer[verdict] // of its certificate; nil before the first
 
 	// protected by listener.mu
@@ -35,7 +36,7 @@ type Conn struct {
 
 // newConn returns a connection of l without a slot.
 func newConn(c net.Conn, l *Listener) *Conn {
-	own := &Conn{Conn: c, listener: l, client: clientOf(c)}
+	own := &Conn{Conn: c, listener: l, client: clientOf(c), settled: make(chan struct{}, 1)}
 	own.remote = remote{c.RemoteAddr(), own}
 	own.reads.set, own.writes.set = c.SetReadDeadline, c.SetWriteDeadline
 	return own
@@ -114,21 +115,29 @@ func (c *Conn) Demote() {
 
 // Spend takes n bytes from the allowance of a connection that is not admitted, or gives
 // them back if n is below 0. Beside the bytes that the client sends, which Read takes, it
-// takes those that the server allocates for them. It closes the connection and reports
-// false if nothing is left.
+// takes those that the server allocates for them. It reports false if too few are left.
 func (c *Conn) Spend(n int) bool {
-	if c == nil || c.listener.config.Allowance == 0 || c.admitted.Load() ||
-		c.spent.Add(int64(n)) <= int64(c.listener.config.Allowance) {
-		return true
+	return c == nil || c.listener.config.Allowance == 0 || c.admitted.Load() ||
+		c.spent.Add(int64(n)) <= int64(c.listener.config.Allowance)
+}
+
+// awaitAdmission waits until a connection without allowance is admitted, for minAge, and
+// then closes it. So the first calls of a client have time to be decoded, and a stranger
+// that returns at once does not take the processor.
+func (c *Conn) awaitAdmission() {
+	timer := time.NewTimer(minAge)
+	defer timer.Stop()
+	select {
+	case <-c.settled:
+		return
+	case <-timer.C:
 	}
 	l := c.listener
 	l.mu.Lock()
 	defer l.unlock()
-	if c.unadmitted == nil { // admitted meanwhile, or closed
-		return c.admitted.Load()
+	if c.unadmitted != nil {
+		l.evictLocked(c, reasonAllowance)
 	}
-	l.evictLocked(c, reasonAllowance)
-	return false
 }
 
 // Close closes the connection and releases its slot.
@@ -144,6 +153,9 @@ func (c *Conn) Close() error {
 
 // Read reads within the read deadline.
 func (c *Conn) Read(b []byte) (n int, err error) {
+	if !c.Spend(0) {
+		c.awaitAdmission()
+	}
 	for {
 		if err := c.reads.begin(); err != nil {
 			return 0, err

@@ -48,8 +48,8 @@ const (
 //     newer one.
 //   - One client address holds at most PerAddress connections, and at most half of the
 //     slots that admitted connections leave. Further ones are closed at once.
-//   - A connection that is not admitted within AdmitWithin, or that sends more than
-//     Allowance before, is closed.
+//   - A connection that is not admitted within AdmitWithin is closed, and so is one that
+//     sends more than Allowance before.
 type Listener struct {
 	net.Listener // of the system
 	config       Config
@@ -264,15 +264,17 @@ func (l *Listener) releaseLocked(c *Conn) {
 }
 
 // removeUnadmittedLocked removes a connection from those that are not admitted, and wakes
-// an Accept that waits for a slot.
+// its Read and an Accept that waits for a slot.
 func (l *Listener) removeUnadmittedLocked(c *Conn) {
 	if c.unadmitted != nil {
 		l.unadmitted.Remove(c.unadmitted)
 		c.unadmitted = nil
 	}
-	select {
-	case l.released <- struct{}{}:
-	default:
+	for _, wake := range []chan struct{}{c.settled, l.released} {
+		select {
+		case wake <- struct{}{}:
+		default:
+		}
 	}
 }
 

@@ -202,8 +202,16 @@ func TestAllowanceOfStrangers(t *testing.T) {
 			t.Fatal("the allowance ends early")
 		}
 		read(c, 1)
-		if isOpen(c) || l.Refused() != 1 {
-			t.Error("a connection stays behind its allowance")
+		over := time.Now()
+		if _, err := c.Read(make([]byte, 1)); err == nil || time.Since(over) != minAge || isOpen(c) || l.Refused() != 1 {
+			t.Errorf("a read beyond the allowance: %v after %v, and %d closings; want an error after %v", err, time.Since(over), l.Refused(), minAge)
+		}
+		c = v.connect("192.0.2.1")
+		read(c, 101)
+		time.AfterFunc(minAge/2, func() { c.Admit() })
+		read(c, 100)
+		if !isOpen(c) {
+			t.Error("a connection that is admitted while it waits is closed")
 		}
 		c = v.connect("192.0.2.1")
 		c.Admit()
@@ -213,7 +221,7 @@ func TestAllowanceOfStrangers(t *testing.T) {
 		}
 		c.Demote()
 		read(c, 100)
-		if !isOpen(c) || c.Spend(1) || isOpen(c) {
+		if !c.Spend(0) || c.Spend(1) {
 			t.Error("a connection whose admission was withdrawn has another allowance than a new one")
 		}
 		close(v.queue)

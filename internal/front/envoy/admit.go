@@ -52,7 +52,7 @@ func (l *Listener) admit(ctx context.Context, call *tap.Info) (context.Context, 
 	}
 	if strings.HasPrefix(call.FullMethodName, healthPrefix) {
 		if !listen.ConnFrom(p.Addr).Spend(callCost) {
-			return reject(ctx, status.Error(codes.ResourceExhausted, "too many calls without a token"))
+			return reject(ctx, status.Error(codes.ResourceExhausted, "too many calls without a token or certificate on this connection"))
 		}
 		return context.WithValue(ctx, stranger{}, p.Addr), nil
 	}

@@ -31,7 +31,7 @@ const (
 // Allowance is the number of bytes that a connection may send before its first authorized
 // call is complete: the largest header list and message, the handshake of TLS, and a
 // burst of further calls.
-const Allowance = 128 << 10
+const Allowance = 96 << 10
 
 // ageGrace is the time that calls have to finish on a connection that is too old.
 const ageGrace = time.Minute
