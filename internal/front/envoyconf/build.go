@@ -11,9 +11,9 @@ import (
 
 // builder builds a Config from files.
 type builder struct {
-	options      Options
-	config       *Config
-	nodes, bytes int // of all files so far, with aliases followed
+	options Options
+	config  *Config
+	bytes   int // of all files so far, with aliases followed
 }
 
 func newBuilder(source string, o Options) *builder {

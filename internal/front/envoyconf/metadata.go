@@ -18,8 +18,7 @@ func (f *file) freeMap(n *yamlnode.Node) map[string]any {
 
 // plain converts a node to a JSON value.
 func (f *file) plain(n *yamlnode.Node) any {
-	f.take(n, len(n.Text))
-	f.count(n)
+	f.take(n, nodeBytes+len(n.Text))
 	switch n.Type() {
 	case "nothing":
 		return nil

@@ -10,14 +10,13 @@ import (
 )
 
 const (
-	// maxNodes bounds the nodes of a configuration. Each alias counts as all nodes that it
-	// stands for, so a short file can have many.
-	maxNodes = 1_000_000
 	// maxText bounds one name or value, in bytes.
 	maxText = 4 << 10
 	// maxBytes bounds the names and values of a configuration, in bytes. Aliases and the
-	// paths of nested descriptors count in full.
+	// paths of nested descriptors count in full, so a short file can have many.
 	maxBytes = 64 << 20
+	// nodeBytes are those of a node without text.
+	nodeBytes = 64
 )
 
 // read returns the root of the file's only document.
@@ -48,13 +47,6 @@ func (f *file) fail(n *yamlnode.Node, next, format string, args ...any) {
 	panic(f.errorAt(n.Offset, next, format, args...))
 }
 
-// count counts a node of the configuration.
-func (f *file) count(n *yamlnode.Node) {
-	if f.nodes++; f.nodes > maxNodes {
-		f.fail(n, "remove aliases or rules", "the configuration has more than %d nodes once its aliases are followed", maxNodes)
-	}
-}
-
 // take counts bytes of the configuration.
 func (f *file) take(n *yamlnode.Node, bytes int) {
 	if f.bytes += bytes; f.bytes > maxBytes {
@@ -70,14 +62,14 @@ type member struct{ key, value *yamlnode.Node }
 // behind its own. name is for error messages. The value of a << is a mapping, or a list
 // of mappings, of which earlier ones take precedence.
 func (f *file) mapping(n *yamlnode.Node, name string) []member {
-	f.count(n)
+	f.take(n, nodeBytes)
 	if n.Kind != yamlnode.Map {
 		f.fail(n, "write key: value", "%s must be a mapping of keys to values, not %s", name, kindOf(n))
 	}
 	var own, merged []member
 	seen := map[string]bool{}
 	for key, value := range n.Pairs() {
-		f.count(key)
+		f.take(key, nodeBytes)
 		switch key.Type() {
 		case "merge key":
 			if value.Kind != yamlnode.List {
@@ -111,7 +103,7 @@ func (f *file) sequence(m members, key string) *yamlnode.Node {
 	if n == nil {
 		return &yamlnode.Node{}
 	}
-	f.count(n)
+	f.take(n, nodeBytes)
 	if n.Kind != yamlnode.List && !n.Null() {
 		f.fail(n, "begin each with a dash", "%s must be a list, not %s", key, kindOf(n))
 	}
@@ -124,7 +116,7 @@ func (f *file) text(m members, key string) string {
 	if n == nil {
 		return ""
 	}
-	f.count(n)
+	f.take(n, nodeBytes)
 	if len(n.Text) > maxText {
 		f.fail(n, "shorten it", "%s has %d bytes, and at most %d are allowed", key, len(n.Text), maxText)
 	}
