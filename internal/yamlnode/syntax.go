@@ -23,15 +23,19 @@ var messages = []struct{ begins, problem, next string }{
 	{"unknown anchor", "%s has no anchor above it", nextAlias},
 	{"exceeded max depth", fmt.Sprintf("nested more than %d levels deep", MaxDepth), "write it flatter"},
 	{"found a comment without preceding whitespace", "a comment begins with a space and #", "put a space before the #"},
-	{"did not find expected key", "%s is not expected after a value", "begin a new line, or put all of it in quotes"},
+	{"did not find expected key", "%s is not expected after a value", "begin a new line, put all of it in quotes, or close a quote above"},
 	{"did not find expected '-' indicator", "%s is not an item of the list above", `begin the line with "- ", or indent it`},
 	{"did not find expected ',' or ']'", "%s where ',' or ']' is expected", nextComma},
 	{"did not find expected ',' or '}'", "%s where ',' or '}' is expected", nextComma},
 	{"did not find expected node content", "%s where a value is expected", "write a value, or put the text in quotes"},
 	{"did not find expected <document start>", "%s is not expected after the document", "write one map"},
+	{"did not find expected comment or line break", "%s is not expected after | or >", "begin the text on the next line"},
 	{"block sequence entries are not allowed", "a list item on the line of its key", "begin the list on a line of its own"},
 	{"found character that cannot start any token", "text cannot begin with %s", "put it in quotes"},
 }
+
+// unclosed names the value that a character begins.
+var unclosed = map[rune]string{'[': "a list", '{': "a map", '"': "text in quotes", '\'': "text in quotes"}
 
 // syntaxError converts an error of the library.
 func (d *Document) syntaxError(err error, strict bool) *Error {
@@ -47,10 +51,12 @@ func (d *Document) syntaxError(err error, strict bool) *Error {
 		begin++
 	}
 	switch {
-	case e.ContextMsg != "" && (at == len(d.text) || says("found unexpected document indicator")):
-		return d.unclosed(opening)
+	case unclosed[d.at(opening)] != "" && (at == len(d.text) || says("found unexpected document indicator")):
+		return &Error{opening, unclosed[d.at(opening)] + " without an end", "close it"}
 	case strict && says("unknown anchor"):
 		return &Error{at, noAliases, nextAlias}
+	case strict && (strings.HasSuffix(e.ContextMsg, " anchor") || strings.HasSuffix(e.ContextMsg, " tag") || says("found undefined tag")):
+		return &Error{opening, "anchors and tags are not read", "put text that begins with & or ! in quotes"}
 	case d.at(at) == '\t':
 		return &Error{at, "a tab cannot indent a line: its width depends on the editor", "use spaces"}
 	case e.ContextMsg == "while scanning a quoted scalar":
@@ -63,13 +69,13 @@ func (d *Document) syntaxError(err error, strict bool) *Error {
 		return &Error{at, string(d.text[at:min(at+2, len(d.text))]) + " is not an escape", nextEscape}
 	case says("could not find expected ':'"):
 		return &Error{opening, d.word(opening) + " is not a key", `write "key: value" with a space after the colon`}
-	case says("did not find expected key") && begin == at:
+	case says("did not find expected key") && begin == at && d.at(at) != ']' && d.at(at) != '}':
 		return &Error{at, fmt.Sprintf("this line is indented by %d, the lines it belongs to by %d", at-d.lines[line-1], e.ContextMark.Column-1),
 			"give all lines of one map or list the same indentation"}
 	case says("mapping values are not allowed"):
 		if before := string(d.text[begin:at]); !strings.Contains(before, ": ") {
 			return &Error{begin, shorten.Quoted(before) + " looks like a key, but it continues the text of the line above",
-				"indent it like the key above, or put the text in quotes"}
+				"indent it like the key above, close a bracket above, or put the text in quotes"}
 		}
 		return &Error{at, `a second ":" in one line`, `put text with ": " in quotes, or begin a new line`}
 	}
@@ -79,17 +85,6 @@ func (d *Document) syntaxError(err error, strict bool) *Error {
 		}
 	}
 	return &Error{at, e.Message, "correct it, or put the text in quotes"}
-}
-
-// unclosed returns the error of a bracket or a quote without its counterpart.
-func (d *Document) unclosed(opening int) *Error {
-	switch d.at(opening) {
-	case '[':
-		return &Error{opening, "a list without an end", "close it"}
-	case '{':
-		return &Error{opening, "a map without an end", "close it"}
-	}
-	return &Error{opening, "text in quotes without an end", "close the quotes"}
 }
 
 // word quotes the word at an offset.
