@@ -37,8 +37,7 @@ func (s *scratch) parseBatch(r *http.Request) error {
 
 // checks reads the array of checks.
 func (r *callReader) checks() error {
-	takes, seen := r.takes, r.seen
-	defer func() { r.takes, r.seen = takes, seen }()
+	defer func(takes member) { r.takes = takes }(r.takes)
 	return r.Array(`"checks" must be an array, […]`, func() error {
 		index := len(r.batch)
 		if index == maxChecks {
