@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +18,11 @@ import (
 	"testing"
 	"time"
 
+	common "github.com/envoyproxy/go-control-plane/envoy/extensions/common/ratelimit/v3"
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"github.com/redis/go-redis/v9"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/testkit/needs"
@@ -298,17 +301,25 @@ func (n *node) testEnvoy(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "web.yaml"), onlyBlock(t, section, "yaml"))
 	command = strings.NewReplacer("weir serve", "exec "+n.weir+" serve --listen 127.0.0.1:0 --store-budget 30s", "/srv/ratelimit/config", dir,
-		"127.0.0.1:8081", "127.0.0.1:0", "127.0.0.1:6379", n.redis).Replace(command)
-	address := listening(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
+		"127.0.0.1:8081", "unix:"+dir+"/rls.sock", "127.0.0.1:6379", n.redis).Replace(command)
+	listening(t, exec.Command("bash", "-euo", "pipefail", "-c", command))
+	conn, err := grpc.NewClient("unix:"+dir+"/rls.sock", grpc.WithTransportCredentials(insecure.NewCredentials()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	r := &pb.RateLimitRequest{Domain: "web", Descriptors: []*common.RateLimitDescriptor{{Entries: []*common.RateLimitDescriptor_Entry{{Key: "user", Value: "ann"}}}}}
 	for i := range 25 {
-		answer, err := http.Post("http://"+address+"/json", "application/json",
-			strings.NewReader(`{"domain":"web","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`))
+		answer, err := pb.NewRateLimitServiceClient(conn).ShouldRateLimit(t.Context(), r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		answer.Body.Close()
-		if want := map[bool]int{true: 200, false: 429}[i < 20]; answer.StatusCode != want {
-			t.Errorf("request %d of 25: status %d, want %d", i+1, answer.StatusCode, want)
+		want := pb.RateLimitResponse_OK
+		if i >= 20 {
+			want = pb.RateLimitResponse_OVER_LIMIT
+		}
+		if answer.OverallCode != want {
+			t.Errorf("request %d of 25: %v, want %v", i+1, answer.OverallCode, want)
 		}
 	}
 }

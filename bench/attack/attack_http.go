@@ -16,8 +16,8 @@ var webAttacks = []attack{
 	{"gate wrong secrets", 20, 20, wrongSecretGate},
 	{"http slow headers", 10, 100, slowHeader},
 	{"http slow bodies", 10, 100, func(ctx context.Context, f *field) { slowBody(ctx, f, "/v1/check", "no-token-at-all-but-long-enough") }},
-	{"http slow json", 10, 100, func(ctx context.Context, f *field) { slowBody(ctx, f, "/json", f.token()) }},
-	{"http half json", 10, 300, halfJSON},
+	{"http slow calls", 10, 100, func(ctx context.Context, f *field) { slowBody(ctx, f, "/v1/check", f.token()) }},
+	{"http half bodies", 10, 300, halfBody},
 }
 
 // wrongTokenHTTP makes one call with a wrong token on a new connection.
@@ -86,14 +86,14 @@ func trickle(ctx context.Context, conn net.Conn, text string) {
 	}
 }
 
-// halfJSON sends all but the last bytes of a body, with a valid token.
-func halfJSON(ctx context.Context, f *field) {
+// halfBody sends all but the last bytes of a body, with a valid token.
+func halfBody(ctx context.Context, f *field) {
 	conn, err := dial(ctx, f.HTTP)
 	if err != nil {
 		return
 	}
 	const length, sent = 64 << 10, 63 << 10
-	fmt.Fprintf(conn, "POST /json HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", f.token(), length)
+	fmt.Fprintf(conn, "POST /v1/check HTTP/1.1\r\nHost: weir\r\nAuthorization: Bearer %s\r\nContent-Length: %d\r\n\r\n", f.token(), length)
 	conn.Write(make([]byte, sent))
 	hold(conn)
 }

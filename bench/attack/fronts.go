@@ -30,7 +30,7 @@ type caller interface {
 	close()
 }
 
-var fronts = []front{{"HTTP", dialHTTP}, {"gate", dialGate}, {"/json", dialJSON}, {"gRPC", dialGRPC}, {"RESP", dialRESP}}
+var fronts = []front{{"HTTP", dialHTTP}, {"gate", dialGate}, {"gRPC", dialGRPC}, {"RESP", dialRESP}}
 
 // source dials from one address of this machine.
 func source(address string) *net.Dialer {
@@ -54,14 +54,6 @@ func dialHTTP(t *target) (caller, error) {
 		return bearer(t, "http://"+t.HTTP+"/v1/check", fmt.Sprintf(`{"policy":%q,"key":{"user":%q}}`, audited, user))
 	}, func(status int, body string) (allowed, ok bool) {
 		return strings.Contains(body, `"allowed":true`), status == http.StatusOK
-	}), nil
-}
-
-func dialJSON(t *target) (caller, error) {
-	return newWeb(func(user string) (*http.Request, error) {
-		return bearer(t, "http://"+t.HTTP+"/json", fmt.Sprintf(`{"domain":%q,"descriptors":[{"entries":[{"key":"user","value":%q}]}]}`, audited, user))
-	}, func(status int, _ string) (allowed, ok bool) {
-		return status == http.StatusOK, status == http.StatusOK || status == http.StatusTooManyRequests
 	}), nil
 }
 

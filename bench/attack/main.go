@@ -5,7 +5,7 @@
 //	go run ./attack -for 1m -quiet 15s   a short run
 //	go run ./attack -only hoard          the attacks with a word in their name
 //
-// The honest callers use all five fronts: HTTP, gates, /json, gRPC and RESP. They share
+// The honest callers use all four fronts: HTTP, gates, gRPC and RESP. They share
 // the histories of a few users and record the instants of each call and its answer, so
 // that wrong decisions are visible from outside. The attackers are a separate process with
 // nice 19 and the addresses 127.0.0.2 to 127.0.0.9. Each attack has a rate, so that the
@@ -35,7 +35,7 @@ func main() {
 	var o options
 	flag.DurationVar(&o.length, "for", 10*time.Minute, "how long the attacks last")
 	flag.DurationVar(&o.quiet, "quiet", time.Minute, "how long the honest callers are alone before")
-	flag.IntVar(&o.callers, "callers", 100, "honest callers, shared by the five fronts")
+	flag.IntVar(&o.callers, "callers", 100, "honest callers, shared by the four fronts")
 	flag.IntVar(&o.rate, "rate", 500, "honest calls a second, in all")
 	flag.StringVar(&o.only, "only", "", "run only the attacks whose name contains this")
 	flag.Parse()

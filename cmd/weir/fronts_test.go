@@ -68,7 +68,7 @@ const (
 )
 
 // frontNames are the protocols of attempt.
-var frontNames = []string{"check", "gate", "json", "grpc", "resp"}
+var frontNames = []string{"check", "gate", "grpc", "resp"}
 
 // attempt makes one attempt of a policy for the key 1 through a front. Results other than
 // those above are texts for messages.
@@ -81,8 +81,6 @@ func (f *fronts) attemptFor(front, policy, k string) string {
 		return f.post("/v1/check", `{"policy":"`+policy+`","key":{"k":"`+k+`"}}`)
 	case "gate":
 		return f.post("/gate/"+policy+"?k="+k, "")
-	case "json":
-		return f.post("/json", `{"domain":"`+policy+`","descriptors":[{"entries":[{"key":"k","value":"`+k+`"}]}]}`)
 	case "grpc":
 		return f.call(policy, k)
 	}

@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
 	"github.com/weirlimit/weir"
 )
 
@@ -85,21 +87,20 @@ func TestBlocksAreShownToRedisClients(t *testing.T) {
 // TestBlocksAreShownToProxies: Envoy's rate limit service applies the block. A request
 // with one full descriptor charges no other descriptor.
 func TestBlocksAreShownToProxies(t *testing.T) {
-	const one = `{"domain":"guard","descriptors":[{"entries":[{"key":"user","value":"u"}]}]}`
-	const two = `{"domain":"guard","descriptors":[{"entries":[{"key":"user","value":"v"}]},{"entries":[{"key":"user","value":"w"}]}]}`
 	const v = `{"policy":"guard","key":{"user":"v"}}`
 	const w = `{"policy":"guard","key":{"user":"w"}}`
 	s := blockingServer(t, withGRPC(t))
-	if r := ask(s, "POST", "/json", one); r.status != 429 || !strings.Contains(r.body, "59") {
-		t.Errorf("while blocked: %+v", r)
+	a, err := askEnvoy(t, s, t.Context(), "guard", "user=u")
+	if err != nil || a.OverallCode != pb.RateLimitResponse_OVER_LIMIT || a.Statuses[0].DurationUntilReset.AsDuration() < 590*time.Second {
+		t.Errorf("while blocked: %v, %v", a, err)
 	}
 	decide(t, s, "/v1/check", v)
 	decide(t, s, "/v1/check", v)
 	if d := decide(t, s, "/v1/peek", v); d.Blocked != "" {
 		t.Errorf("before a refusal: %+v", d)
 	}
-	if r := ask(s, "POST", "/json", two); r.status != 429 {
-		t.Errorf("one of two is full: %+v", r)
+	if a, err := askEnvoy(t, s, t.Context(), "guard", "user=v", "user=w"); err != nil || a.OverallCode != pb.RateLimitResponse_OVER_LIMIT {
+		t.Errorf("one of two is full: %v, %v", a, err)
 	}
 	if d := decide(t, s, "/v1/peek", v); d.Blocked == "" || d.RetryMS < 590_000 {
 		t.Errorf("after a refusal: %+v, want a block", d)

@@ -120,7 +120,7 @@ func TestUnreadableKeysAreNotLogged(t *testing.T) {
 	for _, ask1 := range []func(*Server){
 		func(s *Server) { ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"secret.person"}}`) },
 		func(s *Server) {
-			ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"secret.person"}]}]}`)
+			askEnvoy(t, s, t.Context(), "search", "ip=secret.person")
 		},
 	} {
 		s, logged := newServer(t, unreadable{})

@@ -17,12 +17,13 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/metadata"
 	grpcstatus "google.golang.org/grpc/status"
+	"google.golang.org/grpc/test/bufconn"
 
 	"github.com/weirlimit/weir"
+	"github.com/weirlimit/weir/internal/front/envoy"
 	"github.com/weirlimit/weir/internal/front/envoyconf"
 	"github.com/weirlimit/weir/internal/listen"
 	"github.com/weirlimit/weir/internal/listen/listentest"
-	"github.com/weirlimit/weir/internal/server/httpapi"
 	"github.com/weirlimit/weir/policy"
 )
 
@@ -72,6 +73,27 @@ func rateLimit(t *testing.T, conn *grpc.ClientConn, token, domain string, entrie
 	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, &pb.RateLimitRequest{Domain: domain, Descriptors: []*common.RateLimitDescriptor{d}})
 }
 
+// askEnvoy sends a request with descriptors of one entry, "key=value", to the rate limit
+// service of s, which need not listen.
+func askEnvoy(t *testing.T, s *Server, ctx context.Context, domain string, entries ...string) (*pb.RateLimitResponse, error) {
+	t.Helper()
+	on, l := bufconn.Listen(1<<16), envoy.NewListener(s.envoy, nil, nil)
+	go l.Serve(on)
+	conn, err := grpc.NewClient("passthrough:in-memory", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return on.DialContext(ctx) }))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Drain(ctx)
+	defer conn.Close()
+	r := &pb.RateLimitRequest{Domain: domain}
+	for _, e := range entries {
+		key, value, _ := strings.Cut(e, "=")
+		r.Descriptors = append(r.Descriptors, &common.RateLimitDescriptor{Entries: []*common.RateLimitDescriptor_Entry{{Key: key, Value: value}}})
+	}
+	return pb.NewRateLimitServiceClient(conn).ShouldRateLimit(ctx, r)
+}
+
 // TestProxiesShareHistoriesWithHTTP: proxies and HTTP clients share histories, policies
 // and reloads.
 func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
@@ -91,16 +113,8 @@ func TestProxiesShareHistoriesWithHTTP(t *testing.T) {
 		t.Errorf("over HTTP: %+v, want a denial", d)
 	}
 	wants("edge", pb.RateLimitResponse_OK, 1, 2, "user=ann")
-	r := ask(s, "POST", "/json", `{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`)
-	if r.status != 200 || !strings.Contains(strings.ReplaceAll(r.body, " ", ""), `"overallCode":"OK"`) {
-		t.Errorf("/json: %d, %s", r.status, r.body)
-	}
-	r = ask(s, "POST", "/json", `{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"ann"}]}]}`)
-	if r.status != 429 || r.header.Get("Content-Type") != "application/json" {
-		t.Errorf("/json over the limit: %d, %s", r.status, r.body)
-	}
-	wantProblem(t, "/json", ask(s, "POST", "/json", `{"domain":""}`), 400, "domain must not be empty")
-	wantProblem(t, "/json", ask(s, "POST", "/json", strings.Repeat(" ", httpapi.MaxBody+1)), 400, "64 KiB")
+	wants("edge", pb.RateLimitResponse_OK, 0, 2, "user=ann")
+	wants("edge", pb.RateLimitResponse_OVER_LIMIT, 0, 2, "user=ann")
 
 	// Policies and rules are reloaded independently. Each is replaced as a whole or not at all.
 	if err := s.Reload(policyFile(t, "  search: {limit: 5 per minute per ip}\n"), "weir.yaml"); err != nil {

@@ -14,6 +14,8 @@ import (
 	"strings"
 	"testing"
 
+	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/enforce"
 	"github.com/weirlimit/weir/fallback"
@@ -53,7 +55,7 @@ func everything(t *testing.T) []string {
 	for _, s := range []*Server{memory, store, disk} {
 		ask(s, "POST", "/v1/check", searchBody)
 		ask(s, "GET", "/gate/search?ip=1", "")
-		ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
+		askEnvoy(t, s, t.Context(), "search", "ip=1")
 		on := s.main
 		if s.admin != nil {
 			on = s.admin
@@ -174,8 +176,8 @@ func TestShadowDenialsAreCountedSeparately(t *testing.T) {
 		}
 	}
 	for range 2 {
-		if d := ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"2"}]}]}`); d.status != 200 {
-			t.Fatalf("a shadow answers %d", d.status)
+		if a, err := askEnvoy(t, s, t.Context(), "search", "ip=2"); err != nil || a.OverallCode != pb.RateLimitResponse_OK {
+			t.Fatalf("a shadow answers %v, %v", a, err)
 		}
 	}
 	wantMetrics(t, s, `weir_decisions_total{outcome="allowed",policy="search",protocol="grpc"} 1`,

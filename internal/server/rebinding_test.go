@@ -16,7 +16,7 @@ func called(host string) func(*http.Request) {
 var open = []struct{ method, target, body string }{
 	{"GET", "/v1/top", ""}, {"GET", "/v1/policies", ""}, {"GET", "/metrics", ""},
 	{"POST", "/v1/reload", ""}, {"DELETE", "/v1/keys/search?ip=1", ""},
-	{"POST", "/v1/check", searchBody}, {"POST", "/v1/peek", searchBody}, {"POST", "/json", "{}"}, {"GET", "/nothing", ""},
+	{"POST", "/v1/check", searchBody}, {"POST", "/v1/peek", searchBody}, {"GET", "/nothing", ""},
 }
 
 // TestOpenListenersRejectForeignHosts: a site that resolves its name to 127.0.0.1 is

@@ -25,7 +25,8 @@ func top(t *testing.T, s *Server, query string) (a httpapi.TopList) {
 
 // fill uses up the limits of search and slack and is denied: ann three times, bob once
 // over HTTP and twice at a gate, and another user over Envoy's protocol.
-func fill(s *Server) {
+func fill(t *testing.T, s *Server) {
+	t.Helper()
 	for range 5 {
 		ask(s, "POST", "/v1/check", `{"policy":"search","key":{"ip":"ann"}}`)
 	}
@@ -35,7 +36,7 @@ func fill(s *Server) {
 	ask(s, "GET", "/gate/search?ip=bob", "")
 	ask(s, "GET", "/gate/search?ip=bob", "")
 	for range 7 {
-		ask(s, "POST", "/json", `{"domain":"slack","descriptors":[{"entries":[{"key":"category","value":"\u001b[31mred"}]}]}`)
+		askEnvoy(t, s, t.Context(), "slack", "category=\x1b[31mred")
 	}
 }
 
@@ -44,7 +45,7 @@ func TestTopListsDeniedKeys(t *testing.T) {
 	if a := top(t, s, ""); len(a.Top) != 0 || len(a.Policies) != 0 || a.Since != "" || a.Keys != "shown" {
 		t.Errorf("before any call: %+v", a)
 	}
-	fill(s)
+	fill(t, s)
 	a := top(t, s, "")
 	var got []string
 	for _, k := range a.Top {
@@ -86,7 +87,7 @@ func TestTopRejectsBadQueries(t *testing.T) {
 // dimensions.
 func TestTopSurvivesReloads(t *testing.T) {
 	s, _ := newServer(t, nil)
-	fill(s)
+	fill(t, s)
 	reload(t, s, "  search: {limit: 3 per hour per ip}\n")
 	if a := top(t, s, ""); len(a.Top) != 2 || a.Top[0].Key["ip"] != "ann" {
 		t.Errorf("after a reload: %+v", a)
@@ -140,9 +141,9 @@ func TestTopListsRulesByDomain(t *testing.T) {
 	for _, keys := range []topkeys.Form{topkeys.Shown, topkeys.Hashed, topkeys.Off} {
 		t.Run(keys.String(), func(t *testing.T) {
 			s, _ := newServer(t, nil, withGRPC(t), func(c *Config) { c.TopKeys = keys })
-			fill(s)
+			fill(t, s)
 			for range 12 {
-				ask(s, "POST", "/json", `{"domain":"edge","descriptors":[{"entries":[{"key":"user","value":"eve"}]}]}`)
+				askEnvoy(t, s, t.Context(), "edge", "user=eve")
 			}
 			wants := func(query, want string) {
 				t.Helper()

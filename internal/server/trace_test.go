@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/grpc/metadata"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/observe"
 )
@@ -41,8 +43,8 @@ func TestEveryDecisionHasASpan(t *testing.T) {
 		t.Fatal(err)
 	}
 	p.Decide(t.Context(), weir.K("1"), weir.OpRecord, 1, "")
-	ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`, within)
-	ask(s, "POST", "/json", `{"domain":"nowhere","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
+	askEnvoy(t, s, metadata.AppendToOutgoingContext(t.Context(), "traceparent", traceparent), "search", "ip=1")
+	askEnvoy(t, s, t.Context(), "nowhere", "ip=1")
 	var got []string
 	for _, s := range tracer.all {
 		if s.Began.IsZero() || s.Took < 0 || s.Took > time.Minute {
@@ -64,7 +66,7 @@ func TestErrorsHaveASpan(t *testing.T) {
 	tracer := new(spans)
 	s, _ := newServer(t, down{}, func(c *Config) { c.Tracer = tracer })
 	ask(s, "POST", "/v1/check", searchBody)
-	ask(s, "POST", "/json", `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"1"}]}]}`)
+	askEnvoy(t, s, t.Context(), "search", "ip=1")
 	if len(tracer.all) != 2 || tracer.all[0].Outcome != observe.Error || tracer.all[1].Outcome != observe.Error {
 		t.Errorf("%+v, want two errors", tracer.all)
 	}

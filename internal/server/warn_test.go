@@ -7,6 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
+
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/internal/front/envoy"
 )
@@ -86,11 +88,11 @@ func TestWarningsOfOtherProtocols(t *testing.T) {
 	if d, err := p.Decide(t.Context(), weir.K("192.0.2.7"), weir.OpAttempt, 4, ""); err != nil || !d.Allowed {
 		t.Fatal(d, err)
 	}
-	const query = `{"domain":"search","descriptors":[{"entries":[{"key":"ip","value":"192.0.2.8"}]}]}`
 	for i := range 5 {
 		warned := i == 3
-		if r := ask(s, "POST", "/json", query); r.status != 200 || warned != strings.Contains(strings.ReplaceAll(r.body, " ", ""), `{"key":"Weir-Warning","value":"limit"}`) {
-			t.Errorf("request %d: %+v, want warning %v", i, r, warned)
+		a, err := askEnvoy(t, s, t.Context(), "search", "ip=192.0.2.8")
+		if err != nil || warned != slices.ContainsFunc(a.ResponseHeadersToAdd, func(h *core.HeaderValue) bool { return h.Key == "Weir-Warning" && h.Value == "limit" }) {
+			t.Errorf("request %d: %v, %v, want warning %v", i, a, err, warned)
 		}
 	}
 	if metrics := ask(s, "GET", "/metrics", "").body; !strings.Contains(metrics, `weir_warnings_total{limit="limit",policy="search"} 2`+"\n") {

@@ -32,13 +32,9 @@ func TestStoreDownIsUnavailable(t *testing.T) {
 	// A request without a decision gets an answer.
 	p.wants("OK | OK", "none=1")
 	p.in("nobody").wants("OK | OK", "a=1")
-	code, _, err := p.service.JSON(context.Background(), []byte(`{"domain":"hits","descriptors":[{"entries":[{"key":"a","value":"1"}]}]}`))
-	if code != 503 || err == nil {
-		t.Errorf("JSON: %d, %v; want 503", code, err)
-	}
 	faulty.Mend()
-	if got := p.service.Counts.Failed.Load(); got != 5 {
-		t.Errorf("%d requests counted as failed, want 5", got)
+	if got := p.service.Counts.Failed.Load(); got != 4 {
+		t.Errorf("%d requests counted as failed, want 4", got)
 	}
 }
 

@@ -14,7 +14,6 @@ var answers = map[string]any{
 	"/v1/extend":        extension{},
 	"/v1/keys/{policy}": nil,
 	"/gate/{policy}":    nil,
-	"/json":             map[string]any{},
 	"/v1/reload":        reloaded{},
 	"/v1/policies":      PolicyList{},
 	"/v1/top":           TopList{},

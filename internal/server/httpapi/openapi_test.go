@@ -145,10 +145,6 @@ func operation(to *route, method string, schemas object) object {
 		responses[strconv.Itoa(code)] = object{"$ref": "#/components/responses/Problem"}
 	}
 	switch {
-	case to.path == "/json":
-		o["requestBody"] = object{"required": true, "content": object{"application/json": object{"schema": object{"type": "object"}}}}
-		answer := object{"description": "the answer of Envoy's service", "content": object{"application/json": object{"schema": object{"type": "object"}}}}
-		responses["200"], responses["429"] = answer, answer
 	case to.takes == batchMembers:
 		responses["200"] = object{"description": "the answers, in the order of the checks", "content": object{"application/json": object{"schema": reference(batchSchema(schemas))}}}
 	case answers[to.path] != nil:

@@ -43,7 +43,6 @@ var routes = []route{
 	{"/v1/extend", post, decisions, nil, (*API).extend, "renews the hold of a reservation", releaseMembers},
 	{"/v1/keys/{policy}", remove, operators, (*API).serveReset, nil, "drops the histories of a key", 0},
 	{"/gate/{policy}", nil, gates, (*API).serveGate, nil, "decides an attempt for a proxy and charges it", 0},
-	{"/json", post, decisions, (*API).serveEnvoy, nil, "decides by Envoy's rate limit service in JSON", 0},
 	{"/v1/reload", post, operators, (*API).serveReload, nil, "reads the policy file again", 0},
 	{"/v1/policies", get, decisions, (*API).servePolicies, nil, "lists the policies in force", 0},
 	{"/v1/top", get, operators, (*API).serveTop, nil, "lists the keys that are denied most", 0},
