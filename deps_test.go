@@ -65,7 +65,7 @@ var layers = []layer{
 	{"weirgrpc", []string{".", "internal/answer", "internal/clientaddr", "internal/keyby", "internal/shorten"}, "gRPC around a Limiter; it works without files and without our service"},
 	{"internal/listen/listentest", nil, "certificates for tests, from the standard library"},
 	{"internal/listen", []string{"internal/clientaddr"}, "addresses, TLS and secrets, the same for every protocol"},
-	{"internal/front/envoyconf", []string{".", "internal/keyenc", "internal/yamlnode", "policy"}, "the configuration of Envoy's reference service as rules; it makes no decisions"},
+	{"internal/front/envoyconf", []string{".", "internal/keyenc", "internal/shorten", "internal/yamlnode", "policy"}, "the configuration of Envoy's reference service as rules; it makes no decisions"},
 	{"internal/front/envoy", []string{".", "fallback", "internal/answer", "internal/front/envoyconf", "internal/listen", "internal/keyenc", "internal/observe", "internal/topkeys"}, "Envoy's rate limit service on any engine; independent of files and stores"},
 	{"weirredis", []string{"."}, "decisions on Redis through one method, so that every client fits"},
 	{"weirdisk", []string{"."}, "decisions in memory that survive a restart; it knows no policy file and no protocol"},

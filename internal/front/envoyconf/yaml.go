@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/weirlimit/weir/internal/shorten"
 	"github.com/weirlimit/weir/internal/yamlnode"
 	"github.com/weirlimit/weir/policy"
 )
@@ -163,7 +164,7 @@ func (f *file) number(m members, key string) uint32 {
 	return uint32(v)
 }
 
-// kindOf returns the kind of a node for error messages; of a short scalar, its text.
+// kindOf returns the kind of a node for error messages; of a scalar, its text.
 func kindOf(n *yamlnode.Node) string {
 	switch {
 	case n.Kind == yamlnode.Map:
@@ -172,8 +173,6 @@ func kindOf(n *yamlnode.Node) string {
 		return "a list"
 	case n.Null():
 		return "null"
-	case len(n.Text) > 64:
-		return strconv.Quote(n.Text[:64]) + "…"
 	}
-	return strconv.Quote(n.Text)
+	return shorten.Quoted(n.Text)
 }
