@@ -11,6 +11,7 @@ func FuzzRead(f *testing.F) {
 	for _, c := range suite(f) {
 		f.Add(c.YAML)
 	}
+	f.Add("\"\\\nfolded: a\"") // an escaped line break
 	f.Fuzz(checkRead)
 }
 

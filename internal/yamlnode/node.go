@@ -94,7 +94,7 @@ func (n *Node) At(d *Document, i int) int {
 	}
 	for _, c := range n.Text[:i] {
 		switch at := d.at(offset); {
-		case at == '\\' && quote == '"':
+		case at == '\\' && quote == '"' && d.at(offset+1) != '\n':
 			offset += max(2, escapes[d.at(offset+1)])
 		case at != c:
 			return n.Offset
