@@ -4,12 +4,14 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/weirlimit/weir"
 )
 
 // Changes describes the differences between two files, a sentence for each policy or
-// limit, in the order of the files. It returns none if both decide alike.
+// limit. Limits that start empty are first, the others in the order of the files. It returns
+// none if both decide alike.
 func Changes(before, after *File) []string {
 	var all []string
 	for _, p := range after.Policies {
@@ -24,8 +26,13 @@ func Changes(before, after *File) []string {
 			all = append(all, "removed "+p.Name)
 		}
 	}
-	return all
+	empty := func(change string) bool { return strings.HasSuffix(change, startsEmpty) }
+	others := slices.DeleteFunc(slices.Clone(all), empty)
+	return append(slices.DeleteFunc(all, func(c string) bool { return !empty(c) }), others...)
 }
+
+// startsEmpty ends the sentence about a limit of another kind than before (R12).
+const startsEmpty = "; it starts empty, because its kind has changed"
 
 // changes describes the differences between p and to.
 func (p *Policy) changes(to *Policy) []string {
@@ -38,7 +45,7 @@ func (p *Policy) changes(to *Policy) []string {
 		case p.Sentence(j) != to.Sentence(i):
 			change := fmt.Sprintf("changed %s: %s, was %s", name, to.Sentence(i), p.Sentence(j))
 			if p.Limits[j].Kind != l.Kind {
-				change += "; it starts empty, because its kind has changed" // R12
+				change += startsEmpty
 			}
 			all = append(all, change)
 		}

@@ -42,8 +42,8 @@ func TestLimitChangesNamesOldAndNew(t *testing.T) {
     overrides: [{for: {user: ann}, limit: 3 per minute, until: forever, why: x}]
 `)
 	want := []string{
-		"added fresh",
 		"changed kind.limit: 1 per minute, fixed, was 1 per minute; it starts empty, because its kind has changed",
+		"added fresh",
 		"changed push.limit: 5 per minute per teacher, 3s apart, was 10 per minute per teacher, 3s apart",
 		"added slack.sender: 3 per 30m per sender",
 		"removed slack.category",

@@ -17,6 +17,7 @@ import (
 
 // validateOptions are the flags of weir validate.
 type validateOptions struct {
+	against                       string // a policy file
 	asJSON, cluster, envoy, merge bool
 }
 
@@ -30,6 +31,7 @@ func validateCommand() *cobra.Command {
 	}
 	f := cmd.Flags()
 	f.BoolVar(&o.asJSON, "json", false, "print the result as one JSON object for each file")
+	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
 	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
 	f.BoolVar(&o.merge, "envoy-merge-domains", false, "with --envoy: let several files add rules to one domain")
@@ -81,6 +83,13 @@ func validateFile(path string, o *validateOptions) (validResult, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, unprefixed{err})
 	}
+	if o.against != "" {
+		old, err := policy.Load(o.against)
+		if err != nil {
+			return nil, err
+		}
+		v.Changes = policy.Changes(old, file)
+	}
 	return v, nil
 }
 
@@ -97,6 +106,7 @@ type validFile struct {
 	Fixed    []fixedLimit      `json:"fixed,omitempty"`   // limits with fixed windows
 	Buckets  []bucketLimit     `json:"buckets,omitempty"` // token buckets
 	AtOnce   []atOnceLimit     `json:"at_once,omitempty"` // limits of concurrency
+	Changes  []string          `json:"changes,omitempty"` // against the older file; a sentence each
 
 	rows [][]string // for people: policy, limit, sentence, worst case
 }
@@ -213,6 +223,9 @@ func (v *validFile) text(o *validateOptions) string {
 	}
 	for _, n := range v.Notes {
 		note("%s", n)
+	}
+	for _, c := range v.Changes {
+		b.WriteString("  " + c + "\n")
 	}
 	if v.Tests > 0 {
 		fmt.Fprintf(&b, "  %s: run them with weir test %s\n", counted(v.Tests, "test", "tests"), v.File)
