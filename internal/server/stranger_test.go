@@ -144,7 +144,7 @@ func TestFullListenerAnswersProbes(t *testing.T) {
 		t.Errorf("one caller more: status %d, want 503", got)
 	}
 	strangers(t, s.Addr(), "", 100)
-	for _, path := range []string{"/livez", "/readyz", "/healthcheck"} {
+	for _, path := range []string{"/livez", "/readyz"} {
 		c, err := dialFrom("127.0.0.2", s.Addr())
 		if got := talkTo(t, c, err).get(path, ""); got != 200 {
 			t.Errorf("%s of a full listener: status %d", path, got)

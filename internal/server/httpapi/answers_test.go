@@ -20,7 +20,6 @@ var answers = map[string]any{
 	"/openapi.json":     map[string]any{},
 	"/livez":            liveness{},
 	"/readyz":           Readiness{},
-	"/healthcheck":      nil,
 	"/metrics":          nil,
 }
 

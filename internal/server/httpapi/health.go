@@ -65,15 +65,4 @@ func (a *API) serveReadyBriefly(w http.ResponseWriter, _ *http.Request) {
 	writeJSON(w, http.StatusOK, []byte("{\"ready\":true}\n"))
 }
 
-// serveHealth is /readyz in the words of Envoy's reference rate limit service, for probes
-// that were made for it: 200 with OK, or 500 with nothing.
-func (a *API) serveHealth(w http.ResponseWriter, _ *http.Request) {
-	if !a.Status().Ready {
-		w.WriteHeader(http.StatusInternalServerError)
-		return
-	}
-	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
-	w.Write([]byte("OK"))
-}
-
 func (a *API) serveMetrics(w http.ResponseWriter, r *http.Request) { a.Metrics.ServeHTTP(w, r) }

@@ -153,11 +153,8 @@ func operation(to *route, method string, schemas object) object {
 		if to.path == "/readyz" {
 			responses["503"] = answer
 		}
-	case to.path == "/metrics" || to.path == "/healthcheck":
+	case to.path == "/metrics":
 		responses["200"] = object{"description": "text", "content": object{"text/plain": object{"schema": object{"type": "string"}}}}
-		if to.path == "/healthcheck" {
-			responses["500"] = object{"description": "the server drains"}
-		}
 	default:
 		responses["204"] = object{"description": "done; at a gate: the request may pass"}
 	}

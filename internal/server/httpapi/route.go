@@ -49,7 +49,6 @@ var routes = []route{
 	{"/openapi.json", get, decisions, (*API).serveOpenAPI, nil, "returns this document", 0},
 	{"/livez", get, probes, (*API).serveLive, nil, "reports that the process answers", 0},
 	{"/readyz", get, probes, (*API).serveReady, nil, "reports whether the server takes requests", 0},
-	{"/healthcheck", get, probes, (*API).serveHealth, nil, "reports Readiness as Envoy's reference service does", 0},
 	{"/metrics", get, operators, (*API).serveMetrics, nil, "returns metrics in the text format of Prometheus", 0},
 }
 
