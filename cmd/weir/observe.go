@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
-	"os"
 	"strings"
 	"time"
 
@@ -30,7 +28,7 @@ func (o *observeOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.topKeys, "top-keys", "shown", "`HOW` GET /v1/top and weir top print the keys denied most: shown, hashed or off")
 	f.StringVar(&o.endpoint, "otlp-endpoint", "",
 		"the `URL` of an OpenTelemetry collector that gets a span of each decision, such as http://127.0.0.1:4318; or set $OTEL_EXPORTER_OTLP_ENDPOINT; default: no traces")
-	f.Float64Var(&o.ratio, "otlp-ratio", 0.01, "the share of calls without a trace that begin one, 0 to 1")
+	f.Float64Var(&o.ratio, "otlp-ratio", 0.01, "the share of calls without a trace that begin one, 0 to 1; or set $OTEL_TRACES_SAMPLER")
 	group(cmd, "Logs and traces:")
 }
 
@@ -82,27 +80,15 @@ func (w logWriter) Write(p []byte) (int, error) {
 // flushTimeout bounds the time to send the last spans.
 const flushTimeout = 2 * time.Second
 
-// startTraces sets c.Tracer if a flag or the environment names a collector. stop
-// sends the last spans.
+// startTraces sets c.Tracer if the flag or the environment names a collector. stop sends
+// the last spans.
 func (o *observeOptions) startTraces(c *server.Config, log *slog.Logger) (stop func(), err error) {
-	endpoint, source := o.endpoint, "--otlp-endpoint"
-	if endpoint == "" {
-		endpoint, source = os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), "$OTEL_EXPORTER_OTLP_ENDPOINT"
-		if endpoint != "" {
-			endpoint = strings.TrimSuffix(endpoint, "/") + "/v1/traces" // as OpenTelemetry defines the variable
-		}
-	}
-	if endpoint == "" {
+	if o.endpoint == "" && !otlp.HasEndpoint() {
 		return func() {}, nil
 	}
-	headers, err := otlpHeaders(os.Getenv("OTEL_EXPORTER_OTLP_HEADERS"))
+	t, err := otlp.New(otlp.Config{Endpoint: o.endpoint, Version: c.Version, Ratio: o.ratio, Log: log})
 	if err != nil {
-		return nil, err
-	}
-	t, err := otlp.New(otlp.Config{Endpoint: endpoint, Headers: headers, Service: os.Getenv("OTEL_SERVICE_NAME"),
-		Version: c.Version, Ratio: o.ratio, Log: log})
-	if err != nil {
-		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "%s: %w", source, err)
+		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "--otlp-endpoint: %w", err)
 	}
 	c.Tracer = t
 	return func() {
@@ -112,22 +98,4 @@ func (o *observeOptions) startTraces(c *server.Config, log *slog.Logger) (stop f
 			log.Warn("the last spans are lost", "error", err)
 		}
 	}, nil
-}
-
-// otlpHeaders reads name=value,… with values escaped as in URLs. Errors leave out
-// the value, which may be secret.
-func otlpHeaders(text string) (map[string]string, error) {
-	headers := map[string]string{}
-	for part := range strings.SplitSeq(text, ",") {
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(part, "=")
-		value, err := url.PathUnescape(strings.TrimSpace(value))
-		if !ok || err != nil {
-			return nil, usage("write api-key=…,other=…", "$OTEL_EXPORTER_OTLP_HEADERS is not a list of name=value")
-		}
-		headers[strings.TrimSpace(name)] = value
-	}
-	return headers, nil
 }

@@ -1,3 +1,8 @@
+// Package otlp sends spans of decisions to an OpenTelemetry collector, as OTLP over HTTP.
+//
+// Trade-off: a span is made when its decision is over, so a decision that never ends has
+// none. Spans wait in the bounded queue of OpenTelemetry's SDK. When a collector is slow or
+// away they are dropped: a decision never waits for its span.
 package otlp
 
 import (
@@ -6,156 +11,126 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math/rand/v2"
-	"net/http"
 	"net/url"
+	"os"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/weirlimit/weir/internal/observe"
+	"github.com/weirlimit/weir/internal/redact"
 )
 
-// Config configures a Tracer. Only Endpoint is required.
+// Config configures a Tracer. OpenTelemetry's variables of the environment configure
+// everything else.
 type Config struct {
-	Endpoint string            // of the collector: http://host:4318, to which /v1/traces is added, or a URL with a path
-	Headers  map[string]string // sent with each batch, such as a token
-	Service  string            // service.name; default: weir
-	Version  string            // service.version
-	Ratio    float64           // share of the calls without a trace that begin one, 0 … 1
-	Log      *slog.Logger      // default: no log
+	Endpoint string       // of the collector: http://host:4318, to which /v1/traces is added, or a URL with a path; default: that of the environment
+	Version  string       // service.version
+	Ratio    float64      // share of the calls without a trace that begin one, 0 … 1; $OTEL_TRACES_SAMPLER overrides it
+	Log      *slog.Logger // default: no log
 }
 
-const (
-	maxQueue       = 8192             // spans in the queue
-	maxBatch       = 512              // spans sent at once
-	maxDelay       = time.Second      // of a span that waits for a batch
-	sendTimeout    = 10 * time.Second // for one answer of the collector
-	maxAttempts    = 4
-	firstRetryWait = 250 * time.Millisecond // doubles with each attempt
-)
+// HasEndpoint reports whether the environment names a collector.
+func HasEndpoint() bool {
+	return cmp.Or(os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT"), os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT")) != ""
+}
 
-// Tracer sends spans on its goroutine until Close. It is safe for concurrent use.
+// Tracer sends spans until Close. It is safe for concurrent use.
 type Tracer struct {
-	config        Config
-	target        string
-	client        http.Client
-	queue         chan span
-	stop          context.CancelFunc // cancels the request in progress
-	stopping      context.Context
-	closing       chan struct{}
-	once          sync.Once
-	done          chan struct{}
-	sent, dropped atomic.Int64
-	losses        observe.Log // at most one line a minute
-}
-
-// span is a decision with its place in a trace.
-type span struct {
-	observe.Span
-	parent parentContext
-	id     [8]byte
-	root   bool // it begins its trace
+	provider   *sdk.TracerProvider
+	tracer     trace.Tracer
+	made, sent atomic.Int64
+	losses     observe.Log // at most one line a minute
 }
 
 // New starts a tracer.
 func New(c Config) (*Tracer, error) {
-	u, err := url.Parse(c.Endpoint)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-		return nil, errors.New("not the URL of a collector; write http://host:4318") // not repeated: it may hold a password
+	var to []otlptracehttp.Option
+	if c.Endpoint != "" {
+		u, err := url.Parse(c.Endpoint)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return nil, errors.New("not the URL of a collector; write http://host:4318") // not repeated: it may hold a password
+		}
+		if strings.Trim(u.Path, "/") == "" {
+			u.Path = "/v1/traces"
+		}
+		to = append(to, otlptracehttp.WithEndpointURL(u.String()))
 	}
 	if !(c.Ratio >= 0 && c.Ratio <= 1) {
 		return nil, fmt.Errorf("the share of calls that begin a trace must be 0 to 1, not %v", c.Ratio)
 	}
-	if strings.Trim(u.Path, "/") == "" {
-		u.Path = "/v1/traces"
+	exporter, err := otlptracehttp.New(context.Background(), to...)
+	if err != nil {
+		return nil, redact.Error(err)
 	}
-	c.Service = cmp.Or(c.Service, "weir")
-	c.Log = cmp.Or(c.Log, slog.New(slog.DiscardHandler))
-	t := &Tracer{config: c, target: u.String(), client: http.Client{Timeout: sendTimeout},
-		losses: observe.Log{To: c.Log, Max: 1, Period: time.Minute},
-		queue:  make(chan span, maxQueue), closing: make(chan struct{}), done: make(chan struct{})}
-	t.stopping, t.stop = context.WithCancel(context.Background())
-	go t.run()
+	is, err := resource.New(context.Background(), resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "weir"), attribute.String("service.version", c.Version)), resource.WithFromEnv())
+	if err != nil {
+		return nil, err
+	}
+	t := &Tracer{losses: observe.Log{To: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), Max: 1, Period: time.Minute}}
+	options := []sdk.TracerProviderOption{sdk.WithBatcher(counter{exporter, t}), sdk.WithResource(is)}
+	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
+		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))))
+	}
+	t.provider = sdk.NewTracerProvider(options...)
+	t.tracer = t.provider.Tracer("github.com/weirlimit/weir", trace.WithInstrumentationVersion(c.Version))
 	return t, nil
 }
 
-// Span queues a span. traceparent is the caller's field, or "". A span is queued if the
-// caller's trace is sampled; without a trace, with the probability Ratio.
+// Span makes a span, in the trace of traceparent, the caller's field or "". It contains no
+// key. Without a trace, and if the caller does not sample its own, the sampler decides
+// whether it is sent.
 func (t *Tracer) Span(traceparent string, s observe.Span) {
-	out := span{Span: s}
-	p, ok := parseTraceparent(traceparent)
-	switch {
-	case ok && !p.sampled, !ok && rand.Float64() >= t.config.Ratio:
+	parent := propagation.TraceContext{}.Extract(context.Background(), propagation.MapCarrier{"traceparent": traceparent})
+	_, span := t.tracer.Start(parent, "weir.decide", trace.WithSpanKind(trace.SpanKindServer), trace.WithTimestamp(s.Began))
+	if !span.IsRecording() {
 		return
-	case ok:
-		out.parent = p
-	default:
-		out.root = true
-		randomID(out.parent.trace[:])
 	}
-	randomID(out.id[:])
-	select {
-	case t.queue <- out:
-	default:
-		t.dropped.Add(1)
+	t.made.Add(1)
+	span.SetAttributes(attribute.String("weir.policy", s.Policy), attribute.String("weir.front", s.Protocol.String()), attribute.String("weir.outcome", s.Outcome.String()))
+	if s.Limit != "" {
+		span.SetAttributes(attribute.String("weir.limit", s.Limit))
 	}
+	if s.Degraded {
+		span.SetAttributes(attribute.Bool("weir.degraded", true))
+	}
+	if s.Outcome == observe.Error {
+		span.SetStatus(codes.Error, "")
+	}
+	span.End(trace.WithTimestamp(s.Began.Add(s.Took)))
 }
+
+// Made returns the number of sampled spans.
+func (t *Tracer) Made() int64 { return t.made.Load() }
 
 // Sent returns the number of spans that the collector accepted.
 func (t *Tracer) Sent() int64 { return t.sent.Load() }
 
-// Dropped returns the number of lost spans.
-func (t *Tracer) Dropped() int64 { return t.dropped.Load() }
-
 // Close sends the queued spans. If ctx ends first it returns an error, and they are lost.
 // Later spans are not sent.
-func (t *Tracer) Close(ctx context.Context) error {
-	t.once.Do(func() { close(t.closing) })
-	select {
-	case <-t.done:
+func (t *Tracer) Close(ctx context.Context) error { return t.provider.Shutdown(ctx) }
+
+// counter counts and logs the results of an exporter.
+type counter struct {
+	sdk.SpanExporter
+	tracer *Tracer
+}
+
+// ExportSpans sends a batch. It returns no error: the SDK would print it to stderr.
+func (c counter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	if err := c.SpanExporter.ExportSpans(ctx, spans); err != nil {
+		c.tracer.losses.Line(slog.LevelWarn, "spans are lost; the collector cannot be reached or rejects them", "error", redact.Error(err), "lost", len(spans))
 		return nil
-	case <-ctx.Done():
-		t.stop()
-		<-t.done
-		return errors.New("otlp: the collector did not accept the last spans in time")
 	}
-}
-
-// run sends batches until Close.
-func (t *Tracer) run() {
-	defer close(t.done)
-	defer t.stop()
-	for {
-		spans, last := t.gather()
-		if len(spans) > 0 {
-			t.sendWithRetries(spans)
-		}
-		if last {
-			return
-		}
-	}
-}
-
-// gather waits for a batch. last reports that the tracer is closing and the queue empty.
-func (t *Tracer) gather() (spans []span, last bool) {
-	timer := time.NewTimer(maxDelay)
-	defer timer.Stop()
-	for len(spans) < maxBatch {
-		select {
-		case s := <-t.queue:
-			spans = append(spans, s)
-		case <-timer.C:
-			return spans, false
-		case <-t.closing:
-			select {
-			case s := <-t.queue:
-				spans = append(spans, s)
-			default:
-				return spans, true
-			}
-		}
-	}
-	return spans, false
+	c.tracer.sent.Add(int64(len(spans)))
+	return nil
 }

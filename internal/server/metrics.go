@@ -13,8 +13,8 @@ import (
 
 // sender is a tracer that counts its spans, such as otlp.Tracer.
 type sender interface {
+	Made() int64
 	Sent() int64
-	Dropped() int64
 }
 
 // counters returns the counters of the policies in force.
@@ -58,9 +58,9 @@ func (s *Server) addRequestMetrics() {
 		func() int64 { return s.capacity.Rejected() + s.api.Bodies.Rejected() })
 	m.Gauge("weir_requests_in_flight", "Requests that wait for a decision now.", nil, func() float64 { return float64(s.capacity.InFlight()) })
 	if t, ok := s.config.Tracer.(sender); ok {
-		const name, help = "weir_trace_spans_total", "Spans of decisions: sent to the collector, or dropped because it is unavailable or too slow."
+		const name, help = "weir_trace_spans_total", "Sampled spans of decisions: all that were made, and those that the collector accepted."
+		m.Counter(name, help, metrics.Labels{"outcome": "made"}, t.Made)
 		m.Counter(name, help, metrics.Labels{"outcome": "sent"}, t.Sent)
-		m.Counter(name, help, metrics.Labels{"outcome": "dropped"}, t.Dropped)
 	}
 	if r := s.config.Recorder; r != nil {
 		const name, help = "weir_recorded_calls_total", "Calls of sampled keys for the trace of --record: written, dropped because the buffer was full, or failed because the file cannot be written."

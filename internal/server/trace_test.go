@@ -22,8 +22,8 @@ type spans struct {
 func (t *spans) Span(parent string, s observe.Span) {
 	t.parents, t.all = append(t.parents, parent), append(t.all, s)
 }
-func (t *spans) Sent() int64    { return int64(len(t.all)) }
-func (t *spans) Dropped() int64 { return 0 }
+func (t *spans) Made() int64 { return int64(len(t.all)) }
+func (t *spans) Sent() int64 { return int64(len(t.all)) }
 
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 

@@ -8,6 +8,6 @@ require (
 	github.com/weirlimit/weir v0.0.0
 )
 
-require github.com/go-json-experiment/json v0.0.0-20260213210345-44df1a37e875 // indirect
+require github.com/go-json-experiment/json v1.27.2 // indirect
 
 replace github.com/weirlimit/weir => ../../../
