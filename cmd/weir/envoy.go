@@ -34,7 +34,6 @@ func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
 	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
 	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or local")
-	f.BoolVar(&o.Metadata, "envoy-metadata", false, "add the descriptors and the metadata of rules to dynamic_metadata")
 	f.BoolVar(&o.Shadow, "envoy-shadow", false, "decide and count, and always answer OK")
 	f.BoolVar(&o.Quota, "envoy-quota", false, "set quota_mode for every rule")
 	f.BoolVar(&o.merge, "envoy-merge-domains", false, "let several files add rules to one domain")
@@ -52,7 +51,6 @@ func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 	for _, v := range []struct{ name, flag, value string }{
 		{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy-headers", "response"},
 		{"LIMIT_REQUEST_HEADERS_ENABLED", "envoy-headers", "request"},
-		{"RESPONSE_DYNAMIC_METADATA", "envoy-metadata", "true"},
 		{"SHADOW_MODE", "envoy-shadow", "true"},
 		{"QUOTA_MODE", "envoy-quota", "true"},
 		{"MERGE_DOMAIN_CONFIG", "envoy-merge-domains", "true"},

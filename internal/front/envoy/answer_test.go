@@ -1,7 +1,6 @@
 package envoy
 
 import (
-	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -9,9 +8,6 @@ import (
 	core "github.com/envoyproxy/go-control-plane/envoy/config/core/v3"
 
 	"github.com/weirlimit/weir"
-	"github.com/weirlimit/weir/internal/testkit/redistest"
-	"github.com/weirlimit/weir/internal/testkit/redistest/enginetest"
-	"github.com/weirlimit/weir/weirredis"
 )
 
 const answerConfig = `
@@ -19,12 +15,10 @@ domain: answer
 descriptors:
   - key: a
     rate_limit: {unit: minute, requests_per_unit: 10, name: per-a}
-    metadata: {who: {name: a, rank: 1}, list: [1, two, null, true]}
   - key: b
     rate_limit: {unit: minute, requests_per_unit: 5}
-    metadata: {who: {name: b, more: yes}, other: 7}
   - {key: free, rate_limit: {unlimited: true}}
-  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}, metadata: {watched: true}}
+  - {key: watched, shadow_mode: true, rate_limit: {unit: minute, requests_per_unit: 0}}
 `
 
 func fields(h []*core.HeaderValue) string {
@@ -71,30 +65,6 @@ func TestHeadersDescribeTheNearestLimit(t *testing.T) {
 	}
 }
 
-// With the option, dynamic_metadata marks a denial that was repeated from memory.
-func TestMetadataMarksCachedDenials(t *testing.T) {
-	_, conn := enginetest.On(t, redistest.Start(t).Addr)
-	e, err := weirredis.New(conn, weirredis.DenialCacheTTL(time.Hour))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, metadata := range []bool{false, true} {
-		p := connect(t, e, parse(t, answerConfig), func(o *Options) { o.Metadata = metadata })
-		descriptor := fmt.Sprintf("a=%v hits:", metadata)
-		for i, c := range []struct {
-			hits   int
-			code   string
-			cached bool
-		}{{10, "OK", false}, {1, "OVER_LIMIT", false}, {1, "OVER_LIMIT", true}} {
-			a := p.ask(descriptor + fmt.Sprint(c.hits))
-			cached, marked := a.DynamicMetadata.AsMap()["cached"]
-			if a.OverallCode.String() != c.code || marked != (c.cached && metadata) || marked && cached != true {
-				t.Errorf("step %d, metadata: %v: got %s, %v, want %s, cached: %v", i, metadata, a.OverallCode, a.DynamicMetadata, c.code, c.cached)
-			}
-		}
-	}
-}
-
 // Without the options an answer has no header fields and no metadata.
 func TestPlainAnswerHasNoHeadersOrMetadata(t *testing.T) {
 	p := connect(t, weir.NewMemory(), parse(t, answerConfig))
@@ -104,38 +74,6 @@ func TestPlainAnswerHasNoHeadersOrMetadata(t *testing.T) {
 	}
 	if l := a.Statuses[0].CurrentLimit; l.Name != "per-a" || l.UnitMultiplier != nil {
 		t.Errorf("current_limit %v, want the name per-a and no multiplier", l)
-	}
-}
-
-// dynamic_metadata repeats the request and merges the metadata of rules that are not
-// over. The first of several values stays.
-func TestMetadataIsMerged(t *testing.T) {
-	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Metadata = true })
-	r := p.request("a=1", "b=1 hits:2", "watched=x", "none=1 limit:3/HOUR")
-	r.HitsAddend = 3
-	a, err := p.send(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	m := a.DynamicMetadata.AsMap()
-	if got, want := fmt.Sprint(m["metadata"]), "map[list:[1 two <nil> true] other:7 watched:true who:map[more:yes name:a rank:1]]"; got != want {
-		t.Errorf("metadata: got %s, want %s", got, want)
-	}
-	if m["domain"] != "answer" || m["hitsAddend"] != 3.0 || m["degraded"] != nil {
-		t.Errorf("got %v", m)
-	}
-	d := m["descriptors"].([]any)
-	if got := fmt.Sprint(d[1]); got != "map[entries:[b=1] hitsAddend:2]" || len(d) != 4 {
-		t.Errorf("descriptors[1]: got %s of %d", got, len(d))
-	}
-	if got := fmt.Sprint(d[3]); !strings.Contains(got, "limit:requests_per_unit:3") || !strings.Contains(got, "HOUR") {
-		t.Errorf("descriptors[3]: got %s", got)
-	}
-	// Descriptors over their limit add no metadata. Merging does not change the rules.
-	p.ask("a=1 hits:7")
-	a = p.ask("a=1", "b=1 hits:0")
-	if got, want := fmt.Sprint(a.DynamicMetadata.AsMap()["metadata"]), "map[other:7 who:map[more:yes name:b]]"; got != want {
-		t.Errorf("metadata: got %s, want %s", got, want)
 	}
 }
 

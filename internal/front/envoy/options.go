@@ -10,8 +10,8 @@ import (
 	"github.com/weirlimit/weir/internal/topkeys"
 )
 
-// Options configure a Service. The zero value has rolling windows, no header fields and
-// no metadata.
+// Options configure a Service. The zero value has rolling windows and no header
+// fields.
 type Options struct {
 	Engine  weir.Engine   // decides; default: a new memory engine
 	Outage  fallback.Mode // mode of rules during an outage, if Engine is a fallback
@@ -20,7 +20,6 @@ type Options struct {
 	Windows  Windows
 	Response *Headers // fields that the proxy adds to the client's response; nil = none
 	Request  *Headers // fields that the proxy adds to the forwarded request; nil = none
-	Metadata bool     // dynamic_metadata repeats the request and has the metadata of rules
 	Shadow   bool     // every request is answered OK; statuses have the real results
 	Quota    bool     // every rule has quota_mode
 

@@ -41,7 +41,7 @@ func (g *group) query(ctx context.Context, c *call, op weir.Op) (err error) {
 	if err != nil {
 		return err
 	}
-	c.degraded, c.cached = c.degraded || g.d.Degraded, c.cached || g.d.Cached
+	c.degraded = c.degraded || g.d.Degraded
 	g.charged = op == weir.OpAttempt && g.n > 0 && g.d.Allowed
 	if g.items[0].limit == nil {
 		g.setPolicyResult(c.domain.policy)

@@ -25,7 +25,6 @@ type call struct {
 	replaced map[string]bool   // rule names in the replaces of an applied rule; nil = none
 
 	degraded bool     // a fallback answered
-	cached   bool     // a denial was repeated from memory (R8)
 	warnings []string // the limits with a warning on this request
 }
 

@@ -3,6 +3,7 @@ package envoy
 import (
 	pb "github.com/envoyproxy/go-control-plane/envoy/service/ratelimit/v3"
 	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/weirlimit/weir/internal/front/envoyconf"
@@ -21,8 +22,8 @@ func newShownLimit(name string, requests uint32, unit envoyconf.Unit, multiplier
 	return l
 }
 
-// write returns the answer to a decided call: the code, the statuses, the header fields and
-// the metadata.
+// write returns the answer to a decided call: the code, the statuses, the header fields,
+// and in the metadata whether a fallback decided.
 func (s *Service) write(c *call) *pb.RateLimitResponse {
 	a := &pb.RateLimitResponse{OverallCode: s.conclude(c), Statuses: make([]*pb.RateLimitResponse_DescriptorStatus, len(c.items))}
 	for i := range c.items {
@@ -30,8 +31,8 @@ func (s *Service) write(c *call) *pb.RateLimitResponse {
 	}
 	o := &s.options
 	a.ResponseHeadersToAdd, a.RequestHeadersToAdd = c.fields(o.Response), c.fields(o.Request)
-	if o.Metadata || c.degraded {
-		a.DynamicMetadata = s.metadata(c)
+	if c.degraded {
+		a.DynamicMetadata = &structpb.Struct{Fields: map[string]*structpb.Value{"degraded": structpb.NewBoolValue(true)}}
 	}
 	return a
 }

@@ -63,8 +63,6 @@ var badFiles = []struct {
 	{"shared without a *", "domain: d\ndescriptors: [{key: k, value: v, share_threshold: true}]", []string{"share_threshold", "'*'"}},
 	{"shared without a value", "domain: d\ndescriptors: [{key: k, share_threshold: true}]", []string{"share_threshold"}},
 	{"flag", "domain: d\ndescriptors: [{key: k, shadow_mode: maybe}]", []string{"shadow_mode must be true or false"}},
-	{"metadata text", "domain: d\ndescriptors: [{key: k, metadata: m}]", []string{"metadata must be a mapping"}},
-	{"metadata with a date", "domain: d\ndescriptors: [{key: k, metadata: {m: 2026-01-01}}]", []string{"metadata", "quotes"}},
 	{"merge of text", "domain: d\n<<: x", []string{"must be a mapping"}},
 	{"unknown alias", "domain: *d", []string{"limits.yaml:1:9", "no anchor"}},
 	{"endless alias", "domain: d\ndescriptors: &a\n  - {key: k, descriptors: *a}", []string{"limits.yaml:3:27", "within the value that it stands for"}},

@@ -56,7 +56,6 @@ type descriptor struct {
 	key, value                    string
 	shadow, quota                 bool
 	detailed, valueMetric, shared bool
-	metadata                      map[string]any
 }
 
 // descriptors reads the list of descriptors of a mapping into the node above them.
@@ -107,9 +106,6 @@ func (f *file) readDescriptor(n *yamlnode.Node, m members) *descriptor {
 	if d.shared && !strings.Contains(d.value, "*") {
 		f.fail(m["share_threshold"], "give it a value such as files/*, or leave share_threshold out",
 			"share_threshold can only be used with wildcard values (containing '*'), and the value of %s is %q", d.key, d.value)
-	}
-	if n := m["metadata"]; n != nil {
-		d.metadata = f.freeMap(n)
 	}
 	return d
 }

@@ -14,7 +14,7 @@ func (f *file) limit(m members, d *descriptor, p *place) *Rule {
 		return nil
 	}
 	words := f.words(n, "rate_limit", limitWords)
-	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota, Metadata: d.metadata,
+	r := &Rule{Path: p.path, Shadow: d.shadow, Quota: d.quota,
 		History: HistoryName("rule", p.keys, p.shared), Varying: p.varying(),
 		Levels: p.names, MetricLevels: p.metrics, Keys: p.keys}
 	if d.detailed {

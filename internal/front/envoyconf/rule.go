@@ -17,7 +17,6 @@ type Rule struct {
 	Quota     bool     // denies a request only when all rules with Quota do
 	Name      string   // its name in answers and in Replaces
 	Replaces  []string // names of rules that this rule disables for a request
-	Metadata  map[string]any
 
 	// History is the limit name of the rule's histories within its domain. Rules for the
 	// same keys share it, so a new rule for one value continues its count.
