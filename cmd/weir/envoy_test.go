@@ -62,7 +62,7 @@ func TestEnvoyEnvironment(t *testing.T) {
 		check func(o *envoy.Options) bool
 		told  string
 	}{
-		{"nothing", nil, nil, func(o *envoy.Options) bool { return o.Response == nil && !o.Shadow && !o.Quota }, ""},
+		{"nothing", nil, nil, func(o *envoy.Options) bool { return o.Response == nil && !o.Quota }, ""},
 		{"headers", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_LIMIT_HEADER": "x-limit"}, nil,
 			func(o *envoy.Options) bool {
 				return *o.Response == envoy.Headers{Limit: "x-limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"} && o.Request == nil
@@ -71,13 +71,13 @@ func TestEnvoyEnvironment(t *testing.T) {
 			func(o *envoy.Options) bool { return o.Response == nil && o.Request.Reset == "x-reset" }, "LIMIT_REQUEST_HEADERS_ENABLED"},
 		{"both", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "1", "LIMIT_REQUEST_HEADERS_ENABLED": "1"}, nil,
 			func(o *envoy.Options) bool { return o.Response != nil && o.Request != nil }, "LIMIT_REQUEST_HEADERS_ENABLED"},
-		{"the rest", map[string]string{"SHADOW_MODE": "true", "QUOTA_MODE": "true"}, nil,
-			func(o *envoy.Options) bool { return o.Shadow && o.Quota }, "SHADOW_MODE"},
+		{"the rest", map[string]string{"QUOTA_MODE": "true"}, nil,
+			func(o *envoy.Options) bool { return o.Quota }, "QUOTA_MODE"},
 		{"connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, nil,
 			func(o *envoy.Options) bool { return o.MaxConnectionAge == 30*time.Minute }, "GRPC_MAX_CONNECTION_AGE"},
-		{"off", map[string]string{"SHADOW_MODE": "false"}, nil, func(o *envoy.Options) bool { return !o.Shadow }, ""},
-		{"flags go first", map[string]string{"SHADOW_MODE": "true", "LIMIT_RESPONSE_HEADERS_ENABLED": "true"}, []string{"--envoy-shadow=false", "--envoy-headers", "none"},
-			func(o *envoy.Options) bool { return !o.Shadow && o.Response == nil }, ""},
+		{"off", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "false"}, nil, func(o *envoy.Options) bool { return o.Response == nil }, ""},
+		{"flags go first", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "true"}, []string{"--envoy-headers", "none"},
+			func(o *envoy.Options) bool { return o.Response == nil }, ""},
 		{"so does that of connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, []string{"--grpc-max-connection-age", "0"},
 			func(o *envoy.Options) bool { return o.MaxConnectionAge == 0 }, ""},
 	} {

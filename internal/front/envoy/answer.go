@@ -19,9 +19,6 @@ func (s *Service) conclude(c *call) pb.RateLimitResponse_Code {
 		return pb.RateLimitResponse_OK
 	}
 	s.Counts.Over.Add(1)
-	if s.options.Shadow {
-		return pb.RateLimitResponse_OK
-	}
 	return pb.RateLimitResponse_OVER_LIMIT
 }
 

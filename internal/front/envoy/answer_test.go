@@ -77,13 +77,6 @@ func TestPlainAnswerHasNoHeadersOrMetadata(t *testing.T) {
 	}
 }
 
-// With Shadow every answer is OK, and the statuses show the denials.
-func TestGlobalShadowShowsDenialsInStatuses(t *testing.T) {
-	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Shadow = true })
-	p.wants("OK | OK 0/5 1m0s", "b=1 hits:5")
-	p.wants("OK | OVER_LIMIT 0/5 1m0s | OK 10/10 0s", "b=1", "a=1")
-}
-
 // With Quota every rule has quota_mode.
 func TestGlobalQuotaAppliesToEveryRule(t *testing.T) {
 	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Quota = true })
