@@ -34,7 +34,6 @@ func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
 	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
 	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or local")
-	f.BoolVar(&o.Quota, "envoy-quota", false, "set quota_mode for every rule")
 	f.BoolVar(&o.merge, "envoy-merge-domains", false, "let several files add rules to one domain")
 	group(cmd, "Envoy's rate limit service:")
 }
@@ -50,7 +49,6 @@ func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 	for _, v := range []struct{ name, flag, value string }{
 		{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy-headers", "response"},
 		{"LIMIT_REQUEST_HEADERS_ENABLED", "envoy-headers", "request"},
-		{"QUOTA_MODE", "envoy-quota", "true"},
 		{"MERGE_DOMAIN_CONFIG", "envoy-merge-domains", "true"},
 	} {
 		flag := cmd.Flags().Lookup(v.flag)

@@ -62,7 +62,7 @@ func TestEnvoyEnvironment(t *testing.T) {
 		check func(o *envoy.Options) bool
 		told  string
 	}{
-		{"nothing", nil, nil, func(o *envoy.Options) bool { return o.Response == nil && !o.Quota }, ""},
+		{"nothing", nil, nil, func(o *envoy.Options) bool { return o.Response == nil }, ""},
 		{"headers", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "true", "LIMIT_LIMIT_HEADER": "x-limit"}, nil,
 			func(o *envoy.Options) bool {
 				return *o.Response == envoy.Headers{Limit: "x-limit", Remaining: "RateLimit-Remaining", Reset: "RateLimit-Reset"} && o.Request == nil
@@ -71,8 +71,6 @@ func TestEnvoyEnvironment(t *testing.T) {
 			func(o *envoy.Options) bool { return o.Response == nil && o.Request.Reset == "x-reset" }, "LIMIT_REQUEST_HEADERS_ENABLED"},
 		{"both", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "1", "LIMIT_REQUEST_HEADERS_ENABLED": "1"}, nil,
 			func(o *envoy.Options) bool { return o.Response != nil && o.Request != nil }, "LIMIT_REQUEST_HEADERS_ENABLED"},
-		{"the rest", map[string]string{"QUOTA_MODE": "true"}, nil,
-			func(o *envoy.Options) bool { return o.Quota }, "QUOTA_MODE"},
 		{"connections", map[string]string{"GRPC_MAX_CONNECTION_AGE": "30m"}, nil,
 			func(o *envoy.Options) bool { return o.MaxConnectionAge == 30*time.Minute }, "GRPC_MAX_CONNECTION_AGE"},
 		{"off", map[string]string{"LIMIT_RESPONSE_HEADERS_ENABLED": "false"}, nil, func(o *envoy.Options) bool { return o.Response == nil }, ""},

@@ -12,7 +12,7 @@ import (
 
 // conclude counts a decided call and returns its code.
 func (s *Service) conclude(c *call) pb.RateLimitResponse_Code {
-	over := c.over(s.options.Quota)
+	over := c.over()
 	s.count(c, over)
 	if !over {
 		s.Counts.OK.Add(1)
@@ -24,12 +24,12 @@ func (s *Service) conclude(c *call) pb.RateLimitResponse_Code {
 
 // over reports whether the request is denied: an enforced item is over, or there are
 // items with quota and all of them are over.
-func (c *call) over(allQuota bool) bool {
+func (c *call) over() bool {
 	soft, softOver := 0, 0
 	for i := range c.items {
 		it := &c.items[i]
 		switch {
-		case it.quota || allQuota && it.kind == free:
+		case it.quota:
 			soft++
 			if it.kind == quota && it.over {
 				softOver++

@@ -76,13 +76,3 @@ func TestPlainAnswerHasNoHeadersOrMetadata(t *testing.T) {
 		t.Errorf("current_limit %v, want the name per-a and no multiplier", l)
 	}
 }
-
-// With Quota every rule has quota_mode.
-func TestGlobalQuotaAppliesToEveryRule(t *testing.T) {
-	p := connect(t, newClock(weir.NewMemory()), parse(t, answerConfig), func(o *Options) { o.Quota = true })
-	p.wants("OK | OK 0/5 1m0s", "b=1 hits:5")
-	p.wants("OK | OVER_LIMIT 0/5 1m0s | OK 9/10 1m0s", "b=1", "a=1")
-	p.wants("OVER_LIMIT | OVER_LIMIT 0/5 1m0s", "b=1")
-	p.wants("OK | OVER_LIMIT 0/5 1m0s | OK", "b=1", "none=1")
-	p.wants("OVER_LIMIT | OVER_LIMIT 0/5 1m0s | OK 4294967295", "b=1", "free=1")
-}

@@ -2,6 +2,7 @@ package envoy
 
 import (
 	"context"
+	"slices"
 
 	"github.com/weirlimit/weir"
 )
@@ -49,7 +50,7 @@ func (s *Service) decideSingle(ctx context.Context, c *call) error {
 // it is: all hard groups fit and, if there are soft groups, at least one of these. Every
 // item gets its result.
 func (s *Service) grant(ctx context.Context, c *call, gs groups) (bool, error) {
-	anySoft := c.quotaSpared(s.options.Quota) || len(gs.soft) == 0
+	anySoft := c.quotaSpared() || len(gs.soft) == 0
 	if len(gs.hard) == 0 {
 		err := queryAll(ctx, c, gs.soft, weir.OpAttempt)
 		return anySoft || anyAllowed(gs.soft), err
@@ -80,21 +81,11 @@ func (s *Service) grant(ctx context.Context, c *call, gs groups) (bool, error) {
 }
 
 // quotaSpared reports whether some item with quota is never over: one that gives hits
-// back, a shadowed one or, if every rule has quota, one without a rule.
-func (c *call) quotaSpared(allQuota bool) bool {
-	for i := range c.items {
-		switch it := &c.items[i]; it.kind {
-		case refunded, shadowed:
-			if it.quota {
-				return true
-			}
-		case free:
-			if allQuota {
-				return true
-			}
-		}
-	}
-	return false
+// back, or a shadowed one.
+func (c *call) quotaSpared() bool {
+	return slices.ContainsFunc(c.items, func(it item) bool {
+		return it.quota && (it.kind == refunded || it.kind == shadowed)
+	})
 }
 
 // grantHard charges all groups or none, and reports whether it did.

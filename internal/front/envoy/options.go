@@ -20,7 +20,6 @@ type Options struct {
 	Windows  Windows
 	Response *Headers // fields that the proxy adds to the client's response; nil = none
 	Request  *Headers // fields that the proxy adds to the forwarded request; nil = none
-	Quota    bool     // every rule has quota_mode
 
 	// MaxConnectionAge is the age, within a tenth, at which a connection gets a GOAWAY, so
 	// that its client connects again; 0 = no bound. Calls in flight are still answered.

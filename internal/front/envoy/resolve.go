@@ -155,12 +155,9 @@ func (s *Service) match(c *call, it *item, d *common.RateLimitDescriptor) (err e
 	if it.limit != nil {
 		it.applyRule(c)
 	}
-	it.quota = it.kind != unlimited && (s.options.Quota || it.limit != nil && it.limit.rule.Quota)
-	switch {
-	case d.IsNegativeHits && it.kind != unlimited:
+	it.quota = it.kind != unlimited && it.limit != nil && it.limit.rule.Quota
+	if d.IsNegativeHits && it.kind != unlimited {
 		it.kind = refunded
-	case s.options.Quota && it.kind == enforced:
-		it.kind = quota
 	}
 	return nil
 }

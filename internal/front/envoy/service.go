@@ -102,7 +102,7 @@ func (s *Service) trace(ctx context.Context, c *call, began time.Time, took time
 	switch {
 	case err != nil:
 		span.Outcome = observe.Error
-	case c.over(s.options.Quota):
+	case c.over():
 		span.Outcome = observe.Denied
 	}
 	parent := ""
