@@ -22,7 +22,6 @@ import (
 type envoyOptions struct {
 	envoy.Options
 	listen, config, windows, headers, storeDown string
-	merge                                       bool
 }
 
 // addFlags adds the flags to weir serve.
@@ -34,7 +33,6 @@ func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
 	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
 	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or local")
-	f.BoolVar(&o.merge, "envoy-merge-domains", false, "let several files add rules to one domain")
 	group(cmd, "Envoy's rate limit service:")
 }
 
@@ -49,7 +47,6 @@ func (o *envoyOptions) readEnvironment(cmd *cobra.Command, stderr io.Writer) {
 	for _, v := range []struct{ name, flag, value string }{
 		{"LIMIT_RESPONSE_HEADERS_ENABLED", "envoy-headers", "response"},
 		{"LIMIT_REQUEST_HEADERS_ENABLED", "envoy-headers", "request"},
-		{"MERGE_DOMAIN_CONFIG", "envoy-merge-domains", "true"},
 	} {
 		flag := cmd.Flags().Lookup(v.flag)
 		if flag.Changed || !slices.Contains([]string{"true", "1", "t"}, strings.ToLower(os.Getenv(v.name))) {
@@ -106,7 +103,7 @@ func (o *envoyOptions) configure(c *server.Config) error {
 }
 
 func (o *envoyOptions) load() (*envoyconf.Config, error) {
-	c, err := envoyconf.Load(o.config, envoyconf.Options{MergeDomains: o.merge})
+	c, err := envoyconf.Load(o.config)
 	if err != nil {
 		return nil, &failure{code: exitUsage, err: err}
 	}

@@ -17,8 +17,8 @@ import (
 
 // validateOptions are the flags of weir validate.
 type validateOptions struct {
-	against                       string // a policy file
-	asJSON, cluster, envoy, merge bool
+	against                string // a policy file
+	asJSON, cluster, envoy bool
 }
 
 func validateCommand() *cobra.Command {
@@ -34,7 +34,6 @@ func validateCommand() *cobra.Command {
 	f.StringVar(&o.against, "against", "", "print the changes that a reload of FILE in place of the policy file `OLD` makes")
 	f.BoolVar(&o.cluster, "cluster", false, "print where a Redis Cluster keeps each policy")
 	f.BoolVar(&o.envoy, "envoy", false, "FILE is a configuration of Envoy's reference rate limit service")
-	f.BoolVar(&o.merge, "envoy-merge-domains", false, "with --envoy: let several files add rules to one domain")
 	return cmd
 }
 
@@ -73,7 +72,7 @@ type validResult interface {
 
 func validateFile(path string, o *validateOptions) (validResult, error) {
 	if o.envoy {
-		return validateEnvoy(path, envoyconf.Options{MergeDomains: o.merge})
+		return validateEnvoy(path)
 	}
 	file, err := policy.Load(path)
 	if err != nil {
@@ -258,8 +257,8 @@ type validEnvoy struct {
 
 // validateEnvoy checks a configuration of Envoy's reference rate limit service: a
 // file or a directory of files.
-func validateEnvoy(path string, o envoyconf.Options) (validResult, error) {
-	c, err := envoyconf.Load(path, o)
+func validateEnvoy(path string) (validResult, error) {
+	c, err := envoyconf.Load(path)
 	if err != nil {
 		return nil, err
 	}

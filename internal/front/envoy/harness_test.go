@@ -129,7 +129,7 @@ func parse(t testing.TB, src string) *envoyconf.Config {
 // examples returns the reference's examples.
 func examples(t testing.TB) *envoyconf.Config {
 	t.Helper()
-	c, err := envoyconf.Load("../envoyconf/testdata/manual", envoyconf.Options{})
+	c, err := envoyconf.Load("../envoyconf/testdata/manual")
 	if err != nil {
 		t.Fatal(err)
 	}

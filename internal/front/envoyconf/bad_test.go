@@ -119,7 +119,7 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	_, err := Load(dir, Options{})
+	_, err := Load(dir)
 	if err == nil || !strings.Contains(err.Error(), "no *.yaml") {
 		t.Errorf("an empty directory: %v", err)
 	}
@@ -128,22 +128,19 @@ func TestDirectoriesAreReadAsAWhole(t *testing.T) {
 	link("..data/a.yaml", "a.yaml")
 	write("sub/b.yml", "domain: b")
 	write("README.md", "no: domain")
-	c, err := Load(dir, Options{})
+	c, err := Load(dir)
 	if err != nil || c.Files != 2 || c.Domain("a") == nil || c.Domain("b") == nil {
 		t.Fatalf("got %+v, %v; want the domains a and b", c, err)
 	}
 	write("bad.yaml", "domain:")
-	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "bad.yaml:1") {
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "bad.yaml:1") {
 		t.Errorf("one bad file: %v; want an error for the whole directory", err)
 	}
 	write("bad.yaml", "domain: a\ndescriptors: [{key: k}]")
-	if _, err := Load(dir, Options{}); err == nil || !strings.Contains(err.Error(), "duplicate domain 'a'") {
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "duplicate domain 'a'") {
 		t.Errorf("a domain in two files: %v", err)
 	}
-	if c, err := Load(dir, Options{MergeDomains: true}); err != nil || len(c.Domains) != 2 {
-		t.Errorf("a domain in two files, merged: %+v, %v", c, err)
-	}
-	if _, err := Load(filepath.Join(dir, "none"), Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Load(filepath.Join(dir, "none")); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no such file: %v", err)
 	}
 }

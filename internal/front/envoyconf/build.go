@@ -11,13 +11,12 @@ import (
 
 // builder builds a Config from files.
 type builder struct {
-	options Options
-	config  *Config
-	bytes   int // of all files so far, with aliases followed
+	config *Config
+	bytes  int // of all files so far, with aliases followed
 }
 
-func newBuilder(source string, o Options) *builder {
-	return &builder{options: o, config: &Config{Source: source, byName: map[string]*Domain{}}}
+func newBuilder(source string) *builder {
+	return &builder{config: &Config{Source: source, byName: map[string]*Domain{}}}
 }
 
 // file is the state of reading one file into the Config.
@@ -57,7 +56,7 @@ var (
 	replaceWords = []string{"name"}
 )
 
-// open sets the domain of the file: a new one, or one of an earlier file.
+// open sets the domain of the file, which no earlier file has.
 func (f *file) open(at *yamlnode.Node, m members) {
 	if n := m["domain"]; n != nil {
 		at = n
@@ -66,15 +65,12 @@ func (f *file) open(at *yamlnode.Node, m members) {
 	if name == "" {
 		f.fail(at, "write domain: NAME", "config file cannot have empty domain")
 	}
-	f.domain = f.config.byName[name]
-	switch {
-	case f.domain == nil:
-		f.domain = &Domain{Name: name, Policy: PolicyName(name)}
-		f.config.byName[name] = f.domain
-		f.config.Domains = append(f.config.Domains, f.domain)
-	case !f.options.MergeDomains:
-		f.fail(at, "write it into one file, or allow several files for a domain with --envoy-merge-domains", "duplicate domain '%s' in config file", name)
+	if f.config.byName[name] != nil {
+		f.fail(at, "write it into one file", "duplicate domain '%s' in config file", name)
 	}
+	f.domain = &Domain{Name: name, Policy: PolicyName(name)}
+	f.config.byName[name] = f.domain
+	f.config.Domains = append(f.config.Domains, f.domain)
 }
 
 // members are the values of a mapping by their keys.

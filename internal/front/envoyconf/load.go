@@ -15,19 +15,12 @@ import (
 // MaxFiles is the largest number of files in a directory.
 const MaxFiles = 10_000
 
-// Options configure how a configuration is read.
-type Options struct {
-	// MergeDomains allows several files for one domain, as MERGE_DOMAIN_CONFIG does in the
-	// reference. Otherwise that is an error.
-	MergeDomains bool
-}
-
 // Load reads the configuration at path: a file, or a directory with all *.yaml and *.yml
 // files in it and in its subdirectories. Names that begin with a dot are skipped, so a
 // ConfigMap that Kubernetes mounts is read once. The error is a *policy.Error, and the
 // Config is then nil.
-func Load(path string, o Options) (*Config, error) {
-	b := newBuilder(path, o)
+func Load(path string) (*Config, error) {
+	b := newBuilder(path)
 	if err := eachFile(path, b.add); err != nil {
 		return nil, err
 	}
@@ -50,7 +43,7 @@ func Fingerprint(path string) ([]byte, error) {
 
 // Parse reads one file. The name is for messages.
 func Parse(name string, src []byte) (*Config, error) {
-	b := newBuilder(name, Options{})
+	b := newBuilder(name)
 	if err := b.add(name, src); err != nil {
 		return nil, err
 	}

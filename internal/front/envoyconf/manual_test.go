@@ -11,7 +11,7 @@ import (
 // manual loads the examples of the reference's manual.
 func manual(t *testing.T) *Config {
 	t.Helper()
-	c, err := Load("testdata/manual", Options{})
+	c, err := Load("testdata/manual")
 	if err != nil {
 		t.Fatal(err)
 	}
