@@ -130,7 +130,7 @@ var dependencies = []dependency{
 		"gRPC, the protocol of Envoy, with its health service"},
 	{"google.golang.org/protobuf", []string{"internal/front/envoy", "weirgrpc"}, []string{"cmd/weir", "integrations", "internal/otlp", "internal/server"},
 		"the messages' JSON form and the types all messages share"},
-	{"github.com/go-json-experiment/json", []string{"internal/strictjson"}, nil, "JSON as strict as requests need it, without allocations"},
+	{"github.com/go-json-experiment/json", []string{"accesslog", "internal/strictjson"}, nil, "JSON as strict as requests need it, without allocations"},
 	{"go.yaml.in/yaml/v4", []string{"internal/yamlnode"}, []string{"deploy", "integrations"},
 		"YAML as nodes with the place of every word, and errors with theirs"},
 	{"github.com/redis/rueidis", []string{"examples/processes", "internal/testkit/redistest/enginetest", "internal/store", "weirredis/rueidisconn"}, []string{"internal/front/resp", "weirredis", "weirredis/faulttest"},

@@ -60,6 +60,8 @@
 // release in 2018. Compressed files are read by compress/gzip and by klauspost/compress,
 // because the standard library has no zstd.
 //
-// Lines of JSON are checked for their structure only. Numbers and words within values that
-// no field needs are skipped. The escape \xHH of nginx is read, although it is not JSON.
+// Lines of JSON are read by package jsontext of go-json-experiment, as elsewhere in Weir. A
+// reader of our own was two to three times as fast, and accepted lines that are not JSON. The
+// escape \xHH of nginx is read all the same, and its - without quotes as null. Of several
+// equal members the first counts. A line has its first 1,024 members.
 package accesslog

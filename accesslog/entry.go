@@ -2,8 +2,13 @@ package accesslog
 
 import (
 	"bytes"
+	"encoding/hex"
 	"slices"
+	"strconv"
 	"time"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 )
 
 // Entry is one line of a log. It is valid until the next call of Next.
@@ -33,9 +38,9 @@ const (
 	kindWord    kind = iota // as it stands
 	kindQuoted              // between quotes
 	kindEscaped             // between quotes, with a backslash
+	kindJSON                // the same as JSON has them
 	kindObject
-	kindArray
-	kindNull
+	kindNull // null, and other values without a text
 )
 
 // Time returns the instant in UTC.
@@ -70,8 +75,8 @@ func (e *Entry) Forwarded() (list []byte, ok bool) {
 		}
 	} else if e.object != nil {
 		for _, p := range e.object.from[remoteAddr] {
-			if p.how = plain; len(list) == 0 {
-				list = e.at(&p)
+			if len(list) == 0 {
+				list = e.at(place{path: p.path})
 			}
 		}
 	}
@@ -98,14 +103,15 @@ func (e *Entry) Names() (names []string) {
 	}
 	for _, m := range e.members {
 		name := string(e.line[m.name.from:m.name.to])
-		object := e.line[m.value.from:m.value.to]
-		inner, err := indexJSON(object, nil)
-		if err != nil || len(inner) == 0 {
-			own(name)
-			continue
+		if m.parent >= 0 {
+			parent := e.members[m.parent]
+			if parent.parent >= 0 {
+				continue
+			}
+			name = string(e.line[parent.name.from:parent.name.to]) + "." + name
 		}
-		for _, i := range inner {
-			own(name + "." + string(object[i.name.from:i.name.to]))
+		if m.value.kind != kindObject || m.parent >= 0 {
+			own(name)
 		}
 	}
 	return names
@@ -126,8 +132,10 @@ func (e *Entry) value(s span) []byte {
 		mark := len(e.scratch)
 		e.scratch = appendUnescaped(e.scratch, raw)
 		return e.scratch[mark:len(e.scratch):len(e.scratch)]
-	case kindArray:
-		return e.value(firstElement(e.line, s))
+	case kindJSON:
+		mark := len(e.scratch)
+		e.scratch, _ = jsontext.AppendUnquote(e.scratch, e.line[s.from-1:s.to+1])
+		return e.scratch[mark:len(e.scratch):len(e.scratch)]
 	case kindNull, kindObject:
 		return nil
 	}
@@ -244,40 +252,37 @@ func withoutPort(b []byte) []byte {
 	return b
 }
 
-// appendUnescaped appends a text without its backslashes: those of JSON, and \xHH of
-// nginx and Apache. A backslash before any other byte stays.
+// appendUnescaped appends a text without the backslashes of nginx and Apache, which are those
+// of Go. A backslash before any other byte stays.
 func appendUnescaped(out, b []byte) []byte {
-	for i := 0; i < len(b); i++ {
-		if b[i] != '\\' || i+1 == len(b) {
-			out = append(out, b[i])
-			continue
-		}
-		i++
-		switch c := b[i]; c {
-		case '"', '\\', '/':
-			out = append(out, c)
-		case 'b':
-			out = append(out, '\b')
-		case 'f':
-			out = append(out, '\f')
-		case 'n':
-			out = append(out, '\n')
-		case 'r':
-			out = append(out, '\r')
-		case 't':
-			out = append(out, '\t')
-		case 'v':
-			out = append(out, '\v')
-		case 'x', 'u':
-			var n int
-			if out, n = appendHex(out, b[i:]); n == 0 {
-				out = append(out, '\\', c)
-			} else {
-				i += n - 1
+	for len(b) > 0 {
+		if b[0] == '\\' {
+			s := string(b[:min(len(b), len(`\U0010FFFF`))])
+			if c, isWide, rest, err := strconv.UnquoteChar(s, '"'); err == nil {
+				b = b[len(s)-len(rest):]
+				if isWide {
+					out = utf8.AppendRune(out, c)
+				} else {
+					out = append(out, byte(c))
+				}
+				continue
 			}
-		default:
-			out = append(out, '\\', c)
 		}
+		out, b = append(out, b[0]), b[1:]
+	}
+	return out
+}
+
+// appendDecoded appends a percent-encoded text. A percent sign without two digits stays.
+func appendDecoded(out, b []byte) []byte {
+	for len(b) > 0 {
+		if b[0] == '%' && len(b) > 2 {
+			if decoded, err := hex.AppendDecode(out, b[1:3]); err == nil {
+				out, b = decoded, b[3:]
+				continue
+			}
+		}
+		out, b = append(out, b[0]), b[1:]
 	}
 	return out
 }

@@ -127,37 +127,24 @@ func isW3C(lines [][]byte) bool {
 func readable(f Format, lines [][]byte, o Options) (n int) {
 	p, e := newParser(f, o), &Entry{}
 	for _, line := range lines {
-		if f == JSONL || f == NginxJSON || f == Caddy || line[0] == '{' && (f == Traefik || f == Envoy) {
-			if !jsonFits(f, line, o) {
-				continue
-			}
+		err := p.parse(e, line)
+		if e.object != nil && !e.jsonFits(f) || err != nil && f != JSONL {
+			continue
 		}
-		if f == JSONL || p.parse(e, line) == nil {
-			n++
-		}
+		n++
 	}
 	return n
 }
 
 // jsonFits reports whether an object has the members that are typical of a format. Every
-// object with a time can be of nginx.
-func jsonFits(f Format, line []byte, o Options) bool {
-	members, err := indexJSON(line, nil)
-	if err != nil {
-		return false
-	}
+// object with a time can be of nginx, and with a request of Caddy.
+func (e *Entry) jsonFits(f Format) bool {
 	has := func(names ...string) bool {
-		return slices.ContainsFunc(names, func(name string) bool {
-			_, ok := findMember(line, members, name)
-			return ok
-		})
+		return slices.ContainsFunc(names, func(name string) bool { return e.find(name) >= 0 })
 	}
 	switch f {
 	case JSONL:
 		return has("at_us") || has("trace") && has("sample") && has("dropped") // a line of calls, or the header
-	case Caddy:
-		request, ok := findMember(line, members, "request")
-		return ok && request.kind == kindObject && has("ts", o.Fields["time"])
 	case Traefik:
 		return has("ClientHost", "ClientAddr", "DownstreamStatus", "StartUTC")
 	case Envoy:

@@ -89,6 +89,42 @@ var examples = []example{
 		"2019-12-04T21:02:31Z", map[string]string{"remote_addr": "192.0.2.7", "user": "eve", "path": "/a"}},
 }
 
+// TestMembersOfJSON reads members that are nested, repeated, escaped or no Unicode.
+func TestMembersOfJSON(t *testing.T) {
+	for _, c := range []struct{ members, name, want string }{
+		{`"a":{"b":{"c_d":"x"}}`, "a.B.C-d", "x"},
+		{`"a":{"b.c":"x"}`, "a.b.c", "x"},
+		{`"a.b":"x"`, "a.b", "x"},
+		{`"xa":{"b":"x"}`, "a.b", ""},
+		{`"a":{"xb":"x"}`, "a.b", ""},
+		{`"a":{"b":"x"}`, "b", ""},
+		{`"a":"x","a":"y"`, "a", "x"},
+		{`"a":[["v"],{"b":"w"},"x","y"]`, "a.b", "w"},
+		{`"a":[{"b":"w"},"x"]`, "a", ""},
+		{`"a":["x",{"b":"w"}]`, "a", "x"},
+		{`"a":[],"b":{}`, "a", ""},
+		{`"a":"\x41\\x42\x0a\xc3\xa9\u00e9"`, "a", "A\\x42\n\u00e9\u00e9"},
+		{"\"a\":\"x\xff\"", "a", "x\xff"},
+		{`"a":-1.5e3`, "a", "-1.5e3"},
+		{`"a":true`, "a", "true"},
+		{`"b":-,"c": - ,"d":[-],"e":-1,"f":"\":-,","a":"-,"`, "a", "-,"},
+		{`"a":-1,"b":{"c":-}`, "a", "-1"},
+		{`"a":null`, "a", ""},
+		{`"":{"":"x"}, "a":"y"`, ".", "x"},
+		{strings.Repeat(`"a":{`, 2000) + strings.Repeat("}", 2000), "a.a", ""},
+		{strings.Repeat(`"b":1,`, maxMembers) + `"a":"x"`, "a", ""},
+	} {
+		field, err := ParseField(c.name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, ok := read(t, `{"ts":1772697601,`+c.members+"}", Options{Format: NginxJSON}).Get(field)
+		if string(got) != c.want || ok != (c.want != "") {
+			t.Errorf("%.100s, %s: got %q, %v; want %q", c.members, c.name, got, ok, c.want)
+		}
+	}
+}
+
 // TestForwarded reads the addresses that proxies write, of each format that logs them.
 func TestForwarded(t *testing.T) {
 	clf := ` - - [05/Mar/2026:08:00:01 +0000] "GET / HTTP/1.1" 200 1`

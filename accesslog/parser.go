@@ -11,7 +11,8 @@ type parser struct {
 	options   Options
 	layout    *layout // nil for JSON
 	object    *object // nil for text
-	sawHeader bool    // a #Fields line has set the layout
+	json      jsonReader
+	sawHeader bool // a #Fields line has set the layout
 }
 
 func newParser(f Format, o Options) *parser {
@@ -58,7 +59,7 @@ func (p *parser) comment(line []byte) bool {
 func (p *parser) parse(e *Entry, line []byte) error {
 	e.reset(line)
 	if p.object != nil && (p.layout == nil || line[0] == '{') {
-		return p.object.parse(e)
+		return p.object.parse(e, &p.json)
 	}
 	e.layout = p.layout
 	var err error

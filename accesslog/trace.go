@@ -2,6 +2,7 @@ package accesslog
 
 import (
 	"bytes"
+	"encoding/json"
 	"strconv"
 )
 
@@ -25,36 +26,20 @@ func isOtherCall(line []byte) bool {
 	if !bytes.Contains(line, []byte(`"op"`)) {
 		return false
 	}
-	members, err := indexJSON(line, nil)
-	if err != nil {
-		return false
-	}
-	op, ok := findMember(line, members, "op")
-	return ok && string(line[op.from:op.to]) != "check"
+	var call struct{ Op string }
+	return json.Unmarshal(line, &call) == nil && call.Op != "" && call.Op != "check"
 }
 
 func isHeader(line []byte) bool { return bytes.HasPrefix(line, []byte(traceHeader)) }
 
 // addHeader adds the counts of a header of a recorded trace.
 func (s *Stats) addHeader(line []byte) error {
-	sample, ok := countIn(line, "sample")
-	dropped, ok2 := countIn(line, "dropped")
-	if !ok || !ok2 {
+	var header struct{ Sample, Dropped *int64 }
+	if json.Unmarshal(line, &header) != nil || header.Sample == nil || header.Dropped == nil || min(*header.Sample, *header.Dropped) < 0 {
 		return errHeader
 	}
-	s.Sample, s.Dropped = max(s.Sample, sample), s.Dropped+dropped
+	s.Sample, s.Dropped = max(s.Sample, *header.Sample), s.Dropped+*header.Dropped
 	return nil
-}
-
-// countIn returns a member of a line that is a whole number of 0 or more.
-func countIn(line []byte, name string) (n int64, ok bool) {
-	members, err := indexJSON(line, nil)
-	if err != nil {
-		return 0, false
-	}
-	at, _ := findMember(line, members, name)
-	n, err = strconv.ParseInt(string(line[at.from:at.to]), 10, 64)
-	return n, err == nil && n >= 0
 }
 
 const errHeader = problem("the header of the trace is cut off or changed")
