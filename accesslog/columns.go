@@ -88,16 +88,9 @@ func (l *layout) instant(e *Entry) (err error) {
 		e.At, err = parseInstant(at)
 		return err
 	}
-	date, ok := parseDate(e.value(e.columns[l.dateAt]))
-	if !ok || len(at) < 8 {
-		return errTime
-	}
-	clock, ok := parseClock(at[:8])
-	fraction, rest := parseFraction(at[8:])
-	if !ok || len(rest) > 0 {
-		return errTime
-	}
-	e.At, err = inRange((date+clock)*micro + fraction)
+	e.scratch = append(append(e.scratch, e.value(e.columns[l.dateAt])...), 'T')
+	e.scratch = append(append(e.scratch, at...), 'Z')
+	e.At, err = parseInstant(e.scratch)
 	return err
 }
 
@@ -173,8 +166,7 @@ func (e *Entry) isStatus(column int) bool {
 	if len(b) == 1 && (b[0] == '-' || b[0] == '0') {
 		return true
 	}
-	_, ok := digits(b)
-	return ok && len(b) == 3
+	return len(b) == 3 && len(bytes.Trim(b, "0123456789")) == 0
 }
 
 // The columns of the common log format and its relatives.
