@@ -136,27 +136,16 @@ func (e *Entry) words(i int) error {
 // i, behind its first quote.
 func quoteEnd(b []byte, i int) (end int, k kind) {
 	k = kindQuoted
-	for {
-		n := bytes.IndexByte(b[i:], '"')
-		if n < 0 {
-			return -1, k
-		}
-		if k == kindQuoted {
-			if bytes.IndexByte(b[i:i+n], '\\') < 0 {
-				return i + n, k
-			}
+	for ; i < len(b); i++ {
+		switch b[i] {
+		case '\\':
 			k = kindEscaped
-		}
-		slashes := 0
-		for n-slashes > 0 && b[i+n-slashes-1] == '\\' {
-			slashes++
-		}
-		i += n
-		if slashes%2 == 0 {
+			i++
+		case '"':
 			return i, k
 		}
-		i++
 	}
+	return -1, k
 }
 
 // status reports whether a column is a status: three digits, or - of a request without

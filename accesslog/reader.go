@@ -1,6 +1,7 @@
 package accesslog
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -71,7 +72,7 @@ type Reader struct {
 	window   int64 // microseconds
 	files    []File
 	waiting  []*source // closed, by the instant of their first lines
-	active   []*source // open, a heap by their first entry
+	active   []*source // open, by their first entries
 	returned *source   // the source of the last entry: the first of active
 	free     []*Entry
 	last     int64 // the greatest instant returned
@@ -106,7 +107,7 @@ func Open(names []string, o Options) (*Reader, error) {
 		}
 		r.waiting = append(r.waiting, s)
 	}
-	slices.SortStableFunc(r.waiting, func(a, b *source) int { return compare(a.start, b.start) })
+	slices.SortStableFunc(r.waiting, func(a, b *source) int { return cmp.Compare(a.start, b.start) })
 	return r, nil
 }
 
@@ -215,14 +216,8 @@ func (r *Reader) advance() error {
 	if err := s.fill(r); err != nil {
 		return err
 	}
-	if s.head() == nil {
-		s.close()
-		last := len(r.active) - 1
-		r.active[0] = r.active[last]
-		r.active[last] = nil
-		r.active = r.active[:last]
-	}
-	r.down()
+	r.active = slices.Delete(r.active, 0, 1)
+	r.insert(s)
 	return nil
 }
 
@@ -237,53 +232,20 @@ func (r *Reader) activate() error {
 		s.close()
 		return err
 	}
-	if s.head() == nil {
-		s.close()
-		return nil
-	}
-	r.active = append(r.active, s)
-	for i := len(r.active) - 1; i > 0; {
-		up := (i - 1) / 2
-		if !before(r.active[i], r.active[up]) {
-			break
-		}
-		r.active[i], r.active[up] = r.active[up], r.active[i]
-		i = up
-	}
+	r.insert(s)
 	return nil
 }
 
-// down moves the first source to its place in the heap.
-func (r *Reader) down() {
-	for i := 0; ; {
-		least := i
-		for child := 2*i + 1; child <= 2*i+2 && child < len(r.active); child++ {
-			if before(r.active[child], r.active[least]) {
-				least = child
-			}
-		}
-		if least == i {
-			return
-		}
-		r.active[i], r.active[least] = r.active[least], r.active[i]
-		i = least
+// insert puts an open source at its place by its first entry, or closes one without entries.
+func (r *Reader) insert(s *source) {
+	if s.head() == nil {
+		s.close()
+		return
 	}
-}
-
-// before reports whether the first entry of a comes before that of b.
-func before(a, b *source) bool {
-	x, y := a.head(), b.head()
-	return x.At < y.At || x.At == y.At && a.index < b.index
-}
-
-func compare(a, b int64) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
+	i, _ := slices.BinarySearchFunc(r.active, s, func(a, b *source) int {
+		return cmp.Or(cmp.Compare(a.head().At, b.head().At), cmp.Compare(a.index, b.index))
+	})
+	r.active = slices.Insert(r.active, i, s)
 }
 
 // entry returns an unused entry.

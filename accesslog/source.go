@@ -3,6 +3,7 @@ package accesslog
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"errors"
 	"fmt"
@@ -350,17 +351,9 @@ func (s *source) hold(e *Entry) {
 		s.newest = e.At
 		return
 	}
-	queue := s.held[s.first:]
-	low, high := 0, len(queue)-1
-	for low < high {
-		if middle := (low + high) / 2; queue[middle].At <= e.At {
-			low = middle + 1
-		} else {
-			high = middle
-		}
-	}
-	copy(queue[low+1:], queue[low:])
-	queue[low] = e
+	queue := s.held[s.first : len(s.held)-1]
+	i, _ := slices.BinarySearchFunc(queue, e.At+1, func(e *Entry, at int64) int { return cmp.Compare(e.At, at) })
+	s.held = slices.Insert(s.held[:len(s.held)-1], s.first+i, e)
 }
 
 // close closes the file.
