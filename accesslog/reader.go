@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"iter"
 	"os"
 	"slices"
@@ -23,17 +22,6 @@ type Options struct {
 	Reorder time.Duration     // lines are sorted within this window; 0 = DefaultReorder, less = they are not sorted
 	Stdin   io.Reader         // the file named -; nil = os.Stdin
 	Traces  bool              // traces of package replay are read too: their attempts, with fields such as policy and key.ip, and their units as bytes
-
-	// OnRead is called after each read of a file, of up to 64 KiB; nil = not. It runs in
-	// Open and Next, and must not use the Reader.
-	OnRead func(Progress)
-}
-
-// Progress is the part of the files that is read.
-type Progress struct {
-	Bytes int64 // of the files as they are stored, compressed or not
-	Total int64 // of all files; 0 if one is no regular file, such as a pipe
-	Lines int64 // Stats.Lines
 }
 
 // Stats counts the lines read so far.
@@ -77,8 +65,6 @@ type Reader struct {
 	free     []*Entry
 	last     int64 // the greatest instant returned
 	stats    Stats
-	bytes    int64 // read
-	total    int64 // of all files; -1 = unknown
 }
 
 // Open opens logs. The name - is standard input. The error names the first file that
@@ -130,33 +116,6 @@ func (o *Options) check() error {
 		}
 	}
 	return nil
-}
-
-// addSize adds the size of a file to the total.
-func (r *Reader) addSize(f fs.FileInfo, err error) {
-	if err != nil || !f.Mode().IsRegular() {
-		r.total = -1
-	} else if r.total >= 0 {
-		r.total += f.Size()
-	}
-}
-
-// meter counts the bytes that are read of a file.
-type meter struct {
-	in io.Reader
-	r  *Reader
-	s  *source
-}
-
-// Read reads from the file.
-func (m *meter) Read(b []byte) (int, error) {
-	n, err := m.in.Read(b)
-	m.s.bytes += int64(n)
-	m.r.bytes += int64(n)
-	if f := m.r.options.OnRead; f != nil {
-		f(Progress{m.r.bytes, max(0, m.r.total), m.r.stats.Lines})
-	}
-	return n, err
 }
 
 // Files returns the files in the order of Open, with their formats.

@@ -269,39 +269,6 @@ func TestOpenNamesTheMistake(t *testing.T) {
 	}
 }
 
-// TestProgress reads files of which two are compressed, and a pipe.
-func TestProgress(t *testing.T) {
-	var text strings.Builder
-	r := rand.New(rand.NewPCG(3, 1))
-	for i := range 5000 {
-		text.WriteString(lineAt(i, fmt.Sprint(r.Uint64())))
-	}
-	files := []string{write(t, "a", []byte(text.String())), write(t, "b.gz", gzipped(text.String())), write(t, "c.zst", zstandard(t, text.String()))}
-	var total int64
-	for _, name := range files {
-		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		total += info.Size()
-	}
-	var all []Progress
-	paths(t, files, Options{OnRead: func(p Progress) { all = append(all, p) }})
-	last := all[len(all)-1]
-	if last.Bytes != total || last.Total != total || last.Lines < 10_000 || last.Lines > 15_000 {
-		t.Errorf("got %+v, want all %d bytes", last, total)
-	}
-	for i := range all {
-		if i > 0 && all[i].Lines < all[i-1].Lines {
-			t.Errorf("got %+v after %+v", all[i], all[i-1])
-		}
-	}
-	paths(t, []string{"-", files[0]}, Options{Stdin: strings.NewReader(lineAt(1, "a")), OnRead: func(p Progress) { last = p }})
-	if last.Total != 0 || last.Bytes != int64(len(lineAt(1, "a"))+text.Len()) {
-		t.Errorf("with a pipe: got %+v", last)
-	}
-}
-
 // TestStandardInputIsReadAsItIsWritten uses a pipe whose writer waits for the entry.
 func TestStandardInputIsReadAsItIsWritten(t *testing.T) {
 	in, out := io.Pipe()

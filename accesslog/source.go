@@ -38,7 +38,6 @@ type source struct {
 	once   bool // standard input or a pipe, which cannot be opened again
 
 	closers []func() error
-	bytes   int64     // read of the file since it was opened
 	text    io.Reader // decompressed
 	lines   *bufio.Reader
 	line    int64 // lines read
@@ -58,13 +57,6 @@ func (r *Reader) open(name string, index int) (*source, error) {
 	}
 	if err := s.openLines(r); err != nil {
 		return nil, err
-	}
-	if f, ok := r.options.stdin().(*os.File); ok && s.stdin {
-		r.addSize(f.Stat())
-	} else if s.stdin {
-		r.total = -1
-	} else {
-		r.addSize(os.Stat(name))
 	}
 	sample, err := sampleOf(s.lines, s.once)
 	damaged := isDamaged(s.text, err)
@@ -112,8 +104,7 @@ func (s *source) openLines(r *Reader) error {
 		s.closers = append(s.closers, f.Close)
 		in = f
 	}
-	r.bytes, s.bytes = r.bytes-s.bytes, 0
-	text, closeText, err := Decompress(&meter{in, r, s})
+	text, closeText, err := Decompress(in)
 	if err != nil {
 		s.close()
 		return fmt.Errorf("%s: %w", s.name, err)

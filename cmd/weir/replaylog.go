@@ -180,9 +180,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 	if err := o.log.addOld(cmd, runner); err != nil {
 		return err
 	}
-	bar := newProgress(cmd.ErrOrStderr())
-	defer bar.end()
-	reading.Stdin, reading.OnRead = cmd.InOrStdin(), bar.update
+	reading.Stdin = cmd.InOrStdin()
 	log, err := accesslog.Open(files, reading)
 	if err != nil {
 		return usage("", "%w", err)
@@ -194,7 +192,6 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 	}
 	defer page.close()
 	s, err := runner.Run(context.Background(), log)
-	bar.end()
 	warnBadLines(cmd, &s)
 	if err != nil {
 		var wrong *replay.LogError
@@ -206,14 +203,11 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 	}
 	warnLog(cmd, &s)
 	if page != nil {
-		second := newProgress(cmd.ErrOrStderr())
-		reading.OnRead = second.update
 		again := func() (*accesslog.Reader, error) { return accesslog.Open(files, reading) }
 		if slices.ContainsFunc(files, isPipe) {
 			again = nil
 		}
 		err := page.write(replayPage(&o.report, &s, log.Files(), source.file, &options, again))
-		second.end()
 		if err != nil {
 			return err
 		}

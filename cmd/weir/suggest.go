@@ -65,9 +65,7 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 			return err
 		}
 	}
-	bar := newProgress(cmd.ErrOrStderr())
-	defer bar.end()
-	reading.Stdin, reading.Traces, reading.OnRead = cmd.InOrStdin(), true, bar.update
+	reading.Stdin, reading.Traces = cmd.InOrStdin(), true
 	log, err := accesslog.Open(files, reading)
 	if err != nil {
 		return usage("", "%w", err)
@@ -80,7 +78,6 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	defer page.close()
 	debug.SetMemoryLimit(int64(o.memory) / 8 * 7) // collects garbage more often near the bound
 	r, err := suggest.Run(context.Background(), log, options)
-	bar.end()
 	counts := &replay.LogSummary{Log: r.Log, NoKey: r.NoKey, BadUnits: r.BadUnits, Refused: r.Refused, Reason: "a value of its key is too long"}
 	warnBadLines(cmd, counts)
 	if err != nil {
