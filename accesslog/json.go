@@ -26,7 +26,7 @@ const maxMembers = 1024
 type object struct {
 	from    [facts][]place // candidates, the best first
 	time    []place
-	headers []string // what stands before a field of the request's header, such as http_
+	headers []string // prefixes of the fields of the request's header, such as http_
 	isTrace bool     // the time is in microseconds, and a line without units has one
 	needs   string   // an object of every entry; "" = none
 }

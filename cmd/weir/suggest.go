@@ -43,8 +43,8 @@ func suggestCommand() *cobra.Command {
 	flags.StringVar(&o.zone, "zone", "UTC", "time `ZONE` of hours and days, such as Europe/Berlin")
 	flags.Var(&o.memory, "max-memory", "`SIZE` of the memory for keys and requests")
 	flags.BoolVar(&o.json, "json", false, "print the result as one JSON object")
-	flags.StringVar(&o.write, "write", "", "add the suggested line to the policy `FILE`, with shadow: true and a test")
-	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write adds")
+	flags.StringVar(&o.write, "write", "", "write the suggested line to the new policy `FILE`, with shadow: true and a test")
+	flags.StringVar(&o.name, "policy", "suggested", "`NAME` of the policy that --write writes")
 	cmd.MarkFlagFilename("write", "yaml", "yml")
 	group(cmd, "Flags:")
 	addLogFlags(cmd, &o.log)
@@ -59,9 +59,9 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	if err != nil {
 		return err
 	}
-	var addition *policyAddition
+	var draft *policyDraft
 	if o.write != "" {
-		if addition, err = newPolicyAddition(o.write, o.name); err != nil {
+		if draft, err = newPolicyDraft(o.write, o.name); err != nil {
 			return err
 		}
 	}
@@ -94,8 +94,8 @@ func suggestLimits(cmd *cobra.Command, o *suggestOptions, files []string) error 
 	} else {
 		err = printSuggestion(cmd.OutOrStdout(), o, r, log.Files(), files)
 	}
-	if err == nil && addition != nil {
-		err = addition.write(cmd.ErrOrStderr(), r, files)
+	if err == nil && draft != nil {
+		err = draft.write(cmd.ErrOrStderr(), r, files)
 	}
 	return err
 }

@@ -152,7 +152,7 @@ func printNext(out io.Writer, o *suggestOptions, r *suggest.Result, w *suggest.W
 	args := strings.Join(logs, " ") + flags
 	fmt.Fprint(out, "\nNext:\n")
 	if o.write == "" {
-		fmt.Fprintf(out, "  weir suggest %s --window %s --write %s   # adds the line as a shadow, with a test\n", args, policy.FormatDuration(w.Window), file)
+		fmt.Fprintf(out, "  weir suggest %s --window %s --write %s   # writes the line as a shadow, with a test\n", args, policy.FormatDuration(w.Window), file)
 	}
 	fmt.Fprintf(out, "  weir test %s\n", file)
 	_, err := fmt.Fprintf(out, "  weir replay --policies %s --policy %s%s %s\n", file, o.name, flags, strings.Join(logs, " "))
