@@ -1,7 +1,6 @@
 package resp
 
 import (
-	"slices"
 	"strings"
 
 	"github.com/weirlimit/weir"
@@ -68,7 +67,6 @@ func init() {
 		{name: "CLIENT", usage: "CLIENT SETNAME name", least: 1, most: maxArgs, reply: client},
 		{name: "SELECT", usage: "SELECT 0", least: 1, most: 1, reply: selectDatabase},
 		{name: "INFO", usage: "INFO [section …]", most: maxArgs, reply: info},
-		{name: "COMMAND", usage: "COMMAND [COUNT|LIST|DOCS]", most: maxArgs, reply: commandCommand},
 		{name: "CONFIG", usage: "CONFIG GET name", least: 1, most: maxArgs, reply: configCommand},
 		{name: "RESET", usage: "RESET", open: true, reply: resetSession},
 		{name: "QUIT", usage: "QUIT", most: maxArgs, open: true, reply: quit},
@@ -127,48 +125,5 @@ func listPolicies(c *session, _ []string) {
 		for _, dim := range dims {
 			c.out = appendBulk(c.out, dim)
 		}
-	}
-}
-
-// commandCommand answers COMMAND, as far as interactive clients need it.
-func commandCommand(c *session, args []string) {
-	if len(args) == 0 {
-		c.out = appendArray(c.out, 0)
-		return
-	}
-	switch strings.ToUpper(args[0]) {
-	case "COUNT":
-		c.out = appendInt(c.out, int64(len(commands)))
-	case "LIST":
-		c.out = appendArray(c.out, len(commands))
-		for _, cmd := range commands {
-			c.out = appendBulk(c.out, cmd.name)
-		}
-	case "DOCS":
-		c.docs(args[1:])
-	case "INFO":
-		c.out = appendArray(c.out, len(args)-1)
-		for range args[1:] {
-			c.out = appendNull(c.out, c.protocol)
-		}
-	default:
-		c.refuse("COMMAND has COUNT, LIST, DOCS and INFO, not " + answer.Shown(args[0]))
-	}
-}
-
-// docs answers COMMAND DOCS: the syntax of the named commands, or of all.
-func (c *session) docs(names []string) {
-	var shown []*command
-	for i := range commands {
-		named := slices.ContainsFunc(names, func(n string) bool { return strings.EqualFold(n, commands[i].name) })
-		if len(names) == 0 || named {
-			shown = append(shown, &commands[i])
-		}
-	}
-	c.out = appendMap(c.out, c.protocol, len(shown))
-	for _, cmd := range shown {
-		c.out = appendBulk(c.out, strings.ToLower(cmd.name))
-		c.out = appendMap(c.out, c.protocol, 1)
-		c.out = appendBulk(appendBulk(c.out, "summary"), cmd.usage)
 	}
 }

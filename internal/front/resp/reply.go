@@ -39,14 +39,6 @@ func appendMap(b []byte, protocol, n int) []byte {
 	return appendHeader(b, '%', int64(n))
 }
 
-// appendNull appends null.
-func appendNull(b []byte, protocol int) []byte {
-	if protocol < 3 {
-		return append(b, "$-1\r\n"...)
-	}
-	return append(b, "_\r\n"...)
-}
-
 // appendOK appends +OK.
 func appendOK(b []byte) []byte { return append(b, "+OK\r\n"...) }
 
