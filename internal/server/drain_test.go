@@ -107,12 +107,12 @@ func TestDrainLosesNoRequest(t *testing.T) {
 	}
 	go stop()
 	untilDraining(t, s)
-	s.main.socket.Close() // ends the linger
-	for i := range clients {
+	for i := range clients { // all leave during the linger
 		if err := <-done; err != nil {
 			t.Errorf("client %d lost a request: %v", i+1, err)
 		}
 	}
+	s.main.socket.Close() // ends the linger
 }
 
 // hammer sends requests on c, one after the other, until an answer announces that the
