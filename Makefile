@@ -101,7 +101,7 @@ mutants: ## Put one fault at a time into the memory engine, and into batches; a 
 	$(GO) run ./internal/testkit/mutants
 	$(GO) run ./internal/testkit/mutants -batches
 
-mutants-redis: ## The same for the Redis engine, its scripts and clients, on a real server (half an hour).
+mutants-redis: ## The same for the Redis engine, its scripts and clients, on a real server (an hour).
 	$(GO) run ./internal/testkit/mutants -redis
 
 soak: ## Send requests of every protocol for SOAK (30m); memory and goroutines must stay within 5 %.
