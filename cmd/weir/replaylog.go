@@ -203,12 +203,7 @@ func replayLogs(cmd *cobra.Command, o *replayOptions, files []string) (err error
 	}
 	warnLog(cmd, &s)
 	if page != nil {
-		again := func() (*accesslog.Reader, error) { return accesslog.Open(files, reading) }
-		if slices.ContainsFunc(files, isPipe) {
-			again = nil
-		}
-		err := page.write(replayPage(&o.report, &s, log.Files(), source.file, &options, again))
-		if err != nil {
+		if err := page.write(replayPage(&o.report, &s, log.Files(), source.file)); err != nil {
 			return err
 		}
 		for _, p := range s.Policies {

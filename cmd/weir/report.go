@@ -3,22 +3,17 @@ package main
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/accesslog"
-	"github.com/weirlimit/weir/internal/answer"
 	"github.com/weirlimit/weir/internal/report"
 	"github.com/weirlimit/weir/policy"
 	"github.com/weirlimit/weir/replay"
-	"github.com/weirlimit/weir/suggest"
 )
 
 // reportOptions are the flags of a report.
@@ -110,22 +105,15 @@ func newPage(title string, o *reportOptions, files []accesslog.File, log *access
 	return p
 }
 
-// replayPage returns the report of a replay. again opens the logs once more.
-func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, file *policy.File, run *replay.LogOptions, again func() (*accesslog.Reader, error)) *report.Page {
+// replayPage returns the report of a replay.
+func replayPage(o *reportOptions, s *replay.LogSummary, files []accesslog.File, file *policy.File) *report.Page {
 	page := newPage("weir replay", o, files, &s.Log)
 	page.Requests, page.Left, page.From, page.To = s.Requests, s.Filtered, s.From, s.To
 	if n := s.NoKey + s.BadUnits + s.Refused; n > 0 {
 		page.Notes = append(page.Notes, counted(n, "request has", "requests have")+" no decision")
 	}
 	for _, summary := range s.Policies {
-		p := file.Policy(summary.Policy)
-		v := replayView(summary, p)
-		if suits(p, run) && again != nil {
-			if err := addPeaks(&v, p, run, again); err != nil {
-				page.Notes = append(page.Notes, p.Name+" has no chart of peaks: "+err.Error())
-			}
-		}
-		page.Views = append(page.Views, v)
+		page.Views = append(page.Views, replayView(summary, file.Policy(summary.Policy)))
 	}
 	slices.SortStableFunc(page.Views, func(a, b report.View) int { return cmp.Compare(b.Denied, a.Denied) })
 	return page
@@ -159,88 +147,6 @@ func replayView(s *replay.LogPolicySummary, p *policy.Policy) report.View {
 		})
 	}
 	return v
-}
-
-// suits reports whether package suggest decides as the policy does: by one rolling limit
-// alone.
-func suits(p *policy.Policy, run *replay.LogOptions) bool {
-	l := &p.Limits[0]
-	return len(p.Limits) == 1 && l.Kind == weir.Rolling && l.MinInterval == 0 && l.Cost == 0 && l.Cells == 0 && len(l.By) > 0 &&
-		p.Mode == weir.AllOrNothing && p.Blocks == nil && p.Tiers == nil && p.Overrides == nil && (run.Units.Bytes || run.Units.N > 0)
-}
-
-// addPeaks adds the distribution of the peaks and the effect of other limits.
-func addPeaks(v *report.View, p *policy.Policy, run *replay.LogOptions, again func() (*accesslog.Reader, error)) error {
-	log, err := again()
-	if err != nil {
-		return err
-	}
-	defer log.Close()
-	o := suggest.Options{Where: run.Where, Units: run.Units, TrustedProxies: run.TrustedProxies, Windows: []time.Duration{p.Limits[0].Window}}
-	for _, k := range run.Keys {
-		if slices.Contains(p.Limits[0].By, k.Dimension) {
-			o.Keys = append(o.Keys, k)
-		}
-	}
-	r, err := suggest.Run(context.Background(), log, o)
-	if err != nil {
-		return err
-	}
-	w := &r.Windows[0]
-	if s := &w.Suggested; s.Low <= v.Limit && (v.Limit < s.High || s.High == 0) {
-		v.Low, v.High, v.Apart = s.Low, s.High, s.Basis == suggest.Gap
-	}
-	if w.Suggested.Limit != v.Limit {
-		v.Also = fmt.Sprintf("weir suggest proposes %s: %s", w.Suggested.Line, w.Suggested.Why)
-	}
-	addWindow(v, r, w)
-	return nil
-}
-
-// addWindow adds the distribution of the peaks, the candidates and the keys of a window.
-func addWindow(v *report.View, r *suggest.Result, w *suggest.Window) {
-	v.Per = cmp.Or(r.Unit, "requests") + " per " + answer.Span(w.Window)
-	for _, b := range w.Histogram {
-		v.Peaks = append(v.Peaks, report.Bin(b))
-	}
-	haveEqualSteps := sameRequests(v.Timeline, timelineOf(&w.Timeline))
-	for _, c := range w.Candidates {
-		candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}
-		if haveEqualSteps && c.Limit != v.Limit {
-			candidate.Series = w.Denials[c.Limit]
-		}
-		v.Candidates = append(v.Candidates, candidate)
-	}
-	place := map[string]int{}
-	for i, row := range v.Rows {
-		place[row.Key] = i
-	}
-	for _, k := range slices.Concat(w.Top, w.Heaviest) {
-		key := valuesText(k.Key)
-		if i, ok := place[key]; ok {
-			v.Rows[i].Peak = k.Peak
-			continue
-		}
-		if k.Peak > v.Limit {
-			continue // denied, and not among the keys denied most
-		}
-		place[key] = len(v.Rows)
-		v.Rows = append(v.Rows, report.Row{Key: key, Peak: k.Peak, Allowed: k.Requests})
-	}
-}
-
-// sameRequests reports whether two timelines have the same steps with as many requests. The
-// requests of a replay may be fewer than those of its peaks, if some lack another key.
-func sameRequests(a, b report.Timeline) bool {
-	if !a.From.Equal(b.From) || a.Step != b.Step || len(a.Allowed) != len(b.Allowed) {
-		return false
-	}
-	for i := range a.Allowed {
-		if a.Allowed[i]+a.Denied[i] != b.Allowed[i]+b.Denied[i] {
-			return false
-		}
-	}
-	return true
 }
 
 func timelineOf(t *replay.Timeline) report.Timeline {

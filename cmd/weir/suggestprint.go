@@ -284,14 +284,26 @@ func suggestPage(o *reportOptions, r *suggest.Result, files []accesslog.File) *r
 		v := report.View{
 			Name: "Per " + answer.Span(w.Window), Reason: capital(w.Suggested.Why) + ".", Line: w.Suggested.Line,
 			Also:  strings.Join(also, " "),
+			Per:   unitOf(r) + " per " + answer.Span(w.Window),
 			Limit: w.Suggested.Limit, LimitWord: "suggested", Requests: r.Requests, Denied: w.Suggested.RequestsDenied,
 			Keys: r.Keys, KeysDenied: w.Suggested.KeysDenied, Timeline: timelineOf(&w.Timeline),
 			Low: w.Suggested.Low, High: w.Suggested.High, Apart: w.Suggested.Basis == suggest.Gap,
 		}
-		for _, k := range w.Top {
-			v.Rows = append(v.Rows, report.Row{Key: valuesText(k.Key), Allowed: k.Requests - k.Denied, Denied: k.Denied, FirstDenied: k.FirstDenied})
+		for _, b := range w.Histogram {
+			v.Peaks = append(v.Peaks, report.Bin(b))
 		}
-		addWindow(&v, r, w)
+		for _, c := range w.Candidates {
+			candidate := report.Candidate{Limit: c.Limit, Denied: c.RequestsDenied, KeysDenied: c.KeysDenied}
+			if c.Limit != v.Limit {
+				candidate.Series = w.Denials[c.Limit]
+			}
+			v.Candidates = append(v.Candidates, candidate)
+		}
+		for _, k := range slices.Concat(w.Top, w.Heaviest) {
+			if k.Peak <= v.Limit || len(v.Rows) < len(w.Top) { // not a key of Top again
+				v.Rows = append(v.Rows, report.Row{Key: valuesText(k.Key), Peak: k.Peak, Allowed: k.Requests - k.Denied, Denied: k.Denied, FirstDenied: k.FirstDenied})
+			}
+		}
 		page.Views = append(page.Views, v)
 	}
 	return page
