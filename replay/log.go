@@ -64,8 +64,6 @@ type logPolicy struct {
 	summary *LogPolicySummary
 
 	timeline timeline
-	series   series
-	minutes  minuteCounts
 }
 
 // NewLogRunner returns a runner of the policies of a file. The error names the policy or
@@ -114,7 +112,6 @@ func newLogPolicy(p *policy.Policy, engine weir.Engine, keys []LogKey) (*logPoli
 		return nil, err
 	}
 	lp := &logPolicy{rule: rule, summary: newLogPolicySummary(p)}
-	lp.minutes.counts = map[int64]int64{}
 	for _, d := range rule.Dimensions() {
 		lp.values.add(d, keys)
 	}
@@ -278,14 +275,11 @@ func (p *logPolicy) count(s *keyStats, o *enforce.Outcome, at int64) logOutcome 
 	}
 	if s.denied == 0 {
 		s.firstDenied = at
-	} else {
-		p.series.add(&p.keys, s, at, p.timeline.from, p.timeline.to)
 	}
 	s.denied++
 	p.summary.Denied++
 	if l := p.summary.limit(d.Limit); l != nil {
 		l.Denied++
 	}
-	p.minutes.add(at)
 	return denied
 }

@@ -28,7 +28,6 @@ type keyStats struct {
 	hash            uint32
 	part            uint16 // of the name
 	from, size      uint32 // of the name in its part
-	series          int32  // the index + 1 of the first node of its series; 0 = none
 }
 
 // at returns a key by its number, 0 … n-1.

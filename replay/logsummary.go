@@ -37,8 +37,6 @@ type LogPolicySummary struct {
 	Limits      []LogLimitSummary
 	Top         []LogKeySummary // the LogOptions.Top keys with the most denials
 	FirstDenied time.Time       // zero without denials
-	WorstMinute time.Time       // the begin of the minute with the most denials
-	WorstDenied int64           // the denials in it
 	Timeline    Timeline
 }
 
@@ -53,7 +51,6 @@ type LogKeySummary struct {
 	Key             []Dimension
 	Allowed, Denied int64
 	FirstDenied     time.Time
-	Series          Series
 }
 
 // DefaultTop is the number of keys in the summary of a policy.
@@ -160,11 +157,8 @@ func (p *logPolicy) finish(top int) {
 			s.FirstDenied = first
 		}
 		if i < top {
-			s.Top = append(s.Top, LogKeySummary{named(p.values.names, p.keys.name(k)), k.allowed, k.denied, first, p.series.summary(k, p.timeline.from, p.timeline.to)})
+			s.Top = append(s.Top, LogKeySummary{named(p.values.names, p.keys.name(k)), k.allowed, k.denied, first})
 		}
-	}
-	if p.minutes.most > 0 {
-		s.WorstMinute, s.WorstDenied = time.Unix(p.minutes.worst*60, 0).UTC(), p.minutes.most
 	}
 	s.Timeline = p.timeline.summary()
 }

@@ -9,20 +9,9 @@ import (
 	"time"
 )
 
-// keysOfTest returns n keys without counts.
-func keysOfTest(n int) *logKeys {
-	var t logKeys
-	for i := range n {
-		_, hash, slot := t.find(fmt.Append(nil, i))
-		t.add(fmt.Append(nil, i), hash, slot)
-	}
-	return &t
-}
-
 // decided is one decision of a log.
 type decided struct {
 	at     int64
-	key    int
 	denied bool
 }
 
@@ -31,7 +20,7 @@ func randomDecisions(r *rand.Rand, n int) (all []decided) {
 	at, pace := int64(1772697600*second), int64(1)<<r.IntN(40)
 	for range n {
 		at += r.Int64N(pace)
-		d := decided{min(at, 1<<53-1), r.IntN(5), r.IntN(3) == 0}
+		d := decided{min(at, 1<<53-1), r.IntN(3) == 0}
 		switch r.IntN(100) {
 		case 0:
 			d.at = r.Int64N(d.at)
@@ -65,20 +54,8 @@ func TestTimelinesCountEveryDecision(t *testing.T) {
 		r := rand.New(rand.NewPCG(seed, 7))
 		all := randomDecisions(r, 1+r.IntN(3000))
 		var line timeline
-		var keys series
-		stats := keysOfTest(5)
 		for _, d := range all {
 			line.add(d.at, d.denied)
-			k := stats.at(d.key)
-			switch {
-			case d.denied && k.denied == 0:
-				k.firstDenied = d.at
-			case d.denied:
-				keys.add(stats, k, d.at, line.from, line.to)
-			}
-			if d.denied {
-				k.denied++
-			}
 		}
 		got := line.summary()
 		start, denied := slotCounts(all, got.Width, func(d decided) bool { return d.denied })
@@ -89,54 +66,6 @@ func TestTimelinesCountEveryDecision(t *testing.T) {
 		if n := len(got.Allowed); got.Width > time.Second && n < timelineSlots/2 {
 			t.Errorf("seed %d: %d slots of %v; half as wide ones would fit", seed, n, got.Width)
 		}
-		for i := range stats.n {
-			if stats.at(i).denied == 0 {
-				continue
-			}
-			got := keys.summary(stats.at(i), line.from, line.to)
-			start, denied := slotCounts(all, got.Width, func(d decided) bool { return d.denied && d.key == i })
-			if want := (Series{start, got.Width, denied}); !reflect.DeepEqual(got, want) || len(denied) > seriesSlots {
-				t.Fatalf("seed %d, key %d: got %+v\nwant %+v", seed, i, got, want)
-			}
-		}
-	}
-}
-
-// TestSeriesOfManyKeysStayBounded denies each of many keys in many slots.
-func TestSeriesOfManyKeysStayBounded(t *testing.T) {
-	const keys, rounds = 100_000, 40
-	var s series
-	stats := keysOfTest(keys)
-	from := int64(1772697600 * second)
-	for i := range int64(rounds) {
-		for k := range stats.n {
-			s.add(stats, stats.at(k), from+i*second, from, from+i*second)
-		}
-	}
-	if len(s.nodes) > seriesNodes {
-		t.Errorf("%d nodes, want at most %d", len(s.nodes), seriesNodes)
-	}
-	stats.at(7).firstDenied = from
-	var sum int64
-	got := s.summary(stats.at(7), from, from+(rounds-1)*second)
-	for _, n := range got.Denied {
-		sum += n
-	}
-	if sum != rounds+1 || len(got.Denied) < 2 {
-		t.Errorf("got %+v with the sum %d, want %d", got, sum, rounds+1)
-	}
-}
-
-func TestTheWorstMinuteAmongManyMinutes(t *testing.T) {
-	m := minuteCounts{counts: map[int64]int64{}}
-	for i := range int64(3 * maxMinutes) {
-		m.add(i * 60 * second)
-		if i == 5 || i == 2*maxMinutes {
-			m.add(i * 60 * second)
-		}
-	}
-	if m.worst != 5 || m.most != 2 || len(m.counts) > maxMinutes {
-		t.Errorf("got minute %d with %d of %d minutes, want minute 5 with 2", m.worst, m.most, len(m.counts))
 	}
 }
 
@@ -153,8 +82,5 @@ func TestSummaryHasTimelines(t *testing.T) {
 	p := s.Policies[0]
 	if want := (Timeline{start, time.Second, []int64{1, 1, 0, 0, 1, 1, 0, 0, 1, 1}, []int64{0, 0, 1, 1, 0, 0, 1, 1, 0, 0}}); !reflect.DeepEqual(p.Timeline, want) {
 		t.Errorf("got %+v, want %+v", p.Timeline, want)
-	}
-	if want := (Series{start, time.Second, []int64{0, 0, 1, 0, 0, 0, 1, 0, 0, 0}}); !reflect.DeepEqual(p.Top[0].Series, want) {
-		t.Errorf("got %+v, want %+v", p.Top[0].Series, want)
 	}
 }

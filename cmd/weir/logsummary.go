@@ -47,8 +47,7 @@ func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
 	if p.Denied == 0 {
 		return nil
 	}
-	fmt.Fprintf(out, "first denied at %s; most in the minute of %s: %d\n",
-		localText(p.FirstDenied), p.WorstMinute.Local().Format("2006-01-02 15:04 MST"), p.WorstDenied)
+	fmt.Fprintf(out, "first denied at %s\n", localText(p.FirstDenied))
 	line, width := sparkline(p.Timeline.Denied, p.Timeline.Width)
 	fmt.Fprintf(out, "denied over time, %s a column: %s\n\n", answer.Exactly(width), line)
 	rows := [][]string{{"LIMIT", "DENIED", "SHARE"}}
@@ -59,16 +58,14 @@ func printLogPolicy(out io.Writer, p *replay.LogPolicySummary) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	rows = [][]string{{"KEY", "DENIED", "ALLOWED", "FIRST DENIED", ""}}
+	rows = [][]string{{"KEY", "DENIED", "ALLOWED", "FIRST DENIED"}}
 	for _, k := range p.Top {
-		line, width = sparkline(k.Series.Denied, k.Series.Width)
-		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), localText(k.FirstDenied), line})
+		rows = append(rows, []string{keyText(k.Key), number(k.Denied), number(k.Allowed), localText(k.FirstDenied)})
 	}
-	rows[0][4] = "OVER TIME, " + answer.Exactly(width) + " A COLUMN"
 	if n := p.KeysDenied - int64(len(p.Top)); n > 0 {
-		rows = append(rows, []string{"and " + counted(n, "more", "more"), "", "", "", ""})
+		rows = append(rows, []string{"and " + counted(n, "more", "more"), "", "", ""})
 	}
-	return writeTable(printable{out}, "lrrll", rows)
+	return writeTable(printable{out}, "lrrl", rows)
 }
 
 // localText returns an instant in the local zone, which is named.

@@ -143,7 +143,7 @@ func replayView(s *replay.LogPolicySummary, p *policy.Policy) report.View {
 	}
 	for _, k := range s.Top {
 		v.Rows = append(v.Rows, report.Row{
-			Key: valuesText(k.Key), Allowed: k.Allowed, Denied: k.Denied, FirstDenied: k.FirstDenied, Series: k.Series.Denied,
+			Key: valuesText(k.Key), Allowed: k.Allowed, Denied: k.Denied, FirstDenied: k.FirstDenied,
 		})
 	}
 	return v

@@ -2,8 +2,6 @@ package report
 
 import (
 	"cmp"
-	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
@@ -108,19 +106,6 @@ func bars(bins []Bin) []binData {
 		all = append(all, binData{from, to, b.Keys})
 	}
 	return all
-}
-
-// spark returns the path of bars for a series, four units wide each and at most 20 high.
-func spark(series []int64) string {
-	series = merge(series, maxPoints)
-	most := slices.Max(append(series, 0))
-	var b []byte
-	for i, n := range series {
-		if n > 0 {
-			b = fmt.Appendf(b, "M%d 22v-%d", 4*i+2, 1+19*n/most)
-		}
-	}
-	return string(b)
 }
 
 // merge adds neighbouring numbers until there are at most n.

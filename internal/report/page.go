@@ -86,7 +86,6 @@ type Row struct {
 	Allowed     int64     // requests, at the marked limit
 	Denied      int64     // requests, at the marked limit
 	FirstDenied time.Time // zero without a denial
-	Series      []int64   // denials by equal steps of time; nil = no sparkline
 }
 
 // The bounds of a file. A table is shorter than MaxRows if the file would be too large.
@@ -97,7 +96,6 @@ const (
 	MaxBytes    = 2 << 20 // a whole file
 	maxText     = 100     // characters of a key or a name
 	maxSentence = 600     // characters of a sentence or a policy line
-	maxPoints   = 32      // bars of a sparkline
 	maxSteps    = 256     // of a timeline
 	maxNumbers  = 1 << 16 // of the timelines of all candidates; more make the steps wider
 )

@@ -370,7 +370,7 @@
   // sortable turns the heads of a table into buttons.
   function sortable(table) {
     const body = table.tBodies[0];
-    table.querySelectorAll('th:not(.plain)').forEach((head, column) => {
+    table.querySelectorAll('th').forEach((head, column) => {
       const button = document.createElement('button');
       button.type = 'button';
       button.textContent = head.textContent;

@@ -97,7 +97,7 @@ type sectionView struct {
 	Columns                       []columnView
 	Rows                          []rowView
 	RowsText                      string
-	HasPeak, HasSeries            bool
+	HasPeak                       bool
 	data                          viewData
 }
 
@@ -114,7 +114,7 @@ type columnView struct {
 }
 
 type rowView struct {
-	Key, Peak, Requests, Denied, Share, First, Spark  string
+	Key, Peak, Requests, Denied, Share, First         string
 	PeakValue, RequestsValue, DeniedValue, FirstValue int64
 	ShareValue                                        float64
 	Over                                              bool
@@ -237,13 +237,12 @@ func (s *sectionView) addRows(v *View, most int, mask masks) {
 	rows := v.Rows[:min(len(v.Rows), most)]
 	for _, r := range rows {
 		s.HasPeak = s.HasPeak || r.Peak > 0
-		s.HasSeries = s.HasSeries || len(r.Series) > 0
 	}
 	for _, r := range rows {
 		n := r.Allowed + r.Denied
 		row := rowView{
 			Key: mask.name(r.Key), Peak: grouped(r.Peak), Requests: grouped(n), Denied: grouped(r.Denied),
-			Share: share(r.Denied, n), First: "–", Spark: spark(r.Series), Over: r.Denied > 0,
+			Share: share(r.Denied, n), First: "–", Over: r.Denied > 0,
 			PeakValue: r.Peak, RequestsValue: n, DeniedValue: r.Denied,
 		}
 		if n > 0 {

@@ -99,9 +99,6 @@ func sampleView(window string, typical, sigma float64) report.View {
 			r.Key, r.Peak = fmt.Sprintf("203.0.113.%d", 9+i), ordinary*int64(24-3*i)
 			r.Denied, r.FirstDenied = 40000-int64(i)*5000, day.Add(time.Duration(i+10)*time.Hour+7*time.Second)
 		}
-		for range 60 {
-			r.Series = append(r.Series, rng.Int64N(50))
-		}
 		v.Rows = append(v.Rows, r)
 	}
 	return v
