@@ -154,7 +154,6 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirhttp: Transport: the function for "ip" is nil`:                                                         func() { Transport(l, By{"ip": nil}) },
 		`weirhttp: Optional needs a function, such as weirhttp.Header("X-Api-Key")`:                                 func() { Optional(nil) },
 		"weirhttp: 200 is not the status of a denial; use 400 to 599":                                               func() { Status(200) },
-		"weirhttp: 9 is not a form; use HeadersDraft, HeadersLegacy, HeadersBoth or HeadersNone":                    func() { Headers(9) },
 		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                 func() { ClientIP(IPv6Prefix(16)) },
 	} {
 		func() {

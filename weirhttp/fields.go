@@ -9,25 +9,6 @@ import (
 	"github.com/weirlimit/weir/internal/answer"
 )
 
-// HeaderForm chooses the header fields that describe the limits. Retry-After is not part
-// of it: every denial has that field, unless waiting cannot help.
-type HeaderForm uint8
-
-const (
-	// HeadersDraft writes RateLimit and RateLimit-Policy as in
-	// draft-ietf-httpapi-ratelimit-headers-10.
-	HeadersDraft HeaderForm = iota
-	// HeadersLegacy writes X-RateLimit-Limit, -Remaining and -Reset (Unix seconds) of
-	// one limit: the one that denied the request, else the one with the least room. Of a
-	// grant it leaves out limits of kind InFlight, whose units come back when responses
-	// end, not at an instant.
-	HeadersLegacy
-	// HeadersBoth writes both.
-	HeadersBoth
-	// HeadersNone writes neither.
-	HeadersNone
-)
-
 // intervalSuffix ends the name under which a limit's MinInterval is published. A
 // MinInterval of 3s appears as a rolling limit of 1 in 3s.
 const intervalSuffix = ".spacing"
@@ -35,31 +16,17 @@ const intervalSuffix = ".spacing"
 // maxInteger is the largest Integer of a structured field: 15 digits (RFC 9651, 3.3.1).
 const maxInteger = 999_999_999_999_999
 
-// WriteHeaders writes Retry-After, for a denial that waiting can help, and the fields of
-// the form. Lines of RateLimit and RateLimit-Policy that an outer Middleware wrote stay.
-// A denial replaces the lines of RateLimit by the limits that denied it, so that no t
-// exceeds Retry-After.
-func (o *Outcome) WriteHeaders(h http.Header, form HeaderForm) {
-	o.writeHeaders(h, form, "")
-}
+// WriteHeaders writes Retry-After, for a denial that waiting can help, and RateLimit and
+// RateLimit-Policy as in draft-ietf-httpapi-ratelimit-headers-10. Lines of these two that an
+// outer Middleware wrote stay. A denial replaces the lines of RateLimit by the limits that
+// denied it, so that no t exceeds Retry-After.
+func (o *Outcome) WriteHeaders(h http.Header) { o.writeHeaders(h, PolicyField(o.Plan)) }
 
-// writeHeaders is WriteHeaders with the value of PolicyField, or "" to compute it.
-func (o *Outcome) writeHeaders(h http.Header, form HeaderForm, field string) {
+// writeHeaders is WriteHeaders with the value of PolicyField.
+func (o *Outcome) writeHeaders(h http.Header, field string) {
 	if seconds, ok := o.RetryAfter(); ok {
 		h.Set("Retry-After", strconv.FormatInt(seconds, 10))
 	}
-	if form == HeadersDraft || form == HeadersBoth {
-		if field == "" {
-			field = PolicyField(o.Plan)
-		}
-		o.writeDraft(h, field)
-	}
-	if form == HeadersLegacy || form == HeadersBoth {
-		o.writeLegacy(h)
-	}
-}
-
-func (o *Outcome) writeDraft(h http.Header, field string) {
 	h.Add("RateLimit-Policy", field)
 	if !o.Decision.Allowed {
 		h.Del("RateLimit")
@@ -188,38 +155,4 @@ func appendName(b []byte, name string) []byte {
 // appendParameter appends n, limited to 0 … maxInteger.
 func appendParameter(b []byte, name string, n int64) []byte {
 	return strconv.AppendInt(append(b, name...), min(max(n, 0), maxInteger), 10)
-}
-
-func (o *Outcome) writeLegacy(h http.Header) {
-	s := o.tightest()
-	if s == nil {
-		return
-	}
-	quota := s.Max
-	if s.Kind == weir.Bucket {
-		quota = s.Burst
-	}
-	wait := s.NextAfter
-	if o.Decision.RetryAfter > 0 && !o.Decision.Allowed {
-		wait = o.Decision.RetryAfter
-	}
-	reset := o.Decision.At.Add(wait + time.Second - time.Nanosecond).Unix()
-	h.Set("X-RateLimit-Limit", strconv.FormatInt(quota, 10))
-	h.Set("X-RateLimit-Remaining", strconv.FormatInt(max(0, s.Remaining), 10))
-	h.Set("X-RateLimit-Reset", strconv.FormatInt(reset, 10))
-}
-
-// tightest returns the limit that denied the request, else the one with the least room
-// that is not of kind InFlight. It is nil if there is none, or no state is known.
-func (o *Outcome) tightest() *weir.LimitState {
-	var t *weir.LimitState
-	for i, s := range o.known() {
-		if s.Name == o.Decision.Limit {
-			return s
-		}
-		if o.Plan.Limits()[i].Kind != weir.InFlight && (t == nil || s.Remaining < t.Remaining) {
-			t = s
-		}
-	}
-	return t
 }

@@ -126,22 +126,22 @@ func TestFieldsOfEachKind(t *testing.T) {
 		name           string
 		limit          weir.Limit
 		before, n      int64
-		field, legacy  string // legacy: limit, remaining and seconds until the reset
+		field          string
 		retry, allowed bool
 	}{
-		{"bucket, a grant", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 1, `"p";r=19;t=3`, "20 19 3", false, true},
-		{"bucket, full", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 0, `"p";r=20`, "20 20 0", false, true},
-		{"bucket, the next unit sooner than a second", weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, 0, 5, `"p";r=15;t=1`, "20 15 1", false, true},
-		{"bucket, empty", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 20, 1, `"p";r=0;t=3`, "20 0 3", true, false},
-		{"bucket, too little", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 8, `"p";r=5;t=3`, "20 5 9", true, false},
-		{"bucket, more than it holds", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 21, `"p";r=5;t=3`, "20 5 3", false, false},
-		{"at once, a grant", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 0, 1, `"p";r=1`, "", false, true},
-		{"at once, the last one", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 1, 1, `"p";r=0`, "", false, true},
-		{"at once, a denial", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, "2 0 30", true, false},
-		{"a day of 23 hours", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, "2 1 75600", false, true},
-		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, "2 0 75600", true, false},
-		{"a month of 31 days", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, "2 1 255600", false, true},
-		{"from the first hit", weir.Limit{Kind: weir.FirstHit, Max: 2, Window: time.Minute}, 2, 1, `"p";r=0;t=60`, "2 0 60", true, false},
+		{"bucket, a grant", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 1, `"p";r=19;t=3`, false, true},
+		{"bucket, full", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 0, 0, `"p";r=20`, false, true},
+		{"bucket, the next unit sooner than a second", weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, 0, 5, `"p";r=15;t=1`, false, true},
+		{"bucket, empty", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 20, 1, `"p";r=0;t=3`, true, false},
+		{"bucket, too little", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 8, `"p";r=5;t=3`, true, false},
+		{"bucket, more than it holds", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 21, `"p";r=5;t=3`, false, false},
+		{"at once, a grant", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 0, 1, `"p";r=1`, false, true},
+		{"at once, the last one", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 1, 1, `"p";r=0`, false, true},
+		{"at once, a denial", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, true, false},
+		{"a day of 23 hours", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, false, true},
+		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, true, false},
+		{"a month of 31 days", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, false, true},
+		{"from the first hit", weir.Limit{Kind: weir.FirstHit, Max: 2, Window: time.Minute}, 2, 1, `"p";r=0;t=60`, true, false},
 	} {
 		c.limit.Name = "limit"
 		l := newLimiter(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}})
@@ -154,14 +154,9 @@ func TestFieldsOfEachKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		h := http.Header{}
-		o.WriteHeaders(h, HeadersBoth)
-		legacy := ""
-		if v := h.Get("X-RateLimit-Limit"); v != "" {
-			reset, _ := strconv.ParseInt(h.Get("X-RateLimit-Reset"), 10, 64)
-			legacy = v + " " + h.Get("X-RateLimit-Remaining") + " " + strconv.FormatInt(reset-at.Unix(), 10)
-		}
-		if o.Decision.Allowed != c.allowed || h.Get("RateLimit") != c.field || legacy != c.legacy || h.Get("Retry-After") != "" != c.retry {
-			t.Errorf("%s: got %v, legacy %q; want %s, %q", c.name, h, legacy, c.field, c.legacy)
+		o.WriteHeaders(h)
+		if o.Decision.Allowed != c.allowed || h.Get("RateLimit") != c.field || h.Get("Retry-After") != "" != c.retry {
+			t.Errorf("%s: got %v; want %s", c.name, h, c.field)
 		}
 		if item := readField(t, h["Ratelimit"])[0]; c.retry && item.t > 0 {
 			if retry, _ := strconv.ParseInt(h.Get("Retry-After"), 10, 64); item.t > retry {
@@ -178,16 +173,16 @@ func TestFieldsOfRateAndConcurrency(t *testing.T) {
 			{Name: "jobs", Kind: weir.InFlight, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
 		var h http.Handler
 		var second *http.Response
-		h = Middleware(l, nil, Headers(HeadersBoth))(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))
+		h = Middleware(l, nil)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))
 		r := get(h)
-		if got := r.Header.Get("RateLimit"); got != `"farm.jobs";r=0, "farm.day";r=999;t=86400` || r.Header.Get("X-RateLimit-Remaining") != "999" {
+		if got := r.Header.Get("RateLimit"); got != `"farm.jobs";r=0, "farm.day";r=999;t=86400` {
 			t.Errorf("a grant: got %v", r.Header)
 		}
 		if wait := serverWait(r, time.Now()); wait != 0 {
 			t.Errorf("a grant: Transport waits %v, want 0", wait)
 		}
 		wantRetryAfter(t, second, "60")
-		if got := second.Header.Get("RateLimit"); got != `"farm.jobs";r=0;t=60` || second.Header.Get("X-RateLimit-Limit") != "1" {
+		if got := second.Header.Get("RateLimit"); got != `"farm.jobs";r=0;t=60` {
 			t.Errorf("a denial: got %v", second.Header)
 		}
 	})
@@ -266,42 +261,6 @@ func testNestedMiddlewareDescribesBothPolicies(t *testing.T) {
 	wantRetryAfter(t, r, "1")
 }
 
-func TestHeaderForms(t *testing.T) { synctest.Test(t, testHeaderForms) }
-
-func testHeaderForms(t *testing.T) {
-	for _, f := range []struct {
-		form          HeaderForm
-		draft, legacy bool
-	}{{HeadersDraft, true, false}, {HeadersLegacy, false, true}, {HeadersBoth, true, true}, {HeadersNone, false, false}} {
-		began := time.Now()
-		h := Middleware(newLimiter(t, search), By{"ip": ClientIP()}, Headers(f.form))(new(served))
-		ok := get(h)
-		get(h)
-		time.Sleep(time.Millisecond)
-		denied := get(h)
-		wantRetryAfter(t, denied, "60")
-		for label, r := range map[string]*http.Response{"granted": ok, "denied": denied} {
-			if got := r.Header.Get("RateLimit") != "" && r.Header.Get("RateLimit-Policy") != ""; got != f.draft {
-				t.Errorf("form %d, %s: draft fields %v, want %v: %v", f.form, label, got, f.draft, r.Header)
-			}
-			if got := r.Header.Get("X-RateLimit-Limit") != ""; got != f.legacy {
-				t.Errorf("form %d, %s: legacy fields %v, want %v: %v", f.form, label, got, f.legacy, r.Header)
-			}
-		}
-		if !f.legacy {
-			continue
-		}
-		// Unix seconds, rounded up: began is 0, 1, 2 … ms past a whole second.
-		reset := strconv.FormatInt(began.Add(time.Minute+time.Second-1).Unix(), 10)
-		if h := denied.Header; h.Get("X-RateLimit-Limit") != "2" || h.Get("X-RateLimit-Remaining") != "0" || h.Get("X-RateLimit-Reset") != reset {
-			t.Errorf("form %d, denied: got %v, want limit 2, remaining 0, reset %s", f.form, h, reset)
-		}
-		if h := ok.Header; h.Get("X-RateLimit-Remaining") != "1" {
-			t.Errorf("form %d, granted: got %v, want remaining 1", f.form, h)
-		}
-	}
-}
-
 // A fallback that decides without states publishes none.
 func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	plan, err := search.Plan()
@@ -310,8 +269,8 @@ func TestDegradedDecisionsHaveNoFields(t *testing.T) {
 	}
 	o := Outcome{Plan: plan, Key: weir.K("192.0.2.1"), N: 1, Decision: weir.Decision{Degraded: true}, States: make([]weir.LimitState, 1)}
 	h := http.Header{}
-	o.WriteHeaders(h, HeadersBoth)
-	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || h.Get("X-RateLimit-Limit") != "" || len(o.Violated()) != 0 {
+	o.WriteHeaders(h)
+	if h.Get("Retry-After") != "1" || h.Get("RateLimit") != "" || len(o.Violated()) != 0 {
 		t.Errorf("got %v, violated %v; want Retry-After 1 and no state", h, o.Violated())
 	}
 }

@@ -72,7 +72,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 	o, held, err := m.decide(r)
 	switch {
 	case err == nil && o.Decision.Allowed:
-		o.writeHeaders(w.Header(), m.form, m.field)
+		o.writeHeaders(w.Header(), m.field)
 		r = r.WithContext(context.WithValue(r.Context(), contextKey{}, o))
 		if held != nil {
 			m.serveHeld(w, r, next, held)
@@ -80,7 +80,7 @@ func (m *middleware) serve(w http.ResponseWriter, r *http.Request, next http.Han
 		}
 		next.ServeHTTP(w, r)
 	case err == nil:
-		o.writeHeaders(w.Header(), m.form, m.field)
+		o.writeHeaders(w.Header(), m.field)
 		m.onDenied(w, r, o)
 	case m.passes(err):
 		next.ServeHTTP(w, r)

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Option adjusts Middleware and Transport. Cost, FailOpen and Skip affect both. Headers,
-// Status, OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff
-// and Base affect Transport only.
+// Option adjusts Middleware and Transport. Cost, FailOpen and Skip affect both. Status,
+// OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff and Base
+// affect Transport only.
 type Option func(*config)
 
 type config struct {
@@ -18,7 +18,6 @@ type config struct {
 	failOpen bool
 	skip     func(*http.Request) bool
 
-	form     HeaderForm
 	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
 	onError  func(http.ResponseWriter, *http.Request, error)
 	status   int
@@ -53,15 +52,6 @@ func (c *config) units(r *http.Request) int64 {
 		return 1
 	}
 	return c.cost(r)
-}
-
-// Headers chooses the header fields that describe the limits. Default: HeadersDraft. It
-// panics on an unknown form.
-func Headers(form HeaderForm) Option {
-	if form > HeadersNone {
-		panic(fmt.Sprintf("weirhttp: %d is not a form; use HeadersDraft, HeadersLegacy, HeadersBoth or HeadersNone", form))
-	}
-	return func(c *config) { c.form = form }
 }
 
 // Cost sets the function that returns the number of units of a request,
