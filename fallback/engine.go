@@ -52,8 +52,8 @@ var _ weir.Engine = (*Engine)(nil)
 // New returns an engine that decides by e and, while e cannot, by mode. It panics if
 // e is nil.
 //
-// In mode Local a limit with a Max below [Instances] has a share of 0 units and
-// denies everything during an outage. [ShareOf] sets other shares.
+// In mode Local a limit with a Max below [Instances] has a share of 0 units and denies
+// everything during an outage.
 func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
 	if e == nil {
 		panic("fallback: New needs an engine, not nil")
@@ -66,7 +66,7 @@ func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
 	if _, ok := e.(*weir.Memory); ok {
 		s.timeout = 0 // it never waits
 	}
-	s.share = sync.OnceValue(func() *localShare { return newShare(&o) })
+	s.share = sync.OnceValue(func() *localShare { return newShare(o.instances) })
 	s.breaker = breaker{threshold: o.failures, clock: s.now, onChange: o.onState, since: s.start}
 	return &Engine{store: s, mode: mode}
 }

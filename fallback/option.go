@@ -1,10 +1,6 @@
 package fallback
 
-import (
-	"time"
-
-	"github.com/weirlimit/weir"
-)
+import "time"
 
 // Option configures an [Engine].
 type Option func(*options)
@@ -14,8 +10,6 @@ type options struct {
 	failures  int
 	onState   func(StoreState, error)
 	instances int64
-	shareOf   func(policy string, l weir.Limit) int64
-	memory    *weir.Memory
 }
 
 // Timeout bounds each call of the store; the default is 50ms. After it, the mode
@@ -52,27 +46,4 @@ func OnStoreState(f func(s StoreState, cause error)) Option {
 // 1 is taken as 1. The other modes ignore it.
 func Instances(n int) Option {
 	return func(o *options) { o.instances = int64(max(n, 1)) }
-}
-
-// ShareOf sets the share of each limit in units per window, instead of Instances. The
-// result of f is limited to 0 … l.Max. f is called once for each limit of a compiled
-// policy, at its first use. A nil f changes nothing.
-func ShareOf(f func(policy string, l weir.Limit) int64) Option {
-	return func(o *options) {
-		if f != nil {
-			o.shareOf = f
-		}
-	}
-}
-
-// LocalMemory stores the shares of mode Local in m, for example in a memory engine with
-// a cap: at the cap new keys get ErrFull. The default is a memory engine of its own
-// without a cap. m must serve nothing else, because its histories have the names of the
-// store's. A nil m changes nothing.
-func LocalMemory(m *weir.Memory) Option {
-	return func(o *options) {
-		if m != nil {
-			o.memory = m
-		}
-	}
 }

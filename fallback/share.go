@@ -15,7 +15,6 @@ import (
 type localShare struct {
 	memory    *weir.Memory
 	instances int64
-	of        func(policy string, l weir.Limit) int64
 
 	mu    sync.RWMutex              // protects the following
 	plans map[*weir.Plan]*weir.Plan // each plan with the shares as its limits
@@ -25,12 +24,8 @@ type localShare struct {
 // that was dropped is scaled again at its next use; histories belong to names and stay.
 const maxPlans = 1024
 
-func newShare(o *options) *localShare {
-	s := &localShare{memory: o.memory, instances: o.instances, of: o.shareOf, plans: map[*weir.Plan]*weir.Plan{}}
-	if s.memory == nil {
-		s.memory = weir.NewMemory()
-	}
-	return s
+func newShare(instances int64) *localShare {
+	return &localShare{memory: weir.NewMemory(), instances: instances, plans: map[*weir.Plan]*weir.Plan{}}
 }
 
 // plan returns p with the shares as its limits. A plan of calls decided together is used
@@ -58,7 +53,7 @@ func (s *localShare) plan(p *weir.Plan) *weir.Plan {
 func (s *localShare) scale(p *weir.Plan) *weir.Plan {
 	limits := p.Policy().Limits
 	for i := range limits {
-		limits[i] = scaled(limits[i], s.max(p.Limits()[i].Policy, limits[i]))
+		limits[i] = scaled(limits[i], limits[i].Max/s.instances)
 	}
 	scaled, err := p.WithLimits(limits)
 	if err != nil {
@@ -83,14 +78,6 @@ func scaled(l weir.Limit, share int64) weir.Limit {
 		l.Burst = min(l.Burst, l.MaxBurst())
 	}
 	return l
-}
-
-// max returns the share of one limit, 0 … l.Max.
-func (s *localShare) max(policy string, l weir.Limit) int64 {
-	if s.of != nil {
-		return min(max(s.of(policy, l), 0), l.Max)
-	}
-	return l.Max / s.instances
 }
 
 // decide decides the call by the share.

@@ -40,14 +40,6 @@ func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 // TestLocalShares: the units that one process grants of a limit while the store is down.
 func TestLocalShares(t *testing.T) {
 	third := fallback.Instances(3)
-	shareOf := func(f func(l weir.Limit) int64) fallback.Option {
-		return fallback.ShareOf(func(policy string, l weir.Limit) int64 {
-			if policy != "p" || l.Name != "l" {
-				t.Errorf("ShareOf was called with %q, %q", policy, l.Name)
-			}
-			return f(l)
-		})
-	}
 	for _, c := range []struct {
 		name string
 		max  int64
@@ -59,11 +51,6 @@ func TestLocalShares(t *testing.T) {
 		{"rounded down", 11, []fallback.Option{third}, 3},
 		{"even", 12, []fallback.Option{third}, 4},
 		{"less than one each", 2, []fallback.Option{third}, 0},
-		{"as told", 10, []fallback.Option{third, shareOf(func(l weir.Limit) int64 { return l.Max - 1 })}, 9},
-		{"as told, nothing", 10, []fallback.Option{shareOf(func(weir.Limit) int64 { return 0 })}, 0},
-		{"not below nothing", 10, []fallback.Option{shareOf(func(weir.Limit) int64 { return -1 })}, 0},
-		{"not above the limit", 10, []fallback.Option{shareOf(func(l weir.Limit) int64 { l.Max = 99; return 99 })}, 10},
-		{"not told", 9, []fallback.Option{third, fallback.ShareOf(nil)}, 3},
 	} {
 		s := newStore(t, of(c.max), fallback.Local, c.opts...)
 		s.Break(weirtest.Down())
@@ -180,21 +167,6 @@ func TestLocalRecord(t *testing.T) {
 	}
 	if got := granted(t, s.Limiter, 20); got != 1 {
 		t.Errorf("granted %d beside 2 recorded of a share of 3, want 1", got)
-	}
-}
-
-// TestLocalMemory: shares use the caller's memory engine and its cap (R13).
-func TestLocalMemory(t *testing.T) {
-	m := weir.NewMemory(weir.MaxKeys(1))
-	p := of(9)
-	p.Limits[0].By = []string{"user"}
-	s := newStore(t, p, fallback.Local, fallback.LocalMemory(nil), fallback.LocalMemory(m))
-	s.Break(weirtest.Down())
-	if d, err := s.Allow(ctx, weir.K("1")); err != nil || !d.Allowed || m.Len() != 1 {
-		t.Errorf("first key: %+v, %v, %d held", d, err, m.Len())
-	}
-	if d, err := s.Allow(ctx, weir.K("2")); !errors.Is(err, weir.ErrFull) || d.Allowed {
-		t.Errorf("second key: %+v, %v; want ErrFull", d, err)
 	}
 }
 
