@@ -2,8 +2,6 @@ package fallback
 
 import (
 	"context"
-	"slices"
-	"strings"
 
 	"github.com/weirlimit/weir"
 )
@@ -12,13 +10,13 @@ import (
 type call struct {
 	plan    *weir.Plan
 	key     weir.Key
-	request weir.Request // of Decide; of the other methods only the ID
-	other   method       // in place of Decide
-	reads   bool         // other never changes the store
+	request weir.Request
+	other   method // in place of Decide
+	reads   bool   // other never changes the store
 }
 
-// method calls a method other than Decide. The key and the id are those of the call.
-type method func(ctx context.Context, e weir.Engine, k weir.Key, id string) (units int64, err error)
+// method calls a method other than Decide.
+type method func(ctx context.Context, e weir.Engine) (units int64, err error)
 
 // result is the outcome of a call.
 type result struct {
@@ -30,7 +28,7 @@ type result struct {
 // run calls the engine.
 func (c *call) run(ctx context.Context, e weir.Engine) (r result) {
 	if c.other != nil {
-		r.units, r.err = c.other(ctx, e, c.key, c.request.ID)
+		r.units, r.err = c.other(ctx, e)
 	} else {
 		r.decision, r.err = e.Decide(ctx, c.plan, c.key, c.request)
 	}
@@ -43,18 +41,4 @@ func (c *call) writes() bool {
 		return !c.reads
 	}
 	return c.request.Op != weir.OpPeek && c.request.N > 0
-}
-
-// clone returns a deep copy. A probe may outlive its caller, which owns the key, the states
-// and the id again after the return.
-func (c *call) clone() *call {
-	d := *c
-	values := make([]string, c.key.Len())
-	for i := range values {
-		values[i] = strings.Clone(c.key.Value(i))
-	}
-	d.key = weir.K(values...)
-	d.request.States = slices.Clone(c.request.States)
-	d.request.ID = strings.Clone(c.request.ID)
-	return &d
 }

@@ -131,7 +131,7 @@ func (f *Engine) Refund(ctx context.Context, p *weir.Plan, k weir.Key, at, n, no
 
 // RefundOnce is Refund with an idempotency key; "" is none.
 func (f *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n, now int64, id string) (int64, error) {
-	return f.call(ctx, &call{key: k, request: weir.Request{ID: id}, other: func(ctx context.Context, e weir.Engine, k weir.Key, id string) (int64, error) {
+	return f.call(ctx, &call{other: func(ctx context.Context, e weir.Engine) (int64, error) {
 		if id == "" {
 			return e.Refund(ctx, p, k, at, n, now)
 		}
@@ -141,7 +141,7 @@ func (f *Engine) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, n
 
 // Count counts in the store. During an outage it returns an error.
 func (f *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, last, now int64) (int64, error) {
-	return f.call(ctx, &call{key: k, reads: true, other: func(ctx context.Context, e weir.Engine, k weir.Key, _ string) (int64, error) {
+	return f.call(ctx, &call{reads: true, other: func(ctx context.Context, e weir.Engine) (int64, error) {
 		return e.Count(ctx, p, k, i, last, now)
 	}})
 }
@@ -152,7 +152,7 @@ func (f *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
 	if f.mode == Local {
 		f.store.share().reset(p, k)
 	}
-	_, err := f.call(ctx, &call{key: k, other: func(ctx context.Context, e weir.Engine, k weir.Key, _ string) (int64, error) {
+	_, err := f.call(ctx, &call{other: func(ctx context.Context, e weir.Engine) (int64, error) {
 		return 0, e.Reset(ctx, p, k)
 	}})
 	return err

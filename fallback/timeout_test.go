@@ -134,32 +134,6 @@ func TestTimeoutBoundsEveryCall(t *testing.T) {
 	}
 }
 
-// TestProbeOutlivesItsCaller: a late probe writes no states of a caller that has the mode's
-// decision already. The race detector checks it.
-func TestProbeOutlivesItsCaller(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailOpen)
-		s.Break(weirtest.Down())
-		s.fail(5)
-		time.Sleep(time.Second)
-		s.Break(weirtest.Slow(40 * time.Millisecond))
-		states := make([]weir.LimitState, 2)
-		began := time.Now()
-		d, err := s.Decide(ctx, weir.K("42"), weir.Request{N: 1, States: states})
-		if err != nil || !d.Degraded || time.Since(began) != 2*time.Millisecond {
-			t.Fatalf("got %+v, %v after %v; want the mode's decision after 2ms", d, err, time.Since(began))
-		}
-		for i := range states {
-			states[i] = weir.LimitState{Name: "mine"}
-		}
-		time.Sleep(time.Second)
-		s.want(fallback.StoreUp)
-		if states[0].Name != "mine" || states[1].Name != "mine" {
-			t.Errorf("states after the decision: %+v; want them untouched", states)
-		}
-	})
-}
-
 // TestPanicOfTheEngineReachesTheCaller: also from a probe; the next probe can run.
 func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 	thrown := errors.New("thrown")
