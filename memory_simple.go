@@ -124,7 +124,7 @@ func (l *memoryLimit) takeOne(h *window.History, a *window.Arena, now int64, d *
 		d.Allowed, d.Remaining, d.RetryAfter, d.ResetAfter = granted, l.Max-missing, span(wait), span(reset)
 	case l.plain:
 		cutoff := now - l.Window
-		used, front, ok := h.One(a, l.Max, cutoff, now, true)
+		used, front, ok := h.One(a, l.Max, cutoff, now)
 		if !ok {
 			return false
 		}

@@ -7,16 +7,16 @@ package window
 //
 // cutoff is now - Window, most the limit's Max, and now is not before Last. used is the
 // number of units that count before the attempt, front the end of the oldest of them, or
-// now if there is none. If record is set and used is below most, One records the attempt.
+// now if there is none. If used is below most, One records the attempt.
 //
 // In every other case it reports false and changes nothing: a chunk is needed or becomes
 // free, more than most units count, or most is 0.
-func (h *History) One(a *Arena, most, cutoff, now int64, record bool) (used, front int64, ok bool) {
+func (h *History) One(a *Arena, most, cutoff, now int64) (used, front int64, ok bool) {
 	if h.End <= cutoff {
-		return h.oneOfNone(a, most, now, record)
+		return h.oneOfNone(a, most, now)
 	}
 	if h.log.empty() {
-		return h.oneOfEntry(a, most, now, record)
+		return h.oneOfEntry(a, most, now)
 	}
 	head, tail := h.log.head, h.log.tail
 	used, front = h.Total, h.Front
@@ -35,35 +35,25 @@ func (h *History) One(a *Arena, most, cutoff, now int64, record bool) (used, fro
 		case pos+1 == head.pos():
 			return 0, 0, false
 		case pos == perChunk && head.pos() > 1:
-			if record {
-				c.next = tail.ref()
-			}
+			c.next = tail.ref()
 			pos = 0
 		}
 	}
 	switch {
 	case 0 < time && time < narrowTime && pos < perChunk:
-		if record {
-			words[pos] = uint32(time)<<2 | 2
-			tail = at(tail.ref(), pos+1)
-		}
+		words[pos] = uint32(time)<<2 | 2
+		tail = at(tail.ref(), pos+1)
 	case time == 0 && tail.kind() == middle && words[pos-1]>>unitBits < middleUnits-1:
-		if record {
-			words[pos-1] += 1 << unitBits
-		}
+		words[pos-1] += 1 << unitBits
 	case time == 0 && tail.kind() == narrow && h.log.chunks(1) == 0:
-		if record {
-			h.log.head = head
-			h.log.grow(a, 1)
-			tail = h.log.tail
-		}
+		h.log.head = head
+		h.log.grow(a, 1)
+		tail = h.log.tail
 	default:
 		return 0, 0, false
 	}
-	if record {
-		h.log.head, h.log.tail = head, tail
-		h.Front, h.End, h.Last, h.Total = front, now, now, used+1
-	}
+	h.log.head, h.log.tail = head, tail
+	h.Front, h.End, h.Last, h.Total = front, now, now, used+1
 	return used, front, true
 }
 
@@ -97,31 +87,28 @@ func (h *History) dropOne(a *Arena, cutoff int64) (used, front int64, head place
 }
 
 // oneOfNone is One if nothing counts. A log keeps its only chunk for the new entry.
-func (h *History) oneOfNone(a *Arena, most, now int64, record bool) (used, front int64, ok bool) {
+func (h *History) oneOfNone(a *Arena, most, now int64) (used, front int64, ok bool) {
 	if most == 0 || h.log.head.ref() != h.log.tail.ref() {
 		return 0, 0, false
 	}
-	if record {
-		if !h.log.empty() {
-			a.changed(h)
-			h.log.restart()
-			h.log.add(a, 0, 1)
-		}
-		h.End, h.Front, h.Last, h.Total = now, now, now, 1
+	if !h.log.empty() {
+		a.changed(h)
+		h.log.restart()
+		h.log.add(a, 0, 1)
 	}
+	h.End, h.Front, h.Last, h.Total = now, now, now, 1
 	return 0, now, true
 }
 
 // oneOfEntry is One of a history without a log, if its entry counts.
-func (h *History) oneOfEntry(a *Arena, most, now int64, record bool) (used, front int64, ok bool) {
+func (h *History) oneOfEntry(a *Arena, most, now int64) (used, front int64, ok bool) {
 	used = h.Total
 	switch {
 	case used >= most:
 		return used, h.Front, used == most
 	case now > h.End:
 		return 0, 0, false
-	case record:
-		h.Add(a, now, now, 1)
 	}
+	h.Add(a, now, now, 1)
 	return used, h.Front, true
 }
