@@ -67,11 +67,8 @@ func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation
 	return held, err
 }
 
-// end ends a hold, unless held is nil.
+// end ends a hold.
 func (l *limit) end(ctx context.Context, held *weir.Reservation) {
-	if held == nil {
-		return
-	}
 	if err := held.Done(context.WithoutCancel(ctx)); err != nil {
 		l.errorLog.Warn("the hold of a call could not be ended; it ends by time", "policy", l.limiter.Plan().Name(), "error", err)
 	}

@@ -82,7 +82,6 @@ func TestCallsHoldUntilTheHandlerReturns(t *testing.T) {
 }
 
 // TestStreamsHoldUntilTheHandlerReturns: a stream holds from its beginning to its end.
-// With EachMessage each message holds until the next one is requested.
 func TestStreamsHoldUntilTheHandlerReturns(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(1000), atOnce(2))
 	conn := limited(t, l, byTenant)
@@ -106,20 +105,6 @@ func TestStreamsHoldUntilTheHandlerReturns(t *testing.T) {
 	awaitUsed(t, l, 2, 1)
 	second.CloseSend()
 	awaitUsed(t, l, 2, 0)
-
-	l = newLimiter(t, nil, perTenant(1000), atOnce(2))
-	each, err := many(t, as("acme"), limited(t, l, byTenant, EachMessage()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 5 {
-		if _, err := through(each, "a"); err != nil {
-			t.Fatal(err)
-		}
-	}
-	awaitUsed(t, l, 6, 1)
-	each.CloseSend()
-	awaitUsed(t, l, 6, 0)
 }
 
 // stream is a server's stream without a connection.

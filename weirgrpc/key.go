@@ -17,7 +17,7 @@ import (
 // Call is a call to be counted.
 type Call struct {
 	Method  string // in full, such as /package.Service/Method
-	Request any    // the message of a unary call, or of a stream with EachMessage; nil when a stream begins
+	Request any    // the message of a unary call; nil for a stream
 
 	client bool // it is sent, not received
 }

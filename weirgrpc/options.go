@@ -9,14 +9,13 @@ import (
 type Option func(*config)
 
 type config struct {
-	cost        func(context.Context, *Call) int64
-	skip        func(context.Context, *Call) bool
-	failOpen    bool
-	failFast    bool
-	eachMessage bool
-	onDenied    func(context.Context, *Outcome) error
-	onError     func(context.Context, error) error
-	errorLog    *slog.Logger
+	cost     func(context.Context, *Call) int64
+	skip     func(context.Context, *Call) bool
+	failOpen bool
+	failFast bool
+	onDenied func(context.Context, *Outcome) error
+	onError  func(context.Context, error) error
+	errorLog *slog.Logger
 }
 
 // newConfig applies the options to the defaults.
@@ -41,8 +40,8 @@ func Cost(units func(context.Context, *Call) int64) Option {
 }
 
 // Skip sets a function that reports whether a call passes without a decision, such as a
-// health check. It is not counted and has no outcome. With EachMessage the function is
-// also called for every message. Default, also for nil: no call is skipped.
+// health check. It is not counted and has no outcome. Default, also for nil: no call is
+// skipped.
 func Skip(skip func(context.Context, *Call) bool) Option {
 	return func(c *config) { c.skip = skip }
 }
@@ -51,13 +50,6 @@ func Skip(skip func(context.Context, *Call) bool) Option {
 // input is still rejected: leaving out the metadata must not bypass the limit.
 func FailOpen() Option {
 	return func(c *config) { c.failOpen = true }
-}
-
-// EachMessage also counts every message that a stream receives, besides its beginning. A
-// message over the limit ends the stream. It has no effect on unary calls and clients. A
-// limit of kind weir.InFlight counts a message until the next one is requested.
-func EachMessage() Option {
-	return func(c *config) { c.eachMessage = true }
 }
 
 // FailFast ends a client's call over the limit at once. By default the call waits, as

@@ -15,13 +15,11 @@
 // The caller provides the key of each call by functions; nothing is guessed. A call
 // without a key ends with INVALID_ARGUMENT and is never counted together with others,
 // unless the value is [Optional]. If no decision can be made, it ends with UNAVAILABLE,
-// unless [FailOpen] is set. A stream is counted when it begins and, with [EachMessage],
-// for every message received.
+// unless [FailOpen] is set. A stream is counted when it begins, not for its messages.
 package weirgrpc
 
 import (
 	"context"
-	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
@@ -60,61 +58,33 @@ func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {
 	}
 }
 
-// Stream is Unary for streams, which are counted when they begin; see EachMessage.
+// Stream is Unary for streams, which are counted when they begin.
 func Stream(l *weir.Limiter, by By, opts ...Option) grpc.StreamServerInterceptor {
 	limit := newLimit("Stream", l, by, opts)
 	return func(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handler grpc.StreamHandler) error {
-		s := &limitedStream{ServerStream: stream, ctx: stream.Context(), method: info.FullMethod, limit: limit}
-		o, held, err := s.decide(nil)
+		ctx := stream.Context()
+		o, held, err := limit.decide(ctx, &Call{Method: info.FullMethod})
 		if err != nil {
+			if o != nil {
+				stream.SetTrailer(metadata.Pairs(pushbackTrailer, o.pushback()))
+			}
 			return err
 		}
 		if o != nil {
-			s.ctx = context.WithValue(s.ctx, contextKey{}, o)
+			ctx = context.WithValue(ctx, contextKey{}, o)
 		}
-		if l.Plan().Holds() != nil {
-			defer limit.end(s.ctx, held)
-			defer s.next(nil)
+		if held != nil {
+			defer limit.end(ctx, held)
 		}
-		return handler(srv, s)
+		return handler(srv, &limitedStream{stream, ctx})
 	}
 }
 
 // limitedStream is a stream with the outcome in its context.
 type limitedStream struct {
 	grpc.ServerStream
-	ctx    context.Context
-	method string
-	limit  *limit
-
-	message atomic.Pointer[weir.Reservation] // the hold of the latest message; nil = none
+	ctx context.Context
 }
 
 // Context returns the context of the stream, with the outcome.
 func (s *limitedStream) Context() context.Context { return s.ctx }
-
-// RecvMsg receives a message and, with EachMessage, counts it. The hold of the message
-// before ends.
-func (s *limitedStream) RecvMsg(m any) error {
-	if !s.limit.eachMessage {
-		return s.ServerStream.RecvMsg(m)
-	}
-	s.next(nil)
-	if err := s.ServerStream.RecvMsg(m); err != nil {
-		return err
-	}
-	_, held, err := s.decide(m)
-	s.next(held)
-	return err
-}
-
-// next ends the hold of the latest message. held is that of another, or nil.
-func (s *limitedStream) next(held *weir.Reservation) { s.limit.end(s.ctx, s.message.Swap(held)) }
-
-func (s *limitedStream) decide(message any) (*Outcome, *weir.Reservation, error) {
-	o, held, err := s.limit.decide(s.ctx, &Call{Method: s.method, Request: message})
-	if err != nil && o != nil {
-		s.SetTrailer(metadata.Pairs(pushbackTrailer, o.pushback()))
-	}
-	return o, held, err
-}
