@@ -16,17 +16,10 @@ func serverWait(res *http.Response, now time.Time) time.Duration {
 	if res.StatusCode == http.StatusTooManyRequests || res.StatusCode == http.StatusServiceUnavailable {
 		longest = retryAfter(res.Header, now)
 	}
-	var members []string // of draft 7: limit=10, remaining=0, reset=30
 	for _, item := range splitField(strings.Join(res.Header.Values("RateLimit"), ","), ',') {
-		parts := splitField(item, ';') // such as "name";r=0;t=30
-		longest = max(longest, exhaustedFor(parts[1:], "r", "t"))
-		members = append(members, parts[0])
+		longest = max(longest, exhaustedFor(splitField(item, ';')[1:])) // behind a name, such as "name";r=0;t=30
 	}
-	longest = max(longest, exhaustedFor(members, "remaining", "reset"))
-	for _, prefix := range []string{"X-Ratelimit-", "Ratelimit-"} {
-		longest = max(longest, legacyWait(res.Header, prefix, now))
-	}
-	return longest
+	return max(longest, legacyWait(res.Header, now))
 }
 
 // serverNow returns the server's clock, to compare instants that it names with. Without
@@ -57,18 +50,17 @@ func retryAfter(h http.Header, now time.Time) time.Duration {
 	return max(0, at.Sub(serverNow(h, now)))
 }
 
-// exhaustedFor returns the seconds until the reset if nothing remains, else 0. Both are
-// integers among the members, which are name=value, and have these names.
-func exhaustedFor(members []string, remaining, reset string) time.Duration {
+// exhaustedFor returns the wait of the parameter t if r is 0, else 0.
+func exhaustedFor(parameters []string) time.Duration {
 	left, wait := int64(-1), int64(-1)
-	for _, member := range members {
-		name, value, _ := strings.Cut(strings.TrimSpace(member), "=")
+	for _, parameter := range parameters {
+		name, value, _ := strings.Cut(strings.TrimSpace(parameter), "=")
 		n, ok := integer(value)
 		switch {
 		case !ok:
-		case name == remaining:
+		case name == "r":
 			left = n
-		case name == reset:
+		case name == "t":
 			wait = n
 		}
 	}
@@ -78,14 +70,14 @@ func exhaustedFor(members []string, remaining, reset string) time.Duration {
 	return seconds(wait)
 }
 
-// legacyWait reads the fields …-Remaining and …-Reset. A reset is in seconds: from now
-// or, if it is large, since 1970.
-func legacyWait(h http.Header, prefix string, now time.Time) time.Duration {
-	remaining, ok := integer(h.Get(prefix + "Remaining"))
+// legacyWait reads the fields X-RateLimit-Remaining and X-RateLimit-Reset, as of GitHub. A
+// reset is in seconds: from now or, if it is large, since 1970.
+func legacyWait(h http.Header, now time.Time) time.Duration {
+	remaining, ok := integer(h.Get("X-RateLimit-Remaining"))
 	if !ok || remaining > 0 {
 		return 0
 	}
-	reset, ok := integer(h.Get(prefix + "Reset"))
+	reset, ok := integer(h.Get("X-RateLimit-Reset"))
 	if !ok {
 		return 0
 	}

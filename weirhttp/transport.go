@@ -22,7 +22,7 @@ import (
 // never waits. The body of a request that is not sent is closed and not read.
 //
 // Responses that request a wait are obeyed: 429 and 503 with Retry-After, and any status
-// with a RateLimit field, or one of its older forms, of which nothing remains. Until
+// with a RateLimit field, or the older X-RateLimit fields, of which nothing remains. Until
 // then, but at most for MaxBackoff, requests of the same key are treated as over the
 // limit. The response itself is returned unchanged. Nothing is sent twice; a
 // RoundTripper around this one may send a rejected request again, which then waits.

@@ -186,12 +186,9 @@ func TestTransportObeysServers(t *testing.T) {
 		"RateLimit, no reset":  {func() http.Response { return response(200, "RateLimit", `"a";r=0`) }, 0},
 		"RateLimit, rubbish":   {func() http.Response { return response(200, "RateLimit", `"a\";r=0;t=5`, "RateLimit", `;;=,"`) }, 0},
 		"RateLimit, too long":  {func() http.Response { return response(200, "RateLimit", `"a";r=0;t=99999999999999999999`) }, time.Minute},
-		"RateLimit of draft 7": {func() http.Response {
+		"RateLimit of draft 7, which is not read": {func() http.Response {
 			return response(200, "RateLimit", `limit=10, remaining=0, reset=12`, "RateLimit-Policy", "10;w=60")
-		}, 12 * time.Second},
-		"draft 7, two lines": {func() http.Response { return response(200, "RateLimit", `remaining=0`, "RateLimit", `reset=12;x=1`) }, 12 * time.Second},
-		"draft 7, some left": {func() http.Response { return response(200, "RateLimit", `limit=10, remaining=3, reset=12`) }, 0},
-		"draft 7, no reset":  {func() http.Response { return response(200, "RateLimit", `limit=10, remaining=0`) }, 0},
+		}, 0},
 		"the longest counts": {func() http.Response { return response(429, "Retry-After", "5", "RateLimit", `"a";r=0;t=10`) }, 10 * time.Second},
 		"legacy, Unix seconds": {func() http.Response {
 			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(15*time.Second))
@@ -200,9 +197,9 @@ func TestTransportObeysServers(t *testing.T) {
 			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", unix(time.Hour+15*time.Second), "Date", in(time.Hour))
 		}, 15 * time.Second},
 		"legacy, too long": {func() http.Response {
-			return response(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "99999999999999999999")
+			return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "99999999999999999999")
 		}, time.Minute},
-		"legacy, seconds":       {func() http.Response { return response(200, "RateLimit-Remaining", "0", "RateLimit-Reset", "15") }, 15 * time.Second},
+		"legacy, seconds":       {func() http.Response { return response(200, "X-RateLimit-Remaining", "0", "X-RateLimit-Reset", "15") }, 15 * time.Second},
 		"legacy, some left":     {func() http.Response { return response(200, "X-RateLimit-Remaining", "1", "X-RateLimit-Reset", "15") }, 0},
 		"legacy, without reset": {func() http.Response { return response(200, "X-RateLimit-Remaining", "0") }, 0},
 		"legacy, milliseconds": {func() http.Response {
