@@ -142,8 +142,8 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// TestGrantWithoutFields: an answer of weir without RateLimit, as of a policy in shadow mode or
-// with --gate-fields, lets the request pass, and the client gets no such field.
+// TestGrantWithoutFields: an answer of weir without RateLimit, as of a policy in shadow mode,
+// lets the request pass, and the client gets no such field.
 func TestGrantWithoutFields(t *testing.T) {
 	each(t, func(o *Options) { o.Policy = "observed" }, func(t *testing.T, s *stand) {
 		r := s.get("/", "X-User", "ann")

@@ -93,13 +93,12 @@ type way struct {
 }
 
 // The servers: plain net/http, net/http with the timeouts of a public server, the same
-// with the header fields of a gate, weir, and weir with the fields on few answers.
+// with the header fields of a gate, and weir.
 const (
 	plain = iota
 	guarded
 	withFields
 	weir
-	weirNear
 )
 
 // beside holds the names of the servers other than weir.
@@ -114,7 +113,6 @@ var ways = []way{
 	{"the same with timeouts", 4, guarded, gate("users"), 0, 0},
 	{"the same with timeouts and a gate's fields", 4, withFields, gate("users"), 0, 0},
 	{"GET /gate, 204", 4, weir, gate("users"), 1.1, 6},
-	{"GET /gate, 204, --gate-fields near", 4, weirNear, gate("users"), 1.25, 4},
 	{"GET /gate, 429", 4, weir, gate("hot"), 0, 0},
 }
 
@@ -124,14 +122,11 @@ func measureCost(program, file string, callers, rounds int, each time.Duration) 
 	if err != nil {
 		return nil, err
 	}
-	servers := make([]*weirserve.Server, weirNear+1)
+	servers := make([]*weirserve.Server, weir+1)
 	for i := range servers {
-		switch i {
-		case weir:
+		if i == weir {
 			servers[i], err = weirserve.Start(program, "--policies", file)
-		case weirNear:
-			servers[i], err = weirserve.Start(program, "--policies", file, "--gate-fields", "near")
-		default:
+		} else {
 			servers[i], err = weirserve.StartOther(self, "-empty", beside[i])
 		}
 		if err != nil {

@@ -20,7 +20,6 @@ type listenerOptions struct {
 	token, adminToken, gateSecret string // files
 	tls                           listen.TLSFiles
 	hosts                         []string
-	gateFields                    string
 }
 
 // addFlags adds the flags of o and c to weir serve, in three groups.
@@ -38,8 +37,6 @@ func (o *listenerOptions) addFlags(cmd *cobra.Command, c *server.Config) {
 		"a `FILE` with the secret that proxies must send to gates as "+httpapi.GateHeader+"; without --token-file it closes all other calls; or set $WEIR_GATE_SECRET")
 	f.StringVar(&c.GateID, "gate-id-header", "",
 		"the header field `NAME` in which proxies send an idempotency key to gates; the proxy must set it and discard that of its clients")
-	f.StringVar(&o.gateFields, "gate-fields", "always",
-		"the `ANSWERS` of gates with RateLimit and RateLimit-Policy: always, near (denials, and grants that leave less than a quarter of a limit) or denied")
 	f.StringVar(&o.tls.Cert, "tls-cert", "", "a `FILE` with the certificate, in PEM; weir reads it again when it changes")
 	f.StringVar(&o.tls.Key, "tls-key", "", "a `FILE` with the certificate's private key, in PEM")
 	f.StringVar(&o.tls.ClientCA, "tls-client-ca", "", "a `FILE` with authorities, in PEM; a client certificate of theirs replaces the token")
@@ -61,9 +58,6 @@ func (o *listenerOptions) addFlags(cmd *cobra.Command, c *server.Config) {
 func (o *listenerOptions) configure(c *server.Config, log *slog.Logger) (reload func(), err error) {
 	if err := o.check(c); err != nil {
 		return nil, err
-	}
-	if c.GateFields, err = httpapi.ParseGateFields(o.gateFields); err != nil {
-		return nil, usage("write always, near or denied", "--gate-fields: %w", err)
 	}
 	if c.Hosts, err = listen.ParseNames(o.hosts...); err != nil {
 		return nil, usage("", "--host: %w", err)

@@ -7,7 +7,6 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/weirlimit/weir/internal/server/httpapi"
 )
 
 func TestGateDeniesAboveTheLimit(t *testing.T) {
@@ -156,37 +155,6 @@ func TestGateReadsDimensionsWithReservedNames(t *testing.T) {
 	// A reset has no settings, so n and deny need no prefix there.
 	if r := ask(s, "DELETE", "/v1/keys/odd?n=5&deny=yes&key.key.x=1", ""); r.status != 204 {
 		t.Errorf("reset: status %d, %s; want 204", r.status, r.body)
-	}
-}
-
-// TestGateFieldsOnSomeAnswers follows a key of ten units to its denial. A quarter of it is two
-// and a half, so near shows the fields from the eighth grant on.
-func TestGateFieldsOnSomeAnswers(t *testing.T) {
-	for _, c := range []struct {
-		fields httpapi.GateFields
-		from   int // the first of the calls whose answer has the fields
-	}{{httpapi.FieldsAlways, 1}, {httpapi.FieldsNear, 8}, {httpapi.FieldsDenied, 11}} {
-		s, _ := newServer(t, nil, func(config *Config) { config.GateFields = c.fields })
-		for i := 1; i <= 12; i++ {
-			r := ask(s, "GET", "/gate/sms?phone=%2B1", "")
-			if got := r.header["RateLimit"] != nil; got != (i >= c.from) || got != (r.header["RateLimit-Policy"] != nil) {
-				t.Errorf("%v, call %d: %d %v, want the fields from call %d on", c.fields, i, r.status, r.header, c.from)
-			}
-			if r.header.Get("Cache-Control") != "no-store" || (r.status == 429) != (i > 10) {
-				t.Errorf("%v, call %d: %d %v", c.fields, i, r.status, r.header)
-			}
-		}
-	}
-}
-
-// TestGateFieldsOfTheTightestLimit: one limit of two has less than a quarter left.
-func TestGateFieldsOfTheTightestLimit(t *testing.T) {
-	s, _ := newServer(t, nil, func(config *Config) { config.GateFields = httpapi.FieldsNear })
-	for i, want := range []string{"", `"slack.channel";r=98;t=1800, "slack.category";r=0;t=1800`} {
-		r := ask(s, "GET", "/gate/slack?category=a", "")
-		if got := strings.Join(r.header["RateLimit"], "|"); got != want {
-			t.Errorf("call %d: RateLimit %s, want %s", i+1, got, want)
-		}
 	}
 }
 

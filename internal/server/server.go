@@ -57,7 +57,6 @@ type Config struct {
 
 	ReservationSecret string             // shared by servers that settle each other's reservations; default: one of this process
 	GateID            string             // the header field with the idempotency key of a gate call, which proxies must set; default: none
-	GateFields        httpapi.GateFields // answers of gates with RateLimit fields; default: all
 	Tracer            observe.Tracer     // gets a span of each decision; default: none, and nothing is computed for it
 	TopKeys           topkeys.Form       // of GET /v1/top; default: the values of keys
 	Recorder          *recorder.Recorder // of calls; default: none are recorded. Its owner closes it
@@ -187,7 +186,7 @@ func New(c Config) (*Server, error) {
 		Envoy: s.envoy, HasDomain: func(name string) bool { return s.rules.Load().Domain(name) != nil },
 		Metrics: s.metrics.Handler(), Reread: c.Reread,
 		Errors: s.errors, GateLog: &observe.Log{To: c.Log, Max: logLines, Period: logPeriod},
-		Auth: c.Auth, TLS: c.TLS, Insecure: c.Insecure, GateID: c.GateID, GateFields: c.GateFields, Tracing: c.Tracer != nil, TopKeys: c.TopKeys,
+		Auth: c.Auth, TLS: c.TLS, Insecure: c.Insecure, GateID: c.GateID, Tracing: c.Tracer != nil, TopKeys: c.TopKeys,
 	})
 	if err := s.newListeners(); err != nil {
 		return nil, err

@@ -41,13 +41,12 @@ type Config struct {
 	Errors       *observe.Log // of the store
 	GateLog      *observe.Log // of rejected gate calls
 
-	Auth       Auth
-	TLS        *listen.TLS // nil without TLS
-	Insecure   bool        // calls that no secret protects are open everywhere
-	GateID     string      // the header field with the idempotency key of a gate call; "" = none
-	GateFields GateFields  // answers of gates with RateLimit fields
-	Tracing    bool
-	TopKeys    topkeys.Form
+	Auth     Auth
+	TLS      *listen.TLS // nil without TLS
+	Insecure bool        // calls that no secret protects are open everywhere
+	GateID   string      // the header field with the idempotency key of a gate call; "" = none
+	Tracing  bool
+	TopKeys  topkeys.Form
 }
 
 // API holds the handlers of all listeners.

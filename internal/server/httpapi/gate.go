@@ -2,7 +2,6 @@ package httpapi
 
 import (
 	"errors"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -16,47 +15,9 @@ import (
 	"github.com/weirlimit/weir/weirhttp"
 )
 
-// GateFields selects the answers of gates that have the fields RateLimit and
-// RateLimit-Policy. A 204 without them is cheaper, for the server and for the proxy.
-type GateFields uint8
-
-const (
-	FieldsAlways GateFields = iota // every answer
-	FieldsNear                     // denials, and grants after which less than a quarter of a limit is left
-	FieldsDenied                   // denials
-)
-
-// gateFields are the names of GateFields.
-var gateFields = []string{FieldsAlways: "always", FieldsNear: "near", FieldsDenied: "denied"}
-
-// ParseGateFields returns the GateFields of a name.
-func ParseGateFields(name string) (GateFields, error) {
-	if i := slices.Index(gateFields, name); i >= 0 {
-		return GateFields(i), nil
-	}
-	return 0, fmt.Errorf("%q is not %s", name, strings.Join(gateFields, ", "))
-}
-
-// show reports whether the answer to a gate call has the fields.
-func (f GateFields) show(made *weirhttp.Outcome) bool {
-	switch {
-	case f == FieldsAlways, !made.Decision.Allowed:
-		return true
-	case f == FieldsDenied:
-		return false
-	}
-	limits := made.Plan.Limits()
-	for i, s := range (*answer.Answer)(made).Known() {
-		if 4*s.Remaining < limits[i].Capacity { // both are below 2^53
-			return true
-		}
-	}
-	return false
-}
-
 // serveGate answers a proxy: 204, or a denial with 429 (403 with deny=403) and a problem
-// document. Header fields hold the state of the limits; GateFields selects the answers that
-// have them. The query names the key, and n the units of the request.
+// document. Header fields hold the state of the limits. The query names the key, and n the
+// units of the request.
 func (a *API) serveGate(w http.ResponseWriter, r *http.Request) {
 	w.Header()["Cache-Control"] = noStore
 	s := scratches.Get().(*scratch)
@@ -118,11 +79,9 @@ func (a *API) writeGate(w http.ResponseWriter, s *scratch, denial int) {
 		return
 	}
 	made := weirhttp.Outcome(s.made(weir.OpAttempt))
-	if a.GateFields.show(&made) { // spelled as in the draft; Go's form would be Ratelimit
-		h["RateLimit-Policy"] = s.to.Field(o.Variation)
-		if v := made.RateLimit(); v != "" {
-			h["RateLimit"] = []string{v}
-		}
+	h["RateLimit-Policy"] = s.to.Field(o.Variation) // spelled as in the draft; Go's form would be Ratelimit
+	if v := made.RateLimit(); v != "" {
+		h["RateLimit"] = []string{v}
 	}
 	if made.Decision.Allowed {
 		if o.Applied.Warnings != nil {
