@@ -59,7 +59,7 @@ func Metadata(name string) ValueFunc {
 		}
 		switch {
 		case len(values) == 0 || len(values) == 1 && values[0] == "":
-			return "", &KeyError{Missing: true, Problem: "the metadata " + answer.Shown(name) + " is missing; send it with every call"}
+			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " is missing; send it with every call"}
 		case len(values) > 1:
 			return "", &KeyError{Problem: "the metadata " + answer.Shown(name) + " was sent more than once; send it once"}
 		}
@@ -85,27 +85,10 @@ func PeerIP(ctx context.Context, _ *Call) (string, error) {
 // Method returns the full name of the method, to count each method separately.
 func Method(_ context.Context, c *Call) (string, error) { return c.Method, nil }
 
-// Optional makes a value optional: calls without it are counted together, with the empty
-// value, which Metadata never returns. A malformed value is still an error. To send such
-// calls past the limit instead, use Skip.
-func Optional(value ValueFunc) ValueFunc {
-	if value == nil {
-		panic("weirgrpc: Optional needs a function, such as weirgrpc.Metadata(\"tenant\")")
-	}
-	return func(ctx context.Context, c *Call) (string, error) {
-		v, err := value(ctx, c)
-		if k, bad := errors.AsType[*KeyError](err); bad && k.Missing {
-			return "", nil
-		}
-		return v, err
-	}
-}
-
 // KeyError reports that a call lacks a value of the key, or that the value is malformed.
 // Its text is sent to the client.
 type KeyError struct {
 	Problem string
-	Missing bool // the call has no such value at all; Optional accepts that
 }
 
 // Error returns the problem.

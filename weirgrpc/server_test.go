@@ -224,31 +224,6 @@ func TestErrorLog(t *testing.T) {
 	}
 }
 
-// TestOptional: calls without the value are counted together; a malformed value is still
-// an error.
-func TestOptional(t *testing.T) {
-	conn := limited(t, newLimiter(t, nil, perTenant(1)), By{"tenant": Optional(Metadata("tenant"))})
-	for _, c := range []struct {
-		ctx  context.Context
-		want codes.Code
-	}{
-		{context.Background(), codes.OK},
-		{as(""), codes.ResourceExhausted},
-		{as("a"), codes.OK},
-		{metadata.AppendToOutgoingContext(as("a"), "tenant", "b"), codes.InvalidArgument},
-	} {
-		if _, err := once(c.ctx, conn, "hi"); status.Code(err) != c.want {
-			t.Errorf("%v: %v, want %v", c.ctx, err, c.want)
-		}
-	}
-	defer func() {
-		if recover() == nil {
-			t.Error("Optional(nil) does not panic")
-		}
-	}()
-	Optional(nil)
-}
-
 // TestSkip: a skipped call needs no key and is not counted, on servers and clients.
 func TestSkip(t *testing.T) {
 	skip := Skip(func(ctx context.Context, c *Call) bool {

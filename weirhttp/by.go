@@ -28,7 +28,6 @@ var ErrValue = errors.New("weirhttp: a value function failed")
 // malformed. Its text is meant for the client.
 type KeyError struct {
 	Problem string
-	Missing bool // the request has no such value at all; Optional accepts that
 }
 
 // Error returns the problem.
@@ -51,7 +50,7 @@ func Header(name string) ValueFunc {
 	return func(r *http.Request) (string, error) {
 		switch lines := r.Header[name]; {
 		case len(lines) == 0 || len(lines) == 1 && lines[0] == "":
-			return "", &KeyError{Missing: true, Problem: "the header " + answer.Shown(name) + " is missing; send it with every request"}
+			return "", &KeyError{Problem: "the header " + answer.Shown(name) + " is missing; send it with every request"}
 		case len(lines) > 1:
 			return "", &KeyError{Problem: "the header " + answer.Shown(name) + " was sent more than once; send it once"}
 		default:
@@ -64,23 +63,7 @@ func Header(name string) ValueFunc {
 // if the URL has one.
 func Host(r *http.Request) (string, error) {
 	if r.URL == nil || r.URL.Host == "" {
-		return "", &KeyError{Missing: true, Problem: "the request has no host that it goes to"}
+		return "", &KeyError{Problem: "the request has no host that it goes to"}
 	}
 	return strings.ToLower(r.URL.Host), nil
-}
-
-// Optional makes a value optional: requests without it are counted together, with the
-// empty value, which Header never returns. A malformed value is still an error. To send
-// such requests past the limit instead, use Skip.
-func Optional(value ValueFunc) ValueFunc {
-	if value == nil {
-		panic("weirhttp: Optional needs a function, such as weirhttp.Header(\"X-Api-Key\")")
-	}
-	return func(r *http.Request) (string, error) {
-		v, err := value(r)
-		if k, bad := errors.AsType[*KeyError](err); bad && k.Missing {
-			return "", nil
-		}
-		return v, err
-	}
 }

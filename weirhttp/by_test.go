@@ -97,30 +97,6 @@ func TestFailedValueIs500(t *testing.T) {
 	}
 }
 
-// TestOptionalRequestsShareOneHistory: requests without the value share one history, which no value can reach.
-func TestOptionalRequestsShareOneHistory(t *testing.T) {
-	h := Middleware(newLimiter(t, search), By{"ip": Optional(Header("X-Api-Key"))})(new(served))
-	for i, c := range []struct {
-		change []func(*http.Request)
-		want   int
-	}{
-		{nil, 200},
-		{[]func(*http.Request){with("X-Api-Key", "")}, 200},
-		{nil, 429},
-		{[]func(*http.Request){with("X-Api-Key", "a")}, 200},
-		{[]func(*http.Request){with("X-Api-Key", "a"), with("X-Api-Key", "b")}, 400},
-	} {
-		if r := get(h, c.change...); r.StatusCode != c.want {
-			t.Errorf("request %d: status %d, want %d", i+1, r.StatusCode, c.want)
-		}
-	}
-	failure := errors.New("failure")
-	failing := Optional(func(*http.Request) (string, error) { return "", failure })
-	if _, err := failing(nil); err != failure {
-		t.Errorf("a failing function: %v, want its error", err)
-	}
-}
-
 // TestSkippedRequestsAreNotCounted: a skipped request is neither counted nor described.
 func TestSkippedRequestsAreNotCounted(t *testing.T) {
 	l, n := newLimiter(t, search), new(served)
@@ -152,7 +128,6 @@ func TestMistakesOfTheProgramPanic(t *testing.T) {
 		`weirhttp: Middleware: policy "search" has no dimension "key"; it counts by ["ip"]`:                         func() { Middleware(l, By{"ip": ClientIP(), "key": Host}) },
 		`weirhttp: Transport: policy "p" has no dimension "ip"; it counts by nothing (one history for all callers)`: func() { Transport(all, ip) },
 		`weirhttp: Transport: the function for "ip" is nil`:                                                         func() { Transport(l, By{"ip": nil}) },
-		`weirhttp: Optional needs a function, such as weirhttp.Header("X-Api-Key")`:                                 func() { Optional(nil) },
 		"weirhttp: 200 is not the status of a denial; use 400 to 599":                                               func() { Status(200) },
 		"weirhttp: IPv6Prefix takes 32 to 128 bits":                                                                 func() { ClientIP(IPv6Prefix(16)) },
 	} {

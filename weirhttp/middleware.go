@@ -17,10 +17,9 @@
 // The key of a request comes only from the functions in [By]; there is no default.
 // Middleware and Transport compare their names with the policy, so a missing or
 // misspelled dimension stops the program at its start. A request without a value is
-// rejected with 400 and never counted together with others, unless the value is
-// [Optional]. Forwarding headers are read only when the peer is one of your
-// [TrustedProxies]. When no decision is possible the request is rejected with 503,
-// unless [FailOpen] is set.
+// rejected with 400 and never counted together with others. Forwarding headers are read
+// only when the peer is one of your [TrustedProxies]. When no decision is possible the
+// request is rejected with 503, unless [FailOpen] is set.
 //
 // A proxy that needs decisions over the network uses `weir serve` and its /gate.
 package weirhttp
