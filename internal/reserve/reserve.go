@@ -10,7 +10,9 @@
 package reserve
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -75,8 +77,9 @@ func (s *Service) Issue(ctx context.Context, g Grant) (token string, err error) 
 	d := &g.Outcome.Decision
 	r := &reservation{policy: g.Policy.Name, key: g.Pairs, units: charged(g.Policy, g.Outcome), at: d.At.UnixMicro(), hold: d.At.UnixMicro(), ttl: g.TTL, degraded: d.Degraded}
 	if g.ID != "" {
-		r.mark, r.span = markOf(g.Policy.Name, &g.Key, g.ID, r.at), g.Policy.Plan.LongestWindow()
+		r.span = g.Policy.Plan.LongestWindow()
 	}
+	r.mark = markOf(g.Policy.Name, &g.Key, cmp.Or(g.ID, rand.Text()), r.at)
 	if r.store, err = s.store.get(ctx); err != nil && !r.degraded {
 		return "", err
 	}

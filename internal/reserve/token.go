@@ -32,7 +32,7 @@ type reservation struct {
 	hold     int64         // the instant of the entries in limits of kind InFlight: as at, or of the last extension
 	ttl      time.Duration // from hold on, whole microseconds
 	degraded bool          // granted by a fallback; the store has no record of it
-	mark     string        // its name among claims: random, or that of its operation or extension
+	mark     string        // its name among claims, of markBytes
 	span     time.Duration // of an operation or extension: how long its claims are kept, for every token of it; otherwise 0
 }
 
@@ -40,13 +40,6 @@ type reservation struct {
 type seal struct {
 	aead cipher.AEAD // puts a random nonce in front
 }
-
-// The first byte of a sealed reservation.
-const (
-	plainVersion     = 3 // 1 and 2 held no store
-	operationVersion = 4 // also holds span and mark
-	extendedVersion  = 5 // also holds the instant of the hold
-)
 
 // newSeal returns the seal of a secret; "" stands for a random one.
 func newSeal(secret string) (*seal, error) {
@@ -67,26 +60,14 @@ func newSeal(secret string) (*seal, error) {
 
 // token seals r. Every call returns another token, by its nonce.
 func (s *seal) token(r *reservation) string {
-	b := []byte{plainVersion, 0}
-	switch {
-	case r.hold != r.at:
-		b[0] = extendedVersion
-	case r.span > 0:
-		b[0] = operationVersion
-	}
+	b := []byte{0}
 	if r.degraded {
-		b[1] = 1
+		b[0] = 1
 	}
-	for _, n := range []int64{r.units, r.at, r.ttl.Microseconds()} {
+	for _, n := range []int64{r.units, r.at, r.hold - r.at, r.ttl.Microseconds(), r.span.Microseconds()} {
 		b = binary.AppendUvarint(b, uint64(n))
 	}
-	if b[0] >= operationVersion {
-		b = keyenc.Append(binary.AppendUvarint(b, uint64(r.span.Microseconds())), r.mark)
-	}
-	if b[0] >= extendedVersion {
-		b = binary.AppendUvarint(b, uint64(r.hold))
-	}
-	b = keyenc.Append(keyenc.Append(b, r.store), r.policy)
+	b = keyenc.Append(keyenc.Append(keyenc.Append(b, r.mark), r.store), r.policy)
 	for _, p := range r.key {
 		b = keyenc.Append(keyenc.Append(b, p.Name), p.Value)
 	}
@@ -96,11 +77,11 @@ func (s *seal) token(r *reservation) string {
 // errNoReservation rejects a token that no server with this secret made.
 var errNoReservation error = &serving.Problem{Status: http.StatusNotFound, Detail: "there is no such reservation: its id was changed on the way, or made by a server with another secret or before a restart; give all servers one --reservation-secret-file"}
 
-// markBytes is the length of a mark: that of a nonce.
+// markBytes is the length of a mark: 96 bits, so that no two are equal.
 const markBytes = 12
 
-// markOf returns the mark of an operation with an idempotency key. A retry after a lost
-// answer has another token but the same mark, so one of the tokens is settled.
+// markOf returns the mark of a grant. Of an operation with an idempotency key, a retry after a
+// lost answer has another token but the same mark, so one of the tokens is settled.
 func markOf(policy string, key *weir.Key, id string, at int64) string {
 	b := keyenc.Append(nil, policy)
 	for i := range key.Len() {
@@ -114,7 +95,7 @@ func markOf(policy string, key *weir.Key, id string, at int64) string {
 // the mark before, so that retries of the extension return the same reservation.
 func (r *reservation) extended(hold int64) *reservation {
 	next := *r
-	next.hold, next.span = hold, cmp.Or(r.span, r.ttl)
+	next.hold, next.span = hold, r.claimTTL()
 	sum := sha256.Sum256([]byte("extended " + r.mark))
 	next.mark = string(sum[:markBytes])
 	return &next
@@ -123,7 +104,7 @@ func (r *reservation) extended(hold int64) *reservation {
 // open returns the reservation of a token.
 func (s *seal) open(token string) (*reservation, error) {
 	sealed, err := base64.RawURLEncoding.Strict().DecodeString(token)
-	if err != nil || len(sealed) < markBytes {
+	if err != nil {
 		return nil, errNoReservation
 	}
 	b, err := s.aead.Open(nil, nil, sealed, nil)
@@ -131,21 +112,14 @@ func (s *seal) open(token string) (*reservation, error) {
 		return nil, errNoReservation
 	}
 	u := unsealer{rest: b}
-	version, degraded := u.number(), u.number() // below 128, so a byte each
-	r := &reservation{degraded: degraded == 1, mark: string(sealed[:markBytes])}
-	r.units, r.at, r.ttl = u.number(), u.number(), time.Duration(u.number())*time.Microsecond
-	if version >= operationVersion {
-		r.span, r.mark = time.Duration(u.number())*time.Microsecond, u.text()
-	}
-	if r.hold = r.at; version >= extendedVersion {
-		r.hold = u.number()
-	}
-	r.store, r.policy = u.text(), u.text()
+	r := &reservation{degraded: u.number() == 1, units: u.number(), at: u.number()}
+	r.hold, r.ttl, r.span = r.at+u.number(), time.Duration(u.number())*time.Microsecond, time.Duration(u.number())*time.Microsecond
+	r.mark, r.store, r.policy = u.text(), u.text(), u.text()
 	for len(u.rest) > 0 && u.err == nil {
 		r.key = append(r.key, Pair{u.text(), u.text()})
 	}
-	if u.err != nil || version < plainVersion || version > extendedVersion {
-		return nil, errNoReservation // sealed by a later version
+	if u.err != nil {
+		return nil, errNoReservation // sealed by another version
 	}
 	return r, nil
 }
@@ -184,12 +158,7 @@ func (r *reservation) expired(at time.Time) bool {
 }
 
 // claimTTL returns the least time for which a claim must be kept.
-func (r *reservation) claimTTL() time.Duration {
-	if r.span > 0 {
-		return r.span
-	}
-	return r.ttl
-}
+func (r *reservation) claimTTL() time.Duration { return cmp.Or(r.span, r.ttl) }
 
 // claimKey returns the key of the reservation's claims.
 func (r *reservation) claimKey() weir.Key { return weir.K(r.mark) }

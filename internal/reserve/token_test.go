@@ -24,10 +24,6 @@ func TestSealedTokensOpenUnchanged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got.mark) != markBytes {
-		t.Errorf("the mark is %d bytes long", len(got.mark))
-	}
-	got.mark = ""
 	if !reflect.DeepEqual(*got, want) {
 		t.Errorf("opened %+v, want %+v", *got, want)
 	}
@@ -61,11 +57,9 @@ func FuzzUnseal(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add([]byte{})
-	f.Add([]byte{plainVersion, 0, 1, 2, 3, 1, 's', 1, 'p', 1, 'a', 1, 'b'})
-	f.Add([]byte{operationVersion, 0, 1, 2, 3, 4, 1, 'm', 1, 's', 1, 'p'})
-	f.Add([]byte{extendedVersion, 0, 1, 2, 3, 4, 1, 'm', 5, 1, 's', 1, 'p'})
-	f.Add([]byte{extendedVersion + 1, 0, 1, 2, 3, 1, 's', 1, 'p'})
-	f.Add([]byte{plainVersion, 1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
+	f.Add([]byte{0, 1, 2, 0, 3, 0, 1, 'm', 1, 's', 1, 'p', 1, 'a', 1, 'b'})
+	f.Add([]byte{1, 1, 2, 4, 3, 5, 1, 'm', 1, 's', 1, 'p'})
+	f.Add([]byte{1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 2, 3, 0xff, 0xff})
 	f.Fuzz(func(t *testing.T, plain []byte) {
 		id := base64.RawURLEncoding.EncodeToString(s.aead.Seal(nil, nil, plain, nil))
 		r, err := s.open(id)
