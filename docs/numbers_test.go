@@ -13,7 +13,6 @@ func TestNumbersOnPages(t *testing.T) {
 		{"docs/outages.md", "within the timeout, 50 ms by default", "fallback/engine.go", "timeout: 50 * time.Millisecond"},
 		{"docs/outages.md", "After 5 consecutive failures", "fallback/engine.go", "failures: 5"},
 		{"docs/outages.md", "Every\n100 to 500 ms, at random", "fallback/breaker.go", "probeMin = 100 * time.Millisecond\n\tprobeMax = 500 * time.Millisecond"},
-		{"docs/outages.md", "waits for 1/25 of the timeout, 2 ms of 50", "fallback/store.go", "probeFraction = 25"},
 		{"docs/outages.md", "The default is 1: every process", "fallback/engine.go", "instances: 1"},
 		{"docs/redis.md", "when the cached denial expires: 100 ms", "weirredis/cache.go", "defaultCacheTTL = 100 * time.Millisecond"},
 		{"docs/redis.md", "the primary from Sentinels every five seconds", "weirredis/rueidisconn/conn.go", "sentinelRefresh = 5 * time.Second"},
