@@ -158,7 +158,7 @@ func (p *Plan) joinLimits(part *planPart, call int) (places []int, err error) {
 		described, units := part.plan.policy.Limits[i], l.Units(part.units)
 		l.By, l.Shared, l.Call = part.indices(l.By), part.indices(l.Shared), call
 		at := slices.IndexFunc(p.limits, func(o PlanLimit) bool {
-			return o.Policy == l.Policy && o.Name == l.Name && slices.Equal(o.By, l.By)
+			return o.Policy == l.Policy && o.Name == l.Name && o.Kind == l.Kind && slices.Equal(o.By, l.By)
 		})
 		if at >= 0 {
 			other := &p.limits[at]

@@ -171,6 +171,13 @@ func TestTogetherRejects(t *testing.T) {
 	if err := DecideTogether(ctx, m, []Call{good(), attempt(mustNew(t, capped("p", 11), WithEngine(m)), K("b"), math.MaxInt8)}); err != nil {
 		t.Error(err)
 	}
+	// A limit of another kind has another history (R12).
+	fixed := capped("p", 11)
+	fixed.Limits[0].Kind = Calendar
+	calls := []Call{good(), attempt(mustNew(t, fixed, WithEngine(m)), K("a"), 2)}
+	if err := DecideTogether(ctx, m, calls); err != nil || calls[0].Decision.Remaining != 9 || calls[1].Decision.Remaining != 9 {
+		t.Errorf("two kinds: %v, %+v", err, calls)
+	}
 }
 
 // stateless is an engine that leaves states as they are.
