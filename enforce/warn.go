@@ -7,7 +7,7 @@ import (
 
 // crosses reports whether taking units brought the use of a limit from below percent of its
 // capacity to that share or above (R5). used is the use afterwards. All numbers are at most
-// 2^54, so the products fit.
+// 2^52, so the products fit.
 func crosses(used, units, capacity, percent int64) bool {
 	share := capacity * percent
 	return (used-units)*100 < share && used*100 >= share

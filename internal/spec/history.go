@@ -118,7 +118,7 @@ func (h history) since(s int64) int64 {
 }
 
 // corrected is h after the clock was found to be at now, behind last: entries of the
-// future merge into one entry of now (R2).
+// future merge into one entry of now, which holds at most MaxUnits (R2).
 func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	c := history{tried: true, last: now}
 	if h.bucket != nil { // as much is missing now as was then
@@ -128,6 +128,8 @@ func (h history) corrected(limit weir.PlanLimit, now int64) history {
 	}
 	for _, e := range h.entries {
 		c = c.plus(min(e.u, mark(limit, now)), e.units)
+		merged := &c.entries[len(c.entries)-1]
+		merged.units = min(merged.units, weir.MaxUnits)
 	}
 	return c
 }

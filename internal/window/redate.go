@@ -8,8 +8,8 @@ const MostChunks = 2
 // been corrected (R2).
 func (h *History) Behind(raw int64) bool { return h.Last-raw >= Step }
 
-// Redate merges the entries of the future into one entry of now, which ends at
-// end (R2). The arena must have MostChunks in reserve.
+// Redate merges the entries of the future into one entry of now, of at most MaxUnits,
+// where end is the end of an entry of now (R2). The arena must have MostChunks in reserve.
 func (h *History) Redate(a *Arena, end, now int64) {
 	if h.Rate() != 0 { // as much is missing now as was at the newest attempt
 		micros, rest := h.missing(h.Last)
@@ -32,8 +32,8 @@ func (h *History) Redate(a *Arena, end, now int64) {
 		units += e.units
 		kept.see(&c, e)
 	}
-	merged := h.Total - units
-	h.End = end
+	merged := min(h.Total-units, MaxUnits)
+	h.End, h.Total = end, units+merged
 	if kept.place == 0 {
 		h.log.free(a)
 		h.Front = end

@@ -15,9 +15,11 @@ local raw, span, $window, $cell, at = decode('>I7I6I6I6', arg)
 {{template "load" .}}
 local now, corrected = raw, false
 {{template "ahead" .}}
--- After a correction of the clock, entries of the future count as of now (R2), which does not change the count.
 local cut = now - span
 {{template "window" .}}
+if corrected then
+  {{template "redate" .}}
+end
 if $ends then cut = $begin - 1 end
 if $newest <= cut then return encode('>i8', 0) end
 if $first > cut then return encode('>i8', $total) end

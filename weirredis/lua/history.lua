@@ -140,7 +140,7 @@ numbers stand in "load":
 {{end}}
 
 {{define "redate"}}
-  -- the clock was corrected: entries of the future merge into one entry of now (R2).
+  -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
   $last, $redated = now, true
   local mark
   {{mark "mark" "now"}}
@@ -156,7 +156,8 @@ numbers stand in "load":
       {{coded "e" "mark - $newest" "$units"}}
       $z, $o, $late = string.sub($z, $o) .. e, 1, $late + $units
     end
-    $newest, $units = mark, all - kept
+    $newest, $units = mark, math.min(all - kept, {{mostUnits}})
+    $total = kept + $units
   end
 {{end}}
 

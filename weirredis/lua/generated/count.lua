@@ -231,7 +231,6 @@ if h1_last > raw then
   if h1_last - raw >= 1000000 then corrected = true
   elseif h1_last > now then now = h1_last end
 end
--- After a correction of the clock, entries of the future count as of now (R2), which does not change the count.
 local cut = now - span
 -- the window of now; the script never decides outside of the windows around the caller's time (R3).
 h1_ends = false
@@ -240,6 +239,63 @@ if h1_cell == 281474976710653 then
   h1_begin, h1_ends = h1_edge2, h1_edge3
   if now < h1_edge2 then h1_begin, h1_ends = h1_edge1, h1_edge2 elseif now >= h1_edge3 then h1_begin, h1_ends = h1_edge3, h1_edge4 end
   h1_cut = h1_begin - 1
+end
+if corrected then
+  -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
+  h1_last, h1_redated = now, true
+  local mark
+  mark = now
+  if h1_cell > 0 and h1_cell < 281474976710652 then
+    mark = now - now % h1_cell + h1_cell
+    if mark > 9007199254740991 then mark = 9007199254740991 end -- no instant is later.
+  elseif h1_cell == 281474976710655 then mark = now - now % h1_window
+  elseif h1_ends then mark = h1_begin -- AT is now.
+  end
+  if h1_newest > mark then
+    if not seek then parse, seek, retreat = lengthy() end
+    local all, kept = h1_total
+    h1_s, h1_p, h1_q, h1_first, h1_to, h1_z, h1_o, h1_late, h1_newest, h1_units, kept =
+    retreat(h1_key, h1_s, h1_p, h1_q, h1_from, h1_first, h1_to, h1_z, h1_o, mark - 1)
+    if h1_newest < 0 then
+      h1_first = mark
+    else
+      local e
+      do
+        local v = (mark - h1_newest) * 2
+        if h1_units == 1 then
+          if v < 0x80 then e = encode('B', v)
+          elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+          elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+          elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+          elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+          elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+          else e = encode('>BI7', 0xFC, v) end
+        else
+          local units
+          v = v + 1
+          if v < 0x80 then e = encode('B', v)
+          elseif v < 0x4000 then e = encode('>I2', v + 0x8000)
+          elseif v < 0x200000 then e = encode('>I3', v + 0xC00000)
+          elseif v < 0x10000000 then e = encode('>I4', v + 0xE0000000)
+          elseif v < 0x800000000 then e = encode('>I5', v + 0xF000000000)
+          elseif v < 0x40000000000 then e = encode('>I6', v + 0xF80000000000)
+          else e = encode('>BI7', 0xFC, v) end
+          v = h1_units
+          if v < 0x80 then units = encode('B', v)
+          elseif v < 0x4000 then units = encode('>I2', v + 0x8000)
+          elseif v < 0x200000 then units = encode('>I3', v + 0xC00000)
+          elseif v < 0x10000000 then units = encode('>I4', v + 0xE0000000)
+          elseif v < 0x800000000 then units = encode('>I5', v + 0xF000000000)
+          elseif v < 0x40000000000 then units = encode('>I6', v + 0xF80000000000)
+          else units = encode('>BI7', 0xFC, v) end
+          e = e .. units
+        end
+      end
+      h1_z, h1_o, h1_late = string.sub(h1_z, h1_o) .. e, 1, h1_late + h1_units
+    end
+    h1_newest, h1_units = mark, math.min(all - kept, 2251799813685247)
+    h1_total = kept + h1_units
+  end
 end
 if h1_ends then cut = h1_begin - 1 end
 if h1_newest <= cut then return encode('>i8', 0) end

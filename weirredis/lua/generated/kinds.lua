@@ -317,7 +317,7 @@ local decision = function(arg, keys)
       H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
     else
       if corrected and H.last - raw >= 1000000 then
-        -- the clock was corrected: entries of the future merge into one entry of now (R2).
+        -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
         H.last, H.redated = now, true
         local mark
         mark = now
@@ -369,7 +369,8 @@ local decision = function(arg, keys)
             end
             H.z, H.o, H.late = string.sub(H.z, H.o) .. e, 1, H.late + H.units
           end
-          H.newest, H.units = mark, all - kept
+          H.newest, H.units = mark, math.min(all - kept, 2251799813685247)
+          H.total = kept + H.units
         end
       end
       -- the entries that count at now (R3).

@@ -320,7 +320,7 @@ for index = 1, count do local H = limits[index]
     H.used = missing(H.debt - H.ahead, H.frac, H.unit, H.part, H.per)
   else
     if corrected and H.last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
       H.last, H.redated = now, true
       local mark
       mark = now
@@ -372,7 +372,8 @@ for index = 1, count do local H = limits[index]
           end
           H.z, H.o, H.late = string.sub(H.z, H.o) .. e, 1, H.late + H.units
         end
-        H.newest, H.units = mark, all - kept
+        H.newest, H.units = mark, math.min(all - kept, 2251799813685247)
+        H.total = kept + H.units
       end
     end
     -- the entries that count at now (R3).

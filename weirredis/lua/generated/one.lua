@@ -584,7 +584,7 @@ do
   -- the history as seen by a decision at now.
   h1_cut, h1_push, h1_redated = now - h1_window, false, false
   if corrected and h1_last - raw >= 1000000 then
-    -- the clock was corrected: entries of the future merge into one entry of now (R2).
+    -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
     h1_last, h1_redated = now, true
     local mark
     mark = now
@@ -635,7 +635,8 @@ do
         end
         h1_z, h1_o, h1_late = string.sub(h1_z, h1_o) .. e, 1, h1_late + h1_units
       end
-      h1_newest, h1_units = mark, all - kept
+      h1_newest, h1_units = mark, math.min(all - kept, 2251799813685247)
+      h1_total = kept + h1_units
     end
   end
   -- the entries that count at now (R3).

@@ -334,7 +334,7 @@ local decision = function(arg, keys)
     -- the history as seen by a decision at now.
     h1_cut, h1_push, h1_redated = now - h1_window, false, false
     if corrected and h1_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
       h1_last, h1_redated = now, true
       local mark
       mark = now
@@ -385,7 +385,8 @@ local decision = function(arg, keys)
           end
           h1_z, h1_o, h1_late = string.sub(h1_z, h1_o) .. e, 1, h1_late + h1_units
         end
-        h1_newest, h1_units = mark, all - kept
+        h1_newest, h1_units = mark, math.min(all - kept, 2251799813685247)
+        h1_total = kept + h1_units
       end
     end
     -- the entries that count at now (R3).
@@ -467,7 +468,7 @@ local decision = function(arg, keys)
     -- the history as seen by a decision at now.
     h2_cut, h2_push, h2_redated = now - h2_window, false, false
     if corrected and h2_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
       h2_last, h2_redated = now, true
       local mark
       mark = now
@@ -518,7 +519,8 @@ local decision = function(arg, keys)
           end
           h2_z, h2_o, h2_late = string.sub(h2_z, h2_o) .. e, 1, h2_late + h2_units
         end
-        h2_newest, h2_units = mark, all - kept
+        h2_newest, h2_units = mark, math.min(all - kept, 2251799813685247)
+        h2_total = kept + h2_units
       end
     end
     -- the entries that count at now (R3).
@@ -600,7 +602,7 @@ local decision = function(arg, keys)
     -- the history as seen by a decision at now.
     h3_cut, h3_push, h3_redated = now - h3_window, false, false
     if corrected and h3_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
       h3_last, h3_redated = now, true
       local mark
       mark = now
@@ -651,7 +653,8 @@ local decision = function(arg, keys)
           end
           h3_z, h3_o, h3_late = string.sub(h3_z, h3_o) .. e, 1, h3_late + h3_units
         end
-        h3_newest, h3_units = mark, all - kept
+        h3_newest, h3_units = mark, math.min(all - kept, 2251799813685247)
+        h3_total = kept + h3_units
       end
     end
     -- the entries that count at now (R3).

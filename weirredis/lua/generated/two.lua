@@ -290,7 +290,7 @@ local decision = function(arg, keys)
     -- the history as seen by a decision at now.
     h1_cut, h1_push, h1_redated = now - h1_window, false, false
     if corrected and h1_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
       h1_last, h1_redated = now, true
       local mark
       mark = now
@@ -341,7 +341,8 @@ local decision = function(arg, keys)
           end
           h1_z, h1_o, h1_late = string.sub(h1_z, h1_o) .. e, 1, h1_late + h1_units
         end
-        h1_newest, h1_units = mark, all - kept
+        h1_newest, h1_units = mark, math.min(all - kept, 2251799813685247)
+        h1_total = kept + h1_units
       end
     end
     -- the entries that count at now (R3).
@@ -423,7 +424,7 @@ local decision = function(arg, keys)
     -- the history as seen by a decision at now.
     h2_cut, h2_push, h2_redated = now - h2_window, false, false
     if corrected and h2_last - raw >= 1000000 then
-      -- the clock was corrected: entries of the future merge into one entry of now (R2).
+      -- the clock was corrected: entries of the future merge into one entry of now, of at most 2^51 - 1 units (R2).
       h2_last, h2_redated = now, true
       local mark
       mark = now
@@ -474,7 +475,8 @@ local decision = function(arg, keys)
           end
           h2_z, h2_o, h2_late = string.sub(h2_z, h2_o) .. e, 1, h2_late + h2_units
         end
-        h2_newest, h2_units = mark, all - kept
+        h2_newest, h2_units = mark, math.min(all - kept, 2251799813685247)
+        h2_total = kept + h2_units
       end
     end
     -- the entries that count at now (R3).
