@@ -1,6 +1,9 @@
 package yamlnode
 
 import (
+	"strings"
+	"unicode/utf8"
+
 	"go.yaml.in/yaml/v4"
 
 	"github.com/weirlimit/weir/internal/shorten"
@@ -21,10 +24,9 @@ func (r *reader) checkFeatures(from *yaml.Node, n *Node) {
 // checkText rejects control characters that are written as escapes, and a list item below
 // plain text, which YAML reads as part of the text.
 func (r *reader) checkText(n *Node) {
-	for i, c := range n.Text {
-		if invisible(c) {
-			r.fail(n.At(r.document, i), "remove it", "the escape stands for %U, a control character", c)
-		}
+	if i := strings.IndexFunc(n.Text, invisible); i >= 0 {
+		c, _ := utf8.DecodeRuneInString(n.Text[i:])
+		r.fail(n.At(r.document, i), "remove it", "the escape stands for %U, a control character", c)
 	}
 	if n.style != 0 || n.Text == "" || n.At(r.document, len(n.Text)) > n.Offset {
 		return // not plain, or on one line

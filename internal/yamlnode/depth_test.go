@@ -30,3 +30,15 @@ func blockMaps(n int) string {
 	}
 	return b.String()
 }
+
+// TestManyEscapedCharactersAreOneError: the first is reported, and the others cost nothing.
+// When each was located in the text, 256 KiB of them took minutes.
+func TestManyEscapedCharactersAreOneError(t *testing.T) {
+	d, err := Read([]byte(`a: "é` + strings.Repeat(`\e`, 128<<10) + `"`))
+	if err == nil || !strings.Contains(err.Problem, "U+001B") {
+		t.Fatalf("got %v, want an error with U+001B", err)
+	}
+	if line, column, _ := d.Position(err.Offset); line != 1 || column != 6 {
+		t.Errorf("the error is at %d:%d, want 1:6", line, column)
+	}
+}
