@@ -88,7 +88,7 @@ func (o *observeOptions) startTraces(c *server.Config, log *slog.Logger) (stop f
 	}
 	t, err := otlp.New(otlp.Config{Endpoint: o.endpoint, Version: c.Version, Ratio: o.ratio, Log: log})
 	if err != nil {
-		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "--otlp-endpoint: %w", err)
+		return nil, usage("write --otlp-endpoint http://127.0.0.1:4318 --otlp-ratio 0.01, for example", "%w", err)
 	}
 	c.Tracer = t
 	return func() {

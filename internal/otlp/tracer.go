@@ -17,6 +17,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/exporters/otlp/otlptrace/otlptracehttp"
@@ -24,9 +25,11 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/weirlimit/weir/internal/observe"
 	"github.com/weirlimit/weir/internal/redact"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Config configures a Tracer. OpenTelemetry's variables of the environment configure
@@ -53,11 +56,14 @@ type Tracer struct {
 
 // New starts a tracer.
 func New(c Config) (*Tracer, error) {
+	if err := checkEnvironment(); err != nil {
+		return nil, err
+	}
 	var to []otlptracehttp.Option
 	if c.Endpoint != "" {
-		u, err := url.Parse(c.Endpoint)
-		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
-			return nil, errors.New("not the URL of a collector; write http://host:4318") // not repeated: it may hold a password
+		u, err := parseURL(c.Endpoint)
+		if err != nil {
+			return nil, fmt.Errorf("--otlp-endpoint: %w", err)
 		}
 		if strings.Trim(u.Path, "/") == "" {
 			u.Path = "/v1/traces"
@@ -65,7 +71,7 @@ func New(c Config) (*Tracer, error) {
 		to = append(to, otlptracehttp.WithEndpointURL(u.String()))
 	}
 	if !(c.Ratio >= 0 && c.Ratio <= 1) {
-		return nil, fmt.Errorf("the share of calls that begin a trace must be 0 to 1, not %v", c.Ratio)
+		return nil, fmt.Errorf("--otlp-ratio: the share of calls that begin a trace must be 0 to 1, not %v", c.Ratio)
 	}
 	exporter, err := otlptracehttp.New(context.Background(), to...)
 	if err != nil {
@@ -76,7 +82,11 @@ func New(c Config) (*Tracer, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &Tracer{losses: observe.Log{To: cmp.Or(c.Log, slog.New(slog.DiscardHandler)), Max: 1, Period: time.Minute}}
+	log := cmp.Or(c.Log, slog.New(slog.DiscardHandler))
+	otel.SetErrorHandler(otel.ErrorHandlerFunc(func(err error) { // by default it prints to stderr
+		log.Warn("traces are not as configured", "error", err)
+	}))
+	t := &Tracer{losses: observe.Log{To: log, Max: 1, Period: time.Minute}}
 	options := []sdk.TracerProviderOption{sdk.WithBatcher(counter{exporter, t}), sdk.WithResource(is)}
 	if os.Getenv("OTEL_TRACES_SAMPLER") == "" {
 		options = append(options, sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(c.Ratio))))
@@ -84,6 +94,41 @@ func New(c Config) (*Tracer, error) {
 	t.provider = sdk.NewTracerProvider(options...)
 	t.tracer = t.provider.Tracer("github.com/weirlimit/weir", trace.WithInstrumentationVersion(c.Version))
 	return t, nil
+}
+
+// parseURL parses the URL of a collector. Its errors do not repeat it: it may hold a
+// password, which the SDK would not send.
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, errors.New("not the URL of a collector; write http://host:4318")
+	}
+	if u.User != nil || u.RawQuery != "" {
+		return nil, errors.New("a password or a query in the URL of a collector is not sent; set $OTEL_EXPORTER_OTLP_HEADERS to authorization=VALUE")
+	}
+	return u, nil
+}
+
+// checkEnvironment rejects the variables that the SDK would ignore and print to stderr,
+// with the secrets in them.
+func checkEnvironment() error {
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"} {
+		if text := strings.TrimSpace(os.Getenv(name)); text != "" {
+			if _, err := parseURL(text); err != nil {
+				return fmt.Errorf("$%s: %w", name, err)
+			}
+		}
+	}
+	for _, name := range []string{"OTEL_EXPORTER_OTLP_HEADERS", "OTEL_EXPORTER_OTLP_TRACES_HEADERS"} {
+		text := strings.TrimSpace(os.Getenv(name))
+		for i, pair := range strings.Split(text, ",") {
+			field, value, _ := strings.Cut(pair, "=")
+			if _, err := url.PathUnescape(value); text != "" && (err != nil || !httpguts.ValidHeaderFieldName(strings.TrimSpace(field)) || value == "") {
+				return fmt.Errorf("$%s: pair %d is not name=value; write authorization=Bearer%%20TOKEN, pairs with commas between them, and %%25 for %%", name, i+1)
+			}
+		}
+	}
+	return nil
 }
 
 // Span makes a span, in the trace of traceparent, the caller's field or "". It contains no
@@ -128,9 +173,21 @@ type counter struct {
 // ExportSpans sends a batch. It returns no error: the SDK would print it to stderr.
 func (c counter) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	if err := c.SpanExporter.ExportSpans(ctx, spans); err != nil {
-		c.tracer.losses.Line(slog.LevelWarn, "spans are lost; the collector cannot be reached or rejects them", "error", redact.Error(err), "lost", len(spans))
+		c.tracer.losses.Line(slog.LevelWarn, "spans are lost; the collector cannot be reached or rejects them", "error", cause(err), "lost", len(spans))
 		return nil
 	}
 	c.tracer.sent.Add(int64(len(spans)))
 	return nil
+}
+
+// cause returns the reason of a loss for the log, without the URL and with the beginning of
+// the collector's answer, which may be megabytes.
+func cause(err error) string {
+	text := redact.Error(err).Error()
+	if _, after, found := strings.Cut(text, "failed to send to "); found {
+		if _, status, found := strings.Cut(after, ": "); found {
+			text = "the collector answered " + status
+		}
+	}
+	return shorten.Cut(text, 200)
 }

@@ -177,14 +177,14 @@ func TestRejectedSpansAreLogged(t *testing.T) {
 	}
 }
 
-// TestLogHoldsNoURL: the log names neither the query nor the path of an unreachable
-// collector; they may hold a token.
+// TestLogHoldsNoURL: the log does not name the path of an unreachable collector, which may
+// hold a token.
 func TestLogHoldsNoURL(t *testing.T) {
 
 	var logged bytes.Buffer
 	c := newCollector(t)
 	c.Close()
-	tracer := newTracer(t, Config{Endpoint: c.URL + "/s3cret-path?api-key=s3cret-query", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer := newTracer(t, Config{Endpoint: c.URL + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
 	tracer.Span("", observe.Span{})
 	closed(t, tracer)
 	if text := logged.String(); !strings.Contains(text, "spans are lost") || !strings.Contains(text, "refused") || strings.Contains(text, "s3cret") {
@@ -210,8 +210,61 @@ func TestSlowCollectorBlocksNothing(t *testing.T) {
 	}
 }
 
+// TestRejectionIsShort: the log has the status of a collector's answer and the beginning
+// of its body. It does not name the path, which may hold a token.
+func TestRejectionIsShort(t *testing.T) {
+	rejects := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(http.StatusUnauthorized)
+		io.WriteString(w, "who are you? "+strings.Repeat("x", 1<<20))
+	}))
+	defer rejects.Close()
+	var logged bytes.Buffer
+	tracer := newTracer(t, Config{Endpoint: rejects.URL + "/s3cret-path", Ratio: 1, Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	tracer.Span("", denied)
+	closed(t, tracer)
+	if text := logged.String(); !strings.Contains(text, "the collector answered 401 Unauthorized (body: who are you?") || strings.Contains(text, "s3cret") || len(text) > 500 {
+		t.Errorf("logged %.600q, %d bytes; want the status, the beginning of the body and no path", text, len(text))
+	}
+}
+
+// TestEnvironmentIsChecked: the SDK would ignore these variables, and print them with
+// their secrets.
+func TestEnvironmentIsChecked(t *testing.T) {
+	for _, c := range []struct{ name, value string }{
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "u:s3cret@collector:4318"},
+		{"OTEL_EXPORTER_OTLP_ENDPOINT", "http://u:s3cret@collector:4318"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector:4318/v1/traces?key=s3cret"},
+		{"OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://h:s3cret"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "Bearer s3cret"},
+		{"OTEL_EXPORTER_OTLP_HEADERS", "a=b,authorization: Bearer s3cret=="},
+		{"OTEL_EXPORTER_OTLP_TRACES_HEADERS", "authorization=s3cret%zz"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Setenv(c.name, c.value)
+			tracer, err := New(Config{Endpoint: "http://127.0.0.1:4318"})
+			if err == nil {
+				tracer.Close(t.Context())
+			}
+			if err == nil || !strings.Contains(err.Error(), c.name) || strings.Contains(err.Error(), "s3cret") {
+				t.Errorf("%s: got %v; want an error that names the variable and not its value", c.value, err)
+			}
+		})
+	}
+}
+
+// TestUnknownSamplerIsLogged: it is a warning of weir's log, not a line of the SDK on stderr.
+func TestUnknownSamplerIsLogged(t *testing.T) {
+	t.Setenv("OTEL_TRACES_SAMPLER", "sometimes")
+	var logged bytes.Buffer
+	tracer := newTracer(t, Config{Endpoint: "http://127.0.0.1:4318", Log: slog.New(slog.NewTextHandler(&logged, nil))})
+	closed(t, tracer)
+	if !strings.Contains(logged.String(), "unsupported sampler: sometimes") {
+		t.Errorf("logged %q", &logged)
+	}
+}
+
 func TestNewRejects(t *testing.T) {
-	for _, c := range []Config{{Endpoint: "collector:4318"}, {Endpoint: "http://"}, {Endpoint: "http://a", Ratio: 1.5}, {Endpoint: "http://a", Ratio: -1}} {
+	for _, c := range []Config{{Endpoint: "collector:4318"}, {Endpoint: "http://"}, {Endpoint: "http://u:p@a"}, {Endpoint: "http://a?key=k"}, {Endpoint: "http://a", Ratio: 1.5}, {Endpoint: "http://a", Ratio: -1}} {
 		if tracer, err := New(c); err == nil {
 			tracer.Close(t.Context())
 			t.Errorf("%+v is accepted", c)
