@@ -233,6 +233,9 @@ func (l *Limiter) decide(ctx context.Context, key *Key, r *Request, d *Decision)
 
 // refund takes back units of the grant at r.From, and sets Granted and Allowed of d.
 func (l *Limiter) refund(ctx context.Context, key *Key, r *Request, d *Decision) error {
+	if r.TTL != 0 || r.States != nil {
+		return fmt.Errorf("%w: a refund has no TTL and fills no States; leave them out", ErrRequest)
+	}
 	from, err := instant(r.From, "such as the At of the grant's Decision")
 	if err != nil {
 		return err

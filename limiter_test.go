@@ -57,6 +57,14 @@ func TestR14BadInput(t *testing.T) {
 			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, N: 1})
 			return err
 		}, ErrInstant, "such as the At of the grant's Decision"},
+		"refund with a TTL": {func() error {
+			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, TTL: time.Second})
+			return err
+		}, ErrRequest, "leave them out"},
+		"refund with states": {func() error {
+			_, err := l.Decide(ctx, K("42"), Request{Op: OpRefund, From: at, N: 1, States: make([]LimitState, len(l.Plan().Limits()))})
+			return err
+		}, ErrRequest, "leave them out"},
 		"refund in a batch": {func() error { return l.Call(K("42"), Request{Op: OpRefund, From: at, N: 1}).Err }, ErrRequest, "Limiter.Decide"},
 		"time to live":      {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, TTL: 1}); return err }, ErrRequest, "Limiter.Reserve"},
 		"from":              {func() error { _, err := l.Decide(ctx, K("42"), Request{N: 1, From: at}); return err }, ErrRequest, "OpRefund"},

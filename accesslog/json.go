@@ -261,8 +261,9 @@ func (r *jsonReader) read(e *Entry) error {
 	return err
 }
 
-// lone is a string, or a - that nginx writes for a variable without a value.
-var lone = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*"|-\s*[,}\]]`)
+// lone is a string, or a - that nginx writes for a variable without a value. A string that
+// is cut off goes to the end: otherwise each - in it would cost a search for its quote.
+var lone = regexp.MustCompile(`(?s)"(?:[^"\\]|\\.)*(?:"|\\?\z)|-\s*[,}\]]`)
 
 // line reads an object of JSON.
 func (r *jsonReader) line(e *Entry) error {

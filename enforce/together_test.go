@@ -62,12 +62,15 @@ func TestTogetherWarns(t *testing.T) {
 	for _, step := range []struct {
 		users string
 		warns []bool
-	}{{"aab", []bool{true, true, false}}, {"ab", []bool{false, true}}} {
+	}{
+		{"aab", []bool{true, true, false}}, {"ab", []bool{false, true}},
+		{"cd", []bool{false, false}}, {"cc", []bool{true, true}}, // the first of both reaches the share
+	} {
 		var items []Item
 		for _, user := range step.users {
 			items = append(items, itemOf(rules, "warns", string(user), 1))
 		}
-		items = append(items, itemOf(rules, "plain", "a", 1))
+		items = append(items, itemOf(rules, "plain", step.users, 1))
 		if err := DecideTogether(context.Background(), items); err != nil {
 			t.Fatal(err)
 		}

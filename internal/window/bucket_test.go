@@ -286,3 +286,34 @@ func TestDivide(t *testing.T) {
 		}
 	}
 }
+
+// TestTakeOneIsTake: the one pass leaves the history that Missing and Take leave, also while
+// the clock is behind the instant at which the bucket was full (R2).
+func TestTakeOneIsTake(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	behind := 0
+	for range 2000 {
+		r := bucketRule(1+random.Int64N(5), 1+random.Int64N(20), 1+random.Int64N(4))
+		one, now := Empty, int64(epoch)
+		one.Take(r, now, 1, false)
+		two := one
+		for range 20 {
+			now += random.Int64N(12) - 4
+			if now < one.Front {
+				behind++
+			}
+			missing, _, _, granted := one.TakeOne(r, now)
+			if want := two.Missing(r.Refill, now) < r.Max; granted != want {
+				t.Fatalf("granted %v, want %v", granted, want)
+			} else if granted {
+				two.Take(r, now, 1, false)
+			}
+			if one != two || missing != two.Missing(r.Refill, now) {
+				t.Fatalf("%+v with %d units missing, want %+v", one, missing, two)
+			}
+		}
+	}
+	if behind == 0 {
+		t.Error("no clock was behind")
+	}
+}
