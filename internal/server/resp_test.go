@@ -16,7 +16,7 @@ import (
 	"github.com/weirlimit/weir"
 	"github.com/weirlimit/weir/fallback"
 	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/listen/listentest"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // sendTo sends commands on a new connection and returns all answers.

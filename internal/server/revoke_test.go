@@ -18,8 +18,8 @@ import (
 	grpcstatus "google.golang.org/grpc/status"
 
 	"github.com/weirlimit/weir/internal/listen"
-	"github.com/weirlimit/weir/internal/listen/listentest"
 	"github.com/weirlimit/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 const nextWord = "the-token-of-tomorrow"

@@ -21,8 +21,8 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/health/grpc_health_v1"
 
-	"github.com/weirlimit/weir/internal/listen/listentest"
 	"github.com/weirlimit/weir/internal/server/httpapi"
+	"github.com/weirlimit/weir/internal/testkit/listentest"
 )
 
 // dialFrom connects from an address of this machine.
