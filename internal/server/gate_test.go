@@ -6,7 +6,6 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
-
 )
 
 func TestGateDeniesAboveTheLimit(t *testing.T) {
