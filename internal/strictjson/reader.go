@@ -18,6 +18,7 @@ import (
 	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/weirlimit/weir/internal/shorten"
 )
 
 // Reader reads the values of one text after another. Reset begins a text.
@@ -202,7 +203,7 @@ func (r *Reader) located(err error) *Error {
 	}
 	r.last = int(bad.ByteOffset) + 1
 	if bad.Err == jsontext.ErrDuplicateName {
-		return &Error{r.last, strconv.Quote(bad.JSONPointer.LastToken()) + " is given twice; give it once"}
+		return &Error{r.last, shorten.Quoted(bad.JSONPointer.LastToken()) + " is given twice; give it once"}
 	}
 	return &Error{r.last, bad.Err.Error()}
 }
