@@ -49,7 +49,7 @@ var layers = []layer{
 	{"internal/testkit/race", nil, "the length of tests under the race detector; a test of any package may import it"},
 	{"internal/testkit/redistest", []string{"internal/testkit/needs"}, "Redis servers for tests, without a client in between"},
 	{"internal/testkit/program", []string{"internal/testkit/needs"}, "one build of weir for the tests that run it"},
-	{"internal/strictjson", nil, "JSON with the places of mistakes; its callers define the members"},
+	{"internal/strictjson", []string{"internal/shorten"}, "JSON with the places of mistakes; its callers define the members"},
 	{"internal/testkit/jsontest", nil, "encoding/json made as strict; a reference must not share code with its subject"},
 	{"internal/testkit/mutants", nil, "changes sources and runs the go command; it needs no types"},
 	{"internal/yamlnode", []string{"internal/shorten"}, "YAML to nodes with their places; independent of their meaning"},
