@@ -137,7 +137,8 @@ func declare(t testing.TB, thing string) {
 	}
 }
 
-// missing skips the test.
+// missing skips the test, since a machine without the thing must still run the others. The
+// summary of runtests counts and explains each skip, and with CI=true one fails the run.
 func missing(t testing.TB, sentence string) {
 	t.Helper()
 	sentence = strings.Join(strings.Fields(sentence), " ")

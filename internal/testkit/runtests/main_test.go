@@ -29,7 +29,8 @@ func write(t *testing.T, files map[string]string) {
 
 const head = "package p\n\nimport \"testing\"\n\n"
 
-// tree has two modules. Its packages pass, skip, fail in four ways, and have no tests.
+// tree has two modules. Its packages pass, skip, fail in four ways, and have no tests. The
+// skips are text of these fixtures: the command must count and report them.
 var tree = map[string]string{
 	"go.mod":            "module github.com/weirlimit/weir\n\ngo 1.26\n",
 	"p.go":              "package p\n",
