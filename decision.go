@@ -75,9 +75,9 @@ func (d *Decision) wait() string {
 type LimitState struct {
 	Name             string
 	Kind             Kind
-	Max              int64         // units per window; of InFlight, units at once
+	Max              int64         // units per window; of Concurrency, units at once
 	Burst            int64         // capacity of a Bucket; 0 for other kinds
-	Window           time.Duration // its length; of InFlight, the longest time of a hold
+	Window           time.Duration // its length; of Concurrency, the longest time of a hold
 	MinInterval      time.Duration // least time between two grants
 	Used             int64         // units that count now, that are held, or that are missing from a bucket (R6)
 	Remaining        int64         // Max, or Burst, less these units, exact; below 0 after Record, CountDenied or a lowered Max

@@ -115,7 +115,7 @@ func (r *Request) check(p *Plan) error {
 //   - The key has as many values as the plan has dimensions. Values are opaque bytes, and
 //     different tuples never share a history (R14).
 //   - An error means that no decision was possible and nothing changed, unless it wraps
-//     ErrUnknownFate. A denial is not an error (R15).
+//     ErrOutcomeUnknown. A denial is not an error (R15).
 //   - A request with an ID is charged once. Repeated under the same policy, key and ID
 //     within Plan.IdempotencyTTL, it returns the first decision with Replayed, and
 //     nothing changes. With other units or another Op it returns ErrID.

@@ -57,9 +57,9 @@ var (
 
 	// ErrUnavailable: the store could not be reached, and nothing was recorded.
 	ErrUnavailable = errors.New("weir: the store is unavailable")
-	// ErrUnknownFate: the call was sent and not answered. Its units may have been
+	// ErrOutcomeUnknown: the call was sent and not answered. Its units may have been
 	// recorded.
-	ErrUnknownFate = errors.New("weir: the fate of the call is unknown")
+	ErrOutcomeUnknown = errors.New("weir: the fate of the call is unknown")
 	// ErrUnreadable: the store answered, but its data for this key cannot be read, and
 	// nothing was recorded. Other keys work, so the store does not count as down. Errors
 	// that wrap it also wrap ErrUnavailable.

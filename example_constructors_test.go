@@ -52,7 +52,7 @@ func ExamplePerHour() {
 // the calendar has a Kind and a Period.
 func ExamplePerDay() {
 	day := weir.PerDay(1)
-	date := weir.Limit{Max: 1, Kind: weir.Calendar, Period: weir.Day, Zone: "Europe/Berlin"}
+	date := weir.Limit{Max: 1, Kind: weir.Fixed, Period: weir.Day, Zone: "Europe/Berlin"}
 	evening := nine.Add(14 * time.Hour) // 23:00 UTC, midnight in Berlin
 	for _, limit := range []weir.Limit{day, date} {
 		limiter := must(weir.New(weir.Policy{Name: "login", Limits: []weir.Limit{limit}}))

@@ -13,7 +13,7 @@ import (
 // R15: the fallback's mode decides, and the decision is marked Degraded. Here four
 // processes share 10 an hour. While the store is down, each may grant 2 on its own.
 func Example_whatIfTheStoreIsDown() {
-	for _, mode := range []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local} {
+	for _, mode := range []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share} {
 		store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
 
 		engine := fallback.New(store, mode, fallback.Instances(4))
@@ -29,19 +29,19 @@ func Example_whatIfTheStoreIsDown() {
 		fmt.Println(mode, "2 more:", d.Allowed, "degraded:", d.Degraded, "error:", err != nil)
 	}
 	// Output:
-	// FailClosed 2: false degraded: false error: true
-	// FailClosed 2 more: false degraded: false error: true
-	// FailOpen 2: true degraded: true error: false
-	// FailOpen 2 more: true degraded: true error: false
-	// Local 2: true degraded: true error: false
-	// Local 2 more: false degraded: true error: false
+	// Deny 2: false degraded: false error: true
+	// Deny 2 more: false degraded: false error: true
+	// Allow 2: true degraded: true error: false
+	// Allow 2 more: true degraded: true error: false
+	// Share 2: true degraded: true error: false
+	// Share 2 more: false degraded: true error: false
 }
 
-// R15: after ErrUnavailable, yes: nothing was recorded. After ErrUnknownFate only if a
+// R15: after ErrUnavailable, yes: nothing was recorded. After ErrOutcomeUnknown only if a
 // second charge does no harm, or with an idempotency key (AllowOnce).
 func Example_mayAFailedCallBeMadeAgain() {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{weir.PerDay(200_000, "account")}}, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.Timeout(time.Second)))))
+	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{weir.PerDay(200_000, "account")}}, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.Timeout(time.Second)))))
 
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Lost()} {
 		store.Break(fault)
@@ -49,7 +49,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 		switch {
 		case errors.Is(err, weir.ErrUnavailable):
 			fmt.Println("not recorded; try again later")
-		case errors.Is(err, weir.ErrUnknownFate):
+		case errors.Is(err, weir.ErrOutcomeUnknown):
 			fmt.Println("perhaps recorded; check by hand")
 		}
 	}
@@ -68,7 +68,7 @@ func Example_mayAFailedCallBeMadeAgain() {
 func Example_howAreOutagesNoticed() {
 	store := weirtest.NewFaulty(weir.NewMemory())
 
-	engine := fallback.New(store, fallback.FailOpen,
+	engine := fallback.New(store, fallback.Allow,
 		fallback.Timeout(time.Second),
 		fallback.FailureThreshold(3),
 		fallback.OnStoreState(func(state fallback.StoreState, cause error) {

@@ -140,13 +140,13 @@ func Example_howDoIGiveUnitsBack() {
 // charged once.
 func ExampleLimiter_AllowOnce() {
 	store := weirtest.NewFaulty(weir.NewMemory()) // in a program: weirredis.New(conn)
-	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{weir.PerDay(200_000, "account")}}, weir.WithEngine(fallback.New(store, fallback.FailClosed))))
+	limiter := must(weir.New(weir.Policy{Name: "transfers", Limits: []weir.Limit{weir.PerDay(200_000, "account")}}, weir.WithEngine(fallback.New(store, fallback.Deny))))
 
 	store.Break(weirtest.Lost()) // the store records, and its answer is lost
 	id := "transfer-4711"        // chosen once, before the first call
 	d, err := limiter.AllowOnce(ctx, weir.K("7"), 50_000, id)
 	for range 5 {
-		if !errors.Is(err, weir.ErrUnknownFate) && !errors.Is(err, weir.ErrUnavailable) {
+		if !errors.Is(err, weir.ErrOutcomeUnknown) && !errors.Is(err, weir.ErrUnavailable) {
 			break
 		}
 		fmt.Println("no answer; retry")

@@ -21,21 +21,21 @@ func Example_whenDoesAUnitComeBack() {
 }
 
 // R3: a fixed window returns all units at its edge, so up to 2 * Max passes across it. A
-// Calendar window ends with the minute, a FirstHit window one minute after its first unit.
+// Fixed window ends with the minute, a FixedFromFirst window one minute after its first unit.
 func Example_whatIfTheWindowIsFixed() {
-	for _, kind := range []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit} {
+	for _, kind := range []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst} {
 		limiter := must(weir.New(weir.Policy{Name: "search", Limits: []weir.Limit{
 			{Name: "minute", Max: 5, Window: time.Minute, Kind: kind},
 		}}))
 		must(limiter.At(nine.Add(30*time.Second)).Allow(ctx, weir.K()))
 		d := must(limiter.At(nine.Add(59*time.Second)).AllowN(ctx, weir.K(), 4))
 		again := must(limiter.At(nine.Add(60*time.Second)).AllowN(ctx, weir.K(), 5))
-		fmt.Printf("%-8v full at 9:00:59, empty in %v; five more at 9:01:00: %v\n", kind, d.ResetAfter, again.Allowed)
+		fmt.Printf("%-14v full at 9:00:59, empty in %v; five more at 9:01:00: %v\n", kind, d.ResetAfter, again.Allowed)
 	}
 	// Output:
-	// Rolling  full at 9:00:59, empty in 1m0s; five more at 9:01:00: false
-	// Calendar full at 9:00:59, empty in 1s; five more at 9:01:00: true
-	// FirstHit full at 9:00:59, empty in 31s; five more at 9:01:00: false
+	// Rolling        full at 9:00:59, empty in 1m0s; five more at 9:01:00: false
+	// Fixed          full at 9:00:59, empty in 1s; five more at 9:01:00: true
+	// FixedFromFirst full at 9:00:59, empty in 31s; five more at 9:01:00: false
 }
 
 // R8: exactly RetryAfter, if no other call takes the units first.

@@ -308,7 +308,7 @@ func (h *StoredHistory) Split() (policy, limit string, kind Kind, dimensions, va
 		return "", "", 0, nil, nil, false
 	}
 	for kind = Rolling; kind.String() != names[2]; kind++ {
-		if kind == InFlight {
+		if kind == Concurrency {
 			return "", "", 0, nil, nil, false
 		}
 	}

@@ -42,7 +42,7 @@ func (r *recorder) len() int {
 func newKept(opts ...MemoryOption) *Memory {
 	m := NewMemory(opts...)
 	for i := range 16 {
-		for kind := Rolling; kind <= InFlight; kind++ {
+		for kind := Rolling; kind <= Concurrency; kind++ {
 			for _, dimensions := range []string{"", "\x00user", "\x00user\x00path"} {
 				m.table.Group(fmt.Sprint("p\x00l", i, "\x00", kind, dimensions), (30 * time.Hour).Microseconds())
 			}
@@ -117,12 +117,12 @@ func kindsOf(r *rand.Rand) Policy {
 		l.Window = (l.Window / 10).Truncate(time.Millisecond) + time.Millisecond
 		l.MinInterval = (l.MinInterval / 10).Truncate(time.Millisecond)
 		switch kind := Kind(r.IntN(6)); {
-		case kind == InFlight && p.Mode == CountDenied:
+		case kind == Concurrency && p.Mode == CountDenied:
 		case kind == Bucket:
 			l.Kind, l.Cells, l.Max = Bucket, 0, 1+l.Max
-		case kind == Calendar && r.IntN(2) == 0:
+		case kind == Fixed && r.IntN(2) == 0:
 			l.Kind, l.Cells, l.MinInterval, l.Window, l.Period, l.Zone = kind, 0, 0, 0, Hour, "UTC"
-		case kind <= InFlight:
+		case kind <= Concurrency:
 			l.Kind = kind
 			if kind != Rolling {
 				l.Cells = 0

@@ -85,7 +85,7 @@ func (m *Memory) Count(_ context.Context, p *Plan, k Key, i int, last, now int64
 	defer m.unlock(slots[:], locks)
 	s := &slots[0]
 	cutoff := now - last
-	if k := p.limits[i].Kind; k == Calendar || k == FirstHit {
+	if k := p.limits[i].Kind; k == Fixed || k == FixedFromFirst {
 		cutoff = s.rule.Cutoff(now)
 	}
 	recorded, _ := s.h.Used(s.arena, cutoff)

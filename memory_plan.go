@@ -17,7 +17,7 @@ type memoryPlan struct {
 	plan   *Plan
 	mode   window.Mode
 	limits []memoryLimit
-	simple bool // allowSimple may decide: one limit without a cost by one dimension, neither FirstHit nor of a Period, and denials are not counted
+	simple bool // allowSimple may decide: one limit without a cost by one dimension, neither FixedFromFirst nor of a Period, and denials are not counted
 }
 
 // memoryLimit is one limit of a memoryPlan: its numbers, and the names of its histories.
@@ -29,7 +29,7 @@ type memoryLimit struct {
 	salt      uint64 // makes the hashes of this limit's keys differ from those of other limits
 	by        []int  // indices into the key
 	cost      int64  // as PlanLimit.Cost
-	holds     bool   // of kind InFlight: a refund ends the hold of a cost, too (R17)
+	holds     bool   // of kind Concurrency: a refund ends the hold of a cost, too (R17)
 	zoned     *zoned // the windows of a Period, otherwise nil
 	plain     bool   // a rolling window without cells and a minimum interval
 	pours     bool   // a bucket without a minimum interval
@@ -67,7 +67,7 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 			salt:      m.salt(name),
 			by:        l.By,
 			cost:      l.Cost,
-			holds:     l.Kind == InFlight,
+			holds:     l.Kind == Concurrency,
 			plain:     l.Kind == Rolling && l.Cell == 0 && l.MinInterval == 0,
 			pours:     l.Kind == Bucket && l.MinInterval == 0,
 			sole:      sole,
@@ -84,7 +84,7 @@ func (m *Memory) compile(p *Plan) *memoryPlan {
 		m.journal.Append(&Change{Kind: ChangePlan, Plan: p})
 	}
 	first := &b.limits[0]
-	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FirstHit && first.zoned == nil && p.Mode() != CountDenied
+	b.simple = len(b.limits) == 1 && first.sole >= 0 && first.cost == 0 && !first.FromFirst && first.zoned == nil && p.Mode() != CountDenied
 	return b
 }
 
@@ -107,7 +107,7 @@ func (l *PlanLimit) retention() int64 {
 // when it was of another kind.
 func (m *Memory) ofAllKinds(p *Plan) (all []memoryLimit) {
 	for i, l := range m.compiled(p).limits {
-		for kind := Rolling; kind <= InFlight; kind++ {
+		for kind := Rolling; kind <= Concurrency; kind++ {
 			name := historyName(p, &p.limits[i], kind)
 			if group, known := m.table.Find(name); known {
 				l.group, l.salt = group, m.salt(name)
@@ -132,8 +132,8 @@ func historyName(p *Plan, l *PlanLimit, kind Kind) string {
 // wide as they are, whose units leave at the end of the cell, not a window later (R3).
 func rule(l *PlanLimit) window.Rule {
 	r := window.Rule{Max: l.Capacity, Window: l.Window, MinInterval: l.MinInterval, Cell: l.Cell, Ahead: l.Cell,
-		FirstHit: l.Kind == FirstHit, Refill: &l.Refill}
-	if l.Kind == Calendar && l.Period == nil {
+		FromFirst: l.Kind == FixedFromFirst, Refill: &l.Refill}
+	if l.Kind == Fixed && l.Period == nil {
 		r.Cell = l.Window
 	}
 	return r

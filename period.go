@@ -53,8 +53,8 @@ func (l *Limit) periodProblem() (field, problem string) {
 		return "Anchor", fmt.Sprintf("%d without a Period; use Month or Week, or 0", l.Anchor)
 	case l.Period == NoPeriod:
 		return "", ""
-	case l.Kind != Calendar:
-		return "Period", fmt.Sprintf("a %v of a limit of kind %v; use kind Calendar, or a Window", l.Period, l.Kind)
+	case l.Kind != Fixed:
+		return "Period", fmt.Sprintf("a %v of a limit of kind %v; use kind Fixed, or a Window", l.Period, l.Kind)
 	case l.Window != 0 && l.Window != l.Period.Length():
 		return "Window", fmt.Sprintf("%v beside the period %v; leave it out, or use %v", l.Window, l.Period, l.Period.Length())
 	}
@@ -87,7 +87,7 @@ func loadZone(name string) (*time.Location, error) {
 	return zone, err
 }
 
-// Zoned is the windows of a Calendar limit with a Period: each begins with the period by
+// Zoned is the windows of a Fixed limit with a Period: each begins with the period by
 // the wall clock of a zone (R3).
 type Zoned struct {
 	period Period

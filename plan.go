@@ -19,7 +19,7 @@ type Plan struct {
 	dimensions []string
 	limits     []PlanLimit
 
-	rates, holds *Plan // the parts of a plan with limits of kind InFlight; otherwise p and nil
+	rates, holds *Plan // the parts of a plan with limits of kind Concurrency; otherwise p and nil
 	whole        *Plan // the plan that this one is a part of, otherwise nil
 
 	parts []planPart // of calls decided together; otherwise nil
@@ -41,7 +41,7 @@ type PlanLimit struct {
 
 	Capacity int64  // most units of one attempt, and of the room: Burst of a Bucket, otherwise Max
 	Refill   Refill // of a Bucket: the time in which one unit flows in (R16)
-	Period   *Zoned // of a Calendar limit with a Period: its windows (R3); otherwise nil
+	Period   *Zoned // of a Fixed limit with a Period: its windows (R3); otherwise nil
 
 	// Shared are the dimensions that all limits of the policy count by, as indices into the
 	// key's values, in the order of their names. Engines that place the histories of a policy
@@ -114,21 +114,21 @@ func (p *Plan) shared() []int {
 	return shared
 }
 
-// split makes the parts of a plan with limits of kind InFlight.
+// split makes the parts of a plan with limits of kind Concurrency.
 func (p *Plan) split() {
 	p.rates = p
-	if slices.ContainsFunc(p.limits, func(l PlanLimit) bool { return l.Kind == InFlight }) {
+	if slices.ContainsFunc(p.limits, func(l PlanLimit) bool { return l.Kind == Concurrency }) {
 		p.rates, p.holds = p.part(false), p.part(true)
 	}
 }
 
-// part returns a plan with the limits that are, or are not, of kind InFlight, on the same
+// part returns a plan with the limits that are, or are not, of kind Concurrency, on the same
 // histories and for the same keys. It is nil if there are none.
 func (p *Plan) part(inFlight bool) *Plan {
 	c := &Plan{policy: p.policy, dimensions: p.dimensions, whole: p}
 	c.policy.Limits = nil
 	for i, l := range p.limits {
-		if (l.Kind == InFlight) == inFlight {
+		if (l.Kind == Concurrency) == inFlight {
 			c.limits = append(c.limits, l)
 			c.policy.Limits = append(c.policy.Limits, p.policy.Limits[i])
 		}
@@ -144,16 +144,16 @@ func (p *Plan) part(inFlight bool) *Plan {
 	return c
 }
 
-// Holds returns the plan of the limits of kind InFlight, on the same histories and for the
+// Holds returns the plan of the limits of kind Concurrency, on the same histories and for the
 // same keys, or nil if there are none. Reservations end and extend their holds by it (R17).
 func (p *Plan) Holds() *Plan { return p.holds }
 
-// Rates returns the plan of all limits except those of kind InFlight, as Holds does. It is
+// Rates returns the plan of all limits except those of kind Concurrency, as Holds does. It is
 // p itself without such limits, and nil if there are no others.
 func (p *Plan) Rates() *Plan { return p.rates }
 
 // HoldTime returns the time for which a granted unit is held in every limit of kind
-// InFlight: the shortest Window of them, or 0 if there are none (R17).
+// Concurrency: the shortest Window of them, or 0 if there are none (R17).
 func (p *Plan) HoldTime() time.Duration {
 	if p.holds == nil {
 		return 0
@@ -166,7 +166,7 @@ func (p *Plan) HoldTime() time.Duration {
 }
 
 // HeldUnits returns the units that the end of a hold of n takes back, as Refund returns
-// them: n, or less if every limit of kind InFlight has a lower Cost. Without such limits it
+// them: n, or less if every limit of kind Concurrency has a lower Cost. Without such limits it
 // is 0.
 func (p *Plan) HeldUnits(n int64) (units int64) {
 	if p.holds == nil {
@@ -224,7 +224,7 @@ func (l *PlanLimit) Units(n int64) int64 {
 // For fixed windows it is the whole open window, because only its beginning is stored
 // (R11).
 func (l *PlanLimit) Span(last int64) int64 {
-	if l.Kind == Calendar || l.Kind == FirstHit {
+	if l.Kind == Fixed || l.Kind == FixedFromFirst {
 		return l.Window
 	}
 	return last

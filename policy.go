@@ -91,7 +91,7 @@ type Limit struct {
 	Cost        int64         // units that an attempt takes of this limit; 0 = its own number (R7)
 	Kind        Kind          // where windows begin (R3), or a bucket (R16), or holds (R17); Rolling by default
 	Burst       int64         // capacity of a Bucket in units, 1 … MaxUnits; 0 = Max (R16)
-	Period      Period        // length of Calendar windows by the clock of a Zone; NoPeriod = multiples of Window (R3)
+	Period      Period        // length of Fixed windows by the clock of a Zone; NoPeriod = multiples of Window (R3)
 	Zone        string        // IANA name of the time zone of the Period, such as Europe/Berlin; "" = UTC
 	Anchor      int           // first day of Month (1 … 31) and Week (1 = Monday … 7 = Sunday) windows; 0 = 1
 }
@@ -123,25 +123,25 @@ const (
 	// Rolling windows begin everywhere: at most Max units in any window.
 	Rolling Kind = iota
 
-	// Calendar windows begin at the whole multiples of Window since 1970, UTC, or with the
+	// Fixed windows begin at the whole multiples of Window since 1970, UTC, or with the
 	// Periods of a Zone. Each holds at most Max units. A window's length across the edge of
 	// two may hold 2 * Max.
-	Calendar
+	Fixed
 
-	// FirstHit windows begin with the first unit recorded after the end of the last one.
+	// FixedFromFirst windows begin with the first unit recorded after the end of the last one.
 	// Each holds at most Max units. A Window's length across two may hold 2 * Max.
-	FirstHit
+	FixedFromFirst
 
 	// Bucket is a token bucket of Burst units that refills at the rate of Max per Window
 	// (R16). Any span of length d holds at most Burst + floor(d * Max / Window) units.
 	Bucket
 
-	// InFlight holds at most Max units at any instant. A granted unit is held until its
+	// Concurrency holds at most Max units at any instant. A granted unit is held until its
 	// reservation is settled, and for at most a Window (R17).
-	InFlight
+	Concurrency
 )
 
-// Period is a length of the wall clock for Calendar windows.
+// Period is a length of the wall clock for Fixed windows.
 type Period uint8
 
 // The periods. Hour, Day and Month windows begin with the clock's, Week windows on Monday,
@@ -159,14 +159,14 @@ func (k Kind) String() string {
 	switch k {
 	case Rolling:
 		return "Rolling"
-	case Calendar:
-		return "Calendar"
-	case FirstHit:
-		return "FirstHit"
+	case Fixed:
+		return "Fixed"
+	case FixedFromFirst:
+		return "FixedFromFirst"
 	case Bucket:
 		return "Bucket"
-	case InFlight:
-		return "InFlight"
+	case Concurrency:
+		return "Concurrency"
 	}
 	return fmt.Sprintf("Kind(%d)", uint8(k))
 }
@@ -216,7 +216,7 @@ func (p Policy) check() error {
 		if l.Cost > 0 && p.Mode == Partial {
 			return bad(l.Name, "Cost", "a fixed cost cannot be granted in part; use AllOrNothing, or no cost (R6)")
 		}
-		if l.Kind == InFlight && p.Mode == CountDenied {
+		if l.Kind == Concurrency && p.Mode == CountDenied {
 			return bad(l.Name, "Kind", "denied attempts hold nothing, so they cannot be counted; use another Mode, or a limit of another kind (R17)")
 		}
 	}
@@ -230,8 +230,8 @@ func (l Limit) problem() (field, problem string) {
 		return "Max", fmt.Sprintf("%d is below 0; use 0 to deny everything", l.Max)
 	case l.Max > MaxUnits:
 		return "Max", fmt.Sprintf("%d is above the largest, %d", l.Max, MaxUnits)
-	case l.Kind > InFlight:
-		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Calendar, FirstHit, Bucket or InFlight", l.Kind)
+	case l.Kind > Concurrency:
+		return "Kind", fmt.Sprintf("%d is not a kind; use Rolling, Fixed, FixedFromFirst, Bucket or Concurrency", l.Kind)
 	}
 	if field, problem := l.periodProblem(); problem != "" {
 		return field, problem
@@ -250,8 +250,8 @@ func (l Limit) problem() (field, problem string) {
 		return "MinInterval", fmt.Sprintf("%v is not whole microseconds", l.MinInterval)
 	case l.Cells < 0:
 		return "Cells", fmt.Sprintf("%d is below 0; 0 is exact", l.Cells)
-	case l.Cells > 0 && l.Kind == InFlight:
-		return "Cells", fmt.Sprintf("%d cells of a limit of kind InFlight, whose holds end one by one; use 0 (R9)", l.Cells)
+	case l.Cells > 0 && l.Kind == Concurrency:
+		return "Cells", fmt.Sprintf("%d cells of a limit of kind Concurrency, whose holds end one by one; use 0 (R9)", l.Cells)
 	case l.Cells > 0 && l.Kind != Rolling:
 		return "Cells", fmt.Sprintf("%d cells of a window of kind %v, which is stored as one number anyway; use 0, or Rolling (R9)", l.Cells, l.Kind)
 	case l.Cost < 0 || l.Cost > MaxUnits:

@@ -61,24 +61,24 @@ func TestNewChecksEveryField(t *testing.T) {
 		{with(func(l *Limit) { l.MinInterval = time.Second + time.Microsecond }), "l", "MinInterval", "longer than the window"},
 		{with(func(l *Limit) { l.MinInterval = 1 }), "l", "MinInterval", "whole microseconds"},
 		{with(func(l *Limit) { l.Cells = -1 }), "l", "Cells", "0 is exact"},
-		{with(func(l *Limit) { l.Kind = 5 }), "l", "Kind", "use Rolling, Calendar, FirstHit, Bucket or InFlight"},
+		{with(func(l *Limit) { l.Kind = 5 }), "l", "Kind", "use Rolling, Fixed, FixedFromFirst, Bucket or Concurrency"},
 		{with(func(l *Limit) { l.Kind, l.Cells = Bucket, 1 }), "l", "Cells", "kind Bucket"},
 		{with(func(l *Limit) { l.Kind, l.Max = Bucket, 0 }), "l", "Max", "never refills"},
 		{with(func(l *Limit) { l.Kind, l.Burst = Bucket, -1 }), "l", "Burst", "out of range"},
 		{with(func(l *Limit) { l.Kind, l.Burst = Bucket, MaxUnits }), "l", "Burst", "use at most"},
 		{with(func(l *Limit) { l.Kind, l.Max, l.Window, l.Burst = Bucket, 1, MaxWindow, 2 }), "l", "Burst", "more than 400 days"},
 		{with(func(l *Limit) { l.Burst = 5 }), "l", "Burst", "kind Rolling"},
-		{with(func(l *Limit) { l.Kind, l.Cells = InFlight, 1 }), "l", "Cells", "kind InFlight"},
-		{with(func(l *Limit) { l.Period = Day }), "l", "Period", "use kind Calendar"},
-		{with(func(l *Limit) { l.Kind, l.Zone = Calendar, "Europe/Berlin" }), "l", "Zone", "without a Period"},
-		{with(func(l *Limit) { l.Kind, l.Anchor = Calendar, 3 }), "l", "Anchor", "without a Period"},
-		{with(func(l *Limit) { l.Kind, l.Period = Calendar, Day }), "l", "Window", "beside the period day"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = Calendar, Month, 0, 32 }), "l", "Anchor", "0 to 31"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = Calendar, Day, 0, 2 }), "l", "Anchor", "0 to 1"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = Calendar, Day, 0, "Europe/Berln" }), "l", "Zone", "not a known time zone"},
-		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = Calendar, Day, 0, "Local" }), "l", "Zone", "not a known time zone"},
-		{with(func(l *Limit) { l.Kind, l.Cells = Calendar, 1 }), "l", "Cells", "kind Calendar"},
-		{with(func(l *Limit) { l.Kind, l.Cells = FirstHit, 60 }), "l", "Cells", "kind FirstHit"},
+		{with(func(l *Limit) { l.Kind, l.Cells = Concurrency, 1 }), "l", "Cells", "kind Concurrency"},
+		{with(func(l *Limit) { l.Period = Day }), "l", "Period", "use kind Fixed"},
+		{with(func(l *Limit) { l.Kind, l.Zone = Fixed, "Europe/Berlin" }), "l", "Zone", "without a Period"},
+		{with(func(l *Limit) { l.Kind, l.Anchor = Fixed, 3 }), "l", "Anchor", "without a Period"},
+		{with(func(l *Limit) { l.Kind, l.Period = Fixed, Day }), "l", "Window", "beside the period day"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = Fixed, Month, 0, 32 }), "l", "Anchor", "0 to 31"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Anchor = Fixed, Day, 0, 2 }), "l", "Anchor", "0 to 1"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = Fixed, Day, 0, "Europe/Berln" }), "l", "Zone", "not a known time zone"},
+		{with(func(l *Limit) { l.Kind, l.Period, l.Window, l.Zone = Fixed, Day, 0, "Local" }), "l", "Zone", "not a known time zone"},
+		{with(func(l *Limit) { l.Kind, l.Cells = Fixed, 1 }), "l", "Cells", "kind Fixed"},
+		{with(func(l *Limit) { l.Kind, l.Cells = FixedFromFirst, 60 }), "l", "Cells", "kind FixedFromFirst"},
 		{with(func(l *Limit) { l.Cost = -1 }), "l", "Cost", "use 0"},
 		{with(func(l *Limit) { l.Cost = MaxUnits + 1 }), "l", "Cost", "out of range"},
 		{Policy{Name: "p", Mode: Partial, Limits: []Limit{{Name: "l", Max: 1, Window: time.Second, Cost: 1}}}, "l", "Cost", "in part"},
@@ -143,8 +143,8 @@ func TestNewAcceptsTheBounds(t *testing.T) {
 		{Name: "0", Max: 0, Window: MinWindow},
 		{Name: strings.Repeat("a", 64), Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Cells: 1 << 30},
 		{Name: "a.b_c-d", Max: 1, Window: MinWindow, MinInterval: MinWindow, Cells: 1},
-		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Kind: Calendar},
-		{Name: "first", Max: 1, Window: MinWindow, MinInterval: MinWindow, Kind: FirstHit},
+		{Name: "calendar", Max: MaxUnits, Window: MaxWindow, MinInterval: MaxWindow, Kind: Fixed},
+		{Name: "first", Max: 1, Window: MinWindow, MinInterval: MinWindow, Kind: FixedFromFirst},
 	} {
 		l := mustNew(t, Policy{Name: "p", Limits: []Limit{l}})
 		for range 3 {
@@ -219,7 +219,7 @@ func TestPlanIsACopy(t *testing.T) {
 }
 
 func TestKindString(t *testing.T) {
-	for k, want := range map[Kind]string{Rolling: "Rolling", Calendar: "Calendar", FirstHit: "FirstHit", 9: "Kind(9)"} {
+	for k, want := range map[Kind]string{Rolling: "Rolling", Fixed: "Fixed", FixedFromFirst: "FixedFromFirst", 9: "Kind(9)"} {
 		if got := k.String(); got != want {
 			t.Errorf("kind %d is %q, want %q", uint8(k), got, want)
 		}

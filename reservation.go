@@ -13,7 +13,7 @@ import (
 
 // Reserve is AllowN for a use that is settled when it ends. Its cost may be known only
 // then, such as the tokens of a language model, or it may be a call that a limit of kind
-// InFlight counts while it runs. The granted units are settled once: by Done if all were
+// Concurrency counts while it runs. The granted units are settled once: by Done if all were
 // used, by Commit with the units really used, or by Cancel. The reservation is nil if
 // nothing was granted; that is not an error (R15). In mode Partial it may hold fewer than n
 // units (Reservation.Units).
@@ -23,7 +23,7 @@ import (
 // units of an expired reservation stay as granted and leave the windows like any grant.
 // They are not given back, because a caller that died may have used them, and then more
 // than Max would pass. No goroutine is involved, and a forgotten reservation costs only
-// its units. A hold of kind InFlight ends by itself after the Window of its limit, whatever
+// its units. A hold of kind Concurrency ends by itself after the Window of its limit, whatever
 // the TTL is, unless Extend renews it (R17).
 //
 // req is an attempt now: another Op returns ErrRequest, and an instant ErrInstant. With an ID
@@ -71,7 +71,7 @@ type Reservation struct {
 
 	mu        sync.Mutex // protects the following, also during calls of the engine
 	begun     time.Time  // of ttl, by the clock of this process: the grant or the last extension
-	hold      time.Time  // the instant of the entries in limits of kind InFlight: as begun, by the engine's clock
+	hold      time.Time  // the instant of the entries in limits of kind Concurrency: as begun, by the engine's clock
 	id        string     // begins the idempotency keys of corrections; "" = none
 	settled   bool
 	doubt     bool  // a settlement is not complete or may be, with used
@@ -93,7 +93,7 @@ func (r *Reservation) Units() int64 { return r.units }
 
 // HeldUntil returns the instant, by the engine's clock, at which the hold ends by itself:
 // a Window after the grant or the last extension, and the shortest Window of several
-// limits of kind InFlight. It is the zero Time without such a limit.
+// limits of kind Concurrency. It is the zero Time without such a limit.
 func (r *Reservation) HeldUntil() time.Time {
 	t := r.limiter.plan.HoldTime()
 	if t == 0 {
@@ -114,14 +114,14 @@ func (r *Reservation) Done(ctx context.Context) error { return r.settle(ctx, r.u
 
 // Commit settles the reservation with the units really used, 0 … MaxUnits. Fewer than
 // reserved are refunded at the instant of the grant, as by Refund. More are recorded now,
-// as by Record, and room may be below 0 after it (R10). Limits of kind InFlight get all
+// as by Record, and room may be below 0 after it (R10). Limits of kind Concurrency get all
 // units back, because the hold ends (R17).
 //
 // It returns ErrSettled if the reservation was settled before and ErrExpired if the time
-// to live is over; neither changes anything. After any other error except ErrUnknownFate
+// to live is over; neither changes anything. After any other error except ErrOutcomeUnknown
 // nothing has changed and the reservation can be settled again. With limits of kind
-// InFlight beside others, a part of the settlement may have been made; then it can be
-// repeated with the same number only. After ErrUnknownFate, on a RefundOnceEngine, Commit
+// Concurrency beside others, a part of the settlement may have been made; then it can be
+// repeated with the same number only. After ErrOutcomeUnknown, on a RefundOnceEngine, Commit
 // can be repeated with the same number and settles once; on other engines the repetition
 // returns ErrSettled.
 //
@@ -177,7 +177,7 @@ func (r *Reservation) settle(ctx context.Context, actual int64, done bool) error
 
 // failed notes that a step of a settlement failed, and returns its error.
 func (r *Reservation) failed(err error, actual int64) error {
-	if errors.Is(err, ErrUnknownFate) {
+	if errors.Is(err, ErrOutcomeUnknown) {
 		if r.id == "" {
 			r.settled = true // a repetition might correct twice
 		}
@@ -209,7 +209,7 @@ func (r *Reservation) step(name string) string {
 }
 
 // correct refunds or records the difference to the reserved units in the limits that are
-// not of kind InFlight. It refunds nothing of a fallback's grant: the store has no entry
+// not of kind Concurrency. It refunds nothing of a fallback's grant: the store has no entry
 // of it, and may have an entry of another caller at that instant.
 func (r *Reservation) correct(ctx context.Context, actual int64) (err error) {
 	rates := r.limiter.plan.Rates()
@@ -240,7 +240,7 @@ func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64
 	return refundOnce(ctx, r.limiter.engine, p, r.key, at.UnixMicro(), n, Now, id)
 }
 
-// Extend renews the hold of a long use: for another Window of each limit of kind InFlight,
+// Extend renews the hold of a long use: for another Window of each limit of kind Concurrency,
 // from now. Limits of other kinds do not change. The time to live begins anew. For a moment
 // the units are held twice, so at no instant fewer are held than in use.
 //
@@ -255,7 +255,7 @@ func (r *Reservation) refund(ctx context.Context, p *Plan, at time.Time, n int64
 func (r *Reservation) Extend(ctx context.Context) error {
 	p := r.limiter.plan
 	if p.Holds() == nil {
-		return fmt.Errorf("%w: policy %q has no limit of kind InFlight, so there is no hold to extend; settle the reservation within its time to live of %v", ErrKind, p.Name(), r.ttl)
+		return fmt.Errorf("%w: policy %q has no limit of kind Concurrency, so there is no hold to extend; settle the reservation within its time to live of %v", ErrKind, p.Name(), r.ttl)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -296,7 +296,7 @@ func (r *Reservation) extend(ctx context.Context) error {
 			err = fmt.Errorf("%w: the hold was not extended; it lasts until %v", ErrUnavailable, r.hold.Add(p.HoldTime()))
 		}
 		if err != nil {
-			x.open = r.id != "" && errors.Is(err, ErrUnknownFate)
+			x.open = r.id != "" && errors.Is(err, ErrOutcomeUnknown)
 			return err
 		}
 		x.at = d.At
@@ -305,7 +305,7 @@ func (r *Reservation) extend(ctx context.Context) error {
 		took, err := r.refund(ctx, holds, r.hold, r.units, r.step(" move "+number))
 		switch {
 		case err == nil && took < p.HeldUnits(r.units):
-		case err == nil || r.id == "" && errors.Is(err, ErrUnknownFate):
+		case err == nil || r.id == "" && errors.Is(err, ErrOutcomeUnknown):
 			r.hold, r.begun, x.open = x.at, x.begun, false
 			return err
 		default:

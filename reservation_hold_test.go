@@ -18,8 +18,8 @@ func farm(t *testing.T, opts ...weir.Option) *weir.Limiter {
 	t.Helper()
 	l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "running", Kind: weir.InFlight, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
-		{Name: "all", Kind: weir.InFlight, Max: 50, Window: time.Minute, Cost: 5},
+		{Name: "running", Kind: weir.Concurrency, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
+		{Name: "all", Kind: weir.Concurrency, Max: 50, Window: time.Minute, Cost: 5},
 	}}, opts...)
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +197,7 @@ func TestExtendThatComesTooLate(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			l, err := weir.New(weir.Policy{Name: "render", Limits: []weir.Limit{
 				{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-				{Name: "running", Kind: weir.InFlight, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
+				{Name: "running", Kind: weir.Concurrency, Max: 3, Window: 30 * time.Second, By: []string{"tenant"}},
 			}}, weir.WithEngine(&slow{weir.NewMemory(), c.before, c.after}))
 			if err != nil {
 				t.Fatal(err)
@@ -230,7 +230,7 @@ func TestHoldsInDoubt(t *testing.T) {
 				// The fault begins with each of the calls of the engine.
 				for begin := range 5 {
 					store := &failing{Faulty: weirtest.NewFaulty(weir.NewMemory()), fault: fault, left: -1}
-					l := farm(t, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0))))
+					l := farm(t, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
 					r := reserve(t, l, 2)
 					time.Sleep(time.Second)
 					store.left = begin
@@ -280,7 +280,7 @@ func (f *failing) RefundOnce(ctx context.Context, p *weir.Plan, k weir.Key, at, 
 // TestDegradedHolds: a fallback's grant is in no store, so its end and its extension change
 // nothing there. A hold of the store cannot be extended without it.
 func TestDegradedHolds(t *testing.T) {
-	for _, mode := range []fallback.Mode{fallback.FailOpen, fallback.Local} {
+	for _, mode := range []fallback.Mode{fallback.Allow, fallback.Share} {
 		synctest.Test(t, func(t *testing.T) {
 			store := weirtest.NewFaulty(weir.NewMemory())
 			l := farm(t, weir.WithEngine(fallback.New(store, mode, fallback.FailureThreshold(0))))
@@ -324,7 +324,7 @@ func TestPlanParts(t *testing.T) {
 	}
 	m := model(t, weir.AllOrNothing).Plan()
 	if m.Rates() != m || m.Holds() != nil || m.HoldTime() != 0 || m.HeldUnits(3) != 0 {
-		t.Error("a plan without limits of kind InFlight has parts")
+		t.Error("a plan without limits of kind Concurrency has parts")
 	}
 	if fmt.Sprint(p.Rates().Dimensions(), p.Holds().Dimensions()) != "[tenant] [tenant]" {
 		t.Errorf("%v, %v", p.Rates().Dimensions(), p.Holds().Dimensions())

@@ -237,9 +237,9 @@ func TestReservationOutage(t *testing.T) {
 		t.Errorf("when the store is back: %v", err)
 	}
 	r = reserve(t, l, 10)
-	store.err = fmt.Errorf("%w: cut", weir.ErrUnknownFate)
-	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrUnknownFate) {
-		t.Errorf("%v, want ErrUnknownFate", err)
+	store.err = fmt.Errorf("%w: cut", weir.ErrOutcomeUnknown)
+	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrOutcomeUnknown) {
+		t.Errorf("%v, want ErrOutcomeUnknown", err)
 	}
 	store.err = nil
 	if err := r.Cancel(ctx); !errors.Is(err, weir.ErrSettled) {
@@ -255,12 +255,12 @@ func TestReservationInDoubt(t *testing.T) {
 		actual int64
 	}{"refund made": {weirtest.Lost(), 3}, "record made": {weirtest.Lost(), 25}, "refund not made": {unsure, 3}, "record not made": {unsure, 25}} {
 		store := weirtest.NewFaulty(weir.NewMemory())
-		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0))))
+		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
 		r := reserve(t, l, 10)
 		store.Break(c.fault)
 		for range 2 {
-			if err := r.Commit(ctx, c.actual); !errors.Is(err, weir.ErrUnknownFate) {
-				t.Errorf("%s: %v, want ErrUnknownFate", name, err)
+			if err := r.Commit(ctx, c.actual); !errors.Is(err, weir.ErrOutcomeUnknown) {
+				t.Errorf("%s: %v, want ErrOutcomeUnknown", name, err)
 			}
 		}
 		store.Mend()
@@ -283,11 +283,11 @@ func TestReservationInDoubt(t *testing.T) {
 // charged once. Settlements of both reservations with the same number are made once.
 func TestReservationInDoubtByID(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0))))
+	l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0))))
 	request := weir.Request{N: 10, ID: "an answer"}
 	store.Break(weirtest.Lost())
-	if r, _, err := l.Reserve(ctx, acme, request); r != nil || !errors.Is(err, weir.ErrUnknownFate) {
-		t.Fatalf("a lost answer: %v, %v; want ErrUnknownFate", r, err)
+	if r, _, err := l.Reserve(ctx, acme, request); r != nil || !errors.Is(err, weir.ErrOutcomeUnknown) {
+		t.Fatalf("a lost answer: %v, %v; want ErrOutcomeUnknown", r, err)
 	}
 	store.Mend()
 	var both [2]*weir.Reservation
@@ -312,7 +312,7 @@ func TestReservationInDoubtByID(t *testing.T) {
 }
 
 // unsure is a store that loses calls and answers.
-func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrUnknownFate) }
+func unsure(context.Context, func()) error { return fmt.Errorf("%w: cut", weir.ErrOutcomeUnknown) }
 
 // down is a store that decides nothing.
 type down struct{ weir.Engine }
@@ -330,7 +330,7 @@ func TestDegradedReservation(t *testing.T) {
 		if _, err := others.AllowN(ctx, acme, 100); err != nil {
 			t.Fatal(err)
 		}
-		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(down{memory}, fallback.FailOpen)))
+		l := model(t, weir.AllOrNothing, weir.WithEngine(fallback.New(down{memory}, fallback.Allow)))
 		r, d, err := l.Reserve(ctx, acme, weir.Request{N: 50})
 		if err != nil || !d.Degraded {
 			t.Fatalf("%+v, %v; want a degraded grant", d, err)

@@ -173,7 +173,7 @@ func TestTogetherRejects(t *testing.T) {
 	}
 	// A limit of another kind has another history (R12).
 	fixed := capped("p", 11)
-	fixed.Limits[0].Kind = Calendar
+	fixed.Limits[0].Kind = Fixed
 	calls := []Call{good(), attempt(mustNew(t, fixed, WithEngine(m)), K("a"), 2)}
 	if err := DecideTogether(ctx, m, calls); err != nil || calls[0].Decision.Remaining != 9 || calls[1].Decision.Remaining != 9 {
 		t.Errorf("two kinds: %v, %+v", err, calls)

@@ -78,7 +78,7 @@ func TestBrokenSnippetsAreFound(t *testing.T) {
 		{"d, err := limiter.Allow(ctx, weir.K(\"ann\"))\nif err != nil {\n\treturn err\n}\n", ""},
 		{"fallback.Instances(4),\n", ""},
 		{"type sender struct {\n\tlimiter *weir.Limiter\n}\n\nfunc (s sender) send() { s.limiter.Allow(ctx, weir.K(\"ann\")) }\n", ""},
-		{"engine := fallback.New(weirredis.New(conn), fallback.Local)\n", "3:24: multiple-value weirredis.New"},
+		{"engine := fallback.New(weirredis.New(conn), fallback.Share)\n", "3:24: multiple-value weirredis.New"},
 		{"d := limiter.Allow(ctx, weir.K(\"ann\"))\n", "3:6: assignment mismatch"},
 		{"d, err := limiter.Allow(ctx, \"ann\")\n", "3:30: cannot use \"ann\""},
 		{"limiter.Permit(ctx)\n", "3:9: limiter.Permit undefined"},

@@ -59,7 +59,7 @@ policies:
 	}
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
-	e := fallback.New(store, fallback.FailClosed)
+	e := fallback.New(store, fallback.Deny)
 	var items []Item
 	for _, i := range []int{0, 1, 1, 0} {
 		r, err := NewRule(f.Policies[i], e)
@@ -81,7 +81,7 @@ policies:
 // error once it can.
 func TestBatchesForgetOutcomesOfAnEarlierUse(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	rules := batchRules(t, fallback.New(store, fallback.FailClosed))
+	rules := batchRules(t, fallback.New(store, fallback.Deny))
 	items := []Item{{Rule: rules[1], Request: Request{Target: Target{weir.K("u"), None}, Op: check, N: 1}}}
 	store.Break(weirtest.Down())
 	DecideAll(context.Background(), items)
@@ -99,7 +99,7 @@ func TestBatchesForgetOutcomesOfAnEarlierUse(t *testing.T) {
 // of their items one after the other.
 func TestBatchesAgreeWithSingleDecisions(t *testing.T) {
 	ctx := context.Background()
-	batched := batchRules(t, fallback.New(weir.NewMemory(), fallback.FailClosed))
+	batched := batchRules(t, fallback.New(weir.NewMemory(), fallback.Deny))
 	single := batchRules(t, weir.NewMemory())
 	r := rand.New(rand.NewPCG(1, 1))
 	now := at("2027-01-01")

@@ -31,9 +31,9 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 	if p.Blocks == nil {
 		return nil, nil
 	}
-	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Local {
+	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Share {
 		// The local share of one unit is 0, which would deny every attempt.
-		e = f.WithMode(fallback.FailOpen)
+		e = f.WithMode(fallback.Allow)
 	}
 	b := &blocks{single: make([]*weir.Limiter, len(p.Limits)), singleKey: make([][]int, len(p.Limits))}
 	var all []weir.Limit
@@ -188,7 +188,7 @@ func (r *Rule) decideWithBlocks(ctx context.Context, o *Outcome, op weir.Op, a *
 	begun, at, err := r.blocks.begin(ctx, a, i, &d)
 	switch {
 	case err != nil && r.Mode == weir.CountDenied:
-		return weir.Decision{}, fmt.Errorf("%w: the denial was counted, but no block has begun: %w", weir.ErrUnknownFate, err)
+		return weir.Decision{}, fmt.Errorf("%w: the denial was counted, but no block has begun: %w", weir.ErrOutcomeUnknown, err)
 	case err != nil:
 		return weir.Decision{}, err
 	case r.Mode != weir.CountDenied: // a counted denial keeps its instant, which refunds name

@@ -460,7 +460,7 @@ func TestConcurrentDenialsShareOneBlock(t *testing.T) {
 // TestBlocksDenyNothingInAnOutage: during an outage the mode of the policy decides, and
 // blocks deny nothing.
 func TestBlocksDenyNothingInAnOutage(t *testing.T) {
-	f := fallback.New(down{}, fallback.FailClosed, fallback.Instances(3))
+	f := fallback.New(down{}, fallback.Deny, fallback.Instances(3))
 	for name, want := range map[string]int64{"local": 0, "open": 1} {
 		r := blockingRule(t, name, f)
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
@@ -468,7 +468,7 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 			t.Errorf("%s: %+v, %v; want %d granted and no block", name, o, err, want)
 		}
 	}
-	share := fallback.New(down{}, fallback.Local, fallback.Instances(2))
+	share := fallback.New(down{}, fallback.Share, fallback.Instances(2))
 	r := blockingRule(t, "local", share)
 	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
@@ -482,7 +482,7 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 // TestLocalDenialBeginsNoBlock: a denial by a local share begins no block in the store.
 func TestLocalDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	f := fallback.New(limits{faulty}, fallback.Local, fallback.Instances(2), fallback.FailureThreshold(0))
+	f := fallback.New(limits{faulty}, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
 	r := blockingRule(t, "local", f)
 	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
@@ -499,7 +499,7 @@ func TestLocalDenialBeginsNoBlock(t *testing.T) {
 // even if the store is back and the key is blocked there.
 func TestReplayWhileBlocked(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	r := blockingRule(t, "local", fallback.New(store, fallback.Local, fallback.FailureThreshold(0)))
+	r := blockingRule(t, "local", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	attempt := func(id string, n int64) Outcome {
 		t.Helper()
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, ID: id})

@@ -55,7 +55,7 @@ func TestBlockHammer(t *testing.T) {
 					asked := time.Now()
 					o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(keys[k], None), N: 1})
 					if err != nil {
-						if store == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+						if store == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrOutcomeUnknown) {
 							t.Error(err)
 						}
 						continue
@@ -85,7 +85,7 @@ func TestBlockHammer(t *testing.T) {
 	t.Run("cluster", func(t *testing.T) { test(t, onRedis(t, redistest.StartCluster(t).Addrs()...), nil) })
 	t.Run("faults", func(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())
-		test(t, fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)), store)
+		test(t, fallback.New(store, fallback.Deny, fallback.FailureThreshold(0)), store)
 	})
 }
 

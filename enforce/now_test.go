@@ -26,7 +26,7 @@ policies:
 func TestRequestsWithoutAnInstant(t *testing.T) {
 	memory, ctx := weir.NewMemory(), context.Background()
 	store := weirtest.NewFaulty(memory)
-	s := newSet(t, nowSource, fallback.New(store, fallback.FailClosed))
+	s := newSet(t, nowSource, fallback.New(store, fallback.Deny))
 	r := weir.Request{N: 1}
 	forms := map[string]func(rule *Rule, user string) (Outcome, error){
 		"Set.Decide": func(rule *Rule, user string) (Outcome, error) {
@@ -84,7 +84,7 @@ func TestRequestsWithoutAnInstant(t *testing.T) {
 // an engine returns it (R1), not at that of the caller with its nanoseconds and its zone.
 func TestGivenInstantIsWholeMicroseconds(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	s := newSet(t, nowSource, fallback.New(store, fallback.FailClosed))
+	s := newSet(t, nowSource, fallback.New(store, fallback.Deny))
 	given := time.Date(2026, 11, 20, 9, 0, 0, 1_999, time.FixedZone("east", 3600))
 	decide := func() weir.Decision {
 		t.Helper()

@@ -94,7 +94,7 @@ func TestSetAppliesEveryFeature(t *testing.T) {
 	if o := check("guard", Values{"user": "u"}); o.Allowed || o.RetryAfter != 10*time.Minute || o.Applied.Blocked.IsZero() {
 		t.Errorf("block: %+v", o)
 	}
-	s = newSet(t, blocking, fallback.New(down{}, fallback.FailClosed))
+	s = newSet(t, blocking, fallback.New(down{}, fallback.Deny))
 	if o := check("open", Values{"user": "u"}); !o.Allowed || !o.Degraded {
 		t.Errorf("when-store-is-down: allow: %+v", o)
 	}

@@ -21,7 +21,7 @@ func itemOf(rules []*Rule, name, user string, n int64) Item {
 // with the others.
 func TestTogether(t *testing.T) {
 	ctx := context.Background()
-	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.FailClosed))
+	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.Deny))
 	gold := itemOf(rules, "tiers", "a", 3)
 	gold.Tier = 0
 	items := []Item{itemOf(rules, "shadow", "a", 3), itemOf(rules, "plain", "a", 2), gold, itemOf(rules, "warns", "a", 2), itemOf(rules, "tiers", "c", 1)}
@@ -58,7 +58,7 @@ func TestTogether(t *testing.T) {
 
 // TestTogetherWarns: the use that counts is that after all calls, and before the first (R7).
 func TestTogetherWarns(t *testing.T) {
-	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.FailClosed))
+	rules := batchRules(t, fallback.New(weir.NewMemory(), fallback.Deny))
 	for _, step := range []struct {
 		users string
 		warns []bool
@@ -87,7 +87,7 @@ func TestTogetherWarns(t *testing.T) {
 func TestTogetherRejects(t *testing.T) {
 	ctx := context.Background()
 	m := weir.NewMemory()
-	rules := batchRules(t, fallback.New(m, fallback.FailClosed))
+	rules := batchRules(t, fallback.New(m, fallback.Deny))
 	key := itemOf(rules, "shadow", "a", 1)
 	key.Key = weir.K("a", "b")
 	before := itemOf(rules, "plain", "a", 1)
@@ -96,7 +96,7 @@ func TestTogetherRejects(t *testing.T) {
 	id.ID = "op"
 	open := itemOf(rules, "part", "a", 1)
 	other := *open.Rule.Policy
-	other.WhenStoreIsDown = fallback.FailOpen
+	other.WhenStoreIsDown = fallback.Allow
 	var err error
 	if open.Rule, err = NewRule(&other, open.Rule.engine); err != nil {
 		t.Fatal(err)

@@ -223,13 +223,13 @@ func TestBucketsAndHoldsWarn(t *testing.T) {
 		r.warns(check, 2*time.Second, "user=u", 3, "limit")
 		r.warns(check, 3*time.Second, "user=u", 1, "")
 
-		r = rule("held", weir.Limit{Kind: weir.InFlight, Max: 5, Window: 30 * time.Second})
+		r = rule("held", weir.Limit{Kind: weir.Concurrency, Max: 5, Window: 30 * time.Second})
 		r.warns(check, 0, "user=u", 3, "")
 		r.warns(check, time.Second, "user=u", 1, "limit")
 		r.warns(check, 30*time.Second, "user=u", 3, "limit")
 		r.warns(check, 31*time.Second, "user=u", 1, "limit")
 
-		r = rule("day", weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Day, Zone: "Europe/Berlin"})
+		r = rule("day", weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Day, Zone: "Europe/Berlin"})
 		r.warns(check, 22*time.Hour, "user=u", 4, "limit")
 		r.warns(check, 23*time.Hour-us, "user=u", 1, "")
 		r.warns(check, 23*time.Hour, "user=u", 4, "limit") // midnight in Berlin

@@ -31,7 +31,7 @@ func newFleet(n int, p weir.Policy, opts ...fallback.Option) *fleet {
 	f := &fleet{store: weirtest.NewFaulty(weir.NewMemory())}
 	opts = append([]fallback.Option{fallback.Instances(n)}, opts...)
 	for range n {
-		engine := fallback.New(f.store, fallback.Local, opts...)
+		engine := fallback.New(f.store, fallback.Share, opts...)
 		f.limiters = append(f.limiters, must(weir.New(p, weir.WithEngine(engine))))
 	}
 	return f

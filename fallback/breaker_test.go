@@ -20,7 +20,7 @@ import (
 // success it is.
 func TestBreakerOpens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailClosed)
+		s := newStore(t, ten, fallback.Deny)
 		for range 3 {
 			s.Break(weirtest.Down())
 			s.fail(4)
@@ -54,7 +54,7 @@ func TestBreakerOpens(t *testing.T) {
 // TestFailureThreshold: the caller chooses the number of failures; 0 is never.
 func TestFailureThreshold(t *testing.T) {
 	for _, after := range []int{1, 2, 20} {
-		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(after))
+		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(after))
 		s.Break(weirtest.Down())
 		s.fail(after - 1)
 		s.want(fallback.StoreUp)
@@ -62,7 +62,7 @@ func TestFailureThreshold(t *testing.T) {
 		s.want(fallback.StoreDown)
 	}
 	for _, after := range []int{0, -1} {
-		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(after))
+		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(after))
 		s.Break(weirtest.Down())
 		s.fail(100)
 		s.want(fallback.StoreUp)
@@ -78,7 +78,7 @@ func TestBreakerProbes(t *testing.T) {
 	for _, fault := range []weirtest.Fault{weirtest.Down(), weirtest.Silent()} {
 		synctest.Test(t, func(t *testing.T) {
 			for range 3 {
-				s := newStore(t, ten, fallback.FailOpen)
+				s := newStore(t, ten, fallback.Allow)
 				s.Break(fault)
 				s.fail(5)
 				s.want(fallback.StoreDown)
@@ -115,7 +115,7 @@ func TestBreakerProbes(t *testing.T) {
 // other calls are decided at once.
 func TestBreakerProbesOneAtATime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailOpen, fallback.Timeout(3*time.Second))
+		s := newStore(t, ten, fallback.Allow, fallback.Timeout(3*time.Second))
 		s.Break(weirtest.Down())
 		s.fail(5)
 		before := s.Calls()
@@ -161,7 +161,7 @@ func TestBreakerProbesOneAtATime(t *testing.T) {
 // and the answer closes the breaker.
 func TestSlowProbeClosesTheBreaker(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailOpen)
+		s := newStore(t, ten, fallback.Allow)
 		s.Break(weirtest.Down())
 		s.fail(5)
 		s.Break(weirtest.Slow(30 * time.Millisecond))
@@ -178,7 +178,7 @@ func TestSlowProbeClosesTheBreaker(t *testing.T) {
 // not close it.
 func TestBreakerIgnoresStragglers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailClosed)
+		s := newStore(t, ten, fallback.Deny)
 		s.Break(weirtest.Slow(40 * time.Millisecond))
 		var all sync.WaitGroup
 		all.Go(func() {
@@ -201,7 +201,7 @@ func TestNeutralCallsDoNotMoveTheBreaker(t *testing.T) {
 	leave()
 	badInput := func(context.Context, func()) error { return fmt.Errorf("%w: from the store", weir.ErrKey) }
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailClosed)
+		s := newStore(t, ten, fallback.Deny)
 		for range 20 {
 			s.Break(badInput)
 			if _, err := s.Allow(ctx, weir.K("42")); !errors.Is(err, weir.ErrKey) {
@@ -269,7 +269,7 @@ func TestBreakerUnreadableIsUp(t *testing.T) {
 			s.Break(unreadable)
 			for range 8 {
 				d, err := s.Allow(ctx, weir.K("42"))
-				if closed := mode == fallback.FailClosed; errors.Is(err, weir.ErrUnreadable) != closed || d.Allowed == closed || d.Degraded == closed {
+				if closed := mode == fallback.Deny; errors.Is(err, weir.ErrUnreadable) != closed || d.Allowed == closed || d.Degraded == closed {
 					t.Fatalf("%v: got %+v, %v; want the mode's answer", mode, d, err)
 				}
 			}
@@ -295,7 +295,7 @@ func TestOnStoreState(t *testing.T) {
 		var heard []string
 		var s *store
 		busy := false
-		s = newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(1), fallback.OnStoreState(nil), fallback.OnStoreState(func(state fallback.StoreState, cause error) {
+		s = newStore(t, ten, fallback.Allow, fallback.FailureThreshold(1), fallback.OnStoreState(nil), fallback.OnStoreState(func(state fallback.StoreState, cause error) {
 			if busy {
 				t.Error("a callback ran during another one")
 			}
@@ -325,7 +325,7 @@ func TestOnStoreState(t *testing.T) {
 func TestOnStoreStatePanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		told := 0
-		s := newStore(t, ten, fallback.FailOpen, fallback.FailureThreshold(1), fallback.OnStoreState(func(fallback.StoreState, error) {
+		s := newStore(t, ten, fallback.Allow, fallback.FailureThreshold(1), fallback.OnStoreState(func(fallback.StoreState, error) {
 			if told++; told == 1 {
 				panic("listener")
 			}

@@ -35,7 +35,7 @@ func TestCachedDenialsAreNoEvidence(t *testing.T) {
 	for _, batch := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			store := &cachingStore{batchStore{Memory: weir.NewMemory(), down: true}}
-			f := New(store, FailClosed, FailureThreshold(3))
+			f := New(store, Deny, FailureThreshold(3))
 			l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}}}, weir.WithEngine(f))
 			if err != nil {
 				t.Fatal(err)

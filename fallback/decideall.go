@@ -33,7 +33,7 @@ func (f *Engine) DecideAll(ctx context.Context, calls []weir.Call) {
 
 // mayReplay reports whether the share may have decided an operation of a call.
 func (f *Engine) mayReplay(calls []weir.Call) bool {
-	if f.mode == Local {
+	if f.mode == Share {
 		for i := range calls {
 			if calls[i].Request.ID != "" {
 				return true

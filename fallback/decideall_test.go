@@ -50,9 +50,9 @@ func TestBatchesFollowTheMode(t *testing.T) {
 		mode                    Mode
 		up, unread, first, outs string // allowed, denied or error
 	}{
-		{FailClosed, "allowed", "error", "error", "error"},
-		{FailOpen, "allowed", "allowed", "allowed", "allowed"},
-		{Local, "allowed", "allowed", "allowed", "denied"},
+		{Deny, "allowed", "error", "error", "error"},
+		{Allow, "allowed", "allowed", "allowed", "allowed"},
+		{Share, "allowed", "allowed", "allowed", "denied"},
 	} {
 		store := &batchStore{Memory: weir.NewMemory()}
 		f := New(store, c.mode, FailureThreshold(2))
@@ -99,7 +99,7 @@ func TestBatchesFollowTheMode(t *testing.T) {
 		store.down = true
 		want("down", decide("", "b", "b"), c.first, c.first)
 		want("down", decide("", "b", "b", "b"), c.outs, c.outs, c.outs)
-		if c.mode != Local {
+		if c.mode != Share {
 			continue
 		}
 		want("an operation", decide("one", "c"), "allowed")
@@ -110,7 +110,7 @@ func TestBatchesFollowTheMode(t *testing.T) {
 
 // TestBatchesEndWithTheirContext: the end of the caller's context is its own error.
 func TestBatchesEndWithTheirContext(t *testing.T) {
-	f := New(&batchStore{Memory: weir.NewMemory(), down: true}, FailOpen)
+	f := New(&batchStore{Memory: weir.NewMemory(), down: true}, Allow)
 	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour}}}, weir.WithEngine(f))
 	if err != nil {
 		t.Fatal(err)
@@ -127,7 +127,7 @@ func TestBatchesEndWithTheirContext(t *testing.T) {
 // decision nor the states of the first (R15).
 func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 	store := &batchStore{Memory: weir.NewMemory()}
-	f := New(store, FailClosed)
+	f := New(store, Deny)
 	l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour, By: []string{"k"}}}}, weir.WithEngine(f))
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestBatchesForgetAnswersOfAnEarlierUse(t *testing.T) {
 func TestSilentStoreFailsBatches(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := weirtest.NewFaulty(weir.NewMemory())
-		f := New(store, FailOpen, FailureThreshold(3))
+		f := New(store, Allow, FailureThreshold(3))
 		l, err := weir.New(weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "l", Max: 2, Window: time.Hour}}}, weir.WithEngine(f))
 		if err != nil {
 			t.Fatal(err)

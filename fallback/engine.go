@@ -6,11 +6,11 @@
 // store's place:
 //
 //	store, err := weirredis.New(conn)
-//	engine := fallback.New(store, fallback.Local, fallback.Instances(4))
+//	engine := fallback.New(store, fallback.Share, fallback.Instances(4))
 //	limiter, err := weir.New(policy, weir.WithEngine(engine))
 //
-// The trade-off is availability against exactness. [FailClosed] keeps every limit
-// and stops the work. [FailOpen] keeps the work going without limits. [Local] grants
+// The trade-off is availability against exactness. [Deny] keeps every limit
+// and stops the work. [Allow] keeps the work going without limits. [Share] grants
 // each process a share; a window across the edge of an outage holds at most twice
 // Max. docs/outages.md compares them.
 package fallback
@@ -26,12 +26,12 @@ import (
 
 // Engine is a [weir.Engine] around the engine of a store. While the store is out:
 //
-//   - Decisions follow the [Mode] and are marked Degraded. In FailOpen, Remaining,
-//     ResetAfter and the states are zero, because they are unknown. In Local they are
+//   - Decisions follow the [Mode] and are marked Degraded. In Allow, Remaining,
+//     ResetAfter and the states are zero, because they are unknown. In Share they are
 //     those of the share; the states count the shares of other processes as used.
 //     RetryAfter is one second where the store could grant the attempt and the share
 //     never can.
-//   - Records are allowed. FailOpen drops them, Local records them in the share.
+//   - Records are allowed. Allow drops them, Share records them in the share.
 //   - Refund, Count and Reset return an error in every mode, because only the store
 //     has the data. Reset also resets the share, during an outage or not.
 //
@@ -39,8 +39,8 @@ import (
 // ErrFull, and the end of the caller's own context. They are returned unchanged in
 // every mode and do not count as failures.
 //
-// A call without an answer may have been recorded (ErrUnknownFate). It is never sent
-// a second time. FailOpen and Local decide it like any other call, so it may count in
+// A call without an answer may have been recorded (ErrOutcomeUnknown). It is never sent
+// a second time. Allow and Share decide it like any other call, so it may count in
 // the store and in the share.
 type Engine struct {
 	store *store
@@ -52,7 +52,7 @@ var _ weir.Engine = (*Engine)(nil)
 // New returns an engine that decides by e and, while e cannot, by mode. It panics if
 // e is nil.
 //
-// In mode Local a limit with a Max below [Instances] has a share of 0 units and denies
+// In mode Share a limit with a Max below [Instances] has a share of 0 units and denies
 // everything during an outage.
 func New(e weir.Engine, mode Mode, opts ...Option) *Engine {
 	if e == nil {
@@ -83,7 +83,7 @@ func (f *Engine) Mode() Mode { return f.mode }
 // Decide returns the store's decision or, while the store is out, that of the mode.
 func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Request) (weir.Decision, error) {
 	c := call{plan: p, key: k, request: r}
-	if f.mode == Local {
+	if f.mode == Share {
 		if d, found, err := f.replay(&c); found {
 			return d, err
 		}
@@ -98,9 +98,9 @@ func (f *Engine) Decide(ctx context.Context, p *weir.Plan, k weir.Key, r weir.Re
 // decideWithout decides without the store. cause is the store's error.
 func (f *Engine) decideWithout(c *call, cause error) (d weir.Decision, err error) {
 	switch f.mode {
-	case FailOpen:
+	case Allow:
 		d = openDecision(c.plan, &c.request)
-	case Local:
+	case Share:
 		if d, err = f.store.share().decide(c); err != nil {
 			return weir.Decision{}, err
 		}
@@ -149,7 +149,7 @@ func (f *Engine) Count(ctx context.Context, p *weir.Plan, k weir.Key, i int, las
 // Reset resets the key in the store and in the share. During an outage it returns an
 // error, and the share is reset nevertheless.
 func (f *Engine) Reset(ctx context.Context, p *weir.Plan, k weir.Key) error {
-	if f.mode == Local {
+	if f.mode == Share {
 		f.store.share().reset(p, k)
 	}
 	_, err := f.call(ctx, &call{other: func(ctx context.Context, e weir.Engine) (int64, error) {
@@ -189,26 +189,26 @@ func (f *Engine) Status() Status {
 type Mode uint8
 
 const (
-	// FailClosed returns the store's error: no decision, nothing allowed. The limits
-	// hold and the work waits. An unknown mode is FailClosed.
-	FailClosed Mode = iota
+	// Deny returns the store's error: no decision, nothing allowed. The limits
+	// hold and the work waits. An unknown mode is Deny.
+	Deny Mode = iota
 
-	// FailOpen allows everything that an empty store would allow and records nothing.
+	// Allow allows everything that an empty store would allow and records nothing.
 	// Attempts of more than a limit's Max are still denied. No limit holds during the
 	// outage.
-	FailOpen
+	Allow
 
-	// Local decides by a share of every limit in the memory of this process. With
+	// Share decides by a share of every limit in the memory of this process. With
 	// [Instances] of n, each share is Max/n rounded down. A window holds at most
 	// 2 * Max: Max granted by the store and Max granted by all shares together.
 	// MinInterval holds within each process, not between processes.
-	Local
+	Share
 )
 
 // String returns the name of the mode's constant.
 func (m Mode) String() string {
-	if m > Local {
+	if m > Share {
 		return fmt.Sprintf("Mode(%d)", uint8(m))
 	}
-	return [...]string{"FailClosed", "FailOpen", "Local"}[m]
+	return [...]string{"Deny", "Allow", "Share"}[m]
 }

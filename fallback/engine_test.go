@@ -26,7 +26,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-var modes = []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local}
+var modes = []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share}
 
 // ten allows ten an hour for each user and twenty for all.
 var ten = weir.Policy{Name: "ten", Limits: []weir.Limit{
@@ -67,7 +67,7 @@ func (s *store) fail(n int) {
 	}
 	for i := range n {
 		d, err := s.Allow(context.Background(), key)
-		if !d.Degraded && !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+		if !d.Degraded && !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrOutcomeUnknown) {
 			s.t.Fatalf("call %d of %d to a broken store: %+v, %v", i+1, n, d, err)
 		}
 	}
@@ -85,7 +85,7 @@ func (s *store) want(state fallback.StoreState) {
 func TestFallbackConformance(t *testing.T) {
 	engines := map[string]func() weir.Engine{
 		"timed": func() weir.Engine {
-			return fallback.New(weirtest.NewFaulty(weir.NewMemory()), fallback.Local, fallback.Instances(3), fallback.Timeout(time.Hour))
+			return fallback.New(weirtest.NewFaulty(weir.NewMemory()), fallback.Share, fallback.Instances(3), fallback.Timeout(time.Hour))
 		},
 	}
 	for _, mode := range modes {
@@ -133,14 +133,14 @@ func TestFallbackDecisions(t *testing.T) {
 			localMode: weir.CountDenied, local: answer{retry: time.Second, limit: "user"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			c.open.check(t, fallback.FailOpen, c.openMode, c.op, c.n)
-			c.local.check(t, fallback.Local, c.localMode, c.op, c.n)
-			answer{}.check(t, fallback.FailClosed, c.localMode, c.op, c.n)
+			c.open.check(t, fallback.Allow, c.openMode, c.op, c.n)
+			c.local.check(t, fallback.Share, c.localMode, c.op, c.n)
+			answer{}.check(t, fallback.Deny, c.localMode, c.op, c.n)
 		})
 	}
 }
 
-// answer is the expected decision of a mode; for FailClosed it is zero, with an error.
+// answer is the expected decision of a mode; for Deny it is zero, with an error.
 type answer struct {
 	allowed bool
 	granted int64
@@ -156,7 +156,7 @@ func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op wei
 	s.Break(weirtest.Down())
 	states := make([]weir.LimitState, 2)
 	d, err := s.Decide(context.Background(), weir.K("42"), weir.Request{Op: op, N: n, States: states})
-	if outage == fallback.FailClosed {
+	if outage == fallback.Deny {
 		if d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnavailable) {
 			t.Errorf("%v: got %+v, %v; want no decision and ErrUnavailable", outage, d, err)
 		}
@@ -166,12 +166,12 @@ func (a answer) check(t *testing.T, outage fallback.Mode, mode weir.Mode, op wei
 	if got != a || err != nil || !d.Degraded || time.Since(d.At).Abs() > time.Minute {
 		t.Errorf("%v, %v: got %+v, %v; want %+v, degraded", outage, mode, d, err, a)
 	}
-	if outage == fallback.FailOpen && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
+	if outage == fallback.Allow && (d.Remaining != 0 || d.ResetAfter != 0 || !slices.Equal(states, make([]weir.LimitState, 2))) {
 		t.Errorf("%v: got %#v and %+v; want unknown values as zero", outage, d, states)
 	}
 }
 
-// TestFallbackOpenNamesTheLimit: of several limits FailOpen names the one that an empty
+// TestFallbackOpenNamesTheLimit: of several limits Allow names the one that an empty
 // store would name.
 func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	for _, mode := range []weir.Mode{weir.AllOrNothing, weir.Partial, weir.CountDenied} {
@@ -181,7 +181,7 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 				p.Limits = append(p.Limits, weir.Limit{Name: fmt.Sprint("l", i), Max: most, Window: time.Hour})
 			}
 			for n := range int64(11) {
-				s := newStore(t, p, fallback.FailOpen)
+				s := newStore(t, p, fallback.Allow)
 				want, err := s.AllowN(ctx, weir.K(), n)
 				s.Break(weirtest.Down())
 				got, err2 := s.AllowN(ctx, weir.K(), n)
@@ -196,9 +196,9 @@ func TestFallbackOpenNamesTheLimit(t *testing.T) {
 	}
 }
 
-// TestFallbackOpenClearsStates: FailOpen clears the states of an earlier decision.
+// TestFallbackOpenClearsStates: Allow clears the states of an earlier decision.
 func TestFallbackOpenClearsStates(t *testing.T) {
-	s := newStore(t, ten, fallback.FailOpen)
+	s := newStore(t, ten, fallback.Allow)
 	states := make([]weir.LimitState, 2)
 	ask := weir.Request{N: 1, States: states}
 	if _, err := s.fallback.Decide(ctx, s.Plan(), weir.K("42"), ask); err != nil || states[0].Used != 1 {
@@ -212,7 +212,7 @@ func TestFallbackOpenClearsStates(t *testing.T) {
 
 // TestFallbackAtInstants: a fallback decides at the given instant too.
 func TestFallbackAtInstants(t *testing.T) {
-	for _, mode := range []fallback.Mode{fallback.FailOpen, fallback.Local} {
+	for _, mode := range []fallback.Mode{fallback.Allow, fallback.Share} {
 		s := newStore(t, ten, mode)
 		s.Break(weirtest.Down())
 		if d, err := s.At(nine).Allow(ctx, weir.K("42")); err != nil || !d.At.Equal(nine) || !d.Allowed {
@@ -255,8 +255,8 @@ func TestFallbackOfOtherMethods(t *testing.T) {
 
 // TestFallbackWithMode: engines of several modes on one store share its breaker.
 func TestFallbackWithMode(t *testing.T) {
-	s := newStore(t, ten, fallback.FailClosed)
-	limiter := must(weir.New(ten, weir.WithEngine(s.fallback.WithMode(fallback.FailOpen))))
+	s := newStore(t, ten, fallback.Deny)
+	limiter := must(weir.New(ten, weir.WithEngine(s.fallback.WithMode(fallback.Allow))))
 	s.Break(weirtest.Down())
 	s.fail(5)
 	s.want(fallback.StoreDown)
@@ -264,7 +264,7 @@ func TestFallbackWithMode(t *testing.T) {
 	if d, err := limiter.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || !d.Degraded || s.Calls() != before {
 		t.Errorf("the other mode: got %#v, %v, %d more calls of the store; want it allowed without a call", d, err, s.Calls()-before)
 	}
-	if s.fallback.Mode() != fallback.FailClosed || s.fallback.WithMode(fallback.Local).Mode() != fallback.Local {
+	if s.fallback.Mode() != fallback.Deny || s.fallback.WithMode(fallback.Share).Mode() != fallback.Share {
 		t.Error("Mode returns another mode")
 	}
 }
@@ -276,7 +276,7 @@ func TestFallbackUnknownMode(t *testing.T) {
 	if d, err := s.Allow(ctx, weir.K("42")); d.Allowed || !errors.Is(err, weir.ErrUnavailable) {
 		t.Errorf("got %+v, %v; want ErrUnavailable", d, err)
 	}
-	if got := fmt.Sprint(fallback.Mode(7), fallback.FailOpen, fallback.StoreUp, fallback.StoreDown); got != "Mode(7) FailOpen up down" {
+	if got := fmt.Sprint(fallback.Mode(7), fallback.Allow, fallback.StoreUp, fallback.StoreDown); got != "Mode(7) Allow up down" {
 		t.Errorf("names: %s", got)
 	}
 }
@@ -288,7 +288,7 @@ func TestFallbackNeedsAnEngine(t *testing.T) {
 			t.Error("Fallback(nil) made an engine")
 		}
 	}()
-	fallback.New(nil, fallback.FailOpen)
+	fallback.New(nil, fallback.Allow)
 }
 
 // TestFallbackNoAllocation: neither the path through a healthy store nor the path around a
@@ -325,8 +325,8 @@ func BenchmarkFallback(b *testing.B) {
 	}
 	memory := struct{ weir.Engine }{weir.NewMemory()} // hides its type from New
 	run("none", memory)
-	run("up", fallback.New(weir.NewMemory(), fallback.FailOpen))
-	run("up/contexts", fallback.New(memory, fallback.FailOpen))
+	run("up", fallback.New(weir.NewMemory(), fallback.Allow))
+	run("up/contexts", fallback.New(memory, fallback.Allow))
 	for _, mode := range modes {
 		down := weirtest.NewFaulty(memory)
 		down.Break(weirtest.Down())
@@ -334,7 +334,7 @@ func BenchmarkFallback(b *testing.B) {
 	}
 }
 
-// TestOpenCosts: FailOpen still denies attempts that never fit. For a limit with a cost, the
+// TestOpenCosts: Allow still denies attempts that never fit. For a limit with a cost, the
 // cost decides.
 func TestOpenCosts(t *testing.T) {
 	for cost, want := range map[int64]bool{2: true, 3: false} {
@@ -342,7 +342,7 @@ func TestOpenCosts(t *testing.T) {
 			{Name: "calls", Max: 2, Window: time.Minute, Cost: cost}, {Name: "units", Max: 1000, Window: time.Minute}}}
 		store := weirtest.NewFaulty(weir.NewMemory())
 		store.Break(weirtest.Down())
-		l := must(weir.New(p, weir.WithEngine(fallback.New(store, fallback.FailOpen))))
+		l := must(weir.New(p, weir.WithEngine(fallback.New(store, fallback.Allow))))
 		d, err := l.AllowN(ctx, weir.K(), 900)
 		if err != nil || d.Allowed != want || !want && (d.RetryAfter != weir.Never || d.Limit != "calls") || want && d.Granted != 900 {
 			t.Errorf("a cost of %d under a limit of 2: %+v, %v; want allowed=%v", cost, d, err, want)

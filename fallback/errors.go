@@ -20,7 +20,7 @@ const (
 )
 
 // classify separates outages from answers. It returns the error for the caller: a
-// failure wraps ErrUnavailable or ErrUnknownFate. ctx is the caller's own.
+// failure wraps ErrUnavailable or ErrOutcomeUnknown. ctx is the caller's own.
 func (s *store) classify(ctx context.Context, c *call, err error) (errorClass, error) {
 	ended := callerError(ctx)
 	switch {
@@ -32,13 +32,13 @@ func (s *store) classify(ctx context.Context, c *call, err error) (errorClass, e
 		return unrelated, ended
 	case errors.Is(err, weir.ErrUnreadable):
 		return unreadable, err
-	case errors.Is(err, weir.ErrUnavailable), errors.Is(err, weir.ErrUnknownFate):
+	case errors.Is(err, weir.ErrUnavailable), errors.Is(err, weir.ErrOutcomeUnknown):
 		if isContextError(err) {
 			err = timeoutError{s.timeout, err}
 		}
 		return failed, err
 	}
-	fate := weir.ErrUnknownFate // an error without a statement is taken for the worse
+	fate := weir.ErrOutcomeUnknown // an error without a statement is taken for the worse
 	if !c.writes() {
 		fate = weir.ErrUnavailable
 	}

@@ -88,7 +88,7 @@ func TestFallbackCallerHasLeft(t *testing.T) {
 // before the context ends. That is still the caller's deadline.
 func TestFallbackCallersDeadlineByTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailOpen)
+		s := newStore(t, ten, fallback.Allow)
 		s.Break(func(context.Context, func()) error { return context.DeadlineExceeded })
 		late := lateContext{context.Background(), time.Now()}
 		if d, err := s.Allow(late, weir.K("42")); err != context.DeadlineExceeded || d.Allowed {
@@ -132,7 +132,7 @@ func TestFallbackBadInput(t *testing.T) {
 	}
 }
 
-// TestFallbackUnknownFate: a call whose answer was lost is not sent again. FailClosed returns
+// TestFallbackUnknownFate: a call whose answer was lost is not sent again. Deny returns
 // the error. In the other modes the call may count twice, and is marked Degraded.
 func TestFallbackUnknownFate(t *testing.T) {
 	for _, mode := range modes {
@@ -143,9 +143,9 @@ func TestFallbackUnknownFate(t *testing.T) {
 			t.Errorf("%v: the call was put %d times", mode, s.Calls())
 		}
 		switch {
-		case mode == fallback.FailClosed && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable)):
-			t.Errorf("%v: got %+v, %v; want ErrUnknownFate alone", mode, d, err)
-		case mode != fallback.FailClosed && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
+		case mode == fallback.Deny && (d != (weir.Decision{}) || !errors.Is(err, weir.ErrOutcomeUnknown) || errors.Is(err, weir.ErrUnavailable)):
+			t.Errorf("%v: got %+v, %v; want ErrOutcomeUnknown alone", mode, d, err)
+		case mode != fallback.Deny && (err != nil || !d.Allowed || d.Granted != 3 || !d.Degraded):
 			t.Errorf("%v: got %+v, %v; want it allowed, degraded", mode, d, err)
 		}
 		s.Mend()
@@ -153,7 +153,7 @@ func TestFallbackUnknownFate(t *testing.T) {
 			t.Errorf("%v: the store counted %d, %v; want 3", mode, n, err)
 		}
 		s.Break(weirtest.Down())
-		if d, err := s.AllowN(ctx, weir.K("42"), 8); mode == fallback.Local && (err != nil || d.Allowed || d.Remaining != 7) {
+		if d, err := s.AllowN(ctx, weir.K("42"), 8); mode == fallback.Share && (err != nil || d.Allowed || d.Remaining != 7) {
 			t.Errorf("the share: %+v, %v; want 3 of 10 counted there too", d, err)
 		}
 	}

@@ -16,14 +16,14 @@ var tenPerUser = weir.Policy{Name: "p", Limits: []weir.Limit{{Name: "user", Max:
 // charged once. While the store is down the share charges it once too.
 func TestOnceThroughFallback(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	engine := fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0), fallback.Instances(2))
+	engine := fallback.New(store, fallback.Deny, fallback.FailureThreshold(0), fallback.Instances(2))
 	closed := must(weir.New(tenPerUser, weir.WithEngine(engine)))
-	local := must(weir.New(tenPerUser, weir.WithEngine(engine.WithMode(fallback.Local))))
+	local := must(weir.New(tenPerUser, weir.WithEngine(engine.WithMode(fallback.Share))))
 	key := weir.K("42")
 
 	store.Break(weirtest.Lost())
-	if _, err := closed.AllowOnce(ctx, key, 3, "lost"); !errors.Is(err, weir.ErrUnknownFate) {
-		t.Fatalf("a lost answer: got %v, want ErrUnknownFate", err)
+	if _, err := closed.AllowOnce(ctx, key, 3, "lost"); !errors.Is(err, weir.ErrOutcomeUnknown) {
+		t.Fatalf("a lost answer: got %v, want ErrOutcomeUnknown", err)
 	}
 	store.Mend()
 	d, err := closed.AllowOnce(ctx, key, 3, "lost")
@@ -58,7 +58,7 @@ func TestOnceThroughFallback(t *testing.T) {
 func TestOnceByTheShare(t *testing.T) {
 	p := of(10)
 	p.Mode = weir.Partial
-	s := newStore(t, p, fallback.Local, fallback.Instances(2))
+	s := newStore(t, p, fallback.Share, fallback.Instances(2))
 	s.Break(weirtest.Down())
 	want := must(s.AllowOnce(ctx, weir.K(), 8, "a"))
 	if want.Granted != 5 || want.RetryAfter != time.Second {
@@ -73,7 +73,7 @@ func TestOnceByTheShare(t *testing.T) {
 // TestOnceAfterAnOutage: the store does not grant an operation that the share has granted.
 func TestOnceAfterAnOutage(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.Local, fallback.FailureThreshold(0), fallback.Instances(2)))))
+	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.Share, fallback.FailureThreshold(0), fallback.Instances(2)))))
 	key := weir.K("42")
 	store.Break(weirtest.Down())
 	first := must(l.AllowOnce(ctx, key, 3, "a"))
@@ -97,13 +97,13 @@ func TestOnceAfterAnOutage(t *testing.T) {
 // units once.
 func TestRefundOnceThroughFallback(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.FailClosed, fallback.FailureThreshold(0)))))
+	l := must(weir.New(tenPerUser, weir.WithEngine(fallback.New(store, fallback.Deny, fallback.FailureThreshold(0)))))
 	key := weir.K("42")
 	d := must(l.AllowN(ctx, key, 9))
 	store.Break(weirtest.Lost())
 	refund := weir.Request{Op: weir.OpRefund, From: d.At, N: 4, ID: "r"}
-	if _, err := l.Decide(ctx, key, refund); !errors.Is(err, weir.ErrUnknownFate) {
-		t.Fatalf("a lost answer: %v, want ErrUnknownFate", err)
+	if _, err := l.Decide(ctx, key, refund); !errors.Is(err, weir.ErrOutcomeUnknown) {
+		t.Fatalf("a lost answer: %v, want ErrOutcomeUnknown", err)
 	}
 	store.Mend()
 	if took := must(l.Decide(ctx, key, refund)).Granted; took != 4 {

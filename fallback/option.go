@@ -41,8 +41,8 @@ func OnStoreState(f func(s StoreState, cause error)) Option {
 }
 
 // Instances sets the largest number of processes that use the store at any time; the
-// default is 1. In mode Local each process grants a share of Max/n of every limit,
-// rounded down. More processes than n exceed the bounds of Local in proportion. n below
+// default is 1. In mode Share each process grants a share of Max/n of every limit,
+// rounded down. More processes than n exceed the bounds of Share in proportion. n below
 // 1 is taken as 1. The other modes ignore it.
 func Instances(n int) Option {
 	return func(o *options) { o.instances = int64(max(n, 1)) }

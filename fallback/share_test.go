@@ -52,7 +52,7 @@ func TestLocalShares(t *testing.T) {
 		{"even", 12, []fallback.Option{third}, 4},
 		{"less than one each", 2, []fallback.Option{third}, 0},
 	} {
-		s := newStore(t, of(c.max), fallback.Local, c.opts...)
+		s := newStore(t, of(c.max), fallback.Share, c.opts...)
 		s.Break(weirtest.Down())
 		if got := granted(t, s.Limiter, 20); got != c.want {
 			t.Errorf("%s: %d of %d granted, want %d", c.name, got, c.max, c.want)
@@ -66,7 +66,7 @@ func TestLocalStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(10)
 		p.Limits[0].MinInterval = time.Minute
-		s := newStore(t, p, fallback.Local, fallback.Instances(3))
+		s := newStore(t, p, fallback.Share, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		states := make([]weir.LimitState, 1)
 		decide := func(op weir.Op, n int64) (weir.Decision, error) {
@@ -94,7 +94,7 @@ func TestLocalKeepsMinInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(30)
 		p.Limits[0].MinInterval = time.Minute
-		s := newStore(t, p, fallback.Local, fallback.Instances(3))
+		s := newStore(t, p, fallback.Share, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		for i, c := range []struct {
 			sleep   time.Duration
@@ -111,7 +111,7 @@ func TestLocalKeepsMinInterval(t *testing.T) {
 // TestLocalFlapping: a store that comes and goes does not renew the share.
 func TestLocalFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, of(12), fallback.Local, fallback.Instances(3))
+		s := newStore(t, of(12), fallback.Share, fallback.Instances(3))
 		local, shared := 0, 0
 		for range 50 {
 			for _, fault := range []weirtest.Fault{weirtest.Down(), healthy} {
@@ -138,7 +138,7 @@ func TestLocalFlapping(t *testing.T) {
 func TestLocalReset(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
+			s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 			s.Break(weirtest.Down())
 			if got := granted(t, s.Limiter, 20); got != 3 {
 				t.Fatalf("granted %d, want 3", got)
@@ -160,7 +160,7 @@ func TestLocalReset(t *testing.T) {
 
 // TestLocalRecord: a record goes to the share and counts there.
 func TestLocalRecord(t *testing.T) {
-	s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
+	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	if d, err := s.Record(ctx, weir.K(), 2); err != nil || !d.Allowed || !d.Degraded || d.Remaining != 1 {
 		t.Errorf("record: %+v, %v; want it taken, 1 remaining", d, err)
@@ -172,7 +172,7 @@ func TestLocalRecord(t *testing.T) {
 
 // TestLocalReload: shares keep their histories, however often policies are compiled.
 func TestLocalReload(t *testing.T) {
-	s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
+	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	for i := range 3000 {
 		limiter := must(weir.New(of(9), weir.WithEngine(s.fallback)))
@@ -190,7 +190,7 @@ func TestLocalReload(t *testing.T) {
 // back; the wait is not Never.
 func TestLocalWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, of(9), fallback.Local, fallback.Instances(3))
+		s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 		s.Break(weirtest.Down())
 		s.fail(0)
 		began := time.Now()
@@ -214,7 +214,7 @@ func TestLocalWait(t *testing.T) {
 
 // TestLocalConcurrent: shares hold among concurrent goroutines too.
 func TestLocalConcurrent(t *testing.T) {
-	s := newStore(t, of(300), fallback.Local, fallback.Instances(3))
+	s := newStore(t, of(300), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	sum := make(chan int)
 	for range 16 {
@@ -233,14 +233,14 @@ func TestLocalConcurrent(t *testing.T) {
 func TestShareOfAPart(t *testing.T) {
 	p, err := weir.Policy{Name: "render", Limits: []weir.Limit{
 		{Name: "day", Max: 100, Window: 24 * time.Hour, By: []string{"tenant"}},
-		{Name: "running", Kind: weir.InFlight, Max: 3, Window: time.Minute, By: []string{"user"}},
+		{Name: "running", Kind: weir.Concurrency, Max: 3, Window: time.Minute, By: []string{"user"}},
 	}}.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	store := weirtest.NewFaulty(weir.NewMemory())
 	store.Break(weirtest.Down())
-	e := fallback.New(store, fallback.Local)
+	e := fallback.New(store, fallback.Share)
 	if _, err := e.Decide(context.Background(), p.Holds(), weir.K("acme", "ann"), weir.Request{Op: weir.OpRecord, N: 3}); err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ type store struct {
 	timeout time.Duration // 0 = none
 	start   time.Time
 	breaker breaker
-	share   func() *localShare // of mode Local, made at its first use
+	share   func() *localShare // of mode Share, made at its first use
 
 	failures, timeouts, degraded atomic.Int64
 }

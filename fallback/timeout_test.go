@@ -23,8 +23,8 @@ func healthy(_ context.Context, call func()) error { call(); return nil }
 // returned unchanged, except for the end of a context that is not the caller's.
 func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailClosed)
-		for _, fate := range []error{weir.ErrUnknownFate, weir.ErrUnavailable} {
+		s := newStore(t, ten, fallback.Deny)
+		for _, fate := range []error{weir.ErrOutcomeUnknown, weir.ErrUnavailable} {
 			cause := &net.AddrError{Err: "says the store", Addr: "somewhere"}
 			s.Break(func(ctx context.Context, _ func()) error {
 				<-ctx.Done()
@@ -51,7 +51,7 @@ func TestTimeoutIsNotTheCallersDeadline(t *testing.T) {
 func TestNoTimeoutWaitsForTheEngine(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, budget := range []time.Duration{0, -1} {
-			s := newStore(t, ten, fallback.FailOpen, fallback.Timeout(budget))
+			s := newStore(t, ten, fallback.Allow, fallback.Timeout(budget))
 			s.Break(weirtest.Slow(time.Hour))
 			began := time.Now()
 			if d, err := s.Allow(ctx, weir.K("42")); err != nil || d.Degraded || time.Since(began) != time.Hour {
@@ -74,14 +74,14 @@ func TestForeignErrors(t *testing.T) {
 		{context.DeadlineExceeded, true},
 		{context.Canceled, true},
 	} {
-		s := newStore(t, ten, fallback.FailClosed)
+		s := newStore(t, ten, fallback.Deny)
 		s.Break(func(context.Context, func()) error { return c.err })
 		_, wrote := s.Allow(ctx, weir.K("42"))
 		_, read := s.Peek(ctx, weir.K("42"), 1)
-		if !errors.Is(wrote, weir.ErrUnknownFate) || errors.Is(wrote, weir.ErrUnavailable) {
-			t.Errorf("%v: allow got %v; want ErrUnknownFate", c.err, wrote)
+		if !errors.Is(wrote, weir.ErrOutcomeUnknown) || errors.Is(wrote, weir.ErrUnavailable) {
+			t.Errorf("%v: allow got %v; want ErrOutcomeUnknown", c.err, wrote)
 		}
-		if !errors.Is(read, weir.ErrUnavailable) || errors.Is(read, weir.ErrUnknownFate) {
+		if !errors.Is(read, weir.ErrUnavailable) || errors.Is(read, weir.ErrOutcomeUnknown) {
 			t.Errorf("%v: peek got %v; want ErrUnavailable", c.err, read)
 		}
 		for _, err := range []error{wrote, read} {
@@ -103,7 +103,7 @@ func TestTimeoutBoundsEveryCall(t *testing.T) {
 			if timeout == 50*time.Millisecond {
 				opts = nil // the default
 			}
-			s := newStore(t, ten, fallback.FailClosed, opts...)
+			s := newStore(t, ten, fallback.Deny, opts...)
 			s.Break(weirtest.Slow(timeout - 1))
 			began := time.Now()
 			if d, err := s.Allow(ctx, weir.K("42")); err != nil || !d.Allowed || time.Since(began) != timeout-1 {
@@ -116,8 +116,8 @@ func TestTimeoutBoundsEveryCall(t *testing.T) {
 				"reset":  func() error { return s.Reset(ctx, weir.K("42")) },
 			} {
 				began = time.Now()
-				if err := send(); !errors.Is(err, weir.ErrUnknownFate) || errors.Is(err, weir.ErrUnavailable) || time.Since(began) != timeout {
-					t.Errorf("%s: %v after %v, want ErrUnknownFate after %v", op, err, time.Since(began), timeout)
+				if err := send(); !errors.Is(err, weir.ErrOutcomeUnknown) || errors.Is(err, weir.ErrUnavailable) || time.Since(began) != timeout {
+					t.Errorf("%s: %v after %v, want ErrOutcomeUnknown after %v", op, err, time.Since(began), timeout)
 				} else if errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), timeout.String()) {
 					t.Errorf("%s: %v; want it to name the timeout and not to look like the caller's deadline", op, err)
 				}
@@ -126,7 +126,7 @@ func TestTimeoutBoundsEveryCall(t *testing.T) {
 			_, err := s.Peek(ctx, weir.K("42"), 1)
 			_, err2 := s.Count(ctx, weir.K("42"), "user", time.Second)
 			for _, err := range []error{err, err2} {
-				if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) {
+				if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOutcomeUnknown) {
 					t.Errorf("peek or count: %v, want ErrUnavailable", err)
 				}
 			}
@@ -138,7 +138,7 @@ func TestTimeoutBoundsEveryCall(t *testing.T) {
 func TestPanicOfTheEngineReachesTheCaller(t *testing.T) {
 	thrown := errors.New("thrown")
 	synctest.Test(t, func(t *testing.T) {
-		s := newStore(t, ten, fallback.FailOpen)
+		s := newStore(t, ten, fallback.Allow)
 		panics := func(context.Context, func()) error { panic(thrown) }
 		s.Break(panics)
 		for range 10 {

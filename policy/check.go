@@ -305,7 +305,7 @@ func withoutCells(k weir.Kind) string {
 	switch k {
 	case weir.Bucket:
 		return "a bucket is stored as one number anyway"
-	case weir.InFlight:
+	case weir.Concurrency:
 		return "holds end one by one"
 	}
 	return "a fixed window is stored as one number anyway"
@@ -324,7 +324,7 @@ func (c *checker) checkCountDenied(d *policyBuilder) bool {
 // checkReported rejects limits at once under count: reported. An attempt would hold nothing,
 // and a report has no reservation that returns its units.
 func (c *checker) checkReported(d *policyBuilder) bool {
-	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.InFlight })
+	atOnce := slices.IndexFunc(d.policy.Limits, func(l weir.Limit) bool { return l.Kind == weir.Concurrency })
 	if d.policy.ChargeOn != Reported || atOnce < 0 {
 		return true
 	}

@@ -23,7 +23,7 @@ type limitForm struct {
 }
 
 // kindValues are the words of the long form for a limit's kind, by value.
-var kindValues = []string{weir.Rolling: "rolling", weir.Calendar: "fixed", weir.FirstHit: "fixed-from-first-hit", weir.Bucket: "bucket", weir.InFlight: "at-once"}
+var kindValues = []string{weir.Rolling: "rolling", weir.Fixed: "fixed", weir.FixedFromFirst: "fixed-from-first-hit", weir.Bucket: "bucket", weir.Concurrency: "at-once"}
 
 // KindWord returns the word of the long form for a kind: rolling, fixed,
 // fixed-from-first-hit, bucket or at-once.
@@ -43,11 +43,11 @@ func periodNamed(word string) weir.Period {
 func (d *limitBuilder) kind() weir.Kind {
 	switch {
 	case d.form.atOnce:
-		return weir.InFlight
+		return weir.Concurrency
 	case d.form.firstHit:
-		return weir.FirstHit
+		return weir.FixedFromFirst
 	case d.form.fixed:
-		return weir.Calendar
+		return weir.Fixed
 	case d.form.bucket:
 		return weir.Bucket
 	}
@@ -59,13 +59,13 @@ func (d *limitBuilder) setForm(k weir.Kind) {
 	switch k {
 	case weir.Rolling:
 		d.form.rolling = true
-	case weir.Calendar:
+	case weir.Fixed:
 		d.form.fixed = true
-	case weir.FirstHit:
+	case weir.FixedFromFirst:
 		d.form.fixed, d.form.firstHit = true, true
 	case weir.Bucket:
 		d.form.bucket = true
-	case weir.InFlight:
+	case weir.Concurrency:
 		d.form.atOnce = true
 	}
 }
@@ -199,14 +199,14 @@ func (d *limitBuilder) completePeriod() *fault {
 // inherit gives a change of a limit the kind of that limit, if it selects none.
 func (d *limitBuilder) inherit(base *weir.Limit) *fault {
 	switch {
-	case base.Kind == weir.InFlight && d.hasWindow && !d.form.atOnce && d.kind() == weir.Rolling && !d.hasKind:
+	case base.Kind == weir.Concurrency && d.hasWindow && !d.form.atOnce && d.kind() == weir.Rolling && !d.hasKind:
 		return faultf(d.at.window, "write 20 at once, for at most "+FormatDuration(base.Window), "the limit counts at once, not per window")
 	case d.hasKind || d.kind() != weir.Rolling:
 		return nil
 	}
 	d.setForm(base.Kind)
 	if d.unlimited && !d.hasWindow {
-		d.limit.Window, d.form.hold, d.form.hasHold = base.Window, base.Window, base.Kind == weir.InFlight
+		d.limit.Window, d.form.hold, d.form.hasHold = base.Window, base.Window, base.Kind == weir.Concurrency
 	}
 	return nil
 }
@@ -214,13 +214,13 @@ func (d *limitBuilder) inherit(base *weir.Limit) *fault {
 // kindSentence returns the kind in the words of a limit line, "" for a rolling limit.
 func kindSentence(l *weir.Limit) string {
 	switch l.Kind {
-	case weir.Calendar:
+	case weir.Fixed:
 		return ", " + wordFixed + calendarSentence(l)
-	case weir.FirstHit:
+	case weir.FixedFromFirst:
 		return ", " + wordFixed + " " + wordFrom + " " + strings.Join(theFirstHit, " ")
 	case weir.Bucket:
 		return ", " + wordBurst + " " + formatNumber(l.Capacity())
-	case weir.InFlight:
+	case weir.Concurrency:
 		return ", " + strings.Join(forAtMost, " ") + " " + FormatDuration(l.Window)
 	}
 	return ""
@@ -244,13 +244,13 @@ func calendarSentence(l *weir.Limit) string {
 // windowSentence returns the window in the words of a limit line.
 func windowSentence(l *weir.Limit) string {
 	switch {
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		return " " + strings.Join(atOnce, " ")
 	case l.Max == weir.MaxUnits && l.Period == weir.NoPeriod && l.Window == shortestWindow(*l):
 		return ""
 	case l.Period != weir.NoPeriod:
 		return " " + wordPer + " " + l.Period.String()
-	case l.Kind == weir.Calendar && l.Window == weir.Week.Length():
+	case l.Kind == weir.Fixed && l.Window == weir.Week.Length():
 		return " " + wordPer + " " + FormatDuration(l.Window) // per week begins on Mondays
 	}
 	return " " + wordPer + " " + formatWindow(l.Window)

@@ -174,7 +174,7 @@ func (d *limitBuilder) addKey(at int, word string) *fault {
 // (R12).
 func (d *limitBuilder) completeUnlimited() {
 	d.limit.Max = weir.MaxUnits
-	if !d.hasWindow && d.limit.Kind != weir.InFlight {
+	if !d.hasWindow && d.limit.Kind != weir.Concurrency {
 		d.limit.Window, d.at.window = shortestWindow(d.limit), d.at.apart
 	}
 }

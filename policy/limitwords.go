@@ -122,7 +122,7 @@ func (d *limitBuilder) faultOf(e *weir.PolicyError) *fault {
 		}
 		return faultf(d.at.window, "use 1ms to 400d", "the window is longer than 400 days")
 	case "MinInterval":
-		if d.limit.Kind == weir.InFlight {
+		if d.limit.Kind == weir.Concurrency {
 			return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer hold", "the time apart is longer than the hold")
 		}
 		return faultf(d.at.apart, "use at most "+FormatDuration(d.limit.Window)+" apart, or a longer window", "the time apart is longer than the window")

@@ -158,12 +158,12 @@ func (c *checker) change(d *policyBuilder, i int, value *yamlnode.Node) (Change,
 func (d *limitBuilder) sameWindows(base *weir.Limit) *fault {
 	const shared = "because all plans share one history"
 	switch l := &d.limit; {
-	case d.hasWindow && base.Kind != weir.InFlight && l.Window != base.Window:
+	case d.hasWindow && base.Kind != weir.Concurrency && l.Window != base.Window:
 		return faultf(d.at.window, "write"+windowSentence(base)+
 			", or add a limit with that window to the policy, unlimited where it does not apply", "the window must stay, %s", shared)
 	case l.Kind == weir.Bucket && base.Kind != weir.Bucket:
 		return faultf(d.at.burst, "leave it out: the limit has no burst", "a bucket would need another history")
-	case l.Kind != base.Kind && (l.Kind == weir.InFlight || base.Kind == weir.InFlight || base.Kind == weir.Bucket):
+	case l.Kind != base.Kind && (l.Kind == weir.Concurrency || base.Kind == weir.Concurrency || base.Kind == weir.Bucket):
 		return faultf(d.at.kind, "write it like the limit itself: "+sentence(*base, "", 0), "another kind of limit would need another history")
 	case l.Kind != base.Kind:
 		return faultf(d.at.kind, "leave it out: the limit's windows keep their kind", "windows that begin at other instants would need another history")

@@ -20,7 +20,7 @@ type Policy struct {
 	Units           []string        // of each limit, the word of the file for a unit ("messages"); "" for none
 	Blocks          []time.Duration // of each limit, the length of the block that a denial begins; 0 = none; nil if no limit blocks
 	WarnPercents    []int           // of each limit, the percentage of Max at which a grant carries a warning; 0 = none; nil if no limit warns
-	WhenStoreIsDown fallback.Mode   // deny = FailClosed, allow = FailOpen, local = Local (R15)
+	WhenStoreIsDown fallback.Mode   // deny = Deny, allow = Allow, share = Share (R15)
 	Shadow          bool            // decided and counted, not enforced
 	ChargeOn        ChargeOn        // the calls that are charged
 	TierBy          string          // the name of the value that selects a plan, "" for none
@@ -51,7 +51,7 @@ func (p *Policy) unsupported() string {
 }
 
 // storeDownValues are the words of the file for an outage of the store (R15), by mode.
-var storeDownValues = []string{fallback.FailClosed: "deny", fallback.FailOpen: "allow", fallback.Local: "local"}
+var storeDownValues = []string{fallback.Deny: "deny", fallback.Allow: "allow", fallback.Share: "local"}
 
 // Tier is a plan of a policy, such as that of paying customers: other numbers for some of
 // its limits, on the same histories.

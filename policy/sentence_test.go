@@ -46,19 +46,19 @@ func TestLimitsAsSentences(t *testing.T) {
 		{weir.Limit{Max: weir.MaxUnits, Window: weir.MinWindow}, "", "unlimited"},
 		{weir.Limit{Max: weir.MaxUnits, Window: 2 * weir.MinWindow}, "", "unlimited per 2ms"},
 		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, By: []string{"a"}}, "", "unlimited per a, 1h apart"},
-		{weir.Limit{Max: 10, Window: day, By: []string{"a"}, Kind: weir.Calendar}, "", "10 per day per a, fixed"},
-		{weir.Limit{Max: 10, Window: time.Hour, MinInterval: time.Second, Kind: weir.FirstHit}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, Kind: weir.Calendar}, "", "unlimited, fixed, 1h apart"},
+		{weir.Limit{Max: 10, Window: day, By: []string{"a"}, Kind: weir.Fixed}, "", "10 per day per a, fixed"},
+		{weir.Limit{Max: 10, Window: time.Hour, MinInterval: time.Second, Kind: weir.FixedFromFirst}, "calls", "10 calls per hour, fixed from the first hit, 1s apart"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Hour, Kind: weir.Fixed}, "", "unlimited, fixed, 1h apart"},
 		{weir.Limit{Max: 10, Window: time.Second, By: []string{"ip"}, Kind: weir.Bucket, Burst: 20}, "", "10 per second per ip, burst 20"},
 		{weir.Limit{Max: 10, Window: time.Second, MinInterval: time.Millisecond, Kind: weir.Bucket, Burst: 20_000}, "calls", "10 calls per second, burst 20_000, 1ms apart"},
-		{weir.Limit{Max: 20, Window: 30 * time.Second, By: []string{"user"}, Kind: weir.InFlight}, "renders", "20 renders at once per user, for at most 30s"},
-		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Second, Kind: weir.InFlight}, "", "unlimited at once, for at most 1h, 1s apart"},
-		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Calendar}, "", "5 per 7d, fixed"},
-		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Calendar, Period: weir.Week}, "", "5 per week, fixed"},
+		{weir.Limit{Max: 20, Window: 30 * time.Second, By: []string{"user"}, Kind: weir.Concurrency}, "renders", "20 renders at once per user, for at most 30s"},
+		{weir.Limit{Max: weir.MaxUnits, Window: time.Hour, MinInterval: time.Second, Kind: weir.Concurrency}, "", "unlimited at once, for at most 1h, 1s apart"},
+		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Fixed}, "", "5 per 7d, fixed"},
+		{weir.Limit{Max: 5, Window: 7 * day, Kind: weir.Fixed, Period: weir.Week}, "", "5 per week, fixed"},
 		{weir.Limit{Max: 5, Window: 31 * day}, "", "5 per 31d"},
-		{weir.Limit{Max: 5, Window: 31 * day, Kind: weir.Calendar, Period: weir.Month}, "", "5 per month, fixed"},
-		{weir.Limit{Max: 1000, Window: day, Kind: weir.Calendar, Period: weir.Day, Zone: "Europe/Berlin"}, "", "1000 per day, fixed in Europe/Berlin"},
-		{weir.Limit{Max: 10_000, Window: 31 * day, MinInterval: time.Hour, By: []string{"account"}, Kind: weir.Calendar, Period: weir.Month, Zone: "America/New_York", Anchor: 14}, "",
+		{weir.Limit{Max: 5, Window: 31 * day, Kind: weir.Fixed, Period: weir.Month}, "", "5 per month, fixed"},
+		{weir.Limit{Max: 1000, Window: day, Kind: weir.Fixed, Period: weir.Day, Zone: "Europe/Berlin"}, "", "1000 per day, fixed in Europe/Berlin"},
+		{weir.Limit{Max: 10_000, Window: 31 * day, MinInterval: time.Hour, By: []string{"account"}, Kind: weir.Fixed, Period: weir.Month, Zone: "America/New_York", Anchor: 14}, "",
 			"10_000 per month per account, fixed, from the 14th, in America/New_York, 1h apart"},
 		{weir.Limit{Max: weir.MaxUnits - 1, Window: weir.MinWindow}, "", "2_251_799_813_685_246 per 1ms"},
 	}
@@ -97,7 +97,7 @@ func TestSentencesAreReadBack(t *testing.T) {
 		switch {
 		case l.Kind == weir.Bucket:
 			l.Burst = 1 + r.Int64N(20)
-		case l.Kind == weir.Calendar && r.IntN(2) == 0:
+		case l.Kind == weir.Fixed && r.IntN(2) == 0:
 			l.Period = weir.Hour + weir.Period(r.IntN(4))
 			l.Window = l.Period.Length()
 			l.Anchor = []int{weir.Week: r.IntN(8), weir.Month: r.IntN(32)}[max(l.Period, weir.Week)]
@@ -159,14 +159,14 @@ func TestDurationsAreReadBack(t *testing.T) {
 }
 
 func TestKindWord(t *testing.T) {
-	got := fmt.Sprint(KindWord(weir.Rolling), " ", KindWord(weir.Calendar), " ", KindWord(weir.FirstHit), " ", KindWord(weir.Bucket), " ", KindWord(weir.InFlight), " ", KindWord(9))
+	got := fmt.Sprint(KindWord(weir.Rolling), " ", KindWord(weir.Fixed), " ", KindWord(weir.FixedFromFirst), " ", KindWord(weir.Bucket), " ", KindWord(weir.Concurrency), " ", KindWord(9))
 	if want := "rolling fixed fixed-from-first-hit bucket at-once unknown"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
 func TestOutageWords(t *testing.T) {
-	for word, want := range map[string]fallback.Mode{"": fallback.FailClosed, "deny": fallback.FailClosed, "allow": fallback.FailOpen, "local": fallback.Local} {
+	for word, want := range map[string]fallback.Mode{"": fallback.Deny, "deny": fallback.Deny, "allow": fallback.Allow, "local": fallback.Share} {
 		line := ""
 		if word != "" {
 			line = "    when-store-is-down: " + word + "\n"

@@ -23,7 +23,7 @@ func TestFallbackDecidesWhileTheDiskFails(t *testing.T) {
 	f := &faulty{}
 	e := open(t, t.TempDir(), SyncAlways(), withFiles(f))
 	guards := map[bool]*weir.Limiter{}
-	for mode, allowed := range map[fallback.Mode]bool{fallback.FailOpen: true, fallback.FailClosed: false} {
+	for mode, allowed := range map[fallback.Mode]bool{fallback.Allow: true, fallback.Deny: false} {
 		guards[allowed] = newLimiter(t, fallback.New(e, mode, fallback.Timeout(10*time.Second)), daily)
 	}
 	f.writes.Store(true)
@@ -201,8 +201,8 @@ func TestSnapshotReplacesEarlierSegments(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.writes.Store(true)
-	if err := l.Reset(ctx, weir.K("ann")); !errors.Is(err, weir.ErrUnknownFate) {
-		t.Fatalf("got %v, want ErrUnknownFate", err)
+	if err := l.Reset(ctx, weir.K("ann")); !errors.Is(err, weir.ErrOutcomeUnknown) {
+		t.Fatalf("got %v, want ErrOutcomeUnknown", err)
 	}
 	f.writes.Store(false)
 	eventually(t, "it is in service", func() bool { return e.Err() == nil })

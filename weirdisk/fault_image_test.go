@@ -67,7 +67,7 @@ func (t *tape) live(test *testing.T, dir, mode string, r *rand.Rand, layer func(
 			for range 40 {
 				if err := c.step(); err == nil {
 					continue
-				} else if layer == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrUnknownFate) {
+				} else if layer == nil || !errors.Is(err, weir.ErrUnavailable) && !errors.Is(err, weir.ErrOutcomeUnknown) {
 					test.Error(err)
 				}
 				time.Sleep(time.Millisecond)

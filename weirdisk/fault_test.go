@@ -131,8 +131,8 @@ func TestFailingDisk(t *testing.T) {
 						fault(f).Store(true)
 						var first error
 						eventually(t, "a call fails", func() bool { first = allow(); return first != nil })
-						if !errors.Is(first, weir.ErrUnknownFate) && !errors.Is(first, weir.ErrUnavailable) {
-							t.Errorf("the first failure: got %v, want ErrUnknownFate or ErrUnavailable", first)
+						if !errors.Is(first, weir.ErrOutcomeUnknown) && !errors.Is(first, weir.ErrUnavailable) {
+							t.Errorf("the first failure: got %v, want ErrOutcomeUnknown or ErrUnavailable", first)
 						}
 						held := e.Memory().Bytes()
 						for range 10 {
@@ -206,8 +206,8 @@ func TestHangingDisk(t *testing.T) {
 		f.hang.Store(&hang)
 		short, cancel := context.WithTimeout(ctx, 20*time.Millisecond)
 		defer cancel()
-		if d, err := l.Allow(short, weir.K("ann")); !errors.Is(err, weir.ErrUnknownFate) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed {
-			t.Errorf("got %v, %v, want ErrUnknownFate and the context's error", d, err)
+		if d, err := l.Allow(short, weir.K("ann")); !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) || d.Allowed {
+			t.Errorf("got %v, %v, want ErrOutcomeUnknown and the context's error", d, err)
 		}
 		f.hang.Store(nil)
 		close(hang)
@@ -235,8 +235,8 @@ func TestHangingPage(t *testing.T) {
 			if granted++; err == nil {
 				continue
 			}
-			if !errors.Is(err, weir.ErrUnknownFate) || !errors.Is(err, context.DeadlineExceeded) {
-				t.Errorf("call %d: got %v, want ErrUnknownFate and the context's error", granted, err)
+			if !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("call %d: got %v, want ErrOutcomeUnknown and the context's error", granted, err)
 			}
 			break
 		}

@@ -342,7 +342,7 @@ func (l *log) request() (newest *batch, done <-chan struct{}) {
 
 // unknown is the error of a call that was decided in memory and may be lost on disk.
 func unknown(err error) error {
-	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", weir.ErrUnknownFate, err)
+	return fmt.Errorf("%w: weirdisk: %w; the call counts in memory, and may not be on disk", weir.ErrOutcomeUnknown, err)
 }
 
 // flush writes the oldest batch of the queue and reports whether it did. Unless all is set,

@@ -34,7 +34,7 @@
 // durable the segments before are deleted.
 //
 // A failing disk (D5) fails calls with [weir.ErrUnavailable] or, if they were decided in
-// memory already, [weir.ErrUnknownFate]. Package fallback decides during that time. The engine
+// memory already, [weir.ErrOutcomeUnknown]. Package fallback decides during that time. The engine
 // begins a new segment with a whole snapshot as soon as the disk accepts one.
 //
 // # Alternatives

@@ -83,14 +83,14 @@ func TestKindsSurviveRestart(t *testing.T) {
 	for _, key := range []string{"ann", "bob"} {
 		take(weir.Rolling, key, 4, 6)
 		take(weir.Bucket, key, 3, 7)
-		take(weir.FirstHit, key, 2, 8)
+		take(weir.FixedFromFirst, key, 2, 8)
 	}
 	take(weir.Rolling, "ann", 1, 5)
-	held(weir.FirstHit, "ann", func(l *weir.Limiter) error { return l.Reset(ctx, weir.K("ann")) })
-	for _, kind := range []weir.Kind{weir.Rolling, weir.Bucket, weir.FirstHit} {
+	held(weir.FixedFromFirst, "ann", func(l *weir.Limiter) error { return l.Reset(ctx, weir.K("ann")) })
+	for _, kind := range []weir.Kind{weir.Rolling, weir.Bucket, weir.FixedFromFirst} {
 		take(kind, "ann", 1, 9)
 	}
-	take(weir.FirstHit, "bob", 1, 7)
+	take(weir.FixedFromFirst, "bob", 1, 7)
 	take(weir.Rolling, "bob", 1, 5)
 }
 

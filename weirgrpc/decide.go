@@ -57,7 +57,7 @@ func (l *limit) decide(ctx context.Context, c *Call) (o *Outcome, held *weir.Res
 	return o, held, nil
 }
 
-// reserve is attempt, with a reservation if the policy has a limit of kind InFlight.
+// reserve is attempt, with a reservation if the policy has a limit of kind Concurrency.
 func (l *limit) reserve(ctx context.Context, o *Outcome) (held *weir.Reservation, err error) {
 	if o.Plan.Holds() == nil {
 		return nil, l.attempt(ctx, o)

@@ -82,7 +82,7 @@ func OnError(f func(context.Context, error) error) Option {
 }
 
 // ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,
-// and for holds that could not be ended (weir.InFlight), one line per call. Default, also
+// and for holds that could not be ended (weir.Concurrency), one line per call. Default, also
 // for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {

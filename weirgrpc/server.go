@@ -35,7 +35,7 @@ const pushbackTrailer = "grpc-retry-pushback-ms"
 // or if the names in by are not the dimensions of its policy: both are mistakes in the
 // program.
 //
-// A limit of kind weir.InFlight counts a call until its handler returns or panics. If the
+// A limit of kind weir.Concurrency counts a call until its handler returns or panics. If the
 // handler runs for longer than the limit's Window, the hold has ended by time; that is one
 // line in ErrorLog, and the Window should be longer.
 func Unary(l *weir.Limiter, by By, opts ...Option) grpc.UnaryServerInterceptor {

@@ -53,7 +53,7 @@ func PolicyField(p *weir.Plan) string {
 		l := &p.Limits()[i]
 		b = appendName(b, fieldName(p, i))
 		b = appendParameter(b, ";q=", l.Capacity)
-		if l.Kind == weir.InFlight {
+		if l.Kind == weir.Concurrency {
 			b = append(b, `;qu="concurrent-requests"`...)
 		}
 		b = appendWindow(b, quotaWindow(l))
@@ -71,7 +71,7 @@ func quotaWindow(l *weir.PlanLimit) int64 {
 	switch {
 	case l.Kind == weir.Bucket:
 		return l.Refill.Within(l.Capacity)
-	case l.Kind == weir.InFlight, l.Period != nil && l.Period.Period() == weir.Month:
+	case l.Kind == weir.Concurrency, l.Period != nil && l.Period.Period() == weir.Month:
 		return 0
 	}
 	return l.Window
@@ -96,7 +96,7 @@ func (o *Outcome) RateLimit() string {
 	for i, s := range o.known() {
 		if o.Decision.Allowed || o.lacksRoom(i, s) {
 			next := nextRoom(s)
-			if o.Decision.Allowed && o.Plan.Limits()[i].Kind == weir.InFlight {
+			if o.Decision.Allowed && o.Plan.Limits()[i].Kind == weir.Concurrency {
 				next = 0
 			}
 			b = appendState(b, fieldName(o.Plan, i), s.Remaining, next)

@@ -98,14 +98,14 @@ func TestPolicyFieldOfEachKind(t *testing.T) {
 		{weir.Limit{Kind: weir.Bucket, Max: 3, Window: time.Second, Burst: 4}, `"p";q=4;w=2`},
 		{weir.Limit{Kind: weir.Bucket, Max: 7, Window: 7*time.Second - time.Microsecond, Burst: 7}, `"p";q=7;w=7`},
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20, MinInterval: time.Second}, `"p";q=20;w=2, "p.spacing";q=1;w=1`},
-		{weir.Limit{Kind: weir.InFlight, Max: 20, Window: 30 * time.Second}, `"p";q=20;qu="concurrent-requests"`},
-		{weir.Limit{Kind: weir.InFlight, Max: 20, Window: 30 * time.Second, MinInterval: time.Second}, `"p";q=20;qu="concurrent-requests", "p.spacing";q=1;w=1`},
-		{weir.Limit{Kind: weir.FirstHit, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Hour}, `"p";q=5;w=3600`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Day, Zone: "Europe/Berlin"}, `"p";q=5;w=86400`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Week, Anchor: 7}, `"p";q=5;w=604800`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Month, Anchor: 14}, `"p";q=5`},
+		{weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * time.Second}, `"p";q=20;qu="concurrent-requests"`},
+		{weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * time.Second, MinInterval: time.Second}, `"p";q=20;qu="concurrent-requests", "p.spacing";q=1;w=1`},
+		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: time.Minute}, `"p";q=5;w=60`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Hour}, `"p";q=5;w=3600`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Day, Zone: "Europe/Berlin"}, `"p";q=5;w=86400`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Week, Anchor: 7}, `"p";q=5;w=604800`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Month, Anchor: 14}, `"p";q=5`},
 	} {
 		c.limit.Name = "limit"
 		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Plan()
@@ -135,13 +135,13 @@ func TestFieldsOfEachKind(t *testing.T) {
 		{"bucket, empty", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 20, 1, `"p";r=0;t=3`, true, false},
 		{"bucket, too little", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 8, `"p";r=5;t=3`, true, false},
 		{"bucket, more than it holds", weir.Limit{Kind: weir.Bucket, Max: 10, Window: 30 * time.Second, Burst: 20}, 15, 21, `"p";r=5;t=3`, false, false},
-		{"at once, a grant", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 0, 1, `"p";r=1`, false, true},
-		{"at once, the last one", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 1, 1, `"p";r=0`, false, true},
-		{"at once, a denial", weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, true, false},
-		{"a day of 23 hours", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, false, true},
-		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, true, false},
-		{"a month of 31 days", weir.Limit{Kind: weir.Calendar, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, false, true},
-		{"from the first hit", weir.Limit{Kind: weir.FirstHit, Max: 2, Window: time.Minute}, 2, 1, `"p";r=0;t=60`, true, false},
+		{"at once, a grant", weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, 0, 1, `"p";r=1`, false, true},
+		{"at once, the last one", weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, 1, 1, `"p";r=0`, false, true},
+		{"at once, a denial", weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, 2, 1, `"p";r=0;t=30`, true, false},
+		{"a day of 23 hours", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 0, 1, `"p";r=1;t=75600`, false, true},
+		{"a day of 23 hours, a denial", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Day, Zone: "Europe/Berlin"}, 2, 1, `"p";r=0;t=75600`, true, false},
+		{"a month of 31 days", weir.Limit{Kind: weir.Fixed, Max: 2, Period: weir.Month}, 0, 1, `"p";r=1;t=255600`, false, true},
+		{"from the first hit", weir.Limit{Kind: weir.FixedFromFirst, Max: 2, Window: time.Minute}, 2, 1, `"p";r=0;t=60`, true, false},
 	} {
 		c.limit.Name = "limit"
 		l := newLimiter(t, weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}})
@@ -170,7 +170,7 @@ func TestFieldsOfEachKind(t *testing.T) {
 func TestFieldsOfRateAndConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := newLimiter(t, weir.Policy{Name: "farm", Limits: []weir.Limit{
-			{Name: "jobs", Kind: weir.InFlight, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
+			{Name: "jobs", Kind: weir.Concurrency, Max: 1, Window: time.Minute}, {Name: "day", Max: 1000, Window: 24 * time.Hour}}})
 		var h http.Handler
 		var second *http.Response
 		h = Middleware(l, nil)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { second = get(h) }))

@@ -44,7 +44,7 @@ import (
 // The charge is made even if the client has disconnected: a request that is cancelled at
 // once must not be free.
 //
-// A limit of kind weir.InFlight counts a request until its handler returns or panics. If
+// A limit of kind weir.Concurrency counts a request until its handler returns or panics. If
 // the handler runs for longer than the limit's Window, the hold has ended by time; that is
 // one line in ErrorLog, and the Window should be longer.
 func Middleware(l *weir.Limiter, by By, opts ...Option) func(http.Handler) http.Handler {

@@ -92,7 +92,7 @@ func OnError(h func(http.ResponseWriter, *http.Request, error)) Option {
 }
 
 // ErrorLog sets the logger for faults of the program (ErrValue), unless OnError is set,
-// and for holds that could not be ended (weir.InFlight), one line per request. Default,
+// and for holds that could not be ended (weir.Concurrency), one line per request. Default,
 // also for nil: slog.Default().
 func ErrorLog(log *slog.Logger) Option {
 	return func(c *config) {

@@ -117,7 +117,7 @@ func TestKeysOfBucketsLiveUntilFull(t *testing.T) {
 func TestKeysOfPeriodsLiveUntilTheirEnd(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
-	l := limiter(t, e, "month", weir.AllOrNothing, weir.Limit{Name: "user", Max: 9, Kind: weir.Calendar, Period: weir.Month, By: []string{"user"}})
+	l := limiter(t, e, "month", weir.AllOrNothing, weir.Limit{Name: "user", Max: 9, Kind: weir.Fixed, Period: weir.Month, By: []string{"user"}})
 	before := time.Now()
 	d := must(t)(l.Allow(ctx, weir.K("u")))
 	got := ttl(t, s, weirredis.Keys(l.Plan(), weir.K("u"), false)[0])
@@ -134,8 +134,8 @@ func TestWindowsOfAPeriodFollowTheServersClock(t *testing.T) {
 		e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
 		e.WithClock(func() time.Time { return time.Now().Add(off) })
 		for _, limits := range [][]weir.Limit{
-			{{Name: "hour", Max: 2, Kind: weir.Calendar, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
-			{{Name: "day", Max: 2, Kind: weir.Calendar, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.Bucket}},
+			{{Name: "hour", Max: 2, Kind: weir.Fixed, Period: weir.Hour, Zone: "Asia/Kathmandu"}},
+			{{Name: "day", Max: 2, Kind: weir.Fixed, Period: weir.Day}, {Name: "bucket", Max: 9, Window: time.Hour, Kind: weir.Bucket}},
 		} {
 			l := limiter(t, e, fmt.Sprintf("off%d.%d", off/time.Minute, len(limits)), weir.AllOrNothing, limits...)
 			z := l.Plan().Limits()[0].Period

@@ -174,8 +174,8 @@ func TestWritesEndCachedDenials(t *testing.T) {
 		{about: "a refund without an answer", do: func(c *cannedConn, l *weir.Limiter) error {
 			c.lost = true
 			defer func() { c.lost = false }()
-			if _, err := l.Refund(ctx, weir.K("u"), nine, 1); !errors.Is(err, weir.ErrUnknownFate) {
-				return fmt.Errorf("got %v, want ErrUnknownFate", err)
+			if _, err := l.Refund(ctx, weir.K("u"), nine, 1); !errors.Is(err, weir.ErrOutcomeUnknown) {
+				return fmt.Errorf("got %v, want ErrOutcomeUnknown", err)
 			}
 			return nil
 		}, calls: 1},
@@ -480,7 +480,7 @@ func TestDenialDuringWriteIsNotCached(t *testing.T) {
 // TestSettlementsEndCachedDenials: units that a reservation gives back are there immediately,
 // also under a policy whose limits are settled in two steps because one counts holds.
 func TestSettlementsEndCachedDenials(t *testing.T) {
-	rate, hold := perUser(2, time.Hour), weir.Limit{Name: "running", Kind: weir.InFlight, Max: 9, Window: time.Hour, By: []string{"user"}}
+	rate, hold := perUser(2, time.Hour), weir.Limit{Name: "running", Kind: weir.Concurrency, Max: 9, Window: time.Hour, By: []string{"user"}}
 	for _, limits := range [][]weir.Limit{{rate}, {rate, hold}} {
 		for about, settle := range map[string]func(*weir.Reservation) error{
 			"a cancelled one":      func(r *weir.Reservation) error { return r.Cancel(ctx) },
@@ -520,7 +520,7 @@ func TestWritesThroughWrappersEndCachedDenials(t *testing.T) {
 		"a refund": func(s *enforce.Set) error { _, err := s.Refund(ctx, "refused", values, nine, 1); return err },
 		"a reset":  func(s *enforce.Set) error { return s.Reset(ctx, "refused", values) },
 	} {
-		for _, mode := range []fallback.Mode{fallback.FailClosed, fallback.FailOpen, fallback.Local} {
+		for _, mode := range []fallback.Mode{fallback.Deny, fallback.Allow, fallback.Share} {
 			synctest.Test(t, func(t *testing.T) {
 				c := &cannedConn{reply: weirredis.Denial(nine, 300_000, 900_000, 200_000)}
 				set, err := enforce.New(file, fallback.New(newEngine(t, c), mode))

@@ -30,7 +30,7 @@ func TestDecideAllTakesOneRoundTrip(t *testing.T) {
 	one := limiter("one", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by})
 	two := limiter("two", weir.Limit{Name: "l", Max: 2, Window: time.Hour, By: by}, weir.Limit{Name: "m", Max: 9, Window: time.Minute, Cost: 3, By: by})
 	bucket := limiter("bucket", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Bucket, By: by})
-	fixed := limiter("fixed", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Calendar, By: by})
+	fixed := limiter("fixed", weir.Limit{Name: "l", Max: 2, Window: time.Hour, Kind: weir.Fixed, By: by})
 	decide := func(wantTrips int, calls ...weir.Call) []weir.Call {
 		t.Helper()
 		before := conn.calls
@@ -200,7 +200,7 @@ func TestDecideAllForgetsAnswersOfAnEarlierUse(t *testing.T) {
 	}
 	conn.reply = "not a reply"
 	e.DecideAll(ctx, calls)
-	if c := &calls[0]; !errors.Is(c.Err, weir.ErrUnknownFate) || c.Decision != (weir.Decision{}) {
-		t.Errorf("got %+v, want only ErrUnknownFate", c)
+	if c := &calls[0]; !errors.Is(c.Err, weir.ErrOutcomeUnknown) || c.Decision != (weir.Decision{}) {
+		t.Errorf("got %+v, want only ErrOutcomeUnknown", c)
 	}
 }

@@ -23,7 +23,7 @@ var (
 )
 
 // StoreError means that Redis was unreachable, rejected the call, or did not reply. It
-// wraps weir.ErrUnknownFate or weir.ErrUnavailable, and the cause. It wraps a context's
+// wraps weir.ErrOutcomeUnknown or weir.ErrUnavailable, and the cause. It wraps a context's
 // error only if the context of the call has ended: a timeout of the client itself is not
 // the caller's.
 type StoreError struct {
@@ -58,7 +58,7 @@ func (e *StoreError) Error() string {
 // Unwrap returns the sentinel for the call's fate, and the cause.
 func (e *StoreError) Unwrap() []error {
 	if e.MayHaveCounted {
-		return []error{weir.ErrUnknownFate, e.Err}
+		return []error{weir.ErrOutcomeUnknown, e.Err}
 	}
 	return []error{weir.ErrUnavailable, e.Err}
 }

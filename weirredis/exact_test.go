@@ -67,7 +67,7 @@ func newExact(t *testing.T, seed uint64, e *weirredis.Engine) *exact {
 		case 0, 5:
 			l.Cells = 1 + r.IntN(20)
 		case 1:
-			l.Kind = weir.Calendar + weir.Kind(r.IntN(2))
+			l.Kind = weir.Fixed + weir.Kind(r.IntN(2))
 		case 2:
 			l.MinInterval = time.Duration(1+r.Int64N(l.Window.Microseconds())) * time.Microsecond
 		}

@@ -53,7 +53,7 @@ func commands(t testing.TB, s *redistest.Server, name string) int {
 func TestKeysOfFixedWindowsLiveAWindow(t *testing.T) {
 	s := redistest.Start(t)
 	e := newEngine(t, connTo(t, s), weirredis.DenialCacheTTL(0))
-	for _, kind := range []weir.Kind{weir.Calendar, weir.FirstHit} {
+	for _, kind := range []weir.Kind{weir.Fixed, weir.FixedFromFirst} {
 		for _, window := range []time.Duration{time.Minute, 400 * 24 * time.Hour} {
 			limit := perUser(2, window)
 			limit.Kind, limit.MinInterval = kind, window

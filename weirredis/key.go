@@ -33,7 +33,7 @@ import (
 const keyPrefix = "weir2:{"
 
 // kindMarks are the kinds in keys.
-var kindMarks = [...]string{weir.Rolling: "", weir.Calendar: "/fixed", weir.FirstHit: "/first-hit", weir.Bucket: "/bucket", weir.InFlight: "/at-once"}
+var kindMarks = [...]string{weir.Rolling: "", weir.Fixed: "/fixed", weir.FixedFromFirst: "/first-hit", weir.Bucket: "/bucket", weir.Concurrency: "/at-once"}
 
 // keysOf returns the keys of the plan's histories for k, in the order of its limits, and
 // all of them in one string. With one limit it returns only the string.
@@ -79,7 +79,7 @@ func (e *Engine) keysFor(p *weir.Plan, k *weir.Key) []string {
 // kind.
 func (e *Engine) keysOfAllKinds(p *weir.Plan, k *weir.Key) (keys []string) {
 	for _, l := range p.Limits() {
-		for l.Kind = weir.Rolling; l.Kind <= weir.InFlight; l.Kind++ {
+		for l.Kind = weir.Rolling; l.Kind <= weir.Concurrency; l.Kind++ {
 			keys = append(keys, string(appendHistory(e.appendTag(nil, p, &l, k), p, &l, k)))
 		}
 	}

@@ -32,8 +32,8 @@ func TestKeys(t *testing.T) {
 		{Name: "user", By: []string{"tenant", "user"}}, {Name: "tenant", By: []string{"tenant"}}}})
 	all := plan(t, weir.Policy{Name: "alerts", Limits: []weir.Limit{{Name: "channel"}, {Name: "category", By: []string{"category"}}}})
 	kinds := plan(t, weir.Policy{Name: "kinds", Limits: []weir.Limit{
-		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Calendar, By: []string{"user"}}, {Name: "c", Kind: weir.FirstHit},
-		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.InFlight, Max: 1}}})
+		{Name: "a", By: []string{"user"}}, {Name: "b", Kind: weir.Fixed, By: []string{"user"}}, {Name: "c", Kind: weir.FixedFromFirst},
+		{Name: "d", Kind: weir.Bucket, Max: 1}, {Name: "e", Kind: weir.Concurrency, Max: 1}}})
 	for _, c := range []struct {
 		plan    *weir.Plan
 		key     weir.Key

@@ -16,7 +16,7 @@ import (
 )
 
 // kinds are the kinds of limits that TestKindsAgreeWithTheSpecification mixes.
-var kinds = []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit, weir.InFlight, weir.Bucket, weir.Bucket}
+var kinds = []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst, weir.Concurrency, weir.Bucket, weir.Bucket}
 
 // TestKindsAgreeWithTheSpecification runs random histories under limits of all kinds on
 // Redis and on the specification. Kinds and numbers change while histories stay (R12).
@@ -85,7 +85,7 @@ func (p *pair) vary(i int) {
 		case weir.Bucket:
 			l.Max = min(l.Max, 1_000_003)
 			l.Burst = pick[int64](p.r, 0, 1, 2, 5, 20, l.Max*3)
-		case weir.Calendar:
+		case weir.Fixed:
 			if !p.huge() && p.r.IntN(3) > 0 {
 				l.Period, l.Window = pick(p.r, weir.Hour, weir.Day, weir.Week, weir.Month), 0
 				l.Zone = pick(p.r, "", "Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Kathmandu")

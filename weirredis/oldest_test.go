@@ -22,8 +22,8 @@ func TestRefundOfOldestEqualsRefundAtItsInstant(t *testing.T) {
 		"counted":   {Mode: weir.CountDenied, Limits: []weir.Limit{perUser(40, 10*time.Second)}},
 		"two":       {Limits: []weir.Limit{perUser(40, 10*time.Second), shared}},
 		"cost":      {Limits: []weir.Limit{perUser(40, 10*time.Second), {Name: "calls", Max: 20, Window: 10 * time.Second, Cost: 1}}},
-		"calendar":  {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Kind: weir.Calendar, By: []string{"user"}}}},
-		"first hit": {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Kind: weir.FirstHit, By: []string{"user"}}}},
+		"calendar":  {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Kind: weir.Fixed, By: []string{"user"}}}},
+		"first hit": {Limits: []weir.Limit{{Name: "user", Max: 40, Window: 10 * time.Second, Kind: weir.FixedFromFirst, By: []string{"user"}}}},
 		"buckets":   {Limits: []weir.Limit{{Name: "fast", Kind: weir.Bucket, Max: 40, Window: time.Second, By: []string{"user"}}, perUser(40, 10*time.Second)}},
 		"long":      {Limits: []weir.Limit{perUser(100_000, time.Hour)}},
 	} {

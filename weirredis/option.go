@@ -33,7 +33,7 @@ func DisableMerging() Option { return func(o *options) { o.merging = false } }
 // The cache repeats attempts of the same units at the engine's clock. Requests for states,
 // with an idempotency key or at an instant of the caller are always sent to the server, as
 // are peeks. In mode CountDenied no denial is cached, because each is recorded. Nor is a
-// denial by a limit of kind InFlight.
+// denial by a limit of kind Concurrency.
 func DenialCacheTTL(d time.Duration) Option {
 	return func(o *options) { o.cacheTTL = max(d, 0) }
 }

@@ -155,7 +155,7 @@ func packRefund(p *weir.Plan, at, n int64, now moment, around int64) string {
 // refunded returns the most units that a refund of n takes of the limit. A cost is not
 // refunded, because the attempt was made (R10), but a hold ends whole (R17).
 func refunded(l *weir.PlanLimit, n int64) int64 {
-	if l.Cost > 0 && l.Kind != weir.InFlight {
+	if l.Cost > 0 && l.Kind != weir.Concurrency {
 		return 0
 	}
 	return l.Units(n)
@@ -210,12 +210,12 @@ func cell(l *weir.PlanLimit) int64 {
 	switch l.Kind {
 	case weir.Bucket:
 		return bucketCell
-	case weir.Calendar:
+	case weir.Fixed:
 		if l.Period != nil {
 			return periodCell
 		}
 		return calendarCell
-	case weir.FirstHit:
+	case weir.FixedFromFirst:
 		return firstHitCell
 	}
 	return l.Cell

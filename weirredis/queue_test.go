@@ -254,8 +254,8 @@ func TestLostConnectionFailsBothBatches(t *testing.T) {
 		o.conn.calls[2].answer <- lost
 		o.conn.calls[3].answer <- lost
 		for i, done := range sent {
-			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrUnknownFate) {
-				t.Errorf("user%d: got %v, want %v and ErrUnknownFate", i, err, lost)
+			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrOutcomeUnknown) {
+				t.Errorf("user%d: got %v, want %v and ErrOutcomeUnknown", i, err, lost)
 			}
 		}
 		o.conn.call(t, 5).answer <- nil
@@ -319,7 +319,7 @@ func TestCancelledBeforeTheCallIsNotSent(t *testing.T) {
 		waiting := o.engine.Counted()
 		cancel()
 		err := o.outcome(left)
-		if !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) {
+		if !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOutcomeUnknown) {
 			t.Errorf("got %v, want Canceled and ErrUnavailable: nothing was sent", err)
 		}
 		if n := o.engine.Counted(); n != waiting-1 {
@@ -399,8 +399,8 @@ func TestCancelledDuringTheCallReturnsAtOnce(t *testing.T) {
 		end()
 		call := o.conn.call(t, 3)
 		cancel()
-		if err := o.outcome(first); !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrUnknownFate) {
-			t.Errorf("cancelled: got %v, want Canceled and ErrUnknownFate: it was sent", err)
+		if err := o.outcome(first); !errors.Is(err, context.Canceled) || !errors.Is(err, weir.ErrOutcomeUnknown) {
+			t.Errorf("cancelled: got %v, want Canceled and ErrOutcomeUnknown: it was sent", err)
 		}
 		if call.ctx.Err() != nil {
 			t.Error("the call has ended, but a caller waits for it")
@@ -469,8 +469,8 @@ func TestErrorOfACallReachesAllCallers(t *testing.T) {
 		lost := errors.New("connection reset")
 		o.conn.call(t, 3).answer <- lost
 		for i, done := range waiting {
-			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrUnknownFate) {
-				t.Errorf("user%d: got %v, want %v and ErrUnknownFate", i, err, lost)
+			if err := o.outcome(done); !errors.Is(err, lost) || !errors.Is(err, weir.ErrOutcomeUnknown) {
+				t.Errorf("user%d: got %v, want %v and ErrOutcomeUnknown", i, err, lost)
 			}
 		}
 	})
@@ -488,7 +488,7 @@ func (c *quickConn) Eval(ctx context.Context, _ *weirredis.Script, keys, _ []str
 }
 
 // TestCancelledCallersAreCountedRightly cancels many callers at random times. Each gets an
-// answer, or was not sent, or gets ErrUnknownFate. In the end the queue is empty.
+// answer, or was not sent, or gets ErrOutcomeUnknown. In the end the queue is empty.
 func TestCancelledCallersAreCountedRightly(t *testing.T) {
 	conn := &quickConn{}
 	e := newEngine(t, conn)
@@ -507,7 +507,7 @@ func TestCancelledCallersAreCountedRightly(t *testing.T) {
 				switch {
 				case err == nil:
 					granted.Add(1)
-				case errors.Is(err, weir.ErrUnknownFate):
+				case errors.Is(err, weir.ErrOutcomeUnknown):
 					unknown.Add(1)
 				case !errors.Is(err, context.Canceled):
 					t.Error(err)

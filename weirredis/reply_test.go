@@ -18,8 +18,8 @@ var replyPolicies = [][]weir.Limit{
 	{{Name: "l", Max: 9, Window: time.Hour, Cost: 3}},
 	{{Name: "l", Max: 9, Window: time.Hour}, {Name: "m", Max: 99, Window: 2 * time.Hour}},
 	{{Name: "l", Max: 7, Window: time.Second, Kind: weir.Bucket}},
-	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Calendar}},
-	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Bucket}, {Name: "m", Max: 2, Window: time.Hour, Kind: weir.InFlight}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Fixed}},
+	{{Name: "l", Max: 9, Window: time.Hour, Kind: weir.Bucket}, {Name: "m", Max: 2, Window: time.Hour, Kind: weir.Concurrency}},
 }
 
 // FuzzReplies reads bytes of an unknown sender as the reply to a batch. Each caller gets a
@@ -62,8 +62,8 @@ func FuzzReplies(f *testing.F) {
 		e.DecideAll(context.Background(), calls)
 		for i := range calls {
 			checkReply(t, p, calls[i].Decision, calls[i].Err)
-			if err := calls[i].Err; err != nil && strings.Contains(err.Error(), "not a reply of this version") && !errors.Is(err, weir.ErrUnknownFate) {
-				t.Errorf("call %d: got %v, want ErrUnknownFate", i, err)
+			if err := calls[i].Err; err != nil && strings.Contains(err.Error(), "not a reply of this version") && !errors.Is(err, weir.ErrOutcomeUnknown) {
+				t.Errorf("call %d: got %v, want ErrOutcomeUnknown", i, err)
 			}
 		}
 		if len(text) < 8 && errs[len(errs)-1] == nil {

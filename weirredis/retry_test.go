@@ -65,7 +65,7 @@ func TestOnlyTRYAGAINIsRetried(t *testing.T) {
 			if c.text == "" && (err != nil || !d.Allowed) {
 				t.Errorf("%q: got %+v, %v, want a grant", c.answers, d, err)
 			}
-			if c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, weir.ErrUnknownFate) != c.unknown) {
+			if c.text != "" && (err == nil || !strings.Contains(err.Error(), c.text) || errors.Is(err, weir.ErrOutcomeUnknown) != c.unknown) {
 				t.Errorf("%q: got %v, want an error with %q, of unknown fate %t", c.answers, err, c.text, c.unknown)
 			}
 		})
@@ -82,7 +82,7 @@ func TestRetriesAreBounded(t *testing.T) {
 		if took := time.Since(began); took < time.Second || took > 1100*time.Millisecond || conn.calls > 60 {
 			t.Errorf("%d calls in %v, want about 35 in a second", conn.calls, took)
 		}
-		if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrUnknownFate) || !strings.Contains(err.Error(), "to another node") {
+		if !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), "to another node") {
 			t.Errorf("got %v, want ErrUnavailable and the reason", err)
 		}
 
@@ -108,7 +108,7 @@ func TestClientTimeoutIsNotDeadlineExceeded(t *testing.T) {
 		o.conn.call(t, 1).answer <- context.DeadlineExceeded
 		err := o.outcome(first)
 		var s *weirredis.StoreError
-		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrUnknownFate) || !errors.As(err, &s) || !strings.Contains(err.Error(), "deadline") {
+		if errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, weir.ErrOutcomeUnknown) || !errors.As(err, &s) || !strings.Contains(err.Error(), "deadline") {
 			t.Errorf("got %v, want a StoreError of unknown fate that is no DeadlineExceeded", err)
 		}
 	})

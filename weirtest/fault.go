@@ -13,7 +13,7 @@ import (
 // with a store that is slow or unreachable:
 //
 //	store := weirtest.NewFaulty(weir.NewMemory())
-//	engine := fallback.New(store, fallback.FailOpen)
+//	engine := fallback.New(store, fallback.Allow)
 //	store.Break(weirtest.Down())
 //
 // It is safe for concurrent use and works in virtual time (testing/synctest).
@@ -58,11 +58,11 @@ func Silent() Fault {
 }
 
 // Lost is a store that loses its answers. It records, and calls fail with
-// weir.ErrUnknownFate.
+// weir.ErrOutcomeUnknown.
 func Lost() Fault {
 	return func(_ context.Context, call func()) error {
 		call()
-		return fmt.Errorf("%w: weirtest: the answer was lost", weir.ErrUnknownFate)
+		return fmt.Errorf("%w: weirtest: the answer was lost", weir.ErrOutcomeUnknown)
 	}
 }
 

@@ -21,7 +21,7 @@ func TestFaults(t *testing.T) {
 		"none":   {nil, nil, 0, 1},
 		"down":   {Down(), weir.ErrUnavailable, 0, 0},
 		"silent": {Silent(), context.DeadlineExceeded, time.Second, 0},
-		"lost":   {Lost(), weir.ErrUnknownFate, 0, 1},
+		"lost":   {Lost(), weir.ErrOutcomeUnknown, 0, 1},
 		"slow":   {Slow(time.Millisecond), nil, time.Millisecond, 1},
 		"slower": {Slow(time.Minute), context.DeadlineExceeded, time.Second, 0},
 	} {

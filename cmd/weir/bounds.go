@@ -56,7 +56,7 @@ func (v *validFile) addKind(p *policy.Policy, i int, next []windowStart) {
 	case l.Kind == weir.Bucket:
 		v.Buckets = append(v.Buckets, bucketLimit{p.Name, l.Name, p.Sentence(i), l.Max, l.Capacity(), worstOf(l), answer.Millis(l.Window)})
 	case l.Max == weir.MaxUnits:
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		v.AtOnce = append(v.AtOnce, atOnceLimit{p.Name, l.Name, p.Sentence(i), l.Max, answer.Millis(l.Window)})
 	default:
 		v.Fixed = append(v.Fixed, fixedLimit{p.Name, l.Name, p.Sentence(i), l.Max, worstOf(l), answer.Millis(l.Window), next})
@@ -103,7 +103,7 @@ func (l *fixedLimit) beginnings() string {
 // it lets run at once.
 func worstOf(l *weir.Limit) int64 {
 	switch l.Kind {
-	case weir.Calendar, weir.FirstHit:
+	case weir.Fixed, weir.FixedFromFirst:
 		return 2 * l.Max // across the edge of two windows
 	case weir.Bucket:
 		return l.Capacity() + l.Max
@@ -123,7 +123,7 @@ func worstCase(p *policy.Policy, i int) string {
 	switch {
 	case l.Kind == weir.Bucket:
 		text = fmt.Sprintf("at most %d at once, and in any %s at most %d", l.Capacity(), answer.Span(l.Window), worstOf(l))
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		text = fmt.Sprintf("at most %d held at any instant; a hold ends with its settlement, at the latest after %s; those of plain attempts, such as Envoy's, only after %s", l.Max, length, length)
 	case l.Period != weir.NoPeriod:
 		text = fmt.Sprintf("at most %d in each %v, and up to %d in its length across an edge", l.Max, l.Period, worstOf(l))
@@ -182,7 +182,7 @@ func mistakes(p *policy.Policy) (notes []string) {
 		switch l.Kind {
 		case weir.Bucket:
 			longest, reason = l.FillTime(), "the time in which it fills"
-		case weir.InFlight:
+		case weir.Concurrency:
 			reason = "the time of a hold"
 		}
 		if b := p.BlockOf(i); b > 0 && b < longest {

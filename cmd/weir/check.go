@@ -160,7 +160,7 @@ func printAnswer(out io.Writer, a *answer.Answer, applied *answer.Applied) error
 // whether one counts holds: the last column is then the latest end of the next hold.
 func stateRows(a *answer.Answer) (rows [][]string, held bool) {
 	for i := range a.Known() {
-		held = held || a.Plan.Limits()[i].Kind == weir.InFlight
+		held = held || a.Plan.Limits()[i].Kind == weir.Concurrency
 	}
 	rows = [][]string{{"LIMIT", "USED", "MAX", "WINDOW", "SAME AGAIN", "EMPTY"}}
 	if held {
@@ -185,7 +185,7 @@ func windowText(l *weir.PlanLimit, s *weir.LimitState) string {
 	switch {
 	case l.Kind == weir.Bucket:
 		return number(s.Max) + " per " + answer.Exactly(s.Window)
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		return "at once"
 	case l.Period != nil:
 		return l.Period.Period().String() + " in " + l.Period.Zone().String()
@@ -195,7 +195,7 @@ func windowText(l *weir.PlanLimit, s *weir.LimitState) string {
 
 // nextEnd returns the latest end of the next hold, "-" if there is none.
 func nextEnd(l *weir.PlanLimit, s *weir.LimitState) string {
-	if l.Kind != weir.InFlight || s.Used == 0 {
+	if l.Kind != weir.Concurrency || s.Used == 0 {
 		return "-"
 	}
 	return waitText(s.NextAfter)

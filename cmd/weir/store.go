@@ -93,7 +93,7 @@ func connectStore(name string, o storeOptions, log *slog.Logger) (*servedStore, 
 	}
 	if s.engine = s.Engine; !s.Memory() {
 		// A policy's when-store-is-down replaces the mode.
-		s.engine = fallback.New(s.Engine, fallback.FailClosed, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
+		s.engine = fallback.New(s.Engine, fallback.Deny, fallback.Timeout(o.timeout), fallback.Instances(o.instances), fallback.OnStoreState(s.logState))
 	}
 	return s, nil
 }
@@ -186,7 +186,7 @@ func storeFailure(err error) error {
 func noteInstances(stderr io.Writer, file *policy.File) {
 	var local []string
 	for _, p := range file.Policies {
-		if p.WhenStoreIsDown == fallback.Local {
+		if p.WhenStoreIsDown == fallback.Share {
 			local = append(local, p.Name)
 		}
 	}

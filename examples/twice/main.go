@@ -27,7 +27,7 @@ func main() {
 	}{
 		{"fixed window", fixedWindow()},
 		{"token bucket", tokenBucket()},
-		{"weir, fixed", weirWith(weir.Calendar)},
+		{"weir, fixed", weirWith(weir.Fixed)},
 		{"weir", weirWith(weir.Rolling)},
 	} {
 		granted := offer(limiter.allow)

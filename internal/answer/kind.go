@@ -23,7 +23,7 @@ func (a *Answer) appendKind(b []byte, i int) []byte {
 	switch {
 	case l.Kind == weir.Bucket:
 		b = appendInt(append(b, `,"kind":"`+bucketWord+`"`...), `,"burst":`, s.Burst)
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		b = appendInt(append(b, `,"kind":"`+atOnceWord+`"`...), `,"hold_ms":`, Millis(s.Window))
 	case l.Period != nil:
 		b = append(append(b, `,"kind":"`+fixedWord+`","period":"`...), l.Period.Period().String()...)
@@ -102,7 +102,7 @@ func (a *Answer) roomAgain(i int) string {
 	s, l := &a.States[i], &a.Plan.Limits()[i]
 	switch {
 	case a.Decision.RetryAfter != s.NextAfter:
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		return "the next hold ends in "
 	case l.Period != nil:
 		return periodWords[l.Period.Period()].ends
@@ -113,7 +113,7 @@ func (a *Answer) roomAgain(i int) string {
 // appendWait appends a wait for room in limit i. Holds can end sooner, by settlement.
 func (a *Answer) appendWait(b []byte, i int, wait time.Duration) []byte {
 	b = append(b, Wait(wait)...)
-	if a.Plan.Limits()[i].Kind == weir.InFlight {
+	if a.Plan.Limits()[i].Kind == weir.Concurrency {
 		b = append(b, " at the latest"...)
 	}
 	return b
@@ -124,7 +124,7 @@ func Bound(l *weir.PlanLimit, s *weir.LimitState) string {
 	switch {
 	case l.Kind == weir.Bucket:
 		return fmt.Sprintf("a bucket of %d, %s, and %d are missing", s.Burst, Refill(l), s.Used)
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		return fmt.Sprintf("at most %d at once, and %d are in use", s.Max, s.Used)
 	case l.Period != nil:
 		return fmt.Sprintf("at most %d %s, and %d are used %s", s.Max, periodWords[l.Period.Period()].each, s.Used, appendPeriod(nil, l.Period))

@@ -123,11 +123,11 @@ var kindStories = []struct {
 
 var (
 	tenPerSecond = weir.Limit{Kind: weir.Bucket, Max: 10, Window: second, Burst: 20, By: []string{"user"}}
-	twentyAtOnce = weir.Limit{Kind: weir.InFlight, Max: 20, Window: 30 * second, By: []string{"user"}}
+	twentyAtOnce = weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * second, By: []string{"user"}}
 )
 
 func perPeriod(p weir.Period, zone string, anchor int) weir.Limit {
-	return weir.Limit{Kind: weir.Calendar, Max: 1000, Period: p, Zone: zone, Anchor: anchor, By: []string{"user"}}
+	return weir.Limit{Kind: weir.Fixed, Max: 1000, Period: p, Zone: zone, Anchor: anchor, By: []string{"user"}}
 }
 
 // answerOf returns an answer about the limit p, and about another one by user with a state
@@ -135,7 +135,7 @@ func perPeriod(p weir.Period, zone string, anchor int) weir.Limit {
 func answerOf(t *testing.T, l weir.Limit, mode weir.Mode, state weir.LimitState) *Answer {
 	t.Helper()
 	l.Name = "p"
-	if l.Kind == weir.Calendar {
+	if l.Kind == weir.Fixed {
 		l.MinInterval = state.MinIntervalAfter
 	}
 	plan := mustPlan(t, weir.Policy{Name: "p", Mode: mode, Limits: []weir.Limit{
@@ -167,8 +167,8 @@ func TestJSONOfEachKind(t *testing.T) {
 		{perPeriod(weir.Day, "Europe/Berlin", 0), `"window_ms":86400000,"kind":"fixed","period":"day","zone":"Europe/Berlin","retry_after_ms"`},
 		{perPeriod(weir.Month, "", 14), `"window_ms":2678400000,"kind":"fixed","period":"month","zone":"UTC","anchor":14,"retry_after_ms"`},
 		{weir.Limit{Kind: weir.Rolling, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
-		{weir.Limit{Kind: weir.FirstHit, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
+		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: second}, `"window_ms":1000,"retry_after_ms"`},
 	} {
 		a := answerOf(t, c.limit, weir.AllOrNothing, weir.LimitState{})
 		if got := string(a.AppendJSON(nil, nil)); !strings.Contains(got, c.want) {
@@ -183,7 +183,7 @@ func TestBound(t *testing.T) {
 		want  string
 	}{
 		{weir.Limit{Max: 5, Window: 30 * minute}, "at most 5 in 30m, and 3 are used"},
-		{weir.Limit{Kind: weir.FirstHit, Max: 5, Window: 30 * minute}, "at most 5 in 30m, and 3 are used"},
+		{weir.Limit{Kind: weir.FixedFromFirst, Max: 5, Window: 30 * minute}, "at most 5 in 30m, and 3 are used"},
 		{tenPerSecond, "a bucket of 20, one unit flows in every 100ms, and 3 are missing"},
 		{twentyAtOnce, "at most 20 at once, and 3 are in use"},
 		{perPeriod(weir.Week, "", 0), "at most 1000 in a week, and 3 are used this week in UTC"},

@@ -139,7 +139,7 @@ func (a *Answer) appendNever(b []byte, i int) []byte {
 	switch l := &a.Plan.Limits()[i]; {
 	case l.Kind == weir.Bucket:
 		return fmt.Appendf(b, ", but limit %q is a bucket of %d; ask for less", s.Name, s.Burst)
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		return fmt.Appendf(b, ", but limit %q never allows more than %d at once; ask for less", s.Name, s.Max)
 	case l.Period != nil:
 		return fmt.Appendf(b, ", but limit %q never allows more than %d %s; ask for less", s.Name, s.Max, periodWords[l.Period.Period()].each)
@@ -200,7 +200,7 @@ func (a *Answer) appendUsed(b []byte, i int) []byte {
 		b = append(append(b, ' '), word...)
 	}
 	switch {
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		b = append(b, " in use"...)
 	case l.Period != nil:
 		b = appendPeriod(append(b, " used "...), l.Period)

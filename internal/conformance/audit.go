@@ -135,7 +135,7 @@ func (h *concurrentHistory) auditStates(i int, histories map[string][]grantSpan)
 // they are those of two windows.
 func mostIn(limit weir.Limit) int64 {
 	switch limit.Kind {
-	case weir.Calendar, weir.FirstHit:
+	case weir.Fixed, weir.FixedFromFirst:
 		return 2 * limit.Max
 	case weir.Bucket:
 		return limit.Capacity() + limit.Max
@@ -164,7 +164,7 @@ func missing(limit weir.Limit, grants []grantSpan, end int64) (most, left int64)
 }
 
 // auditFixed trusts the engine's instants and checks that no fixed window holds more than
-// Max, and no bucket grants more than it held. It skips FirstHit windows in CountDenied, because denials open windows there.
+// Max, and no bucket grants more than it held. It skips FixedFromFirst windows in CountDenied, because denials open windows there.
 func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) string {
 	if limit.Kind == weir.Bucket {
 		if most, _ := missing(limit, grants, 0); most > limit.Capacity() {
@@ -172,7 +172,7 @@ func (h *concurrentHistory) auditFixed(grants []grantSpan, limit weir.Limit) str
 		}
 		return ""
 	}
-	if limit.Kind == weir.Rolling || limit.Kind == weir.InFlight || h.policy.mode == weir.CountDenied && limit.Kind == weir.FirstHit {
+	if limit.Kind == weir.Rolling || limit.Kind == weir.Concurrency || h.policy.mode == weir.CountDenied && limit.Kind == weir.FixedFromFirst {
 		return ""
 	}
 	sums := map[int64]int64{}
@@ -191,7 +191,7 @@ func marks(limit weir.Limit, grants []grantSpan) []int64 {
 	window, all := limit.Window.Microseconds(), make([]int64, len(grants))
 	for i, g := range grants {
 		all[i] = markOf(limit, g.at)
-		if limit.Kind == weir.FirstHit && i > 0 && g.at < all[i-1]+window {
+		if limit.Kind == weir.FixedFromFirst && i > 0 && g.at < all[i-1]+window {
 			all[i] = all[i-1] // the window that is open (R3)
 		}
 	}
@@ -202,7 +202,7 @@ func marks(limit weir.Limit, grants []grantSpan) []int64 {
 func markOf(limit weir.Limit, at int64) int64 {
 	length := cell(limit).Microseconds()
 	switch {
-	case limit.Kind == weir.Calendar:
+	case limit.Kind == weir.Fixed:
 		return at - at%limit.Window.Microseconds()
 	case length == 0:
 		return at

@@ -66,7 +66,7 @@ func (c *contract) observe(limits []weir.Limit, mode weir.Mode, s step, a answer
 		l, ok := c.lives[id]
 		switch {
 		case s.op == opReset:
-			for limit.Kind = weir.Rolling; limit.Kind <= weir.InFlight; limit.Kind++ {
+			for limit.Kind = weir.Rolling; limit.Kind <= weir.Concurrency; limit.Kind++ {
 				delete(c.lives, historyOf(limit, s.key))
 			}
 		case a.err != "" || s.n == 0 || !ok && !wrote:

@@ -48,11 +48,11 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 	kinds := []weir.Kind{weir.Rolling} // mostly: rolling windows have more faults
 	switch r.IntN(8) {
 	case 0:
-		kinds = []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit}
+		kinds = []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst}
 	case 1:
 		kinds = []weir.Kind{weir.Rolling, weir.Bucket, weir.Bucket}
 	case 2:
-		kinds = []weir.Kind{weir.Rolling, weir.Calendar, weir.FirstHit, weir.Bucket, weir.InFlight}
+		kinds = []weir.Kind{weir.Rolling, weir.Fixed, weir.FixedFromFirst, weir.Bucket, weir.Concurrency}
 	}
 	for i := range []int{1, 1, 2, 3, 4}[r.IntN(5)] {
 		limit := weir.Limit{Name: fmt.Sprintf("l%d", i), By: randomDims(r), Max: randomMax(r, huge)}
@@ -64,7 +64,7 @@ func anyPolicy(r *rand.Rand) *mutablePolicy {
 		switch cells := r.IntN(4) == 0; {
 		case limit.Kind == weir.Bucket:
 			limit.Burst = randomBurst(r, limit)
-		case limit.Kind == weir.Calendar && r.IntN(2) == 0:
+		case limit.Kind == weir.Fixed && r.IntN(2) == 0:
 			limit.Period, limit.Zone = weir.Period(1+r.IntN(4)), zones[r.IntN(len(zones))]
 			limit.Window, limit.Anchor = limit.Period.Length(), randomAnchor(r, limit.Period)
 			limit.MinInterval = min(limit.MinInterval, limit.Window)

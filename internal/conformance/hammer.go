@@ -159,14 +159,14 @@ func hammerPolicy(r *rand.Rand, p pace) *mutablePolicy {
 			limit.Kind, limit.Burst = weir.Bucket, 1+r.Int64N(8)
 		case 5:
 			if b.mode != weir.CountDenied {
-				limit.Kind = weir.InFlight
+				limit.Kind = weir.Concurrency
 			}
 		case 0, 1:
 			limit.Cells = 1 + r.IntN(20)
 		case 2:
-			limit.Kind = weir.Calendar
+			limit.Kind = weir.Fixed
 		case 3:
-			limit.Kind = weir.FirstHit
+			limit.Kind = weir.FixedFromFirst
 		}
 		b.add(limit)
 	}

@@ -51,7 +51,7 @@ func auditHoldsOnce(e weir.Engine, r *rand.Rand) (breach string) {
 	window := time.Duration(4+r.IntN(12)) * time.Millisecond
 	l, err := weir.New(weir.Policy{Name: freshPrefix() + "holds", Limits: []weir.Limit{
 		{Name: "rate", Max: weir.MaxUnits, Window: time.Hour},
-		{Name: "running", Kind: weir.InFlight, Max: holdMax, Window: window},
+		{Name: "running", Kind: weir.Concurrency, Max: holdMax, Window: window},
 	}}, weir.WithEngine(e))
 	mustBeValid(err)
 	var mu sync.Mutex

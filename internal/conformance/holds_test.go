@@ -19,7 +19,7 @@ type longerHolds struct {
 func (e longerHolds) plan(p *weir.Plan) *weir.Plan {
 	limits := p.Policy().Limits
 	for i := range limits {
-		if limits[i].Kind == weir.InFlight {
+		if limits[i].Kind == weir.Concurrency {
 			limits[i].Window += e.time
 		}
 	}

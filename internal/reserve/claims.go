@@ -33,7 +33,7 @@ type ledger struct {
 // newClaims returns the claims of reservations on e. Without its store it makes none.
 func newClaims(e weir.Engine) *claims {
 	if f, ok := e.(*fallback.Engine); ok {
-		e = f.WithMode(fallback.FailClosed)
+		e = f.WithMode(fallback.Deny)
 	}
 	return &claims{engine: e, ledger: map[int]*ledger{}}
 }

@@ -112,7 +112,7 @@ const All int64 = -1
 // Settle settles a reservation once, with the units that were used. The claim comes
 // first: if the process or the store fails after it, the units stay as granted, which is
 // never too few, until the caller retries. The correction has an idempotency key, so a
-// retry corrects once. Last, the hold of limits of kind InFlight ends.
+// retry corrects once. Last, the hold of limits of kind Concurrency ends.
 func (s *Service) Settle(ctx context.Context, from observe.Protocol, token string, actual int64) (done Settlement, err error) {
 	r, err := s.seal.open(token)
 	if err != nil {
@@ -170,7 +170,7 @@ type Extension struct {
 	HeldUntil time.Time
 }
 
-// Extend renews the hold of limits of kind InFlight: for another Window from now. The
+// Extend renews the hold of limits of kind Concurrency: for another Window from now. The
 // claim comes first, so of an extension and a settlement one is made. The units are
 // recorded now and taken back at the old instant, under idempotency keys: a retry extends
 // once and returns the same extension.
@@ -224,7 +224,7 @@ type hold struct {
 func (h *hold) operation(step string) string { return "weir.reservations:" + h.r.mark + step }
 
 // correct refunds or records the difference to the reserved units, in the limits that are
-// not of kind InFlight.
+// not of kind Concurrency.
 func (h *hold) correct(done *Settlement) (outcome observe.Outcome, err error) {
 	rates, r := h.plan.Rates(), h.r
 	switch {

@@ -29,7 +29,7 @@ type reservation struct {
 	key      []Pair
 	units    int64
 	at       int64         // the instant of the grant, microseconds since 1970
-	hold     int64         // the instant of the entries in limits of kind InFlight: as at, or of the last extension
+	hold     int64         // the instant of the entries in limits of kind Concurrency: as at, or of the last extension
 	ttl      time.Duration // from hold on, whole microseconds
 	degraded bool          // granted by a fallback; the store has no record of it
 	mark     string        // its name among claims, of markBytes

@@ -64,7 +64,7 @@ func TestErrorsOfTheStoreGet503(t *testing.T) {
 // its start while decisions use the outage mode.
 func TestStoreDownIsReported(t *testing.T) {
 	var missing error
-	s, _ := newServer(t, fallback.New(down{}, fallback.FailClosed, fallback.FailureThreshold(2)),
+	s, _ := newServer(t, fallback.New(down{}, fallback.Deny, fallback.FailureThreshold(2)),
 		func(c *Config) { c.StoreDown = func() error { return missing } })
 	check := func(when, why, up string) {
 		t.Helper()

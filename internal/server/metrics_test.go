@@ -44,13 +44,13 @@ func everything(t *testing.T) []string {
 		c.RESPListen, c.GRPCListen, c.AdminListen = "127.0.0.1:0", "127.0.0.1:0", "127.0.0.1:0"
 		c.Policies.Policy("search").WarnPercents = []int{80}
 	})
-	store, _ := newServer(t, fallback.New(down{}, fallback.FailOpen), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
+	store, _ := newServer(t, fallback.New(down{}, fallback.Allow), func(c *Config) { c.Envoy, c.Tracer = rules, new(spans) })
 	engine, err := weirdisk.Open(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { engine.Close() })
-	disk, _ := newServer(t, fallback.New(engine, fallback.FailClosed), func(c *Config) { c.Disk = engine })
+	disk, _ := newServer(t, fallback.New(engine, fallback.Deny), func(c *Config) { c.Disk = engine })
 	var pages []string
 	for _, s := range []*Server{memory, store, disk} {
 		ask(s, "POST", "/v1/check", searchBody)

@@ -322,7 +322,7 @@ func TestSettlementsNeedTheStore(t *testing.T) {
 		for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 			for _, actual := range []int{4, 9} {
 				faulty := weirtest.NewFaulty(weir.NewMemory())
-				s, _ := newServer(t, fallback.New(corrections{faulty}, fallback.FailClosed), func(c *Config) {
+				s, _ := newServer(t, fallback.New(corrections{faulty}, fallback.Deny), func(c *Config) {
 					c.Policies = parsed(t, "  sms: {limit: 10 messages per day per phone, when-store-is-down: "+mode+"}\n")
 				})
 				id := reserveBy(t, s, smsReserve).Reservation

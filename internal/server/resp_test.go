@@ -191,7 +191,7 @@ func TestRedisCommandsAboveTheBoundGetAnError(t *testing.T) {
 // TestRedisCommandsFailInAnOutage: without the store a policy that denies answers with an
 // error. The log has the cause.
 func TestRedisCommandsFailInAnOutage(t *testing.T) {
-	s, logged := newServer(t, fallback.New(down{}, fallback.FailClosed), withRESP)
+	s, logged := newServer(t, fallback.New(down{}, fallback.Deny), withRESP)
 	stop := start(t, s)
 	if got := sendTo(t, plainly(s), "WEIR.CHECK search ip=1"); !strings.HasPrefix(got, "-UNAVAILABLE no decision: the store did not answer") {
 		t.Errorf("got %q, want an error", got)

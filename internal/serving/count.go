@@ -53,7 +53,7 @@ func countedLimit(plan *weir.Plan, from observe.Protocol, name string) (*weir.Pl
 		return limit, nil
 	case weir.Bucket:
 		fault = "is a bucket, which stores no instants to count"
-	case weir.InFlight:
+	case weir.Concurrency:
 		fault = "counts units in use at once, not those of a span"
 	default:
 		fault = "has fixed windows, which store no instants to count"

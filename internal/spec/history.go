@@ -30,7 +30,7 @@ func mark(limit weir.PlanLimit, t int64) int64 {
 	case limit.Period != nil:
 		start, _ := limit.Period.Around(t)
 		return start
-	case limit.Kind == weir.Calendar:
+	case limit.Kind == weir.Fixed:
 		return t / limit.Window * limit.Window
 	case limit.Cell == 0:
 		return t
@@ -73,7 +73,7 @@ func (h history) paced(limit weir.PlanLimit, now int64) history {
 // open is the mark of units recorded in h at now: the mark of the newest entry while a
 // window that began with its first unit lasts (R3).
 func (h history) open(limit weir.PlanLimit, now int64) int64 {
-	if n := len(h.entries); limit.Kind == weir.FirstHit && n > 0 && h.entries[n-1].u > now-limit.Window {
+	if n := len(h.entries); limit.Kind == weir.FixedFromFirst && n > 0 && h.entries[n-1].u > now-limit.Window {
 		return h.entries[n-1].u
 	}
 	return mark(limit, now)
@@ -97,7 +97,7 @@ func (h history) holder(limit weir.PlanLimit, at, cutoff int64) int64 {
 	switch {
 	case limit.Period != nil:
 		begin, end = limit.Period.Around(cutoff + 1)
-	case limit.Kind == weir.FirstHit:
+	case limit.Kind == weir.FixedFromFirst:
 		begin, end = newest, newest+limit.Window
 	}
 	if begin <= at && at < end {

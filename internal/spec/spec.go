@@ -124,7 +124,7 @@ func (e *Engine) Count(_ context.Context, p *weir.Plan, k weir.Key, i int, last,
 	defer e.mu.Unlock()
 	limits := p.Limits()[i : i+1]
 	v := e.look(limits, namesOf(p, k, limits), now)
-	if k := limits[0].Kind; k == weir.Calendar || k == weir.FirstHit {
+	if k := limits[0].Kind; k == weir.Fixed || k == weir.FixedFromFirst {
 		return v.used(0), nil
 	}
 	return v.past[0].since(v.now - last), nil
@@ -135,7 +135,7 @@ func (e *Engine) Reset(_ context.Context, p *weir.Plan, k weir.Key) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	limits := slices.Clone(p.Limits())
-	for kind := weir.Rolling; kind <= weir.InFlight; kind++ {
+	for kind := weir.Rolling; kind <= weir.Concurrency; kind++ {
 		for i := range limits {
 			limits[i].Kind = kind
 		}

@@ -185,7 +185,7 @@ func (v view) refund(at, n int64) (view, int64) {
 		for j, e := range h.entries {
 			// An entry that no longer counts keeps its units, and a cost of its own
 			// stays, because the attempt was made (R10). A hold ends whole (R17).
-			if e.u == holder && e.u > cutoff && (limit.Cost == 0 || limit.Kind == weir.InFlight) {
+			if e.u == holder && e.u > cutoff && (limit.Cost == 0 || limit.Kind == weir.Concurrency) {
 				taken := min(v.unitsOf(i, n), e.units)
 				h.entries[j].units -= taken
 				most = max(most, min(taken, n))

@@ -453,10 +453,10 @@ func TestEnd(t *testing.T) {
 	}
 }
 
-// TestFirstHit: units go into the window that is open, and are given back from it, to
+// TestFixedFromFirst: units go into the window that is open, and are given back from it, to
 // the microsecond (R3, R10).
-func TestFirstHit(t *testing.T) {
-	r, h := Rule{Window: 10, FirstHit: true}, Empty
+func TestFixedFromFirst(t *testing.T) {
+	r, h := Rule{Window: 10, FromFirst: true}, Empty
 	var a Arena
 	for _, at := range []int64{0, 100} {
 		if end, holder := h.EndOf(&r, at), h.Holder(&r, at); end != at || holder != at {

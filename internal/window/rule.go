@@ -32,7 +32,7 @@ type Rule struct {
 	Cell        int64  // width of a cell or of a calendar window; 0 = exact (R3, R9)
 	Ahead       int64  // from the beginning of a cell to the end of its entries: Cell, or 0 for calendar windows
 	Rate        uint32 // the engine's number of the Refill, above 0 for buckets
-	FirstHit    bool   // a window begins with the first unit after the last window has ended (R3)
+	FromFirst   bool   // a window begins with the first unit after the last window has ended (R3)
 
 	Start, Stop int64   // of a window of a Period: its first instant, and the first behind it; otherwise 0 (R3)
 	Refill      *Refill // of a bucket of capacity Max (R16); otherwise nil
@@ -72,7 +72,7 @@ func (r *Rule) End(t int64) int64 {
 // open window if windows begin with their first unit, otherwise the rule's End (R3). A
 // correction of the clock comes first.
 func (h *History) EndOf(r *Rule, now int64) int64 {
-	if r.FirstHit && h.End > now-r.Window {
+	if r.FromFirst && h.End > now-r.Window {
 		return h.End
 	}
 	return r.End(now)
@@ -81,7 +81,7 @@ func (h *History) EndOf(r *Rule, now int64) int64 {
 // Holder returns the end of the entry with the units granted at instant at, if there is
 // one. In a window of a Period it is the newest entry (R10).
 func (h *History) Holder(r *Rule, at int64) int64 {
-	if r.FirstHit && h.End <= at && at < h.End+r.Window || r.Start <= at && at < r.Stop {
+	if r.FromFirst && h.End <= at && at < h.End+r.Window || r.Start <= at && at < r.Stop {
 		return h.End
 	}
 	return r.End(at)

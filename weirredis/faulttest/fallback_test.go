@@ -30,9 +30,9 @@ var fallbacks = []struct {
 	opts     []fallback.Option
 	inWindow int64 // units that a window may hold, -1 = any number
 }{
-	{"closed", fallback.FailClosed, nil, mostInWindow},
-	{"open", fallback.FailOpen, nil, -1},
-	{"local", fallback.Local, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
+	{"closed", fallback.Deny, nil, mostInWindow},
+	{"open", fallback.Allow, nil, -1},
+	{"local", fallback.Share, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
 }
 
 // outages are the faults of the store. It keeps its data, so that every excess is caused
@@ -107,7 +107,7 @@ func fallsBack(t *testing.T, cl client, r *rand.Rand, i int, outage func(testing
 		calls = append(calls, f.end(t)...)
 	}
 	inTime(t, calls, callTime)
-	if c.mode == fallback.FailClosed {
+	if c.mode == fallback.Deny {
 		someFailed(t, calls)
 	} else {
 		noErrors(t, calls)
@@ -131,7 +131,7 @@ func TestForeignDataBehindFallback(t *testing.T) {
 		key := keysOf(t, server)[0]
 		server.Must(t, "DEL", key)
 		foreign["string"](t, server, key)
-		g.around = func(e weir.Engine) weir.Engine { return fallback.New(e, fallback.FailOpen, fallback.Timeout(patience)) }
+		g.around = func(e weir.Engine) weir.Engine { return fallback.New(e, fallback.Allow, fallback.Timeout(patience)) }
 		g = g.on(t, cl.open(t, at(server.Addr)))
 		g.users = []string{"a", "b", "b", "b", "b", "c"} // often more than five in a row
 		f := g.traffic(4, 2*patience, r)

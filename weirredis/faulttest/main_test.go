@@ -5,7 +5,7 @@
 //   - Every call returns by its deadline, or soon after.
 //   - Answers are true. Units of a granted call are recorded once. Units of a denied
 //     or failed call are not recorded, unless the error is marked MayHaveCounted or
-//     wraps weir.ErrUnknownFate.
+//     wraps weir.ErrOutcomeUnknown.
 //   - All limits of a policy hold the same grants: there are no partial writes.
 //   - No window holds more than its limit and the units that the store has lost, seen
 //     from outside. Behind a package fallback it holds no more than the fallback

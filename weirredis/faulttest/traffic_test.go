@@ -27,7 +27,7 @@ type call struct {
 // mayHaveCounted reports whether the fate of a call with this error is unknown.
 func mayHaveCounted(err error) bool {
 	var s *weirredis.StoreError
-	return errors.As(err, &s) && s.MayHaveCounted || errors.Is(err, weir.ErrUnknownFate)
+	return errors.As(err, &s) && s.MayHaveCounted || errors.Is(err, weir.ErrOutcomeUnknown)
 }
 
 // attempt makes one call.

@@ -96,8 +96,8 @@ func TestLostDecisionsAreNotRetried(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = l.Allow(context.Background(), weir.K())
-	if !errors.Is(err, weir.ErrUnknownFate) || !strings.Contains(err.Error(), addr) {
-		t.Errorf("got %v, want ErrUnknownFate that names %s", err, addr)
+	if !errors.Is(err, weir.ErrOutcomeUnknown) || !strings.Contains(err.Error(), addr) {
+		t.Errorf("got %v, want ErrOutcomeUnknown that names %s", err, addr)
 	}
 	if n := scripts.Load(); n != 1 {
 		t.Errorf("the script was sent %d times, want once", n)

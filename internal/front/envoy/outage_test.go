@@ -21,7 +21,7 @@ import (
 // its own failure mode.
 func TestStoreDownIsUnavailable(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	p := connect(t, fallback.New(faulty, fallback.FailClosed), parse(t, hitsConfig))
+	p := connect(t, fallback.New(faulty, fallback.Deny), parse(t, hitsConfig))
 	p.wants("OK | OK 9/10 1m0s", "a=1")
 	faulty.Break(weirtest.Down())
 	for _, d := range []string{"a=1", "a=1 hits:0", "a=1 refund", "a=1 limit:1/HOUR"} {
@@ -91,11 +91,11 @@ descriptors:
 // With an outage mode there is an answer, and it is marked as degraded.
 func TestOutageModesAreMarkedDegraded(t *testing.T) {
 	for mode, want := range map[fallback.Mode]string{
-		fallback.FailOpen: "OK | OK 0/10 0s | OK 0/5 0s",
-		fallback.Local:    "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
+		fallback.Allow: "OK | OK 0/10 0s | OK 0/5 0s",
+		fallback.Share: "OK | OK 4/10 1m0s | OK 1/5 1m0s", // the other process's share counts as used
 	} {
 		faulty := weirtest.NewFaulty(weir.NewMemory())
-		p := connect(t, fallback.New(faulty, fallback.FailClosed, fallback.Instances(2)), parse(t, hitsConfig), func(o *Options) { o.Outage = mode })
+		p := connect(t, fallback.New(faulty, fallback.Deny, fallback.Instances(2)), parse(t, hitsConfig), func(o *Options) { o.Outage = mode })
 		faulty.Break(weirtest.Down())
 		a := p.ask("a=1", "b=1")
 		if got := brief(a); got != want {
@@ -125,7 +125,7 @@ func TestOutageModesAreMarkedDegraded(t *testing.T) {
 // none, even if the proxy cancels before the timeout.
 func TestHangingStoreDelaysFewRequests(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
-	f := fallback.New(faulty, fallback.FailClosed, fallback.FailureThreshold(3))
+	f := fallback.New(faulty, fallback.Deny, fallback.FailureThreshold(3))
 	p := connect(t, f, parse(t, hitsConfig))
 	p.ask("a=1")
 	release := make(chan struct{})

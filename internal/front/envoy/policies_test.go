@@ -176,12 +176,12 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 			{"hits:2", "OK | OK 0/10 200ms"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/10 100ms"}}},
 		{weir.Limit{Kind: weir.Bucket, Max: 3, Window: time.Second, Burst: 4}, "4 per 2 SECOND", nil},
 		{weir.Limit{Kind: weir.Bucket, Max: 60, Window: time.Minute}, "60 per 1 MINUTE", nil},
-		{weir.Limit{Kind: weir.InFlight, Max: 2, Window: 30 * time.Second}, "2 per 30 SECOND", [][2]string{
+		{weir.Limit{Kind: weir.Concurrency, Max: 2, Window: 30 * time.Second}, "2 per 30 SECOND", [][2]string{
 			{"hits:2", "OK | OK 0/2 30s"}, {"hits:1", "OVER_LIMIT | OVER_LIMIT 0/2 30s"}, {"refund hits:1", "OK | OK 1/2 30s"}}},
-		{weir.Limit{Kind: weir.Calendar, Max: 9, Period: weir.Hour}, "9 per 1 HOUR", nil},
-		{weir.Limit{Kind: weir.Calendar, Max: 9, Period: weir.Day, Zone: "Europe/Berlin"}, "9 per 1 DAY", nil},
-		{weir.Limit{Kind: weir.Calendar, Max: 9, Period: weir.Week}, "9 per 1 WEEK", nil},
-		{weir.Limit{Kind: weir.Calendar, Max: 9, Period: weir.Month, Anchor: 14}, "9 per 1 MONTH", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Hour}, "9 per 1 HOUR", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Day, Zone: "Europe/Berlin"}, "9 per 1 DAY", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Week}, "9 per 1 WEEK", nil},
+		{weir.Limit{Kind: weir.Fixed, Max: 9, Period: weir.Month, Anchor: 14}, "9 per 1 MONTH", nil},
 	} {
 		c.limit.Name, c.limit.By = "limit", []string{"user"}
 		plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}.Plan()
@@ -207,7 +207,7 @@ func TestKindsAsTheProtocolShowsThem(t *testing.T) {
 // A plan with other numbers shows them in the same words.
 func TestOtherNumbersOfAKind(t *testing.T) {
 	plan, err := weir.Policy{Name: "p", Limits: []weir.Limit{
-		{Name: "month", Kind: weir.Calendar, Max: 9, Period: weir.Month},
+		{Name: "month", Kind: weir.Fixed, Max: 9, Period: weir.Month},
 		{Name: "bucket", Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}}}.Plan()
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +217,7 @@ func TestOtherNumbersOfAKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	for i, st := range []weir.LimitState{
-		{Name: "month", Kind: weir.Calendar, Max: 50, Window: weir.Month.Length()},
+		{Name: "month", Kind: weir.Fixed, Max: 50, Window: weir.Month.Length()},
 		{Name: "bucket", Kind: weir.Bucket, Max: 10, Burst: 50, Window: time.Second},
 	} {
 		got := d.shownLimit(i, &st)

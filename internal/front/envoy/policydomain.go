@@ -66,14 +66,14 @@ func (d *policyDomain) shownLimit(i int, st *weir.LimitState) *shownLimit {
 		return d.shown[i]
 	}
 	other := weir.Limit{Name: st.Name, Kind: st.Kind, Max: st.Max, Burst: st.Burst, Window: st.Window}
-	if l.Period != nil && st.Kind == weir.Calendar {
+	if l.Period != nil && st.Kind == weir.Fixed {
 		other.Period = l.Period.Period()
 	}
 	return toShownLimit(&other)
 }
 
 // toShownLimit converts a limit to the nearest one that the protocol can express. Hits are
-// held for the whole window of a limit of kind InFlight, because the protocol has no
+// held for the whole window of a limit of kind Concurrency, because the protocol has no
 // settlement, so such a limit is one per window.
 func toShownLimit(l *weir.Limit) *shownLimit {
 	if l.Period == weir.Month {

@@ -104,7 +104,7 @@ func TestDimensionsMayHaveAnyOrder(t *testing.T) {
 // TestPipelinesOnRedisKeepLimits: many pipelines at once on Redis grant no more than Max.
 func TestPipelinesOnRedisKeepLimits(t *testing.T) {
 	redis, _ := enginetest.On(t, redistest.Shared(t).Addr)
-	engine := fallback.New(redis, fallback.FailClosed, fallback.Timeout(patience))
+	engine := fallback.New(redis, fallback.Deny, fallback.Timeout(patience))
 	redistest.Shared(t).Must(t, "FLUSHALL")
 	s := newTestServer(t, func(c *Config) {
 		c.Policies, c.Waits = policies(t, engine), true

@@ -19,7 +19,7 @@ type Reservations interface {
 type Reservation struct {
 	ID        string    // settles it once
 	Expires   time.Time // the last instant to settle it, by the clock of the store
-	HeldUntil time.Time // the end of its hold (weir.InFlight); zero if it has none
+	HeldUntil time.Time // the end of its hold (weir.Concurrency); zero if it has none
 }
 
 // Settlement is the result for a reservation's units.

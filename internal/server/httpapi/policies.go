@@ -104,7 +104,7 @@ func showKind(shown *limitShown, l *weir.Limit) {
 	switch {
 	case l.Kind == weir.Bucket:
 		shown.Burst = l.Capacity()
-	case l.Kind == weir.InFlight:
+	case l.Kind == weir.Concurrency:
 		shown.HoldMS = answer.Millis(l.Window)
 	case l.Period != weir.NoPeriod:
 		shown.WindowMS = answer.Millis(l.Period.Length())

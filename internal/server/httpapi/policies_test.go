@@ -31,10 +31,10 @@ func TestMembersOfEachListedKind(t *testing.T) {
 	}{
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second, Burst: 20}, `"max":10,"window_ms":1000,"by":[],"kind":"bucket","burst":20}`},
 		{weir.Limit{Kind: weir.Bucket, Max: 10, Window: time.Second}, `"max":10,"window_ms":1000,"by":[],"kind":"bucket","burst":10}`},
-		{weir.Limit{Kind: weir.InFlight, Max: 20, Window: 30 * time.Second}, `"max":20,"window_ms":30000,"by":[],"kind":"at-once","hold_ms":30000}`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Day, Window: 24 * time.Hour, Zone: "Europe/Berlin"}, `"max":5,"window_ms":86400000,"by":[],"kind":"fixed","period":"day","zone":"Europe/Berlin"}`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Period: weir.Month, Anchor: 14}, `"max":5,"window_ms":2678400000,"by":[],"kind":"fixed","period":"month","zone":"UTC","anchor":14}`},
-		{weir.Limit{Kind: weir.Calendar, Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[],"kind":"fixed"}`},
+		{weir.Limit{Kind: weir.Concurrency, Max: 20, Window: 30 * time.Second}, `"max":20,"window_ms":30000,"by":[],"kind":"at-once","hold_ms":30000}`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Day, Window: 24 * time.Hour, Zone: "Europe/Berlin"}, `"max":5,"window_ms":86400000,"by":[],"kind":"fixed","period":"day","zone":"Europe/Berlin"}`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Period: weir.Month, Anchor: 14}, `"max":5,"window_ms":2678400000,"by":[],"kind":"fixed","period":"month","zone":"UTC","anchor":14}`},
+		{weir.Limit{Kind: weir.Fixed, Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[],"kind":"fixed"}`},
 		{weir.Limit{Max: 5, Window: time.Hour}, `"max":5,"window_ms":3600000,"by":[]}`},
 	} {
 		p := &policy.Policy{Policy: weir.Policy{Name: "p", Limits: []weir.Limit{c.limit}}}
