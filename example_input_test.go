@@ -51,7 +51,7 @@ func (unreachable) Decide(context.Context, *weir.Plan, weir.Key, weir.Request) (
 }
 
 // R15: no. A denial is a decision; an error means that there is none. Code that reads only
-// Allowed fails closed.
+// Allowed denies then.
 func Example_isADenialAnError() {
 	policy := weir.Policy{Name: "search", Limits: []weir.Limit{weir.PerMinute(0)}}
 

@@ -32,7 +32,7 @@ func newBlocks(p *policy.Policy, base *weir.Plan, e weir.Engine) (*blocks, error
 		return nil, nil
 	}
 	if f, ok := e.(*fallback.Engine); ok && p.WhenStoreIsDown == fallback.Share {
-		// The local share of one unit is 0, which would deny every attempt.
+		// The share of one unit is 0, which would deny every attempt.
 		e = f.WithMode(fallback.Allow)
 	}
 	b := &blocks{single: make([]*weir.Limiter, len(p.Limits)), singleKey: make([][]int, len(p.Limits))}

@@ -44,7 +44,7 @@ policies:
     plan-by: tier
     plans: {pro: 2 per minute}
     overrides: [{for: {user: root}, limit: 5 per minute, until: forever, why: hers}]
-  local: {limit: "2 per minute per user, then block 10m", when-store-is-down: local}
+  share: {limit: "2 per minute per user, then block 10m", when-store-is-down: share}
   open: {limit: "2 per minute per user, then block 10m", when-store-is-down: allow}
 `
 
@@ -461,7 +461,7 @@ func TestConcurrentDenialsShareOneBlock(t *testing.T) {
 // blocks deny nothing.
 func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 	f := fallback.New(down{}, fallback.Deny, fallback.Instances(3))
-	for name, want := range map[string]int64{"local": 0, "open": 1} {
+	for name, want := range map[string]int64{"share": 0, "open": 1} {
 		r := blockingRule(t, name, f)
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")})
 		if err != nil || o.Decision.Granted != want || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
@@ -469,7 +469,7 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 		}
 	}
 	share := fallback.New(down{}, fallback.Share, fallback.Instances(2))
-	r := blockingRule(t, "local", share)
+	r := blockingRule(t, "share", share)
 	if o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: 1, At: at("2026-01-01")}); err != nil || !o.Decision.Allowed {
 		t.Errorf("one of a share of one: %+v, %v", o, err)
 	}
@@ -479,11 +479,11 @@ func TestBlocksDenyNothingInAnOutage(t *testing.T) {
 	}
 }
 
-// TestLocalDenialBeginsNoBlock: a denial by a local share begins no block in the store.
-func TestLocalDenialBeginsNoBlock(t *testing.T) {
+// TestShareDenialBeginsNoBlock: a denial by a share begins no block in the store.
+func TestShareDenialBeginsNoBlock(t *testing.T) {
 	faulty := weirtest.NewFaulty(weir.NewMemory())
 	f := fallback.New(limits{faulty}, fallback.Share, fallback.Instances(2), fallback.FailureThreshold(0))
-	r := blockingRule(t, "local", f)
+	r := blockingRule(t, "share", f)
 	ask := Request{Target: r.TargetOfKey(weir.K("u"), None), N: 2, At: at("2026-01-01")}
 	faulty.Break(weirtest.Down())
 	if o, err := r.Decide(context.Background(), &ask); err != nil || o.Decision.Allowed || !o.Decision.Degraded || !o.Applied.Blocked.IsZero() {
@@ -499,7 +499,7 @@ func TestLocalDenialBeginsNoBlock(t *testing.T) {
 // even if the store is back and the key is blocked there.
 func TestReplayWhileBlocked(t *testing.T) {
 	store := weirtest.NewFaulty(weir.NewMemory())
-	r := blockingRule(t, "local", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
+	r := blockingRule(t, "share", fallback.New(store, fallback.Share, fallback.FailureThreshold(0)))
 	attempt := func(id string, n int64) Outcome {
 		t.Helper()
 		o, err := r.Decide(context.Background(), &Request{Target: r.TargetOfKey(weir.K("u"), None), N: n, ID: id})

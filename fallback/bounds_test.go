@@ -90,9 +90,9 @@ func (f *fleet) worst(window time.Duration) (most int, which string) {
 	return len(worst), b.String()
 }
 
-// TestLocalBounds: across outages a window holds at most 2 * Max. Some window must come
+// TestShareBounds: across outages a window holds at most 2 * Max. Some window must come
 // near that bound, otherwise the test proves nothing.
-func TestLocalBounds(t *testing.T) {
+func TestShareBounds(t *testing.T) {
 	const most = 12
 	worst, degraded := 0, 0
 	for _, window := range []time.Duration{time.Second, 4 * time.Second} {

@@ -269,7 +269,7 @@ func TestFallbackWithMode(t *testing.T) {
 	}
 }
 
-// TestFallbackUnknownMode: an unknown mode fails closed.
+// TestFallbackUnknownMode: an unknown mode denies.
 func TestFallbackUnknownMode(t *testing.T) {
 	s := newStore(t, ten, fallback.Mode(7))
 	s.Break(weirtest.Down())

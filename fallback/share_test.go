@@ -37,8 +37,8 @@ func granted(t *testing.T, l *weir.Limiter, most int) (n int) {
 	return n
 }
 
-// TestLocalShares: the units that one process grants of a limit while the store is down.
-func TestLocalShares(t *testing.T) {
+// TestShareOfALimit: the units that one process grants of a limit while the store is down.
+func TestShareOfALimit(t *testing.T) {
 	third := fallback.Instances(3)
 	for _, c := range []struct {
 		name string
@@ -60,9 +60,9 @@ func TestLocalShares(t *testing.T) {
 	}
 }
 
-// TestLocalStates: the state of a share is that of its limit, with the shares of other
+// TestShareStates: the state of a share is that of its limit, with the shares of other
 // processes as used.
-func TestLocalStates(t *testing.T) {
+func TestShareStates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(10)
 		p.Limits[0].MinInterval = time.Minute
@@ -89,8 +89,8 @@ func TestLocalStates(t *testing.T) {
 	})
 }
 
-// TestLocalKeepsMinInterval: within one process the minimum interval is that of the policy.
-func TestLocalKeepsMinInterval(t *testing.T) {
+// TestShareKeepsMinInterval: within one process the minimum interval is that of the policy.
+func TestShareKeepsMinInterval(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := of(30)
 		p.Limits[0].MinInterval = time.Minute
@@ -108,8 +108,8 @@ func TestLocalKeepsMinInterval(t *testing.T) {
 	})
 }
 
-// TestLocalFlapping: a store that comes and goes does not renew the share.
-func TestLocalFlapping(t *testing.T) {
+// TestShareFlapping: a store that comes and goes does not renew the share.
+func TestShareFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, of(12), fallback.Share, fallback.Instances(3))
 		local, shared := 0, 0
@@ -133,9 +133,9 @@ func TestLocalFlapping(t *testing.T) {
 	})
 }
 
-// TestLocalReset: a reset clears the share, while the store is down, with an error, and while
+// TestShareReset: a reset clears the share, while the store is down, with an error, and while
 // it is up.
-func TestLocalReset(t *testing.T) {
+func TestShareReset(t *testing.T) {
 	for _, down := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
@@ -158,8 +158,8 @@ func TestLocalReset(t *testing.T) {
 	}
 }
 
-// TestLocalRecord: a record goes to the share and counts there.
-func TestLocalRecord(t *testing.T) {
+// TestShareRecord: a record goes to the share and counts there.
+func TestShareRecord(t *testing.T) {
 	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	if d, err := s.Record(ctx, weir.K(), 2); err != nil || !d.Allowed || !d.Degraded || d.Remaining != 1 {
@@ -170,8 +170,8 @@ func TestLocalRecord(t *testing.T) {
 	}
 }
 
-// TestLocalReload: shares keep their histories, however often policies are compiled.
-func TestLocalReload(t *testing.T) {
+// TestShareReload: shares keep their histories, however often policies are compiled.
+func TestShareReload(t *testing.T) {
 	s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	for i := range 3000 {
@@ -186,9 +186,9 @@ func TestLocalReload(t *testing.T) {
 	}
 }
 
-// TestLocalWait: a caller that waits for more than the share is granted when the store is
+// TestShareWait: a caller that waits for more than the share is granted when the store is
 // back; the wait is not Never.
-func TestLocalWait(t *testing.T) {
+func TestShareWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore(t, of(9), fallback.Share, fallback.Instances(3))
 		s.Break(weirtest.Down())
@@ -212,8 +212,8 @@ func TestLocalWait(t *testing.T) {
 	})
 }
 
-// TestLocalConcurrent: shares hold among concurrent goroutines too.
-func TestLocalConcurrent(t *testing.T) {
+// TestShareConcurrent: shares hold among concurrent goroutines too.
+func TestShareConcurrent(t *testing.T) {
 	s := newStore(t, of(300), fallback.Share, fallback.Instances(3))
 	s.Break(weirtest.Down())
 	sum := make(chan int)

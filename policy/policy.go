@@ -51,7 +51,7 @@ func (p *Policy) unsupported() string {
 }
 
 // storeDownValues are the words of the file for an outage of the store (R15), by mode.
-var storeDownValues = []string{fallback.Deny: "deny", fallback.Allow: "allow", fallback.Share: "local"}
+var storeDownValues = []string{fallback.Deny: "deny", fallback.Allow: "allow", fallback.Share: "share"}
 
 // Tier is a plan of a policy, such as that of paying customers: other numbers for some of
 // its limits, on the same histories.

@@ -247,7 +247,7 @@ var (
 		{"warn", pattern(sharePattern),
 			"The share of each limit at which a grant carries a warning, such as 80%: the grant that brings the use to it or above. A limit may have a share of its own."},
 		{"when-store-is-down", oneOf(storeDownValues),
-			"The decision while the store is unreachable. deny: none is granted. allow: all are granted. local: each process limits on its own."},
+			"The decision while the store is unreachable. deny: none is granted. allow: all are granted. share: each process grants its share of the limits."},
 		{"count", oneOf(countValues),
 			"attempts: a granted attempt is charged. reported: an attempt is only a peek; records are charged later, such as failed logins."},
 		{"shadow", &jsonschema.Schema{Type: "boolean"},

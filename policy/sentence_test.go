@@ -166,7 +166,7 @@ func TestKindWord(t *testing.T) {
 }
 
 func TestOutageWords(t *testing.T) {
-	for word, want := range map[string]fallback.Mode{"": fallback.Deny, "deny": fallback.Deny, "allow": fallback.Allow, "local": fallback.Share} {
+	for word, want := range map[string]fallback.Mode{"": fallback.Deny, "deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share} {
 		line := ""
 		if word != "" {
 			line = "    when-store-is-down: " + word + "\n"

@@ -92,10 +92,10 @@ func TestClientOutageIsUnavailable(t *testing.T) {
 	if _, err := once(as("a"), client(t, l, byTenant), "hi"); status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
 	}
-	if _, err := once(as("a"), client(t, l, byTenant, FailOpen()), "hi"); err != nil {
-		t.Errorf("with FailOpen: %v", err)
+	if _, err := once(as("a"), client(t, l, byTenant, AllowWhenDown()), "hi"); err != nil {
+		t.Errorf("with AllowWhenDown: %v", err)
 	}
-	if _, err := once(context.Background(), client(t, l, byTenant, FailOpen()), "hi"); status.Code(err) != codes.InvalidArgument {
+	if _, err := once(context.Background(), client(t, l, byTenant, AllowWhenDown()), "hi"); status.Code(err) != codes.InvalidArgument {
 		t.Errorf("without a key: %v", err)
 	}
 }
@@ -129,7 +129,7 @@ func TestCancelledClientIsNotCharged(t *testing.T) {
 	l := newLimiter(t, nil, perTenant(5))
 	ctx, cancel := context.WithCancel(as("acme"))
 	cancel()
-	for _, opts := range [][]Option{{FailFast()}, nil, {FailFast(), FailOpen()}} {
+	for _, opts := range [][]Option{{FailFast()}, nil, {FailFast(), AllowWhenDown()}} {
 		if _, err := once(ctx, client(t, l, byTenant, opts...), "hi"); status.Code(err) != codes.Canceled {
 			t.Errorf("a caller that has left: %v", err)
 		}

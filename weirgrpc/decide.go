@@ -83,7 +83,7 @@ func (l *limit) attempt(ctx context.Context, o *Outcome) (err error) {
 
 // failed returns the final error of a call without a decision; nil if the call passes.
 func (l *limit) failed(ctx context.Context, err error) error {
-	if l.failOpen && !badInput(err) && !errors.Is(err, ErrValue) && ctx.Err() == nil {
+	if l.allowWhenDown && !badInput(err) && !errors.Is(err, ErrValue) && ctx.Err() == nil {
 		return nil
 	}
 	return l.onError(ctx, err)

@@ -33,7 +33,7 @@ type By map[string]ValueFunc
 type ValueFunc = func(context.Context, *Call) (string, error)
 
 // ErrValue reports that a ValueFunc failed for a reason other than the call. The default
-// answer is INTERNAL and a log line, also with FailOpen.
+// answer is INTERNAL and a log line, also with AllowWhenDown.
 var ErrValue = errors.New("weirgrpc: a value function failed")
 
 // readKey returns the key of a call. values are in the order of the plan's dimensions. The

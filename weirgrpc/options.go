@@ -9,13 +9,13 @@ import (
 type Option func(*config)
 
 type config struct {
-	cost     func(context.Context, *Call) int64
-	skip     func(context.Context, *Call) bool
-	failOpen bool
-	failFast bool
-	onDenied func(context.Context, *Outcome) error
-	onError  func(context.Context, error) error
-	errorLog *slog.Logger
+	cost          func(context.Context, *Call) int64
+	skip          func(context.Context, *Call) bool
+	allowWhenDown bool
+	failFast      bool
+	onDenied      func(context.Context, *Outcome) error
+	onError       func(context.Context, error) error
+	errorLog      *slog.Logger
 }
 
 // newConfig applies the options to the defaults.
@@ -46,10 +46,10 @@ func Skip(skip func(context.Context, *Call) bool) Option {
 	return func(c *config) { c.skip = skip }
 }
 
-// FailOpen lets calls pass uncounted, without OnError, while the store cannot decide. Bad
+// AllowWhenDown lets calls pass uncounted, without OnError, while the store cannot decide. Bad
 // input is still rejected: leaving out the metadata must not bypass the limit.
-func FailOpen() Option {
-	return func(c *config) { c.failOpen = true }
+func AllowWhenDown() Option {
+	return func(c *config) { c.allowWhenDown = true }
 }
 
 // FailFast ends a client's call over the limit at once. By default the call waits, as

@@ -14,7 +14,7 @@
 //
 // The caller provides the key of each call by functions; nothing is guessed. A call
 // without a key ends with INVALID_ARGUMENT and is never counted together with others. If no
-// decision can be made, it ends with UNAVAILABLE, unless [FailOpen] is set. A stream is
+// decision can be made, it ends with UNAVAILABLE, unless [AllowWhenDown] is set. A stream is
 // counted when it begins, not for its messages.
 package weirgrpc
 

@@ -171,7 +171,7 @@ func TestStreamsAreCharged(t *testing.T) {
 	}
 }
 
-// TestBadInputIsInvalidArgument, also with FailOpen, and charges nothing.
+// TestBadInputIsInvalidArgument, also with AllowWhenDown, and charges nothing.
 func TestBadInputIsInvalidArgument(t *testing.T) {
 	twice := metadata.AppendToOutgoingContext(as("a"), "tenant", "b")
 	l := newLimiter(t, nil, perTenant(1))
@@ -182,9 +182,9 @@ func TestBadInputIsInvalidArgument(t *testing.T) {
 		want string
 	}{
 		{"no metadata", nil, context.Background(), "the metadata tenant is missing"},
-		{"empty", []Option{FailOpen()}, as(""), "the metadata tenant is missing"},
+		{"empty", []Option{AllowWhenDown()}, as(""), "the metadata tenant is missing"},
 		{"two", nil, twice, "sent more than once"},
-		{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), FailOpen()}, as("a"), "bad number of units"},
+		{"bad cost", []Option{Cost(func(context.Context, *Call) int64 { return -1 }), AllowWhenDown()}, as("a"), "bad number of units"},
 	} {
 		_, err := once(c.ctx, limited(t, l, byTenant, c.opts...), "hi")
 		if s := status.Convert(err); s.Code() != codes.InvalidArgument || !strings.Contains(s.Message(), c.want) {
@@ -196,7 +196,7 @@ func TestBadInputIsInvalidArgument(t *testing.T) {
 	}
 }
 
-// TestFailedValueIsInternal, also with FailOpen, and does not send the cause.
+// TestFailedValueIsInternal, also with AllowWhenDown, and does not send the cause.
 func TestFailedValueIsInternal(t *testing.T) {
 	failing := By{"tenant": func(context.Context, *Call) (string, error) { return "", errors.New("password 1234") }}
 	var seen error
@@ -204,7 +204,7 @@ func TestFailedValueIsInternal(t *testing.T) {
 		seen = err
 		return statusOf(err, slog.New(slog.DiscardHandler)).Err()
 	})
-	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, FailOpen(), notice), "hi")
+	_, err := once(as("a"), limited(t, newLimiter(t, nil, perTenant(1)), failing, AllowWhenDown(), notice), "hi")
 	if s := status.Convert(err); s.Code() != codes.Internal || strings.Contains(s.Message(), "1234") {
 		t.Errorf("%v, want INTERNAL without the cause", err)
 	}
@@ -260,15 +260,15 @@ func TestSkip(t *testing.T) {
 }
 
 // TestOutageIsUnavailable: without a decision a call ends with UNAVAILABLE, or passes
-// with FailOpen.
+// with AllowWhenDown.
 func TestOutageIsUnavailable(t *testing.T) {
 	l := newLimiter(t, []weir.Option{weir.WithEngine(broken{})}, perTenant(1))
 	_, err := once(as("a"), limited(t, l, byTenant), "hi")
 	if status.Code(err) != codes.Unavailable {
 		t.Errorf("%v, want UNAVAILABLE", err)
 	}
-	if got, err := once(as("a"), limited(t, l, byTenant, FailOpen()), "hi"); err != nil || got != "hi uncounted" {
-		t.Errorf("with FailOpen: %q, %v", got, err)
+	if got, err := once(as("a"), limited(t, l, byTenant, AllowWhenDown()), "hi"); err != nil || got != "hi uncounted" {
+		t.Errorf("with AllowWhenDown: %q, %v", got, err)
 	}
 	mine := OnError(func(_ context.Context, err error) error { return status.Error(codes.Internal, err.Error()) })
 	if _, err := once(as("a"), limited(t, l, byTenant, mine, OnError(nil)), "hi"); status.Code(err) != codes.Internal {

@@ -21,7 +21,7 @@ type By map[string]ValueFunc
 type ValueFunc = func(*http.Request) (string, error)
 
 // ErrValue reports that a ValueFunc failed for a reason other than the request. The
-// default answer is 500 and a log line, also with FailOpen.
+// default answer is 500 and a log line, also with AllowWhenDown.
 var ErrValue = errors.New("weirhttp: a value function failed")
 
 // KeyError reports that a request lacks a value of the key, or that the value is

@@ -31,15 +31,15 @@ func TestStoreDownRejectsOrFailsOpen(t *testing.T) {
 	if p := readProblem(t, r); r.StatusCode != 503 || strings.Contains(p.Detail, "secret") || *n != 0 {
 		t.Errorf("closed by default: status %d, %+v, %d served; want 503 without the cause", r.StatusCode, p, *n)
 	}
-	open := Middleware(l, By{"ip": Header("X-Api-Key")}, FailOpen())(n)
+	open := Middleware(l, By{"ip": Header("X-Api-Key")}, AllowWhenDown())(n)
 	if r := get(open, with("X-Api-Key", "k")); r.StatusCode != 200 || *n != 1 {
-		t.Errorf("FailOpen: status %d, %d served; want 200, 1", r.StatusCode, *n)
+		t.Errorf("AllowWhenDown: status %d, %d served; want 200, 1", r.StatusCode, *n)
 	}
 	if r := get(open); r.StatusCode != 400 || *n != 1 {
-		t.Errorf("FailOpen without the header: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
+		t.Errorf("AllowWhenDown without the header: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
 	}
 	if r := get(open, with("X-Api-Key", strings.Repeat("k", 1025))); r.StatusCode != 400 || *n != 1 {
-		t.Errorf("FailOpen with a key that is too long: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
+		t.Errorf("AllowWhenDown with a key that is too long: status %d, %d served; want 400, no way around the limit", r.StatusCode, *n)
 	}
 	var seen error
 	get(Middleware(l, By{"ip": ClientIP()}, OnError(func(w http.ResponseWriter, _ *http.Request, err error) { seen = err }))(n))
@@ -77,13 +77,13 @@ func TestBadKeysAre400(t *testing.T) {
 	}
 }
 
-// TestFailedValueIs500 and one line in the log, with FailOpen as well: the client cannot
+// TestFailedValueIs500 and one line in the log, with AllowWhenDown as well: the client cannot
 // mend it.
 func TestFailedValueIs500(t *testing.T) {
 	failing := By{"ip": func(*http.Request) (string, error) { return "", errors.New("secret detail") }}
 	var out bytes.Buffer
 	n := new(served)
-	h := Middleware(newLimiter(t, search), failing, ErrorLog(slog.New(slog.NewTextHandler(&out, nil))), ErrorLog(nil), FailOpen())(n)
+	h := Middleware(newLimiter(t, search), failing, ErrorLog(slog.New(slog.NewTextHandler(&out, nil))), ErrorLog(nil), AllowWhenDown())(n)
 	r := get(h)
 	if p := readProblem(t, r); r.StatusCode != 500 || strings.Contains(p.Detail, "secret") || *n != 0 {
 		t.Errorf("status %d, detail %q, %d served; want 500 without the cause", r.StatusCode, p.Detail, *n)

@@ -19,7 +19,7 @@
 // misspelled dimension stops the program at its start. A request without a value is
 // rejected with 400 and never counted together with others. Forwarding headers are read
 // only when the peer is one of your [TrustedProxies]. When no decision is possible the
-// request is rejected with 503, unless [FailOpen] is set.
+// request is rejected with 503, unless [AllowWhenDown] is set.
 //
 // A proxy that needs decisions over the network uses `weir serve` and its /gate.
 package weirhttp
@@ -120,7 +120,7 @@ func (m *middleware) decide(r *http.Request) (o *Outcome, held *weir.Reservation
 
 // passes reports whether a request passes uncounted, although err prevented a decision.
 func (c *config) passes(err error) bool {
-	return c.failOpen && !isBadInput(err) && !errors.Is(err, ErrValue)
+	return c.allowWhenDown && !isBadInput(err) && !errors.Is(err, ErrValue)
 }
 
 // isBadInput reports whether err comes from the request (R14) and not from the store.

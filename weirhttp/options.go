@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Option adjusts Middleware and Transport. Cost, FailOpen and Skip affect both. Status,
+// Option adjusts Middleware and Transport. Cost, AllowWhenDown and Skip affect both. Status,
 // OnDenied, OnError and ErrorLog affect Middleware only; FailFast, MaxBackoff and Base
 // affect Transport only.
 type Option func(*config)
 
 type config struct {
-	cost     func(*http.Request) int64
-	failOpen bool
-	skip     func(*http.Request) bool
+	cost          func(*http.Request) int64
+	allowWhenDown bool
+	skip          func(*http.Request) bool
 
 	onDenied func(http.ResponseWriter, *http.Request, *Outcome)
 	onError  func(http.ResponseWriter, *http.Request, error)
@@ -102,11 +102,11 @@ func ErrorLog(log *slog.Logger) Option {
 	}
 }
 
-// FailOpen passes requests uncounted while the store cannot decide, in place of OnError.
+// AllowWhenDown passes requests uncounted while the store cannot decide, in place of OnError.
 // Bad input is still rejected: otherwise a client could avoid the limit by leaving out a
 // header. Default: such requests are rejected.
-func FailOpen() Option {
-	return func(c *config) { c.failOpen = true }
+func AllowWhenDown() Option {
+	return func(c *config) { c.allowWhenDown = true }
 }
 
 // FailFast makes requests fail with a *LimitedError where Transport would wait. Default:

@@ -321,9 +321,9 @@ func TestTransportClosesUnsentBodies(t *testing.T) {
 	for name, rt := range map[string]http.RoundTripper{
 		"never":     Transport(spent, nil, Base(newWire())),
 		"fail fast": Transport(spent, nil, Base(newWire()), FailFast()),
-		"no key":    Transport(outbound(t, nil, perHost), By{"host": Header("X")}, Base(newWire()), FailOpen()),
+		"no key":    Transport(outbound(t, nil, perHost), By{"host": Header("X")}, Base(newWire()), AllowWhenDown()),
 		"no store":  Transport(down, nil, Base(newWire())),
-		"bad cost":  Transport(spent, nil, Base(newWire()), FailOpen(), Cost(func(*http.Request) int64 { return -1 })),
+		"bad cost":  Transport(spent, nil, Base(newWire()), AllowWhenDown(), Cost(func(*http.Request) int64 { return -1 })),
 	} {
 		body := &unread{t: t}
 		r := httptest.NewRequest("POST", there, nil)
@@ -346,9 +346,9 @@ func TestTransportReturnsTheStoresError(t *testing.T) {
 	if _, err := call(t, Transport(down, nil, Base(newWire())), "GET", there, "", t.Context()); !errors.Is(err, weir.ErrUnavailable) || errors.Is(err, ErrLimited) {
 		t.Errorf("%v, want the store's error", err)
 	}
-	for _, opts := range [][]Option{{FailOpen()}, {FailOpen(), FailFast()}} {
+	for _, opts := range [][]Option{{AllowWhenDown()}, {AllowWhenDown(), FailFast()}} {
 		if status, err := call(t, Transport(down, nil, append(opts, Base(newWire()))...), "GET", there, "", t.Context()); status != 200 || err != nil {
-			t.Errorf("with FailOpen: %d, %v", status, err)
+			t.Errorf("with AllowWhenDown: %d, %v", status, err)
 		}
 	}
 }

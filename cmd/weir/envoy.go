@@ -32,7 +32,7 @@ func (o *envoyOptions) addFlags(cmd *cobra.Command) {
 	f.DurationVar(&o.MaxConnectionAge, "grpc-max-connection-age", 0, "the longest life of a gRPC connection, so that clients find new servers; 0 = without bound")
 	f.StringVar(&o.windows, "envoy-windows", "rolling", "the `KIND` of its windows: rolling, fixed as in the reference, or calendar-month, which is fixed but for months")
 	f.StringVar(&o.headers, "envoy-headers", "none", "`WHERE` to put header fields with the limit and the units left: response, request, both or none")
-	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or local")
+	f.StringVar(&o.storeDown, "envoy-when-store-is-down", "deny", "the `MODE` of its limits in an outage of the store: deny (an error), allow or share")
 	group(cmd, "Envoy's rate limit service:")
 }
 
@@ -78,11 +78,11 @@ func (o *envoyOptions) configure(c *server.Config) error {
 	if o.Windows, err = envoy.ParseWindows(o.windows); err != nil {
 		return usage("rolling is exact; fixed allows up to twice the limit across an edge", "--envoy-windows: %w", err)
 	}
-	modes := map[string]fallback.Mode{"deny": fallback.Deny, "allow": fallback.Allow, "local": fallback.Share}
+	modes := map[string]fallback.Mode{"deny": fallback.Deny, "allow": fallback.Allow, "share": fallback.Share}
 	var known bool
 	if o.Outage, known = modes[o.storeDown]; !known {
-		return usage("deny keeps the limits, allow keeps requests going, local keeps both in part",
-			"--envoy-when-store-is-down must be deny, allow or local, not %q", o.storeDown)
+		return usage("deny keeps the limits, allow keeps requests going, share keeps both in part",
+			"--envoy-when-store-is-down must be deny, allow or share, not %q", o.storeDown)
 	}
 	switch o.headers {
 	case "none":

@@ -16,7 +16,7 @@ version: 1
 policies:
   denies: {limit: 1_000_000 per minute per k, when-store-is-down: deny}
   allows: {limit: 1_000_000 per minute per k, when-store-is-down: allow}
-  shares: {limit: 1_000_000 per minute per k, when-store-is-down: local}
+  shares: {limit: 1_000_000 per minute per k, when-store-is-down: share}
 `
 
 // writeOutagePolicies returns a file with outagePolicies.

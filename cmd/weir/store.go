@@ -48,7 +48,7 @@ func (o *storeOptions) addFlags(cmd *cobra.Command) {
 	f.Var(&o.memory, "max-memory",
 		"with --store memory and file:, the most memory of histories, a `SIZE` of 1MiB or more such as 512MiB; at the bound new keys get an error, and no history that counts is evicted; default: no bound")
 	f.IntVar(&o.instances, "instances", 1,
-		"the largest number `N` of weir serve that share the store; with when-store-is-down: local each grants Max/N in an outage")
+		"the largest number `N` of weir serve that share the store; with when-store-is-down: share each grants Max/N in an outage")
 	f.DurationVar(&o.timeout, "store-budget", 50*time.Millisecond,
 		"the timeout of the store, a `DURATION` such as 50ms; after it when-store-is-down applies")
 }
@@ -184,14 +184,14 @@ func storeFailure(err error) error {
 // noteInstances writes a note if --instances is not set and policies divide their
 // limits among servers.
 func noteInstances(stderr io.Writer, file *policy.File) {
-	var local []string
+	var shared []string
 	for _, p := range file.Policies {
 		if p.WhenStoreIsDown == fallback.Share {
-			local = append(local, p.Name)
+			shared = append(shared, p.Name)
 		}
 	}
-	if len(local) > 0 {
-		fmt.Fprintf(stderr, "weir: note: in an outage of the store this server grants the whole limit of %s (when-store-is-down: local);"+
-			" with --instances N it grants Max/N\n", listed(local))
+	if len(shared) > 0 {
+		fmt.Fprintf(stderr, "weir: note: in an outage of the store this server grants the whole limit of %s (when-store-is-down: share);"+
+			" with --instances N it grants Max/N\n", listed(shared))
 	}
 }

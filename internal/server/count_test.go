@@ -427,7 +427,7 @@ func TestWholeWindowCanBeCounted(t *testing.T) {
 
 // TestCountsNeedTheStore: in an outage counts fail with every mode, and count as errors.
 func TestCountsNeedTheStore(t *testing.T) {
-	for _, mode := range []string{"deny", "allow", "local"} {
+	for _, mode := range []string{"deny", "allow", "share"} {
 		s, logged := newServer(t, fallback.New(down{}, fallback.Deny), withRESP, func(c *Config) {
 			c.Policies = parsed(t, "  search: {limit: 2 per minute per ip, when-store-is-down: "+mode+"}\n  shadow: {limit: 2 per minute per ip, shadow: true}\n")
 		})

@@ -318,7 +318,7 @@ func TestFailedSettlementsCanBeRetried(t *testing.T) {
 // TestSettlementsNeedTheStore: in every outage mode a settlement gets 503 while the store
 // is away, and succeeds when it is back.
 func TestSettlementsNeedTheStore(t *testing.T) {
-	for _, mode := range []string{"deny", "allow", "local"} {
+	for _, mode := range []string{"deny", "allow", "share"} {
 		for name, fault := range map[string]weirtest.Fault{"down": weirtest.Down(), "lost": weirtest.Lost()} {
 			for _, actual := range []int{4, 9} {
 				faulty := weirtest.NewFaulty(weir.NewMemory())

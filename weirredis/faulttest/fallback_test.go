@@ -32,7 +32,7 @@ var fallbacks = []struct {
 }{
 	{"closed", fallback.Deny, nil, mostInWindow},
 	{"open", fallback.Allow, nil, -1},
-	{"local", fallback.Share, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
+	{"share", fallback.Share, []fallback.Option{fallback.Instances(fleet)}, 2 * mostInWindow},
 }
 
 // outages are the faults of the store. It keeps its data, so that every excess is caused

@@ -75,7 +75,7 @@ func (g *group) setResults() {
 }
 
 // room returns the room for the item in a state. A fallback that allows without a state
-// (FailOpen) leaves the whole limit.
+// (fallback.Allow) leaves the whole limit.
 func (it *item) room(st *weir.LimitState) int64 {
 	if st.Name == "" {
 		return it.limit.weir.Max
